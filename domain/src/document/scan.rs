@@ -1,0 +1,130 @@
+//! One pass over JSON text that serde_json has already found well formed.
+//!
+//! It looks for what syntax allows and we refuse. Keys are compared after their escapes are resolved
+//! (`"a"` and `"\u0061"` are one key). Memory: the open objects' keys, at most the document itself.
+
+use std::collections::HashSet;
+
+/// How deep arrays and objects may nest.
+pub const MAX_DEPTH: usize = 128;
+
+/// Why a document is refused, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScanError {
+    /// Byte offset in the document.
+    pub at: usize,
+    /// What was found there.
+    pub what: &'static str,
+}
+
+impl std::fmt::Display for ScanError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} at byte {}", self.what, self.at)
+    }
+}
+
+impl std::error::Error for ScanError {}
+
+/// What is open: an array, or an object with the keys seen so far.
+enum Open {
+    Array,
+    Object { keys: HashSet<String>, expects_key: bool },
+}
+
+pub(super) fn scan(text: &str) -> Result<(), ScanError> {
+    let bytes = text.as_bytes();
+    let mut open: Vec<Open> = Vec::new();
+    let mut at = 0;
+    while at < bytes.len() {
+        match bytes[at] {
+            b'{' | b'[' => {
+                if open.len() == MAX_DEPTH {
+                    return Err(ScanError { at, what: "nested deeper than 128 levels" });
+                }
+                open.push(if bytes[at] == b'{' {
+                    Open::Object { keys: HashSet::new(), expects_key: true }
+                } else {
+                    Open::Array
+                });
+                at += 1;
+            }
+            b'}' | b']' => {
+                open.pop();
+                at += 1;
+            }
+            b',' => {
+                if let Some(Open::Object { expects_key, .. }) = open.last_mut() {
+                    *expects_key = true;
+                }
+                at += 1;
+            }
+            b'"' => {
+                let end = string_end(bytes, at);
+                let value = check_string(text, at, end)?;
+                if let Some(Open::Object { keys, expects_key }) = open.last_mut()
+                    && std::mem::take(expects_key)
+                    && !keys.insert(value.into_owned())
+                {
+                    return Err(ScanError { at, what: "a key that stands twice in one object" });
+                }
+                at = end;
+            }
+            _ => at += 1,
+        }
+    }
+    Ok(())
+}
+
+/// The offset just behind the closing quote of the string that opens at `start`.
+fn string_end(bytes: &[u8], start: usize) -> usize {
+    let mut at = start + 1;
+    while at < bytes.len() {
+        match bytes[at] {
+            b'\\' => at += 2,
+            b'"' => return at + 1,
+            _ => at += 1,
+        }
+    }
+    bytes.len()
+}
+
+/// The string's value; refuses NUL and surrogates that are not in pairs.
+fn check_string(text: &str, start: usize, end: usize) -> Result<std::borrow::Cow<'_, str>, ScanError> {
+    let inner = &text[start + 1..end - 1];
+    if !inner.contains('\\') {
+        return Ok(inner.into());
+    }
+    let value: String =
+        serde_json::from_str(&text[start..end]).map_err(|_| ScanError { at: start, what: "a lone surrogate" })?;
+    if value.contains('\0') {
+        return Err(ScanError { at: start, what: "a NUL character" });
+    }
+    Ok(value.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Document;
+
+    fn refused(text: &str) -> &'static str {
+        Document::parse(text.to_owned()).expect_err(text).what
+    }
+
+    #[test]
+    fn what_the_store_cannot_hold_is_refused() {
+        assert_eq!(refused(r#"{"a":1,"a":2}"#), "a key that stands twice in one object");
+        assert_eq!(refused(r#"{"a":1,"\u0061":2}"#), "a key that stands twice in one object");
+        assert_eq!(refused(r#"["\u0000"]"#), "a NUL character");
+        assert_eq!(refused(r#""\ud800""#), "a lone surrogate");
+        assert_eq!(refused(&format!("{}{}", "[".repeat(129), "]".repeat(129))), "nested deeper than 128 levels");
+        assert_eq!(refused("{"), "not JSON");
+    }
+
+    #[test]
+    fn what_only_looks_alike_is_accepted() {
+        for text in [r#"{"a":{"a":1},"b":["a","a"]}"#, r#"{"a":"a,\"a\":1"}"#, r#""\ud83d\ude00""#, r#"{"":1}"#] {
+            Document::parse(text.to_owned()).expect(text);
+        }
+        Document::parse(format!("{}{}", "[".repeat(127), "]".repeat(127))).expect("127 levels");
+    }
+}

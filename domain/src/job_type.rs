@@ -1,0 +1,270 @@
+//! Job types: the contract shared by all jobs of a kind (spec §3 "Job type").
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Document, Time, item::MaxFailures, retry::Backoff};
+
+/// How often an item may be handed out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub enum Delivery {
+    #[default]
+    AtLeastOnce,
+    AtMostOnce,
+}
+
+impl Delivery {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::AtLeastOnce => "at_least_once",
+            Self::AtMostOnce => "at_most_once",
+        }
+    }
+
+    pub fn parse(word: &str) -> Option<Self> {
+        [Self::AtLeastOnce, Self::AtMostOnce].into_iter().find(|d| d.as_str() == word)
+    }
+}
+
+/// Who does the work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub enum ExecutorKind {
+    /// Workers claim over HTTP.
+    Pull,
+    /// Treeline posts each item to a URL.
+    Push,
+    /// Treeline does it itself.
+    Builtin,
+}
+
+/// The work that Treeline does itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub enum Builtin {
+    /// Checks the payload against the type's schema; the result is the payload.
+    Validate,
+    /// Writes the results, failures or items of a job to a file.
+    Export,
+    /// Answers with the payload.
+    Echo,
+}
+
+/// Who does the work of a type. Which fields may stand beside `kind` depends on it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Executor {
+    pub kind: ExecutorKind,
+    /// `builtin`: which.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<Builtin>,
+    /// `push`: where to; `{type} {item_id} {job_id}` are filled in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// `push`: the lease, from sending.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_seconds: Option<f64>,
+}
+
+impl Executor {
+    pub const fn pull() -> Self {
+        Self { kind: ExecutorKind::Pull, name: None, url: None, timeout_seconds: None }
+    }
+
+    pub const fn builtin(name: Builtin) -> Self {
+        Self { kind: ExecutorKind::Builtin, name: Some(name), url: None, timeout_seconds: None }
+    }
+}
+
+impl Default for Executor {
+    fn default() -> Self {
+        Self::pull()
+    }
+}
+
+/// What `POST /job-types` and `PUT /job-types/{name}` accept; only `name` is required.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct JobTypeSpec {
+    pub name: String,
+    #[serde(default)]
+    pub delivery: Delivery,
+    /// Absent: 3, or 1 where delivery is `at_most_once`.
+    #[serde(default)]
+    pub max_failures: Option<MaxFailures>,
+    /// `null`: no cap; 0: nothing starts.
+    #[serde(default)]
+    pub concurrency: Option<i32>,
+    #[serde(default)]
+    pub backoff: Backoff,
+    #[serde(default = "sixty")]
+    pub heartbeat_seconds: f64,
+    #[serde(default)]
+    pub run_timeout_seconds: Option<f64>,
+    #[serde(default)]
+    pub steps: Vec<String>,
+    /// `null`: for ever.
+    #[serde(default = "seven_days")]
+    pub retain_seconds: Option<i64>,
+    #[serde(default)]
+    pub payload_schema: Option<Document>,
+    #[serde(default)]
+    pub executor: Executor,
+    #[serde(default)]
+    pub require_idempotency_key: bool,
+    #[serde(default)]
+    pub paused: bool,
+}
+
+const fn sixty() -> f64 {
+    60.0
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "serde's default has the field's type")]
+const fn seven_days() -> Option<i64> {
+    Some(604_800)
+}
+
+impl JobTypeSpec {
+    /// A type of the given name with every default.
+    pub fn named(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            delivery: Delivery::default(),
+            max_failures: None,
+            concurrency: None,
+            backoff: Backoff::default(),
+            heartbeat_seconds: sixty(),
+            run_timeout_seconds: None,
+            steps: Vec::new(),
+            retain_seconds: seven_days(),
+            payload_schema: None,
+            executor: Executor::default(),
+            require_idempotency_key: false,
+            paused: false,
+        }
+    }
+
+    /// The budget in force: 3, or 1 where an item is handed out at most once.
+    pub fn max_failures(&self) -> MaxFailures {
+        self.max_failures.unwrap_or(match self.delivery {
+            Delivery::AtLeastOnce => MaxFailures::AtMost(3),
+            Delivery::AtMostOnce => MaxFailures::AtMost(1),
+        })
+    }
+
+    /// Everything that is wrong with it: JSON Pointer into the body, and what was expected.
+    pub fn problems(&self) -> Vec<(String, String)> {
+        let mut found = Vec::new();
+        let mut say = |pointer: &str, detail: &str| found.push((pointer.to_owned(), detail.to_owned()));
+        if !crate::id::is_name(&self.name) {
+            say("/name", "expected [a-z0-9][a-z0-9._-]{0,99}");
+        }
+        if self.delivery == Delivery::AtMostOnce && self.max_failures() != MaxFailures::AtMost(1) {
+            say("/max_failures", "expected 1, as delivery is at_most_once");
+        }
+        if self.concurrency.is_some_and(|cap| cap < 0) {
+            say("/concurrency", "expected null or a whole number from 0");
+        }
+        if let Some((pointer, detail)) = self.backoff.problem() {
+            say(&format!("/backoff{pointer}"), detail);
+        }
+        let seconds = 0.1..=31_536_000.0;
+        if !seconds.contains(&self.heartbeat_seconds) {
+            say("/heartbeat_seconds", "expected a number of seconds from 0.1 to 31536000");
+        }
+        if self.run_timeout_seconds.is_some_and(|s| !seconds.contains(&s)) {
+            say("/run_timeout_seconds", "expected null or a number of seconds from 0.1 to 31536000");
+        }
+        if self.retain_seconds.is_some_and(|s| !(0..=3_153_600_000).contains(&s)) {
+            say("/retain_seconds", "expected null or a whole number of seconds from 0");
+        }
+        if self.steps.len() > 100 {
+            say("/steps", "expected at most 100 steps");
+        }
+        for (place, step) in self.steps.iter().enumerate() {
+            if !crate::id::is_name(step) || self.steps[..place].contains(step) {
+                say(&format!("/steps/{place}"), "expected a name of its own, [a-z0-9][a-z0-9._-]{0,99}");
+            }
+        }
+        let executor = &self.executor;
+        match executor.kind {
+            ExecutorKind::Builtin if executor.name.is_none() => {
+                say("/executor/name", "expected validate, export or echo");
+            }
+            ExecutorKind::Push if executor.url.is_none() => say("/executor/url", "expected the URL to post to"),
+            _ => {}
+        }
+        if executor.kind != ExecutorKind::Builtin && executor.name.is_some() {
+            say("/executor/name", "expected only where kind is builtin");
+        }
+        if executor.kind != ExecutorKind::Push && (executor.url.is_some() || executor.timeout_seconds.is_some()) {
+            say("/executor/url", "expected only where kind is push");
+        }
+        found
+    }
+}
+
+/// A job type as the API shows it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct JobType {
+    pub name: String,
+    pub delivery: Delivery,
+    pub max_failures: MaxFailures,
+    pub concurrency: Option<i32>,
+    pub backoff: Backoff,
+    pub heartbeat_seconds: f64,
+    pub run_timeout_seconds: Option<f64>,
+    pub steps: Vec<String>,
+    pub retain_seconds: Option<i64>,
+    pub payload_schema: Option<Document>,
+    pub executor: Executor,
+    pub require_idempotency_key: bool,
+    pub paused: bool,
+    pub created_at: Time,
+    pub updated_at: Time,
+    pub version: i64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> JobTypeSpec {
+        serde_json::from_str(text).expect(text)
+    }
+
+    #[test]
+    fn only_a_name_is_required() {
+        assert_eq!(read(r#"{"name":"a"}"#), JobTypeSpec::named("a"));
+        assert_eq!(read(r#"{"name":"a"}"#).problems(), []);
+        assert_eq!(read(r#"{"name":"a","retain_seconds":null}"#).retain_seconds, None);
+    }
+
+    #[test]
+    fn at_most_once_allows_one_failure() {
+        let once = read(r#"{"name":"a","delivery":"at_most_once"}"#);
+        assert_eq!(once.max_failures(), MaxFailures::AtMost(1));
+        let twice = read(r#"{"name":"a","delivery":"at_most_once","max_failures":2}"#);
+        assert_eq!(twice.problems()[0].0, "/max_failures");
+    }
+
+    #[test]
+    fn every_problem_is_named() {
+        let bad = read(
+            r#"{"name":"A","concurrency":-1,"heartbeat_seconds":0,"steps":["a","a"],
+                "backoff":{"factor":0},"executor":{"kind":"builtin"}}"#,
+        );
+        let pointers: Vec<String> = bad.problems().into_iter().map(|(pointer, _)| pointer).collect();
+        assert_eq!(
+            pointers,
+            ["/name", "/concurrency", "/backoff/factor", "/heartbeat_seconds", "/steps/1", "/executor/name"]
+        );
+    }
+}

@@ -1,0 +1,207 @@
+//! Problem documents (RFC 9457): one closed list of codes that server, client and pages compile.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    id::Uuid,
+    item::{EndedAs, ItemState},
+};
+
+/// The media type of a problem document.
+pub const MEDIA_TYPE: &str = "application/problem+json";
+
+macro_rules! codes {
+    ($($(#[$doc:meta])* $name:ident = $word:literal, $status:literal, $title:literal;)*) => {
+        /// What went wrong, as a word that programs can switch on. Stable.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+        pub enum Code {
+            $($(#[$doc])* #[serde(rename = $word)] $name,)*
+        }
+
+        impl Code {
+            /// Every code.
+            pub const ALL: &'static [Code] = &[$(Self::$name),*];
+
+            /// The word on the wire.
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$name => $word),* }
+            }
+
+            /// The HTTP status it travels with.
+            pub const fn status(self) -> u16 {
+                match self { $(Self::$name => $status),* }
+            }
+
+            /// A short title for people.
+            pub const fn title(self) -> &'static str {
+                match self { $(Self::$name => $title),* }
+            }
+        }
+    };
+}
+
+codes! {
+    InvalidJson = "invalid_json", 400, "The body is not JSON";
+    InvalidParameter = "invalid_parameter", 400, "A parameter is not valid";
+    IdempotencyKeyRequired = "idempotency_key_required", 400, "This job type requires an Idempotency-Key";
+    CursorMismatch = "cursor_mismatch", 400, "The cursor belongs to other filters";
+    Unauthenticated = "unauthenticated", 401, "Sign in or send a token";
+    Forbidden = "forbidden", 403, "Not allowed";
+    NotFound = "not_found", 404, "Not found";
+    MethodNotAllowed = "method_not_allowed", 405, "Method not allowed";
+    Duplicate = "duplicate", 409, "It exists already";
+    IdInUse = "id_in_use", 409, "The id is in use";
+    JobSealed = "job_sealed", 409, "The job is sealed";
+    JobIsFed = "job_is_fed", 409, "The job is fed by its parent";
+    JobCancelled = "job_cancelled", 409, "The job is cancelled";
+    JobCompleted = "job_completed", 409, "The job is complete";
+    JobNotComplete = "job_not_complete", 409, "The job is not complete";
+    NotRoot = "not_root", 409, "The job is not a root";
+    Superseded = "superseded", 409, "The tree is superseded by a newer one";
+    /// Carries `item_state` and `ended_as`.
+    AssignmentClosed = "assignment_closed", 409, "The assignment is closed";
+    AlreadyStarted = "already_started", 409, "The work has started";
+    StepBehind = "step_behind", 409, "The step lies behind the last one";
+    ItemExpired = "item_expired", 409, "The item has expired";
+    NotRetryable = "not_retryable", 409, "The item cannot be retried in this state";
+    JobTypeInUse = "job_type_in_use", 409, "Jobs use this type";
+    UploadInUse = "upload_in_use", 409, "A job uses this upload";
+    JobRemoved = "job_removed", 410, "The job was removed";
+    LinkUsed = "link_used", 410, "The link was used or has expired";
+    PreconditionFailed = "precondition_failed", 412, "The version is not the newest";
+    TooLarge = "too_large", 413, "Too large";
+    UnsupportedMediaType = "unsupported_media_type", 415, "Unsupported media type";
+    InvalidBody = "invalid_body", 422, "The body is not valid";
+    UnknownJobType = "unknown_job_type", 422, "No such job type";
+    UnknownStep = "unknown_step", 422, "The job type declares no such step";
+    Cycle = "cycle", 422, "The jobs wait for each other in a circle";
+    IdempotencyKeyReused = "idempotency_key_reused", 422, "The Idempotency-Key was used with another body";
+    ReasonRequired = "reason_required", 422, "A reason is required";
+    UrlNotAllowed = "url_not_allowed", 422, "The URL is not allowed";
+    NoRows = "no_rows", 422, "The file has no data rows";
+    BadHeader = "bad_header", 422, "The header of the file is not valid";
+    TooManyRequests = "too_many_requests", 429, "Too many requests";
+    Internal = "internal", 500, "Something broke on our side";
+    DatabaseUnavailable = "database_unavailable", 503, "The database is away";
+    ShuttingDown = "shutting_down", 503, "The server is shutting down";
+}
+
+/// One fault in a body: where (JSON Pointer), and what was expected.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct FieldProblem {
+    pub pointer: String,
+    pub detail: String,
+}
+
+/// A problem document.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Problem {
+    /// A URI that ends in the code.
+    #[serde(rename = "type")]
+    pub kind: String,
+    pub title: String,
+    pub status: u16,
+    pub detail: String,
+    pub code: Code,
+    #[serde(default)]
+    pub request_id: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub errors: Vec<FieldProblem>,
+    /// `duplicate`, `id_in_use`: what is there already.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<Uuid>,
+    /// `assignment_closed`: where the item stands now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub item_state: Option<ItemState>,
+    /// `assignment_closed`: how this assignment ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_as: Option<EndedAs>,
+    /// A bad line of an NDJSON stream, from 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<i64>,
+    /// Items of an NDJSON stream that were committed before the bad line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accepted: Option<i64>,
+    /// When to try again, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_after_seconds: Option<u32>,
+}
+
+impl Problem {
+    /// A problem with a sentence that says what happened and what to do.
+    pub fn new(code: Code, detail: impl Into<String>) -> Self {
+        Self {
+            kind: format!("urn:treeline:problem:{}", code.as_str()),
+            title: code.title().to_owned(),
+            status: code.status(),
+            detail: detail.into(),
+            code,
+            request_id: None,
+            errors: Vec::new(),
+            id: None,
+            item_state: None,
+            ended_as: None,
+            line: None,
+            accepted: None,
+            retry_after_seconds: None,
+        }
+    }
+
+    /// `not_found`, for a thing that does not exist or is not the caller's to see.
+    pub fn not_found(what: &str) -> Self {
+        Self::new(Code::NotFound, format!("There is no such {what}, or it is not yours to see."))
+    }
+
+    /// `invalid_body` with its faults.
+    pub fn invalid_body(faults: impl IntoIterator<Item = (String, String)>) -> Self {
+        let errors: Vec<FieldProblem> =
+            faults.into_iter().map(|(pointer, detail)| FieldProblem { pointer, detail }).collect();
+        let detail = errors.first().map_or_else(
+            || "The body is not valid.".to_owned(),
+            |first| {
+                let place = if first.pointer.is_empty() { "the body" } else { &first.pointer };
+                format!("At {place}: {}.", first.detail)
+            },
+        );
+        Self { errors, ..Self::new(Code::InvalidBody, detail) }
+    }
+
+    /// `invalid_parameter`, naming the parameter.
+    pub fn parameter(name: &str, expected: &str) -> Self {
+        Self {
+            errors: vec![FieldProblem { pointer: format!("?{name}"), detail: expected.to_owned() }],
+            ..Self::new(Code::InvalidParameter, format!("Parameter {name}: {expected}."))
+        }
+    }
+}
+
+impl std::fmt::Display for Problem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.code.as_str(), self.detail)
+    }
+}
+
+impl std::error::Error for Problem {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_code_is_its_word_on_the_wire() {
+        for &code in Code::ALL {
+            assert_eq!(serde_json::to_string(&code).expect("json"), format!("\"{}\"", code.as_str()));
+            assert!((400..600).contains(&code.status()));
+        }
+    }
+
+    #[test]
+    fn a_bad_body_names_its_first_fault() {
+        let problem = Problem::invalid_body([("/type".to_owned(), "expected a name".to_owned())]);
+        assert_eq!(problem.detail, "At /type: expected a name.");
+        assert_eq!(problem.status, 422);
+    }
+}

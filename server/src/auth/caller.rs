@@ -1,0 +1,101 @@
+//! Who is asking, and what they may do (spec §8).
+
+use domain::{Problem, Code, job::OwnerKind};
+use uuid::Uuid;
+
+/// What a person may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Role {
+    /// Own uploads and jobs.
+    User,
+    /// Sees all, retries, cancels, bulk.
+    Support,
+    /// Job types, people, services, tokens, pause, delete.
+    Admin,
+}
+
+impl Role {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::User => "user",
+            Self::Support => "support",
+            Self::Admin => "admin",
+        }
+    }
+
+    pub fn parse(word: &str) -> Option<Self> {
+        [Self::User, Self::Support, Self::Admin].into_iter().find(|r| r.as_str() == word)
+    }
+}
+
+/// What a service's token may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    JobsRead,
+    JobsWrite,
+    Work,
+    Admin,
+}
+
+impl Scope {
+    pub const ALL: [Scope; 4] = [Self::JobsRead, Self::JobsWrite, Self::Work, Self::Admin];
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::JobsRead => "jobs:read",
+            Self::JobsWrite => "jobs:write",
+            Self::Work => "work",
+            Self::Admin => "admin",
+        }
+    }
+
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|s| s.as_str() == word)
+    }
+}
+
+/// An authenticated caller: a person by session, or a service by token.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    pub owner_id: Uuid,
+    pub kind: OwnerKind,
+    pub name: String,
+    /// Persons only.
+    pub role: Option<Role>,
+    /// Services only.
+    pub scopes: Vec<Scope>,
+    /// The session or token used: what an assignment is bound to.
+    pub credential_id: Uuid,
+    /// Where a token's `work` is narrowed: the names of the types.
+    pub work_types: Option<Vec<String>>,
+}
+
+impl Caller {
+    /// Whether other owners' jobs are visible: support, admins, and services with `admin`.
+    pub fn sees_all(&self) -> bool {
+        self.role >= Some(Role::Support) || self.scopes.contains(&Scope::Admin)
+    }
+
+    /// Whether job types, people, services and tokens may be changed.
+    pub fn is_admin(&self) -> bool {
+        self.role == Some(Role::Admin) || self.scopes.contains(&Scope::Admin)
+    }
+
+    /// The owner whose jobs are visible; `None` is everybody's.
+    pub fn visible_owner(&self) -> Option<Uuid> {
+        (!self.sees_all()).then_some(self.owner_id)
+    }
+
+    /// A person, or a service with this scope (or `admin`).
+    pub fn require(&self, scope: Scope) -> Result<(), Problem> {
+        let allowed = match self.role {
+            Some(role) => scope != Scope::Admin || role == Role::Admin,
+            None => self.scopes.contains(&scope) || self.scopes.contains(&Scope::Admin),
+        };
+        if allowed {
+            Ok(())
+        } else {
+            Err(Problem::new(Code::Forbidden, format!("This needs the scope {}.", scope.as_str())))
+        }
+    }
+}

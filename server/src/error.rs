@@ -1,0 +1,90 @@
+//! What a use-case can fail with, and the only place that logs a 5xx.
+//!
+//! A [`Problem`] is an answer: the caller did something that is refused, and is told what. Everything
+//! else is ours: it is logged here with its cause and answered without internals.
+
+use axum::{
+    http::{HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use domain::{Code, Problem, problem::MEDIA_TYPE};
+
+/// Why a use-case did not do what was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Refused, with the answer to give.
+    #[error("{0}")]
+    Problem(Box<Problem>),
+    /// PostgreSQL refused, or is away.
+    #[error("database: {0}")]
+    Database(#[from] sqlx::Error),
+    /// The object store failed.
+    #[error("file store: {0}")]
+    Files(#[from] object_store::Error),
+    /// Something that cannot happen did.
+    #[error("{0}")]
+    Broken(String),
+}
+
+/// What use-cases return.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+impl From<Problem> for Error {
+    fn from(problem: Problem) -> Self {
+        Self::Problem(Box::new(problem))
+    }
+}
+
+impl Error {
+    /// A refusal with a code and a sentence.
+    pub fn refuse(code: Code, detail: impl Into<String>) -> Self {
+        Problem::new(code, detail).into()
+    }
+
+    /// Whether the database could not be reached at all, as opposed to refusing a statement.
+    pub fn is_database_away(&self) -> bool {
+        match self {
+            Self::Database(sqlx::Error::Io(_) | sqlx::Error::PoolTimedOut | sqlx::Error::PoolClosed | sqlx::Error::Tls(_)) => true,
+            // 57P0x: the server is shutting down or starting up; 08xxx: the connection broke; 53300: too many connections.
+            Self::Database(sqlx::Error::Database(e)) => {
+                e.code().is_some_and(|c| c.starts_with("57P") || c.starts_with("08") || c == "53300")
+            }
+            _ => false,
+        }
+    }
+
+    /// The answer to give. Logs what is ours.
+    pub fn into_problem(self) -> Problem {
+        if let Self::Problem(problem) = self {
+            return *problem;
+        }
+        if self.is_database_away() {
+            tracing::warn!(error = %self, "the database is away");
+            return Problem {
+                retry_after_seconds: Some(2),
+                ..Problem::new(Code::DatabaseUnavailable, "The database cannot be reached. Nothing was changed; try again.")
+            };
+        }
+        tracing::error!(error = %self, "request failed");
+        Problem::new(Code::Internal, "Something broke on our side. It was logged under this request's id.")
+    }
+}
+
+impl IntoResponse for Error {
+    fn into_response(self) -> Response {
+        problem_response(&self.into_problem())
+    }
+}
+
+/// A problem document as a response.
+pub fn problem_response(problem: &Problem) -> Response {
+    let status = StatusCode::from_u16(problem.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let body = serde_json::to_vec(problem).unwrap_or_default();
+    let mut response = (status, [(header::CONTENT_TYPE, MEDIA_TYPE)], body).into_response();
+    if let Some(seconds) = problem.retry_after_seconds {
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    // The request-id layer completes `request_id` from here, where the body is still a value.
+    response.extensions_mut().insert(problem.clone());
+    response
+}
