@@ -1,0 +1,128 @@
+//! The site's files (script, WASM, styles, fonts), served from inside the binary.
+//!
+//! Every URL carries the hash of the whole site, so browsers keep a file for ever and a new build is
+//! a new set of URLs; under any other hash there is nothing, because an answer there would be cached
+//! as what it is not. Debug builds read `site/` from disk. Pages are elsewhere: an unknown name here
+//! is a real 404 and never a page.
+
+use std::borrow::Cow;
+
+use axum::{
+    Router,
+    extract::Path,
+    http::{HeaderMap, HeaderValue, header},
+    response::{IntoResponse, Response},
+    routing::get,
+};
+use domain::Code;
+use rust_embed::Embed;
+
+use crate::error::{Error, Result};
+
+/// What `cargo xtask build` made: every file plain, as `.br` and as `.gz`, and `hash`, the hash of it all.
+#[derive(Embed)]
+#[folder = "../site"]
+#[allow_missing = true]
+struct Site;
+
+/// `GET /pkg/{hash}/{path}`.
+pub fn router<S: Clone + Send + Sync + 'static>() -> Router<S> {
+    Router::new().route("/pkg/{hash}/{*path}", get(asset))
+}
+
+/// Where a file of the site is: `url("treeline.js")` is `/pkg/<hash>/treeline.js`.
+pub fn url(name: &str) -> String {
+    format!("/pkg/{}/{name}", hash())
+}
+
+/// Whether the site was built; without it pages still answer, unstyled.
+pub fn is_built() -> bool {
+    Site::get("hash").is_some()
+}
+
+fn hash() -> String {
+    Site::get("hash").and_then(|file| String::from_utf8(file.data.into()).ok()).unwrap_or_else(|| "unbuilt".into())
+}
+
+async fn asset(Path((asked, path)): Path<(String, String)>, headers: HeaderMap) -> Result<Response> {
+    let missing = || Error::refuse(Code::NotFound, "The site has no such file.");
+    // The compressed forms are not files of their own, and the hash is not for readers.
+    let named = asked == hash() && path.contains('.') && !path.ends_with(".br") && !path.ends_with(".gz");
+    let plain = if named { Site::get(&path) } else { None }.ok_or_else(missing)?;
+    let (encoding, data) = best(&path, plain.data, &headers);
+
+    let mut response = data.into_owned().into_response();
+    let answer = response.headers_mut();
+    answer.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type(&path)));
+    answer.insert(header::CACHE_CONTROL, HeaderValue::from_static("public, max-age=31536000, immutable"));
+    answer.insert(header::VARY, HeaderValue::from_static("accept-encoding"));
+    answer.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    if let Some(encoding) = encoding {
+        answer.insert(header::CONTENT_ENCODING, HeaderValue::from_static(encoding));
+    }
+    Ok(response)
+}
+
+/// The smallest form that the reader takes.
+fn best(path: &str, plain: Cow<'static, [u8]>, headers: &HeaderMap) -> (Option<&'static str>, Cow<'static, [u8]>) {
+    for (encoding, suffix) in [("br", "br"), ("gzip", "gz")] {
+        if accepts(headers, encoding)
+            && let Some(packed) = Site::get(&format!("{path}.{suffix}"))
+        {
+            return (Some(encoding), packed.data);
+        }
+    }
+    (None, plain)
+}
+
+/// Whether `Accept-Encoding` names an encoding, with a weight other than zero.
+fn accepts(headers: &HeaderMap, encoding: &str) -> bool {
+    let offers = headers.get_all(header::ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
+    offers.flat_map(|value| value.split(',')).any(|offer| {
+        let mut parts = offer.split(';').map(str::trim);
+        let named = parts.next().is_some_and(|name| name.eq_ignore_ascii_case(encoding));
+        let weight = parts.find_map(|part| part.strip_prefix("q=")).map_or(Ok(1.0), str::parse::<f32>);
+        named && weight.is_ok_and(|weight| weight > 0.0)
+    })
+}
+
+/// The media types that a site is made of. `nosniff` and `.wasm` streaming need them exact.
+fn media_type(path: &str) -> &'static str {
+    match path.rsplit('.').next().unwrap_or_default() {
+        "js" => "text/javascript; charset=utf-8",
+        "wasm" => "application/wasm",
+        "css" => "text/css; charset=utf-8",
+        "woff2" => "font/woff2",
+        "svg" => "image/svg+xml",
+        "png" => "image/png",
+        "ico" => "image/x-icon",
+        "csv" => "text/csv; charset=utf-8",
+        "txt" => "text/plain; charset=utf-8",
+        _ => "application/octet-stream",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn taking(value: &'static str) -> HeaderMap {
+        HeaderMap::from_iter([(header::ACCEPT_ENCODING, HeaderValue::from_static(value))])
+    }
+
+    #[test]
+    fn an_encoding_is_taken_unless_its_weight_is_zero() {
+        assert!(accepts(&taking("gzip, deflate, br"), "br"));
+        assert!(accepts(&taking("gzip;q=0.5,BR ; q=0.1"), "br"));
+        assert!(!accepts(&taking("gzip, br;q=0"), "br"));
+        assert!(!accepts(&taking("brotli"), "br"));
+        assert!(!accepts(&HeaderMap::new(), "gzip"));
+    }
+
+    #[tokio::test]
+    async fn under_another_hash_there_is_nothing() {
+        let path = Path(("0".repeat(16), "treeline.css".to_owned()));
+        let refused = asset(path, HeaderMap::new()).await.err().map(Error::into_problem);
+        assert_eq!(refused.map(|problem| problem.code), Some(Code::NotFound));
+    }
+}

@@ -1,0 +1,297 @@
+//! One durable cluster under the data directory: made once, started, found again, stopped.
+//!
+//! The postmaster belongs to a session of its own (`pg_ctl` sees to that), so it outlives a server
+//! that was killed, and the next server takes it over; if it died with the machine, it is started
+//! again and recovers. Several servers may share one data directory: the last one to leave stops
+//! it. It listens on a Unix socket in a folder that only its account can enter, never on a port.
+//! Standard library only: `xtask` compiles this file too.
+
+use std::{
+    fs::{File, TryLockError},
+    io,
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use super::programs::{Doing, Error, Programs, Result, said};
+
+/// How long a start may take; crash recovery of a busy cluster is what it allows for.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The longest name of a Unix socket that every system takes.
+const LONGEST_SOCKET: usize = 103;
+
+/// A running private PostgreSQL, shared with whoever else uses the same data directory. Dropping it
+/// stops the cluster unless another server still uses it.
+#[derive(Debug)]
+pub struct PrivatePostgres {
+    programs: Programs,
+    home: PathBuf,
+    url: String,
+    /// Held shared for as long as we use the cluster; a killed server lets go of it by dying.
+    in_use: Option<File>,
+}
+
+impl PrivatePostgres {
+    /// Starts the cluster under `data_dir`, makes it first where there is none, or takes over one
+    /// that runs. Returns when it accepts connections. Blocks: call it off the runtime's threads.
+    pub fn start(data_dir: &Path) -> Result<Self> {
+        let data_dir = std::path::absolute(data_dir).doing(|| format!("resolving {}", data_dir.display()))?;
+        std::fs::create_dir_all(&data_dir).doing(|| format!("making {}", data_dir.display()))?;
+        let home = data_dir.join("postgres");
+        let programs = match made_by(&home.join("cluster")) {
+            Some(major) => Programs::of_version(major, &home)?,
+            None => Programs::newest()?,
+        };
+        let socket = home.join("run").join(".s.PGSQL.5432");
+        if socket.as_os_str().len() > LONGEST_SOCKET {
+            return Err(Error::PathTooLong { path: socket });
+        }
+        programs.private_folder(&home)?;
+        programs.private_folder(&home.join("run"))?;
+
+        let url = format!("postgres:///treeline?host={}&user=treeline", percent_encoded(&home.join("run")));
+        let mut postgres = Self { programs, home, url, in_use: None };
+        let starting = postgres.lock("starting.lock")?;
+        starting.lock().doing(|| "waiting for another server to start PostgreSQL".into())?;
+        postgres.make()?;
+        postgres.run()?;
+        postgres.make_database()?;
+        let in_use = postgres.lock("in-use.lock")?;
+        in_use.lock_shared().doing(|| "marking PostgreSQL as in use".into())?;
+        postgres.in_use = Some(in_use);
+        Ok(postgres)
+    }
+
+    /// `postgres:///treeline?host=…`: complete, for libpq and sqlx alike.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// The major version, such as 15.
+    pub fn major(&self) -> u32 {
+        self.programs.major
+    }
+
+    /// The folder of its programs, `psql` among them.
+    pub fn bin(&self) -> &Path {
+        &self.programs.bin
+    }
+
+    /// The folder it keeps everything in.
+    pub fn home(&self) -> &Path {
+        &self.home
+    }
+
+    /// Starts the cluster again if it has died under us. Cheap when it runs. Blocks.
+    pub fn revive(&self) -> Result<()> {
+        let starting = self.lock("starting.lock")?;
+        starting.lock().doing(|| "waiting for another server to start PostgreSQL".into())?;
+        self.run()
+    }
+
+    /// Stops the cluster (a fast shutdown) unless another server still uses it. Blocks.
+    pub fn stop(mut self) -> Result<()> {
+        self.leave()
+    }
+
+    fn leave(&mut self) -> Result<()> {
+        let Some(in_use) = self.in_use.take() else { return Ok(()) };
+        let starting = self.lock("starting.lock")?;
+        starting.lock().doing(|| "waiting for another server to start PostgreSQL".into())?;
+        drop(in_use);
+        // Nobody can begin to use it now, for beginning needs the lock that we hold.
+        match self.lock("in-use.lock")?.try_lock() {
+            Err(TryLockError::WouldBlock) => Ok(()),
+            Err(TryLockError::Error(source)) => Err(Error::Io { what: "asking who uses PostgreSQL".into(), source }),
+            Ok(()) if self.answer()? == Answer::Silent => Ok(()),
+            Ok(()) => {
+                self.programs.run("pg_ctl", self.pg_ctl(["stop", "--mode=fast", "--timeout=60"])).map(drop)
+            }
+        }
+    }
+
+    fn lock(&self, name: &str) -> Result<File> {
+        let path = self.home.join(name);
+        File::options()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(&path)
+            .doing(|| format!("opening {}", path.display()))
+    }
+
+    fn cluster(&self) -> PathBuf {
+        self.home.join("cluster")
+    }
+
+    fn pg_ctl<const N: usize>(&self, arguments: [&str; N]) -> Vec<std::ffi::OsString> {
+        let mut all: Vec<std::ffi::OsString> = arguments.iter().map(Into::into).collect();
+        all.extend(["--wait".into(), "--pgdata".into(), self.cluster().into()]);
+        all
+    }
+
+    /// Makes the cluster where there is none, and writes its settings.
+    fn make(&self) -> Result<()> {
+        if made_by(&self.cluster()).is_none() {
+            // A cluster appears whole or not at all: what a killed first start left behind is thrown away.
+            let unfinished = self.home.join("cluster.new");
+            match std::fs::remove_dir_all(&unfinished) {
+                Err(e) if e.kind() != io::ErrorKind::NotFound => {
+                    return Err(Error::Io { what: format!("removing {}", unfinished.display()), source: e });
+                }
+                _ => {}
+            }
+            self.programs.run(
+                "initdb",
+                [
+                    "--username=treeline".as_ref(),
+                    "--encoding=UTF8".as_ref(),
+                    "--locale=C".as_ref(),
+                    "--data-checksums".as_ref(),
+                    "--auth-local=trust".as_ref(),
+                    "--auth-host=reject".as_ref(),
+                    "--pgdata".as_ref(),
+                    unfinished.as_os_str(),
+                ],
+            )?;
+            std::fs::rename(&unfinished, self.cluster()).doing(|| "putting the new cluster in its place".into())?;
+        }
+        let path = self.cluster().join("postgresql.conf");
+        std::fs::write(&path, settings(&self.home.join("run"))).doing(|| format!("writing {}", path.display()))
+    }
+
+    /// Brings the cluster to the point where it accepts connections.
+    fn run(&self) -> Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        let log = self.home.join("start.log");
+        loop {
+            match self.answer()? {
+                Answer::Ready => return Ok(()),
+                // It recovers, or it is still shutting down for a server that was killed meanwhile.
+                Answer::Busy if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(50)),
+                Answer::Busy => {
+                    return Err(Error::Program { program: "postgres".into(), output: "it does not become ready".into() });
+                }
+                Answer::Silent => {
+                    let mut arguments = self.pg_ctl(["start", "--timeout=120"]);
+                    arguments.extend(["--log".into(), log.clone().into()]);
+                    let _ = std::fs::remove_file(&log);
+                    match self.programs.run("pg_ctl", arguments) {
+                        Ok(_) => return Ok(()),
+                        // Another postmaster is about to leave this folder: its socket is gone, its lock file not yet.
+                        Err(_) if self.cluster().join("postmaster.pid").exists() && Instant::now() < deadline => {
+                            std::thread::sleep(Duration::from_millis(50));
+                        }
+                        Err(Error::Program { program, output }) => {
+                            let log = std::fs::read_to_string(&log).unwrap_or_default();
+                            return Err(Error::Program { program, output: format!("{output}\n{log}") });
+                        }
+                        Err(other) => return Err(other),
+                    }
+                }
+            }
+        }
+    }
+
+    fn answer(&self) -> Result<Answer> {
+        let asked = self
+            .programs
+            .command("pg_isready")
+            .args(["--quiet", "--timeout=5", "--host"])
+            .arg(self.home.join("run"))
+            .output()
+            .doing(|| "running pg_isready".into())?;
+        match asked.status.code() {
+            Some(0) => Ok(Answer::Ready),
+            Some(1) => Ok(Answer::Busy),
+            Some(2) => Ok(Answer::Silent),
+            _ => Err(Error::Program { program: "pg_isready".into(), output: said(&asked) }),
+        }
+    }
+
+    fn make_database(&self) -> Result<()> {
+        let run = self.home.join("run");
+        let psql = |statement: &str| {
+            let fixed = ["--no-psqlrc", "--username=treeline", "--dbname=postgres", "--tuples-only", "--no-align", "--command", statement];
+            let host = [std::ffi::OsString::from("--host"), run.clone().into()];
+            self.programs.run("psql", host.into_iter().chain(fixed.into_iter().map(Into::into)))
+        };
+        if psql("select 1 from pg_database where datname = 'treeline'")?.trim().is_empty() {
+            psql("create database treeline")?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for PrivatePostgres {
+    fn drop(&mut self) {
+        if let Err(error) = self.leave() {
+            // Nobody is left to hand the error to; the next start takes the cluster over.
+            eprintln!("PostgreSQL was not stopped: {error}");
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Answer {
+    /// Accepts connections.
+    Ready,
+    /// There, but starting, recovering or shutting down.
+    Busy,
+    /// Nobody listens.
+    Silent,
+}
+
+/// The major version that made a cluster; `None` where there is no cluster.
+fn made_by(cluster: &Path) -> Option<u32> {
+    std::fs::read_to_string(cluster.join("PG_VERSION")).ok()?.trim().parse().ok()
+}
+
+/// The whole of postgresql.conf. What an acknowledged commit promises rests on the durable settings.
+fn settings(run: &Path) -> String {
+    let run = run.display().to_string().replace('\'', "''");
+    format!(
+        "# Written by Treeline at every start. Put settings of your own into own.conf beside this file.
+listen_addresses = ''
+unix_socket_directories = '{run}'
+unix_socket_permissions = 0700
+
+# An acknowledged commit survives the loss of power.
+fsync = on
+full_page_writes = on
+synchronous_commit = on
+
+max_connections = 200
+shared_buffers = 256MB
+max_wal_size = 2GB
+checkpoint_timeout = 10min
+wal_compression = on
+random_page_cost = 1.1
+# Short statements only: compiling a plan would cost more than running it.
+jit = off
+
+logging_collector = on
+log_directory = 'log'
+log_filename = 'postgresql-%a.log'
+log_truncate_on_rotation = on
+log_rotation_age = 1d
+log_rotation_size = 0
+include_if_exists = 'own.conf'
+"
+    )
+}
+
+/// A path as the value of a parameter of a URL.
+pub(super) fn percent_encoded(path: &Path) -> String {
+    use std::{fmt::Write, os::unix::ffi::OsStrExt};
+    let mut text = String::new();
+    for &byte in path.as_os_str().as_bytes() {
+        if byte.is_ascii_alphanumeric() || b"/-_.~".contains(&byte) {
+            text.push(char::from(byte));
+        } else {
+            let _ = write!(text, "%{byte:02X}");
+        }
+    }
+    text
+}

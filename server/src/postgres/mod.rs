@@ -1,0 +1,87 @@
+//! The private PostgreSQL: started from the machine's own binaries when no `DATABASE_URL` is given.
+//!
+//! `programs` finds and runs PostgreSQL's programs, `cluster` keeps one durable cluster under the
+//! data directory, `throwaway` one for tests. Those three know only the standard library, so that
+//! `xtask` compiles the same files. Nothing here speaks SQL beyond creating an empty database, and
+//! nothing of the product depends on whether its PostgreSQL is private.
+
+use std::{
+    io::{self, Read, Write},
+    path::PathBuf,
+};
+
+pub mod cluster;
+pub mod programs;
+pub mod throwaway;
+
+pub use self::{
+    cluster::PrivatePostgres,
+    programs::{Error, Result},
+    throwaway::Throwaway,
+};
+
+/// `treeline-server postgres`: a PostgreSQL that runs as long as its caller keeps our standard input
+/// open. For tests and chores; prints one line, the URL, once it answers.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Arguments {
+    /// Where the cluster lives. Left out only together with --throwaway.
+    #[arg(long, required_unless_present = "throwaway")]
+    data_dir: Option<PathBuf>,
+    /// A cluster in the temporary directory, gone at the end. Not durable: for tests only.
+    #[arg(long, conflicts_with = "data_dir")]
+    throwaway: bool,
+}
+
+/// Runs the subcommand until standard input closes or the process is told to stop (SIGTERM, Ctrl-C).
+pub async fn command(arguments: Arguments) -> anyhow::Result<()> {
+    match arguments.data_dir {
+        Some(data_dir) => {
+            let postgres = start(data_dir).await?;
+            announce(postgres.url())?;
+            asked_to_stop().await;
+            tokio::task::spawn_blocking(move || postgres.stop()).await??;
+        }
+        None => {
+            let postgres = tokio::task::spawn_blocking(Throwaway::start).await??;
+            announce(postgres.url())?;
+            asked_to_stop().await;
+            tokio::task::spawn_blocking(move || drop(postgres)).await?;
+        }
+    }
+    Ok(())
+}
+
+/// [`PrivatePostgres::start`] off the runtime's own threads: it waits for other programs.
+pub async fn start(data_dir: PathBuf) -> Result<PrivatePostgres> {
+    tokio::task::spawn_blocking(move || PrivatePostgres::start(&data_dir))
+        .await
+        .map_err(|e| Error::Io { what: "waiting for PostgreSQL to start".into(), source: io::Error::other(e) })?
+}
+
+fn announce(url: &str) -> io::Result<()> {
+    let mut out = io::stdout();
+    writeln!(out, "{url}")?;
+    out.flush()
+}
+
+/// Resolves when standard input ends, or at SIGTERM or Ctrl-C.
+async fn asked_to_stop() {
+    // A thread of its own: a blocking read on the runtime's pool would hold the process at exit.
+    let (closed, input) = tokio::sync::oneshot::channel();
+    std::thread::spawn(move || {
+        let _ = io::copy(&mut io::stdin().lock().by_ref(), &mut io::sink());
+        let _ = closed.send(());
+    });
+    tokio::select! {
+        _ = input => {}
+        () = terminated() => {}
+        _ = tokio::signal::ctrl_c() => {}
+    }
+}
+
+async fn terminated() {
+    match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
+        Ok(mut signal) => drop(signal.recv().await),
+        Err(_) => std::future::pending().await,
+    }
+}

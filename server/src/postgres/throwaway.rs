@@ -1,0 +1,150 @@
+//! A PostgreSQL for tests: quick to make, on a free port, and gone with whoever started it.
+//!
+//! It lives in the temporary directory. A small shell waits on a pipe that we hold: when we end, in
+//! whatever way, kill -9 included, the pipe closes and the shell stops the cluster and removes it.
+//! It must behave as the durable one does, except that it does not survive the loss of power.
+//! Standard library only: `xtask` compiles this file too.
+
+use std::{
+    io::Read,
+    os::unix::process::CommandExt,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+};
+
+use super::programs::{Doing, Error, Programs, Result};
+
+/// A running throwaway PostgreSQL. Dropping it stops it and removes its folder.
+#[derive(Debug)]
+pub struct Throwaway {
+    url: String,
+    bin: PathBuf,
+    guard: Child,
+}
+
+impl Throwaway {
+    /// Makes and starts one. Blocks for about two seconds.
+    pub fn start() -> Result<Self> {
+        let programs = Programs::newest()?;
+        let home = std::env::temp_dir().join(format!("treeline-{}", secret(8)?));
+        programs.private_folder(&home)?;
+        // First the guard, then what it guards: nothing may be left behind, wherever we are stopped.
+        let guard = guard(&programs, &home)?;
+        let password = secret(16)?;
+        let mut postgres = Self { url: String::new(), bin: programs.bin.clone(), guard };
+
+        let password_file = home.join("password");
+        std::fs::write(&password_file, &password).doing(|| "writing the password".into())?;
+        programs.give(&password_file)?;
+        let cluster = home.join("cluster");
+        programs.run(
+            "initdb",
+            [
+                "--username=postgres".as_ref(),
+                "--encoding=UTF8".as_ref(),
+                "--locale=C".as_ref(),
+                "--no-sync".as_ref(),
+                "--auth=scram-sha-256".as_ref(),
+                "--pwfile".as_ref(),
+                password_file.as_os_str(),
+                "--pgdata".as_ref(),
+                cluster.as_os_str(),
+            ],
+        )?;
+        // A port found free may be taken by the time PostgreSQL asks for it.
+        let mut tries = 0;
+        let port = loop {
+            tries += 1;
+            let port = free_port()?;
+            std::fs::write(cluster.join("postgresql.conf"), settings(port)).doing(|| "writing the settings".into())?;
+            let log = home.join("postgresql.log");
+            let arguments = [
+                "start".as_ref(),
+                "--wait".as_ref(),
+                "--timeout=60".as_ref(),
+                "--pgdata".as_ref(),
+                cluster.as_os_str(),
+                "--log".as_ref(),
+                log.as_os_str(),
+            ];
+            match programs.run("pg_ctl", arguments) {
+                Ok(_) => break port,
+                Err(_) if tries < 3 => {}
+                Err(Error::Program { program, output }) => {
+                    let log = std::fs::read_to_string(&log).unwrap_or_default();
+                    return Err(Error::Program { program, output: format!("{output}\n{log}") });
+                }
+                Err(other) => return Err(other),
+            }
+        };
+        postgres.url = format!("postgres://postgres:{password}@127.0.0.1:{port}/postgres");
+        Ok(postgres)
+    }
+
+    /// `postgres://postgres:…@127.0.0.1:…/postgres`: the superuser's, to make databases with.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// The folder of its programs, `psql` among them.
+    pub fn bin(&self) -> &Path {
+        &self.bin
+    }
+}
+
+impl Drop for Throwaway {
+    fn drop(&mut self) {
+        drop(self.guard.stdin.take());
+        let _ = self.guard.wait();
+    }
+}
+
+/// The shell that cleans up. In a process group of its own, so that Ctrl-C does not reach it.
+fn guard(programs: &Programs, home: &Path) -> Result<Child> {
+    let mut command = Command::new("sh");
+    if let Some(account) = &programs.account {
+        command.uid(account.uid).gid(account.gid);
+    }
+    command
+        .args(["-c", "cat >/dev/null; \"$1/pg_ctl\" stop --mode=immediate --wait --pgdata \"$2/cluster\"; rm -rf \"$2\"", "sh"])
+        .arg(&programs.bin)
+        .arg(home)
+        .current_dir("/")
+        .process_group(0)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .doing(|| "starting a shell".into())
+}
+
+fn settings(port: u16) -> String {
+    format!(
+        "listen_addresses = '127.0.0.1'
+port = {port}
+unix_socket_directories = ''
+max_connections = 500
+shared_buffers = 256MB
+max_wal_size = 2GB
+jit = off
+# Only here: what these two give up is safety against the loss of power, which no test can see. A killed
+# process loses nothing either way.
+fsync = off
+full_page_writes = off
+synchronous_commit = on
+"
+    )
+}
+
+fn free_port() -> Result<u16> {
+    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).doing(|| "looking for a free port".into())?;
+    Ok(listener.local_addr().doing(|| "looking for a free port".into())?.port())
+}
+
+/// So many random bytes from the system, in hexadecimal.
+fn secret(bytes: usize) -> Result<String> {
+    let mut random = vec![0; bytes];
+    let mut source = std::fs::File::open("/dev/urandom").doing(|| "opening /dev/urandom".into())?;
+    source.read_exact(&mut random).doing(|| "reading /dev/urandom".into())?;
+    Ok(random.iter().map(|byte| format!("{byte:02x}")).collect())
+}
