@@ -51,7 +51,7 @@ async fn asset(Path((asked, path)): Path<(String, String)>, headers: HeaderMap) 
     let plain = if named { Site::get(&path) } else { None }.ok_or_else(missing)?;
     let (encoding, data) = best(&path, plain.data, &headers);
 
-    let mut response = data.into_owned().into_response();
+    let mut response = data.into_response();
     let answer = response.headers_mut();
     answer.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type(&path)));
     answer.insert(header::CACHE_CONTROL, HeaderValue::from_static("public, max-age=31536000, immutable"));

@@ -105,9 +105,7 @@ impl PrivatePostgres {
             Err(TryLockError::WouldBlock) => Ok(()),
             Err(TryLockError::Error(source)) => Err(Error::Io { what: "asking who uses PostgreSQL".into(), source }),
             Ok(()) if self.answer()? == Answer::Silent => Ok(()),
-            Ok(()) => {
-                self.programs.run("pg_ctl", self.pg_ctl(["stop", "--mode=fast", "--timeout=60"])).map(drop)
-            }
+            Ok(()) => self.programs.run("pg_ctl", self.pg_ctl(["stop", "--mode=fast", "--timeout=60"])).map(drop),
         }
     }
 
@@ -171,7 +169,10 @@ impl PrivatePostgres {
                 // It recovers, or it is still shutting down for a server that was killed meanwhile.
                 Answer::Busy if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(50)),
                 Answer::Busy => {
-                    return Err(Error::Program { program: "postgres".into(), output: "it does not become ready".into() });
+                    return Err(Error::Program {
+                        program: "postgres".into(),
+                        output: "it does not become ready".into(),
+                    });
                 }
                 Answer::Silent => {
                     let mut arguments = self.pg_ctl(["start", "--timeout=120"]);
@@ -213,7 +214,15 @@ impl PrivatePostgres {
     fn make_database(&self) -> Result<()> {
         let run = self.home.join("run");
         let psql = |statement: &str| {
-            let fixed = ["--no-psqlrc", "--username=treeline", "--dbname=postgres", "--tuples-only", "--no-align", "--command", statement];
+            let fixed = [
+                "--no-psqlrc",
+                "--username=treeline",
+                "--dbname=postgres",
+                "--tuples-only",
+                "--no-align",
+                "--command",
+                statement,
+            ];
             let host = [std::ffi::OsString::from("--host"), run.clone().into()];
             self.programs.run("psql", host.into_iter().chain(fixed.into_iter().map(Into::into)))
         };

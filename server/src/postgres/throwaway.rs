@@ -6,6 +6,7 @@
 //! Standard library only: `xtask` compiles this file too.
 
 use std::{
+    fmt::Write,
     io::Read,
     os::unix::process::CommandExt,
     path::{Path, PathBuf},
@@ -106,7 +107,11 @@ fn guard(programs: &Programs, home: &Path) -> Result<Child> {
         command.uid(account.uid).gid(account.gid);
     }
     command
-        .args(["-c", "cat >/dev/null; \"$1/pg_ctl\" stop --mode=immediate --wait --pgdata \"$2/cluster\"; rm -rf \"$2\"", "sh"])
+        .args([
+            "-c",
+            "cat >/dev/null; \"$1/pg_ctl\" stop --mode=immediate --wait --pgdata \"$2/cluster\"; rm -rf \"$2\"",
+            "sh",
+        ])
         .arg(&programs.bin)
         .arg(home)
         .current_dir("/")
@@ -146,5 +151,8 @@ fn secret(bytes: usize) -> Result<String> {
     let mut random = vec![0; bytes];
     let mut source = std::fs::File::open("/dev/urandom").doing(|| "opening /dev/urandom".into())?;
     source.read_exact(&mut random).doing(|| "reading /dev/urandom".into())?;
-    Ok(random.iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(random.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    }))
 }

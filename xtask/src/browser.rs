@@ -1,0 +1,45 @@
+//! The browser tests: Chromium against the real server program, driven by Node's own test runner.
+//!
+//! What they need is handed over in the environment; `end2end/harness.mjs` takes it from there.
+
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::{
+    places,
+    postgres::throwaway::Throwaway,
+    setup,
+    step::{self, cargo},
+    test::TEST_POSTGRES,
+};
+
+/// Runs the test files whose names contain the filter.
+pub(crate) fn test(postgres: &Throwaway, filter: Option<&str>) -> Result<()> {
+    let programs = ["build", "--package", "server", "--package", "client", "--bins"];
+    step::run("build the programs", cargo(programs))?;
+    let built = places::target()?.join("debug");
+    let chromium = setup::chromium().context("Chromium is missing; run: cargo xtask setup")?;
+
+    let folder = places::end2end().join("tests");
+    let files: Vec<_> = places::files_below(&folder)
+        .into_iter()
+        .filter(|file| {
+            let name = file.strip_prefix(&folder).unwrap_or(file).to_string_lossy().into_owned();
+            name.ends_with(".test.mjs") && name.contains(filter.unwrap_or_default())
+        })
+        .collect();
+    ensure!(!files.is_empty(), "no test file in end2end/tests has that in its name");
+
+    let mut node = Command::new("node");
+    node.args(["--test", "--test-reporter=spec", "--test-concurrency=1"])
+        .args(files)
+        .current_dir(places::end2end())
+        .env(TEST_POSTGRES, postgres.url())
+        .env("TREELINE_PSQL", postgres.bin().join("psql"))
+        .env("TREELINE_SERVER_BIN", built.join("treeline-server"))
+        .env("TREELINE_CLIENT_BIN", built.join("treeline"))
+        .env("TREELINE_CHROMIUM", chromium)
+        .env_remove("DATABASE_URL");
+    step::show("test in the browser", node)
+}

@@ -1,0 +1,186 @@
+//! What the machine must have. Only what is missing is installed; what cannot be is named exactly.
+//!
+//! Installing system packages needs `apt-get` and root (or `sudo` without a password); rustup and
+//! npm need neither. A second run only looks, and takes well under a second.
+
+use std::{
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::{
+    places,
+    postgres::programs::{Error, Programs},
+    step,
+};
+
+/// What is about to be done, and so what it needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Need {
+    /// The WASM target and npm's parts.
+    Site,
+    /// PostgreSQL's programs.
+    Postgres,
+    /// Both.
+    Run,
+    /// Both, a browser, and cargo's own tools.
+    Everything,
+}
+
+pub(crate) fn all(need: Need) -> Result<()> {
+    step::time("setup", || {
+        if need != Need::Postgres {
+            wasm_target()?;
+            npm_parts()?;
+        }
+        if need != Need::Site {
+            postgres()?;
+        }
+        if need == Need::Everything {
+            cargo_tools()?;
+            if chromium().is_none() {
+                debian("Chromium", &["chromium"], "any Chromium or Chrome; TREELINE_CHROMIUM may name it")?;
+                ensure!(chromium().is_some(), "chromium was installed but is not to be found");
+            }
+        }
+        Ok(())
+    })
+}
+
+/// The browser that the tests drive.
+pub(crate) fn chromium() -> Option<PathBuf> {
+    if let Some(named) = std::env::var_os("TREELINE_CHROMIUM") {
+        return Some(named.into());
+    }
+    let application = PathBuf::from("/Applications/Google Chrome.app/Contents/MacOS/Google Chrome");
+    ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"]
+        .into_iter()
+        .find_map(on_path)
+        .or_else(|| application.exists().then_some(application))
+}
+
+fn on_path(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(program)).find(|file| file.is_file())
+}
+
+fn wasm_target() -> Result<()> {
+    let installed = || sysroot().is_ok_and(|root| root.join("lib/rustlib/wasm32-unknown-unknown/lib").exists());
+    if installed() {
+        return Ok(());
+    }
+    if on_path("rustup").is_some() {
+        let _ = step::run("rustup target add wasm32-unknown-unknown", {
+            let mut command = Command::new("rustup");
+            command.args(["target", "add", "wasm32-unknown-unknown"]);
+            command
+        });
+    }
+    ensure!(
+        installed(),
+        "Rust cannot compile for the browser here. Install the target: rustup target add wasm32-unknown-unknown \
+         (with Debian's own Rust: apt-get install libstd-rust-dev-wasm32)"
+    );
+    Ok(())
+}
+
+fn cargo_tools() -> Result<()> {
+    for (program, component) in [("cargo-clippy", "clippy"), ("cargo-fmt", "rustfmt")] {
+        if sysroot()?.join("bin").join(program).exists() || on_path(program).is_some() {
+            continue;
+        }
+        let mut command = Command::new("rustup");
+        command.args(["component", "add", component]);
+        step::run(&format!("rustup component add {component}"), command)?;
+    }
+    Ok(())
+}
+
+fn sysroot() -> Result<PathBuf> {
+    let output = Command::new("rustc").args(["--print", "sysroot"]).output().context("running rustc")?;
+    Ok(String::from_utf8(output.stdout)?.trim().into())
+}
+
+fn npm_parts() -> Result<()> {
+    let node = Command::new("node").arg("--version").output();
+    let major = node.ok().and_then(|output| {
+        let text = String::from_utf8(output.stdout).ok()?;
+        text.trim().strip_prefix('v')?.split('.').next()?.parse::<u32>().ok()
+    });
+    ensure!(
+        major.is_some_and(|major| major >= 20) && on_path("npm").is_some(),
+        "Node 20 or newer with npm is needed (it brings wasm-opt, the style bundler and the fonts). Install it from \
+         https://nodejs.org or your system's packages"
+    );
+
+    let lock = std::fs::read_to_string(places::end2end().join("package-lock.json"))?;
+    let mark = places::end2end().join("node_modules").join(".installed-from");
+    if std::fs::read_to_string(&mark).is_ok_and(|installed| installed == lock) {
+        return Ok(());
+    }
+    let mut command = Command::new("npm");
+    command.args(["ci", "--no-audit", "--no-fund"]).current_dir(places::end2end());
+    step::run("npm ci", command)?;
+    Ok(std::fs::write(mark, lock)?)
+}
+
+fn postgres() -> Result<()> {
+    match Programs::newest() {
+        Ok(_) => return Ok(()),
+        Err(Error::NotInstalled) => {}
+        Err(other) => return Err(other.into()),
+    }
+    // Debian's package would start a cluster of its own, which nobody here uses.
+    let settings = Path::new("/etc/postgresql-common/createcluster.conf");
+    if !settings.exists() && can_install() {
+        let script = "mkdir -p /etc/postgresql-common && echo 'create_main_cluster = false' > /etc/postgresql-common/createcluster.conf";
+        let _ = as_root(&["sh", "-c", script]).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    }
+    debian("PostgreSQL 15 or newer", &["postgresql"], "dnf install postgresql-server, or brew install postgresql@17")?;
+    Programs::newest()?;
+    Ok(())
+}
+
+/// Installs Debian packages, or says what to install.
+fn debian(what: &str, packages: &[&str], elsewhere: &str) -> Result<()> {
+    let list = packages.join(" ");
+    if !can_install() {
+        bail!(
+            "{what} is missing. Install it: sudo apt-get install {list} (elsewhere: {elsewhere}); then run this again"
+        );
+    }
+    let mut update = as_root(&["apt-get", "update"]);
+    update.env("DEBIAN_FRONTEND", "noninteractive");
+    step::run("apt-get update", update)?;
+    let mut install = as_root(&["apt-get", "install", "--yes", "--no-install-recommends"]);
+    install.args(packages).env("DEBIAN_FRONTEND", "noninteractive");
+    step::run(&format!("apt-get install {list}"), install)
+}
+
+fn can_install() -> bool {
+    on_path("apt-get").is_some() && (is_root() || sudo_asks_nothing())
+}
+
+fn is_root() -> bool {
+    Command::new("id").arg("-u").output().is_ok_and(|output| output.stdout.trim_ascii() == b"0")
+}
+
+fn sudo_asks_nothing() -> bool {
+    let mut sudo = Command::new("sudo");
+    sudo.args(["-n", "true"]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    sudo.status().is_ok_and(|status| status.success())
+}
+
+fn as_root(words: &[&str]) -> Command {
+    if is_root() {
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]);
+        command
+    } else {
+        let mut command = Command::new("sudo");
+        command.args(["-n", "--preserve-env=DEBIAN_FRONTEND"]).args(words);
+        command
+    }
+}

@@ -1,0 +1,173 @@
+//! The site: the browser's part of Treeline as a folder of files, each also packed.
+//!
+//! `frontend` → wasm32 → wasm-bindgen → wasm-opt, the style sheets as one, the fonts; then `.br` and
+//! `.gz` of each, and `hash`, the fingerprint of it all. The server carries the folder inside its
+//! binary, so it is replaced only when something in it has changed.
+
+use std::{
+    io::Write,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context, Result, ensure};
+
+use crate::{
+    places,
+    step::{self, cargo},
+};
+
+/// What the browser's part may weigh, packed with brotli.
+const WASM_LIMIT: usize = 200_000;
+
+/// What rustc's output for the browser uses (since LLVM 20); wasm-opt must be told.
+const WASM_FEATURES: [&str; 6] = [
+    "--enable-bulk-memory",
+    "--enable-nontrapping-float-to-int",
+    "--enable-reference-types",
+    "--enable-sign-ext",
+    "--enable-mutable-globals",
+    "--enable-multivalue",
+];
+
+/// Names in the site, and where npm keeps them. The extended Latin letters are files of their own,
+/// which browsers fetch only for text that has such letters.
+const FONTS: [(&str, &str); 4] = [
+    ("sans.woff2", "@fontsource-variable/inter/files/inter-latin-wght-normal.woff2"),
+    ("sans-ext.woff2", "@fontsource-variable/inter/files/inter-latin-ext-wght-normal.woff2"),
+    ("mono.woff2", "@fontsource-variable/jetbrains-mono/files/jetbrains-mono-latin-wght-normal.woff2"),
+    ("mono-ext.woff2", "@fontsource-variable/jetbrains-mono/files/jetbrains-mono-latin-ext-wght-normal.woff2"),
+];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Unoptimised, in seconds.
+    Quick,
+    /// As small as it gets, and measured.
+    Release,
+}
+
+/// Builds the site where anything it is made from has changed.
+pub(crate) fn build(kind: Kind) -> Result<()> {
+    let (profile, folder) = match kind {
+        Kind::Quick => ("dev", "debug"),
+        Kind::Release => ("wasm-release", "wasm-release"),
+    };
+    step::run(
+        "compile for the browser",
+        cargo(["build", "--package", "frontend", "--target", "wasm32-unknown-unknown", "--profile", profile]),
+    )?;
+    let wasm = places::target()?.join("wasm32-unknown-unknown").join(folder).join("frontend.wasm");
+
+    let mut inputs =
+        vec![wasm.clone(), places::end2end().join("package-lock.json"), places::end2end().join("bundle-css.mjs")];
+    inputs.push(places::root().join("xtask/src/site.rs"));
+    inputs.extend(places::files_below(&places::root().join("style")));
+    let inputs = format!("{kind:?} {}", places::fingerprint(&inputs, places::root())?);
+
+    let site = places::root().join("site");
+    let mark = places::target()?.join("site-inputs");
+    let built = std::fs::read_to_string(site.join("hash")).ok();
+    if let Some(hash) = &built
+        && std::fs::read_to_string(&mark).is_ok_and(|text| text == format!("{inputs} {hash}"))
+    {
+        return Ok(());
+    }
+
+    let new = places::root().join("target").join("site-new");
+    let _ = std::fs::remove_dir_all(&new);
+    std::fs::create_dir_all(new.join("fonts"))?;
+    step::time("bind to JavaScript", || bind(&wasm, &new))?;
+    if kind == Kind::Release {
+        step::run("shrink", shrink(&new.join("treeline_bg.wasm")))?;
+    }
+    step::run("bundle styles", bundle(&new.join("treeline.css")))?;
+    for (name, source) in FONTS {
+        let source = places::end2end().join("node_modules").join(source);
+        std::fs::copy(&source, new.join("fonts").join(name))
+            .with_context(|| format!("copying {}", source.display()))?;
+    }
+    step::time("pack", || pack(&new, kind))?;
+    let hash = places::fingerprint(&places::files_below(&new), &new)?;
+    std::fs::write(new.join("hash"), &hash)?;
+    if kind == Kind::Release {
+        weigh(&new.join("treeline_bg.wasm"))?;
+    }
+    if built.as_ref() != Some(&hash) {
+        let _ = std::fs::remove_dir_all(&site);
+        std::fs::rename(&new, &site).context("putting the site in its place")?;
+    }
+    Ok(std::fs::write(mark, format!("{inputs} {hash}"))?)
+}
+
+fn bind(wasm: &Path, folder: &Path) -> Result<()> {
+    wasm_bindgen_cli_support::Bindgen::new()
+        .input_path(wasm)
+        .out_name("treeline")
+        .web(true)?
+        .typescript(false)
+        .remove_name_section(true)
+        .remove_producers_section(true)
+        .generate(folder)
+}
+
+fn shrink(wasm: &Path) -> Command {
+    let mut command = Command::new(places::npm_program("wasm-opt"));
+    command.arg("-Oz").args(WASM_FEATURES).arg(wasm).arg("-o").arg(wasm);
+    command
+}
+
+fn bundle(to: &Path) -> Command {
+    let mut command = Command::new("node");
+    command.arg(places::end2end().join("bundle-css.mjs")).arg(places::root().join("style/main.css")).arg(to);
+    command
+}
+
+/// Writes `.br` and `.gz` beside every file that packing makes smaller.
+fn pack(folder: &Path, kind: Kind) -> Result<()> {
+    for file in places::files_below(folder) {
+        if file.extension().is_some_and(|extension| extension == "woff2") {
+            continue;
+        }
+        let plain = std::fs::read(&file)?;
+        if kind == Kind::Release {
+            std::fs::write(with_suffix(&file, "br"), brotli(&plain)?)?;
+        }
+        std::fs::write(with_suffix(&file, "gz"), gzip(&plain, kind)?)?;
+    }
+    Ok(())
+}
+
+fn with_suffix(file: &Path, suffix: &str) -> PathBuf {
+    let mut name = file.as_os_str().to_owned();
+    name.push(".");
+    name.push(suffix);
+    name.into()
+}
+
+fn brotli(plain: &[u8]) -> Result<Vec<u8>> {
+    let mut packed = Vec::new();
+    let strongest =
+        brotli::enc::BrotliEncoderParams { quality: 11, lgwin: 22, size_hint: plain.len(), ..Default::default() };
+    brotli::BrotliCompress(&mut &*plain, &mut packed, &strongest)?;
+    Ok(packed)
+}
+
+fn gzip(plain: &[u8], kind: Kind) -> Result<Vec<u8>> {
+    let level = if kind == Kind::Release { flate2::Compression::best() } else { flate2::Compression::fast() };
+    let mut encoder = flate2::GzBuilder::new().mtime(0).write(Vec::new(), level);
+    encoder.write_all(plain)?;
+    Ok(encoder.finish()?)
+}
+
+fn weigh(wasm: &Path) -> Result<()> {
+    let size = |suffix: &str| -> Result<usize> {
+        let file = if suffix.is_empty() { wasm.to_owned() } else { with_suffix(wasm, suffix) };
+        Ok(std::fs::metadata(file)?.len() as usize)
+    };
+    let (raw, gzip, brotli) = (size("")?, size("gz")?, size("br")?);
+    let kilobytes = |bytes: usize| format!("{:.1} kB", bytes as f64 / 1000.0);
+    println!("    WASM {}, gzip {}, brotli {}", kilobytes(raw), kilobytes(gzip), kilobytes(brotli));
+    ensure!(brotli <= WASM_LIMIT, "the WASM weighs {brotli} bytes with brotli; the limit is {WASM_LIMIT}");
+    Ok(())
+}
