@@ -1,0 +1,229 @@
+//! The head of a file: encoding, delimiter, names of the columns, and how many rows to expect.
+//!
+//! Looked at once, before a job is made of the file; what it says is kept with the job. Files without a
+//! row and headers that could not name columns are refused here.
+
+use bytes::Bytes;
+use domain::{Code, Problem, upload::UploadFormat};
+use futures::{Stream, StreamExt};
+
+use super::{
+    Encoding, Head, Place,
+    cells::read_cells,
+    cut::{Cut, Cutter, Grammar, Step, Whole},
+};
+
+/// How much of the file the delimiter is found in and the number of rows is estimated from.
+const SAMPLE: usize = 256 << 10;
+
+/// More columns than this are no table.
+const MOST_COLUMNS: usize = 10_000;
+
+/// Those that text holds least often come first: among equals the first is taken.
+const DELIMITERS: [u8; 4] = [b'\t', b'|', b';', b','];
+
+/// What the caller says of the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Want {
+    pub format: UploadFormat,
+    /// CSV: whether the first record names the columns.
+    pub header: bool,
+    /// CSV; `None`: find it.
+    pub delimiter: Option<char>,
+}
+
+impl Want {
+    /// A delimiter must be one ASCII character that is not a quote, a letter, a digit or an end of line.
+    pub fn delimiter(text: &str) -> Option<char> {
+        let mut chars = text.chars();
+        let first = chars.next()?;
+        let fits = first == '\t' || first == ' ' || (first.is_ascii_punctuation() && !matches!(first, '"' | '-' | '.'));
+        (chars.next().is_none() && fits).then_some(first)
+    }
+}
+
+/// Why there is no head.
+#[derive(Debug)]
+pub enum HeadError<E> {
+    /// The file is refused: `no_rows` or `bad_header`.
+    Refused(Box<Problem>),
+    /// The file could not be read.
+    Read(E),
+}
+
+fn refuse<T, E>(code: Code, detail: impl Into<String>) -> Result<T, HeadError<E>> {
+    Err(HeadError::Refused(Box::new(Problem::new(code, detail))))
+}
+
+/// Looks at the head of a file of `bytes` bytes.
+pub async fn inspect<S, E>(mut source: S, bytes: u64, want: Want) -> Result<Head, HeadError<E>>
+where
+    S: Stream<Item = Result<Bytes, E>> + Unpin,
+{
+    let mut sample = Vec::new();
+    let mut ended = false;
+    while sample.len() < SAMPLE && !ended {
+        match source.next().await {
+            Some(piece) => sample.extend_from_slice(&piece.map_err(HeadError::Read)?),
+            None => ended = true,
+        }
+    }
+    let (encoding, mark) = Encoding::sniff(&sample);
+    let start = Place { offset: mark as u64, line: 1 };
+    let delimiter = match want.format {
+        UploadFormat::Csv => want
+            .delimiter
+            .and_then(|c| u8::try_from(c).ok())
+            .unwrap_or_else(|| find_delimiter(&sample[mark..], encoding)),
+        UploadFormat::Ndjson => b',',
+    };
+    let grammar = match want.format {
+        UploadFormat::Csv => Grammar::Csv { delimiter, width: None },
+        UploadFormat::Ndjson => Grammar::Lines,
+    };
+    let mut records = Records { source, cutter: Cutter::new(encoding, grammar, start), ended };
+    records.cutter.feed(&sample[mark..]);
+    if ended {
+        records.cutter.end();
+    }
+
+    let is_table = want.format == UploadFormat::Csv;
+    let mut head = Head {
+        format: want.format,
+        encoding,
+        delimiter: is_table.then_some(char::from(delimiter)),
+        columns: None,
+        width: 0,
+        first: start,
+        rows: 0,
+    };
+    if is_table && want.header {
+        let Some(header) = records.next().await? else {
+            return refuse(Code::NoRows, "The file is empty: it has neither a header nor a row.");
+        };
+        let columns = read_header(&header, encoding, delimiter)?;
+        head.width = columns.len();
+        head.columns = Some(columns);
+        head.first = header.end;
+        records.cutter.expect_width(head.width);
+    }
+    let Some(first) = records.next().await? else {
+        let detail =
+            if head.columns.is_some() { "The file has a header but no rows." } else { "The file has no rows." };
+        return refuse(Code::NoRows, detail);
+    };
+    if is_table && head.columns.is_none() {
+        head.width = first.fields.min(MOST_COLUMNS);
+        records.cutter.expect_width(head.width);
+    }
+    head.rows = records.count_rest(bytes, head.first, first.end);
+    Ok(head)
+}
+
+/// The records of a file, one after the other.
+struct Records<S> {
+    source: S,
+    cutter: Cutter,
+    ended: bool,
+}
+
+impl<S, E> Records<S>
+where
+    S: Stream<Item = Result<Bytes, E>> + Unpin,
+{
+    async fn next(&mut self) -> Result<Option<Cut>, HeadError<E>> {
+        loop {
+            match self.cutter.step() {
+                Step::Record(cut) => return Ok(Some(cut)),
+                Step::End => return Ok(None),
+                Step::Starved => {
+                    if let Some(piece) = self.source.next().await {
+                        self.cutter.feed(&piece.map_err(HeadError::Read)?);
+                    } else {
+                        self.ended = true;
+                        self.cutter.end();
+                    }
+                }
+            }
+        }
+    }
+
+    /// Counts the records that are here already, the first among them, and says how many that makes
+    /// for the whole file: exactly when all of it is here.
+    fn count_rest(&mut self, bytes: u64, first: Place, behind: Place) -> i64 {
+        let mut rows = 1;
+        let mut end = behind.offset;
+        while let Step::Record(cut) = self.cutter.step() {
+            rows += 1;
+            end = cut.end.offset;
+        }
+        if self.ended {
+            return rows;
+        }
+        let seen = end.saturating_sub(first.offset).max(1);
+        let whole = bytes.saturating_sub(first.offset);
+        (i128::from(rows) * i128::from(whole) / i128::from(seen)).clamp(1, i128::from(i64::MAX)) as i64
+    }
+}
+
+fn read_header<E>(header: &Cut, encoding: Encoding, delimiter: u8) -> Result<Vec<String>, HeadError<E>> {
+    let line = header.begin.line;
+    match header.whole {
+        Whole::Yes => {}
+        Whole::OpenQuote => {
+            return refuse(Code::BadHeader, format!("Line {line}: the header has a quote that is never closed."));
+        }
+        Whole::TooLong => return refuse(Code::BadHeader, format!("Line {line}: the header does not end.")),
+    }
+    if header.fields > MOST_COLUMNS {
+        let detail = format!("Line {line}: expected at most {MOST_COLUMNS} columns, found {}.", header.fields);
+        return refuse(Code::BadHeader, detail);
+    }
+    let cells = read_cells(&header.raw, encoding, delimiter, MOST_COLUMNS);
+    if let Some((column, what)) = cells.unreadable {
+        let detail = format!("Line {line}, column {}: expected a name, found {what}.", column + 1);
+        return refuse(Code::BadHeader, detail);
+    }
+    let mut seen = std::collections::HashMap::new();
+    for (column, name) in cells.texts.iter().enumerate() {
+        if name.trim().is_empty() {
+            let detail = format!("Line {line}, column {}: expected a name, found none.", column + 1);
+            return refuse(Code::BadHeader, detail);
+        }
+        if let Some(other) = seen.insert(name.as_str(), column) {
+            let shown: String = name.chars().take(100).collect();
+            let detail = format!(
+                "Line {line}, column {}: expected a name of its own, found {shown:?} as in column {}.",
+                column + 1,
+                other + 1
+            );
+            return refuse(Code::BadHeader, detail);
+        }
+    }
+    Ok(cells.texts)
+}
+
+/// The delimiter that cuts the first records into the same number of fields, more than one; among
+/// several the one that does so most often, then the one that gives more fields.
+fn find_delimiter(sample: &[u8], encoding: Encoding) -> u8 {
+    let mut best = (0, 0, b',');
+    for delimiter in DELIMITERS {
+        let grammar = Grammar::Csv { delimiter, width: None };
+        let mut cutter = Cutter::new(encoding, grammar, Place { offset: 0, line: 1 });
+        cutter.feed(sample);
+        cutter.end();
+        let mut width = 0;
+        let mut alike = 0;
+        for _ in 0..50 {
+            let Step::Record(cut) = cutter.step() else { break };
+            if width == 0 {
+                width = cut.fields;
+            }
+            alike += usize::from(cut.fields == width && cut.whole == Whole::Yes);
+        }
+        if width > 1 && (alike, width) > (best.0, best.1) {
+            best = (alike, width, delimiter);
+        }
+    }
+    best.2
+}

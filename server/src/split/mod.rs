@@ -1,0 +1,104 @@
+//! Files into rows: cuts a byte stream into records and records into payloads (spec §5).
+//!
+//! Pure: bytes in, rows out; nothing here opens a file or knows the database. Memory stays flat at any
+//! file size, because a record ends at [`RECORD_LIMIT`] and nothing older than it is kept. Every
+//! record carries the [`Place`] where it begins and the one behind it, so that reading can stop at any
+//! record and go on there later, in another process, with the same rows.
+//!
+//! The CSV machine is our own (`cut`): the well-kept readers neither say where in a UTF-16 file a
+//! record begins nor give back the good rows that an open quote has swallowed.
+
+mod cells;
+mod cut;
+mod head;
+mod read;
+mod row;
+mod scan;
+mod units;
+
+#[cfg(test)]
+mod tests;
+
+use domain::upload::UploadFormat;
+use serde::{Deserialize, Serialize};
+
+pub use head::{HeadError, Want, inspect};
+pub use read::Reader;
+pub use row::{CellKind, Fault, FaultKind, Row};
+
+/// A record ends here at the latest, in bytes of the file. An open quote costs one row, not the file.
+pub const RECORD_LIMIT: usize = 1 << 20;
+
+/// The largest payload of an item, in bytes.
+pub const PAYLOAD_LIMIT: usize = 256 << 10;
+
+/// A boundary between records: where a reader can begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// Bytes from the beginning of the stored file.
+    pub offset: u64,
+    /// The physical line that begins here, from 1.
+    pub line: u64,
+}
+
+/// How characters are written in the file. Told by the byte order mark; without one it is UTF-8.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Encoding {
+    #[serde(rename = "utf-8")]
+    Utf8,
+    #[serde(rename = "utf-16le")]
+    Utf16Le,
+    #[serde(rename = "utf-16be")]
+    Utf16Be,
+}
+
+impl Encoding {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Utf8 => "utf-8",
+            Self::Utf16Le => "utf-16le",
+            Self::Utf16Be => "utf-16be",
+        }
+    }
+
+    /// The encoding that the first bytes of a file tell, and the length of their mark.
+    pub fn sniff(start: &[u8]) -> (Self, usize) {
+        match start {
+            [0xEF, 0xBB, 0xBF, ..] => (Self::Utf8, 3),
+            [0xFF, 0xFE, ..] => (Self::Utf16Le, 2),
+            [0xFE, 0xFF, ..] => (Self::Utf16Be, 2),
+            _ => (Self::Utf8, 0),
+        }
+    }
+}
+
+/// What the head of a file says about the rest. Kept with the job, so that splitting is the same
+/// whenever and wherever it goes on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Head {
+    pub format: UploadFormat,
+    pub encoding: Encoding,
+    /// CSV: an ASCII character.
+    pub delimiter: Option<char>,
+    /// CSV: the names of the columns, where the first record gives them.
+    pub columns: Option<Vec<String>>,
+    /// CSV: how many fields a row has.
+    pub width: usize,
+    /// Where the first record behind the header begins.
+    pub first: Place,
+    /// How many rows there are: counted in a short file, else estimated from the first ones.
+    pub rows: i64,
+}
+
+/// The columns that our own list of failures ends with. Uploaded again, they are taken off: `row` is
+/// then what `_line` says, and cells are unescaped.
+pub const FAILURE_COLUMNS: [&str; 3] = ["_line", "_code", "_problem"];
+
+impl Head {
+    /// Whether the file is a list of failures that came back.
+    pub fn is_returned(&self) -> bool {
+        self.columns
+            .as_ref()
+            .is_some_and(|columns| columns.len() > 3 && columns.ends_with(&FAILURE_COLUMNS.map(String::from)))
+    }
+}

@@ -1,0 +1,55 @@
+//! The rows of a file from any boundary on.
+
+use bytes::Bytes;
+use domain::upload::UploadFormat;
+use futures::{Stream, StreamExt};
+
+use super::{
+    Head, Place,
+    cut::{Cutter, Grammar, Step},
+    row::{CellKind, Row, RowMaker},
+};
+
+/// Reads rows from a stream of bytes that begins at a boundary of the file.
+#[derive(Debug)]
+pub struct Reader<S> {
+    source: S,
+    cutter: Cutter,
+    maker: RowMaker,
+}
+
+impl<S, E> Reader<S>
+where
+    S: Stream<Item = Result<Bytes, E>> + Unpin,
+{
+    /// `source` begins at `place`, which is `head.first` or the end of a row read before. `kinds`: what
+    /// the schema says of each column, in order; missing ones are text.
+    pub fn new(source: S, head: Head, place: Place, kinds: Vec<CellKind>) -> Self {
+        let delimiter = head.delimiter.and_then(|c| u8::try_from(c).ok()).unwrap_or(b',');
+        let grammar = match head.format {
+            UploadFormat::Csv => Grammar::Csv { delimiter, width: Some(head.width) },
+            UploadFormat::Ndjson => Grammar::Lines,
+        };
+        let cutter = Cutter::new(head.encoding, grammar, place);
+        Self { source, cutter, maker: RowMaker::new(head, kinds) }
+    }
+
+    /// The next row; `None` at the end of the file.
+    pub async fn next(&mut self) -> Result<Option<Row>, E> {
+        loop {
+            match self.cutter.step() {
+                Step::Record(cut) => return Ok(Some(self.maker.make(&cut))),
+                Step::End => return Ok(None),
+                Step::Starved => match self.source.next().await {
+                    Some(piece) => self.cutter.feed(&piece?),
+                    None => self.cutter.end(),
+                },
+            }
+        }
+    }
+
+    /// Where the next row begins.
+    pub fn place(&self) -> Place {
+        self.cutter.place()
+    }
+}

@@ -1,0 +1,356 @@
+//! Records into payloads, and what is wrong with those that give none.
+//!
+//! A row that cannot be used keeps what could be read of it, so that a person sees what it was; the
+//! fault names the line, the column and what was expected there.
+
+use std::fmt::Write as _;
+
+use domain::{Document, upload::UploadFormat};
+use serde::Serialize;
+
+use super::{
+    Head, PAYLOAD_LIMIT, Place, RECORD_LIMIT,
+    cells::{Cells, read_cells, read_text},
+    cut::{Cut, Whole},
+};
+
+/// How much of a cell is kept of a row that cannot be used, in bytes, and of how many cells that are
+/// too many.
+const SHOWN_CELL: usize = 4 << 10;
+const SHOWN_EXTRA: usize = 20;
+/// The same for the whole row.
+const SHOWN_ROW: usize = 32 << 10;
+
+/// What the schema wants a cell to be. A cell has no type of its own: it becomes a number or boolean,
+/// same text, only where the schema asks for one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CellKind {
+    #[default]
+    Text,
+    Number,
+    Boolean,
+    NumberOrBoolean,
+}
+
+/// Why a row is no item to work on. The words are stable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaultKind {
+    InvalidRow,
+    TooManyFields,
+    TooFewFields,
+    BadEncoding,
+    TooLarge,
+    OpenQuote,
+    InvalidJson,
+}
+
+impl FaultKind {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::InvalidRow => "invalid_row",
+            Self::TooManyFields => "too_many_fields",
+            Self::TooFewFields => "too_few_fields",
+            Self::BadEncoding => "bad_encoding",
+            Self::TooLarge => "too_large",
+            Self::OpenQuote => "open_quote",
+            Self::InvalidJson => "invalid_json",
+        }
+    }
+}
+
+/// What is wrong with a row, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    pub kind: FaultKind,
+    /// The line of the file, from 1.
+    pub line: i64,
+    /// The column of the table, or the byte of a line of NDJSON; from 1.
+    pub column: usize,
+    /// The column's name, where it has one.
+    pub name: Option<String>,
+    pub expected: String,
+    pub found: String,
+    /// Cells beyond the last column, at most 20.
+    pub extra: Vec<String>,
+}
+
+impl Fault {
+    /// For example `Line 17, column 4 (amount): expected a number, found "twelve".`
+    pub fn message(&self) -> String {
+        let mut text = format!("Line {}, column {}", self.line, self.column);
+        if let Some(name) = &self.name {
+            let _ = write!(text, " ({})", shorten(name, 100));
+        }
+        let _ = write!(text, ": expected {}, found {}.", self.expected, self.found);
+        text
+    }
+
+    /// The same for programs: `{line, column, name, expected, found, extra?}`.
+    pub fn detail(&self) -> Document {
+        #[derive(Serialize)]
+        struct Detail<'a> {
+            line: i64,
+            column: usize,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            name: Option<&'a str>,
+            expected: &'a str,
+            found: &'a str,
+            #[serde(skip_serializing_if = "<[String]>::is_empty")]
+            extra: &'a [String],
+        }
+        let Self { line, column, name, expected, found, extra, .. } = self;
+        Document::of(&Detail { line: *line, column: *column, name: name.as_deref(), expected, found, extra })
+    }
+}
+
+/// A row of the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// Where its record begins, and where the next one does.
+    pub begin: Place,
+    pub end: Place,
+    /// The first line of its record; in a list of failures that came back, what `_line` says.
+    pub number: i64,
+    /// As far as known where there is a fault.
+    pub payload: Document,
+    pub fault: Option<Fault>,
+}
+
+/// Makes rows of records.
+#[derive(Debug)]
+pub(super) struct RowMaker {
+    head: Head,
+    delimiter: u8,
+    kinds: Vec<CellKind>,
+    /// The columns' names as JSON strings.
+    keys: Vec<String>,
+    is_returned: bool,
+}
+
+impl RowMaker {
+    /// `kinds`: what the schema says of each column; those that are missing are text.
+    pub(super) fn new(head: Head, kinds: Vec<CellKind>) -> Self {
+        let keys = head.columns.iter().flatten().map(|name| Document::of(name).text().to_owned()).collect();
+        let delimiter = head.delimiter.and_then(|c| u8::try_from(c).ok()).unwrap_or(b',');
+        let is_returned = head.is_returned();
+        Self { head, delimiter, kinds, keys, is_returned }
+    }
+
+    pub(super) fn make(&self, cut: &Cut) -> Row {
+        match self.head.format {
+            UploadFormat::Csv => self.table_row(cut),
+            UploadFormat::Ndjson => self.json_row(cut),
+        }
+    }
+
+    fn table_row(&self, cut: &Cut) -> Row {
+        let most = self.head.width + SHOWN_EXTRA;
+        let mut cells = read_cells(&cut.raw, self.head.encoding, self.delimiter, most);
+        let fault = self.table_fault(cut, &cells);
+        let extra = cells.texts.split_off(cells.texts.len().min(self.head.width));
+        let number = self.take_failure_columns(&mut cells.texts).unwrap_or(cut.begin.line as i64);
+        let fault = fault.map(|fault| Fault { extra: shown(&extra, SHOWN_EXTRA), ..fault });
+        let payload = if fault.is_none() { self.payload(&cells.texts) } else { String::new() };
+        let fault = fault.or_else(|| {
+            let largest = (0..cells.texts.len()).max_by_key(|&place| cells.texts[place].len()).unwrap_or(0);
+            let expected = format!("a row of at most {PAYLOAD_LIMIT} bytes");
+            let found = payload.len().to_string();
+            (payload.len() > PAYLOAD_LIMIT).then(|| self.fault(cut, FaultKind::TooLarge, largest, expected, found))
+        });
+        let payload = if fault.is_none() { payload } else { self.payload(&shown(&cells.texts, cells.texts.len())) };
+        Row { begin: cut.begin, end: cut.end, number, payload: Document::trusted(payload), fault }
+    }
+
+    fn table_fault(&self, cut: &Cut, cells: &Cells) -> Option<Fault> {
+        let width = self.head.width;
+        let last = cells.texts.len().saturating_sub(1);
+        let fault = |kind, column, expected: &str, found: String| {
+            Some(self.fault(cut, kind, column, expected.to_owned(), found))
+        };
+        match cut.whole {
+            Whole::OpenQuote => {
+                return fault(
+                    FaultKind::OpenQuote,
+                    last,
+                    "a closing quote",
+                    format!("none before the row has to end (at the latest after {RECORD_LIMIT} bytes)"),
+                );
+            }
+            Whole::TooLong => {
+                let column = cut.fields.saturating_sub(1);
+                return fault(
+                    FaultKind::TooLarge,
+                    column,
+                    "the line to end",
+                    format!("more than {RECORD_LIMIT} bytes"),
+                );
+            }
+            Whole::Yes => {}
+        }
+        if let Some((column, what)) = cells.unreadable {
+            return fault(FaultKind::BadEncoding, column, "text", what.to_owned());
+        }
+        if let Some(column) = cells.tail {
+            return fault(
+                FaultKind::InvalidRow,
+                column,
+                "the end of the cell behind its closing quote",
+                "more text".to_owned(),
+            );
+        }
+        let fields = |n: usize| format!("{n} field{}", if n == 1 { "" } else { "s" });
+        match cut.fields {
+            n if n > width => fault(FaultKind::TooManyFields, width, &fields(width), n.to_string()),
+            n if n < width => fault(FaultKind::TooFewFields, n, &fields(width), n.to_string()),
+            _ => None,
+        }
+    }
+
+    fn fault(&self, cut: &Cut, kind: FaultKind, column: usize, expected: String, found: String) -> Fault {
+        Fault {
+            kind,
+            line: cut.begin.line as i64,
+            column: column + 1,
+            name: self.head.columns.as_ref().and_then(|names| names.get(column)).cloned(),
+            expected,
+            found,
+            extra: Vec::new(),
+        }
+    }
+
+    /// Takes `_line`, `_code` and `_problem` off a row that came back; says what `_line` was.
+    fn take_failure_columns(&self, cells: &mut Vec<String>) -> Option<i64> {
+        if !self.is_returned {
+            return None;
+        }
+        let line = cells.get(self.head.width - 3).and_then(|cell| cell.parse().ok()).filter(|&line| line > 0);
+        cells.truncate(self.head.width - 3);
+        for cell in cells {
+            crate::sheet::unescape(cell);
+        }
+        line
+    }
+
+    /// Cells as an object by column name, or as an array.
+    fn payload(&self, cells: &[String]) -> String {
+        let named = self.head.columns.is_some();
+        let mut json = String::with_capacity(cells.iter().map(|cell| cell.len() + 16).sum());
+        json.push(if named { '{' } else { '[' });
+        for (place, cell) in cells.iter().enumerate() {
+            if place > 0 {
+                json.push(',');
+            }
+            if let Some(key) = self.keys.get(place) {
+                json.push_str(key);
+                json.push(':');
+            }
+            let kind = self.kinds.get(place).copied().unwrap_or_default();
+            if takes_as_it_is(cell, kind) {
+                json.push_str(cell);
+            } else {
+                json.push_str(Document::of(cell).text());
+            }
+        }
+        json.push(if named { '}' } else { ']' });
+        json
+    }
+
+    fn json_row(&self, cut: &Cut) -> Row {
+        let (text, unreadable) = read_text(&cut.raw, self.head.encoding);
+        let trimmed = text.trim_matches([' ', '\t', '\r', '\n']);
+        let fault = |kind, column, expected: &str, found: String| {
+            let fault = self.fault(cut, kind, column, expected.to_owned(), found);
+            (Document::of(&shorten(trimmed, SHOWN_ROW)), Some(fault))
+        };
+        let (payload, fault) = if cut.whole == Whole::TooLong {
+            fault(FaultKind::TooLarge, RECORD_LIMIT, "the line to end", format!("more than {RECORD_LIMIT} bytes"))
+        } else if let Some(what) = unreadable {
+            let good = text.find('\u{FFFD}').unwrap_or(0);
+            fault(FaultKind::BadEncoding, good, "text", what.to_owned())
+        } else if trimmed.len() > PAYLOAD_LIMIT {
+            let expected = format!("a value of at most {PAYLOAD_LIMIT} bytes");
+            fault(FaultKind::TooLarge, PAYLOAD_LIMIT, &expected, trimmed.len().to_string())
+        } else {
+            match Document::parse(trimmed.to_owned()) {
+                Ok(payload) => (payload, None),
+                Err(error) => {
+                    let before = text.len() - text.trim_start_matches([' ', '\t', '\r', '\n']).len();
+                    fault(
+                        FaultKind::InvalidJson,
+                        before + error.at.saturating_sub(1),
+                        "one JSON value",
+                        error.what.to_owned(),
+                    )
+                }
+            }
+        };
+        Row { begin: cut.begin, end: cut.end, number: cut.begin.line as i64, payload, fault }
+    }
+}
+
+/// The first cells, none of them and not all together too long to be kept.
+fn shown(cells: &[String], most: usize) -> Vec<String> {
+    let mut left = SHOWN_ROW;
+    let mut kept = Vec::new();
+    for cell in cells.iter().take(most) {
+        if left == 0 {
+            break;
+        }
+        let cell = shorten(cell, SHOWN_CELL.min(left));
+        left -= cell.len().min(left);
+        kept.push(cell);
+    }
+    kept
+}
+
+/// At most about `most` bytes of a text; an ellipsis stands for the rest.
+fn shorten(text: &str, most: usize) -> String {
+    if text.len() <= most {
+        return text.to_owned();
+    }
+    let end = (0..=most).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
+    format!("{}…", &text[..end])
+}
+
+/// Whether the cell's own text is the JSON value that the schema asks for.
+fn takes_as_it_is(cell: &str, kind: CellKind) -> bool {
+    let number = matches!(kind, CellKind::Number | CellKind::NumberOrBoolean) && is_json_number(cell);
+    let boolean = matches!(kind, CellKind::Boolean | CellKind::NumberOrBoolean) && matches!(cell, "true" | "false");
+    number || boolean
+}
+
+/// Whether a text is a number as JSON writes it.
+fn is_json_number(text: &str) -> bool {
+    fn digits(text: &str) -> Option<&str> {
+        let rest = text.trim_start_matches(|c: char| c.is_ascii_digit());
+        (rest.len() < text.len()).then_some(rest)
+    }
+    let rest = text.strip_prefix('-').unwrap_or(text);
+    let Some(mut rest) = rest.strip_prefix('0').or_else(|| digits(rest)) else { return false };
+    if let Some(fraction) = rest.strip_prefix('.') {
+        let Some(behind) = digits(fraction) else { return false };
+        rest = behind;
+    }
+    if let Some(exponent) = rest.strip_prefix(['e', 'E']) {
+        let exponent = exponent.strip_prefix(['+', '-']).unwrap_or(exponent);
+        let Some(behind) = digits(exponent) else { return false };
+        rest = behind;
+    }
+    rest.is_empty()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_json_calls_a_number_is_one() {
+        for text in ["0", "-1", "12.50", "1e400", "9007199254740993", "1.0E-7"] {
+            assert!(is_json_number(text), "{text}");
+            serde_json::from_str::<&serde_json::value::RawValue>(text).expect(text);
+        }
+        for text in ["", "-", "01", "+1", "1.", ".5", "1e", "NaN", "1 ", "0x1", "1,5", "٣"] {
+            assert!(!is_json_number(text), "{text}");
+        }
+    }
+}
