@@ -1,0 +1,261 @@
+// What every browser test stands on: the real server program with a database of its own, and a page
+// that remembers everything that went wrong in it. `cargo xtask e2e` sets the environment.
+import assert from 'node:assert/strict';
+import { execFile, spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { createWriteStream } from 'node:fs';
+import { mkdir, mkdtemp, readFile, rm } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { createInterface } from 'node:readline';
+import { after } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { chromium } from 'playwright-core';
+
+const here = path.dirname(fileURLToPath(import.meta.url));
+const run = promisify(execFile);
+const START_LIMIT = 30_000;
+
+function needed(name) {
+  const value = process.env[name];
+  if (!value) throw new Error(`${name} is not set; run the browser tests with: cargo xtask e2e`);
+  return value;
+}
+
+/** One statement on the tests' PostgreSQL; rows as arrays of text. */
+async function psql(url, statement) {
+  const { stdout } = await run(needed('TREELINE_PSQL'), ['-XqAt', '-F', '\t', '-v', 'ON_ERROR_STOP=1', '-d', url, '-c', statement]);
+  return stdout.split('\n').filter(Boolean).map((line) => line.split('\t'));
+}
+
+/**
+ * Starts a server for a test, on a free port and with an empty database; both go at the end of the test.
+ * @param {import('node:test').TestContext} t
+ * @param {Record<string, string>} environment variables on top of the defaults
+ */
+export async function startServer(t, environment = {}) {
+  const admin = needed('TREELINE_TEST_POSTGRES');
+  const name = `e2e_${randomBytes(6).toString('hex')}`;
+  await psql(admin, `create database ${name}`);
+  const database = new URL(admin);
+  database.pathname = `/${name}`;
+  const dataDir = await mkdtemp(path.join(tmpdir(), 'treeline-e2e-'));
+  await mkdir(path.join(here, 'logs'), { recursive: true });
+  const log = createWriteStream(path.join(here, 'logs', `${t.name.replace(/\W+/g, '-')}.log`));
+
+  const server = new Server(database.href, { TREELINE_DATA_DIR: dataDir, ...environment }, log);
+  t.after(async () => {
+    // Pages first: a server that leaves under an open page is an error in that page.
+    const pages = await Promise.allSettled(server.pages.map((close) => close()));
+    await server.stop();
+    log.end();
+    await rm(dataDir, { recursive: true, force: true });
+    await psql(admin, `drop database if exists ${name} with (force)`);
+    for (const { reason } of pages) if (reason) throw reason;
+  });
+  await server.start();
+  return server;
+}
+
+class Server {
+  /** The bootstrap service's token: an admin by API. */
+  token = randomBytes(24).toString('hex');
+  /** Where it listens; the same after a restart. */
+  url = null;
+  /** A promise of the one-time link, which is printed while there is no admin. */
+  signInLink;
+  /** How to close the pages that were opened on it; closing one checks it. */
+  pages = [];
+  #process = null;
+  #session = null;
+  #linkPrinted;
+
+  constructor(database, environment, log) {
+    this.database = database;
+    this.environment = environment;
+    this.log = log;
+    this.signInLink = new Promise((resolve) => (this.#linkPrinted = resolve));
+  }
+
+  /** Starts the program and waits until it listens. */
+  async start() {
+    const child = spawn(needed('TREELINE_SERVER_BIN'), [], {
+      env: {
+        ...Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('TREELINE_'))),
+        DATABASE_URL: this.database,
+        TREELINE_LISTEN: this.url ? new URL(this.url).host : '127.0.0.1:0',
+        TREELINE_BOOTSTRAP_TOKEN: this.token,
+        ...this.environment,
+      },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    this.#process = child;
+    let said = '';
+    child.stderr.on('data', (data) => {
+      said = (said + data).slice(-4000);
+      this.log.write(data);
+    });
+    const listening = new Promise((resolve, reject) => {
+      child.once('error', reject);
+      child.once('exit', (code, signal) => reject(new Error(`the server ended (${signal ?? code}):\n${said}`)));
+      setTimeout(() => reject(new Error(`the server does not listen:\n${said}`)), START_LIMIT).unref();
+      createInterface({ input: child.stdout }).on('line', (line) => {
+        this.log.write(`${line}\n`);
+        const link = /Sign in: (\S+)/.exec(line)?.[1];
+        if (link) this.#linkPrinted(link);
+        const url = /listening on (\S+)/.exec(line)?.[1];
+        if (url) {
+          this.url = url;
+          resolve();
+        }
+      });
+    });
+    await listening;
+  }
+
+  /** kill -9: nothing in the program gets to run again. */
+  async kill() {
+    await this.#end('SIGKILL');
+  }
+
+  /** SIGTERM: the program drains and leaves. */
+  async stop() {
+    await this.#end('SIGTERM');
+  }
+
+  /** Whether the program still runs. */
+  get running() {
+    return this.#process !== null && this.#process.exitCode === null && this.#process.signalCode === null;
+  }
+
+  async #end(signal) {
+    if (!this.running) return;
+    const ended = once(this.#process, 'exit');
+    this.#process.kill(signal);
+    await ended;
+  }
+
+  /** One call of /api/v1 with the bootstrap token. Objects are sent as JSON. */
+  async api(method, route, body, headers = {}) {
+    const json = body !== undefined && typeof body === 'object' && !(body instanceof Uint8Array) && !(body instanceof FormData);
+    return fetch(`${this.url}/api/v1${route}`, {
+      method,
+      headers: { authorization: `Bearer ${this.token}`, ...(json ? { 'content-type': 'application/json' } : {}), ...headers },
+      body: json ? JSON.stringify(body) : body,
+    });
+  }
+
+  /** One statement on this server's database. */
+  query(statement) {
+    return psql(this.database, statement);
+  }
+
+  /** What a signed-in browser holds; the first call opens the link and presses its button. */
+  async session() {
+    this.#session ??= (async () => {
+      const context = await (await browser()).newContext();
+      const page = await context.newPage();
+      await page.goto(await this.signInLink);
+      await page.locator('main form button').click();
+      await page.waitForURL((url) => !url.pathname.startsWith('/sign-in'));
+      const state = await context.storageState();
+      await context.close();
+      return state;
+    })();
+    return this.#session;
+  }
+}
+
+let opened = null;
+
+/** The one browser of a test file. */
+export function browser() {
+  opened ??= chromium.launch({
+    executablePath: process.env.TREELINE_CHROMIUM ?? '/usr/bin/chromium',
+    args: [
+      '--no-sandbox',
+      '--disable-gpu',
+      '--disable-dev-shm-usage',
+      '--disable-background-networking',
+      '--disable-component-update',
+      '--disable-sync',
+    ],
+  });
+  return opened;
+}
+
+after(async () => {
+  if (opened) await (await opened).close();
+});
+
+/**
+ * Opens a page that fails the test of its server at the end if anything went wrong in it: console errors (violations of the
+ * content security policy are among them), hydration warnings, uncaught errors, failed requests.
+ * `page.tolerate(/pattern/)` names what a test brings about on purpose.
+ * @param {object} options `signedIn` (default true), `path`, and anything of a Playwright context:
+ *   `viewport`, `colorScheme`, `javaScriptEnabled`, `locale`, `timezoneId` …
+ */
+export async function openPage(server, { signedIn = true, path: route, ...options } = {}) {
+  const context = await (await browser()).newContext({
+    baseURL: server.url,
+    viewport: { width: 1280, height: 800 },
+    ...(signedIn ? { storageState: await server.session() } : {}),
+    ...options,
+  });
+  const page = await context.newPage();
+  const problems = [];
+  const tolerated = [];
+  const note = (text) => {
+    if (!tolerated.some((pattern) => pattern.test(text))) problems.push(text);
+  };
+  page.on('console', (message) => {
+    const text = message.text();
+    const { url = '' } = message.location();
+    if (message.type() === 'error' || /hydrat|panicked|unreachable|Content.Security/i.test(text)) {
+      note(`console ${message.type()}: ${text} ${url}`);
+    }
+  });
+  page.on('pageerror', (error) => note(`page error: ${error.stack ?? error}`));
+  page.on('crash', () => note('the page crashed'));
+  page.on('requestfailed', (request) => {
+    // A page that is left takes its open stream with it; that is no failure.
+    const reason = request.failure()?.errorText ?? '';
+    if (reason !== 'net::ERR_ABORTED') note(`request failed: ${request.method()} ${request.url()} ${reason}`);
+  });
+  page.tolerate = (pattern) => tolerated.push(pattern);
+  page.problems = problems;
+  server.pages.push(async () => {
+    await context.close();
+    assert.deepEqual(problems, [], 'something went wrong in the page');
+  });
+  if (route) await page.goto(route);
+  return page;
+}
+
+/** Waits until the page's live part says so: `live`, `finished`, `stale` … */
+export async function whenLive(page, state = 'live') {
+  await page.locator(`[data-live="${state}"]`).first().waitFor({ state: 'attached' });
+}
+
+/** A picture of the whole page in end2end/screenshots/, to be looked at. */
+export async function screenshot(page, name) {
+  await page.screenshot({ path: path.join(here, 'screenshots', `${name}.png`), fullPage: true, animations: 'disabled' });
+}
+
+const axe = readFile(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+
+/** Fails where axe finds a fault against WCAG 2.2 AA. */
+export async function accessible(page) {
+  await page.evaluate(await axe);
+  const { violations } = await page.evaluate(() =>
+    globalThis.axe.run({ runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'] }),
+  );
+  const found = violations.map(({ id, help, nodes }) => `${id}: ${help}\n  ${nodes.map((node) => node.html).join('\n  ')}`);
+  assert.deepEqual(found, [], `axe at ${page.url()}`);
+}
+
+/** The file of examples/import/ and where it is. */
+export const BIRD_STRIKES = path.join(here, '..', 'examples', 'import', 'bird-strikes.csv');

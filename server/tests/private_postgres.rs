@@ -1,0 +1,121 @@
+//! The private PostgreSQL, for real: made, shared, taken over, revived. Each test has a data
+//! directory of its own. As root these run PostgreSQL as another user, as the server does.
+
+use std::{
+    io::{BufRead, BufReader},
+    os::unix::fs::PermissionsExt,
+    path::Path,
+    process::{Child, Command, Stdio},
+};
+
+use server::postgres::PrivatePostgres;
+use sqlx::{Connection, PgConnection};
+
+/// A data directory that the account which runs PostgreSQL can reach.
+fn data_dir() -> tempfile::TempDir {
+    let folder = tempfile::Builder::new().prefix("treeline-pg-").tempdir().expect("a temporary folder");
+    std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).expect("permissions");
+    folder
+}
+
+async fn one(url: &str, statement: &'static str) -> Result<String, sqlx::Error> {
+    let mut connection = PgConnection::connect(url).await?;
+    sqlx::query_scalar(statement).fetch_one(&mut connection).await
+}
+
+/// The subcommand as a process: its URL, once it answers.
+fn subcommand(arguments: &[&str]) -> (Child, String) {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_treeline-server"))
+        .arg("postgres")
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the server program");
+    let mut url = String::new();
+    BufReader::new(child.stdout.take().expect("piped")).read_line(&mut url).expect("a line");
+    (child, url.trim().to_owned())
+}
+
+fn postmaster(data_dir: &Path) -> String {
+    let file = data_dir.join("postgres/cluster/postmaster.pid");
+    let text = std::fs::read_to_string(file).expect("a running postmaster");
+    text.lines().next().expect("its process id").to_owned()
+}
+
+fn kill(process: &str) {
+    assert!(Command::new("kill").args(["-9", process]).status().expect("kill").success());
+}
+
+#[tokio::test]
+async fn the_last_user_stops_it_and_what_was_committed_stays() {
+    let folder = data_dir();
+    let first = PrivatePostgres::start(folder.path()).expect("first");
+    let url = first.url().to_owned();
+    one(&url, "create table kept (a int)").await.expect_err("creating returns no row");
+    one(&url, "insert into kept values (7) returning 'in'").await.expect("inserted");
+
+    let second = PrivatePostgres::start(folder.path()).expect("second");
+    assert_eq!(second.url(), url);
+    first.stop().expect("leaves");
+    assert_eq!(one(&url, "select 'still here'").await.expect("used by the second"), "still here");
+    second.stop().expect("stops");
+    one(&url, "select 'gone'").await.expect_err("nobody uses it");
+
+    let third = PrivatePostgres::start(folder.path()).expect("third");
+    assert_eq!(one(third.url(), "select a::text from kept").await.expect("kept"), "7");
+    for setting in ["fsync", "full_page_writes", "synchronous_commit"] {
+        let mut connection = PgConnection::connect(third.url()).await.expect("connects");
+        let value: String = sqlx::query_scalar("select current_setting($1)")
+            .bind(setting)
+            .fetch_one(&mut connection)
+            .await
+            .expect("a setting");
+        assert_eq!(value, "on", "{setting}");
+    }
+}
+
+#[tokio::test]
+async fn a_killed_server_leaves_it_running_and_the_next_one_takes_it_over() {
+    let folder = data_dir();
+    let path = folder.path().to_str().expect("a path");
+    let (mut killed, url) = subcommand(&["--data-dir", path]);
+    one(&url, "select 'it runs'").await.expect("it runs");
+    let process = postmaster(folder.path());
+    killed.kill().expect("kill -9");
+    killed.wait().expect("dead");
+    assert_eq!(one(&url, "select 'without us'").await.expect("it outlives us"), "without us");
+
+    let next = PrivatePostgres::start(folder.path()).expect("takes it over");
+    assert_eq!(postmaster(folder.path()), process);
+    next.stop().expect("stops what it took over");
+    one(&url, "select 'gone'").await.expect_err("stopped");
+}
+
+#[tokio::test]
+async fn when_both_were_killed_it_recovers() {
+    let folder = data_dir();
+    let path = folder.path().to_str().expect("a path");
+    let (mut killed, url) = subcommand(&["--data-dir", path]);
+    one(&url, "select 'it runs'").await.expect("it runs");
+    killed.kill().expect("kill -9");
+    kill(&postmaster(folder.path()));
+    killed.wait().expect("dead");
+
+    let next = PrivatePostgres::start(folder.path()).expect("recovers");
+    assert_eq!(one(next.url(), "select 'back'").await.expect("recovered"), "back");
+
+    kill(&postmaster(folder.path()));
+    next.revive().expect("revives what died under us");
+    assert_eq!(one(next.url(), "select 'again'").await.expect("revived"), "again");
+    next.revive().expect("nothing to do");
+}
+
+#[tokio::test]
+async fn a_throwaway_goes_with_whoever_holds_its_input() {
+    let (mut held, url) = subcommand(&["--throwaway"]);
+    assert_eq!(one(&url, "select 'here'").await.expect("it runs"), "here");
+    drop(held.stdin.take());
+    assert!(held.wait().expect("ends").success());
+    one(&url, "select 'gone'").await.expect_err("it went");
+}
