@@ -1,1 +1,47 @@
+//! Treeline for Rust programs: typed calls of the HTTP API, and a worker loop.
+//!
+//! The types on the wire are those of the crate `domain`, the same that the server compiles. A
+//! [`Client`] speaks; a [`Worker`] works; a [`Watch`] looks on. The crate knows HTTP only: it never
+//! touches the database or the broker, and nothing is correct because a connection stayed open.
+//!
+//! ```no_run
+//! use client::{Client, Document, Task, Unfinished, Worker};
+//! use domain::{api::NewJob, item::ItemProgress};
+//!
+//! # async fn example() -> Result<(), client::Error> {
+//! let client = Client::new("http://127.0.0.1:3000", Some("the token"))?;
+//!
+//! // Hand over work …
+//! let job = client.create_job(&NewJob { sealed: true, ..NewJob::of("greet") }).await?;
+//! println!("{}", client.page(&["jobs", &job.id.to_string()]));
+//!
+//! // … and do it, four items at once, until SIGTERM.
+//! async fn greet(task: Task) -> Result<Document, Unfinished> {
+//!     task.progress(ItemProgress { done: Some(1), total: Some(2), message: None });
+//!     match task.item().payload.text() {
+//!         "null" => Err(Unfinished::failed("nobody to greet").kind("no_name").not_retryable()),
+//!         name => Ok(Document::of(&format!("Hello, {name}"))),
+//!     }
+//! }
+//! let summary = Worker::new(client, ["greet"]).concurrency(4).run(greet).await?;
+//! println!("{} done", summary.succeeded);
+//! # Ok(())
+//! # }
+//! ```
 
+mod calls;
+mod client;
+mod error;
+mod events;
+mod files;
+mod watch;
+mod worker;
+
+pub use calls::JobFilter;
+pub use client::Client;
+pub use domain::Document;
+pub use error::{Error, Result};
+pub use events::{Events, Frame, JobEvent, Parser, TooLarge};
+pub use files::{Download, Lines, RowFormat};
+pub use watch::{Seen, Watch};
+pub use worker::{Drain, Summary, Task, Unfinished, Worker};

@@ -1,0 +1,194 @@
+//! The calls of `/api/v1` (spec §3), one function each, in the words of the contract.
+//!
+//! What each may be repeated for is decided here: reads, claims with a `claim_id`, heartbeats, steps,
+//! endings and seals are idempotent by contract; creating carries a client-made id and an
+//! `Idempotency-Key`. Nothing here keeps state.
+
+use std::time::Duration;
+
+use domain::{
+    Code, Item, Job, JobType,
+    api::{
+        Added, Claim, Claimed, Ended, FailureBody, FinishBody, Finished, Heartbeat, HeartbeatBody, Heartbeats,
+        HeartbeatsBody, Me, NewItem, NewJob, Page, ReleaseBody, ResultBody, StepBody,
+    },
+    id::Uuid,
+    item::Step,
+    job_type::JobTypeSpec,
+};
+use reqwest::{Method, header::HeaderValue};
+
+use crate::{
+    client::{Again, Call, Client},
+    error::{Error, Result},
+};
+
+/// Which jobs to list; every field narrows. See `GET /jobs`.
+#[derive(Clone, Debug, Default)]
+pub struct JobFilter {
+    /// `waiting`, `running`, `cancelling` or `completed`.
+    pub status: Option<String>,
+    /// `succeeded`, `partial`, `failed` or `cancelled`.
+    pub outcome: Option<String>,
+    pub job_type: Option<String>,
+    /// Text in name, key or metadata.
+    pub q: Option<String>,
+    /// Only roots, that is whole trees.
+    pub root: Option<bool>,
+    /// 1 to 1,000; absent: 50.
+    pub limit: Option<u32>,
+    /// `next_cursor` of the page before.
+    pub cursor: Option<String>,
+}
+
+impl Client {
+    fn post(&self, path: &[&str]) -> Call {
+        self.call(Method::POST, path)
+    }
+
+    fn get(&self, path: &[&str]) -> Call {
+        self.call(Method::GET, path)
+    }
+
+    /// Who the token belongs to.
+    pub async fn me(&self) -> Result<Me> {
+        self.fetch(self.get(&["me"])).await
+    }
+
+    /// All job types the caller may see.
+    pub async fn job_types(&self) -> Result<Page<JobType>> {
+        self.fetch(self.get(&["job-types"])).await
+    }
+
+    /// One job type.
+    pub async fn job_type(&self, name: &str) -> Result<JobType> {
+        self.fetch(self.get(&["job-types", name])).await
+    }
+
+    /// Creates the job type, or makes it what `spec` says.
+    pub async fn put_job_type(&self, spec: &JobTypeSpec) -> Result<JobType> {
+        let call = self.call(Method::PUT, &["job-types", &spec.name]);
+        self.fetch(call.json(spec).again(Again::Always)).await
+    }
+
+    /// Creates a tree. Safe against lost answers: the root gets a client-made id where it has none, and
+    /// the id is the `Idempotency-Key` too.
+    pub async fn create_job(&self, new: &NewJob) -> Result<Job> {
+        let id = new.id.unwrap_or_else(Uuid::now_v7);
+        let new = NewJob { id: Some(id), ..new.clone() };
+        let call = self.post(&["jobs"]).json(&new).header("idempotency-key", key(&id.to_string())?);
+        match self.fetch(call.again(Again::Always)).await {
+            // An earlier try was carried out and its answer lost.
+            Err(Error::Problem(problem)) if problem.code == Code::IdInUse && problem.id == Some(id) => {
+                self.job(id).await
+            }
+            other => other,
+        }
+    }
+
+    /// A job with its subtree.
+    pub async fn job(&self, id: Uuid) -> Result<Job> {
+        self.fetch(self.get(&["jobs", &id.to_string()])).await
+    }
+
+    /// A job with its subtree, as soon as it is newer than `version`, or as it stands after
+    /// `wait_seconds` (at most 30).
+    pub async fn newer_job(&self, id: Uuid, version: i64, wait_seconds: u32) -> Result<Option<Job>> {
+        let call = self.get(&["jobs", &id.to_string()]).query("wait_seconds", &wait_seconds.to_string());
+        let seen = HeaderValue::from_str(&format!("\"{version}\"")).unwrap_or(HeaderValue::from_static("*"));
+        match self.fetch(call.header("if-none-match", seen).waits(wait_seconds)).await {
+            Ok(job) => Ok(Some(job)),
+            Err(error) if error.status() == Some(304) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// A page of jobs, newest first.
+    pub async fn jobs(&self, filter: &JobFilter) -> Result<Page<Job>> {
+        let root = filter.root.map(|root| root.to_string());
+        let limit = filter.limit.map(|limit| limit.to_string());
+        let call = self
+            .get(&["jobs"])
+            .query_some("status", filter.status.as_deref())
+            .query_some("outcome", filter.outcome.as_deref())
+            .query_some("type", filter.job_type.as_deref())
+            .query_some("q", filter.q.as_deref())
+            .query_some("root", root.as_deref())
+            .query_some("limit", limit.as_deref())
+            .query_some("cursor", filter.cursor.as_deref());
+        self.fetch(call).await
+    }
+
+    /// One item.
+    pub async fn item(&self, id: Uuid) -> Result<Item> {
+        self.fetch(self.get(&["items", &id.to_string()])).await
+    }
+
+    /// Adds items, all or none; at most 10,000. With `seal`, they are the last.
+    ///
+    /// It is sent again only when it surely was not carried out, so give items a `dedupe_key` where a
+    /// lost answer must not add them twice.
+    pub async fn add_items(&self, job: Uuid, items: &[NewItem], seal: bool) -> Result<Added> {
+        let call = self.post(&["jobs", &job.to_string(), "items"]).json(&items);
+        let call = call.header("idempotency-key", key(&Uuid::now_v7().to_string())?);
+        self.fetch(if seal { call.query("seal", "true") } else { call }).await
+    }
+
+    /// The promise that the job gets no more items (rule 3).
+    pub async fn seal(&self, job: Uuid) -> Result<Job> {
+        self.fetch(self.post(&["jobs", &job.to_string(), "seal"]).again(Again::Always)).await
+    }
+
+    /// Takes items, waiting for some up to `wait_seconds`. A `claim_id` is made where there is none, so
+    /// that a lost answer costs nothing (rule 6).
+    pub async fn claim(&self, claim: &Claim) -> Result<Claimed> {
+        let claim = Claim { claim_id: Some(claim.claim_id.unwrap_or_else(Uuid::now_v7)), ..claim.clone() };
+        let wait = claim.wait_seconds.unwrap_or(0);
+        self.fetch(self.post(&["assignments"]).json(&claim).again(Again::Always).waits(wait)).await
+    }
+
+    fn assignment(&self, id: Uuid, verb: &str) -> Call {
+        self.post(&["assignments", &id.to_string(), verb]).again(Again::Always)
+    }
+
+    /// Keeps one assignment alive (rule 7).
+    pub async fn heartbeat(&self, assignment: Uuid, body: &HeartbeatBody) -> Result<Heartbeat> {
+        self.fetch(self.assignment(assignment, "heartbeat").json(body)).await
+    }
+
+    /// Keeps many assignments alive; answers in order. Gives up after `timeout`, as a late heartbeat is
+    /// worth nothing: the next one is sent instead.
+    pub async fn heartbeats(&self, body: &HeartbeatsBody, timeout: Duration) -> Result<Heartbeats> {
+        let call = self.post(&["assignments", "heartbeat"]).json(body).again(Again::Always);
+        self.with_patience(Duration::ZERO).fetch(call.timeout(timeout)).await
+    }
+
+    /// Records a recovery point (rule 13).
+    pub async fn step(&self, assignment: Uuid, body: &StepBody) -> Result<Step> {
+        self.fetch(self.assignment(assignment, "step").json(body)).await
+    }
+
+    /// Ends an assignment with its result. The same again answers the same (rule 8).
+    pub async fn result(&self, assignment: Uuid, body: &ResultBody) -> Result<Ended> {
+        self.fetch(self.assignment(assignment, "result").json(body)).await
+    }
+
+    /// Ends an assignment with a failure (rule 9).
+    pub async fn failure(&self, assignment: Uuid, body: &FailureBody) -> Result<Ended> {
+        self.fetch(self.assignment(assignment, "failure").json(body)).await
+    }
+
+    /// Gives an item back without a failure (rule 9).
+    pub async fn release(&self, assignment: Uuid, body: &ReleaseBody) -> Result<Ended> {
+        self.fetch(self.assignment(assignment, "release").json(body)).await
+    }
+
+    /// Endings, and the next claim with them. Safe to repeat when its claim has a `claim_id`.
+    pub async fn finish(&self, body: &FinishBody) -> Result<Finished> {
+        self.fetch(self.post(&["assignments", "finish"]).json(body).again(Again::Always)).await
+    }
+}
+
+fn key(text: &str) -> Result<HeaderValue> {
+    HeaderValue::from_str(text).map_err(|_| Error::Configuration(format!("{text:?} cannot be an Idempotency-Key.")))
+}

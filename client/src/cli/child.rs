@@ -1,0 +1,235 @@
+//! One command for one item: payload in, result out, progress on fd 3, and its whole process group
+//! gone when it has to stop.
+//!
+//! Knows nothing of Treeline's API: it turns a process into a result or a failure, and is tested with
+//! real processes. The pipe on fd 3 comes from `command-fds`, which wraps the unsafe part of it.
+
+use std::{
+    ffi::OsString,
+    os::unix::process::{CommandExt, ExitStatusExt},
+    process::{Command, ExitStatus, Stdio},
+    time::Duration,
+};
+
+use client::Unfinished;
+use command_fds::{CommandFdExt, FdMapping};
+use domain::{Document, item::ItemProgress};
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt, AsyncWriteExt},
+    net::unix::pipe,
+    process::{Child, ChildStdin},
+    time::{Instant, sleep_until},
+};
+
+use super::lines::{Lines, Tail, progress};
+
+/// The most that a command may answer. The server's own limit is lower or equal.
+const MAX_RESULT: usize = 10 * 1024 * 1024;
+/// How long what a command has left running in the background may hold its output open.
+const LINGER: Duration = Duration::from_secs(2);
+/// EX_DATAERR of sysexits.h: the input is wrong, and will be wrong next time.
+const EX_DATAERR: i32 = 65;
+
+/// A command line.
+#[derive(Clone, Debug)]
+pub(super) struct CommandLine {
+    pub(super) program: OsString,
+    pub(super) args: Vec<OsString>,
+}
+
+/// The processes of one command. Killed when dropped.
+struct Group(Option<Pid>);
+
+impl Group {
+    fn of(child: &Child) -> Self {
+        Self(child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?)))
+    }
+
+    /// An error means that there is nobody left to hear.
+    fn signal(&self, signal: Signal) {
+        if let Some(group) = self.0 {
+            let _ = kill_process_group(group, signal);
+        }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.signal(Signal::KILL);
+    }
+}
+
+/// What a command has written.
+#[derive(Default)]
+struct Output {
+    result: Vec<u8>,
+    errors: Tail,
+}
+
+/// Runs the command to its end, or to the end of the future: then its process group is killed.
+///
+/// When `stopped` resolves, the group is sent SIGTERM; a command that then still ends well has its
+/// result counted, any other end gives the item back.
+pub(super) async fn run(
+    command: &CommandLine,
+    environment: Vec<(&'static str, String)>,
+    payload: &str,
+    said: impl Fn(ItemProgress),
+    stopped: impl Future<Output = ()>,
+) -> Result<Document, Unfinished> {
+    let (mut child, fd3) = start(command, environment).map_err(|error| {
+        let program = command.program.display();
+        Unfinished::failed(format!("The command {program} could not be started: {error}")).kind("not_started")
+    })?;
+    let mut group = Group::of(&child);
+    let mut output = Output::default();
+    let (status, is_stopped) = {
+        let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let Output { result, errors } = &mut output;
+        let pipes = async {
+            tokio::join!(
+                give(stdin, payload),
+                take(stdout, |bytes| {
+                    result.extend_from_slice(bytes);
+                    if result.len() > MAX_RESULT {
+                        group.signal(Signal::KILL);
+                        result.truncate(MAX_RESULT + 1);
+                    }
+                }),
+                take(stderr, |bytes| errors.feed(bytes)),
+                hear(fd3, &said),
+            )
+        };
+        follow(&mut child, &group, pipes, stopped).await
+    };
+    // Everybody who could be told is gone: the group's number may be another's by now.
+    group.0 = None;
+    let status = status.map_err(|error| Unfinished::failed(format!("The command was lost: {error}")).kind("lost"))?;
+    if is_stopped && (!status.success() || output.result.is_empty()) {
+        return Err(Unfinished::released());
+    }
+    judge(status, &output)
+}
+
+/// Waits for the process and for its pipes. A command is over when its process is; whoever still holds
+/// its output after [`LINGER`] is killed.
+async fn follow<T>(
+    child: &mut Child,
+    group: &Group,
+    pipes: impl Future<Output = T>,
+    stopped: impl Future<Output = ()>,
+) -> (std::io::Result<ExitStatus>, bool) {
+    tokio::pin!(pipes, stopped);
+    let (mut status, mut are_open, mut is_stopped, mut patience) = (None, true, false, Instant::now());
+    loop {
+        tokio::select! {
+            _ = &mut pipes, if are_open => are_open = false,
+            ended = child.wait(), if status.is_none() => {
+                status = Some(ended);
+                patience = Instant::now() + LINGER;
+            }
+            () = &mut stopped, if !is_stopped && status.is_none() => {
+                is_stopped = true;
+                group.signal(Signal::TERM);
+            }
+            () = sleep_until(patience), if status.is_some() && are_open => {
+                group.signal(Signal::KILL);
+                // One who left the group cannot be reached; nobody waits for it any longer.
+                let _ = tokio::time::timeout(LINGER, &mut pipes).await;
+                are_open = false;
+            }
+        }
+        match status {
+            Some(status) if !are_open => return (status, is_stopped),
+            other => status = other,
+        }
+    }
+}
+
+fn start(command: &CommandLine, environment: Vec<(&'static str, String)>) -> std::io::Result<(Child, pipe::Receiver)> {
+    let (read, write) = std::io::pipe()?;
+    let read = pipe::Receiver::from_owned_fd(read.into())?;
+    let mut process = prepare(command, environment);
+    process.fd_mappings(vec![FdMapping { parent_fd: write.into(), child_fd: 3 }]).map_err(std::io::Error::other)?;
+    // Our own copy of the writing end closes with the temporary command, or fd 3 would never end.
+    let child = tokio::process::Command::from(process).spawn()?;
+    Ok((child, read))
+}
+
+fn prepare(command: &CommandLine, environment: Vec<(&'static str, String)>) -> Command {
+    let mut process = Command::new(&command.program);
+    process
+        .args(&command.args)
+        // The command gets the item, not the key to all of them.
+        .env_remove("TREELINE_TOKEN")
+        .envs(environment)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0);
+    process
+}
+
+/// A command need not read its payload: a closed pipe is no error.
+async fn give(stdin: Option<ChildStdin>, payload: &str) {
+    if let Some(mut stdin) = stdin {
+        let _ = stdin.write_all(payload.as_bytes()).await;
+    }
+}
+
+async fn take(pipe: Option<impl AsyncRead + Unpin>, mut each: impl FnMut(&[u8])) {
+    let Some(mut pipe) = pipe else { return };
+    let mut buffer = Vec::with_capacity(4096);
+    while let Ok(1..) = pipe.read_buf(&mut buffer).await {
+        each(&buffer);
+        buffer.clear();
+    }
+}
+
+async fn hear(fd3: pipe::Receiver, said: &impl Fn(ItemProgress)) {
+    let mut lines = Lines::default();
+    let mut line = |line: &str| {
+        if let Some(progress) = progress(line) {
+            said(progress);
+        }
+    };
+    take(Some(fd3), |bytes| lines.feed(bytes, &mut line)).await;
+    lines.end(line);
+}
+
+fn judge(status: ExitStatus, output: &Output) -> Result<Document, Unfinished> {
+    let bad = |what: String| Err(Unfinished::failed(what).kind("bad_output"));
+    if output.result.len() > MAX_RESULT {
+        return bad("The command wrote more than 10 MiB to its standard output.".to_owned());
+    }
+    if !status.success() {
+        let (kind, what) = match (status.code(), status.signal()) {
+            (Some(code), _) => (format!("exit_{code}"), format!("ended with exit code {code}")),
+            (None, Some(signal)) => (format!("signal_{signal}"), format!("was ended by signal {signal}")),
+            (None, None) => ("exit_unknown".to_owned(), "ended in an unknown way".to_owned()),
+        };
+        let mut message = output.errors.text();
+        if message.is_empty() {
+            message = format!("The command {what} and said nothing on standard error.");
+        }
+        let failure = Unfinished::failed(message).kind(kind);
+        return Err(if status.code() == Some(EX_DATAERR) { failure.not_retryable() } else { failure });
+    }
+    let Ok(text) = std::str::from_utf8(&output.result) else {
+        return bad("The command's standard output is not UTF-8.".to_owned());
+    };
+    let text = text.trim();
+    match text {
+        "" => Ok(Document::empty_object()),
+        "null" => bad("The command's result is null; expected JSON, or nothing for {}.".to_owned()),
+        _ => Document::parse(text.to_owned()).or_else(|error| {
+            let begin: String = text.chars().take(80).collect();
+            bad(format!("The command's standard output is not JSON ({error}): {begin}"))
+        }),
+    }
+}
+
+#[cfg(test)]
+#[path = "child_tests.rs"]
+mod tests;

@@ -1,0 +1,218 @@
+//! The commands of `treeline` and what they have in common: options, the log, exit codes.
+//!
+//! Results go to standard output, everything else to standard error, so that `--json` can be piped.
+//! The commands speak to Treeline through the library alone.
+
+mod child;
+mod jobs;
+mod lines;
+mod show;
+mod upload;
+mod work;
+
+use std::{ffi::OsString, path::PathBuf, process::ExitCode};
+
+use clap::{Args as Options, Parser, Subcommand};
+use client::Client;
+use domain::{Outcome, id::Uuid, upload::UploadFormat};
+use tracing_subscriber::EnvFilter;
+
+/// Hand work to Treeline, watch it, and do it.
+#[derive(Debug, Parser)]
+#[command(name = "treeline", version, propagate_version = true)]
+pub(crate) struct Args {
+    /// Where Treeline is.
+    #[arg(long, global = true, env = "TREELINE_URL", default_value = "http://127.0.0.1:3000")]
+    url: String,
+    /// The token to speak with.
+    #[arg(long, global = true, env = "TREELINE_TOKEN", hide_env_values = true)]
+    token: Option<String>,
+    /// JSON instead of words; lists and live lines as one document a line.
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(subcommand)]
+    command: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Run a command for each item of a type: payload on its standard input, JSON result from its
+    /// standard output, lines `progress 3/10 text` from its file descriptor 3. A non-zero exit is a
+    /// failure with the end of its standard error; 65 says that no retry can help.
+    Work(WorkOptions),
+    /// Upload a file and run a job over its rows.
+    Upload(UploadOptions),
+    /// List trees, newest first.
+    Jobs(JobsOptions),
+    /// Show a job with everything below it.
+    Job {
+        id: Uuid,
+        /// Draw its bar until it is complete; exit 3 when partial, 4 when failed or cancelled.
+        #[arg(long)]
+        watch: bool,
+    },
+    /// Print what happens to a job, line by line, until it is complete.
+    Tail { id: Uuid },
+}
+
+#[derive(Debug, Options)]
+struct WorkOptions {
+    /// Job type to work on; may be given more than once.
+    #[arg(long = "type", required = true, value_name = "TYPE")]
+    types: Vec<String>,
+    /// How many items at once.
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    concurrency: u16,
+    /// The name people see beside the items; unless given, made from host and process.
+    #[arg(long, value_name = "NAME")]
+    worker_id: Option<String>,
+    /// How long running items may go on after the first signal; then they are given back.
+    #[arg(long, default_value_t = 30.0, value_name = "SECONDS", value_parser = seconds)]
+    drain_seconds: f64,
+    /// How long a command may take from SIGTERM until its process group is killed.
+    #[arg(long, default_value_t = 5.0, value_name = "SECONDS", value_parser = seconds)]
+    grace_seconds: f64,
+    /// The command and its arguments, after `--`.
+    #[arg(last = true, required = true, value_name = "CMD")]
+    command: Vec<OsString>,
+}
+
+#[derive(Debug, Options)]
+struct UploadOptions {
+    file: PathBuf,
+    /// Job type of the rows.
+    #[arg(long = "type", default_value = "import", value_name = "TYPE")]
+    job_type: String,
+    /// What people call the job; unless given, the name of the file.
+    #[arg(long)]
+    name: Option<String>,
+    /// Draw the bar until the job is complete; exit 3 when partial, 4 when failed or cancelled.
+    #[arg(long)]
+    watch: bool,
+    /// How the file is cut into rows; unless given, as its name says.
+    #[arg(long, value_parser = format)]
+    format: Option<UploadFormat>,
+    /// CSV: the first record is a row like any other.
+    #[arg(long)]
+    no_header: bool,
+    /// CSV: the character between cells, or `tab`; unless given, found from the first lines.
+    #[arg(long, value_name = "D", value_parser = delimiter)]
+    delimiter: Option<String>,
+}
+
+#[derive(Debug, Options)]
+struct JobsOptions {
+    /// waiting, running, cancelling or completed
+    #[arg(long)]
+    status: Option<String>,
+    /// succeeded, partial, failed or cancelled
+    #[arg(long)]
+    outcome: Option<String>,
+    #[arg(long = "type", value_name = "TYPE")]
+    job_type: Option<String>,
+    /// Text in name, key or metadata.
+    #[arg(long)]
+    q: Option<String>,
+    /// How many.
+    #[arg(long, default_value_t = 20, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    limit: u32,
+}
+
+/// How a command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exit {
+    Done,
+    Trouble,
+    Partial,
+    Failed,
+    Interrupted,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(match exit {
+            Exit::Done => 0,
+            Exit::Trouble => 1,
+            Exit::Partial => 3,
+            Exit::Failed => 4,
+            Exit::Interrupted => 130,
+        })
+    }
+}
+
+impl Exit {
+    /// Of a watched tree.
+    fn of(outcome: Option<Outcome>) -> Self {
+        match outcome {
+            None | Some(Outcome::Succeeded) => Self::Done,
+            Some(Outcome::Partial) => Self::Partial,
+            Some(Outcome::Failed | Outcome::Cancelled) => Self::Failed,
+        }
+    }
+}
+
+/// Writes the log to standard error; `RUST_LOG` chooses what.
+pub(crate) fn log(args: &Args) {
+    let usual = if matches!(args.command, Verb::Work(_)) { "client=info,treeline=info,warn" } else { "error" };
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(usual));
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_target(false).with_writer(std::io::stderr);
+    log.init();
+}
+
+pub(crate) async fn run(args: Args) -> anyhow::Result<Exit> {
+    let client = Client::new(&args.url, args.token.as_deref())?;
+    match args.command {
+        Verb::Work(options) => work::work(client, options, args.json).await,
+        Verb::Upload(options) => upload::upload(&client, options, args.json).await,
+        Verb::Jobs(options) => jobs::list(&client, options, args.json).await,
+        Verb::Job { id, watch: false } => jobs::show(&client, id, args.json).await,
+        Verb::Job { id, watch: true } => show::bar(&client, id, args.json).await,
+        Verb::Tail { id } => show::tail(&client, id, args.json).await,
+    }
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(seconds) if (0.0..=86_400.0).contains(&seconds) => Ok(seconds),
+        _ => Err("expected a number of seconds from 0 to 86400".to_owned()),
+    }
+}
+
+fn format(text: &str) -> Result<UploadFormat, String> {
+    UploadFormat::parse(text).ok_or_else(|| "expected csv or ndjson".to_owned())
+}
+
+fn delimiter(text: &str) -> Result<String, String> {
+    match text {
+        "tab" | "\\t" => Ok("\t".to_owned()),
+        _ if text.chars().count() == 1 => Ok(text.to_owned()),
+        _ => Err("expected one character or `tab`".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn a_command_with_options_of_its_own_is_left_alone() {
+        let line = ["treeline", "work", "--type", "a", "--concurrency", "300", "--", "sh", "-c", "--json"];
+        let args = Args::try_parse_from(line).expect("parses");
+        assert!(!args.json);
+        let Verb::Work(work) = args.command else { panic!("work") };
+        assert_eq!((work.concurrency, work.command.len()), (300, 3));
+    }
+
+    #[test]
+    fn a_delimiter_is_one_character() {
+        assert_eq!(delimiter("tab").as_deref(), Ok("\t"));
+        assert_eq!(delimiter(";").as_deref(), Ok(";"));
+        assert!(delimiter(";;").is_err());
+    }
+}

@@ -1,0 +1,184 @@
+//! A tree in the terminal: one honest bar, live lines, and the words they share.
+//!
+//! Names, messages and errors come from strangers, so control characters never reach the terminal.
+
+use std::{
+    collections::HashMap,
+    io::{IsTerminal, Write as _},
+};
+
+use client::{Client, Seen, Watch};
+use domain::{Item, Job, JobStatus, id::Uuid, progress::grouped};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+
+use super::Exit;
+
+/// Prints one document on one line.
+pub(super) fn json(document: &impl Serialize) {
+    let line = serde_json::to_string(document).unwrap_or_default();
+    print_line(&line);
+}
+
+/// A reader that went away (`| head`) ends the program quietly.
+fn print_line(line: &str) {
+    if writeln!(std::io::stdout(), "{line}").is_err() {
+        std::process::exit(0);
+    }
+}
+
+/// Without control characters.
+pub(super) fn plain(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
+/// `1,204 of 5,000 · 3 failed · 8 running`
+pub(super) fn counts(job: &Job) -> String {
+    let counts = &job.tree.counts;
+    let whole = counts.total().max(job.expected_count.unwrap_or(0));
+    let mut text = format!("{} of {}", grouped(counts.finished()), grouped(whole));
+    for (count, word) in [(counts.unsuccessful(), "failed"), (counts.running, "running")] {
+        if count > 0 {
+            text = format!("{text} · {} {word}", grouped(count));
+        }
+    }
+    text
+}
+
+/// `41%  1,204 of 5,000 · 3 failed  Job running, 41% complete…`
+pub(super) fn line(job: &Job) -> String {
+    let percent = job.percent.map_or_else(|| "–".to_owned(), |percent| format!("{percent}%"));
+    format!("{percent:>4}  {}  {}", counts(job), plain(&job.message))
+}
+
+/// Draws the bar of a tree until it is complete. Where nobody looks (standard error is no terminal),
+/// a line for each new percent.
+pub(super) async fn bar(client: &Client, id: Uuid, as_json: bool) -> anyhow::Result<Exit> {
+    let bar = ProgressBar::new(0);
+    if let Ok(style) = ProgressStyle::with_template("{bar:40} {msg}") {
+        bar.set_style(style);
+    }
+    let is_drawn = std::io::stderr().is_terminal();
+    let mut last_percent = None;
+    let mut watch = client.watch(id);
+    loop {
+        let seen = watch.next().await?;
+        let Some(job) = watch.job() else {
+            if let Seen::Removed = seen {
+                return Ok(removed(&bar));
+            }
+            away(&bar, &seen);
+            continue;
+        };
+        let counts = &job.tree.counts;
+        bar.set_length(counts.total().max(job.expected_count.unwrap_or(0)).max(1) as u64);
+        bar.set_position(counts.finished() as u64);
+        bar.set_message(line(job));
+        match seen {
+            Seen::Completed => {
+                if job.tree.status == JobStatus::Completed && counts.total() == 0 {
+                    bar.set_position(1);
+                }
+                bar.finish_and_clear();
+                if as_json {
+                    json(job);
+                } else {
+                    print_line(&line(job));
+                }
+                return Ok(Exit::of(job.tree.outcome));
+            }
+            Seen::Removed => return Ok(removed(&bar)),
+            Seen::Away(_) => away(&bar, &seen),
+            _ if !is_drawn && last_percent != Some(job.percent) => {
+                last_percent = Some(job.percent);
+                eprintln!("{}", line(job));
+            }
+            _ => {}
+        }
+    }
+}
+
+fn away(bar: &ProgressBar, seen: &Seen) {
+    if let Seen::Away(error) = seen {
+        tracing::debug!(%error, "reconnecting");
+        bar.set_message("reconnecting…");
+    }
+}
+
+fn removed(bar: &ProgressBar) -> Exit {
+    bar.finish_and_clear();
+    eprintln!("treeline: the job was removed");
+    Exit::Trouble
+}
+
+/// Prints what happens to a tree, a line for each change, until it is complete.
+pub(super) async fn tail(client: &Client, id: Uuid, as_json: bool) -> anyhow::Result<Exit> {
+    let mut watch = client.watch(id);
+    let mut said = Said::default();
+    loop {
+        let seen = watch.next().await?;
+        match &seen {
+            Seen::Away(error) => eprintln!("treeline: reconnecting: {error}"),
+            Seen::Removed => {
+                eprintln!("treeline: the job was removed");
+                return Ok(Exit::Trouble);
+            }
+            Seen::Changed | Seen::Completed if as_json => {
+                json(&serde_json::json!({ "job": watch.job(), "items": watch.in_flight() }));
+            }
+            _ => said.news(&watch).iter().for_each(|line| print_line(line)),
+        }
+        if let (Seen::Completed, Some(job)) = (&seen, watch.job()) {
+            return Ok(Exit::of(job.tree.outcome));
+        }
+    }
+}
+
+/// What was printed last, of the tree and of each item in flight.
+#[derive(Default)]
+struct Said {
+    tree: String,
+    items: HashMap<Uuid, String>,
+}
+
+impl Said {
+    fn news(&mut self, watch: &Watch) -> Vec<String> {
+        let mut lines = Vec::new();
+        let in_flight = watch.in_flight();
+        self.items.retain(|id, _| in_flight.iter().any(|item| item.id == *id));
+        for item in in_flight {
+            let line = item_line(item);
+            if self.items.get(&item.id) != Some(&line) {
+                lines.push(line.clone());
+                self.items.insert(item.id, line);
+            }
+        }
+        if let Some(job) = watch.job() {
+            let line = line(job);
+            if self.tree != line {
+                lines.push(line.clone());
+                self.tree = line;
+            }
+        }
+        lines
+    }
+}
+
+/// `      row 12  attempt 2  3/10 reading`
+fn item_line(item: &Item) -> String {
+    let place = item.row.map_or_else(|| format!("item {}", item.seq), |row| format!("row {row}"));
+    let mut line = format!("      {place}");
+    if item.attempts > 1 {
+        line = format!("{line}  attempt {}", item.attempts);
+    }
+    let Some(progress) = &item.progress else { return line };
+    match (progress.done, progress.total) {
+        (Some(done), Some(total)) => line = format!("{line}  {}/{}", grouped(done), grouped(total)),
+        (Some(done), None) => line = format!("{line}  {}", grouped(done)),
+        _ => {}
+    }
+    if let Some(message) = &progress.message {
+        line = format!("{line}  {}", plain(message));
+    }
+    line
+}

@@ -1,0 +1,51 @@
+//! `treeline upload`: a file becomes a job, and if wished is watched to its end.
+
+use client::{Client, Result};
+use domain::{
+    Job,
+    api::{JobUpload, NewJob},
+    upload::Upload,
+};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use super::{Exit, UploadOptions, show};
+
+pub(super) async fn upload(client: &Client, options: UploadOptions, json: bool) -> anyhow::Result<Exit> {
+    let upload = send(client, &options).await?;
+    let job = create(client, &options, &upload).await?;
+    let id = job.id.to_string();
+    let page = client.page(&["imports", &id]);
+    if json {
+        show::json(&serde_json::json!({ "upload": upload, "job": job, "page": page }));
+    } else {
+        println!("job   {id}");
+        println!("page  {page}");
+    }
+    if options.watch { show::bar(client, job.id, json).await } else { Ok(Exit::Done) }
+}
+
+/// Stores the file, with a bar for its bytes where somebody looks.
+async fn send(client: &Client, options: &UploadOptions) -> Result<Upload> {
+    let bytes = std::fs::metadata(&options.file).map_or(0, |about| about.len());
+    let bar = ProgressBar::new(bytes);
+    if let Ok(style) = ProgressStyle::with_template("{bar:40} {bytes} of {total_bytes}, {bytes_per_sec}") {
+        bar.set_style(style);
+    }
+    let drawn = bar.clone();
+    let upload = client.upload(&options.file, move |sent| drawn.set_position(sent)).await;
+    bar.finish_and_clear();
+    upload
+}
+
+async fn create(client: &Client, options: &UploadOptions, upload: &Upload) -> Result<Job> {
+    let filename = || options.file.file_name().map(|name| name.to_string_lossy().into_owned());
+    let source = JobUpload {
+        id: upload.id,
+        format: options.format,
+        header: options.no_header.then_some(false),
+        delimiter: options.delimiter.clone(),
+    };
+    let new =
+        NewJob { name: options.name.clone().or_else(filename), upload: Some(source), ..NewJob::of(&options.job_type) };
+    client.create_job(&new).await
+}

@@ -1,0 +1,114 @@
+//! `treeline work`: a worker whose handler is a command.
+
+use std::{
+    ffi::OsStr,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use anyhow::{Context, bail};
+use client::{Client, Document, Summary, Task, Unfinished, Worker};
+
+use super::{
+    Exit, WorkOptions,
+    child::{self, CommandLine},
+    show,
+};
+
+pub(super) async fn work(client: Client, options: WorkOptions, json: bool) -> anyhow::Result<Exit> {
+    let mut words = options.command.into_iter();
+    let program = words.next().context("a command is expected after --")?;
+    // A typing error should cost this message, not an attempt of every item.
+    if !is_runnable(&program) {
+        bail!("{}: no such command", program.display());
+    }
+    let command = Arc::new(CommandLine { program, args: words.collect() });
+
+    let mut worker = Worker::new(client, &options.types)
+        .concurrency(options.concurrency.into())
+        .drain_limit(Duration::from_secs_f64(options.drain_seconds))
+        .stop_grace(Duration::from_secs_f64(options.grace_seconds));
+    if let Some(id) = options.worker_id {
+        worker = worker.worker_id(id);
+    }
+    tracing::info!(worker = worker.id(), types = options.types.join(","), slots = options.concurrency, "working");
+
+    let (drain, is_forced) = drain()?;
+    let summary = worker.run_until(drain, move |task| handle(Arc::clone(&command), task)).await?;
+    report(&summary, json);
+    Ok(match summary.unreported {
+        _ if is_forced.load(Ordering::Relaxed) => Exit::Interrupted,
+        0 => Exit::Done,
+        _ => Exit::Trouble,
+    })
+}
+
+async fn handle(command: Arc<CommandLine>, task: Task) -> Result<Document, Unfinished> {
+    let item = task.item();
+    let mut environment = vec![
+        ("TREELINE_ITEM_ID", item.id.to_string()),
+        ("TREELINE_JOB_ID", item.job_id.to_string()),
+        ("TREELINE_TYPE", item.job_type.clone()),
+        ("TREELINE_ATTEMPT", task.attempt().to_string()),
+    ];
+    if let Some(row) = item.row {
+        environment.push(("TREELINE_ROW", row.to_string()));
+    }
+    child::run(&command, environment, item.payload.text(), |said| task.progress(said), task.stopped()).await
+}
+
+/// Pulled by signals, and says so.
+fn drain() -> anyhow::Result<(client::Drain, Arc<AtomicBool>)> {
+    let drain = client::Drain::on_signals().context("signals cannot be listened to")?;
+    let is_forced = Arc::new(AtomicBool::new(false));
+    let (said, forced) = (drain.clone(), Arc::clone(&is_forced));
+    tokio::spawn(async move {
+        said.begun().await;
+        tracing::info!("finishing what runs; once more to drop everything");
+        said.forced().await;
+        forced.store(true, Ordering::Relaxed);
+    });
+    Ok((drain, is_forced))
+}
+
+fn report(summary: &Summary, json: bool) {
+    let Summary { succeeded, failed, released, closed, unreported } = *summary;
+    if json {
+        show::json(&serde_json::json!({
+            "succeeded": succeeded, "failed": failed, "released": released,
+            "closed": closed, "unreported": unreported,
+        }));
+    } else {
+        tracing::info!(succeeded, failed, released, closed, unreported, "left");
+    }
+}
+
+fn is_runnable(program: &OsStr) -> bool {
+    let is_file = |path: PathBuf| {
+        std::fs::metadata(path).is_ok_and(|about| about.is_file() && about.permissions().mode() & 0o111 != 0)
+    };
+    if Path::new(program).components().count() > 1 || Path::new(program).is_absolute() {
+        return is_file(program.into());
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| is_file(folder.join(program)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_is_looked_for_before_anything_is_claimed() {
+        assert!(is_runnable(OsStr::new("sh")));
+        assert!(is_runnable(OsStr::new("/bin/sh")));
+        assert!(!is_runnable(OsStr::new("no-such-command")));
+        assert!(!is_runnable(OsStr::new(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"))), "not executable");
+        assert!(!is_runnable(OsStr::new("/bin")), "a folder");
+    }
+}

@@ -1,0 +1,395 @@
+//! The road to a server: one HTTP client, its token, and the rule for trying again.
+//!
+//! A call says how it may be repeated ([`Again`]). Calls that the contract makes idempotent are sent
+//! again with jittered backoff when nobody answered; every call is sent again when it surely was not
+//! carried out (no connection, 429, 503). `Retry-After` is honoured. What the calls mean is in
+//! [`calls`](crate::calls) alone.
+
+use std::{
+    fmt,
+    sync::{Arc, Once},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use domain::{Problem, problem::MEDIA_TYPE};
+use reqwest::{
+    Method, Response, StatusCode, Url,
+    header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER},
+};
+use serde::{Serialize, de::DeserializeOwned};
+use tokio::time::Instant;
+
+use crate::error::{Error, Result};
+
+/// How long one answer may take, beside what a long poll was asked to wait.
+const ANSWER: Duration = Duration::from_secs(30);
+/// The most that a `Retry-After` can make a call wait.
+const LONGEST_PAUSE: Duration = Duration::from_mins(1);
+/// How much of an answer is read to explain it.
+const EXPLANATION_BYTES: usize = 200;
+
+/// A Treeline server and the token to speak to it with. Cheap to clone; clones share connections.
+#[derive(Clone)]
+pub struct Client {
+    inner: Arc<Inner>,
+    patience: Duration,
+}
+
+struct Inner {
+    http: reqwest::Client,
+    base: Url,
+}
+
+impl fmt::Debug for Client {
+    /// Without the token.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").field("base", &self.inner.base.as_str()).finish_non_exhaustive()
+    }
+}
+
+/// When a call may be sent again.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Again {
+    /// Twice is the same as once.
+    Always,
+    /// Only when it surely was not carried out: no connection, 429, 503.
+    IfNotDone,
+}
+
+/// One request, as often as it takes.
+pub(crate) struct Call {
+    pub(crate) method: Method,
+    /// Below `/api/v1`, with query.
+    pub(crate) url: Url,
+    body: Option<Bytes>,
+    headers: HeaderMap,
+    again: Again,
+    /// `None`: the body of the answer streams for as long as it likes.
+    timeout: Option<Duration>,
+}
+
+impl Call {
+    pub(crate) fn query(mut self, name: &str, value: &str) -> Self {
+        self.url.query_pairs_mut().append_pair(name, value);
+        self
+    }
+
+    pub(crate) fn query_some(self, name: &str, value: Option<&str>) -> Self {
+        match value {
+            Some(value) => self.query(name, value),
+            None => self,
+        }
+    }
+
+    pub(crate) fn json(mut self, body: &impl Serialize) -> Self {
+        // Our own types always serialise; an impossible failure would show as a 400 for an empty body.
+        self.body = Some(serde_json::to_vec(body).unwrap_or_default().into());
+        self.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        self
+    }
+
+    pub(crate) fn header(mut self, name: &'static str, value: HeaderValue) -> Self {
+        self.headers.insert(name, value);
+        self
+    }
+
+    pub(crate) fn again(mut self, again: Again) -> Self {
+        self.again = again;
+        self
+    }
+
+    pub(crate) fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
+        self
+    }
+
+    /// A long poll: the server may take this long before it begins to answer.
+    pub(crate) fn waits(self, seconds: u32) -> Self {
+        self.timeout(ANSWER + Duration::from_secs(seconds.into()))
+    }
+
+    pub(crate) fn streams(mut self) -> Self {
+        self.timeout = None;
+        self
+    }
+
+    /// The call in an error message.
+    pub(crate) fn name(&self) -> String {
+        format!("{} {}", self.method, self.url)
+    }
+}
+
+impl Client {
+    /// A client of the server at `base` (`http://…` or `https://…`, a path before `/api` included).
+    ///
+    /// # Errors
+    /// [`Error::Configuration`] when the URL or the token cannot be used.
+    pub fn new(base: &str, token: Option<&str>) -> Result<Self> {
+        install_crypto();
+        let base = parse_base(base)?;
+        let mut headers = HeaderMap::new();
+        if let Some(token) = token {
+            let mut value = HeaderValue::from_str(&format!("Bearer {token}"))
+                .map_err(|_| Error::Configuration("The token holds characters that no token has.".to_owned()))?;
+            value.set_sensitive(true);
+            headers.insert(AUTHORIZATION, value);
+        }
+        let mut builder = reqwest::Client::builder()
+            .user_agent(concat!("treeline/", env!("CARGO_PKG_VERSION")))
+            .default_headers(headers)
+            .connect_timeout(Duration::from_secs(5))
+            .redirect(reqwest::redirect::Policy::none())
+            .retry(reqwest::retry::never());
+        if base.scheme() == "http" {
+            // Without TLS nobody's certificates are needed, and the system's need not be in memory.
+            builder = builder.tls_certs_only([]);
+        }
+        let http = builder.build().map_err(|e| Error::Configuration(format!("No HTTP client: {e}")))?;
+        Ok(Self { inner: Arc::new(Inner { http, base }), patience: Duration::from_secs(30) })
+    }
+
+    /// The same client, trying each call for at most this long (30 s unless said otherwise). Zero: once.
+    #[must_use]
+    pub fn with_patience(&self, patience: Duration) -> Self {
+        Self { inner: Arc::clone(&self.inner), patience }
+    }
+
+    /// The address of a page of the dashboard, for people: `page(&["jobs", id])`.
+    pub fn page(&self, path: &[&str]) -> String {
+        extend(&self.inner.base, path).to_string()
+    }
+
+    /// A call of `/api/v1/{path…}`. Segments are escaped.
+    pub(crate) fn call(&self, method: Method, path: &[&str]) -> Call {
+        let mut url = extend(&self.inner.base, &["api", "v1"]);
+        url = extend(&url, path);
+        let again = if method == Method::GET { Again::Always } else { Again::IfNotDone };
+        Call { method, url, body: None, headers: HeaderMap::new(), again, timeout: Some(ANSWER) }
+    }
+
+    /// Sends the call, again if that is right, and gives back a successful answer.
+    pub(crate) async fn send(&self, call: Call) -> Result<Response> {
+        let mut tries = Tries::new(self.patience);
+        loop {
+            match self.once(&call, tries.next()).await {
+                Ok(response) => return Ok(response),
+                Err(failed) => tries.pause(failed, call.again).await?,
+            }
+        }
+    }
+
+    /// Sends the call and reads its JSON answer. An answer that breaks off counts as none.
+    pub(crate) async fn fetch<T: DeserializeOwned>(&self, call: Call) -> Result<T> {
+        let mut tries = Tries::new(self.patience);
+        loop {
+            let attempt = tries.next();
+            let failed = match self.once(&call, attempt).await {
+                Ok(response) => match response.bytes().await {
+                    Ok(body) => {
+                        return serde_json::from_slice(&body)
+                            .map_err(|source| Error::Answer { call: call.name(), source });
+                    }
+                    Err(source) => Failed::unasked(Error::Transport { call: call.name(), tries: attempt, source }),
+                },
+                Err(failed) => failed,
+            };
+            tries.pause(failed, call.again).await?;
+        }
+    }
+
+    async fn once(&self, call: &Call, attempt: u32) -> Result<Response, Failed> {
+        let mut request = self.inner.http.request(call.method.clone(), call.url.clone()).headers(call.headers.clone());
+        if let Some(body) = &call.body {
+            request = request.body(body.clone());
+        }
+        if let Some(timeout) = call.timeout {
+            request = request.timeout(timeout);
+        }
+        match request.send().await {
+            Ok(response) if response.status().is_success() => Ok(response),
+            Ok(response) => {
+                let retry_after = retry_after(&response);
+                Err(Failed { error: refusal(&call.name(), response).await, retry_after })
+            }
+            Err(source) => Err(Failed::unasked(Error::Transport { call: call.name(), tries: attempt, source })),
+        }
+    }
+
+    /// Sends a call whose body cannot be had a second time.
+    pub(crate) async fn send_once(&self, call: Call, body: reqwest::Body, length: u64) -> Result<Response> {
+        let name = call.name();
+        let response = self
+            .inner
+            .http
+            .request(call.method, call.url)
+            .headers(call.headers)
+            .header(reqwest::header::CONTENT_LENGTH, length)
+            .body(body)
+            .send()
+            .await
+            .map_err(|source| Error::Transport { call: name.clone(), tries: 1, source })?;
+        if response.status().is_success() { Ok(response) } else { Err(refusal(&name, response).await) }
+    }
+}
+
+/// A try that failed, and how long the server asked to be left alone.
+struct Failed {
+    error: Error,
+    retry_after: Option<Duration>,
+}
+
+impl Failed {
+    const fn unasked(error: Error) -> Self {
+        Self { error, retry_after: None }
+    }
+}
+
+/// The tries of one call.
+struct Tries {
+    begun: Instant,
+    patience: Duration,
+    count: u32,
+}
+
+impl Tries {
+    fn new(patience: Duration) -> Self {
+        Self { begun: Instant::now(), patience, count: 0 }
+    }
+
+    fn next(&mut self) -> u32 {
+        self.count += 1;
+        self.count
+    }
+
+    /// Waits before the next try, or fails where there is to be none.
+    async fn pause(&self, failed: Failed, again: Again) -> Result<()> {
+        let Failed { error, retry_after } = failed;
+        let pause = retry_after.unwrap_or_default().max(backoff(self.count)).min(LONGEST_PAUSE);
+        if !may_repeat(&error, again) || self.begun.elapsed() + pause > self.patience {
+            return Err(error);
+        }
+        tracing::debug!(%error, ?pause, "trying again");
+        tokio::time::sleep(pause).await;
+        Ok(())
+    }
+}
+
+/// Reads a JSON answer.
+pub(crate) async fn read<T: DeserializeOwned>(call: &str, response: Response) -> Result<T> {
+    let body = response.bytes().await.map_err(|source| Error::Transport { call: call.to_owned(), tries: 1, source })?;
+    serde_json::from_slice(&body).map_err(|source| Error::Answer { call: call.to_owned(), source })
+}
+
+/// reqwest is built without a cryptography provider of its own; ring is ours, once a process. A
+/// provider that the embedding program installed earlier stays.
+fn install_crypto() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+    });
+}
+
+fn parse_base(text: &str) -> Result<Url> {
+    let refuse = |why: &str| Error::Configuration(format!("The server's URL {text:?} {why}."));
+    let url = Url::parse(text).map_err(|e| refuse(&format!("cannot be read: {e}")))?;
+    if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
+        return Err(refuse("is not an http:// or https:// address"));
+    }
+    Ok(url)
+}
+
+fn extend(base: &Url, path: &[&str]) -> Url {
+    let mut url = base.clone();
+    url.set_query(None);
+    url.set_fragment(None);
+    if let Ok(mut segments) = url.path_segments_mut() {
+        segments.pop_if_empty().extend(path);
+    }
+    url
+}
+
+/// What a refused call fails with.
+async fn refusal(call: &str, response: Response) -> Error {
+    let status = response.status();
+    let is_problem = response.headers().get(CONTENT_TYPE).is_some_and(|kind| {
+        let kind = kind.to_str().unwrap_or_default();
+        kind.split(';').next().is_some_and(|kind| kind.trim() == MEDIA_TYPE)
+    });
+    let body = response.bytes().await.unwrap_or_default();
+    match serde_json::from_slice::<Problem>(&body) {
+        Ok(problem) if is_problem => Error::Problem(Box::new(problem)),
+        _ => {
+            let text = String::from_utf8_lossy(&body[..body.len().min(EXPLANATION_BYTES)]);
+            let body = if text.trim().is_empty() {
+                status.canonical_reason().unwrap_or("no reason given").to_owned()
+            } else {
+                text.trim().to_owned()
+            };
+            Error::Unexpected { call: call.to_owned(), status: status.as_u16(), body }
+        }
+    }
+}
+
+fn retry_after(response: &Response) -> Option<Duration> {
+    let seconds: u64 = response.headers().get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
+    Some(Duration::from_secs(seconds))
+}
+
+fn may_repeat(error: &Error, again: Again) -> bool {
+    let not_done = |status| status == StatusCode::TOO_MANY_REQUESTS || status == StatusCode::SERVICE_UNAVAILABLE;
+    match error {
+        Error::Transport { source, .. } => source.is_connect() || again == Again::Always,
+        _ => match error.status().and_then(|status| StatusCode::from_u16(status).ok()) {
+            Some(status) if not_done(status) => true,
+            // A gateway that lost its server.
+            Some(StatusCode::BAD_GATEWAY | StatusCode::GATEWAY_TIMEOUT) => again == Again::Always,
+            _ => false,
+        },
+    }
+}
+
+/// How long to wait after the `tries`-th failure: 0.1 s doubling to 5 s, of which a random half to whole.
+pub(crate) fn backoff(tries: u32) -> Duration {
+    let whole = Duration::from_millis(100).saturating_mul(1 << tries.saturating_sub(1).min(6));
+    whole.min(Duration::from_secs(5)).mul_f64(rand::random_range(0.5..=1.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_base_url_keeps_its_path_and_segments_are_escaped() {
+        let client = Client::new("http://example.test/treeline/", None).expect("client");
+        let call = client.call(Method::GET, &["job-types", "a/b"]).query("q", "x y");
+        assert_eq!(call.url.as_str(), "http://example.test/treeline/api/v1/job-types/a%2Fb?q=x+y");
+        assert_eq!(client.page(&["jobs", "1"]), "http://example.test/treeline/jobs/1");
+    }
+
+    #[test]
+    fn what_is_no_address_is_refused_before_anything_is_sent() {
+        for bad in ["", "127.0.0.1:3000", "ftp://example.test", "http://"] {
+            assert!(matches!(Client::new(bad, None), Err(Error::Configuration(_))), "{bad:?}");
+        }
+        assert!(matches!(Client::new("http://example.test", Some("a\nb")), Err(Error::Configuration(_))));
+    }
+
+    #[test]
+    fn pauses_grow_and_stay_bounded() {
+        for tries in 1..40 {
+            assert!(backoff(tries) <= Duration::from_secs(5));
+        }
+        assert!(backoff(1) <= Duration::from_millis(100));
+        assert!(backoff(7) >= Duration::from_millis(2_500));
+    }
+
+    #[tokio::test]
+    async fn a_server_that_is_not_there_is_tried_again_and_then_named() {
+        let client = Client::new("http://127.0.0.1:1", None).expect("client").with_patience(Duration::from_millis(300));
+        let error = client.send(client.call(Method::POST, &["jobs"])).await.expect_err("nobody there");
+        let Error::Transport { tries, .. } = &error else { panic!("{error}") };
+        assert!(*tries > 1);
+        assert!(error.to_string().contains("POST http://127.0.0.1:1/api/v1/jobs"), "{error}");
+    }
+}

@@ -1,0 +1,97 @@
+//! What a call can fail with.
+//!
+//! A refusal by Treeline is an [`Error::Problem`] and says what to do; everything else names the call
+//! that was tried. Whether trying again can help is answered here, in one place.
+
+use std::{fmt::Write as _, path::PathBuf};
+
+use domain::{Code, Problem};
+
+/// What calls return.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why a call did not do what was asked.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Treeline refused, with a problem document.
+    #[error("{0}")]
+    Problem(Box<Problem>),
+    /// No answer, or half of one.
+    #[error("{call}: {}{}", causes(source), tries_in_words(*tries))]
+    Transport {
+        /// Method and URL.
+        call: String,
+        /// How often it was sent.
+        tries: u32,
+        source: reqwest::Error,
+    },
+    /// An answer that is neither what was asked for nor a problem document: a proxy, or another program.
+    #[error("{call}: answered {status}: {body}")]
+    Unexpected {
+        call: String,
+        status: u16,
+        /// The beginning of the body.
+        body: String,
+    },
+    /// An answer that does not read as the contract says.
+    #[error("{call}: the answer cannot be read: {source}")]
+    Answer { call: String, source: serde_json::Error },
+    /// Nothing came for longer than a live stream may be silent.
+    #[error("{call}: the stream fell silent")]
+    Silent { call: String },
+    /// A stream that breaks the rules of its format.
+    #[error("{call}: {what}")]
+    Stream { call: String, what: &'static str },
+    /// A local file cannot be read.
+    #[error("{}: {source}", path.display())]
+    File { path: PathBuf, source: std::io::Error },
+    /// The base URL or the token cannot be used.
+    #[error("{0}")]
+    Configuration(String),
+}
+
+impl Error {
+    /// The code of a problem document.
+    pub fn code(&self) -> Option<Code> {
+        match self {
+            Self::Problem(problem) => Some(problem.code),
+            _ => None,
+        }
+    }
+
+    /// The HTTP status, where there was an answer.
+    pub fn status(&self) -> Option<u16> {
+        match self {
+            Self::Problem(problem) => Some(problem.status),
+            Self::Unexpected { status, .. } => Some(*status),
+            _ => None,
+        }
+    }
+
+    /// Whether the same call may succeed a little later: nobody answered, or the answer was 429 or 5xx.
+    pub fn is_passing(&self) -> bool {
+        match self {
+            Self::Transport { .. } | Self::Silent { .. } | Self::Stream { .. } => true,
+            _ => self.status().is_some_and(|status| status == 429 || status == 408 || status >= 500),
+        }
+    }
+}
+
+/// An error with everything below it, as one line.
+fn causes(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut below = error.source();
+    while let Some(cause) = below {
+        let words = cause.to_string();
+        if !text.ends_with(&words) {
+            let _ = write!(text, ": {words}");
+        }
+        below = cause.source();
+    }
+    text
+}
+
+fn tries_in_words(tries: u32) -> String {
+    if tries > 1 { format!(" (tried {tries} times)") } else { String::new() }
+}

@@ -1,0 +1,194 @@
+//! Files in and out: uploads streamed from disk, results and failures streamed back.
+//!
+//! Nothing here holds a whole file. A download that breaks off is an error, never an end: the server
+//! cuts a stream it cannot finish, and `after` resumes it.
+
+use std::{
+    marker::PhantomData,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use bytes::{Buf, Bytes, BytesMut};
+use domain::{
+    Code,
+    api::{FailureLine, ResultLine},
+    id::Uuid,
+    upload::Upload,
+};
+use futures::TryStreamExt;
+use reqwest::{Body, Method, Response, header::HeaderValue};
+use serde::de::DeserializeOwned;
+use tokio::fs::File;
+use tokio_util::io::ReaderStream;
+
+use crate::{
+    client::{Client, backoff, read},
+    error::{Error, Result},
+};
+
+/// How often an upload is begun anew where the server did not take it.
+const UPLOAD_TRIES: u32 = 4;
+/// The most one line of a download may hold.
+const MAX_LINE: usize = 64 * 1024 * 1024;
+
+/// How rows come back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowFormat {
+    Ndjson,
+    Csv,
+}
+
+impl RowFormat {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Ndjson => "ndjson",
+            Self::Csv => "csv",
+        }
+    }
+}
+
+impl Client {
+    /// Stores a file under its own name. `progress` hears the bytes sent so far, from 0 again when the
+    /// upload had to begin anew.
+    ///
+    /// It is begun anew only when the server surely did not take it. A lost answer leaves at most an
+    /// unused upload, which the server removes after a day.
+    pub async fn upload(&self, path: &Path, progress: impl Fn(u64) + Send + Sync + 'static) -> Result<Upload> {
+        let filename = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let unreadable = |source| Error::File { path: path.to_owned(), source };
+        let progress = Arc::new(progress);
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let file = File::open(path).await.map_err(unreadable)?;
+            let about = file.metadata().await.map_err(unreadable)?;
+            if !about.is_file() {
+                return Err(unreadable(std::io::Error::other("not a regular file")));
+            }
+            let sent = AtomicU64::new(0);
+            let hear = Arc::clone(&progress);
+            hear(0);
+            let stream = ReaderStream::with_capacity(file, 64 * 1024).inspect_ok(move |chunk| {
+                let chunk = chunk.len() as u64;
+                hear(sent.fetch_add(chunk, Ordering::Relaxed) + chunk);
+            });
+            let call = self.call(Method::POST, &["uploads"]).query("filename", &filename);
+            let call = call.header("content-type", HeaderValue::from_static("application/octet-stream"));
+            let name = call.name();
+            match self.send_once(call, Body::wrap_stream(stream), about.len()).await {
+                Ok(response) => return read(&name, response).await,
+                Err(error) if tries < UPLOAD_TRIES && was_not_taken(&error) => {
+                    tracing::debug!(%error, "uploading again");
+                    tokio::time::sleep(backoff(tries + 3)).await;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// The results of a tree, one line each, in order; `after` resumes behind that item.
+    pub async fn results(&self, job: Uuid, after: Option<Uuid>) -> Result<Lines<ResultLine>> {
+        Ok(Lines::of(self.rows(job, "results", RowFormat::Ndjson, after).await?))
+    }
+
+    /// The items of a tree that did not succeed, one line each, in order.
+    pub async fn failures(&self, job: Uuid, after: Option<Uuid>) -> Result<Lines<FailureLine>> {
+        Ok(Lines::of(self.rows(job, "failures", RowFormat::Ndjson, after).await?))
+    }
+
+    /// The results as the bytes of a file.
+    pub async fn results_file(&self, job: Uuid, format: RowFormat) -> Result<Download> {
+        self.rows(job, "results", format, None).await
+    }
+
+    /// The failures as the bytes of a file; CSV has the original columns plus `_line,_code,_problem`.
+    pub async fn failures_file(&self, job: Uuid, format: RowFormat) -> Result<Download> {
+        self.rows(job, "failures", format, None).await
+    }
+
+    async fn rows(&self, job: Uuid, what: &str, format: RowFormat, after: Option<Uuid>) -> Result<Download> {
+        let after = after.map(|id| id.to_string());
+        let call = self.call(Method::GET, &["jobs", &job.to_string(), what]).query("format", format.as_str());
+        let call = call.query_some("after", after.as_deref()).streams();
+        Ok(Download { call: call.name(), response: self.send(call).await? })
+    }
+}
+
+fn was_not_taken(error: &Error) -> bool {
+    match error {
+        Error::Transport { source, .. } => source.is_connect(),
+        _ => matches!(error.code(), Some(Code::TooManyRequests | Code::DatabaseUnavailable | Code::ShuttingDown)),
+    }
+}
+
+/// Bytes on their way here.
+#[derive(Debug)]
+pub struct Download {
+    call: String,
+    response: Response,
+}
+
+impl Download {
+    /// The next bytes; `None` at the end of a whole file.
+    ///
+    /// # Errors
+    /// [`Error::Transport`] when the stream was cut off.
+    pub async fn chunk(&mut self) -> Result<Option<Bytes>> {
+        let chunk = self.response.chunk().await;
+        chunk.map_err(|source| Error::Transport { call: self.call.clone(), tries: 1, source })
+    }
+}
+
+/// A download read line by line as JSON.
+#[derive(Debug)]
+pub struct Lines<T> {
+    download: Download,
+    rest: BytesMut,
+    ended: bool,
+    line: PhantomData<fn() -> T>,
+}
+
+impl<T: DeserializeOwned> Lines<T> {
+    fn of(download: Download) -> Self {
+        Self { download, rest: BytesMut::new(), ended: false, line: PhantomData }
+    }
+
+    /// The next line; `None` at the end.
+    ///
+    /// # Errors
+    /// [`Error::Transport`] when the stream was cut off: the lines until then are good.
+    pub async fn next(&mut self) -> Result<Option<T>> {
+        let mut looked = 0;
+        loop {
+            if let Some(found) = self.rest[looked..].iter().position(|&byte| byte == b'\n') {
+                let line = self.rest.split_to(looked + found);
+                self.rest.advance(1);
+                looked = 0;
+                if line.iter().all(u8::is_ascii_whitespace) {
+                    continue;
+                }
+                return self.read(&line).map(Some);
+            }
+            looked = self.rest.len();
+            if self.ended {
+                let line = self.rest.split();
+                return if line.is_empty() { Ok(None) } else { self.read(&line).map(Some) };
+            }
+            if looked > MAX_LINE {
+                return Err(Error::Stream { call: self.download.call.clone(), what: "a line is larger than 64 MiB" });
+            }
+            match self.download.chunk().await? {
+                Some(chunk) => self.rest.extend_from_slice(&chunk),
+                None => self.ended = true,
+            }
+        }
+    }
+
+    fn read(&self, line: &[u8]) -> Result<T> {
+        serde_json::from_slice(line).map_err(|source| Error::Answer { call: self.download.call.clone(), source })
+    }
+}

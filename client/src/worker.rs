@@ -1,0 +1,368 @@
+//! A worker: claims items, runs a handler for each, keeps them alive, and reports what became of them.
+//!
+//! This is its public face; the loop is in `run` and its parts, what it holds in `held`, how endings
+//! reach the server in `report`. The worker trusts nothing it heard: the server's fence decides (rule 8), and a handler
+//! whose lease may have been lost is stopped before another worker can be given its item (rule 7).
+
+mod beats;
+mod claims;
+mod endings;
+mod held;
+mod report;
+mod run;
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use domain::{
+    Document,
+    api::{AssignedItem, Assignment, FailureBody, ReleaseBody, StepBody, WorkError},
+    id::Uuid,
+    item::{ItemProgress, Step},
+};
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    client::Client,
+    error::{Error, Result},
+};
+
+/// The most that one claim, and one batch of heartbeats, may name.
+const MOST: usize = 1_000;
+/// The most characters of a progress message that are sent.
+const MESSAGE_CHARS: usize = 200;
+
+/// What to claim, and how much of it at once.
+#[derive(Clone, Debug)]
+pub struct Worker {
+    client: Client,
+    types: Vec<String>,
+    name: String,
+    concurrency: usize,
+    drain_limit: Duration,
+    stop_grace: Duration,
+}
+
+impl Worker {
+    /// A worker of these job types: one item at a time, 30 s to finish when it is told to stop.
+    pub fn new<T: Into<String>>(client: Client, types: impl IntoIterator<Item = T>) -> Self {
+        Self {
+            client,
+            types: types.into_iter().map(Into::into).collect(),
+            name: default_worker_id(),
+            concurrency: 1,
+            drain_limit: Duration::from_secs(30),
+            stop_grace: Duration::from_secs(5),
+        }
+    }
+
+    /// How many items to hold at once; at least 1.
+    #[must_use]
+    pub fn concurrency(mut self, items: usize) -> Self {
+        self.concurrency = items.max(1);
+        self
+    }
+
+    /// The name people see beside the items it holds. Unless said otherwise `host-process-random`.
+    #[must_use]
+    pub fn worker_id(mut self, id: impl Into<String>) -> Self {
+        self.name = id.into();
+        self
+    }
+
+    /// How long running items may go on after the worker was told to stop; then they are given back.
+    #[must_use]
+    pub fn drain_limit(mut self, limit: Duration) -> Self {
+        self.drain_limit = limit;
+        self
+    }
+
+    /// How long a handler may take from [`Task::stopped`] until it is dropped where it stands. Less
+    /// where the lease ends sooner.
+    #[must_use]
+    pub fn stop_grace(mut self, grace: Duration) -> Self {
+        self.stop_grace = grace;
+        self
+    }
+
+    /// The name this worker goes by.
+    pub fn id(&self) -> &str {
+        &self.name
+    }
+
+    /// Works until SIGTERM or ctrl-C, then drains; at a second signal it drops everything.
+    ///
+    /// # Errors
+    /// What no waiting can heal: a refused token, an unknown job type. Running items end first.
+    pub async fn run<H, F>(self, handler: H) -> Result<Summary>
+    where
+        H: Fn(Task) -> F + Send + Sync + 'static,
+        F: Future<Output = Result<Document, Unfinished>> + Send + 'static,
+    {
+        let drain =
+            Drain::on_signals().map_err(|e| Error::Configuration(format!("Signals cannot be listened to: {e}")))?;
+        self.run_until(drain, handler).await
+    }
+
+    /// Works until `drain` says otherwise.
+    ///
+    /// # Errors
+    /// As [`Worker::run`].
+    pub async fn run_until<H, F>(self, drain: Drain, handler: H) -> Result<Summary>
+    where
+        H: Fn(Task) -> F + Send + Sync + 'static,
+        F: Future<Output = Result<Document, Unfinished>> + Send + 'static,
+    {
+        let handler: run::Handler = Arc::new(move |task| Box::pin(handler(task)));
+        run::Loop::new(self, handler).run(drain).await
+    }
+}
+
+/// Tells a worker to stop.
+#[derive(Clone, Debug, Default)]
+pub struct Drain {
+    begun: CancellationToken,
+    forced: CancellationToken,
+}
+
+impl Drain {
+    /// One that nobody has pulled yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Begins with the first SIGTERM or ctrl-C, and forces with the second.
+    pub fn on_signals() -> std::io::Result<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+        let mut terminate = signal(SignalKind::terminate())?;
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let drain = Self::new();
+        let pulled = drain.clone();
+        tokio::spawn(async move {
+            for pull in [Self::begin, Self::force] {
+                tokio::select! {
+                    _ = terminate.recv() => {}
+                    _ = interrupt.recv() => {}
+                }
+                pull(&pulled);
+            }
+        });
+        Ok(drain)
+    }
+
+    /// No more claims; what runs may end within the drain limit, the rest is given back.
+    pub fn begin(&self) {
+        self.begun.cancel();
+    }
+
+    /// Everything is dropped at once; leases run out by themselves.
+    pub fn force(&self) {
+        self.forced.cancel();
+    }
+
+    /// Resolves when draining has begun.
+    pub async fn begun(&self) {
+        self.begun.cancelled().await;
+    }
+
+    /// Resolves when it is forced.
+    pub async fn forced(&self) {
+        self.forced.cancelled().await;
+    }
+}
+
+/// What a worker has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Results that were accepted.
+    pub succeeded: u64,
+    /// Failures that were accepted.
+    pub failed: u64,
+    /// Items given back without a failure.
+    pub released: u64,
+    /// Items that were no longer this worker's when it ended them: cancelled, timed out, lease lost.
+    pub closed: u64,
+    /// Items whose ending could not be reported before the worker left; their leases run out.
+    pub unreported: u64,
+}
+
+/// Why a handler has no result.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Unfinished {
+    /// The attempt failed (rule 9).
+    Failed(FailureBody),
+    /// The item is given back without a failure.
+    Released(ReleaseBody),
+}
+
+impl Unfinished {
+    /// A failure with a message for people; retryable within the item's budget.
+    pub fn failed(message: impl Into<String>) -> Self {
+        Self::Failed(FailureBody {
+            error: WorkError { message: message.into(), kind: None, detail: None },
+            retryable: true,
+            retry_after_seconds: None,
+            cancel_tree: false,
+        })
+    }
+
+    /// The item goes back as if it had not been taken.
+    pub const fn released() -> Self {
+        Self::Released(ReleaseBody { retry_after_seconds: None })
+    }
+
+    /// A word that programs can switch on.
+    #[must_use]
+    pub fn kind(mut self, kind: impl Into<String>) -> Self {
+        if let Self::Failed(failure) = &mut self {
+            failure.error.kind = Some(kind.into());
+        }
+        self
+    }
+
+    /// No further attempt can succeed: the item is dead at once.
+    #[must_use]
+    pub fn not_retryable(mut self) -> Self {
+        if let Self::Failed(failure) = &mut self {
+            failure.retryable = false;
+        }
+        self
+    }
+
+    /// Not to be offered again before this long.
+    #[must_use]
+    pub fn retry_after(mut self, pause: Duration) -> Self {
+        let seconds = Some(pause.as_secs_f64());
+        match &mut self {
+            Self::Failed(failure) => failure.retry_after_seconds = seconds,
+            Self::Released(release) => release.retry_after_seconds = seconds,
+        }
+        self
+    }
+}
+
+/// One item in a handler's hands.
+#[derive(Clone, Debug)]
+pub struct Task {
+    assignment: Arc<Assignment>,
+    client: Client,
+    progress: Arc<ProgressCell>,
+    stop: CancellationToken,
+}
+
+impl Task {
+    /// The item: payload, keys, last step.
+    pub fn item(&self) -> &AssignedItem {
+        &self.assignment.item
+    }
+
+    /// The fence: whoever ends the assignment names it.
+    pub fn assignment_id(&self) -> Uuid {
+        self.assignment.id
+    }
+
+    /// Which attempt at the item this is, from 1.
+    pub fn attempt(&self) -> i32 {
+        self.assignment.attempt
+    }
+
+    /// Says how far the item has come. Cheap; at most one a second is sent, always the latest.
+    pub fn progress(&self, progress: ItemProgress) {
+        self.progress.set(progress);
+    }
+
+    /// Records a recovery point and its data (rule 13).
+    pub async fn step(&self, name: impl Into<String>, data: Option<Document>) -> Result<Step> {
+        self.client.step(self.assignment.id, &StepBody { name: name.into(), data }).await
+    }
+
+    /// Resolves when the work must end: cancelled, lease lost, or the worker is leaving. What is not
+    /// over a little later is dropped where it stands.
+    pub async fn stopped(&self) {
+        self.stop.cancelled().await;
+    }
+
+    /// Whether [`Task::stopped`] has come.
+    pub fn is_stopped(&self) -> bool {
+        self.stop.is_cancelled()
+    }
+}
+
+/// The latest progress of one item, and whether it is news.
+#[derive(Debug)]
+struct ProgressCell {
+    /// What was said last, and whether it still waits to be sent.
+    latest: Mutex<(ItemProgress, bool)>,
+    /// Wakes the loop.
+    news: Arc<Notify>,
+}
+
+impl ProgressCell {
+    fn new(news: Arc<Notify>) -> Self {
+        Self { latest: Mutex::default(), news }
+    }
+
+    fn set(&self, mut progress: ItemProgress) {
+        progress.message = progress.message.map(|text| printable(&text, MESSAGE_CHARS));
+        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        if latest.0 != progress {
+            *latest = (progress, true);
+            drop(latest);
+            self.news.notify_one();
+        }
+    }
+
+    /// The progress to send, if it is news.
+    fn take(&self) -> Option<ItemProgress> {
+        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut latest.1).then(|| latest.0.clone())
+    }
+
+    /// What was taken did not arrive. Whatever is latest now is sent next.
+    fn put_back(&self) {
+        self.latest.lock().unwrap_or_else(PoisonError::into_inner).1 = true;
+    }
+
+    fn is_news(&self) -> bool {
+        self.latest.lock().unwrap_or_else(PoisonError::into_inner).1
+    }
+}
+
+/// At most `chars` characters of one line, without control characters: what the server takes as a message.
+fn printable(text: &str, chars: usize) -> String {
+    text.trim().chars().map(|c| if c.is_control() { ' ' } else { c }).take(chars).collect()
+}
+
+fn default_worker_id() -> String {
+    let system = rustix::system::uname();
+    let host = printable(&system.nodename().to_string_lossy(), 60);
+    format!("{host}-{}-{:04x}", std::process::id(), rand::random::<u16>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_latest_progress_is_sent_and_only_once() {
+        let cell = ProgressCell::new(Arc::default());
+        let at = |done| ItemProgress { done: Some(done), ..ItemProgress::default() };
+        assert_eq!(cell.take(), None);
+        cell.set(at(1));
+        cell.set(at(2));
+        assert_eq!(cell.take(), Some(at(2)));
+        cell.set(at(2));
+        assert_eq!(cell.take(), None);
+        cell.put_back();
+        assert_eq!(cell.take(), Some(at(2)));
+    }
+
+    #[test]
+    fn a_message_is_one_printable_line() {
+        assert_eq!(printable("  a\0b\nc ", 10), "a b c");
+        assert_eq!(printable(&"é".repeat(300), 200).chars().count(), 200);
+    }
+}

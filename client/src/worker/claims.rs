@@ -1,0 +1,145 @@
+//! Claims, and the beginning of work.
+//!
+//! At most one claim is under way: a long poll, or one that rides on a report. It carries a `claim_id`,
+//! so that asking again after a lost answer takes nothing new (rule 6).
+
+use std::{sync::Arc, time::Duration};
+
+use domain::{
+    api::{Assignment, Claim, ReleaseBody},
+    id::Uuid,
+};
+use tokio::{task::AbortHandle, time::Instant};
+
+use super::{
+    MOST, ProgressCell, Task,
+    held::{Held, Phase},
+    run::{Leaving, Loop, Reply},
+};
+use crate::{
+    client::{Client, backoff},
+    error::{Error, Result},
+};
+
+/// Seconds a claim waits at the server for work.
+const WAIT: u32 = 20;
+/// How long a leaving worker tries to learn what a broken-off claim took.
+const LAST_WORD: Duration = Duration::from_secs(2);
+
+/// The claim under way.
+pub(super) enum Claiming {
+    /// On a report of endings.
+    Rides,
+    Polls {
+        claim: Claim,
+        call: AbortHandle,
+    },
+}
+
+impl Loop {
+    /// Asks for work where there are free slots and nothing waits to be reported; a report brings a
+    /// claim of its own.
+    pub(super) fn claim(&mut self, now: Instant) {
+        let slots = self.worker.concurrency.saturating_sub(self.held.len());
+        let may = self.leaving.is_none() && self.claiming.is_none() && self.endings.is_empty();
+        if may && slots > 0 && now >= self.claim_after {
+            let claim = self.claim_for(slots, Some(WAIT));
+            self.poll(self.worker.client.clone(), claim);
+        }
+    }
+
+    pub(super) fn claim_for(&self, slots: usize, wait_seconds: Option<u32>) -> Claim {
+        Claim {
+            worker_id: self.worker.name.clone(),
+            types: self.worker.types.clone(),
+            item_ids: None,
+            max: Some(slots.min(MOST) as u32),
+            wait_seconds,
+            claim_id: Some(Uuid::now_v7()),
+        }
+    }
+
+    fn poll(&mut self, client: Client, claim: Claim) {
+        let asked = claim.clone();
+        let call = self.calls.spawn(async move {
+            let sent = Instant::now();
+            let answer = client.claim(&asked).await.map(|claimed| claimed.assignments);
+            Reply::Claimed { sent, answer }
+        });
+        self.claiming = Some(Claiming::Polls { claim, call });
+    }
+
+    pub(super) fn claimed(&mut self, sent: Instant, answer: Result<Vec<Assignment>>) {
+        self.claiming = None;
+        match answer {
+            Ok(assignments) => {
+                self.claim_failures = 0;
+                self.accept(assignments, sent);
+            }
+            Err(error) if self.leaving.is_some() => tracing::debug!(%error, "a last claim failed"),
+            Err(error) if error.is_passing() => {
+                self.claim_failures += 1;
+                let pause = backoff(self.claim_failures) + Duration::from_millis(500);
+                tracing::warn!(%error, "cannot claim; trying again");
+                self.claim_after = Instant::now() + pause;
+            }
+            Err(error) => self.fail(error),
+        }
+    }
+
+    pub(super) fn accept(&mut self, assignments: Vec<Assignment>, sent: Instant) {
+        let now = Instant::now();
+        for assignment in assignments {
+            // A repeated claim answers with what it gave before.
+            if self.held.contains_key(&assignment.id) {
+                continue;
+            }
+            let id = assignment.id;
+            let progress = Arc::new(ProgressCell::new(Arc::clone(&self.news)));
+            let held = Held::new(assignment, progress, sent, now);
+            let is_confirmed = held.is_confirmed();
+            self.held.insert(id, held);
+            if self.leaving.is_some() {
+                self.give_back(id, ReleaseBody::default());
+            } else if is_confirmed {
+                self.start(id);
+            }
+        }
+    }
+
+    pub(super) fn start(&mut self, id: Uuid) {
+        let Some(held) = self.held.get_mut(&id) else { return };
+        let Some(assignment) = held.take_assignment() else { return };
+        let task = Task {
+            assignment: Arc::from(assignment),
+            client: self.worker.client.clone(),
+            progress: Arc::clone(&held.progress),
+            stop: held.stop.clone(),
+        };
+        tracing::debug!(item = %held.label, "begun");
+        let handler = Arc::clone(&self.handler);
+        // Called inside the task, so that a panic of the handler's first line is an ending too.
+        let abort = self.handlers.spawn(async move { handler(task).await });
+        self.by_task.insert(abort.id(), id);
+        held.phase = Phase::Working(abort);
+    }
+
+    /// Something that no waiting can heal.
+    fn fail(&mut self, error: Error) {
+        tracing::error!(%error, "cannot claim; leaving");
+        self.fatal = Some(error);
+        self.leave();
+    }
+
+    /// No more claims. A long poll is broken off; should it have been answered just then, the same
+    /// claim asked once more says so, and what it took is given back (rule 6).
+    pub(super) fn leave(&mut self) {
+        let stop_at = Instant::now() + self.worker.drain_limit;
+        self.leaving = Some(Leaving { stop_at, give_up_at: None });
+        if let Some(Claiming::Polls { claim, call }) = self.claiming.take_if(|c| matches!(c, Claiming::Polls { .. })) {
+            call.abort();
+            let once_more = Claim { wait_seconds: Some(0), max: Some(1), ..claim };
+            self.poll(self.worker.client.with_patience(LAST_WORD), once_more);
+        }
+    }
+}

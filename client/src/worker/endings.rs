@@ -1,0 +1,142 @@
+//! What becomes of an item when its handler is over: reported, given back, or let go.
+//!
+//! An ending stays in the queue, and its assignment alive, until the server has answered for it.
+
+use std::time::Duration;
+
+use domain::{
+    Code, Document,
+    api::{Ending, ReleaseBody},
+    id::Uuid,
+};
+use tokio::{
+    task::{Id, JoinError},
+    time::Instant,
+};
+
+use super::{
+    Unfinished,
+    claims::Claiming,
+    held::{Phase, Why},
+    report::{self, Reported, Returned, Verdict},
+    run::{Loop, Reply},
+};
+
+/// An ending that the server could not take just now is sent again after this.
+const AGAIN_AFTER: Duration = Duration::from_secs(1);
+
+impl Loop {
+    pub(super) fn handler_ended(&mut self, ended: Result<(Id, Result<Document, Unfinished>), JoinError>) {
+        let (task, outcome) = match ended {
+            Ok((task, outcome)) => (task, Some(outcome)),
+            Err(error) if error.is_panic() => {
+                (error.id(), Some(Err(Unfinished::failed("The worker's handler panicked.").kind("panicked"))))
+            }
+            Err(error) => (error.id(), None),
+        };
+        let Some(id) = self.by_task.remove(&task) else { return };
+        let Some(held) = self.held.get_mut(&id) else { return };
+        let why = match std::mem::replace(&mut held.phase, Phase::Ended) {
+            Phase::Stopping { why, .. } => Some(why),
+            _ => None,
+        };
+        if why == Some(Why::Closed) {
+            self.held.remove(&id);
+            self.summary.closed += 1;
+            return;
+        }
+        match outcome {
+            Some(Ok(result)) => {
+                tracing::debug!(item = %held.label, "done");
+                self.endings.push_back(report::result(id, result));
+            }
+            // What fails while it is being stopped most likely failed because of that.
+            Some(Err(Unfinished::Failed(failure))) if why.is_none() || !failure.retryable => {
+                tracing::warn!(item = %held.label, error = %failure.error.message, "failed");
+                self.endings.push_back(Ending {
+                    retryable: failure.retryable,
+                    retry_after_seconds: failure.retry_after_seconds,
+                    cancel_tree: failure.cancel_tree,
+                    ..report::failure(id, failure.error)
+                });
+            }
+            Some(Err(Unfinished::Released(body))) => self.give_back(id, body),
+            Some(Err(Unfinished::Failed(_))) | None => self.give_back(id, ReleaseBody::default()),
+        }
+    }
+
+    /// Reports what has ended, and asks for as much new work as these endings make room for.
+    pub(super) fn report(&mut self, now: Instant) {
+        if self.reporting || self.endings.is_empty() || now < self.report_after {
+            return;
+        }
+        let endings: Vec<Ending> = self.endings.drain(..report::batch_len(&self.endings)).collect();
+        let slots = (self.worker.concurrency + endings.len()).saturating_sub(self.held.len());
+        let may_claim = self.leaving.is_none() && self.claiming.is_none() && now >= self.claim_after;
+        let claim = (may_claim && slots > 0).then(|| self.claim_for(slots, None));
+        if claim.is_some() {
+            self.claiming = Some(Claiming::Rides);
+        }
+        self.reporting = true;
+        let client = self.worker.client.clone();
+        self.calls.spawn(async move { Reply::Reported(report::report(client, endings, claim).await) });
+    }
+
+    pub(super) fn reported(&mut self, reported: Reported) {
+        self.reporting = false;
+        self.claiming.take_if(|claiming| matches!(claiming, Claiming::Rides));
+        for (ending, verdict) in reported.endings {
+            let id = ending.assignment_id;
+            let label = self.held.get(&id).map_or("", |held| held.label.as_str());
+            match verdict {
+                Verdict::Accepted if ending.error.is_some() => self.summary.failed += 1,
+                Verdict::Accepted => self.summary.succeeded += 1,
+                Verdict::Closed(code) => {
+                    let code = code.map_or("closed", Code::as_str);
+                    tracing::warn!(item = %label, code, "ended too late; nothing was changed");
+                    self.summary.closed += 1;
+                }
+                Verdict::Later => {
+                    self.report_after = Instant::now() + AGAIN_AFTER;
+                    self.endings.push_back(ending);
+                    continue;
+                }
+                Verdict::Refused(reason) if ending.error.is_none() => {
+                    tracing::warn!(item = %label, reason, "the result was refused");
+                    let error = report::error("bad_output", format!("Treeline refused the result: {reason}"));
+                    self.endings.push_back(report::failure(id, error));
+                    continue;
+                }
+                Verdict::Refused(reason) => {
+                    tracing::error!(item = %label, reason, "the failure was refused; the lease will run out");
+                    self.summary.unreported += 1;
+                }
+            }
+            self.held.remove(&id);
+        }
+        self.accept(reported.assignments, reported.sent);
+    }
+
+    pub(super) fn give_back(&mut self, id: Uuid, body: ReleaseBody) {
+        let Some(held) = self.held.get_mut(&id) else { return };
+        held.phase = Phase::Ended;
+        let client = self.worker.client.clone();
+        self.calls.spawn(async move {
+            let returned = report::give_back(client, id, body).await;
+            Reply::Returned { assignment: id, returned }
+        });
+    }
+
+    pub(super) fn returned(&mut self, id: Uuid, returned: &Returned) {
+        match returned {
+            Returned::Accepted => self.summary.released += 1,
+            Returned::Closed => self.summary.closed += 1,
+            Returned::MustFail => {
+                let message = "The worker was stopped before the item was done.".to_owned();
+                self.endings.push_back(report::failure(id, report::error("worker_stopped", message)));
+                return;
+            }
+        }
+        self.held.remove(&id);
+    }
+}

@@ -1,0 +1,248 @@
+//! One assignment in a worker's hands: when to give a sign of life, and when to let go.
+//!
+//! Pure bookkeeping over `Instant`s that the loop hands in. A lease is counted from the moment the last
+//! accepted heartbeat was **sent**, which is never later than the server's own reckoning, so that a
+//! handler is stopped before the server can give its item to another (rule 7).
+
+use std::{sync::Arc, time::Duration};
+
+use domain::{api::Assignment, assignment::MISSED_HEARTBEATS};
+use tokio::{task::AbortHandle, time::Instant};
+use tokio_util::sync::CancellationToken;
+
+use super::ProgressCell;
+use crate::client::backoff;
+
+/// Two heartbeats in a row have failed, with a quarter of an interval for the second to be answered.
+const SILENT_AFTER: f64 = 2.25;
+/// What is not stopped by then is dropped, a quarter of an interval before the lease ends.
+const DROPPED_AFTER: f64 = MISSED_HEARTBEATS - 0.25;
+
+/// Why a handler was told to stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Why {
+    /// The item or its job was cancelled.
+    Cancelled,
+    /// The assignment is not this worker's any more.
+    Closed,
+    /// Two heartbeats in a row were not answered.
+    Silent,
+    /// The worker is leaving.
+    Draining,
+}
+
+/// Where the work on it stands.
+pub(super) enum Phase {
+    /// The claim took longer than a heartbeat interval: it is confirmed before work begins.
+    Unconfirmed(Box<Assignment>),
+    Working(AbortHandle),
+    Stopping {
+        why: Why,
+        abort: AbortHandle,
+        drop_at: Instant,
+    },
+    /// The handler is over; its ending is on its way.
+    Ended,
+}
+
+/// An assignment, from the claim until its ending is acknowledged.
+pub(super) struct Held {
+    pub(super) phase: Phase,
+    pub(super) stop: CancellationToken,
+    pub(super) progress: Arc<ProgressCell>,
+    /// What the item is called in the log.
+    pub(super) label: String,
+    interval: Duration,
+    /// When the last accepted sign of life was sent.
+    alive: Instant,
+    next_beat: Instant,
+    failures: u32,
+    /// The server said that it is closed: no more signs of life.
+    closed: bool,
+}
+
+impl Held {
+    /// `sent`: when the claim was sent, `now`: when its answer is looked at.
+    pub(super) fn new(assignment: Assignment, progress: Arc<ProgressCell>, sent: Instant, now: Instant) -> Self {
+        let interval = Duration::try_from_secs_f64(assignment.heartbeat_seconds).unwrap_or(Duration::from_mins(1));
+        let item = &assignment.item;
+        let label = match item.row {
+            Some(row) => format!("{} row {row} ({})", item.job_type, item.id),
+            None => format!("{} {} ({})", item.job_type, item.seq, item.id),
+        };
+        let is_fresh = now.duration_since(sent) < interval;
+        let phase = Phase::Unconfirmed(Box::new(assignment));
+        let (alive, next_beat) = if is_fresh { (sent, sent + interval) } else { (now, now) };
+        Self {
+            phase,
+            stop: CancellationToken::new(),
+            progress,
+            label,
+            interval,
+            alive,
+            next_beat,
+            failures: 0,
+            closed: false,
+        }
+    }
+
+    /// Whether work may begin without asking first: less than one interval has passed since the claim
+    /// was sent. A long poll may have been answered long ago by a server that was then cut off.
+    pub(super) fn is_confirmed(&self) -> bool {
+        self.next_beat > self.alive
+    }
+
+    /// The assignment of one whose work has not begun; [`Phase::Working`] must follow.
+    pub(super) fn take_assignment(&mut self) -> Option<Box<Assignment>> {
+        match std::mem::replace(&mut self.phase, Phase::Ended) {
+            Phase::Unconfirmed(assignment) => Some(assignment),
+            other => {
+                self.phase = other;
+                None
+            }
+        }
+    }
+
+    pub(super) const fn interval(&self) -> Duration {
+        self.interval
+    }
+
+    /// Whether a sign of life belongs into a batch sent now: it is due, or will be within a third of
+    /// its interval.
+    pub(super) fn joins_batch(&self, now: Instant) -> bool {
+        !self.closed && self.next_beat <= now + self.interval / 3
+    }
+
+    pub(super) fn is_due(&self, now: Instant) -> bool {
+        !self.closed && self.next_beat <= now
+    }
+
+    /// Whether progress can still be told.
+    pub(super) fn has_news(&self) -> bool {
+        !self.closed && matches!(self.phase, Phase::Working(_)) && self.progress.is_news()
+    }
+
+    /// A sign of life sent at `sent` was accepted.
+    pub(super) fn beat_accepted(&mut self, sent: Instant) {
+        self.alive = sent;
+        self.next_beat = sent + self.interval;
+        self.failures = 0;
+    }
+
+    /// A sign of life was not answered; the next try follows soon, as often as the interval allows.
+    pub(super) fn beat_failed(&mut self, now: Instant) {
+        self.failures += 1;
+        self.next_beat = now + backoff(self.failures).min(self.interval / 4);
+    }
+
+    pub(super) fn close(&mut self) {
+        self.closed = true;
+    }
+
+    /// When the loop must look at this one again. `beating`: a batch is on its way, so that nothing
+    /// new is sent before its answer.
+    pub(super) fn wake_at(&self, beating: bool) -> Option<Instant> {
+        let beat = (!self.closed && !beating).then_some(self.next_beat);
+        let phase = match &self.phase {
+            Phase::Unconfirmed(_) | Phase::Working(_) => Some(self.silent_at()),
+            Phase::Stopping { drop_at, abort, .. } => (!abort.is_finished()).then_some(*drop_at),
+            Phase::Ended => None,
+        };
+        beat.into_iter().chain(phase).min()
+    }
+
+    /// From when on its lease may be lost without this worker having heard of it.
+    pub(super) fn silent_at(&self) -> Instant {
+        self.alive + self.interval.mul_f64(SILENT_AFTER)
+    }
+
+    /// Tells the handler to stop; it is dropped after `grace`, or sooner where the lease ends.
+    pub(super) fn stop(&mut self, why: Why, now: Instant, grace: Duration) {
+        let Phase::Working(abort) = &self.phase else { return };
+        let mut drop_at = now + grace;
+        if why == Why::Silent {
+            drop_at = drop_at.min(self.alive + self.interval.mul_f64(DROPPED_AFTER));
+        }
+        self.phase = Phase::Stopping { why, abort: abort.clone(), drop_at };
+        self.stop.cancel();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use domain::{Document, Time, api::AssignedItem, id::Uuid, item::MaxFailures};
+
+    fn assignment(heartbeat_seconds: f64) -> Assignment {
+        let now = Time::parse("2026-11-20T14:03:07Z").expect("a time");
+        let id = Uuid::nil();
+        let item = AssignedItem {
+            id,
+            job_id: id,
+            root_id: id,
+            job_type: "t".to_owned(),
+            seq: 1,
+            row: None,
+            attempts: 1,
+            failures: 0,
+            max_failures: MaxFailures::AtMost(3),
+            payload: Document::null(),
+            metadata: Document::empty_object(),
+            step: None,
+            dedupe_key: None,
+            serialize_key: None,
+            priority: 0,
+            expires_at: None,
+            created_at: now,
+        };
+        Assignment { id, item, attempt: 1, lease_expires_at: now, heartbeat_seconds }
+    }
+
+    fn held(sent: Instant, now: Instant) -> Held {
+        Held::new(assignment(60.0), Arc::new(ProgressCell::new(Arc::default())), sent, now)
+    }
+
+    const fn s(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    #[tokio::test]
+    async fn a_lease_is_counted_from_sending_and_let_go_before_it_ends() {
+        let sent = Instant::now();
+        let mut held = held(sent, sent + s(20));
+        assert!(held.is_confirmed());
+        assert!(!held.is_due(sent + s(59)) && held.is_due(sent + s(60)));
+        held.beat_accepted(sent + s(60));
+        assert_eq!(held.silent_at(), sent + s(60 + 135));
+
+        held.phase = Phase::Working(tokio::spawn(async {}).abort_handle());
+        held.stop(Why::Silent, sent + s(195), s(300));
+        let Phase::Stopping { drop_at, .. } = held.phase else { panic!("stopping") };
+        assert_eq!(drop_at, sent + s(60 + 165), "before the lease ends at 180 s");
+        assert!(held.stop.is_cancelled());
+    }
+
+    #[test]
+    fn a_claim_answered_late_is_confirmed_first() {
+        let sent = Instant::now();
+        let held = held(sent, sent + s(60));
+        assert!(!held.is_confirmed());
+        assert!(held.is_due(sent + s(60)));
+    }
+
+    #[test]
+    fn a_failed_heartbeat_is_tried_again_well_within_its_interval() {
+        let sent = Instant::now();
+        let mut held = held(sent, sent);
+        let mut at = sent + s(60);
+        for tries in 0.. {
+            assert!(held.is_due(at));
+            held.beat_failed(at);
+            at = held.next_beat;
+            if at > held.silent_at() {
+                assert!(tries > 10);
+                break;
+            }
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! How endings reach the server: together, with the next claim, and as often as it takes.
+//!
+//! The same ending again is safe (rule 8) and so is the same claim (rule 6), so a report whose answer
+//! was lost is sent again unchanged. One ending that the server refuses never costs the others theirs.
+//! Nothing is decided here about slots or leases: the loop does that with what comes back.
+
+use std::{collections::HashMap, time::Duration};
+
+use domain::{
+    Code, Document,
+    api::{Assignment, Claim, Ending, FinishBody, Finished, ReleaseBody, WorkError},
+    id::Uuid,
+};
+use tokio::time::Instant;
+
+use crate::{
+    client::{Client, backoff},
+    error::{Error, Result},
+};
+
+/// The most endings, and the most bytes of results, in one report.
+const BATCH: usize = 500;
+const BATCH_BYTES: usize = 4 * 1024 * 1024;
+
+/// What became of one ending.
+#[derive(Debug)]
+pub(super) enum Verdict {
+    Accepted,
+    /// The assignment was no longer open, and nothing changed.
+    Closed(Option<Code>),
+    /// The server will not take this ending, however often it is sent.
+    Refused(String),
+    /// Not now; the same again later.
+    Later,
+}
+
+/// What came back of a report.
+#[derive(Debug)]
+pub(super) struct Reported {
+    pub(super) endings: Vec<(Ending, Verdict)>,
+    pub(super) assignments: Vec<Assignment>,
+    /// When the claim was first sent.
+    pub(super) sent: Instant,
+}
+
+/// A result as an ending.
+pub(super) fn result(assignment_id: Uuid, result: Document) -> Ending {
+    Ending {
+        assignment_id,
+        result: Some(result),
+        error: None,
+        retryable: true,
+        retry_after_seconds: None,
+        cancel_tree: false,
+    }
+}
+
+/// A failure as an ending, retryable.
+pub(super) fn failure(assignment_id: Uuid, error: WorkError) -> Ending {
+    Ending { result: None, error: Some(error), ..result(assignment_id, Document::null()) }
+}
+
+pub(super) fn error(kind: &str, message: String) -> WorkError {
+    WorkError { message, kind: Some(kind.to_owned()), detail: None }
+}
+
+/// How many endings from the front of the queue go into one report; at least one.
+pub(super) fn batch_len<'a>(endings: impl IntoIterator<Item = &'a Ending>) -> usize {
+    let mut bytes = 0;
+    let fits = endings.into_iter().take(BATCH).take_while(|ending| {
+        let first = bytes == 0;
+        bytes += 200 + ending.result.as_ref().map_or(0, |result| result.text().len());
+        first || bytes <= BATCH_BYTES
+    });
+    fits.count()
+}
+
+/// Reports endings and claims with them, until there is an answer. Never gives up while the trouble
+/// may pass: the loop drops the future when it has to leave.
+pub(super) async fn report(client: Client, endings: Vec<Ending>, claim: Option<Claim>) -> Reported {
+    let sent = Instant::now();
+    let body = FinishBody { endings, claim };
+    match persist(&client, &body).await {
+        Ok(finished) => {
+            let (verdicts, assignments) = read(&body.endings, finished);
+            Reported { endings: body.endings.into_iter().zip(verdicts).collect(), assignments, sent }
+        }
+        Err(error) => Reported {
+            endings: one_by_one(&client, body.endings, body.claim.is_some(), error).await,
+            assignments: Vec::new(),
+            sent,
+        },
+    }
+}
+
+/// The whole report was refused: because of its claim, or of one of its endings. The claim is left out
+/// (asked alone it says why), and endings are sent singly, so that a refusal is about one of them.
+async fn one_by_one(
+    client: &Client,
+    endings: Vec<Ending>,
+    mut had_claim: bool,
+    mut error: Error,
+) -> Vec<(Ending, Verdict)> {
+    let alone = endings.len() == 1;
+    let mut judged = Vec::with_capacity(endings.len());
+    for ending in endings {
+        let verdict = if alone && !std::mem::take(&mut had_claim) {
+            Verdict::Refused(error.to_string())
+        } else {
+            let body = FinishBody { endings: vec![ending.clone()], claim: None };
+            match persist(client, &body).await {
+                Ok(finished) => read(&body.endings, finished).0.pop().unwrap_or(Verdict::Later),
+                Err(refusal) => {
+                    error = refusal;
+                    Verdict::Refused(error.to_string())
+                }
+            }
+        };
+        judged.push((ending, verdict));
+    }
+    judged
+}
+
+async fn persist(client: &Client, body: &FinishBody) -> Result<Finished> {
+    let mut tries = 0;
+    loop {
+        match client.finish(body).await {
+            Err(error) if error.is_passing() => {
+                tries += 1;
+                tracing::warn!(%error, "endings wait to be reported");
+                tokio::time::sleep(backoff(tries) + Duration::from_millis(500)).await;
+            }
+            other => return other,
+        }
+    }
+}
+
+fn read(endings: &[Ending], finished: Finished) -> (Vec<Verdict>, Vec<Assignment>) {
+    let answers: HashMap<Uuid, (u16, Option<Code>)> =
+        finished.endings.into_iter().map(|answer| (answer.assignment_id, (answer.status, answer.code))).collect();
+    let verdicts = endings.iter().map(|ending| match answers.get(&ending.assignment_id) {
+        Some((200..=299, _)) => Verdict::Accepted,
+        Some((404 | 409 | 410, code)) => Verdict::Closed(*code),
+        None | Some((408 | 429 | 500.., _)) => Verdict::Later,
+        Some((status, code)) => Verdict::Refused(code.map_or_else(|| status.to_string(), |c| c.title().to_owned())),
+    });
+    (verdicts.collect(), finished.assignments)
+}
+
+/// What became of giving an item back.
+#[derive(Debug)]
+pub(super) enum Returned {
+    Accepted,
+    /// It was not this worker's any more, or nobody could be told: its lease runs out.
+    Closed,
+    /// An at_most_once item that has begun cannot be given back, only failed (rule 9).
+    MustFail,
+}
+
+/// Gives an item back.
+pub(super) async fn give_back(client: Client, assignment: Uuid, body: ReleaseBody) -> Returned {
+    match client.release(assignment, &body).await {
+        Ok(_) => Returned::Accepted,
+        Err(error) if error.code() == Some(Code::AlreadyStarted) => Returned::MustFail,
+        Err(error) => {
+            tracing::debug!(%error, %assignment, "not given back");
+            Returned::Closed
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use domain::api::EndingAnswer;
+
+    fn ending(text: &str) -> Ending {
+        result(Uuid::now_v7(), Document::of(&text))
+    }
+
+    #[test]
+    fn a_report_is_bounded_in_number_and_bytes_but_never_empty() {
+        let small: Vec<Ending> = (0..600).map(|_| ending("x")).collect();
+        assert_eq!(batch_len(&small), BATCH);
+        let large: Vec<Ending> = (0..10).map(|_| ending(&"x".repeat(1 << 20))).collect();
+        assert_eq!(batch_len(&large), 3);
+        assert_eq!(batch_len(&[ending(&"x".repeat(BATCH_BYTES + 1))]), 1);
+        assert_eq!(batch_len(&[]), 0);
+    }
+
+    #[test]
+    fn every_ending_gets_its_own_verdict() {
+        let endings: Vec<Ending> = (0..5).map(|_| ending("x")).collect();
+        let answer = |at: usize, status, code| EndingAnswer { assignment_id: endings[at].assignment_id, status, code };
+        let finished = Finished {
+            endings: vec![
+                answer(0, 200, None),
+                answer(1, 409, Some(Code::AssignmentClosed)),
+                answer(2, 422, Some(Code::InvalidBody)),
+                answer(4, 503, Some(Code::DatabaseUnavailable)),
+            ],
+            assignments: Vec::new(),
+        };
+        let (verdicts, _) = read(&endings, finished);
+        assert!(matches!(
+            verdicts[..],
+            [
+                Verdict::Accepted,
+                Verdict::Closed(Some(Code::AssignmentClosed)),
+                Verdict::Refused(_),
+                Verdict::Later,
+                Verdict::Later
+            ]
+        ));
+    }
+}

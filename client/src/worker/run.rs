@@ -1,0 +1,202 @@
+//! The worker's loop: one task that owns everything, so that nothing needs a lock.
+//!
+//! Handlers and calls run in tasks of their own and come back as events; between events
+//! [`Loop::advance`] starts what is due. It must never do work itself, or heartbeats would be late. Its
+//! parts: `claims`, `endings`, `beats`.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
+
+use domain::{
+    Document,
+    api::{Assignment, Ending, HeartbeatOf, Heartbeats},
+    id::Uuid,
+};
+use futures::future::BoxFuture;
+use tokio::{
+    select,
+    sync::Notify,
+    task::{Id, JoinError, JoinSet},
+    time::{Instant, sleep_until},
+};
+
+use super::{
+    Drain, Summary, Task, Unfinished, Worker,
+    claims::Claiming,
+    held::{Held, Phase, Why},
+    report::{Reported, Returned},
+};
+use crate::error::{Error, Result};
+
+/// How long a leaving worker goes on trying to report what its handlers have done.
+const LAST_REPORTS: Duration = Duration::from_secs(10);
+/// Long enough to be woken by something else.
+const LONG: Duration = Duration::from_hours(1);
+
+/// What a call came back with.
+pub(super) enum Reply {
+    Claimed { sent: Instant, answer: Result<Vec<Assignment>> },
+    Reported(Reported),
+    Beaten { sent: Instant, told: Vec<HeartbeatOf>, answer: Result<Heartbeats> },
+    Returned { assignment: Uuid, returned: Returned },
+}
+
+pub(super) type Handler = Arc<dyn Fn(Task) -> BoxFuture<'static, Result<Document, Unfinished>> + Send + Sync>;
+
+pub(super) struct Loop {
+    pub(super) worker: Worker,
+    pub(super) handler: Handler,
+    /// From the claim until the ending is acknowledged. Its length is the number of slots in use.
+    pub(super) held: HashMap<Uuid, Held>,
+    pub(super) handlers: JoinSet<Result<Document, Unfinished>>,
+    pub(super) by_task: HashMap<Id, Uuid>,
+    pub(super) calls: JoinSet<Reply>,
+    pub(super) endings: VecDeque<Ending>,
+    pub(super) summary: Summary,
+    pub(super) claiming: Option<Claiming>,
+    pub(super) claim_failures: u32,
+    /// No claim, and no report, before this: the last one failed.
+    pub(super) claim_after: Instant,
+    pub(super) report_after: Instant,
+    pub(super) reporting: bool,
+    pub(super) beating: bool,
+    /// Wakes the loop when a handler has said how far it has come.
+    pub(super) news: Arc<Notify>,
+    pub(super) news_waits: bool,
+    pub(super) news_after: Instant,
+    pub(super) leaving: Option<Leaving>,
+    /// Why the worker cannot go on.
+    pub(super) fatal: Option<Error>,
+}
+
+/// The worker was told to stop.
+#[derive(Clone, Copy)]
+pub(super) struct Leaving {
+    /// When what still runs is told to stop too.
+    pub(super) stop_at: Instant,
+    /// When reporting is given up; set when the last handler is over.
+    pub(super) give_up_at: Option<Instant>,
+}
+
+impl Loop {
+    pub(super) fn new(worker: Worker, handler: Handler) -> Self {
+        let now = Instant::now();
+        Self {
+            worker,
+            handler,
+            held: HashMap::new(),
+            handlers: JoinSet::new(),
+            by_task: HashMap::new(),
+            calls: JoinSet::new(),
+            endings: VecDeque::new(),
+            summary: Summary::default(),
+            claiming: None,
+            claim_failures: 0,
+            claim_after: now,
+            report_after: now,
+            reporting: false,
+            beating: false,
+            news: Arc::default(),
+            news_waits: false,
+            news_after: now,
+            leaving: None,
+            fatal: None,
+        }
+    }
+
+    pub(super) async fn run(mut self, drain: Drain) -> Result<Summary> {
+        let news = Arc::clone(&self.news);
+        loop {
+            let now = Instant::now();
+            self.advance(now);
+            if self.is_over(now) {
+                break;
+            }
+            let wake = self.wake_at(now);
+            select! {
+                Some(ended) = self.handlers.join_next_with_id() => self.handler_ended(ended),
+                Some(reply) = self.calls.join_next() => self.answered(reply),
+                () = sleep_until(wake) => {}
+                () = news.notified() => self.news_waits = true,
+                () = drain.begun(), if self.leaving.is_none() => self.leave(),
+                () = drain.forced() => break,
+            }
+        }
+        self.summary.unreported += self.held.len() as u64;
+        self.handlers.shutdown().await;
+        self.fatal.map_or(Ok(self.summary), Err)
+    }
+
+    /// Starts whatever is due.
+    fn advance(&mut self, now: Instant) {
+        self.watch_leases(now);
+        self.watch_leaving(now);
+        self.beat(now);
+        self.report(now);
+        self.claim(now);
+    }
+
+    fn watch_leases(&mut self, now: Instant) {
+        let grace = self.worker.stop_grace;
+        self.held.retain(|_, held| {
+            let is_silent = held.silent_at() <= now;
+            match &mut held.phase {
+                Phase::Unconfirmed(_) => return !is_silent,
+                Phase::Working(_) if is_silent => {
+                    tracing::warn!(item = %held.label, "two heartbeats in a row were not answered; stopping");
+                    held.stop(Why::Silent, now, grace);
+                }
+                Phase::Stopping { abort, drop_at, .. } if *drop_at <= now => {
+                    abort.abort();
+                    *drop_at = now + LONG;
+                }
+                _ => {}
+            }
+            true
+        });
+    }
+
+    fn watch_leaving(&mut self, now: Instant) {
+        let Some(leaving) = &mut self.leaving else { return };
+        if now >= leaving.stop_at {
+            leaving.stop_at = now + LONG;
+            for held in self.held.values_mut() {
+                held.stop(Why::Draining, now, self.worker.stop_grace);
+            }
+        }
+        if leaving.give_up_at.is_none() && self.handlers.is_empty() {
+            leaving.give_up_at = Some(now + LAST_REPORTS);
+        }
+    }
+
+    fn is_over(&self, now: Instant) -> bool {
+        let Some(leaving) = self.leaving else { return false };
+        let done = self.held.is_empty() && self.handlers.is_empty() && self.claiming.is_none();
+        done || leaving.give_up_at.is_some_and(|at| at <= now)
+    }
+
+    /// When to look again if nothing comes back before.
+    fn wake_at(&self, now: Instant) -> Instant {
+        let leases = self.held.values().filter_map(|held| held.wake_at(self.beating));
+        let news = (self.news_waits && !self.beating).then_some(self.news_after);
+        let report = (!self.endings.is_empty() && !self.reporting).then_some(self.report_after);
+        // A claim that is not held back by a pause waits for a slot, and slots come back as events.
+        let claim = Some(self.claim_after).filter(|&at| at > now);
+        let leaving = self.leaving.map(|leaving| leaving.give_up_at.unwrap_or(leaving.stop_at));
+        leases.chain(news).chain(report).chain(claim).chain(leaving).min().unwrap_or(now + LONG)
+    }
+
+    fn answered(&mut self, reply: Result<Reply, JoinError>) {
+        match reply {
+            Ok(Reply::Claimed { sent, answer }) => self.claimed(sent, answer),
+            Ok(Reply::Reported(reported)) => self.reported(reported),
+            Ok(Reply::Beaten { sent, told, answer }) => self.beaten(sent, told, answer),
+            Ok(Reply::Returned { assignment, returned }) => self.returned(assignment, &returned),
+            Err(error) if error.is_cancelled() => {}
+            Err(error) => tracing::error!(%error, "a call broke"),
+        }
+    }
+}
