@@ -74,14 +74,13 @@ impl Client {
     /// Creates a tree. Safe against lost answers: the root gets a client-made id where it has none, and
     /// the id is the `Idempotency-Key` too.
     pub async fn create_job(&self, new: &NewJob) -> Result<Job> {
+        let is_ours = new.id.is_none();
         let id = new.id.unwrap_or_else(Uuid::now_v7);
         let new = NewJob { id: Some(id), ..new.clone() };
         let call = self.post(&["jobs"]).json(&new).header("idempotency-key", key(&id.to_string())?);
         match self.fetch(call.again(Again::Always)).await {
-            // An earlier try was carried out and its answer lost.
-            Err(Error::Problem(problem)) if problem.code == Code::IdInUse && problem.id == Some(id) => {
-                self.job(id).await
-            }
+            // Nobody else knows the id: an earlier try was carried out and its answer lost.
+            Err(error) if is_ours && error.code() == Some(Code::IdInUse) => self.job(id).await,
             other => other,
         }
     }

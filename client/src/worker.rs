@@ -307,6 +307,8 @@ impl ProgressCell {
 
     fn set(&self, mut progress: ItemProgress) {
         progress.message = progress.message.map(|text| printable(&text, MESSAGE_CHARS));
+        progress.done = progress.done.filter(|&n| n >= 0);
+        progress.total = progress.total.filter(|&n| n >= 0);
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
         if latest.0 != progress {
             *latest = (progress, true);

@@ -132,13 +132,13 @@ impl Loop {
     }
 
     /// No more claims. A long poll is broken off; should it have been answered just then, the same
-    /// claim asked once more says so, and what it took is given back (rule 6).
+    /// `claim_id` says what it took, which is given back. Naming no items, it takes nothing new (rule 6).
     pub(super) fn leave(&mut self) {
         let stop_at = Instant::now() + self.worker.drain_limit;
         self.leaving = Some(Leaving { stop_at, give_up_at: None });
         if let Some(Claiming::Polls { claim, call }) = self.claiming.take_if(|c| matches!(c, Claiming::Polls { .. })) {
             call.abort();
-            let once_more = Claim { wait_seconds: Some(0), max: Some(1), ..claim };
+            let once_more = Claim { types: Vec::new(), item_ids: Some(Vec::new()), wait_seconds: None, ..claim };
             self.poll(self.worker.client.with_patience(LAST_WORD), once_more);
         }
     }
