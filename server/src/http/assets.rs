@@ -46,14 +46,14 @@ fn hash() -> String {
 
 async fn asset(Path((asked, path)): Path<(String, String)>, headers: HeaderMap) -> Result<Response> {
     let missing = || Error::refuse(Code::NotFound, "The site has no such file.");
-    // The compressed forms are not files of their own, and the hash is not for readers.
-    let named = asked == hash() && path.contains('.') && !path.ends_with(".br") && !path.ends_with(".gz");
-    let plain = if named { Site::get(&path) } else { None }.ok_or_else(missing)?;
+    // What has no media type is not for readers: the compressed forms are not files of their own.
+    let media_type = media_type(&path).ok_or_else(missing)?;
+    let plain = if asked == hash() { Site::get(&path) } else { None }.ok_or_else(missing)?;
     let (encoding, data) = best(&path, plain.data, &headers);
 
     let mut response = data.into_response();
     let answer = response.headers_mut();
-    answer.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type(&path)));
+    answer.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
     answer.insert(header::CACHE_CONTROL, HeaderValue::from_static("public, max-age=31536000, immutable"));
     answer.insert(header::VARY, HeaderValue::from_static("accept-encoding"));
     answer.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
@@ -87,8 +87,8 @@ fn accepts(headers: &HeaderMap, encoding: &str) -> bool {
 }
 
 /// The media types that a site is made of. `nosniff` and `.wasm` streaming need them exact.
-fn media_type(path: &str) -> &'static str {
-    match path.rsplit('.').next().unwrap_or_default() {
+fn media_type(path: &str) -> Option<&'static str> {
+    Some(match path.rsplit_once('.')?.1 {
         "js" => "text/javascript; charset=utf-8",
         "wasm" => "application/wasm",
         "css" => "text/css; charset=utf-8",
@@ -98,8 +98,8 @@ fn media_type(path: &str) -> &'static str {
         "ico" => "image/x-icon",
         "csv" => "text/csv; charset=utf-8",
         "txt" => "text/plain; charset=utf-8",
-        _ => "application/octet-stream",
-    }
+        _ => return None,
+    })
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use std::{
 use super::programs::{Doing, Error, Programs, Result, said};
 
 /// How long a start may take; crash recovery of a busy cluster is what it allows for.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_mins(2);
 
 /// The longest name of a Unix socket that every system takes.
 const LONGEST_SOCKET: usize = 103;

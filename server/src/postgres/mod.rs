@@ -34,19 +34,16 @@ pub struct Arguments {
 
 /// Runs the subcommand until standard input closes or the process is told to stop (SIGTERM, Ctrl-C).
 pub async fn command(arguments: Arguments) -> anyhow::Result<()> {
-    match arguments.data_dir {
-        Some(data_dir) => {
-            let postgres = start(data_dir).await?;
-            announce(postgres.url())?;
-            asked_to_stop().await;
-            tokio::task::spawn_blocking(move || postgres.stop()).await??;
-        }
-        None => {
-            let postgres = tokio::task::spawn_blocking(Throwaway::start).await??;
-            announce(postgres.url())?;
-            asked_to_stop().await;
-            tokio::task::spawn_blocking(move || drop(postgres)).await?;
-        }
+    if let Some(data_dir) = arguments.data_dir {
+        let postgres = start(data_dir).await?;
+        announce(postgres.url())?;
+        asked_to_stop().await;
+        tokio::task::spawn_blocking(move || postgres.stop()).await??;
+    } else {
+        let postgres = tokio::task::spawn_blocking(Throwaway::start).await??;
+        announce(postgres.url())?;
+        asked_to_stop().await;
+        tokio::task::spawn_blocking(move || drop(postgres)).await?;
     }
     Ok(())
 }
