@@ -1,1 +1,20 @@
+//! The pages of Treeline: server-rendered HTML with islands of WASM where something lives.
+//!
+//! Every page is a plain function from data (the types of `domain`) to a view. The server loads the
+//! data through the same use-cases as its API and calls [`document::document`]; the browser runs only
+//! the islands in [`live`] and [`upload`]. This crate knows neither the server nor SQL, fetches nothing
+//! while it draws, and reads no clock.
 
+#![recursion_limit = "512"]
+
+pub mod components;
+#[cfg(feature = "ssr")]
+pub mod document;
+pub mod frame;
+pub mod live;
+pub mod meter;
+pub mod pace;
+#[cfg(feature = "ssr")]
+pub mod pages;
+pub mod reading;
+pub mod upload;

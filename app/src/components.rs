@@ -1,0 +1,12 @@
+//! The parts that pages are made of: plain functions from data to a view.
+//!
+//! Each is drawn once, here, and looks the same from a list row to the uploader's page. They know
+//! nothing of requests or of who is signed in, and they never write a `style` attribute: the content
+//! security policy would refuse it.
+
+pub mod bar;
+pub mod mark;
+pub mod moment;
+pub mod panel;
+pub mod sprite;
+pub mod state;

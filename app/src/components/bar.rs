@@ -1,0 +1,81 @@
+//! The one bar: an SVG whose segments are rectangles with widths as attributes, because a strict
+//! content security policy refuses inline styles. Its number stands beside it, never in it.
+
+use domain::ItemState;
+use leptos::prelude::*;
+
+use crate::meter::Meter;
+
+/// How high a bar is: 4 px in a list, 10 px in a tree, 24 px on the page of one job.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Size {
+    Thin,
+    Middle,
+    Tall,
+}
+
+impl Size {
+    const fn class(self) -> &'static str {
+        match self {
+            Self::Thin => "bar bar-thin",
+            Self::Middle => "bar bar-middle",
+            Self::Tall => "bar bar-tall",
+        }
+    }
+}
+
+/// A bar with a segment per state. `label` names what it measures; it never changes, since a screen
+/// reader would read every change of it.
+pub fn bar(meter: Signal<Meter>, size: Size, label: String) -> impl IntoView {
+    let segments = ItemState::ALL
+        .into_iter()
+        .enumerate()
+        .map(|(place, state)| {
+            let segment = move || meter.with(|meter| meter.segments()[place]);
+            let class = format!("seg seg-{}", state.as_str());
+            view! {
+                <rect
+                    class=class
+                    fill=pattern(state)
+                    x=move || in_percent(segment().from)
+                    width=move || in_percent(segment().width)
+                    height="100%"
+                />
+            }
+        })
+        .collect_view();
+    view! {
+        <svg
+            class=size.class()
+            role="progressbar"
+            aria-label=label
+            aria-valuemin="0"
+            aria-valuemax="100"
+            aria-valuenow=move || meter.with(|meter| meter.percent.map(|percent| percent.to_string()))
+            aria-valuetext=move || meter.with(Meter::in_words)
+        >
+            <rect class="track" width="100%" height="100%" />
+            {segments}
+        </svg>
+    }
+}
+
+/// A bar that does not change.
+pub fn still_bar(meter: Meter, size: Size, label: String) -> impl IntoView {
+    bar(Signal::stored(meter), size, label)
+}
+
+/// The pattern that tells a state apart without colour; `None` where it is a plain area.
+const fn pattern(state: ItemState) -> Option<&'static str> {
+    match state {
+        ItemState::Retryable => Some("url(#p-retryable)"),
+        ItemState::Cancelled => Some("url(#p-cancelled)"),
+        ItemState::Expired => Some("url(#p-expired)"),
+        ItemState::Scheduled | ItemState::Blocked => Some("url(#p-held)"),
+        _ => None,
+    }
+}
+
+fn in_percent(share: f64) -> String {
+    format!("{share:.3}%")
+}

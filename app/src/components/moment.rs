@@ -1,0 +1,77 @@
+//! Points in time for people. The server writes them in the reader's own offset where a cookie tells
+//! it, else in UTC; the page's script then keeps them current in the reader's time zone. The exact
+//! time stays in `datetime`.
+
+use domain::Time;
+use leptos::prelude::*;
+use std::time::Duration;
+
+use crate::pace::duration;
+
+/// What the server knows of the reader's clock. Absent in the browser, where the page's script
+/// rewrites what is drawn.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    pub now: Time,
+    /// Minutes east of UTC; `None` when the reader has not told.
+    pub offset_minutes: Option<i32>,
+}
+
+/// `3 min ago`.
+pub fn ago(at: Time) -> impl IntoView {
+    moment(at, "ago")
+}
+
+/// `42 s`: how long it has been going on.
+pub fn since(at: Time) -> impl IntoView {
+    moment(at, "since")
+}
+
+/// `20 Nov, 14:03`.
+pub fn clock(at: Time) -> impl IntoView {
+    moment(at, "clock")
+}
+
+fn moment(at: Time, way: &'static str) -> impl IntoView {
+    let text = match (way, use_context::<Clock>()) {
+        ("ago", Some(clock)) => in_the_past(clock, at),
+        ("since", Some(clock)) => duration(clock.now.seconds_since(at)),
+        (_, clock) => on_the_clock(clock, at),
+    };
+    view! { <time datetime=at.to_rfc3339() data-way=way>{text}</time> }
+}
+
+fn in_the_past(clock: Clock, at: Time) -> String {
+    let seconds = clock.now.seconds_since(at).max(0.0);
+    match seconds as u64 {
+        0..45 => "just now".to_owned(),
+        45..3_600 => format!("{} min ago", (seconds / 60.0).round().max(1.0)),
+        3_600..86_400 => format!("{} h ago", (seconds / 3_600.0).round()),
+        86_400..604_800 => format!("{} d ago", (seconds / 86_400.0).round()),
+        _ => on_the_clock(Some(clock), at),
+    }
+}
+
+fn on_the_clock(clock: Option<Clock>, at: Time) -> String {
+    let offset = clock.and_then(|clock| clock.offset_minutes);
+    let distance = Duration::from_secs(u64::from(offset.unwrap_or(0).unsigned_abs().min(840)) * 60);
+    let there = if offset.unwrap_or(0) < 0 { at.0 - distance } else { at.0 + distance };
+    let month: String = there.month().to_string().chars().take(3).collect();
+    let zone = if offset.is_some() { "" } else { " UTC" };
+    format!("{} {month}, {:02}:{:02}{zone}", there.day(), there.hour(), there.minute())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reader_sees_their_own_clock() {
+        let at = Time::parse("2026-11-20T23:03:07Z").expect("a time");
+        let clock = |offset_minutes| Clock { now: at, offset_minutes };
+        assert_eq!(on_the_clock(None, at), "20 Nov, 23:03 UTC");
+        assert_eq!(on_the_clock(Some(clock(Some(345))), at), "21 Nov, 04:48");
+        assert_eq!(on_the_clock(Some(clock(Some(-60))), at), "20 Nov, 22:03");
+        assert_eq!(in_the_past(clock(None), at), "just now");
+    }
+}

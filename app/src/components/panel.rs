@@ -1,0 +1,46 @@
+//! The small furniture of pages: sections with a heading, notices, and what stands where there is
+//! nothing yet.
+
+use leptos::prelude::*;
+
+use super::{mark::treeline, state::icon};
+
+/// A section with a heading of its own. `id` is also where links and refreshes find it.
+pub fn section(id: &'static str, heading: &'static str, content: AnyView) -> AnyView {
+    view! {
+        <section class="panel" id=id aria-labelledby=format!("{id}-heading")>
+            <h2 id=format!("{id}-heading")>{heading}</h2>
+            {content}
+        </section>
+    }
+    .into_any()
+}
+
+/// A page with nothing on it: what will be here, and the one thing that starts it.
+pub fn empty(title: &'static str, text: &'static str, action: AnyView) -> AnyView {
+    view! {
+        <div class="empty">
+            {treeline(0, "treeline")} <h2>{title}</h2> <p>{text}</p> <div class="actions">{action}</div>
+        </div>
+    }
+    .into_any()
+}
+
+/// What went wrong with a form, above it. Takes the focus when the page opens.
+pub fn refusal(title: &str, detail: &str) -> AnyView {
+    view! {
+        <div class="notice notice-bad" role="alert" tabindex="-1" id="refusal">
+            {icon("dead")}
+            <div>
+                <strong>{title.to_owned()}</strong>
+                <p>{detail.to_owned()}</p>
+            </div>
+        </div>
+    }
+    .into_any()
+}
+
+/// Something to know that is neither good nor bad.
+pub fn note(text: impl IntoView + 'static) -> AnyView {
+    view! { <p class="note">{text}</p> }.into_any()
+}

@@ -1,0 +1,128 @@
+//! What a screen reader is told while a page lives: milestones only, at most one every five seconds.
+//!
+//! A progress bar is not a live region, and reading every number aloud would drown the reader. What
+//! falls together is told as its latest state; nothing important is dropped.
+
+use domain::{JobStatus, progress::grouped};
+
+use super::liveness::Liveness;
+use crate::reading::Head;
+
+/// Milliseconds between two announcements.
+const PAUSE: f64 = 5_000.0;
+
+/// Remembers what was said.
+#[derive(Clone, Debug, Default)]
+pub struct Announcer {
+    said_at: Option<f64>,
+    quarter: u8,
+    failed: bool,
+    completed: bool,
+    lost: bool,
+}
+
+impl Announcer {
+    /// An announcer that takes what the page already shows as said.
+    pub fn from(head: &Head) -> Self {
+        Self {
+            said_at: None,
+            quarter: quarter(head),
+            failed: head.meter.counts.dead > 0,
+            completed: head.completed(),
+            lost: false,
+        }
+    }
+
+    /// What to say at `now` milliseconds, if anything.
+    pub fn consider(&mut self, now: f64, head: &Head, liveness: Liveness) -> Option<String> {
+        if self.said_at.is_some_and(|at| now - at < PAUSE) {
+            return None;
+        }
+        let text = self.news(head, liveness)?;
+        self.said_at = Some(now);
+        Some(text)
+    }
+
+    fn news(&mut self, head: &Head, liveness: Liveness) -> Option<String> {
+        let lost = matches!(liveness, Liveness::Stale | Liveness::SignedOut | Liveness::Removed);
+        if head.completed() != self.completed {
+            self.completed = head.completed();
+            self.quarter = quarter(head);
+            self.failed = head.meter.counts.dead > 0;
+            return Some(if self.completed { head.sentence() } else { "Work goes on again.".to_owned() });
+        }
+        if lost != self.lost {
+            self.lost = lost;
+            return Some(if lost { "Connection lost." } else { "Connected again." }.to_owned());
+        }
+        let failed = head.meter.counts.dead;
+        if failed > 0 && !self.failed {
+            self.failed = true;
+            return Some(format!("{} failed so far.", grouped(failed)));
+        }
+        if quarter(head) > self.quarter {
+            self.quarter = quarter(head);
+            return Some(format!("{}% done.", head.meter.percent.unwrap_or(0)));
+        }
+        None
+    }
+}
+
+/// Which quarter a running job is in.
+fn quarter(head: &Head) -> u8 {
+    if head.status == JobStatus::Waiting { 0 } else { head.meter.percent.unwrap_or(0) / 25 }
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::{Counts, Outcome};
+
+    use super::*;
+    use crate::meter::Meter;
+
+    fn head(percent: u8, dead: i64) -> Head {
+        let completed = percent == 100;
+        let counts = Counts {
+            succeeded: i64::from(percent) - dead,
+            dead,
+            available: 100 - i64::from(percent),
+            ..Counts::default()
+        };
+        Head {
+            status: if completed { JobStatus::Completed } else { JobStatus::Running },
+            outcome: completed.then_some(Outcome::Partial),
+            sealed: true,
+            meter: Meter { counts, whole: 100, percent: Some(percent) },
+            started_at: None,
+            completed_at: None,
+            stage: None,
+            waits: None,
+            version: 1,
+        }
+    }
+
+    #[test]
+    fn a_fast_run_says_little_and_always_the_end() {
+        let mut announcer = Announcer::from(&head(0, 0));
+        let said: Vec<String> = (0..=100u8)
+            .chain([100; 60])
+            .enumerate()
+            .filter_map(|(step, percent)| {
+                let dead = i64::from(percent / 40);
+                announcer.consider(step as f64 * 100.0, &head(percent, dead), Liveness::Live)
+            })
+            .collect();
+        assert!(said.len() <= 4, "{said:?}");
+        assert_eq!(said.last().map(String::as_str), Some("2 of 100 rows need your attention."));
+    }
+
+    #[test]
+    fn a_lost_connection_is_told_once() {
+        let mut announcer = Announcer::from(&head(10, 0));
+        let mut at = |now, liveness| announcer.consider(now, &head(10, 0), liveness);
+        assert_eq!(at(0.0, Liveness::Reconnecting), None);
+        assert_eq!(at(1.0, Liveness::Stale).as_deref(), Some("Connection lost."));
+        assert_eq!(at(9_000.0, Liveness::Stale), None);
+        assert_eq!(at(9_001.0, Liveness::Live).as_deref(), Some("Connected again."));
+    }
+}

@@ -1,0 +1,98 @@
+//! The items in workers' hands now, each with its own bar.
+
+use leptos::prelude::*;
+
+use super::board::{Board, Kept};
+use crate::{
+    components::{moment::since, state::icon},
+    reading::Flight,
+};
+
+/// The table of items in flight; a sentence where there are none.
+pub fn flights(board: Board) -> impl IntoView {
+    let none = move || board.flights.with(Vec::is_empty);
+    view! {
+        <p class="quiet-text" hidden=move || !none()>
+            {move || {
+                board
+                    .head
+                    .with(|head| {
+                        if head.completed() {
+                            "Nothing is in work: everything has ended."
+                        } else if head.meter.counts.pending() > 0 {
+                            "Nothing is in a worker's hands at this moment. Waiting items are handed out as soon as a worker asks."
+                        } else {
+                            "Nothing is in work yet."
+                        }
+                    })
+            }}
+        </p>
+        <div class="scroll" hidden=none>
+            <table class="table flights">
+                <thead>
+                    <tr>
+                        <th scope="col">"Item"</th>
+                        <th scope="col">"Progress"</th>
+                        <th scope="col">"Worker"</th>
+                        <th scope="col" class="number">
+                            "Attempt"
+                        </th>
+                        <th scope="col" class="number">
+                            "For"
+                        </th>
+                    </tr>
+                </thead>
+                <tbody>
+                    <For each=move || board.flights.get() key=|kept| kept.id children=row />
+                </tbody>
+            </table>
+        </div>
+    }
+}
+
+fn row(kept: Kept<Flight>) -> impl IntoView {
+    let id = kept.id;
+    let flight = RwSignal::from(kept.now);
+    let first = flight.get_untracked();
+    let progress = move || flight.with(|f| f.done.filter(|_| f.total.is_some()).map(|done| done.to_string()));
+    let words = move || {
+        flight.with(|f| {
+            let numbers = match (f.done, f.total) {
+                (Some(done), Some(total)) => format!("{done} of {total}"),
+                (Some(done), None) => format!("{done} done"),
+                _ => String::new(),
+            };
+            match &f.message {
+                Some(message) if numbers.is_empty() => message.clone(),
+                Some(message) => format!("{numbers} · {message}"),
+                None if numbers.is_empty() => "in work".to_owned(),
+                None => numbers,
+            }
+        })
+    };
+    view! {
+        <tr>
+            <th scope="row">
+                <a href=format!("/items/{id}")>{first.label.clone()}</a>
+                " "
+                <span class="sub">{first.job.clone()}</span>
+            </th>
+            <td class="flight-progress">
+                <progress
+                    aria-label=format!("Progress of {}", first.label)
+                    hidden=move || progress().is_none()
+                    max=move || flight.with(|f| f.total.unwrap_or(1).to_string())
+                    value=move || progress().unwrap_or_default()
+                ></progress>
+                <span class="sub">{words}</span>
+                <span class="state state-cancelled" hidden=move || !flight.with(|f| f.cancelling)>
+                    {icon("cancelled")}
+                    " stopping"
+                </span>
+            </td>
+            <td class="mono">{first.worker}</td>
+            <td class="number">{move || flight.with(|f| f.attempt.to_string())}</td>
+            <td class="number">{first.since.map(since)}</td>
+        </tr>
+    }
+}

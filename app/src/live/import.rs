@@ -1,0 +1,76 @@
+//! The uploader's page while it lives: one sentence, one bar, one number.
+
+use domain::id::Uuid;
+use leptos::prelude::*;
+
+use super::{
+    board::Board,
+    liveness::{pill, warning},
+};
+use crate::{
+    components::{
+        bar::{Size, bar},
+        moment::ago,
+        state::legend,
+    },
+    pace::duration,
+    reading::Head,
+};
+
+/// The live part of `/imports/{id}`.
+#[island]
+pub fn LiveImport(id: Uuid, name: String, head: Head) -> impl IntoView {
+    let board = Board::new(head, Vec::new(), 0, Vec::new());
+    wake(id, board);
+    let head = board.head;
+    let meter = Signal::derive(move || head.with(|head| head.meter));
+    view! {
+        <div class="live" data-live=move || board.liveness.get().as_str()>
+            <div class="live-top">
+                <p class="stage">{move || head.with(Head::stage_in_words)}</p>
+                {pill(board.liveness)}
+            </div>
+            <p class="sentence">{move || head.with(Head::sentence)}</p>
+            <div class="meter meter-tall">
+                {bar(meter, Size::Tall, format!("Progress of {name}"))}
+                <span class="meter-number">{move || meter.with(crate::meter::Meter::number)}</span>
+            </div>
+            {legend(Signal::derive(move || meter.with(|meter| meter.counts)), true)}
+            <p class="advice">{move || head.with(Head::advice)}</p>
+            {warning(board.liveness)}
+            {facts(board)}
+            <div class="quiet-status" role="status">
+                {move || board.announcement.get()}
+            </div>
+        </div>
+    }
+}
+
+/// Started, pace, time taken: one line of small print.
+pub(super) fn facts(board: Board) -> impl IntoView {
+    let head = board.head;
+    let started = head.with_untracked(|head| head.started_at);
+    let took = move || {
+        head.with(|head| {
+            let (started, completed) = (head.started_at?, head.completed_at?);
+            let seconds = completed.seconds_since(started);
+            let rate = head.meter.counts.finished() as f64 / seconds.max(0.001);
+            Some(format!("Took {}, {} on average", duration(seconds), crate::pace::per_time(rate)))
+        })
+    };
+    let going = move || took().or_else(|| board.pace.get()).unwrap_or_default();
+    view! {
+        <p class="facts">
+            {started.map(|at| view! { <span>"Started " {ago(at)}</span> })}
+            <span class="facts-going">{going}</span>
+        </p>
+    }
+}
+
+#[cfg(feature = "hydrate")]
+pub(super) fn wake(job: Uuid, board: Board) {
+    super::session::start(job, board);
+}
+
+#[cfg(not(feature = "hydrate"))]
+pub(super) const fn wake(_job: Uuid, _board: Board) {}

@@ -1,0 +1,384 @@
+//! The page's one connection to the event stream of its job.
+//!
+//! `EventSource` reconnects by itself after a drop, but gives up for ever on any answer other than 200,
+//! keeps its connection while the page lies in the back/forward cache (six of those and the site hangs
+//! over HTTP/1.1), and says nothing when a phone's radio has silently cut it. So it is closed whenever
+//! nobody looks, opened again when somebody does, watched by a clock, and replaced with growing, jittered
+//! pauses. Every (re)connect begins with a snapshot, so no place in the stream is remembered.
+
+use std::{
+    cell::{Cell, RefCell},
+    time::Duration,
+};
+
+use domain::{
+    Job,
+    change::{Change, event},
+    id::Uuid,
+};
+use leptos::prelude::*;
+use wasm_bindgen::{JsCast, JsValue, closure::Closure};
+use wasm_bindgen_futures::JsFuture;
+use web_sys::{EventSource, MessageEvent, RequestInit, Response, VisibilityState};
+
+use super::liveness::Liveness;
+
+/// A break shorter than this is not shown, in milliseconds.
+const UNSEEN: f64 = 3_000.0;
+/// After this long without a connection the numbers are called stale.
+const STALE: f64 = 15_000.0;
+/// A stream that says nothing for this long is opened anew: it may be dead without knowing.
+const SILENT: f64 = 60_000.0;
+/// A hidden page keeps its stream this long.
+const HIDDEN: Duration = Duration::from_secs(5);
+/// Between two questions while the server is busy, and how many before the stream is tried again.
+const POLL: Duration = Duration::from_secs(10);
+const POLLS: u32 = 6;
+
+/// What the stream said.
+pub(super) enum Heard {
+    Snapshot(Box<Job>),
+    Change(Box<Change>),
+}
+
+/// An open `EventSource` with its listeners; closed when dropped.
+struct Source {
+    events: EventSource,
+    listeners: Vec<Closure<dyn FnMut(MessageEvent)>>,
+}
+
+impl Drop for Source {
+    fn drop(&mut self) {
+        self.events.set_onerror(None);
+        self.events.close();
+        // A listener may be what is dropping us. It must outlive its own call.
+        let listeners = std::mem::take(&mut self.listeners);
+        set_timeout(move || drop(listeners), Duration::ZERO);
+    }
+}
+
+#[derive(Default)]
+struct Link {
+    job: Cell<Option<Uuid>>,
+    liveness: Cell<Option<RwSignal<Liveness>>>,
+    source: RefCell<Option<Source>>,
+    /// Grows with every opening and closing; a timer of an older one does nothing.
+    generation: Cell<u32>,
+    tries: Cell<u32>,
+    polls: Cell<u32>,
+    heard_at: Cell<f64>,
+    /// Since when there has been no connection.
+    lost_at: Cell<Option<f64>>,
+    paused: Cell<bool>,
+    /// Hidden for long, or left for the back/forward cache.
+    away: Cell<bool>,
+    /// Nothing more will come: finished, removed or signed out.
+    over: Cell<bool>,
+}
+
+thread_local! {
+    static LINK: Link = Link::default();
+}
+
+/// Opens the stream of a job and keeps it open for as long as somebody looks.
+pub(super) fn start(job: Uuid, liveness: RwSignal<Liveness>) {
+    LINK.with(|link| {
+        link.job.set(Some(job));
+        link.liveness.set(Some(liveness));
+        link.paused.set(remembered_pause());
+        if link.paused.get() {
+            liveness.set(Liveness::Paused);
+        } else {
+            liveness.set(Liveness::Connecting);
+            link.open();
+        }
+    });
+    watch_visibility();
+}
+
+/// The reader's pause button. The choice is remembered for this browser.
+pub(super) fn pause_or_resume() {
+    LINK.with(|link| {
+        if link.over.get() {
+            return;
+        }
+        let pause = !link.paused.get();
+        link.paused.set(pause);
+        remember_pause(pause);
+        if pause {
+            link.close();
+            link.show(Liveness::Paused);
+        } else {
+            link.show(Liveness::Connecting);
+            link.open();
+        }
+    });
+}
+
+/// The tree is complete: closes the stream for good.
+pub(super) fn finish() {
+    LINK.with(|link| link.end(Liveness::Finished));
+}
+
+/// The clock of the connection: once a second.
+pub(super) fn tick() {
+    LINK.with(|link| {
+        if !link.wanted() {
+            return;
+        }
+        let now = now();
+        match link.lost_at.get() {
+            Some(lost) if now - lost > STALE => link.show(Liveness::Stale),
+            Some(lost) if now - lost > UNSEEN => link.show(Liveness::Reconnecting),
+            None if link.source.borrow().is_some() && now - link.heard_at.get() > SILENT => link.open(),
+            _ => {}
+        }
+    });
+}
+
+impl Link {
+    fn wanted(&self) -> bool {
+        !(self.over.get() || self.paused.get() || self.away.get())
+    }
+
+    fn show(&self, liveness: Liveness) {
+        if let Some(signal) = self.liveness.get().filter(|signal| signal.get_untracked() != liveness) {
+            signal.set(liveness);
+        }
+    }
+
+    fn close(&self) {
+        self.generation.set(self.generation.get() + 1);
+        self.source.take();
+    }
+
+    fn end(&self, liveness: Liveness) {
+        self.over.set(true);
+        self.close();
+        self.show(liveness);
+    }
+
+    fn open(&self) {
+        self.close();
+        let Some(job) = self.job.get().filter(|_| self.wanted()) else { return };
+        self.heard_at.set(now());
+        let Ok(events) = EventSource::new(&format!("/api/v1/jobs/{job}/events")) else {
+            self.lost();
+            return self.later();
+        };
+        let mut listeners = Vec::new();
+        for name in [event::SNAPSHOT, event::CHANGE, event::BUSY, event::BYE, event::REMOVED] {
+            let listener = Closure::<dyn FnMut(MessageEvent)>::new(move |message: MessageEvent| hear(name, &message));
+            let _ = events.add_event_listener_with_callback(name, listener.as_ref().unchecked_ref());
+            listeners.push(listener);
+        }
+        let failed = Closure::<dyn FnMut(MessageEvent)>::new(move |_| broken());
+        events.set_onerror(Some(failed.as_ref().unchecked_ref()));
+        listeners.push(failed);
+        self.source.replace(Some(Source { events, listeners }));
+    }
+
+    /// Notes that the connection is gone.
+    fn lost(&self) {
+        if self.lost_at.get().is_none() {
+            self.lost_at.set(Some(now()));
+        }
+    }
+
+    /// Something true arrived.
+    fn found(&self, liveness: Liveness) {
+        self.heard_at.set(now());
+        self.lost_at.set(None);
+        self.tries.set(0);
+        self.show(liveness);
+    }
+
+    /// Opens again after a pause that doubles from 1 s to 30 s, anywhere within it, so that a thousand
+    /// pages do not come back in the same second.
+    fn later(&self) {
+        let tries = self.tries.get();
+        self.tries.set(tries + 1);
+        let longest = f64::from(1u32 << tries.min(5)).min(30.0);
+        let pause = 0.2 + js_sys::Math::random() * longest;
+        self.after(Duration::from_secs_f64(pause), Link::open);
+    }
+
+    /// Does something after a pause, unless the connection was opened or closed meanwhile.
+    fn after(&self, pause: Duration, what: impl Fn(&Link) + 'static) {
+        let generation = self.generation.get();
+        set_timeout(
+            move || {
+                LINK.with(|link| {
+                    if link.generation.get() == generation && link.wanted() {
+                        what(link);
+                    }
+                });
+            },
+            pause,
+        );
+    }
+
+    /// Asks once instead of listening; what comes after depends on the answer.
+    fn ask(&self, then: impl Fn(&Link) + 'static) {
+        let Some(job) = self.job.get() else { return };
+        let generation = self.generation.get();
+        leptos::task::spawn_local(async move {
+            let answer = fetch_job(job).await;
+            LINK.with(|link| {
+                if link.generation.get() != generation || !link.wanted() {
+                    return;
+                }
+                match answer {
+                    Answer::Job(job) => {
+                        link.heard_at.set(now());
+                        super::session::hear(Heard::Snapshot(job));
+                    }
+                    Answer::SignedOut => return link.end(Liveness::SignedOut),
+                    Answer::Removed => return link.end(Liveness::Removed),
+                    Answer::Nothing => link.lost(),
+                }
+                then(link);
+            });
+        });
+    }
+
+    fn poll(&self) {
+        self.ask(|link| {
+            let polls = link.polls.get() + 1;
+            link.polls.set(polls);
+            if link.lost_at.get().is_none() {
+                link.show(Liveness::Polling);
+            }
+            if polls >= POLLS {
+                link.polls.set(0);
+                link.after(POLL, Link::open);
+            } else {
+                link.after(POLL, Link::poll);
+            }
+        });
+    }
+}
+
+/// An event of the stream. One that cannot be read is left out: the next one carries absolute state.
+fn hear(name: &'static str, message: &MessageEvent) {
+    let data = message.data().as_string().unwrap_or_default();
+    match name {
+        event::SNAPSHOT => {
+            if let Ok(job) = serde_json::from_str::<Job>(&data) {
+                LINK.with(|link| link.found(Liveness::Live));
+                super::session::hear(Heard::Snapshot(Box::new(job)));
+            }
+        }
+        event::CHANGE => {
+            if let Ok(change) = serde_json::from_str::<Change>(&data) {
+                LINK.with(|link| link.found(Liveness::Live));
+                super::session::hear(Heard::Change(Box::new(change)));
+            }
+        }
+        event::BUSY => LINK.with(|link| {
+            link.close();
+            link.show(Liveness::Polling);
+            link.poll();
+        }),
+        event::BYE => LINK.with(|link| {
+            link.close();
+            link.lost();
+            link.later();
+        }),
+        _ => LINK.with(|link| link.end(Liveness::Removed)),
+    }
+}
+
+/// The stream broke. While the browser retries by itself there is nothing to do but to wait; when it
+/// has given up, the job itself is asked why.
+fn broken() {
+    LINK.with(|link| {
+        link.lost();
+        let gave_up =
+            link.source.borrow().as_ref().is_some_and(|source| source.events.ready_state() == EventSource::CLOSED);
+        if gave_up {
+            link.close();
+            link.ask(Link::later);
+        }
+    });
+}
+
+enum Answer {
+    Job(Box<Job>),
+    SignedOut,
+    Removed,
+    Nothing,
+}
+
+async fn fetch_job(job: Uuid) -> Answer {
+    let request = RequestInit::new();
+    let promise = window().fetch_with_str_and_init(&format!("/api/v1/jobs/{job}"), &request);
+    let Ok(response) = JsFuture::from(promise).await.map(JsValue::unchecked_into::<Response>) else {
+        return Answer::Nothing;
+    };
+    match response.status() {
+        200 => {}
+        401 => return Answer::SignedOut,
+        404 | 410 => return Answer::Removed,
+        _ => return Answer::Nothing,
+    }
+    let Ok(text) = response.text() else { return Answer::Nothing };
+    let text = JsFuture::from(text).await.ok().and_then(|text| text.as_string()).unwrap_or_default();
+    serde_json::from_str(&text).map_or(Answer::Nothing, Answer::Job)
+}
+
+/// Closes the stream when the page is left or hidden for long, and opens it when somebody looks again.
+fn watch_visibility() {
+    let leave = || {
+        LINK.with(|link| {
+            link.away.set(true);
+            link.close();
+        });
+    };
+    let come_back = || {
+        LINK.with(|link| {
+            if link.away.replace(false) && link.wanted() {
+                link.lost_at.set(None);
+                link.open();
+            }
+        });
+    };
+    let waiting = Cell::new(None::<TimeoutHandle>);
+    listen(document().as_ref(), "visibilitychange", move || {
+        if let Some(timer) = waiting.take() {
+            timer.clear();
+        }
+        if document().visibility_state() == VisibilityState::Visible {
+            come_back();
+        } else {
+            waiting.set(set_timeout_with_handle(leave, HIDDEN).ok());
+        }
+    });
+    listen(window().as_ref(), "pagehide", leave);
+    listen(window().as_ref(), "pageshow", come_back);
+}
+
+fn listen(target: &web_sys::EventTarget, name: &str, handler: impl FnMut() + 'static) {
+    let handler = Closure::<dyn FnMut()>::new(handler);
+    let _ = target.add_event_listener_with_callback(name, handler.as_ref().unchecked_ref());
+    // As long as the page.
+    handler.forget();
+}
+
+const PAUSED: &str = "treeline-paused";
+
+fn remembered_pause() -> bool {
+    let storage = window().local_storage().ok().flatten();
+    storage.and_then(|storage| storage.get_item(PAUSED).ok().flatten()).is_some()
+}
+
+fn remember_pause(pause: bool) {
+    if let Ok(Some(storage)) = window().local_storage() {
+        let _ = if pause { storage.set_item(PAUSED, "1") } else { storage.remove_item(PAUSED) };
+    }
+}
+
+/// Milliseconds on a clock that never goes back.
+pub(super) fn now() -> f64 {
+    window().performance().map_or_else(js_sys::Date::now, |clock| clock.now())
+}

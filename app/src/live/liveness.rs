@@ -1,0 +1,128 @@
+//! The indicator: whether what the page shows is what is, in a shape and a word.
+
+use leptos::prelude::*;
+
+use crate::components::state::icon;
+
+/// How far the page may be trusted to be current.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Liveness {
+    /// As the server drew it; nothing runs here.
+    #[default]
+    Off,
+    Connecting,
+    Live,
+    /// The stream broke a moment ago.
+    Reconnecting,
+    /// The stream has been away for longer than numbers stay true.
+    Stale,
+    /// The server has too many watchers: asked every ten seconds instead.
+    Polling,
+    /// By the reader's own choice.
+    Paused,
+    /// The tree is complete; nothing more will come.
+    Finished,
+    /// The job no longer exists.
+    Removed,
+    /// The session ended.
+    SignedOut,
+}
+
+impl Liveness {
+    /// The value of `data-live`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Connecting => "connecting",
+            Self::Live => "live",
+            Self::Reconnecting => "reconnecting",
+            Self::Stale => "stale",
+            Self::Polling => "polling",
+            Self::Paused => "paused",
+            Self::Finished => "finished",
+            Self::Removed => "removed",
+            Self::SignedOut => "signed-out",
+        }
+    }
+
+    const fn words(self) -> &'static str {
+        match self {
+            Self::Off => "Not live",
+            Self::Connecting => "Connecting…",
+            Self::Live => "Live",
+            Self::Reconnecting => "Reconnecting…",
+            Self::Stale => "Out of date",
+            Self::Polling => "Busy: every 10 s",
+            Self::Paused => "Paused",
+            Self::Finished => "Finished",
+            Self::Removed => "Removed",
+            Self::SignedOut => "Signed out",
+        }
+    }
+
+    const fn shape(self) -> &'static str {
+        match self {
+            Self::Off | Self::Connecting => "available",
+            Self::Live => "live",
+            Self::Reconnecting => "retryable",
+            Self::Stale | Self::SignedOut => "partial",
+            Self::Polling => "scheduled",
+            Self::Paused => "pause",
+            Self::Finished => "succeeded",
+            Self::Removed => "dead",
+        }
+    }
+
+    /// Whether the reader may pause or resume.
+    const fn can_pause(self) -> bool {
+        !matches!(self, Self::Off | Self::Finished | Self::Removed | Self::SignedOut)
+    }
+}
+
+/// The indicator with its pause button; where nothing lives, with links that load the page again.
+pub fn pill(liveness: RwSignal<Liveness>) -> impl IntoView {
+    view! {
+        <div class="pill-group">
+            <span class=move || format!("pill pill-{}", liveness.get().as_str())>
+                <svg class="icon" aria-hidden="true" focusable="false">
+                    <use href=move || format!("#i-{}", liveness.get().shape()) />
+                </svg>
+                " "
+                {move || liveness.get().words()}
+            </span>
+            <button
+                class="quiet pill-button"
+                type="button"
+                hidden=move || !liveness.get().can_pause()
+                on:click=move |_| pause_or_resume()
+            >
+                {move || if liveness.get() == Liveness::Paused { "Resume" } else { "Pause" }}
+            </button>
+            <a class="pill-link" href="" hidden=move || !matches!(liveness.get(), Liveness::Off | Liveness::Removed)>
+                "Refresh"
+            </a>
+            <a class="pill-link" href="/sign-in" hidden=move || liveness.get() != Liveness::SignedOut>
+                "Sign in"
+            </a>
+        </div>
+    }
+}
+
+/// What stands beside stale numbers.
+pub fn warning(liveness: RwSignal<Liveness>) -> impl IntoView {
+    let words = move || match liveness.get() {
+        Liveness::Stale => "These numbers may be out of date: the connection is away. It comes back by itself.",
+        Liveness::Removed => "This job was removed. What you see is the last that was known of it.",
+        Liveness::SignedOut => "You are signed out. Sign in again to see how it goes on.",
+        _ => "",
+    };
+    view! { <p class="note note-warn" hidden=move || words().is_empty()>{icon("partial")} " " {words}</p> }
+}
+
+#[cfg(feature = "hydrate")]
+fn pause_or_resume() {
+    super::link::pause_or_resume();
+}
+
+#[cfg(not(feature = "hydrate"))]
+const fn pause_or_resume() {}

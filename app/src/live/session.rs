@@ -1,0 +1,179 @@
+//! The life of a page in the browser: what the stream has told so far, and when it is drawn.
+//!
+//! Events are applied to plain data as they come; the signals are written once per animation frame,
+//! so a burst of a thousand events costs one drawing.
+
+use std::{cell::RefCell, time::Duration};
+
+use domain::{Item, Job, change::Change, id::Uuid};
+use leptos::prelude::*;
+
+use super::{
+    announce::Announcer,
+    board::Board,
+    link::{self, Heard},
+    liveness::Liveness,
+};
+use crate::{
+    pace::{self, Pace},
+    reading::{Flight, Head, Line},
+};
+
+/// Milliseconds between two refreshes of the sections around the island.
+const REFRESH: f64 = 5_000.0;
+
+struct Session {
+    board: Board,
+    root: Option<Job>,
+    items: Option<Vec<Item>>,
+    pace: Pace,
+    announcer: Announcer,
+    title: String,
+    drawing: bool,
+    /// Dead items and completion as of the last refresh of the sections around, and when that was.
+    refreshed: (i64, bool, f64),
+}
+
+thread_local! {
+    static SESSION: RefCell<Option<Session>> = const { RefCell::new(None) };
+}
+
+/// Begins to live. A complete tree does not change, so nothing is opened for it.
+pub(super) fn start(job: Uuid, board: Board) {
+    let head = board.head.get_untracked();
+    if head.completed() {
+        return;
+    }
+    let session = Session {
+        board,
+        root: None,
+        items: None,
+        pace: Pace::default(),
+        announcer: Announcer::from(&head),
+        title: document().title(),
+        drawing: false,
+        refreshed: (head.meter.counts.dead, false, link::now()),
+    };
+    SESSION.set(Some(session));
+    link::start(job, board.liveness);
+    // As long as the page.
+    let _ = set_interval_with_handle(tick, Duration::from_secs(1));
+}
+
+/// Takes in what the stream said.
+pub(super) fn hear(heard: Heard) {
+    let draw_soon = SESSION.with_borrow_mut(|session| {
+        let Some(session) = session else { return false };
+        session.take_in(heard);
+        !std::mem::replace(&mut session.drawing, true)
+    });
+    if draw_soon {
+        request_animation_frame(draw);
+    }
+}
+
+impl Session {
+    fn take_in(&mut self, heard: Heard) {
+        match (heard, &mut self.root) {
+            (Heard::Snapshot(job), Some(root)) if job.walk().len() == root.walk().len() => {
+                // The shape of a tree is fixed, so a snapshot is a change that names every job. An older
+                // one (from another server, or a poll overtaken by an event) takes nothing back.
+                let jobs = job.walk().into_iter().cloned().map(|job| Job { children: None, ..job }).collect();
+                root.apply(&Change { jobs, items: Vec::new() });
+            }
+            (Heard::Snapshot(job), root) => *root = Some(*job),
+            (Heard::Change(change), Some(root)) => {
+                root.apply(&change);
+                self.items = Some(change.items);
+            }
+            (Heard::Change(_), None) => {}
+        }
+        if let Some(root) = &self.root {
+            self.pace.note(link::now(), root.tree.counts.finished());
+        }
+    }
+}
+
+/// Writes what is known into the signals.
+fn draw() {
+    let drawn = SESSION.with_borrow_mut(|session| {
+        let session = session.as_mut()?;
+        session.drawing = false;
+        let root = session.root.as_ref()?;
+        let (lines, left_out) = Line::of_tree(root);
+        let flights = session.items.as_ref().map(|items| Flight::of_items(root, items));
+        Some((session.board, Head::of(root), lines, left_out, flights))
+    });
+    // The signals are written outside the borrow: what reads them may call back.
+    let Some((board, head, lines, left_out, flights)) = drawn else { return };
+    let completed = head.completed();
+    board.show_head(head);
+    board.show_lines(lines, left_out);
+    let moved = if completed {
+        board.show_flights(Vec::new())
+    } else {
+        flights.is_some_and(|flights| board.show_flights(flights))
+    };
+    if completed {
+        board.pace.set(None);
+        link::finish();
+    }
+    if moved {
+        // After the effects of this frame have run, the page's script puts new times right.
+        request_animation_frame(|| tell_page("treeline:drawn"));
+    }
+    tick();
+}
+
+/// Once a second, and with every drawing: the slow parts.
+fn tick() {
+    link::tick();
+    let refresh = SESSION.with_borrow_mut(|session| {
+        let session = session.as_mut()?;
+        let board = session.board;
+        let now = link::now();
+        let liveness = board.liveness.get_untracked();
+        let head = board.head.get_untracked();
+
+        if let Some(text) = session.announcer.consider(now, &head, liveness) {
+            board.announcement.set(text);
+        }
+        let pace = (!head.completed() && liveness == Liveness::Live).then(|| in_words(&session.pace, &head)).flatten();
+        if board.pace.with_untracked(|before| *before != pace) {
+            board.pace.set(pace);
+        }
+        let title = match head.meter.percent {
+            Some(percent) if !head.completed() => format!("{percent}% · {}", session.title),
+            _ => session.title.clone(),
+        };
+        if document().title() != title {
+            document().set_title(&title);
+        }
+
+        let (dead, completed, at) = session.refreshed;
+        let differs = (head.meter.counts.dead, head.completed()) != (dead, completed);
+        let due = differs && (head.completed() || now - at > REFRESH);
+        if due {
+            session.refreshed = (head.meter.counts.dead, head.completed(), now);
+        }
+        Some(due)
+    });
+    if refresh == Some(true) {
+        tell_page("treeline:refresh");
+    }
+}
+
+fn in_words(seen: &Pace, head: &Head) -> Option<String> {
+    let rate = pace::per_time(seen.rate()?);
+    let left = (head.meter.whole - head.meter.counts.finished()).max(0);
+    Some(match seen.remaining(left).filter(|_| head.meter.percent.is_some()) {
+        Some((from, to)) => format!("{rate}, {}", pace::range(from, to)),
+        None => rate,
+    })
+}
+
+fn tell_page(name: &str) {
+    if let Ok(event) = web_sys::CustomEvent::new(name) {
+        let _ = document().dispatch_event(&event);
+    }
+}

@@ -1,0 +1,189 @@
+//! The tree of jobs as a treegrid: a line per job with its own bar and exact counts.
+//!
+//! Focus moves by row (arrows, Home, End); Right and Left open and close. Before the island wakes all
+//! lines are open and the links work, so nothing here is needed to read the page.
+
+use std::collections::HashSet;
+
+use domain::{id::Uuid, progress::grouped};
+use leptos::{ev::KeyboardEvent, prelude::*};
+
+use super::board::{Board, Kept};
+use crate::{
+    components::{
+        bar::{Size, bar},
+        state::{icon, job_badge},
+    },
+    reading::Line,
+};
+
+/// Which lines are closed. One per tree.
+#[derive(Clone, Copy)]
+struct Closed(RwSignal<HashSet<Uuid>>);
+
+/// The tree of the board's lines.
+pub fn tree(board: Board) -> impl IntoView {
+    let closed = Closed(RwSignal::new(HashSet::new()));
+    let left_out = move || board.left_out.get();
+    view! {
+        <div class="scroll">
+            <table class="table tree" role="treegrid" aria-label="Jobs of this tree" on:keydown=move |event| steer(&event, closed)>
+                <thead>
+                    <tr role="row">
+                        <th scope="col" role="columnheader">"Job"</th>
+                        <th scope="col" role="columnheader">"Status"</th>
+                        <th scope="col" role="columnheader">"Progress"</th>
+                        <th scope="col" role="columnheader" class="number">"Done"</th>
+                        <th scope="col" role="columnheader" class="number">"Failed"</th>
+                        <th scope="col" role="columnheader" class="number">"In work"</th>
+                        <th scope="col" role="columnheader" class="number">"All"</th>
+                    </tr>
+                </thead>
+                <tbody>
+                    <For each=move || board.lines.get() key=|kept| kept.id children=move |kept| row(board, closed, kept) />
+                </tbody>
+            </table>
+        </div>
+        <p class="quiet-text" hidden=move || left_out() == 0>
+            {move || format!("{} more jobs are not shown here. Open a job above to see what is below it.", grouped(left_out() as i64))}
+        </p>
+    }
+}
+
+fn row(board: Board, closed: Closed, kept: Kept<Line>) -> impl IntoView {
+    let id = kept.id;
+    let line = RwSignal::from(kept.now);
+    let first = line.get_untracked();
+    let ancestors = ancestors(board, first.parent_id);
+    let hidden = move || closed.0.with(|closed| ancestors.iter().any(|above| closed.contains(above)));
+    let open = move || !closed.0.with(|closed| closed.contains(&id));
+    let count = move |of: fn(&Line) -> i64| move || grouped(line.with(of));
+    let root = first.level == 1;
+    view! {
+        <tr
+            role="row"
+            id=format!("job-{id}")
+            class=format!("level-{}", first.level.min(8))
+            tabindex=if root { "0" } else { "-1" }
+            attr:aria-level=first.level.to_string()
+            aria-posinset=first.place.0.to_string()
+            aria-setsize=first.place.1.to_string()
+            aria-expanded=move || first.parent.then(|| if open() { "true" } else { "false" })
+            hidden=hidden
+        >
+            <th scope="row" role="rowheader" class="tree-name">
+                <span class="tree-indent">
+                    {first
+                        .parent
+                        .then(|| {
+                            view! {
+                                <button
+                                    class="expander"
+                                    type="button"
+                                    tabindex="-1"
+                                    aria-label=format!("Open or close {}", first.key)
+                                    on:click=move |_| toggle(closed, id)
+                                >
+                                    {icon("open")}
+                                </button>
+                            }
+                        })}
+                    <span>
+                        <a href=format!("/jobs/{id}")>{first.key.clone()}</a>
+                        " "
+                        <span class="sub" hidden=first.key == first.job_type>
+                            {first.job_type.clone()}
+                        </span>
+                    </span>
+                </span>
+            </th>
+            <td role="gridcell">{job_badge(Signal::derive(move || line.with(|l| (l.status, l.outcome))))}</td>
+            <td role="gridcell" class="tree-bar">
+                <span class="meter">
+                    {bar(Signal::derive(move || line.with(|l| l.meter)), Size::Middle, format!("Progress of {}", first.key))}
+                    <span class="meter-number">{move || line.with(|l| l.meter.number())}</span>
+                </span>
+            </td>
+            <td role="gridcell" class="number" data-label="Done">{count(|l| l.meter.counts.succeeded)}</td>
+            <td role="gridcell" class="number" data-label="Failed">{count(|l| l.meter.counts.dead)}</td>
+            <td role="gridcell" class="number" data-label="In work">{count(|l| l.meter.counts.running)}</td>
+            <td role="gridcell" class="number" data-label="All">{count(|l| l.meter.counts.total())}</td>
+        </tr>
+    }
+}
+
+/// The jobs above one, as far as they are shown.
+fn ancestors(board: Board, parent: Option<Uuid>) -> Vec<Uuid> {
+    board.lines.with_untracked(|lines| {
+        let mut above = Vec::new();
+        let mut next = parent;
+        while let Some(id) = next.filter(|id| !above.contains(id)) {
+            above.push(id);
+            next =
+                lines.iter().find(|kept| kept.id == id).and_then(|kept| kept.now.with_untracked(|line| line.parent_id));
+        }
+        above
+    })
+}
+
+fn toggle(closed: Closed, id: Uuid) {
+    closed.0.update(|closed| {
+        if !closed.remove(&id) {
+            closed.insert(id);
+        }
+    });
+}
+
+#[cfg(feature = "hydrate")]
+fn steer(event: &KeyboardEvent, closed: Closed) {
+    use wasm_bindgen::JsCast;
+    use web_sys::{Element, HtmlElement};
+
+    let Some(target) = event.target().and_then(|target| target.dyn_into::<Element>().ok()) else { return };
+    let Ok(Some(row)) = target.closest("tbody tr") else { return };
+    let shown = |row: &Element| !row.has_attribute("hidden");
+    let beside = |from: &Element, forward: bool| {
+        let step = |row: &Element| if forward { row.next_element_sibling() } else { row.previous_element_sibling() };
+        std::iter::successors(step(from), step).find(shown)
+    };
+    let level =
+        |row: &Element| row.get_attribute("aria-level").and_then(|level| level.parse::<u16>().ok()).unwrap_or(1);
+    let id = row.id().strip_prefix("job-").and_then(|id| Uuid::parse_str(id).ok());
+    let expanded = row.get_attribute("aria-expanded");
+    let body = row.parent_element();
+    let to = match event.key().as_str() {
+        "ArrowDown" => beside(&row, true),
+        "ArrowUp" => beside(&row, false),
+        "Home" => body.and_then(|body| body.first_element_child()),
+        "End" => body
+            .and_then(|body| body.last_element_child())
+            .and_then(|last| if shown(&last) { Some(last) } else { beside(&last, false) }),
+        "ArrowRight" if expanded.as_deref() == Some("false") => {
+            id.inspect(|&id| toggle(closed, id));
+            Some(row.clone())
+        }
+        "ArrowRight" if expanded.as_deref() == Some("true") => beside(&row, true),
+        "ArrowLeft" if expanded.as_deref() == Some("true") => {
+            id.inspect(|&id| toggle(closed, id));
+            Some(row.clone())
+        }
+        "ArrowLeft" => std::iter::successors(row.previous_element_sibling(), Element::previous_element_sibling)
+            .find(|above| level(above) < level(&row)),
+        "Enter" if target == row => {
+            if let Ok(Some(link)) = row.query_selector("a") {
+                link.unchecked_into::<HtmlElement>().click();
+            }
+            None
+        }
+        _ => return,
+    };
+    event.prevent_default();
+    if let Some(to) = to.and_then(|to| to.dyn_into::<HtmlElement>().ok()) {
+        let _ = row.set_attribute("tabindex", "-1");
+        let _ = to.set_attribute("tabindex", "0");
+        let _ = to.focus();
+    }
+}
+
+#[cfg(not(feature = "hydrate"))]
+const fn steer(_event: &KeyboardEvent, _closed: Closed) {}

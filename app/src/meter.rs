@@ -1,0 +1,121 @@
+//! The arithmetic of a bar: how wide each state's segment is, and what the number beside it says.
+//!
+//! Apart from the drawing, so that it can be tested without a page, and so that a list row and the
+//! uploader's page cannot disagree. It must not round a failure away: one dead item in a million is
+//! still to be seen.
+
+use domain::{Counts, ItemState, Job, progress};
+use serde::{Deserialize, Serialize};
+
+/// Narrowest segment of a state that has any items at all, in percent of the bar.
+const NARROWEST: f64 = 0.75;
+
+/// What a bar shows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Meter {
+    pub counts: Counts,
+    /// Items in all: those there are, or those expected where that is more.
+    pub whole: i64,
+    /// `None` while nobody knows how many items there will be.
+    pub percent: Option<u8>,
+}
+
+/// One state's part of a bar, in percent of its width.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Segment {
+    pub state: ItemState,
+    pub from: f64,
+    pub width: f64,
+}
+
+impl Meter {
+    /// The bar of a job with everything below it.
+    pub fn of_tree(job: &Job) -> Self {
+        let whole = job.tree.counts.total().max(job.expected_count.unwrap_or(0));
+        Self { counts: job.tree.counts, whole, percent: job.percent }
+    }
+
+    /// The bar of a job's own items.
+    pub fn of_job(job: &Job) -> Self {
+        let completed = job.status == domain::JobStatus::Completed;
+        let percent = progress::percent(&job.counts, job.sealed, job.expected_count, completed);
+        Self { counts: job.counts, whole: job.counts.total().max(job.expected_count.unwrap_or(0)), percent }
+    }
+
+    /// The segments in the order in which every bar shows them. Always one per state, so that a live
+    /// bar only ever changes two numbers of each.
+    pub fn segments(&self) -> [Segment; 9] {
+        let whole = self.whole.max(self.counts.total()).max(1) as f64;
+        let mut widths = ItemState::ALL.map(|state| {
+            let count = self.counts.get(state);
+            if count > 0 { (count as f64 / whole * 100.0).max(NARROWEST) } else { 0.0 }
+        });
+        let sum: f64 = widths.iter().sum();
+        if sum > 100.0 {
+            // What the narrow ones were given is taken from the widest.
+            let widest = (0..9).max_by(|&a, &b| widths[a].total_cmp(&widths[b])).unwrap_or(0);
+            widths[widest] -= sum - 100.0;
+        }
+        let mut from = 0.0;
+        let mut place = 0;
+        widths.map(|width| {
+            let segment = Segment { state: ItemState::ALL[place], from, width };
+            from += width;
+            place += 1;
+            segment
+        })
+    }
+
+    /// The number beside the bar: `41%`, or what is done while the whole is unknown.
+    pub fn number(&self) -> String {
+        self.percent.map_or_else(|| progress::grouped(self.counts.finished()), |percent| format!("{percent}%"))
+    }
+
+    /// The bar in words, for those who do not see it.
+    pub fn in_words(&self) -> String {
+        let done = progress::grouped(self.counts.finished());
+        let mut words = match self.percent {
+            Some(percent) => format!("{percent}%, {done} of {} done", progress::grouped(self.whole)),
+            None => format!("{done} done"),
+        };
+        if self.counts.dead > 0 {
+            words.push_str(&format!(", {} failed", progress::grouped(self.counts.dead)));
+        }
+        words
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn meter(succeeded: i64, dead: i64, available: i64) -> Meter {
+        let counts = Counts { succeeded, dead, available, ..Counts::default() };
+        Meter { counts, whole: counts.total(), percent: Some(50) }
+    }
+
+    #[test]
+    fn one_failure_in_a_million_is_seen() {
+        let segments = meter(999_999, 1, 0).segments();
+        assert!(segments[1].width >= NARROWEST, "{segments:?}");
+        let end = segments[8].from + segments[8].width;
+        assert!((end - 100.0).abs() < 1e-9, "{end}");
+    }
+
+    #[test]
+    fn expected_items_leave_room() {
+        let counts = Counts { succeeded: 50, ..Counts::default() };
+        let segments = Meter { counts, whole: 200, percent: Some(25) }.segments();
+        assert!((segments[0].width - 25.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn an_empty_bar_is_empty() {
+        assert!(meter(0, 0, 0).segments().iter().all(|s| s.width.abs() < 1e-9));
+    }
+
+    #[test]
+    fn words_name_failures() {
+        assert_eq!(meter(4_980, 20, 5_000).in_words(), "50%, 5,000 of 10,000 done, 20 failed");
+    }
+}

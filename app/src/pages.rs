@@ -1,0 +1,13 @@
+//! The pages: each a plain function from data to a [`Page`](crate::frame::Page).
+//!
+//! The data is what the API answers with; a page loads nothing, checks no rights and reads no clock.
+
+pub mod import;
+pub mod imports;
+pub mod item;
+pub mod job;
+pub mod jobs;
+pub mod new_import;
+pub mod problems;
+pub mod sign_in;
+pub mod trouble;

@@ -1,0 +1,94 @@
+//! `/imports/{id}`: one sentence, one bar, one number; then what went wrong; then what to take home.
+
+use domain::{Job, JobStatus, api::ErrorGroup};
+use leptos::prelude::*;
+
+use super::problems;
+use crate::{
+    components::{moment::clock, panel::section, state::icon},
+    frame::{Page, Place},
+    live::import::LiveImport,
+    reading::Head,
+};
+
+/// How an import is called: its file's name.
+pub fn name(job: &Job) -> String {
+    job.name.clone().unwrap_or_else(|| job.key.clone())
+}
+
+pub fn page(job: &Job, groups: &[ErrorGroup], staff: bool) -> Page {
+    let name = name(job);
+    let completed = job.tree.status == JobStatus::Completed;
+    let dead = job.tree.counts.dead;
+    let content = view! {
+        <div class="narrow">
+            <p class="crumbs">
+                <a href="/imports">"My uploads"</a>
+            </p>
+            <h1 class="file-name">{icon("file")} " " {name.clone()}</h1>
+            <LiveImport id=job.id name=name.clone() head=Head::of(job) />
+            <div id="around" data-refresh="">
+                {(dead > 0 || !completed)
+                    .then(|| section("problems", "What went wrong", problems::groups(groups, dead, !completed, true)))}
+                {section("downloads", "Take home", downloads(job, completed))}
+            </div>
+            <p class="sub">
+                "Uploaded " {clock(job.created_at)} " · type " {job.job_type.clone()}
+                {staff.then(|| view! { " · " <a href=format!("/jobs/{}", job.id)>"as a job"</a> })}
+            </p>
+        </div>
+    }
+    .into_any();
+    Page { title: name, place: Place::Imports, content, lives: true }
+}
+
+/// The files to take home. While work goes on they hold what is there so far, and say so.
+pub(super) fn downloads(job: &Job, completed: bool) -> AnyView {
+    let id = job.id;
+    let counts = job.tree.counts;
+    let failed = counts.dead;
+    let so_far = if completed { "" } else { " so far" };
+    let stem = name(job);
+    let stem = stem.rsplit_once('.').map_or(stem.as_str(), |(stem, _)| stem).to_owned();
+    let link = |address: String, file: String, text: String, present: bool, strong: bool| {
+        if present {
+            let class = if strong { "button primary" } else { "button" };
+            view! {
+                <a class=class href=address download=file>
+                    {icon("download")}
+                    {text}
+                </a>
+            }
+            .into_any()
+        } else {
+            view! { <span class="button button-off" aria-disabled="true">{icon("download")} {text}</span> }.into_any()
+        }
+    };
+    let rows = domain::progress::grouped(failed);
+    view! {
+        <div class="actions">
+            {link(
+                format!("/api/v1/jobs/{id}/failures?format=csv"),
+                format!("{stem}-failed.csv"),
+                format!("{rows} failed {}{so_far} (CSV)", if failed == 1 { "row" } else { "rows" }),
+                failed > 0,
+                failed > 0 && completed,
+            )}
+            {link(
+                format!("/api/v1/jobs/{id}/results?format=csv"),
+                format!("{stem}-results.csv"),
+                format!("Results{so_far} (CSV)"),
+                counts.succeeded > 0,
+                failed == 0 && completed,
+            )}
+            {link(
+                format!("/api/v1/jobs/{id}/results?format=ndjson"),
+                format!("{stem}-results.ndjson"),
+                format!("Results{so_far} (NDJSON)"),
+                counts.succeeded > 0,
+                false,
+            )}
+        </div>
+    }
+    .into_any()
+}

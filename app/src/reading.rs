@@ -1,0 +1,295 @@
+//! What a page shows of a job, cut down from the contract's [`Job`]: small enough to travel as an
+//! island's first state, and comparable, so that only what changed is drawn again.
+//!
+//! Made on the server for the first paint and in the browser for every later one, from the same
+//! functions; so the two cannot differ. It must not decide anything that the engine decides.
+
+use domain::{Counts, Item, Job, JobStatus, Outcome, Time, id::Uuid, progress::grouped};
+use serde::{Deserialize, Serialize};
+
+use crate::meter::Meter;
+
+/// Most lines of a tree on one page; deeper ones have pages of their own.
+pub const MOST_LINES: usize = 200;
+
+/// The head of a page: a job with everything below it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Head {
+    pub status: JobStatus,
+    pub outcome: Option<Outcome>,
+    pub sealed: bool,
+    pub meter: Meter,
+    pub started_at: Option<Time>,
+    pub completed_at: Option<Time>,
+    /// Which of how many stages is at work, and its name; where a tree has several.
+    pub stage: Option<(usize, usize, String)>,
+    /// Why it is not complete, where that is not plain to see.
+    pub waits: Option<String>,
+    pub version: i64,
+}
+
+/// One line of a tree: a job's own items.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Line {
+    pub id: Uuid,
+    pub parent_id: Option<Uuid>,
+    /// From 1.
+    pub level: u16,
+    /// Place among its siblings, from 1, and how many they are.
+    pub place: (u32, u32),
+    pub parent: bool,
+    pub key: String,
+    pub job_type: String,
+    pub status: JobStatus,
+    pub outcome: Option<Outcome>,
+    pub meter: Meter,
+}
+
+/// One item in a worker's hands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Flight {
+    pub id: Uuid,
+    /// Row in the upload, or place in its job.
+    pub label: String,
+    /// Key or type of its job.
+    pub job: String,
+    pub worker: String,
+    pub since: Option<Time>,
+    pub attempt: i32,
+    pub done: Option<i64>,
+    pub total: Option<i64>,
+    pub message: Option<String>,
+    pub cancelling: bool,
+}
+
+impl Head {
+    pub fn of(job: &Job) -> Self {
+        Self {
+            status: job.tree.status,
+            outcome: job.tree.outcome,
+            sealed: job.sealed,
+            meter: Meter::of_tree(job),
+            started_at: job.started_at,
+            completed_at: job.completed_at,
+            stage: stage(job),
+            waits: job
+                .open_because
+                .as_ref()
+                .filter(|why| matches!(why.reason.as_str(), "unsealed" | "after"))
+                .map(|why| why.detail.clone()),
+            version: job.version,
+        }
+    }
+
+    pub fn completed(&self) -> bool {
+        self.status == JobStatus::Completed
+    }
+
+    fn counts(&self) -> &Counts {
+        &self.meter.counts
+    }
+
+    /// The one sentence on an uploader's page: what is going on and what it means for them.
+    pub fn sentence(&self) -> String {
+        let counts = self.counts();
+        let rows = |n: i64| if n == 1 { "1 row".to_owned() } else { format!("{} rows", grouped(n)) };
+        let (bad, all) = (counts.unsuccessful(), counts.total());
+        match self.status {
+            JobStatus::Waiting if all > 0 => format!("Waiting to start on {}.", rows(all)),
+            JobStatus::Waiting => "Opening your file.".to_owned(),
+            JobStatus::Cancelling => format!("Stopping: {} still in work.", rows(counts.running)),
+            JobStatus::Running if !self.sealed => format!("Reading your file: {} so far.", rows(all)),
+            JobStatus::Running => {
+                format!(
+                    "Working through your rows: {} of {} done.",
+                    grouped(counts.finished()),
+                    grouped(self.meter.whole)
+                )
+            }
+            JobStatus::Completed if self.outcome == Some(Outcome::Cancelled) => {
+                format!("This import was stopped. {} done before that.", was(counts.succeeded))
+            }
+            JobStatus::Completed if all == 0 => "Done. There was nothing to do.".to_owned(),
+            JobStatus::Completed if bad == 0 && all == 1 => "Your row is done.".to_owned(),
+            JobStatus::Completed if bad == 0 => format!("All {} are done.", rows(all)),
+            JobStatus::Completed if bad == all => format!("None of your {} could be done.", rows(all)),
+            JobStatus::Completed => {
+                let verb = if bad == 1 { "needs" } else { "need" };
+                format!("{} of {} {verb} your attention.", grouped(bad), rows(all))
+            }
+        }
+    }
+
+    /// What follows the sentence: what the reader may do now.
+    pub fn advice(&self) -> &'static str {
+        let counts = self.counts();
+        match self.status {
+            JobStatus::Waiting | JobStatus::Running => {
+                "You can close this page. The work goes on, and this address will show it."
+            }
+            JobStatus::Cancelling => "Nothing new is started. What workers hold is allowed to end.",
+            JobStatus::Completed if counts.unsuccessful() == 0 => "Take your results home below.",
+            JobStatus::Completed if counts.succeeded == 0 => {
+                "See below what went wrong. Download the rows, mend them and upload that file again."
+            }
+            JobStatus::Completed => {
+                "The others are done. Download the rows that failed, mend them and upload that file again."
+            }
+        }
+    }
+
+    /// Where the work is, in words.
+    pub fn stage_in_words(&self) -> String {
+        match (&self.stage, self.status) {
+            (_, JobStatus::Completed) => "Finished".to_owned(),
+            (Some((at, of, name)), _) => format!("Stage {at} of {of}: {name}"),
+            (None, JobStatus::Waiting) => "Waiting for its turn".to_owned(),
+            (None, JobStatus::Cancelling) => "Stopping".to_owned(),
+            (None, JobStatus::Running) if !self.sealed => "Reading the file and working on its rows".to_owned(),
+            (None, JobStatus::Running) => "Working on the rows".to_owned(),
+        }
+    }
+
+    /// The sentence on a staff page.
+    pub fn message(&self) -> String {
+        domain::progress::message(self.counts(), self.status, self.outcome, self.meter.percent)
+    }
+}
+
+fn was(rows: i64) -> String {
+    if rows == 1 { "1 row was".to_owned() } else { format!("{} rows were", grouped(rows)) }
+}
+
+/// The first job of a tree, parents first, that is not complete.
+fn stage(root: &Job) -> Option<(usize, usize, String)> {
+    let jobs = root.walk();
+    if jobs.len() < 2 {
+        return None;
+    }
+    let at = jobs.iter().position(|job| job.status != JobStatus::Completed)?;
+    Some((at + 1, jobs.len(), jobs[at].key.clone()))
+}
+
+impl Line {
+    /// The lines of a tree, parents first, and how many were left out.
+    pub fn of_tree(root: &Job) -> (Vec<Self>, usize) {
+        let mut lines = Vec::new();
+        let mut left_out = 0;
+        add(&mut lines, &mut left_out, root, 1, (1, 1));
+        (lines, left_out)
+    }
+
+    fn of(job: &Job, level: u16, place: (u32, u32)) -> Self {
+        Self {
+            id: job.id,
+            parent_id: job.parent_id,
+            level,
+            place,
+            parent: job.children.as_ref().is_some_and(|below| !below.is_empty()),
+            key: job.key.clone(),
+            job_type: job.job_type.clone(),
+            status: job.status,
+            outcome: job.outcome,
+            meter: Meter::of_job(job),
+        }
+    }
+}
+
+fn add(lines: &mut Vec<Line>, left_out: &mut usize, job: &Job, level: u16, place: (u32, u32)) {
+    if lines.len() < MOST_LINES {
+        lines.push(Line::of(job, level, place));
+    } else {
+        *left_out += 1;
+    }
+    let below = job.children.as_deref().unwrap_or_default();
+    for (at, child) in below.iter().enumerate() {
+        add(lines, left_out, child, level.saturating_add(1), (at as u32 + 1, below.len() as u32));
+    }
+}
+
+impl Flight {
+    /// `key_of` finds the key of the item's job.
+    pub fn of(item: &Item, key_of: impl FnOnce(Uuid) -> Option<String>) -> Self {
+        let progress = item.progress.as_ref();
+        Self {
+            id: item.id,
+            label: item
+                .row
+                .map_or_else(|| format!("Item {}", grouped(item.seq)), |row| format!("Row {}", grouped(row))),
+            job: key_of(item.job_id).unwrap_or_else(|| item.job_type.clone()),
+            worker: item.assignment.as_ref().map(|holder| holder.worker_id.clone()).unwrap_or_default(),
+            since: item.assignment.as_ref().map(|holder| holder.since),
+            attempt: item.attempts,
+            done: progress.and_then(|p| p.done),
+            total: progress.and_then(|p| p.total).filter(|&total| total > 0),
+            message: progress.and_then(|p| p.message.clone()),
+            cancelling: item.cancel_requested_at.is_some(),
+        }
+    }
+
+    /// The items in flight as lines, with the keys of their jobs.
+    pub fn of_items(root: &Job, items: &[Item]) -> Vec<Self> {
+        let jobs = root.walk();
+        let several = jobs.len() > 1;
+        let key = |id| jobs.iter().find(|job| several && job.id == id).map(|job| job.key.clone());
+        items.iter().map(|item| Self::of(item, key)).collect()
+    }
+}
+
+/// A state of a job in one word or two, for badges and lists.
+pub fn job_word(status: JobStatus, outcome: Option<Outcome>) -> &'static str {
+    match (status, outcome) {
+        (JobStatus::Waiting, _) => "waiting",
+        (JobStatus::Running, _) => "running",
+        (JobStatus::Cancelling, _) => "cancelling",
+        (JobStatus::Completed, Some(Outcome::Partial)) => "partly failed",
+        (JobStatus::Completed, Some(Outcome::Failed)) => "failed",
+        (JobStatus::Completed, Some(Outcome::Cancelled)) => "cancelled",
+        (JobStatus::Completed, _) => "succeeded",
+    }
+}
+
+/// The shape that stands for it: the name of an icon and of a colour.
+pub fn job_shape(status: JobStatus, outcome: Option<Outcome>) -> &'static str {
+    match (status, outcome) {
+        (JobStatus::Waiting, _) => "available",
+        (JobStatus::Running, _) => "running",
+        (JobStatus::Completed, Some(Outcome::Partial)) => "partial",
+        (JobStatus::Completed, Some(Outcome::Failed)) => "dead",
+        (JobStatus::Cancelling, _) | (JobStatus::Completed, Some(Outcome::Cancelled)) => "cancelled",
+        (JobStatus::Completed, _) => "succeeded",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn head(status: JobStatus, outcome: Option<Outcome>, counts: Counts) -> Head {
+        Head {
+            status,
+            outcome,
+            sealed: true,
+            meter: Meter { counts, whole: counts.total(), percent: Some(41) },
+            started_at: None,
+            completed_at: None,
+            stage: None,
+            waits: None,
+            version: 1,
+        }
+    }
+
+    #[test]
+    fn the_sentence_says_what_it_means_for_the_reader() {
+        let counts = |succeeded, dead, available| Counts { succeeded, dead, available, ..Counts::default() };
+        let done = |outcome, counts| head(JobStatus::Completed, Some(outcome), counts).sentence();
+        assert_eq!(done(Outcome::Succeeded, counts(5_000, 0, 0)), "All 5,000 rows are done.");
+        assert_eq!(done(Outcome::Partial, counts(4_980, 20, 0)), "20 of 5,000 rows need your attention.");
+        assert_eq!(done(Outcome::Partial, counts(9, 1, 0)), "1 of 10 rows needs your attention.");
+        assert_eq!(done(Outcome::Failed, counts(0, 7, 0)), "None of your 7 rows could be done.");
+        assert_eq!(
+            head(JobStatus::Running, None, counts(2_041, 0, 2_959)).sentence(),
+            "Working through your rows: 2,041 of 5,000 done."
+        );
+    }
+}

@@ -1,0 +1,33 @@
+// Wakes the islands. A page is whole without them: should the module fail to load, or take too long,
+// the page says that it is not live and stays as the server drew it.
+((js, wasm) => {
+  const root = document.documentElement;
+  const failed = (why) => {
+    if (root.dataset.islands === "ready") return;
+    root.dataset.islands = "failed";
+    console.warn("Treeline: the live part of this page did not start.", why);
+  };
+  const patience = setTimeout(failed, 20000, "It took more than 20 s to load.");
+  const wake = async (module) => {
+    await module.default({ module_or_path: wasm });
+    module.hydrate();
+    const waking = [];
+    const walk = (node, above) => {
+      for (const child of node.children) {
+        if (child.localName === "leptos-island") {
+          above?.$$on_hydrate?.();
+          const island = module[child.dataset.component];
+          if (island) waking.push(island(child));
+          walk(child, above);
+        } else {
+          walk(child, child.localName === "leptos-children" ? child : above);
+        }
+      }
+    };
+    walk(document.body, null);
+    await Promise.all(waking);
+    clearTimeout(patience);
+    root.dataset.islands = "ready";
+  };
+  import(js).then(wake).catch(failed);
+})
