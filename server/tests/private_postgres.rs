@@ -8,7 +8,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use server::postgres::PrivatePostgres;
+use server::postgres::{PrivatePostgres, Revived};
 use sqlx::{Connection, PgConnection};
 
 /// A data directory that the account which runs PostgreSQL can reach.
@@ -106,9 +106,9 @@ async fn when_both_were_killed_it_recovers() {
     assert_eq!(one(next.url(), "select 'back'").await.expect("recovered"), "back");
 
     kill(&postmaster(folder.path()));
-    next.revive().expect("revives what died under us");
+    assert_eq!(next.revive().expect("revives what died under us"), Revived::Restarted);
     assert_eq!(one(next.url(), "select 'again'").await.expect("revived"), "again");
-    next.revive().expect("nothing to do");
+    assert_eq!(next.revive().expect("nothing to do"), Revived::Ran);
 }
 
 #[tokio::test]

@@ -9,6 +9,7 @@
 use std::{
     fs::{File, TryLockError},
     io,
+    os::unix::net::UnixStream,
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
@@ -17,6 +18,9 @@ use super::programs::{Doing, Error, Programs, Result, said};
 
 /// How long a start may take; crash recovery of a busy cluster is what it allows for.
 const PATIENCE: Duration = Duration::from_mins(2);
+
+/// What PostgreSQL calls its socket.
+const SOCKET: &str = ".s.PGSQL.5432";
 
 /// The longest name of a Unix socket that every system takes.
 const LONGEST_SOCKET: usize = 103;
@@ -43,7 +47,7 @@ impl PrivatePostgres {
             Some(major) => Programs::of_version(major, &home)?,
             None => Programs::newest()?,
         };
-        let socket = home.join("run").join(".s.PGSQL.5432");
+        let socket = home.join("run").join(SOCKET);
         if socket.as_os_str().len() > LONGEST_SOCKET {
             return Err(Error::PathTooLong { path: socket });
         }
@@ -84,10 +88,14 @@ impl PrivatePostgres {
     }
 
     /// Starts the cluster again if it has died under us. Cheap when it runs. Blocks.
-    pub fn revive(&self) -> Result<()> {
+    pub fn revive(&self) -> Result<Revived> {
+        if UnixStream::connect(self.home.join("run").join(SOCKET)).is_ok() {
+            return Ok(Revived::Ran);
+        }
         let starting = self.lock("starting.lock")?;
         starting.lock().doing(|| "waiting for another server to start PostgreSQL".into())?;
-        self.run()
+        self.run()?;
+        Ok(Revived::Restarted)
     }
 
     /// Stops the cluster (a fast shutdown) unless another server still uses it. Blocks.
@@ -240,6 +248,15 @@ impl Drop for PrivatePostgres {
             eprintln!("PostgreSQL was not stopped: {error}");
         }
     }
+}
+
+/// What [`PrivatePostgres::revive`] found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Revived {
+    /// It runs; nothing was done.
+    Ran,
+    /// It had died, and was started again.
+    Restarted,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

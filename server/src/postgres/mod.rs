@@ -8,17 +8,24 @@
 use std::{
     io::{self, Read, Write},
     path::PathBuf,
+    sync::Arc,
+    time::Duration,
 };
+
+use tokio_util::sync::CancellationToken;
 
 pub mod cluster;
 pub mod programs;
 pub mod throwaway;
 
 pub use self::{
-    cluster::PrivatePostgres,
+    cluster::{PrivatePostgres, Revived},
     programs::{Error, Result},
     throwaway::Throwaway,
 };
+
+/// How often [`watch`] looks. Looking is one connection to a Unix socket.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
 
 /// `treeline-server postgres`: a PostgreSQL that runs as long as its caller keeps our standard input
 /// open. For tests and chores; prints one line, the URL, once it answers.
@@ -53,6 +60,24 @@ pub async fn start(data_dir: PathBuf) -> Result<PrivatePostgres> {
     tokio::task::spawn_blocking(move || PrivatePostgres::start(&data_dir))
         .await
         .map_err(|e| Error::Io { what: "waiting for PostgreSQL to start".into(), source: io::Error::other(e) })?
+}
+
+/// Starts the cluster again whenever it has died under us, until told to stop. Work then goes on by itself.
+pub async fn watch(postgres: Arc<PrivatePostgres>, stop: CancellationToken) {
+    let mut ticks = tokio::time::interval(LOOK_EVERY);
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            _ = ticks.tick() => {}
+        }
+        let looked_at = Arc::clone(&postgres);
+        match tokio::task::spawn_blocking(move || looked_at.revive()).await {
+            Ok(Ok(Revived::Ran)) => {}
+            Ok(Ok(Revived::Restarted)) => tracing::warn!("the private PostgreSQL had died and was started again"),
+            Ok(Err(error)) => tracing::error!(%error, "the private PostgreSQL does not start"),
+            Err(error) => tracing::error!(%error, "looking after the private PostgreSQL failed"),
+        }
+    }
 }
 
 fn announce(url: &str) -> io::Result<()> {
