@@ -9,7 +9,7 @@ mod scan;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
-pub use scan::{MAX_DEPTH, ScanError};
+pub use scan::{MAX_DEPTH, ScanError, scan};
 
 /// A JSON value as text.
 #[derive(Clone, Debug)]

@@ -21,10 +21,12 @@
 
 mod time;
 
+pub mod access;
 pub mod api;
 pub mod assignment;
 pub mod change;
 pub mod document;
+pub mod fingerprint;
 pub mod id;
 pub mod item;
 pub mod job;

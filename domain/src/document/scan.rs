@@ -31,7 +31,8 @@ enum Open {
     Object { keys: HashSet<String>, expects_key: bool },
 }
 
-pub(super) fn scan(text: &str) -> Result<(), ScanError> {
+/// Looks through JSON text that is known to be well formed. See [`Document::scan`](super::Document::scan).
+pub fn scan(text: &str) -> Result<(), ScanError> {
     let bytes = text.as_bytes();
     let mut open: Vec<Open> = Vec::new();
     let mut at = 0;

@@ -1,0 +1,73 @@
+//! Services and their tokens, as the API shows them (spec §8). A token's secret travels once, in the
+//! answer that makes it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Time, id::Uuid};
+
+/// `POST /services`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct NewService {
+    /// As job types are named: `[a-z0-9][a-z0-9._-]{0,99}`.
+    pub name: String,
+}
+
+/// A program that hands work in, or works on items.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Service {
+    pub id: Uuid,
+    pub name: String,
+    pub created_at: Time,
+}
+
+/// `POST /tokens`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct NewToken {
+    /// The service it belongs to: whose work it is.
+    pub service: String,
+    /// What people know it by, 1 to 100 characters.
+    pub name: String,
+    /// Of `jobs:read`, `jobs:write`, `work`, `admin`; at least one.
+    pub scopes: Vec<String>,
+    /// Narrows `work` to these job types. Absent or null: all.
+    #[serde(default)]
+    pub types: Option<Vec<String>>,
+}
+
+/// A token, without its secret.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Token {
+    pub id: Uuid,
+    pub service: String,
+    pub name: String,
+    pub scopes: Vec<String>,
+    pub types: Option<Vec<String>>,
+    pub created_at: Time,
+    /// To the minute.
+    pub last_used_at: Option<Time>,
+    pub revoked_at: Option<Time>,
+}
+
+/// Answer to `POST /tokens`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct TokenMade {
+    pub token: Token,
+    /// What to send as `Authorization: Bearer …`. Shown this once.
+    pub secret: String,
+}
+
+/// `POST /session`: the press of a sign-in link's button, for programs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct SignIn {
+    /// The last part of the link, or the whole link.
+    pub link: String,
+}

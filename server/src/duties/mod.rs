@@ -1,0 +1,114 @@
+//! Background duties. Every server runs all of them; they share the work by `skip locked` and need no
+//! leader. Each finds everything by itself: a hint only makes it faster. A duty that fails says so and
+//! tries again; none of them stops.
+
+mod builtin; // executors that are built in
+mod splitter; // files into items
+
+use std::{sync::atomic::AtomicU64, time::Duration};
+
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use crate::{App, error::Result};
+
+/// Starts every duty. They end with `app.shutdown`; wait for the tracker.
+pub fn spawn(app: &App, tracker: &TaskTracker) {
+    let engine = &app.engine;
+    let every = |seconds: f64, name: &'static str| Every {
+        name,
+        pause: Duration::from_secs_f64(seconds),
+        shutdown: app.shutdown.clone(),
+    };
+
+    // The clock before the leases: after an absence it is the clock that spares them.
+    let e = engine.clone();
+    let ticks = AtomicU64::new(0);
+    tracker.spawn(every(1.0, "leases").run(move || {
+        let e = e.clone();
+        let tick = ticks.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        async move {
+            if tick.is_multiple_of(5) && e.tick_uptime().await? {
+                tracing::info!("the database was away or nobody watched: leases count from now");
+            }
+            e.sweep_leases().await
+        }
+    }));
+    let e = engine.clone();
+    tracker.spawn(every(0.25, "due").run(move || {
+        let e = e.clone();
+        async move { e.sweep_due().await }
+    }));
+    let e = engine.clone();
+    tracker.spawn(every(0.5, "expiry").run(move || {
+        let e = e.clone();
+        async move { e.sweep_expired().await }
+    }));
+    let e = engine.clone();
+    tracker.spawn(every(5.0, "settle").run(move || {
+        let e = e.clone();
+        async move { e.sweep_settle().await.map(|_| 0) }
+    }));
+    let e = engine.clone();
+    tracker.spawn(every(2.0, "waiters").run(move || {
+        let e = e.clone();
+        async move { e.sweep_waiters().await.map(|_| 0) }
+    }));
+    let e = engine.clone();
+    tracker.spawn(every(1.0, "job types").run(move || {
+        let e = e.clone();
+        async move { e.types().refresh_now().await.map(|()| 0) }
+    }));
+    let e = engine.clone();
+    tracker.spawn(every(60.0, "claim ids").run(move || {
+        let e = e.clone();
+        async move { Ok(e.forget_claims().await? as usize) }
+    }));
+    tracker.spawn(splitter::run(app.clone()));
+    tracker.spawn(builtin::run(app.clone()));
+    tracker.spawn(crate::live::listen(
+        app.hub.clone(),
+        app.engine.clone(),
+        app.pools.clone(),
+        app.shutdown.clone(),
+    ));
+}
+
+/// A duty that ticks.
+struct Every {
+    name: &'static str,
+    pause: Duration,
+    shutdown: CancellationToken,
+}
+
+impl Every {
+    /// Ticks until shutdown. A tick that found much is followed by the next at once; a failed one by a
+    /// longer pause, up to five seconds.
+    async fn run<F: Future<Output = Result<usize>> + Send>(self, mut tick: impl FnMut() -> F + Send) {
+        let mut failures = 0_u32;
+        loop {
+            let pause = match tick().await {
+                Ok(found) => {
+                    if failures > 0 {
+                        tracing::info!(duty = self.name, "works again");
+                    }
+                    failures = 0;
+                    if found >= MUCH { Duration::ZERO } else { self.pause }
+                }
+                Err(error) => {
+                    failures += 1;
+                    if failures.is_power_of_two() {
+                        tracing::warn!(duty = self.name, %error, failures, "failed; will try again");
+                    }
+                    (self.pause * (1 << failures.min(5))).min(Duration::from_secs(5))
+                }
+            };
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                () = self.shutdown.cancelled() => return,
+            }
+        }
+    }
+}
+
+/// As many rows as one sweep takes.
+const MUCH: usize = 500;

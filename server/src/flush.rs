@@ -1,0 +1,189 @@
+//! Requests that arrive together share one transaction.
+//!
+//! Commands queue; a flusher takes what is there and runs it as one batch; whatever came meanwhile is
+//! the next batch. No timer: an idle server adds no delay, a busy one fills its batches. Each command
+//! is answered after the commit that carries it. A batch that fails is run again in halves, so that
+//! one poisoned command is refused alone. Flushers are tasks of their own: no client that goes away
+//! can cancel a transaction.
+
+use std::sync::Arc;
+
+use tokio::sync::{Mutex, mpsc, oneshot};
+
+use crate::error::{Error, Result};
+
+/// A family of commands that can run together.
+pub trait Batch: Send + Sync + 'static {
+    type Command: Send + Sync + 'static;
+    type Answer: Send + 'static;
+
+    /// How many rows a command stands for, about.
+    fn weight(command: &Self::Command) -> usize;
+
+    /// Runs commands in one transaction and answers each. `Err` means that nothing happened at all.
+    fn run(&self, commands: &[&Self::Command]) -> impl Future<Output = Result<Vec<Result<Self::Answer>>>> + Send;
+}
+
+/// Rows in one flush, beyond which the rest waits for the next.
+const FULL: usize = 1_000;
+
+struct Queued<B: Batch> {
+    command: B::Command,
+    answer: oneshot::Sender<Result<B::Answer>>,
+}
+
+/// The queue of one family.
+pub struct Coalescer<B: Batch> {
+    queue: mpsc::UnboundedSender<Queued<B>>,
+}
+
+impl<B: Batch> Clone for Coalescer<B> {
+    fn clone(&self) -> Self {
+        Self { queue: self.queue.clone() }
+    }
+}
+
+impl<B: Batch> Coalescer<B> {
+    /// Starts `flushers` tasks; as many as cores is best.
+    pub fn start(batch: Arc<B>, flushers: usize) -> Self {
+        let (queue, commands) = mpsc::unbounded_channel();
+        let commands = Arc::new(Mutex::new(Intake { commands, held: None }));
+        for _ in 0..flushers.max(1) {
+            tokio::spawn(flush(Arc::clone(&batch), Arc::clone(&commands)));
+        }
+        Self { queue }
+    }
+
+    /// Runs a command with whatever else is waiting; returns after its commit.
+    pub async fn run(&self, command: B::Command) -> Result<B::Answer> {
+        let (answer, answered) = oneshot::channel();
+        let gone = || Error::Broken("a flusher has stopped".to_owned());
+        self.queue.send(Queued { command, answer }).map_err(|_| gone())?;
+        answered.await.map_err(|_| gone())?
+    }
+}
+
+struct Intake<B: Batch> {
+    commands: mpsc::UnboundedReceiver<Queued<B>>,
+    /// What did not fit into the batch before.
+    held: Option<Queued<B>>,
+}
+
+impl<B: Batch> Intake<B> {
+    /// Waits for a command and takes those behind it until the batch is full. Empty: the end.
+    async fn take(&mut self) -> Vec<Queued<B>> {
+        let first = match self.held.take() {
+            Some(held) => Some(held),
+            None => self.commands.recv().await,
+        };
+        let Some(first) = first else { return Vec::new() };
+        let mut rows = B::weight(&first.command);
+        let mut batch = vec![first];
+        while rows < FULL {
+            let Ok(next) = self.commands.try_recv() else { break };
+            // Nobody waits for it any more: a claim would only strand its items until their lease ends.
+            if next.answer.is_closed() {
+                continue;
+            }
+            rows += B::weight(&next.command);
+            if rows > FULL {
+                self.held = Some(next);
+                break;
+            }
+            batch.push(next);
+        }
+        batch
+    }
+}
+
+async fn flush<B: Batch>(batch: Arc<B>, intake: Arc<Mutex<Intake<B>>>) {
+    loop {
+        let taken = intake.lock().await.take().await;
+        if taken.is_empty() {
+            return;
+        }
+        let (commands, answers): (Vec<_>, Vec<_>) = taken.into_iter().map(|q| (q.command, q.answer)).unzip();
+        let commands: Vec<&B::Command> = commands.iter().collect();
+        for (result, answer) in run_in_halves(&*batch, &commands).await.into_iter().zip(answers) {
+            // A receiver that is gone has hung up; its work is done all the same.
+            let _ = answer.send(result);
+        }
+    }
+}
+
+/// How often a batch is tried again when the database chose it as the victim of a conflict.
+const CONFLICT_RETRIES: u32 = 3;
+
+async fn run_in_halves<B: Batch>(batch: &B, commands: &[&B::Command]) -> Vec<Result<B::Answer>> {
+    let mut answers = Vec::with_capacity(commands.len());
+    let mut open = vec![commands];
+    while let Some(part) = open.pop() {
+        let mut conflicts = 0;
+        let error = loop {
+            match batch.run(part).await {
+                Ok(results) => {
+                    answers.extend(results);
+                    break None;
+                }
+                Err(e) if is_conflict(&e) && conflicts < CONFLICT_RETRIES => conflicts += 1,
+                Err(e) => break Some(e),
+            }
+        };
+        match error {
+            None => {}
+            Some(e) if part.len() == 1 => answers.push(Err(e)),
+            Some(e) if e.is_database_away() => {
+                // Every half would only wait for the same absence.
+                let again = || Error::Database(sqlx::Error::PoolTimedOut);
+                answers.extend(part.iter().skip(1).map(|_| Err(again())));
+                answers.push(Err(e));
+            }
+            Some(_) => {
+                let (front, back) = part.split_at(part.len() / 2);
+                open.push(back);
+                open.push(front);
+            }
+        }
+    }
+    answers
+}
+
+/// Deadlock victim or serialization failure: nothing happened, and the same may well succeed.
+fn is_conflict(error: &Error) -> bool {
+    matches!(error, Error::Database(sqlx::Error::Database(e)) if matches!(e.code().as_deref(), Some("40P01" | "40001")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Poisonable;
+
+    impl Batch for Poisonable {
+        type Command = i32;
+        type Answer = i32;
+
+        fn weight(_: &i32) -> usize {
+            1
+        }
+
+        async fn run(&self, commands: &[&i32]) -> Result<Vec<Result<i32>>> {
+            if commands.contains(&&13) {
+                return Err(Error::Broken("poisoned".into()));
+            }
+            Ok(commands.iter().map(|&&n| Ok(n * 2)).collect())
+        }
+    }
+
+    #[tokio::test]
+    async fn one_poisoned_command_is_refused_alone() {
+        let queue = Coalescer::start(Arc::new(Poisonable), 2);
+        let all = futures::future::join_all((0..100).map(|n| queue.run(n))).await;
+        for (n, result) in (0..100).zip(all) {
+            match result {
+                Ok(doubled) => assert_eq!(doubled, n * 2),
+                Err(_) => assert_eq!(n, 13),
+            }
+        }
+    }
+}

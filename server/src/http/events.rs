@@ -1,0 +1,162 @@
+//! `GET /jobs/{id}/events`: a job with its subtree, live (spec §6).
+//!
+//! First `snapshot`, then `change`, all state absolute; a reconnect is a snapshot, so `id:` means
+//! nothing to us. The stream has no queue: when it can send, it sends the newest state. Too many
+//! streams are told `busy` with status 200, because EventSource gives up for ever on anything else.
+
+use std::{convert::Infallible, sync::Arc, time::Duration};
+
+use axum::{
+    extract::{FromRequestParts as _, State},
+    http::{HeaderName, HeaderValue, header, request::Parts},
+    response::{
+        IntoResponse, Response, Sse,
+        sse::{Event, KeepAlive},
+    },
+};
+use domain::{Job, change::event};
+use futures::Stream;
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use crate::{
+    App,
+    auth::{Caller, Scope},
+    error::{Error, Result},
+    live::{Latest, OpenStream, TreeState, Watch},
+};
+
+use super::extract::Path;
+
+/// Streams one server keeps open; beyond it they are told to come back.
+const STREAMS: usize = 10_000;
+/// How often the right to look is checked again.
+const RECHECK: Duration = Duration::from_secs(30);
+
+/// Watches a job.
+#[utoipa::path(
+    get, path = "/jobs/{id}/events", tag = "watch",
+    params(("id" = Uuid, Path, description = "The job; its whole subtree is in the stream")),
+    responses(
+        (status = 200, content_type = "text/event-stream",
+         description = "`snapshot` (a Job with children), then `change` ({jobs, items}), at most four a second; `busy`, `bye`, `removed`",
+         body = String),
+        (status = 404, description = "No such job, or not the caller's", body = domain::Problem, content_type = "application/problem+json"),
+        (status = 401, description = "Not signed in", body = domain::Problem, content_type = "application/problem+json"),
+    )
+)]
+pub(super) async fn watch_job(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<Uuid>,
+    parts: Parts,
+) -> Result<Response> {
+    caller.require(Scope::JobsRead)?;
+    let Some(open) = app.hub.open_stream(STREAMS) else {
+        let busy = Event::default().event(event::BUSY).data("{}").retry(retry_after(5_000, 30_000));
+        return Ok(stream_response(futures::stream::iter([Ok(busy)])));
+    };
+    // Who may see the job is decided before anything is watched.
+    let job = app.engine.job(&caller, id, false).await?;
+    let watch = app.hub.watch(&app.engine, job.root_id);
+    let reader = Reader { app, parts, id, watch, last: None, checked: Instant::now(), ended: false, _open: open };
+    Ok(stream_response(futures::stream::unfold(reader, Reader::next)))
+}
+
+fn stream_response(events: impl Stream<Item = Result<Event, Infallible>> + Send + 'static) -> Response {
+    let keep_alive = KeepAlive::new().interval(Duration::from_secs(15));
+    let mut response = Sse::new(events).keep_alive(keep_alive).into_response();
+    let headers = response.headers_mut();
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
+    headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
+    response
+}
+
+/// Milliseconds spread at random, so that those who were sent away together do not come back together.
+fn retry_after(least: u64, most: u64) -> Duration {
+    Duration::from_millis(rand::random_range(least..=most))
+}
+
+/// One open stream.
+struct Reader {
+    app: App,
+    /// The request, for asking again whether it may look.
+    parts: Parts,
+    id: Uuid,
+    watch: Watch,
+    /// What this reader has seen.
+    last: Option<Arc<TreeState>>,
+    checked: Instant,
+    ended: bool,
+    _open: OpenStream,
+}
+
+impl Reader {
+    async fn next(mut self) -> Option<(Result<Event, Infallible>, Self)> {
+        if self.ended {
+            return None;
+        }
+        loop {
+            if self.checked.elapsed() >= RECHECK {
+                if !self.may_look().await {
+                    return None;
+                }
+                self.checked = Instant::now();
+            }
+            match self.watch.latest() {
+                Latest::Is(state) => {
+                    if let Some(event) = self.event(state) {
+                        return Some((Ok(event), self));
+                    }
+                }
+                Latest::Removed => {
+                    self.ended = true;
+                    return Some((Ok(Event::default().event(event::REMOVED).data("{}")), self));
+                }
+                Latest::Unread => {}
+            }
+            let shutdown = self.app.shutdown.clone();
+            tokio::select! {
+                () = self.watch.changed() => {}
+                () = tokio::time::sleep_until(self.checked + RECHECK) => {}
+                () = shutdown.cancelled() => {
+                    self.ended = true;
+                    let bye = Event::default().event(event::BYE).data("{}").retry(retry_after(1_000, 8_000));
+                    return Some((Ok(bye), self));
+                }
+            }
+        }
+    }
+
+    /// The event that brings this reader to a state; `None` when nothing of its job changed.
+    fn event(&mut self, state: Arc<TreeState>) -> Option<Event> {
+        let event = match &self.last {
+            None => {
+                let job: &Job = state.job(self.id)?;
+                let json = serde_json::to_string(job).ok()?;
+                Some(Event::default().event(event::SNAPSHOT).data(json))
+            }
+            Some(last) if Arc::ptr_eq(last, &state) => None,
+            Some(last) => {
+                let json = state.change_since(last, self.id)?;
+                Some(Event::default().event(event::CHANGE).data(json))
+            }
+        };
+        let event = event.map(|event| event.id(state.version().to_string()));
+        self.last = Some(state);
+        event
+    }
+
+    /// Whether the caller still exists and may still see the job. An absent database is no reason to
+    /// send anybody away.
+    async fn may_look(&mut self) -> bool {
+        match Caller::from_request_parts(&mut self.parts, &self.app).await {
+            Ok(caller) => !matches!(
+                self.app.engine.job(&caller, self.id, false).await,
+                Err(Error::Problem(problem)) if problem.status < 500
+            ),
+            Err(Error::Problem(problem)) => problem.status >= 500,
+            Err(_) => true,
+        }
+    }
+}

@@ -1,0 +1,455 @@
+//! Items in: from requests, and from files batch by batch.
+//!
+//! One transaction for many requests. It locks the gates first (the job's, and the one that carries
+//! the tree's turns), so places in the sequence and turns are exact, and a refusal of one request
+//! (sealed, cancelled) leaves the others alone.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
+
+use domain::{Code, Document, Problem, Time, api::{Added, NewItem, WorkError}, item::ItemState};
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use crate::{
+    auth::{Caller, Scope},
+    error::{Error, Result},
+    flush::Batch,
+    schema::Schema,
+    store::{
+        Tx,
+        contracts::JobInfo,
+        endings::{self, ErrorText, FinalRow, GroupDelta},
+        gates::{self, Delta},
+        items::{self, DeferredRow, NewItemRow, ReadyRow},
+        jobs,
+        leases::Mark,
+    },
+};
+
+use super::{Core, Engine, settle};
+
+/// Items of one tree that share a turn (rule 6): one a turn would make every batch touch as many gates
+/// as items.
+const ITEMS_A_TURN: i64 = 10;
+
+/// An item that has been checked.
+#[derive(Clone, Debug)]
+pub(super) struct Prepared {
+    payload: String,
+    metadata: Option<String>,
+    priority: i16,
+    row: Option<i64>,
+    run_after: Option<OffsetDateTime>,
+    expires_at: Option<OffsetDateTime>,
+    /// Born dead: a row that could not be read or does not fit.
+    error: Option<ErrorText>,
+}
+
+/// Items for one job.
+pub(super) struct AddCommand {
+    pub(super) job: Arc<JobInfo>,
+    pub(super) items: Vec<Prepared>,
+    pub(super) seal: bool,
+    /// The step in a file that these items are.
+    pub(super) place: Option<Place>,
+}
+
+pub(super) struct Place {
+    from: i64,
+    to: i64,
+    line: i64,
+    done: bool,
+    expected: Option<i64>,
+}
+
+/// A row cut from a file.
+#[derive(Clone, Debug)]
+pub struct SplitRow {
+    /// First line of its record.
+    pub line: i64,
+    /// The payload, as far as known.
+    pub payload: Document,
+    /// Why it cannot be worked on.
+    pub problem: Option<WorkError>,
+}
+
+/// A batch of rows, and the place in the file that it moves.
+#[derive(Clone, Debug)]
+pub struct SplitBatch {
+    pub job_id: Uuid,
+    /// Byte offset where the batch begins; must still be the place of the file.
+    pub from: i64,
+    /// Byte offset of the first record after it.
+    pub to: i64,
+    /// Line of the first record after it.
+    pub line: i64,
+    pub rows: Vec<SplitRow>,
+    /// The file is at its end: the job is sealed.
+    pub done: bool,
+    /// A better estimate of the number of rows.
+    pub expected: Option<i64>,
+}
+
+pub(super) struct AddBatch(pub(super) Arc<Core>);
+
+impl Batch for AddBatch {
+    type Command = AddCommand;
+    type Answer = Added;
+
+    fn weight(command: &AddCommand) -> usize {
+        command.items.len().max(1)
+    }
+
+    async fn run(&self, commands: &[&AddCommand]) -> Result<Vec<Result<Added>>> {
+        let core = &self.0;
+        let mut tx = core.pools.hot.begin().await?;
+        let done = add(core, &mut tx, commands).await?;
+        tx.commit().await?;
+        done.after_commit(core).await;
+        Ok(done.answers)
+    }
+}
+
+/// What an adding transaction did, and what is to follow its commit.
+pub(super) struct AddedRows {
+    pub(super) answers: Vec<Result<Added>>,
+    ready: BTreeMap<i32, (usize, Mark)>,
+    roots: Vec<Uuid>,
+    settle: Vec<(i64, Uuid)>,
+}
+
+impl AddedRows {
+    pub(super) async fn after_commit(&self, core: &Arc<Core>) {
+        for (&type_id, &(n, lowest)) in &self.ready {
+            core.marks.added(type_id, lowest);
+            core.hub.work_added(type_id);
+            core.waiters.wake(type_id, n);
+        }
+        settle::settle_all(core, &self.settle).await;
+        core.hub.touch(&self.roots);
+    }
+}
+
+/// Adds within a transaction of the caller. Locks the gates it needs, in order.
+pub(super) async fn add(core: &Core, tx: &mut Tx, commands: &[&AddCommand]) -> Result<AddedRows> {
+    let mut refused: HashMap<usize, Problem> = HashMap::new();
+    for (at, command) in commands.iter().enumerate() {
+        if let Some(place) = &command.place
+            && !jobs::move_split(tx, command.job.gate_id, place.from, place.to, place.line, place.done).await?
+        {
+            refused.insert(at, Problem::new(Code::JobSealed, "The place in the file has moved meanwhile."));
+        }
+    }
+    let mut gate_ids: Vec<i64> = commands.iter().flat_map(|c| [c.job.gate_id, c.job.turn_gate_id]).collect();
+    gate_ids.sort_unstable();
+    gate_ids.dedup();
+    let locked: HashMap<i64, gates::Locked> =
+        gates::lock(tx, &gate_ids).await?.into_iter().map(|gate| (gate.gate_id, gate)).collect();
+    let now = Time(items::now(tx).await?);
+
+    let mut rows = Rows::default();
+    let mut deltas: BTreeMap<i64, Delta> = BTreeMap::new();
+    let mut turns: HashMap<i64, i64> = locked.iter().map(|(&id, gate)| (id, gate.last_turn)).collect();
+    let mut seqs: HashMap<i64, i64> = locked.iter().map(|(&id, gate)| (id, gate.next_seq)).collect();
+    let mut current: HashMap<(i32, i16), i64> = HashMap::new();
+    for (at, command) in commands.iter().enumerate() {
+        if refused.contains_key(&at) {
+            continue;
+        }
+        let job = &command.job;
+        if let Some(problem) = locked.get(&job.gate_id).map_or_else(
+            || Some(Problem::new(Code::JobRemoved, "The job was removed.")),
+            |gate| refusal(gate, command),
+        ) {
+            refused.insert(at, problem);
+            continue;
+        }
+        for item in &command.items {
+            let rank = (job.type_id, -item.priority);
+            if let std::collections::hash_map::Entry::Vacant(entry) = current.entry(rank) {
+                let from = core.marks.turn(rank.0, rank.1);
+                let lowest = items::current_turn(tx, rank.0, rank.1, from).await?;
+                entry.insert(lowest.unwrap_or(from.max(0)) * ITEMS_A_TURN);
+            }
+            let seq = seqs.entry(job.gate_id).or_insert(1);
+            let turn = turns.entry(job.turn_gate_id).or_insert(0);
+            let delta = deltas.entry(job.gate_id).or_default();
+            rows.place(job, item, *seq, turn, current[&rank], now, delta);
+            *seq += 1;
+        }
+        let delta = deltas.entry(job.gate_id).or_default();
+        delta.seqs += command.items.len() as i64;
+        delta.adds |= !command.items.is_empty();
+        delta.seal |= command.seal;
+        if let Some(place) = &command.place
+            && (place.done || place.expected.is_some())
+        {
+            jobs::set_expected(tx, job.gate_id, place.expected).await?;
+        }
+        deltas.entry(job.turn_gate_id).or_default();
+    }
+    for (gate_id, delta) in &mut deltas {
+        delta.turn = turns.get(gate_id).copied().unwrap_or(0);
+    }
+
+    items::insert(tx, &rows.items).await?;
+    items::make_ready(tx, &rows.ready).await?;
+    items::defer(tx, &rows.deferred).await?;
+    endings::finish(tx, &rows.dead).await?;
+    let deltas: Vec<(i64, Delta)> = deltas.into_iter().collect();
+    let after = gates::apply(tx, &deltas).await?;
+    if after.len() != deltas.len() {
+        return Err(Error::Broken("a gate refused what its lock allowed".to_owned()));
+    }
+    endings::count_groups(tx, &rows.groups()).await?;
+    let settle: Vec<(i64, Uuid)> = after.iter().filter(|a| a.needs_settle).map(|a| (a.gate_id, a.root_id)).collect();
+    if !settle.is_empty() {
+        gates::ask_to_settle(tx, &settle.iter().map(|s| s.0).collect::<Vec<_>>()).await?;
+    }
+
+    let answers = commands
+        .iter()
+        .enumerate()
+        .map(|(at, command)| match refused.remove(&at) {
+            Some(problem) => Err(problem.into()),
+            None => Ok(Added {
+                accepted: command.items.len() as i64,
+                duplicates: 0,
+                sealed: command.seal || locked.get(&command.job.gate_id).is_some_and(|gate| gate.sealed),
+            }),
+        })
+        .collect();
+    let mut roots: Vec<Uuid> = after.iter().map(|a| a.root_id).collect();
+    roots.dedup();
+    Ok(AddedRows { answers, ready: rows.lowest(), roots, settle })
+}
+
+/// Rule 3 and 15: a sealed or cancelled job takes nothing more. Sealing again is fine.
+fn refusal(gate: &gates::Locked, command: &AddCommand) -> Option<Problem> {
+    if gate.cancelled {
+        Some(Problem::new(Code::JobCancelled, "The job is cancelled and takes no more items."))
+    } else if gate.sealed && !command.items.is_empty() {
+        Some(Problem::new(Code::JobSealed, "The job is sealed and takes no more items. Create another job for them."))
+    } else {
+        None
+    }
+}
+
+/// Rows on their way into the tables.
+#[derive(Default)]
+struct Rows {
+    items: Vec<NewItemRow>,
+    ready: Vec<ReadyRow>,
+    deferred: Vec<DeferredRow>,
+    dead: Vec<FinalRow>,
+}
+
+impl Rows {
+    #[expect(clippy::too_many_arguments, reason = "one item, and the counters it moves")]
+    fn place(
+        &mut self,
+        job: &JobInfo,
+        item: &Prepared,
+        seq: i64,
+        turn: &mut i64,
+        current: i64,
+        now: Time,
+        delta: &mut Delta,
+    ) {
+        let id = Uuid::now_v7();
+        let (gate_id, type_id, rank) = (job.gate_id, job.type_id, -item.priority);
+        if let Some(error) = &item.error {
+            delta.counts.dead += 1;
+            self.dead.push(FinalRow {
+                item_id: id,
+                gate_id,
+                lease: None,
+                attempt: 0,
+                failures: 0,
+                state: ItemState::Dead.code(),
+                ended_as: None,
+                worker_id: None,
+                error: Some(error.clone()),
+            });
+        } else if let Some(due_at) = item.run_after.filter(|at| *at > now.0) {
+            delta.counts.scheduled += 1;
+            self.deferred.push(DeferredRow {
+                item_id: id,
+                gate_id,
+                type_id,
+                rank,
+                due_at,
+                expires_at: item.expires_at,
+                attempts: 0,
+                failures: 0,
+                retryable: false,
+            });
+        } else {
+            delta.counts.available += 1;
+            *turn = (*turn).max(current) + 1;
+            self.ready.push(ReadyRow {
+                item_id: id,
+                gate_id,
+                type_id,
+                rank,
+                turn: (*turn - 1) / ITEMS_A_TURN,
+                expires_at: item.expires_at,
+                attempts: 0,
+                failures: 0,
+            });
+        }
+        self.items.push(NewItemRow {
+            id,
+            gate_id,
+            seq,
+            row: item.row,
+            priority: item.priority,
+            payload: item.payload.clone(),
+            metadata: item.metadata.clone(),
+            run_after: item.run_after,
+            expires_at: item.expires_at,
+        });
+    }
+
+    /// How many rows each type got, and the lowest place among them.
+    fn lowest(&self) -> BTreeMap<i32, (usize, Mark)> {
+        let mut lowest: BTreeMap<i32, (usize, Mark)> = BTreeMap::new();
+        for row in &self.ready {
+            let mark = Mark { rank: row.rank, turn: row.turn };
+            let entry = lowest.entry(row.type_id).or_insert((0, mark));
+            *entry = (entry.0 + 1, entry.1.min(mark));
+        }
+        lowest
+    }
+
+    fn groups(&self) -> Vec<GroupDelta> {
+        group(self.dead.iter())
+    }
+}
+
+/// Dead rows by the group they belong to, sorted by key.
+pub(super) fn group<'a>(dead: impl Iterator<Item = &'a FinalRow>) -> Vec<GroupDelta> {
+    let mut groups: BTreeMap<(i64, &str), GroupDelta> = BTreeMap::new();
+    for row in dead {
+        let Some(error) = &row.error else { continue };
+        groups
+            .entry((row.gate_id, &error.fingerprint))
+            .or_insert_with(|| GroupDelta {
+                gate_id: row.gate_id,
+                fingerprint: error.fingerprint.clone(),
+                message: error.message.clone(),
+                kind: error.kind.clone(),
+                n: 0,
+                sample_item_id: row.item_id,
+            })
+            .n += 1;
+    }
+    groups.into_values().collect()
+}
+
+impl Core {
+    /// Checks items of a request against the job: sizes, keys, schema. Every fault is named by its
+    /// place in the body.
+    pub(super) fn prepare(&self, job: &JobInfo, items: Vec<NewItem>, pointer: &str) -> Result<Vec<Prepared>, Problem> {
+        let executor = self.types.by_id(job.type_id).map(|t| t.executor.kind);
+        // The builtin executors check for themselves and make dead letters of what does not fit.
+        let schema = match (&job.payload_schema, executor) {
+            (Some(text), Some(kind)) if kind != domain::job_type::ExecutorKind::Builtin => Schema::compile(text).ok(),
+            _ => None,
+        };
+        let mut faults: Vec<(String, String)> = Vec::new();
+        let mut prepared = Vec::with_capacity(items.len());
+        for (at, item) in items.into_iter().enumerate() {
+            let payload = item.payload.unwrap_or_else(Document::null);
+            let mut say = |field: &str, detail: String| faults.push((format!("{pointer}/{at}/{field}"), detail));
+            if payload.text().len() > self.payload_limit {
+                return Err(Problem::new(
+                    Code::TooLarge,
+                    format!("{pointer}/{at}/payload: over the limit of {} bytes.", self.payload_limit),
+                ));
+            }
+            if let Some(schema) = &schema {
+                for (inner, detail) in schema.faults(&payload) {
+                    say(&format!("payload{inner}"), detail);
+                }
+            }
+            if item.priority.is_some_and(|p| !(-100..=100).contains(&p)) {
+                say("priority", "expected a whole number from -100 to 100".to_owned());
+            }
+            if item.dedupe_key.is_some() {
+                say("dedupe_key", "dedupe keys are not in this version".to_owned());
+            }
+            if item.serialize_key.is_some() {
+                say("serialize_key", "serialize keys are not in this version".to_owned());
+            }
+            let metadata = item.metadata.filter(|m| m.text() != "{}");
+            if metadata.as_ref().is_some_and(|m| !m.text().trim_start().starts_with('{')) {
+                say("metadata", "expected an object".to_owned());
+            }
+            prepared.push(Prepared {
+                payload: payload.text().to_owned(),
+                metadata: metadata.map(|m| m.text().to_owned()),
+                priority: item.priority.unwrap_or(job.priority),
+                row: None,
+                // Rule 14: the later run_after and the earlier expires_at hold.
+                run_after: item.run_after.map(|at| at.0).max(job.run_after),
+                expires_at: [item.expires_at.map(|at| at.0), job.expires_at].into_iter().flatten().min(),
+                error: None,
+            });
+            if faults.len() >= 100 {
+                break;
+            }
+        }
+        if faults.is_empty() { Ok(prepared) } else { Err(Problem::invalid_body(faults)) }
+    }
+}
+
+impl Engine {
+    /// Adds items to an unsealed job, all or none; with `seal`, they are the last.
+    pub async fn add_items(&self, caller: &Caller, job_id: Uuid, items: Vec<NewItem>, seal: bool) -> Result<Added> {
+        caller.require(Scope::JobsWrite)?;
+        let job = self.visible_job(caller, job_id).await?;
+        let items = self.0.core.prepare(&job, items, "")?;
+        self.0.adds.run(AddCommand { job, items, seal, place: None }).await
+    }
+
+    /// Promises that a job gets no more items (rule 3). Again is fine.
+    pub async fn seal(&self, caller: &Caller, job_id: Uuid) -> Result<()> {
+        self.add_items(caller, job_id, Vec::new(), true).await.map(|_| ())
+    }
+
+    /// Adds rows cut from a file and moves the place in the file, in one commit. `false`: somebody else
+    /// has moved it, and nothing was added.
+    pub async fn add_split_batch(&self, batch: SplitBatch) -> Result<bool> {
+        let core = &self.0.core;
+        let Some(job) = core.jobs.by_id(&core.pools.read, batch.job_id).await? else { return Ok(false) };
+        let items = batch
+            .rows
+            .into_iter()
+            .map(|row| Prepared {
+                payload: row.payload.text().to_owned(),
+                metadata: None,
+                priority: job.priority,
+                row: Some(row.line),
+                run_after: job.run_after,
+                expires_at: job.expires_at,
+                error: row.problem.map(|error| ErrorText {
+                    fingerprint: domain::fingerprint::fingerprint(error.kind.as_deref(), &error.message),
+                    message: error.message,
+                    kind: error.kind,
+                    detail: error.detail.map(|detail| detail.text().to_owned()),
+                }),
+            })
+            .collect();
+        let place =
+            Place { from: batch.from, to: batch.to, line: batch.line, done: batch.done, expected: batch.expected };
+        match self.0.adds.run(AddCommand { job, items, seal: batch.done, place: Some(place) }).await {
+            Ok(_) => Ok(true),
+            Err(Error::Problem(problem)) if matches!(problem.code, Code::JobSealed | Code::JobCancelled) => Ok(false),
+            Err(e) => Err(e),
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! Signs of life: heartbeats, which have a queue and connections of their own, and steps.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
+
+use domain::{
+    Code, Document, ItemState, Problem, Time,
+    api::{HeartbeatAnswer, HeartbeatOf, StepBody},
+    item::{EndedAs, Step},
+};
+use uuid::Uuid;
+
+use crate::{
+    auth::{Caller, Scope},
+    error::{Error, Result},
+    flush::Batch,
+    store::{
+        endings,
+        leases::{self, Beat, Renewed},
+    },
+};
+
+use super::{Core, Engine, ending};
+
+/// The heartbeats of one request.
+pub(super) struct BeatCommand {
+    credential_id: Uuid,
+    beats: Vec<HeartbeatOf>,
+}
+
+pub(super) struct BeatBatch(pub(super) Arc<Core>);
+
+impl Batch for BeatBatch {
+    type Command = BeatCommand;
+    type Answer = HashMap<Uuid, Renewed>;
+
+    fn weight(command: &BeatCommand) -> usize {
+        command.beats.len().max(1)
+    }
+
+    async fn run(&self, commands: &[&BeatCommand]) -> Result<Vec<Result<HashMap<Uuid, Renewed>>>> {
+        let core = &self.0;
+        // One row for each fence, in order; the last progress of several wins.
+        let mut beats: BTreeMap<Uuid, Beat> = BTreeMap::new();
+        for command in commands {
+            for beat in &command.beats {
+                let progress = beat.progress.clone();
+                let has_progress = progress.is_some();
+                let progress = progress.unwrap_or_default();
+                let earlier = beats.get(&beat.assignment_id);
+                if earlier.is_some_and(|e| e.has_progress && !has_progress) {
+                    continue;
+                }
+                beats.insert(
+                    beat.assignment_id,
+                    Beat {
+                        fence: beat.assignment_id,
+                        credential_id: command.credential_id,
+                        done: progress.done,
+                        total: progress.total,
+                        message: progress.message,
+                        has_progress,
+                    },
+                );
+            }
+        }
+        let beats: Vec<Beat> = beats.into_values().collect();
+        let renewed = leases::beat(&core.pools.beats, &beats).await?;
+        let moved: Vec<i64> = {
+            let told: std::collections::HashSet<Uuid> = beats.iter().filter(|b| b.has_progress).map(|b| b.fence).collect();
+            renewed.iter().filter(|r| told.contains(&r.id)).map(|r| r.gate_id).collect()
+        };
+        if !moved.is_empty() {
+            let jobs = core.jobs.by_gates(&core.pools.read, moved).await?;
+            core.hub.touch(&jobs.values().map(|job| job.root_id).collect::<Vec<_>>());
+        }
+        let renewed: HashMap<Uuid, Renewed> = renewed.into_iter().map(|r| (r.id, r)).collect();
+        Ok(commands
+            .iter()
+            .map(|command| {
+                let own = |b: &HeartbeatOf| renewed.get(&b.assignment_id).map(|r| (r.id, *r));
+                Ok(command.beats.iter().filter_map(own).collect())
+            })
+            .collect())
+    }
+}
+
+impl Engine {
+    /// Renews leases, with progress where there is some; answers in order (rule 7).
+    pub async fn heartbeats(&self, caller: &Caller, beats: Vec<HeartbeatOf>) -> Result<Vec<HeartbeatAnswer>> {
+        caller.require(Scope::Work)?;
+        for (at, beat) in beats.iter().enumerate() {
+            check_progress(at, beat)?;
+        }
+        let ids: Vec<Uuid> = beats.iter().map(|beat| beat.assignment_id).collect();
+        let renewed = self.0.beats.run(BeatCommand { credential_id: caller.credential_id, beats }).await?;
+        let gone: Vec<Uuid> = ids.iter().copied().filter(|id| !renewed.contains_key(id)).collect();
+        let past = if gone.is_empty() { HashMap::new() } else { self.past(&gone).await? };
+        Ok(ids
+            .into_iter()
+            .map(|assignment_id| {
+                let mut answer =
+                    HeartbeatAnswer { assignment_id, status: 200, code: None, lease_expires_at: None, cancel: None };
+                if let Some(renewed) = renewed.get(&assignment_id) {
+                    answer.lease_expires_at = Some(Time(renewed.lease_expires_at));
+                    answer.cancel = Some(renewed.cancel);
+                } else {
+                    let code =
+                        if past.contains_key(&assignment_id) { Code::AssignmentClosed } else { Code::NotFound };
+                    answer.status = code.status();
+                    answer.code = Some(code);
+                }
+                answer
+            })
+            .collect())
+    }
+
+    /// Why an assignment is not open: `assignment_closed` or `not_found`.
+    pub async fn why_closed(&self, id: Uuid) -> Result<Problem> {
+        let past = self.past(&[id]).await?;
+        Ok(past.get(&id).map_or_else(
+            || Problem::not_found("assignment"),
+            |&(state, ended_as)| ending::closed(state, ended_as),
+        ))
+    }
+
+    async fn past(&self, fences: &[Uuid]) -> Result<HashMap<Uuid, (ItemState, EndedAs)>> {
+        let mut tx = self.0.core.pools.hot.begin().await?;
+        let rows = endings::past(&mut tx, fences).await?;
+        tx.commit().await?;
+        Ok(rows
+            .into_iter()
+            .map(|row| {
+                let waiting = if row.retry_at.is_some() { ItemState::Retryable } else { ItemState::Available };
+                let state = row.state.and_then(ItemState::from_code).unwrap_or(waiting);
+                (row.lease_id, (state, EndedAs::from_code(row.ended_as).unwrap_or(EndedAs::Cancelled)))
+            })
+            .collect())
+    }
+
+    /// Records a step of an item atomically; steps only move forward (rule 13).
+    pub async fn step(&self, caller: &Caller, id: Uuid, body: StepBody) -> Result<Step> {
+        caller.require(Scope::Work)?;
+        let step = Step { name: body.name, data: body.data.unwrap_or_else(Document::null) };
+        if step.data.text().len() > self.0.core.payload_limit {
+            let limit = self.0.core.payload_limit;
+            return Err(Error::refuse(Code::TooLarge, format!("A step's data has at most {limit} bytes.")));
+        }
+        let core = Arc::clone(&self.0.core);
+        let credential_id = caller.credential_id;
+        let run = async move { record_step(&core, id, credential_id, step).await };
+        // A task of its own: a client that goes away cannot leave a transaction open.
+        let done = tokio::spawn(run).await.map_err(|e| Error::Broken(e.to_string()))?;
+        match done {
+            Ok(Some(step)) => Ok(step),
+            Ok(None) => Err(self.why_closed(id).await?.into()),
+            Err(e) => Err(e),
+        }
+    }
+}
+
+async fn record_step(core: &Core, id: Uuid, credential_id: Uuid, step: Step) -> Result<Option<Step>> {
+    let mut tx = core.pools.hot.begin().await?;
+    let Some(held) = leases::hold(&mut tx, id, credential_id).await? else { return Ok(None) };
+    let jobs = core.jobs.by_gates(&mut *tx, [held.gate_id]).await?;
+    let declared: &[String] = jobs.get(&held.gate_id).map_or(&[], |job| &job.steps);
+    let place = |name: &str| declared.iter().position(|declared| declared == name);
+    let Some(new) = place(&step.name) else {
+        let known = if declared.is_empty() { "none".to_owned() } else { declared.join(", ") };
+        return Err(Error::refuse(Code::UnknownStep, format!("The job type declares these steps: {known}.")));
+    };
+    if let Some((_, name, data)) = leases::steps(&mut tx, &[held.item_id]).await?.pop() {
+        if name == step.name && data == step.data.text() {
+            return Ok(Some(step));
+        }
+        if place(&name) >= Some(new) {
+            return Err(Error::refuse(Code::StepBehind, format!("The item has already reached step {name}.")));
+        }
+    }
+    leases::set_step(&mut tx, held.item_id, &step.name, step.data.text()).await?;
+    tx.commit().await?;
+    Ok(Some(step))
+}
+
+fn check_progress(at: usize, beat: &HeartbeatOf) -> Result<(), Problem> {
+    let Some(progress) = &beat.progress else { return Ok(()) };
+    let fault = |field: &str, detail: &str| {
+        Err(Problem::invalid_body([(format!("/heartbeats/{at}/progress/{field}"), detail.to_owned())]))
+    };
+    if progress.done.is_some_and(|n| n < 0) {
+        return fault("done", "expected a whole number from 0");
+    }
+    if progress.total.is_some_and(|n| n < 0) {
+        return fault("total", "expected a whole number from 0");
+    }
+    if progress.message.as_ref().is_some_and(|m| m.len() > 1_000 || m.contains('\0')) {
+        return fault("message", "expected at most 1000 bytes without NUL");
+    }
+    Ok(())
+}

@@ -1,0 +1,136 @@
+//! Job types and job definitions in memory, so that the hot path does not read them.
+//!
+//! Types change while jobs run: they are read again every second and after every change made here. A
+//! job's definition is frozen at its creation and may be kept for as long as there is room.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, RwLock},
+};
+
+use sqlx::{PgExecutor, PgPool};
+use uuid::Uuid;
+
+use crate::{
+    error::Result,
+    store::contracts::{self, JobInfo, TypeInfo},
+};
+
+#[derive(Default)]
+struct Types {
+    by_name: HashMap<String, Arc<TypeInfo>>,
+    by_id: HashMap<i32, Arc<TypeInfo>>,
+}
+
+/// Every job type.
+pub struct TypeCache {
+    types: RwLock<Arc<Types>>,
+    pool: PgPool,
+}
+
+impl TypeCache {
+    pub(super) async fn load(pool: &PgPool) -> Result<Self> {
+        let cache = Self { types: RwLock::default(), pool: pool.clone() };
+        cache.refresh_now().await?;
+        Ok(cache)
+    }
+
+    /// Reads all types again.
+    pub async fn refresh_now(&self) -> Result<()> {
+        let mut fresh = Types::default();
+        for info in contracts::types(&self.pool).await? {
+            let info = Arc::new(info);
+            fresh.by_name.insert(info.name.clone(), Arc::clone(&info));
+            fresh.by_id.insert(info.id, info);
+        }
+        *self.types.write().unwrap_or_else(std::sync::PoisonError::into_inner) = Arc::new(fresh);
+        Ok(())
+    }
+
+    fn now(&self) -> Arc<Types> {
+        Arc::clone(&self.types.read().unwrap_or_else(std::sync::PoisonError::into_inner))
+    }
+
+    /// A type by its name.
+    pub fn get(&self, name: &str) -> Option<Arc<TypeInfo>> {
+        self.now().by_name.get(name).cloned()
+    }
+
+    /// A type by its number.
+    pub fn by_id(&self, id: i32) -> Option<Arc<TypeInfo>> {
+        self.now().by_id.get(&id).cloned()
+    }
+
+    /// Every type, by name.
+    pub fn all(&self) -> Vec<Arc<TypeInfo>> {
+        let mut all: Vec<_> = self.now().by_id.values().cloned().collect();
+        all.sort_by(|a, b| a.name.cmp(&b.name));
+        all
+    }
+}
+
+/// Job definitions that were needed lately.
+#[derive(Default)]
+pub(super) struct JobCache {
+    jobs: RwLock<Jobs>,
+}
+
+#[derive(Default)]
+struct Jobs {
+    by_gate: HashMap<i64, Arc<JobInfo>>,
+    by_id: HashMap<Uuid, Arc<JobInfo>>,
+}
+
+/// About a kilobyte each.
+const ROOM: usize = 20_000;
+
+impl JobCache {
+    fn keep(&self, info: JobInfo) -> Arc<JobInfo> {
+        let info = Arc::new(info);
+        let mut jobs = self.jobs.write().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if jobs.by_gate.len() >= ROOM {
+            *jobs = Jobs::default();
+        }
+        jobs.by_gate.insert(info.gate_id, Arc::clone(&info));
+        jobs.by_id.insert(info.job_id, Arc::clone(&info));
+        info
+    }
+
+    pub(super) async fn by_id(&self, pool: &PgPool, id: Uuid) -> Result<Option<Arc<JobInfo>>, sqlx::Error> {
+        let known = {
+            let jobs = self.jobs.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+            jobs.by_id.get(&id).cloned()
+        };
+        match known {
+            Some(job) => Ok(Some(job)),
+            None => Ok(contracts::job_by_id(pool, id).await?.map(|job| self.keep(job))),
+        }
+    }
+
+    /// The jobs that hold these gates, read over the given connection where they are not known.
+    pub(super) async fn by_gates(
+        &self,
+        executor: impl PgExecutor<'_>,
+        gate_ids: impl IntoIterator<Item = i64>,
+    ) -> Result<HashMap<i64, Arc<JobInfo>>, sqlx::Error> {
+        let mut found = HashMap::new();
+        let mut missing = Vec::new();
+        {
+            let jobs = self.jobs.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+            for gate_id in gate_ids {
+                match jobs.by_gate.get(&gate_id) {
+                    Some(job) => {
+                        found.insert(gate_id, Arc::clone(job));
+                    }
+                    None => missing.push(gate_id),
+                }
+            }
+        }
+        if !missing.is_empty() {
+            for job in contracts::jobs_by_gate(executor, &missing).await? {
+                found.insert(job.gate_id, self.keep(job));
+            }
+        }
+        Ok(found)
+    }
+}

@@ -1,0 +1,345 @@
+//! The claiming half of a work batch, and claims that wait.
+//!
+//! Claims of one type that run together are one statement: slots are filled in the order in which the
+//! claims came. A capped type is locked first, then counted in a statement of its own, so that the cap
+//! is exact however many servers run (rule 6).
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+    time::Duration,
+};
+
+use domain::{
+    Code, Document, Problem, Time,
+    api::{AssignedItem, Assignment, Claim, Claimed, Refused},
+    assignment::lease_seconds,
+    item::Step,
+    job_type::ExecutorKind,
+};
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use crate::{
+    auth::{Caller, Scope},
+    error::Result,
+    store::{
+        Tx,
+        contracts::TypeInfo,
+        gates::Delta,
+        leases::{self, ClaimedRow, Mark, Slot},
+    },
+};
+
+use super::{Core, Engine, work::Work};
+
+/// One claim, checked.
+#[derive(Clone, Debug)]
+pub(super) struct ClaimCommand {
+    pub(super) credential_id: Uuid,
+    pub(super) worker_id: String,
+    pub(super) types: Vec<i32>,
+    pub(super) item_ids: Option<Vec<Uuid>>,
+    pub(super) max: usize,
+    pub(super) claim_id: Option<Uuid>,
+    /// The type to look at first: several types take turns.
+    pub(super) first_type: usize,
+}
+
+/// Locks the capped types among the claims, in order. Before anything else of the batch.
+pub(super) async fn lock_capped(core: &Core, tx: &mut Tx, claims: &[&ClaimCommand]) -> Result<HashMap<i32, i32>> {
+    let mut capped: Vec<i32> = claims
+        .iter()
+        .flat_map(|claim| claim.types.iter().copied())
+        .filter(|&id| core.types.by_id(id).is_some_and(|t| t.concurrency.is_some() && !t.paused))
+        .collect();
+    capped.sort_unstable();
+    capped.dedup();
+    let mut caps = HashMap::new();
+    for type_id in capped {
+        if let Some(cap) = leases::lock_type(tx, type_id).await? {
+            caps.insert(type_id, cap);
+        }
+    }
+    Ok(caps)
+}
+
+/// What the claiming half of a batch handed out, by claim.
+#[derive(Default)]
+pub(super) struct ClaimRows {
+    pub(super) rows: Vec<Vec<ClaimedRow>>,
+    /// Of claims by `item_ids`: what could not be had.
+    pub(super) refused: Vec<Vec<Refused>>,
+}
+
+/// Fills the claims and moves the counters of the jobs they took from.
+pub(super) async fn claim_all(
+    core: &Core,
+    tx: &mut Tx,
+    claims: &[&ClaimCommand],
+    caps: &HashMap<i32, i32>,
+    deltas: &mut BTreeMap<i64, Delta>,
+) -> Result<ClaimRows> {
+    let mut filled = ClaimRows { rows: vec![Vec::new(); claims.len()], refused: vec![Vec::new(); claims.len()] };
+    let mut wanted: Vec<usize> = Vec::new();
+    for (at, claim) in claims.iter().enumerate() {
+        let before = match claim.claim_id {
+            Some(id) => leases::claimed_before(tx, claim.credential_id, id).await?,
+            None => None,
+        };
+        if let Some(fences) = before {
+            filled.rows[at] = leases::open(tx, &fences).await?;
+        } else if let Some(ids) = &claim.item_ids {
+            filled.rows[at] = claim_named(core, tx, claim, ids, caps).await?;
+            filled.refused[at] = refusals(ids, &filled.rows[at]);
+            count(&filled.rows[at], deltas);
+            remember(tx, claim, &filled.rows[at]).await?;
+        } else {
+            wanted.push(at);
+        }
+    }
+    let rounds = wanted.iter().map(|&at| claims[at].types.len()).max().unwrap_or(0);
+    for round in 0..rounds {
+        let mut by_type: BTreeMap<i32, Vec<usize>> = BTreeMap::new();
+        for &at in &wanted {
+            let claim = claims[at];
+            if round < claim.types.len() && filled.rows[at].len() < claim.max {
+                let type_id = claim.types[(claim.first_type + round) % claim.types.len()];
+                by_type.entry(type_id).or_default().push(at);
+            }
+        }
+        for (type_id, takers) in by_type {
+            let Some(info) = core.types.by_id(type_id).filter(|info| !info.paused) else { continue };
+            let mut owner_of: HashMap<Uuid, usize> = HashMap::new();
+            let mut slots = Vec::new();
+            for at in takers {
+                for _ in filled.rows[at].len()..claims[at].max {
+                    let slot = slot(claims[at]);
+                    owner_of.insert(slot.fence, at);
+                    slots.push(slot);
+                }
+            }
+            let room = room(tx, type_id, caps).await?;
+            slots.truncate(room.unwrap_or(usize::MAX));
+            for row in claim_type(core, tx, &info, &slots).await? {
+                count(std::slice::from_ref(&row), deltas);
+                filled.rows[owner_of[&row.fence]].push(row);
+            }
+        }
+    }
+    for at in wanted {
+        remember(tx, claims[at], &filled.rows[at]).await?;
+    }
+    Ok(filled)
+}
+
+fn slot(claim: &ClaimCommand) -> Slot {
+    Slot { fence: Uuid::now_v7(), credential_id: claim.credential_id, worker_id: claim.worker_id.clone() }
+}
+
+/// How many more of a capped type may start; `None` without a cap.
+async fn room(tx: &mut Tx, type_id: i32, caps: &HashMap<i32, i32>) -> Result<Option<usize>> {
+    let Some(&cap) = caps.get(&type_id) else { return Ok(None) };
+    let open = leases::count_open(tx, type_id).await?;
+    Ok(Some(usize::try_from(i64::from(cap) - open).unwrap_or(0)))
+}
+
+/// Claims from one type, from the low-water mark; once more from the bottom when that came back short.
+async fn claim_type(core: &Core, tx: &mut Tx, info: &TypeInfo, slots: &[Slot]) -> Result<Vec<ClaimedRow>> {
+    if slots.is_empty() {
+        return Ok(Vec::new());
+    }
+    let lease = lease_seconds(info.heartbeat_seconds);
+    let start = core.marks.start(info.id);
+    let mut rows = leases::claim(tx, info.id, start, slots, lease, info.run_timeout_seconds).await?;
+    if rows.len() < slots.len() && start != Mark::BOTTOM {
+        let rest = &slots[rows.len()..];
+        rows.extend(leases::claim(tx, info.id, Mark::BOTTOM, rest, lease, info.run_timeout_seconds).await?);
+    }
+    let first = rows.iter().map(|row| Mark { rank: row.rank, turn: row.turn }).min();
+    core.marks.found(info.id, first.unwrap_or(Mark::BOTTOM));
+    Ok(rows)
+}
+
+async fn claim_named(
+    core: &Core,
+    tx: &mut Tx,
+    claim: &ClaimCommand,
+    item_ids: &[Uuid],
+    caps: &HashMap<i32, i32>,
+) -> Result<Vec<ClaimedRow>> {
+    let mut ids = item_ids.to_vec();
+    ids.sort_unstable();
+    ids.dedup();
+    let mut rows = Vec::new();
+    for &type_id in &claim.types {
+        let Some(info) = core.types.by_id(type_id).filter(|info| !info.paused) else { continue };
+        let n = ids.len().min(room(tx, type_id, caps).await?.unwrap_or(usize::MAX));
+        let slots: Vec<Slot> = (0..n).map(|_| slot(claim)).collect();
+        let lease = lease_seconds(info.heartbeat_seconds);
+        rows.extend(leases::claim_items(tx, &ids, &[type_id], &slots, lease, info.run_timeout_seconds).await?);
+    }
+    Ok(rows)
+}
+
+fn refusals(ids: &[Uuid], rows: &[ClaimedRow]) -> Vec<Refused> {
+    ids.iter()
+        .filter(|id| rows.iter().all(|row| row.item_id != **id))
+        .map(|&item_id| Refused { item_id, reason: "not_available".to_owned() })
+        .collect()
+}
+
+async fn remember(tx: &mut Tx, claim: &ClaimCommand, rows: &[ClaimedRow]) -> Result<()> {
+    if let Some(id) = claim.claim_id
+        && !rows.is_empty()
+    {
+        let fences: Vec<Uuid> = rows.iter().map(|row| row.fence).collect();
+        leases::remember_claim(tx, claim.credential_id, id, &fences).await?;
+    }
+    Ok(())
+}
+
+fn count(rows: &[ClaimedRow], deltas: &mut BTreeMap<i64, Delta>) {
+    for row in rows {
+        let delta = deltas.entry(row.gate_id).or_default();
+        delta.counts.available -= 1;
+        delta.counts.running += 1;
+        delta.starts = true;
+    }
+}
+
+/// What the workers are told of the items in their hands.
+pub(super) async fn assignments(core: &Core, tx: &mut Tx, rows: &[Vec<ClaimedRow>]) -> Result<Vec<Vec<Assignment>>> {
+    let ids: Vec<Uuid> = rows.iter().flatten().map(|row| row.item_id).collect();
+    if ids.is_empty() {
+        return Ok(vec![Vec::new(); rows.len()]);
+    }
+    let jobs = core.jobs.by_gates(&mut **tx, rows.iter().flatten().map(|row| row.gate_id)).await?;
+    let mut contents: HashMap<Uuid, leases::Contents> =
+        leases::contents(tx, &ids).await?.into_iter().map(|c| (c.id, c)).collect();
+    let mut steps = HashMap::new();
+    if jobs.values().any(|job| !job.steps.is_empty()) {
+        for (item_id, name, data) in leases::steps(tx, &ids).await? {
+            steps.insert(item_id, Step { name, data: Document::trusted(data) });
+        }
+    }
+    let mut tell = |row: &ClaimedRow| -> Option<Assignment> {
+        let job = jobs.get(&row.gate_id)?;
+        let item = contents.remove(&row.item_id)?;
+        let heartbeat = core.types.by_id(job.type_id).map_or(60.0, |info| info.heartbeat_seconds);
+        Some(Assignment {
+            id: row.fence,
+            attempt: row.attempt,
+            lease_expires_at: Time(row.lease_expires_at),
+            heartbeat_seconds: heartbeat,
+            item: AssignedItem {
+                id: item.id,
+                job_id: job.job_id,
+                root_id: job.root_id,
+                job_type: job.type_name.clone(),
+                seq: item.seq,
+                row: item.row,
+                attempts: row.attempt,
+                failures: row.failures,
+                max_failures: job.max_failures,
+                payload: Document::trusted(item.payload),
+                metadata: item.metadata.map_or_else(Document::empty_object, Document::trusted),
+                step: steps.remove(&item.id),
+                dedupe_key: item.dedupe_key,
+                serialize_key: item.serialize_key,
+                priority: -row.rank,
+                expires_at: item.expires_at.map(Time),
+                created_at: Time(item.created_at),
+            },
+        })
+    };
+    Ok(rows.iter().map(|rows| rows.iter().filter_map(&mut tell).collect()).collect())
+}
+
+impl Engine {
+    /// Hands out items, waiting up to `wait_seconds` for the first (rule 6).
+    pub async fn claim(&self, caller: &Caller, claim: Claim) -> Result<Claimed> {
+        let wait = Duration::from_secs(u64::from(claim.wait_seconds.unwrap_or(0)));
+        let mut command = self.check_claim(caller, claim)?;
+        let deadline = Instant::now() + wait;
+        loop {
+            let woken = self.0.core.waiters.wait(&command.types);
+            let done = self.0.work.run(Work { endings: Vec::new(), claim: Some(command.clone()) }).await?;
+            let named = command.item_ids.is_some();
+            let got = done.claimed.assignments.len();
+            if got == command.max {
+                // There may be more: the next in line looks.
+                for &type_id in &command.types {
+                    self.0.core.waiters.wake(type_id, 1);
+                }
+            }
+            if got > 0 || named || Instant::now() >= deadline {
+                return Ok(done.claimed);
+            }
+            command.first_type += 1;
+            // Either way it looks once more: at the deadline for the last time.
+            let _ = tokio::time::timeout_at(deadline, woken).await;
+        }
+    }
+
+    /// Checks a claim: bounds, types that exist, that workers may pull, and that the token may work on.
+    pub(super) fn check_claim(&self, caller: &Caller, claim: Claim) -> Result<ClaimCommand, Problem> {
+        caller.require(Scope::Work)?;
+        let fault = |pointer: &str, detail: &str| Problem::invalid_body([(pointer.to_owned(), detail.to_owned())]);
+        if claim.worker_id.is_empty() || claim.worker_id.len() > 200 || claim.worker_id.contains('\0') {
+            return Err(fault("/worker_id", "expected 1 to 200 bytes of text"));
+        }
+        let max = claim.max.unwrap_or(1);
+        if !(1..=1_000).contains(&max) {
+            return Err(fault("/max", "expected a whole number from 1 to 1000"));
+        }
+        if claim.wait_seconds.is_some_and(|s| s > 30) {
+            return Err(fault("/wait_seconds", "expected a whole number from 0 to 30"));
+        }
+        if claim.types.is_empty() == claim.item_ids.is_none() {
+            return Err(fault("/types", "expected either types or item_ids"));
+        }
+        if claim.item_ids.as_ref().is_some_and(|ids| ids.len() > 1_000) {
+            return Err(fault("/item_ids", "expected at most 1000 ids"));
+        }
+        let allowed = |name: &str| caller.work_types.as_ref().is_none_or(|types| types.iter().any(|t| t == name));
+        let types: Vec<Arc<TypeInfo>> = if claim.item_ids.is_some() {
+            let pulled = |info: &Arc<TypeInfo>| info.executor.kind == ExecutorKind::Pull && allowed(&info.name);
+            self.types().all().into_iter().filter(pulled).collect()
+        } else {
+            let mut types = Vec::with_capacity(claim.types.len());
+            for (at, name) in claim.types.iter().enumerate() {
+                let pointer = format!("/types/{at}");
+                let Some(info) = self.types().get(name) else {
+                    return Err(Problem {
+                        errors: vec![domain::problem::FieldProblem { pointer, detail: "expected a job type".to_owned() }],
+                        ..Problem::new(Code::UnknownJobType, format!("There is no job type {name:?}."))
+                    });
+                };
+                if info.executor.kind != ExecutorKind::Pull && caller.credential_id != BUILTIN {
+                    return Err(fault(&pointer, "expected a type whose executor is pull"));
+                }
+                if !allowed(name) {
+                    return Err(Problem::new(Code::Forbidden, format!("This token may not work on {name}.")));
+                }
+                types.push(info);
+            }
+            types
+        };
+        let mut ids: Vec<i32> = types.iter().map(|info| info.id).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        Ok(ClaimCommand {
+            credential_id: caller.credential_id,
+            worker_id: claim.worker_id,
+            first_type: if ids.is_empty() { 0 } else { rand::random_range(0..ids.len()) },
+            types: ids,
+            item_ids: claim.item_ids,
+            max: max as usize,
+            claim_id: claim.claim_id,
+        })
+    }
+}
+
+/// The credential of the executors that are built in.
+pub(super) const BUILTIN: Uuid = Uuid::from_u128(0x0000_b017_1000_7000_8000_0000_0000_0001);

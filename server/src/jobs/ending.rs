@@ -1,0 +1,414 @@
+//! The ending half of a work batch: results, failures, releases, lost leases.
+//!
+//! One road out of `running`. Results take one statement; everything else takes the lease away first
+//! and then asks rule 9 what becomes of the item. What was not open any more is looked up, so that the
+//! same ending again answers as the first time (rule 8).
+
+use std::collections::{BTreeMap, HashMap};
+
+use domain::{
+    Code, Document, ItemState, Problem, Time,
+    api::{Ended, FailureBody, ReleaseBody},
+    fingerprint::fingerprint,
+    item::EndedAs,
+    job_type::Delivery,
+    retry::{Failed, Verdict, verdict},
+};
+use time::{Duration, OffsetDateTime};
+use uuid::Uuid;
+
+use crate::{
+    error::Result,
+    store::{
+        Tx,
+        endings::{self, AttemptRow, ErrorText, FinalRow, PastRow},
+        gates::Delta,
+        items::{self, DeferredRow, ReadyRow},
+        leases::{self, Mark, TakenRow},
+    },
+};
+
+use super::Core;
+
+/// How a worker ends an assignment.
+#[derive(Clone, Debug)]
+pub enum EndingKind {
+    Result(Document),
+    Failure(FailureBody),
+    Release(ReleaseBody),
+}
+
+/// One ending asked for.
+#[derive(Clone, Debug)]
+pub(super) struct EndCommand {
+    pub(super) fence: Uuid,
+    pub(super) credential_id: Uuid,
+    pub(super) kind: EndingKind,
+}
+
+/// What the ending half of a batch did.
+#[derive(Default)]
+pub(super) struct EndingRows {
+    pub(super) deltas: BTreeMap<i64, Delta>,
+    pub(super) dead: Vec<FinalRow>,
+    /// Items that can be had again at once: by type, how many and where.
+    pub(super) ready: Vec<(i32, Mark)>,
+}
+
+impl EndingRows {
+    fn delta(&mut self, gate_id: i64) -> &mut Delta {
+        self.deltas.entry(gate_id).or_default()
+    }
+}
+
+/// Ends assignments; answers in the order of the commands.
+pub(super) async fn end_all(
+    core: &Core,
+    tx: &mut Tx,
+    commands: &[&EndCommand],
+    rows: &mut EndingRows,
+) -> Result<Vec<Result<Ended, Problem>>> {
+    let mut answers: Vec<Option<Result<Ended, Problem>>> = vec![None; commands.len()];
+    // The first command for each fence counts; a second one in the same batch is looked up below.
+    let mut first: BTreeMap<Uuid, usize> = BTreeMap::new();
+    for (at, command) in commands.iter().enumerate() {
+        first.entry(command.fence).or_insert(at);
+    }
+    refuse_started_releases(core, tx, commands, &first, &mut answers).await?;
+    succeed(tx, commands, &first, &mut answers, rows).await?;
+    take_back(core, tx, commands, &first, &mut answers, rows).await?;
+
+    let open: Vec<Uuid> =
+        commands.iter().zip(&answers).filter(|(_, answer)| answer.is_none()).map(|(c, _)| c.fence).collect();
+    if !open.is_empty() {
+        let past = endings::past(tx, &open).await?;
+        let past: HashMap<Uuid, PastRow> = past.into_iter().map(|row| (row.lease_id, row)).collect();
+        for (command, answer) in commands.iter().zip(&mut answers) {
+            if answer.is_none() {
+                *answer = Some(again(command, past.get(&command.fence)));
+            }
+        }
+    }
+    let missing = || Err(Problem::not_found("assignment"));
+    Ok(answers.into_iter().map(|answer| answer.unwrap_or_else(missing)).collect())
+}
+
+/// Rule 9: work that may only be handed out once and has begun cannot be given back.
+async fn refuse_started_releases(
+    core: &Core,
+    tx: &mut Tx,
+    commands: &[&EndCommand],
+    first: &BTreeMap<Uuid, usize>,
+    answers: &mut [Option<Result<Ended, Problem>>],
+) -> Result<()> {
+    let fences: Vec<Uuid> = first
+        .iter()
+        .filter(|&(_, &at)| matches!(commands[at].kind, EndingKind::Release(_)))
+        .map(|(&fence, _)| fence)
+        .collect();
+    if fences.is_empty() {
+        return Ok(());
+    }
+    let touched = leases::touched(tx, &fences).await?;
+    let jobs = core.jobs.by_gates(&mut **tx, touched.iter().map(|t| t.1)).await?;
+    for (fence, gate_id) in touched {
+        if jobs.get(&gate_id).is_some_and(|job| job.delivery == Delivery::AtMostOnce) {
+            answers[first[&fence]] = Some(Err(Problem::new(
+                Code::AlreadyStarted,
+                "The work has reported a step or progress and is handed out at most once: end it with a result or a failure.",
+            )));
+        }
+    }
+    Ok(())
+}
+
+async fn succeed(
+    tx: &mut Tx,
+    commands: &[&EndCommand],
+    first: &BTreeMap<Uuid, usize>,
+    answers: &mut [Option<Result<Ended, Problem>>],
+    rows: &mut EndingRows,
+) -> Result<()> {
+    let mut fences = Vec::new();
+    let mut credentials = Vec::new();
+    let mut results = Vec::new();
+    for (&fence, &at) in first {
+        if let EndingKind::Result(document) = &commands[at].kind {
+            fences.push(fence);
+            credentials.push(commands[at].credential_id);
+            results.push(document.text());
+        }
+    }
+    if fences.is_empty() {
+        return Ok(());
+    }
+    for (fence, item_id, gate_id) in endings::succeed(tx, &fences, &credentials, &results).await? {
+        let counts = &mut rows.delta(gate_id).counts;
+        counts.running -= 1;
+        counts.succeeded += 1;
+        answers[first[&fence]] = Some(Ok(Ended {
+            item_id,
+            item_state: ItemState::Succeeded,
+            ended_as: EndedAs::Succeeded,
+            retry_at: None,
+        }));
+    }
+    Ok(())
+}
+
+/// Failures and releases.
+async fn take_back(
+    core: &Core,
+    tx: &mut Tx,
+    commands: &[&EndCommand],
+    first: &BTreeMap<Uuid, usize>,
+    answers: &mut [Option<Result<Ended, Problem>>],
+    rows: &mut EndingRows,
+) -> Result<()> {
+    let wanted: Vec<(Uuid, usize)> = first
+        .iter()
+        .map(|(&fence, &at)| (fence, at))
+        .filter(|&(_, at)| answers[at].is_none() && !matches!(commands[at].kind, EndingKind::Result(_)))
+        .collect();
+    if wanted.is_empty() {
+        return Ok(());
+    }
+    let fences: Vec<Uuid> = wanted.iter().map(|w| w.0).collect();
+    let credentials: Vec<Uuid> = wanted.iter().map(|w| commands[w.1].credential_id).collect();
+    let taken = leases::take(tx, &fences, &credentials).await?;
+    let ends: Vec<(TakenRow, How<'_>)> = taken
+        .into_iter()
+        .map(|row| {
+            let how = match &commands[first[&row.id]].kind {
+                EndingKind::Failure(body) => How::Failed(body),
+                EndingKind::Release(body) => How::Released(body),
+                EndingKind::Result(_) => unreachable!("results are ended by their own statement"),
+            };
+            (row, how)
+        })
+        .collect();
+    for (fence, ended) in put_aside(core, tx, ends, rows).await? {
+        answers[first[&fence]] = Some(Ok(ended));
+    }
+    Ok(())
+}
+
+/// Why an assignment is over without a result.
+pub(super) enum How<'a> {
+    Failed(&'a FailureBody),
+    Released(&'a ReleaseBody),
+    /// Its lease or its run time was up.
+    Lost,
+}
+
+/// Puts items whose assignment was taken away where they belong now: back to the queue, aside until
+/// their backoff ends, or among the dead.
+pub(super) async fn put_aside(
+    core: &Core,
+    tx: &mut Tx,
+    ends: Vec<(TakenRow, How<'_>)>,
+    rows: &mut EndingRows,
+) -> Result<Vec<(Uuid, Ended)>> {
+    let jobs = core.jobs.by_gates(&mut **tx, ends.iter().map(|(row, _)| row.gate_id)).await?;
+    let now = items::now(tx).await?;
+    let mut attempts = Vec::new();
+    let mut finals = Vec::new();
+    let mut ready = Vec::new();
+    let mut deferred = Vec::new();
+    let mut answers = Vec::with_capacity(ends.len());
+    for (row, how) in ends {
+        let Some(job) = jobs.get(&row.gate_id) else { continue };
+        let backoff = core.types.by_id(row.type_id).map(|t| t.backoff).unwrap_or_default();
+        let fate = decide(&row, &how, job.delivery, job.max_failures, &backoff, now);
+        let ended_as = fate.ended_as;
+        rows.delta(row.gate_id).counts.running -= 1;
+        let mut answer = Ended { item_id: row.item_id, item_state: ItemState::Available, ended_as, retry_at: None };
+        match fate.then {
+            Then::Final(state) => {
+                let counts = &mut rows.delta(row.gate_id).counts;
+                if state == ItemState::Dead { counts.dead += 1 } else { counts.expired += 1 }
+                answer.item_state = state;
+                finals.push(FinalRow {
+                    item_id: row.item_id,
+                    gate_id: row.gate_id,
+                    lease: Some((row.id, row.started_at)),
+                    attempt: row.attempt,
+                    failures: fate.failures,
+                    state: state.code(),
+                    ended_as: Some(ended_as.code()),
+                    worker_id: Some(row.worker_id.clone()),
+                    error: fate.error,
+                });
+            }
+            Then::Again(due_at) => {
+                attempts.push(AttemptRow {
+                    item_id: row.item_id,
+                    gate_id: row.gate_id,
+                    attempt: row.attempt,
+                    lease_id: row.id,
+                    started_at: row.started_at,
+                    ended_as: ended_as.code(),
+                    worker_id: row.worker_id.clone(),
+                    retry_at: due_at,
+                    error: fate.error,
+                });
+                if let Some(due_at) = due_at {
+                    let counts = &mut rows.delta(row.gate_id).counts;
+                    counts.retryable += 1;
+                    answer.item_state = ItemState::Retryable;
+                    answer.retry_at = Some(Time(due_at));
+                    deferred.push(DeferredRow {
+                        item_id: row.item_id,
+                        gate_id: row.gate_id,
+                        type_id: row.type_id,
+                        rank: row.rank,
+                        due_at,
+                        expires_at: row.expires_at,
+                        attempts: row.attempt,
+                        failures: fate.failures,
+                        retryable: true,
+                    });
+                } else {
+                    rows.delta(row.gate_id).counts.available += 1;
+                    ready.push(ReadyRow {
+                        item_id: row.item_id,
+                        gate_id: row.gate_id,
+                        type_id: row.type_id,
+                        rank: row.rank,
+                        turn: 0,
+                        expires_at: row.expires_at,
+                        attempts: row.attempt,
+                        failures: fate.failures,
+                    });
+                }
+            }
+        }
+        answers.push((row.id, answer));
+    }
+    endings::record_attempts(tx, &attempts).await?;
+    endings::finish(tx, &finals).await?;
+    items::defer(tx, &deferred).await?;
+    rows.ready.extend(make_ready_now(core, tx, ready).await?);
+    rows.dead.extend(finals.into_iter().filter(|row| row.state == ItemState::Dead.code()));
+    Ok(answers)
+}
+
+/// Puts items at the lowest turn that waits: they have waited before.
+pub(super) async fn make_ready_now(core: &Core, tx: &mut Tx, mut ready: Vec<ReadyRow>) -> Result<Vec<(i32, Mark)>> {
+    let mut turns: HashMap<(i32, i16), i64> = HashMap::new();
+    for row in &mut ready {
+        let key = (row.type_id, row.rank);
+        row.turn = if let Some(&turn) = turns.get(&key) {
+            turn
+        } else {
+            let from = core.marks.turn(row.type_id, row.rank);
+            let turn = items::current_turn(tx, row.type_id, row.rank, from).await?.unwrap_or(from.max(0));
+            turns.insert(key, turn);
+            turn
+        };
+    }
+    items::make_ready(tx, &ready).await?;
+    Ok(ready.into_iter().map(|row| (row.type_id, Mark { rank: row.rank, turn: row.turn })).collect())
+}
+
+struct Fate {
+    ended_as: EndedAs,
+    failures: i32,
+    error: Option<ErrorText>,
+    then: Then,
+}
+
+enum Then {
+    Final(ItemState),
+    /// Offered again, from when; `None` is at once.
+    Again(Option<OffsetDateTime>),
+}
+
+/// Rules 9 and 14 for one assignment that ended without a result.
+fn decide(
+    row: &TakenRow,
+    how: &How<'_>,
+    delivery: Delivery,
+    max_failures: domain::item::MaxFailures,
+    backoff: &domain::retry::Backoff,
+    now: OffsetDateTime,
+) -> Fate {
+    let later = |seconds: f64| {
+        let wait = Duration::try_from(std::time::Duration::try_from_secs_f64(seconds).unwrap_or_default());
+        (seconds > 0.0).then(|| wait.ok().and_then(|wait| now.checked_add(wait)).unwrap_or(now))
+    };
+    let expired = row.expires_at.is_some_and(|at| at <= now);
+    if let How::Released(body) = how {
+        let again = Then::Again(later(body.retry_after_seconds.unwrap_or(0.0)));
+        let then = if expired { Then::Final(ItemState::Expired) } else { again };
+        return Fate { ended_as: EndedAs::Released, failures: row.failures, error: None, then };
+    }
+    let (ended_as, message, kind, detail, retryable, retry_after) = match how {
+        How::Failed(body) => (
+            EndedAs::Failed,
+            body.error.message.clone(),
+            body.error.kind.clone(),
+            body.error.detail.as_ref().map(|d| d.text().to_owned()),
+            body.retryable,
+            body.retry_after_seconds,
+        ),
+        _ if row.timed_out => {
+            let message = "The attempt ran longer than its type allows.".to_owned();
+            (EndedAs::TimedOut, message, Some("timed_out".to_owned()), None, true, None)
+        }
+        _ => {
+            let message = format!("No heartbeat from worker {} for three intervals.", row.worker_id);
+            (EndedAs::LeaseLost, message, Some("lease_lost".to_owned()), None, true, None)
+        }
+    };
+    let failures = row.failures.saturating_add(1);
+    let failed = Failed { ended_as, delivery, max_failures, failures, retryable, retry_after_seconds: retry_after };
+    let (kind, then) = match verdict(failed, backoff, rand::random::<f64>()) {
+        Verdict::Dead { outcome_unknown } => {
+            let kind = if outcome_unknown { Some("outcome_unknown".to_owned()) } else { kind };
+            (kind, Then::Final(ItemState::Dead))
+        }
+        Verdict::RetryIn(_) if expired => (kind, Then::Final(ItemState::Expired)),
+        Verdict::RetryIn(seconds) => (kind, Then::Again(later(seconds))),
+    };
+    let fingerprint = fingerprint(kind.as_deref(), &message);
+    Fate { ended_as, failures, error: Some(ErrorText { message, kind, detail, fingerprint }), then }
+}
+
+/// Rule 8, for an assignment that is not open: the same ending again answers as the first time, any
+/// other is refused.
+fn again(command: &EndCommand, past: Option<&PastRow>) -> Result<Ended, Problem> {
+    let Some(past) = past else { return Err(Problem::not_found("assignment")) };
+    let ended_as = EndedAs::from_code(past.ended_as).unwrap_or(EndedAs::Cancelled);
+    let state = past.state.and_then(ItemState::from_code);
+    let item_state = state.unwrap_or(if past.retry_at.is_some() { ItemState::Retryable } else { ItemState::Available });
+    let same = match (&command.kind, ended_as) {
+        (EndingKind::Result(document), EndedAs::Succeeded) => past.result.as_deref() == Some(document.text()),
+        (EndingKind::Failure(body), EndedAs::Failed) => {
+            past.error_message.as_deref() == Some(&body.error.message)
+                && (past.error_kind == body.error.kind || past.error_kind.as_deref() == Some("outcome_unknown"))
+        }
+        (EndingKind::Release(_), EndedAs::Released) => true,
+        _ => false,
+    };
+    if same {
+        return Ok(Ended { item_id: past.item_id, item_state, ended_as, retry_at: past.retry_at.map(Time) });
+    }
+    Err(closed(item_state, ended_as))
+}
+
+/// `assignment_closed`, with where the item stands and how the assignment ended.
+pub(super) fn closed(item_state: ItemState, ended_as: EndedAs) -> Problem {
+    Problem {
+        item_state: Some(item_state),
+        ended_as: Some(ended_as),
+        ..Problem::new(
+            Code::AssignmentClosed,
+            format!(
+                "The assignment ended as {}; the item is {}. Nothing was changed.",
+                ended_as.as_str(),
+                item_state.as_str()
+            ),
+        )
+    }
+}

@@ -1,0 +1,58 @@
+//! Low-water marks: where a claim of a type starts to look.
+//!
+//! Rows that claims have deleted stay in the index until vacuum, and an open snapshot anywhere keeps
+//! them for minutes. A mark skips them. It is a hint and never the truth: an adder that read the
+//! current turn a moment ago can commit below it, so every claim that comes back short, and one every
+//! 250 ms, looks from the very bottom.
+
+use std::{
+    collections::HashMap,
+    sync::Mutex,
+    time::{Duration, Instant},
+};
+
+use crate::store::leases::Mark;
+
+const FROM_THE_BOTTOM_EVERY: Duration = Duration::from_millis(250);
+
+#[derive(Default)]
+pub(super) struct Marks(Mutex<HashMap<i32, Entry>>);
+
+struct Entry {
+    mark: Mark,
+    bottom_scan: Instant,
+}
+
+impl Marks {
+    fn with<R>(&self, type_id: i32, change: impl FnOnce(&mut Entry) -> R) -> R {
+        let mut marks = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        change(marks.entry(type_id).or_insert_with(|| Entry { mark: Mark::BOTTOM, bottom_scan: Instant::now() }))
+    }
+
+    /// Where a claim starts now.
+    pub(super) fn start(&self, type_id: i32) -> Mark {
+        self.with(type_id, |entry| {
+            if entry.bottom_scan.elapsed() >= FROM_THE_BOTTOM_EVERY {
+                entry.bottom_scan = Instant::now();
+                Mark::BOTTOM
+            } else {
+                entry.mark
+            }
+        })
+    }
+
+    /// A claim found its first row here: what lies before is gone or in somebody's hands.
+    pub(super) fn found(&self, type_id: i32, first: Mark) {
+        self.with(type_id, |entry| entry.mark = first);
+    }
+
+    /// Rows were committed here.
+    pub(super) fn added(&self, type_id: i32, lowest: Mark) {
+        self.with(type_id, |entry| entry.mark = entry.mark.min(lowest));
+    }
+
+    /// The turn from which to look for the current one at a rank.
+    pub(super) fn turn(&self, type_id: i32, rank: i16) -> i64 {
+        self.with(type_id, |entry| if entry.mark.rank == rank { entry.mark.turn } else { i64::MIN })
+    }
+}

@@ -1,0 +1,138 @@
+//! The use-cases: everything that changes or reads jobs, items and assignments.
+//!
+//! Each is written for a batch and runs as one transaction in a task of its own. Rules are asked of
+//! `domain`; statements live in `store`. Nothing here knows HTTP.
+//!
+//! **One lock order**, everywhere, or cancel and complete deadlock:
+//!
+//! 1. keys (idempotency, dedupe), sorted
+//! 2. job type (capped claims only)
+//! 3. the place in a file (`split`)
+//! 4. lease, then item, then lane
+//! 5. ready and deferred: skip locked, never wait
+//! 6. gates, by gate id, which is topological within a tree (the root's gate is the lowest)
+//! 7. error groups
+//!
+//! Adding items locks its gates first, as it needs places in the job's sequence; it then only inserts
+//! rows that nobody can wait for.
+
+mod add; // items in: from requests and from files
+mod beat; // heartbeats and steps
+mod cache; // job types and job definitions in memory
+mod claim; // the claiming half of a work batch
+mod create; // new trees
+mod ending; // the ending half of a work batch
+mod marks; // where claims start to look
+mod read; // views for pages and API
+mod settle; // completion of trees of several jobs
+mod sweep; // what duties do: lost leases, due items, expiry
+mod wake; // waiting claims
+mod work; // endings and claims in one transaction
+
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use crate::{
+    auth::Caller,
+    error::Result,
+    files::Files,
+    flush::Coalescer,
+    live::Hub,
+    store::{Pools, contracts::JobInfo},
+};
+
+pub use add::{SplitBatch, SplitRow};
+pub use cache::TypeCache;
+pub use ending::EndingKind;
+pub use read::{ItemFilter, JobFilter};
+
+/// The use-cases over one database. Cheap to clone.
+#[derive(Clone)]
+pub struct Engine(Arc<Inner>);
+
+struct Inner {
+    core: Arc<Core>,
+    work: Coalescer<work::WorkBatch>,
+    adds: Coalescer<add::AddBatch>,
+    beats: Coalescer<beat::BeatBatch>,
+}
+
+/// What every use-case needs.
+pub(crate) struct Core {
+    pub(crate) pools: Pools,
+    hub: Hub,
+    files: Files,
+    types: TypeCache,
+    jobs: cache::JobCache,
+    marks: marks::Marks,
+    waiters: wake::Waiters,
+    /// A file waits to be cut into items.
+    split_asked: tokio::sync::Notify,
+    /// Bytes of one payload, at most.
+    payload_limit: usize,
+}
+
+impl Engine {
+    /// Builds the engine and reads the job types.
+    pub async fn start(pools: Pools, hub: Hub, files: Files, payload_limit: usize) -> Result<Self> {
+        let types = TypeCache::load(&pools.read).await?;
+        let core = Arc::new(Core {
+            pools,
+            hub,
+            files,
+            types,
+            jobs: cache::JobCache::default(),
+            marks: marks::Marks::default(),
+            waiters: wake::Waiters::default(),
+            split_asked: tokio::sync::Notify::new(),
+            payload_limit,
+        });
+        // As many flushers as cores: more only adds latency.
+        let cores = std::thread::available_parallelism().map_or(2, usize::from);
+        Ok(Self(Arc::new(Inner {
+            work: Coalescer::start(Arc::new(work::WorkBatch(Arc::clone(&core))), cores),
+            adds: Coalescer::start(Arc::new(add::AddBatch(Arc::clone(&core))), cores),
+            beats: Coalescer::start(Arc::new(beat::BeatBatch(Arc::clone(&core))), 1),
+            core,
+        })))
+    }
+
+    /// The job types as they are now (at most a second old).
+    pub fn types(&self) -> &TypeCache {
+        &self.0.core.types
+    }
+
+    /// Resolves when a file was handed in to be cut into items. A hint: the splitter also looks by itself.
+    pub async fn split_asked(&self) {
+        self.0.core.split_asked.notified().await;
+    }
+
+    /// Who the executors that are built in claim as.
+    pub fn builtin_caller() -> Caller {
+        Caller {
+            owner_id: claim::BUILTIN,
+            kind: domain::job::OwnerKind::Service,
+            name: "treeline".to_owned(),
+            role: None,
+            scopes: vec![crate::auth::Scope::Work],
+            credential_id: claim::BUILTIN,
+            work_types: None,
+        }
+    }
+
+    /// The job, if the caller may see it. Somebody else's is `not_found` (rule of spec §8).
+    async fn visible_job(&self, caller: &Caller, id: Uuid) -> Result<Arc<JobInfo>> {
+        self.0.core.visible_job(caller, id).await
+    }
+}
+
+impl Core {
+    async fn visible_job(&self, caller: &Caller, id: Uuid) -> Result<Arc<JobInfo>> {
+        let job = self.jobs.by_id(&self.pools.read, id).await?;
+        match job {
+            Some(job) if caller.visible_owner().is_none_or(|owner| owner == job.owner_id) => Ok(job),
+            _ => Err(domain::Problem::not_found("job").into()),
+        }
+    }
+}

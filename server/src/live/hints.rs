@@ -1,0 +1,99 @@
+//! Hints between servers, by NOTIFY: which trees changed, which types have work.
+//!
+//! Never in a data transaction (NOTIFY takes a lock across the whole database until the commit), at
+//! most ten times a second, on a connection of its own. Nothing is correct because a hint arrived: the
+//! pumps and the sweeps find everything by themselves.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use sqlx::postgres::PgListener;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use crate::{jobs::Engine, store};
+
+use super::Hub;
+
+/// Time in which news are gathered into one hint.
+const GATHER: Duration = Duration::from_millis(100);
+/// Roots in one hint: a payload has less than 8,000 bytes.
+const ROOTS: usize = 150;
+
+#[derive(Serialize, Deserialize)]
+struct Hint {
+    /// The server that says it.
+    from: Uuid,
+    #[serde(default)]
+    roots: Vec<Uuid>,
+    #[serde(default)]
+    types: Vec<i32>,
+}
+
+/// Tells other servers, and listens to them, until shutdown.
+pub async fn listen(hub: Hub, engine: Engine, pools: store::Pools, shutdown: CancellationToken) {
+    let me = Uuid::now_v7();
+    tokio::join!(
+        tell(hub.clone(), pools.clone(), me, shutdown.clone()),
+        hear(hub, engine, pools, me, shutdown)
+    );
+}
+
+async fn tell(hub: Hub, pools: store::Pools, me: Uuid, shutdown: CancellationToken) {
+    loop {
+        tokio::select! {
+            () = hub.0.news_came.notified() => {}
+            () = shutdown.cancelled() => return,
+        }
+        let news = std::mem::take(&mut *hub.0.news.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
+        let roots: Vec<Uuid> = news.roots.into_iter().collect();
+        let mut types: Vec<i32> = news.types.into_iter().collect();
+        let parts: Vec<&[Uuid]> = if roots.is_empty() { vec![&[]] } else { roots.chunks(ROOTS).collect() };
+        for part in parts {
+            let hint = Hint { from: me, roots: part.to_vec(), types: std::mem::take(&mut types) };
+            let Ok(text) = serde_json::to_string(&hint) else { continue };
+            if let Err(error) = store::hints::notify(&pools.hints, &text).await {
+                tracing::debug!(%error, "a hint was not sent; other servers will look by themselves");
+            }
+        }
+        tokio::select! {
+            () = tokio::time::sleep(GATHER) => {}
+            () = shutdown.cancelled() => return,
+        }
+    }
+}
+
+async fn hear(hub: Hub, engine: Engine, pools: store::Pools, me: Uuid, shutdown: CancellationToken) {
+    let mut wait = Duration::from_millis(100);
+    loop {
+        let heard = async {
+            let mut listener = PgListener::connect_with(&pools.hints).await?;
+            listener.listen(store::hints::CHANNEL).await?;
+            // Whatever was said while nobody listened.
+            hub.mark_all();
+            loop {
+                match listener.try_recv().await? {
+                    Some(note) => {
+                        let Ok(hint) = serde_json::from_str::<Hint>(note.payload()) else { continue };
+                        if hint.from != me {
+                            hub.mark(&hint.roots);
+                            hint.types.iter().for_each(|&type_id| engine.wake(type_id));
+                        }
+                    }
+                    // The connection broke and is being made again: hints may be missing.
+                    None => hub.mark_all(),
+                }
+            }
+            #[expect(unreachable_code, reason = "names the error type of the block")]
+            Ok::<(), sqlx::Error>(())
+        };
+        tokio::select! {
+            result = heard => if let Err(error) = result {
+                tracing::debug!(%error, "not listening to other servers; trying again");
+            },
+            () = shutdown.cancelled() => return,
+        }
+        tokio::time::sleep(wait).await;
+        wait = (wait * 2).min(Duration::from_secs(5));
+    }
+}

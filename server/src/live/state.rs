@@ -1,0 +1,79 @@
+//! The state of a watched tree, and what changed between two of them.
+
+use std::collections::HashMap;
+
+use domain::{Item, Job, change::Change};
+use uuid::Uuid;
+
+/// A tree as it was read, with the items in flight.
+pub struct TreeState {
+    /// Counts the states of this pump; means nothing across servers.
+    seq: u64,
+    job: Job,
+    items: Vec<Item>,
+    /// The change from the state before, ready to be sent: most streams need just this.
+    frame: String,
+}
+
+impl TreeState {
+    pub(super) fn first(seq: u64, job: Job, items: Vec<Item>) -> Self {
+        Self { seq, job, items, frame: String::new() }
+    }
+
+    /// The state after this one, when anything differs.
+    pub(super) fn next(&self, seq: u64, job: Job, items: Vec<Item>) -> Option<Self> {
+        let change = difference(self, &job, &items)?;
+        let frame = serde_json::to_string(&change).unwrap_or_default();
+        Some(Self { seq, job, items, frame })
+    }
+
+    /// The job of this id with its subtree, if it is in the tree.
+    pub fn job(&self, id: Uuid) -> Option<&Job> {
+        self.job.walk().into_iter().find(|job| job.id == id)
+    }
+
+    /// Version of the whole tree.
+    pub fn version(&self) -> i64 {
+        self.job.version
+    }
+
+    /// A `change` that brings a reader from `before` here, as JSON: of the whole tree, or of the
+    /// subtree of `id`. `None` when nothing there differs.
+    pub fn change_since(&self, before: &Self, id: Uuid) -> Option<String> {
+        if id == self.job.id && before.seq + 1 == self.seq {
+            return Some(self.frame.clone());
+        }
+        let mut change = difference(before, &self.job, &self.items)?;
+        if id != self.job.id {
+            let below: Vec<Uuid> = self.job(id)?.walk().iter().map(|job| job.id).collect();
+            change.jobs.retain(|job| below.contains(&job.id));
+            change.items.retain(|item| below.contains(&item.job_id));
+            let before_items = before.items.iter().filter(|item| below.contains(&item.job_id));
+            if change.jobs.is_empty() && before_items.eq(change.items.iter()) {
+                return None;
+            }
+        }
+        serde_json::to_string(&change).ok()
+    }
+
+    /// The items in flight below a job, as the first `change` carries them.
+    pub fn items_below(&self, id: Uuid) -> Change {
+        let below: Vec<Uuid> = self.job(id).map(|job| job.walk().iter().map(|job| job.id).collect()).unwrap_or_default();
+        let items = self.items.iter().filter(|item| below.contains(&item.job_id)).cloned().collect();
+        Change { jobs: Vec::new(), items }
+    }
+}
+
+fn difference(before: &TreeState, job: &Job, items: &[Item]) -> Option<Change> {
+    let old: HashMap<Uuid, i64> = before.job.walk().into_iter().map(|job| (job.id, job.version)).collect();
+    let jobs: Vec<Job> = job
+        .walk()
+        .into_iter()
+        .filter(|job| old.get(&job.id) != Some(&job.version))
+        .map(|job| Job { children: None, ..job.clone() })
+        .collect();
+    if jobs.is_empty() && before.items == items {
+        return None;
+    }
+    Some(Change { jobs, items: items.to_vec() })
+}

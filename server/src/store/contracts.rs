@@ -1,0 +1,148 @@
+//! What the engine needs to know: of every job type (live, re-read each second) and of a job (frozen
+//! at its creation).
+
+use domain::{
+    item::MaxFailures,
+    job_type::{Delivery, Executor},
+    retry::Backoff,
+};
+use sqlx::PgPool;
+use uuid::Uuid;
+
+/// A job type as claims and failures see it now.
+#[derive(Clone, Debug)]
+pub struct TypeInfo {
+    pub id: i32,
+    pub name: String,
+    pub delivery: Delivery,
+    pub max_failures: MaxFailures,
+    pub concurrency: Option<i32>,
+    pub backoff: Backoff,
+    pub heartbeat_seconds: f64,
+    pub run_timeout_seconds: Option<f64>,
+    pub steps: Vec<String>,
+    pub retain_seconds: Option<i64>,
+    pub payload_schema: Option<String>,
+    pub executor: Executor,
+    pub paused: bool,
+}
+
+/// Every job type.
+pub async fn types(pool: &PgPool) -> Result<Vec<TypeInfo>, sqlx::Error> {
+    let rows = sqlx::query!(
+        "select id, name, delivery, max_failures, concurrency, backoff_min_seconds, backoff_max_seconds,
+           backoff_factor, backoff_jitter, heartbeat_seconds, run_timeout_seconds, steps, retain_seconds,
+           payload_schema, executor, paused
+         from job_type"
+    )
+    .fetch_all(pool)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| TypeInfo {
+            id: row.id,
+            name: row.name,
+            delivery: Delivery::parse(&row.delivery).unwrap_or_default(),
+            max_failures: MaxFailures::from_stored(row.max_failures),
+            concurrency: row.concurrency,
+            backoff: Backoff {
+                min_seconds: row.backoff_min_seconds,
+                max_seconds: row.backoff_max_seconds,
+                factor: row.backoff_factor,
+                jitter: row.backoff_jitter,
+            },
+            heartbeat_seconds: row.heartbeat_seconds,
+            run_timeout_seconds: row.run_timeout_seconds,
+            steps: row.steps,
+            retain_seconds: row.retain_seconds,
+            payload_schema: row.payload_schema,
+            executor: serde_json::from_str(&row.executor).unwrap_or_default(),
+            paused: row.paused,
+        })
+        .collect())
+}
+
+/// A job as adding, claiming and ending see it.
+#[derive(Clone, Debug)]
+pub struct JobInfo {
+    pub gate_id: i64,
+    pub turn_gate_id: i64,
+    pub job_id: Uuid,
+    pub root_id: Uuid,
+    pub owner_id: Uuid,
+    pub type_id: i32,
+    pub type_name: String,
+    pub delivery: Delivery,
+    pub max_failures: MaxFailures,
+    pub steps: Vec<String>,
+    pub payload_schema: Option<String>,
+    pub priority: i16,
+    pub run_after: Option<time::OffsetDateTime>,
+    pub expires_at: Option<time::OffsetDateTime>,
+}
+
+struct JobRow {
+    gate_id: i64,
+    turn_gate_id: i64,
+    id: Uuid,
+    root_id: Uuid,
+    owner_id: Uuid,
+    type_id: i32,
+    type_name: String,
+    delivery: String,
+    max_failures: Option<i32>,
+    steps: Vec<String>,
+    payload_schema: Option<String>,
+    priority: i16,
+    run_after: Option<time::OffsetDateTime>,
+    expires_at: Option<time::OffsetDateTime>,
+}
+
+impl From<JobRow> for JobInfo {
+    fn from(row: JobRow) -> Self {
+        Self {
+            gate_id: row.gate_id,
+            turn_gate_id: row.turn_gate_id,
+            job_id: row.id,
+            root_id: row.root_id,
+            owner_id: row.owner_id,
+            type_id: row.type_id,
+            type_name: row.type_name,
+            delivery: Delivery::parse(&row.delivery).unwrap_or_default(),
+            max_failures: MaxFailures::from_stored(row.max_failures),
+            steps: row.steps,
+            payload_schema: row.payload_schema,
+            priority: row.priority,
+            run_after: row.run_after,
+            expires_at: row.expires_at,
+        }
+    }
+}
+
+/// The jobs that hold these gates.
+pub async fn jobs_by_gate(executor: impl sqlx::PgExecutor<'_>, gate_ids: &[i64]) -> Result<Vec<JobInfo>, sqlx::Error> {
+    let rows = sqlx::query_as!(
+        JobRow,
+        "select gate_id, turn_gate_id, j.id, root_id, owner_id, type_id, t.name as type_name, j.delivery,
+           j.max_failures, j.steps, j.payload_schema, priority, run_after, expires_at
+         from job j join job_type t on t.id = j.type_id where gate_id = any($1::bigint[])",
+        gate_ids
+    )
+    .fetch_all(executor)
+    .await?;
+    Ok(rows.into_iter().map(JobInfo::from).collect())
+}
+
+/// One job by its id.
+pub async fn job_by_id(pool: &PgPool, id: Uuid) -> Result<Option<JobInfo>, sqlx::Error> {
+    let row = sqlx::query_as!(
+        JobRow,
+        "select gate_id, turn_gate_id, j.id, root_id, owner_id, type_id, t.name as type_name, j.delivery,
+           j.max_failures, j.steps, j.payload_schema, priority, run_after, expires_at
+         from job j join job_type t on t.id = j.type_id where j.id = $1",
+        id
+    )
+    .fetch_optional(pool)
+    .await?;
+    Ok(row.map(JobInfo::from))
+}

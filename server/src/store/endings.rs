@@ -1,0 +1,255 @@
+//! What became of assignments: outcomes (final), attempts (not final), groups of errors.
+
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use super::Tx;
+
+/// Ends assignments as succeeded, in one statement: the lease goes, the outcome comes. `fences`
+/// ascending, credentials and results beside them. Returns (fence, item, gate) of those that were open.
+pub async fn succeed(
+    tx: &mut Tx,
+    fences: &[Uuid],
+    credentials: &[Uuid],
+    results: &[&str],
+) -> Result<Vec<(Uuid, Uuid, i64)>, sqlx::Error> {
+    let rows = sqlx::query!(
+        r#"with gone as (
+             delete from lease l
+             where l.id = any($1::uuid[]) and l.credential_id = ($2::uuid[])[width_bucket(l.id, $1::uuid[])]
+             returning l.*, ($3::text[])[width_bucket(l.id, $1::uuid[])] as result),
+           done as (
+             insert into outcome (item_id, gate_id, seq, lease_id, started_at, ended_at, attempt, failures, state,
+               ended_as, worker_id, result)
+             select item_id, gate_id, (select i.seq from item i where i.id = item_id), id, started_at,
+               clock_timestamp(), attempt, failures, 1, 1, worker_id, result
+             from gone)
+           select id as "id!", item_id as "item_id!", gate_id as "gate_id!" from gone"#,
+        fences,
+        credentials,
+        results as &[&str]
+    )
+    .fetch_all(&mut **tx)
+    .await?;
+    Ok(rows.into_iter().map(|row| (row.id, row.item_id, row.gate_id)).collect())
+}
+
+/// A final state to be written, other than succeeded through [`succeed`].
+#[derive(Clone, Debug)]
+pub struct FinalRow {
+    pub item_id: Uuid,
+    pub gate_id: i64,
+    /// The assignment that led here, with its start.
+    pub lease: Option<(Uuid, OffsetDateTime)>,
+    pub attempt: i32,
+    pub failures: i32,
+    /// `ItemState::code`.
+    pub state: i16,
+    /// `EndedAs::code`.
+    pub ended_as: Option<i16>,
+    pub worker_id: Option<String>,
+    pub error: Option<ErrorText>,
+}
+
+/// An error as stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ErrorText {
+    pub message: String,
+    pub kind: Option<String>,
+    pub detail: Option<String>,
+    pub fingerprint: String,
+}
+
+/// Writes final states.
+pub async fn finish(tx: &mut Tx, rows: &[FinalRow]) -> Result<(), sqlx::Error> {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let ids: Vec<Uuid> = rows.iter().map(|r| r.item_id).collect();
+    let gates: Vec<i64> = rows.iter().map(|r| r.gate_id).collect();
+    let leases: Vec<Option<Uuid>> = rows.iter().map(|r| r.lease.map(|l| l.0)).collect();
+    let starts: Vec<Option<OffsetDateTime>> = rows.iter().map(|r| r.lease.map(|l| l.1)).collect();
+    let attempts: Vec<i32> = rows.iter().map(|r| r.attempt).collect();
+    let failures: Vec<i32> = rows.iter().map(|r| r.failures).collect();
+    let states: Vec<i16> = rows.iter().map(|r| r.state).collect();
+    let ended: Vec<Option<i16>> = rows.iter().map(|r| r.ended_as).collect();
+    let workers: Vec<Option<&str>> = rows.iter().map(|r| r.worker_id.as_deref()).collect();
+    let messages: Vec<Option<&str>> = rows.iter().map(|r| r.error.as_ref().map(|e| e.message.as_str())).collect();
+    let kinds: Vec<Option<&str>> = rows.iter().map(|r| r.error.as_ref().and_then(|e| e.kind.as_deref())).collect();
+    let details: Vec<Option<&str>> = rows.iter().map(|r| r.error.as_ref().and_then(|e| e.detail.as_deref())).collect();
+    let prints: Vec<Option<&str>> = rows.iter().map(|r| r.error.as_ref().map(|e| e.fingerprint.as_str())).collect();
+    sqlx::query!(
+        "insert into outcome (item_id, gate_id, seq, lease_id, started_at, ended_at, attempt, failures, state,
+           ended_as, worker_id, error_message, error_kind, error_detail, fingerprint)
+         select item_id, gate_id, (select i.seq from item i where i.id = item_id), lease_id, started_at,
+           clock_timestamp(), attempt, failures, state, ended_as, worker_id, message, kind, detail, fingerprint
+         from unnest($1::uuid[], $2::bigint[], $3::uuid[], $4::timestamptz[], $5::int[], $6::int[], $7::smallint[],
+                     $8::smallint[], $9::text[], $10::text[], $11::text[], $12::text[], $13::text[])
+           as new (item_id, gate_id, lease_id, started_at, attempt, failures, state, ended_as, worker_id, message,
+                   kind, detail, fingerprint)",
+        &ids,
+        &gates,
+        &leases as &[Option<Uuid>],
+        &starts as &[Option<OffsetDateTime>],
+        &attempts,
+        &failures,
+        &states,
+        &ended as &[Option<i16>],
+        &workers as &[Option<&str>],
+        &messages as &[Option<&str>],
+        &kinds as &[Option<&str>],
+        &details as &[Option<&str>],
+        &prints as &[Option<&str>],
+    )
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
+}
+
+/// An attempt that did not make its item final.
+#[derive(Clone, Debug)]
+pub struct AttemptRow {
+    pub item_id: Uuid,
+    pub gate_id: i64,
+    pub attempt: i32,
+    pub lease_id: Uuid,
+    pub started_at: OffsetDateTime,
+    /// `EndedAs::code`.
+    pub ended_as: i16,
+    pub worker_id: String,
+    pub retry_at: Option<OffsetDateTime>,
+    pub error: Option<ErrorText>,
+}
+
+/// Writes attempts into the history.
+pub async fn record_attempts(tx: &mut Tx, rows: &[AttemptRow]) -> Result<(), sqlx::Error> {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let ids: Vec<Uuid> = rows.iter().map(|r| r.item_id).collect();
+    let gates: Vec<i64> = rows.iter().map(|r| r.gate_id).collect();
+    let attempts: Vec<i32> = rows.iter().map(|r| r.attempt).collect();
+    let leases: Vec<Uuid> = rows.iter().map(|r| r.lease_id).collect();
+    let starts: Vec<OffsetDateTime> = rows.iter().map(|r| r.started_at).collect();
+    let ended: Vec<i16> = rows.iter().map(|r| r.ended_as).collect();
+    let workers: Vec<&str> = rows.iter().map(|r| r.worker_id.as_str()).collect();
+    let retry: Vec<Option<OffsetDateTime>> = rows.iter().map(|r| r.retry_at).collect();
+    let messages: Vec<Option<&str>> = rows.iter().map(|r| r.error.as_ref().map(|e| e.message.as_str())).collect();
+    let kinds: Vec<Option<&str>> = rows.iter().map(|r| r.error.as_ref().and_then(|e| e.kind.as_deref())).collect();
+    let details: Vec<Option<&str>> = rows.iter().map(|r| r.error.as_ref().and_then(|e| e.detail.as_deref())).collect();
+    sqlx::query!(
+        "insert into attempt (item_id, gate_id, attempt, lease_id, started_at, ended_at, ended_as, worker_id,
+           retry_at, error_message, error_kind, error_detail)
+         select item_id, gate_id, attempt, lease_id, started_at, clock_timestamp(), ended_as, worker_id, retry_at,
+           message, kind, detail
+         from unnest($1::uuid[], $2::bigint[], $3::int[], $4::uuid[], $5::timestamptz[], $6::smallint[], $7::text[],
+                     $8::timestamptz[], $9::text[], $10::text[], $11::text[])
+           as new (item_id, gate_id, attempt, lease_id, started_at, ended_as, worker_id, retry_at, message, kind,
+                   detail)",
+        &ids,
+        &gates,
+        &attempts,
+        &leases,
+        &starts,
+        &ended,
+        &workers as &[&str],
+        &retry as &[Option<OffsetDateTime>],
+        &messages as &[Option<&str>],
+        &kinds as &[Option<&str>],
+        &details as &[Option<&str>],
+    )
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
+}
+
+/// How an assignment that is not open any more has ended.
+#[derive(Clone, Debug)]
+pub struct PastRow {
+    pub lease_id: Uuid,
+    pub item_id: Uuid,
+    pub gate_id: i64,
+    pub ended_as: i16,
+    pub result: Option<String>,
+    pub error_message: Option<String>,
+    pub error_kind: Option<String>,
+    pub retry_at: Option<OffsetDateTime>,
+    /// The state it made final; null where the attempt ended without.
+    pub state: Option<i16>,
+}
+
+/// Looks up assignments that are over, by fence.
+pub async fn past(tx: &mut Tx, fences: &[Uuid]) -> Result<Vec<PastRow>, sqlx::Error> {
+    let mut rows = sqlx::query_as!(
+        PastRow,
+        r#"select lease_id as "lease_id!", item_id, gate_id, coalesce(ended_as, 0::smallint) as "ended_as!", result,
+             error_message, error_kind, null::timestamptz as "retry_at?", state as "state?"
+           from outcome where lease_id = any($1::uuid[])"#,
+        fences
+    )
+    .fetch_all(&mut **tx)
+    .await?;
+    let attempts = sqlx::query_as!(
+        PastRow,
+        r#"select lease_id, item_id, gate_id, ended_as, result, error_message, error_kind, retry_at,
+             null::smallint as "state?"
+           from attempt where lease_id = any($1::uuid[])"#,
+        fences
+    )
+    .fetch_all(&mut **tx)
+    .await?;
+    rows.extend(attempts);
+    Ok(rows)
+}
+
+/// More dead items of one fingerprint.
+#[derive(Clone, Debug)]
+pub struct GroupDelta {
+    pub gate_id: i64,
+    pub fingerprint: String,
+    pub message: String,
+    pub kind: Option<String>,
+    pub n: i64,
+    pub sample_item_id: Uuid,
+}
+
+/// Counts dead items into their groups; one row a group, sorted by key, after the gates.
+pub async fn count_groups(tx: &mut Tx, deltas: &[GroupDelta]) -> Result<(), sqlx::Error> {
+    if deltas.is_empty() {
+        return Ok(());
+    }
+    let gates: Vec<i64> = deltas.iter().map(|d| d.gate_id).collect();
+    let prints: Vec<&str> = deltas.iter().map(|d| d.fingerprint.as_str()).collect();
+    let messages: Vec<&str> = deltas.iter().map(|d| d.message.as_str()).collect();
+    let kinds: Vec<Option<&str>> = deltas.iter().map(|d| d.kind.as_deref()).collect();
+    let ns: Vec<i64> = deltas.iter().map(|d| d.n).collect();
+    let samples: Vec<Uuid> = deltas.iter().map(|d| d.sample_item_id).collect();
+    sqlx::query!(
+        "insert into error_group as g (gate_id, fingerprint, message, kind, n_dead, first_seen_at, last_seen_at,
+           sample_item_id)
+         select gate_id, fingerprint, message, kind, n, clock_timestamp(), clock_timestamp(), sample
+         from unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::uuid[])
+           as new (gate_id, fingerprint, message, kind, n, sample)
+         on conflict (gate_id, fingerprint) do update
+           set n_dead = g.n_dead + excluded.n_dead, last_seen_at = clock_timestamp()",
+        &gates,
+        &prints as &[&str],
+        &messages as &[&str],
+        &kinds as &[Option<&str>],
+        &ns,
+        &samples
+    )
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
+}
+
+/// How many groups a job has, bounded by a thousand and one.
+pub async fn group_count(tx: &mut Tx, gate_id: i64) -> Result<i64, sqlx::Error> {
+    sqlx::query_scalar!(
+        r#"select count(*) as "n!" from (select 1 from error_group where gate_id = $1 limit 1001) as groups"#,
+        gate_id
+    )
+    .fetch_one(&mut **tx)
+    .await
+}

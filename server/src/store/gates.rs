@@ -1,0 +1,256 @@
+//! Gates: one row a job, with its lock, its counters and its completion.
+//!
+//! Every batch applies one delta per job as its last statements before the commit, so the row is held
+//! for the length of a commit. The lock statement and the update are two statements on purpose: the
+//! second one sees what was committed while the first one waited, and two batches that each end one of
+//! the last two items cannot both believe that one is left.
+
+use domain::Counts;
+use uuid::Uuid;
+
+use super::Tx;
+
+/// What a batch changes on one gate.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Delta {
+    pub counts: Counts,
+    /// Places taken in the job's sequence.
+    pub seqs: i64,
+    /// The tree's last turn for this type, where this gate carries it.
+    pub turn: i64,
+    /// The job gets no more items.
+    pub seal: bool,
+    /// Items are added: refused when the job is sealed.
+    pub adds: bool,
+    /// An item was handed out.
+    pub starts: bool,
+}
+
+/// A gate after its update.
+#[derive(Clone, Copy, Debug)]
+pub struct After {
+    pub gate_id: i64,
+    pub root_id: Uuid,
+    /// A job of a larger tree that looks complete: it is to be settled.
+    pub needs_settle: bool,
+}
+
+/// Where a job stands that is about to be changed, read under its lock.
+#[derive(Clone, Copy, Debug)]
+pub struct Locked {
+    pub gate_id: i64,
+    pub sealed: bool,
+    pub cancelled: bool,
+    pub next_seq: i64,
+    pub last_turn: i64,
+}
+
+/// Locks gates in order and reads them. `gate_ids` ascending.
+pub async fn lock(tx: &mut Tx, gate_ids: &[i64]) -> Result<Vec<Locked>, sqlx::Error> {
+    sqlx::query_as!(
+        Locked,
+        r#"select gate_id, sealed, cancelled_at is not null as "cancelled!", next_seq, last_turn
+           from gate where gate_id = any($1::bigint[]) order by gate_id for no key update"#,
+        gate_ids
+    )
+    .fetch_all(&mut **tx)
+    .await
+}
+
+/// Applies deltas, sorted by gate and one for each. A gate that refuses (cancelled; sealed and added to)
+/// does not come back: the caller compares and rolls back.
+pub async fn apply(tx: &mut Tx, deltas: &[(i64, Delta)]) -> Result<Vec<After>, sqlx::Error> {
+    let ids: Vec<i64> = deltas.iter().map(|(id, _)| *id).collect();
+    if ids.len() > 1 {
+        lock(tx, &ids).await?;
+    }
+    let column = |of: fn(&Delta) -> i64| -> Vec<i64> { deltas.iter().map(|(_, d)| of(d)).collect() };
+    let flag = |of: fn(&Delta) -> bool| -> Vec<bool> { deltas.iter().map(|(_, d)| of(d)).collect() };
+    sqlx::query_as!(
+        After,
+        r#"update gate g set
+             n_available = n_available + ($2::bigint[])[width_bucket(g.gate_id, $1::bigint[])],
+             n_running   = n_running   + ($3::bigint[])[width_bucket(g.gate_id, $1::bigint[])],
+             n_retryable = n_retryable + ($4::bigint[])[width_bucket(g.gate_id, $1::bigint[])],
+             n_scheduled = n_scheduled + ($5::bigint[])[width_bucket(g.gate_id, $1::bigint[])],
+             n_blocked   = n_blocked   + ($6::bigint[])[width_bucket(g.gate_id, $1::bigint[])],
+             n_succeeded = n_succeeded + ($7::bigint[])[width_bucket(g.gate_id, $1::bigint[])],
+             n_dead      = n_dead      + ($8::bigint[])[width_bucket(g.gate_id, $1::bigint[])],
+             n_cancelled = n_cancelled + ($9::bigint[])[width_bucket(g.gate_id, $1::bigint[])],
+             n_expired   = n_expired   + ($10::bigint[])[width_bucket(g.gate_id, $1::bigint[])],
+             next_seq    = next_seq    + ($11::bigint[])[width_bucket(g.gate_id, $1::bigint[])],
+             last_turn   = greatest(last_turn, ($12::bigint[])[width_bucket(g.gate_id, $1::bigint[])]),
+             sealed      = sealed or ($13::bool[])[width_bucket(g.gate_id, $1::bigint[])],
+             started_at  = coalesce(started_at,
+               case when ($14::bool[])[width_bucket(g.gate_id, $1::bigint[])] then clock_timestamp() end),
+             version     = version + 1,
+             updated_at  = clock_timestamp(),
+             -- A tree of one job completes right here: nothing pending, nothing to come.
+             completed_at = case
+               when solo and completed_at is null and open_feeds = 0 and holds = 0
+                and (sealed or ($13::bool[])[width_bucket(g.gate_id, $1::bigint[])])
+                and n_available + n_running + n_retryable + n_scheduled + n_blocked
+                    + ($15::bigint[])[width_bucket(g.gate_id, $1::bigint[])] = 0
+               then clock_timestamp() else completed_at end,
+             tree_completed_at = case
+               when solo and completed_at is null and open_feeds = 0 and holds = 0
+                and (sealed or ($13::bool[])[width_bucket(g.gate_id, $1::bigint[])])
+                and n_available + n_running + n_retryable + n_scheduled + n_blocked
+                    + ($15::bigint[])[width_bucket(g.gate_id, $1::bigint[])] = 0
+               then clock_timestamp() else tree_completed_at end,
+             completion = completion + case
+               when solo and completed_at is null and open_feeds = 0 and holds = 0
+                and (sealed or ($13::bool[])[width_bucket(g.gate_id, $1::bigint[])])
+                and n_available + n_running + n_retryable + n_scheduled + n_blocked
+                    + ($15::bigint[])[width_bucket(g.gate_id, $1::bigint[])] = 0
+               then 1 else 0 end,
+             -- 1 succeeded, 2 partial, 3 failed (rule 1).
+             tree_outcome = case
+               when solo and completed_at is null and open_feeds = 0 and holds = 0
+                and (sealed or ($13::bool[])[width_bucket(g.gate_id, $1::bigint[])])
+                and n_available + n_running + n_retryable + n_scheduled + n_blocked
+                    + ($15::bigint[])[width_bucket(g.gate_id, $1::bigint[])] = 0
+               then case
+                 when n_dead + n_cancelled + n_expired
+                      + ($16::bigint[])[width_bucket(g.gate_id, $1::bigint[])] = 0 then 1
+                 when n_succeeded + ($7::bigint[])[width_bucket(g.gate_id, $1::bigint[])] > 0 then 2
+                 else 3 end
+               else tree_outcome end
+           where g.gate_id = any($1::bigint[])
+             and g.cancelled_at is null
+             and g.removed_at is null
+             and not (g.sealed and ($17::bool[])[width_bucket(g.gate_id, $1::bigint[])])
+           returning g.gate_id, g.root_id,
+             (not g.solo and g.sealed and g.completed_at is null and g.open_feeds = 0
+              and g.n_available + g.n_running + g.n_retryable + g.n_scheduled + g.n_blocked = 0) as "needs_settle!""#,
+        &ids,
+        &column(|d| d.counts.available),
+        &column(|d| d.counts.running),
+        &column(|d| d.counts.retryable),
+        &column(|d| d.counts.scheduled),
+        &column(|d| d.counts.blocked),
+        &column(|d| d.counts.succeeded),
+        &column(|d| d.counts.dead),
+        &column(|d| d.counts.cancelled),
+        &column(|d| d.counts.expired),
+        &column(|d| d.seqs),
+        &column(|d| d.turn),
+        &flag(|d| d.seal),
+        &flag(|d| d.starts),
+        &column(|d| d.counts.pending()),
+        &column(|d| d.counts.unsuccessful()),
+        &flag(|d| d.adds),
+    )
+    .fetch_all(&mut **tx)
+    .await
+}
+
+/// A new job's gate.
+#[derive(Clone, Copy, Debug)]
+pub struct NewGate {
+    pub gate_id: i64,
+    pub solo: bool,
+    /// On the root's gate: how many jobs the tree has.
+    pub open_jobs: i32,
+}
+
+/// Takes `n` consecutive places in the order of gates; returns the first.
+pub async fn reserve(tx: &mut Tx, n: i64) -> Result<Vec<i64>, sqlx::Error> {
+    sqlx::query_scalar!(r#"select nextval('gate_id') as "id!" from generate_series(1, $1::bigint)"#, n)
+        .fetch_all(&mut **tx)
+        .await
+}
+
+/// Writes the gates of a new tree.
+pub async fn insert(tx: &mut Tx, root_id: Uuid, gates: &[NewGate]) -> Result<(), sqlx::Error> {
+    let ids: Vec<i64> = gates.iter().map(|g| g.gate_id).collect();
+    let solos: Vec<bool> = gates.iter().map(|g| g.solo).collect();
+    let open: Vec<i32> = gates.iter().map(|g| g.open_jobs).collect();
+    sqlx::query!(
+        "insert into gate (gate_id, root_id, solo, open_jobs)
+         select gate_id, $2, solo, open_jobs
+         from unnest($1::bigint[], $3::bool[], $4::int[]) as new (gate_id, solo, open_jobs)",
+        &ids,
+        root_id,
+        &solos,
+        &open
+    )
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
+}
+
+/// Writes down that jobs are to be settled, in the commit that made them look complete.
+pub async fn ask_to_settle(tx: &mut Tx, gate_ids: &[i64]) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "insert into settle (gate_id) select unnest($1::bigint[]) on conflict do nothing",
+        gate_ids
+    )
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
+}
+
+/// Jobs to settle with their trees, oldest first.
+pub async fn to_settle(pool: &sqlx::PgPool, limit: i64) -> Result<Vec<(i64, Uuid)>, sqlx::Error> {
+    let rows = sqlx::query!(
+        "select s.gate_id, g.root_id from settle s join gate g on g.gate_id = s.gate_id order by s.gate_id limit $1",
+        limit
+    )
+    .fetch_all(pool)
+    .await?;
+    Ok(rows.into_iter().map(|row| (row.gate_id, row.root_id)).collect())
+}
+
+/// Settles one job of a tree of several: completes it if it still is complete, counts it off at the
+/// root, and completes the tree with the last one. The root's gate is locked first (lowest gate id).
+/// Returns whether the tree is complete now.
+pub async fn settle(tx: &mut Tx, gate_id: i64, root_id: Uuid) -> Result<bool, sqlx::Error> {
+    sqlx::query!(
+        "select gate_id from gate
+         where gate_id = $1 or gate_id = (select min(gate_id) from gate where root_id = $2)
+         order by gate_id for no key update",
+        gate_id,
+        root_id
+    )
+    .fetch_all(&mut **tx)
+    .await?;
+    let completed = sqlx::query!(
+        "update gate set completed_at = clock_timestamp(), version = version + 1, updated_at = clock_timestamp()
+         where gate_id = $1 and sealed and completed_at is null and open_feeds = 0
+           and n_available + n_running + n_retryable + n_scheduled + n_blocked = 0",
+        gate_id
+    )
+    .execute(&mut **tx)
+    .await?
+    .rows_affected();
+    sqlx::query!("delete from settle where gate_id = $1", gate_id).execute(&mut **tx).await?;
+    if completed == 0 {
+        return Ok(false);
+    }
+    let open = sqlx::query_scalar!(
+        "update gate set open_jobs = open_jobs - 1, version = version + 1
+         where gate_id = (select min(gate_id) from gate where root_id = $1)
+         returning open_jobs",
+        root_id
+    )
+    .fetch_one(&mut **tx)
+    .await?;
+    if open > 0 {
+        return Ok(false);
+    }
+    // At most a thousand gates, read under the root's lock, once in a tree's life.
+    sqlx::query!(
+        "update gate set tree_completed_at = clock_timestamp(), completion = completion + 1,
+           tree_outcome = (
+             select case when sum(n_dead + n_cancelled + n_expired) = 0 then 1
+                         when sum(n_succeeded) > 0 then 2 else 3 end
+             from gate where root_id = $1)
+         where gate_id = (select min(gate_id) from gate where root_id = $1)
+           and holds = 0 and tree_completed_at is null",
+        root_id
+    )
+    .execute(&mut **tx)
+    .await?;
+    Ok(true)
+}

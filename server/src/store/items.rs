@@ -1,0 +1,236 @@
+//! Items, and the tables that hold the pending ones that nobody works on: `ready` and `deferred`.
+
+use sqlx::PgPool;
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use super::Tx;
+
+/// An item to be written, with where it goes.
+#[derive(Clone, Debug)]
+pub struct NewItemRow {
+    pub id: Uuid,
+    pub gate_id: i64,
+    pub seq: i64,
+    pub row: Option<i64>,
+    pub priority: i16,
+    pub payload: String,
+    pub metadata: Option<String>,
+    pub run_after: Option<OffsetDateTime>,
+    pub expires_at: Option<OffsetDateTime>,
+}
+
+/// Writes items. They are in no state yet: the caller puts each into one of the state tables.
+pub async fn insert(tx: &mut Tx, items: &[NewItemRow]) -> Result<(), sqlx::Error> {
+    let ids: Vec<Uuid> = items.iter().map(|i| i.id).collect();
+    let gates: Vec<i64> = items.iter().map(|i| i.gate_id).collect();
+    let seqs: Vec<i64> = items.iter().map(|i| i.seq).collect();
+    let rows: Vec<Option<i64>> = items.iter().map(|i| i.row).collect();
+    let priorities: Vec<i16> = items.iter().map(|i| i.priority).collect();
+    let payloads: Vec<&str> = items.iter().map(|i| i.payload.as_str()).collect();
+    let metadata: Vec<Option<&str>> = items.iter().map(|i| i.metadata.as_deref()).collect();
+    let run_after: Vec<Option<OffsetDateTime>> = items.iter().map(|i| i.run_after).collect();
+    let expires: Vec<Option<OffsetDateTime>> = items.iter().map(|i| i.expires_at).collect();
+    sqlx::query!(
+        "insert into item (id, gate_id, seq, row, priority, payload, metadata, run_after, expires_at, created_at)
+         select id, gate_id, seq, row, priority, payload, metadata, run_after, expires_at, clock_timestamp()
+         from unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[], $5::smallint[], $6::text[], $7::text[],
+                     $8::timestamptz[], $9::timestamptz[])
+           as new (id, gate_id, seq, row, priority, payload, metadata, run_after, expires_at)",
+        &ids,
+        &gates,
+        &seqs,
+        &rows as &[Option<i64>],
+        &priorities,
+        &payloads as &[&str],
+        &metadata as &[Option<&str>],
+        &run_after as &[Option<OffsetDateTime>],
+        &expires as &[Option<OffsetDateTime>],
+    )
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
+}
+
+/// An item that may be claimed.
+#[derive(Clone, Copy, Debug)]
+pub struct ReadyRow {
+    pub item_id: Uuid,
+    pub gate_id: i64,
+    pub type_id: i32,
+    pub rank: i16,
+    pub turn: i64,
+    pub expires_at: Option<OffsetDateTime>,
+    pub attempts: i32,
+    pub failures: i32,
+}
+
+/// Puts items where claims find them.
+pub async fn make_ready(tx: &mut Tx, rows: &[ReadyRow]) -> Result<(), sqlx::Error> {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let ids: Vec<Uuid> = rows.iter().map(|r| r.item_id).collect();
+    let gates: Vec<i64> = rows.iter().map(|r| r.gate_id).collect();
+    let types: Vec<i32> = rows.iter().map(|r| r.type_id).collect();
+    let ranks: Vec<i16> = rows.iter().map(|r| r.rank).collect();
+    let turns: Vec<i64> = rows.iter().map(|r| r.turn).collect();
+    let expires: Vec<Option<OffsetDateTime>> = rows.iter().map(|r| r.expires_at).collect();
+    let attempts: Vec<i32> = rows.iter().map(|r| r.attempts).collect();
+    let failures: Vec<i32> = rows.iter().map(|r| r.failures).collect();
+    sqlx::query!(
+        "insert into ready (item_id, gate_id, type_id, rank, turn, expires_at, attempts, failures)
+         select * from unnest($1::uuid[], $2::bigint[], $3::int[], $4::smallint[], $5::bigint[],
+                              $6::timestamptz[], $7::int[], $8::int[])",
+        &ids,
+        &gates,
+        &types,
+        &ranks,
+        &turns,
+        &expires as &[Option<OffsetDateTime>],
+        &attempts,
+        &failures
+    )
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
+}
+
+/// An item that waits for a time: so many seconds from now, or a point in time.
+#[derive(Clone, Copy, Debug)]
+pub struct DeferredRow {
+    pub item_id: Uuid,
+    pub gate_id: i64,
+    pub type_id: i32,
+    pub rank: i16,
+    pub due_at: OffsetDateTime,
+    pub expires_at: Option<OffsetDateTime>,
+    pub attempts: i32,
+    pub failures: i32,
+    /// After a failure (`retryable`), else for its run_after (`scheduled`).
+    pub retryable: bool,
+}
+
+/// Puts items aside until they are due.
+pub async fn defer(tx: &mut Tx, rows: &[DeferredRow]) -> Result<(), sqlx::Error> {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let ids: Vec<Uuid> = rows.iter().map(|r| r.item_id).collect();
+    let gates: Vec<i64> = rows.iter().map(|r| r.gate_id).collect();
+    let types: Vec<i32> = rows.iter().map(|r| r.type_id).collect();
+    let ranks: Vec<i16> = rows.iter().map(|r| r.rank).collect();
+    let due: Vec<OffsetDateTime> = rows.iter().map(|r| r.due_at).collect();
+    let expires: Vec<Option<OffsetDateTime>> = rows.iter().map(|r| r.expires_at).collect();
+    let attempts: Vec<i32> = rows.iter().map(|r| r.attempts).collect();
+    let failures: Vec<i32> = rows.iter().map(|r| r.failures).collect();
+    let retryable: Vec<bool> = rows.iter().map(|r| r.retryable).collect();
+    sqlx::query!(
+        "insert into deferred (item_id, gate_id, type_id, rank, due_at, expires_at, attempts, failures, retryable)
+         select * from unnest($1::uuid[], $2::bigint[], $3::int[], $4::smallint[], $5::timestamptz[],
+                              $6::timestamptz[], $7::int[], $8::int[], $9::bool[])",
+        &ids,
+        &gates,
+        &types,
+        &ranks,
+        &due,
+        &expires as &[Option<OffsetDateTime>],
+        &attempts,
+        &failures,
+        &retryable
+    )
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
+}
+
+/// Takes what is due out of `deferred`, at most `limit`, skipping what another server is taking.
+pub async fn take_due(tx: &mut Tx, limit: i64) -> Result<Vec<DeferredRow>, sqlx::Error> {
+    sqlx::query_as!(
+        DeferredRow,
+        "with pick as materialized (
+           select ctid from deferred where due_at <= clock_timestamp()
+           order by due_at limit $1 for update skip locked)
+         delete from deferred where ctid = any(array(select ctid from pick))
+         returning item_id, gate_id, type_id, rank, due_at, expires_at, attempts, failures, retryable",
+        limit
+    )
+    .fetch_all(&mut **tx)
+    .await
+}
+
+/// An item whose expires_at has passed before it could start.
+#[derive(Clone, Copy, Debug)]
+pub struct ExpiredRow {
+    pub item_id: Uuid,
+    pub gate_id: i64,
+    pub attempts: i32,
+    pub failures: i32,
+    /// 0 ready, 1 scheduled, 2 retryable: where it was.
+    pub was: i32,
+}
+
+/// Takes expired items out of `ready` and `deferred`, at most `limit` from each.
+pub async fn take_expired(tx: &mut Tx, limit: i64) -> Result<Vec<ExpiredRow>, sqlx::Error> {
+    let mut rows = sqlx::query_as!(
+        ExpiredRow,
+        r#"with pick as materialized (
+             select ctid from ready where expires_at <= clock_timestamp() order by expires_at limit $1 for update skip locked)
+           delete from ready where ctid = any(array(select ctid from pick))
+           returning item_id, gate_id, attempts, failures, 0 as "was!""#,
+        limit
+    )
+    .fetch_all(&mut **tx)
+    .await?;
+    let deferred = sqlx::query_as!(
+        ExpiredRow,
+        r#"with pick as materialized (
+             select ctid from deferred where expires_at <= clock_timestamp() order by expires_at limit $1 for update skip locked)
+           delete from deferred where ctid = any(array(select ctid from pick))
+           returning item_id, gate_id, attempts, failures, case when retryable then 2 else 1 end as "was!""#,
+        limit
+    )
+    .fetch_all(&mut **tx)
+    .await?;
+    rows.extend(deferred);
+    Ok(rows)
+}
+
+/// The lowest turn that waits at a rank of a type, looking from `from` on; `None` when nothing waits.
+pub async fn current_turn(tx: &mut Tx, type_id: i32, rank: i16, from: i64) -> Result<Option<i64>, sqlx::Error> {
+    sqlx::query_scalar!(
+        "select turn from ready where type_id = $1 and rank = $2 and turn >= $3 order by turn limit 1",
+        type_id,
+        rank,
+        from
+    )
+    .fetch_optional(&mut **tx)
+    .await
+}
+
+/// Which of these types have something to claim.
+pub async fn waiting_types(pool: &PgPool, type_ids: &[i32]) -> Result<Vec<i32>, sqlx::Error> {
+    sqlx::query_scalar!(
+        r#"select t as "t!" from unnest($1::int[]) as t
+           where exists (select 1 from ready where type_id = t and (expires_at is null or expires_at > clock_timestamp()))"#,
+        type_ids
+    )
+    .fetch_all(pool)
+    .await
+}
+
+/// Seconds until the next deferred item is due; negative when it is overdue.
+pub async fn next_due_seconds(pool: &PgPool) -> Result<Option<f64>, sqlx::Error> {
+    let seconds = sqlx::query_scalar!(
+        r#"select extract(epoch from (select due_at from deferred order by due_at limit 1) - clock_timestamp())::float8
+             as "seconds""#
+    )
+    .fetch_one(pool)
+    .await?;
+    Ok(seconds)
+}
+
+/// The database's clock.
+pub async fn now(tx: &mut Tx) -> Result<OffsetDateTime, sqlx::Error> {
+    sqlx::query_scalar!(r#"select clock_timestamp() as "now!""#).fetch_one(&mut **tx).await
+}

@@ -1,0 +1,407 @@
+//! Open assignments: handed out, kept alive, taken back.
+//!
+//! Every write here names the fence and, where a worker asks, the token it was given to; what does not
+//! come back was not open.
+
+use domain::id::Uuid;
+use sqlx::PgPool;
+use time::OffsetDateTime;
+
+use super::Tx;
+
+/// One slot to be filled by a claim.
+#[derive(Clone, Debug)]
+pub struct Slot {
+    pub fence: Uuid,
+    pub credential_id: Uuid,
+    pub worker_id: String,
+}
+
+/// Where a claim starts to look: everything before it was empty a moment ago. A hint only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Mark {
+    pub rank: i16,
+    pub turn: i64,
+}
+
+impl Mark {
+    /// The very beginning.
+    pub const BOTTOM: Mark = Mark { rank: i16::MIN, turn: i64::MIN };
+}
+
+/// An item just handed out.
+#[derive(Clone, Debug)]
+pub struct ClaimedRow {
+    pub fence: Uuid,
+    pub item_id: Uuid,
+    pub gate_id: i64,
+    pub attempt: i32,
+    pub failures: i32,
+    pub rank: i16,
+    pub turn: i64,
+    pub lease_expires_at: OffsetDateTime,
+}
+
+/// Fills at most `slots.len()` slots with items of one type, in order of rank, turn and item. Driven
+/// from the delete; the pick is one index scan that starts at `mark`.
+pub async fn claim(
+    tx: &mut Tx,
+    type_id: i32,
+    mark: Mark,
+    slots: &[Slot],
+    lease_seconds: f64,
+    run_timeout_seconds: Option<f64>,
+) -> Result<Vec<ClaimedRow>, sqlx::Error> {
+    let fences: Vec<Uuid> = slots.iter().map(|s| s.fence).collect();
+    let credentials: Vec<Uuid> = slots.iter().map(|s| s.credential_id).collect();
+    let workers: Vec<&str> = slots.iter().map(|s| s.worker_id.as_str()).collect();
+    sqlx::query_as!(
+        ClaimedRow,
+        r#"with pick as materialized (
+             select ctid from ready
+             where type_id = $1 and (rank, turn) >= ($2::smallint, $3::bigint)
+               and (expires_at is null or expires_at > clock_timestamp())
+             order by rank, turn, item_id limit $4 for update skip locked),
+           gone as (
+             delete from ready where ctid = any(array(select ctid from pick))
+             returning item_id, gate_id, attempts, failures, rank, turn, expires_at),
+           numbered as (
+             select *, row_number() over (order by rank, turn, item_id) as n from gone),
+           ins as (
+             insert into lease (id, item_id, gate_id, credential_id, worker_id, started_at, last_beat, run_until,
+               expires_at, lease_seconds, type_id, attempt, failures, rank)
+             select ($5::uuid[])[n], item_id, gate_id, ($6::uuid[])[n], ($7::text[])[n], clock_timestamp(),
+               clock_timestamp(), clock_timestamp() + make_interval(secs => $9::float8), expires_at, $8::float8,
+               $1, attempts + 1, failures, rank
+             from numbered)
+           select ($5::uuid[])[n] as "fence!", item_id as "item_id!", gate_id as "gate_id!",
+             attempts + 1 as "attempt!", failures as "failures!", rank as "rank!", turn as "turn!",
+             clock_timestamp() + make_interval(secs => $8::float8) as "lease_expires_at!"
+           from numbered order by n"#,
+        type_id,
+        mark.rank,
+        mark.turn,
+        slots.len() as i64,
+        &fences,
+        &credentials,
+        &workers as &[&str],
+        lease_seconds,
+        run_timeout_seconds,
+    )
+    .fetch_all(&mut **tx)
+    .await
+}
+
+/// Takes named items out of `ready` for the given slots, those of them that can be had.
+pub async fn claim_items(
+    tx: &mut Tx,
+    item_ids: &[Uuid],
+    type_ids: &[i32],
+    slots: &[Slot],
+    lease_seconds: f64,
+    run_timeout_seconds: Option<f64>,
+) -> Result<Vec<ClaimedRow>, sqlx::Error> {
+    let fences: Vec<Uuid> = slots.iter().map(|s| s.fence).collect();
+    let credentials: Vec<Uuid> = slots.iter().map(|s| s.credential_id).collect();
+    let workers: Vec<&str> = slots.iter().map(|s| s.worker_id.as_str()).collect();
+    sqlx::query_as!(
+        ClaimedRow,
+        r#"with pick as materialized (
+             select ctid from ready
+             where item_id = any($1::uuid[]) and type_id = any($2::int[])
+               and (expires_at is null or expires_at > clock_timestamp())
+             order by item_id limit $3 for update skip locked),
+           gone as (
+             delete from ready where ctid = any(array(select ctid from pick))
+             returning item_id, gate_id, type_id, attempts, failures, rank, turn, expires_at),
+           numbered as (
+             select *, row_number() over (order by item_id) as n from gone),
+           ins as (
+             insert into lease (id, item_id, gate_id, credential_id, worker_id, started_at, last_beat, run_until,
+               expires_at, lease_seconds, type_id, attempt, failures, rank)
+             select ($4::uuid[])[n], item_id, gate_id, ($5::uuid[])[n], ($6::text[])[n], clock_timestamp(),
+               clock_timestamp(), clock_timestamp() + make_interval(secs => $8::float8), expires_at, $7::float8,
+               type_id, attempts + 1, failures, rank
+             from numbered)
+           select ($4::uuid[])[n] as "fence!", item_id as "item_id!", gate_id as "gate_id!",
+             attempts + 1 as "attempt!", failures as "failures!", rank as "rank!", turn as "turn!",
+             clock_timestamp() + make_interval(secs => $7::float8) as "lease_expires_at!"
+           from numbered order by n"#,
+        item_ids,
+        type_ids,
+        slots.len() as i64,
+        &fences,
+        &credentials,
+        &workers as &[&str],
+        lease_seconds,
+        run_timeout_seconds,
+    )
+    .fetch_all(&mut **tx)
+    .await
+}
+
+/// What a worker is told of an item besides the claim itself.
+#[derive(Clone, Debug)]
+pub struct Contents {
+    pub id: Uuid,
+    pub seq: i64,
+    pub row: Option<i64>,
+    pub payload: String,
+    pub metadata: Option<String>,
+    pub dedupe_key: Option<String>,
+    pub serialize_key: Option<String>,
+    pub expires_at: Option<OffsetDateTime>,
+    pub created_at: OffsetDateTime,
+}
+
+/// The contents of claimed items, in no order.
+pub async fn contents(tx: &mut Tx, item_ids: &[Uuid]) -> Result<Vec<Contents>, sqlx::Error> {
+    sqlx::query_as!(
+        Contents,
+        r#"select id, seq, row,
+             coalesce((select e.payload from item_edit e where e.item_id = item.id order by e.edit desc limit 1),
+                      payload) as "payload!",
+             metadata, dedupe_key, serialize_key, expires_at, created_at
+           from item where id = any($1::uuid[])"#,
+        item_ids
+    )
+    .fetch_all(&mut **tx)
+    .await
+}
+
+/// The last steps of items, those that have one.
+pub async fn steps(tx: &mut Tx, item_ids: &[Uuid]) -> Result<Vec<(Uuid, String, String)>, sqlx::Error> {
+    let rows = sqlx::query!("select item_id, name, data from item_step where item_id = any($1::uuid[])", item_ids)
+        .fetch_all(&mut **tx)
+        .await?;
+    Ok(rows.into_iter().map(|row| (row.item_id, row.name, row.data)).collect())
+}
+
+/// Locks a type and reads its cap. Count its open assignments after that, in a statement of its own, so
+/// that it sees what was committed while the lock was waited for.
+pub async fn lock_type(tx: &mut Tx, type_id: i32) -> Result<Option<i32>, sqlx::Error> {
+    sqlx::query_scalar!("select concurrency from job_type where id = $1 for no key update", type_id)
+        .fetch_one(&mut **tx)
+        .await
+}
+
+/// How many assignments of a type are open.
+pub async fn count_open(tx: &mut Tx, type_id: i32) -> Result<i64, sqlx::Error> {
+    sqlx::query_scalar!(r#"select count(*) as "n!" from lease where type_id = $1"#, type_id)
+        .fetch_one(&mut **tx)
+        .await
+}
+
+/// An assignment just taken from its holder, to be ended.
+#[derive(Clone, Debug)]
+pub struct TakenRow {
+    pub id: Uuid,
+    pub item_id: Uuid,
+    pub gate_id: i64,
+    pub started_at: OffsetDateTime,
+    pub type_id: i32,
+    pub attempt: i32,
+    pub failures: i32,
+    pub rank: i16,
+    pub touched: bool,
+    pub worker_id: String,
+    pub expires_at: Option<OffsetDateTime>,
+    /// Its run time was up (sweeps only).
+    pub timed_out: bool,
+}
+
+/// Takes assignments from their holders. `fences` ascending, `credentials` beside them. What does not
+/// come back was not open, or is another token's.
+pub async fn take(tx: &mut Tx, fences: &[Uuid], credentials: &[Uuid]) -> Result<Vec<TakenRow>, sqlx::Error> {
+    sqlx::query_as!(
+        TakenRow,
+        r#"delete from lease
+           where id = any($1::uuid[]) and credential_id = ($2::uuid[])[width_bucket(id, $1::uuid[])]
+           returning id, item_id, gate_id, started_at, type_id, attempt, failures, rank, touched, worker_id,
+             expires_at, false as "timed_out!""#,
+        fences,
+        credentials
+    )
+    .fetch_all(&mut **tx)
+    .await
+}
+
+/// Takes assignments whose lease or run time is over, at most `limit`, skipping what is being ended.
+/// No lease is lost that could not have been renewed: time before `resumed_at` does not count.
+pub async fn take_lost(tx: &mut Tx, limit: i64) -> Result<Vec<TakenRow>, sqlx::Error> {
+    sqlx::query_as!(
+        TakenRow,
+        r#"with up as materialized (select resumed_at from uptime),
+           pick as materialized (
+             select id from lease
+             where run_until < clock_timestamp()
+                or greatest(last_beat, (select resumed_at from up)) + make_interval(secs => lease_seconds) < clock_timestamp()
+             order by id limit $1 for update skip locked)
+           delete from lease where id = any(array(select id from pick))
+           returning id, item_id, gate_id, started_at, type_id, attempt, failures, rank, touched, worker_id,
+             expires_at, coalesce(run_until < clock_timestamp(), false) as "timed_out!""#,
+        limit
+    )
+    .fetch_all(&mut **tx)
+    .await
+}
+
+/// A sign of life, with progress where the worker reported some.
+#[derive(Clone, Debug)]
+pub struct Beat {
+    pub fence: Uuid,
+    pub credential_id: Uuid,
+    pub done: Option<i64>,
+    pub total: Option<i64>,
+    pub message: Option<String>,
+    pub has_progress: bool,
+}
+
+/// A renewed lease.
+#[derive(Clone, Copy, Debug)]
+pub struct Renewed {
+    pub id: Uuid,
+    pub gate_id: i64,
+    pub lease_expires_at: OffsetDateTime,
+    pub cancel: bool,
+}
+
+/// Renews leases; `beats` ascending by fence, one for each. Touches no indexed column.
+pub async fn beat(pool: &PgPool, beats: &[Beat]) -> Result<Vec<Renewed>, sqlx::Error> {
+    let fences: Vec<Uuid> = beats.iter().map(|b| b.fence).collect();
+    let credentials: Vec<Uuid> = beats.iter().map(|b| b.credential_id).collect();
+    let done: Vec<Option<i64>> = beats.iter().map(|b| b.done).collect();
+    let total: Vec<Option<i64>> = beats.iter().map(|b| b.total).collect();
+    let messages: Vec<Option<&str>> = beats.iter().map(|b| b.message.as_deref()).collect();
+    let told: Vec<bool> = beats.iter().map(|b| b.has_progress).collect();
+    sqlx::query_as!(
+        Renewed,
+        r#"update lease l set last_beat = clock_timestamp(),
+             progress_done = case when ($6::bool[])[width_bucket(l.id, $1::uuid[])]
+               then ($3::bigint[])[width_bucket(l.id, $1::uuid[])] else progress_done end,
+             progress_total = case when ($6::bool[])[width_bucket(l.id, $1::uuid[])]
+               then ($4::bigint[])[width_bucket(l.id, $1::uuid[])] else progress_total end,
+             progress_message = case when ($6::bool[])[width_bucket(l.id, $1::uuid[])]
+               then ($5::text[])[width_bucket(l.id, $1::uuid[])] else progress_message end,
+             touched = touched or ($6::bool[])[width_bucket(l.id, $1::uuid[])]
+           where l.id = any($1::uuid[]) and l.credential_id = ($2::uuid[])[width_bucket(l.id, $1::uuid[])]
+           returning l.id, l.gate_id, l.last_beat + make_interval(secs => l.lease_seconds) as "lease_expires_at!",
+             (l.cancel_requested_at is not null
+              or (select g.cancelled_at is not null from gate g where g.gate_id = l.gate_id)) as "cancel!""#,
+        &fences,
+        &credentials,
+        &done as &[Option<i64>],
+        &total as &[Option<i64>],
+        &messages as &[Option<&str>],
+        &told
+    )
+    .fetch_all(pool)
+    .await
+}
+
+/// Who holds an assignment, under its lock.
+#[derive(Clone, Copy, Debug)]
+pub struct HeldRow {
+    pub item_id: Uuid,
+    pub gate_id: i64,
+}
+
+/// Locks one open assignment of this token.
+pub async fn hold(tx: &mut Tx, fence: Uuid, credential_id: Uuid) -> Result<Option<HeldRow>, sqlx::Error> {
+    sqlx::query_as!(
+        HeldRow,
+        "update lease set touched = true, last_beat = clock_timestamp()
+         where id = $1 and credential_id = $2 returning item_id, gate_id",
+        fence,
+        credential_id
+    )
+    .fetch_optional(&mut **tx)
+    .await
+}
+
+/// Records a step as the item's last one.
+pub async fn set_step(tx: &mut Tx, item_id: Uuid, name: &str, data: &str) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "insert into item_step (item_id, name, data) values ($1, $2, $3)
+         on conflict (item_id) do update set name = $2, data = $3, reached_at = clock_timestamp()",
+        item_id,
+        name,
+        data
+    )
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
+}
+
+/// Which of the assignments that a claim_id was given are still open; `None` when it is new.
+pub async fn claimed_before(tx: &mut Tx, credential_id: Uuid, claim_id: Uuid) -> Result<Option<Vec<Uuid>>, sqlx::Error> {
+    sqlx::query_scalar!(
+        "select lease_ids from claim_request where credential_id = $1 and claim_id = $2",
+        credential_id,
+        claim_id
+    )
+    .fetch_optional(&mut **tx)
+    .await
+}
+
+/// Remembers what a claim_id was given. A claim that runs at the same time fails on the primary key.
+pub async fn remember_claim(tx: &mut Tx, credential_id: Uuid, claim_id: Uuid, fences: &[Uuid]) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "insert into claim_request (credential_id, claim_id, lease_ids) values ($1, $2, $3)",
+        credential_id,
+        claim_id,
+        fences
+    )
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
+}
+
+/// Forgets claims older than an hour.
+pub async fn forget_claims(pool: &PgPool) -> Result<u64, sqlx::Error> {
+    let gone = sqlx::query!(
+        "delete from claim_request where ctid = any(array(
+           select ctid from claim_request where created_at < clock_timestamp() - interval '1 hour' limit 5000))"
+    )
+    .execute(pool)
+    .await?;
+    Ok(gone.rows_affected())
+}
+
+/// Open assignments by fence, as claims show them.
+pub async fn open(tx: &mut Tx, fences: &[Uuid]) -> Result<Vec<ClaimedRow>, sqlx::Error> {
+    sqlx::query_as!(
+        ClaimedRow,
+        r#"select id as fence, item_id, gate_id, attempt, failures, rank, 0::bigint as "turn!",
+             last_beat + make_interval(secs => lease_seconds) as "lease_expires_at!"
+           from lease where id = any($1::uuid[]) order by id"#,
+        fences
+    )
+    .fetch_all(&mut **tx)
+    .await
+}
+
+/// Says that the database is up. A gap of more than fifteen seconds since anybody last said so sets
+/// `resumed_at`: leases count from there. Returns whether there was such a gap.
+pub async fn tick_uptime(pool: &PgPool) -> Result<bool, sqlx::Error> {
+    sqlx::query_scalar!(
+        r#"update uptime set
+             resumed_at = case when last_seen_at < clock_timestamp() - interval '15 seconds'
+                               then clock_timestamp() else resumed_at end,
+             last_seen_at = clock_timestamp()
+           returning resumed_at > clock_timestamp() - interval '1 second' as "resumed!""#
+    )
+    .fetch_one(pool)
+    .await
+}
+
+/// Of these assignments, those that have reported a step or progress: fence and gate. Locks them.
+pub async fn touched(tx: &mut Tx, fences: &[Uuid]) -> Result<Vec<(Uuid, i64)>, sqlx::Error> {
+    let rows = sqlx::query!(
+        "select id, gate_id from lease where id = any($1::uuid[]) and touched order by id for no key update",
+        fences
+    )
+    .fetch_all(&mut **tx)
+    .await?;
+    Ok(rows.into_iter().map(|row| (row.id, row.gate_id)).collect())
+}

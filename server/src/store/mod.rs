@@ -1,0 +1,32 @@
+//! The only SQL of the server, divided by table family.
+//!
+//! Functions here take connections or transactions and rows of data; they decide nothing. A guarded
+//! write returns what it changed, and the caller looks. Row types stay private to their file.
+//!
+//! Statements of the hot path must not be able to choose a bad plan, because their tables are empty
+//! when plans are made: arrays go in as `key = any($1)` with `$1` sorted, values come out by
+//! `($2)[width_bucket(key, $1)]`, single rows by scalar subquery; never a join between an array and a
+//! hot table.
+
+mod pools;
+
+pub mod contracts; // what the engine needs to know of every job type
+pub mod endings; // outcomes, attempts, and what an ended assignment ended as
+pub mod figures; // what monitoring reads
+pub mod gates; // one row a job: lock, counters, completion
+pub mod hints; // NOTIFY between servers
+pub mod identity; // owners, sessions, tokens, links
+pub mod items; // items and the tables that hold pending ones
+pub mod job_types; // job types as people edit them
+pub mod jobs; // job definitions
+pub mod leases; // open assignments
+pub mod migrations; // the schema itself
+pub mod reading; // what pages and the API show of items
+// pub mod results; // results and failures, streamed
+pub mod trees; // what pages and the API show of jobs
+// pub mod uploads; // stored files
+
+pub use pools::Pools;
+
+/// A transaction on PostgreSQL.
+pub type Tx = sqlx::Transaction<'static, sqlx::Postgres>;

@@ -1,0 +1,73 @@
+//! Connections, apart by what they are for, so that no kind of work can starve another.
+//!
+//! `hot` carries the statements whose tables are empty when plans are made; its settings are rails
+//! that keep the planner on the index. Transactions begin in tasks that no disconnect cancels, so a
+//! connection never returns to a pool inside one; the server-side timeouts are the net below that.
+
+use std::str::FromStr;
+
+use sqlx::{
+    PgPool,
+    postgres::{PgConnectOptions, PgPoolOptions},
+};
+
+/// The pools of one server.
+#[derive(Clone, Debug)]
+pub struct Pools {
+    /// Adding, claiming, ending.
+    pub hot: PgPool,
+    /// Heartbeats alone: they must get through whatever else is going on.
+    pub beats: PgPool,
+    /// Pages, lists, duties, people.
+    pub read: PgPool,
+    /// Hints to other servers: one connection whose commits wait for no disk, as nothing is lost with them.
+    pub hints: PgPool,
+}
+
+/// What every connection is set to.
+const SETTINGS: &[(&str, &str)] = &[
+    ("application_name", "treeline"),
+    ("timezone", "UTC"),
+    ("jit", "off"),
+    ("idle_in_transaction_session_timeout", "10s"),
+    ("lock_timeout", "5s"),
+    ("default_transaction_isolation", "read committed"),
+];
+
+/// What keeps the hot path's plans on their indexes.
+const RAILS: &[(&str, &str)] = &[
+    ("plan_cache_mode", "force_generic_plan"),
+    ("enable_seqscan", "off"),
+    ("enable_hashjoin", "off"),
+    ("enable_mergejoin", "off"),
+    ("enable_bitmapscan", "off"),
+    ("statement_timeout", "15s"),
+];
+
+impl Pools {
+    /// Opens pools of `size` connections in all. Fails when the database cannot be reached.
+    pub async fn connect(url: &str, size: u32) -> Result<Self, sqlx::Error> {
+        let base = PgConnectOptions::from_str(url)?.options(SETTINGS.iter().copied());
+        let hot = (size / 2).max(3);
+        let beats = (size / 8).max(1);
+        let read = size.saturating_sub(hot + beats).max(3);
+        let options = |size| {
+            PgPoolOptions::new()
+                .max_connections(size)
+                .acquire_timeout(std::time::Duration::from_secs(2))
+                .test_before_acquire(false)
+        };
+        let railed = base.clone().options(RAILS.iter().copied()).statement_cache_capacity(200);
+        Ok(Self {
+            hot: options(hot).connect_with(railed.clone()).await?,
+            beats: options(beats).connect_lazy_with(railed),
+            hints: options(2).connect_lazy_with(base.clone().options([("synchronous_commit", "off")])),
+            read: options(read).connect_lazy_with(base.options([("statement_timeout", "10s")])),
+        })
+    }
+
+    /// Closes every connection.
+    pub async fn close(&self) {
+        futures::join!(self.hot.close(), self.beats.close(), self.read.close(), self.hints.close());
+    }
+}
