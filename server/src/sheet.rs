@@ -1,8 +1,13 @@
-//! Cells that a spreadsheet would execute, made harmless and back again.
+//! Payloads as cells of a table, and cells that a spreadsheet would execute made harmless.
 //!
 //! A cell that begins with `=`, `+`, `-`, `@`, a tab or a carriage return gets an apostrophe in front,
 //! unless it is a plain number. So that this can be undone, a cell that begins with apostrophes and
 //! then one of those gets one more. Undoing takes one apostrophe off where one would have been put.
+
+use std::collections::HashMap;
+
+use domain::Document;
+use serde_json::value::RawValue;
 
 /// Whether a spreadsheet might run the cell, or could not be told from one that was made harmless.
 fn is_active(cell: &str) -> bool {
@@ -28,6 +33,26 @@ pub fn unescape(cell: &mut String) {
     }
 }
 
+/// The payload of a row as the cells it came from: a value for each column by name, or the elements of
+/// an array. What is no text shows as JSON, `null` and what is missing as nothing.
+pub fn cells(payload: &Document, columns: Option<&[String]>) -> Vec<String> {
+    let text = payload.text();
+    if let (Some(columns), Ok(fields)) = (columns, serde_json::from_str::<HashMap<String, &RawValue>>(text)) {
+        return columns.iter().map(|name| fields.get(name).map_or_else(String::new, |value| cell(value))).collect();
+    }
+    match serde_json::from_str::<Vec<&RawValue>>(text) {
+        Ok(elements) => elements.into_iter().map(cell).collect(),
+        Err(_) => vec![serde_json::from_str(text).unwrap_or_else(|_| text.to_owned())],
+    }
+}
+
+fn cell(value: &RawValue) -> String {
+    match value.get() {
+        "null" => String::new(),
+        text => serde_json::from_str(text).unwrap_or_else(|_| text.to_owned()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -47,5 +72,14 @@ mod tests {
             unescape(&mut back);
             assert_eq!(back, cell);
         }
+    }
+
+    #[test]
+    fn a_payload_is_the_cells_it_came_from() {
+        let payload = Document::trusted(r#"{"b":1.10,"a":"x\ny","c":null,"d":{"e":[1]}}"#.to_owned());
+        let columns = ["a", "b", "c", "d", "e"].map(str::to_owned);
+        assert_eq!(cells(&payload, Some(&columns)), ["x\ny", "1.10", "", r#"{"e":[1]}"#, ""]);
+        assert_eq!(cells(&Document::trusted(r#"["1",true]"#.to_owned()), None), ["1", "true"]);
+        assert_eq!(cells(&Document::trusted(r#""{oops""#.to_owned()), Some(&columns)), ["{oops"]);
     }
 }

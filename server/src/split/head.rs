@@ -95,6 +95,7 @@ where
         columns: None,
         width: 0,
         first: start,
+        mark: mark > 0,
         rows: 0,
     };
     if is_table && want.header {
@@ -104,6 +105,9 @@ where
         let columns = read_header(&header, encoding, delimiter)?;
         head.width = columns.len();
         head.columns = Some(columns);
+        if head.is_returned() {
+            head.columns.iter_mut().flatten().for_each(crate::sheet::unescape);
+        }
         head.first = header.end;
         records.cutter.expect_width(head.width);
     }

@@ -23,14 +23,11 @@ use domain::upload::UploadFormat;
 use serde::{Deserialize, Serialize};
 
 pub use head::{HeadError, Want, inspect};
-pub use read::Reader;
+pub use read::{Reader, Rules};
 pub use row::{CellKind, Fault, FaultKind, Row};
 
 /// A record ends here at the latest, in bytes of the file. An open quote costs one row, not the file.
 pub const RECORD_LIMIT: usize = 1 << 20;
-
-/// The largest payload of an item, in bytes.
-pub const PAYLOAD_LIMIT: usize = 256 << 10;
 
 /// A boundary between records: where a reader can begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -86,6 +83,9 @@ pub struct Head {
     pub width: usize,
     /// Where the first record behind the header begins.
     pub first: Place,
+    /// Whether the file begins with a byte order mark.
+    #[serde(default)]
+    pub mark: bool,
     /// How many rows there are: counted in a short file, else estimated from the first ones.
     pub rows: i64,
 }
@@ -97,8 +97,18 @@ pub const FAILURE_COLUMNS: [&str; 3] = ["_line", "_code", "_problem"];
 impl Head {
     /// Whether the file is a list of failures that came back.
     pub fn is_returned(&self) -> bool {
-        self.columns
-            .as_ref()
-            .is_some_and(|columns| columns.len() > 3 && columns.ends_with(&FAILURE_COLUMNS.map(String::from)))
+        self.columns.as_ref().is_some_and(|columns| {
+            columns.len() > FAILURE_COLUMNS.len() && columns.ends_with(&FAILURE_COLUMNS.map(String::from))
+        })
+    }
+
+    /// How many cells a payload has.
+    pub fn data_width(&self) -> usize {
+        if self.is_returned() { self.width - FAILURE_COLUMNS.len() } else { self.width }
+    }
+
+    /// The names of a payload's fields, where the file has a header.
+    pub fn data_columns(&self) -> Option<&[String]> {
+        self.columns.as_ref().map(|columns| &columns[..self.data_width()])
     }
 }

@@ -10,6 +10,15 @@ use super::{
     row::{CellKind, Row, RowMaker},
 };
 
+/// What is asked of a row beside its form.
+#[derive(Clone, Debug)]
+pub struct Rules {
+    /// What the schema says of each column, in order; missing ones are text.
+    pub kinds: Vec<CellKind>,
+    /// The largest payload, in bytes.
+    pub payload_limit: usize,
+}
+
 /// Reads rows from a stream of bytes that begins at a boundary of the file.
 #[derive(Debug)]
 pub struct Reader<S> {
@@ -22,16 +31,15 @@ impl<S, E> Reader<S>
 where
     S: Stream<Item = Result<Bytes, E>> + Unpin,
 {
-    /// `source` begins at `place`, which is `head.first` or the end of a row read before. `kinds`: what
-    /// the schema says of each column, in order; missing ones are text.
-    pub fn new(source: S, head: Head, place: Place, kinds: Vec<CellKind>) -> Self {
+    /// `source` begins at `place`, which is `head.first` or the end of a row read before.
+    pub fn new(source: S, head: Head, place: Place, rules: Rules) -> Self {
         let delimiter = head.delimiter.and_then(|c| u8::try_from(c).ok()).unwrap_or(b',');
         let grammar = match head.format {
             UploadFormat::Csv => Grammar::Csv { delimiter, width: Some(head.width) },
             UploadFormat::Ndjson => Grammar::Lines,
         };
         let cutter = Cutter::new(head.encoding, grammar, place);
-        Self { source, cutter, maker: RowMaker::new(head, kinds) }
+        Self { source, cutter, maker: RowMaker::new(head, rules) }
     }
 
     /// The next row; `None` at the end of the file.

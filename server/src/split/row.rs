@@ -9,7 +9,7 @@ use domain::{Document, upload::UploadFormat};
 use serde::Serialize;
 
 use super::{
-    Head, PAYLOAD_LIMIT, Place, RECORD_LIMIT,
+    Head, Place, RECORD_LIMIT, Rules,
     cells::{Cells, read_cells, read_text},
     cut::{Cut, Whole},
 };
@@ -121,19 +121,18 @@ pub struct Row {
 pub(super) struct RowMaker {
     head: Head,
     delimiter: u8,
-    kinds: Vec<CellKind>,
+    rules: Rules,
     /// The columns' names as JSON strings.
     keys: Vec<String>,
     is_returned: bool,
 }
 
 impl RowMaker {
-    /// `kinds`: what the schema says of each column; those that are missing are text.
-    pub(super) fn new(head: Head, kinds: Vec<CellKind>) -> Self {
+    pub(super) fn new(head: Head, rules: Rules) -> Self {
         let keys = head.columns.iter().flatten().map(|name| Document::of(name).text().to_owned()).collect();
         let delimiter = head.delimiter.and_then(|c| u8::try_from(c).ok()).unwrap_or(b',');
         let is_returned = head.is_returned();
-        Self { head, delimiter, kinds, keys, is_returned }
+        Self { head, delimiter, rules, keys, is_returned }
     }
 
     pub(super) fn make(&self, cut: &Cut) -> Row {
@@ -153,9 +152,10 @@ impl RowMaker {
         let payload = if fault.is_none() { self.payload(&cells.texts) } else { String::new() };
         let fault = fault.or_else(|| {
             let largest = (0..cells.texts.len()).max_by_key(|&place| cells.texts[place].len()).unwrap_or(0);
-            let expected = format!("a row of at most {PAYLOAD_LIMIT} bytes");
+            let limit = self.rules.payload_limit;
+            let expected = format!("a row of at most {limit} bytes");
             let found = payload.len().to_string();
-            (payload.len() > PAYLOAD_LIMIT).then(|| self.fault(cut, FaultKind::TooLarge, largest, expected, found))
+            (payload.len() > limit).then(|| self.fault(cut, FaultKind::TooLarge, largest, expected, found))
         });
         let payload = if fault.is_none() { payload } else { self.payload(&shown(&cells.texts, cells.texts.len())) };
         Row { begin: cut.begin, end: cut.end, number, payload: Document::trusted(payload), fault }
@@ -223,8 +223,8 @@ impl RowMaker {
         if !self.is_returned {
             return None;
         }
-        let line = cells.get(self.head.width - 3).and_then(|cell| cell.parse().ok()).filter(|&line| line > 0);
-        cells.truncate(self.head.width - 3);
+        let line = cells.get(self.head.data_width()).and_then(|cell| cell.parse().ok()).filter(|&line| line > 0);
+        cells.truncate(self.head.data_width());
         for cell in cells {
             crate::sheet::unescape(cell);
         }
@@ -244,7 +244,7 @@ impl RowMaker {
                 json.push_str(key);
                 json.push(':');
             }
-            let kind = self.kinds.get(place).copied().unwrap_or_default();
+            let kind = self.rules.kinds.get(place).copied().unwrap_or_default();
             if takes_as_it_is(cell, kind) {
                 json.push_str(cell);
             } else {
@@ -267,9 +267,10 @@ impl RowMaker {
         } else if let Some(what) = unreadable {
             let good = text.find('\u{FFFD}').unwrap_or(0);
             fault(FaultKind::BadEncoding, good, "text", what.to_owned())
-        } else if trimmed.len() > PAYLOAD_LIMIT {
-            let expected = format!("a value of at most {PAYLOAD_LIMIT} bytes");
-            fault(FaultKind::TooLarge, PAYLOAD_LIMIT, &expected, trimmed.len().to_string())
+        } else if trimmed.len() > self.rules.payload_limit {
+            let limit = self.rules.payload_limit;
+            let expected = format!("a value of at most {limit} bytes");
+            fault(FaultKind::TooLarge, self.rules.payload_limit, &expected, trimmed.len().to_string())
         } else {
             match Document::parse(trimmed.to_owned()) {
                 Ok(payload) => (payload, None),

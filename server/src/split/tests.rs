@@ -8,7 +8,7 @@ use domain::{Code, upload::UploadFormat};
 use futures::executor::block_on;
 use proptest::prelude::*;
 
-use super::{CellKind, FaultKind, Head, HeadError, Place, RECORD_LIMIT, Reader, Row, Want, inspect};
+use super::{CellKind, FaultKind, Head, HeadError, Place, RECORD_LIMIT, Reader, Row, Rules, Want, inspect};
 
 const TABLE: Want = Want { format: UploadFormat::Csv, header: true, delimiter: None };
 const LINES: Want = Want { format: UploadFormat::Ndjson, header: true, delimiter: None };
@@ -35,9 +35,13 @@ fn refusal(file: &[u8], want: Want) -> (Code, String) {
     }
 }
 
+fn rules(kinds: Vec<CellKind>) -> Rules {
+    Rules { kinds, payload_limit: 256 << 10 }
+}
+
 fn rows_from(file: &[u8], head: &Head, place: Place, size: usize) -> Vec<Row> {
     let source = pieces(&file[place.offset as usize..], size);
-    let mut reader = Reader::new(source, head.clone(), place, Vec::new());
+    let mut reader = Reader::new(source, head.clone(), place, rules(Vec::new()));
     let mut rows = Vec::new();
     while let Ok(Some(row)) = block_on(reader.next()) {
         rows.push(row);
@@ -227,7 +231,7 @@ fn a_cell_becomes_a_number_only_where_the_schema_asks() {
     let head = head(file, TABLE);
     let kinds = vec![CellKind::Text, CellKind::Number, CellKind::Boolean];
     let source = pieces(&file[head.first.offset as usize..], 100);
-    let mut reader = Reader::new(source, head.clone(), head.first, kinds);
+    let mut reader = Reader::new(source, head.clone(), head.first, rules(kinds));
     let texts: Vec<_> = std::iter::from_fn(|| block_on(reader.next()).ok().flatten()).map(|row| row.payload).collect();
     assert_eq!(texts[0].text(), r#"{"id":"007","n":1.10,"ok":true}"#);
     assert_eq!(texts[1].text(), r#"{"id":"008","n":"1e","ok":"TRUE"}"#);

@@ -1,0 +1,309 @@
+//! Where uploaded files live: an object store; today a private folder of this machine.
+//!
+//! Knows bytes and ids, not owners or the database. A file is visible whole or not at all: it arrives
+//! in a folder of this process and is renamed when it is complete and on the disk. What a killed
+//! process has left there goes with the next start; the folder's lock tells a dead process from one
+//! that is still receiving.
+
+use std::{
+    fs::{self, DirBuilder, File, TryLockError},
+    io,
+    path::Path,
+    sync::Arc,
+};
+
+use bytes::Bytes;
+use futures::{Stream, StreamExt, stream::BoxStream};
+use object_store::{
+    GetOptions, GetRange, GetResultPayload, ObjectStore, ObjectStoreExt, WriteMultipart, local::LocalFileSystem,
+    path::Path as Key,
+};
+use sha2::{Digest, Sha256};
+use tokio::io::{AsyncReadExt, AsyncSeekExt};
+use tokio_util::io::ReaderStream;
+use uuid::Uuid;
+
+/// Bytes that are on their way to or from the disk at once, about.
+const PIECE: usize = 1 << 20;
+
+/// The object store. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Files(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    store: LocalFileSystem,
+    /// Where this process receives.
+    incoming: Key,
+    /// Held as long as the process lives.
+    _lock: File,
+}
+
+/// A file that has arrived whole, but is not in its place yet.
+#[derive(Debug)]
+pub struct Arrived {
+    pub id: Uuid,
+    pub bytes: u64,
+    /// Lower-case hexadecimal.
+    pub sha256: String,
+    /// Its first bytes, at most 8 KiB.
+    pub start: Vec<u8>,
+}
+
+/// Why a file did not arrive.
+#[derive(Debug)]
+pub enum ReceiveError<E> {
+    /// It is longer than the limit.
+    TooLarge,
+    /// The sender broke off.
+    Sender(E),
+    Store(object_store::Error),
+}
+
+impl<E> From<object_store::Error> for ReceiveError<E> {
+    fn from(error: object_store::Error) -> Self {
+        Self::Store(error)
+    }
+}
+
+/// How much of the beginning of an arriving file is handed on.
+const START: usize = 8 << 10;
+
+impl Files {
+    /// Opens the store in `folder`, which is made if need be, for this account only. Clears what dead
+    /// processes have left half received.
+    pub fn open(folder: &Path) -> io::Result<Self> {
+        let incoming = folder.join("incoming");
+        let mut builder = DirBuilder::new();
+        builder.recursive(true);
+        #[cfg(unix)]
+        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+        builder.create(&incoming)?;
+        clear_dead(&incoming)?;
+
+        // Locked before it has the name by which others look: they never find it unlocked and alive.
+        let name = Uuid::now_v7().to_string();
+        let unnamed = incoming.join(format!("{name}.new"));
+        let lock = File::create(&unnamed)?;
+        lock.lock()?;
+        fs::rename(&unnamed, incoming.join(format!("{name}.lock")))?;
+        builder.create(incoming.join(&name))?;
+
+        let store = LocalFileSystem::new_with_prefix(folder).map_err(io::Error::other)?.with_fsync(true);
+        Ok(Self(Arc::new(Inner { store, incoming: Key::from_iter(["incoming", &name]), _lock: lock })))
+    }
+
+    /// Receives a stream of at most `limit` bytes. Until [`Files::keep`], nobody can see it; dropped
+    /// half way, nothing remains.
+    pub async fn receive<S, E>(&self, mut source: S, limit: u64) -> Result<Arrived, ReceiveError<E>>
+    where
+        S: Stream<Item = Result<Bytes, E>> + Unpin,
+    {
+        let id = Uuid::now_v7();
+        let upload = self.0.store.put_multipart(&self.incoming(id)).await?;
+        let mut writer = WriteMultipart::new_with_chunk_size(upload, PIECE);
+        let mut hash = Sha256::new();
+        let mut bytes = 0;
+        let mut start = Vec::new();
+        while let Some(piece) = source.next().await {
+            let failed = match piece {
+                Ok(piece) => {
+                    bytes += piece.len() as u64;
+                    hash.update(&piece);
+                    start.extend_from_slice(&piece[..piece.len().min(START - start.len())]);
+                    writer.wait_for_capacity(1).await?;
+                    writer.put(piece);
+                    (bytes > limit).then_some(ReceiveError::TooLarge)
+                }
+                Err(error) => Some(ReceiveError::Sender(error)),
+            };
+            if let Some(failed) = failed {
+                writer.abort().await?;
+                return Err(failed);
+            }
+        }
+        writer.finish().await?;
+        Ok(Arrived { id, bytes, sha256: hex(&hash.finalize()), start })
+    }
+
+    /// Puts a file that has arrived into its place.
+    pub async fn keep(&self, arrived: &Arrived) -> object_store::Result<()> {
+        self.0.store.rename(&self.incoming(arrived.id), &place(arrived.id)).await
+    }
+
+    /// Forgets a file that has arrived.
+    pub async fn forget(&self, arrived: &Arrived) -> object_store::Result<()> {
+        gone_is_fine(self.0.store.delete(&self.incoming(arrived.id)).await)
+    }
+
+    /// The bytes of a file of `bytes` bytes, from `from` on.
+    pub async fn read(&self, id: Uuid, from: u64, bytes: u64) -> object_store::Result<ByteStream> {
+        if from >= bytes {
+            return Ok(futures::stream::empty().boxed());
+        }
+        let options = GetOptions { range: Some(GetRange::Bounded(from..bytes)), ..GetOptions::default() };
+        let found = self.0.store.get_opts(&place(id), options).await?;
+        let range = found.range.clone();
+        match found.payload {
+            // Larger pieces than object_store's own stream cuts from a local file.
+            GetResultPayload::File(file, _) => {
+                let mut file = tokio::fs::File::from_std(file);
+                file.seek(io::SeekFrom::Start(range.start)).await.map_err(broken)?;
+                let part = file.take(range.end - range.start);
+                Ok(ReaderStream::with_capacity(part, PIECE / 4).map(|piece| piece.map_err(broken)).boxed())
+            }
+            GetResultPayload::Stream(stream) => Ok(stream),
+        }
+    }
+
+    /// Removes a file. One that is gone already is fine.
+    pub async fn remove(&self, id: Uuid) -> object_store::Result<()> {
+        gone_is_fine(self.0.store.delete(&place(id)).await)
+    }
+
+    /// The files in their places that are older than `age`, for the look-out for those that nobody
+    /// knows of.
+    pub async fn list_older(&self, age: std::time::Duration) -> object_store::Result<Vec<Uuid>> {
+        let now = std::time::SystemTime::now();
+        let found = self.0.store.list_with_delimiter(None).await?;
+        let is_old = |meta: &object_store::ObjectMeta| {
+            let modified = std::time::SystemTime::from(meta.last_modified);
+            now.duration_since(modified).is_ok_and(|old| old > age)
+        };
+        Ok(found
+            .objects
+            .iter()
+            .filter(|meta| is_old(meta))
+            .filter_map(|meta| meta.location.as_ref().parse().ok())
+            .collect())
+    }
+
+    fn incoming(&self, id: Uuid) -> Key {
+        self.0.incoming.clone().join(id.to_string())
+    }
+}
+
+/// Pieces of a file as they are read.
+pub type ByteStream = BoxStream<'static, object_store::Result<Bytes>>;
+
+fn place(id: Uuid) -> Key {
+    Key::from(id.to_string())
+}
+
+fn broken(error: io::Error) -> object_store::Error {
+    object_store::Error::Generic { store: "files", source: Box::new(error) }
+}
+
+fn gone_is_fine(result: object_store::Result<()>) -> object_store::Result<()> {
+    match result {
+        Err(object_store::Error::NotFound { .. }) => Ok(()),
+        other => other,
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// Removes the folders of processes that do not hold their lock any more.
+fn clear_dead(incoming: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(incoming)? {
+        let lock = entry?.path();
+        if lock.extension().is_none_or(|extension| extension != "lock") {
+            continue;
+        }
+        match File::open(&lock)?.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => continue,
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+        let folder = lock.with_extension("");
+        match fs::remove_dir_all(&folder) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        match fs::remove_file(&lock) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => tracing::info!(folder = %folder.display(), "removed uploads that were never finished"),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::TryStreamExt;
+
+    use super::*;
+
+    fn pieces(pieces: &[&'static str]) -> impl Stream<Item = Result<Bytes, &'static str>> + Unpin + use<> {
+        let pieces: Vec<_> = pieces
+            .iter()
+            .map(|&piece| if piece == "broken" { Err("broken") } else { Ok(Bytes::from_static(piece.as_bytes())) })
+            .collect();
+        futures::stream::iter(pieces)
+    }
+
+    fn everything_in(folder: &Path) -> Vec<String> {
+        let mut found = Vec::new();
+        for entry in fs::read_dir(folder).expect("folder") {
+            let path = entry.expect("entry").path();
+            if path.is_dir() {
+                found.extend(everything_in(&path));
+            } else if path.extension().is_none_or(|extension| extension != "lock") {
+                found.push(path.display().to_string());
+            }
+        }
+        found
+    }
+
+    async fn text(files: &Files, id: Uuid, from: u64, bytes: u64) -> String {
+        let pieces: Vec<Bytes> = files.read(id, from, bytes).await.expect("read").try_collect().await.expect("bytes");
+        String::from_utf8(pieces.concat()).expect("text")
+    }
+
+    #[tokio::test]
+    async fn a_file_comes_back_from_any_byte() {
+        let folder = tempfile::tempdir().expect("folder");
+        let files = Files::open(folder.path()).expect("open");
+        let arrived = files.receive(pieces(&["hello ", "world"]), 11).await.expect("arrives");
+        assert_eq!(arrived.bytes, 11);
+        assert_eq!(arrived.sha256, "b94d27b9934d3e08a52e52d7da7dabfac484efe37a5380ee9088f7ace2efcde9");
+        files.keep(&arrived).await.expect("keep");
+        assert_eq!(text(&files, arrived.id, 0, 11).await, "hello world");
+        assert_eq!(text(&files, arrived.id, 6, 11).await, "world");
+        assert_eq!(text(&files, arrived.id, 11, 11).await, "");
+        files.remove(arrived.id).await.expect("remove");
+        files.remove(arrived.id).await.expect("again");
+        assert_eq!(everything_in(folder.path()), [""; 0]);
+    }
+
+    #[tokio::test]
+    async fn half_an_upload_leaves_nothing() {
+        let folder = tempfile::tempdir().expect("folder");
+        let files = Files::open(folder.path()).expect("open");
+        let broken = files.receive(pieces(&["half", "broken"]), 100).await;
+        assert!(matches!(broken, Err(ReceiveError::Sender("broken"))));
+        let long = files.receive(pieces(&["more", "than", "ten bytes"]), 10).await;
+        assert!(matches!(long, Err(ReceiveError::TooLarge)));
+        assert_eq!(everything_in(folder.path()), [""; 0]);
+    }
+
+    #[tokio::test]
+    async fn what_a_dead_process_left_goes_and_what_a_living_one_receives_stays() {
+        let folder = tempfile::tempdir().expect("folder");
+        let dead = Files::open(folder.path()).expect("open");
+        dead.receive(pieces(&["never kept"]), 100).await.expect("arrives");
+        drop(dead);
+        let living = Files::open(folder.path()).expect("open");
+        assert_eq!(everything_in(folder.path()), [""; 0]);
+        let arrived = living.receive(pieces(&["soon kept"]), 100).await.expect("arrives");
+        let _third = Files::open(folder.path()).expect("open");
+        living.keep(&arrived).await.expect("keep");
+        assert_eq!(text(&living, arrived.id, 0, 9).await, "soon kept");
+    }
+}

@@ -1,0 +1,254 @@
+//! Uploads over HTTP: files in as a form or as they are, out as attachments.
+//!
+//! Bodies stream to the object store; nothing here holds a file. A compressed body is refused, as its
+//! length says nothing about the file's.
+
+use std::time::Duration;
+
+use axum::{
+    Json as Answer,
+    body::Body,
+    extract::{DefaultBodyLimit, FromRequest as _, Multipart, Request, State, multipart::MultipartError},
+    http::{HeaderMap, HeaderValue, StatusCode, header},
+    response::{IntoResponse as _, Response},
+};
+use bytes::Bytes;
+use domain::{
+    Code, Problem,
+    api::JobUpload,
+    upload::{Preview, Upload, UploadFormat},
+};
+use futures::{Stream, StreamExt as _};
+use serde::Deserialize;
+use utoipa::{IntoParams, ToSchema};
+use uuid::Uuid;
+
+use super::extract::{self, Path, Query};
+use crate::{
+    App,
+    auth::Caller,
+    error::{Error, Result},
+    uploads,
+};
+
+/// How long a sender may be silent.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What a form has around its file, in bytes.
+const AROUND_FILE: u64 = 64 << 10;
+
+/// How long the rest of a refused file is listened to.
+const DRAIN_PATIENCE: Duration = Duration::from_secs(10);
+
+/// How a file is named that comes as it is.
+#[derive(Clone, Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct Naming {
+    /// The file's name, where the body is the file itself
+    filename: Option<String>,
+    /// Absent: the one that the name suggests
+    format: Option<UploadFormat>,
+}
+
+/// A form with a file.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "says in the API's description what the form holds")]
+struct FileForm {
+    #[schema(value_type = String, format = Binary)]
+    file: Vec<u8>,
+}
+
+/// Upload a file: a form with the field `file`, or the file itself as body with `?filename=`
+#[utoipa::path(post, path = "/uploads", tag = "uploads", params(Naming),
+    request_body(content((FileForm = "multipart/form-data"), (Vec<u8> = "application/octet-stream"),
+        (String = "text/csv"), (String = "application/x-ndjson"))),
+    responses((status = 201, body = Upload)))]
+pub async fn create_upload(
+    State(app): State<App>,
+    caller: Caller,
+    Query(naming): Query<Naming>,
+    request: Request,
+) -> Result<Response> {
+    refuse_compressed(request.headers())?;
+    let media_type = extract::media_type(request.headers());
+    let is_form = media_type.as_deref() == Some("multipart/form-data");
+    if !is_form && !(naming.filename.is_some() && may_be_a_file(media_type.as_deref())) {
+        return Err(extract::wrong_media_type("multipart/form-data, or a file with ?filename="));
+    }
+    let limit = app.config.upload_limit.bytes() as u64;
+    if announced(request.headers()).is_some_and(|bytes| bytes > limit + AROUND_FILE) {
+        extract::drain(request.into_body().into_data_stream()).await;
+        return Err(Error::refuse(Code::TooLarge, format!("A file may have at most {limit} bytes.")));
+    }
+    let upload = if is_form {
+        receive_form(&app, &caller, naming, request).await?
+    } else {
+        receive_body(&app, &caller, naming, request).await?
+    };
+    let location = HeaderValue::from_str(&format!("/api/v1/uploads/{}", upload.id));
+    let mut response = (StatusCode::CREATED, Answer(upload)).into_response();
+    if let Ok(location) = location {
+        response.headers_mut().insert(header::LOCATION, location);
+    }
+    Ok(response)
+}
+
+async fn receive_form(app: &App, caller: &Caller, naming: Naming, mut request: Request) -> Result<Upload> {
+    // The store counts the file's own bytes.
+    DefaultBodyLimit::disable().apply(&mut request);
+    let no_boundary = || Error::refuse(Code::UnsupportedMediaType, "Expected a form that names its boundary.");
+    let mut form = Multipart::from_request(request, &()).await.map_err(|_| no_boundary())?;
+    let broken = |error: MultipartError| {
+        Error::from(Problem::invalid_body([(String::new(), format!("expected a whole form: {}", error.body_text()))]))
+    };
+    while let Some(field) = form.next_field().await.map_err(broken)? {
+        if field.name() != Some("file") {
+            continue;
+        }
+        let filename = naming.filename.or_else(|| field.file_name().map(str::to_owned)).unwrap_or_default();
+        let stored = uploads::store(app, caller, &filename, naming.format, Box::pin(impatient(field))).await;
+        if is_too_large(&stored) {
+            let _ = tokio::time::timeout(DRAIN_PATIENCE, form.next_field()).await;
+        }
+        return stored;
+    }
+    Err(Problem::invalid_body([("/file".to_owned(), "expected a file in the field `file`".to_owned())]).into())
+}
+
+async fn receive_body(app: &App, caller: &Caller, naming: Naming, request: Request) -> Result<Upload> {
+    let mut source = Box::pin(impatient(request.into_body().into_data_stream()));
+    let filename = naming.filename.unwrap_or_default();
+    let stored = uploads::store(app, caller, &filename, naming.format, &mut source).await;
+    if is_too_large(&stored) {
+        let _ = tokio::time::timeout(DRAIN_PATIENCE, source.take(1_000).count()).await;
+    }
+    stored
+}
+
+/// A client that is still sending does not see the refusal before it is through: the rest of a file
+/// that is too large is read for a while and thrown away.
+fn is_too_large(stored: &Result<Upload>) -> bool {
+    matches!(stored, Err(Error::Problem(problem)) if problem.code == Code::TooLarge)
+}
+
+/// The pieces of a body; a sender that falls silent has broken off.
+fn impatient<S, E>(source: S) -> impl Stream<Item = Result<Bytes, String>> + Send
+where
+    S: Stream<Item = Result<Bytes, E>> + Send,
+    E: std::fmt::Display,
+{
+    tokio_stream::StreamExt::timeout(source, PATIENCE).map(|piece| match piece {
+        Ok(Ok(piece)) => Ok(piece),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => Err(format!("nothing came for {} seconds", PATIENCE.as_secs())),
+    })
+}
+
+/// Whether a body of this type can be a file of rows. What command lines send unasked is let through.
+fn may_be_a_file(media_type: Option<&str>) -> bool {
+    let Some(media_type) = media_type else { return true };
+    media_type.starts_with("text/")
+        || matches!(
+            media_type,
+            "application/octet-stream"
+                | "application/csv"
+                | "application/x-ndjson"
+                | "application/ndjson"
+                | "application/jsonl"
+                | "application/x-jsonlines"
+                | "application/vnd.ms-excel"
+                | "application/x-www-form-urlencoded"
+        )
+}
+
+fn announced(headers: &HeaderMap) -> Option<u64> {
+    headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
+fn refuse_compressed(headers: &HeaderMap) -> Result<()> {
+    match headers.get(header::CONTENT_ENCODING) {
+        Some(encoding) if encoding != "identity" => {
+            Err(Error::refuse(Code::UnsupportedMediaType, "Send the file as it is, without Content-Encoding."))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// An upload
+#[utoipa::path(get, path = "/uploads/{id}", tag = "uploads", params(("id" = Uuid, Path)),
+    responses((status = 200, body = Upload)))]
+pub async fn get_upload(State(app): State<App>, caller: Caller, Path(id): Path<Uuid>) -> Result<Answer<Upload>> {
+    Ok(Answer(uploads::find(&app.pool, &caller, id).await?))
+}
+
+/// Remove an upload that no job was made of
+#[utoipa::path(delete, path = "/uploads/{id}", tag = "uploads", params(("id" = Uuid, Path)),
+    responses((status = 204, description = "Gone")))]
+pub async fn delete_upload(State(app): State<App>, caller: Caller, Path(id): Path<Uuid>) -> Result<StatusCode> {
+    uploads::delete(&app, &caller, id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// The file as it came
+#[utoipa::path(get, path = "/uploads/{id}/content", tag = "uploads", params(("id" = Uuid, Path)),
+    responses((status = 200, body = Vec<u8>, content_type = "application/octet-stream")))]
+pub async fn get_upload_content(State(app): State<App>, caller: Caller, Path(id): Path<Uuid>) -> Result<Response> {
+    let upload = uploads::find(&app.pool, &caller, id).await?;
+    let bytes = upload.bytes as u64;
+    let body = Body::from_stream(app.files.read(upload.id, 0, bytes).await?);
+    let mut response = attachment(&upload.filename, "application/octet-stream", body);
+    response.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from(bytes));
+    Ok(response)
+}
+
+/// How a preview reads the file.
+#[derive(Clone, Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct Reading {
+    /// Absent: the upload's own
+    format: Option<UploadFormat>,
+    /// CSV: whether the first record names the columns; default true
+    header: Option<bool>,
+    /// CSV: one character; absent: found from the first lines
+    delimiter: Option<String>,
+}
+
+/// The first 20 rows as a job would read them
+#[utoipa::path(get, path = "/uploads/{id}/preview", tag = "uploads", params(("id" = Uuid, Path), Reading),
+    responses((status = 200, body = Preview)))]
+pub async fn preview_upload(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<Uuid>,
+    Query(Reading { format, header, delimiter }): Query<Reading>,
+) -> Result<Answer<Preview>> {
+    Ok(Answer(uploads::preview(&app, &caller, &JobUpload { id, format, header, delimiter }).await?))
+}
+
+/// A response that a browser saves and never shows, whatever is in it.
+pub fn attachment(filename: &str, media_type: &'static str, body: Body) -> Response {
+    let mut response = Response::new(body);
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
+    // The plain name for old readers, the whole one in UTF-8 (RFC 6266).
+    let plain: String =
+        filename.chars().map(|c| if c.is_ascii_alphanumeric() || "._- ".contains(c) { c } else { '_' }).collect();
+    let whole: String = filename.bytes().fold(String::new(), |mut text, byte| {
+        use std::fmt::Write as _;
+        if byte.is_ascii_alphanumeric() || b"._-".contains(&byte) {
+            text.push(char::from(byte));
+        } else {
+            let _ = write!(text, "%{byte:02X}");
+        }
+        text
+    });
+    let disposition = format!("attachment; filename=\"{plain}\"; filename*=UTF-8''{whole}");
+    if let Ok(value) = HeaderValue::from_str(&disposition) {
+        headers.insert(header::CONTENT_DISPOSITION, value);
+    }
+    response
+}
