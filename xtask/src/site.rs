@@ -113,7 +113,7 @@ fn bind(wasm: &Path, folder: &Path) -> Result<()> {
 
 fn shrink(wasm: &Path) -> Command {
     let mut command = Command::new(places::npm_program("wasm-opt"));
-    command.arg("-Oz").args(WASM_FEATURES).arg(wasm).arg("-o").arg(wasm);
+    command.args(["-Oz", "--converge"]).args(WASM_FEATURES).arg(wasm).arg("-o").arg(wasm);
     command
 }
 
