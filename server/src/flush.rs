@@ -45,7 +45,8 @@ impl<B: Batch> Clone for Coalescer<B> {
 
 impl<B: Batch> Coalescer<B> {
     /// Starts `flushers` tasks; as many as cores is best.
-    pub fn start(batch: Arc<B>, flushers: usize) -> Self {
+    pub fn start(batch: B, flushers: usize) -> Self {
+        let batch = Arc::new(batch);
         let (queue, commands) = mpsc::unbounded_channel();
         let commands = Arc::new(Mutex::new(Intake { commands, held: None }));
         for _ in 0..flushers.max(1) {
@@ -177,7 +178,7 @@ mod tests {
 
     #[tokio::test]
     async fn one_poisoned_command_is_refused_alone() {
-        let queue = Coalescer::start(Arc::new(Poisonable), 2);
+        let queue = Coalescer::start(Poisonable, 2);
         let all = futures::future::join_all((0..100).map(|n| queue.run(n))).await;
         for (n, result) in (0..100).zip(all) {
             match result {

@@ -65,12 +65,7 @@ pub fn spawn(app: &App, tracker: &TaskTracker) {
     }));
     tracker.spawn(splitter::run(app.clone()));
     tracker.spawn(builtin::run(app.clone()));
-    tracker.spawn(crate::live::listen(
-        app.hub.clone(),
-        app.engine.clone(),
-        app.pools.clone(),
-        app.shutdown.clone(),
-    ));
+    tracker.spawn(crate::live::listen(app.hub.clone(), app.engine.clone(), app.pools.clone(), app.shutdown.clone()));
 }
 
 /// A duty that ticks.

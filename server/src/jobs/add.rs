@@ -9,7 +9,11 @@ use std::{
     sync::Arc,
 };
 
-use domain::{Code, Document, Problem, Time, api::{Added, NewItem, WorkError}, item::ItemState};
+use domain::{
+    Code, Document, Problem, Time,
+    api::{Added, NewItem, WorkError},
+    item::ItemState,
+};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
@@ -21,7 +25,7 @@ use crate::{
     store::{
         Tx,
         contracts::JobInfo,
-        endings::{self, ErrorText, FinalRow, GroupDelta},
+        endings::{self, ErrorText, FinalRow},
         gates::{self, Delta},
         items::{self, DeferredRow, NewItemRow, ReadyRow},
         jobs,
@@ -29,7 +33,7 @@ use crate::{
     },
 };
 
-use super::{Core, Engine, settle};
+use super::{Core, Engine, groups, settle};
 
 /// Items of one tree that share a turn (rule 6): one a turn would make every batch touch as many gates
 /// as items.
@@ -160,10 +164,10 @@ pub(super) async fn add(core: &Core, tx: &mut Tx, commands: &[&AddCommand]) -> R
             continue;
         }
         let job = &command.job;
-        if let Some(problem) = locked.get(&job.gate_id).map_or_else(
-            || Some(Problem::new(Code::JobRemoved, "The job was removed.")),
-            |gate| refusal(gate, command),
-        ) {
+        if let Some(problem) = locked
+            .get(&job.gate_id)
+            .map_or_else(|| Some(Problem::new(Code::JobRemoved, "The job was removed.")), |gate| refusal(gate, command))
+        {
             refused.insert(at, problem);
             continue;
         }
@@ -204,7 +208,7 @@ pub(super) async fn add(core: &Core, tx: &mut Tx, commands: &[&AddCommand]) -> R
     if after.len() != deltas.len() {
         return Err(Error::Broken("a gate refused what its lock allowed".to_owned()));
     }
-    endings::count_groups(tx, &rows.groups()).await?;
+    groups::count(tx, &rows.dead).await?;
     let settle: Vec<(i64, Uuid)> = after.iter().filter(|a| a.needs_settle).map(|a| (a.gate_id, a.root_id)).collect();
     if !settle.is_empty() {
         gates::ask_to_settle(tx, &settle.iter().map(|s| s.0).collect::<Vec<_>>()).await?;
@@ -324,30 +328,6 @@ impl Rows {
         }
         lowest
     }
-
-    fn groups(&self) -> Vec<GroupDelta> {
-        group(self.dead.iter())
-    }
-}
-
-/// Dead rows by the group they belong to, sorted by key.
-pub(super) fn group<'a>(dead: impl Iterator<Item = &'a FinalRow>) -> Vec<GroupDelta> {
-    let mut groups: BTreeMap<(i64, &str), GroupDelta> = BTreeMap::new();
-    for row in dead {
-        let Some(error) = &row.error else { continue };
-        groups
-            .entry((row.gate_id, &error.fingerprint))
-            .or_insert_with(|| GroupDelta {
-                gate_id: row.gate_id,
-                fingerprint: error.fingerprint.clone(),
-                message: error.message.clone(),
-                kind: error.kind.clone(),
-                n: 0,
-                sample_item_id: row.item_id,
-            })
-            .n += 1;
-    }
-    groups.into_values().collect()
 }
 
 impl Core {

@@ -69,7 +69,8 @@ impl Batch for BeatBatch {
         let beats: Vec<Beat> = beats.into_values().collect();
         let renewed = leases::beat(&core.pools.beats, &beats).await?;
         let moved: Vec<i64> = {
-            let told: std::collections::HashSet<Uuid> = beats.iter().filter(|b| b.has_progress).map(|b| b.fence).collect();
+            let told: std::collections::HashSet<Uuid> =
+                beats.iter().filter(|b| b.has_progress).map(|b| b.fence).collect();
             renewed.iter().filter(|r| told.contains(&r.id)).map(|r| r.gate_id).collect()
         };
         if !moved.is_empty() {
@@ -107,8 +108,7 @@ impl Engine {
                     answer.lease_expires_at = Some(Time(renewed.lease_expires_at));
                     answer.cancel = Some(renewed.cancel);
                 } else {
-                    let code =
-                        if past.contains_key(&assignment_id) { Code::AssignmentClosed } else { Code::NotFound };
+                    let code = if past.contains_key(&assignment_id) { Code::AssignmentClosed } else { Code::NotFound };
                     answer.status = code.status();
                     answer.code = Some(code);
                 }
@@ -120,10 +120,9 @@ impl Engine {
     /// Why an assignment is not open: `assignment_closed` or `not_found`.
     pub async fn why_closed(&self, id: Uuid) -> Result<Problem> {
         let past = self.past(&[id]).await?;
-        Ok(past.get(&id).map_or_else(
-            || Problem::not_found("assignment"),
-            |&(state, ended_as)| ending::closed(state, ended_as),
-        ))
+        Ok(past
+            .get(&id)
+            .map_or_else(|| Problem::not_found("assignment"), |&(state, ended_as)| ending::closed(state, ended_as)))
     }
 
     async fn past(&self, fences: &[Uuid]) -> Result<HashMap<Uuid, (ItemState, EndedAs)>> {

@@ -312,7 +312,10 @@ impl Engine {
                 let pointer = format!("/types/{at}");
                 let Some(info) = self.types().get(name) else {
                     return Err(Problem {
-                        errors: vec![domain::problem::FieldProblem { pointer, detail: "expected a job type".to_owned() }],
+                        errors: vec![domain::problem::FieldProblem {
+                            pointer,
+                            detail: "expected a job type".to_owned(),
+                        }],
                         ..Problem::new(Code::UnknownJobType, format!("There is no job type {name:?}."))
                     });
                 };

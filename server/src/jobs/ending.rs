@@ -146,12 +146,8 @@ async fn succeed(
         let counts = &mut rows.delta(gate_id).counts;
         counts.running -= 1;
         counts.succeeded += 1;
-        answers[first[&fence]] = Some(Ok(Ended {
-            item_id,
-            item_state: ItemState::Succeeded,
-            ended_as: EndedAs::Succeeded,
-            retry_at: None,
-        }));
+        answers[first[&fence]] =
+            Some(Ok(Ended { item_id, item_state: ItemState::Succeeded, ended_as: EndedAs::Succeeded, retry_at: None }));
     }
     Ok(())
 }
@@ -226,7 +222,11 @@ pub(super) async fn put_aside(
         match fate.then {
             Then::Final(state) => {
                 let counts = &mut rows.delta(row.gate_id).counts;
-                if state == ItemState::Dead { counts.dead += 1 } else { counts.expired += 1 }
+                if state == ItemState::Dead {
+                    counts.dead += 1;
+                } else {
+                    counts.expired += 1;
+                }
                 answer.item_state = state;
                 finals.push(FinalRow {
                     item_id: row.item_id,

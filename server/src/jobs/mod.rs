@@ -22,6 +22,7 @@ mod cache; // job types and job definitions in memory
 mod claim; // the claiming half of a work batch
 mod create; // new trees
 mod ending; // the ending half of a work batch
+mod groups; // errors that read alike
 mod marks; // where claims start to look
 mod read; // views for pages and API
 mod settle; // completion of trees of several jobs
@@ -91,9 +92,9 @@ impl Engine {
         // As many flushers as cores: more only adds latency.
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
         Ok(Self(Arc::new(Inner {
-            work: Coalescer::start(Arc::new(work::WorkBatch(Arc::clone(&core))), cores),
-            adds: Coalescer::start(Arc::new(add::AddBatch(Arc::clone(&core))), cores),
-            beats: Coalescer::start(Arc::new(beat::BeatBatch(Arc::clone(&core))), 1),
+            work: Coalescer::start(work::WorkBatch(Arc::clone(&core)), cores),
+            adds: Coalescer::start(add::AddBatch(Arc::clone(&core)), cores),
+            beats: Coalescer::start(beat::BeatBatch(Arc::clone(&core)), 1),
             core,
         })))
     }

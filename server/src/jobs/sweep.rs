@@ -7,12 +7,7 @@ use domain::{ItemState, item::EndedAs};
 
 use crate::{
     error::{Error, Result},
-    store::{
-        contracts::TypeInfo,
-        endings::FinalRow,
-        endings, gates, items, leases,
-        items::ReadyRow,
-    },
+    store::{contracts::TypeInfo, endings, endings::FinalRow, gates, items, items::ReadyRow, leases},
 };
 
 use super::{
@@ -44,7 +39,7 @@ impl Engine {
                 let mut rows = EndingRows::default();
                 let ends = taken.into_iter().map(|row| (row, How::Lost)).collect();
                 ending::put_aside(&core, &mut tx, ends, &mut rows).await?;
-                let done = work::close(&core, &mut tx, &mut rows).await?;
+                let done = work::close(&mut tx, &mut rows).await?;
                 tx.commit().await?;
                 done.after_commit(&core, &rows).await;
             }
@@ -64,7 +59,11 @@ impl Engine {
                 let mut ready = Vec::with_capacity(n);
                 for row in due {
                     let counts = &mut rows.deltas.entry(row.gate_id).or_default().counts;
-                    if row.retryable { counts.retryable -= 1 } else { counts.scheduled -= 1 }
+                    if row.retryable {
+                        counts.retryable -= 1;
+                    } else {
+                        counts.scheduled -= 1;
+                    }
                     counts.available += 1;
                     ready.push(ReadyRow {
                         item_id: row.item_id,
@@ -78,7 +77,7 @@ impl Engine {
                     });
                 }
                 rows.ready = ending::make_ready_now(&core, &mut tx, ready).await?;
-                let done = work::close(&core, &mut tx, &mut rows).await?;
+                let done = work::close(&mut tx, &mut rows).await?;
                 tx.commit().await?;
                 done.after_commit(&core, &rows).await;
             }
@@ -117,7 +116,7 @@ impl Engine {
                     });
                 }
                 endings::finish(&mut tx, &finals).await?;
-                let done = work::close(&core, &mut tx, &mut rows).await?;
+                let done = work::close(&mut tx, &mut rows).await?;
                 tx.commit().await?;
                 done.after_commit(&core, &rows).await;
             }

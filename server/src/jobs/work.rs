@@ -12,17 +12,14 @@ use crate::{
     auth::{Caller, Scope},
     error::{Error, Result},
     flush::Batch,
-    store::{
-        endings,
-        gates::{self, Delta},
-    },
+    store::gates::{self, Delta},
 };
 
 use super::{
-    Core, Engine, add,
+    Core, Engine,
     claim::{self, ClaimCommand},
     ending::{self, EndCommand, EndingKind, EndingRows},
-    settle,
+    groups, settle,
 };
 
 /// Endings, and perhaps a claim, of one request.
@@ -60,7 +57,7 @@ impl Batch for WorkBatch {
         let ended = ending::end_all(core, &mut tx, &endings, &mut rows).await?;
         let claimed = claim::claim_all(core, &mut tx, &claims, &caps, &mut rows.deltas).await?;
         let assignments = claim::assignments(core, &mut tx, &claimed.rows).await?;
-        let done = close(core, &mut tx, &mut rows).await?;
+        let done = close(&mut tx, &mut rows).await?;
         tx.commit().await?;
         done.after_commit(core, &rows).await;
 
@@ -70,9 +67,11 @@ impl Batch for WorkBatch {
             .iter()
             .map(|work| {
                 let endings = ended.by_ref().take(work.endings.len()).collect();
-                let claimed = work.claim.as_ref().and_then(|_| handed.next()).map_or_else(Claimed::default, |(a, r)| {
-                    Claimed { assignments: a, refused: r }
-                });
+                let claimed = work
+                    .claim
+                    .as_ref()
+                    .and_then(|_| handed.next())
+                    .map_or_else(Claimed::default, |(a, r)| Claimed { assignments: a, refused: r });
                 Ok(Worked { endings, claimed })
             })
             .collect())
@@ -86,7 +85,7 @@ pub(super) struct Closed {
 }
 
 /// The last statements of every batch that moves items: the gates, and what hangs on them.
-pub(super) async fn close(core: &Core, tx: &mut crate::store::Tx, rows: &mut EndingRows) -> Result<Closed> {
+pub(super) async fn close(tx: &mut crate::store::Tx, rows: &mut EndingRows) -> Result<Closed> {
     let deltas: Vec<(i64, Delta)> = std::mem::take(&mut rows.deltas).into_iter().collect();
     if deltas.is_empty() {
         return Ok(Closed { roots: Vec::new(), settle: Vec::new() });
@@ -99,8 +98,7 @@ pub(super) async fn close(core: &Core, tx: &mut crate::store::Tx, rows: &mut End
     if !settle.is_empty() {
         gates::ask_to_settle(tx, &settle.iter().map(|s| s.0).collect::<Vec<_>>()).await?;
     }
-    endings::count_groups(tx, &add::group(rows.dead.iter())).await?;
-    let _ = core;
+    groups::count(tx, &rows.dead).await?;
     let mut roots: Vec<Uuid> = after.into_iter().map(|a| a.root_id).collect();
     roots.sort_unstable();
     roots.dedup();
@@ -164,9 +162,8 @@ impl Engine {
 
     /// Rule-independent checks of an ending: sizes and forms.
     fn check_ending(&self, kind: EndingKind, pointer: &str) -> Result<EndingKind, Problem> {
-        let fault = |field: &str, detail: &str| {
-            Err(Problem::invalid_body([(format!("{pointer}/{field}"), detail.to_owned())]))
-        };
+        let fault =
+            |field: &str, detail: &str| Err(Problem::invalid_body([(format!("{pointer}/{field}"), detail.to_owned())]));
         let seconds = |s: Option<f64>| s.is_none_or(|s| (0.0..=315_360_000.0).contains(&s));
         match &kind {
             EndingKind::Result(document) if document.text() == "null" => {

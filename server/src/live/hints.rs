@@ -33,10 +33,7 @@ struct Hint {
 /// Tells other servers, and listens to them, until shutdown.
 pub async fn listen(hub: Hub, engine: Engine, pools: store::Pools, shutdown: CancellationToken) {
     let me = Uuid::now_v7();
-    tokio::join!(
-        tell(hub.clone(), pools.clone(), me, shutdown.clone()),
-        hear(hub, engine, pools, me, shutdown)
-    );
+    tokio::join!(tell(hub.clone(), pools.clone(), me, shutdown.clone()), hear(hub, engine, pools, me, shutdown));
 }
 
 async fn tell(hub: Hub, pools: store::Pools, me: Uuid, shutdown: CancellationToken) {

@@ -207,4 +207,3 @@ async fn read(engine: &Engine, root_id: Uuid) -> Result<(domain::Job, Vec<domain
     let items = engine.flights(&job).await?;
     Ok((job, items))
 }
-

@@ -58,7 +58,8 @@ impl TreeState {
 
     /// The items in flight below a job, as the first `change` carries them.
     pub fn items_below(&self, id: Uuid) -> Change {
-        let below: Vec<Uuid> = self.job(id).map(|job| job.walk().iter().map(|job| job.id).collect()).unwrap_or_default();
+        let below: Vec<Uuid> =
+            self.job(id).map(|job| job.walk().iter().map(|job| job.id).collect()).unwrap_or_default();
         let items = self.items.iter().filter(|item| below.contains(&item.job_id)).cloned().collect();
         Change { jobs: Vec::new(), items }
     }

@@ -253,3 +253,14 @@ pub async fn group_count(tx: &mut Tx, gate_id: i64) -> Result<i64, sqlx::Error> 
     .fetch_one(&mut **tx)
     .await
 }
+
+/// Which of these groups a job has already.
+pub async fn known_groups(tx: &mut Tx, gate_id: i64, fingerprints: &[String]) -> Result<Vec<String>, sqlx::Error> {
+    sqlx::query_scalar!(
+        "select fingerprint from error_group where gate_id = $1 and fingerprint = any($2::text[])",
+        gate_id,
+        fingerprints
+    )
+    .fetch_all(&mut **tx)
+    .await
+}

@@ -22,9 +22,9 @@ pub mod jobs; // job definitions
 pub mod leases; // open assignments
 pub mod migrations; // the schema itself
 pub mod reading; // what pages and the API show of items
-// pub mod results; // results and failures, streamed
+pub mod results; // results and failures, streamed
 pub mod trees; // what pages and the API show of jobs
-// pub mod uploads; // stored files
+pub mod uploads; // stored files
 
 pub use pools::Pools;
 

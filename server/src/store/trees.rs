@@ -1,12 +1,13 @@
 //! What pages and the API show of jobs: definitions beside their gates. Nothing here counts rows.
 
-use domain::{Counts, Document, Time, job::OwnerKind, item::MaxFailures};
+use domain::{Counts, Document, Time, item::MaxFailures, job::OwnerKind};
 use sqlx::PgPool;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
 /// A job and its gate, as stored.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "a row of the table has its columns")]
 pub struct JobView {
     pub id: Uuid,
     pub root_id: Uuid,

@@ -215,9 +215,11 @@ fn item(view: ItemView, job: &Arc<JobInfo>, paused: bool) -> Item {
         }),
         _ => None,
     };
-    let progress =
-        (view.progress_done.is_some() || view.progress_total.is_some() || view.progress_message.is_some()).then(|| {
-            ItemProgress { done: view.progress_done, total: view.progress_total, message: view.progress_message.clone() }
+    let progress = (view.progress_done.is_some() || view.progress_total.is_some() || view.progress_message.is_some())
+        .then(|| ItemProgress {
+            done: view.progress_done,
+            total: view.progress_total,
+            message: view.progress_message.clone(),
         });
     let updated_at = [view.ended_at, view.last_beat, view.error_at, Some(view.created_at)]
         .into_iter()

@@ -29,6 +29,8 @@ pub struct JobFilter {
     pub outcome: Option<Outcome>,
     pub job_type: Option<String>,
     pub owner: Option<String>,
+    /// Only what this owner has made of files.
+    pub uploaded_by: Option<Uuid>,
     pub initiated_by: Option<String>,
     /// Part of a name, key or metadata.
     pub q: Option<String>,
@@ -85,7 +87,8 @@ impl Engine {
         caller.require(Scope::JobsRead)?;
         let pool = &self.0.core.pools.read;
         let query = JobQuery {
-            owner_id: caller.visible_owner(),
+            owner_id: filter.uploaded_by.or(caller.visible_owner()),
+            uploads_only: filter.uploaded_by.is_some(),
             before: after,
             limit,
             roots_only: filter.root == Some(true),

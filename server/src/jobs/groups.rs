@@ -1,0 +1,95 @@
+//! Groups of errors: dead items of a job whose errors read alike, counted once per batch.
+//!
+//! A job has at most a thousand groups; what comes after is counted as `other`, so that a hostile file
+//! in which every row fails differently cannot make a page of a million groups.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    error::Result,
+    store::{
+        Tx,
+        endings::{self, FinalRow, GroupDelta},
+    },
+};
+
+/// Groups a job may have.
+const GROUPS: i64 = 1_000;
+/// The fingerprint of the group that takes the rest.
+const OTHER: &str = "other";
+
+/// Counts dead items into their groups. After the gates, in order of key.
+pub(super) async fn count(tx: &mut Tx, dead: &[FinalRow]) -> Result<()> {
+    let mut groups = group(dead);
+    let mut gates: Vec<i64> = groups.iter().map(|g| g.gate_id).collect();
+    gates.dedup();
+    for gate_id in gates {
+        if endings::group_count(tx, gate_id).await? >= GROUPS {
+            let prints: Vec<String> =
+                groups.iter().filter(|g| g.gate_id == gate_id).map(|g| g.fingerprint.clone()).collect();
+            let known = endings::known_groups(tx, gate_id, &prints).await?;
+            groups = fold_unknown(groups, gate_id, &known);
+        }
+    }
+    Ok(endings::count_groups(tx, &groups).await?)
+}
+
+/// Dead rows by the group they belong to, sorted by key.
+fn group(dead: &[FinalRow]) -> Vec<GroupDelta> {
+    let mut groups: BTreeMap<(i64, &str), GroupDelta> = BTreeMap::new();
+    for row in dead {
+        let Some(error) = &row.error else { continue };
+        groups
+            .entry((row.gate_id, &error.fingerprint))
+            .or_insert_with(|| GroupDelta {
+                gate_id: row.gate_id,
+                fingerprint: error.fingerprint.clone(),
+                message: error.message.clone(),
+                kind: error.kind.clone(),
+                n: 0,
+                sample_item_id: row.item_id,
+            })
+            .n += 1;
+    }
+    groups.into_values().collect()
+}
+
+/// Puts the groups of a full job that it does not know yet into `other`.
+fn fold_unknown(groups: Vec<GroupDelta>, gate_id: i64, known: &[String]) -> Vec<GroupDelta> {
+    let mut kept: BTreeMap<(i64, String), GroupDelta> = BTreeMap::new();
+    for mut group in groups {
+        if group.gate_id == gate_id && !known.contains(&group.fingerprint) {
+            OTHER.clone_into(&mut group.fingerprint);
+            "Other problems".clone_into(&mut group.message);
+            group.kind = None;
+        }
+        let n = group.n;
+        kept.entry((group.gate_id, group.fingerprint.clone())).and_modify(|g| g.n += n).or_insert(group);
+    }
+    kept.into_values().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn delta(fingerprint: &str, n: i64) -> GroupDelta {
+        GroupDelta {
+            gate_id: 1,
+            fingerprint: fingerprint.to_owned(),
+            message: String::new(),
+            kind: None,
+            n,
+            sample_item_id: Uuid::nil(),
+        }
+    }
+
+    #[test]
+    fn a_full_job_counts_new_groups_as_other() {
+        let folded = fold_unknown(vec![delta("a", 1), delta("b", 2), delta("c", 3)], 1, &["b".to_owned()]);
+        let counts: Vec<(&str, i64)> = folded.iter().map(|g| (g.fingerprint.as_str(), g.n)).collect();
+        assert_eq!(counts, [("b", 2), ("other", 4)]);
+    }
+}
