@@ -190,7 +190,11 @@ impl Client {
                         return serde_json::from_slice(&body)
                             .map_err(|source| Error::Answer { call: call.name(), source });
                     }
-                    Err(source) => Failed::unasked(Error::Transport { call: call.name(), tries: attempt, source }),
+                    Err(source) => Failed::unasked(Error::Transport {
+                        call: call.name(),
+                        tries: attempt,
+                        source: source.without_url(),
+                    }),
                 },
                 Err(failed) => failed,
             };
@@ -212,7 +216,11 @@ impl Client {
                 let retry_after = retry_after(&response);
                 Err(Failed { error: refusal(&call.name(), response).await, retry_after })
             }
-            Err(source) => Err(Failed::unasked(Error::Transport { call: call.name(), tries: attempt, source })),
+            Err(source) => Err(Failed::unasked(Error::Transport {
+                call: call.name(),
+                tries: attempt,
+                source: source.without_url(),
+            })),
         }
     }
 
@@ -228,7 +236,7 @@ impl Client {
             .body(body)
             .send()
             .await
-            .map_err(|source| Error::Transport { call: name.clone(), tries: 1, source })?;
+            .map_err(|source| Error::Transport { call: name.clone(), tries: 1, source: source.without_url() })?;
         if response.status().is_success() { Ok(response) } else { Err(refusal(&name, response).await) }
     }
 }
@@ -277,7 +285,11 @@ impl Tries {
 
 /// Reads a JSON answer.
 pub(crate) async fn read<T: DeserializeOwned>(call: &str, response: Response) -> Result<T> {
-    let body = response.bytes().await.map_err(|source| Error::Transport { call: call.to_owned(), tries: 1, source })?;
+    let body = response.bytes().await.map_err(|source| Error::Transport {
+        call: call.to_owned(),
+        tries: 1,
+        source: source.without_url(),
+    })?;
     serde_json::from_slice(&body).map_err(|source| Error::Answer { call: call.to_owned(), source })
 }
 
@@ -327,6 +339,33 @@ async fn refusal(call: &str, response: Response) -> Error {
                 text.trim().to_owned()
             };
             Error::Unexpected { call: call.to_owned(), status: status.as_u16(), body }
+        }
+    }
+}
+
+/// Calls until there is an answer that waiting cannot better. Never gives up by itself: whoever has to
+/// leave drops the future.
+pub(crate) async fn persist<T, F>(what: &'static str, call: impl Fn() -> F) -> Result<T>
+where
+    F: Future<Output = Result<T>>,
+{
+    let mut tries = 0;
+    loop {
+        match call().await {
+            Err(error) if error.is_passing() => {
+                tries += 1;
+                if tries == 1 {
+                    tracing::warn!(%error, what, "no answer; trying again until there is one");
+                }
+                let asked = error.retry_after().unwrap_or_default().min(LONGEST_PAUSE);
+                tokio::time::sleep(backoff(tries).max(asked)).await;
+            }
+            answer => {
+                if tries > 0 {
+                    tracing::info!(what, tries, "answered");
+                }
+                return answer;
+            }
         }
     }
 }

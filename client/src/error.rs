@@ -3,7 +3,7 @@
 //! A refusal by Treeline is an [`Error::Problem`] and says what to do; everything else names the call
 //! that was tried. Whether trying again can help is answered here, in one place.
 
-use std::{fmt::Write as _, path::PathBuf};
+use std::{fmt::Write as _, path::PathBuf, time::Duration};
 
 use domain::{Code, Problem};
 
@@ -65,6 +65,14 @@ impl Error {
         match self {
             Self::Problem(problem) => Some(problem.status),
             Self::Unexpected { status, .. } => Some(*status),
+            _ => None,
+        }
+    }
+
+    /// How long the server asked to be left alone.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Problem(problem) => problem.retry_after_seconds.map(|s| Duration::from_secs(s.into())),
             _ => None,
         }
     }

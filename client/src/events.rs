@@ -158,7 +158,11 @@ impl Events {
             let chunk = timeout(SILENCE, self.response.chunk())
                 .await
                 .map_err(|_| Error::Silent { call: self.call.clone() })?
-                .map_err(|source| Error::Transport { call: self.call.clone(), tries: 1, source })?;
+                .map_err(|source| Error::Transport {
+                    call: self.call.clone(),
+                    tries: 1,
+                    source: source.without_url(),
+                })?;
             let Some(chunk) = chunk else { return Ok(None) };
             let mut frames = Vec::new();
             self.parser.feed(&chunk, &mut frames).map_err(|TooLarge| Error::Stream {

@@ -139,7 +139,7 @@ impl Download {
     /// [`Error::Transport`] when the stream was cut off.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>> {
         let chunk = self.response.chunk().await;
-        chunk.map_err(|source| Error::Transport { call: self.call.clone(), tries: 1, source })
+        chunk.map_err(|source| Error::Transport { call: self.call.clone(), tries: 1, source: source.without_url() })
     }
 }
 

@@ -10,7 +10,7 @@ mod show;
 mod upload;
 mod work;
 
-use std::{ffi::OsString, path::PathBuf, process::ExitCode};
+use std::{ffi::OsString, io::IsTerminal as _, path::PathBuf, process::ExitCode};
 
 use clap::{Args as Options, Parser, Subcommand};
 use client::Client;
@@ -155,7 +155,11 @@ impl Exit {
 pub(crate) fn log(args: &Args) {
     let usual = if matches!(args.command, Verb::Work(_)) { "client=info,treeline=info,warn" } else { "error" };
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(usual));
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_target(false).with_writer(std::io::stderr);
+    let log = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_target(false)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal());
     log.init();
 }
 

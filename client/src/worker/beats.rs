@@ -55,9 +55,15 @@ impl Loop {
     pub(super) fn beaten(&mut self, sent: Instant, told: Vec<HeartbeatOf>, answer: Result<Heartbeats>) {
         self.beating = false;
         match answer {
-            Ok(answers) => answers.heartbeats.into_iter().for_each(|answer| self.heard(sent, &answer)),
+            Ok(answers) => {
+                self.beat_failures = 0;
+                answers.heartbeats.iter().for_each(|answer| self.heard(sent, answer));
+            }
             Err(error) => {
-                tracing::warn!(%error, items = told.len(), "a heartbeat failed");
+                self.beat_failures += 1;
+                if self.beat_failures == 1 {
+                    tracing::warn!(%error, items = told.len(), "a heartbeat failed; trying again");
+                }
                 // Progress that the server will not take must not cost the lease: it is left out.
                 let keeps_progress = error.is_passing();
                 let now = Instant::now();

@@ -6,7 +6,7 @@
 use std::{sync::Arc, time::Duration};
 
 use domain::{
-    api::{Assignment, Claim, ReleaseBody},
+    api::{Assignment, Claim, Claimed, ReleaseBody},
     id::Uuid,
 };
 use tokio::{task::AbortHandle, time::Instant};
@@ -16,10 +16,7 @@ use super::{
     held::{Held, Phase},
     run::{Leaving, Loop, Reply},
 };
-use crate::{
-    client::{Client, backoff},
-    error::{Error, Result},
-};
+use crate::{client::persist, error::Result};
 
 /// Seconds a claim waits at the server for work.
 const WAIT: u32 = 20;
@@ -39,12 +36,14 @@ pub(super) enum Claiming {
 impl Loop {
     /// Asks for work where there are free slots and nothing waits to be reported; a report brings a
     /// claim of its own.
-    pub(super) fn claim(&mut self, now: Instant) {
+    pub(super) fn claim(&mut self) {
         let slots = self.worker.concurrency.saturating_sub(self.held.len());
-        let may = self.leaving.is_none() && self.claiming.is_none() && self.endings.is_empty();
-        if may && slots > 0 && now >= self.claim_after {
+        if slots > 0 && self.leaving.is_none() && self.claiming.is_none() && self.endings.is_empty() {
             let claim = self.claim_for(slots, Some(WAIT));
-            self.poll(self.worker.client.clone(), claim);
+            let client = self.worker.client.with_patience(Duration::ZERO);
+            let asked = claim.clone();
+            let call = self.poll(async move { persist("a claim", || client.claim(&asked)).await });
+            self.claiming = Some(Claiming::Polls { claim, call });
         }
     }
 
@@ -59,31 +58,24 @@ impl Loop {
         }
     }
 
-    fn poll(&mut self, client: Client, claim: Claim) {
-        let asked = claim.clone();
-        let call = self.calls.spawn(async move {
+    fn poll(&mut self, answer: impl Future<Output = Result<Claimed>> + Send + 'static) -> AbortHandle {
+        self.calls.spawn(async move {
             let sent = Instant::now();
-            let answer = client.claim(&asked).await.map(|claimed| claimed.assignments);
+            let answer = answer.await.map(|claimed| claimed.assignments);
             Reply::Claimed { sent, answer }
-        });
-        self.claiming = Some(Claiming::Polls { claim, call });
+        })
     }
 
     pub(super) fn claimed(&mut self, sent: Instant, answer: Result<Vec<Assignment>>) {
         self.claiming = None;
         match answer {
-            Ok(assignments) => {
-                self.claim_failures = 0;
-                self.accept(assignments, sent);
-            }
+            Ok(assignments) => self.accept(assignments, sent),
             Err(error) if self.leaving.is_some() => tracing::debug!(%error, "a last claim failed"),
-            Err(error) if error.is_passing() => {
-                self.claim_failures += 1;
-                let pause = backoff(self.claim_failures) + Duration::from_millis(500);
-                tracing::warn!(%error, "cannot claim; trying again");
-                self.claim_after = Instant::now() + pause;
+            Err(error) => {
+                tracing::error!(%error, "cannot claim; leaving");
+                self.fatal = Some(error);
+                self.leave();
             }
-            Err(error) => self.fail(error),
         }
     }
 
@@ -124,13 +116,6 @@ impl Loop {
         held.phase = Phase::Working(abort);
     }
 
-    /// Something that no waiting can heal.
-    fn fail(&mut self, error: Error) {
-        tracing::error!(%error, "cannot claim; leaving");
-        self.fatal = Some(error);
-        self.leave();
-    }
-
     /// No more claims. A long poll is broken off; should it have been answered just then, the same
     /// `claim_id` says what it took, which is given back. Naming no items, it takes nothing new (rule 6).
     pub(super) fn leave(&mut self) {
@@ -139,7 +124,10 @@ impl Loop {
         if let Some(Claiming::Polls { claim, call }) = self.claiming.take_if(|c| matches!(c, Claiming::Polls { .. })) {
             call.abort();
             let once_more = Claim { types: Vec::new(), item_ids: Some(Vec::new()), wait_seconds: None, ..claim };
-            self.poll(self.worker.client.with_patience(LAST_WORD), once_more);
+            let client = self.worker.client.with_patience(LAST_WORD);
+            let last = once_more.clone();
+            let call = self.poll(async move { client.claim(&last).await });
+            self.claiming = Some(Claiming::Polls { claim: once_more, call });
         }
     }
 }

@@ -72,7 +72,7 @@ impl Loop {
         }
         let endings: Vec<Ending> = self.endings.drain(..report::batch_len(&self.endings)).collect();
         let slots = (self.worker.concurrency + endings.len()).saturating_sub(self.held.len());
-        let may_claim = self.leaving.is_none() && self.claiming.is_none() && now >= self.claim_after;
+        let may_claim = self.leaving.is_none() && self.claiming.is_none();
         let claim = (may_claim && slots > 0).then(|| self.claim_for(slots, None));
         if claim.is_some() {
             self.claiming = Some(Claiming::Rides);

@@ -14,7 +14,7 @@ use domain::{
 use tokio::time::Instant;
 
 use crate::{
-    client::{Client, backoff},
+    client::{Client, persist},
     error::{Error, Result},
 };
 
@@ -80,7 +80,7 @@ pub(super) fn batch_len<'a>(endings: impl IntoIterator<Item = &'a Ending>) -> us
 pub(super) async fn report(client: Client, endings: Vec<Ending>, claim: Option<Claim>) -> Reported {
     let sent = Instant::now();
     let body = FinishBody { endings, claim };
-    match persist(&client, &body).await {
+    match send(&client, &body).await {
         Ok(finished) => {
             let (verdicts, assignments) = read(&body.endings, finished);
             Reported { endings: body.endings.into_iter().zip(verdicts).collect(), assignments, sent }
@@ -108,7 +108,7 @@ async fn one_by_one(
             Verdict::Refused(error.to_string())
         } else {
             let body = FinishBody { endings: vec![ending.clone()], claim: None };
-            match persist(client, &body).await {
+            match send(client, &body).await {
                 Ok(finished) => read(&body.endings, finished).0.pop().unwrap_or(Verdict::Later),
                 Err(refusal) => {
                     error = refusal;
@@ -121,18 +121,9 @@ async fn one_by_one(
     judged
 }
 
-async fn persist(client: &Client, body: &FinishBody) -> Result<Finished> {
-    let mut tries = 0;
-    loop {
-        match client.finish(body).await {
-            Err(error) if error.is_passing() => {
-                tries += 1;
-                tracing::warn!(%error, "endings wait to be reported");
-                tokio::time::sleep(backoff(tries) + Duration::from_millis(500)).await;
-            }
-            other => return other,
-        }
-    }
+async fn send(client: &Client, body: &FinishBody) -> Result<Finished> {
+    let once = client.with_patience(Duration::ZERO);
+    persist("endings", || once.finish(body)).await
 }
 
 fn read(endings: &[Ending], finished: Finished) -> (Vec<Verdict>, Vec<Assignment>) {

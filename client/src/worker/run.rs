@@ -57,12 +57,11 @@ pub(super) struct Loop {
     pub(super) endings: VecDeque<Ending>,
     pub(super) summary: Summary,
     pub(super) claiming: Option<Claiming>,
-    pub(super) claim_failures: u32,
-    /// No claim, and no report, before this: the last one failed.
-    pub(super) claim_after: Instant,
+    /// No report before this: the last one was put off.
     pub(super) report_after: Instant,
     pub(super) reporting: bool,
     pub(super) beating: bool,
+    pub(super) beat_failures: u32,
     /// Wakes the loop when a handler has said how far it has come.
     pub(super) news: Arc<Notify>,
     pub(super) news_waits: bool,
@@ -94,11 +93,10 @@ impl Loop {
             endings: VecDeque::new(),
             summary: Summary::default(),
             claiming: None,
-            claim_failures: 0,
-            claim_after: now,
             report_after: now,
             reporting: false,
             beating: false,
+            beat_failures: 0,
             news: Arc::default(),
             news_waits: false,
             news_after: now,
@@ -136,7 +134,7 @@ impl Loop {
         self.watch_leaving(now);
         self.beat(now);
         self.report(now);
-        self.claim(now);
+        self.claim();
     }
 
     fn watch_leases(&mut self, now: Instant) {
@@ -183,10 +181,8 @@ impl Loop {
         let leases = self.held.values().filter_map(|held| held.wake_at(self.beating));
         let news = (self.news_waits && !self.beating).then_some(self.news_after);
         let report = (!self.endings.is_empty() && !self.reporting).then_some(self.report_after);
-        // A claim that is not held back by a pause waits for a slot, and slots come back as events.
-        let claim = Some(self.claim_after).filter(|&at| at > now);
         let leaving = self.leaving.map(|leaving| leaving.give_up_at.unwrap_or(leaving.stop_at));
-        leases.chain(news).chain(report).chain(claim).chain(leaving).min().unwrap_or(now + LONG)
+        leases.chain(news).chain(report).chain(leaving).min().unwrap_or(now + LONG)
     }
 
     fn answered(&mut self, reply: Result<Reply, JoinError>) {
