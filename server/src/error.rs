@@ -44,7 +44,9 @@ impl Error {
     /// Whether the database could not be reached at all, as opposed to refusing a statement.
     pub fn is_database_away(&self) -> bool {
         match self {
-            Self::Database(sqlx::Error::Io(_) | sqlx::Error::PoolTimedOut | sqlx::Error::PoolClosed | sqlx::Error::Tls(_)) => true,
+            Self::Database(
+                sqlx::Error::Io(_) | sqlx::Error::PoolTimedOut | sqlx::Error::PoolClosed | sqlx::Error::Tls(_),
+            ) => true,
             // 57P0x: the server is shutting down or starting up; 08xxx: the connection broke; 53300: too many connections.
             Self::Database(sqlx::Error::Database(e)) => {
                 e.code().is_some_and(|c| c.starts_with("57P") || c.starts_with("08") || c == "53300")
@@ -62,7 +64,10 @@ impl Error {
             tracing::warn!(error = %self, "the database is away");
             return Problem {
                 retry_after_seconds: Some(2),
-                ..Problem::new(Code::DatabaseUnavailable, "The database cannot be reached. Nothing was changed; try again.")
+                ..Problem::new(
+                    Code::DatabaseUnavailable,
+                    "The database cannot be reached. Nothing was changed; try again.",
+                )
             };
         }
         tracing::error!(error = %self, "request failed");
@@ -81,6 +86,9 @@ pub fn problem_response(problem: &Problem) -> Response {
     let status = StatusCode::from_u16(problem.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let body = serde_json::to_vec(problem).unwrap_or_default();
     let mut response = (status, [(header::CONTENT_TYPE, MEDIA_TYPE)], body).into_response();
+    if problem.code == Code::Unauthenticated {
+        response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    }
     if let Some(seconds) = problem.retry_after_seconds {
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     }

@@ -1,1 +1,165 @@
+//! The Treeline server: HTTP in front, use-cases behind it, PostgreSQL as the only truth.
+//!
+//! [`start`] brings one server up inside a process and gives back a [`Running`]; the binary starts one
+//! and waits for a signal, tests start several on one database. Everything that handlers, pages and
+//! duties share is in [`App`].
 
+use std::{net::SocketAddr, sync::Arc};
+
+use anyhow::Context as _;
+use sqlx::PgPool;
+use tokio::{net::TcpListener, task::JoinHandle};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+pub mod auth; // who is asking
+pub mod config; // what the environment says
+pub mod duties; // what goes on in the background
+pub mod error; // what a use-case can fail with
+pub mod files; // uploaded files as bytes
+pub mod flush; // requests that arrive together become one batch
+pub mod http; // the front door
+pub mod job_types; // use-cases on job types
+pub mod jobs; // use-cases on jobs, items, assignments
+pub mod live; // event streams
+pub mod postgres; // the private PostgreSQL
+pub mod schema; // payloads against their schema
+pub mod sheet; // rows for spreadsheets
+pub mod split; // files into rows
+pub mod store; // the only SQL
+pub mod uploads; // use-cases on uploaded files
+
+use auth::{Auth, links};
+use config::{Config, PublicUrl};
+use store::{Pools, identity, migrations};
+
+/// What every part of a running server shares. Cheap to clone.
+#[derive(Clone)]
+pub struct App {
+    pub config: Arc<Config>,
+    /// Where people reach the server.
+    pub public_url: Arc<PublicUrl>,
+    pub engine: jobs::Engine,
+    pub pools: Pools,
+    /// The pool for pages, lists and people: `pools.read`.
+    pub pool: PgPool,
+    pub files: files::Files,
+    pub hub: live::Hub,
+    pub auth: Arc<Auth>,
+    /// Cancelled when the server is told to stop: whatever waits or streams ends.
+    pub shutdown: CancellationToken,
+    /// Tasks that outlive the request that began them; the server waits for them before it ends.
+    pub tasks: TaskTracker,
+}
+
+/// A server that runs.
+pub struct Running {
+    /// What it listens on, with the port that it really got.
+    pub addr: SocketAddr,
+    /// Makes the first admin; there is one only while nobody can administer.
+    pub sign_in_link: Option<String>,
+    /// What the server works with.
+    pub app: App,
+    served: JoinHandle<()>,
+    database: Database,
+}
+
+/// Starts a server: database, schema, credentials, duties, front door.
+pub async fn start(config: Config) -> anyhow::Result<Running> {
+    config.check()?;
+    let data_dir = config.data_dir()?;
+    // The port first: a second start by mistake fails before it touches anything.
+    let listener = TcpListener::bind(config.listen)
+        .await
+        .with_context(|| format!("cannot listen on {}: is another server running there?", config.listen))?;
+    let addr = listener.local_addr()?;
+    let public_url = Arc::new(config.public_url(addr));
+
+    let database = Database::open(&config).await?;
+    let pools = database.pools.clone();
+    let pool = pools.read.clone();
+    migrations::migrate(&pools.read).await.context("cannot bring the schema up to date")?;
+    let bootstrap = match &config.bootstrap_token {
+        Some(token) => Some(auth::ensure_bootstrap_token(&pool, token).await?),
+        None => None,
+    };
+    let sign_in_link =
+        if identity::has_admin(&pool).await? { None } else { Some(links::create(&pool, &public_url, None).await?) };
+
+    let files = files::Files::open(&data_dir.join("files"))
+        .with_context(|| format!("cannot keep files under {}: set TREELINE_DATA_DIR", data_dir.display()))?;
+    let hub = live::Hub::default();
+    let engine = jobs::Engine::start(pools.clone(), hub.clone(), files.clone(), config.payload_limit.bytes()).await?;
+    let app = App {
+        auth: Arc::new(Auth::new(bootstrap, public_url.is_secure())),
+        config: Arc::new(config),
+        public_url,
+        engine,
+        pools,
+        pool,
+        files,
+        hub,
+        shutdown: CancellationToken::new(),
+        tasks: TaskTracker::new(),
+    };
+    http::metrics::start(&app);
+    duties::spawn(&app, &app.tasks);
+    let served = tokio::spawn(http::serve::serve(listener, http::router(&app), app.shutdown.clone()));
+    Ok(Running { addr, sign_in_link, app, served, database })
+}
+
+impl Running {
+    /// Where it can be reached by people, without a slash at the end.
+    pub fn url(&self) -> &str {
+        self.app.public_url.as_str()
+    }
+
+    /// Stops: nothing new is accepted, streams and waits end, requests and duties under way finish.
+    /// Takes ten seconds at most for requests.
+    pub async fn shutdown(self) -> anyhow::Result<()> {
+        self.app.shutdown.cancel();
+        self.served.await.context("the front door broke")?;
+        self.app.tasks.close();
+        self.app.tasks.wait().await;
+        self.database.close().await
+    }
+}
+
+/// The database of a server, private or not.
+pub struct Database {
+    pub pools: Pools,
+    private: Option<postgres::PrivatePostgres>,
+}
+
+impl Database {
+    /// Connects to `DATABASE_URL`, or starts the private PostgreSQL and says so.
+    pub async fn open(config: &Config) -> anyhow::Result<Self> {
+        let private = match &config.database_url {
+            Some(_) => None,
+            None => {
+                let started = postgres::start(config.data_dir()?.clone()).await?;
+                tracing::info!(
+                    version = started.major(),
+                    folder = %started.home().display(),
+                    "no DATABASE_URL: started a private PostgreSQL"
+                );
+                Some(started)
+            }
+        };
+        let url = match (&config.database_url, &private) {
+            (Some(given), _) => given.reveal(),
+            (None, Some(private)) => private.url(),
+            (None, None) => "",
+        };
+        let pools = Pools::connect(url, config.db_pool).await.context("cannot reach the database")?;
+        Ok(Self { pools, private })
+    }
+
+    /// Closes every connection, and stops the private PostgreSQL unless another server uses it.
+    pub async fn close(self) -> anyhow::Result<()> {
+        self.pools.close().await;
+        if let Some(private) = self.private {
+            tokio::task::spawn_blocking(move || private.stop()).await??;
+        }
+        Ok(())
+    }
+}

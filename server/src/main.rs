@@ -1,1 +1,148 @@
-fn main() {}
+//! The binary `treeline-server`: reads the command line and the environment, and waits for signals.
+//!
+//! Standard output carries what people and programs wait for (where it listens, the sign-in link);
+//! the log goes to standard error, as lines of JSON unless that is a terminal.
+
+use std::{
+    io::{IsTerminal as _, Write as _},
+    process::ExitCode,
+};
+
+use anyhow::{Context as _, bail};
+use clap::{Parser, Subcommand};
+use server::{
+    Database,
+    auth::links,
+    config::Config,
+    postgres,
+    store::{identity, migrations},
+};
+use tokio::signal::unix::{SignalKind, signal};
+use tracing_subscriber::EnvFilter;
+
+#[derive(Parser)]
+#[command(
+    name = "treeline-server",
+    version,
+    about = "Runs long work for other programs and shows it to people",
+    after_help = "Without a command it serves."
+)]
+struct Line {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    config: Config,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Bring the database's schema up to date, and do nothing else
+    Migrate {
+        /// Only show which migrations the database has
+        #[arg(long)]
+        status: bool,
+    },
+    /// Print a link that signs a person in, once, within an hour
+    SignInLink {
+        /// Whom. Default: the only admin
+        #[arg(long)]
+        user: Option<String>,
+    },
+    /// A PostgreSQL that runs until standard input closes
+    #[command(hide = true)]
+    Postgres(postgres::Arguments),
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let line = Line::parse();
+    start_log();
+    let done = match line.command {
+        None => serve(line.config).await,
+        Some(Command::Migrate { status }) => migrate(line.config, status).await,
+        Some(Command::SignInLink { user }) => sign_in_link(line.config, user).await,
+        Some(Command::Postgres(arguments)) => postgres::command(arguments).await,
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("treeline-server: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn serve(config: Config) -> anyhow::Result<()> {
+    // Before anything starts, so that no signal is missed.
+    let mut terminated = signal(SignalKind::terminate())?;
+    let mut interrupted = signal(SignalKind::interrupt())?;
+    let running = tokio::select! {
+        running = server::start(config) => running?,
+        _ = terminated.recv() => return Ok(()),
+        _ = interrupted.recv() => return Ok(()),
+    };
+    say(&format!("Treeline is listening on {}", running.url()))?;
+    if let Some(link) = &running.sign_in_link {
+        say(&format!("Sign in: {link}"))?;
+    }
+    tokio::select! {
+        _ = terminated.recv() => {}
+        _ = interrupted.recv() => {}
+    }
+    tracing::info!("stopping: requests under way are finished first");
+    tokio::select! {
+        stopped = running.shutdown() => stopped,
+        // Whoever asks twice does not want to wait.
+        _ = terminated.recv() => bail!("stopped before everything was finished"),
+        _ = interrupted.recv() => bail!("stopped before everything was finished"),
+    }
+}
+
+async fn migrate(config: Config, status: bool) -> anyhow::Result<()> {
+    let database = Database::open(&config).await?;
+    if !status {
+        migrations::migrate(&database.pools.read).await.context("cannot bring the schema up to date")?;
+    }
+    for migration in migrations::status(&database.pools.read).await? {
+        let mark = if migration.applied { "applied" } else { "missing" };
+        say(&format!("{mark}  {:04}  {}", migration.version, migration.description))?;
+    }
+    database.close().await
+}
+
+async fn sign_in_link(config: Config, user: Option<String>) -> anyhow::Result<()> {
+    let database = Database::open(&config).await?;
+    let pool = &database.pools.read;
+    let owner_id = match user {
+        Some(name) => identity::find_user(pool, &name).await?.with_context(|| format!("there is no user {name}"))?,
+        None => match identity::list_admins(pool).await?.as_slice() {
+            [(id, _)] => *id,
+            [] => bail!("there is no admin yet: the server prints a link at its start"),
+            admins => {
+                let names: Vec<&str> = admins.iter().map(|(_, name)| name.as_str()).collect();
+                bail!("name one of the admins with --user: {}", names.join(", "))
+            }
+        },
+    };
+    let link = links::create(pool, &config.public_url(config.listen), Some(owner_id)).await?;
+    say(&format!("Sign in: {link}"))?;
+    database.close().await
+}
+
+fn say(line: &str) -> std::io::Result<()> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{line}")?;
+    out.flush()
+}
+
+fn start_log() {
+    // PostgreSQL's notices (a table exists already) are noise at a start.
+    let filter =
+        EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info,sqlx::postgres::notice=warn"));
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    if std::io::stderr().is_terminal() {
+        log.with_target(false).init();
+    } else {
+        log.json().init();
+    }
+}

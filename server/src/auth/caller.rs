@@ -1,6 +1,6 @@
 //! Who is asking, and what they may do (spec §8).
 
-use domain::{Problem, Code, job::OwnerKind};
+use domain::{Code, Problem, job::OwnerKind};
 use uuid::Uuid;
 
 /// What a person may do.

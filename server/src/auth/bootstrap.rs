@@ -1,0 +1,25 @@
+//! `TREELINE_BOOTSTRAP_TOKEN`: an admin token of the service `bootstrap`, given by the environment.
+//!
+//! It has a row like any token, so that assignments can be bound to it, but the row alone opens
+//! nothing: a server only accepts the bootstrap token that it was started with itself.
+
+use sqlx::PgPool;
+use uuid::Uuid;
+
+use super::{Hash, Scope, hash_of};
+use crate::{config::Secret, store::identity};
+
+/// The service that the bootstrap token belongs to. Nobody else can get a token of it.
+pub const BOOTSTRAP_SERVICE: &str = "bootstrap";
+
+/// Sees to it that the token has its row. Gives its hash.
+pub async fn ensure_bootstrap_token(pool: &PgPool, token: &Secret) -> sqlx::Result<Hash> {
+    let hash = hash_of(token.reveal());
+    identity::insert_service(pool, Uuid::now_v7(), BOOTSTRAP_SERVICE).await?;
+    let Some(service) = identity::find_service(pool, BOOTSTRAP_SERVICE).await? else {
+        return Err(sqlx::Error::RowNotFound);
+    };
+    let scopes: Vec<String> = Scope::ALL.iter().map(|scope| scope.as_str().to_owned()).collect();
+    identity::ensure_token(pool, Uuid::now_v7(), service.id, "TREELINE_BOOTSTRAP_TOKEN", &hash, &scopes).await?;
+    Ok(hash)
+}

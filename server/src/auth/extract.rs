@@ -1,0 +1,125 @@
+//! From a request to its [`Caller`]: the bearer token first, else the session cookie.
+//!
+//! A token that is sent and not known is refused, even beside a good cookie: whoever sends one means
+//! it. That a credential is in use is noted off the request's path.
+
+use axum::{
+    extract::FromRequestParts,
+    http::{header, request::Parts},
+};
+use domain::{Code, job::OwnerKind};
+
+use super::{BOOTSTRAP_SERVICE, Caller, Hash, Role, Scope, hash_of, sessions};
+use crate::{
+    App,
+    error::{Error, Result},
+    store::identity,
+};
+
+/// The caller where there is one: for pages that also greet strangers.
+#[derive(Clone, Debug)]
+pub struct MaybeCaller(pub Option<Caller>);
+
+impl FromRequestParts<App> for Caller {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self> {
+        match credential(parts, app) {
+            Credential::Token(hash) => by_token(app, hash)
+                .await?
+                .ok_or_else(|| Error::refuse(Code::Unauthenticated, "The token is not known, or was revoked.")),
+            Credential::Session(hash) => by_session(app, hash)
+                .await?
+                .ok_or_else(|| Error::refuse(Code::Unauthenticated, "The session has ended. Sign in again.")),
+            Credential::Odd => {
+                Err(Error::refuse(Code::Unauthenticated, "Expected the header `Authorization: Bearer <token>`."))
+            }
+            Credential::None => Err(Error::refuse(
+                Code::Unauthenticated,
+                "Send a token as `Authorization: Bearer <token>`, or sign in with a browser.",
+            )),
+        }
+    }
+}
+
+impl FromRequestParts<App> for MaybeCaller {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self> {
+        match Caller::from_request_parts(parts, app).await {
+            Ok(caller) => Ok(Self(Some(caller))),
+            Err(Error::Problem(problem)) if problem.code == Code::Unauthenticated => Ok(Self(None)),
+            Err(other) => Err(other),
+        }
+    }
+}
+
+enum Credential {
+    Token(Hash),
+    Session(Hash),
+    Odd,
+    None,
+}
+
+fn credential(parts: &Parts, app: &App) -> Credential {
+    if let Some(header) = parts.headers.get(header::AUTHORIZATION) {
+        let token = header.to_str().ok().and_then(|line| line.split_once(' ')).and_then(|(scheme, token)| {
+            let token = token.trim();
+            (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
+        });
+        return token.map_or(Credential::Odd, |token| Credential::Token(hash_of(token)));
+    }
+    app.auth.cookie().read(&parts.headers).map_or(Credential::None, |secret| Credential::Session(hash_of(secret)))
+}
+
+async fn by_token(app: &App, hash: Hash) -> Result<Option<Caller>> {
+    if let Some(caller) = app.auth.recall(&hash) {
+        return Ok(Some(caller));
+    }
+    let Some(token) = identity::find_token(&app.pool, &hash).await? else { return Ok(None) };
+    // A bootstrap token of an earlier start has no row of its own to revoke: it just is not ours.
+    if token.owner_name == BOOTSTRAP_SERVICE && app.auth.bootstrap != Some(hash) {
+        return Ok(None);
+    }
+    let caller = Caller {
+        owner_id: token.owner_id,
+        kind: OwnerKind::Service,
+        name: token.owner_name,
+        role: None,
+        scopes: token.scopes.iter().filter_map(|word| Scope::parse(word)).collect(),
+        credential_id: token.id,
+        work_types: token.work_types,
+    };
+    app.auth.remember(hash, caller.clone());
+    let pool = app.pool.clone();
+    app.tasks.spawn(async move {
+        if let Err(error) = identity::touch_token(&pool, token.id).await {
+            tracing::debug!(%error, "a token's last use was not noted");
+        }
+    });
+    Ok(Some(caller))
+}
+
+async fn by_session(app: &App, hash: Hash) -> Result<Option<Caller>> {
+    if let Some(caller) = app.auth.recall(&hash) {
+        return Ok(Some(caller));
+    }
+    let Some(session) = identity::find_session(&app.pool, &hash).await? else { return Ok(None) };
+    let caller = Caller {
+        owner_id: session.owner_id,
+        kind: OwnerKind::User,
+        name: session.owner_name,
+        role: session.role.as_deref().and_then(Role::parse),
+        scopes: Vec::new(),
+        credential_id: session.id,
+        work_types: None,
+    };
+    app.auth.remember(hash, caller.clone());
+    let pool = app.pool.clone();
+    app.tasks.spawn(async move {
+        if let Err(error) = identity::touch_session(&pool, session.id, sessions::IDLE_DAYS).await {
+            tracing::debug!(%error, "a session's last use was not noted");
+        }
+    });
+    Ok(Some(caller))
+}

@@ -1,0 +1,63 @@
+//! One-time links: how people sign in (spec §8, "First start").
+//!
+//! Opening a link changes nothing, so that a mail scanner or a preview cannot use it up; its page asks
+//! for a press of a button, which redeems it. While nobody can administer, each start of the server
+//! prints a link that makes the first admin; the moment there is one, those links are dead.
+
+use axum::http::HeaderValue;
+use domain::Code;
+use sqlx::PgPool;
+use uuid::Uuid;
+
+use super::{hash_of, new_secret, sessions};
+use crate::{
+    App,
+    config::PublicUrl,
+    error::{Error, Result},
+    store::identity,
+};
+
+/// How long a link can be used.
+const OPEN_MINUTES: i32 = 60;
+
+/// Makes a link for a person, or for the first admin where `owner_id` is nobody. Gives its URL.
+pub async fn create(pool: &PgPool, public_url: &PublicUrl, owner_id: Option<Uuid>) -> Result<String> {
+    let secret = new_secret("");
+    identity::insert_link(pool, Uuid::now_v7(), &hash_of(&secret), owner_id, OPEN_MINUTES).await?;
+    Ok(format!("{}/sign-in/{secret}", public_url.as_str()))
+}
+
+/// Whether pressing the button would sign somebody in now.
+pub async fn is_open(app: &App, token: &str) -> Result<bool> {
+    Ok(identity::is_link_open(&app.pool, &hash_of(token)).await?)
+}
+
+/// The press of the button: uses the link up and begins a session. Gives the `Set-Cookie` to answer
+/// with. 410 `link_used` when the link is unknown, used, or too old.
+pub async fn redeem(app: &App, token: &str, user_agent: &str) -> Result<HeaderValue> {
+    let pool = app.pool.clone();
+    let hash = hash_of(token);
+    let user_agent = user_agent.to_owned();
+    let dead = || {
+        Error::refuse(
+            Code::LinkUsed,
+            "This link was used or has expired. Run `treeline-server sign-in-link` for a new one.",
+        )
+    };
+    // A task of its own: a transaction is never cancelled by a client that went away.
+    let signed_in = tokio::spawn(async move {
+        let mut tx = pool.begin().await?;
+        let Some(owner_id) = identity::use_link(&mut tx, &hash).await? else { return Ok(None) };
+        let owner_id = match owner_id {
+            Some(owner_id) => Some(owner_id),
+            None => identity::insert_first_admin(&mut tx, Uuid::now_v7()).await?,
+        };
+        let Some(owner_id) = owner_id else { return Ok(None) };
+        let secret = sessions::begin(&mut tx, owner_id, &user_agent).await?;
+        tx.commit().await?;
+        tracing::info!(%owner_id, "signed in by link");
+        Ok::<_, sqlx::Error>(Some(secret))
+    });
+    let secret = signed_in.await.map_err(|e| Error::Broken(format!("signing in: {e}")))??.ok_or_else(dead)?;
+    Ok(app.auth.cookie().set(&secret))
+}

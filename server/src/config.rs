@@ -1,0 +1,257 @@
+//! What the server is told by its environment: one struct, one variable a field.
+//!
+//! Read once at the start and never again; nothing else in the server looks at the environment
+//! (`RUST_LOG`, which the log reads itself, is the exception). Secrets do not show in `Debug`.
+
+use std::{fmt, net::SocketAddr, path::PathBuf, str::FromStr};
+
+use anyhow::{Context as _, ensure};
+use axum::http::{Uri, uri::Authority};
+
+/// The shortest bootstrap token that is accepted, in characters.
+const SHORTEST_BOOTSTRAP_TOKEN: usize = 32;
+
+/// The server's settings. `treeline-server --help` shows them with their variables.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Config {
+    /// Address and port to listen on; port 0 takes a free one
+    #[arg(long, env = "TREELINE_LISTEN", default_value = "127.0.0.1:3000")]
+    pub listen: SocketAddr,
+
+    /// Where people reach the server: for links, the origin check, and secure cookies when https.
+    /// Default: http:// and the address it listens on
+    #[arg(long, env = "TREELINE_PUBLIC_URL")]
+    pub public_url: Option<PublicUrl>,
+
+    /// Folder for uploads and the private PostgreSQL.
+    /// Default: ~/.local/share/treeline, as root /var/lib/treeline
+    #[arg(long, env = "TREELINE_DATA_DIR")]
+    pub data_dir: Option<PathBuf>,
+
+    /// PostgreSQL 15 or newer. Without it the server starts a private one under the data folder
+    #[arg(long, env = "DATABASE_URL", hide_env_values = true)]
+    pub database_url: Option<Secret>,
+
+    /// Connections to PostgreSQL, all together
+    #[arg(long, env = "TREELINE_DB_POOL", default_value_t = 16, value_parser = clap::value_parser!(u32).range(8..=1000))]
+    pub db_pool: u32,
+
+    /// An admin token of the service `bootstrap`, at least 32 characters
+    #[arg(long, env = "TREELINE_BOOTSTRAP_TOKEN", hide_env_values = true)]
+    pub bootstrap_token: Option<Secret>,
+
+    /// 1: every request in the log, with secrets blanked
+    #[arg(long, env = "TREELINE_LOG_HTTP", default_value = "0", action = clap::ArgAction::Set,
+          value_parser = clap::builder::BoolishValueParser::new())]
+    pub log_http: bool,
+
+    /// The largest body of a request that is not an upload
+    #[arg(long, env = "TREELINE_BODY_LIMIT", default_value = "10MiB")]
+    pub body_limit: Size,
+
+    /// The largest upload
+    #[arg(long, env = "TREELINE_UPLOAD_LIMIT", default_value = "2GiB")]
+    pub upload_limit: Size,
+
+    /// The largest payload of one item
+    #[arg(long, env = "TREELINE_PAYLOAD_LIMIT", default_value = "256KiB")]
+    pub payload_limit: Size,
+}
+
+impl Config {
+    /// Refuses what would be unsafe to run with.
+    pub fn check(&self) -> anyhow::Result<()> {
+        if let Some(token) = &self.bootstrap_token {
+            ensure!(
+                token.reveal().chars().count() >= SHORTEST_BOOTSTRAP_TOKEN,
+                "TREELINE_BOOTSTRAP_TOKEN is too short: it needs at least {SHORTEST_BOOTSTRAP_TOKEN} characters, \
+                 for example the output of `openssl rand -hex 32`."
+            );
+        }
+        Ok(())
+    }
+
+    /// The folder for uploads and the private PostgreSQL.
+    pub fn data_dir(&self) -> anyhow::Result<PathBuf> {
+        if let Some(given) = &self.data_dir {
+            return Ok(given.clone());
+        }
+        let home = std::env::home_dir().context("There is no home folder: set TREELINE_DATA_DIR.")?;
+        // PostgreSQL's programs do not run as root, and no other account can enter root's home.
+        Ok(if home == std::path::Path::new("/root") {
+            PathBuf::from("/var/lib/treeline")
+        } else {
+            home.join(".local/share/treeline")
+        })
+    }
+
+    /// Where people reach the server, given the address it really listens on. No slash at the end.
+    pub fn public_url(&self, listening_on: SocketAddr) -> PublicUrl {
+        self.public_url.clone().unwrap_or_else(|| {
+            let reachable = if listening_on.ip().is_unspecified() {
+                SocketAddr::from(([127, 0, 0, 1], listening_on.port()))
+            } else {
+                listening_on
+            };
+            PublicUrl { text: format!("http://{reachable}"), authority: reachable.to_string(), secure: false }
+        })
+    }
+}
+
+/// An http or https URL without path: scheme, host, port.
+#[derive(Clone, Debug)]
+pub struct PublicUrl {
+    text: String,
+    authority: String,
+    secure: bool,
+}
+
+impl PublicUrl {
+    /// Such as `https://treeline.example`; no slash at the end.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether cookies may insist on https.
+    pub fn is_secure(&self) -> bool {
+        self.secure
+    }
+
+    /// Host, and port where it is not the scheme's own, as an `Origin` header has it.
+    pub fn authority(&self) -> &str {
+        &self.authority
+    }
+}
+
+impl FromStr for PublicUrl {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let expected = || "expected http:// or https://, a host, perhaps a port, and no path".to_owned();
+        let uri: Uri = text.trim_end_matches('/').parse().map_err(|_| expected())?;
+        let scheme = uri.scheme_str().unwrap_or_default().to_ascii_lowercase();
+        let authority = uri.authority().map(Authority::as_str).unwrap_or_default().to_ascii_lowercase();
+        let has_path = !matches!(uri.path(), "" | "/") || uri.query().is_some();
+        if !matches!(scheme.as_str(), "http" | "https") || authority.is_empty() || authority.contains('@') || has_path {
+            return Err(expected());
+        }
+        let default_port = if scheme == "https" { ":443" } else { ":80" };
+        let authority = authority.strip_suffix(default_port).unwrap_or(&authority).to_owned();
+        Ok(Self { text: format!("{scheme}://{authority}"), authority, secure: scheme == "https" })
+    }
+}
+
+/// A value that no log shows.
+#[derive(Clone)]
+pub struct Secret(String);
+
+impl Secret {
+    /// The value itself: for the one who checks or sends it.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for Secret {
+    type Err = std::convert::Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Ok(Self(text.to_owned()))
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
+
+/// A number of bytes: `262144`, `256KiB`, `10MiB`, `2GiB`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Size(pub u64);
+
+impl Size {
+    /// In bytes, as lengths in memory are counted.
+    pub fn bytes(self) -> usize {
+        usize::try_from(self.0).unwrap_or(usize::MAX)
+    }
+}
+
+impl FromStr for Size {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+        let factor = match &text[digits.len()..] {
+            "" | "B" => 1,
+            "KiB" => 1 << 10,
+            "MiB" => 1 << 20,
+            "GiB" => 1 << 30,
+            _ => return Err("expected bytes, or a number with KiB, MiB or GiB".to_owned()),
+        };
+        let number: u64 = digits.trim().parse().map_err(|_| "expected a whole number of bytes".to_owned())?;
+        number.checked_mul(factor).map(Self).ok_or_else(|| "too large".to_owned())
+    }
+}
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let unit = [(30, "GiB"), (20, "MiB"), (10, "KiB")]
+            .into_iter()
+            .find(|(shift, _)| self.0 > 0 && self.0.is_multiple_of(1 << shift));
+        match unit {
+            Some((shift, name)) => write!(f, "{} {name}", self.0 >> shift),
+            None => write!(f, "{} bytes", self.0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        config: Config,
+    }
+
+    fn config(arguments: &[&str]) -> Config {
+        Line::parse_from(["server"].iter().chain(arguments)).config
+    }
+
+    #[test]
+    fn secrets_do_not_show() {
+        let token = "0123456789abcdef0123456789abcdef";
+        let shown = format!("{:?}", config(&["--bootstrap-token", token, "--database-url", "postgres://a:hidden@b/c"]));
+        assert!(!shown.contains(token) && !shown.contains("hidden"), "{shown}");
+    }
+
+    #[test]
+    fn a_short_bootstrap_token_is_refused() {
+        config(&["--bootstrap-token", "0123456789abcdef0123456789abcdef"]).check().expect("32 characters");
+        config(&["--bootstrap-token", "letmein"]).check().expect_err("too short");
+    }
+
+    #[test]
+    fn sizes_are_read_and_shown() {
+        assert_eq!("256KiB".parse(), Ok(Size(262_144)));
+        assert_eq!("17".parse(), Ok(Size(17)));
+        assert!("1.5GiB".parse::<Size>().is_err());
+        assert_eq!(Size(2 << 30).to_string(), "2 GiB");
+        assert_eq!(Size(1025).to_string(), "1025 bytes");
+    }
+
+    #[test]
+    fn a_public_url_is_an_origin() {
+        let url: PublicUrl = "https://Treeline.Example:443/".parse().expect("a URL");
+        assert_eq!((url.as_str(), url.is_secure()), ("https://treeline.example", true));
+        for bad in ["treeline.example", "ftp://a", "https://a/b", "https://u:p@a", "https://"] {
+            assert!(bad.parse::<PublicUrl>().is_err(), "{bad}");
+        }
+        let everywhere = config(&["--listen", "0.0.0.0:80"]);
+        assert_eq!(everywhere.public_url(everywhere.listen).as_str(), "http://127.0.0.1:80");
+    }
+}

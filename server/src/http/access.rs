@@ -1,0 +1,112 @@
+//! Services and their tokens, for admins.
+
+use axum::{Json as Answer, extract::State, http::StatusCode};
+use domain::{
+    access::{NewService, NewToken, Service, Token, TokenMade},
+    api::Page,
+};
+use serde::{Deserialize, Serialize};
+use utoipa::IntoParams;
+use uuid::Uuid;
+
+use super::{
+    cursor::{Paged, cut},
+    extract::{Json, Path, Query},
+};
+use crate::{
+    App,
+    auth::{Caller, tokens},
+    error::Result,
+};
+
+/// A list without filters.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct PlainList {
+    /// Rows on the page, 1 to 1,000; default 50
+    #[serde(skip_serializing)]
+    limit: Option<i64>,
+    /// The `next_cursor` of the page before
+    #[serde(skip_serializing)]
+    cursor: Option<String>,
+}
+
+macro_rules! plain_list {
+    ($name:ident, $word:literal) => {
+        #[derive(Serialize)]
+        struct $name<'a>(&'a PlainList);
+        impl Paged for $name<'_> {
+            const LIST: &'static str = $word;
+            fn cursor(&self) -> Option<&str> {
+                self.0.cursor.as_deref()
+            }
+            fn limit(&self) -> Option<i64> {
+                self.0.limit
+            }
+        }
+    };
+}
+
+plain_list!(Services, "services");
+plain_list!(Tokens, "tokens");
+
+/// Make a service
+#[utoipa::path(post, path = "/services", tag = "people", request_body = NewService,
+    responses((status = 201, body = Service)))]
+pub async fn create_service(
+    State(app): State<App>,
+    caller: Caller,
+    Json(body): Json<NewService>,
+) -> Result<(StatusCode, Answer<Service>)> {
+    Ok((StatusCode::CREATED, Answer(tokens::create_service(&app, &caller, body).await?)))
+}
+
+/// List services
+#[utoipa::path(get, path = "/services", tag = "people", params(PlainList),
+    responses((status = 200, body = Page<Service>)))]
+pub async fn list_services(
+    State(app): State<App>,
+    caller: Caller,
+    Query(query): Query<PlainList>,
+) -> Result<Answer<Page<Service>>> {
+    let list = Services(&query);
+    let (limit, after) = (list.rows()?, list.place::<String>()?);
+    let found = tokens::list_services(&app, &caller, after.as_deref().unwrap_or_default(), limit + 1).await?;
+    let (data, next) = cut(found, limit, |service| service.name.clone());
+    Ok(Answer(list.page(data, next)))
+}
+
+/// Make a token: the answer holds its secret, once
+#[utoipa::path(post, path = "/tokens", tag = "people", request_body = NewToken,
+    responses((status = 201, body = TokenMade)))]
+pub async fn create_token(
+    State(app): State<App>,
+    caller: Caller,
+    Json(body): Json<NewToken>,
+) -> Result<(StatusCode, Answer<TokenMade>)> {
+    Ok((StatusCode::CREATED, Answer(tokens::create_token(&app, &caller, body).await?)))
+}
+
+/// List tokens, newest first
+#[utoipa::path(get, path = "/tokens", tag = "people", params(PlainList),
+    responses((status = 200, body = Page<Token>)))]
+pub async fn list_tokens(
+    State(app): State<App>,
+    caller: Caller,
+    Query(query): Query<PlainList>,
+) -> Result<Answer<Page<Token>>> {
+    let list = Tokens(&query);
+    let (limit, before) = (list.rows()?, list.place::<Uuid>()?);
+    let found = tokens::list_tokens(&app, &caller, before, limit + 1).await?;
+    let (data, next) = cut(found, limit, |token| token.id);
+    Ok(Answer(list.page(data, next)))
+}
+
+/// Revoke a token: at once here, within ten seconds on other servers
+#[utoipa::path(delete, path = "/tokens/{id}", tag = "people", params(("id" = Uuid, Path)),
+    responses((status = 204, description = "Revoked, or was so before")))]
+pub async fn delete_token(State(app): State<App>, caller: Caller, Path(id): Path<Uuid>) -> Result<StatusCode> {
+    tokens::revoke_token(&app, &caller, id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

@@ -1,0 +1,131 @@
+//! Cursors of lists: opaque text that holds a place and a fingerprint of the filters it belongs to.
+//!
+//! A place is a key of an order that never changes, so that what matches throughout appears exactly
+//! once. A cursor is no secret and no capability: every page checks again what the caller may see.
+
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use domain::{Code, Problem, api::Page};
+use serde::{Serialize, de::DeserializeOwned};
+use sha2::{Digest as _, Sha256};
+
+use crate::error::{Error, Result};
+
+/// Rows on a page when nobody says otherwise, and the most that anybody gets.
+const DEFAULT_LIMIT: i64 = 50;
+const GREATEST_LIMIT: i64 = 1_000;
+
+/// Bytes of the filters' fingerprint within a cursor.
+const FINGERPRINT: usize = 8;
+
+/// A list's parameters: where a page begins, how long it is, and what the filters are.
+pub trait Paged: Serialize {
+    /// Keeps the cursors of one list apart from those of the others.
+    const LIST: &'static str;
+    fn cursor(&self) -> Option<&str>;
+    fn limit(&self) -> Option<i64>;
+
+    /// The number of rows asked for, 1 to 1,000.
+    fn rows(&self) -> Result<i64> {
+        match self.limit() {
+            None => Ok(DEFAULT_LIMIT),
+            Some(limit) if (1..=GREATEST_LIMIT).contains(&limit) => Ok(limit),
+            Some(_) => Err(Problem::parameter("limit", "expected a whole number from 1 to 1000").into()),
+        }
+    }
+
+    /// The place behind which the page begins; `None` on the first one.
+    fn place<P: DeserializeOwned>(&self) -> Result<Option<P>> {
+        let Some(cursor) = self.cursor() else { return Ok(None) };
+        let malformed = || Error::from(Problem::parameter("cursor", "expected a next_cursor of this list"));
+        let bytes = URL_SAFE_NO_PAD.decode(cursor).map_err(|_| malformed())?;
+        let (fingerprint, place) = bytes.split_at_checked(FINGERPRINT).ok_or_else(malformed)?;
+        if fingerprint != self.fingerprint() {
+            return Err(Error::refuse(
+                Code::CursorMismatch,
+                "The cursor was given for other filters. Begin again without it.",
+            ));
+        }
+        serde_json::from_slice(place).map(Some).map_err(|_| malformed())
+    }
+
+    /// The page, and the cursor that leads to the next one where `next` is a place.
+    fn page<T, P: Serialize>(&self, data: Vec<T>, next: Option<P>) -> Page<T> {
+        let next_cursor = next.map(|place| {
+            let mut bytes = self.fingerprint().to_vec();
+            bytes.extend(serde_json::to_vec(&place).unwrap_or_default());
+            URL_SAFE_NO_PAD.encode(bytes)
+        });
+        Page { data, next_cursor }
+    }
+
+    /// Over the name of the list and its filters: all parameters that are serialised.
+    fn fingerprint(&self) -> [u8; FINGERPRINT] {
+        let filters = serde_json::to_vec(self).unwrap_or_default();
+        let whole = Sha256::new().chain_update(Self::LIST).chain_update([0]).chain_update(filters).finalize();
+        let mut head = [0; FINGERPRINT];
+        head.copy_from_slice(&whole[..FINGERPRINT]);
+        head
+    }
+}
+
+/// Cuts the one row too many that was asked for, to know whether there is a next page.
+pub fn cut<T, P>(mut rows: Vec<T>, limit: i64, place: impl Fn(&T) -> P) -> (Vec<T>, Option<P>) {
+    let limit = usize::try_from(limit).unwrap_or_default();
+    let more = rows.len() > limit;
+    rows.truncate(limit);
+    let next = if more { rows.last().map(place) } else { None };
+    (rows, next)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Clone, Default, Serialize)]
+    struct Things {
+        colour: Option<&'static str>,
+        #[serde(skip_serializing)]
+        cursor: Option<String>,
+        #[serde(skip_serializing)]
+        limit: Option<i64>,
+    }
+
+    impl Paged for Things {
+        const LIST: &'static str = "things";
+        fn cursor(&self) -> Option<&str> {
+            self.cursor.as_deref()
+        }
+        fn limit(&self) -> Option<i64> {
+            self.limit
+        }
+    }
+
+    fn code<T: std::fmt::Debug>(result: Result<T>) -> Code {
+        match result {
+            Err(Error::Problem(problem)) => problem.code,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_cursor_leads_on_and_belongs_to_its_filters() {
+        let first = Things { colour: Some("red"), ..Things::default() };
+        let page = first.page(vec![1, 2], Some((7_i64, 2_i64)));
+        let cursor = page.next_cursor;
+        assert!(cursor.is_some());
+
+        let next = Things { cursor: cursor.clone(), limit: Some(5), ..first };
+        assert_eq!(next.place::<(i64, i64)>().expect("a place"), Some((7, 2)));
+        let other = Things { colour: None, cursor, limit: None };
+        assert_eq!(code(other.place::<(i64, i64)>()), Code::CursorMismatch);
+        let rubbish = Things { cursor: Some("%%%".into()), ..Things::default() };
+        assert_eq!(code(rubbish.place::<i64>()), Code::InvalidParameter);
+        assert_eq!(code(Things { limit: Some(1001), ..Things::default() }.rows()), Code::InvalidParameter);
+    }
+
+    #[test]
+    fn the_row_too_many_is_the_next_page() {
+        assert_eq!(cut(vec![1, 2, 3], 2, |n| *n), (vec![1, 2], Some(2)));
+        assert_eq!(cut(vec![1, 2], 2, |n| *n), (vec![1, 2], None));
+    }
+}

@@ -1,0 +1,316 @@
+//! What handlers take from a request; whatever is wrong with it is answered with a problem document.
+//!
+//! A JSON body passes four gates, each with a status of its own: size (413), media type (415), syntax
+//! (400), and then (422) what no reader could agree on (duplicate keys, NUL, lone surrogates, depth)
+//! and the shape that the type asks for. Documents inside keep their text. No handler uses axum's own
+//! `Json`, `Query` or `Path`.
+
+use std::time::Duration;
+
+use axum::{
+    body::{Body, Bytes},
+    extract::{FromRequest, FromRequestParts, Request},
+    http::{HeaderMap, header, request::Parts},
+};
+use domain::{Code, Document, Problem, document};
+use futures::StreamExt as _;
+use serde::de::DeserializeOwned;
+use serde_json::{error::Category, value::RawValue};
+
+use crate::{
+    App,
+    error::{Error, Result},
+};
+
+/// How long a body may take to arrive.
+const BODY_PATIENCE: Duration = Duration::from_secs(120);
+
+/// How much of a refused body is read and thrown away, so that the refusal arrives before the
+/// connection breaks: in bytes and in time.
+const DRAIN_BYTES: usize = 64 << 20;
+const DRAIN_PATIENCE: Duration = Duration::from_secs(10);
+
+/// A JSON body.
+#[derive(Clone, Copy, Debug)]
+pub struct Json<T>(pub T);
+
+impl<T: DeserializeOwned> FromRequest<App> for Json<T> {
+    type Rejection = Error;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self> {
+        let is_json = is_json(request.headers());
+        let bytes = body(request, app.config.body_limit.bytes()).await?;
+        if !is_json {
+            return Err(wrong_media_type("application/json"));
+        }
+        read(&bytes).map(Self)
+    }
+}
+
+/// A JSON body that may be left out: no bytes are the type's default.
+#[derive(Clone, Copy, Debug)]
+pub struct JsonOrDefault<T>(pub T);
+
+impl<T: DeserializeOwned + Default> FromRequest<App> for JsonOrDefault<T> {
+    type Rejection = Error;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self> {
+        let is_json = is_json(request.headers());
+        let bytes = body(request, app.config.body_limit.bytes()).await?;
+        if bytes.is_empty() {
+            return Ok(Self(T::default()));
+        }
+        if !is_json {
+            return Err(wrong_media_type("application/json"));
+        }
+        read(&bytes).map(Self)
+    }
+}
+
+/// The query of a URL. Unknown parameters are refused where the type denies unknown fields.
+#[derive(Clone, Copy, Debug)]
+pub struct Query<T>(pub T);
+
+impl<T: DeserializeOwned> FromRequestParts<App> for Query<T> {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self> {
+        read_query(parts.uri.query().unwrap_or_default()).map(Self)
+    }
+}
+
+/// The variable part of a path. What cannot name anything names nothing: 404.
+#[derive(Clone, Copy, Debug)]
+pub struct Path<T>(pub T);
+
+impl<T: DeserializeOwned + Send> FromRequestParts<App> for Path<T> {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self> {
+        let nothing = || Error::refuse(Code::NotFound, "The path names nothing that could exist here.");
+        if parts.uri.path().contains("%00") {
+            return Err(nothing());
+        }
+        match axum::extract::Path::<T>::from_request_parts(parts, app).await {
+            Ok(axum::extract::Path(value)) => Ok(Self(value)),
+            Err(_) => Err(nothing()),
+        }
+    }
+}
+
+/// The version that an `If-Match` header asks for; `None` where there is no such header.
+#[derive(Clone, Copy, Debug)]
+pub struct IfMatch(pub Option<i64>);
+
+impl FromRequestParts<App> for IfMatch {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self> {
+        let Some(value) = parts.headers.get(header::IF_MATCH) else { return Ok(Self(None)) };
+        let text = value.to_str().unwrap_or_default().trim();
+        if text == "*" {
+            return Ok(Self(None));
+        }
+        let text = text.trim_start_matches("W/").trim_matches('"');
+        match text.parse() {
+            Ok(version) => Ok(Self(Some(version))),
+            Err(_) => Err(Problem::parameter("If-Match", "expected a version, such as \"7\"").into()),
+        }
+    }
+}
+
+/// Reads JSON text: syntax, what is refused in any document, shape.
+pub fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
+    let raw: &RawValue = serde_json::from_slice(bytes).map_err(|e| {
+        let place = format!("line {}, column {}", e.line(), e.column());
+        Error::refuse(Code::InvalidJson, format!("The body is not JSON: {} at {place}.", without_place(&e)))
+    })?;
+    document::scan(raw.get()).map_err(|e| Problem::invalid_body([(String::new(), format!("found {e}"))]))?;
+    serde_json::from_str(raw.get()).map_err(|first| shape_problem::<T>(raw.get(), &first).into())
+}
+
+/// Reads the text again, this time keeping track of the place, and says where the shape is wrong.
+fn shape_problem<T: DeserializeOwned>(text: &str, first: &serde_json::Error) -> Problem {
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    let (pointer, error) = match serde_path_to_error::deserialize::<_, T>(&mut deserializer) {
+        Err(error) => (pointer(error.path()), without_place(error.inner())),
+        Ok(_) => (String::new(), without_place(first)),
+    };
+    // Typed nesting, of jobs in jobs, ends where serde_json's own guard is.
+    let detail = if first.classify() == Category::Syntax { "nested too deep".to_owned() } else { error };
+    Problem::invalid_body([(pointer, detail)])
+}
+
+/// serde_json's message without " at line 1 column 5", which is about a text of ours.
+fn without_place(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    text.rsplit_once(" at line ").map_or(text.clone(), |(message, _)| message.to_owned())
+}
+
+/// A JSON Pointer (RFC 6901).
+fn pointer(path: &serde_path_to_error::Path) -> String {
+    use serde_path_to_error::Segment;
+    path.iter()
+        .map(|segment| match segment {
+            Segment::Seq { index } => format!("/{index}"),
+            Segment::Map { key } | Segment::Enum { variant: key } => {
+                format!("/{}", key.replace('~', "~0").replace('/', "~1"))
+            }
+            Segment::Unknown => String::new(),
+        })
+        .collect()
+}
+
+fn read_query<T: DeserializeOwned>(query: &str) -> Result<T> {
+    if query.contains("%00") {
+        return Err(Problem::parameter("?", "expected text without NUL").into());
+    }
+    let pairs = serde_urlencoded::Deserializer::new(form_urlencoded::parse(query.as_bytes()));
+    serde_path_to_error::deserialize(pairs).map_err(|error| {
+        let name = error.path().to_string();
+        let detail = error.inner().to_string();
+        // Of an unknown or doubled parameter serde tells the name in the message alone.
+        let name = if name == "." || name == "?" { quoted(&detail).unwrap_or("?").to_owned() } else { name };
+        Problem::parameter(&name, &detail).into()
+    })
+}
+
+fn quoted(message: &str) -> Option<&str> {
+    message.split('`').nth(1)
+}
+
+/// The whole body, up to the limit in bytes. 413 beyond it.
+pub async fn body(request: Request, limit: usize) -> Result<Bytes> {
+    let announced = request
+        .headers()
+        .get(header::CONTENT_LENGTH)
+        .and_then(|value| value.to_str().ok())
+        .and_then(|text| text.parse::<u64>().ok());
+    let mut chunks = request.into_body().into_data_stream();
+    let mut whole = Vec::with_capacity(announced.map_or(0, |n| usize::try_from(n).unwrap_or(limit)).min(limit));
+    let mut too_large = announced.is_some_and(|n| n > limit as u64);
+    let arriving = async {
+        while !too_large && let Some(chunk) = chunks.next().await {
+            let chunk = chunk.map_err(|_| Error::refuse(Code::InvalidJson, "The body broke off."))?;
+            too_large = whole.len() + chunk.len() > limit;
+            if !too_large {
+                whole.extend_from_slice(&chunk);
+            }
+        }
+        Ok::<_, Error>(())
+    };
+    tokio::time::timeout(BODY_PATIENCE, arriving)
+        .await
+        .map_err(|_| Error::refuse(Code::InvalidJson, "The body took too long to arrive."))??;
+    if too_large {
+        drain(chunks).await;
+        return Err(Error::refuse(Code::TooLarge, format!("The body may have at most {limit} bytes.")));
+    }
+    Ok(whole.into())
+}
+
+/// Throws away what else arrives of a refused body, within bounds: a client that is still sending
+/// would otherwise see a broken connection in place of the answer.
+pub async fn drain(mut chunks: axum::body::BodyDataStream) {
+    let rest = async {
+        let mut seen = 0;
+        while seen < DRAIN_BYTES
+            && let Some(Ok(chunk)) = chunks.next().await
+        {
+            seen += chunk.len();
+        }
+    };
+    let _ = tokio::time::timeout(DRAIN_PATIENCE, rest).await;
+}
+
+/// The body as it arrives, for handlers that read it piece by piece.
+pub fn chunks(body: Body) -> axum::body::BodyDataStream {
+    body.into_data_stream()
+}
+
+/// Whether the body says that it is JSON: `application/json`, or a type that ends in `+json`.
+fn is_json(headers: &HeaderMap) -> bool {
+    media_type(headers).is_some_and(|essence| {
+        essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json"))
+    })
+}
+
+/// The body's media type without parameters, in lower case.
+pub fn media_type(headers: &HeaderMap) -> Option<String> {
+    let value = headers.get(header::CONTENT_TYPE)?.to_str().ok()?;
+    let parsed: mime::Mime = value.parse().ok()?;
+    Some(parsed.essence_str().to_ascii_lowercase())
+}
+
+/// 415, naming what would have been taken.
+pub fn wrong_media_type(expected: &str) -> Error {
+    Error::refuse(Code::UnsupportedMediaType, format!("Expected a body of type {expected}."))
+}
+
+/// A document of a request, scanned already as part of its body.
+pub fn is_null(document: &Document) -> bool {
+    document.text() == "null"
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::api::{Ending, NewJob};
+    use serde::Deserialize;
+
+    use super::*;
+
+    fn refusal<T: DeserializeOwned>(text: &str) -> Problem {
+        match read::<T>(text.as_bytes()) {
+            Err(Error::Problem(problem)) => *problem,
+            _ => panic!("not refused: {text}"),
+        }
+    }
+
+    #[test]
+    fn a_fault_is_named_by_its_pointer() {
+        let found = |text| refusal::<NewJob>(text).errors.remove(0).pointer;
+        assert_eq!(found(r#"{"type":"a","items":[{"payload":1},{"priority":"high"}]}"#), "/items/1/priority");
+        assert_eq!(found(r#"{"type":"a","colour":1}"#), "/colour");
+        assert_eq!(found(r#"{"type":"a","children":[{"type":"b","items":[{"a/b":1}]}]}"#), "/children/0/items/0/a~1b");
+        assert_eq!(found("{}"), "");
+    }
+
+    #[test]
+    fn each_kind_of_wrong_has_its_code() {
+        let code = |text| refusal::<NewJob>(text).code;
+        assert_eq!(code("{"), Code::InvalidJson);
+        assert_eq!(code(""), Code::InvalidJson);
+        assert_eq!(code(r#"{"type":"a"} x"#), Code::InvalidJson);
+        assert_eq!(code(r#"{"type":"a","type":"b"}"#), Code::InvalidBody);
+        assert_eq!(code(r#"{"type":"a\u0000"}"#), Code::InvalidBody);
+        assert_eq!(code(r#"{"type":"a","metadata":["\ud800"]}"#), Code::InvalidBody);
+        let deep = format!(r#"{{"type":"a","metadata":{}{}}}"#, "[".repeat(200), "]".repeat(200));
+        assert_eq!(code(&deep), Code::InvalidBody);
+        let nested = format!("{}{}", r#"{"type":"a","children":["#.repeat(70), "]}".repeat(70));
+        assert_eq!(code(&nested), Code::InvalidBody);
+    }
+
+    #[test]
+    fn documents_keep_their_text() {
+        let text = r#"{"assignment_id":"0190a5e0-0000-7000-8000-000000000000","result":{"n": 9007199254740993}}"#;
+        let ending: Ending = read(text.as_bytes()).expect("an ending");
+        assert_eq!(ending.result.expect("a result").text(), r#"{"n": 9007199254740993}"#);
+    }
+
+    #[test]
+    fn a_wrong_parameter_is_named() {
+        #[derive(Debug, Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Wanted {
+            limit: Option<u32>,
+        }
+        let named = |query| match read_query::<Wanted>(query) {
+            Err(Error::Problem(problem)) => problem.errors[0].pointer.clone(),
+            other => panic!("{query}: {other:?}"),
+        };
+        assert_eq!(read_query::<Wanted>("limit=5").expect("fine").limit, Some(5));
+        assert_eq!(named("limit=many"), "?limit");
+        assert_eq!(named("colour=red"), "?colour");
+        assert_eq!(named("limit=1&limit=2"), "?limit");
+    }
+}

@@ -1,0 +1,138 @@
+//! Job types over HTTP. The rules are in `crate::job_types`.
+
+use axum::{Json as Answer, extract::State, http::StatusCode};
+use domain::{JobType, api::Page, job_type::JobTypeSpec};
+use serde::{Deserialize, Serialize};
+use utoipa::IntoParams;
+
+use super::{
+    cursor::{Paged, cut},
+    extract::{IfMatch, Json, Path, Query},
+};
+use crate::{
+    App,
+    auth::Caller,
+    error::Result,
+    job_types::{self, Fields},
+};
+
+/// Where a page of job types begins.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct JobTypeList {
+    /// Rows on the page, 1 to 1,000; default 50
+    #[serde(skip_serializing)]
+    limit: Option<i64>,
+    /// The `next_cursor` of the page before
+    #[serde(skip_serializing)]
+    cursor: Option<String>,
+}
+
+impl Paged for JobTypeList {
+    const LIST: &'static str = "job-types";
+    fn cursor(&self) -> Option<&str> {
+        self.cursor.as_deref()
+    }
+    fn limit(&self) -> Option<i64> {
+        self.limit
+    }
+}
+
+/// Make a job type; only `name` is required
+#[utoipa::path(post, path = "/job-types", tag = "job types", request_body = JobTypeSpec,
+    responses((status = 201, body = JobType)))]
+pub async fn create_job_type(
+    State(app): State<App>,
+    caller: Caller,
+    Json(spec): Json<JobTypeSpec>,
+) -> Result<(StatusCode, Answer<JobType>)> {
+    Ok((StatusCode::CREATED, Answer(job_types::create(&app, &caller, &spec).await?)))
+}
+
+/// List job types by name
+#[utoipa::path(get, path = "/job-types", tag = "job types", params(JobTypeList),
+    responses((status = 200, body = Page<JobType>)))]
+pub async fn list_job_types(
+    State(app): State<App>,
+    _: Caller,
+    Query(query): Query<JobTypeList>,
+) -> Result<Answer<Page<JobType>>> {
+    let (limit, after) = (query.rows()?, query.place::<String>()?);
+    let found = job_types::list(&app, after.as_deref().unwrap_or_default(), limit + 1).await?;
+    let (data, next) = cut(found, limit, |found| found.name.clone());
+    Ok(Answer(query.page(data, next)))
+}
+
+/// A job type
+#[utoipa::path(get, path = "/job-types/{name}", tag = "job types", params(("name" = String, Path)),
+    responses((status = 200, body = JobType)))]
+pub async fn get_job_type(State(app): State<App>, _: Caller, Path(name): Path<String>) -> Result<Answer<JobType>> {
+    Ok(Answer(job_types::get(&app, &name).await?))
+}
+
+/// Make or replace a job type; what the body leaves out takes its default
+#[utoipa::path(put, path = "/job-types/{name}", tag = "job types", request_body = JobTypeSpec,
+    params(("name" = String, Path), ("If-Match" = Option<String>, Header, description = "The version it must have")),
+    responses((status = 200, body = JobType), (status = 201, description = "It is new", body = JobType)))]
+pub async fn put_job_type(
+    State(app): State<App>,
+    caller: Caller,
+    Path(name): Path<String>,
+    IfMatch(version): IfMatch,
+    Json(fields): Json<Fields>,
+) -> Result<(StatusCode, Answer<JobType>)> {
+    let spec = job_types::named(&name, fields)?;
+    let (stored, is_new) = job_types::put(&app, &caller, &spec, version).await?;
+    Ok((if is_new { StatusCode::CREATED } else { StatusCode::OK }, Answer(stored)))
+}
+
+/// Change the fields that the body names; `null` is a value, and fields of `backoff` count singly
+#[utoipa::path(patch, path = "/job-types/{name}", tag = "job types", request_body = Object,
+    params(("name" = String, Path), ("If-Match" = Option<String>, Header, description = "The version it must have")),
+    responses((status = 200, body = JobType)))]
+pub async fn patch_job_type(
+    State(app): State<App>,
+    caller: Caller,
+    Path(name): Path<String>,
+    IfMatch(version): IfMatch,
+    Json(fields): Json<Fields>,
+) -> Result<Answer<JobType>> {
+    Ok(Answer(job_types::patch(&app, &caller, &name, &fields, version).await?))
+}
+
+/// Remove a job type that no job uses
+#[utoipa::path(delete, path = "/job-types/{name}", tag = "job types",
+    params(("name" = String, Path), ("If-Match" = Option<String>, Header, description = "The version it must have")),
+    responses((status = 204, description = "Gone")))]
+pub async fn delete_job_type(
+    State(app): State<App>,
+    caller: Caller,
+    Path(name): Path<String>,
+    IfMatch(version): IfMatch,
+) -> Result<StatusCode> {
+    job_types::delete(&app, &caller, &name, version).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Pause a job type: none of its items is handed out any more; open assignments go on
+#[utoipa::path(post, path = "/job-types/{name}/pause", tag = "job types", params(("name" = String, Path)),
+    responses((status = 200, body = JobType)))]
+pub async fn pause_job_type(
+    State(app): State<App>,
+    caller: Caller,
+    Path(name): Path<String>,
+) -> Result<Answer<JobType>> {
+    Ok(Answer(job_types::set_paused(&app, &caller, &name, true).await?))
+}
+
+/// Resume a job type
+#[utoipa::path(post, path = "/job-types/{name}/resume", tag = "job types", params(("name" = String, Path)),
+    responses((status = 200, body = JobType)))]
+pub async fn resume_job_type(
+    State(app): State<App>,
+    caller: Caller,
+    Path(name): Path<String>,
+) -> Result<Answer<JobType>> {
+    Ok(Answer(job_types::set_paused(&app, &caller, &name, false).await?))
+}

@@ -1,0 +1,170 @@
+//! Jobs over HTTP: made, read, listed, sealed.
+
+use std::time::Duration;
+
+use axum::{
+    Json as Answer,
+    extract::State,
+    http::{HeaderMap, HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use domain::{
+    Job, JobStatus, Outcome, Problem, Time,
+    api::{NewJob, Page},
+};
+use serde::{Deserialize, Serialize};
+use utoipa::IntoParams;
+use uuid::Uuid;
+
+use super::{
+    cursor::Paged,
+    extract::{Json, Path, Query},
+};
+use crate::{App, auth::Caller, error::Result, jobs::JobFilter};
+
+/// The longest poll, in seconds.
+const LONGEST_WAIT: u64 = 30;
+
+/// Filters of the list of jobs; all that are given must hold.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct JobList {
+    /// `true`: roots only; status and outcome are then those of the tree. `false`: no roots
+    root: Option<bool>,
+    /// Jobs of this tree
+    root_id: Option<Uuid>,
+    /// Children of this job
+    parent: Option<Uuid>,
+    status: Option<JobStatus>,
+    outcome: Option<Outcome>,
+    /// The name of a job type
+    #[serde(rename = "type")]
+    job_type: Option<String>,
+    /// The name of a user or service
+    owner: Option<String>,
+    initiated_by: Option<String>,
+    /// Text in name, key or metadata
+    q: Option<String>,
+    #[param(value_type = Option<String>, format = DateTime)]
+    created_after: Option<Time>,
+    #[param(value_type = Option<String>, format = DateTime)]
+    created_before: Option<Time>,
+    /// Rows on the page, 1 to 1,000; default 50
+    #[serde(skip_serializing)]
+    limit: Option<i64>,
+    /// The `next_cursor` of the page before
+    #[serde(skip_serializing)]
+    cursor: Option<String>,
+}
+
+impl Paged for JobList {
+    const LIST: &'static str = "jobs";
+    fn cursor(&self) -> Option<&str> {
+        self.cursor.as_deref()
+    }
+    fn limit(&self) -> Option<i64> {
+        self.limit
+    }
+}
+
+impl JobList {
+    fn filter(&self) -> JobFilter {
+        JobFilter {
+            root: self.root,
+            root_id: self.root_id,
+            parent: self.parent,
+            status: self.status,
+            outcome: self.outcome,
+            job_type: self.job_type.clone(),
+            owner: self.owner.clone(),
+            uploaded_by: None,
+            initiated_by: self.initiated_by.clone(),
+            q: self.q.clone(),
+            created_after: self.created_after,
+            created_before: self.created_before,
+        }
+    }
+}
+
+/// Make a tree of jobs; only `type` is required
+#[utoipa::path(post, path = "/jobs", tag = "jobs", request_body = NewJob,
+    responses((status = 201, body = Job, headers(("Location" = String), ("ETag" = String)))))]
+pub async fn create_job(State(app): State<App>, caller: Caller, Json(new): Json<NewJob>) -> Result<Response> {
+    let id = app.engine.create_job(&caller, new).await?;
+    let job = app.engine.job(&caller, id, true).await?;
+    let headers = [(header::LOCATION, format!("/api/v1/jobs/{id}")), (header::ETAG, etag(job.version))];
+    Ok((StatusCode::CREATED, headers, Answer(job)).into_response())
+}
+
+/// List jobs, newest first, without children
+#[utoipa::path(get, path = "/jobs", tag = "jobs", params(JobList), responses((status = 200, body = Page<Job>)))]
+pub async fn list_jobs(
+    State(app): State<App>,
+    caller: Caller,
+    Query(query): Query<JobList>,
+) -> Result<Answer<Page<Job>>> {
+    let (limit, after) = (query.rows()?, query.place::<i64>()?);
+    let (jobs, next) = app.engine.list_jobs(&caller, &query.filter(), after, limit).await?;
+    Ok(Answer(query.page(jobs, next)))
+}
+
+/// How a job is to be read.
+#[derive(Clone, Copy, Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct JobReading {
+    /// `false`: without the jobs below it
+    children: Option<bool>,
+    /// Wait until the job is newer than `If-None-Match` (without it: than now), 0 to 30 seconds
+    wait_seconds: Option<u64>,
+}
+
+/// A job with its subtree
+#[utoipa::path(get, path = "/jobs/{id}", tag = "jobs",
+    params(("id" = Uuid, Path), JobReading, ("If-None-Match" = Option<String>, Header, description = "An ETag")),
+    responses((status = 200, body = Job, headers(("ETag" = String))),
+              (status = 304, description = "It still has the version of `If-None-Match`")))]
+pub async fn get_job(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<Uuid>,
+    Query(reading): Query<JobReading>,
+    headers: HeaderMap,
+) -> Result<Response> {
+    let wait = reading.wait_seconds.unwrap_or(0);
+    if wait > LONGEST_WAIT {
+        return Err(Problem::parameter("wait_seconds", "expected 0 to 30").into());
+    }
+    let children = reading.children.unwrap_or(true);
+    let known = headers.get(header::IF_NONE_MATCH).and_then(version_of);
+    let mut job = app.engine.job(&caller, id, children).await?;
+    if wait > 0 && known.is_none_or(|known| known == job.version) {
+        let wait = Duration::from_secs(wait);
+        let newer = app.engine.job_newer_than(&caller, id, job.version, wait).await?;
+        if newer.version > job.version {
+            job = app.engine.job(&caller, id, children).await?;
+        }
+    }
+    let tag = [(header::ETAG, etag(job.version))];
+    if known == Some(job.version) {
+        return Ok((StatusCode::NOT_MODIFIED, tag).into_response());
+    }
+    Ok((tag, Answer(job)).into_response())
+}
+
+/// Seal a job: it gets no more items. Again is no change
+#[utoipa::path(post, path = "/jobs/{id}/seal", tag = "jobs", params(("id" = Uuid, Path)),
+    responses((status = 200, body = Job)))]
+pub async fn seal_job(State(app): State<App>, caller: Caller, Path(id): Path<Uuid>) -> Result<Answer<Job>> {
+    app.engine.seal(&caller, id).await?;
+    Ok(Answer(app.engine.job(&caller, id, true).await?))
+}
+
+fn etag(version: i64) -> String {
+    format!("\"{version}\"")
+}
+
+fn version_of(tag: &HeaderValue) -> Option<i64> {
+    tag.to_str().ok()?.trim().trim_start_matches("W/").trim_matches('"').parse().ok()
+}

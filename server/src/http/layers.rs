@@ -1,0 +1,152 @@
+//! What happens to every request, whatever it asks for: its id, its log line, the answer to a panic,
+//! and the headers that make browsers careful.
+
+use std::{any::Any, time::Instant};
+
+use axum::{
+    body::Body,
+    extract::{Request, State},
+    http::{HeaderMap, HeaderName, HeaderValue, header},
+    middleware::Next,
+    response::Response,
+};
+use domain::{Code, Problem};
+use tracing::Instrument as _;
+use uuid::Uuid;
+
+use crate::{App, error::problem_response};
+
+/// The header that carries a request's id, both ways.
+pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// The id of a request, in its extensions.
+#[derive(Clone, Debug)]
+pub struct RequestId(pub String);
+
+/// Gives every request an id (the client's own, if it is a sane one), puts it on the response and into
+/// a problem document, and logs the request when `TREELINE_LOG_HTTP` says so.
+pub async fn identify(State(app): State<App>, mut request: Request, next: Next) -> Response {
+    let id = request
+        .headers()
+        .get(REQUEST_ID)
+        .and_then(|value| value.to_str().ok())
+        .filter(|id| is_sane(id))
+        .map_or_else(|| Uuid::now_v7().to_string(), str::to_owned);
+    request.extensions_mut().insert(RequestId(id.clone()));
+    let span = tracing::info_span!("request", id);
+    let asked = app.config.log_http.then(|| describe(&request));
+    let began = Instant::now();
+    let mut response = next.run(request).instrument(span.clone()).await;
+    if let Some(problem) = response.extensions_mut().remove::<Problem>() {
+        response = complete(response, problem, &id);
+    }
+    if let Ok(value) = HeaderValue::try_from(&id) {
+        response.headers_mut().insert(REQUEST_ID, value);
+    }
+    let took = began.elapsed();
+    crate::http::metrics::answered(response.status(), took);
+    if let Some(asked) = asked {
+        let status = response.status().as_u16();
+        let milliseconds = took.as_millis() as u64;
+        span.in_scope(|| tracing::info!(asked, status, milliseconds, "answered"));
+    }
+    response
+}
+
+/// The same problem, now with the request's id in its body.
+fn complete(response: Response, problem: Problem, id: &str) -> Response {
+    let (mut parts, _) = response.into_parts();
+    let whole = Problem { request_id: Some(id.to_owned()), ..problem };
+    parts.headers.remove(header::CONTENT_LENGTH);
+    Response::from_parts(parts, Body::from(serde_json::to_vec(&whole).unwrap_or_default()))
+}
+
+/// 1 to 128 characters that can stand in a log line and a header.
+fn is_sane(id: &str) -> bool {
+    (1..=128).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.:".contains(&b))
+}
+
+/// The request as the log may show it: secrets are blanked.
+fn describe(request: &Request) -> String {
+    let path = request.uri().path();
+    let path = if path.starts_with("/sign-in/") { "/sign-in/***" } else { path };
+    let query = request.uri().query().map(|query| format!("?{query}")).unwrap_or_default();
+    format!("{} {path}{query} {}", request.method(), shown(request.headers()))
+}
+
+fn shown(headers: &HeaderMap) -> String {
+    let secret = [header::AUTHORIZATION, header::COOKIE, header::PROXY_AUTHORIZATION];
+    let pairs: Vec<String> = headers
+        .iter()
+        .map(|(name, value)| {
+            let hidden = secret.contains(name) || name.as_str() == "idempotency-key";
+            let value = if hidden { "***" } else { value.to_str().unwrap_or("?") };
+            format!("{name}={value:?}")
+        })
+        .collect();
+    format!("[{}]", pairs.join(" "))
+}
+
+/// The answer to a panic in a handler: a problem document like any other.
+#[expect(clippy::needless_pass_by_value, reason = "the signature that tower-http asks for")]
+pub fn panicked(panic: Box<dyn Any + Send + 'static>) -> Response {
+    let said = panic
+        .downcast_ref::<String>()
+        .map(String::as_str)
+        .or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or("no message");
+    tracing::error!(panic = said, "a handler panicked");
+    problem_response(&Problem::new(
+        Code::Internal,
+        "Something broke on our side. It was logged under this request's id.",
+    ))
+}
+
+/// Fills in the headers that a response does not set itself.
+pub async fn harden(State(app): State<App>, request: Request, next: Next) -> Response {
+    let mut response = next.run(request).await;
+    let headers = response.headers_mut();
+    let mut fill = |name: HeaderName, value: &'static str| {
+        headers.entry(name).or_insert(HeaderValue::from_static(value));
+    };
+    fill(header::X_CONTENT_TYPE_OPTIONS, "nosniff");
+    fill(header::REFERRER_POLICY, "same-origin");
+    fill(
+        header::CONTENT_SECURITY_POLICY,
+        "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    );
+    fill(header::CACHE_CONTROL, "private, no-cache");
+    fill(HeaderName::from_static("cross-origin-opener-policy"), "same-origin");
+    fill(HeaderName::from_static("permissions-policy"), "camera=(), geolocation=(), microphone=()");
+    if app.public_url.is_secure() {
+        fill(header::STRICT_TRANSPORT_SECURITY, "max-age=31536000; includeSubDomains");
+    }
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_sane_ids_are_taken_over() {
+        assert!(is_sane("3f2a-9_c.d:1"));
+        for bad in ["", "a b", "a\"b", "é", &"a".repeat(129)] {
+            assert!(!is_sane(bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_log_shows_no_secret() {
+        let request = Request::builder()
+            .uri("/sign-in/abcdef?x=1")
+            .header("authorization", "Bearer abcdef")
+            .header("cookie", "treeline_session=abcdef")
+            .header("accept", "text/html")
+            .body(Body::empty())
+            .expect("a request");
+        let shown = describe(&request);
+        assert!(!shown.contains("abcdef"), "{shown}");
+        assert!(shown.contains("accept=\"text/html\"") && shown.contains("?x=1"), "{shown}");
+    }
+}

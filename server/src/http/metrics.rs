@@ -1,0 +1,111 @@
+//! `GET /metrics`: Prometheus text. Counters are kept as things happen; gauges of open work are read
+//! from the database when somebody asks.
+//!
+//! Open to the scope `admin` and to a scraper on this very machine. Behind a proxy every peer looks
+//! local, so a request that was forwarded never counts as local.
+
+use std::{
+    net::SocketAddr,
+    sync::OnceLock,
+    time::{Duration, Instant},
+};
+
+use axum::{
+    extract::{ConnectInfo, State},
+    http::{HeaderMap, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use domain::ItemState;
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+
+use crate::{
+    App,
+    auth::{Caller, MaybeCaller, Scope},
+    error::{Error, Result},
+    store::figures,
+};
+
+/// Bounds of the latency histogram, in seconds.
+const BOUNDS: [f64; 10] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 2.0, 30.0];
+
+/// One recorder a process, however many servers run in it (tests run several).
+static RECORDER: OnceLock<Option<PrometheusHandle>> = OnceLock::new();
+
+/// How often samples are folded into their histograms when nobody scrapes.
+const UPKEEP: Duration = Duration::from_secs(5);
+
+/// Installs the recorder, and keeps its memory flat until the server stops.
+pub fn start(app: &App) {
+    let recorder = RECORDER.get_or_init(|| {
+        let built = PrometheusBuilder::new().set_buckets(&BOUNDS).map(PrometheusBuilder::install_recorder);
+        match built {
+            Ok(Ok(handle)) => Some(handle),
+            Ok(Err(error)) | Err(error) => {
+                tracing::warn!(%error, "no metrics");
+                None
+            }
+        }
+    });
+    let Some(recorder) = recorder else { return };
+    let stopped = app.shutdown.clone();
+    app.tasks.spawn(async move {
+        let mut tick = tokio::time::interval(UPKEEP);
+        while stopped.run_until_cancelled(tick.tick()).await.is_some() {
+            recorder.run_upkeep();
+        }
+    });
+}
+
+/// Counts an answered request.
+pub fn answered(status: StatusCode, took: Duration) {
+    metrics::counter!("treeline_http_requests_total", "status" => status.as_u16().to_string()).increment(1);
+    metrics::histogram!("treeline_http_seconds").record(took.as_secs_f64());
+}
+
+/// `GET /metrics`.
+pub async fn get_metrics(
+    State(app): State<App>,
+    peer: Option<axum::Extension<ConnectInfo<SocketAddr>>>,
+    headers: HeaderMap,
+    MaybeCaller(caller): MaybeCaller,
+) -> Result<Response> {
+    let local = peer.is_some_and(|peer| peer.0.0.ip().to_canonical().is_loopback());
+    let forwarded = ["forwarded", "x-forwarded-for", "via"].iter().any(|name| headers.contains_key(*name));
+    if !local || forwarded {
+        let caller: Caller =
+            caller.ok_or_else(|| Error::refuse(domain::Code::Unauthenticated, "Send a token with the scope admin."))?;
+        caller.require(Scope::Admin)?;
+    }
+    let Some(recorder) = RECORDER.get().and_then(Option::as_ref) else {
+        return Err(Error::Broken("the metrics recorder is missing".into()));
+    };
+    let began = Instant::now();
+    read_gauges(&app).await?;
+    metrics::histogram!("treeline_metrics_read_seconds").record(began.elapsed().as_secs_f64());
+    Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], recorder.render()).into_response())
+}
+
+async fn read_gauges(app: &App) -> Result<()> {
+    for open in figures::open_work(&app.pool).await? {
+        let states = [
+            (ItemState::Available, open.available),
+            (ItemState::Running, open.running),
+            (ItemState::Retryable, open.retryable),
+            (ItemState::Scheduled, open.scheduled),
+            (ItemState::Blocked, open.blocked),
+        ];
+        for (state, count) in states {
+            let labels = [("type", open.job_type.clone()), ("state", state.as_str().to_owned())];
+            metrics::gauge!("treeline_items", &labels).set(count as f64);
+        }
+        // Types with nothing available are missing from the next answer.
+        metrics::gauge!("treeline_oldest_available_seconds", "type" => open.job_type).set(0.0);
+    }
+    for (job_type, seconds) in figures::oldest_available(&app.pool).await? {
+        metrics::gauge!("treeline_oldest_available_seconds", "type" => job_type).set(seconds);
+    }
+    for (job_type, open) in figures::open_assignments(&app.pool).await? {
+        metrics::gauge!("treeline_open_assignments", "type" => job_type).set(open as f64);
+    }
+    Ok(())
+}

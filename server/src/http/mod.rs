@@ -1,0 +1,118 @@
+//! The front door: every route in one table, and the layers that all of them share.
+//!
+//! Handlers translate between HTTP and the use-cases; they hold no rule and begin no transaction.
+//! Everything that goes wrong under `/api` is a problem document, unknown paths and panics included.
+//! Pages are in `ui`, the site's files in `assets`.
+
+use axum::{
+    Extension, Router,
+    http::{Method, Uri},
+    middleware::from_fn_with_state,
+    routing::{any, get},
+};
+use domain::Code;
+use tower_http::{
+    catch_panic::CatchPanicLayer,
+    compression::{CompressionLayer, CompressionLevel},
+};
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use crate::{App, auth::origin, error::Error};
+
+pub mod access; // services and tokens
+pub mod add_items; // items in, as an array or as a stream
+pub mod assets; // the site's files
+pub mod assignments; // what workers say
+pub mod cursor; // places in lists
+mod docs; // the API's description as a page
+pub mod events; // a job, live
+pub mod extract; // what handlers take from a request
+pub mod items; // items and dead letters
+pub mod job_types; // job types
+pub mod jobs; // jobs
+pub mod layers; // what happens to every request
+pub mod metrics; // for monitoring
+pub mod openapi; // the API's description
+pub mod ops; // alive and ready
+pub mod results; // results and failures as streams
+pub mod serve; // the accept loop
+pub mod session; // signing in and out
+pub mod ui; // the pages
+pub mod uploads; // files in and out
+
+/// Every route of the API, with its description.
+fn api() -> OpenApiRouter<App> {
+    OpenApiRouter::default()
+        .routes(routes!(job_types::create_job_type, job_types::list_job_types))
+        .routes(routes!(
+            job_types::get_job_type,
+            job_types::put_job_type,
+            job_types::patch_job_type,
+            job_types::delete_job_type
+        ))
+        .routes(routes!(job_types::pause_job_type))
+        .routes(routes!(job_types::resume_job_type))
+        .routes(routes!(uploads::create_upload))
+        .routes(routes!(uploads::get_upload, uploads::delete_upload))
+        .routes(routes!(uploads::get_upload_content))
+        .routes(routes!(uploads::preview_upload))
+        .routes(routes!(jobs::create_job, jobs::list_jobs))
+        .routes(routes!(jobs::get_job))
+        .routes(routes!(jobs::seal_job))
+        .routes(routes!(results::stream_results))
+        .routes(routes!(results::stream_failures))
+        .routes(routes!(events::watch_job))
+        .routes(routes!(add_items::add_items))
+        .routes(routes!(items::list_items))
+        .routes(routes!(items::get_item))
+        .routes(routes!(items::list_attempts))
+        .routes(routes!(items::list_dead_letters))
+        .routes(routes!(items::list_groups))
+        .routes(routes!(assignments::claim_items))
+        .routes(routes!(assignments::heartbeat_assignment))
+        .routes(routes!(assignments::step_assignment))
+        .routes(routes!(assignments::succeed_assignment))
+        .routes(routes!(assignments::fail_assignment))
+        .routes(routes!(assignments::release_assignment))
+        .routes(routes!(assignments::finish_assignments))
+        .routes(routes!(assignments::heartbeat_assignments))
+        .routes(routes!(session::create_session, session::delete_session))
+        .routes(routes!(session::get_me))
+        .routes(routes!(access::create_service, access::list_services))
+        .routes(routes!(access::create_token, access::list_tokens))
+        .routes(routes!(access::delete_token))
+}
+
+/// The whole server as one service.
+pub fn router(app: &App) -> Router {
+    let (described, document) = OpenApiRouter::with_openapi(openapi::head())
+        .nest("/api/v1", api())
+        .routes(routes!(ops::get_health))
+        .routes(routes!(ops::get_readiness))
+        .split_for_parts();
+    described
+        .route("/api/v1/openapi.json", get(openapi::get_document))
+        .route("/api/docs", get(openapi::get_docs))
+        .route("/metrics", get(metrics::get_metrics))
+        .route("/api", any(unknown_path))
+        .route("/api/{*rest}", any(unknown_path))
+        .method_not_allowed_fallback(unknown_method)
+        .layer(Extension(openapi::describe(document)))
+        .merge(assets::router())
+        .merge(ui::router())
+        .layer(from_fn_with_state(app.clone(), origin::check))
+        .layer(CatchPanicLayer::custom(layers::panicked))
+        .layer(from_fn_with_state(app.clone(), layers::harden))
+        .layer(from_fn_with_state(app.clone(), layers::identify))
+        // Outermost, as a problem document is completed on its way out.
+        .layer(CompressionLayer::new().quality(CompressionLevel::Fastest))
+        .with_state(app.clone())
+}
+
+async fn unknown_path(uri: Uri) -> Error {
+    Error::refuse(Code::NotFound, format!("There is nothing at {}; see /api/docs.", uri.path()))
+}
+
+async fn unknown_method(method: Method, uri: Uri) -> Error {
+    Error::refuse(Code::MethodNotAllowed, format!("{} does not take {method}; see the header Allow.", uri.path()))
+}

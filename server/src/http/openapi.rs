@@ -1,0 +1,156 @@
+//! The API's own description: OpenAPI 3.1, put together from the handlers' annotations.
+//!
+//! What every operation can answer with for the same reason (no credential, a bad body, a database
+//! that is away) is added here once, from what the operation takes. The document shows to those who
+//! are signed in or send a token, like everything else.
+
+use std::sync::Arc;
+
+use axum::{
+    extract::{Extension, State},
+    http::header,
+    response::{IntoResponse, Redirect, Response},
+};
+use domain::problem::MEDIA_TYPE;
+use utoipa::{
+    OpenApi,
+    openapi::{
+        ContentBuilder, HttpMethod, Ref, RefOr, ResponseBuilder,
+        path::{Operation, ParameterIn},
+        security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme},
+    },
+};
+
+use super::docs;
+use crate::{
+    App,
+    auth::{Caller, MaybeCaller},
+};
+
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "Treeline",
+        version = "1",
+        description = "Long work for other programs, shown to people: trees of jobs, their items, and the workers \
+                       that claim them. Every refusal is a problem document (RFC 9457) with a stable `code`."
+    ),
+    security(("token" = []), ("session" = [])),
+    components(schemas(domain::Problem, domain::change::Change)),
+    tags(
+        (name = "job types", description = "The contract shared by all jobs of a kind"),
+        (name = "uploads", description = "Files that jobs are filled from"),
+        (name = "jobs", description = "Trees of jobs: made, filled, watched"),
+        (name = "items", description = "The units of work"),
+        (name = "assignments", description = "What workers say"),
+        (name = "dead letters", description = "Items that wait for a person"),
+        (name = "watch", description = "What changes, as it changes"),
+        (name = "people", description = "Who may ask"),
+        (name = "ops", description = "For whoever runs the server"),
+    )
+)]
+struct Head;
+
+/// The document before any route is in it.
+pub fn head() -> utoipa::openapi::OpenApi {
+    Head::openapi()
+}
+
+/// The finished document, as text and as a page.
+#[derive(Debug)]
+pub struct Described {
+    json: String,
+    page: String,
+    csp: String,
+}
+
+/// Completes the document of all routes.
+pub fn describe(mut document: utoipa::openapi::OpenApi) -> Arc<Described> {
+    let components = document.components.get_or_insert_default();
+    components.add_security_scheme(
+        "token",
+        SecurityScheme::Http(
+            HttpBuilder::new()
+                .scheme(HttpAuthScheme::Bearer)
+                .description(Some("A service's token, as `Authorization: Bearer …`"))
+                .build(),
+        ),
+    );
+    let cookie = ApiKeyValue::with_description(
+        "treeline_session",
+        "A person's session; under https the cookie is named `__Host-treeline_session`",
+    );
+    components.add_security_scheme("session", SecurityScheme::ApiKey(ApiKey::Cookie(cookie)));
+    for item in document.paths.paths.values_mut() {
+        let operations = [
+            (HttpMethod::Get, &mut item.get),
+            (HttpMethod::Post, &mut item.post),
+            (HttpMethod::Put, &mut item.put),
+            (HttpMethod::Patch, &mut item.patch),
+            (HttpMethod::Delete, &mut item.delete),
+        ];
+        for (method, operation) in operations {
+            if let Some(operation) = operation {
+                complete(&method, operation);
+            }
+        }
+    }
+    Arc::new(Described {
+        json: document.to_pretty_json().unwrap_or_default(),
+        page: docs::render(&serde_json::to_value(&document).unwrap_or_default()),
+        csp: docs::csp(),
+    })
+}
+
+/// Adds the refusals that follow from what an operation takes.
+fn complete(method: &HttpMethod, operation: &mut Operation) {
+    let parameters = operation.parameters.as_deref().unwrap_or_default();
+    let takes = |place: ParameterIn| parameters.iter().any(|it| matches!(it, RefOr::T(it) if it.parameter_in == place));
+    let open = operation.security.as_ref().is_some_and(|needs| !needs.is_empty());
+    let unsafe_method = !matches!(method, HttpMethod::Get);
+    let body = operation.request_body.is_some();
+    let possible = [
+        ("400", body || takes(ParameterIn::Query) || takes(ParameterIn::Header), "The request is malformed"),
+        ("401", !open, "No credential, or not a good one"),
+        ("403", !open || unsafe_method, "The credential does not allow it, or another site sent it"),
+        ("404", takes(ParameterIn::Path) || body, "There is no such thing, or it is not yours to see"),
+        ("409", unsafe_method, "The state of things does not allow it; see `code`"),
+        ("410", takes(ParameterIn::Path), "The job was removed"),
+        ("412", takes(ParameterIn::Header) && unsafe_method, "The version is not the newest"),
+        ("413", body, "Too large"),
+        ("415", body, "Not the media type that is expected"),
+        ("422", body, "Understood, but not valid; `errors` says where"),
+        ("429", !open, "Too many requests"),
+        ("500", true, "Something broke on our side"),
+        ("503", true, "The database is away, or the server is shutting down"),
+    ];
+    for (status, applies, description) in possible {
+        if applies {
+            operation.responses.responses.entry(status.to_owned()).or_insert_with(|| problem(description));
+        }
+    }
+}
+
+fn problem(description: &str) -> RefOr<utoipa::openapi::Response> {
+    let content = ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem"))).build();
+    RefOr::T(ResponseBuilder::new().description(description).content(MEDIA_TYPE, content).build())
+}
+
+/// `GET /api/v1/openapi.json`.
+pub async fn get_document(_: Caller, Extension(described): Extension<Arc<Described>>) -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], described.json.clone()).into_response()
+}
+
+/// `GET /api/docs`: the same, to be read.
+pub async fn get_docs(
+    State(_): State<App>,
+    MaybeCaller(caller): MaybeCaller,
+    Extension(described): Extension<Arc<Described>>,
+) -> Response {
+    if caller.is_none() {
+        return Redirect::to("/sign-in").into_response();
+    }
+    let headers =
+        [(header::CONTENT_TYPE, "text/html; charset=utf-8"), (header::CONTENT_SECURITY_POLICY, described.csp.as_str())];
+    (headers, described.page.clone()).into_response()
+}

@@ -1,0 +1,54 @@
+//! Signing in and out, and who is asking.
+
+use axum::{
+    Json as Answer,
+    extract::State,
+    http::{HeaderMap, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use domain::{Code, access::SignIn, api::Me};
+
+use super::extract::Json;
+use crate::{
+    App,
+    auth::{Caller, links, sessions},
+    error::{Error, Result},
+};
+
+/// Sign in by a one-time link: uses it up and sets the session cookie
+#[utoipa::path(post, path = "/session", tag = "people", security(()), request_body = SignIn,
+    responses((status = 204, description = "Signed in; the cookie is set"),
+              (status = 410, description = "`link_used`: unknown, used, or too old", body = domain::Problem,
+               content_type = "application/problem+json")))]
+pub async fn create_session(State(app): State<App>, headers: HeaderMap, Json(body): Json<SignIn>) -> Result<Response> {
+    let token = body.link.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+    let cookie = links::redeem(&app, token, user_agent(&headers)).await?;
+    Ok((StatusCode::NO_CONTENT, [(header::SET_COOKIE, cookie)]).into_response())
+}
+
+/// Sign out: ends the session that the cookie names
+#[utoipa::path(delete, path = "/session", tag = "people",
+    responses((status = 204, description = "Signed out; the cookie is gone")))]
+pub async fn delete_session(State(app): State<App>, caller: Caller, headers: HeaderMap) -> Result<Response> {
+    if caller.role.is_none() {
+        return Err(Error::refuse(Code::Forbidden, "A token has no session. Revoke it with DELETE /tokens/{id}."));
+    }
+    let cookie = sessions::end(&app, &headers).await?;
+    Ok((StatusCode::NO_CONTENT, [(header::SET_COOKIE, cookie)]).into_response())
+}
+
+/// Who is asking
+#[utoipa::path(get, path = "/me", tag = "people", responses((status = 200, body = Me)))]
+pub async fn get_me(caller: Caller) -> Answer<Me> {
+    Answer(Me {
+        kind: caller.kind,
+        name: caller.name,
+        role: caller.role.map(|role| role.as_str().to_owned()),
+        scopes: caller.scopes.iter().map(|scope| scope.as_str().to_owned()).collect(),
+    })
+}
+
+/// What the browser says of itself, for the list of sessions.
+pub fn user_agent(headers: &HeaderMap) -> &str {
+    headers.get(header::USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or_default()
+}

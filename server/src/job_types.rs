@@ -1,0 +1,169 @@
+//! Job types: made, changed, paused and removed by admins, read by everybody (spec §3 "Job type").
+//!
+//! Changes are compare-and-set on the version, so that two people who edit at once do not overwrite
+//! each other. A job keeps what it was created with; what acts live is read anew by the engine each
+//! second, and at once on the server that changed it.
+
+use std::collections::BTreeMap;
+
+use domain::{Code, Document, JobType, Problem, job_type::JobTypeSpec};
+use serde_json::value::RawValue;
+
+use crate::{
+    App,
+    auth::{Caller, Scope},
+    error::{Error, Result},
+    schema::Schema,
+    store::job_types::{self as store, Deleted},
+};
+
+/// A JSON object whose values nobody has looked at.
+pub type Fields = BTreeMap<String, Box<RawValue>>;
+
+/// Makes a type. 409 `duplicate` when the name is taken.
+pub async fn create(app: &App, caller: &Caller, spec: &JobTypeSpec) -> Result<JobType> {
+    caller.require(Scope::Admin)?;
+    check(spec)?;
+    let made = store::insert(&app.pool, spec)
+        .await?
+        .ok_or_else(|| Error::refuse(Code::Duplicate, "A job type of this name exists. Change it by PUT or PATCH."))?;
+    changed(app, caller, &spec.name, "made").await?;
+    Ok(made)
+}
+
+/// The type of this name.
+pub async fn get(app: &App, name: &str) -> Result<JobType> {
+    store::find(&app.pool, name).await?.ok_or_else(missing)
+}
+
+/// Types in order of their names, behind `after`.
+pub async fn list(app: &App, after: &str, limit: i64) -> Result<Vec<JobType>> {
+    Ok(store::list(&app.pool, after, limit).await?)
+}
+
+/// Makes or replaces a type. Says whether it is new. 412 when `expected` is not its version.
+pub async fn put(app: &App, caller: &Caller, spec: &JobTypeSpec, expected: Option<i64>) -> Result<(JobType, bool)> {
+    caller.require(Scope::Admin)?;
+    check(spec)?;
+    loop {
+        let current = store::find(&app.pool, &spec.name).await?;
+        if expected.is_some() && expected != current.as_ref().map(|it| it.version) {
+            return Err(outdated());
+        }
+        // Nothing comes back when somebody was quicker: then look again.
+        let (stored, is_new) = match &current {
+            Some(current) => (store::replace(&app.pool, spec, current.version).await?, false),
+            None => (store::insert(&app.pool, spec).await?, true),
+        };
+        if let Some(stored) = stored {
+            changed(app, caller, &spec.name, if is_new { "made" } else { "replaced" }).await?;
+            return Ok((stored, is_new));
+        }
+    }
+}
+
+/// Changes the fields that are named. 412 when `expected` is not its version.
+pub async fn patch(app: &App, caller: &Caller, name: &str, fields: &Fields, expected: Option<i64>) -> Result<JobType> {
+    caller.require(Scope::Admin)?;
+    loop {
+        let current = store::find(&app.pool, name).await?.ok_or_else(missing)?;
+        if expected.is_some_and(|version| version != current.version) {
+            return Err(outdated());
+        }
+        let spec = merged(&current, fields)?;
+        check(&spec)?;
+        if let Some(stored) = store::replace(&app.pool, &spec, current.version).await? {
+            changed(app, caller, name, "changed").await?;
+            return Ok(stored);
+        }
+    }
+}
+
+/// Pauses or resumes a type. Again is no change.
+pub async fn set_paused(app: &App, caller: &Caller, name: &str, paused: bool) -> Result<JobType> {
+    caller.require(Scope::Admin)?;
+    if !store::set_paused(&app.pool, name, paused).await? {
+        return Err(missing());
+    }
+    changed(app, caller, name, if paused { "paused" } else { "resumed" }).await?;
+    get(app, name).await
+}
+
+/// Removes a type. 409 `job_type_in_use` while jobs use it.
+pub async fn delete(app: &App, caller: &Caller, name: &str, expected: Option<i64>) -> Result<()> {
+    caller.require(Scope::Admin)?;
+    match store::delete(&app.pool, name, expected).await? {
+        Deleted::Gone => changed(app, caller, name, "removed").await,
+        Deleted::InUse => Err(Error::refuse(Code::JobTypeInUse, "Jobs of this type exist. Pause it instead.")),
+        Deleted::NotThere if store::find(&app.pool, name).await?.is_some() => Err(outdated()),
+        Deleted::NotThere => Err(missing()),
+    }
+}
+
+/// The type with some fields replaced. `null` is a value, as it means something (`retain_seconds`);
+/// within `backoff` the fields that are not named stay.
+fn merged(current: &JobType, fields: &Fields) -> Result<JobTypeSpec> {
+    let mut whole = fields_of(&Document::of(current))?;
+    for server_made in ["created_at", "updated_at", "version"] {
+        whole.remove(server_made);
+    }
+    // A budget that nobody spoke of follows the delivery.
+    if fields.contains_key("delivery") {
+        whole.remove("max_failures");
+    }
+    for (name, value) in fields {
+        let value = match (name.as_str(), whole.get("backoff")) {
+            ("backoff", Some(old)) if value.get().starts_with('{') => {
+                let mut backoff = fields_of(&Document::trusted(old.get().to_owned()))?;
+                backoff.extend(fields_of(&Document::trusted(value.get().to_owned()))?);
+                Document::of(&backoff).text().to_owned()
+            }
+            _ => value.get().to_owned(),
+        };
+        whole.insert(name.clone(), RawValue::from_string(value).map_err(|e| Error::Broken(e.to_string()))?);
+    }
+    let spec: JobTypeSpec = crate::http::extract::read(Document::of(&whole).text().as_bytes())?;
+    if spec.name != current.name {
+        return Err(renamed());
+    }
+    Ok(spec)
+}
+
+/// The body of a PUT, whose `name` may be left to the path.
+pub fn named(name: &str, mut fields: Fields) -> Result<JobTypeSpec> {
+    let quoted = Document::of(&name).text().to_owned();
+    let quoted = RawValue::from_string(quoted).map_err(|e| Error::Broken(e.to_string()))?;
+    fields.entry("name".to_owned()).or_insert(quoted);
+    let spec: JobTypeSpec = crate::http::extract::read(Document::of(&fields).text().as_bytes())?;
+    if spec.name == name { Ok(spec) } else { Err(renamed()) }
+}
+
+fn fields_of(object: &Document) -> Result<Fields> {
+    serde_json::from_str(object.text()).map_err(|e| Error::Broken(format!("not an object: {e}")))
+}
+
+fn check(spec: &JobTypeSpec) -> Result<()> {
+    let mut faults = spec.problems();
+    if let Some(Err(reason)) = spec.payload_schema.as_ref().map(|schema| Schema::compile(schema.text())) {
+        faults.push(("/payload_schema".into(), format!("expected a JSON Schema (2020-12): {reason}")));
+    }
+    if faults.is_empty() { Ok(()) } else { Err(Problem::invalid_body(faults).into()) }
+}
+
+async fn changed(app: &App, caller: &Caller, name: &str, what: &str) -> Result<()> {
+    tracing::info!(job_type = name, by = caller.name, what, "job type");
+    Ok(app.engine.types().refresh_now().await?)
+}
+
+fn missing() -> Error {
+    Problem::not_found("job type").into()
+}
+
+fn outdated() -> Error {
+    Error::refuse(Code::PreconditionFailed, "Somebody changed the job type meanwhile. Read it again.")
+}
+
+fn renamed() -> Error {
+    Problem::invalid_body([("/name".to_owned(), "expected the name in the path; a type keeps its name".to_owned())])
+        .into()
+}

@@ -1,0 +1,319 @@
+//! Owners and the credentials that stand for them: tokens, sessions, sign-in links.
+//!
+//! Secrets come in as SHA-256 and are never stored otherwise. Nothing here decides what a caller may
+//! do; see `auth`.
+
+use sqlx::{PgConnection, PgPool};
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+/// A token that may be used, with its service.
+#[derive(Debug)]
+pub struct TokenOwner {
+    pub id: Uuid,
+    pub owner_id: Uuid,
+    pub owner_name: String,
+    pub name: String,
+    pub scopes: Vec<String>,
+    pub work_types: Option<Vec<String>>,
+}
+
+/// The token with this hash, unless it was revoked.
+pub async fn find_token(pool: &PgPool, hash: &[u8]) -> sqlx::Result<Option<TokenOwner>> {
+    sqlx::query_as!(
+        TokenOwner,
+        r#"select token.id, owner_id, owner.name as owner_name, token.name, scopes, work_types
+           from token join owner on owner.id = owner_id
+           where hash = $1 and revoked_at is null"#,
+        hash
+    )
+    .fetch_optional(pool)
+    .await
+}
+
+/// Notes that a token is in use, at most once a minute.
+pub async fn touch_token(pool: &PgPool, id: Uuid) -> sqlx::Result<()> {
+    sqlx::query!(
+        "update token set last_used_at = clock_timestamp()
+         where id = $1 and (last_used_at is null or last_used_at < clock_timestamp() - interval '1 minute')",
+        id
+    )
+    .execute(pool)
+    .await?;
+    Ok(())
+}
+
+/// A session that may be used, with its person.
+#[derive(Debug)]
+pub struct SessionOwner {
+    pub id: Uuid,
+    pub owner_id: Uuid,
+    pub owner_name: String,
+    pub role: Option<String>,
+}
+
+/// The session with this hash, unless it was ended or has been idle too long.
+pub async fn find_session(pool: &PgPool, hash: &[u8]) -> sqlx::Result<Option<SessionOwner>> {
+    sqlx::query_as!(
+        SessionOwner,
+        r#"select session.id, owner_id, name as owner_name, role
+           from session join owner on owner.id = owner_id
+           where hash = $1 and ended_at is null and expires_at > clock_timestamp()"#,
+        hash
+    )
+    .fetch_optional(pool)
+    .await
+}
+
+/// Notes that a session is in use, at most once a minute, and moves its end.
+pub async fn touch_session(pool: &PgPool, id: Uuid, idle_days: i32) -> sqlx::Result<()> {
+    sqlx::query!(
+        "update session
+         set last_seen_at = clock_timestamp(), expires_at = clock_timestamp() + make_interval(days => $2)
+         where id = $1 and ended_at is null and last_seen_at < clock_timestamp() - interval '1 minute'",
+        id,
+        idle_days
+    )
+    .execute(pool)
+    .await?;
+    Ok(())
+}
+
+/// Starts a session.
+pub async fn insert_session(
+    connection: &mut PgConnection,
+    id: Uuid,
+    owner_id: Uuid,
+    hash: &[u8],
+    user_agent: &str,
+    idle_days: i32,
+) -> sqlx::Result<()> {
+    sqlx::query!(
+        "insert into session (id, owner_id, hash, user_agent, expires_at)
+         values ($1, $2, $3, $4, clock_timestamp() + make_interval(days => $5))",
+        id,
+        owner_id,
+        hash,
+        user_agent,
+        idle_days
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+/// Ends the session with this hash. Says whether it was open.
+pub async fn end_session(pool: &PgPool, hash: &[u8]) -> sqlx::Result<bool> {
+    let done =
+        sqlx::query!("update session set ended_at = clock_timestamp() where hash = $1 and ended_at is null", hash)
+            .execute(pool)
+            .await?;
+    Ok(done.rows_affected() > 0)
+}
+
+/// Whether anybody can administer.
+pub async fn has_admin(pool: &PgPool) -> sqlx::Result<bool> {
+    sqlx::query_scalar!(r#"select exists (select 1 from owner where role = 'admin') as "exists!""#)
+        .fetch_one(pool)
+        .await
+}
+
+/// The person of this name.
+pub async fn find_user(pool: &PgPool, name: &str) -> sqlx::Result<Option<Uuid>> {
+    sqlx::query_scalar!("select id from owner where kind = 'user' and name = $1", name).fetch_optional(pool).await
+}
+
+/// The admins, oldest first.
+pub async fn list_admins(pool: &PgPool) -> sqlx::Result<Vec<(Uuid, String)>> {
+    let rows =
+        sqlx::query!("select id, name from owner where role = 'admin' order by created_at, id").fetch_all(pool).await?;
+    Ok(rows.into_iter().map(|row| (row.id, row.name)).collect())
+}
+
+/// Makes the person `admin`, unless there is an admin already. `None`: there is.
+pub async fn insert_first_admin(connection: &mut PgConnection, id: Uuid) -> sqlx::Result<Option<Uuid>> {
+    // Two at once: the second waits for owner_name and then finds the first.
+    sqlx::query_scalar!(
+        "insert into owner (id, kind, name, role)
+         select $1, 'user', 'admin', 'admin' where not exists (select 1 from owner where role = 'admin')
+         on conflict on constraint owner_name do nothing
+         returning id",
+        id
+    )
+    .fetch_optional(connection)
+    .await
+}
+
+/// Keeps a sign-in link. `owner_id` of nobody: for the first admin.
+pub async fn insert_link(
+    pool: &PgPool,
+    id: Uuid,
+    hash: &[u8],
+    owner_id: Option<Uuid>,
+    minutes: i32,
+) -> sqlx::Result<()> {
+    sqlx::query!(
+        "insert into sign_in_link (id, hash, owner_id, expires_at)
+         values ($1, $2, $3, clock_timestamp() + make_interval(mins => $4))",
+        id,
+        hash,
+        owner_id,
+        minutes
+    )
+    .execute(pool)
+    .await?;
+    Ok(())
+}
+
+/// Whether the link with this hash would still sign somebody in.
+pub async fn is_link_open(pool: &PgPool, hash: &[u8]) -> sqlx::Result<bool> {
+    sqlx::query_scalar!(
+        r#"select exists (
+             select 1 from sign_in_link
+             where hash = $1 and used_at is null and expires_at > clock_timestamp()
+               and (owner_id is not null or not exists (select 1 from owner where role = 'admin'))) as "exists!""#,
+        hash
+    )
+    .fetch_one(pool)
+    .await
+}
+
+/// Uses a link up. `None`: there is no such link, or it was used or has expired; else whom it signs in.
+pub async fn use_link(connection: &mut PgConnection, hash: &[u8]) -> sqlx::Result<Option<Option<Uuid>>> {
+    sqlx::query_scalar!(
+        "update sign_in_link set used_at = clock_timestamp()
+         where hash = $1 and used_at is null and expires_at > clock_timestamp()
+         returning owner_id",
+        hash
+    )
+    .fetch_optional(connection)
+    .await
+}
+
+/// A service as the API lists it.
+#[derive(Debug)]
+pub struct ServiceRow {
+    pub id: Uuid,
+    pub name: String,
+    pub created_at: OffsetDateTime,
+}
+
+/// Makes a service. `None`: one of this name exists.
+pub async fn insert_service(pool: &PgPool, id: Uuid, name: &str) -> sqlx::Result<Option<ServiceRow>> {
+    sqlx::query_as!(
+        ServiceRow,
+        "insert into owner (id, kind, name) values ($1, 'service', $2)
+         on conflict on constraint owner_name do nothing
+         returning id, name, created_at",
+        id,
+        name
+    )
+    .fetch_optional(pool)
+    .await
+}
+
+/// The service of this name.
+pub async fn find_service(pool: &PgPool, name: &str) -> sqlx::Result<Option<ServiceRow>> {
+    sqlx::query_as!(ServiceRow, "select id, name, created_at from owner where kind = 'service' and name = $1", name)
+        .fetch_optional(pool)
+        .await
+}
+
+/// Services in order of their names, behind `after`.
+pub async fn list_services(pool: &PgPool, after: &str, limit: i64) -> sqlx::Result<Vec<ServiceRow>> {
+    sqlx::query_as!(
+        ServiceRow,
+        r#"select id, name, created_at from owner
+           where kind = 'service' and name collate "C" > $1 order by name collate "C" limit $2"#,
+        after,
+        limit
+    )
+    .fetch_all(pool)
+    .await
+}
+
+/// A token as the API lists it; its secret is not stored.
+#[derive(Debug)]
+pub struct TokenRow {
+    pub id: Uuid,
+    pub service: String,
+    pub name: String,
+    pub scopes: Vec<String>,
+    pub work_types: Option<Vec<String>>,
+    pub created_at: OffsetDateTime,
+    pub last_used_at: Option<OffsetDateTime>,
+    pub revoked_at: Option<OffsetDateTime>,
+}
+
+/// Keeps a new token.
+pub async fn insert_token(
+    pool: &PgPool,
+    id: Uuid,
+    owner_id: Uuid,
+    name: &str,
+    hash: &[u8],
+    scopes: &[String],
+    work_types: Option<&[String]>,
+) -> sqlx::Result<OffsetDateTime> {
+    sqlx::query_scalar!(
+        "insert into token (id, owner_id, name, hash, scopes, work_types) values ($1, $2, $3, $4, $5, $6)
+         returning created_at",
+        id,
+        owner_id,
+        name,
+        hash,
+        scopes,
+        work_types
+    )
+    .fetch_one(pool)
+    .await
+}
+
+/// Keeps a token that may be there already; one that was revoked comes back.
+pub async fn ensure_token(
+    pool: &PgPool,
+    id: Uuid,
+    owner_id: Uuid,
+    name: &str,
+    hash: &[u8],
+    scopes: &[String],
+) -> sqlx::Result<()> {
+    sqlx::query!(
+        "insert into token (id, owner_id, name, hash, scopes) values ($1, $2, $3, $4, $5)
+         on conflict on constraint token_hash do update set revoked_at = null",
+        id,
+        owner_id,
+        name,
+        hash,
+        scopes
+    )
+    .execute(pool)
+    .await?;
+    Ok(())
+}
+
+/// Tokens of services, newest first, behind (older than) `before`.
+pub async fn list_tokens(pool: &PgPool, before: Option<Uuid>, limit: i64) -> sqlx::Result<Vec<TokenRow>> {
+    sqlx::query_as!(
+        TokenRow,
+        "select token.id, owner.name as service, token.name, scopes, work_types, token.created_at, last_used_at,
+                revoked_at
+         from token join owner on owner.id = owner_id
+         where $1::uuid is null or token.id < $1
+         order by token.id desc limit $2",
+        before,
+        limit
+    )
+    .fetch_all(pool)
+    .await
+}
+
+/// Revokes a token; again changes nothing. Gives its hash; `None`: there is no such token.
+pub async fn revoke_token(pool: &PgPool, id: Uuid) -> sqlx::Result<Option<Vec<u8>>> {
+    sqlx::query_scalar!(
+        "update token set revoked_at = coalesce(revoked_at, clock_timestamp()) where id = $1 returning hash",
+        id
+    )
+    .fetch_optional(pool)
+    .await
+}

@@ -1,0 +1,202 @@
+//! Job types as people edit them. What the engine reads of them is in `contracts`.
+
+use domain::{
+    Document, JobType,
+    item::MaxFailures,
+    job_type::{Delivery, JobTypeSpec},
+    retry::Backoff,
+};
+use sqlx::PgPool;
+use time::OffsetDateTime;
+
+struct Row {
+    name: String,
+    delivery: String,
+    max_failures: Option<i32>,
+    concurrency: Option<i32>,
+    backoff_min_seconds: f64,
+    backoff_max_seconds: Option<f64>,
+    backoff_factor: f64,
+    backoff_jitter: bool,
+    heartbeat_seconds: f64,
+    run_timeout_seconds: Option<f64>,
+    steps: Vec<String>,
+    retain_seconds: Option<i64>,
+    payload_schema: Option<String>,
+    executor: String,
+    require_idempotency_key: bool,
+    paused: bool,
+    created_at: OffsetDateTime,
+    updated_at: OffsetDateTime,
+    version: i64,
+}
+
+impl From<Row> for JobType {
+    fn from(row: Row) -> Self {
+        Self {
+            name: row.name,
+            delivery: Delivery::parse(&row.delivery).unwrap_or_default(),
+            max_failures: MaxFailures::from_stored(row.max_failures),
+            concurrency: row.concurrency,
+            backoff: Backoff {
+                min_seconds: row.backoff_min_seconds,
+                max_seconds: row.backoff_max_seconds,
+                factor: row.backoff_factor,
+                jitter: row.backoff_jitter,
+            },
+            heartbeat_seconds: row.heartbeat_seconds,
+            run_timeout_seconds: row.run_timeout_seconds,
+            steps: row.steps,
+            retain_seconds: row.retain_seconds,
+            payload_schema: row.payload_schema.map(Document::trusted),
+            executor: serde_json::from_str(&row.executor).unwrap_or_default(),
+            require_idempotency_key: row.require_idempotency_key,
+            paused: row.paused,
+            created_at: row.created_at.into(),
+            updated_at: row.updated_at.into(),
+            version: row.version,
+        }
+    }
+}
+
+/// The type of this name.
+pub async fn find(pool: &PgPool, name: &str) -> sqlx::Result<Option<JobType>> {
+    let row = sqlx::query_as!(
+        Row,
+        "select name, delivery, max_failures, concurrency, backoff_min_seconds, backoff_max_seconds,
+           backoff_factor, backoff_jitter, heartbeat_seconds, run_timeout_seconds, steps, retain_seconds,
+           payload_schema, executor, require_idempotency_key, paused, created_at, updated_at, version
+         from job_type where name = $1",
+        name
+    )
+    .fetch_optional(pool)
+    .await?;
+    Ok(row.map(Into::into))
+}
+
+/// Types in order of their names, behind `after`.
+pub async fn list(pool: &PgPool, after: &str, limit: i64) -> sqlx::Result<Vec<JobType>> {
+    let rows = sqlx::query_as!(
+        Row,
+        r#"select name, delivery, max_failures, concurrency, backoff_min_seconds, backoff_max_seconds,
+             backoff_factor, backoff_jitter, heartbeat_seconds, run_timeout_seconds, steps, retain_seconds,
+             payload_schema, executor, require_idempotency_key, paused, created_at, updated_at, version
+           from job_type where name collate "C" > $1 order by name collate "C" limit $2"#,
+        after,
+        limit
+    )
+    .fetch_all(pool)
+    .await?;
+    Ok(rows.into_iter().map(Into::into).collect())
+}
+
+/// Makes a type. `None`: one of this name exists.
+pub async fn insert(pool: &PgPool, spec: &JobTypeSpec) -> sqlx::Result<Option<JobType>> {
+    let executor = Document::of(&spec.executor);
+    let row = sqlx::query_as!(
+        Row,
+        "insert into job_type (name, delivery, max_failures, concurrency, backoff_min_seconds, backoff_max_seconds,
+           backoff_factor, backoff_jitter, heartbeat_seconds, run_timeout_seconds, steps, retain_seconds,
+           payload_schema, executor, require_idempotency_key, paused)
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
+         on conflict on constraint job_type_name do nothing
+         returning name, delivery, max_failures, concurrency, backoff_min_seconds, backoff_max_seconds,
+           backoff_factor, backoff_jitter, heartbeat_seconds, run_timeout_seconds, steps, retain_seconds,
+           payload_schema, executor, require_idempotency_key, paused, created_at, updated_at, version",
+        spec.name,
+        spec.delivery.as_str(),
+        spec.max_failures().to_stored(),
+        spec.concurrency,
+        spec.backoff.min_seconds,
+        spec.backoff.max_seconds,
+        spec.backoff.factor,
+        spec.backoff.jitter,
+        spec.heartbeat_seconds,
+        spec.run_timeout_seconds,
+        &spec.steps,
+        spec.retain_seconds,
+        spec.payload_schema.as_ref().map(Document::text),
+        executor.text(),
+        spec.require_idempotency_key,
+        spec.paused
+    )
+    .fetch_optional(pool)
+    .await?;
+    Ok(row.map(Into::into))
+}
+
+/// Replaces a type that still has the version. `None`: it has another by now, or is gone.
+pub async fn replace(pool: &PgPool, spec: &JobTypeSpec, version: i64) -> sqlx::Result<Option<JobType>> {
+    let executor = Document::of(&spec.executor);
+    let row = sqlx::query_as!(
+        Row,
+        "update job_type
+         set delivery = $2, max_failures = $3, concurrency = $4, backoff_min_seconds = $5, backoff_max_seconds = $6,
+           backoff_factor = $7, backoff_jitter = $8, heartbeat_seconds = $9, run_timeout_seconds = $10, steps = $11,
+           retain_seconds = $12, payload_schema = $13, executor = $14, require_idempotency_key = $15, paused = $16,
+           updated_at = clock_timestamp(), version = version + 1
+         where name = $1 and version = $17
+         returning name, delivery, max_failures, concurrency, backoff_min_seconds, backoff_max_seconds,
+           backoff_factor, backoff_jitter, heartbeat_seconds, run_timeout_seconds, steps, retain_seconds,
+           payload_schema, executor, require_idempotency_key, paused, created_at, updated_at, version",
+        spec.name,
+        spec.delivery.as_str(),
+        spec.max_failures().to_stored(),
+        spec.concurrency,
+        spec.backoff.min_seconds,
+        spec.backoff.max_seconds,
+        spec.backoff.factor,
+        spec.backoff.jitter,
+        spec.heartbeat_seconds,
+        spec.run_timeout_seconds,
+        &spec.steps,
+        spec.retain_seconds,
+        spec.payload_schema.as_ref().map(Document::text),
+        executor.text(),
+        spec.require_idempotency_key,
+        spec.paused,
+        version
+    )
+    .fetch_optional(pool)
+    .await?;
+    Ok(row.map(Into::into))
+}
+
+/// Pauses or resumes a type. Again changes nothing, the version neither. `false`: no such type.
+pub async fn set_paused(pool: &PgPool, name: &str, paused: bool) -> sqlx::Result<bool> {
+    let done = sqlx::query!(
+        "update job_type
+         set paused = $2,
+           version = version + (paused <> $2)::int,
+           updated_at = case when paused <> $2 then clock_timestamp() else updated_at end
+         where name = $1",
+        name,
+        paused
+    )
+    .execute(pool)
+    .await?;
+    Ok(done.rows_affected() > 0)
+}
+
+/// What became of [`delete`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deleted {
+    Gone,
+    /// There is none, or it has another version than asked for.
+    NotThere,
+    /// Jobs refer to it.
+    InUse,
+}
+
+/// Removes a type that no job refers to; where given, of this version only.
+pub async fn delete(pool: &PgPool, name: &str, version: Option<i64>) -> sqlx::Result<Deleted> {
+    let done = sqlx::query!("delete from job_type where name = $1 and version = coalesce($2, version)", name, version)
+        .execute(pool)
+        .await;
+    match done {
+        Ok(done) if done.rows_affected() > 0 => Ok(Deleted::Gone),
+        Ok(_) => Ok(Deleted::NotThere),
+        Err(sqlx::Error::Database(e)) if e.is_foreign_key_violation() => Ok(Deleted::InUse),
+        Err(other) => Err(other),
+    }
+}

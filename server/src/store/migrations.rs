@@ -1,0 +1,57 @@
+//! The schema: brought up to date at every start, under a lock, and looked at.
+//!
+//! A migration is safe beside the previous version of the server, and a server starts on a database
+//! that a newer one has migrated already, so that versions can overlap while they are exchanged.
+
+use std::collections::HashSet;
+
+use sqlx::{
+    PgPool,
+    migrate::{MigrateError, Migrator},
+};
+
+static MIGRATOR: Migrator = {
+    let mut migrator = sqlx::migrate!("../migrations");
+    migrator.ignore_missing = true;
+    migrator
+};
+
+/// Applies what is missing. Servers that start together wait for each other.
+pub async fn migrate(pool: &PgPool) -> Result<(), MigrateError> {
+    MIGRATOR.run(pool).await
+}
+
+/// A migration, and whether this database has it.
+#[derive(Clone, Debug)]
+pub struct MigrationStatus {
+    pub version: i64,
+    pub description: String,
+    pub applied: bool,
+}
+
+/// Every migration that this server knows, in order.
+pub async fn status(pool: &PgPool) -> sqlx::Result<Vec<MigrationStatus>> {
+    // The table is the migrator's own, so no statement that names it can be checked at compile time.
+    let there: bool = sqlx::query_scalar("select to_regclass('_sqlx_migrations') is not null").fetch_one(pool).await?;
+    let applied: HashSet<i64> = if there {
+        let versions: Vec<i64> =
+            sqlx::query_scalar("select version from _sqlx_migrations where success").fetch_all(pool).await?;
+        versions.into_iter().collect()
+    } else {
+        HashSet::new()
+    };
+    Ok(MIGRATOR
+        .iter()
+        .map(|migration| MigrationStatus {
+            version: migration.version,
+            description: migration.description.to_string(),
+            applied: applied.contains(&migration.version),
+        })
+        .collect())
+}
+
+/// Answers if the database does.
+pub async fn is_ready(pool: &PgPool) -> sqlx::Result<()> {
+    sqlx::query_scalar!(r#"select only_row as "only_row!" from uptime"#).fetch_one(pool).await?;
+    Ok(())
+}

@@ -1,0 +1,123 @@
+//! Who may do what: tokens, scopes, and that nobody sees what is somebody else's.
+
+use reqwest::Method;
+use serde_json::json;
+
+use crate::support::{Answer, Server, TOKEN};
+
+#[tokio::test]
+async fn nothing_is_open_without_a_credential() {
+    let server = Server::start().await;
+    let stranger = server.stranger();
+    let answer = stranger.get("/api/v1/me").await;
+    answer.expect_problem(401, "unauthenticated");
+    assert_eq!(answer.headers["www-authenticate"], "Bearer");
+    for wrong in ["Bearer wrong", "Bearer ", "Basic dXNlcjpwYXNz", "Bearer\u{e9}"] {
+        let answer = Answer::of(stranger.request(Method::GET, "/api/v1/jobs").header("authorization", wrong)).await;
+        answer.expect_problem(401, "unauthenticated");
+    }
+    let me = server.get("/api/v1/me").await.expect(200);
+    assert_eq!(me, json!({"kind": "service", "name": "bootstrap", "role": null,
+                          "scopes": ["jobs:read", "jobs:write", "work", "admin"]}));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn only_the_bootstrap_token_of_this_start_counts() {
+    let server = Server::start().await;
+    let other = "another-bootstrap-token-0123456789-0123456789";
+    let mut config = (*server.running.app.config).clone();
+    config.bootstrap_token = Some(other.parse().expect("a secret"));
+    config.listen.set_port(0);
+    let second = server::start(config).await.expect("a second server");
+    let me = |token: &'static str| {
+        let url = format!("http://{}/api/v1/me", second.addr);
+        Answer::of(server.stranger().request(Method::GET, "").try_clone().map_or_else(
+            || unreachable!("an empty request"),
+            |_| reqwest::Client::new().get(url).bearer_auth(token),
+        ))
+    };
+    me(other).await.expect(200);
+    me(TOKEN).await.expect_problem(401, "unauthenticated");
+    second.shutdown().await.expect("it stops");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_token_is_shown_once_and_dies_when_it_is_revoked() {
+    let server = Server::start().await;
+    server.post("/api/v1/services", json!({"name": "payroll"})).await.expect(201);
+    server.post("/api/v1/services", json!({"name": "payroll"})).await.expect_problem(409, "duplicate");
+    let made = server
+        .post("/api/v1/tokens", json!({"service": "payroll", "name": "night run", "scopes": ["jobs:read"]}))
+        .await
+        .expect(201);
+    let (id, secret) = (made["token"]["id"].as_str().expect("an id"), made["secret"].as_str().expect("a secret"));
+    let payroll = server.stranger().with_token(secret);
+    assert_eq!(payroll.get("/api/v1/me").await.expect(200)["name"], "payroll");
+
+    let listed = server.get("/api/v1/tokens").await;
+    assert!(!listed.text.contains(secret), "a secret is shown once");
+    assert!(listed.expect(200)["data"].as_array().is_some_and(|tokens| tokens.iter().any(|token| token["id"] == id)));
+
+    server.delete(&format!("/api/v1/tokens/{id}")).await.expect(204);
+    server.delete(&format!("/api/v1/tokens/{id}")).await.expect(204);
+    payroll.get("/api/v1/me").await.expect_problem(401, "unauthenticated");
+    server.delete("/api/v1/tokens/0190a5e0-0000-7000-8000-000000000000").await.expect_problem(404, "not_found");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_token_does_what_its_scopes_say_and_no_more() {
+    let server = Server::start().await;
+    let reader = server.service("reader", &["jobs:read"]).await;
+    let worker = server.service("worker", &["work"]).await;
+    let admin = server.service("keeper", &["admin"]).await;
+
+    admin.post("/api/v1/job-types", json!({"name": "a"})).await.expect(201);
+    for narrow in [&reader, &worker] {
+        narrow.post("/api/v1/job-types", json!({"name": "b"})).await.expect_problem(403, "forbidden");
+        narrow.delete("/api/v1/job-types/a").await.expect_problem(403, "forbidden");
+        narrow.post("/api/v1/services", json!({"name": "b"})).await.expect_problem(403, "forbidden");
+        narrow.get("/api/v1/tokens").await.expect_problem(403, "forbidden");
+        narrow.post("/api/v1/jobs", json!({"type": "a"})).await.expect_problem(403, "forbidden");
+    }
+    worker.get("/api/v1/jobs").await.expect_problem(403, "forbidden");
+    reader.post("/api/v1/assignments", json!({"worker_id": "w", "types": ["a"]})).await.expect_problem(403, "forbidden");
+
+    let wrong = json!({"service": "nobody", "name": "", "scopes": ["root"]});
+    let problem = server.post("/api/v1/tokens", wrong).await.expect_problem(422, "invalid_body");
+    assert_eq!(problem["errors"].as_array().map(Vec::len), Some(2));
+    let forged = json!({"service": "bootstrap", "name": "mine", "scopes": ["admin"]});
+    server.post("/api/v1/tokens", forged).await.expect_problem(422, "invalid_body");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn somebody_elses_job_does_not_exist() {
+    let server = Server::start().await;
+    server.post("/api/v1/job-types", json!({"name": "a"})).await.expect(201);
+    let ours = server.service("ours", &["jobs:read", "jobs:write"]).await;
+    let theirs = server.service("theirs", &["jobs:read", "jobs:write", "work"]).await;
+    let job = ours.post("/api/v1/jobs", json!({"type": "a", "items": [{"payload": 1}]})).await.expect(201);
+    let id = job["id"].as_str().expect("an id");
+    let item = ours.get(&format!("/api/v1/items?job={id}")).await.expect(200)["data"][0]["id"].clone();
+    let item = item.as_str().expect("an item");
+
+    for path in [
+        format!("/api/v1/jobs/{id}"),
+        format!("/api/v1/jobs/{id}/events"),
+        format!("/api/v1/items/{item}"),
+        format!("/api/v1/items/{item}/attempts"),
+        format!("/api/v1/dead-letters/groups?job={id}"),
+    ] {
+        ours.get(&path).await;
+        theirs.get(&path).await.expect_problem(404, "not_found");
+    }
+    theirs.post(&format!("/api/v1/jobs/{id}/seal"), json!(null)).await.expect_problem(404, "not_found");
+    theirs.post(&format!("/api/v1/jobs/{id}/items"), json!([{"payload": 2}])).await.expect_problem(404, "not_found");
+    assert_eq!(theirs.get("/api/v1/jobs").await.expect(200)["data"], json!([]));
+    assert_eq!(theirs.get("/api/v1/items").await.expect(200)["data"], json!([]));
+    assert_eq!(server.get("/api/v1/jobs").await.expect(200)["data"][0]["id"], id, "admins see all");
+    server.stop().await;
+}

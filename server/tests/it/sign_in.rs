@@ -1,0 +1,97 @@
+//! People: the one-time link, the session, and what another site cannot make a browser do.
+
+use reqwest::Method;
+use serde_json::json;
+
+use crate::support::{Answer, Server};
+
+#[tokio::test]
+async fn the_first_link_makes_the_admin_and_works_once() {
+    let server = Server::start().await;
+    let link = server.running.sign_in_link.clone().expect("a link");
+    assert!(link.starts_with(&format!("http://{}/sign-in/", server.running.addr)), "{link}");
+    let admin = server.admin().await;
+    assert_eq!(
+        admin.get("/api/v1/me").await.expect(200),
+        json!({"kind": "user", "name": "admin", "role": "admin", "scopes": []})
+    );
+    server.stranger().post("/api/v1/session", json!({"link": link})).await.expect_problem(410, "link_used");
+    server.stranger().post("/api/v1/session", json!({"link": "rubbish"})).await.expect_problem(410, "link_used");
+    let second = server.another().await;
+    assert_eq!(second.running.sign_in_link, None, "there is an admin already");
+    assert_eq!(admin.get("/api/v1/me").await.status, 200);
+    second.stop().await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn of_two_first_links_pressed_at_once_one_makes_the_admin() {
+    let server = Server::start().await;
+    let second = server.another().await;
+    let press = |server: &Server| {
+        let link = server.running.sign_in_link.clone().expect("a link");
+        let stranger = server.stranger();
+        async move { stranger.post("/api/v1/session", json!({"link": link})).await.status.as_u16() }
+    };
+    let mut answers = [press(&server), press(&second)].map(Box::pin);
+    let [a, b] = &mut answers;
+    let (a, b) = tokio::join!(a, b);
+    let mut statuses = [a, b];
+    statuses.sort_unstable();
+    assert_eq!(statuses, [204, 410]);
+    second.stop().await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn the_cookie_is_for_this_host_and_no_script() {
+    let server = Server::start_with(|config| config.public_url = Some("https://treeline.example".parse().expect("a URL"))).await;
+    let link = server.running.sign_in_link.clone().expect("a link");
+    let answer = server.stranger().post("/api/v1/session", json!({"link": link})).await;
+    answer.expect(204);
+    let cookie = answer.headers["set-cookie"].to_str().expect("text");
+    assert!(cookie.starts_with("__Host-treeline_session="), "{cookie}");
+    for part in ["; Path=/", "; HttpOnly", "; SameSite=Lax", "; Secure"] {
+        assert!(cookie.contains(part), "{cookie}");
+    }
+    assert!(answer.headers.contains_key("strict-transport-security"));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn another_site_cannot_act_for_a_person() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    let attempt = |headers: &[(&'static str, &str)]| {
+        let mut request = server.stranger().request(Method::POST, "/api/v1/job-types").header("cookie", admin.cookie());
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        Answer::of(request.json(&json!({"name": "forged"})))
+    };
+    attempt(&[("sec-fetch-site", "cross-site")]).await.expect_problem(403, "forbidden");
+    attempt(&[("sec-fetch-site", "same-site")]).await.expect_problem(403, "forbidden");
+    attempt(&[("origin", "https://evil.example")]).await.expect_problem(403, "forbidden");
+    attempt(&[("origin", "null")]).await.expect_problem(403, "forbidden");
+    attempt(&[]).await.expect_problem(403, "forbidden");
+    server.get("/api/v1/job-types/forged").await.expect_problem(404, "not_found");
+    let own = format!("http://{}", server.running.addr);
+    attempt(&[("origin", own.as_str())]).await.expect(201);
+
+    let link = json!({"link": "x"});
+    let login = server.stranger().request(Method::POST, "/api/v1/session").header("sec-fetch-site", "cross-site");
+    Answer::of(login.json(&link)).await.expect_problem(403, "forbidden");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn signing_out_ends_the_session() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    let answer = admin.delete("/api/v1/session").await;
+    answer.expect(204);
+    assert!(answer.headers["set-cookie"].to_str().expect("text").contains("Max-Age=0"));
+    admin.get("/api/v1/me").await.expect_problem(401, "unauthenticated");
+    server.delete("/api/v1/session").await.expect_problem(403, "forbidden");
+    server.stop().await;
+}

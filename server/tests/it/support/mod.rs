@@ -1,0 +1,258 @@
+//! What every story needs: a server on a fresh database, and callers that talk to it.
+//!
+//! Servers run inside the test, on free ports. The database is made on `TREELINE_TEST_POSTGRES` (an
+//! admin URL; without it the development cluster) and dropped when the last server of the story goes.
+
+use std::{ops::Deref, str::FromStr, sync::Arc};
+
+use reqwest::{Method, StatusCode, header::HeaderMap};
+use serde_json::{Value, json};
+use server::{Running, config::Config};
+use sqlx::{ConnectOptions as _, Connection as _, PgConnection, postgres::PgConnectOptions};
+use tempfile::TempDir;
+use uuid::Uuid;
+
+const DEVELOPMENT: &str = "postgres://postgres@127.0.0.1:54331/postgres";
+
+/// The bootstrap token of every test server.
+pub(crate) const TOKEN: &str = "a-bootstrap-token-for-stories-0123456789";
+
+/// A server, and a caller with its bootstrap token: `server.get("/api/v1/me")`.
+pub(crate) struct Server {
+    pub(crate) running: Running,
+    api: Api,
+    place: Arc<Place>,
+}
+
+/// What the servers of one story share.
+struct Place {
+    database: Database,
+    data_dir: TempDir,
+}
+
+impl Server {
+    /// A server on a database of its own.
+    pub(crate) async fn start() -> Self {
+        Self::start_with(|_| {}).await
+    }
+
+    /// The same with other settings.
+    pub(crate) async fn start_with(change: impl FnOnce(&mut Config)) -> Self {
+        let database = Database::create().await;
+        let data_dir = TempDir::new().expect("a temporary folder");
+        Self::at(Arc::new(Place { database, data_dir }), change).await
+    }
+
+    /// A second server on the same database and files.
+    pub(crate) async fn another(&self) -> Self {
+        Self::at(Arc::clone(&self.place), |_| {}).await
+    }
+
+    async fn at(place: Arc<Place>, change: impl FnOnce(&mut Config)) -> Self {
+        let mut config = Config {
+            listen: ([127, 0, 0, 1], 0).into(),
+            public_url: None,
+            data_dir: Some(place.data_dir.path().to_owned()),
+            database_url: Some(place.database.url().parse().expect("a secret")),
+            db_pool: 8,
+            bootstrap_token: Some(TOKEN.parse().expect("a secret")),
+            log_http: false,
+            body_limit: "10MiB".parse().expect("a size"),
+            upload_limit: "2GiB".parse().expect("a size"),
+            payload_limit: "256KiB".parse().expect("a size"),
+        };
+        change(&mut config);
+        let running = server::start(config).await.expect("the server starts");
+        let api = Api::new(&format!("http://{}", running.addr)).with_token(TOKEN);
+        Self { running, api, place }
+    }
+
+    /// A caller without any credential.
+    pub(crate) fn stranger(&self) -> Api {
+        Api::new(&self.api.base)
+    }
+
+    /// A service of the given name with a token of the given scopes.
+    pub(crate) async fn service(&self, name: &str, scopes: &[&str]) -> Api {
+        let made = self.post("/api/v1/services", json!({"name": name})).await;
+        assert!([201, 409].contains(&made.status.as_u16()), "{made:?}");
+        let made = self.post("/api/v1/tokens", json!({"service": name, "name": "story", "scopes": scopes})).await;
+        let secret = made.expect(201)["secret"].as_str().expect("a secret").to_owned();
+        Api::new(&self.api.base).with_token(&secret)
+    }
+
+    /// The first admin, signed in by the printed link.
+    pub(crate) async fn admin(&self) -> Api {
+        let link = self.running.sign_in_link.clone().expect("a sign-in link");
+        let answer = self.stranger().post("/api/v1/session", json!({"link": link})).await;
+        answer.expect(204);
+        let cookie = answer.headers["set-cookie"].to_str().expect("text").split(';').next().expect("a cookie").to_owned();
+        Api { cookie: Some(cookie), ..self.stranger() }
+    }
+
+    /// Stops this server; its database stays while another uses it.
+    pub(crate) async fn stop(self) {
+        self.running.shutdown().await.expect("the server stops");
+    }
+}
+
+impl Deref for Server {
+    type Target = Api;
+
+    fn deref(&self) -> &Api {
+        &self.api
+    }
+}
+
+/// Somebody who asks, with a credential or without.
+#[derive(Clone)]
+pub(crate) struct Api {
+    base: String,
+    token: Option<String>,
+    cookie: Option<String>,
+    client: reqwest::Client,
+}
+
+impl Api {
+    fn new(base: &str) -> Self {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let client = reqwest::Client::builder()
+            .redirect(reqwest::redirect::Policy::none())
+            .build()
+            .expect("a client");
+        Self { base: base.to_owned(), token: None, cookie: None, client }
+    }
+
+    /// The same with a bearer token.
+    pub(crate) fn with_token(self, token: &str) -> Self {
+        Self { token: Some(token.to_owned()), ..self }
+    }
+
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("{}{path}", self.base)
+    }
+
+    /// A request with the caller's credential, to be added to and sent. A browser's request with a
+    /// cookie says where it comes from; so does ours.
+    pub(crate) fn request(&self, method: Method, path: &str) -> reqwest::RequestBuilder {
+        let mut request = self.client.request(method, self.url(path));
+        if let Some(token) = &self.token {
+            request = request.bearer_auth(token);
+        }
+        if let Some(cookie) = &self.cookie {
+            request = request.header("cookie", cookie).header("sec-fetch-site", "same-origin");
+        }
+        request
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Answer {
+        Answer::of(self.request(Method::GET, path)).await
+    }
+
+    pub(crate) async fn delete(&self, path: &str) -> Answer {
+        Answer::of(self.request(Method::DELETE, path)).await
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: Value) -> Answer {
+        Answer::of(self.request(Method::POST, path).json(&body)).await
+    }
+
+    pub(crate) async fn put(&self, path: &str, body: Value) -> Answer {
+        Answer::of(self.request(Method::PUT, path).json(&body)).await
+    }
+
+    pub(crate) async fn patch(&self, path: &str, body: Value) -> Answer {
+        Answer::of(self.request(Method::PATCH, path).json(&body)).await
+    }
+
+    /// A POST of text as it stands.
+    pub(crate) async fn post_text(&self, path: &str, media_type: &str, text: impl Into<reqwest::Body>) -> Answer {
+        Answer::of(self.request(Method::POST, path).header("content-type", media_type).body(text)).await
+    }
+
+    /// A cookie caller's cookie; for requests that lie about where they come from.
+    pub(crate) fn cookie(&self) -> &str {
+        self.cookie.as_deref().expect("signed in")
+    }
+}
+
+/// What came back.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) text: String,
+}
+
+impl Answer {
+    pub(crate) async fn of(request: reqwest::RequestBuilder) -> Self {
+        let response = request.send().await.expect("an answer");
+        let (status, headers) = (response.status(), response.headers().clone());
+        Self { status, headers, text: response.text().await.expect("a whole answer") }
+    }
+
+    /// The body as JSON; null when there is none.
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap_or(Value::Null)
+    }
+
+    /// The body of an answer that must have this status.
+    #[track_caller]
+    pub(crate) fn expect(&self, status: u16) -> Value {
+        assert_eq!(self.status.as_u16(), status, "{}", self.text);
+        self.json()
+    }
+
+    /// A problem document with this status and code, complete as RFC 9457 and the contract want it.
+    #[track_caller]
+    pub(crate) fn expect_problem(&self, status: u16, code: &str) -> Value {
+        assert_eq!(self.status.as_u16(), status, "{}", self.text);
+        assert_eq!(self.headers["content-type"], "application/problem+json", "{}", self.text);
+        let problem = self.json();
+        assert_eq!(problem["code"], code, "{}", self.text);
+        assert_eq!(problem["status"], status);
+        assert!(problem["type"].as_str().is_some_and(|uri| uri.ends_with(code)), "{problem}");
+        assert!(problem["title"].is_string() && problem["detail"].is_string(), "{problem}");
+        assert_eq!(problem["request_id"], self.headers["x-request-id"].to_str().expect("text"), "{problem}");
+        problem
+    }
+}
+
+/// A database that is dropped with this.
+struct Database {
+    admin: PgConnectOptions,
+    name: String,
+}
+
+impl Database {
+    async fn create() -> Self {
+        let url = std::env::var("TREELINE_TEST_POSTGRES").unwrap_or_else(|_| DEVELOPMENT.to_owned());
+        let admin = PgConnectOptions::from_str(&url).expect("TREELINE_TEST_POSTGRES is a PostgreSQL URL");
+        let name = format!("treeline_it_{}", Uuid::now_v7().simple());
+        let database = Self { admin, name };
+        database.run(format!("create database {}", database.name)).await;
+        database
+    }
+
+    fn url(&self) -> String {
+        self.admin.clone().database(&self.name).to_url_lossy().to_string()
+    }
+
+    async fn run(&self, statement: String) {
+        let mut connection = PgConnection::connect_with(&self.admin).await.expect("PostgreSQL answers");
+        sqlx::raw_sql(sqlx::AssertSqlSafe(statement)).execute(&mut connection).await.expect("the statement runs");
+        connection.close().await.expect("the connection closes");
+    }
+}
+
+impl Drop for Database {
+    fn drop(&mut self) {
+        // Also after a failed story, from inside its runtime: hence a thread with one of its own.
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+                runtime.block_on(self.run(format!("drop database {} with (force)", self.name)));
+            });
+        });
+    }
+}

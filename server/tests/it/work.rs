@@ -1,0 +1,191 @@
+//! From a job to its end: hand work in, claim it, keep it alive, finish it.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::support::{Answer, Server};
+
+async fn claim(server: &Server, max: u32) -> Vec<Value> {
+    let claimed = server.post("/api/v1/assignments", json!({"worker_id": "w-1", "types": ["a"], "max": max})).await;
+    claimed.expect(200)["assignments"].as_array().expect("assignments").clone()
+}
+
+fn id(value: &Value) -> &str {
+    value["id"].as_str().expect("an id")
+}
+
+#[tokio::test]
+async fn a_job_runs_from_claim_to_completion() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({"steps": ["half"]})).await.expect(201);
+    let exact = r#"{"type":"a","name":"March","sealed":true,"items":[{"payload":{"n":9007199254740993,"x":1.10,"y":1e400}}]}"#;
+    let made = server.post_text("/api/v1/jobs", "application/json", exact).await;
+    let job = made.expect(201);
+    let path = format!("/api/v1/jobs/{}", id(&job));
+    assert_eq!(made.headers["location"], path.as_str());
+    assert_eq!((&job["status"], &job["percent"], &job["item_count"]), (&json!("waiting"), &json!(0), &json!(1)));
+
+    let answer =
+        server.post("/api/v1/assignments", json!({"worker_id": "w-1", "types": ["a"], "wait_seconds": 5})).await;
+    assert!(answer.text.contains(r#""payload":{"n":9007199254740993,"x":1.10,"y":1e400}"#), "{}", answer.text);
+    let assignment = answer.expect(200)["assignments"][0].clone();
+    assert_eq!((&assignment["attempt"], &assignment["item"]["type"]), (&json!(1), &json!("a")));
+    let fence = format!("/api/v1/assignments/{}", id(&assignment));
+
+    let beat = server
+        .post(&format!("{fence}/heartbeat"), json!({"progress": {"done": 3, "total": 10, "message": "reading"}}))
+        .await
+        .expect(200);
+    assert_eq!(beat["cancel"], false);
+    Answer::of(server.request(Method::POST, &format!("{fence}/heartbeat"))).await.expect(200);
+    let item_path = format!("/api/v1/items/{}", id(&assignment["item"]));
+    let item = server.get(&item_path).await.expect(200);
+    assert_eq!((&item["state"], &item["progress"]["done"]), (&json!("running"), &json!(3)));
+    assert!(!item.to_string().contains(id(&assignment)), "the fence is never shown");
+    server.post(&format!("{fence}/step"), json!({"name": "half", "data": {"at": 5}})).await.expect(200);
+
+    let result = r#"{"result":{"total":1.10}}"#;
+    let ended = server.post_text(&format!("{fence}/result"), "application/json", result).await.expect(200);
+    assert_eq!((&ended["item_state"], &ended["ended_as"]), (&json!("succeeded"), &json!("succeeded")));
+    server.post_text(&format!("{fence}/result"), "application/json", result).await.expect(200);
+    let closed = server.post(&format!("{fence}/heartbeat"), json!({})).await.expect_problem(409, "assignment_closed");
+    assert_eq!((&closed["item_state"], &closed["ended_as"]), (&json!("succeeded"), &json!("succeeded")));
+
+    let answer = server.get(&path).await;
+    let done = answer.expect(200);
+    assert_eq!((&done["status"], &done["outcome"], &done["percent"]), (&json!("completed"), &json!("succeeded"), &json!(100)));
+    assert_eq!(done["message"], "Job complete");
+    assert!(server.get(&item_path).await.text.contains(r#""result":{"total":1.10}"#));
+    let attempts = server.get(&format!("{item_path}/attempts")).await.expect(200);
+    assert_eq!(attempts["data"][0]["ended_as"], "succeeded");
+
+    let unchanged = server.request(Method::GET, &path).header("if-none-match", &answer.headers["etag"]);
+    Answer::of(unchanged).await.expect(304);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn failing_uses_up_the_budget_and_leaves_a_dead_letter() {
+    let server = Server::start().await;
+    let backoff = json!({"min_seconds": 0, "max_seconds": 0, "factor": 1});
+    server.put("/api/v1/job-types/a", json!({"max_failures": 2, "backoff": backoff})).await.expect(201);
+    let job = server
+        .post("/api/v1/jobs", json!({"type": "a", "sealed": true, "items": [{"payload": 1}, {"payload": 2}]}))
+        .await
+        .expect(201);
+    let held = claim(&server, 1).await;
+    let fence = format!("/api/v1/assignments/{}", id(&held[0]));
+    server.post(&format!("{fence}/failure"), json!({"error": {}})).await.expect_problem(422, "invalid_body");
+    server.post(&format!("{fence}/result"), json!({"result": null})).await.expect_problem(422, "invalid_body");
+    let failure = json!({"error": {"message": "no such user", "kind": "lookup"}, "retryable": false});
+    let ended = server.post(&format!("{fence}/failure"), failure).await.expect(200);
+    assert_eq!(ended["item_state"], "dead");
+
+    let held = claim(&server, 5).await;
+    assert_eq!(held.len(), 1, "a dead item is not offered");
+    let fence = format!("/api/v1/assignments/{}", id(&held[0]));
+    let released = server.post(&format!("{fence}/release"), json!({})).await.expect(200);
+    assert_eq!(released["ended_as"], "released");
+    let held = claim(&server, 5).await;
+    assert_eq!((held.len(), &held[0]["attempt"], &held[0]["item"]["failures"]), (1, &json!(2), &json!(0)));
+    Answer::of(server.request(Method::POST, &format!("/api/v1/assignments/{}/result", id(&held[0])))).await.expect(200);
+
+    let job = server.get(&format!("/api/v1/jobs/{}", id(&job))).await.expect(200);
+    assert_eq!((&job["outcome"], &job["message"]), (&json!("partial"), &json!("Job complete, 1 of 2 failed")));
+    let groups = server.get(&format!("/api/v1/dead-letters/groups?job={}", id(&job))).await.expect(200);
+    assert_eq!((&groups["data"][0]["message"], &groups["data"][0]["count"]), (&json!("no such user"), &json!(1)));
+    let dead = server.get("/api/v1/dead-letters").await.expect(200);
+    assert_eq!(dead["data"][0]["last_error"]["kind"], "lookup");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn items_come_as_an_array_or_as_a_stream() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let job = server.post("/api/v1/jobs", json!({"type": "a"})).await.expect(201);
+    let path = format!("/api/v1/jobs/{}/items", id(&job));
+
+    let added = server.post(&path, json!([{"payload": 1}, {"payload": 2}])).await.expect(200);
+    assert_eq!(added, json!({"accepted": 2, "duplicates": 0, "sealed": false}));
+    server.post(&path, json!([{"payload": 1}, {"colour": 2}])).await.expect_problem(422, "invalid_body");
+
+    let lines: String = (0..2_500).map(|n| format!("{{\"payload\":{n}}}\n")).collect();
+    let added = server.post_text(&path, "application/x-ndjson", lines).await.expect(200);
+    assert_eq!(added["accepted"], 2_500);
+
+    let bad = format!("{}\nnot json\n{{\"payload\":9}}\n", "{\"payload\":1}\n".repeat(1_500));
+    let problem = server.post_text(&path, "application/x-ndjson", bad).await.expect_problem(422, "invalid_body");
+    assert_eq!((&problem["line"], &problem["accepted"]), (&json!(1_502), &json!(1_500)));
+
+    let huge = format!("{{\"payload\":1}}\n{{\"payload\":\"{}\"}}\n", "a".repeat(2 << 20));
+    let problem = server.post_text(&path, "application/x-ndjson", huge).await.expect_problem(413, "too_large");
+    assert_eq!(problem["line"], 2);
+    server.post_text(&path, "text/csv", "a,b").await.expect_problem(415, "unsupported_media_type");
+
+    let sealed = server.post_text(&format!("{path}?seal=true"), "application/x-ndjson", "{\"payload\":1}").await.expect(200);
+    assert_eq!(sealed, json!({"accepted": 1, "duplicates": 0, "sealed": true}));
+    server.post(&path, json!([{"payload": 1}])).await.expect_problem(409, "job_sealed");
+    server.post(&format!("/api/v1/jobs/{}/seal", id(&job)), json!(null)).await.expect(200);
+    let total = server.get(&format!("/api/v1/jobs/{}", id(&job))).await.expect(200)["item_count"].clone();
+    assert!(total.as_i64().is_some_and(|n| n >= 4_003), "{total}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn many_endings_travel_together_and_bring_the_next_items() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let items: Vec<Value> = (0..30).map(|n| json!({"payload": n})).collect();
+    let job = server.post("/api/v1/jobs", json!({"type": "a", "sealed": true, "items": items})).await.expect(201);
+    let mut held = claim(&server, 10).await;
+    assert_eq!(held.len(), 10);
+    let beats: Vec<Value> = held.iter().map(|it| json!({"assignment_id": id(it)})).collect();
+    let beats = server.post("/api/v1/assignments/heartbeat", json!({"heartbeats": beats})).await.expect(200);
+    assert!(beats["heartbeats"].as_array().is_some_and(|all| all.iter().all(|beat| beat["status"] == 200)), "{beats}");
+
+    let mut rounds = 0;
+    while !held.is_empty() {
+        let mut endings: Vec<Value> =
+            held.iter().map(|it| json!({"assignment_id": id(it), "result": {"ok": true}})).collect();
+        endings.push(json!({"assignment_id": "0190a5e0-0000-7000-8000-000000000000", "result": {}}));
+        let body = json!({"endings": endings, "claim": {"worker_id": "w-1", "types": ["a"], "max": 10}});
+        let finished = server.post("/api/v1/assignments/finish", body).await.expect(200);
+        let statuses: Vec<_> = finished["endings"].as_array().expect("endings").iter().map(|e| e["status"].clone()).collect();
+        let (last, good) = statuses.split_last().expect("endings");
+        assert!(good.iter().all(|status| status == 200) && last == 404, "{finished}");
+        held = finished["assignments"].as_array().expect("assignments").clone();
+        rounds += 1;
+    }
+    assert_eq!(rounds, 3);
+    let job = server.get(&format!("/api/v1/jobs/{}", id(&job))).await.expect(200);
+    assert_eq!((&job["status"], &job["counts"]["succeeded"]), (&json!("completed"), &json!(30)));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_poll_waits_for_news_of_another_server() {
+    let server = Server::start().await;
+    let second = server.another().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let job = server.post("/api/v1/jobs", json!({"type": "a"})).await.expect(201);
+    let path = format!("/api/v1/jobs/{}", id(&job));
+    let version = job["version"].as_i64().expect("a version");
+
+    let poll = second
+        .request(Method::GET, &format!("{path}?wait_seconds=20&children=false"))
+        .header("if-none-match", format!("\"{version}\""));
+    let (news, _) = tokio::join!(Answer::of(poll), server.post(&format!("{path}/items"), json!([{"payload": 1}])));
+    assert!(news.expect(200)["version"].as_i64() > Some(version));
+    server.get(&format!("{path}?wait_seconds=31")).await.expect_problem(400, "invalid_parameter");
+
+    let waiting = json!({"worker_id": "w-2", "types": ["a"], "max": 5, "wait_seconds": 20});
+    assert_eq!(claim(&server, 5).await.len(), 1);
+    let (claimed, _) = tokio::join!(
+        second.post("/api/v1/assignments", waiting),
+        server.post(&format!("{path}/items"), json!([{"payload": 2}]))
+    );
+    assert_eq!(claimed.expect(200)["assignments"].as_array().map(Vec::len), Some(1));
+    second.stop().await;
+    server.stop().await;
+}
