@@ -4,14 +4,14 @@
 //! linear time and references never leave the schema, so neither a payload nor a schema can hold the
 //! server up.
 
-use std::fmt::Write as _;
+use std::{borrow::Cow, collections::HashMap, fmt::Write as _};
 
 use domain::Document;
 use jsonschema::{
     JsonType, PatternOptions, ValidationError, Validator,
     error::{TypeKind, ValidationErrorKind},
 };
-use serde_json::Value;
+use serde_json::{Value, value::RawValue};
 
 use crate::split::CellKind;
 
@@ -95,6 +95,33 @@ impl Schema {
             }
         }
         schema
+    }
+}
+
+/// What stands at a pointer of a payload, short enough for a sentence; `nothing` where nothing does.
+pub fn shown(payload: &Document, pointer: &str) -> String {
+    let mut text = payload.text();
+    for step in pointer.split('/').skip(1) {
+        let name = step.replace("~1", "/").replace("~0", "~");
+        let found = match serde_json::from_str::<HashMap<Cow<str>, &RawValue>>(text) {
+            Ok(fields) => fields.get(name.as_str()).map(|value| value.get()),
+            Err(_) => serde_json::from_str::<Vec<&RawValue>>(text)
+                .ok()
+                .and_then(|elements| elements.get(name.parse::<usize>().ok()?).map(|value| value.get())),
+        };
+        match found {
+            Some(inner) => text = inner,
+            None => return "nothing".to_owned(),
+        }
+    }
+    match text.as_bytes().first() {
+        Some(b'{') => "an object".to_owned(),
+        Some(b'[') => "an array".to_owned(),
+        _ if text.chars().count() > 60 => {
+            let begin: String = text.chars().take(60).collect();
+            if begin.starts_with('"') { format!("{begin}…\"") } else { format!("{begin}…") }
+        }
+        _ => text.to_owned(),
     }
 }
 

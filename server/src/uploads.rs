@@ -212,7 +212,7 @@ pub async fn sweep(pool: &PgPool, files: &Files) -> Result<usize> {
     for &id in &unused {
         files.remove(id).await?;
     }
-    let old = files.list_older(std::time::Duration::from_secs(3_600)).await?;
+    let old = files.list_older(std::time::Duration::from_hours(1)).await?;
     let mut orphans = 0;
     for ids in old.chunks(1_000) {
         let known = uploads::known(pool, ids).await?;

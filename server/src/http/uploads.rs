@@ -73,7 +73,8 @@ pub async fn create_upload(
     refuse_compressed(request.headers())?;
     let media_type = extract::media_type(request.headers());
     let is_form = media_type.as_deref() == Some("multipart/form-data");
-    if !is_form && !(naming.filename.is_some() && may_be_a_file(media_type.as_deref())) {
+    let is_file = naming.filename.is_some() && may_be_a_file(media_type.as_deref());
+    if !is_form && !is_file {
         return Err(extract::wrong_media_type("multipart/form-data, or a file with ?filename="));
     }
     let limit = app.config.upload_limit.bytes() as u64;
@@ -133,7 +134,7 @@ fn is_too_large(stored: &Result<Upload>) -> bool {
 }
 
 /// The pieces of a body; a sender that falls silent has broken off.
-fn impatient<S, E>(source: S) -> impl Stream<Item = Result<Bytes, String>> + Send
+pub(super) fn impatient<S, E>(source: S) -> impl Stream<Item = Result<Bytes, String>> + Send
 where
     S: Stream<Item = Result<Bytes, E>> + Send,
     E: std::fmt::Display,

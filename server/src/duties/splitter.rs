@@ -1,0 +1,179 @@
+//! Files into items, a batch at a time.
+//!
+//! A turn takes the file that has waited longest, so several files advance side by side. Rows and the
+//! new place in the file are one commit, guarded by the old place: a server killed at any point, or
+//! two servers with the same turn, add every row once. No transaction is open while a file is read.
+
+use std::time::Duration;
+
+use domain::{
+    Document,
+    api::WorkError,
+    job_type::{Executor, ExecutorKind},
+    upload::UploadFormat,
+};
+
+use crate::{
+    App,
+    error::{Error, Result},
+    jobs::{SplitBatch, SplitRow},
+    schema::Schema,
+    split::{Fault, FaultKind, Head, Place, Reader, Row, Rules},
+    store::uploads::{self, OpenSplit},
+};
+
+/// A batch is full at so many rows, or so many bytes of payload.
+const BATCH_ROWS: usize = 1_000;
+const BATCH_BYTES: usize = 4 << 20;
+
+/// How long to wait for a hint when no file is open, and at most when something keeps failing.
+const IDLE: Duration = Duration::from_millis(500);
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How often files and splits that lead nowhere are looked for.
+const CLEANING: Duration = Duration::from_mins(10);
+
+/// Cuts files until shutdown.
+pub(super) async fn run(app: App) {
+    let mut failures = 0_u32;
+    let mut cleaned: Option<tokio::time::Instant> = None;
+    while !app.shutdown.is_cancelled() {
+        let pause = match tick(&app).await {
+            Ok(true) => {
+                failures = 0;
+                continue;
+            }
+            Ok(false) => {
+                failures = 0;
+                IDLE
+            }
+            Err(error) => {
+                failures += 1;
+                if failures.is_power_of_two() {
+                    tracing::warn!(duty = "splitter", %error, failures, "failed; will try again");
+                }
+                (IDLE * (1 << failures.min(5))).min(PATIENCE)
+            }
+        };
+        if cleaned.is_none_or(|at| at.elapsed() > CLEANING) {
+            cleaned = Some(tokio::time::Instant::now());
+            if let Err(error) = crate::uploads::sweep(&app.pool, &app.files).await {
+                tracing::warn!(duty = "uploads", %error, "failed; will try again");
+            }
+        }
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            () = app.engine.split_asked() => {}
+            () = app.shutdown.cancelled() => {}
+        }
+    }
+}
+
+/// One batch of one file. False: no file is open.
+pub(super) async fn tick(app: &App) -> Result<bool> {
+    let Some(split) = uploads::take_split(&app.pool).await? else { return Ok(false) };
+    let batch = match read_batch(app, &split).await {
+        Err(Error::Files(object_store::Error::NotFound { .. })) => lost(&split),
+        other => other?,
+    };
+    if !app.engine.add_split_batch(batch).await? {
+        // Somebody else was first, or the job takes no more items.
+        uploads::close_splits(&app.pool).await?;
+    }
+    Ok(true)
+}
+
+async fn read_batch(app: &App, split: &OpenSplit) -> Result<SplitBatch> {
+    let head: Head = serde_json::from_str(&split.head)
+        .map_err(|e| Error::Broken(format!("the head of the file of job {}: {e}", split.job_id)))?;
+    let schema = split.payload_schema.as_deref().and_then(|text| Schema::compile(text).ok());
+    let kinds = schema.as_ref().map_or_else(Vec::new, |s| s.column_kinds(head.data_columns(), head.data_width()));
+    let place = Place { offset: split.byte_offset as u64, line: split.line as u64 };
+    let source = app.files.read(split.upload_id, place.offset, split.bytes as u64).await?;
+    let columns = head.data_columns().map(<[String]>::to_vec);
+    let format = head.format;
+    let rules = Rules { kinds, payload_limit: app.config.payload_limit.bytes() };
+    let mut reader = Reader::new(source, head, place, rules);
+    // The executors that are built in check for themselves.
+    let executor: Executor = serde_json::from_str(&split.executor).unwrap_or_default();
+    let schema = schema.filter(|_| executor.kind != ExecutorKind::Builtin);
+
+    let mut rows = Vec::new();
+    let mut bytes = 0;
+    let mut done = false;
+    while rows.len() < BATCH_ROWS && bytes < BATCH_BYTES {
+        let Some(mut row) = reader.next().await? else {
+            done = true;
+            break;
+        };
+        bytes += row.payload.text().len();
+        if let (None, Some(schema)) = (&row.fault, &schema) {
+            row.fault = misfit(schema, &row, format, columns.as_deref());
+        }
+        rows.push(SplitRow {
+            line: row.number,
+            payload: row.payload,
+            problem: row.fault.as_ref().map(|fault| WorkError {
+                message: fault.message(),
+                kind: Some(fault.kind.as_str().to_owned()),
+                detail: Some(fault.detail()),
+            }),
+        });
+    }
+    let end = reader.place();
+    Ok(SplitBatch {
+        job_id: split.job_id,
+        from: split.byte_offset,
+        to: end.offset as i64,
+        line: end.line as i64,
+        rows,
+        done,
+        expected: None,
+    })
+}
+
+/// Why a row does not fit its schema, if it does not.
+fn misfit(schema: &Schema, row: &Row, format: UploadFormat, columns: Option<&[String]>) -> Option<Fault> {
+    let (pointer, expected) = schema.faults(&row.payload).into_iter().next()?;
+    let first = pointer.split('/').nth(1).unwrap_or_default().replace("~1", "/").replace("~0", "~");
+    let place = match (format, columns) {
+        (UploadFormat::Csv, Some(columns)) => columns.iter().position(|name| *name == first),
+        (UploadFormat::Csv, None) => first.parse().ok(),
+        (UploadFormat::Ndjson, _) => None,
+    };
+    let found = crate::schema::shown(&row.payload, &pointer);
+    Some(Fault {
+        kind: FaultKind::InvalidRow,
+        line: row.begin.line as i64,
+        column: place.map_or(1, |place| place + 1),
+        name: (columns.is_some() || format == UploadFormat::Ndjson).then_some(if pointer.is_empty() {
+            "the whole row".to_owned()
+        } else if place.is_some() {
+            first
+        } else {
+            pointer
+        }),
+        expected: expected.strip_prefix("expected ").map_or(expected.clone(), str::to_owned),
+        found,
+        extra: Vec::new(),
+    })
+}
+
+/// A file that is not there any more: the job ends with one dead row that says so.
+fn lost(split: &OpenSplit) -> SplitBatch {
+    tracing::error!(upload = %split.upload_id, job = %split.job_id, "the uploaded file is gone");
+    let message = format!("Line {}: expected the rest of the file, found that the file is gone.", split.line);
+    SplitBatch {
+        job_id: split.job_id,
+        from: split.byte_offset,
+        to: split.bytes,
+        line: split.line,
+        rows: vec![SplitRow {
+            line: split.line,
+            payload: Document::null(),
+            problem: Some(WorkError { message, kind: Some("upload_gone".to_owned()), detail: None }),
+        }],
+        done: true,
+        expected: None,
+    }
+}

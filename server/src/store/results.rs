@@ -1,0 +1,132 @@
+//! Results and failures in pages: ordered, bounded in rows and in bytes.
+//!
+//! A page looks at a bounded number of rows however few of them are wanted, and leaves a payload where
+//! it is once the page is full. Nothing is open between two pages.
+
+use sqlx::PgPool;
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+/// Bytes of payloads and results on one page; one row may be larger.
+const PAGE_BYTES: i64 = 4 << 20;
+
+/// A job whose items are listed.
+#[derive(Clone, Debug)]
+pub struct ListedJob {
+    pub gate_id: i64,
+    pub job_id: Uuid,
+    pub parent_id: Option<Uuid>,
+    pub final_stage: bool,
+    /// What the head of its file says, where it was filled from one.
+    pub head: Option<String>,
+}
+
+/// Every job of a tree in order, parents first.
+pub async fn jobs(pool: &PgPool, root_id: Uuid) -> Result<Vec<ListedJob>, sqlx::Error> {
+    sqlx::query_as!(
+        ListedJob,
+        r#"select j.gate_id, j.id as job_id, j.parent_id, j.final_stage, s.head as "head?"
+           from job j left join split s on s.gate_id = j.gate_id
+           where j.root_id = $1 order by j.ord"#,
+        root_id
+    )
+    .fetch_all(pool)
+    .await
+}
+
+/// Where an item stands in the order: its gate and place in the job.
+pub async fn place(pool: &PgPool, item_id: Uuid) -> Result<Option<(i64, i64)>, sqlx::Error> {
+    let row = sqlx::query!("select gate_id, seq from item where id = $1", item_id).fetch_optional(pool).await?;
+    Ok(row.map(|row| (row.gate_id, row.seq)))
+}
+
+/// An item that was looked at; `result` is `None` where it did not succeed (yet).
+#[derive(Clone, Debug)]
+pub struct ResultRow {
+    pub item_id: Uuid,
+    pub seq: i64,
+    pub row: Option<i64>,
+    pub payload: Option<String>,
+    pub result: Option<String>,
+}
+
+/// The next items of a job behind `seq`, at most `limit`; empty at its end.
+pub async fn results(pool: &PgPool, gate_id: i64, seq: i64, limit: i64) -> Result<Vec<ResultRow>, sqlx::Error> {
+    sqlx::query_as!(
+        ResultRow,
+        r#"select id as "item_id!", seq as "seq!", row, payload, result
+           from (
+             select i.id, i.seq, i.row, o.result,
+               case when o.result is not null then coalesce(
+                 (select e.payload from item_edit e where e.item_id = i.id order by e.edit desc limit 1),
+                 i.payload) end as payload,
+               row_number() over page as place,
+               sum(case when o.result is not null then octet_length(i.payload) + octet_length(o.result) else 0 end)
+                 over page as bytes
+             from item i left join outcome o on o.item_id = i.id and o.state = 1
+             where i.gate_id = $1 and i.seq > $2
+             window page as (order by i.seq rows unbounded preceding)
+             order by i.seq limit $3) looked_at
+           where place = 1 or bytes <= $4
+           order by seq"#,
+        gate_id,
+        seq,
+        limit,
+        PAGE_BYTES
+    )
+    .fetch_all(pool)
+    .await
+}
+
+/// An item that did not succeed.
+#[derive(Clone, Debug)]
+pub struct FailureRow {
+    pub item_id: Uuid,
+    pub seq: i64,
+    pub row: Option<i64>,
+    pub payload: String,
+    /// `ItemState::code`.
+    pub state: i16,
+    pub attempts: i32,
+    pub ended_at: OffsetDateTime,
+    pub error_message: Option<String>,
+    pub error_kind: Option<String>,
+    pub error_detail: Option<String>,
+}
+
+/// The next items of a job behind `seq` that did not succeed, at most `limit`; empty at its end.
+///
+/// One index scan for each of the three states: in one scan over all of them the order would have to
+/// be sorted anew for every page.
+pub async fn failures(pool: &PgPool, gate_id: i64, seq: i64, limit: i64) -> Result<Vec<FailureRow>, sqlx::Error> {
+    sqlx::query_as!(
+        FailureRow,
+        r#"with found as (
+             (select item_id, seq from outcome where state = 2 and gate_id = $1 and seq > $2 order by seq limit $3)
+             union all
+             (select item_id, seq from outcome where state = 3 and gate_id = $1 and seq > $2 order by seq limit $3)
+             union all
+             (select item_id, seq from outcome where state = 4 and gate_id = $1 and seq > $2 order by seq limit $3)
+             order by seq limit $3)
+           select id as "item_id!", seq as "seq!", row, payload as "payload!", state as "state!",
+             attempt as "attempts!", ended_at as "ended_at!", error_message, error_kind, error_detail
+           from (
+             select i.id, i.seq, i.row, o.state, o.attempt, o.ended_at, o.error_message, o.error_kind,
+               o.error_detail,
+               coalesce(
+                 (select e.payload from item_edit e where e.item_id = i.id order by e.edit desc limit 1),
+                 i.payload) as payload,
+               row_number() over page as place,
+               sum(octet_length(i.payload)) over page as bytes
+             from found f join item i on i.id = f.item_id join outcome o on o.item_id = f.item_id
+             window page as (order by i.seq rows unbounded preceding)) looked_at
+           where place = 1 or bytes <= $4
+           order by seq"#,
+        gate_id,
+        seq,
+        limit,
+        PAGE_BYTES
+    )
+    .fetch_all(pool)
+    .await
+}
