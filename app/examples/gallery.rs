@@ -52,7 +52,6 @@ fn frame(theme: Theme, signed_in: bool) -> Frame {
         offset_minutes: Some(60),
         person: signed_in.then(|| Person { name: "Ada Lovelace".to_owned(), staff: true }),
         address: "/".to_owned(),
-        flash: None,
         refresh_seconds: None,
     }
 }
@@ -62,7 +61,7 @@ fn all() -> Vec<(&'static str, Draw)> {
     let mut add = |name, draw: Draw| pages.push((name, draw));
     add("sign-in", Box::new(|| pages::sign_in::page(false)));
     add("sign-in-link", Box::new(|| pages::sign_in::confirm("abc")));
-    add("sign-in-used", Box::new(|| pages::sign_in::refused("A link works once. This one was used on 20 November.")));
+    add("sign-in-used", Box::new(pages::sign_in::refused));
     add(
         "imports-empty",
         Box::new(|| pages::imports::page(&pages::imports::Imports { first: true, ..Default::default() })),

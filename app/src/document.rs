@@ -10,7 +10,7 @@ use hydration_context::SsrSharedContext;
 use leptos::{prelude::*, tachys::view::RenderHtml};
 
 use crate::{
-    components::{mark, moment::Clock, sprite::SPRITE, state::icon},
+    components::{mark, moment::Clock, sprite::SPRITE},
     frame::{Frame, Page, Place, Theme},
 };
 
@@ -30,7 +30,7 @@ pub fn document(frame: &Frame, page: impl FnOnce() -> Page) -> String {
                 data-now=frame.now.unix_millis().to_string()
                 data-islands=lives.then_some("loading")
             >
-                {head(frame, title, lives)}
+                {head(frame, &title, lives)}
                 <body>
                     <div inner_html=SPRITE></div>
                     <a class="skip" href="#main">
@@ -38,17 +38,7 @@ pub fn document(frame: &Frame, page: impl FnOnce() -> Page) -> String {
                     </a>
                     {banner(frame, place)}
                     <main id="main" tabindex="-1">
-                        {frame
-                            .flash
-                            .clone()
-                            .map(|text| {
-                                view! {
-                                    <div class="notice notice-good" role="status">
-                                        {icon("succeeded")}
-                                        <p>{text}</p>
-                                    </div>
-                                }
-                            })} {content}
+                        {content}
                     </main>
                     {footer(frame)}
                     <script nonce=frame.nonce.clone() inner_html=PAGE_SCRIPT></script>
@@ -61,7 +51,7 @@ pub fn document(frame: &Frame, page: impl FnOnce() -> Page) -> String {
     format!("<!DOCTYPE html>{html}")
 }
 
-fn head(frame: &Frame, title: String, lives: bool) -> impl IntoView + use<> {
+fn head(frame: &Frame, title: &str, lives: bool) -> impl IntoView + use<> {
     let assets = frame.assets.clone();
     let nonce = frame.nonce.clone();
     view! {

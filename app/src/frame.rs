@@ -62,8 +62,6 @@ pub struct Frame {
     pub person: Option<Person>,
     /// Path and query of this page: where a change of theme comes back to.
     pub address: String,
-    /// One sentence about what the last action did.
-    pub flash: Option<String>,
     /// Seconds after which a reader without JavaScript asked to load the page again.
     pub refresh_seconds: Option<u16>,
 }

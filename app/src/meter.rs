@@ -79,7 +79,7 @@ impl Meter {
             None => format!("{done} done"),
         };
         if self.counts.dead > 0 {
-            words.push_str(&format!(", {} failed", progress::grouped(self.counts.dead)));
+            words = format!("{words}, {} failed", progress::grouped(self.counts.dead));
         }
         words
     }

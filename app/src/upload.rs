@@ -63,14 +63,14 @@ pub struct Desk {
 /// The whole form of `/imports/new`.
 #[island]
 pub fn UploadForm(form: ImportForm) -> impl IntoView {
+    let ImportForm { job_types, job_type, header, delimiter, upload, limit_bytes: limit } = form;
     let desk = Desk {
-        phase: RwSignal::new(form.upload.clone().map_or(Phase::Idle, Phase::Stored)),
+        phase: RwSignal::new(upload.map_or(Phase::Idle, Phase::Stored)),
         preview: RwSignal::new(None),
-        header: RwSignal::new(form.header),
-        delimiter: RwSignal::new(form.delimiter.clone()),
+        header: RwSignal::new(header),
+        delimiter: RwSignal::new(delimiter.clone()),
         over: RwSignal::new(false),
     };
-    let limit = form.limit_bytes;
     wake(desk);
     let stored = move || {
         desk.phase.with(|phase| if let Phase::Stored(upload) = phase { Some(upload.id.to_string()) } else { None })
@@ -114,12 +114,11 @@ pub fn UploadForm(form: ImportForm) -> impl IntoView {
                 <label class="field">
                     <span>"What to do with the rows"</span>
                     <select name="type">
-                        {form
-                            .job_types
+                        {job_types
                             .iter()
                             .map(|name| {
                                 view! {
-                                    <option value=name.clone() selected=*name == form.job_type>
+                                    <option value=name.clone() selected=*name == job_type>
                                         {name.clone()}
                                     </option>
                                 }
@@ -134,7 +133,7 @@ pub fn UploadForm(form: ImportForm) -> impl IntoView {
                             .iter()
                             .map(|&(value, word)| {
                                 view! {
-                                    <option value=value selected=value == form.delimiter>
+                                    <option value=value selected=value == delimiter>
                                         {word}
                                     </option>
                                 }
@@ -147,7 +146,7 @@ pub fn UploadForm(form: ImportForm) -> impl IntoView {
                         type="checkbox"
                         name="header"
                         value="yes"
-                        checked=form.header
+                        checked=header
                         on:change=move |event| desk.header.set(event_target_checked(&event))
                     />
                     <span>"The first row names the columns"</span>

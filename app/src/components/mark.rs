@@ -17,7 +17,7 @@ pub fn treeline(done: usize, class: &'static str) -> impl IntoView {
             x += half;
             let path = conifer(x, 24.0, height, half);
             x += half - 0.6;
-            view! { <path class=if place < done { "tree tree-done" } else { "tree" } d=path /> }
+            view! { <path class=if place < done { "conifer conifer-done" } else { "conifer" } d=path /> }
         })
         .collect_view();
     view! {

@@ -1,5 +1,6 @@
 //! The items in workers' hands now, each with its own bar.
 
+use domain::progress::grouped;
 use leptos::prelude::*;
 
 use super::board::{Board, Kept};
@@ -58,8 +59,8 @@ fn row(kept: Kept<Flight>) -> impl IntoView {
     let words = move || {
         flight.with(|f| {
             let numbers = match (f.done, f.total) {
-                (Some(done), Some(total)) => format!("{done} of {total}"),
-                (Some(done), None) => format!("{done} done"),
+                (Some(done), Some(total)) => format!("{} of {}", grouped(done), grouped(total)),
+                (Some(done), None) => format!("{} done", grouped(done)),
                 _ => String::new(),
             };
             match &f.message {
@@ -85,14 +86,15 @@ fn row(kept: Kept<Flight>) -> impl IntoView {
                     value=move || progress().unwrap_or_default()
                 ></progress>
                 <span class="sub">{words}</span>
+                " "
                 <span class="state state-cancelled" hidden=move || !flight.with(|f| f.cancelling)>
                     {icon("cancelled")}
                     " stopping"
                 </span>
             </td>
-            <td class="mono">{first.worker}</td>
-            <td class="number">{move || flight.with(|f| f.attempt.to_string())}</td>
-            <td class="number">{first.since.map(since)}</td>
+            <td class="mono" data-label="Worker">{first.worker}</td>
+            <td class="number" data-label="Attempt">{move || flight.with(|f| f.attempt.to_string())}</td>
+            <td class="number" data-label="For">{first.since.map(since)}</td>
         </tr>
     }
 }

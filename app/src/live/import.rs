@@ -17,9 +17,9 @@ use crate::{
     reading::Head,
 };
 
-/// The live part of `/imports/{id}`.
+/// The live part of `/imports/{id}`. `label` names the bar.
 #[island]
-pub fn LiveImport(id: Uuid, name: String, head: Head) -> impl IntoView {
+pub fn LiveImport(id: Uuid, label: String, head: Head) -> impl IntoView {
     let board = Board::new(head, Vec::new(), 0, Vec::new());
     wake(id, board);
     let head = board.head;
@@ -32,7 +32,7 @@ pub fn LiveImport(id: Uuid, name: String, head: Head) -> impl IntoView {
             </div>
             <p class="sentence">{move || head.with(Head::sentence)}</p>
             <div class="meter meter-tall">
-                {bar(meter, Size::Tall, format!("Progress of {name}"))}
+                {bar(meter, Size::Tall, label)}
                 <span class="meter-number">{move || meter.with(crate::meter::Meter::number)}</span>
             </div>
             {legend(Signal::derive(move || meter.with(|meter| meter.counts)), true)}

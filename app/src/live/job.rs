@@ -13,9 +13,9 @@ use super::{
 use crate::{
     components::{
         bar::{Size, bar},
-        state::{job_badge, legend},
+        state::legend,
     },
-    reading::{Flight, Head, Line},
+    reading::{Flight, Head, Line, job_shape},
 };
 
 /// What the server knows when the page is drawn. Travels with the page, so it is cut down and capped.
@@ -27,26 +27,30 @@ pub struct First {
     pub flights: Vec<Flight>,
 }
 
-/// The live part of `/jobs/{id}`. `children` is what the server drew between head and tree.
+/// The live part of `/jobs/{id}`. `label` names the bar; `children` is what the server drew between head and tree.
 #[island]
-pub fn LiveJob(id: Uuid, name: String, first: First, children: Children) -> impl IntoView {
+pub fn LiveJob(id: Uuid, label: String, first: First, children: Children) -> impl IntoView {
     let several = first.lines.len() > 1;
     let board = Board::new(first.head, first.lines, first.left_out, first.flights);
     wake(id, board);
     let head = board.head;
     let meter = Signal::derive(move || head.with(|head| head.meter));
+    let shape = move || head.with(|head| job_shape(head.status, head.outcome));
     view! {
         <div class="live" data-live=move || board.liveness.get().as_str()>
             <div class="live-top">
                 <p class="stage">
-                    {job_badge(Signal::derive(move || head.with(|head| (head.status, head.outcome))))}
-                    " "
+                    <span class=move || format!("message state-{}", shape())>
+                        <svg class="icon" aria-hidden="true" focusable="false">
+                            <use href=move || format!("#i-{}", shape()) />
+                        </svg>
+                    </span>
                     <span class="message">{move || head.with(Head::message)}</span>
                 </p>
                 {pill(board.liveness)}
             </div>
             <div class="meter meter-tall">
-                {bar(meter, Size::Tall, format!("Progress of {name}"))}
+                {bar(meter, Size::Tall, label)}
                 <span class="meter-number">{move || meter.with(crate::meter::Meter::number)}</span>
             </div>
             {legend(Signal::derive(move || meter.with(|meter| meter.counts)), false)}

@@ -26,7 +26,7 @@ pub fn page(job: &Job, groups: &[ErrorGroup], staff: bool) -> Page {
                 <a href="/imports">"My uploads"</a>
             </p>
             <h1 class="file-name">{icon("file")} " " {name.clone()}</h1>
-            <LiveImport id=job.id name=name.clone() head=Head::of(job) />
+            <LiveImport id=job.id label=format!("Progress of {name}") head=Head::of(job) />
             <div id="around" data-refresh="">
                 {(dead > 0 || !completed)
                     .then(|| section("problems", "What went wrong", problems::groups(groups, dead, !completed, true)))}

@@ -31,7 +31,7 @@ pub fn page(job: &Job, groups: &[ErrorGroup], in_flight: &[Item]) -> Page {
             {above}
         </p>
         <h1 class="file-name">{name.clone()}</h1>
-        <LiveJob id=job.id name=name.clone() first>
+        <LiveJob id=job.id label=format!("Progress of {name}") first>
             <div id="around" data-refresh="">
                 {wrong}
             </div>

@@ -6,17 +6,18 @@ use leptos::prelude::*;
 use crate::{
     components::panel::refusal,
     frame::{Page, Place},
-    upload::{ImportForm, UploadForm},
+    upload::{ImportForm, UploadForm, size},
 };
 
 pub fn page(form: ImportForm, problem: Option<&Problem>) -> Page {
+    let refused = problem.map(|problem| refusal(title(problem), &detail(problem, form.limit_bytes)));
     let content = view! {
         <div class="narrow">
             <h1>"Upload a file"</h1>
             <p class="lede">
                 "Each row becomes one item of work. Rows that cannot be read are set aside with the reason; the others go on."
             </p>
-            {problem.map(|problem| refusal(title(problem), &problem.detail))}
+            {refused}
             <UploadForm form />
             <p class="quiet-text">
                 "No file at hand? "
@@ -40,5 +41,13 @@ fn title(problem: &Problem) -> &'static str {
         Code::TooLarge => "This file is too large",
         Code::UnsupportedMediaType => "This kind of file cannot be read",
         _ => "The import was not started",
+    }
+}
+
+/// What to do now.
+fn detail(problem: &Problem, limit: i64) -> String {
+    match problem.code {
+        domain::Code::TooLarge => format!("A file may have up to {}. Divide it, and upload the parts.", size(limit)),
+        _ => problem.detail.clone(),
     }
 }

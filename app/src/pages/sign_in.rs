@@ -6,7 +6,7 @@
 use leptos::prelude::*;
 
 use crate::{
-    components::{mark::treeline, panel::refusal},
+    components::mark::treeline,
     frame::{Page, Place},
 };
 
@@ -43,12 +43,12 @@ pub fn confirm(token: &str) -> Page {
 }
 
 /// `/sign-in/{token}` when the link opens nothing.
-pub fn refused(detail: &str) -> Page {
+pub fn refused() -> Page {
     let content = view! {
         {treeline(2, "treeline")}
         <h1>"This link does not work any more"</h1>
-        {refusal("It was used already, or it is too old", detail)}
-        <p>"Ask for a new one. If you have used it in this browser, you may be signed in already."</p>
+        <p>"It was used already, or it is too old: a link works once, and only for a while. Ask for a new one."</p>
+        <p>"If you have used it in this browser, you are probably signed in."</p>
         <p class="actions">
             <a class="button" href="/">
                 "Go to the start"

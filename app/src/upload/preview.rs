@@ -83,15 +83,9 @@ fn row(row: &PreviewRow) -> AnyView {
     .into_any()
 }
 
+/// The server says a code and a sentence; the sentence is for people.
 fn in_words(problem: &str) -> String {
-    match problem {
-        "no_rows" => "This file has no data rows. Is the first row really the names of the columns?".to_owned(),
-        "bad_header" => {
-            "The first row does not name the columns: a name is empty or appears twice. Mend it, or say that the first row is data."
-                .to_owned()
-        }
-        other => other.to_owned(),
-    }
+    problem.split_once(": ").map_or(problem, |(_, sentence)| sentence).to_owned()
 }
 
 fn short(text: &str) -> String {

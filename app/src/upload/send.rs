@@ -37,7 +37,7 @@ pub(super) fn wake(desk: Desk) {
                 let mut address = format!("/api/v1/uploads/{id}/preview?header={header}");
                 if !delimiter.is_empty() {
                     let quoted = js_sys::encode_uri_component(&delimiter);
-                    address.push_str(&format!("&delimiter={}", String::from(quoted)));
+                    address = format!("{address}&delimiter={}", String::from(quoted));
                 }
                 look(desk, address);
             }
