@@ -117,6 +117,8 @@ pub struct JobQuery {
     /// How many to look at.
     pub limit: i64,
     pub roots_only: bool,
+    /// Only jobs that were made of a file.
+    pub uploads_only: bool,
     pub root_id: Option<Uuid>,
     pub parent_id: Option<Uuid>,
     pub job_type: Option<String>,
@@ -156,6 +158,7 @@ pub async fn list(pool: &PgPool, query: &JobQuery) -> Result<Found, sqlx::Error>
                and (not $3::bool or j.parent_id is null)
                and ($4::uuid is null or j.root_id = $4)
                and ($5::uuid is null or j.parent_id = $5)
+               and (not $16::bool or j.upload_id is not null)
              order by j.gate_id desc limit $6) s
            join gate g on g.gate_id = s.gate_id
            where g.removed_at is null
@@ -191,6 +194,7 @@ pub async fn list(pool: &PgPool, query: &JobQuery) -> Result<Found, sqlx::Error>
         query.outcome,
         query.status,
         query.limit,
+        query.uploads_only,
     )
     .fetch_all(pool)
     .await?;
@@ -208,13 +212,15 @@ async fn looked_to(pool: &PgPool, query: &JobQuery) -> Result<Option<i64>, sqlx:
            and (not $3::bool or j.parent_id is null)
            and ($4::uuid is null or j.root_id = $4)
            and ($5::uuid is null or j.parent_id = $5)
+           and (not $7::bool or j.upload_id is not null)
          order by j.gate_id desc offset $6 limit 1",
         query.before,
         query.owner_id,
         query.roots_only,
         query.root_id,
         query.parent_id,
-        LOOK_AT - 1
+        LOOK_AT - 1,
+        query.uploads_only
     )
     .fetch_optional(pool)
     .await

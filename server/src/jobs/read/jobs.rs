@@ -87,7 +87,7 @@ impl Engine {
         caller.require(Scope::JobsRead)?;
         let pool = &self.0.core.pools.read;
         let query = JobQuery {
-            owner_id: filter.uploaded_by.or(caller.visible_owner()),
+            owner_id: caller.visible_owner().or(filter.uploaded_by),
             uploads_only: filter.uploaded_by.is_some(),
             before: after,
             limit,

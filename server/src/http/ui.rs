@@ -1,0 +1,221 @@
+//! The pages: requests in, HTML documents out.
+//!
+//! A page reads and writes through the same use-cases as `/api/v1`, with the same types, and hands them
+//! to a function of `app` that draws them. Here are only the routes, what surrounds every page, and the
+//! headers of an HTML answer; the content security policy among them, with a nonce per answer.
+
+use app::{
+    document::document,
+    frame::{Assets, Frame, Page, Person, Theme},
+    pages,
+};
+use axum::{
+    Router,
+    extract::{FromRequestParts, OriginalUri},
+    http::{HeaderMap, HeaderValue, StatusCode, Uri, header, request::Parts},
+    response::{IntoResponse, Redirect, Response},
+    routing::get,
+};
+use domain::{Code, Problem, Time};
+use time::OffsetDateTime;
+
+use super::{assets, layers::RequestId};
+use crate::{
+    App,
+    auth::{Caller, MaybeCaller, Role, new_secret},
+    error::Error,
+};
+
+mod imports; // uploads and what became of them
+mod jobs; // jobs and items
+mod sign_in; // in and out
+mod theme; // the choice of colours
+
+/// Every page. What has no route here and nowhere else is a page, too: the one that says so.
+pub fn router() -> Router<App> {
+    Router::new()
+        .route("/", get(start))
+        .route("/sign-in", get(sign_in::show))
+        .route("/sign-in/{token}", get(sign_in::confirm).post(sign_in::redeem))
+        .route("/sign-out", axum::routing::post(sign_in::end))
+        .route("/theme", axum::routing::post(theme::choose))
+        .route("/imports", get(imports::list).post(imports::create))
+        .route("/imports/new", get(imports::new))
+        .route("/imports/{id}", get(imports::show))
+        .route("/sample.csv", get(imports::sample))
+        .route("/jobs", get(jobs::list))
+        .route("/jobs/{id}", get(jobs::show))
+        .route("/items/{id}", get(jobs::show_item))
+        .fallback(nothing)
+}
+
+async fn start(_: Signed) -> Redirect {
+    Redirect::to("/imports")
+}
+
+async fn nothing(visit: Visit, uri: Uri) -> Response {
+    visit.trouble(Error::refuse(Code::NotFound, format!("There is nothing at {}.", uri.path())))
+}
+
+/// A request for a page: who asks, if anybody, and how they like it.
+pub struct Visit {
+    caller: Option<Caller>,
+    address: String,
+    request_id: Option<String>,
+    theme: Theme,
+    offset_minutes: Option<i32>,
+    refresh_seconds: Option<u16>,
+}
+
+impl FromRequestParts<App> for Visit {
+    type Rejection = Response;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Response> {
+        let caller = MaybeCaller::from_request_parts(parts, app).await;
+        let address = parts.extensions.get::<OriginalUri>().map_or(&parts.uri, |uri| &uri.0);
+        let refresh =
+            pairs(address.query()).find(|(name, _)| name == "refresh").and_then(|(_, value)| value.parse().ok());
+        let visit = Self {
+            caller: None,
+            address: address.path_and_query().map_or("/", |address| address.as_str()).to_owned(),
+            request_id: parts.extensions.get::<RequestId>().map(|id| id.0.clone()),
+            theme: cookie(&parts.headers, theme::COOKIE).and_then(Theme::parse).unwrap_or_default(),
+            offset_minutes: cookie(&parts.headers, "treeline_offset")
+                .and_then(|minutes| minutes.parse().ok())
+                .filter(|minutes: &i32| minutes.abs() <= 14 * 60),
+            refresh_seconds: refresh.filter(|seconds| (5..=600).contains(seconds)),
+        };
+        match caller {
+            Ok(MaybeCaller(caller)) => Ok(Self { caller, ..visit }),
+            Err(error) => Err(visit.trouble(error)),
+        }
+    }
+}
+
+/// A request of somebody who is signed in. Strangers are sent to the page that says how.
+pub struct Signed {
+    visit: Visit,
+    caller: Caller,
+}
+
+impl FromRequestParts<App> for Signed {
+    type Rejection = Response;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Response> {
+        let visit = Visit::from_request_parts(parts, app).await?;
+        match visit.caller.clone() {
+            Some(caller) => Ok(Self { visit, caller }),
+            None => Err(Redirect::to("/sign-in").into_response()),
+        }
+    }
+}
+
+impl Visit {
+    /// A page as an answer.
+    fn page(&self, status: StatusCode, draw: impl FnOnce() -> Page) -> Response {
+        let nonce = new_secret("");
+        let frame = Frame {
+            assets: Assets {
+                script: assets::url("treeline.js"),
+                wasm: assets::url("treeline_bg.wasm"),
+                style: assets::url("treeline.css"),
+                font: assets::url("fonts/sans.woff2"),
+            },
+            theme: self.theme,
+            now: Time(OffsetDateTime::now_utc()),
+            offset_minutes: self.offset_minutes,
+            person: self.caller.as_ref().map(|caller| Person {
+                name: caller.name.clone(),
+                staff: caller.role >= Some(Role::Support) || caller.role.is_none(),
+            }),
+            address: self.address.clone(),
+            refresh_seconds: self.refresh_seconds,
+            nonce,
+        };
+        let html = document(&frame, draw);
+        let policy = format!(
+            "default-src 'none'; script-src 'nonce-{}' 'strict-dynamic' 'wasm-unsafe-eval'; style-src 'self'; \
+             font-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; base-uri 'none'; \
+             object-src 'none'; frame-ancestors 'none'",
+            frame.nonce
+        );
+        let mut response = (status, [(header::CONTENT_TYPE, "text/html; charset=utf-8")], html).into_response();
+        // A nonce is base64url, so the policy is always a header.
+        if let Ok(policy) = HeaderValue::try_from(policy) {
+            response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, policy);
+        }
+        // The page depends on who asks and on the cookies of taste.
+        response.headers_mut().insert(header::VARY, HeaderValue::from_static("cookie"));
+        response
+    }
+
+    /// A page for what went wrong, with the status of the problem.
+    fn trouble(&self, error: Error) -> Response {
+        let problem = Problem { request_id: self.request_id.clone(), ..error.into_problem() };
+        if problem.code == Code::Unauthenticated {
+            return Redirect::to("/sign-in").into_response();
+        }
+        let mut response = self.page(status(&problem), || pages::trouble::page(&problem));
+        if let Some(seconds) = problem.retry_after_seconds {
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        response
+    }
+}
+
+impl Signed {
+    /// A page, or the page about what went wrong.
+    fn answer(&self, drawn: crate::error::Result<impl FnOnce() -> Page>) -> Response {
+        match drawn {
+            Ok(draw) => self.visit.page(StatusCode::OK, draw),
+            Err(error) => self.visit.trouble(error),
+        }
+    }
+}
+
+fn status(problem: &Problem) -> StatusCode {
+    StatusCode::from_u16(problem.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+}
+
+/// See other: where the reader goes after an action.
+fn see_other(to: &str) -> Response {
+    Redirect::to(to).into_response()
+}
+
+/// The parameters of a query, in order. Empty ones are left out, as forms send every field.
+fn pairs(query: Option<&str>) -> impl Iterator<Item = (String, String)> {
+    form_urlencoded::parse(query.unwrap_or_default().as_bytes())
+        .into_owned()
+        .filter(|(_, value)| !value.is_empty() && !value.contains('\0'))
+}
+
+/// An address with a query.
+fn address(path: &str, pairs: &[(&str, &str)]) -> String {
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    for (name, value) in pairs.iter().filter(|(_, value)| !value.is_empty()) {
+        query.append_pair(name, value);
+    }
+    let query = query.finish();
+    if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") }
+}
+
+fn cookie<'a>(headers: &'a HeaderMap, wanted: &str) -> Option<&'a str> {
+    headers
+        .get_all(header::COOKIE)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|line| line.split(';'))
+        .filter_map(|pair| pair.trim().split_once('='))
+        .find_map(|(name, value)| (name == wanted).then_some(value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_leaves_out_what_is_empty() {
+        assert_eq!(address("/jobs", &[("status", ""), ("q", "a b&c")]), "/jobs?q=a+b%26c");
+        assert_eq!(address("/jobs", &[("status", "")]), "/jobs");
+    }
+}

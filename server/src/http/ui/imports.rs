@@ -1,0 +1,204 @@
+//! `/imports`: a reader's own uploads; the form that starts one; one import as it goes.
+//!
+//! The form posts either the file itself (no WASM) or the id of a file that the page has sent before.
+//! Either way a file is stored first and a job is made of it then; on refusal the same page comes back
+//! with what was typed, the stored file included.
+
+use app::{frame::Page, pages, upload::ImportForm};
+use axum::{
+    extract::{DefaultBodyLimit, FromRequest as _, Multipart, RawQuery, Request, State, multipart::MultipartError},
+    http::header,
+    response::{IntoResponse as _, Response},
+};
+use domain::{
+    Problem,
+    api::{JobUpload, NewJob},
+    upload::Upload,
+};
+use serde::Serialize;
+use uuid::Uuid;
+
+use super::{Signed, address, jobs::type_names, pairs, see_other, status};
+use crate::{
+    App,
+    auth::{Caller, Role},
+    error::{Error, Result},
+    http::{cursor::Paged, extract::Path, uploads::impatient},
+    jobs::JobFilter,
+    uploads,
+};
+
+/// Uploads on a page.
+const ROWS: i64 = 30;
+
+/// The most bytes of a field that is not the file.
+const FIELD: usize = 1_000;
+
+/// The type that is chosen unless the reader chooses another.
+const USUAL_TYPE: &str = "import";
+
+/// What everybody can try.
+const SAMPLE: &str = include_str!("sample.csv");
+
+#[derive(Clone, Debug, Default, Serialize)]
+struct ImportList {
+    #[serde(skip_serializing)]
+    cursor: Option<String>,
+}
+
+impl Paged for ImportList {
+    const LIST: &'static str = "page of imports";
+    fn cursor(&self) -> Option<&str> {
+        self.cursor.as_deref()
+    }
+    fn limit(&self) -> Option<i64> {
+        Some(ROWS)
+    }
+}
+
+/// `GET /imports`
+pub(super) async fn list(State(app): State<App>, signed: Signed, RawQuery(query): RawQuery) -> Response {
+    let cursor = pairs(query.as_deref()).find(|(name, _)| name == "cursor").map(|(_, value)| value);
+    let drawn = draw_list(&app, &signed.caller, ImportList { cursor }).await;
+    signed.answer(drawn)
+}
+
+async fn draw_list(app: &App, caller: &Caller, list: ImportList) -> Result<impl FnOnce() -> Page + use<>> {
+    let filter = JobFilter { root: Some(true), uploaded_by: Some(caller.owner_id), ..JobFilter::default() };
+    let (jobs, next) = app.engine.list_jobs(caller, &filter, list.place::<i64>()?, list.rows()?).await?;
+    let page = list.page(jobs, next);
+    let shown = pages::imports::Imports {
+        jobs: page.data,
+        next: page.next_cursor.map(|cursor| address("/imports", &[("cursor", &cursor)])),
+        first: list.cursor.is_none(),
+    };
+    Ok(move || pages::imports::page(&shown))
+}
+
+/// `GET /imports/new`
+pub(super) async fn new(State(app): State<App>, signed: Signed) -> Response {
+    let drawn = empty_form(&app).await.map(|form| move || pages::new_import::page(form, None));
+    signed.answer(drawn)
+}
+
+async fn empty_form(app: &App) -> Result<ImportForm> {
+    Ok(ImportForm {
+        job_types: type_names(app).await?,
+        job_type: USUAL_TYPE.to_owned(),
+        header: true,
+        delimiter: String::new(),
+        upload: None,
+        limit_bytes: app.config.upload_limit.bytes() as i64,
+    })
+}
+
+/// `POST /imports`
+pub(super) async fn create(State(app): State<App>, signed: Signed, request: Request) -> Response {
+    let mut form = match empty_form(&app).await {
+        Ok(form) => form,
+        Err(error) => return signed.visit.trouble(error),
+    };
+    let made = match receive(&app, &signed.caller, request, &mut form).await {
+        Ok(()) => make_job(&app, &signed.caller, &form).await,
+        Err(error) => Err(error),
+    };
+    match made {
+        Ok(id) => see_other(&format!("/imports/{id}")),
+        Err(Error::Problem(problem)) if problem.status < 500 => {
+            let problem = refusal(&problem);
+            signed.visit.page(status(&problem), || pages::new_import::page(form, Some(&problem)))
+        }
+        Err(error) => signed.visit.trouble(error),
+    }
+}
+
+/// A refusal as the page shows it: 422 whatever the API would have said, and words for people.
+fn refusal(problem: &Problem) -> Problem {
+    Problem { status: 422, ..problem.clone() }
+}
+
+/// Reads the form into `form`, storing a file on the way.
+async fn receive(app: &App, caller: &Caller, mut request: Request, form: &mut ImportForm) -> Result<()> {
+    // The store counts the file's own bytes.
+    DefaultBodyLimit::disable().apply(&mut request);
+    let wrong = |detail: &str| Error::from(Problem::invalid_body([(String::new(), detail.to_owned())]));
+    let broken = |_: MultipartError| wrong("the form did not arrive whole; send it again");
+    let mut body = Multipart::from_request(request, &()).await.map_err(|_| wrong("expected a form with a file"))?;
+    // A box that is not ticked is not sent.
+    form.header = false;
+    while let Some(mut field) = body.next_field().await.map_err(broken)? {
+        let name = field.name().unwrap_or_default().to_owned();
+        if name == "file" {
+            // A browser sends the field without a name where no file was chosen.
+            if let Some(filename) = field.file_name().filter(|name| !name.is_empty()).map(str::to_owned) {
+                form.upload = Some(uploads::store(app, caller, &filename, None, Box::pin(impatient(field))).await?);
+            }
+            continue;
+        }
+        let mut value = Vec::new();
+        while let Some(piece) = field.chunk().await.map_err(broken)? {
+            if value.len() + piece.len() > FIELD {
+                return Err(wrong("a field of the form is longer than a field can be"));
+            }
+            value.extend_from_slice(&piece);
+        }
+        let value = String::from_utf8_lossy(&value).into_owned();
+        match name.as_str() {
+            "type" => form.job_type = value,
+            "delimiter" => form.delimiter = value,
+            "header" => form.header = value == "yes",
+            "upload_id" => form.upload = Some(stored(app, caller, &value).await?),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+async fn stored(app: &App, caller: &Caller, id: &str) -> Result<Upload> {
+    let gone = || {
+        Problem::invalid_body([("/upload_id".to_owned(), "the file is no longer stored; choose it again".to_owned())])
+    };
+    let id = Uuid::parse_str(id).map_err(|_| gone())?;
+    uploads::find(&app.pool, caller, id).await
+}
+
+async fn make_job(app: &App, caller: &Caller, form: &ImportForm) -> Result<Uuid> {
+    let upload = form
+        .upload
+        .as_ref()
+        .ok_or_else(|| Problem::invalid_body([("/file".to_owned(), "choose a file first".to_owned())]))?;
+    let new = NewJob {
+        name: Some(upload.filename.clone()),
+        upload: Some(JobUpload {
+            id: upload.id,
+            format: None,
+            header: Some(form.header),
+            delimiter: (!form.delimiter.is_empty()).then(|| form.delimiter.clone()),
+        }),
+        ..NewJob::of(&form.job_type)
+    };
+    app.engine.create_job(caller, new).await
+}
+
+/// `GET /imports/{id}`
+pub(super) async fn show(State(app): State<App>, signed: Signed, id: Result<Path<Uuid>>) -> Response {
+    let drawn = draw(&app, &signed.caller, id).await;
+    signed.answer(drawn)
+}
+
+async fn draw(app: &App, caller: &Caller, id: Result<Path<Uuid>>) -> Result<impl FnOnce() -> Page + use<>> {
+    let Path(id) = id?;
+    let job = app.engine.job(caller, id, true).await?;
+    let groups = app.engine.error_groups(caller, id).await?;
+    let staff = caller.role >= Some(Role::Support);
+    Ok(move || pages::import::page(&job, &groups, staff))
+}
+
+/// `GET /sample.csv`
+pub(super) async fn sample() -> Response {
+    let headers = [
+        (header::CONTENT_TYPE, "text/csv; charset=utf-8"),
+        (header::CONTENT_DISPOSITION, "attachment; filename=\"treeline-sample.csv\""),
+    ];
+    (headers, SAMPLE).into_response()
+}

@@ -1,0 +1,47 @@
+//! The reader's choice of colours: a cookie, set by a form of the footer.
+
+use app::frame::Theme;
+use axum::{
+    Form,
+    http::header,
+    response::{IntoResponse as _, Response},
+};
+use serde::Deserialize;
+
+use super::see_other;
+
+pub(super) const COOKIE: &str = "treeline_theme";
+
+#[derive(Deserialize)]
+pub(super) struct Choice {
+    theme: String,
+    #[serde(default)]
+    back: String,
+}
+
+/// `POST /theme`. Goes back to the page that asked.
+pub(super) async fn choose(Form(choice): Form<Choice>) -> Response {
+    let theme = Theme::parse(&choice.theme).unwrap_or_default();
+    let cookie = format!("{COOKIE}={}; Path=/; SameSite=Lax; Max-Age=31536000", theme.as_str());
+    ([(header::SET_COOKIE, cookie)], see_other(own_path(&choice.back))).into_response()
+}
+
+/// A path of this site, whatever a form said: never an address elsewhere.
+fn own_path(back: &str) -> &str {
+    let own =
+        back.starts_with('/') && !back.starts_with("//") && back.bytes().all(|b| b.is_ascii_graphic() && b != b'\\');
+    if own { back } else { "/" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::own_path;
+
+    #[test]
+    fn the_way_back_stays_here() {
+        assert_eq!(own_path("/jobs?q=a+b"), "/jobs?q=a+b");
+        for elsewhere in ["//evil.example", "https://evil.example", "/\\evil.example", "", "/a\nb"] {
+            assert_eq!(own_path(elsewhere), "/");
+        }
+    }
+}
