@@ -1,6 +1,7 @@
 //! Where things are. Apart, so that no other module spells a path twice.
 
 use std::{
+    fs::File,
     path::{Path, PathBuf},
     process::Command,
     sync::OnceLock,
@@ -25,6 +26,14 @@ pub(crate) fn target() -> Result<&'static Path> {
     let metadata: serde_json::Value = serde_json::from_slice(&output.stdout)?;
     let target = metadata["target_directory"].as_str().context("cargo metadata names no target directory")?;
     Ok(TARGET.get_or_init(|| target.into()))
+}
+
+/// Waits until no other chore on this machine is at the same thing, and keeps others waiting.
+pub(crate) fn alone_at(what: &str) -> Result<File> {
+    let path = target()?.join(format!("{what}.lock"));
+    let lock = File::options().create(true).truncate(false).write(true).open(&path)?;
+    lock.lock().with_context(|| format!("locking {}", path.display()))?;
+    Ok(lock)
 }
 
 /// Where npm's parts are.

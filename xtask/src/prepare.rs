@@ -21,6 +21,7 @@ use crate::{
 
 /// Replaces `.sqlx/`.
 pub(crate) fn write(postgres: &Throwaway) -> Result<()> {
+    let _alone = places::alone_at("sqlx-prepare")?;
     let fresh = learn(postgres)?;
     let committed = places::root().join(".sqlx");
     let (old, new) = (cached(&committed)?, cached(&fresh)?);
@@ -42,6 +43,7 @@ pub(crate) fn check(postgres: &Throwaway) -> Result<()> {
     if std::fs::read_to_string(mark()?).is_ok_and(|checked| inputs().is_ok_and(|inputs| checked == inputs)) {
         return Ok(());
     }
+    let _alone = places::alone_at("sqlx-prepare")?;
     let (old, new) = (cached(&places::root().join(".sqlx"))?, cached(&learn(postgres)?)?);
     let mut differences = Vec::new();
     differences.extend(new.iter().filter(|(n, _)| !old.contains_key(*n)).map(|(_, c)| ("missing", c)));
