@@ -222,13 +222,12 @@ fn clear_dead(incoming: &Path) -> io::Result<()> {
             Err(TryLockError::Error(error)) => return Err(error),
         }
         let folder = lock.with_extension("");
-        match fs::remove_dir_all(&folder) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
+        let left = fs::read_dir(&folder).map_or(0, Iterator::count);
+        if left > 0 {
+            tracing::info!(left, "removing uploads that were never finished");
         }
-        match fs::remove_file(&lock) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => tracing::info!(folder = %folder.display(), "removed uploads that were never finished"),
+        for gone in [fs::remove_dir_all(&folder), fs::remove_file(&lock)] {
+            gone.or_else(|error| if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) })?;
         }
     }
     Ok(())

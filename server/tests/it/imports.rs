@@ -1,0 +1,301 @@
+//! A file from the drop zone to the list of its failures, with everything that can be wrong with it.
+
+use std::fmt::Write as _;
+
+use reqwest::{Method, header::CONTENT_TYPE, multipart};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+use crate::support::{Answer, Api, Server};
+
+async fn upload(caller: &Api, name: &str, content: impl Into<reqwest::Body>) -> String {
+    let path = format!("/api/v1/uploads?filename={name}");
+    let stored = caller.post_text(&path, "application/octet-stream", content).await.expect(201);
+    stored["id"].as_str().expect("an id").to_owned()
+}
+
+async fn import(caller: &Api, job_type: &str, upload: &str) -> Value {
+    caller.post("/api/v1/jobs", json!({"type": job_type, "upload": {"id": upload}})).await.expect(201)
+}
+
+/// The job once it is complete.
+async fn complete(caller: &Api, job: &Value) -> Value {
+    let path = format!("/api/v1/jobs/{}?wait_seconds=30", job["id"].as_str().expect("an id"));
+    let mut version = job["version"].clone();
+    for _ in 0..10_000 {
+        let request = caller.request(Method::GET, &path).header("if-none-match", format!("\"{version}\""));
+        let answer = Answer::of(request).await;
+        if answer.status == 304 {
+            continue;
+        }
+        let job = answer.expect(200);
+        if job["status"] == "completed" {
+            return job;
+        }
+        version = job["version"].clone();
+    }
+    panic!("the job never completes");
+}
+
+async fn lines(caller: &Api, job: &Value, what: &str) -> Vec<Value> {
+    let answer = caller.get(&format!("/api/v1/jobs/{}/{what}", job["id"].as_str().expect("an id"))).await;
+    assert_eq!(answer.status, 200, "{}", answer.text);
+    answer.text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+}
+
+fn table(rows: std::ops::Range<u32>) -> String {
+    rows.fold("id,name\n".to_owned(), |mut text, row| {
+        let _ = writeln!(text, "{row},name {row}");
+        text
+    })
+}
+
+#[tokio::test]
+async fn bad_rows_come_home_as_a_table_and_go_out_again() {
+    let server = Server::start().await;
+    let mut file = b"id;name;sum\n1;Ada;=1+1\n2;one;too;many\n3;few\n4;caf\xE9;1\n5;\"open;1\n6;Bob;-5\n".to_vec();
+    file.extend(b"\n7;\"two\nlines\";2\n");
+    let id = upload(&server, "people.csv", file).await;
+    let preview = server.get(&format!("/api/v1/uploads/{id}/preview")).await.expect(200);
+    assert_eq!((&preview["delimiter"], &preview["columns"]), (&json!(";"), &json!(["id", "name", "sum"])));
+    assert_eq!(preview["rows"][0]["cells"], json!(["1", "Ada", "=1+1"]));
+    assert_eq!(preview["rows"][1]["problem"], "Line 3, column 4: expected 3 fields, found 4.");
+
+    let job = import(&server, "import", &id).await;
+    assert_eq!((&job["expected_count"], &job["upload_id"]), (&json!(7), &json!(id)));
+    let job = complete(&server, &job).await;
+    assert_eq!(job["message"], "Job complete, 4 of 7 failed");
+    let results = lines(&server, &job, "results").await;
+    assert_eq!(results.iter().map(|line| line["row"].as_i64()).collect::<Vec<_>>(), [Some(2), Some(7), Some(9)]);
+    assert_eq!(results[2]["result"], json!({"id": "7", "name": "two\nlines", "sum": "2"}));
+
+    let path = format!("/api/v1/jobs/{}", job["id"].as_str().expect("an id"));
+    let failures = server.get(&format!("{path}/failures?format=csv")).await;
+    assert_eq!(failures.headers["x-content-type-options"], "nosniff");
+    let expected = "id;name;sum;_line;_code;_problem\n\
+        2;one;too;3;too_many_fields;Line 3, column 4: expected 3 fields, found 4.\n\
+        3;few;;4;too_few_fields;Line 4, column 3 (sum): expected 3 fields, found 2.\n";
+    assert!(failures.text.starts_with(expected), "{}", failures.text);
+    assert_eq!(failures.text.lines().count(), 5);
+    let good = server.get(&format!("{path}/results?format=csv")).await.text;
+    assert!(good.contains("\n2;1;Ada;'=1+1;\n") && good.contains("\n7;6;Bob;-5;\n"), "{good}");
+
+    // Mended in a spreadsheet and uploaded again: the rows keep the numbers they had.
+    let mended = failures.text.replace(";few;;", ";few;'=3;");
+    let again = upload(&server, "mended.csv", mended).await;
+    let again = complete(&server, &import(&server, "import", &again).await).await;
+    assert_eq!(again["outcome"], "succeeded");
+    let results = lines(&server, &again, "results").await;
+    assert_eq!(
+        results.iter().map(|line| line["row"].as_i64()).collect::<Vec<_>>(),
+        [Some(3), Some(4), Some(5), Some(6)]
+    );
+    assert_eq!(results[1]["payload"], json!({"id": "3", "name": "few", "sum": "=3"}));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn rows_that_do_not_fit_the_schema_say_which_column() {
+    let server = Server::start().await;
+    let schema = json!({"properties": {"age": {"type": "integer", "minimum": 0}, "ok": {"type": "boolean"}},
+                        "required": ["name"]});
+    let validate = json!({"payload_schema": schema, "executor": {"kind": "builtin", "name": "validate"}});
+    server.put("/api/v1/job-types/people", validate).await.expect(201);
+    server.put("/api/v1/job-types/pulled", json!({"payload_schema": schema})).await.expect(201);
+    let file = "name,age,ok\nAda,36,true\nBob,old,true\nCy,-1,false\nDi,41,maybe\n";
+    let id = upload(&server, "people.csv", file).await;
+
+    let job = complete(&server, &import(&server, "people", &id).await).await;
+    let good = lines(&server, &job, "results").await;
+    assert_eq!(good.len(), 1);
+    assert_eq!(good[0]["result"], json!({"name": "Ada", "age": 36, "ok": true}));
+    let message = |line: &Value| line["error"]["message"].as_str().expect("a message").to_owned();
+    let bad: Vec<String> = lines(&server, &job, "failures").await.iter().map(message).collect();
+    assert_eq!(
+        bad,
+        [
+            "Line 3, column age: expected a whole number, found \"old\".",
+            "Line 4, column age: expected at least 0, found -1.",
+            "Line 5, column ok: expected true or false, found \"maybe\".",
+        ]
+    );
+
+    // Where workers pull, what does not fit never reaches them.
+    let job = import(&server, "pulled", &id).await;
+    let claim = json!({"worker_id": "w", "types": ["pulled"], "max": 10, "wait_seconds": 10});
+    let claimed = server.post("/api/v1/assignments", claim).await.expect(200);
+    assert_eq!(claimed["assignments"].as_array().map(Vec::len), Some(1));
+    let bad = lines(&server, &job, "failures").await;
+    assert_eq!(message(&bad[0]), "Line 3, column 2 (age): expected a whole number, found \"old\".");
+    assert_eq!((bad.len(), &bad[0]["error"]["kind"]), (3, &json!("invalid_row")));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn lines_of_json_come_back_byte_for_byte() {
+    let server = Server::start().await;
+    let file = "{\"n\":9007199254740993, \"x\":1.10}\n{\"a\":1,\"a\":2}\n[1e400]\n";
+    let id = upload(&server, "numbers.ndjson", file).await;
+    let job = complete(&server, &import(&server, "import", &id).await).await;
+    let path = format!("/api/v1/jobs/{}", job["id"].as_str().expect("an id"));
+    let text = server.get(&format!("{path}/results")).await.text;
+    assert!(text.contains(r#""result":{"n":9007199254740993, "x":1.10}"#), "{text}");
+    assert!(text.contains(r#""payload":[1e400]"#), "{text}");
+    assert_eq!(lines(&server, &job, "failures").await[0]["error"]["kind"], "invalid_json");
+
+    // A stream goes on behind any item.
+    let first: Value = serde_json::from_str(text.lines().next().expect("a line")).expect("JSON");
+    let after = format!("{path}/results?after={}", first["item_id"].as_str().expect("an id"));
+    assert_eq!(server.get(&after).await.text, text.lines().nth(1).expect("a line").to_owned() + "\n");
+    server
+        .get(&format!("{path}/results?after={}", job["id"].as_str().expect("an id")))
+        .await
+        .expect_problem(400, "invalid_parameter");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn files_that_hold_no_table_are_refused_when_the_job_is_made() {
+    let server = Server::start().await;
+    for (name, content, code) in [
+        ("empty.csv", &b""[..], "no_rows"),
+        ("header.csv", b"id,name\n", "no_rows"),
+        ("blank.ndjson", b"\n \n", "no_rows"),
+        ("double.csv", b"id,id\n1,2\n", "bad_header"),
+        ("nameless.csv", b"id,,x\n1,2,3\n", "bad_header"),
+        ("wide.csv", b"i\0d\0\n\0", "bad_header"),
+    ] {
+        let id = upload(&server, name, content.to_vec()).await;
+        let job = json!({"type": "import", "upload": {"id": id}});
+        server.post("/api/v1/jobs", job).await.expect_problem(422, code);
+        let preview = server.get(&format!("/api/v1/uploads/{id}/preview")).await.expect(200);
+        assert!(preview["problem"].as_str().is_some_and(|problem| problem.starts_with(code)), "{preview}");
+        server.delete(&format!("/api/v1/uploads/{id}")).await.expect(204);
+        server.get(&format!("/api/v1/uploads/{id}")).await.expect_problem(404, "not_found");
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn bodies_that_are_no_upload_get_a_problem_and_leave_nothing() {
+    let server = Server::start_with(|config| config.upload_limit = "1MiB".parse().expect("a size")).await;
+    let path = "/api/v1/uploads";
+    server.post_text(path, "text/csv", "a\n1\n").await.expect_problem(415, "unsupported_media_type");
+    server.post(path, json!({"file": 1})).await.expect_problem(415, "unsupported_media_type");
+    server
+        .post_text("/api/v1/uploads?filename=a.png", "image/png", "x")
+        .await
+        .expect_problem(415, "unsupported_media_type");
+    server
+        .post_text("/api/v1/uploads?filename=a.xlsx", "application/octet-stream", "PK\u{3}\u{4}x")
+        .await
+        .expect_problem(415, "unsupported_media_type");
+    server.post_text(path, "multipart/form-data", "x").await.expect_problem(415, "unsupported_media_type");
+    server
+        .post_text(path, "multipart/form-data; boundary=b", "--b\r\nrubbish")
+        .await
+        .expect_problem(422, "invalid_body");
+    let gzip = server.request(Method::POST, "/api/v1/uploads?filename=a.csv").header("content-encoding", "gzip");
+    Answer::of(gzip.header(CONTENT_TYPE, "text/csv").body("x")).await.expect_problem(415, "unsupported_media_type");
+    server
+        .post_text("/api/v1/uploads?filename=a.csv", "text/csv", vec![b'x'; 2 << 20])
+        .await
+        .expect_problem(413, "too_large");
+    let form = |part| multipart::Form::new().text("note", "x").part("file", part);
+    let large = multipart::Part::bytes(vec![b'x'; (1 << 20) + 1]).file_name("a.csv");
+    Answer::of(server.request(Method::POST, path).multipart(form(large))).await.expect_problem(413, "too_large");
+    Answer::of(server.request(Method::POST, path).multipart(multipart::Form::new().text("note", "x")))
+        .await
+        .expect_problem(422, "invalid_body");
+
+    // Half an upload: the connection goes, the file with it.
+    let mut socket = tokio::net::TcpStream::connect(server.running.addr).await.expect("connect");
+    let request = format!(
+        "POST /api/v1/uploads?filename=half.csv HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {}\r\n\
+         content-type: text/csv\r\ncontent-length: 100000\r\n\r\nid,name\n1,",
+        crate::support::TOKEN
+    );
+    socket.write_all(request.as_bytes()).await.expect("send");
+    socket.shutdown().await.expect("half closed");
+    let mut answer = String::new();
+    let _ = socket.read_to_string(&mut answer).await;
+    assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 4"), "{answer}");
+    let whole = multipart::Part::bytes(b"id\n1\n".to_vec()).file_name("../../b.csv");
+    let stored = Answer::of(server.request(Method::POST, path).multipart(form(whole))).await;
+    assert_eq!(stored.headers["location"], format!("{path}/{}", stored.json()["id"].as_str().expect("an id")));
+    assert_eq!(stored.expect(201)["filename"], "b.csv");
+    let kept: Vec<_> = std::fs::read_dir(server.running.app.config.data_dir().expect("a folder").join("files"))
+        .expect("files")
+        .collect();
+    assert_eq!(kept.len(), 2, "one file, and the folder where files arrive: {kept:?}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_file_is_its_owners_and_staffs_alone() {
+    let server = Server::start().await;
+    let mine = server.service("mine", &["jobs:read", "jobs:write"]).await;
+    let theirs = server.service("theirs", &["jobs:read", "jobs:write"]).await;
+    let content = "id\n1\n";
+    let id = upload(&mine, "a%20%22b%22.csv", content).await;
+    let path = format!("/api/v1/uploads/{id}");
+    let got = mine.get(&format!("{path}/content")).await;
+    assert_eq!((got.status.as_u16(), got.text.as_str()), (200, content));
+    let disposition = got.headers["content-disposition"].to_str().expect("text");
+    assert_eq!(disposition, "attachment; filename=\"a _b_.csv\"; filename*=UTF-8''a%20%22b%22.csv");
+    for part in ["", "/content", "/preview"] {
+        theirs.get(&format!("{path}{part}")).await.expect_problem(404, "not_found");
+    }
+    theirs.delete(&path).await.expect_problem(404, "not_found");
+    theirs.post("/api/v1/jobs", json!({"type": "import", "upload": {"id": id}})).await.expect_problem(404, "not_found");
+    server.get(&path).await.expect(200);
+    let job = complete(&mine, &import(&mine, "import", &id).await).await;
+    let results = format!("/api/v1/jobs/{}/results", job["id"].as_str().expect("an id"));
+    theirs.get(&results).await.expect_problem(404, "not_found");
+    mine.delete(&path).await.expect_problem(409, "upload_in_use");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn two_servers_cut_one_file_and_every_row_is_there_once() {
+    let server = Server::start().await;
+    let other = server.another().await;
+    let id = upload(&server, "rows.csv", table(0..20_000)).await;
+    let job = import(&server, "import", &id).await;
+    // One of them goes in the middle of it.
+    let cut = complete_at_least(&server, &job, 1_000).await;
+    assert!(cut["item_count"].as_i64() >= Some(1_000));
+    other.stop().await;
+    let job = complete(&server, &job).await;
+    assert_eq!((&job["item_count"], &job["counts"]["succeeded"]), (&json!(20_000), &json!(20_000)));
+    let results = lines(&server, &job, "results").await;
+    assert_eq!(results.len(), 20_000);
+    assert!(results.iter().enumerate().all(|(n, line)| line["payload"]["id"] == n.to_string()), "once each, in order");
+    server.stop().await;
+}
+
+/// The job once it has at least so many items.
+async fn complete_at_least(caller: &Api, job: &Value, items: i64) -> Value {
+    let path = format!("/api/v1/jobs/{}?wait_seconds=30", job["id"].as_str().expect("an id"));
+    loop {
+        let job = caller.get(&path).await.expect(200);
+        if job["item_count"].as_i64() >= Some(items) || job["status"] == "completed" {
+            return job;
+        }
+    }
+}
+
+#[tokio::test]
+async fn ten_rows_behind_a_long_file_are_done_long_before_it() {
+    let server = Server::start().await;
+    let long = upload(&server, "long.csv", table(0..30_000)).await;
+    let long = import(&server, "import", &long).await;
+    complete_at_least(&server, &long, 2_000).await;
+    let short = upload(&server, "short.csv", table(0..10)).await;
+    complete(&server, &import(&server, "import", &short).await).await;
+    let path = format!("/api/v1/jobs/{}", long["id"].as_str().expect("an id"));
+    let long_now = server.get(&path).await.expect(200);
+    assert!(long_now["item_progress"].as_i64() < Some(25_000), "{long_now}");
+    complete(&server, &long).await;
+    server.stop().await;
+}
