@@ -16,7 +16,9 @@ use crate::{
 
 /// Runs the test files whose names contain the filter.
 pub(crate) fn test(postgres: &Throwaway, filter: Option<&str>) -> Result<()> {
-    let programs = ["build", "--package", "server", "--package", "client", "--bins"];
+    // With the tests, and as the same set of crates: a crate alone would be built with other features, and all
+    // of its dependencies twice.
+    let programs = ["build", "--workspace", "--exclude", "frontend", "--exclude", "xtask", "--bins", "--tests"];
     step::run("build the programs", cargo(programs))?;
     let built = places::target()?.join("debug");
     let chromium = setup::chromium().context("Chromium is missing; run: cargo xtask setup")?;
