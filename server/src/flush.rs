@@ -149,9 +149,11 @@ async fn run_in_halves<B: Batch>(batch: &B, commands: &[&B::Command]) -> Vec<Res
     answers
 }
 
-/// Deadlock victim or serialization failure: nothing happened, and the same may well succeed.
+/// Deadlock victim, serialization failure, or a claim that met itself because it was sent again: nothing
+/// happened, and the same may well succeed.
 fn is_conflict(error: &Error) -> bool {
-    matches!(error, Error::Database(sqlx::Error::Database(e)) if matches!(e.code().as_deref(), Some("40P01" | "40001")))
+    let Error::Database(sqlx::Error::Database(e)) = error else { return false };
+    matches!(e.code().as_deref(), Some("40P01" | "40001")) || e.constraint() == Some("claim_request_pkey")
 }
 
 #[cfg(test)]

@@ -56,6 +56,15 @@ impl TypeCache {
         self.now().by_name.get(name).cloned()
     }
 
+    /// A type by its name; read again when it is not known, as another server may just have made it.
+    pub async fn find(&self, name: &str) -> Result<Option<Arc<TypeInfo>>> {
+        if let Some(known) = self.get(name) {
+            return Ok(Some(known));
+        }
+        self.refresh_now().await?;
+        Ok(self.get(name))
+    }
+
     /// A type by its number.
     pub fn by_id(&self, id: i32) -> Option<Arc<TypeInfo>> {
         self.now().by_id.get(&id).cloned()

@@ -22,7 +22,7 @@ use uuid::Uuid;
 
 use crate::{
     auth::{Caller, Scope},
-    error::Result,
+    error::{Error, Result},
     store::{
         Tx,
         contracts::TypeInfo,
@@ -149,7 +149,10 @@ async fn claim_type(core: &Core, tx: &mut Tx, info: &TypeInfo, slots: &[Slot]) -
     if slots.is_empty() {
         return Ok(Vec::new());
     }
-    let lease = lease_seconds(info.heartbeat_seconds);
+    let lease = match info.executor.kind {
+        ExecutorKind::Builtin => BUILTIN_LEASE_SECONDS,
+        ExecutorKind::Pull | ExecutorKind::Push => lease_seconds(info.heartbeat_seconds),
+    };
     let start = core.marks.start(info.id);
     let mut rows = leases::claim(tx, info.id, start, slots, lease, info.run_timeout_seconds).await?;
     if rows.len() < slots.len() && start != Mark::BOTTOM {
@@ -189,9 +192,13 @@ fn refusals(ids: &[Uuid], rows: &[ClaimedRow]) -> Vec<Refused> {
         .collect()
 }
 
+/// A claim that took nothing is forgotten, so that it can go on waiting under its name. Except one that
+/// asks for no items at all: it closes its name. A worker that breaks off a long poll asks so what the
+/// poll took, and whatever of it is still on its way then takes nothing.
 async fn remember(tx: &mut Tx, claim: &ClaimCommand, rows: &[ClaimedRow]) -> Result<()> {
+    let closes = claim.item_ids.as_ref().is_some_and(Vec::is_empty);
     if let Some(id) = claim.claim_id
-        && !rows.is_empty()
+        && (closes || !rows.is_empty())
     {
         let fences: Vec<Uuid> = rows.iter().map(|row| row.fence).collect();
         leases::remember_claim(tx, claim.credential_id, id, &fences).await?;
@@ -260,7 +267,7 @@ impl Engine {
     /// Hands out items, waiting up to `wait_seconds` for the first (rule 6).
     pub async fn claim(&self, caller: &Caller, claim: Claim) -> Result<Claimed> {
         let wait = Duration::from_secs(u64::from(claim.wait_seconds.unwrap_or(0)));
-        let mut command = self.check_claim(caller, claim)?;
+        let mut command = self.check_claim(caller, claim).await?;
         let deadline = Instant::now() + wait;
         loop {
             let woken = self.0.core.waiters.wait(&command.types);
@@ -283,9 +290,10 @@ impl Engine {
     }
 
     /// Checks a claim: bounds, types that exist, that workers may pull, and that the token may work on.
-    pub(super) fn check_claim(&self, caller: &Caller, claim: Claim) -> Result<ClaimCommand, Problem> {
+    pub(super) async fn check_claim(&self, caller: &Caller, claim: Claim) -> Result<ClaimCommand> {
         caller.require(Scope::Work)?;
-        let fault = |pointer: &str, detail: &str| Problem::invalid_body([(pointer.to_owned(), detail.to_owned())]);
+        let fault =
+            |pointer: &str, detail: &str| Error::from(Problem::invalid_body([(pointer.to_owned(), detail.to_owned())]));
         if claim.worker_id.is_empty() || claim.worker_id.len() > 200 || claim.worker_id.contains('\0') {
             return Err(fault("/worker_id", "expected 1 to 200 bytes of text"));
         }
@@ -310,20 +318,21 @@ impl Engine {
             let mut types = Vec::with_capacity(claim.types.len());
             for (at, name) in claim.types.iter().enumerate() {
                 let pointer = format!("/types/{at}");
-                let Some(info) = self.types().get(name) else {
+                let Some(info) = self.types().find(name).await? else {
                     return Err(Problem {
                         errors: vec![domain::problem::FieldProblem {
                             pointer,
                             detail: "expected a job type".to_owned(),
                         }],
                         ..Problem::new(Code::UnknownJobType, format!("There is no job type {name:?}."))
-                    });
+                    }
+                    .into());
                 };
                 if info.executor.kind != ExecutorKind::Pull && caller.credential_id != BUILTIN {
                     return Err(fault(&pointer, "expected a type whose executor is pull"));
                 }
                 if !allowed(name) {
-                    return Err(Problem::new(Code::Forbidden, format!("This token may not work on {name}.")));
+                    return Err(Error::refuse(Code::Forbidden, format!("This token may not work on {name}.")));
                 }
                 types.push(info);
             }
@@ -343,6 +352,10 @@ impl Engine {
         })
     }
 }
+
+/// How long an executor that is built in holds an item: it ends a batch within milliseconds, or its
+/// server has died, and then nobody should have to wait three minutes for the last rows of a file.
+const BUILTIN_LEASE_SECONDS: f64 = 15.0;
 
 /// The credential of the executors that are built in.
 pub(super) const BUILTIN: Uuid = Uuid::from_u128(0x0000_b017_1000_7000_8000_0000_0000_0001);

@@ -50,6 +50,9 @@ impl Engine {
     /// Creates a tree and returns its root's id.
     pub async fn create_job(&self, caller: &Caller, new: NewJob) -> Result<Uuid> {
         caller.require(Scope::JobsWrite)?;
+        if let Some(name) = self.unknown_type(&new) {
+            self.types().find(&name).await?;
+        }
         let mut nodes = self.0.core.plan(new)?;
         for node in &mut nodes {
             if let Some(upload) = node.new.upload.clone() {
@@ -64,6 +67,16 @@ impl Engine {
         tokio::spawn(async move { core.write_tree(&caller, nodes).await })
             .await
             .map_err(|e| Error::Broken(e.to_string()))?
+    }
+}
+
+impl Engine {
+    /// The first type in a tree that this server has not heard of.
+    fn unknown_type(&self, job: &NewJob) -> Option<String> {
+        if self.types().get(&job.job_type).is_none() {
+            return Some(job.job_type.clone());
+        }
+        job.children.iter().find_map(|child| self.unknown_type(child))
     }
 }
 

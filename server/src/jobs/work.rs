@@ -140,7 +140,10 @@ impl Engine {
             let fault = ("/claim/wait_seconds".to_owned(), "expected no wait here".to_owned());
             return Err(Problem::invalid_body([fault]).into());
         }
-        let claim = body.claim.map(|claim| self.check_claim(caller, claim)).transpose()?;
+        let claim = match body.claim {
+            Some(claim) => Some(self.check_claim(caller, claim).await?),
+            None => None,
+        };
         let mut answers: Vec<Option<EndingAnswer>> = Vec::with_capacity(body.endings.len());
         let mut endings = Vec::with_capacity(body.endings.len());
         for ending in body.endings {

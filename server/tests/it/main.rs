@@ -3,8 +3,12 @@
 mod support;
 
 mod access;
+mod imports;
 mod job_types;
+mod live;
 mod openapi;
 mod problems;
+mod races;
 mod sign_in;
+mod turns;
 mod work;

@@ -1,0 +1,114 @@
+//! The event stream: a snapshot, then absolute changes, until the end; never to strangers.
+
+use futures::StreamExt as _;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::support::{Api, Server};
+
+/// Reads events until one satisfies; returns all of them with their names.
+async fn listen(api: &Api, path: &str, last: impl Fn(&str, &Value) -> bool) -> Vec<(String, Value)> {
+    let response = api.request(Method::GET, path).send().await.expect("a stream");
+    assert_eq!(response.status(), 200);
+    assert_eq!(response.headers()["content-type"], "text/event-stream");
+    assert_eq!(response.headers()["x-accel-buffering"], "no");
+    let mut bytes = response.bytes_stream();
+    let mut text = String::new();
+    let mut events = Vec::new();
+    while let Some(part) = bytes.next().await {
+        text.push_str(std::str::from_utf8(&part.expect("bytes")).expect("text"));
+        while let Some(end) = text.find("\n\n") {
+            let block: String = text.drain(..end + 2).collect();
+            let field = |name: &str| block.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+            let (Some(name), Some(data)) = (field("event:"), field("data:")) else { continue };
+            let data: Value = serde_json::from_str(data).expect("JSON");
+            let done = last(name, &data);
+            events.push((name.to_owned(), data));
+            if done {
+                return events;
+            }
+        }
+    }
+    events
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stream_ends_at_the_finished_state_whichever_server_did_the_work() {
+    let server = Server::start().await;
+    let other = server.another().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let items: Vec<Value> = (0..400).map(|n| json!({"payload": n})).collect();
+    let job = server.post("/api/v1/jobs", json!({"type": "a", "sealed": true, "items": items})).await.expect(201);
+    let path = format!("/api/v1/jobs/{}/events", job["id"].as_str().expect("an id"));
+    let finished = |name: &str, data: &Value| name == "change" && data["jobs"][0]["status"] == "completed";
+
+    let work = async {
+        loop {
+            let claim = json!({"worker_id": "w", "types": ["a"], "max": 20});
+            let held = other.post("/api/v1/assignments", claim).await.expect(200)["assignments"].clone();
+            let endings: Vec<Value> = held
+                .as_array()
+                .expect("assignments")
+                .iter()
+                .map(|a| json!({"assignment_id": a["id"], "result": {}}))
+                .collect();
+            if endings.is_empty() {
+                return;
+            }
+            other.post("/api/v1/assignments/finish", json!({"endings": endings})).await.expect(200);
+        }
+    };
+    let (events, elsewhere, ()) = tokio::join!(listen(&server, &path, finished), listen(&other, &path, finished), work);
+    for events in [events, elsewhere] {
+        assert_eq!(events[0].0, "snapshot");
+        assert_eq!(events[0].1["item_count"], 400);
+        let versions: Vec<i64> = events
+            .iter()
+            .map(|(name, data)| if name == "snapshot" { data } else { &data["jobs"][0] })
+            .filter_map(|job| job["version"].as_i64())
+            .collect();
+        assert!(versions.is_sorted(), "{versions:?}");
+        let last = &events.last().expect("events").1["jobs"][0];
+        assert_eq!((&last["counts"]["succeeded"], &last["percent"]), (&json!(400), &json!(100)));
+        assert!(last.get("children").is_none(), "a change carries no children");
+    }
+    let stranger = server.service("stranger", &["jobs:read", "jobs:write"]).await;
+    stranger.get(&path).await.expect_problem(404, "not_found");
+    server.stranger().get(&path).await.expect_problem(401, "unauthenticated");
+    other.stop().await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_stream_shows_how_far_each_item_in_flight_is_and_says_bye() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let job = server
+        .post("/api/v1/jobs", json!({"type": "a", "sealed": true, "items": [{"payload": "secret"}]}))
+        .await
+        .expect(201);
+    let path = format!("/api/v1/jobs/{}/events", job["id"].as_str().expect("an id"));
+    let held = server.post("/api/v1/assignments", json!({"worker_id": "w", "types": ["a"]})).await.expect(200);
+    let fence = held["assignments"][0]["id"].as_str().expect("a fence").to_owned();
+    let beat = async {
+        let progress = json!({"progress": {"done": 3, "total": 10, "message": "reading"}});
+        server.post(&format!("/api/v1/assignments/{fence}/heartbeat"), progress).await.expect(200);
+    };
+    let three = |_: &str, data: &Value| data["items"][0]["progress"]["done"] == 3;
+    let (events, ()) = tokio::join!(listen(&server, &path, three), beat);
+    let item = &events.last().expect("events").1["items"][0];
+    assert_eq!((&item["progress"]["total"], &item["progress"]["message"]), (&json!(10), &json!("reading")));
+    assert!(!item.to_string().contains("secret") && !item.to_string().contains(&fence), "neither payload nor fence");
+
+    let api = server.clone();
+    let open = tokio::sync::Notify::new();
+    let until_bye = |name: &str, _: &Value| {
+        open.notify_one();
+        name == "bye"
+    };
+    let (events, ()) = tokio::join!(listen(&api, &path, until_bye), async {
+        open.notified().await;
+        server.stop().await;
+    });
+    assert_eq!(events.last().map(|(name, _)| name.as_str()), Some("bye"));
+}

@@ -1,0 +1,284 @@
+//! Promises that only real concurrency can break: disjoint claims, closed fences, completion counted
+//! once, exact caps. Many callers at once against one real database, and two servers where it matters.
+
+use std::{
+    collections::HashSet,
+    time::{Duration, Instant},
+};
+
+use futures::future::join_all;
+use serde_json::{Value, json};
+
+use crate::{
+    support::{Api, Server},
+    turns::until,
+};
+
+fn id(value: &Value) -> String {
+    value["id"].as_str().expect("an id").to_owned()
+}
+
+async fn claim(api: &Api, worker: &str, max: u32, wait: u32) -> Vec<Value> {
+    let body = json!({"worker_id": worker, "types": ["a"], "max": max, "wait_seconds": wait});
+    api.post("/api/v1/assignments", body).await.expect(200)["assignments"].as_array().expect("assignments").clone()
+}
+
+async fn end(api: &Api, assignment: &Value, verb: &str, body: Value) -> Value {
+    api.post(&format!("/api/v1/assignments/{}/{verb}", id(assignment)), body).await.expect(200)
+}
+
+async fn job_of(server: &Server, n: usize) -> String {
+    let items: Vec<Value> = (0..n).map(|n| json!({"payload": n})).collect();
+    id(&server.post("/api/v1/jobs", json!({"type": "a", "sealed": true, "items": items})).await.expect(201))
+}
+
+/// P3: eight workers on two servers never hold one item at once, and every item is had by somebody.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn workers_never_hold_one_item_at_once() {
+    let server = Server::start().await;
+    let other = server.another().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    other.get("/api/v1/job-types/a").await.expect(200);
+    let job = job_of(&server, 600).await;
+    let apis: Vec<Api> = (0..8).map(|n| if n % 2 == 0 { server.clone() } else { other.clone() }).collect();
+    let workers = apis.iter().enumerate().map(|(n, api)| async move {
+        let worker = format!("w-{n}");
+        let mut held = Vec::new();
+        loop {
+            // The other server learns of a new type within a second.
+            let got = claim(api, &worker, 7, 2).await;
+            if got.is_empty() {
+                return held;
+            }
+            held.extend(got);
+        }
+    });
+    let held: Vec<Vec<Value>> = join_all(workers).await;
+    assert!(held.iter().filter(|items| !items.is_empty()).count() > 1, "several workers had some");
+    let items: Vec<String> = held.iter().flatten().map(|a| id(&a["item"])).collect();
+    let distinct: HashSet<&String> = items.iter().collect();
+    assert_eq!((items.len(), distinct.len()), (600, 600));
+
+    // All end at once, each twice: 600 successes, counted once each.
+    let endings = apis.iter().zip(&held).flat_map(|(api, held)| held.iter().map(move |a| (api, a)));
+    let twice: Vec<_> =
+        endings.flat_map(|(api, a)| [end(api, a, "result", json!({})), end(api, a, "result", json!({}))]).collect();
+    for answer in join_all(twice).await {
+        assert_eq!(answer["item_state"], "succeeded");
+    }
+    let job = server.get(&format!("/api/v1/jobs/{job}")).await.expect(200);
+    assert_eq!(
+        (&job["status"], &job["completion"], &job["counts"]["succeeded"]),
+        (&json!("completed"), &json!(1), &json!(600))
+    );
+    other.stop().await;
+    server.stop().await;
+}
+
+/// P4, P5: a killed worker's item is offered again; its late result is refused and changes nothing.
+#[tokio::test]
+async fn a_killed_workers_item_is_offered_again_and_its_late_result_refused() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({"heartbeat_seconds": 0.2})).await.expect(201);
+    let job = job_of(&server, 1).await;
+    let lost = claim(&server, "killed", 1, 0).await.remove(0);
+
+    // Nobody hears from the first worker; the second waits in line until the item comes back.
+    let again = claim(&server, "second", 1, 20).await.remove(0);
+    assert_eq!((&again["item"]["id"], &again["attempt"]), (&lost["item"]["id"], &json!(2)));
+    assert_eq!(again["item"]["failures"], 1);
+
+    let late = format!("/api/v1/assignments/{}/result", id(&lost));
+    let refused = server.post(&late, json!({"result": {"late": true}})).await.expect_problem(409, "assignment_closed");
+    assert_eq!((&refused["ended_as"], &refused["item_state"]), (&json!("lease_lost"), &json!("available")));
+    end(&server, &again, "result", json!({"result": {"by": "second"}})).await;
+    server.post(&late, json!({"result": {"late": true}})).await.expect_problem(409, "assignment_closed");
+
+    let item = server.get(&format!("/api/v1/items/{}", id(&lost["item"]))).await.expect(200);
+    assert_eq!(
+        (&item["state"], &item["result"], &item["attempts"]),
+        (&json!("succeeded"), &json!({"by": "second"}), &json!(2))
+    );
+    let attempts = server.get(&format!("/api/v1/items/{}/attempts", id(&lost["item"]))).await.expect(200);
+    let ends: Vec<&Value> = attempts["data"].as_array().expect("attempts").iter().map(|a| &a["ended_as"]).collect();
+    assert_eq!(ends, ["lease_lost", "succeeded"]);
+    let job = server.get(&format!("/api/v1/jobs/{job}")).await.expect(200);
+    assert_eq!((&job["outcome"], &job["item_count"]), (&json!("succeeded"), &json!(1)));
+    server.stop().await;
+}
+
+/// Rule 7: a worker that heartbeats keeps its item for many leases.
+#[tokio::test]
+async fn heartbeats_keep_an_item() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({"heartbeat_seconds": 0.3})).await.expect(201);
+    job_of(&server, 1).await;
+    let held = claim(&server, "alive", 1, 0).await.remove(0);
+    let begin = Instant::now();
+    // Four leases of 0.9 s.
+    while begin.elapsed() < Duration::from_millis(3_600) {
+        end(&server, &held, "heartbeat", json!({})).await;
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    assert!(claim(&server, "other", 1, 0).await.is_empty());
+    end(&server, &held, "result", json!({})).await;
+    server.stop().await;
+}
+
+/// P6: work that is handed out at most once is never offered again; its loss is a dead letter.
+#[tokio::test]
+async fn at_most_once_is_never_offered_again() {
+    let server = Server::start().await;
+    let spec = json!({"heartbeat_seconds": 0.2, "delivery": "at_most_once", "steps": ["sent"]});
+    server.put("/api/v1/job-types/a", spec).await.expect(201);
+    let job = job_of(&server, 2).await;
+    let held = claim(&server, "w", 2, 0).await;
+    end(&server, &held[0], "release", json!({})).await;
+    end(&server, &held[1], "step", json!({"name": "sent"})).await;
+    let started = format!("/api/v1/assignments/{}/release", id(&held[1]));
+    server.post(&started, json!({})).await.expect_problem(409, "already_started");
+
+    // Only the one that was given back untouched comes again.
+    let again = claim(&server, "w", 2, 5).await;
+    assert_eq!(again.iter().map(|a| &a["item"]["id"]).collect::<Vec<_>>(), [&held[0]["item"]["id"]]);
+    end(&server, &again[0], "result", json!({})).await;
+
+    let job = until(&server, &job, |job| job["status"] == "completed").await;
+    assert_eq!((&job["counts"]["dead"], &job["counts"]["succeeded"]), (&json!(1), &json!(1)));
+    let item = server.get(&format!("/api/v1/items/{}", id(&held[1]["item"]))).await.expect(200);
+    assert_eq!((&item["state"], &item["last_error"]["kind"]), (&json!("dead"), &json!("outcome_unknown")));
+    server.stop().await;
+}
+
+/// P7: exactly `max_failures` failures, then dead; a retryable item is due again by itself.
+#[tokio::test]
+async fn exactly_max_failures_then_dead() {
+    let server = Server::start().await;
+    let backoff = json!({"min_seconds": 0.1, "max_seconds": 0.1, "factor": 1, "jitter": false});
+    server.put("/api/v1/job-types/a", json!({"max_failures": 3, "backoff": backoff})).await.expect(201);
+    job_of(&server, 1).await;
+    for n in 1..=3 {
+        let held = claim(&server, "w", 1, 10).await.remove(0);
+        assert_eq!((&held["attempt"], &held["item"]["failures"]), (&json!(n), &json!(n - 1)));
+        let failure = json!({"error": {"message": format!("try {n}")}});
+        let ended = end(&server, &held, "failure", failure.clone()).await;
+        let state = if n < 3 { "retryable" } else { "dead" };
+        assert_eq!((&ended["item_state"], ended["retry_at"].is_string()), (&json!(state), n < 3));
+        // The answer may have been lost: the same again says it failed, not that it is closed.
+        assert_eq!(end(&server, &held, "failure", failure).await["ended_as"], "failed");
+    }
+    assert!(claim(&server, "w", 1, 0).await.is_empty());
+    server.stop().await;
+}
+
+/// Rule 1: of two workers that end the last two items at the same moment exactly one completes the job.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_last_two_items_complete_a_job_once() {
+    let server = Server::start().await;
+    let other = server.another().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let trees = join_all((0..60).map(|n| {
+        // Half of them are trees of three jobs, which settle in a transaction of their own.
+        let one = json!({"type": "a", "sealed": true, "items": [{}, {}]});
+        let child = |key: &str| json!({"type": "a", "key": key, "sealed": true, "items": [{}]});
+        let three = json!({"type": "a", "sealed": true, "children": [child("b"), child("c")]});
+        server.post("/api/v1/jobs", if n % 2 == 0 { one } else { three })
+    }))
+    .await;
+    let held = claim(&server, "w", 1_000, 0).await;
+    assert_eq!(held.len(), 120);
+    join_all(held.iter().enumerate().map(|(n, assignment)| {
+        let api = if n % 2 == 0 { server.clone() } else { other.clone() };
+        async move { end(&api, assignment, "result", json!({})).await }
+    }))
+    .await;
+    for tree in trees {
+        let tree = server.get(&format!("/api/v1/jobs/{}", id(&tree.expect(201)))).await.expect(200);
+        assert_eq!((&tree["tree"]["status"], &tree["completion"]), (&json!("completed"), &json!(1)), "{tree}");
+        assert_eq!((&tree["tree"]["outcome"], &tree["percent"]), (&json!("succeeded"), &json!(100)));
+    }
+    other.stop().await;
+    server.stop().await;
+}
+
+/// P14: a cap holds exactly, over two servers and many claims at once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cap_is_exact_over_two_servers() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({"concurrency": 5})).await.expect(201);
+    let other = server.another().await;
+    job_of(&server, 200).await;
+    for _ in 0..5 {
+        let apis: Vec<Api> = (0..16).map(|n| if n % 2 == 0 { server.clone() } else { other.clone() }).collect();
+        let held: Vec<Vec<Value>> = join_all(apis.iter().map(|api| claim(api, "w", 3, 0))).await;
+        let open: Vec<&Value> = held.iter().flatten().collect();
+        assert_eq!(open.len(), 5, "never more than the cap, and never less while there is work");
+        join_all(open.iter().map(|a| end(&server, a, "result", json!({})))).await;
+    }
+    other.stop().await;
+    server.stop().await;
+}
+
+/// Rule 6: the same claim again returns what is still open of it, and takes nothing new.
+#[tokio::test]
+async fn a_lost_answer_to_a_claim_costs_nothing() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    job_of(&server, 10).await;
+    let body = json!({"worker_id": "w", "types": ["a"], "max": 3, "claim_id": "0190a5e0-0000-7000-8000-00000000000a"});
+    let first = server.post("/api/v1/assignments", body.clone()).await.expect(200)["assignments"].clone();
+    let again = server.post("/api/v1/assignments", body.clone()).await.expect(200)["assignments"].clone();
+    let ids = |list: &Value| list.as_array().expect("a list").iter().map(id).collect::<HashSet<_>>();
+    assert_eq!((ids(&first).len(), ids(&first)), (3, ids(&again)));
+    end(&server, &first[0], "result", json!({})).await;
+    let rest = server.post("/api/v1/assignments", body).await.expect(200)["assignments"].clone();
+    assert_eq!(rest.as_array().map(Vec::len), Some(2));
+    server.stop().await;
+}
+
+/// An assignment opens nothing without the token it was given to.
+#[tokio::test]
+async fn a_fence_belongs_to_its_token() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    job_of(&server, 1).await;
+    let thief = server.service("thief", &["work"]).await;
+    let held = claim(&server, "w", 1, 0).await.remove(0);
+    for (verb, body) in [
+        ("result", json!({})),
+        ("failure", json!({"error": {"message": "x"}})),
+        ("heartbeat", json!({})),
+        ("release", json!({})),
+    ] {
+        thief.post(&format!("/api/v1/assignments/{}/{verb}", id(&held)), body).await.expect_problem(404, "not_found");
+    }
+    end(&server, &held, "result", json!({})).await;
+    server.stop().await;
+}
+
+/// `finish`: in order, one bad ending spoils nothing, and the next claim rides along.
+#[tokio::test]
+async fn finishing_many_answers_each_and_claims_the_next() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    job_of(&server, 6).await;
+    let held = claim(&server, "w", 4, 0).await;
+    let body = json!({
+        "endings": [
+            {"assignment_id": held[0]["id"], "result": {"n": 1}},
+            {"assignment_id": "0190a5e0-0000-7000-8000-000000000000", "result": {}},
+            {"assignment_id": held[1]["id"], "result": null},
+            {"assignment_id": held[2]["id"], "error": {"message": "bad"}, "retryable": false},
+            {"assignment_id": held[3]["id"]},
+        ],
+        "claim": {"worker_id": "w", "types": ["a"], "max": 10},
+    });
+    let done = server.post("/api/v1/assignments/finish", body.clone()).await.expect(200);
+    let statuses: Vec<i64> =
+        done["endings"].as_array().expect("endings").iter().filter_map(|e| e["status"].as_i64()).collect();
+    assert_eq!(statuses, [200, 404, 422, 200, 200]);
+    assert_eq!(done["assignments"].as_array().map(Vec::len), Some(2));
+    let again = server.post("/api/v1/assignments/finish", body).await.expect(200);
+    assert_eq!((&again["endings"], &again["assignments"]), (&done["endings"], &json!([])));
+    server.stop().await;
+}
