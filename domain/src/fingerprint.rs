@@ -49,9 +49,8 @@ fn is_hex(word: &str) -> bool {
 pub fn fingerprint(kind: Option<&str>, message: &str) -> String {
     let normal = normalise(message);
     let bytes = kind.unwrap_or_default().bytes().chain([0]).chain(normal.bytes());
-    let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    });
+    let hash = bytes
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3));
     format!("{hash:016x}")
 }
 
