@@ -45,10 +45,11 @@ pub(super) fn counts(job: &Job) -> String {
     text
 }
 
-/// `41%  1,204 of 5,000 · 3 failed  Job running, 41% complete…`
+/// ` 41%  1,204 of 5,000 · 3 failed · 8 running`; while nothing runs, with the sentence that says why.
 pub(super) fn line(job: &Job) -> String {
     let percent = job.percent.map_or_else(|| "–".to_owned(), |percent| format!("{percent}%"));
-    format!("{percent:>4}  {}  {}", counts(job), plain(&job.message))
+    let line = format!("{percent:>4}  {}", counts(job));
+    if job.tree.status == JobStatus::Running { line } else { format!("{line}  {}", plain(&job.message)) }
 }
 
 /// Draws the bar of a tree until it is complete. Where nobody looks (standard error is no terminal),

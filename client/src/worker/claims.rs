@@ -9,7 +9,10 @@ use domain::{
     api::{Assignment, Claim, Claimed, ReleaseBody},
     id::Uuid,
 };
-use tokio::{task::AbortHandle, time::Instant};
+use tokio::{
+    task::AbortHandle,
+    time::{Instant, timeout},
+};
 
 use super::{
     MOST, ProgressCell, Task,
@@ -116,18 +119,22 @@ impl Loop {
         held.phase = Phase::Working(abort);
     }
 
-    /// No more claims. A long poll is broken off; should it have been answered just then, the same
-    /// `claim_id` says what it took, which is given back. Naming no items, it takes nothing new (rule 6).
+    /// No more claims. A long poll is broken off; should it be answered just now, the same `claim_id`
+    /// tells what it took, which is given back. A claim of no items takes nothing itself and closes the
+    /// id, so that a poll still on its way takes nothing either (rule 6).
     pub(super) fn leave(&mut self) {
         let stop_at = Instant::now() + self.worker.drain_limit;
         self.leaving = Some(Leaving { stop_at, give_up_at: None });
         if let Some(Claiming::Polls { claim, call }) = self.claiming.take_if(|c| matches!(c, Claiming::Polls { .. })) {
             call.abort();
-            let once_more = Claim { types: Vec::new(), item_ids: Some(Vec::new()), wait_seconds: None, ..claim };
-            let client = self.worker.client.with_patience(LAST_WORD);
-            let last = once_more.clone();
-            let call = self.poll(async move { client.claim(&last).await });
-            self.claiming = Some(Claiming::Polls { claim: once_more, call });
+            let claim = Claim { types: Vec::new(), item_ids: Some(Vec::new()), wait_seconds: None, ..claim };
+            let client = self.worker.client.with_patience(Duration::ZERO);
+            let last = claim.clone();
+            let call = self.poll(async move {
+                let told = timeout(LAST_WORD, persist("a last claim", || client.claim(&last)));
+                told.await.unwrap_or_else(|_| Ok(Claimed::default()))
+            });
+            self.claiming = Some(Claiming::Polls { claim, call });
         }
     }
 }
