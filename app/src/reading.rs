@@ -95,7 +95,8 @@ impl Head {
         let rows = |n: i64| if n == 1 { "1 row".to_owned() } else { format!("{} rows", grouped(n)) };
         let (bad, all) = (counts.unsuccessful(), counts.total());
         match self.status {
-            JobStatus::Waiting if all > 0 => format!("Waiting to start on {}.", rows(all)),
+            JobStatus::Waiting if all > 0 && self.sealed => format!("Waiting to start on {}.", rows(all)),
+            JobStatus::Waiting if all > 0 => format!("Reading your file: {} so far.", rows(all)),
             JobStatus::Waiting => "Opening your file.".to_owned(),
             JobStatus::Cancelling => format!("Stopping: {} still in work.", rows(counts.running)),
             JobStatus::Running if !self.sealed => format!("Reading your file: {} so far.", rows(all)),

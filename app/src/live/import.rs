@@ -49,7 +49,7 @@ pub fn LiveImport(id: Uuid, label: String, head: Head) -> impl IntoView {
 /// Started, pace, time taken: one line of small print.
 pub(super) fn facts(board: Board) -> impl IntoView {
     let head = board.head;
-    let started = head.with_untracked(|head| head.started_at);
+    let started = move || head.with(|head| head.started_at);
     let took = move || {
         head.with(|head| {
             let (started, completed) = (head.started_at?, head.completed_at?);
@@ -61,7 +61,7 @@ pub(super) fn facts(board: Board) -> impl IntoView {
     let going = move || took().or_else(|| board.pace.get()).unwrap_or_default();
     view! {
         <p class="facts">
-            {started.map(|at| view! { <span>"Started " {ago(at)}</span> })}
+            {move || started().map(|at| view! { <span>"Started " {ago(at)}</span> })}
             <span class="facts-going">{going}</span>
         </p>
     }
@@ -69,7 +69,8 @@ pub(super) fn facts(board: Board) -> impl IntoView {
 
 #[cfg(feature = "hydrate")]
 pub(super) fn wake(job: Uuid, board: Board) {
-    super::session::start(job, board);
+    // Hydration takes the page for what the signals say; so they may change only when it is through.
+    queue_microtask(move || super::session::start(job, board));
 }
 
 #[cfg(not(feature = "hydrate"))]

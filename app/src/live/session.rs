@@ -52,7 +52,7 @@ pub(super) fn start(job: Uuid, board: Board) {
         announcer: Announcer::from(&head),
         title: document().title(),
         drawing: false,
-        refreshed: (head.meter.counts.dead, false, link::now()),
+        refreshed: (head.meter.counts.dead, false, f64::NEG_INFINITY),
     };
     SESSION.set(Some(session));
     link::start(job, board.liveness);
@@ -107,13 +107,15 @@ fn draw() {
     // The signals are written outside the borrow: what reads them may call back.
     let Some((board, head, lines, left_out, flights)) = drawn else { return };
     let completed = head.completed();
+    let started = board.head.with_untracked(|before| before.started_at != head.started_at);
     board.show_head(head);
     board.show_lines(lines, left_out);
-    let moved = if completed {
-        board.show_flights(Vec::new())
-    } else {
-        flights.is_some_and(|flights| board.show_flights(flights))
-    };
+    let moved = started
+        | if completed {
+            board.show_flights(Vec::new())
+        } else {
+            flights.is_some_and(|flights| board.show_flights(flights))
+        };
     if completed {
         board.pace.set(None);
         link::finish();

@@ -43,7 +43,9 @@ fn one(group: &ErrorGroup, most: i64, plain: bool) -> impl IntoView + use<> {
                 {icon("dead")} " " <strong>{grouped(group.count)}</strong> " " {unit}
             </p>
             <div class="problem-text">
-                <p class="problem-message">{group.message.clone()}</p>
+                <p class="problem-message">
+                    {(group.count > 1).then(|| view! { <span class="sub">"for example: "</span> })} {group.message.clone()}
+                </p>
                 <svg class="bar bar-thin problem-share" aria-hidden="true" focusable="false">
                     <rect class="seg seg-dead" width=share height="100%" />
                 </svg>

@@ -44,7 +44,9 @@
   // An island says that the sections around it are out of date: they are fetched as this very page and
   // put in place, unless the reader is in one of them.
   let fetching = false;
-  document.addEventListener("treeline:refresh", async () => {
+  let again = false;
+  const refresh = async () => {
+    again = fetching;
     if (fetching) return;
     fetching = true;
     try {
@@ -60,8 +62,10 @@
       // The next change asks again.
     } finally {
       fetching = false;
+      if (again) refresh();
     }
-  });
+  };
+  document.addEventListener("treeline:refresh", refresh);
 
   document.getElementById("refusal")?.focus();
 })();

@@ -4,6 +4,7 @@ use domain::upload::{Preview, PreviewRow};
 use leptos::prelude::*;
 
 use super::Desk;
+use crate::components::state::icon;
 
 /// Most columns shown; the rest are counted.
 const MOST_COLUMNS: usize = 12;
@@ -72,13 +73,24 @@ fn row(row: &PreviewRow) -> AnyView {
         Some(payload) if row.cells.is_empty() => view! { <td class="mono">{short(payload.text())}</td> }.into_any(),
         _ => row.cells.iter().take(MOST_COLUMNS).map(|cell| view! { <td>{short(cell)}</td> }).collect_view().into_any(),
     };
-    let problem = row.problem.clone().map(|problem| view! { <td class="cell-bad">{problem}</td> });
+    let problem = row.problem.clone().map(|problem| {
+        view! {
+            <tr class="row-bad">
+                <td></td>
+                <td class="cell-bad" colspan="100">
+                    {icon("dead")}
+                    " "
+                    {problem}
+                </td>
+            </tr>
+        }
+    });
     view! {
         <tr class=row.problem.is_some().then_some("row-bad")>
             <td class="number sub">{row.row}</td>
             {cells}
-            {problem}
         </tr>
+        {problem}
     }
     .into_any()
 }
