@@ -116,6 +116,8 @@ where
             if head.columns.is_some() { "The file has a header but no rows." } else { "The file has no rows." };
         return refuse(Code::NoRows, detail);
     };
+    // Behind blank lines, which may look like rows once it is known that there is only one column.
+    head.first = first.begin;
     if is_table && head.columns.is_none() {
         head.width = first.fields.min(MOST_COLUMNS);
         records.cutter.expect_width(head.width);

@@ -249,9 +249,11 @@ fn cell() -> impl Strategy<Value = (String, String)> {
     prop_oneof![
         "[a-z0-9é ]{1,6}".prop_map(|text| (text.clone(), text)),
         Just((String::new(), String::new())),
-        // Quoted, but not with a delimiter or a new line first: behind a forgotten quote that is, by the
-        // book, the end of the cell before, and nobody can tell.
-        "([a-z;\" é][a-z,;\" é]{0,5})?".prop_map(|text| (format!("\"{}\"", text.replace('"', "\"\"")), text)),
+        // Quoted, but without a delimiter at the beginning or behind a quote: between two forgotten
+        // quotes that can make, by the book, other rows, and nobody can tell.
+        "([a-z;\" é][a-z,;\" é]{0,5})?"
+            .prop_filter("ambiguous", |text| !text.contains("\","))
+            .prop_map(|text| (format!("\"{}\"", text.replace('"', "\"\"")), text)),
         "[a-z][a-z\n,]{0,6}".prop_map(|text| (format!("\"{text}\""), text)),
     ]
 }
