@@ -133,18 +133,16 @@ pub struct Database {
 impl Database {
     /// Connects to `DATABASE_URL`, or starts the private PostgreSQL and says so.
     pub async fn open(config: &Config) -> anyhow::Result<Self> {
-        let private = match &config.database_url {
-            Some(_) => None,
-            None => {
-                let started = postgres::start(config.data_dir()?.clone()).await?;
-                tracing::info!(
-                    version = started.major(),
-                    folder = %started.home().display(),
-                    "no DATABASE_URL: started a private PostgreSQL"
-                );
-                Some(started)
-            }
-        };
+        let mut private = None;
+        if config.database_url.is_none() {
+            let started = postgres::start(config.data_dir()?).await?;
+            tracing::info!(
+                version = started.major(),
+                folder = %started.home().display(),
+                "no DATABASE_URL: started a private PostgreSQL"
+            );
+            private = Some(started);
+        }
         let url = match (&config.database_url, &private) {
             (Some(given), _) => given.reveal(),
             (None, Some(private)) => private.url(),

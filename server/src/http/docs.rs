@@ -24,7 +24,7 @@ th { font-weight: 600; color: var(--dim); }
 ";
 
 /// The page's content security policy: nothing but its own style, which is named by its hash.
-pub fn csp() -> String {
+pub(super) fn csp() -> String {
     let hash = STANDARD.encode(Sha256::digest(STYLE));
     format!(
         "default-src 'none'; style-src 'sha256-{hash}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -32,7 +32,7 @@ pub fn csp() -> String {
 }
 
 /// The whole document.
-pub fn render(document: &Value) -> String {
+pub(super) fn render(document: &Value) -> String {
     let mut page = String::with_capacity(64 << 10);
     let _ = write!(
         page,

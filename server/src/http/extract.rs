@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// How long a body may take to arrive.
-const BODY_PATIENCE: Duration = Duration::from_secs(120);
+const BODY_PATIENCE: Duration = Duration::from_mins(2);
 
 /// How much of a refused body is read and thrown away, so that the refusal arrives before the
 /// connection breaks: in bytes and in time.

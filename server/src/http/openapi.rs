@@ -36,7 +36,8 @@ use crate::{
                        that claim them. Every refusal is a problem document (RFC 9457) with a stable `code`."
     ),
     security(("token" = []), ("session" = [])),
-    components(schemas(domain::Problem, domain::change::Change)),
+    // What only parameters and events refer to.
+    components(schemas(domain::Problem, domain::change::Change, super::results::StreamFormat)),
     tags(
         (name = "job types", description = "The contract shared by all jobs of a kind"),
         (name = "uploads", description = "Files that jobs are filled from"),

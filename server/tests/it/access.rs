@@ -3,7 +3,7 @@
 use reqwest::Method;
 use serde_json::json;
 
-use crate::support::{Answer, Server, TOKEN};
+use crate::support::{Answer, Api, Server, TOKEN};
 
 #[tokio::test]
 async fn nothing_is_open_without_a_credential() {
@@ -17,8 +17,11 @@ async fn nothing_is_open_without_a_credential() {
         answer.expect_problem(401, "unauthenticated");
     }
     let me = server.get("/api/v1/me").await.expect(200);
-    assert_eq!(me, json!({"kind": "service", "name": "bootstrap", "role": null,
-                          "scopes": ["jobs:read", "jobs:write", "work", "admin"]}));
+    assert_eq!(
+        me,
+        json!({"kind": "service", "name": "bootstrap", "role": null,
+                          "scopes": ["jobs:read", "jobs:write", "work", "admin"]})
+    );
     server.stop().await;
 }
 
@@ -28,17 +31,10 @@ async fn only_the_bootstrap_token_of_this_start_counts() {
     let other = "another-bootstrap-token-0123456789-0123456789";
     let mut config = (*server.running.app.config).clone();
     config.bootstrap_token = Some(other.parse().expect("a secret"));
-    config.listen.set_port(0);
     let second = server::start(config).await.expect("a second server");
-    let me = |token: &'static str| {
-        let url = format!("http://{}/api/v1/me", second.addr);
-        Answer::of(server.stranger().request(Method::GET, "").try_clone().map_or_else(
-            || unreachable!("an empty request"),
-            |_| reqwest::Client::new().get(url).bearer_auth(token),
-        ))
-    };
-    me(other).await.expect(200);
-    me(TOKEN).await.expect_problem(401, "unauthenticated");
+    let there = Api::new(&format!("http://{}", second.addr));
+    there.clone().with_token(other).get("/api/v1/me").await.expect(200);
+    there.with_token(TOKEN).get("/api/v1/me").await.expect_problem(401, "unauthenticated");
     second.shutdown().await.expect("it stops");
     server.stop().await;
 }
@@ -83,7 +79,10 @@ async fn a_token_does_what_its_scopes_say_and_no_more() {
         narrow.post("/api/v1/jobs", json!({"type": "a"})).await.expect_problem(403, "forbidden");
     }
     worker.get("/api/v1/jobs").await.expect_problem(403, "forbidden");
-    reader.post("/api/v1/assignments", json!({"worker_id": "w", "types": ["a"]})).await.expect_problem(403, "forbidden");
+    reader
+        .post("/api/v1/assignments", json!({"worker_id": "w", "types": ["a"]}))
+        .await
+        .expect_problem(403, "forbidden");
 
     let wrong = json!({"service": "nobody", "name": "", "scopes": ["root"]});
     let problem = server.post("/api/v1/tokens", wrong).await.expect_problem(422, "invalid_body");
@@ -111,7 +110,6 @@ async fn somebody_elses_job_does_not_exist() {
         format!("/api/v1/items/{item}/attempts"),
         format!("/api/v1/dead-letters/groups?job={id}"),
     ] {
-        ours.get(&path).await;
         theirs.get(&path).await.expect_problem(404, "not_found");
     }
     theirs.post(&format!("/api/v1/jobs/{id}/seal"), json!(null)).await.expect_problem(404, "not_found");

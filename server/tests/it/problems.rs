@@ -23,8 +23,10 @@ async fn everything_wrong_with_a_body_has_its_own_answer() {
 
     let problem = server.post(types, json!({"name": "a", "colour": "red"})).await.expect_problem(422, "invalid_body");
     assert_eq!(problem["errors"][0]["pointer"], "/colour");
-    let problem =
-        server.post(types, json!({"name": "a", "backoff": {"factor": "two"}})).await.expect_problem(422, "invalid_body");
+    let problem = server
+        .post(types, json!({"name": "a", "backoff": {"factor": "two"}}))
+        .await
+        .expect_problem(422, "invalid_body");
     assert_eq!(problem["errors"][0]["pointer"], "/backoff/factor");
     server.post(types, json!([])).await.expect_problem(422, "invalid_body");
     server.post(types, json!({})).await.expect_problem(422, "invalid_body");
@@ -56,7 +58,8 @@ async fn a_body_over_the_limit_is_refused_whether_announced_or_not() {
 #[tokio::test]
 async fn paths_methods_and_parameters_that_do_not_exist_are_named() {
     let server = Server::start().await;
-    for path in ["/api", "/api/v1", "/api/v1/nothing", "/api/v2/jobs", "/api/v1/jobs/not-a-uuid", "/api/v1/job-types/a%00b"]
+    for path in
+        ["/api", "/api/v1", "/api/v1/nothing", "/api/v2/jobs", "/api/v1/jobs/not-a-uuid", "/api/v1/job-types/a%00b"]
     {
         server.get(path).await.expect_problem(404, "not_found");
     }
@@ -67,7 +70,9 @@ async fn paths_methods_and_parameters_that_do_not_exist_are_named() {
 
     let problem = server.get("/api/v1/job-types?colour=red").await.expect_problem(400, "invalid_parameter");
     assert_eq!(problem["errors"][0]["pointer"], "?colour");
-    for query in ["limit=0", "limit=1001", "limit=many", "limit=1&limit=2", "cursor=rubbish", "cursor=%00", "cursor=%ff"] {
+    for query in
+        ["limit=0", "limit=1001", "limit=many", "limit=1&limit=2", "cursor=rubbish", "cursor=%00", "cursor=%ff"]
+    {
         server.get(&format!("/api/v1/job-types?{query}")).await.expect_problem(400, "invalid_parameter");
     }
     server.stop().await;

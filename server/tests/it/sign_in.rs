@@ -45,7 +45,8 @@ async fn of_two_first_links_pressed_at_once_one_makes_the_admin() {
 
 #[tokio::test]
 async fn the_cookie_is_for_this_host_and_no_script() {
-    let server = Server::start_with(|config| config.public_url = Some("https://treeline.example".parse().expect("a URL"))).await;
+    let server =
+        Server::start_with(|config| config.public_url = Some("https://treeline.example".parse().expect("a URL"))).await;
     let link = server.running.sign_in_link.clone().expect("a link");
     let answer = server.stranger().post("/api/v1/session", json!({"link": link})).await;
     answer.expect(204);

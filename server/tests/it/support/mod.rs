@@ -86,7 +86,8 @@ impl Server {
         let link = self.running.sign_in_link.clone().expect("a sign-in link");
         let answer = self.stranger().post("/api/v1/session", json!({"link": link})).await;
         answer.expect(204);
-        let cookie = answer.headers["set-cookie"].to_str().expect("text").split(';').next().expect("a cookie").to_owned();
+        let cookie =
+            answer.headers["set-cookie"].to_str().expect("text").split(';').next().expect("a cookie").to_owned();
         Api { cookie: Some(cookie), ..self.stranger() }
     }
 
@@ -114,12 +115,10 @@ pub(crate) struct Api {
 }
 
 impl Api {
-    fn new(base: &str) -> Self {
+    /// Somebody without a credential, at a server's address.
+    pub(crate) fn new(base: &str) -> Self {
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let client = reqwest::Client::builder()
-            .redirect(reqwest::redirect::Policy::none())
-            .build()
-            .expect("a client");
+        let client = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build().expect("a client");
         Self { base: base.to_owned(), token: None, cookie: None, client }
     }
 
