@@ -188,12 +188,12 @@ impl Client {
                 Ok(response) => match response.bytes().await {
                     Ok(body) => {
                         return serde_json::from_slice(&body)
-                            .map_err(|source| Error::Answer { call: call.name(), source });
+                            .map_err(|cause| Error::Answer { call: call.name(), cause });
                     }
-                    Err(source) => Failed::unasked(Error::Transport {
+                    Err(cause) => Failed::unasked(Error::Transport {
                         call: call.name(),
                         tries: attempt,
-                        source: source.without_url(),
+                        cause: cause.without_url(),
                     }),
                 },
                 Err(failed) => failed,
@@ -216,11 +216,9 @@ impl Client {
                 let retry_after = retry_after(&response);
                 Err(Failed { error: refusal(&call.name(), response).await, retry_after })
             }
-            Err(source) => Err(Failed::unasked(Error::Transport {
-                call: call.name(),
-                tries: attempt,
-                source: source.without_url(),
-            })),
+            Err(cause) => {
+                Err(Failed::unasked(Error::Transport { call: call.name(), tries: attempt, cause: cause.without_url() }))
+            }
         }
     }
 
@@ -236,7 +234,7 @@ impl Client {
             .body(body)
             .send()
             .await
-            .map_err(|source| Error::Transport { call: name.clone(), tries: 1, source: source.without_url() })?;
+            .map_err(|cause| Error::Transport { call: name.clone(), tries: 1, cause: cause.without_url() })?;
         if response.status().is_success() { Ok(response) } else { Err(refusal(&name, response).await) }
     }
 }
@@ -285,12 +283,12 @@ impl Tries {
 
 /// Reads a JSON answer.
 pub(crate) async fn read<T: DeserializeOwned>(call: &str, response: Response) -> Result<T> {
-    let body = response.bytes().await.map_err(|source| Error::Transport {
+    let body = response.bytes().await.map_err(|cause| Error::Transport {
         call: call.to_owned(),
         tries: 1,
-        source: source.without_url(),
+        cause: cause.without_url(),
     })?;
-    serde_json::from_slice(&body).map_err(|source| Error::Answer { call: call.to_owned(), source })
+    serde_json::from_slice(&body).map_err(|cause| Error::Answer { call: call.to_owned(), cause })
 }
 
 /// reqwest is built without a cryptography provider of its own; ring is ours, once a process. A
@@ -378,7 +376,7 @@ fn retry_after(response: &Response) -> Option<Duration> {
 fn may_repeat(error: &Error, again: Again) -> bool {
     let not_done = |status| status == StatusCode::TOO_MANY_REQUESTS || status == StatusCode::SERVICE_UNAVAILABLE;
     match error {
-        Error::Transport { source, .. } => source.is_connect() || again == Again::Always,
+        Error::Transport { cause, .. } => cause.is_connect() || again == Again::Always,
         _ => match error.status().and_then(|status| StatusCode::from_u16(status).ok()) {
             Some(status) if not_done(status) => true,
             // A gateway that lost its server.

@@ -10,7 +10,8 @@ use domain::{Code, Problem};
 /// What calls return.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a call did not do what was asked.
+/// Why a call did not do what was asked. Its text says everything, causes included; it has no `source`
+/// that would repeat them.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -18,13 +19,13 @@ pub enum Error {
     #[error("{0}")]
     Problem(Box<Problem>),
     /// No answer, or half of one.
-    #[error("{call}: {}{}", causes(source), tries_in_words(*tries))]
+    #[error("{call}: {}{}", causes(cause), tries_in_words(*tries))]
     Transport {
         /// Method and URL.
         call: String,
         /// How often it was sent.
         tries: u32,
-        source: reqwest::Error,
+        cause: reqwest::Error,
     },
     /// An answer that is neither what was asked for nor a problem document: a proxy, or another program.
     #[error("{call}: answered {status}: {body}")]
@@ -35,8 +36,8 @@ pub enum Error {
         body: String,
     },
     /// An answer that does not read as the contract says.
-    #[error("{call}: the answer cannot be read: {source}")]
-    Answer { call: String, source: serde_json::Error },
+    #[error("{call}: the answer cannot be read: {cause}")]
+    Answer { call: String, cause: serde_json::Error },
     /// Nothing came for longer than a live stream may be silent.
     #[error("{call}: the stream fell silent")]
     Silent { call: String },
@@ -44,8 +45,8 @@ pub enum Error {
     #[error("{call}: {what}")]
     Stream { call: String, what: &'static str },
     /// A local file cannot be read.
-    #[error("{}: {source}", path.display())]
-    File { path: PathBuf, source: std::io::Error },
+    #[error("{}: {cause}", path.display())]
+    File { path: PathBuf, cause: std::io::Error },
     /// The base URL or the token cannot be used.
     #[error("{0}")]
     Configuration(String),

@@ -158,11 +158,7 @@ impl Events {
             let chunk = timeout(SILENCE, self.response.chunk())
                 .await
                 .map_err(|_| Error::Silent { call: self.call.clone() })?
-                .map_err(|source| Error::Transport {
-                    call: self.call.clone(),
-                    tries: 1,
-                    source: source.without_url(),
-                })?;
+                .map_err(|cause| Error::Transport { call: self.call.clone(), tries: 1, cause: cause.without_url() })?;
             let Some(chunk) = chunk else { return Ok(None) };
             let mut frames = Vec::new();
             self.parser.feed(&chunk, &mut frames).map_err(|TooLarge| Error::Stream {
@@ -186,7 +182,7 @@ impl Events {
     }
 
     fn json<T: DeserializeOwned>(&self, data: &str) -> Result<T> {
-        serde_json::from_str(data).map_err(|source| Error::Answer { call: self.call.clone(), source })
+        serde_json::from_str(data).map_err(|cause| Error::Answer { call: self.call.clone(), cause })
     }
 }
 

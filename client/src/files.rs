@@ -59,7 +59,7 @@ impl Client {
     /// unused upload, which the server removes after a day.
     pub async fn upload(&self, path: &Path, progress: impl Fn(u64) + Send + Sync + 'static) -> Result<Upload> {
         let filename = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        let unreadable = |source| Error::File { path: path.to_owned(), source };
+        let unreadable = |cause| Error::File { path: path.to_owned(), cause };
         let progress = Arc::new(progress);
         let mut tries = 0;
         loop {
@@ -120,7 +120,7 @@ impl Client {
 
 fn was_not_taken(error: &Error) -> bool {
     match error {
-        Error::Transport { source, .. } => source.is_connect(),
+        Error::Transport { cause, .. } => cause.is_connect(),
         _ => matches!(error.code(), Some(Code::TooManyRequests | Code::DatabaseUnavailable | Code::ShuttingDown)),
     }
 }
@@ -139,7 +139,7 @@ impl Download {
     /// [`Error::Transport`] when the stream was cut off.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>> {
         let chunk = self.response.chunk().await;
-        chunk.map_err(|source| Error::Transport { call: self.call.clone(), tries: 1, source: source.without_url() })
+        chunk.map_err(|cause| Error::Transport { call: self.call.clone(), tries: 1, cause: cause.without_url() })
     }
 }
 
@@ -189,6 +189,6 @@ impl<T: DeserializeOwned> Lines<T> {
     }
 
     fn read(&self, line: &[u8]) -> Result<T> {
-        serde_json::from_slice(line).map_err(|source| Error::Answer { call: self.download.call.clone(), source })
+        serde_json::from_slice(line).map_err(|cause| Error::Answer { call: self.download.call.clone(), cause })
     }
 }

@@ -175,7 +175,7 @@ impl Drain {
 }
 
 /// What a worker has done.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Summary {
     /// Results that were accepted.
     pub succeeded: u64,

@@ -10,12 +10,15 @@ mod show;
 mod upload;
 mod work;
 
-use std::{ffi::OsString, io::IsTerminal as _, path::PathBuf, process::ExitCode};
+use std::{ffi::OsString, io::IsTerminal as _, path::PathBuf, process::ExitCode, time::Duration};
 
 use clap::{Args as Options, Parser, Subcommand};
 use client::Client;
 use domain::{Outcome, id::Uuid, upload::UploadFormat};
 use tracing_subscriber::EnvFilter;
+
+/// How long somebody at a terminal waits for a server that does not answer.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Hand work to Treeline, watch it, and do it.
 #[derive(Debug, Parser)]
@@ -164,7 +167,7 @@ pub(crate) fn log(args: &Args) {
 }
 
 pub(crate) async fn run(args: Args) -> anyhow::Result<Exit> {
-    let client = Client::new(&args.url, args.token.as_deref())?;
+    let client = Client::new(&args.url, args.token.as_deref())?.with_patience(PATIENCE);
     match args.command {
         Verb::Work(options) => work::work(client, options, args.json).await,
         Verb::Upload(options) => upload::upload(&client, options, args.json).await,

@@ -112,6 +112,13 @@ fn removed(bar: &ProgressBar) -> Exit {
     Exit::Trouble
 }
 
+/// What `tail --json` prints for each change.
+#[derive(Serialize)]
+struct Sight<'a> {
+    job: Option<&'a Job>,
+    items: &'a [Item],
+}
+
 /// Prints what happens to a tree, a line for each change, until it is complete.
 pub(super) async fn tail(client: &Client, id: Uuid, as_json: bool) -> anyhow::Result<Exit> {
     let mut watch = client.watch(id);
@@ -125,7 +132,7 @@ pub(super) async fn tail(client: &Client, id: Uuid, as_json: bool) -> anyhow::Re
                 return Ok(Exit::Trouble);
             }
             Seen::Changed | Seen::Completed if as_json => {
-                json(&serde_json::json!({ "job": watch.job(), "items": watch.in_flight() }));
+                json(&Sight { job: watch.job(), items: watch.in_flight() });
             }
             _ => said.news(&watch).iter().for_each(|line| print_line(line)),
         }

@@ -7,8 +7,17 @@ use domain::{
     upload::Upload,
 };
 use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
 
 use super::{Exit, UploadOptions, show};
+
+/// What `--json` prints of a file that was handed over.
+#[derive(Serialize)]
+struct Handed<'a> {
+    upload: &'a Upload,
+    job: &'a Job,
+    page: &'a str,
+}
 
 pub(super) async fn upload(client: &Client, options: UploadOptions, json: bool) -> anyhow::Result<Exit> {
     let upload = send(client, &options).await?;
@@ -16,7 +25,7 @@ pub(super) async fn upload(client: &Client, options: UploadOptions, json: bool) 
     let id = job.id.to_string();
     let page = client.page(&["imports", &id]);
     if json {
-        show::json(&serde_json::json!({ "upload": upload, "job": job, "page": page }));
+        show::json(&Handed { upload: &upload, job: &job, page: &page });
     } else {
         println!("job   {id}");
         println!("page  {page}");

@@ -77,13 +77,10 @@ fn drain() -> anyhow::Result<(client::Drain, Arc<AtomicBool>)> {
 }
 
 fn report(summary: &Summary, json: bool) {
-    let Summary { succeeded, failed, released, closed, unreported } = *summary;
     if json {
-        show::json(&serde_json::json!({
-            "succeeded": succeeded, "failed": failed, "released": released,
-            "closed": closed, "unreported": unreported,
-        }));
+        show::json(summary);
     } else {
+        let Summary { succeeded, failed, released, closed, unreported } = *summary;
         tracing::info!(succeeded, failed, released, closed, unreported, "left");
     }
 }
