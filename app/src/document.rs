@@ -30,7 +30,7 @@ pub fn document(frame: &Frame, page: impl FnOnce() -> Page) -> String {
                 data-now=frame.now.unix_millis().to_string()
                 data-islands=lives.then_some("loading")
             >
-                {head(frame, &title, lives)}
+                {head(frame, &title)}
                 <body>
                     <div inner_html=SPRITE></div>
                     <a class="skip" href="#main">
@@ -51,9 +51,8 @@ pub fn document(frame: &Frame, page: impl FnOnce() -> Page) -> String {
     format!("<!DOCTYPE html>{html}")
 }
 
-fn head(frame: &Frame, title: &str, lives: bool) -> impl IntoView + use<> {
+fn head(frame: &Frame, title: &str) -> impl IntoView + use<> {
     let assets = frame.assets.clone();
-    let nonce = frame.nonce.clone();
     view! {
         <head>
             <meta charset="utf-8" />
@@ -63,19 +62,6 @@ fn head(frame: &Frame, title: &str, lives: bool) -> impl IntoView + use<> {
             <link rel="icon" href=mark::icon_address() />
             <link rel="preload" href=assets.font r#as="font" r#type="font/woff2" crossorigin="anonymous" />
             <link rel="stylesheet" href=assets.style />
-            {lives
-                .then(|| {
-                    view! {
-                        <link rel="modulepreload" href=assets.script nonce=nonce />
-                        <link
-                            rel="preload"
-                            href=assets.wasm
-                            r#as="fetch"
-                            r#type="application/wasm"
-                            crossorigin="anonymous"
-                        />
-                    }
-                })}
             {frame
                 .refresh_seconds
                 .map(|seconds| view! { <meta http-equiv="refresh" content=seconds.to_string() /> })}
@@ -155,5 +141,56 @@ fn footer(frame: &Frame) -> impl IntoView + use<> {
             </form>
             <a href="/api/docs">"API"</a>
         </footer>
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::Time;
+
+    use super::*;
+    use crate::frame::{Assets, Person};
+
+    const HOSTILE: &str = "</title></textarea><script>alert(1)</script><img src=x onerror=alert(1)>\"'";
+
+    fn drawn(page: impl FnOnce() -> Page) -> String {
+        let frame = Frame {
+            nonce: "n0nce".to_owned(),
+            assets: Assets { script: "/pkg/1/</script>.js".to_owned(), ..Assets::default() },
+            theme: Theme::Dark,
+            now: Time::parse("2026-11-20T14:03:07Z").expect("a time"),
+            offset_minutes: None,
+            person: Some(Person { name: HOSTILE.to_owned(), staff: true }),
+            address: format!("/?q={HOSTILE}"),
+            refresh_seconds: None,
+        };
+        document(&frame, page)
+    }
+
+    fn hostile_page() -> Page {
+        let content = view! { <h1 title=HOSTILE>{HOSTILE}</h1> }.into_any();
+        Page { title: HOSTILE.to_owned(), place: Place::Elsewhere, content, lives: true }
+    }
+
+    #[test]
+    fn hostile_text_stays_text() {
+        let html = drawn(hostile_page);
+        assert!(!html.contains("<script>") && !html.contains("<img"), "{html}");
+        assert!(!html.contains("/pkg/1/</script>"), "{html}");
+    }
+
+    #[test]
+    fn the_strict_policy_is_kept() {
+        let html = drawn(hostile_page);
+        assert!(!html.contains(" style=") && !html.contains(" onclick="), "{html}");
+        let scripts = html.matches("<script").count();
+        assert_eq!(scripts, html.matches("nonce=\"n0nce\"").count());
+        assert_eq!(scripts, 2);
+    }
+
+    #[test]
+    fn a_page_without_islands_loads_no_module() {
+        let html = drawn(|| Page { lives: false, ..hostile_page() });
+        assert!(!html.contains("type=\"module\"") && !html.contains("data-islands"), "{html}");
     }
 }

@@ -29,21 +29,21 @@ pub fn flights(board: Board) -> impl IntoView {
             }}
         </p>
         <div class="scroll" hidden=none>
-            <table class="table flights">
-                <thead>
-                    <tr>
-                        <th scope="col">"Item"</th>
-                        <th scope="col">"Progress"</th>
-                        <th scope="col">"Worker"</th>
-                        <th scope="col" class="number">
+            <table class="table flights" role="table">
+                <thead role="rowgroup">
+                    <tr role="row">
+                        <th scope="col" role="columnheader">"Item"</th>
+                        <th scope="col" role="columnheader">"Progress"</th>
+                        <th scope="col" role="columnheader">"Worker"</th>
+                        <th scope="col" role="columnheader" class="number">
                             "Attempt"
                         </th>
-                        <th scope="col" class="number">
+                        <th scope="col" role="columnheader" class="number">
                             "For"
                         </th>
                     </tr>
                 </thead>
-                <tbody>
+                <tbody role="rowgroup">
                     <For each=move || board.flights.get() key=|kept| kept.id children=row />
                 </tbody>
             </table>
@@ -72,13 +72,13 @@ fn row(kept: Kept<Flight>) -> impl IntoView {
         })
     };
     view! {
-        <tr>
-            <th scope="row">
+        <tr role="row">
+            <th scope="row" role="rowheader">
                 <a href=format!("/items/{id}")>{first.label.clone()}</a>
                 " "
                 <span class="sub">{first.job.clone()}</span>
             </th>
-            <td class="flight-progress">
+            <td role="cell" class="flight-progress">
                 <progress
                     aria-label=format!("Progress of {}", first.label)
                     hidden=move || progress().is_none()
@@ -92,9 +92,9 @@ fn row(kept: Kept<Flight>) -> impl IntoView {
                     " stopping"
                 </span>
             </td>
-            <td class="mono" data-label="Worker">{first.worker}</td>
-            <td class="number" data-label="Attempt">{move || flight.with(|f| f.attempt.to_string())}</td>
-            <td class="number" data-label="For">{first.since.map(since)}</td>
+            <td role="cell" class="mono" data-label="Worker">{first.worker}</td>
+            <td role="cell" class="number" data-label="Attempt">{move || flight.with(|f| f.attempt.to_string())}</td>
+            <td role="cell" class="number" data-label="For">{first.since.map(since)}</td>
         </tr>
     }
 }

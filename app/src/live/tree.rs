@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 
 use domain::{id::Uuid, progress::grouped};
-use leptos::{ev::KeyboardEvent, prelude::*};
+use leptos::{ev::KeyboardEvent, prelude::*, tachys::html::attribute::custom::custom_attribute};
 
 use super::board::{Board, Kept};
 use crate::{
@@ -28,7 +28,7 @@ pub fn tree(board: Board) -> impl IntoView {
     view! {
         <div class="scroll">
             <table class="table tree" role="treegrid" aria-label="Jobs of this tree" on:keydown=move |event| steer(&event, closed)>
-                <thead>
+                <thead role="rowgroup">
                     <tr role="row">
                         <th scope="col" role="columnheader">"Job"</th>
                         <th scope="col" role="columnheader">"Status"</th>
@@ -39,7 +39,7 @@ pub fn tree(board: Board) -> impl IntoView {
                         <th scope="col" role="columnheader" class="number">"All"</th>
                     </tr>
                 </thead>
-                <tbody>
+                <tbody role="rowgroup">
                     <For each=move || board.lines.get() key=|kept| kept.id children=move |kept| row(board, closed, kept) />
                 </tbody>
             </table>
@@ -65,7 +65,7 @@ fn row(board: Board, closed: Closed, kept: Kept<Line>) -> impl IntoView {
             id=format!("job-{id}")
             class=format!("level-{}", first.level.min(8))
             tabindex=if root { "0" } else { "-1" }
-            attr:aria-level=first.level.to_string()
+            {..custom_attribute("aria-level", first.level.to_string())}
             aria-posinset=first.place.0.to_string()
             aria-setsize=first.place.1.to_string()
             aria-expanded=move || first.parent.then(|| if open() { "true" } else { "false" })

@@ -145,20 +145,20 @@ fn table(jobs: &Jobs) -> AnyView {
     });
     view! {
         <div class="scroll">
-            <table class="table jobs">
-                <thead>
-                    <tr>
-                        <th scope="col">"Job"</th>
-                        <th scope="col">"Status"</th>
-                        <th scope="col">"Progress"</th>
-                        <th scope="col" class="number">"Done"</th>
-                        <th scope="col" class="number">"Failed"</th>
-                        <th scope="col" class="number">"All"</th>
-                        <th scope="col">"Owner"</th>
-                        <th scope="col">"Created"</th>
+            <table class="table jobs" role="table">
+                <thead role="rowgroup">
+                    <tr role="row">
+                        <th scope="col" role="columnheader">"Job"</th>
+                        <th scope="col" role="columnheader">"Status"</th>
+                        <th scope="col" role="columnheader">"Progress"</th>
+                        <th scope="col" role="columnheader" class="number">"Done"</th>
+                        <th scope="col" role="columnheader" class="number">"Failed"</th>
+                        <th scope="col" role="columnheader" class="number">"All"</th>
+                        <th scope="col" role="columnheader">"Owner"</th>
+                        <th scope="col" role="columnheader">"Created"</th>
                     </tr>
                 </thead>
-                <tbody>{rows}</tbody>
+                <tbody role="rowgroup">{rows}</tbody>
             </table>
         </div>
         {next}
@@ -172,24 +172,24 @@ fn row(job: &Job) -> impl IntoView + use<> {
     let state = (job.tree.status, job.tree.outcome);
     let counts = meter.counts;
     view! {
-        <tr>
-            <th scope="row">
+        <tr role="row">
+            <th scope="row" role="rowheader">
                 <a href=format!("/jobs/{}", job.id)>{name.clone()}</a>
                 " "
                 <span class="sub">{job.job_type.clone()}</span>
             </th>
-            <td>{job_badge(Signal::stored(state))}</td>
-            <td class="jobs-bar">
+            <td role="cell">{job_badge(Signal::stored(state))}</td>
+            <td role="cell" class="jobs-bar">
                 <span class="meter">
                     {still_bar(meter, Size::Thin, format!("Progress of {name}"))}
                     <span class="meter-number">{meter.number()}</span>
                 </span>
             </td>
-            <td class="number" data-label="Done">{grouped(counts.succeeded)}</td>
-            <td class="number" data-label="Failed">{grouped(counts.dead)}</td>
-            <td class="number" data-label="All">{grouped(meter.whole)}</td>
-            <td data-label="Owner">{job.owner.name.clone()}</td>
-            <td data-label="Created">{ago(job.created_at)}</td>
+            <td role="cell" class="number" data-label="Done">{grouped(counts.succeeded)}</td>
+            <td role="cell" class="number" data-label="Failed">{grouped(counts.dead)}</td>
+            <td role="cell" class="number" data-label="All">{grouped(meter.whole)}</td>
+            <td role="cell" data-label="Owner">{job.owner.name.clone()}</td>
+            <td role="cell" data-label="Created">{ago(job.created_at)}</td>
         </tr>
     }
 }

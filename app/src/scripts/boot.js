@@ -8,8 +8,11 @@
     console.warn("Treeline: the live part of this page did not start.", why);
   };
   const patience = setTimeout(failed, 20000, "It took more than 20 s to load.");
+  // Asked for beside the script, not after it. A <link rel=preload> would also load it where scripts are off.
+  const fetched = fetch(wasm);
+  fetched.catch(failed);
   const wake = async (module) => {
-    await module.default({ module_or_path: wasm });
+    await module.default({ module_or_path: fetched });
     module.hydrate();
     const waking = [];
     const walk = (node, above) => {
