@@ -19,7 +19,8 @@ use domain::{
 use reqwest::{Method, header::HeaderValue};
 
 use crate::{
-    client::{Again, Call, Client},
+    again::Again,
+    client::{Call, Client},
     error::{Error, Result},
 };
 

@@ -1,8 +1,6 @@
 //! The road to a server: one HTTP client, its token, and the rule for trying again.
 //!
-//! A call says how it may be repeated ([`Again`]). Calls that the contract makes idempotent are sent
-//! again with jittered backoff when nobody answered; every call is sent again when it surely was not
-//! carried out (no connection, 429, 503). `Retry-After` is honoured. What the calls mean is in
+//! A call says how it may be repeated; [`again`](crate::again) decides. What the calls mean is in
 //! [`calls`](crate::calls) alone.
 
 use std::{
@@ -14,18 +12,18 @@ use std::{
 use bytes::Bytes;
 use domain::{Problem, problem::MEDIA_TYPE};
 use reqwest::{
-    Method, Response, StatusCode, Url,
+    Method, Response, Url,
     header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER},
 };
 use serde::{Serialize, de::DeserializeOwned};
-use tokio::time::Instant;
 
-use crate::error::{Error, Result};
+use crate::{
+    again::{Again, Failed, Tries},
+    error::{Error, Result},
+};
 
 /// How long one answer may take, beside what a long poll was asked to wait.
 const ANSWER: Duration = Duration::from_secs(30);
-/// The most that a `Retry-After` can make a call wait.
-const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 /// How much of an answer is read to explain it.
 const EXPLANATION_BYTES: usize = 200;
 
@@ -46,15 +44,6 @@ impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Client").field("base", &self.inner.base.as_str()).finish_non_exhaustive()
     }
-}
-
-/// When a call may be sent again.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Again {
-    /// Twice is the same as once.
-    Always,
-    /// Only when it surely was not carried out: no connection, 429, 503.
-    IfNotDone,
 }
 
 /// One request, as often as it takes.
@@ -239,48 +228,6 @@ impl Client {
     }
 }
 
-/// A try that failed, and how long the server asked to be left alone.
-struct Failed {
-    error: Error,
-    retry_after: Option<Duration>,
-}
-
-impl Failed {
-    const fn unasked(error: Error) -> Self {
-        Self { error, retry_after: None }
-    }
-}
-
-/// The tries of one call.
-struct Tries {
-    begun: Instant,
-    patience: Duration,
-    count: u32,
-}
-
-impl Tries {
-    fn new(patience: Duration) -> Self {
-        Self { begun: Instant::now(), patience, count: 0 }
-    }
-
-    fn next(&mut self) -> u32 {
-        self.count += 1;
-        self.count
-    }
-
-    /// Waits before the next try, or fails where there is to be none.
-    async fn pause(&self, failed: Failed, again: Again) -> Result<()> {
-        let Failed { error, retry_after } = failed;
-        let pause = retry_after.unwrap_or_default().max(backoff(self.count)).min(LONGEST_PAUSE);
-        if !may_repeat(&error, again) || self.begun.elapsed() + pause > self.patience {
-            return Err(error);
-        }
-        tracing::debug!(%error, ?pause, "trying again");
-        tokio::time::sleep(pause).await;
-        Ok(())
-    }
-}
-
 /// Reads a JSON answer.
 pub(crate) async fn read<T: DeserializeOwned>(call: &str, response: Response) -> Result<T> {
     let body = response.bytes().await.map_err(|cause| Error::Transport {
@@ -341,55 +288,9 @@ async fn refusal(call: &str, response: Response) -> Error {
     }
 }
 
-/// Calls until there is an answer that waiting cannot better. Never gives up by itself: whoever has to
-/// leave drops the future.
-pub(crate) async fn persist<T, F>(what: &'static str, call: impl Fn() -> F) -> Result<T>
-where
-    F: Future<Output = Result<T>>,
-{
-    let mut tries = 0;
-    loop {
-        match call().await {
-            Err(error) if error.is_passing() => {
-                tries += 1;
-                if tries == 1 {
-                    tracing::warn!(%error, what, "no answer; trying again until there is one");
-                }
-                let asked = error.retry_after().unwrap_or_default().min(LONGEST_PAUSE);
-                tokio::time::sleep(backoff(tries).max(asked)).await;
-            }
-            answer => {
-                if tries > 0 {
-                    tracing::info!(what, tries, "answered");
-                }
-                return answer;
-            }
-        }
-    }
-}
-
 fn retry_after(response: &Response) -> Option<Duration> {
     let seconds: u64 = response.headers().get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
     Some(Duration::from_secs(seconds))
-}
-
-fn may_repeat(error: &Error, again: Again) -> bool {
-    let not_done = |status| status == StatusCode::TOO_MANY_REQUESTS || status == StatusCode::SERVICE_UNAVAILABLE;
-    match error {
-        Error::Transport { cause, .. } => cause.is_connect() || again == Again::Always,
-        _ => match error.status().and_then(|status| StatusCode::from_u16(status).ok()) {
-            Some(status) if not_done(status) => true,
-            // A gateway that lost its server.
-            Some(StatusCode::BAD_GATEWAY | StatusCode::GATEWAY_TIMEOUT) => again == Again::Always,
-            _ => false,
-        },
-    }
-}
-
-/// How long to wait after the `tries`-th failure: 0.1 s doubling to 5 s, of which a random half to whole.
-pub(crate) fn backoff(tries: u32) -> Duration {
-    let whole = Duration::from_millis(100).saturating_mul(1 << tries.saturating_sub(1).min(6));
-    whole.min(Duration::from_secs(5)).mul_f64(rand::random_range(0.5..=1.0))
 }
 
 #[cfg(test)]
@@ -410,15 +311,6 @@ mod tests {
             assert!(matches!(Client::new(bad, None), Err(Error::Configuration(_))), "{bad:?}");
         }
         assert!(matches!(Client::new("http://example.test", Some("a\nb")), Err(Error::Configuration(_))));
-    }
-
-    #[test]
-    fn pauses_grow_and_stay_bounded() {
-        for tries in 1..40 {
-            assert!(backoff(tries) <= Duration::from_secs(5));
-        }
-        assert!(backoff(1) <= Duration::from_millis(100));
-        assert!(backoff(7) >= Duration::from_millis(2_500));
     }
 
     #[tokio::test]

@@ -26,7 +26,8 @@ use tokio::fs::File;
 use tokio_util::io::ReaderStream;
 
 use crate::{
-    client::{Client, backoff, read},
+    again::backoff,
+    client::{Client, read},
     error::{Error, Result},
 };
 

@@ -29,6 +29,7 @@
 //! # }
 //! ```
 
+mod again;
 mod calls;
 mod client;
 mod error;

@@ -8,7 +8,8 @@ use std::time::Duration;
 use domain::{Item, Job, JobStatus, id::Uuid};
 
 use crate::{
-    client::{Client, backoff},
+    again::backoff,
+    client::Client,
     error::{Error, Result},
     events::{Events, JobEvent},
 };

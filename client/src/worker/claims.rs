@@ -19,7 +19,7 @@ use super::{
     held::{Held, Phase},
     run::{Leaving, Loop, Reply},
 };
-use crate::{client::persist, error::Result};
+use crate::{again::persist, error::Result};
 
 /// Seconds a claim waits at the server for work.
 const WAIT: u32 = 20;

@@ -11,7 +11,7 @@ use tokio::{task::AbortHandle, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use super::ProgressCell;
-use crate::client::backoff;
+use crate::again::backoff;
 
 /// Two heartbeats in a row have failed, with a quarter of an interval for the second to be answered.
 const SILENT_AFTER: f64 = 2.25;

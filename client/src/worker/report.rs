@@ -14,7 +14,8 @@ use domain::{
 use tokio::time::Instant;
 
 use crate::{
-    client::{Client, persist},
+    again::persist,
+    client::Client,
     error::{Error, Result},
 };
 

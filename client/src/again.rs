@@ -1,0 +1,126 @@
+//! Trying again: when that is right, and how long to wait before.
+//!
+//! Calls that the contract makes idempotent are sent again with jittered backoff when nobody answered;
+//! every call is sent again when it surely was not carried out (no connection, 429, 503). `Retry-After`
+//! is honoured.
+
+use std::time::Duration;
+
+use reqwest::StatusCode;
+use tokio::time::Instant;
+
+use crate::error::{Error, Result};
+
+/// The most that a `Retry-After` can make a call wait.
+const LONGEST_PAUSE: Duration = Duration::from_mins(1);
+
+/// When a call may be sent again.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Again {
+    /// Twice is the same as once.
+    Always,
+    /// Only when it surely was not carried out: no connection, 429, 503.
+    IfNotDone,
+}
+
+/// A try that failed, and how long the server asked to be left alone.
+pub(crate) struct Failed {
+    pub(crate) error: Error,
+    pub(crate) retry_after: Option<Duration>,
+}
+
+impl Failed {
+    pub(crate) const fn unasked(error: Error) -> Self {
+        Self { error, retry_after: None }
+    }
+}
+
+/// The tries of one call.
+pub(crate) struct Tries {
+    begun: Instant,
+    patience: Duration,
+    count: u32,
+}
+
+impl Tries {
+    pub(crate) fn new(patience: Duration) -> Self {
+        Self { begun: Instant::now(), patience, count: 0 }
+    }
+
+    pub(crate) fn next(&mut self) -> u32 {
+        self.count += 1;
+        self.count
+    }
+
+    /// Waits before the next try, or fails where there is to be none.
+    pub(crate) async fn pause(&self, failed: Failed, again: Again) -> Result<()> {
+        let Failed { error, retry_after } = failed;
+        let pause = retry_after.unwrap_or_default().max(backoff(self.count)).min(LONGEST_PAUSE);
+        if !may_repeat(&error, again) || self.begun.elapsed() + pause > self.patience {
+            return Err(error);
+        }
+        tracing::debug!(%error, ?pause, "trying again");
+        tokio::time::sleep(pause).await;
+        Ok(())
+    }
+}
+
+/// Calls until there is an answer that waiting cannot better. Never gives up by itself: whoever has to
+/// leave drops the future.
+pub(crate) async fn persist<T, F>(what: &'static str, call: impl Fn() -> F) -> Result<T>
+where
+    F: Future<Output = Result<T>>,
+{
+    let mut tries = 0;
+    loop {
+        match call().await {
+            Err(error) if error.is_passing() => {
+                tries += 1;
+                if tries == 1 {
+                    tracing::warn!(%error, what, "no answer; trying again until there is one");
+                }
+                let asked = error.retry_after().unwrap_or_default().min(LONGEST_PAUSE);
+                tokio::time::sleep(backoff(tries).max(asked)).await;
+            }
+            answer => {
+                if tries > 0 {
+                    tracing::info!(what, tries, "answered");
+                }
+                return answer;
+            }
+        }
+    }
+}
+
+fn may_repeat(error: &Error, again: Again) -> bool {
+    let not_done = |status| status == StatusCode::TOO_MANY_REQUESTS || status == StatusCode::SERVICE_UNAVAILABLE;
+    match error {
+        Error::Transport { cause, .. } => cause.is_connect() || again == Again::Always,
+        _ => match error.status().and_then(|status| StatusCode::from_u16(status).ok()) {
+            Some(status) if not_done(status) => true,
+            // A gateway that lost its server.
+            Some(StatusCode::BAD_GATEWAY | StatusCode::GATEWAY_TIMEOUT) => again == Again::Always,
+            _ => false,
+        },
+    }
+}
+
+/// How long to wait after the `tries`-th failure: 0.1 s doubling to 5 s, of which a random half to whole.
+pub(crate) fn backoff(tries: u32) -> Duration {
+    let whole = Duration::from_millis(100).saturating_mul(1 << tries.saturating_sub(1).min(6));
+    whole.min(Duration::from_secs(5)).mul_f64(rand::random_range(0.5..=1.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_and_stay_bounded() {
+        for tries in 1..40 {
+            assert!(backoff(tries) <= Duration::from_secs(5));
+        }
+        assert!(backoff(1) <= Duration::from_millis(100));
+        assert!(backoff(7) >= Duration::from_millis(2_500));
+    }
+}
