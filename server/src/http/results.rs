@@ -30,9 +30,6 @@ use crate::{
     store::results::{self, FailureRow, ListedJob, ResultRow},
 };
 
-/// Rows that one page looks at, at most.
-const PAGE: i64 = 1_000;
-
 /// How a stream is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
@@ -159,14 +156,14 @@ impl Walk {
             let mut text = Vec::new();
             let last = match self.writer.what {
                 What::Results => {
-                    let rows = results::results(pool, gate_id, self.seq, PAGE).await?;
+                    let rows = results::results(pool, gate_id, self.seq).await?;
                     for row in &rows {
                         self.writer.result(&mut text, job.job_id, row)?;
                     }
                     rows.last().map(|row| row.seq)
                 }
                 What::Failures => {
-                    let rows = results::failures(pool, gate_id, self.seq, PAGE).await?;
+                    let rows = results::failures(pool, gate_id, self.seq).await?;
                     for row in &rows {
                         self.writer.failure(&mut text, job.job_id, row)?;
                     }

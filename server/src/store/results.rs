@@ -1,7 +1,8 @@
 //! Results and failures in pages: ordered, bounded in rows and in bytes.
 //!
 //! A page looks at a bounded number of rows however few of them are wanted, and leaves a payload where
-//! it is once the page is full. Nothing is open between two pages.
+//! it is once the page is full. Nothing is open between two pages. The limits are written out: of a limit
+//! that is a parameter, the planner expects a tenth of the table.
 
 use sqlx::PgPool;
 use time::OffsetDateTime;
@@ -50,8 +51,8 @@ pub struct ResultRow {
     pub result: Option<String>,
 }
 
-/// The next items of a job behind `seq`, at most `limit`; empty at its end.
-pub async fn results(pool: &PgPool, gate_id: i64, seq: i64, limit: i64) -> Result<Vec<ResultRow>, sqlx::Error> {
+/// The next items of a job behind `seq`, at most 1,000; empty at its end.
+pub async fn results(pool: &PgPool, gate_id: i64, seq: i64) -> Result<Vec<ResultRow>, sqlx::Error> {
     sqlx::query_as!(
         ResultRow,
         r#"select id as "item_id!", seq as "seq!", row, payload, result
@@ -66,12 +67,11 @@ pub async fn results(pool: &PgPool, gate_id: i64, seq: i64, limit: i64) -> Resul
              from item i left join outcome o on o.item_id = i.id and o.state = 1
              where i.gate_id = $1 and i.seq > $2
              window page as (order by i.seq rows unbounded preceding)
-             order by i.seq limit $3) looked_at
-           where place = 1 or bytes <= $4
+             order by i.seq limit 1000) looked_at
+           where place = 1 or bytes <= $3
            order by seq"#,
         gate_id,
         seq,
-        limit,
         PAGE_BYTES
     )
     .fetch_all(pool)
@@ -94,20 +94,20 @@ pub struct FailureRow {
     pub error_detail: Option<String>,
 }
 
-/// The next items of a job behind `seq` that did not succeed, at most `limit`; empty at its end.
+/// The next items of a job behind `seq` that did not succeed, at most 1,000; empty at its end.
 ///
 /// One index scan for each of the three states: in one scan over all of them the order would have to
 /// be sorted anew for every page.
-pub async fn failures(pool: &PgPool, gate_id: i64, seq: i64, limit: i64) -> Result<Vec<FailureRow>, sqlx::Error> {
+pub async fn failures(pool: &PgPool, gate_id: i64, seq: i64) -> Result<Vec<FailureRow>, sqlx::Error> {
     sqlx::query_as!(
         FailureRow,
         r#"with found as (
-             (select item_id, seq from outcome where state = 2 and gate_id = $1 and seq > $2 order by seq limit $3)
+             (select item_id, seq from outcome where state = 2 and gate_id = $1 and seq > $2 order by seq limit 1000)
              union all
-             (select item_id, seq from outcome where state = 3 and gate_id = $1 and seq > $2 order by seq limit $3)
+             (select item_id, seq from outcome where state = 3 and gate_id = $1 and seq > $2 order by seq limit 1000)
              union all
-             (select item_id, seq from outcome where state = 4 and gate_id = $1 and seq > $2 order by seq limit $3)
-             order by seq limit $3)
+             (select item_id, seq from outcome where state = 4 and gate_id = $1 and seq > $2 order by seq limit 1000)
+             order by seq limit 1000)
            select id as "item_id!", seq as "seq!", row, payload as "payload!", state as "state!",
              attempt as "attempts!", ended_at as "ended_at!", error_message, error_kind, error_detail
            from (
@@ -120,11 +120,10 @@ pub async fn failures(pool: &PgPool, gate_id: i64, seq: i64, limit: i64) -> Resu
                sum(octet_length(i.payload)) over page as bytes
              from found f join item i on i.id = f.item_id join outcome o on o.item_id = f.item_id
              window page as (order by i.seq rows unbounded preceding)) looked_at
-           where place = 1 or bytes <= $4
+           where place = 1 or bytes <= $3
            order by seq"#,
         gate_id,
         seq,
-        limit,
         PAGE_BYTES
     )
     .fetch_all(pool)
