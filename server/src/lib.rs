@@ -98,11 +98,14 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
         pool,
         files,
         hub,
-        shutdown: CancellationToken::new(),
+        shutdown,
         tasks: TaskTracker::new(),
     };
     http::metrics::start(&app);
     duties::spawn(&app, &app.tasks);
+    if let Some(private) = &database.private {
+        app.tasks.spawn(postgres::watch(Arc::clone(private), app.shutdown.clone()));
+    }
     let served = tokio::spawn(http::serve::serve(listener, http::router(&app), app.shutdown.clone()));
     Ok(Running { addr, sign_in_link, app, served, database })
 }
@@ -127,7 +130,7 @@ impl Running {
 /// The database of a server, private or not.
 pub struct Database {
     pub pools: Pools,
-    private: Option<postgres::PrivatePostgres>,
+    private: Option<Arc<postgres::PrivatePostgres>>,
 }
 
 impl Database {
@@ -149,13 +152,13 @@ impl Database {
             (None, None) => "",
         };
         let pools = Pools::connect(url, config.db_pool).await.context("cannot reach the database")?;
-        Ok(Self { pools, private })
+        Ok(Self { pools, private: private.map(Arc::new) })
     }
 
     /// Closes every connection, and stops the private PostgreSQL unless another server uses it.
     pub async fn close(self) -> anyhow::Result<()> {
         self.pools.close().await;
-        if let Some(private) = self.private {
+        if let Some(private) = self.private.and_then(Arc::into_inner) {
             tokio::task::spawn_blocking(move || private.stop()).await??;
         }
         Ok(())
