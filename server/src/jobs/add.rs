@@ -147,6 +147,9 @@ pub(super) async fn add(core: &Core, tx: &mut Tx, commands: &[&AddCommand]) -> R
             refused.insert(at, Problem::new(Code::JobSealed, "The place in the file has moved meanwhile."));
         }
     }
+    for (at, problem) in refuse_early_seals(tx, commands).await? {
+        refused.insert(at, problem);
+    }
     let mut gate_ids: Vec<i64> = commands.iter().flat_map(|c| [c.job.gate_id, c.job.turn_gate_id]).collect();
     gate_ids.sort_unstable();
     gate_ids.dedup();
@@ -229,6 +232,26 @@ pub(super) async fn add(core: &Core, tx: &mut Tx, commands: &[&AddCommand]) -> R
     let mut roots: Vec<Uuid> = after.iter().map(|a| a.root_id).collect();
     roots.dedup();
     Ok(AddedRows { answers, ready: rows.lowest(), roots, settle })
+}
+
+/// A job that is filled from a file is sealed at the file's end: by hand, the rest of its rows would be
+/// lost.
+async fn refuse_early_seals(tx: &mut Tx, commands: &[&AddCommand]) -> Result<Vec<(usize, Problem)>> {
+    let by_hand = |command: &AddCommand| command.seal && command.place.is_none();
+    let gates: Vec<i64> = commands.iter().filter(|c| by_hand(c)).map(|c| c.job.gate_id).collect();
+    if gates.is_empty() {
+        return Ok(Vec::new());
+    }
+    let being_split = jobs::being_split(tx, &gates).await?;
+    let problem = || {
+        Problem::new(Code::JobIsFed, "The job is being filled from its file and is sealed by itself at the file's end.")
+    };
+    Ok(commands
+        .iter()
+        .enumerate()
+        .filter(|(_, command)| by_hand(command) && being_split.contains(&command.job.gate_id))
+        .map(|(at, _)| (at, problem()))
+        .collect())
 }
 
 /// Rule 3 and 15: a sealed or cancelled job takes nothing more. Sealing again is fine.

@@ -107,12 +107,9 @@ pub async fn insert_split(tx: &mut Tx, split: &NewSplit) -> Result<(), sqlx::Err
     )
     .execute(&mut **tx)
     .await?;
-    sqlx::query!(
-        "update upload set used_at = coalesce(used_at, clock_timestamp()) where id = $1",
-        split.upload_id
-    )
-    .execute(&mut **tx)
-    .await?;
+    sqlx::query!("update upload set used_at = coalesce(used_at, clock_timestamp()) where id = $1", split.upload_id)
+        .execute(&mut **tx)
+        .await?;
     Ok(())
 }
 
@@ -141,10 +138,15 @@ pub async fn move_split(
     Ok(moved.rows_affected() == 1)
 }
 
+/// Which of these jobs are still being filled from a file.
+pub async fn being_split(tx: &mut Tx, gate_ids: &[i64]) -> Result<Vec<i64>, sqlx::Error> {
+    sqlx::query_scalar!("select gate_id from split where gate_id = any($1::bigint[]) and done_at is null", gate_ids)
+        .fetch_all(&mut **tx)
+        .await
+}
+
 /// Corrects the expected number of items of a job, where the estimate has become better.
 pub async fn set_expected(tx: &mut Tx, gate_id: i64, expected: Option<i64>) -> Result<(), sqlx::Error> {
-    sqlx::query!("update job set expected_count = $2 where gate_id = $1", gate_id, expected)
-        .execute(&mut **tx)
-        .await?;
+    sqlx::query!("update job set expected_count = $2 where gate_id = $1", gate_id, expected).execute(&mut **tx).await?;
     Ok(())
 }

@@ -1,0 +1,192 @@
+// The main job, end to end: a real table of 10,000 rows, 24 of them bad, dropped into the page and
+// watched to its end; with JavaScript and without; through reloads, tabs and servers killed in the middle.
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { test } from 'node:test';
+import { spoil } from '../../examples/import/spoil.mjs';
+import { BIRD_STRIKES, accessible, openPage, screenshot, startServer, whenLive } from '../harness.mjs';
+import { Worker } from '../worker.mjs';
+
+const ROWS = 10_000;
+
+/** The table with bad rows, and where they are. */
+async function spoiled() {
+  return spoil(await readFile(BIRD_STRIKES));
+}
+
+/** Chooses a file on `/imports/new`, has its preview shown, and starts the import. Returns the job's id. */
+async function upload(page, name, buffer, type = 'import') {
+  await page.goto('/imports/new');
+  await page.locator('[data-upload]').waitFor();
+  await page.setInputFiles('input[type=file]', { name, mimeType: 'text/csv', buffer });
+  await page.locator('[data-upload="stored"]').waitFor();
+  await page.selectOption('select[name=type]', type);
+  await page.getByRole('button', { name: 'Start import' }).click();
+  await page.waitForURL(/\/imports\/[0-9a-f-]{36}$/);
+  return page.url().split('/').pop();
+}
+
+/** The number beside the bar. */
+const number = (page) => page.locator('.meter-tall .meter-number').innerText();
+
+/** Resolves with the number once it is another than `before`. */
+async function moved(page, before) {
+  await page.waitForFunction((old) => document.querySelector('.meter-tall .meter-number')?.textContent !== old, before);
+  return number(page);
+}
+
+/** Rows of a failure CSV as objects. The cells of this table hold quotes where they were put. */
+function parse(csv) {
+  const rows = [];
+  let row = [''];
+  let quoted = false;
+  for (let at = 0; at < csv.length; at += 1) {
+    const c = csv[at];
+    if (quoted && c === '"' && csv[at + 1] === '"') {
+      row[row.length - 1] += '"';
+      at += 1;
+    } else if (c === '"') quoted = !quoted;
+    else if (quoted) row[row.length - 1] += c;
+    else if (c === ',') row.push('');
+    else if (c === '\n') {
+      rows.push(row);
+      row = [''];
+    } else if (c !== '\r') row[row.length - 1] += c;
+  }
+  const [header, ...rest] = rows;
+  return rest.map((cells) => Object.fromEntries(header.map((name, at) => [name, cells[at]])));
+}
+
+/** The list of failures holds exactly the bad rows, each with its line, its code and a reason. */
+function assertFailures(csv, bad) {
+  const rows = parse(csv);
+  assert.deepEqual(rows.map((row) => Number(row._line)), bad.map(({ line }) => line));
+  for (const [at, { code, line }] of bad.entries()) {
+    if (code) assert.equal(rows[at]._code, code, `line ${line}`);
+    assert.match(rows[at]._problem, new RegExp(`[Ll]ine ${line}\\b`), 'the reason names the line');
+    assert.match(rows[at]._problem, /column|field|byte|quote/i, 'the reason names the place in the line');
+  }
+}
+
+/** One item for each row of the table, whatever happened on the way. */
+async function assertOneItemPerRow(server, bad) {
+  const [[items, rows, outcomes, dead]] = await server.query(
+    `select count(*), count(distinct row), (select count(*) from outcome), (select count(*) from outcome where state = 2) from item`,
+  );
+  assert.deepEqual([items, rows, outcomes, dead].map(Number), [ROWS, ROWS, ROWS, bad.length]);
+}
+
+test('a dropped file is watched to its end through a reload, a second tab and a killed server', async (t) => {
+  const server = await startServer(t);
+  await server.api('PUT', '/job-types/strikes', { executor: { kind: 'pull' } });
+  const { csv, bad } = await spoiled();
+  const page = await openPage(server);
+  page.tolerate(/ERR_CONNECTION_REFUSED|ERR_INCOMPLETE_CHUNKED|ERR_EMPTY_RESPONSE|ERR_CONNECTION_RESET/);
+  const job = await upload(page, 'bird-strikes.csv', csv, 'strikes');
+  await whenLive(page);
+
+  // The worker goes on when the bar has moved, so every value is seen; ten batches of a thousand.
+  const worker = new Worker(server, 'strikes');
+  const seen = new Set();
+  let second = null;
+  for (let batch = 0; ; batch += 1) {
+    const held = await worker.claim(1_000);
+    if (held.length === 0) break;
+    if (batch === 6) {
+      // Killed with a thousand assignments open: they are as good as before when it is back.
+      await server.kill();
+      await server.start();
+    }
+    const before = await number(page);
+    const answer = await worker.finish(held);
+    assert.ok(answer.endings.every((ending) => ending.status === 200));
+    if (batch === 3) await page.reload();
+    if (batch === 4) {
+      second = await openPage(server, { path: `/imports/${job}` });
+      second.tolerate(/ERR_CONNECTION_REFUSED|ERR_INCOMPLETE_CHUNKED|ERR_EMPTY_RESPONSE|ERR_CONNECTION_RESET/);
+      await whenLive(second);
+    }
+    seen.add(batch === 3 ? await number(page) : await moved(page, before));
+    if (batch === 2) await screenshot(page, 'import-running');
+    if ((await number(page)) === '100%') break;
+  }
+  assert.ok(seen.size >= 5, `the bar showed ${[...seen]}`);
+  for (const tab of [page, second]) {
+    await whenLive(tab, 'finished');
+    assert.equal(await number(tab), '100%');
+    await tab.getByText(`${bad.length} of 10,000`).first().waitFor();
+  }
+  await assertOneItemPerRow(server, bad);
+
+  await page.reload();
+  const download = page.waitForEvent('download');
+  await page.getByRole('link', { name: /24 failed rows/ }).click();
+  assertFailures(await readFile(await (await download).path(), 'utf8'), bad);
+  await screenshot(page, 'import-finished');
+  await accessible(page);
+});
+
+test('a server killed while it cuts the file leaves one item per row', async (t) => {
+  const server = await startServer(t);
+  const { csv, bad } = await spoiled();
+  const page = await openPage(server);
+  page.tolerate(/ERR_CONNECTION_REFUSED|ERR_INCOMPLETE_CHUNKED|ERR_EMPTY_RESPONSE|ERR_CONNECTION_RESET/);
+  const job = await upload(page, 'bird-strikes.csv', csv);
+  // Three times in the middle: each time as soon as it has got further than before.
+  let items = 0;
+  for (let kills = 0; kills < 3; kills += 1) {
+    for (;;) {
+      const [[now]] = await server.query('select count(*) from item');
+      if (Number(now) > items || Number(now) === ROWS) {
+        items = Number(now);
+        break;
+      }
+    }
+    await server.kill();
+    await server.start();
+  }
+  await whenLive(page, 'finished');
+  assert.equal(await number(page), '100%');
+  await assertOneItemPerRow(server, bad);
+  const failures = await server.api('GET', `/jobs/${job}/failures?format=csv`);
+  assertFailures(await failures.text(), bad);
+});
+
+test('without JavaScript: upload, progress on reload, downloads', async (t) => {
+  const server = await startServer(t);
+  const { csv, bad } = await spoiled();
+  const page = await openPage(server, { javaScriptEnabled: false, path: '/imports/new' });
+  await page.setInputFiles('input[type=file]', { name: 'bird-strikes.csv', mimeType: 'text/csv', buffer: csv });
+  await page.getByRole('button', { name: 'Start import' }).click();
+  await page.waitForURL(/\/imports\/[0-9a-f-]{36}$/);
+  while ((await number(page)) !== '100%') await page.reload();
+  await screenshot(page, 'import-without-javascript');
+  const href = await page.getByRole('link', { name: /24 failed rows/ }).getAttribute('href');
+  const failures = await page.request.get(href);
+  assertFailures(await failures.text(), bad);
+  const results = await page.request.get(href.replace('failures', 'results'));
+  assert.equal(parse(await results.text()).length, ROWS - bad.length);
+
+  await page.goto('/imports');
+  await page.getByRole('link', { name: 'bird-strikes.csv' }).waitFor();
+});
+
+test('a file that cannot be imported is refused on the same page, in words', async (t) => {
+  const server = await startServer(t);
+  const page = await openPage(server, { javaScriptEnabled: false });
+  page.tolerate(/status of 4(22|15|13)/);
+  for (const [name, content, words] of [
+    ['header-only.csv', 'a,b\n', /no rows|no data rows/i],
+    ['empty.csv', '', /empty|no rows|no data rows/i],
+    ['double.csv', 'a,a\n1,2\n', /header|column/i],
+  ]) {
+    await page.goto('/imports/new');
+    await page.setInputFiles('input[type=file]', { name, mimeType: 'text/csv', buffer: Buffer.from(content) });
+    const refused = page.waitForResponse((response) => response.request().method() === 'POST');
+    await page.getByRole('button', { name: 'Start import' }).click();
+    assert.equal((await refused).status(), 422, name);
+    assert.match(await page.locator('main').innerText(), words, name);
+    assert.equal(await page.locator('input[type=file]').count(), 1, 'the form is still there');
+  }
+  await screenshot(page, 'import-refused');
+});

@@ -1,0 +1,101 @@
+// A job and its tree, live: bars per job, items in flight with their own bars; on every size and scheme.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { accessible, openPage, screenshot, startServer, whenLive } from '../harness.mjs';
+import { Worker } from '../worker.mjs';
+
+/** A tree of three jobs, with work for `story`. */
+async function tree(server) {
+  await server.api('PUT', '/job-types/story', { executor: { kind: 'pull' } });
+  const items = (n) => Array.from({ length: n }, (_, at) => ({ payload: { n: at } }));
+  const answer = await server.api('POST', '/jobs', {
+    type: 'story',
+    key: 'march',
+    name: 'March',
+    sealed: true,
+    items: items(5),
+    children: [
+      { type: 'story', key: 'checks', sealed: true, items: items(20) },
+      { type: 'story', key: 'letters', sealed: true, items: items(10), children: [{ type: 'story', key: 'archive', sealed: true, items: items(3) }] },
+    ],
+  });
+  assert.equal(answer.status, 201, await answer.clone().text());
+  return answer.json();
+}
+
+test('a tree is watched with the items in flight, each with its own bar', async (t) => {
+  const server = await startServer(t);
+  const { id } = await tree(server);
+  const page = await openPage(server, { path: `/jobs/${id}` });
+  await whenLive(page);
+  const worker = new Worker(server, 'story');
+  const held = await worker.claim(3);
+
+  await page.locator('.flights tbody tr').nth(2).waitFor();
+  await worker.progress(held[0], 3, 10, 'reading');
+  const bar = page.locator('.flights progress[value="3"]');
+  await bar.waitFor();
+  assert.equal(await bar.getAttribute('max'), '10');
+  await page.getByText('3 of 10 · reading').waitFor();
+  await worker.progress(held[0], 9, 10, 'writing');
+  await page.locator('.flights progress[value="9"]').waitFor();
+  await screenshot(page, 'job-running');
+
+  await worker.call(`/assignments/${held[1].id}/failure`, {
+    error: { message: '<img src=x onerror=alert(1)>', kind: 'hostile' },
+    retryable: false,
+  });
+  await worker.finish([held[0], held[2]]);
+  for (let rest = await worker.claim(100); rest.length > 0; rest = await worker.claim(100)) {
+    await worker.finish(rest);
+    if ((await server.query('select 1 from lease union all select 1 from ready')).length === 0) break;
+  }
+  await whenLive(page, 'finished');
+  await page.getByText('Job complete, 1 of 38 failed').first().waitFor();
+  await page.reload();
+  await page.getByText('<img src=x onerror=alert(1)>').first().waitFor();
+  await screenshot(page, 'job-finished');
+});
+
+test('the pages hold on every size and scheme, without a fault that axe can find', async (t) => {
+  const server = await startServer(t);
+  const { id } = await tree(server);
+  const worker = new Worker(server, 'story');
+  const held = await worker.claim(4);
+  await worker.progress(held[0], 2, 4, 'half way');
+  await worker.call(`/assignments/${held[1].id}/failure`, { error: { message: 'no such user 12' }, retryable: false });
+  const item = held[1].item.id;
+  for (const colorScheme of ['light', 'dark']) {
+    for (const width of [320, 1280]) {
+      const page = await openPage(server, { colorScheme, viewport: { width, height: 800 } });
+      for (const [name, path] of [
+        ['imports', '/imports'],
+        ['new', '/imports/new'],
+        ['import', `/imports/${id}`],
+        ['jobs', '/jobs'],
+        ['job', `/jobs/${id}`],
+        ['item', `/items/${item}`],
+      ]) {
+        await page.goto(path);
+        await screenshot(page, `${name}-${colorScheme}-${width}`);
+        await accessible(page);
+        const overflow = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+        assert.ok(overflow <= 0, `${path} at ${width} is ${overflow} px too wide`);
+      }
+    }
+  }
+});
+
+test('pages that are left and come back to keep one stream, with the back/forward cache', async (t) => {
+  const server = await startServer(t);
+  const { id } = await tree(server);
+  const page = await openPage(server, { path: `/jobs/${id}` });
+  for (let visit = 0; visit < 10; visit += 1) {
+    await whenLive(page);
+    await page.goto(visit % 2 === 0 ? `/imports/${id}` : `/jobs/${id}`);
+  }
+  await whenLive(page);
+  await page.evaluate(() => history.back());
+  await page.waitForURL(`**/imports/${id}`);
+  await whenLive(page);
+});
