@@ -79,13 +79,9 @@ pub fn range(from: f64, to: f64) -> String {
         _ => (3_600.0, "h"),
     };
     let scale = if word == "s" { 10.0 } else { 1.0 };
-    let low = (from / unit).floor() * scale;
-    let high = ((to / unit).ceil() * scale).max(low + scale);
-    if low <= 0.0 {
-        format!("less than {high:.0} {word} left")
-    } else {
-        format!("about {low:.0} to {high:.0} {word} left")
-    }
+    let low = ((from / unit).floor() * scale) as u64;
+    let high = (((to / unit).ceil() * scale) as u64).max(low + scale as u64);
+    if low == 0 { format!("less than {high} {word} left") } else { format!("about {low} to {high} {word} left") }
 }
 
 /// A rate for people: `410/s`, `3.2/s`, `12/min`.
@@ -93,9 +89,10 @@ pub fn per_time(rate: f64) -> String {
     if rate >= 10.0 {
         format!("{}/s", domain::progress::grouped(rate.round() as i64))
     } else if rate >= 1.0 {
-        format!("{rate:.1}/s")
+        let tenths = (rate * 10.0).round() as u64;
+        format!("{}.{}/s", tenths / 10, tenths % 10)
     } else {
-        format!("{:.0}/min", (rate * 60.0).max(1.0))
+        format!("{}/min", (rate * 60.0).round().max(1.0) as u64)
     }
 }
 

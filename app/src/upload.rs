@@ -215,8 +215,12 @@ pub fn size(bytes: i64) -> String {
         value /= 1024.0;
         unit += 1;
     }
-    let whole = (value - value.round()).abs() < 0.05 || value >= 100.0;
-    if whole { format!("{value:.0} {}", UNITS[unit]) } else { format!("{value:.1} {}", UNITS[unit]) }
+    let tenths = (value * 10.0).round() as u64;
+    if tenths.is_multiple_of(10) || tenths >= 1_000 {
+        format!("{} {}", (tenths + 5) / 10, UNITS[unit])
+    } else {
+        format!("{}.{} {}", tenths / 10, tenths % 10, UNITS[unit])
+    }
 }
 
 #[cfg(feature = "hydrate")]

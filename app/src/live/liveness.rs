@@ -101,6 +101,9 @@ pub fn pill(liveness: RwSignal<Liveness>) -> impl IntoView {
             <a class="pill-link" href="" hidden=move || !matches!(liveness.get(), Liveness::Off | Liveness::Removed)>
                 "Refresh"
             </a>
+            <a class="pill-link only-still" href="?refresh=10" hidden=move || liveness.get() != Liveness::Off>
+                "Every 10 s"
+            </a>
             <a class="pill-link" href="/sign-in" hidden=move || liveness.get() != Liveness::SignedOut>
                 "Sign in"
             </a>

@@ -13,13 +13,37 @@ const MOST_ROWS: usize = 8;
 
 /// The table; nothing while there is no preview.
 pub fn table(desk: Desk) -> impl IntoView {
-    move || desk.preview.get().map(|preview| view! { <div class="preview">{draw(&preview)}</div> })
+    move || desk.preview.get().map(|preview| draw(&preview))
 }
 
-fn draw(preview: &Preview) -> AnyView {
-    if let Some(problem) = &preview.problem {
-        return view! { <p class="note note-warn">{in_words(problem)}</p> }.into_any();
+fn draw(preview: &Preview) -> impl IntoView + use<> {
+    let columns = preview.columns.len();
+    let names: Vec<String> = preview.columns.iter().take(MOST_COLUMNS).cloned().collect();
+    let names = names.into_iter().map(|name| view! { <th scope="col">{name}</th> }).collect_view();
+    let rows = preview.rows.iter().take(MOST_ROWS).map(row).collect_view();
+    let readable = preview.problem.is_none();
+    view! {
+        <div class="preview">
+            {preview.problem.as_deref().map(|problem| view! { <p class="note note-warn">{in_words(problem)}</p> })}
+            <p class="sub" hidden=!readable>{summary(preview)}</p>
+            <div class="scroll" tabindex="0" role="region" aria-label="First rows" hidden=!readable>
+                <table class="table cells">
+                    <thead hidden=columns == 0>
+                        <tr>
+                            <th scope="col" class="number">"Line"</th>
+                            {names}
+                        </tr>
+                    </thead>
+                    <tbody>{rows}</tbody>
+                </table>
+            </div>
+            {(columns > MOST_COLUMNS)
+                .then(|| view! { <p class="sub">{format!("and {} more columns", columns - MOST_COLUMNS)}</p> })}
+        </div>
     }
+}
+
+fn summary(preview: &Preview) -> String {
     let found = match preview.delimiter.as_deref() {
         Some(",") => "Columns are separated by commas",
         Some(";") => "Columns are separated by semicolons",
@@ -28,50 +52,18 @@ fn draw(preview: &Preview) -> AnyView {
         Some(_) => "Columns are separated",
         None => "One JSON document per line",
     };
-    let bad = preview.rows.iter().filter(|row| row.problem.is_some()).count();
-    let summary = match bad {
-        0 => format!("{found}, {}. This is how the first rows are read:", preview.encoding.to_uppercase()),
-        bad => format!(
-            "{found}, {}. Of the first {} rows, {bad} would not be accepted:",
-            preview.encoding.to_uppercase(),
-            preview.rows.len()
-        ),
-    };
-    let columns = preview.columns.len();
-    let head = (columns > 0).then(|| {
-        let names = preview
-            .columns
-            .iter()
-            .take(MOST_COLUMNS)
-            .map(|name| view! { <th scope="col">{name.clone()}</th> })
-            .collect_view();
-        view! {
-            <thead>
-                <tr>
-                    <th scope="col" class="number">
-                        "Line"
-                    </th>
-                    {names}
-                </tr>
-            </thead>
-        }
-    });
-    let rows = preview.rows.iter().take(MOST_ROWS).map(row).collect_view();
-    view! {
-        <p class="sub">{summary}</p>
-        <div class="scroll" tabindex="0" role="region" aria-label="First rows">
-            <table class="table cells">{head} <tbody>{rows}</tbody></table>
-        </div>
-        {(columns > MOST_COLUMNS)
-            .then(|| view! { <p class="sub">{format!("and {} more columns", columns - MOST_COLUMNS)}</p> })}
+    let encoding = preview.encoding.to_ascii_uppercase();
+    let rows = preview.rows.len();
+    match preview.rows.iter().filter(|row| row.problem.is_some()).count() {
+        0 => format!("{found}, {encoding}. This is how the first rows are read:"),
+        bad => format!("{found}, {encoding}. Of the first {rows} rows, {bad} would not be accepted:"),
     }
-    .into_any()
 }
 
-fn row(row: &PreviewRow) -> AnyView {
-    let cells = match &row.payload {
-        Some(payload) if row.cells.is_empty() => view! { <td class="mono">{short(payload.text())}</td> }.into_any(),
-        _ => row.cells.iter().take(MOST_COLUMNS).map(|cell| view! { <td>{short(cell)}</td> }).collect_view().into_any(),
+fn row(row: &PreviewRow) -> impl IntoView + use<> {
+    let cells: Vec<String> = match &row.payload {
+        Some(payload) if row.cells.is_empty() => vec![short(payload.text())],
+        _ => row.cells.iter().take(MOST_COLUMNS).map(|cell| short(cell)).collect(),
     };
     let problem = row.problem.clone().map(|problem| {
         view! {
@@ -88,11 +80,10 @@ fn row(row: &PreviewRow) -> AnyView {
     view! {
         <tr class=row.problem.is_some().then_some("row-bad")>
             <td class="number sub">{row.row}</td>
-            {cells}
+            {cells.into_iter().map(|cell| view! { <td>{cell}</td> }).collect_view()}
         </tr>
         {problem}
     }
-    .into_any()
 }
 
 /// The server says a code and a sentence; the sentence is for people.
