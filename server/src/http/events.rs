@@ -59,7 +59,17 @@ pub(super) async fn watch_job(
     // Who may see the job is decided before anything is watched.
     let job = app.engine.job(&caller, id, false).await?;
     let watch = app.hub.watch(&app.engine, job.root_id);
-    let reader = Reader { app, parts, id, watch, last: None, checked: Instant::now(), ended: false, _open: open };
+    let reader = Reader {
+        app,
+        parts,
+        id,
+        watch,
+        last: None,
+        in_flight: None,
+        checked: Instant::now(),
+        ended: false,
+        _open: open,
+    };
     Ok(stream_response(futures::stream::unfold(reader, Reader::next)))
 }
 
@@ -86,6 +96,8 @@ struct Reader {
     watch: Watch,
     /// What this reader has seen.
     last: Option<Arc<TreeState>>,
+    /// What follows the snapshot at once: the items in flight, which it does not hold.
+    in_flight: Option<Event>,
     checked: Instant,
     ended: bool,
     _open: OpenStream,
@@ -95,6 +107,9 @@ impl Reader {
     async fn next(mut self) -> Option<(Result<Event, Infallible>, Self)> {
         if self.ended {
             return None;
+        }
+        if let Some(event) = self.in_flight.take() {
+            return Some((Ok(event), self));
         }
         loop {
             if self.checked.elapsed() >= RECHECK {
@@ -134,6 +149,12 @@ impl Reader {
             None => {
                 let job: &Job = state.job(self.id)?;
                 let json = serde_json::to_string(job).ok()?;
+                let flights = state.items_below(self.id);
+                if !flights.items.is_empty() {
+                    let json = serde_json::to_string(&flights).ok()?;
+                    let id = state.version().to_string();
+                    self.in_flight = Some(Event::default().event(event::CHANGE).data(json).id(id));
+                }
                 Some(Event::default().event(event::SNAPSHOT).data(json))
             }
             Some(last) if Arc::ptr_eq(last, &state) => None,

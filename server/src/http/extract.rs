@@ -15,7 +15,7 @@ use axum::{
 use domain::{Code, Document, Problem, document};
 use futures::StreamExt as _;
 use serde::de::DeserializeOwned;
-use serde_json::{error::Category, value::RawValue};
+use serde_json::value::RawValue;
 
 use crate::{
     App,
@@ -137,7 +137,7 @@ fn shape_problem<T: DeserializeOwned>(text: &str, first: &serde_json::Error) -> 
         Ok(_) => (String::new(), without_place(first)),
     };
     // Typed nesting, of jobs in jobs, ends where serde_json's own guard is.
-    let detail = if first.classify() == Category::Syntax { "nested too deep".to_owned() } else { error };
+    let detail = if error.contains("recursion limit") { "nested too deep".to_owned() } else { error };
     Problem::invalid_body([(pointer, detail)])
 }
 
@@ -273,6 +273,7 @@ mod tests {
         assert_eq!(found(r#"{"type":"a","colour":1}"#), "/colour");
         assert_eq!(found(r#"{"type":"a","children":[{"type":"b","items":[{"a/b":1}]}]}"#), "/children/0/items/0/a~1b");
         assert_eq!(found("{}"), "");
+        assert_eq!(found(r#"{"type":"a","expected_count":1e400}"#), "/expected_count");
     }
 
     #[test]

@@ -30,7 +30,7 @@ const LONGEST_WAIT: u64 = 30;
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct JobList {
-    /// `true`: roots only; status and outcome are then those of the tree. `false`: no roots
+    /// `true`: roots only; status and outcome are then those of the tree
     root: Option<bool>,
     /// Jobs of this tree
     root_id: Option<Uuid>,
@@ -141,9 +141,12 @@ pub async fn get_job(
     let mut job = app.engine.job(&caller, id, children).await?;
     if wait > 0 && known.is_none_or(|known| known == job.version) {
         let wait = Duration::from_secs(wait);
-        let newer = app.engine.job_newer_than(&caller, id, job.version, wait).await?;
-        if newer.version > job.version {
-            job = app.engine.job(&caller, id, children).await?;
+        let waiting = app.engine.job_newer_than(&caller, id, job.version, wait);
+        // When the server stops, the poll ends with what there is.
+        if let Some(newer) = app.shutdown.run_until_cancelled(waiting).await.transpose()?
+            && newer.version > job.version
+        {
+            job = if children { newer } else { Job { children: None, ..newer } };
         }
     }
     let tag = [(header::ETAG, etag(job.version))];

@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 
 use sqlx::{
-    PgPool,
+    Connection as _, PgConnection, PgPool,
     migrate::{MigrateError, Migrator},
 };
 
@@ -17,8 +17,37 @@ static MIGRATOR: Migrator = {
 };
 
 /// Applies what is missing. Servers that start together wait for each other.
+///
+/// Over a connection of its own, as the migrator's lock belongs to its session and must go with it. A
+/// statement may take its time, but nothing waits long for a lock: whatever came behind it would wait
+/// too, so that a migration which cannot have its lock gives up and is tried again.
 pub async fn migrate(pool: &PgPool) -> Result<(), MigrateError> {
-    MIGRATOR.run(pool).await
+    let options = pool.connect_options().as_ref().clone();
+    let options = options.options([
+        ("lock_timeout", "5s"),
+        ("statement_timeout", "0"),
+        ("idle_in_transaction_session_timeout", "0"),
+    ]);
+    for left in (0..TRIES).rev() {
+        let mut connection = PgConnection::connect_with(&options).await.map_err(MigrateError::Execute)?;
+        let done = MIGRATOR.run(&mut connection).await;
+        let _ = connection.close().await;
+        match done {
+            Err(error) if left > 0 && waited_for_lock(&error) => {
+                tracing::info!("waiting to migrate: somebody else holds a lock");
+            }
+            done => return done,
+        }
+    }
+    Ok(())
+}
+
+/// Times five seconds, a minute.
+const TRIES: u32 = 12;
+
+fn waited_for_lock(error: &MigrateError) -> bool {
+    let (MigrateError::Execute(inner) | MigrateError::ExecuteMigration(inner, _)) = error else { return false };
+    inner.as_database_error().is_some_and(|e| e.code().as_deref() == Some("55P03"))
 }
 
 /// A migration, and whether this database has it.
