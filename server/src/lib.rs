@@ -4,7 +4,10 @@
 //! and waits for a signal, tests start several on one database. Everything that handlers, pages and
 //! duties share is in [`App`].
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{
+    net::SocketAddr,
+    sync::{Arc, atomic::AtomicUsize},
+};
 
 use anyhow::Context as _;
 use sqlx::PgPool;
@@ -45,6 +48,8 @@ pub struct App {
     pub files: files::Files,
     pub hub: live::Hub,
     pub auth: Arc<Auth>,
+    /// Requests that are being answered now.
+    pub under_way: Arc<AtomicUsize>,
     /// Cancelled when the server is told to stop: whatever waits or streams ends.
     pub shutdown: CancellationToken,
     /// Tasks that outlive the request that began them; the server waits for them before it ends.
@@ -88,8 +93,12 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
     let files = files::Files::open(&data_dir.join("files"))
         .with_context(|| format!("cannot keep files under {}: set TREELINE_DATA_DIR", data_dir.display()))?;
     let hub = live::Hub::default();
-    let engine = jobs::Engine::start(pools.clone(), hub.clone(), files.clone(), config.payload_limit.bytes()).await?;
+    let shutdown = CancellationToken::new();
+    let payload_limit = config.payload_limit.bytes();
+    let engine =
+        jobs::Engine::start(pools.clone(), hub.clone(), files.clone(), payload_limit, shutdown.clone()).await?;
     let app = App {
+        under_way: Arc::default(),
         auth: Arc::new(Auth::new(bootstrap, public_url.is_secure())),
         config: Arc::new(config),
         public_url,

@@ -28,7 +28,7 @@ pub fn flights(board: Board) -> impl IntoView {
                     })
             }}
         </p>
-        <div class="scroll" hidden=none>
+        <div class="scroll" tabindex="0" role="region" aria-label="Items in flight" hidden=none>
             <table class="table flights" role="table">
                 <thead role="rowgroup">
                     <tr role="row">

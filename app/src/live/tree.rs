@@ -26,7 +26,7 @@ pub fn tree(board: Board) -> impl IntoView {
     let closed = Closed(RwSignal::new(HashSet::new()));
     let left_out = move || board.left_out.get();
     view! {
-        <div class="scroll">
+        <div class="scroll" tabindex="0" role="region" aria-label="Tree">
             <table class="table tree" role="treegrid" aria-label="Jobs of this tree" on:keydown=move |event| steer(&event, closed)>
                 <thead role="rowgroup">
                     <tr role="row">

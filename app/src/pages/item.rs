@@ -108,7 +108,7 @@ fn history(item: &Item, attempts: &[Attempt]) -> AnyView {
         })
         .collect_view();
     view! {
-        <div class="scroll">
+        <div class="scroll" tabindex="0" role="region" aria-label="Attempts">
             <table class="table">
                 <thead>
                     <tr>

@@ -144,7 +144,7 @@ fn table(jobs: &Jobs) -> AnyView {
         }
     });
     view! {
-        <div class="scroll">
+        <div class="scroll" tabindex="0" role="region" aria-label="Jobs">
             <table class="table jobs" role="table">
                 <thead role="rowgroup">
                     <tr role="row">

@@ -1,7 +1,14 @@
 //! What happens to every request, whatever it asks for: its id, its log line, the answer to a panic,
 //! and the headers that make browsers careful.
 
-use std::{any::Any, time::Instant};
+use std::{
+    any::Any,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Instant,
+};
 
 use axum::{
     body::Body,
@@ -36,7 +43,9 @@ pub async fn identify(State(app): State<App>, mut request: Request, next: Next) 
     let span = tracing::info_span!("request", id);
     let asked = app.config.log_http.then(|| describe(&request));
     let began = Instant::now();
+    let under_way = UnderWay::one_more(&app);
     let mut response = next.run(request).instrument(span.clone()).await;
+    drop(under_way);
     if let Some(problem) = response.extensions_mut().remove::<Problem>() {
         response = complete(response, problem, &id);
     }
@@ -51,6 +60,22 @@ pub async fn identify(State(app): State<App>, mut request: Request, next: Next) 
         span.in_scope(|| tracing::info!(asked, status, milliseconds, "answered"));
     }
     response
+}
+
+/// One request that is being answered; also one whose client goes away in the middle.
+struct UnderWay(Arc<AtomicUsize>);
+
+impl UnderWay {
+    fn one_more(app: &App) -> Self {
+        app.under_way.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(&app.under_way))
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// The same problem, now with the request's id in its body.
@@ -74,13 +99,31 @@ fn describe(request: &Request) -> String {
     format!("{} {path}{query} {}", request.method(), shown(request.headers()))
 }
 
+/// Headers that hold no secret. A `Referer` may hold a sign-in link, and proxies add what they like.
+const SHOWN: [&str; 16] = [
+    "accept",
+    "accept-encoding",
+    "accept-language",
+    "connection",
+    "content-encoding",
+    "content-length",
+    "content-type",
+    "host",
+    "if-match",
+    "if-none-match",
+    "last-event-id",
+    "origin",
+    "range",
+    "sec-fetch-site",
+    "transfer-encoding",
+    "user-agent",
+];
+
 fn shown(headers: &HeaderMap) -> String {
-    let secret = [header::AUTHORIZATION, header::COOKIE, header::PROXY_AUTHORIZATION];
     let pairs: Vec<String> = headers
         .iter()
         .map(|(name, value)| {
-            let hidden = secret.contains(name) || name.as_str() == "idempotency-key";
-            let value = if hidden { "***" } else { value.to_str().unwrap_or("?") };
+            let value = if SHOWN.contains(&name.as_str()) { value.to_str().unwrap_or("?") } else { "***" };
             format!("{name}={value:?}")
         })
         .collect();
@@ -126,7 +169,26 @@ pub async fn harden(State(app): State<App>, request: Request, next: Next) -> Res
 
 #[cfg(test)]
 mod tests {
+    use axum::{Router, body::to_bytes, routing::get};
+    use tower::ServiceExt as _;
+    use tower_http::catch_panic::CatchPanicLayer;
+
     use super::*;
+
+    async fn break_down() -> &'static str {
+        panic!("the password is abcdef")
+    }
+
+    #[tokio::test]
+    async fn a_panic_is_answered_without_its_words() {
+        let router = Router::new().route("/", get(break_down)).layer(CatchPanicLayer::custom(panicked));
+        let response = router.oneshot(Request::new(Body::empty())).await.expect("an answer");
+        assert_eq!(response.status(), 500);
+        assert_eq!(response.headers()[header::CONTENT_TYPE], "application/problem+json");
+        assert_eq!(response.extensions().get::<Problem>().map(|problem| problem.code), Some(Code::Internal));
+        let body = to_bytes(response.into_body(), 10_000).await.expect("a body");
+        assert!(!String::from_utf8_lossy(&body).contains("abcdef"));
+    }
 
     #[test]
     fn only_sane_ids_are_taken_over() {
@@ -142,6 +204,7 @@ mod tests {
             .uri("/sign-in/abcdef?x=1")
             .header("authorization", "Bearer abcdef")
             .header("cookie", "treeline_session=abcdef")
+            .header("referer", "http://127.0.0.1:3000/sign-in/abcdef")
             .header("accept", "text/html")
             .body(Body::empty())
             .expect("a request");

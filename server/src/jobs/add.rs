@@ -4,6 +4,8 @@
 //! the tree's turns), so places in the sequence and turns are exact, and a refusal of one request
 //! (sealed, cancelled) leaves the others alone.
 
+mod rows; // rows on their way into the tables
+
 use std::{
     collections::{BTreeMap, HashMap},
     sync::Arc,
@@ -12,45 +14,25 @@ use std::{
 use domain::{
     Code, Document, Problem, Time,
     api::{Added, NewItem, WorkError},
-    item::ItemState,
 };
-use time::OffsetDateTime;
 use uuid::Uuid;
 
 use crate::{
     auth::{Caller, Scope},
     error::{Error, Result},
     flush::Batch,
-    schema::Schema,
     store::{
         Tx,
         contracts::JobInfo,
-        endings::{self, ErrorText, FinalRow},
+        endings::{self, ErrorText},
         gates::{self, Delta},
-        items::{self, DeferredRow, NewItemRow, ReadyRow},
-        jobs,
+        items, jobs,
         leases::Mark,
     },
 };
 
-use super::{Core, Engine, groups, settle};
-
-/// Items of one tree that share a turn (rule 6): one a turn would make every batch touch as many gates
-/// as items.
-const ITEMS_A_TURN: i64 = 10;
-
-/// An item that has been checked.
-#[derive(Clone, Debug)]
-pub(super) struct Prepared {
-    payload: String,
-    metadata: Option<String>,
-    priority: i16,
-    row: Option<i64>,
-    run_after: Option<OffsetDateTime>,
-    expires_at: Option<OffsetDateTime>,
-    /// Born dead: a row that could not be read or does not fit.
-    error: Option<ErrorText>,
-}
+use super::{Core, Engine, groups, prepare::Prepared, settle};
+use rows::{ITEMS_A_TURN, Rows};
 
 /// Items for one job.
 pub(super) struct AddCommand {
@@ -262,151 +244,6 @@ fn refusal(gate: &gates::Locked, command: &AddCommand) -> Option<Problem> {
         Some(Problem::new(Code::JobSealed, "The job is sealed and takes no more items. Create another job for them."))
     } else {
         None
-    }
-}
-
-/// Rows on their way into the tables.
-#[derive(Default)]
-struct Rows {
-    items: Vec<NewItemRow>,
-    ready: Vec<ReadyRow>,
-    deferred: Vec<DeferredRow>,
-    dead: Vec<FinalRow>,
-}
-
-impl Rows {
-    #[expect(clippy::too_many_arguments, reason = "one item, and the counters it moves")]
-    fn place(
-        &mut self,
-        job: &JobInfo,
-        item: &Prepared,
-        seq: i64,
-        turn: &mut i64,
-        current: i64,
-        now: Time,
-        delta: &mut Delta,
-    ) {
-        let id = Uuid::now_v7();
-        let (gate_id, type_id, rank) = (job.gate_id, job.type_id, -item.priority);
-        if let Some(error) = &item.error {
-            delta.counts.dead += 1;
-            self.dead.push(FinalRow {
-                item_id: id,
-                gate_id,
-                lease: None,
-                attempt: 0,
-                failures: 0,
-                state: ItemState::Dead.code(),
-                ended_as: None,
-                worker_id: None,
-                error: Some(error.clone()),
-            });
-        } else if let Some(due_at) = item.run_after.filter(|at| *at > now.0) {
-            delta.counts.scheduled += 1;
-            self.deferred.push(DeferredRow {
-                item_id: id,
-                gate_id,
-                type_id,
-                rank,
-                due_at,
-                expires_at: item.expires_at,
-                attempts: 0,
-                failures: 0,
-                retryable: false,
-            });
-        } else {
-            delta.counts.available += 1;
-            *turn = (*turn).max(current) + 1;
-            self.ready.push(ReadyRow {
-                item_id: id,
-                gate_id,
-                type_id,
-                rank,
-                turn: (*turn - 1) / ITEMS_A_TURN,
-                expires_at: item.expires_at,
-                attempts: 0,
-                failures: 0,
-            });
-        }
-        self.items.push(NewItemRow {
-            id,
-            gate_id,
-            seq,
-            row: item.row,
-            priority: item.priority,
-            payload: item.payload.clone(),
-            metadata: item.metadata.clone(),
-            run_after: item.run_after,
-            expires_at: item.expires_at,
-        });
-    }
-
-    /// How many rows each type got, and the lowest place among them.
-    fn lowest(&self) -> BTreeMap<i32, (usize, Mark)> {
-        let mut lowest: BTreeMap<i32, (usize, Mark)> = BTreeMap::new();
-        for row in &self.ready {
-            let mark = Mark { rank: row.rank, turn: row.turn };
-            let entry = lowest.entry(row.type_id).or_insert((0, mark));
-            *entry = (entry.0 + 1, entry.1.min(mark));
-        }
-        lowest
-    }
-}
-
-impl Core {
-    /// Checks items of a request against the job: sizes, keys, schema. Every fault is named by its
-    /// place in the body.
-    pub(super) fn prepare(&self, job: &JobInfo, items: Vec<NewItem>, pointer: &str) -> Result<Vec<Prepared>, Problem> {
-        let executor = self.types.by_id(job.type_id).map(|t| t.executor.kind);
-        // The builtin executors check for themselves and make dead letters of what does not fit.
-        let schema = match (&job.payload_schema, executor) {
-            (Some(text), Some(kind)) if kind != domain::job_type::ExecutorKind::Builtin => Schema::compile(text).ok(),
-            _ => None,
-        };
-        let mut faults: Vec<(String, String)> = Vec::new();
-        let mut prepared = Vec::with_capacity(items.len());
-        for (at, item) in items.into_iter().enumerate() {
-            let payload = item.payload.unwrap_or_else(Document::null);
-            let mut say = |field: &str, detail: String| faults.push((format!("{pointer}/{at}/{field}"), detail));
-            if payload.text().len() > self.payload_limit {
-                return Err(Problem::new(
-                    Code::TooLarge,
-                    format!("{pointer}/{at}/payload: over the limit of {} bytes.", self.payload_limit),
-                ));
-            }
-            if let Some(schema) = &schema {
-                for (inner, detail) in schema.faults(&payload) {
-                    say(&format!("payload{inner}"), detail);
-                }
-            }
-            if item.priority.is_some_and(|p| !(-100..=100).contains(&p)) {
-                say("priority", "expected a whole number from -100 to 100".to_owned());
-            }
-            if item.dedupe_key.is_some() {
-                say("dedupe_key", "dedupe keys are not in this version".to_owned());
-            }
-            if item.serialize_key.is_some() {
-                say("serialize_key", "serialize keys are not in this version".to_owned());
-            }
-            let metadata = item.metadata.filter(|m| m.text() != "{}");
-            if metadata.as_ref().is_some_and(|m| !m.text().trim_start().starts_with('{')) {
-                say("metadata", "expected an object".to_owned());
-            }
-            prepared.push(Prepared {
-                payload: payload.text().to_owned(),
-                metadata: metadata.map(|m| m.text().to_owned()),
-                priority: item.priority.unwrap_or(job.priority),
-                row: None,
-                // Rule 14: the later run_after and the earlier expires_at hold.
-                run_after: item.run_after.map(|at| at.0).max(job.run_after),
-                expires_at: [item.expires_at.map(|at| at.0), job.expires_at].into_iter().flatten().min(),
-                error: None,
-            });
-            if faults.len() >= 100 {
-                break;
-            }
-        }
-        if faults.is_empty() { Ok(prepared) } else { Err(Problem::invalid_body(faults)) }
     }
 }
 

@@ -24,7 +24,7 @@ use crate::{
     auth::{Caller, Scope},
     error::{Error, Result},
     store::{
-        Tx,
+        Tx, claim_requests,
         contracts::TypeInfo,
         gates::Delta,
         leases::{self, ClaimedRow, Mark, Slot},
@@ -84,7 +84,7 @@ pub(super) async fn claim_all(
     let mut wanted: Vec<usize> = Vec::new();
     for (at, claim) in claims.iter().enumerate() {
         let before = match claim.claim_id {
-            Some(id) => leases::claimed_before(tx, claim.credential_id, id).await?,
+            Some(id) => claim_requests::given(tx, claim.credential_id, id).await?,
             None => None,
         };
         if let Some(fences) = before {
@@ -201,7 +201,7 @@ async fn remember(tx: &mut Tx, claim: &ClaimCommand, rows: &[ClaimedRow]) -> Res
         && (closes || !rows.is_empty())
     {
         let fences: Vec<Uuid> = rows.iter().map(|row| row.fence).collect();
-        leases::remember_claim(tx, claim.credential_id, id, &fences).await?;
+        claim_requests::remember(tx, claim.credential_id, id, &fences).await?;
     }
     Ok(())
 }
@@ -280,12 +280,13 @@ impl Engine {
                     self.0.core.waiters.wake(type_id, 1);
                 }
             }
-            if got > 0 || named || Instant::now() >= deadline {
+            let stopping = self.0.core.shutdown.is_cancelled();
+            if got > 0 || named || stopping || Instant::now() >= deadline {
                 return Ok(done.claimed);
             }
             command.first_type += 1;
-            // Either way it looks once more: at the deadline for the last time.
-            let _ = tokio::time::timeout_at(deadline, woken).await;
+            // Either way it looks once more: at the deadline, or when the server stops, for the last time.
+            let _ = tokio::time::timeout_at(deadline, self.0.core.shutdown.run_until_cancelled(woken)).await;
         }
     }
 

@@ -9,26 +9,26 @@ use std::collections::{BTreeMap, HashMap};
 use domain::{
     Code, Document, ItemState, Problem, Time,
     api::{Ended, FailureBody, ReleaseBody},
-    fingerprint::fingerprint,
     item::EndedAs,
     job_type::Delivery,
-    retry::{Failed, Verdict, verdict},
 };
-use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 
 use crate::{
     error::Result,
     store::{
         Tx,
-        endings::{self, AttemptRow, ErrorText, FinalRow, PastRow},
+        endings::{self, AttemptRow, FinalRow, PastRow},
         gates::Delta,
         items::{self, DeferredRow, ReadyRow},
         leases::{self, Mark, TakenRow},
     },
 };
 
-use super::Core;
+use super::{
+    Core,
+    fate::{How, Then, decide},
+};
 
 /// How a worker ends an assignment.
 #[derive(Clone, Debug)]
@@ -189,14 +189,6 @@ async fn take_back(
     Ok(())
 }
 
-/// Why an assignment is over without a result.
-pub(super) enum How<'a> {
-    Failed(&'a FailureBody),
-    Released(&'a ReleaseBody),
-    /// Its lease or its run time was up.
-    Lost,
-}
-
 /// Puts items whose assignment was taken away where they belong now: back to the queue, aside until
 /// their backoff ends, or among the dead.
 pub(super) async fn put_aside(
@@ -309,70 +301,6 @@ pub(super) async fn make_ready_now(core: &Core, tx: &mut Tx, mut ready: Vec<Read
     }
     items::make_ready(tx, &ready).await?;
     Ok(ready.into_iter().map(|row| (row.type_id, Mark { rank: row.rank, turn: row.turn })).collect())
-}
-
-struct Fate {
-    ended_as: EndedAs,
-    failures: i32,
-    error: Option<ErrorText>,
-    then: Then,
-}
-
-enum Then {
-    Final(ItemState),
-    /// Offered again, from when; `None` is at once.
-    Again(Option<OffsetDateTime>),
-}
-
-/// Rules 9 and 14 for one assignment that ended without a result.
-fn decide(
-    row: &TakenRow,
-    how: &How<'_>,
-    delivery: Delivery,
-    max_failures: domain::item::MaxFailures,
-    backoff: &domain::retry::Backoff,
-    now: OffsetDateTime,
-) -> Fate {
-    let later = |seconds: f64| {
-        let wait = Duration::try_from(std::time::Duration::try_from_secs_f64(seconds).unwrap_or_default());
-        (seconds > 0.0).then(|| wait.ok().and_then(|wait| now.checked_add(wait)).unwrap_or(now))
-    };
-    let expired = row.expires_at.is_some_and(|at| at <= now);
-    if let How::Released(body) = how {
-        let again = Then::Again(later(body.retry_after_seconds.unwrap_or(0.0)));
-        let then = if expired { Then::Final(ItemState::Expired) } else { again };
-        return Fate { ended_as: EndedAs::Released, failures: row.failures, error: None, then };
-    }
-    let (ended_as, message, kind, detail, retryable, retry_after) = match how {
-        How::Failed(body) => (
-            EndedAs::Failed,
-            body.error.message.clone(),
-            body.error.kind.clone(),
-            body.error.detail.as_ref().map(|d| d.text().to_owned()),
-            body.retryable,
-            body.retry_after_seconds,
-        ),
-        _ if row.timed_out => {
-            let message = "The attempt ran longer than its type allows.".to_owned();
-            (EndedAs::TimedOut, message, Some("timed_out".to_owned()), None, true, None)
-        }
-        _ => {
-            let message = format!("No heartbeat from worker {} for three intervals.", row.worker_id);
-            (EndedAs::LeaseLost, message, Some("lease_lost".to_owned()), None, true, None)
-        }
-    };
-    let failures = row.failures.saturating_add(1);
-    let failed = Failed { ended_as, delivery, max_failures, failures, retryable, retry_after_seconds: retry_after };
-    let (kind, then) = match verdict(failed, backoff, rand::random::<f64>()) {
-        Verdict::Dead { outcome_unknown } => {
-            let kind = if outcome_unknown { Some("outcome_unknown".to_owned()) } else { kind };
-            (kind, Then::Final(ItemState::Dead))
-        }
-        Verdict::RetryIn(_) if expired => (kind, Then::Final(ItemState::Expired)),
-        Verdict::RetryIn(seconds) => (kind, Then::Again(later(seconds))),
-    };
-    let fingerprint = fingerprint(kind.as_deref(), &message);
-    Fate { ended_as, failures, error: Some(ErrorText { message, kind, detail, fingerprint }), then }
 }
 
 /// Rule 8, for an assignment that is not open: the same ending again answers as the first time, any

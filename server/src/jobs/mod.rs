@@ -22,8 +22,10 @@ mod cache; // job types and job definitions in memory
 mod claim; // the claiming half of a work batch
 mod create; // new trees
 mod ending; // the ending half of a work batch
+mod fate; // what becomes of an item without a result
 mod groups; // errors that read alike
 mod marks; // where claims start to look
+mod prepare; // items checked before they are added
 mod read; // views for pages and API
 mod settle; // completion of trees of several jobs
 mod sweep; // what duties do: lost leases, due items, expiry
@@ -32,6 +34,7 @@ mod work; // endings and claims in one transaction
 
 use std::sync::Arc;
 
+use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::{
@@ -72,11 +75,19 @@ pub(crate) struct Core {
     split_asked: tokio::sync::Notify,
     /// Bytes of one payload, at most.
     payload_limit: usize,
+    /// Cancelled when the server stops: claims wait no longer.
+    shutdown: CancellationToken,
 }
 
 impl Engine {
     /// Builds the engine and reads the job types.
-    pub async fn start(pools: Pools, hub: Hub, files: Files, payload_limit: usize) -> Result<Self> {
+    pub async fn start(
+        pools: Pools,
+        hub: Hub,
+        files: Files,
+        payload_limit: usize,
+        shutdown: CancellationToken,
+    ) -> Result<Self> {
         let types = TypeCache::load(&pools.read).await?;
         let core = Arc::new(Core {
             pools,
@@ -88,6 +99,7 @@ impl Engine {
             waiters: wake::Waiters::default(),
             split_asked: tokio::sync::Notify::new(),
             payload_limit,
+            shutdown,
         });
         // As many flushers as cores: more only adds latency.
         let cores = std::thread::available_parallelism().map_or(2, usize::from);

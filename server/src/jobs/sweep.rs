@@ -7,12 +7,20 @@ use domain::{ItemState, item::EndedAs};
 
 use crate::{
     error::{Error, Result},
-    store::{contracts::TypeInfo, endings, endings::FinalRow, gates, items, items::ReadyRow, leases},
+    store::{
+        claim_requests,
+        contracts::TypeInfo,
+        endings::{self, FinalRow},
+        gates,
+        items::{self, ReadyRow},
+        leases, uptime,
+    },
 };
 
 use super::{
     Core, Engine,
-    ending::{self, EndingRows, How},
+    ending::{self, EndingRows},
+    fate::How,
     settle, work,
 };
 
@@ -161,12 +169,12 @@ impl Engine {
 
     /// Says that service is up; leases count from here after an absence. Returns whether there was one.
     pub async fn tick_uptime(&self) -> Result<bool> {
-        Ok(leases::tick_uptime(&self.0.core.pools.read).await?)
+        Ok(uptime::tick(&self.0.core.pools.read).await?)
     }
 
     /// Forgets claim ids that nobody will send again.
     pub async fn forget_claims(&self) -> Result<u64> {
-        Ok(leases::forget_claims(&self.0.core.pools.read).await?)
+        Ok(claim_requests::forget(&self.0.core.pools.read).await?)
     }
 
     /// The job types whose executor is built in.

@@ -182,12 +182,9 @@ pub async fn insert(tx: &mut Tx, root_id: Uuid, gates: &[NewGate]) -> Result<(),
 
 /// Writes down that jobs are to be settled, in the commit that made them look complete.
 pub async fn ask_to_settle(tx: &mut Tx, gate_ids: &[i64]) -> Result<(), sqlx::Error> {
-    sqlx::query!(
-        "insert into settle (gate_id) select unnest($1::bigint[]) on conflict do nothing",
-        gate_ids
-    )
-    .execute(&mut **tx)
-    .await?;
+    sqlx::query!("insert into settle (gate_id) select unnest($1::bigint[]) on conflict do nothing", gate_ids)
+        .execute(&mut **tx)
+        .await?;
     Ok(())
 }
 

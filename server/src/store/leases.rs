@@ -187,9 +187,7 @@ pub async fn lock_type(tx: &mut Tx, type_id: i32) -> Result<Option<i32>, sqlx::E
 
 /// How many assignments of a type are open.
 pub async fn count_open(tx: &mut Tx, type_id: i32) -> Result<i64, sqlx::Error> {
-    sqlx::query_scalar!(r#"select count(*) as "n!" from lease where type_id = $1"#, type_id)
-        .fetch_one(&mut **tx)
-        .await
+    sqlx::query_scalar!(r#"select count(*) as "n!" from lease where type_id = $1"#, type_id).fetch_one(&mut **tx).await
 }
 
 /// An assignment just taken from its holder, to be ended.
@@ -333,41 +331,6 @@ pub async fn set_step(tx: &mut Tx, item_id: Uuid, name: &str, data: &str) -> Res
     Ok(())
 }
 
-/// Which of the assignments that a claim_id was given are still open; `None` when it is new.
-pub async fn claimed_before(tx: &mut Tx, credential_id: Uuid, claim_id: Uuid) -> Result<Option<Vec<Uuid>>, sqlx::Error> {
-    sqlx::query_scalar!(
-        "select lease_ids from claim_request where credential_id = $1 and claim_id = $2",
-        credential_id,
-        claim_id
-    )
-    .fetch_optional(&mut **tx)
-    .await
-}
-
-/// Remembers what a claim_id was given. A claim that runs at the same time fails on the primary key.
-pub async fn remember_claim(tx: &mut Tx, credential_id: Uuid, claim_id: Uuid, fences: &[Uuid]) -> Result<(), sqlx::Error> {
-    sqlx::query!(
-        "insert into claim_request (credential_id, claim_id, lease_ids) values ($1, $2, $3)",
-        credential_id,
-        claim_id,
-        fences
-    )
-    .execute(&mut **tx)
-    .await?;
-    Ok(())
-}
-
-/// Forgets claims older than an hour.
-pub async fn forget_claims(pool: &PgPool) -> Result<u64, sqlx::Error> {
-    let gone = sqlx::query!(
-        "delete from claim_request where ctid = any(array(
-           select ctid from claim_request where created_at < clock_timestamp() - interval '1 hour' limit 5000))"
-    )
-    .execute(pool)
-    .await?;
-    Ok(gone.rows_affected())
-}
-
 /// Open assignments by fence, as claims show them.
 pub async fn open(tx: &mut Tx, fences: &[Uuid]) -> Result<Vec<ClaimedRow>, sqlx::Error> {
     sqlx::query_as!(
@@ -378,20 +341,6 @@ pub async fn open(tx: &mut Tx, fences: &[Uuid]) -> Result<Vec<ClaimedRow>, sqlx:
         fences
     )
     .fetch_all(&mut **tx)
-    .await
-}
-
-/// Says that the database is up. A gap of more than fifteen seconds since anybody last said so sets
-/// `resumed_at`: leases count from there. Returns whether there was such a gap.
-pub async fn tick_uptime(pool: &PgPool) -> Result<bool, sqlx::Error> {
-    sqlx::query_scalar!(
-        r#"update uptime set
-             resumed_at = case when last_seen_at < clock_timestamp() - interval '15 seconds'
-                               then clock_timestamp() else resumed_at end,
-             last_seen_at = clock_timestamp()
-           returning resumed_at > clock_timestamp() - interval '1 second' as "resumed!""#
-    )
-    .fetch_one(pool)
     .await
 }
 

@@ -10,6 +10,7 @@
 
 mod pools;
 
+pub mod claim_requests; // claims that named themselves
 pub mod contracts; // what the engine needs to know of every job type
 pub mod endings; // outcomes, attempts, and what an ended assignment ended as
 pub mod figures; // what monitoring reads
@@ -25,6 +26,7 @@ pub mod reading; // what pages and the API show of items
 pub mod results; // results and failures, streamed
 pub mod trees; // what pages and the API show of jobs
 pub mod uploads; // stored files
+pub mod uptime; // when service was last known to be up
 
 pub use pools::Pools;
 

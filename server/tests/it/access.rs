@@ -93,6 +93,36 @@ async fn a_token_does_what_its_scopes_say_and_no_more() {
 }
 
 #[tokio::test]
+async fn an_assignment_opens_nothing_without_the_token_it_was_given_to() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    server.put("/api/v1/job-types/b", json!({})).await.expect(201);
+    server.post("/api/v1/jobs", json!({"type": "a", "items": [{"payload": 1}]})).await.expect(201);
+    let holder = server.service("holder", &["work"]).await;
+    let thief = server.service("thief", &["work"]).await;
+    let held = holder.post("/api/v1/assignments", json!({"worker_id": "w", "types": ["a"]})).await.expect(200);
+    let id = held["assignments"][0]["id"].as_str().expect("a fence");
+    for (verb, body) in [
+        ("heartbeat", json!({})),
+        ("result", json!({"result": 1})),
+        ("failure", json!({"error": {"message": "x"}})),
+        ("release", json!({})),
+    ] {
+        let answer = thief.post(&format!("/api/v1/assignments/{id}/{verb}"), body).await;
+        answer.expect_problem(404, "not_found");
+    }
+    holder.post(&format!("/api/v1/assignments/{id}/result"), json!({"result": 1})).await.expect(200);
+
+    let narrow = json!({"service": "holder", "name": "narrow", "scopes": ["work"], "types": ["b"]});
+    let narrow = server.post("/api/v1/tokens", narrow).await.expect(201)["secret"].clone();
+    let narrow = server.stranger().with_token(narrow.as_str().expect("a secret"));
+    narrow.post("/api/v1/assignments", json!({"worker_id": "w", "types": ["b"]})).await.expect(200);
+    let answer = narrow.post("/api/v1/assignments", json!({"worker_id": "w", "types": ["a"]})).await;
+    answer.expect_problem(403, "forbidden");
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn somebody_elses_job_does_not_exist() {
     let server = Server::start().await;
     server.post("/api/v1/job-types", json!({"name": "a"})).await.expect(201);

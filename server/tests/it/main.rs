@@ -5,6 +5,7 @@ mod support;
 mod access;
 mod imports;
 mod job_types;
+mod lifecycle;
 mod live;
 mod openapi;
 mod problems;

@@ -25,6 +25,26 @@ async fn the_first_link_makes_the_admin_and_works_once() {
 }
 
 #[tokio::test]
+async fn whoever_runs_the_server_can_always_let_an_admin_in() {
+    let server = Server::start().await;
+    server.admin().await;
+    let said = server.program(&["sign-in-link"]).await;
+    let link = said.trim().strip_prefix("Sign in: ").expect("a link");
+    // Looking at it changes nothing; pressing the button does.
+    let path = link.strip_prefix(&server.url("")).expect("a link to this server");
+    for _ in 0..2 {
+        assert_eq!(server.stranger().get(path).await.status, 200);
+    }
+    let press = server.stranger().request(Method::POST, path).header("sec-fetch-site", "same-origin");
+    let answer = Answer::of(press).await;
+    assert_eq!(answer.status, 303);
+    assert!(answer.headers["set-cookie"].to_str().expect("text").starts_with("treeline_session="));
+    let again = server.stranger().request(Method::POST, path).header("sec-fetch-site", "same-origin");
+    assert_eq!(Answer::of(again).await.status, 410);
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn of_two_first_links_pressed_at_once_one_makes_the_admin() {
     let server = Server::start().await;
     let second = server.another().await;

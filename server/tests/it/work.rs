@@ -116,7 +116,7 @@ async fn items_come_as_an_array_or_as_a_stream() {
     assert_eq!(added, json!({"accepted": 2, "duplicates": 0, "sealed": false}));
     server.post(&path, json!([{"payload": 1}, {"colour": 2}])).await.expect_problem(422, "invalid_body");
 
-    let lines: String = (0..2_500).map(|n| format!("{{\"payload\":{n}}}\n")).collect();
+    let lines = (0..2_500).map(|n| json!({"payload": n}).to_string()).collect::<Vec<_>>().join("\n");
     let added = server.post_text(&path, "application/x-ndjson", lines).await.expect(200);
     assert_eq!(added["accepted"], 2_500);
 

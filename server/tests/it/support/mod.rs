@@ -91,6 +91,19 @@ impl Server {
         Api { cookie: Some(cookie), ..self.stranger() }
     }
 
+    /// The server's own program on the same database: its standard output.
+    pub(crate) async fn program(&self, arguments: &[&str]) -> String {
+        let output = tokio::process::Command::new(env!("CARGO_BIN_EXE_treeline-server"))
+            .args(arguments)
+            .env("DATABASE_URL", self.place.database.url())
+            .env("TREELINE_LISTEN", self.running.addr.to_string())
+            .output()
+            .await
+            .expect("the program runs");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).expect("text")
+    }
+
     /// Stops this server; its database stays while another uses it.
     pub(crate) async fn stop(self) {
         self.running.shutdown().await.expect("the server stops");

@@ -1,0 +1,135 @@
+//! Bodies that create trees and add items.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Document, Time, id::Uuid, item::MaxFailures, upload::UploadFormat};
+
+/// An item to be added. An absent payload is `null`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct NewItem {
+    pub payload: Option<Document>,
+    pub dedupe_key: Option<String>,
+    pub serialize_key: Option<String>,
+    /// −100 to 100, higher first; absent: the job's.
+    pub priority: Option<i16>,
+    pub run_after: Option<Time>,
+    pub expires_at: Option<Time>,
+    pub metadata: Option<Document>,
+}
+
+/// The file a job is filled from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct JobUpload {
+    pub id: Uuid,
+    /// Absent: the upload's own.
+    #[serde(default)]
+    pub format: Option<UploadFormat>,
+    /// CSV: whether the first record names the columns. Absent: true.
+    #[serde(default)]
+    pub header: Option<bool>,
+    /// CSV: one character. Absent: found from the first lines.
+    #[serde(default)]
+    pub delimiter: Option<String>,
+}
+
+/// Where a completed tree is announced.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct OnCompleted {
+    pub url: String,
+    #[serde(default)]
+    pub secret: Option<String>,
+}
+
+/// `POST /jobs`: a tree. Only `type` is required; `key` defaults to the type (then `type-2` …).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct NewJob {
+    #[serde(rename = "type")]
+    pub job_type: String,
+    #[serde(default)]
+    pub id: Option<Uuid>,
+    #[serde(default)]
+    pub key: Option<String>,
+    #[serde(default)]
+    pub name: Option<String>,
+    #[serde(default)]
+    pub items: Vec<NewItem>,
+    #[serde(default)]
+    pub sealed: bool,
+    #[serde(default)]
+    pub dedupe_key: Option<String>,
+    #[serde(default)]
+    pub max_failures: Option<MaxFailures>,
+    #[serde(default)]
+    pub final_stage: bool,
+    #[serde(default)]
+    pub metadata: Option<Document>,
+    #[serde(default)]
+    pub initiated_by: Option<String>,
+    #[serde(default)]
+    pub expected_count: Option<i64>,
+    #[serde(default)]
+    pub run_after: Option<Time>,
+    #[serde(default)]
+    pub expires_at: Option<Time>,
+    #[serde(default)]
+    pub priority: Option<i16>,
+    #[serde(default)]
+    pub on_completed: Option<OnCompleted>,
+    #[serde(default)]
+    pub upload: Option<JobUpload>,
+    #[serde(default)]
+    pub after: Vec<String>,
+    #[serde(default)]
+    pub after_outcome: Option<String>,
+    #[serde(default)]
+    pub feed: Option<Document>,
+    #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(no_recursion))]
+    pub children: Vec<NewJob>,
+}
+
+impl NewJob {
+    /// A job of the given type with every default.
+    pub fn of(job_type: &str) -> Self {
+        Self {
+            job_type: job_type.to_owned(),
+            id: None,
+            key: None,
+            name: None,
+            items: Vec::new(),
+            sealed: false,
+            dedupe_key: None,
+            max_failures: None,
+            final_stage: false,
+            metadata: None,
+            initiated_by: None,
+            expected_count: None,
+            run_after: None,
+            expires_at: None,
+            priority: None,
+            on_completed: None,
+            upload: None,
+            after: Vec::new(),
+            after_outcome: None,
+            feed: None,
+            children: Vec::new(),
+        }
+    }
+}
+
+/// Answer to adding items.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Added {
+    pub accepted: i64,
+    pub duplicates: i64,
+    pub sealed: bool,
+}

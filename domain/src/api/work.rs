@@ -1,0 +1,263 @@
+//! Bodies that workers send and get: claims, heartbeats, steps, endings.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    Document, ItemState, Time,
+    id::Uuid,
+    item::{EndedAs, ItemProgress, MaxFailures, Step},
+    problem::Code,
+};
+
+/// `POST /assignments`: a claim.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Claim {
+    pub worker_id: String,
+    #[serde(default)]
+    pub types: Vec<String>,
+    /// Instead of `types`: these items, those of them that can be had.
+    #[serde(default)]
+    pub item_ids: Option<Vec<Uuid>>,
+    /// 1 to 1,000; absent: 1.
+    #[serde(default)]
+    pub max: Option<u32>,
+    /// 0 to 30; absent: 0.
+    #[serde(default)]
+    pub wait_seconds: Option<u32>,
+    /// Made by the client: the same again returns what is still open of the same assignments.
+    #[serde(default)]
+    pub claim_id: Option<Uuid>,
+}
+
+/// One item in the worker's hands.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Assignment {
+    /// The fence: whoever ends the assignment names it.
+    pub id: Uuid,
+    pub item: AssignedItem,
+    pub attempt: i32,
+    pub lease_expires_at: Time,
+    pub heartbeat_seconds: f64,
+}
+
+/// What a worker is told of an item.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct AssignedItem {
+    pub id: Uuid,
+    pub job_id: Uuid,
+    pub root_id: Uuid,
+    #[serde(rename = "type")]
+    pub job_type: String,
+    pub seq: i64,
+    pub row: Option<i64>,
+    pub attempts: i32,
+    pub failures: i32,
+    pub max_failures: MaxFailures,
+    pub payload: Document,
+    pub metadata: Document,
+    pub step: Option<Step>,
+    pub dedupe_key: Option<String>,
+    pub serialize_key: Option<String>,
+    pub priority: i16,
+    pub expires_at: Option<Time>,
+    pub created_at: Time,
+}
+
+/// Answer to a claim; possibly empty.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Claimed {
+    pub assignments: Vec<Assignment>,
+    /// Only where `item_ids` were asked for: those that could not be had.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<Refused>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Refused {
+    pub item_id: Uuid,
+    pub reason: String,
+}
+
+/// `POST /assignments/{id}/result`. Absent: `{}`; null is refused.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ResultBody {
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
+    pub result: Option<Document>,
+}
+
+/// Keeps an explicit `null` apart from an absent field.
+fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Document>, D::Error> {
+    Document::deserialize(deserializer).map(Some)
+}
+
+/// What went wrong with an attempt.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct WorkError {
+    pub message: String,
+    #[serde(default)]
+    pub kind: Option<String>,
+    #[serde(default)]
+    pub detail: Option<Document>,
+}
+
+/// `POST /assignments/{id}/failure`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct FailureBody {
+    pub error: WorkError,
+    #[serde(default = "yes")]
+    pub retryable: bool,
+    #[serde(default)]
+    pub retry_after_seconds: Option<f64>,
+    #[serde(default)]
+    pub cancel_tree: bool,
+}
+
+const fn yes() -> bool {
+    true
+}
+
+/// `POST /assignments/{id}/release`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ReleaseBody {
+    #[serde(default)]
+    pub retry_after_seconds: Option<f64>,
+}
+
+/// `POST /assignments/{id}/step`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct StepBody {
+    pub name: String,
+    #[serde(default)]
+    pub data: Option<Document>,
+}
+
+/// `POST /assignments/{id}/heartbeat`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct HeartbeatBody {
+    #[serde(default)]
+    pub progress: Option<ItemProgress>,
+}
+
+/// Answer to a heartbeat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Heartbeat {
+    pub lease_expires_at: Time,
+    /// Stop: the job or item was cancelled.
+    pub cancel: bool,
+}
+
+/// `POST /assignments/heartbeat`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct HeartbeatsBody {
+    pub heartbeats: Vec<HeartbeatOf>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct HeartbeatOf {
+    pub assignment_id: Uuid,
+    #[serde(default)]
+    pub progress: Option<ItemProgress>,
+}
+
+/// Answer to `POST /assignments/heartbeat`, in order.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Heartbeats {
+    pub heartbeats: Vec<HeartbeatAnswer>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct HeartbeatAnswer {
+    pub assignment_id: Uuid,
+    /// 200, 404 or 409.
+    pub status: u16,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<Code>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease_expires_at: Option<Time>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cancel: Option<bool>,
+}
+
+/// `POST /assignments/finish`: endings, and the next claim with them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct FinishBody {
+    #[serde(default)]
+    pub endings: Vec<Ending>,
+    /// `wait_seconds` is not allowed here.
+    #[serde(default)]
+    pub claim: Option<Claim>,
+}
+
+/// One ending: with `error` a failure, else a result.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Ending {
+    pub assignment_id: Uuid,
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
+    pub result: Option<Document>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<WorkError>,
+    #[serde(default = "yes")]
+    pub retryable: bool,
+    #[serde(default)]
+    pub retry_after_seconds: Option<f64>,
+    #[serde(default)]
+    pub cancel_tree: bool,
+}
+
+/// Answer to `finish`, in order; one bad ending never spoils the others.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Finished {
+    pub endings: Vec<EndingAnswer>,
+    pub assignments: Vec<Assignment>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct EndingAnswer {
+    pub assignment_id: Uuid,
+    /// What the single call would have answered.
+    pub status: u16,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<Code>,
+}
+
+/// Answer to a single ending: where the item stands now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Ended {
+    pub item_id: Uuid,
+    pub item_state: ItemState,
+    pub ended_as: EndedAs,
+    /// Where it will be offered again: from when.
+    pub retry_at: Option<Time>,
+}

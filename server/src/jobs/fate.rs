@@ -1,0 +1,87 @@
+//! What becomes of an item whose attempt ended without a result: rules 9 and 14, asked of `domain` and
+//! put into the words of the store.
+
+use domain::{
+    ItemState,
+    api::{FailureBody, ReleaseBody},
+    fingerprint::fingerprint,
+    item::EndedAs,
+    job_type::Delivery,
+    retry::{Failed, Verdict, verdict},
+};
+use time::{Duration, OffsetDateTime};
+
+use crate::store::{endings::ErrorText, leases::TakenRow};
+
+/// Why an assignment is over without a result.
+pub(super) enum How<'a> {
+    Failed(&'a FailureBody),
+    Released(&'a ReleaseBody),
+    /// Its lease or its run time was up.
+    Lost,
+}
+
+/// What becomes of an item, and what is written about the attempt.
+pub(super) struct Fate {
+    pub(super) ended_as: EndedAs,
+    pub(super) failures: i32,
+    pub(super) error: Option<ErrorText>,
+    pub(super) then: Then,
+}
+
+pub(super) enum Then {
+    Final(ItemState),
+    /// Offered again, from when; `None` is at once.
+    Again(Option<OffsetDateTime>),
+}
+
+/// Rules 9 and 14 for one assignment that ended without a result.
+pub(super) fn decide(
+    row: &TakenRow,
+    how: &How<'_>,
+    delivery: Delivery,
+    max_failures: domain::item::MaxFailures,
+    backoff: &domain::retry::Backoff,
+    now: OffsetDateTime,
+) -> Fate {
+    let later = |seconds: f64| {
+        let wait = Duration::try_from(std::time::Duration::try_from_secs_f64(seconds).unwrap_or_default());
+        (seconds > 0.0).then(|| wait.ok().and_then(|wait| now.checked_add(wait)).unwrap_or(now))
+    };
+    let expired = row.expires_at.is_some_and(|at| at <= now);
+    if let How::Released(body) = how {
+        let again = Then::Again(later(body.retry_after_seconds.unwrap_or(0.0)));
+        let then = if expired { Then::Final(ItemState::Expired) } else { again };
+        return Fate { ended_as: EndedAs::Released, failures: row.failures, error: None, then };
+    }
+    let (ended_as, message, kind, detail, retryable, retry_after) = match how {
+        How::Failed(body) => (
+            EndedAs::Failed,
+            body.error.message.clone(),
+            body.error.kind.clone(),
+            body.error.detail.as_ref().map(|d| d.text().to_owned()),
+            body.retryable,
+            body.retry_after_seconds,
+        ),
+        _ if row.timed_out => {
+            let message = "The attempt ran longer than its type allows.".to_owned();
+            (EndedAs::TimedOut, message, Some("timed_out".to_owned()), None, true, None)
+        }
+        _ => {
+            let message = format!("No heartbeat from worker {} for three intervals.", row.worker_id);
+            (EndedAs::LeaseLost, message, Some("lease_lost".to_owned()), None, true, None)
+        }
+    };
+    let failures = row.failures.saturating_add(1);
+    let failed = Failed { ended_as, delivery, max_failures, failures, retryable, retry_after_seconds: retry_after };
+    let (kind, then) = match verdict(failed, backoff, rand::random::<f64>()) {
+        Verdict::Dead { outcome_unknown } => {
+            let kind = if outcome_unknown { Some("outcome_unknown".to_owned()) } else { kind };
+            (kind, Then::Final(ItemState::Dead))
+        }
+        Verdict::RetryIn(_) if expired => (kind, Then::Final(ItemState::Expired)),
+        Verdict::RetryIn(seconds) => (kind, Then::Again(later(seconds))),
+    };
+    let fingerprint = fingerprint(kind.as_deref(), &message);
+    Fate { ended_as, failures, error: Some(ErrorText { message, kind, detail, fingerprint }), then }
+}

@@ -1,0 +1,81 @@
+//! Items of a request, checked against their job before they are added: sizes, keys, schema.
+
+use domain::{Code, Document, Problem, api::NewItem};
+use time::OffsetDateTime;
+
+use crate::{
+    schema::Schema,
+    store::{contracts::JobInfo, endings::ErrorText},
+};
+
+use super::Core;
+
+/// An item that has been checked.
+#[derive(Clone, Debug)]
+pub(super) struct Prepared {
+    pub(super) payload: String,
+    pub(super) metadata: Option<String>,
+    pub(super) priority: i16,
+    pub(super) row: Option<i64>,
+    pub(super) run_after: Option<OffsetDateTime>,
+    pub(super) expires_at: Option<OffsetDateTime>,
+    /// Born dead: a row that could not be read or does not fit.
+    pub(super) error: Option<ErrorText>,
+}
+
+impl Core {
+    /// Checks items of a request against the job: sizes, keys, schema. Every fault is named by its
+    /// place in the body.
+    pub(super) fn prepare(&self, job: &JobInfo, items: Vec<NewItem>, pointer: &str) -> Result<Vec<Prepared>, Problem> {
+        let executor = self.types.by_id(job.type_id).map(|t| t.executor.kind);
+        // The builtin executors check for themselves and make dead letters of what does not fit.
+        let schema = match (&job.payload_schema, executor) {
+            (Some(text), Some(kind)) if kind != domain::job_type::ExecutorKind::Builtin => Schema::compile(text).ok(),
+            _ => None,
+        };
+        let mut faults: Vec<(String, String)> = Vec::new();
+        let mut prepared = Vec::with_capacity(items.len());
+        for (at, item) in items.into_iter().enumerate() {
+            let payload = item.payload.unwrap_or_else(Document::null);
+            let mut say = |field: &str, detail: String| faults.push((format!("{pointer}/{at}/{field}"), detail));
+            if payload.text().len() > self.payload_limit {
+                return Err(Problem::new(
+                    Code::TooLarge,
+                    format!("{pointer}/{at}/payload: over the limit of {} bytes.", self.payload_limit),
+                ));
+            }
+            if let Some(schema) = &schema {
+                for (inner, detail) in schema.faults(&payload) {
+                    say(&format!("payload{inner}"), detail);
+                }
+            }
+            if item.priority.is_some_and(|p| !(-100..=100).contains(&p)) {
+                say("priority", "expected a whole number from -100 to 100".to_owned());
+            }
+            if item.dedupe_key.is_some() {
+                say("dedupe_key", "dedupe keys are not in this version".to_owned());
+            }
+            if item.serialize_key.is_some() {
+                say("serialize_key", "serialize keys are not in this version".to_owned());
+            }
+            let metadata = item.metadata.filter(|m| m.text() != "{}");
+            if metadata.as_ref().is_some_and(|m| !m.text().trim_start().starts_with('{')) {
+                say("metadata", "expected an object".to_owned());
+            }
+            prepared.push(Prepared {
+                payload: payload.text().to_owned(),
+                metadata: metadata.map(|m| m.text().to_owned()),
+                priority: item.priority.unwrap_or(job.priority),
+                row: None,
+                // Rule 14: the later run_after and the earlier expires_at hold.
+                run_after: item.run_after.map(|at| at.0).max(job.run_after),
+                expires_at: [item.expires_at.map(|at| at.0), job.expires_at].into_iter().flatten().min(),
+                error: None,
+            });
+            if faults.len() >= 100 {
+                break;
+            }
+        }
+        if faults.is_empty() { Ok(prepared) } else { Err(Problem::invalid_body(faults)) }
+    }
+}

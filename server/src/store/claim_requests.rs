@@ -1,0 +1,41 @@
+//! Claims that named themselves (`claim_id`): the same again returns what is still open (rule 6).
+
+use domain::id::Uuid;
+use sqlx::PgPool;
+
+use super::Tx;
+
+/// Which of the assignments that a claim_id was given are still open; `None` when it is new.
+pub async fn given(tx: &mut Tx, credential_id: Uuid, claim_id: Uuid) -> Result<Option<Vec<Uuid>>, sqlx::Error> {
+    sqlx::query_scalar!(
+        "select lease_ids from claim_request where credential_id = $1 and claim_id = $2",
+        credential_id,
+        claim_id
+    )
+    .fetch_optional(&mut **tx)
+    .await
+}
+
+/// Remembers what a claim_id was given. A claim that runs at the same time fails on the primary key.
+pub async fn remember(tx: &mut Tx, credential_id: Uuid, claim_id: Uuid, fences: &[Uuid]) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "insert into claim_request (credential_id, claim_id, lease_ids) values ($1, $2, $3)",
+        credential_id,
+        claim_id,
+        fences
+    )
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
+}
+
+/// Forgets claims older than an hour.
+pub async fn forget(pool: &PgPool) -> Result<u64, sqlx::Error> {
+    let gone = sqlx::query!(
+        "delete from claim_request where ctid = any(array(
+           select ctid from claim_request where created_at < clock_timestamp() - interval '1 hour' limit 5000))"
+    )
+    .execute(pool)
+    .await?;
+    Ok(gone.rows_affected())
+}

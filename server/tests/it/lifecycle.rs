@@ -1,0 +1,73 @@
+//! A server comes and goes: beside another, without its database, and with people waiting on it.
+
+use std::{
+    sync::atomic::Ordering,
+    time::{Duration, Instant},
+};
+
+use reqwest::Method;
+use serde_json::json;
+
+use crate::support::{Answer, Server};
+
+#[tokio::test]
+async fn a_server_that_stops_lets_nobody_wait() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let job = server.post("/api/v1/jobs", json!({"type": "a"})).await.expect(201);
+    let path = format!("/api/v1/jobs/{}", job["id"].as_str().expect("an id"));
+
+    let mut stream = server.request(Method::GET, &format!("{path}/events")).send().await.expect("a stream");
+    let snapshot = stream.chunk().await.expect("a chunk").expect("an event");
+    assert!(snapshot.starts_with(b"event: snapshot") || snapshot.starts_with(b"id:"), "{snapshot:?}");
+    let waiting = json!({"worker_id": "w", "types": ["a"], "wait_seconds": 30});
+    let claim = tokio::spawn(server.request(Method::POST, "/api/v1/assignments").json(&waiting).send());
+    let poll = tokio::spawn(server.request(Method::GET, &format!("{path}?wait_seconds=30")).send());
+    while server.running.app.under_way.load(Ordering::Relaxed) < 2 {
+        tokio::task::yield_now().await;
+    }
+
+    let began = Instant::now();
+    server.stop().await;
+    assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
+    assert_eq!(claim.await.expect("no panic").expect("an answer").status(), 200);
+    assert_eq!(poll.await.expect("no panic").expect("an answer").status(), 200);
+    let mut rest = Vec::new();
+    while let Some(chunk) = stream.chunk().await.expect("the stream ends whole") {
+        rest.extend_from_slice(&chunk);
+    }
+    assert!(String::from_utf8_lossy(&rest).contains("event: bye"));
+}
+
+#[tokio::test]
+async fn a_database_that_is_away_is_said_so() {
+    let server = Server::start().await;
+    server.get("/readyz").await.expect(200);
+    server.running.app.pools.close().await;
+    for path in ["/readyz", "/api/v1/job-types", "/api/v1/jobs"] {
+        let answer = server.get(path).await;
+        answer.expect_problem(503, "database_unavailable");
+        let seconds: u32 = answer.headers["retry-after"].to_str().expect("text").parse().expect("seconds");
+        assert!((1..=2).contains(&seconds), "{seconds}");
+    }
+    assert_eq!(server.get("/healthz").await.status, 200, "it is alive all the same");
+    let claim =
+        server.request(Method::POST, "/api/v1/assignments").json(&json!({"worker_id": "w", "types": ["import"]}));
+    assert!([422, 503].contains(&Answer::of(claim).await.status.as_u16()));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn servers_that_start_together_migrate_once() {
+    let server = Server::start().await;
+    let (second, third) = tokio::join!(server.another(), server.another());
+    for each in [&server, &second, &third] {
+        each.get("/readyz").await.expect(200);
+    }
+    second.stop().await;
+    third.stop().await;
+    let status = server.program(&["migrate", "--status"]).await;
+    assert!(status.lines().count() >= 2 && status.lines().all(|line| line.starts_with("applied")), "{status}");
+    server.get("/api/v1/me").await.expect(200);
+    server.stop().await;
+}
