@@ -265,7 +265,7 @@ mod tests {
     use super::*;
 
     fn counts(succeeded: i64, dead: i64, running: i64) -> Counts {
-        Counts { succeeded, dead, running, ..Counts::default() }
+        Counts { running, succeeded, dead, ..Counts::default() }
     }
 
     #[test]

@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     fn counts(succeeded: i64, dead: i64, available: i64) -> Counts {
-        Counts { succeeded, dead, available, ..Counts::default() }
+        Counts { available, succeeded, dead, ..Counts::default() }
     }
 
     #[test]
