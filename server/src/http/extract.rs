@@ -47,7 +47,7 @@ impl<T: DeserializeOwned> FromRequest<App> for Json<T> {
     }
 }
 
-/// A JSON body that may be left out: no bytes are the type's default.
+/// A JSON body that may be left out: no bytes, or `null`, are the type's default.
 #[derive(Clone, Copy, Debug)]
 pub struct JsonOrDefault<T>(pub T);
 
@@ -62,6 +62,9 @@ impl<T: DeserializeOwned + Default> FromRequest<App> for JsonOrDefault<T> {
         }
         if !is_json {
             return Err(wrong_media_type("application/json"));
+        }
+        if bytes.trim_ascii() == b"null" {
+            return Ok(Self(T::default()));
         }
         read(&bytes).map(Self)
     }

@@ -12,6 +12,7 @@ use axum::{
     response::{IntoResponse, Redirect, Response},
 };
 use domain::problem::MEDIA_TYPE;
+use serde_json::Value;
 use utoipa::{
     OpenApi,
     openapi::{
@@ -96,11 +97,27 @@ pub fn describe(mut document: utoipa::openapi::OpenApi) -> Arc<Described> {
             }
         }
     }
+    let mut document = serde_json::to_value(&document).unwrap_or_default();
+    simplify(&mut document);
     Arc::new(Described {
-        json: document.to_pretty_json().unwrap_or_default(),
-        page: docs::render(&serde_json::to_value(&document).unwrap_or_default()),
+        json: serde_json::to_string(&document).unwrap_or_default(),
+        page: docs::render(&document),
         csp: docs::csp(),
     })
+}
+
+/// `null` is a [`domain::Document`] already: "one of the two" would be neither.
+fn simplify(value: &mut Value) {
+    const DOCUMENT: &str = "#/components/schemas/Document";
+    let document = value["oneOf"].as_array().and_then(|all| all.iter().find(|one| one["$ref"] == DOCUMENT)).cloned();
+    if let Some(document) = document {
+        *value = document;
+    }
+    match value {
+        Value::Object(fields) => fields.values_mut().for_each(simplify),
+        Value::Array(items) => items.iter_mut().for_each(simplify),
+        _ => {}
+    }
 }
 
 /// Adds the refusals that follow from what an operation takes.
