@@ -270,23 +270,26 @@ impl Engine {
         let mut command = self.check_claim(caller, claim).await?;
         let deadline = Instant::now() + wait;
         loop {
-            let woken = self.0.core.waiters.wait(&command.types);
+            // Only one who waits stands in line, and does so before looking: nothing is missed in between.
+            let waits = command.item_ids.is_none() && Instant::now() < deadline;
+            let mut woken = waits.then(|| self.0.core.waiters.wait(&command.types));
             let done = self.0.work.run(Work { endings: Vec::new(), claim: Some(command.clone()) }).await?;
-            let named = command.item_ids.is_some();
             let got = done.claimed.assignments.len();
-            if got == command.max {
-                // There may be more: the next in line looks.
+            let was_woken = woken.as_mut().is_some_and(|woken| woken.try_recv().is_ok());
+            if got > 0 && (got == command.max || was_woken) {
+                // There may be more, or the wake-up was for what somebody else added: the next in line looks.
                 for &type_id in &command.types {
                     self.0.core.waiters.wake(type_id, 1);
                 }
             }
-            let stopping = self.0.core.shutdown.is_cancelled();
-            if got > 0 || named || stopping || Instant::now() >= deadline {
+            let Some(woken) = woken.filter(|_| got == 0 && !self.0.core.shutdown.is_cancelled()) else {
                 return Ok(done.claimed);
-            }
+            };
             command.first_type += 1;
-            // Either way it looks once more: at the deadline, or when the server stops, for the last time.
-            let _ = tokio::time::timeout_at(deadline, self.0.core.shutdown.run_until_cancelled(woken)).await;
+            if !was_woken {
+                // Either way it looks once more: at the deadline, or when the server stops, for the last time.
+                let _ = tokio::time::timeout_at(deadline, self.0.core.shutdown.run_until_cancelled(woken)).await;
+            }
         }
     }
 

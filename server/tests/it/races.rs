@@ -219,6 +219,25 @@ async fn a_cap_is_exact_over_two_servers() {
     server.stop().await;
 }
 
+/// Everybody who waits is woken when there is something for everybody, whoever was woken first.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_who_wait_get_something_when_there_is_enough() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let job = id(&server.post("/api/v1/jobs", json!({"type": "a"})).await.expect(201));
+    let waiting = join_all((0..6).map(|_| claim(&server, "w", 1, 30)));
+    let adding = async {
+        // One after the other, so that wake-ups and claims cross each other.
+        for n in 0..6 {
+            server.post(&format!("/api/v1/jobs/{job}/items"), json!([{"payload": n}])).await.expect(200);
+        }
+    };
+    let (held, ()) = tokio::join!(waiting, adding);
+    let items: HashSet<String> = held.iter().flatten().map(|a| id(&a["item"])).collect();
+    assert_eq!(items.len(), 6);
+    server.stop().await;
+}
+
 /// Rule 6: the same claim again returns what is still open of it, and takes nothing new.
 #[tokio::test]
 async fn a_lost_answer_to_a_claim_costs_nothing() {
