@@ -1,6 +1,6 @@
 //! The cookie that carries a session: HttpOnly, SameSite=Lax, for this host alone.
 //!
-//! Under https it is `Secure` and bears the `__Host-` prefix, so that no sibling domain can set it.
+//! Knows only the header lines; whether a secret is good is asked elsewhere. Under https it is `Secure` and bears the `__Host-` prefix, so that no sibling domain can set it.
 
 use axum::http::{HeaderMap, HeaderValue, header};
 

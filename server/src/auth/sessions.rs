@@ -1,4 +1,7 @@
 //! Sessions of people: begun by a sign-in link, ended by signing out or by 30 idle days.
+//!
+//! A session is a random secret in a cookie; the database holds its hash and when it was last seen.
+//! What a person may do is not in it but on the owner, so that a change of role acts at once.
 
 use axum::http::{HeaderMap, HeaderValue};
 use sqlx::PgConnection;

@@ -1,4 +1,6 @@
-//! Job types over HTTP. The rules are in `crate::job_types`.
+//! Job types over HTTP: the verbs, the versions in `If-Match`, the pages of the list.
+//!
+//! What may be changed and by whom is in `crate::job_types`, which the pages use as well.
 
 use axum::{Json as Answer, extract::State, http::StatusCode};
 use domain::{JobType, api::Page, job_type::JobTypeSpec};

@@ -131,7 +131,11 @@ fn complete(method: &HttpMethod, operation: &mut Operation) {
         ("400", body || takes(ParameterIn::Query) || takes(ParameterIn::Header), "The request is malformed"),
         ("401", !open, "No credential, or not a good one"),
         ("403", !open || unsafe_method, "The credential does not allow it, or another site sent it"),
-        ("404", takes(ParameterIn::Path) || body, "There is no such thing, or it is not yours to see"),
+        (
+            "404",
+            takes(ParameterIn::Path) || takes(ParameterIn::Query) || body,
+            "There is no such thing, or it is not yours to see",
+        ),
         ("409", unsafe_method, "The state of things does not allow it; see `code`"),
         ("410", takes(ParameterIn::Path), "The job was removed"),
         ("412", takes(ParameterIn::Header) && unsafe_method, "The version is not the newest"),

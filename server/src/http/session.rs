@@ -1,4 +1,7 @@
 //! Signing in and out, and who is asking.
+//!
+//! The same for programs that the sign-in pages do for people. What links and sessions are is in
+//! `auth`; nothing here reads a secret.
 
 use axum::{
     Json as Answer,

@@ -218,7 +218,9 @@ pub struct Reading {
 
 /// The first 20 rows as a job would read them
 #[utoipa::path(get, path = "/uploads/{id}/preview", tag = "uploads", params(("id" = Uuid, Path), Reading),
-    responses((status = 200, body = Preview)))]
+    responses((status = 200, body = Preview),
+              (status = 422, description = "The file cannot be read that way", body = Problem,
+               content_type = "application/problem+json")))]
 pub async fn preview_upload(
     State(app): State<App>,
     caller: Caller,
