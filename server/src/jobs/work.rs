@@ -60,6 +60,9 @@ impl Batch for WorkBatch {
         let done = close(&mut tx, &mut rows).await?;
         tx.commit().await?;
         done.after_commit(core, &rows).await;
+        if !endings.is_empty() {
+            wake_capped(core, endings.len());
+        }
 
         let mut ended = ended.into_iter();
         let mut handed = assignments.into_iter().zip(claimed.refused);
@@ -75,6 +78,15 @@ impl Batch for WorkBatch {
                 Ok(Worked { endings, claimed })
             })
             .collect())
+    }
+}
+
+/// What has ended may have made room under a cap that others wait for.
+fn wake_capped(core: &Core, n: usize) {
+    for type_id in core.waiters.types() {
+        if core.types.by_id(type_id).is_some_and(|info| info.concurrency.is_some()) {
+            core.waiters.wake(type_id, n);
+        }
     }
 }
 
