@@ -3,7 +3,7 @@
 
 use std::{
     io::{BufRead, BufReader},
-    os::unix::fs::PermissionsExt,
+    os::unix::{fs::PermissionsExt, net::UnixStream},
     path::Path,
     process::{Child, Command, Stdio},
 };
@@ -43,8 +43,13 @@ fn postmaster(data_dir: &Path) -> String {
     text.lines().next().expect("its process id").to_owned()
 }
 
-fn kill(process: &str) {
-    assert!(Command::new("kill").args(["-9", process]).status().expect("kill").success());
+/// kill -9 of the postmaster; returns when nobody listens any more: a signal is sent before it has done its work.
+fn kill_postmaster(data_dir: &Path) {
+    let process = postmaster(data_dir);
+    assert!(Command::new("kill").args(["-9", &process]).status().expect("kill").success());
+    while UnixStream::connect(data_dir.join("postgres/run/.s.PGSQL.5432")).is_ok() {
+        std::thread::yield_now();
+    }
 }
 
 #[tokio::test]
@@ -99,13 +104,13 @@ async fn when_both_were_killed_it_recovers() {
     let (mut killed, url) = subcommand(&["--data-dir", path]);
     one(&url, "select 'it runs'").await.expect("it runs");
     killed.kill().expect("kill -9");
-    kill(&postmaster(folder.path()));
+    kill_postmaster(folder.path());
     killed.wait().expect("dead");
 
     let next = PrivatePostgres::start(folder.path()).expect("recovers");
     assert_eq!(one(next.url(), "select 'back'").await.expect("recovered"), "back");
 
-    kill(&postmaster(folder.path()));
+    kill_postmaster(folder.path());
     assert_eq!(next.revive().expect("revives what died under us"), Revived::Restarted);
     assert_eq!(one(next.url(), "select 'again'").await.expect("revived"), "again");
     assert_eq!(next.revive().expect("nothing to do"), Revived::Ran);

@@ -1,7 +1,7 @@
 //! What every story needs: a server on a fresh database, and callers that talk to it.
 //!
 //! Servers run inside the test, on free ports. The database is made on `TREELINE_TEST_POSTGRES` (an
-//! admin URL; without it the development cluster) and dropped when the last server of the story goes.
+//! admin URL; CONTRIBUTING.md says how to get one) and dropped when the last server of the story goes.
 
 use std::{ops::Deref, str::FromStr, sync::Arc};
 
@@ -11,8 +11,6 @@ use server::{Running, config::Config};
 use sqlx::{ConnectOptions as _, Connection as _, PgConnection, postgres::PgConnectOptions};
 use tempfile::TempDir;
 use uuid::Uuid;
-
-const DEVELOPMENT: &str = "postgres://postgres@127.0.0.1:54331/postgres";
 
 /// The bootstrap token of every test server.
 pub(crate) const TOKEN: &str = "a-bootstrap-token-for-stories-0123456789";
@@ -238,7 +236,8 @@ struct Database {
 
 impl Database {
     async fn create() -> Self {
-        let url = std::env::var("TREELINE_TEST_POSTGRES").unwrap_or_else(|_| DEVELOPMENT.to_owned());
+        let url = std::env::var("TREELINE_TEST_POSTGRES")
+            .expect("TREELINE_TEST_POSTGRES is the admin URL of a PostgreSQL for tests: see CONTRIBUTING.md");
         let admin = PgConnectOptions::from_str(&url).expect("TREELINE_TEST_POSTGRES is a PostgreSQL URL");
         let name = format!("treeline_it_{}", Uuid::now_v7().simple());
         let database = Self { admin, name };
