@@ -68,7 +68,8 @@ impl Error {
             Self::Conflict(_) => true,
             Self::Database(sqlx::Error::Database(e)) => {
                 matches!(e.code().as_deref(), Some("40P01" | "40001"))
-                    || e.constraint() == Some("claim_request_pkey")
+                    // gate_counts: the job was cancelled between a look without locks and the gate.
+                    || matches!(e.constraint(), Some("claim_request_pkey" | "gate_counts"))
             }
             _ => false,
         }

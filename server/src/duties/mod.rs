@@ -4,6 +4,7 @@
 
 mod builtin; // executors that are built in
 mod splitter; // files into items
+mod walks; // rows that follow a decision
 
 use std::time::Duration;
 
@@ -46,6 +47,22 @@ pub fn spawn(app: &App, tracker: &TaskTracker) {
         let e = e.clone();
         async move { e.sweep_settle().await.map(|_| 0) }
     }));
+    let e = engine.clone();
+    tracker.spawn(every(0.5, "feeds").run(move || {
+        let e = e.clone();
+        async move { e.sweep_feeds().await }
+    }));
+    let e = engine.clone();
+    tracker.spawn(every(0.5, "deadlines").run(move || {
+        let e = e.clone();
+        async move { e.sweep_deadlines().await }
+    }));
+    let e = engine.clone();
+    tracker.spawn(every(60.0, "lanes").run(move || {
+        let e = e.clone();
+        async move { e.sweep_lanes().await }
+    }));
+    tracker.spawn(walks::run(app.clone()));
     let e = engine.clone();
     tracker.spawn(every(2.0, "waiters").run(move || {
         let e = e.clone();

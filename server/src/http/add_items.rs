@@ -65,7 +65,7 @@ pub async fn add_items(
                 let expected = format!("expected at most {LARGEST_ARRAY} items; send NDJSON for more");
                 return Err(Problem::invalid_body([(String::new(), expected)]).into());
             }
-            Ok(Answer(app.engine.add_items(&caller, job_id, items, seal).await?))
+            Ok(Answer(app.engine.add_items(&caller, job_id, items, seal, crate::jobs::OnDuplicate::Refuse).await?))
         }
         Some(essence) if NDJSON.contains(&essence) => {
             let stream =
@@ -176,7 +176,7 @@ impl Stream<'_> {
 
     async fn commit(&mut self, seal: bool) -> Result<()> {
         let Batch { items, lines, .. } = std::mem::take(&mut self.batch);
-        match self.app.engine.add_items(self.caller, self.job_id, items, seal).await {
+        match self.app.engine.add_items(self.caller, self.job_id, items, seal, crate::jobs::OnDuplicate::Refuse).await {
             Ok(added) => {
                 self.total.accepted += added.accepted;
                 self.total.duplicates += added.duplicates;

@@ -159,8 +159,7 @@ pub(super) async fn add(core: &Core, tx: &mut Tx, commands: &[&AddCommand]) -> R
     for (at, problem) in refuse_early_seals(tx, commands).await? {
         refused.insert(at, problem);
     }
-    let arrivals: Vec<Arrivals<'_>> =
-        commands.iter().map(|c| Arrivals { job: &c.job, items: &c.items }).collect();
+    let arrivals: Vec<Arrivals<'_>> = commands.iter().map(|c| Arrivals { job: &c.job, items: &c.items }).collect();
     let mut intake = Intake::begin(core, &arrivals).await?;
     intake.take_keys(tx, &arrivals).await?;
     for (at, problem) in refuse_doubles(tx, commands, &intake).await? {
@@ -368,13 +367,12 @@ impl Engine {
             .collect();
         let place =
             Place { from: batch.from, to: batch.to, line: batch.line, done: batch.done, expected: batch.expected };
-        match self.0.adds.run(AddCommand {
-            job,
-            items,
-            seal: batch.done,
-            on_duplicate: OnDuplicate::Refuse,
-            place: Some(place),
-        }).await {
+        match self
+            .0
+            .adds
+            .run(AddCommand { job, items, seal: batch.done, on_duplicate: OnDuplicate::Refuse, place: Some(place) })
+            .await
+        {
             Ok(_) => Ok(true),
             Err(Error::Problem(problem)) if matches!(problem.code, Code::JobSealed | Code::JobCancelled) => Ok(false),
             Err(e) => Err(e),

@@ -134,7 +134,12 @@ impl Core {
         let gates: Vec<NewGate> = gate_ids
             .iter()
             .enumerate()
-            .map(|(at, &gate_id)| NewGate { gate_id, solo, open_jobs: if at == 0 { nodes.len() as i32 } else { 0 } })
+            .map(|(at, &gate_id)| NewGate {
+                gate_id,
+                solo,
+                open_jobs: if at == 0 { nodes.len() as i32 } else { 0 },
+                after_open: 0,
+            })
             .collect();
         gates::insert(&mut tx, root_id, &gates).await?;
 
@@ -156,7 +161,7 @@ impl Core {
             // A job that is filled from a file is sealed at the file's end.
             let seal = node.new.sealed && node.head.is_none();
             if seal || !items.is_empty() {
-                commands.push(AddCommand { job, items, seal, place: None });
+                commands.push(AddCommand { job, items, seal, on_duplicate: add::OnDuplicate::Refuse, place: None });
             }
         }
         let added = if commands.is_empty() {
@@ -288,6 +293,9 @@ fn job_info(row: &NewJobRow, info: &TypeInfo) -> JobInfo {
         priority: row.priority,
         run_after: row.run_after,
         expires_at: row.expires_at,
+        solo: true,
+        fed: false,
+        waits: false,
     }
 }
 

@@ -27,7 +27,7 @@ use crate::{
 
 use super::{
     Core,
-    fate::{How, Then, decide},
+    fate::{Fate, How, Then, decide},
 };
 
 /// How a worker ends an assignment.
@@ -77,7 +77,7 @@ impl EndingRows {
         Self { cancelled: cancelled.to_vec(), ..Self::default() }
     }
 
-    fn is_cancelled(&self, gate_id: i64) -> bool {
+    pub(super) fn is_cancelled(&self, gate_id: i64) -> bool {
         self.cancelled.binary_search(&gate_id).is_ok()
     }
 
@@ -191,11 +191,8 @@ async fn take_back(
     answers: &mut [Option<Result<Ended, Problem>>],
     rows: &mut EndingRows,
 ) -> Result<()> {
-    let wanted: Vec<(Uuid, usize)> = first
-        .iter()
-        .map(|(&fence, &at)| (fence, at))
-        .filter(|&(_, at)| answers[at].is_none())
-        .collect();
+    let wanted: Vec<(Uuid, usize)> =
+        first.iter().map(|(&fence, &at)| (fence, at)).filter(|&(_, at)| answers[at].is_none()).collect();
     if wanted.is_empty() {
         return Ok(());
     }
@@ -388,13 +385,13 @@ fn again(command: &EndCommand, past: Option<&PastRow>) -> Result<Ended, Problem>
     let item_state = state.unwrap_or(if past.retry_at.is_some() { ItemState::Retryable } else { ItemState::Available });
     let same = match (&command.kind, ended_as) {
         (EndingKind::Result(_), EndedAs::Cancelled) => return Err(too_late()),
-        (EndingKind::Failure(_) | EndingKind::Release(_), EndedAs::Cancelled) => true,
         (EndingKind::Result(document), EndedAs::Succeeded) => past.result.as_deref() == Some(document.text()),
         (EndingKind::Failure(body), EndedAs::Failed) => {
             past.error_message.as_deref() == Some(&body.error.message)
                 && (past.error_kind == body.error.kind || past.error_kind.as_deref() == Some("outcome_unknown"))
         }
-        (EndingKind::Release(_), EndedAs::Released) => true,
+        (EndingKind::Failure(_) | EndingKind::Release(_), EndedAs::Cancelled)
+        | (EndingKind::Release(_), EndedAs::Released) => true,
         _ => false,
     };
     if same {
@@ -408,7 +405,10 @@ fn too_late() -> Problem {
     Problem {
         item_state: Some(ItemState::Cancelled),
         ended_as: Some(EndedAs::Cancelled),
-        ..Problem::new(Code::JobCancelled, "The work was cancelled. The result is kept in the attempt and goes no further.")
+        ..Problem::new(
+            Code::JobCancelled,
+            "The work was cancelled. The result is kept in the attempt and goes no further.",
+        )
     }
 }
 

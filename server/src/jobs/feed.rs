@@ -1,7 +1,10 @@
 //! Feeds: items of a parent that succeeded become items of its fed children, in the same transaction
 //! (rule 4). What is more than a thousand for one source follows from a record written in it.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    sync::Arc,
+};
 
 use domain::{
     Document, Problem,
@@ -17,8 +20,7 @@ use crate::{
         contracts::JobInfo,
         endings::ErrorText,
         feeds::{self, Rest},
-        gates,
-        leases,
+        gates, leases,
     },
 };
 
@@ -54,13 +56,13 @@ pub(super) async fn fed_by(
     let mut targets: HashMap<i64, Vec<(i64, Arc<Feed>)>> = HashMap::new();
     for success in successes {
         let Some(job) = jobs.get(&success.gate_id).filter(|job| !job.solo) else { continue };
-        if !targets.contains_key(&job.gate_id) {
+        if let Entry::Vacant(entry) = targets.entry(job.gate_id) {
             let plan = core.plans.of(&core.pools.read, job.root_id).await?;
             let children = plan.place(job.gate_id).map_or_else(Vec::new, |at| {
                 let feed = |n: usize| plan.jobs[n].feed.clone().map(|feed| (plan.jobs[n].gate_id, feed));
                 plan.fed_by(at).filter_map(feed).collect()
             });
-            targets.insert(job.gate_id, children);
+            entry.insert(children);
         }
         if !targets[&job.gate_id].is_empty() {
             feeding.push((success, Arc::clone(job)));
@@ -81,9 +83,11 @@ pub(super) async fn fed_by(
         let source = Source { payload, result, item_id: success.item_id, job_id: job.job_id };
         for (gate_id, feed) in &targets[&job.gate_id] {
             let Some(child) = children.get(gate_id) else { continue };
-            let fed = fed
-                .entry(*gate_id)
-                .or_insert_with(|| Fed { job: Arc::clone(child), items: Vec::new(), rest: Vec::new() });
+            let fed = fed.entry(*gate_id).or_insert_with(|| Fed {
+                job: Arc::clone(child),
+                items: Vec::new(),
+                rest: Vec::new(),
+            });
             fed.items.extend(core.make(child, feed, &source, 0..AT_ONCE));
             if feed.count(&source).is_ok_and(|n| n > AT_ONCE) {
                 fed.rest.push((success.item_id, AT_ONCE as i32));
@@ -108,16 +112,16 @@ impl Core {
                 .map(|item| {
                     let item = match item {
                         Ok(item) => item,
-                        Err(fault) => return dead(child, Document::null(), &fault),
+                        Err(fault) => return dead(child, &Document::null(), &fault),
                     };
                     let payload = item.payload.clone().unwrap_or_else(Document::null);
                     match self.prepare(child, vec![item], "") {
                         Ok(mut one) if one.len() == 1 => one.remove(0),
-                        Ok(_) => dead(child, payload, &FeedFault { message: "The feed made no item.".to_owned() }),
+                        Ok(_) => dead(child, &payload, &FeedFault { message: "The feed made no item.".to_owned() }),
                         Err(problem) => {
                             // A payload over the limit is not kept: it is in the parent's result.
                             let kept = payload.text().len() <= self.payload_limit;
-                            dead(child, if kept { payload } else { Document::null() }, &sentence(&problem))
+                            dead(child, &if kept { payload } else { Document::null() }, &sentence(&problem))
                         }
                     }
                 })
@@ -141,7 +145,7 @@ fn sentence(problem: &Problem) -> FeedFault {
     FeedFault { message }
 }
 
-fn dead(child: &JobInfo, payload: Document, fault: &FeedFault) -> Prepared {
+fn dead(child: &JobInfo, payload: &Document, fault: &FeedFault) -> Prepared {
     const KIND: &str = "feed_invalid";
     Prepared {
         id: Uuid::now_v7(),
@@ -187,8 +191,7 @@ async fn carry_on(core: &Arc<Core>, rest: Rest) -> Result<usize> {
     let (Some(feed), Some(parent)) = (&job.feed, job.parent) else { return Ok(0) };
     let Some((payload, result)) = feeds::source(&core.pools.read, rest.item_id).await? else { return Ok(0) };
     let (payload, result) = (Document::trusted(payload), Document::trusted(result));
-    let source =
-        Source { payload: &payload, result: &result, item_id: rest.item_id, job_id: plan.jobs[parent].job_id };
+    let source = Source { payload: &payload, result: &result, item_id: rest.item_id, job_id: plan.jobs[parent].job_id };
     let from = usize::try_from(rest.next).unwrap_or(0);
     let items = core.make(child, feed, &source, from..from + AT_ONCE);
     let n = items.len();

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-const KEPT: Duration = Duration::from_secs(60);
+const KEPT: Duration = Duration::from_mins(1);
 
 #[derive(Default)]
 pub(super) struct Ghosts(RwLock<Known>);

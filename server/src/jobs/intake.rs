@@ -139,8 +139,8 @@ impl Intake {
             let seq = self.seqs.entry(job.gate_id).or_insert(1);
             let turn = self.turns.entry(job.turn_gate_id).or_insert(0);
             let delta = deltas.entry(job.gate_id).or_default();
-            let place = Place { job, gate, lanes: &mut self.lanes, turn, current, now };
-            self.rows.add(item, *seq, place, delta);
+            let mut place = Place { job, gate, lanes: &mut self.lanes, turn, current, now };
+            self.rows.add(item, *seq, &mut place, delta);
             *seq += 1;
             n += 1;
         }
@@ -164,16 +164,9 @@ impl Intake {
         let now = self.now()?;
         let turn = self.turns.entry(job.turn_gate_id).or_insert(0);
         let delta = deltas.entry(job.gate_id).or_default();
-        self.rows.put(item, Place { job, gate, lanes: &mut self.lanes, turn, current, now }, delta);
+        self.rows.put(item, &mut Place { job, gate, lanes: &mut self.lanes, turn, current, now }, delta);
         deltas.entry(job.turn_gate_id).or_default();
         Ok(())
-    }
-
-    /// An item that already stands in a lane of this batch, by its key.
-    pub(super) fn join(&mut self, owner_id: Uuid, key: &str, item_id: Uuid) -> Option<i64> {
-        let lane = self.lanes.of(owner_id, key)?;
-        self.lanes.join(lane, item_id);
-        Some(lane)
     }
 
     fn now(&self) -> Result<Time> {

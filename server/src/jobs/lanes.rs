@@ -17,7 +17,10 @@ use crate::{
     },
 };
 
-use super::{Core, ending::{self, EndingRows}};
+use super::{
+    Core,
+    ending::{self, EndingRows},
+};
 
 /// Lanes of one batch.
 #[derive(Default)]
@@ -96,8 +99,11 @@ pub(super) async fn pass_on(core: &Core, tx: &mut Tx, rows: &mut EndingRows) -> 
         items.sort_unstable();
         lanes::leave(tx, &items).await?;
         let lane_ids: BTreeSet<i64> = freed.drain(..).map(|f| f.0).collect();
-        let mut heads: Vec<Uuid> =
-            lanes::heads(tx, &lane_ids.into_iter().collect::<Vec<_>>()).await?.into_iter().map(|(_, item)| item).collect();
+        let mut heads: Vec<Uuid> = lanes::heads(tx, &lane_ids.into_iter().collect::<Vec<_>>())
+            .await?
+            .into_iter()
+            .map(|(_, item)| item)
+            .collect();
         heads.sort_unstable();
         let next = waiting::take_heads(tx, &heads).await?;
         let (ghosts, alive): (Vec<_>, Vec<_>) = next.into_iter().partition(|(_, cancelled)| *cancelled);

@@ -8,26 +8,36 @@
 //! 1. keys (idempotency, dedupe), sorted
 //! 2. job type (capped claims only)
 //! 3. the place in a file (`split`)
-//! 4. lease, then item, then lane
-//! 5. ready and deferred: skip locked, never wait
+//! 4. lease, then dedupe keys of items, then lanes by id
+//! 5. ready, deferred, blocked: by item; claims skip what is locked and never wait
 //! 6. gates, by gate id, which is topological within a tree (the root's gate is the lowest)
 //! 7. error groups
 //!
-//! Adding items locks its gates first, as it needs places in the job's sequence; it then only inserts
-//! rows that nobody can wait for.
+//! Lanes come before whatever waits in them, so who takes waiting rows looks first without locks. Lanes
+//! are made in commits of their own. Adding items locks its gates before it inserts, as it needs places
+//! in the job's sequence; it then only inserts rows that nobody can wait for. What records how far rows
+//! have followed a decision (`carry`, `feed_rest`) is written under the gate.
 
 mod add; // items in: from requests and from files
 pub(crate) mod audit; // who did what, and why
 mod beat; // heartbeats and steps
 mod cache; // job types and job definitions in memory
+mod cancel; // jobs with everything below them, and items
+mod carry; // rows that follow a decision
 mod claim; // the claiming half of a work batch
 mod create; // new trees
 mod ending; // the ending half of a work batch
 mod fate; // what becomes of an item without a result
+mod feed; // items of a parent become items of its children
+mod ghosts; // cancelled jobs that are not swept yet
 mod groups; // errors that read alike
+mod intake; // items on their way into jobs
+mod lanes; // serialize keys
 mod marks; // where claims start to look
+mod plan; // what depends on what in a tree
 mod prepare; // items checked before they are added
 mod read; // views for pages and API
+mod retry; // items that a person gives back
 mod settle; // completion of trees of several jobs
 mod sweep; // what duties do: lost leases, due items, expiry
 mod wake; // waiting claims
@@ -47,7 +57,7 @@ use crate::{
     store::{Pools, contracts::JobInfo},
 };
 
-pub use add::{SplitBatch, SplitRow};
+pub use add::{OnDuplicate, SplitBatch, SplitRow};
 pub use cache::TypeCache;
 pub use ending::EndingKind;
 pub use read::{ItemFilter, JobFilter};
@@ -70,10 +80,14 @@ pub(crate) struct Core {
     files: Files,
     types: TypeCache,
     jobs: cache::JobCache,
+    plans: cache::PlanCache,
+    ghosts: ghosts::Ghosts,
     marks: marks::Marks,
     waiters: wake::Waiters,
     /// A file waits to be cut into items.
     split_asked: tokio::sync::Notify,
+    /// Rows are to follow a decision.
+    walk_asked: tokio::sync::Notify,
     /// Bytes of one payload, at most.
     payload_limit: usize,
     /// Cancelled when the server stops: claims wait no longer.
@@ -96,6 +110,9 @@ impl Engine {
             files,
             types,
             jobs: cache::JobCache::default(),
+            plans: cache::PlanCache::default(),
+            ghosts: ghosts::Ghosts::default(),
+            walk_asked: tokio::sync::Notify::new(),
             marks: marks::Marks::default(),
             waiters: wake::Waiters::default(),
             split_asked: tokio::sync::Notify::new(),

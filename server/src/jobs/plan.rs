@@ -72,7 +72,11 @@ impl Plan {
 
     /// The jobs that this one feeds.
     pub(crate) fn fed_by(&self, at: usize) -> impl Iterator<Item = usize> + '_ {
-        self.jobs.iter().enumerate().filter(move |(_, job)| job.parent == Some(at) && job.feed.is_some()).map(|(n, _)| n)
+        self.jobs
+            .iter()
+            .enumerate()
+            .filter(move |(_, job)| job.parent == Some(at) && job.feed.is_some())
+            .map(|(n, _)| n)
     }
 
     /// The jobs that wait for this one.

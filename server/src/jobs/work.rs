@@ -185,6 +185,11 @@ impl Arriving {
     }
 }
 
+/// Lets those go that waited behind what became final, where nothing is fed.
+pub(super) async fn let_next_go(core: &Core, tx: &mut Tx, rows: &mut EndingRows) -> Result<()> {
+    Arriving::default().lock(core, tx, rows).await
+}
+
 /// The last statements of a batch that moves items and feeds none.
 pub(super) async fn close(core: &Core, tx: &mut Tx, rows: &mut EndingRows) -> Result<Closed> {
     close_with(core, tx, rows, Arriving::default()).await
@@ -198,6 +203,7 @@ async fn close_with(core: &Core, tx: &mut Tx, rows: &mut EndingRows, mut arrivin
     aborted.sort_unstable();
     aborted.dedup();
     for job in core.jobs.by_gates(&mut **tx, aborted).await?.values() {
+        rows.delta(job.gate_id).stays_open = true;
         plans.push(core.plans.of(&core.pools.read, job.root_id).await?);
     }
     if !arriving.fed.is_empty() || !plans.is_empty() {

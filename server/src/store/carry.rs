@@ -47,24 +47,39 @@ pub struct Walk {
     pub seq: i64,
 }
 
+/// The walk over one job.
+pub async fn of(tx: &mut Tx, gate_id: i64) -> Result<Option<Walk>, sqlx::Error> {
+    let row = sqlx::query!("select gate_id, kind, seq from carry where gate_id = $1", gate_id)
+        .fetch_optional(&mut **tx)
+        .await?;
+    Ok(row.map(|r| Walk { gate_id: r.gate_id, kind: Kind::from_code(r.kind), seq: r.seq }))
+}
+
+/// Ends whatever walks are under way in these jobs. Under their gates.
+pub async fn end(tx: &mut Tx, gate_ids: &[i64]) -> Result<(), sqlx::Error> {
+    sqlx::query!("delete from carry where gate_id = any($1::bigint[])", gate_ids).execute(&mut **tx).await?;
+    Ok(())
+}
+
+/// A job was looked at for completion.
+pub async fn settled(tx: &mut Tx, gate_id: i64) -> Result<(), sqlx::Error> {
+    sqlx::query!("delete from settle where gate_id = $1", gate_id).execute(&mut **tx).await?;
+    Ok(())
+}
+
 /// Begins walks of one kind, instead of whatever else was under way in these jobs. Under their gates.
 pub async fn begin(tx: &mut Tx, gate_ids: &[i64], kind: Kind) -> Result<(), sqlx::Error> {
     sqlx::query!("delete from carry where gate_id = any($1::bigint[])", gate_ids).execute(&mut **tx).await?;
-    sqlx::query!(
-        "insert into carry (gate_id, kind) select unnest($1::bigint[]), $2::smallint",
-        gate_ids,
-        kind.code()
-    )
-    .execute(&mut **tx)
-    .await?;
+    sqlx::query!("insert into carry (gate_id, kind) select unnest($1::bigint[]), $2::smallint", gate_ids, kind.code())
+        .execute(&mut **tx)
+        .await?;
     Ok(())
 }
 
 /// Walks under way, at most `limit`.
 pub async fn open(pool: &PgPool, limit: i64) -> Result<Vec<Walk>, sqlx::Error> {
-    let rows = sqlx::query!("select gate_id, kind, seq from carry order by gate_id limit $1", limit)
-        .fetch_all(pool)
-        .await?;
+    let rows =
+        sqlx::query!("select gate_id, kind, seq from carry order by gate_id limit $1", limit).fetch_all(pool).await?;
     Ok(rows.into_iter().map(|r| Walk { gate_id: r.gate_id, kind: Kind::from_code(r.kind), seq: r.seq }).collect())
 }
 

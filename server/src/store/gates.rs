@@ -12,6 +12,7 @@ use super::Tx;
 
 /// What a batch changes on one gate.
 #[derive(Clone, Copy, Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a change of its own")]
 pub struct Delta {
     pub counts: Counts,
     /// Places taken in the job's sequence.
@@ -28,6 +29,8 @@ pub struct Delta {
     pub feeds: i64,
     /// Of `counts.cancelled`: those that come back when the job they waited for is repaired.
     pub after_cancelled: i64,
+    /// The job is about to be cancelled in this transaction: it does not complete first.
+    pub stays_open: bool,
     /// The caller knows that the job is cancelled and only ends what is left of it.
     pub knows_cancelled: bool,
 }
@@ -43,6 +46,7 @@ pub struct After {
 
 /// Where a job stands that is about to be changed, read under its lock.
 #[derive(Clone, Copy, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "a row of the table has its columns")]
 pub struct Locked {
     pub gate_id: i64,
     pub sealed: bool,
@@ -108,26 +112,26 @@ pub async fn apply(tx: &mut Tx, deltas: &[(i64, Delta)]) -> Result<Vec<After>, s
              updated_at  = clock_timestamp(),
              -- A tree of one job completes right here: nothing pending, nothing to come.
              completed_at = case
-               when solo and completed_at is null and open_feeds = 0 and (holds = 0 or cancelled_at is not null)
+               when solo and completed_at is null and not ($21::bool[])[width_bucket(g.gate_id, $1::bigint[])] and (holds = 0 or cancelled_at is not null)
                 and (sealed or ($13::bool[])[width_bucket(g.gate_id, $1::bigint[])])
                 and n_available + n_running + n_retryable + n_scheduled + n_blocked
                     + ($15::bigint[])[width_bucket(g.gate_id, $1::bigint[])] = 0
                then clock_timestamp() else completed_at end,
              tree_completed_at = case
-               when solo and completed_at is null and open_feeds = 0 and (holds = 0 or cancelled_at is not null)
+               when solo and completed_at is null and not ($21::bool[])[width_bucket(g.gate_id, $1::bigint[])] and (holds = 0 or cancelled_at is not null)
                 and (sealed or ($13::bool[])[width_bucket(g.gate_id, $1::bigint[])])
                 and n_available + n_running + n_retryable + n_scheduled + n_blocked
                     + ($15::bigint[])[width_bucket(g.gate_id, $1::bigint[])] = 0
                then clock_timestamp() else tree_completed_at end,
              completion = completion + case
-               when solo and completed_at is null and open_feeds = 0 and (holds = 0 or cancelled_at is not null)
+               when solo and completed_at is null and not ($21::bool[])[width_bucket(g.gate_id, $1::bigint[])] and (holds = 0 or cancelled_at is not null)
                 and (sealed or ($13::bool[])[width_bucket(g.gate_id, $1::bigint[])])
                 and n_available + n_running + n_retryable + n_scheduled + n_blocked
                     + ($15::bigint[])[width_bucket(g.gate_id, $1::bigint[])] = 0
                then 1 else 0 end,
              -- 1 succeeded, 2 partial, 3 failed, 4 cancelled (rule 1).
              tree_outcome = case
-               when solo and completed_at is null and open_feeds = 0 and (holds = 0 or cancelled_at is not null)
+               when solo and completed_at is null and not ($21::bool[])[width_bucket(g.gate_id, $1::bigint[])] and (holds = 0 or cancelled_at is not null)
                 and (sealed or ($13::bool[])[width_bucket(g.gate_id, $1::bigint[])])
                 and n_available + n_running + n_retryable + n_scheduled + n_blocked
                     + ($15::bigint[])[width_bucket(g.gate_id, $1::bigint[])] = 0
@@ -165,6 +169,7 @@ pub async fn apply(tx: &mut Tx, deltas: &[(i64, Delta)]) -> Result<Vec<After>, s
         &deltas.iter().map(|(_, d)| d.feeds as i32).collect::<Vec<i32>>(),
         &column(|d| d.after_cancelled),
         &flag(|d| d.knows_cancelled),
+        &flag(|d| d.stays_open),
     )
     .fetch_all(&mut **tx)
     .await

@@ -172,6 +172,8 @@ pub struct BlockedRow {
     pub gate_id: i64,
     pub type_id: i32,
     pub rank: i16,
+    /// Held by `after`: its run_after, which counts once it is let go.
+    pub due_at: Option<OffsetDateTime>,
     pub expires_at: Option<OffsetDateTime>,
     pub attempts: i32,
     pub failures: i32,
@@ -192,11 +194,12 @@ pub async fn block(tx: &mut Tx, rows: &[BlockedRow]) -> Result<(), sqlx::Error> 
     let attempts: Vec<i32> = rows.iter().map(|r| r.attempts).collect();
     let failures: Vec<i32> = rows.iter().map(|r| r.failures).collect();
     let by_after: Vec<bool> = rows.iter().map(|r| r.by_after).collect();
+    let due: Vec<Option<OffsetDateTime>> = rows.iter().map(|r| r.due_at).collect();
     let lanes: Vec<Option<i64>> = rows.iter().map(|r| r.lane_id).collect();
     sqlx::query!(
-        "insert into blocked (item_id, gate_id, type_id, rank, expires_at, attempts, failures, by_after, lane_id)
+        "insert into blocked (item_id, gate_id, type_id, rank, expires_at, attempts, failures, by_after, lane_id, due_at)
          select * from unnest($1::uuid[], $2::bigint[], $3::int[], $4::smallint[], $5::timestamptz[], $6::int[],
-                              $7::int[], $8::bool[], $9::bigint[])",
+                              $7::int[], $8::bool[], $9::bigint[], $10::timestamptz[])",
         &ids,
         &gates,
         &types,
@@ -206,6 +209,7 @@ pub async fn block(tx: &mut Tx, rows: &[BlockedRow]) -> Result<(), sqlx::Error> 
         &failures,
         &by_after,
         &lanes as &[Option<i64>],
+        &due as &[Option<OffsetDateTime>],
     )
     .execute(&mut **tx)
     .await?;

@@ -10,8 +10,8 @@
 
 mod pools;
 
-pub mod carry; // rows that follow a decision
 pub mod audit; // who did what
+pub mod carry; // rows that follow a decision
 pub mod claim_requests; // claims that named themselves
 pub mod contracts; // what the engine needs to know of every job type
 pub mod endings; // outcomes, attempts, and what an ended assignment ended as
@@ -29,6 +29,7 @@ pub mod leases; // open assignments
 pub mod migrations; // the schema itself
 pub mod reading; // what pages and the API show of items
 pub mod results; // results and failures, streamed
+pub mod retrying; // items that a person gives back
 pub mod settle; // gates of trees, one by one
 pub mod trees; // what pages and the API show of jobs
 pub mod uploads; // stored files

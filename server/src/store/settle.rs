@@ -232,13 +232,9 @@ pub async fn complete_solo(tx: &mut Tx, gate_id: i64) -> Result<bool, sqlx::Erro
 
 /// Takes or gives back holds on a tree's completion.
 pub async fn hold(tx: &mut Tx, root_gate: i64, by: i32) -> Result<(), sqlx::Error> {
-    sqlx::query!(
-        "update gate set holds = holds + $2, version = version + 1 where gate_id = $1",
-        root_gate,
-        by
-    )
-    .execute(&mut **tx)
-    .await?;
+    sqlx::query!("update gate set holds = holds + $2, version = version + 1 where gate_id = $1", root_gate, by)
+        .execute(&mut **tx)
+        .await?;
     Ok(())
 }
 

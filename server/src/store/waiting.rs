@@ -174,27 +174,40 @@ pub async fn take(tx: &mut Tx, item_ids: &[Uuid], expired_only: bool) -> Result<
         .collect())
 }
 
+/// An item that `after` held.
+#[derive(Clone, Copy, Debug)]
+pub struct Held {
+    pub taken: Taken,
+    /// Its run_after.
+    pub due_at: Option<OffsetDateTime>,
+}
+
 /// Takes items that are held by `after` out of `blocked`.
-pub async fn take_held(tx: &mut Tx, item_ids: &[Uuid]) -> Result<Vec<Taken>, sqlx::Error> {
+pub async fn take_held(tx: &mut Tx, item_ids: &[Uuid]) -> Result<Vec<Held>, sqlx::Error> {
     let rows = sqlx::query!(
-        "delete from blocked where item_id = any($1::uuid[]) and by_after
-         returning item_id, gate_id, type_id, rank, attempts, failures, expires_at",
+        "with pick as materialized (
+           select item_id from blocked where item_id = any($1::uuid[]) and by_after order by item_id for update)
+         delete from blocked where item_id = any(array(select item_id from pick))
+         returning item_id, gate_id, type_id, rank, attempts, failures, expires_at, due_at",
         item_ids
     )
     .fetch_all(&mut **tx)
     .await?;
     Ok(rows
         .into_iter()
-        .map(|row| Taken {
-            item_id: row.item_id,
-            gate_id: row.gate_id,
-            type_id: row.type_id,
-            rank: row.rank,
-            attempts: row.attempts,
-            failures: row.failures,
-            expires_at: row.expires_at,
-            lane_id: None,
-            was: Was::Blocked,
+        .map(|row| Held {
+            taken: Taken {
+                item_id: row.item_id,
+                gate_id: row.gate_id,
+                type_id: row.type_id,
+                rank: row.rank,
+                attempts: row.attempts,
+                failures: row.failures,
+                expires_at: row.expires_at,
+                lane_id: None,
+                was: Was::Blocked,
+            },
+            due_at: row.due_at,
         })
         .collect())
 }
@@ -227,18 +240,6 @@ pub async fn take_heads(tx: &mut Tx, item_ids: &[Uuid]) -> Result<Vec<(Taken, bo
             (taken, row.cancelled)
         })
         .collect())
-}
-
-/// Deferred items of a job that join a lane when they are let go, as they keep their place in it.
-pub async fn join_deferred(tx: &mut Tx, item_ids: &[Uuid], lane_ids: &[i64]) -> Result<Vec<Uuid>, sqlx::Error> {
-    sqlx::query_scalar!(
-        "update deferred set lane_id = ($2::bigint[])[width_bucket(item_id, $1::uuid[])]
-         where item_id = any($1::uuid[]) and lane_id is null returning item_id",
-        item_ids,
-        lane_ids
-    )
-    .fetch_all(&mut **tx)
-    .await
 }
 
 /// Makes a deferred item due now (a person's retry). False: it is not deferred.

@@ -63,7 +63,7 @@ pub(in super::super) struct Going<'a> {
 
 impl Rows {
     /// A new item.
-    pub(in super::super) fn add(&mut self, item: &Prepared, seq: i64, place: Place<'_>, delta: &mut Delta) {
+    pub(in super::super) fn add(&mut self, item: &Prepared, seq: i64, place: &mut Place<'_>, delta: &mut Delta) {
         self.items.push(NewItemRow {
             id: item.id,
             gate_id: place.job.gate_id,
@@ -97,7 +97,7 @@ impl Rows {
 
     /// Puts an item that is pending into the state that is its: the first that holds of scheduled,
     /// blocked, available.
-    pub(in super::super) fn put(&mut self, item: Going<'_>, place: Place<'_>, delta: &mut Delta) {
+    pub(in super::super) fn put(&mut self, item: Going<'_>, place: &mut Place<'_>, delta: &mut Delta) {
         let (gate_id, type_id, rank) = (place.job.gate_id, place.job.type_id, item.rank);
         if place.gate.after_failed {
             delta.counts.cancelled += 1;
@@ -114,7 +114,7 @@ impl Rows {
         // What `after` holds joins its lane when it is let go.
         let lane_id = item.serialize_key.filter(|_| !held).and_then(|key| place.lanes.of(place.job.owner_id, key));
         let first = lane_id.is_none_or(|lane| place.lanes.join(lane, item.id));
-        if let Some(due_at) = item.run_after.filter(|at| *at > place.now.0) {
+        if let Some(due_at) = item.run_after.filter(|at| !held && *at > place.now.0) {
             delta.counts.scheduled += 1;
             self.deferred.push(DeferredRow {
                 item_id: item.id,
@@ -135,6 +135,7 @@ impl Rows {
                 gate_id,
                 type_id,
                 rank,
+                due_at: item.run_after.filter(|_| held),
                 expires_at: item.expires_at,
                 attempts: item.attempts,
                 failures: item.failures,
@@ -194,12 +195,7 @@ pub(in super::super) fn after_failed() -> ErrorText {
 }
 
 /// A final state that no assignment led to.
-pub(in super::super) fn final_row(
-    item_id: Uuid,
-    gate_id: i64,
-    state: ItemState,
-    error: Option<ErrorText>,
-) -> FinalRow {
+pub(in super::super) fn final_row(item_id: Uuid, gate_id: i64, state: ItemState, error: Option<ErrorText>) -> FinalRow {
     FinalRow {
         item_id,
         gate_id,
