@@ -6,6 +6,8 @@
 
 mod scan;
 
+pub mod walk;
+
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
