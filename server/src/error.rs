@@ -21,6 +21,9 @@ pub enum Error {
     /// The object store failed.
     #[error("file store: {0}")]
     Files(#[from] object_store::Error),
+    /// An Idempotency-Key stands elsewhere than thought: look again. Never an answer.
+    #[error("an Idempotency-Key has moved")]
+    KeyMoved,
     /// Something that cannot happen did.
     #[error("{0}")]
     Broken(String),

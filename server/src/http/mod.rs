@@ -27,6 +27,7 @@ pub mod cursor; // places in lists
 mod docs; // the API's description as a page
 pub mod events; // a job, live
 pub mod extract; // what handlers take from a request
+pub mod idempotency; // requests that are sent again
 pub mod items; // items and dead letters
 pub mod job_types; // job types
 pub mod jobs; // jobs
@@ -57,7 +58,7 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(uploads::get_upload_content))
         .routes(routes!(uploads::preview_upload))
         .routes(routes!(jobs::create_job, jobs::list_jobs))
-        .routes(routes!(jobs::get_job))
+        .routes(routes!(jobs::get_job, jobs::put_job))
         .routes(routes!(jobs::seal_job))
         .routes(routes!(results::stream_results))
         .routes(routes!(results::stream_failures))

@@ -13,12 +13,12 @@ use std::{
 
 use domain::{
     Code, Document, Problem, Time,
-    api::{Added, NewItem, WorkError},
+    api::{Added, WorkError},
 };
 use uuid::Uuid;
 
 use crate::{
-    auth::{Caller, Scope},
+    auth::Caller,
     error::{Error, Result},
     flush::Batch,
     store::{
@@ -31,7 +31,7 @@ use crate::{
     },
 };
 
-use super::{Core, Engine, groups, prepare::Prepared, settle};
+use super::{Core, Engine, groups, keys, prepare::Prepared, settle};
 use rows::{ITEMS_A_TURN, Rows};
 
 /// Items for one job.
@@ -41,6 +41,8 @@ pub(super) struct AddCommand {
     pub(super) seal: bool,
     /// The step in a file that these items are.
     pub(super) place: Option<Place>,
+    /// The Idempotency-Key that moves with these items.
+    pub(super) key: Option<keys::KeyMove>,
 }
 
 pub(super) struct Place {
@@ -92,7 +94,7 @@ impl Batch for AddBatch {
     async fn run(&self, commands: &[&AddCommand]) -> Result<Vec<Result<Added>>> {
         let core = &self.0;
         let mut tx = core.pools.hot.begin().await?;
-        let done = add(core, &mut tx, commands).await?;
+        let done = keys::add(core, &mut tx, commands).await?;
         tx.commit().await?;
         done.after_commit(core).await;
         Ok(done.answers)
@@ -248,17 +250,11 @@ fn refusal(gate: &gates::Locked, command: &AddCommand) -> Option<Problem> {
 }
 
 impl Engine {
-    /// Adds items to an unsealed job, all or none; with `seal`, they are the last.
-    pub async fn add_items(&self, caller: &Caller, job_id: Uuid, items: Vec<NewItem>, seal: bool) -> Result<Added> {
-        caller.require(Scope::JobsWrite)?;
-        let job = self.visible_job(caller, job_id).await?;
-        let items = self.0.core.prepare(&job, items, "")?;
-        self.0.adds.run(AddCommand { job, items, seal, place: None }).await
-    }
-
     /// Promises that a job gets no more items (rule 3). Again is fine.
     pub async fn seal(&self, caller: &Caller, job_id: Uuid) -> Result<()> {
-        self.add_items(caller, job_id, Vec::new(), true).await.map(|_| ())
+        self.add_items(caller, job_id, Vec::new(), keys::Adding { seal: true, ..keys::Adding::default() })
+            .await
+            .map(|_| ())
     }
 
     /// Adds rows cut from a file and moves the place in the file, in one commit. `false`: somebody else
@@ -286,7 +282,7 @@ impl Engine {
             .collect();
         let place =
             Place { from: batch.from, to: batch.to, line: batch.line, done: batch.done, expected: batch.expected };
-        match self.0.adds.run(AddCommand { job, items, seal: batch.done, place: Some(place) }).await {
+        match self.0.adds.run(AddCommand { job, items, seal: batch.done, place: Some(place), key: None }).await {
             Ok(_) => Ok(true),
             Err(Error::Problem(problem)) if matches!(problem.code, Code::JobSealed | Code::JobCancelled) => Ok(false),
             Err(e) => Err(e),
