@@ -6,6 +6,7 @@
 
 mod scan;
 
+pub mod canonical;
 pub mod walk;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};

@@ -27,6 +27,9 @@ pub enum Error {
     /// Jobs that turned out to be cancelled (their gates). Nothing happened; run again knowing it.
     #[error("jobs are cancelled")]
     JobsCancelled(Vec<i64>),
+    /// An Idempotency-Key stands elsewhere than thought: look again. Never an answer.
+    #[error("an Idempotency-Key has moved")]
+    KeyMoved,
     /// Something that cannot happen did.
     #[error("{0}")]
     Broken(String),

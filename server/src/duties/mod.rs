@@ -78,6 +78,11 @@ pub fn spawn(app: &App, tracker: &TaskTracker) {
         let e = e.clone();
         async move { Ok(e.forget_claims().await? as usize) }
     }));
+    let e = engine.clone();
+    tracker.spawn(every(60.0, "idempotency keys").run(move || {
+        let e = e.clone();
+        async move { e.sweep_idempotency().await }
+    }));
     tracker.spawn(splitter::run(app.clone()));
     tracker.spawn(builtin::run(app.clone()));
     tracker.spawn(crate::live::listen(app.hub.clone(), app.engine.clone(), app.pools.clone(), app.shutdown.clone()));

@@ -29,6 +29,7 @@ pub mod deeds; // what people do to work
 mod docs; // the API's description as a page
 pub mod events; // a job, live
 pub mod extract; // what handlers take from a request
+pub mod idempotency; // requests that are sent again
 pub mod items; // items and dead letters
 pub mod job_types; // job types
 pub mod jobs; // jobs
@@ -59,7 +60,7 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(uploads::get_upload_content))
         .routes(routes!(uploads::preview_upload))
         .routes(routes!(jobs::create_job, jobs::list_jobs))
-        .routes(routes!(jobs::get_job))
+        .routes(routes!(jobs::get_job, jobs::put_job))
         .routes(routes!(jobs::seal_job))
         .routes(routes!(deeds::cancel_job))
         .routes(routes!(results::stream_results))

@@ -13,12 +13,12 @@ use std::{
 
 use domain::{
     Code, Document, Problem,
-    api::{Added, NewItem, WorkError},
+    api::{Added, WorkError},
 };
 use uuid::Uuid;
 
 use crate::{
-    auth::{Caller, Scope},
+    auth::Caller,
     error::{Error, Result},
     flush::Batch,
     store::{
@@ -26,7 +26,7 @@ use crate::{
         contracts::JobInfo,
         endings::ErrorText,
         gates::{self, Delta},
-        jobs, keys,
+        jobs, keys as dedupe,
         leases::Mark,
     },
 };
@@ -34,19 +34,10 @@ use crate::{
 use super::{
     Core, Engine, groups,
     intake::{Arrivals, Intake},
+    keys::{self, OnDuplicate},
     prepare::Prepared,
     settle,
 };
-
-/// What happens to items whose dedupe key is taken (rule 11).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum OnDuplicate {
-    /// 409, nothing is added.
-    #[default]
-    Refuse,
-    /// They are left out and counted.
-    Skip,
-}
 
 /// Items for one job.
 pub(super) struct AddCommand {
@@ -56,6 +47,8 @@ pub(super) struct AddCommand {
     pub(super) on_duplicate: OnDuplicate,
     /// The step in a file that these items are.
     pub(super) place: Option<Place>,
+    /// The Idempotency-Key that moves with these items.
+    pub(super) key: Option<keys::KeyMove>,
 }
 
 pub(super) struct Place {
@@ -107,7 +100,7 @@ impl Batch for AddBatch {
     async fn run(&self, commands: &[&AddCommand]) -> Result<Vec<Result<Added>>> {
         let core = &self.0;
         let mut tx = core.pools.hot.begin().await?;
-        let done = add(core, &mut tx, commands).await?;
+        let done = keys::add(core, &mut tx, commands).await?;
         tx.commit().await?;
         done.after_commit(core).await;
         Ok(done.answers)
@@ -234,16 +227,18 @@ pub(super) async fn add(core: &Core, tx: &mut Tx, commands: &[&AddCommand]) -> R
 
 /// Rule 11: a command with doubles is refused as a whole, unless it asked for them to be left out.
 async fn refuse_doubles(tx: &mut Tx, commands: &[&AddCommand], intake: &Intake) -> Result<Vec<(usize, Problem)>> {
+    let keyed = |item: &Prepared| item.dedupe_key.is_some();
     let mut refused = Vec::new();
     for (at, command) in commands.iter().enumerate() {
         let double = command.items.iter().position(|item| intake.is_double(item));
         let Some(place) = double.filter(|_| command.on_duplicate == OnDuplicate::Refuse) else { continue };
         // Another command may have lost its key to this one, which now gives it back: run apart.
-        if commands.iter().filter(|c| c.items.iter().any(|item| item.dedupe_key.is_some())).count() > 1 {
+        let beside = |other: &&AddCommand| other.job.gate_id == command.job.gate_id && other.items.iter().any(keyed);
+        if commands.iter().copied().filter(beside).count() > 1 {
             return Err(Error::Broken("a double among several requests".to_owned()));
         }
         let key = command.items[place].dedupe_key.as_deref().unwrap_or_default();
-        let holder = keys::holder(tx, command.job.gate_id, key).await?;
+        let holder = dedupe::holder(tx, command.job.gate_id, key).await?;
         // A double within one request names no item that would exist.
         let own = holder.is_some_and(|id| command.items.iter().any(|item| item.id == id));
         let detail = format!("Item {place} of the request: the job has an item with the dedupe key {key:?} already.");
@@ -273,7 +268,7 @@ async fn give_back_keys(
         }
     }
     if !items.is_empty() {
-        keys::give_back(tx, &items, &gates, &names).await?;
+        dedupe::give_back(tx, &items, &gates, &names).await?;
     }
     Ok(())
 }
@@ -318,24 +313,11 @@ fn removed() -> Problem {
 }
 
 impl Engine {
-    /// Adds items to an unsealed job, all or none; with `seal`, they are the last.
-    pub async fn add_items(
-        &self,
-        caller: &Caller,
-        job_id: Uuid,
-        items: Vec<NewItem>,
-        seal: bool,
-        on_duplicate: OnDuplicate,
-    ) -> Result<Added> {
-        caller.require(Scope::JobsWrite)?;
-        let job = self.visible_job(caller, job_id).await?;
-        let items = self.0.core.prepare(&job, items, "")?;
-        self.0.adds.run(AddCommand { job, items, seal, on_duplicate, place: None }).await
-    }
-
     /// Promises that a job gets no more items (rule 3). Again is fine.
     pub async fn seal(&self, caller: &Caller, job_id: Uuid) -> Result<()> {
-        self.add_items(caller, job_id, Vec::new(), true, OnDuplicate::Refuse).await.map(|_| ())
+        self.add_items(caller, job_id, Vec::new(), keys::Adding { seal: true, ..keys::Adding::default() })
+            .await
+            .map(|_| ())
     }
 
     /// Adds rows cut from a file and moves the place in the file, in one commit. `false`: somebody else
@@ -370,7 +352,14 @@ impl Engine {
         match self
             .0
             .adds
-            .run(AddCommand { job, items, seal: batch.done, on_duplicate: OnDuplicate::Refuse, place: Some(place) })
+            .run(AddCommand {
+                job,
+                items,
+                seal: batch.done,
+                on_duplicate: OnDuplicate::Refuse,
+                place: Some(place),
+                key: None,
+            })
             .await
         {
             Ok(_) => Ok(true),

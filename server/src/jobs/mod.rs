@@ -32,6 +32,7 @@ mod feed; // items of a parent become items of its children
 mod ghosts; // cancelled jobs that are not swept yet
 mod groups; // errors that read alike
 mod intake; // items on their way into jobs
+mod keys; // Idempotency-Keys of adding
 mod lanes; // serialize keys
 mod marks; // where claims start to look
 mod plan; // what depends on what in a tree
@@ -49,6 +50,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::{
+    addresses::Allowed,
     auth::Caller,
     error::Result,
     files::Files,
@@ -57,9 +59,11 @@ use crate::{
     store::{Pools, contracts::JobInfo},
 };
 
-pub use add::{OnDuplicate, SplitBatch, SplitRow};
+pub use add::{SplitBatch, SplitRow};
 pub use cache::TypeCache;
+pub use create::{Creation, Made};
 pub use ending::EndingKind;
+pub use keys::{Adding, KeyMove, OnDuplicate, Once, key_reused, sum};
 pub use read::{ItemFilter, JobFilter};
 
 /// The use-cases over one database. Cheap to clone.
@@ -70,6 +74,7 @@ struct Inner {
     core: Arc<Core>,
     work: Coalescer<work::WorkBatch>,
     adds: Coalescer<add::AddBatch>,
+    creations: Coalescer<create::CreateBatch>,
     beats: Coalescer<beat::BeatBatch>,
 }
 
@@ -90,8 +95,25 @@ pub(crate) struct Core {
     walk_asked: tokio::sync::Notify,
     /// Bytes of one payload, at most.
     payload_limit: usize,
+    /// How long an Idempotency-Key is remembered at least.
+    window_seconds: f64,
+    /// What completion callbacks may reach.
+    callbacks: Allowed,
+    /// Requests with one Idempotency-Key take turns here, before any of them takes a connection.
+    turns: create::Turns,
     /// Cancelled when the server stops: claims wait no longer.
     shutdown: CancellationToken,
+}
+
+/// What the configuration says to the engine.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Bytes of one payload, at most.
+    pub payload: usize,
+    /// How long an Idempotency-Key is remembered at least.
+    pub idempotency_window_seconds: f64,
+    /// What completion callbacks may reach.
+    pub callbacks: Allowed,
 }
 
 impl Engine {
@@ -100,7 +122,7 @@ impl Engine {
         pools: Pools,
         hub: Hub,
         files: Files,
-        payload_limit: usize,
+        limits: Limits,
         shutdown: CancellationToken,
     ) -> Result<Self> {
         let types = TypeCache::load(&pools.read).await?;
@@ -116,7 +138,10 @@ impl Engine {
             marks: marks::Marks::default(),
             waiters: wake::Waiters::default(),
             split_asked: tokio::sync::Notify::new(),
-            payload_limit,
+            payload_limit: limits.payload,
+            window_seconds: limits.idempotency_window_seconds,
+            callbacks: limits.callbacks,
+            turns: create::Turns::default(),
             shutdown,
         });
         // As many flushers as cores: more only adds latency.
@@ -124,6 +149,7 @@ impl Engine {
         Ok(Self(Arc::new(Inner {
             work: Coalescer::start(work::WorkBatch(Arc::clone(&core)), cores),
             adds: Coalescer::start(add::AddBatch(Arc::clone(&core)), cores),
+            creations: Coalescer::start(create::CreateBatch(Arc::clone(&core)), cores),
             beats: Coalescer::start(beat::BeatBatch(Arc::clone(&core)), 1),
             core,
         })))

@@ -19,6 +19,7 @@ pub mod feeds; // what feeds still owe
 pub mod figures; // what monitoring reads
 pub mod gates; // one row a job: lock, counters, completion
 pub mod hints; // NOTIFY between servers
+pub mod idempotency; // requests that are sent again
 pub mod identity; // owners, sessions, tokens, links
 pub mod items; // items and the tables that hold pending ones
 pub mod job_types; // job types as people edit them

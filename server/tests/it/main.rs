@@ -3,6 +3,8 @@
 mod support;
 
 mod access;
+mod creation;
+mod idempotency;
 mod imports;
 mod job_types;
 mod lifecycle;

@@ -58,6 +58,8 @@ impl Server {
             body_limit: "10MiB".parse().expect("a size"),
             upload_limit: "2GiB".parse().expect("a size"),
             payload_limit: "256KiB".parse().expect("a size"),
+            idempotency_window_seconds: 86_400,
+            callback_allow: "".parse().expect("a list"),
         };
         change(&mut config);
         let running = server::start(config).await.expect("the server starts");
