@@ -13,5 +13,6 @@ mod openapi;
 mod problems;
 mod races;
 mod sign_in;
+mod trees;
 mod turns;
 mod work;
