@@ -17,6 +17,7 @@
 //! rows that nobody can wait for.
 
 mod add; // items in: from requests and from files
+pub(crate) mod alerts; // what somebody should look at
 pub(crate) mod audit; // who did what, and why
 mod beat; // heartbeats and steps
 mod cache; // job types and job definitions in memory
@@ -25,11 +26,15 @@ mod create; // new trees
 mod ending; // the ending half of a work batch
 mod fate; // what becomes of an item without a result
 mod groups; // errors that read alike
+mod keep; // trees that are kept
 mod marks; // where claims start to look
 mod prepare; // items checked before they are added
 mod read; // views for pages and API
+mod remove; // trees that go
 mod settle; // completion of trees of several jobs
 mod sweep; // what duties do: lost leases, due items, expiry
+mod tend; // trees whose time has come
+mod types; // job types that change while jobs run
 mod wake; // waiting claims
 mod work; // endings and claims in one transaction
 
@@ -48,6 +53,7 @@ use crate::{
 };
 
 pub use add::{SplitBatch, SplitRow};
+pub use alerts::Worries;
 pub use cache::TypeCache;
 pub use ending::EndingKind;
 pub use read::{ItemFilter, JobFilter};

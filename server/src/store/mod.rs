@@ -10,6 +10,7 @@
 
 mod pools;
 
+pub mod alerts; // what somebody should look at
 pub mod audit; // who did what
 pub mod claim_requests; // claims that named themselves
 pub mod contracts; // what the engine needs to know of every job type
@@ -25,6 +26,9 @@ pub mod leases; // open assignments
 pub mod migrations; // the schema itself
 pub mod reading; // what pages and the API show of items
 pub mod results; // results and failures, streamed
+pub mod retention; // trees that go
+pub mod tended; // when to look at which tree
+pub mod totals; // what trees that are gone amounted to
 pub mod trees; // what pages and the API show of jobs
 pub mod uploads; // stored files
 pub mod uptime; // when service was last known to be up

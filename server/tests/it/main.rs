@@ -3,6 +3,8 @@
 mod support;
 
 mod access;
+mod alerts;
+mod audit;
 mod imports;
 mod job_types;
 mod lifecycle;
@@ -10,6 +12,7 @@ mod live;
 mod openapi;
 mod problems;
 mod races;
+mod retention;
 mod sign_in;
 mod turns;
 mod work;
