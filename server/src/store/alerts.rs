@@ -75,7 +75,7 @@ pub async fn clear_quiet(pool: &PgPool, quiet_seconds: f64) -> Result<u64, sqlx:
     let done = sqlx::query!(
         "update alert a set cleared_at = clock_timestamp()
          where kind in ('ending_refused', 'delivery_failed', 'worker') and cleared_at is null
-           and last_seen_at < clock_timestamp() - make_interval(secs => $1)
+           and last_seen_at < (select clock_timestamp()) - make_interval(secs => $1)
            and not (kind = 'worker' and exists (select 1 from lease l where l.item_id = a.item_id))",
         quiet_seconds
     )
@@ -131,7 +131,7 @@ pub async fn newly_dead(pool: &PgPool, within_seconds: f64) -> Result<Vec<DeadTy
         r#"select t.name as job_type, sum(e.n_dead)::bigint as "dead!",
              (array_agg(e.message order by e.last_seen_at desc))[1] as "message!"
            from (select type_id, n_dead, message, last_seen_at from owner_error
-                 where last_seen_at > clock_timestamp() - make_interval(secs => $1)
+                 where last_seen_at > (select clock_timestamp()) - make_interval(secs => $1)
                  order by last_seen_at desc limit 5000) e
            join job_type t on t.id = e.type_id
            where e.n_dead > 0
@@ -318,7 +318,7 @@ pub async fn open_counts(pool: &PgPool) -> Result<Vec<(String, i64)>, sqlx::Erro
 pub async fn forget(pool: &PgPool) -> Result<u64, sqlx::Error> {
     let gone = sqlx::query!(
         "delete from alert where ctid = any(array(
-           select ctid from alert where cleared_at < clock_timestamp() - interval '90 days' limit 5000))"
+           select ctid from alert where cleared_at < (select clock_timestamp()) - interval '90 days' limit 5000))"
     )
     .execute(pool)
     .await?;

@@ -166,7 +166,7 @@ pub async fn set_keep(tx: &mut Tx, gate_id: i64, keep: bool) -> Result<bool, sql
 pub async fn forget_removed(pool: &PgPool) -> Result<u64, sqlx::Error> {
     let gone = sqlx::query!(
         "delete from removed where ctid = any(array(
-           select ctid from removed where removed_at < clock_timestamp() - interval '90 days' limit 5000))"
+           select ctid from removed where removed_at < (select clock_timestamp()) - interval '90 days' limit 5000))"
     )
     .execute(pool)
     .await?;

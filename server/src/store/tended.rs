@@ -2,7 +2,8 @@
 //! and without an index on the gates.
 //!
 //! Two walks over the roots in order of gate_id enter each new tree once; from then on a tree costs
-//! nothing until its time has come, however many there are.
+//! nothing until its time has come, however many there are: `(select clock_timestamp())` is asked once,
+//! where `clock_timestamp()` alone is volatile, no bound of an index, and would be asked of every row.
 
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -73,7 +74,7 @@ pub struct DueRow {
 /// them is tried again. In order of their time; what another server has taken is left out.
 pub async fn take_due(tx: &mut Tx, limit: i64) -> Result<Vec<DueRow>, sqlx::Error> {
     let gate_ids = sqlx::query_scalar!(
-        "select gate_id from tended where look_at <= clock_timestamp() order by look_at limit $1
+        "select gate_id from tended where look_at <= (select clock_timestamp()) order by look_at limit $1
          for update skip locked",
         limit
     )
