@@ -68,6 +68,34 @@ pub struct Config {
     /// commas: `hooks.internal,10.1.0.0/16`. Default: none
     #[arg(long, env = "TREELINE_CALLBACK_ALLOW", default_value = "", hide_default_value = true)]
     pub callback_allow: Allowed,
+    #[command(flatten)]
+    pub alerts: Alerts,
+}
+
+/// When somebody is to be told, and where.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Alerts {
+    /// Where alerts are posted as JSON
+    #[arg(id = "alert_url", long = "alert-url", env = "TREELINE_ALERT_URL", hide_env_values = true)]
+    pub url: Option<Secret>,
+
+    /// Seconds after which an open tree without progress is an alert
+    #[arg(long = "alert-stalled-seconds", env = "TREELINE_ALERT_STALLED_SECONDS", default_value_t = 3600)]
+    pub stalled_seconds: u64,
+
+    /// Seconds after which waiting work that nobody claims is an alert
+    #[arg(long = "alert-unclaimed-seconds", env = "TREELINE_ALERT_UNCLAIMED_SECONDS", default_value_t = 300)]
+    pub unclaimed_seconds: u64,
+
+    /// Seconds without more of it after which an alert about something that happened clears itself
+    #[arg(long = "alert-quiet-seconds", env = "TREELINE_ALERT_QUIET_SECONDS", default_value_t = 900)]
+    pub quiet_seconds: u64,
+}
+
+impl Default for Alerts {
+    fn default() -> Self {
+        Self { url: None, stalled_seconds: 3600, unclaimed_seconds: 300, quiet_seconds: 900 }
+    }
 }
 
 impl Config {
@@ -78,6 +106,13 @@ impl Config {
                 token.reveal().chars().count() >= SHORTEST_BOOTSTRAP_TOKEN,
                 "TREELINE_BOOTSTRAP_TOKEN is too short: it needs at least {SHORTEST_BOOTSTRAP_TOKEN} characters, \
                  for example the output of `openssl rand -hex 32`."
+            );
+        }
+        if let Some(url) = &self.alerts.url {
+            let known = url.reveal().parse::<Uri>().ok().and_then(|uri| uri.scheme_str().map(str::to_ascii_lowercase));
+            ensure!(
+                known.is_some_and(|scheme| scheme == "http" || scheme == "https"),
+                "TREELINE_ALERT_URL is not a URL of http or https."
             );
         }
         Ok(())

@@ -2,7 +2,9 @@
 //! leader. Each finds everything by itself: a hint only makes it faster. A duty that fails says so and
 //! tries again; none of them stops.
 
+mod alerts; // what somebody should look at
 mod builtin; // executors that are built in
+mod retention; // trees whose time has come
 mod splitter; // files into items
 mod walks; // rows that follow a decision
 
@@ -71,7 +73,7 @@ pub fn spawn(app: &App, tracker: &TaskTracker) {
     let e = engine.clone();
     tracker.spawn(every(1.0, "job types").run(move || {
         let e = e.clone();
-        async move { e.types().refresh_now().await.map(|()| 0) }
+        async move { e.refresh_types().await.map(|()| 0) }
     }));
     let e = engine.clone();
     tracker.spawn(every(60.0, "claim ids").run(move || {
@@ -83,6 +85,8 @@ pub fn spawn(app: &App, tracker: &TaskTracker) {
         let e = e.clone();
         async move { e.sweep_idempotency().await }
     }));
+    retention::spawn(app, tracker, every);
+    alerts::spawn(app, tracker, every);
     tracker.spawn(splitter::run(app.clone()));
     tracker.spawn(builtin::run(app.clone()));
     tracker.spawn(crate::live::listen(app.hub.clone(), app.engine.clone(), app.pools.clone(), app.shutdown.clone()));

@@ -21,6 +21,7 @@ use crate::{App, auth::origin, error::Error};
 
 pub mod access; // services and tokens
 pub mod add_items; // items in, as an array or as a stream
+pub mod alerts; // what somebody should look at
 pub mod assets; // the site's files
 pub mod assignments; // what workers say
 pub mod audit; // who did what
@@ -37,6 +38,7 @@ pub mod layers; // what happens to every request
 pub mod metrics; // for monitoring
 pub mod openapi; // the API's description
 pub mod ops; // alive and ready
+pub mod remove; // trees that go, trees that are kept
 pub mod results; // results and failures as streams
 pub mod serve; // the accept loop
 pub mod session; // signing in and out
@@ -88,6 +90,10 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(access::create_token, access::list_tokens))
         .routes(routes!(access::delete_token))
         .routes(routes!(audit::list_audit))
+        .routes(routes!(alerts::list_alerts))
+        .routes(routes!(alerts::alert_assignment))
+        .routes(routes!(remove::delete_job))
+        .routes(routes!(remove::keep_job, remove::keep_job_no_longer))
 }
 
 /// The whole server as one service.

@@ -19,6 +19,7 @@
 //! have followed a decision (`carry`, `feed_rest`) is written under the gate.
 
 mod add; // items in: from requests and from files
+pub(crate) mod alerts; // what somebody should look at
 pub(crate) mod audit; // who did what, and why
 mod beat; // heartbeats and steps
 mod cache; // job types and job definitions in memory
@@ -34,13 +35,17 @@ mod groups; // errors that read alike
 mod intake; // items on their way into jobs
 mod keys; // Idempotency-Keys of adding
 mod lanes; // serialize keys
+mod keep; // trees that are kept
 mod marks; // where claims start to look
 mod plan; // what depends on what in a tree
 mod prepare; // items checked before they are added
 mod read; // views for pages and API
 mod retry; // items that a person gives back
+mod remove; // trees that go
 mod settle; // completion of trees of several jobs
 mod sweep; // what duties do: lost leases, due items, expiry
+mod tend; // trees whose time has come
+mod types; // job types that change while jobs run
 mod wake; // waiting claims
 mod work; // endings and claims in one transaction
 
@@ -60,6 +65,7 @@ use crate::{
 };
 
 pub use add::{SplitBatch, SplitRow};
+pub use alerts::Worries;
 pub use cache::TypeCache;
 pub use create::{Creation, Made};
 pub use ending::EndingKind;

@@ -12,6 +12,7 @@ mod pools;
 
 pub mod audit; // who did what
 pub mod carry; // rows that follow a decision
+pub mod alerts; // what somebody should look at
 pub mod claim_requests; // claims that named themselves
 pub mod contracts; // what the engine needs to know of every job type
 pub mod endings; // outcomes, attempts, and what an ended assignment ended as
@@ -32,6 +33,9 @@ pub mod reading; // what pages and the API show of items
 pub mod results; // results and failures, streamed
 pub mod retrying; // items that a person gives back
 pub mod settle; // gates of trees, one by one
+pub mod retention; // trees that go
+pub mod tended; // when to look at which tree
+pub mod totals; // what trees that are gone amounted to
 pub mod trees; // what pages and the API show of jobs
 pub mod uploads; // stored files
 pub mod uptime; // when service was last known to be up

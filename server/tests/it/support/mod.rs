@@ -60,6 +60,7 @@ impl Server {
             payload_limit: "256KiB".parse().expect("a size"),
             idempotency_window_seconds: 86_400,
             callback_allow: "".parse().expect("a list"),
+            alerts: server::config::Alerts::default(),
         };
         change(&mut config);
         let running = server::start(config).await.expect("the server starts");
@@ -81,9 +82,27 @@ impl Server {
         Api::new(&self.api.base).with_token(&secret)
     }
 
+    /// A person of the given role, signed in by a link of their own.
+    pub(crate) async fn person(&self, name: &str, role: &str) -> Api {
+        let (app, id) = (&self.running.app, Uuid::now_v7());
+        sqlx::query("insert into owner (id, kind, name, role) values ($1, 'user', $2, $3)")
+            .bind(id)
+            .bind(name)
+            .bind(role)
+            .execute(&app.pool)
+            .await
+            .expect("a new person");
+        let link = server::auth::links::create(&app.pool, &app.public_url, Some(id)).await.expect("a link");
+        self.signed_in(&link).await
+    }
+
     /// The first admin, signed in by the printed link.
     pub(crate) async fn admin(&self) -> Api {
         let link = self.running.sign_in_link.clone().expect("a sign-in link");
+        self.signed_in(&link).await
+    }
+
+    async fn signed_in(&self, link: &str) -> Api {
         let answer = self.stranger().post("/api/v1/session", json!({"link": link})).await;
         answer.expect(204);
         let cookie =
