@@ -26,6 +26,7 @@ pub mod api;
 pub mod assignment;
 pub mod change;
 pub mod document;
+pub mod export;
 pub mod fingerprint;
 pub mod id;
 pub mod item;

@@ -3,6 +3,8 @@
 //! Read once at the start and never again; nothing else in the server looks at the environment
 //! (`RUST_LOG`, which the log reads itself, is the exception). Secrets do not show in `Debug`.
 
+pub mod files; // where files are kept
+
 use std::{fmt, net::SocketAddr, path::PathBuf, str::FromStr};
 
 use anyhow::{Context as _, ensure};
@@ -56,6 +58,9 @@ pub struct Config {
     /// The largest payload of one item
     #[arg(long, env = "TREELINE_PAYLOAD_LIMIT", default_value = "256KiB")]
     pub payload_limit: Size,
+
+    #[command(flatten)]
+    pub files: files::FileSettings,
 }
 
 impl Config {

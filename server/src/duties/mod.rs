@@ -2,8 +2,10 @@
 //! leader. Each finds everything by itself: a hint only makes it faster. A duty that fails says so and
 //! tries again; none of them stops.
 
-mod builtin; // executors that are built in
+mod builtin; // executors that are built in and quick
+mod exporter; // the executor that writes files
 mod splitter; // files into items
+mod uploads; // files that nobody needs
 
 use std::time::Duration;
 
@@ -61,8 +63,15 @@ pub fn spawn(app: &App, tracker: &TaskTracker) {
         let e = e.clone();
         async move { Ok(e.forget_claims().await? as usize) }
     }));
+    let a = app.clone();
+    let orphans_at = std::sync::Arc::new(tokio::sync::Mutex::new(None));
+    tracker.spawn(every(uploads::pause(app), "uploads").run(move || {
+        let (a, orphans_at) = (a.clone(), std::sync::Arc::clone(&orphans_at));
+        async move { uploads::tick(&a, &mut *orphans_at.lock().await).await }
+    }));
     tracker.spawn(splitter::run(app.clone()));
     tracker.spawn(builtin::run(app.clone()));
+    tracker.spawn(exporter::run(app.clone()));
     tracker.spawn(crate::live::listen(app.hub.clone(), app.engine.clone(), app.pools.clone(), app.shutdown.clone()));
 }
 

@@ -58,6 +58,7 @@ impl Server {
             body_limit: "10MiB".parse().expect("a size"),
             upload_limit: "2GiB".parse().expect("a size"),
             payload_limit: "256KiB".parse().expect("a size"),
+            files: server::config::files::FileSettings::default(),
         };
         change(&mut config);
         let running = server::start(config).await.expect("the server starts");
