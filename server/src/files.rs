@@ -88,12 +88,11 @@ const START: usize = 8 << 10;
 impl Files {
     /// Opens the store that is asked for; by default one in `folder`.
     pub fn open(settings: &FileSettings, folder: &Path) -> anyhow::Result<Self> {
-        let (store, piece, incoming): (Arc<dyn ObjectStore>, _, _) = match &settings.store_url {
-            Some(url) => (bucket::open(url, settings)?, PART, None),
-            None => {
-                let incoming = open_folder(folder)?;
-                (Arc::new(LocalFileSystem::new_with_prefix(folder)?.with_fsync(true)), PIECE, Some(incoming))
-            }
+        let (store, piece, incoming): (Arc<dyn ObjectStore>, _, _) = if let Some(url) = &settings.store_url {
+            (bucket::open(url, settings)?, PART, None)
+        } else {
+            let incoming = open_folder(folder)?;
+            (Arc::new(LocalFileSystem::new_with_prefix(folder)?.with_fsync(true)), PIECE, Some(incoming))
         };
         let workbook_limit = settings.xlsx_limit.0;
         Ok(Self(Arc::new(Inner { store, piece, incoming, workbook_limit })))

@@ -188,9 +188,8 @@ impl Lines<'_> {
 /// A cell as JSON; `None` for one with nothing in it.
 fn json(value: &DataRef) -> Option<Document> {
     Some(match value {
-        DataRef::Empty => return None,
+        DataRef::Empty | DataRef::SharedString("") => return None,
         DataRef::String(text) if text.is_empty() => return None,
-        DataRef::SharedString("") => return None,
         DataRef::Int(number) => Document::of(number),
         DataRef::Float(number) => float(*number),
         DataRef::String(text) | DataRef::DateTimeIso(text) | DataRef::DurationIso(text) => string(text),

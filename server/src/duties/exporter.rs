@@ -29,7 +29,7 @@ use crate::{
     error::{Error, Result},
     exports::Export,
     files::ReceiveError,
-    jobs::{Engine, EndingKind},
+    jobs::{EndingKind, Engine},
     store::{contracts, exports, uploads::NewUpload},
     uploads,
 };

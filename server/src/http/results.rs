@@ -57,13 +57,7 @@ pub async fn stream_failures(
     stream_tree(app, &caller, id, streaming, ExportWhat::Failures).await
 }
 
-async fn stream_tree(
-    app: App,
-    caller: &Caller,
-    id: Uuid,
-    streaming: Streaming,
-    what: ExportWhat,
-) -> Result<Response> {
+async fn stream_tree(app: App, caller: &Caller, id: Uuid, streaming: Streaming, what: ExportWhat) -> Result<Response> {
     let export = Export::open(&app, caller, id, what, streaming.format, streaming.after).await?;
     let media_type = match streaming.format {
         ExportFormat::Ndjson => "application/x-ndjson",

@@ -35,7 +35,9 @@ const fn is_space(unit: u16) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     /// Between elements.
-    Between { comma: bool },
+    Between {
+        comma: bool,
+    },
     Element,
     /// An element that is too long; its beginning is in `passing`.
     Passing,

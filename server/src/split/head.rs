@@ -191,7 +191,7 @@ fn read_header<E>(header: &Cut, encoding: Encoding, delimiter: u8) -> Result<Vec
         Whole::OpenQuote => {
             return refuse(Code::BadHeader, format!("Line {line}: the header has a quote that is never closed."));
         }
-        Whole::TooLong => return refuse(Code::BadHeader, format!("Line {line}: the header does not end.")),
+        _ => return refuse(Code::BadHeader, format!("Line {line}: the header does not end.")),
     }
     if header.fields > MOST_COLUMNS {
         let detail = format!("Line {line}: expected at most {MOST_COLUMNS} columns, found {}.", header.fields);
@@ -244,10 +244,14 @@ fn open_array<E>(sample: &[u8], encoding: Encoding, start: Place) -> Result<Plac
             b' ' | b'\t' | b'\r' => {}
             b'[' => return Ok(place),
             _ => {
-                let found = char::from_u32(unit.into()).map_or_else(|| "something else".to_owned(), |c| format!("{c:?}"));
+                let found =
+                    char::from_u32(unit.into()).map_or_else(|| "something else".to_owned(), |c| format!("{c:?}"));
                 let line = place.line;
                 let detail = format!("expected a JSON array, which begins with [; found {found} in line {line}");
-                return Err(HeadError::Refused(Box::new(Problem::invalid_body([("/upload/format".to_owned(), detail)]))));
+                return Err(HeadError::Refused(Box::new(Problem::invalid_body([(
+                    "/upload/format".to_owned(),
+                    detail,
+                )]))));
             }
         }
     }

@@ -116,11 +116,7 @@ pub async fn take_unused(pool: &PgPool, seconds: f64, limit: i64) -> Result<Vec<
 ///
 /// Two statements: a job that is just being made of a file holds the file's row, and once it has let
 /// go, only a new statement sees it.
-pub async fn take_unreferenced(
-    pool: &PgPool,
-    seconds: f64,
-    limit: i64,
-) -> Result<(Vec<Uuid>, usize), sqlx::Error> {
+pub async fn take_unreferenced(pool: &PgPool, seconds: f64, limit: i64) -> Result<(Vec<Uuid>, usize), sqlx::Error> {
     let mut tx = pool.begin().await?;
     let looked_at = sqlx::query_scalar!(
         "update upload set looked_at = clock_timestamp() where id in (
@@ -161,10 +157,9 @@ pub async fn known(pool: &PgPool, ids: &[Uuid]) -> Result<Vec<Uuid>, sqlx::Error
 
 /// The lines that were made of a sheet: object and length.
 pub async fn find_staged(pool: &PgPool, upload_id: Uuid, sheet: &str) -> Result<Option<(Uuid, i64)>, sqlx::Error> {
-    let row =
-        sqlx::query!("select object_id, bytes from staged where upload_id = $1 and sheet = $2", upload_id, sheet)
-            .fetch_optional(pool)
-            .await?;
+    let row = sqlx::query!("select object_id, bytes from staged where upload_id = $1 and sheet = $2", upload_id, sheet)
+        .fetch_optional(pool)
+        .await?;
     Ok(row.map(|row| (row.object_id, row.bytes)))
 }
 

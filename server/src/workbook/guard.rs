@@ -36,9 +36,9 @@ pub(super) fn check(file: &mut (impl Read + Seek), limit: u64) -> Result<(), Str
     let (mut in_memory, mut in_rows) = (0_u64, 0_u64);
     for at in 0..archive.len() {
         let mut part = archive.by_index(at).map_err(|e| damaged(&e))?;
-        let name = part.name().to_ascii_lowercase();
+        let name = part.name().map_err(|e| damaged(&e))?.to_ascii_lowercase();
         // Pictures and the like are not read as they should be, but a sheet may have any name.
-        let is_markup = name.ends_with(".xml") || name.ends_with(".rels");
+        let is_markup = name.rsplit('.').next().is_some_and(|extension| matches!(extension, "xml" | "rels"));
         let is_sheet = is_markup
             && name.contains("worksheets/")
             && !["sharedstrings.xml", "styles.xml", "workbook.xml"].iter().any(|held| name.ends_with(held));

@@ -86,14 +86,7 @@ impl RowMaker {
                 self.object_of(&texts.iter().map(|text| Document::of(text).text().to_owned()).collect::<Vec<_>>())
             }
         };
-        Row {
-            begin: cut.begin,
-            end: cut.end,
-            line: line as i64,
-            number,
-            payload: Document::trusted(payload),
-            fault,
-        }
+        Row { begin: cut.begin, end: cut.end, line: line as i64, number, payload: Document::trusted(payload), fault }
     }
 }
 

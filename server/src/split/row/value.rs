@@ -36,7 +36,7 @@ impl RowMaker {
                 }
             }
         };
-        self.value_row(cut, payload, fault)
+        value_row(cut, payload, fault)
     }
 
     /// A line as a string, without its end.
@@ -56,12 +56,7 @@ impl RowMaker {
             (found > limit).then(|| self.fault(cut, FaultKind::TooLarge, limit, expected(), found.to_string()))
         };
         let payload = if fault.is_some() { Document::of(&shorten(line, SHOWN_ROW)) } else { payload };
-        self.value_row(cut, payload, fault)
-    }
-
-    fn value_row(&self, cut: &Cut, payload: Document, fault: Option<Fault>) -> Row {
-        let line = cut.begin.line as i64;
-        Row { begin: cut.begin, end: cut.end, line, number: line, payload, fault }
+        value_row(cut, payload, fault)
     }
 
     /// What a cut that is not a whole record lacks: kind, column from 0, expected, found.
@@ -87,4 +82,9 @@ impl RowMaker {
             Whole::Trailing => (FaultKind::InvalidJson, 0, "nothing behind the array", "more".to_owned()),
         })
     }
+}
+
+fn value_row(cut: &Cut, payload: Document, fault: Option<Fault>) -> Row {
+    let line = cut.begin.line as i64;
+    Row { begin: cut.begin, end: cut.end, line, number: line, payload, fault }
 }
