@@ -3,6 +3,9 @@
 mod support;
 
 mod access;
+mod exports;
+mod files;
+mod formats;
 mod imports;
 mod job_types;
 mod lifecycle;

@@ -3,6 +3,11 @@
 //! Servers run inside the test, on free ports. The database is made on `TREELINE_TEST_POSTGRES` (an
 //! admin URL; CONTRIBUTING.md says how to get one) and dropped when the last server of the story goes.
 
+pub(crate) mod imports; // files on their way to a complete job
+mod program; // a server in a process of its own
+pub(crate) mod s3; // a bucket
+pub(crate) mod xlsx; // workbooks
+
 use std::{ops::Deref, str::FromStr, sync::Arc};
 
 use reqwest::{Method, StatusCode, header::HeaderMap};
@@ -44,6 +49,11 @@ impl Server {
     /// A second server on the same database and files.
     pub(crate) async fn another(&self) -> Self {
         Self::at(Arc::clone(&self.place), |_| {}).await
+    }
+
+    /// The same with other settings.
+    pub(crate) async fn another_with(&self, change: impl FnOnce(&mut Config)) -> Self {
+        Self::at(Arc::clone(&self.place), change).await
     }
 
     async fn at(place: Arc<Place>, change: impl FnOnce(&mut Config)) -> Self {
