@@ -3,6 +3,8 @@
 //! Read once at the start and never again; nothing else in the server looks at the environment
 //! (`RUST_LOG`, which the log reads itself, is the exception). Secrets do not show in `Debug`.
 
+pub mod files; // where files are kept
+
 use std::{fmt, net::SocketAddr, path::PathBuf, str::FromStr};
 
 use anyhow::{Context as _, ensure};
@@ -96,6 +98,7 @@ impl Default for Alerts {
     fn default() -> Self {
         Self { url: None, stalled_seconds: 3600, unclaimed_seconds: 300, quiet_seconds: 900 }
     }
+    pub files: files::FileSettings,
 }
 
 impl Config {

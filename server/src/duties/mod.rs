@@ -7,6 +7,9 @@ mod builtin; // executors that are built in
 mod retention; // trees whose time has come
 mod splitter; // files into items
 mod walks; // rows that follow a decision
+mod builtin; // executors that are built in and quick
+mod exporter; // the executor that writes files
+mod uploads; // files that nobody needs
 
 use std::time::Duration;
 
@@ -87,8 +90,15 @@ pub fn spawn(app: &App, tracker: &TaskTracker) {
     }));
     retention::spawn(app, tracker, every);
     alerts::spawn(app, tracker, every);
+    let a = app.clone();
+    let orphans_at = std::sync::Arc::new(tokio::sync::Mutex::new(None));
+    tracker.spawn(every(uploads::pause(app), "uploads").run(move || {
+        let (a, orphans_at) = (a.clone(), std::sync::Arc::clone(&orphans_at));
+        async move { uploads::tick(&a, &mut *orphans_at.lock().await).await }
+    }));
     tracker.spawn(splitter::run(app.clone()));
     tracker.spawn(builtin::run(app.clone()));
+    tracker.spawn(exporter::run(app.clone()));
     tracker.spawn(crate::live::listen(app.hub.clone(), app.engine.clone(), app.pools.clone(), app.shutdown.clone()));
 }
 

@@ -17,6 +17,7 @@ pub mod claim_requests; // claims that named themselves
 pub mod contracts; // what the engine needs to know of every job type
 pub mod endings; // outcomes, attempts, and what an ended assignment ended as
 pub mod feeds; // what feeds still owe
+pub mod exports; // every item of a job, for a file
 pub mod figures; // what monitoring reads
 pub mod gates; // one row a job: lock, counters, completion
 pub mod hints; // NOTIFY between servers

@@ -3,6 +3,11 @@
 //! Servers run inside the test, on free ports. The database is made on `TREELINE_TEST_POSTGRES` (an
 //! admin URL; CONTRIBUTING.md says how to get one) and dropped when the last server of the story goes.
 
+pub(crate) mod imports; // files on their way to a complete job
+mod program; // a server in a process of its own
+pub(crate) mod s3; // a bucket
+pub(crate) mod xlsx; // workbooks
+
 use std::{ops::Deref, str::FromStr, sync::Arc};
 
 use reqwest::{Method, StatusCode, header::HeaderMap};
@@ -46,6 +51,11 @@ impl Server {
         Self::at(Arc::clone(&self.place), |_| {}).await
     }
 
+    /// The same with other settings.
+    pub(crate) async fn another_with(&self, change: impl FnOnce(&mut Config)) -> Self {
+        Self::at(Arc::clone(&self.place), change).await
+    }
+
     async fn at(place: Arc<Place>, change: impl FnOnce(&mut Config)) -> Self {
         let mut config = Config {
             listen: ([127, 0, 0, 1], 0).into(),
@@ -61,6 +71,7 @@ impl Server {
             idempotency_window_seconds: 86_400,
             callback_allow: "".parse().expect("a list"),
             alerts: server::config::Alerts::default(),
+            files: server::config::files::FileSettings::default(),
         };
         change(&mut config);
         let running = server::start(config).await.expect("the server starts");
