@@ -22,8 +22,10 @@
 mod time;
 
 pub mod access;
+pub mod alert;
 pub mod api;
 pub mod assignment;
+pub mod audit;
 pub mod change;
 pub mod document;
 pub mod fingerprint;

@@ -23,6 +23,7 @@ pub mod access; // services and tokens
 pub mod add_items; // items in, as an array or as a stream
 pub mod assets; // the site's files
 pub mod assignments; // what workers say
+pub mod audit; // who did what
 pub mod cursor; // places in lists
 mod docs; // the API's description as a page
 pub mod events; // a job, live
@@ -81,6 +82,7 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(access::create_service, access::list_services))
         .routes(routes!(access::create_token, access::list_tokens))
         .routes(routes!(access::delete_token))
+        .routes(routes!(audit::list_audit))
 }
 
 /// The whole server as one service.

@@ -17,6 +17,7 @@
 //! rows that nobody can wait for.
 
 mod add; // items in: from requests and from files
+pub(crate) mod audit; // who did what, and why
 mod beat; // heartbeats and steps
 mod cache; // job types and job definitions in memory
 mod claim; // the claiming half of a work batch

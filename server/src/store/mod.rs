@@ -10,6 +10,7 @@
 
 mod pools;
 
+pub mod audit; // who did what
 pub mod claim_requests; // claims that named themselves
 pub mod contracts; // what the engine needs to know of every job type
 pub mod endings; // outcomes, attempts, and what an ended assignment ended as

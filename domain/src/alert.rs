@@ -1,0 +1,106 @@
+//! Alerts: what somebody should look at (rule 22). Raised once, cleared by themselves.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Time, id::Uuid};
+
+/// The longest message of a worker's own alert, in bytes.
+pub const LONGEST_MESSAGE: usize = 2_000;
+
+/// What an alert is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub enum AlertKind {
+    /// New dead letters of a type.
+    DeadLetters,
+    /// Ten failures or more of an item that is retried without limit.
+    ManyFailures,
+    /// A worker handed in a result after the job was cancelled.
+    EndingRefused,
+    /// An open tree without progress for an hour.
+    Stalled,
+    /// Waiting work that nobody has claimed for five minutes.
+    Unclaimed,
+    /// A callback was given up.
+    DeliveryFailed,
+    /// The broker cannot be reached.
+    BrokerAway,
+    /// A worker says so itself.
+    Worker,
+}
+
+impl AlertKind {
+    pub const ALL: [AlertKind; 8] = [
+        Self::DeadLetters,
+        Self::ManyFailures,
+        Self::EndingRefused,
+        Self::Stalled,
+        Self::Unclaimed,
+        Self::DeliveryFailed,
+        Self::BrokerAway,
+        Self::Worker,
+    ];
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::DeadLetters => "dead_letters",
+            Self::ManyFailures => "many_failures",
+            Self::EndingRefused => "ending_refused",
+            Self::Stalled => "stalled",
+            Self::Unclaimed => "unclaimed",
+            Self::DeliveryFailed => "delivery_failed",
+            Self::BrokerAway => "broker_away",
+            Self::Worker => "worker",
+        }
+    }
+
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == word)
+    }
+}
+
+/// An alert, open while `cleared_at` is null. There is one open alert for each kind and subject.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Alert {
+    pub id: Uuid,
+    pub kind: AlertKind,
+    /// What it is about: the name of a type, the id of a job or item.
+    pub subject: String,
+    pub message: String,
+    /// The type it speaks of, where it speaks of one.
+    #[serde(rename = "type")]
+    pub job_type: Option<String>,
+    pub root_id: Option<Uuid>,
+    pub job_id: Option<Uuid>,
+    pub item_id: Option<Uuid>,
+    /// How often it was raised while it was open.
+    pub count: i64,
+    pub raised_at: Time,
+    /// The last time it was raised.
+    pub last_seen_at: Time,
+    pub cleared_at: Option<Time>,
+}
+
+/// `POST /assignments/{id}/alert`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct AlertBody {
+    /// 1 to 2,000 bytes.
+    pub message: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kind_is_its_word_on_the_wire() {
+        for kind in AlertKind::ALL {
+            assert_eq!(serde_json::to_string(&kind).expect("json"), format!("\"{}\"", kind.as_str()));
+            assert_eq!(AlertKind::parse(kind.as_str()), Some(kind));
+        }
+    }
+}

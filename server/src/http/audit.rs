@@ -1,0 +1,73 @@
+//! The audit log over HTTP: who did what to whose work, and why (spec §8).
+
+use axum::{Json as Answer, extract::State};
+use domain::{Time, api::Page, audit::AuditEntry};
+use serde::{Deserialize, Serialize};
+use utoipa::IntoParams;
+use uuid::Uuid;
+
+use super::{
+    cursor::{Paged, cut},
+    extract::Query,
+};
+use crate::{App, auth::Caller, error::Result, store::audit::AuditQuery};
+
+/// Filters of the audit log; all that are given must hold.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct AuditList {
+    /// The name of the person or service who did it
+    actor: Option<String>,
+    /// What was done, such as `job.delete`
+    action: Option<String>,
+    /// What was done to this job
+    job: Option<Uuid>,
+    /// What was done within this tree
+    root: Option<Uuid>,
+    /// What was done to this item
+    item: Option<Uuid>,
+    /// Not older than this
+    #[param(value_type = Option<String>, format = DateTime)]
+    since: Option<Time>,
+    /// Rows on the page, 1 to 1,000; default 50
+    #[serde(skip_serializing)]
+    limit: Option<i64>,
+    /// The `next_cursor` of the page before
+    #[serde(skip_serializing)]
+    cursor: Option<String>,
+}
+
+impl Paged for AuditList {
+    const LIST: &'static str = "audit";
+    fn cursor(&self) -> Option<&str> {
+        self.cursor.as_deref()
+    }
+    fn limit(&self) -> Option<i64> {
+        self.limit
+    }
+}
+
+/// Who did what, newest first: to staff all of it, to others what was done to their own work
+#[utoipa::path(get, path = "/audit", tag = "people", params(AuditList),
+    responses((status = 200, body = Page<AuditEntry>)))]
+pub async fn list_audit(
+    State(app): State<App>,
+    caller: Caller,
+    Query(list): Query<AuditList>,
+) -> Result<Answer<Page<AuditEntry>>> {
+    let (limit, before) = (list.rows()?, list.place::<(Time, Uuid)>()?);
+    let query = AuditQuery {
+        owner_id: None,
+        actor: list.actor.clone(),
+        action: list.action.clone(),
+        job_id: list.job,
+        root_id: list.root,
+        item_id: list.item,
+        since: list.since.map(|at| at.0),
+        before: before.map(|(at, id)| (at.0, id)),
+        limit: limit + 1,
+    };
+    let (data, next) = cut(app.engine.audit(&caller, query).await?, limit, |entry| (entry.at, entry.id));
+    Ok(Answer(list.page(data, next)))
+}

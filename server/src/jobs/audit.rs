@@ -1,0 +1,106 @@
+//! What is written into the audit log, and when a reason must be given (spec §3 "Reason", §8).
+//!
+//! Apart from the deeds themselves, so that all of them agree: on somebody else's work a reason is
+//! required and the deed is recorded, whoever does it; on one's own, what a person does is recorded,
+//! and what a service does only if it says why. Recording happens in the deed's own transaction.
+
+use domain::{Code, Problem, audit::AuditEntry, audit::LONGEST_REASON};
+use uuid::Uuid;
+
+use crate::{
+    auth::{Caller, Scope},
+    error::Result,
+    store::audit::{self, AuditQuery, AuditRow},
+};
+
+use super::Engine;
+
+/// The reason to record for a deed on this owner's work; blank is none. 422 `reason_required` when
+/// there is none and the work is somebody else's.
+pub(crate) fn reason_for(caller: &Caller, owner_id: Uuid, reason: Option<&str>) -> Result<Option<String>, Problem> {
+    let reason = reason.map(str::trim).filter(|reason| !reason.is_empty());
+    if reason.is_some_and(|reason| reason.len() > LONGEST_REASON || reason.contains('\0')) {
+        let detail = format!("expected at most {LONGEST_REASON} bytes without NUL");
+        return Err(Problem::invalid_body([("/reason".to_owned(), detail)]));
+    }
+    if reason.is_none() && caller.owner_id != owner_id {
+        return Err(Problem::new(
+            Code::ReasonRequired,
+            "This is somebody else's work: say why, as `reason`. It is kept in the audit log.",
+        ));
+    }
+    Ok(reason.map(str::to_owned))
+}
+
+/// The row to write for a deed on this owner's work; `None` when it is not to be recorded. `action` is
+/// what it is done to and the verb: `job.delete`, `item.retry`.
+pub(crate) fn row(caller: &Caller, action: &'static str, owner_id: Uuid, reason: Option<&str>) -> Option<AuditRow> {
+    let recorded = caller.owner_id != owner_id || caller.role.is_some() || reason.is_some();
+    recorded.then(|| AuditRow {
+        actor_id: caller.owner_id,
+        actor_kind: caller.kind,
+        actor_name: caller.name.clone(),
+        action,
+        owner_id: Some(owner_id),
+        root_id: None,
+        job_id: None,
+        item_id: None,
+        reason: reason.map(str::to_owned),
+        detail: None,
+    })
+}
+
+impl AuditRow {
+    /// The same, done to a job, or to one item of it.
+    pub(crate) fn about(self, root_id: Uuid, job_id: Uuid, item_id: Option<Uuid>) -> Self {
+        Self { root_id: Some(root_id), job_id: Some(job_id), item_id, ..self }
+    }
+}
+
+impl Engine {
+    /// What was done, newest first: to staff all of it, to others what was done to their own work.
+    pub async fn audit(&self, caller: &Caller, query: AuditQuery) -> Result<Vec<AuditEntry>> {
+        caller.require(Scope::JobsRead)?;
+        let owner_id = caller.visible_owner();
+        Ok(audit::list(&self.0.core.pools.read, &AuditQuery { owner_id, ..query }).await?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::job::OwnerKind;
+
+    use super::*;
+    use crate::auth::Role;
+
+    fn caller(role: Option<Role>) -> Caller {
+        Caller {
+            owner_id: Uuid::from_u128(1),
+            kind: if role.is_some() { OwnerKind::User } else { OwnerKind::Service },
+            name: "ann".to_owned(),
+            role,
+            scopes: vec![Scope::Admin],
+            credential_id: Uuid::nil(),
+            work_types: None,
+        }
+    }
+
+    #[test]
+    fn a_reason_is_asked_for_on_the_work_of_others() {
+        let (own, other) = (Uuid::from_u128(1), Uuid::from_u128(2));
+        let ann = caller(Some(Role::Admin));
+        assert_eq!(reason_for(&ann, own, None).expect("none needed"), None);
+        assert_eq!(reason_for(&ann, other, Some("  a wish ")).expect("given").as_deref(), Some("a wish"));
+        assert_eq!(reason_for(&ann, other, Some(" \n")).expect_err("blank").code, Code::ReasonRequired);
+        assert_eq!(reason_for(&ann, own, Some(&"a".repeat(2_001))).expect_err("long").code, Code::InvalidBody);
+    }
+
+    #[test]
+    fn what_a_service_does_to_its_own_work_is_not_recorded() {
+        let (own, other) = (Uuid::from_u128(1), Uuid::from_u128(2));
+        assert!(row(&caller(None), "job.delete", own, None).is_none());
+        assert!(row(&caller(None), "job.delete", own, Some("why")).is_some());
+        assert!(row(&caller(None), "job.delete", other, None).is_some());
+        assert!(row(&caller(Some(Role::User)), "job.delete", own, None).is_some());
+    }
+}
