@@ -61,6 +61,32 @@ pub fn spawn(app: &App, tracker: &TaskTracker) {
         let e = e.clone();
         async move { Ok(e.forget_claims().await? as usize) }
     }));
+    let e = engine.clone();
+    tracker.spawn(every(1.0, "job edits").run(move || {
+        let e = e.clone();
+        async move { e.refresh_jobs().await.map(|_| 0) }
+    }));
+    let e = engine.clone();
+    tracker.spawn(every(1.0, "figures").run(move || {
+        let e = e.clone();
+        async move { e.walk_figures().await.map(|_| 0) }
+    }));
+    let e = engine.clone();
+    tracker.spawn(every(3.0, "tallies").run(move || {
+        let e = e.clone();
+        async move {
+            e.keep_figures().await?;
+            e.keep_seen().await.map(|_| 0)
+        }
+    }));
+    let e = engine.clone();
+    tracker.spawn(every(60.0, "old figures").run(move || {
+        let e = e.clone();
+        async move {
+            e.forget_job_changes().await?;
+            Ok((e.forget_figures().await? + e.forget_workers().await?) as usize)
+        }
+    }));
     tracker.spawn(splitter::run(app.clone()));
     tracker.spawn(builtin::run(app.clone()));
     tracker.spawn(crate::live::listen(app.hub.clone(), app.engine.clone(), app.pools.clone(), app.shutdown.clone()));

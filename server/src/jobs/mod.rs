@@ -24,14 +24,17 @@ mod claim; // the claiming half of a work batch
 mod create; // new trees
 mod ending; // the ending half of a work batch
 mod fate; // what becomes of an item without a result
+mod figures; // what comes in and ends, counted in process
 mod groups; // errors that read alike
 mod marks; // where claims start to look
+mod patch; // small edits by people
 mod prepare; // items checked before they are added
 mod read; // views for pages and API
 mod settle; // completion of trees of several jobs
 mod sweep; // what duties do: lost leases, due items, expiry
 mod wake; // waiting claims
 mod work; // endings and claims in one transaction
+mod workers; // who asked for work
 
 use std::sync::Arc;
 
@@ -50,7 +53,7 @@ use crate::{
 pub use add::{SplitBatch, SplitRow};
 pub use cache::TypeCache;
 pub use ending::EndingKind;
-pub use read::{ItemFilter, JobFilter};
+pub use read::{GroupFilter, ItemFilter, JobFilter};
 
 /// The use-cases over one database. Cheap to clone.
 #[derive(Clone)]
@@ -72,6 +75,8 @@ pub(crate) struct Core {
     jobs: cache::JobCache,
     marks: marks::Marks,
     waiters: wake::Waiters,
+    workers: workers::Workers,
+    figures: figures::Figures,
     /// A file waits to be cut into items.
     split_asked: tokio::sync::Notify,
     /// Bytes of one payload, at most.
@@ -98,6 +103,8 @@ impl Engine {
             jobs: cache::JobCache::default(),
             marks: marks::Marks::default(),
             waiters: wake::Waiters::default(),
+            workers: workers::Workers::default(),
+            figures: figures::Figures::default(),
             split_asked: tokio::sync::Notify::new(),
             payload_limit,
             shutdown,
@@ -146,7 +153,8 @@ impl Core {
         let job = self.jobs.by_id(&self.pools.read, id).await?;
         match job {
             Some(job) if caller.visible_owner().is_none_or(|owner| owner == job.owner_id) => Ok(job),
-            _ => Err(domain::Problem::not_found("job").into()),
+            Some(_) => Err(domain::Problem::not_found("job").into()),
+            None => Err(self.missing_job(caller, id).await),
         }
     }
 }
