@@ -70,8 +70,12 @@ pub struct Config {
     /// commas: `hooks.internal,10.1.0.0/16`. Default: none
     #[arg(long, env = "TREELINE_CALLBACK_ALLOW", default_value = "", hide_default_value = true)]
     pub callback_allow: Allowed,
+
     #[command(flatten)]
     pub alerts: Alerts,
+
+    #[command(flatten)]
+    pub files: files::FileSettings,
 }
 
 /// When somebody is to be told, and where.
@@ -98,7 +102,6 @@ impl Default for Alerts {
     fn default() -> Self {
         Self { url: None, stalled_seconds: 3600, unclaimed_seconds: 300, quiet_seconds: 900 }
     }
-    pub files: files::FileSettings,
 }
 
 impl Config {

@@ -96,6 +96,32 @@ pub fn spawn(app: &App, tracker: &TaskTracker) {
         let (a, orphans_at) = (a.clone(), std::sync::Arc::clone(&orphans_at));
         async move { uploads::tick(&a, &mut *orphans_at.lock().await).await }
     }));
+    let e = engine.clone();
+    tracker.spawn(every(1.0, "job edits").run(move || {
+        let e = e.clone();
+        async move { e.refresh_jobs().await.map(|_| 0) }
+    }));
+    let e = engine.clone();
+    tracker.spawn(every(1.0, "figures").run(move || {
+        let e = e.clone();
+        async move { e.walk_figures().await.map(|_| 0) }
+    }));
+    let e = engine.clone();
+    tracker.spawn(every(3.0, "tallies").run(move || {
+        let e = e.clone();
+        async move {
+            e.keep_figures().await?;
+            e.keep_seen().await.map(|_| 0)
+        }
+    }));
+    let e = engine.clone();
+    tracker.spawn(every(60.0, "old figures").run(move || {
+        let e = e.clone();
+        async move {
+            e.forget_job_changes().await?;
+            Ok((e.forget_figures().await? + e.forget_workers().await?) as usize)
+        }
+    }));
     tracker.spawn(splitter::run(app.clone()));
     tracker.spawn(builtin::run(app.clone()));
     tracker.spawn(exporter::run(app.clone()));

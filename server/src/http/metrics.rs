@@ -90,16 +90,9 @@ pub async fn get_metrics(
 
 async fn read_gauges(app: &App) -> Result<()> {
     for open in figures::open_work(&app.pool).await? {
-        let states = [
-            (ItemState::Available, open.available),
-            (ItemState::Running, open.running),
-            (ItemState::Retryable, open.retryable),
-            (ItemState::Scheduled, open.scheduled),
-            (ItemState::Blocked, open.blocked),
-        ];
-        for (state, count) in states {
+        for state in ItemState::ALL {
             let labels = [("type", open.job_type.clone()), ("state", state.as_str().to_owned())];
-            metrics::gauge!("treeline_items", &labels).set(count as f64);
+            metrics::gauge!("treeline_items", &labels).set(open.counts.get(state) as f64);
         }
         // Types with nothing available are missing from the next answer.
         metrics::gauge!("treeline_oldest_available_seconds", "type" => open.job_type).set(0.0);

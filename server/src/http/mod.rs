@@ -39,11 +39,14 @@ pub mod metrics; // for monitoring
 pub mod openapi; // the API's description
 pub mod ops; // alive and ready
 pub mod remove; // trees that go, trees that are kept
+pub mod patch; // small edits
 pub mod results; // results and failures as streams
 pub mod serve; // the accept loop
 pub mod session; // signing in and out
+pub mod stats; // figures of every job type
 pub mod ui; // the pages
 pub mod uploads; // files in and out
+pub mod workers; // who asks for work
 
 /// Every route of the API, with its description.
 fn api() -> OpenApiRouter<App> {
@@ -76,6 +79,10 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(deeds::retry_item))
         .routes(routes!(items::list_dead_letters))
         .routes(routes!(items::list_groups))
+        .routes(routes!(patch::patch_job))
+        .routes(routes!(patch::patch_item))
+        .routes(routes!(stats::get_stats))
+        .routes(routes!(workers::list_workers))
         .routes(routes!(assignments::claim_items))
         .routes(routes!(assignments::heartbeat_assignment))
         .routes(routes!(assignments::step_assignment))

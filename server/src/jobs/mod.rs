@@ -31,6 +31,7 @@ mod ending; // the ending half of a work batch
 mod fate; // what becomes of an item without a result
 mod feed; // items of a parent become items of its children
 mod ghosts; // cancelled jobs that are not swept yet
+mod figures; // what comes in and ends, counted in process
 mod groups; // errors that read alike
 mod intake; // items on their way into jobs
 mod keys; // Idempotency-Keys of adding
@@ -38,6 +39,7 @@ mod lanes; // serialize keys
 mod keep; // trees that are kept
 mod marks; // where claims start to look
 mod plan; // what depends on what in a tree
+mod patch; // small edits by people
 mod prepare; // items checked before they are added
 mod read; // views for pages and API
 mod retry; // items that a person gives back
@@ -48,6 +50,7 @@ mod tend; // trees whose time has come
 mod types; // job types that change while jobs run
 mod wake; // waiting claims
 mod work; // endings and claims in one transaction
+mod workers; // who asked for work
 
 use std::sync::Arc;
 
@@ -70,7 +73,7 @@ pub use cache::TypeCache;
 pub use create::{Creation, Made};
 pub use ending::EndingKind;
 pub use keys::{Adding, KeyMove, OnDuplicate, Once, key_reused, sum};
-pub use read::{ItemFilter, JobFilter};
+pub use read::{GroupFilter, ItemFilter, JobFilter};
 
 /// The use-cases over one database. Cheap to clone.
 #[derive(Clone)]
@@ -95,6 +98,8 @@ pub(crate) struct Core {
     ghosts: ghosts::Ghosts,
     marks: marks::Marks,
     waiters: wake::Waiters,
+    workers: workers::Workers,
+    figures: figures::Figures,
     /// A file waits to be cut into items.
     split_asked: tokio::sync::Notify,
     /// Rows are to follow a decision.
@@ -143,6 +148,8 @@ impl Engine {
             walk_asked: tokio::sync::Notify::new(),
             marks: marks::Marks::default(),
             waiters: wake::Waiters::default(),
+            workers: workers::Workers::default(),
+            figures: figures::Figures::default(),
             split_asked: tokio::sync::Notify::new(),
             payload_limit: limits.payload,
             window_seconds: limits.idempotency_window_seconds,
@@ -195,7 +202,8 @@ impl Core {
         let job = self.jobs.by_id(&self.pools.read, id).await?;
         match job {
             Some(job) if caller.visible_owner().is_none_or(|owner| owner == job.owner_id) => Ok(job),
-            _ => Err(domain::Problem::not_found("job").into()),
+            Some(_) => Err(domain::Problem::not_found("job").into()),
+            None => Err(self.missing_job(caller, id).await),
         }
     }
 }
