@@ -3,7 +3,6 @@
 //! tries again; none of them stops.
 
 mod alerts; // what somebody should look at
-mod builtin; // executors that are built in
 mod retention; // trees whose time has come
 mod splitter; // files into items
 mod walks; // rows that follow a decision

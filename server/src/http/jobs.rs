@@ -18,7 +18,7 @@ use uuid::Uuid;
 
 use super::{
     cursor::Paged,
-    extract::{Filters, Json, Path, Query},
+    extract::{Filters, Path, Query},
     idempotency::{self, Key, Text},
 };
 use crate::{
