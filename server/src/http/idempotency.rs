@@ -119,6 +119,7 @@ where
     let kept = Kept::of(name, keep);
     let (engine, call) = (app.engine.clone(), call.to_owned());
     let task = app.tasks.spawn(async move {
+        let _turn = engine.key_turn(&kept.name).await;
         if let Some((status, text)) = engine.begin_call(&kept.name, &call, &fingerprint).await? {
             return Ok((StatusCode::from_u16(status).unwrap_or(StatusCode::OK), kept.open(&text)?));
         }

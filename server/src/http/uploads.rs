@@ -10,7 +10,7 @@ use axum::{
     body::Body,
     extract::{DefaultBodyLimit, FromRequest as _, Multipart, Request, State, multipart::MultipartError},
     http::{HeaderMap, HeaderValue, StatusCode, header},
-    response::{IntoResponse as _, Response},
+    response::Response,
 };
 use bytes::Bytes;
 use domain::{

@@ -25,6 +25,7 @@ use super::{Core, Engine};
 use look::Standing;
 use plan::Node;
 
+pub use turns::Turn;
 pub(super) use turns::Turns;
 pub(super) use write::CreateBatch;
 
