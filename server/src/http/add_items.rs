@@ -359,9 +359,9 @@ impl Stream<'_> {
         self.total = resuming.added();
         let Some((lines, fingerprint)) = resuming.committed else { return Ok(true) };
         let known = batch.lines.iter().take_while(|&&line| line <= lines).count();
-        let last = known.checked_sub(1).map(|at| (batch.lines[at], batch.chain[at]));
+        let end = known.checked_sub(1).map(|at| (batch.lines[at], batch.chain[at]));
         batch.cut(known);
-        let differs = last.is_some_and(|(line, chain)| line == lines && chain != fingerprint);
+        let differs = end.is_some_and(|(line, chain)| line == lines && chain != fingerprint);
         if differs || (resuming.is_done() && !batch.items.is_empty()) {
             return Err(key_reused().into());
         }

@@ -17,7 +17,7 @@ use crate::{
     store::trees::{self, JobQuery, JobView},
 };
 
-use super::super::Engine;
+use super::super::{Core, Engine};
 
 /// What a list of jobs is filtered by.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -137,6 +137,13 @@ impl Engine {
             }
         }
         Ok(trees::error_groups(&self.0.core.pools.read, &gates, GROUPS).await?)
+    }
+}
+
+impl Core {
+    /// Whole trees as they are now, whoever asks.
+    pub(in crate::jobs) async fn read_trees(&self, root_ids: &[Uuid]) -> Result<Vec<Job>> {
+        Ok(build(&trees::of_roots(&self.pools.read, root_ids).await?))
     }
 }
 
