@@ -70,7 +70,7 @@ use crate::{
 pub use add::{SplitBatch, SplitRow};
 pub use alerts::Worries;
 pub use cache::TypeCache;
-pub use create::{Creation, Made};
+pub use create::{Creation, Made, Turn};
 pub use ending::EndingKind;
 pub use keys::{Adding, KeyMove, OnDuplicate, Once, key_reused, sum};
 pub use read::{GroupFilter, ItemFilter, JobFilter};

@@ -235,6 +235,11 @@ fn anchor(filter: &JobFilter, owner_id: Option<Uuid>, type_id: Option<i32>) -> A
 }
 
 impl Core {
+    /// Whole trees as they are now, whoever asks.
+    pub(in crate::jobs) async fn read_trees(&self, root_ids: &[Uuid]) -> Result<Vec<Job>> {
+        Ok(shape::build(&trees::of_roots(&self.pools.read, root_ids).await?))
+    }
+
     /// Why a job that is not there is not there: removed, for those who could see it, else unknown.
     pub(in crate::jobs) async fn missing_job(&self, caller: &Caller, id: Uuid) -> Error {
         match reading::removed(&self.pools.read, id).await {
