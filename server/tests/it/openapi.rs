@@ -33,6 +33,8 @@ async fn the_document_shows_every_route_with_its_refusals() {
         "/api/v1/assignments/heartbeat",
         "/api/v1/dead-letters",
         "/api/v1/dead-letters/groups",
+        "/api/v1/stats",
+        "/api/v1/workers",
         "/api/v1/session",
         "/api/v1/me",
         "/api/v1/services",
