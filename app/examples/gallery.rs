@@ -398,7 +398,6 @@ fn attempts() -> Vec<Attempt> {
             at: at("2026-11-20T14:00:02Z"),
         }),
         step: None,
-        original_payload: None,
         result: None,
     };
     vec![
