@@ -1,5 +1,5 @@
-//! As much of an S3-compatible store as the server asks for, in this process. The real thing was tried
-//! too (docs/api.md); this one runs everywhere, and can be looked into.
+//! As much of an S3-compatible store as the server asks for, in this process: it runs everywhere and can
+//! be looked into. By hand the same was tried against the server of the Python package `moto`.
 
 use std::{
     collections::BTreeMap,
