@@ -172,6 +172,7 @@ fn form() -> ImportForm {
         delimiter: String::new(),
         upload: None,
         limit_bytes: 2 << 30,
+        xlsx_limit_bytes: 50 << 20,
     }
 }
 
