@@ -6,6 +6,9 @@
 
 mod scan;
 
+pub mod canonical;
+pub mod walk;
+
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 

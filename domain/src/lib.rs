@@ -28,6 +28,7 @@ pub mod assignment;
 pub mod audit;
 pub mod change;
 pub mod document;
+pub mod feed;
 pub mod fingerprint;
 pub mod id;
 pub mod item;

@@ -63,6 +63,7 @@ codes! {
     AlreadyStarted = "already_started", 409, "The work has started";
     StepBehind = "step_behind", 409, "The step lies behind the last one";
     ItemExpired = "item_expired", 409, "The item has expired";
+    ItemFinal = "item_final", 409, "The item is final already";
     NotRetryable = "not_retryable", 409, "The item cannot be retried in this state";
     JobTypeInUse = "job_type_in_use", 409, "Jobs use this type";
     UploadInUse = "upload_in_use", 409, "A job uses this upload";

@@ -8,6 +8,8 @@ use std::{fmt, net::SocketAddr, path::PathBuf, str::FromStr};
 use anyhow::{Context as _, ensure};
 use axum::http::{Uri, uri::Authority};
 
+use crate::addresses::Allowed;
+
 /// The shortest bootstrap token that is accepted, in characters.
 const SHORTEST_BOOTSTRAP_TOKEN: usize = 32;
 
@@ -56,6 +58,16 @@ pub struct Config {
     /// The largest payload of one item
     #[arg(long, env = "TREELINE_PAYLOAD_LIMIT", default_value = "256KiB")]
     pub payload_limit: Size,
+
+    /// How long an Idempotency-Key is remembered at least, in seconds
+    #[arg(long, env = "TREELINE_IDEMPOTENCY_WINDOW_SECONDS", default_value_t = 86_400,
+          value_parser = clap::value_parser!(u32).range(1..=31_536_000))]
+    pub idempotency_window_seconds: u32,
+
+    /// Hosts and networks that completion callbacks may reach although they are not public, separated by
+    /// commas: `hooks.internal,10.1.0.0/16`. Default: none
+    #[arg(long, env = "TREELINE_CALLBACK_ALLOW", default_value = "", hide_default_value = true)]
+    pub callback_allow: Allowed,
 
     #[command(flatten)]
     pub alerts: Alerts,

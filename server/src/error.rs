@@ -21,6 +21,15 @@ pub enum Error {
     /// The object store failed.
     #[error("file store: {0}")]
     Files(#[from] object_store::Error),
+    /// Another transaction came first; nothing happened, and the same may well succeed.
+    #[error("in conflict with another transaction: {0}")]
+    Conflict(&'static str),
+    /// Jobs that turned out to be cancelled (their gates). Nothing happened; run again knowing it.
+    #[error("jobs are cancelled")]
+    JobsCancelled(Vec<i64>),
+    /// An Idempotency-Key stands elsewhere than thought: look again. Never an answer.
+    #[error("an Idempotency-Key has moved")]
+    KeyMoved,
     /// Something that cannot happen did.
     #[error("{0}")]
     Broken(String),
@@ -50,6 +59,20 @@ impl Error {
             // 57P0x: the server is shutting down or starting up; 08xxx: the connection broke; 53300: too many connections.
             Self::Database(sqlx::Error::Database(e)) => {
                 e.code().is_some_and(|c| c.starts_with("57P") || c.starts_with("08") || c == "53300")
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether nothing happened and the same may well succeed: a deadlock's victim, a serialization
+    /// failure, a row that another transaction has moved, a claim that met itself as it was sent again.
+    pub fn is_conflict(&self) -> bool {
+        match self {
+            Self::Conflict(_) => true,
+            Self::Database(sqlx::Error::Database(e)) => {
+                matches!(e.code().as_deref(), Some("40P01" | "40001"))
+                    // gate_counts: the job was cancelled between a look without locks and the gate.
+                    || matches!(e.constraint(), Some("claim_request_pkey" | "gate_counts"))
             }
             _ => false,
         }

@@ -126,7 +126,7 @@ async fn run_in_halves<B: Batch>(batch: &B, commands: &[&B::Command]) -> Vec<Res
                     answers.extend(results);
                     break None;
                 }
-                Err(e) if is_conflict(&e) && conflicts < CONFLICT_RETRIES => conflicts += 1,
+                Err(e) if e.is_conflict() && conflicts < CONFLICT_RETRIES => conflicts += 1,
                 Err(e) => break Some(e),
             }
         };
@@ -147,13 +147,6 @@ async fn run_in_halves<B: Batch>(batch: &B, commands: &[&B::Command]) -> Vec<Res
         }
     }
     answers
-}
-
-/// Deadlock victim, serialization failure, or a claim that met itself because it was sent again: nothing
-/// happened, and the same may well succeed.
-fn is_conflict(error: &Error) -> bool {
-    let Error::Database(sqlx::Error::Database(e)) = error else { return false };
-    matches!(e.code().as_deref(), Some("40P01" | "40001")) || e.constraint() == Some("claim_request_pkey")
 }
 
 #[cfg(test)]

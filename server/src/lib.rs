@@ -14,6 +14,7 @@ use sqlx::PgPool;
 use tokio::{net::TcpListener, task::JoinHandle};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
+pub mod addresses; // what user-given URLs may reach
 pub mod auth; // who is asking
 pub mod config; // what the environment says
 pub mod duties; // what goes on in the background
@@ -94,9 +95,12 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
         .with_context(|| format!("cannot keep files under {}: set TREELINE_DATA_DIR", data_dir.display()))?;
     let hub = live::Hub::default();
     let shutdown = CancellationToken::new();
-    let payload_limit = config.payload_limit.bytes();
-    let engine =
-        jobs::Engine::start(pools.clone(), hub.clone(), files.clone(), payload_limit, shutdown.clone()).await?;
+    let limits = jobs::Limits {
+        payload: config.payload_limit.bytes(),
+        idempotency_window_seconds: f64::from(config.idempotency_window_seconds),
+        callbacks: config.callback_allow.clone(),
+    };
+    let engine = jobs::Engine::start(pools.clone(), hub.clone(), files.clone(), limits, shutdown.clone()).await?;
     let app = App {
         under_way: Arc::default(),
         auth: Arc::new(Auth::new(bootstrap, public_url.is_secure())),

@@ -133,3 +133,27 @@ pub struct Added {
     pub duplicates: i64,
     pub sealed: bool,
 }
+
+/// `POST /items/{id}/retry` (rule 16).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct RetryBody {
+    /// Instead of the payload as it is; the original stays readable.
+    pub payload: Option<Document>,
+    /// Required where the item's time is up.
+    pub expires_at: Option<Time>,
+    /// Forget the steps it has reached.
+    pub restart: bool,
+    /// Required on somebody else's work; kept in the audit log.
+    pub reason: Option<String>,
+}
+
+/// `POST /jobs/{id}/cancel`, `POST /items/{id}/cancel` and other deeds that only take a reason.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ReasonBody {
+    /// Required on somebody else's work; kept in the audit log.
+    pub reason: Option<String>,
+}

@@ -1,5 +1,7 @@
 //! Bodies that workers send and get: claims, heartbeats, steps, endings.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -39,9 +41,58 @@ pub struct Assignment {
     pub id: Uuid,
     pub item: AssignedItem,
     pub attempt: i32,
+    /// Of a job that waited for others (`after`): by key, the results of those of one item, else a link to
+    /// them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inputs: Option<BTreeMap<String, Inputs>>,
     pub lease_expires_at: Time,
     pub heartbeat_seconds: f64,
 }
+
+/// What a job that was waited for has brought.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Inputs {
+    /// Of a job of one item: its result, or nothing where it has none.
+    Results(Vec<Document>),
+    /// Where the results of larger jobs are read.
+    Link(String),
+}
+
+// By hand: an untagged enum would read documents through a value that rewrites their numbers.
+impl Serialize for Inputs {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Results(results) => results.serialize(serializer),
+            Self::Link(link) => serializer.serialize_str(link),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Inputs {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let document = Document::deserialize(deserializer)?;
+        let text = document.text();
+        if text.starts_with('"') {
+            serde_json::from_str(text).map(Self::Link).map_err(serde::de::Error::custom)
+        } else {
+            serde_json::from_str(text).map(Self::Results).map_err(serde::de::Error::custom)
+        }
+    }
+}
+
+#[cfg(feature = "openapi")]
+impl utoipa::PartialSchema for Inputs {
+    fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
+        use utoipa::openapi::schema::{ArrayBuilder, Object, OneOf, SchemaType, Type};
+        OneOf::builder()
+            .item(ArrayBuilder::new().items(<Document as utoipa::PartialSchema>::schema()))
+            .item(Object::builder().schema_type(SchemaType::Type(Type::String)))
+            .into()
+    }
+}
+
+#[cfg(feature = "openapi")]
+impl utoipa::ToSchema for Inputs {}
 
 /// What a worker is told of an item.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

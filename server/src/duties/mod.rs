@@ -6,6 +6,7 @@ mod alerts; // what somebody should look at
 mod builtin; // executors that are built in
 mod retention; // trees whose time has come
 mod splitter; // files into items
+mod walks; // rows that follow a decision
 
 use std::time::Duration;
 
@@ -49,6 +50,22 @@ pub fn spawn(app: &App, tracker: &TaskTracker) {
         async move { e.sweep_settle().await.map(|_| 0) }
     }));
     let e = engine.clone();
+    tracker.spawn(every(0.5, "feeds").run(move || {
+        let e = e.clone();
+        async move { e.sweep_feeds().await }
+    }));
+    let e = engine.clone();
+    tracker.spawn(every(0.5, "deadlines").run(move || {
+        let e = e.clone();
+        async move { e.sweep_deadlines().await }
+    }));
+    let e = engine.clone();
+    tracker.spawn(every(60.0, "lanes").run(move || {
+        let e = e.clone();
+        async move { e.sweep_lanes().await }
+    }));
+    tracker.spawn(walks::run(app.clone()));
+    let e = engine.clone();
     tracker.spawn(every(2.0, "waiters").run(move || {
         let e = e.clone();
         async move { e.sweep_waiters().await.map(|_| 0) }
@@ -65,6 +82,11 @@ pub fn spawn(app: &App, tracker: &TaskTracker) {
     }));
     retention::spawn(app, tracker, every);
     alerts::spawn(app, tracker, every);
+    let e = engine.clone();
+    tracker.spawn(every(60.0, "idempotency keys").run(move || {
+        let e = e.clone();
+        async move { e.sweep_idempotency().await }
+    }));
     tracker.spawn(splitter::run(app.clone()));
     tracker.spawn(builtin::run(app.clone()));
     tracker.spawn(crate::live::listen(app.hub.clone(), app.engine.clone(), app.pools.clone(), app.shutdown.clone()));

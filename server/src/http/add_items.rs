@@ -5,6 +5,8 @@
 //! is also what slows a sender down that is faster than the database. A bad line stops it; the answer
 //! names the line and how many items are in.
 
+mod resume; // streams that are sent again
+
 use axum::{Json as Answer, extract::Request, extract::State};
 use bytes::BytesMut;
 use domain::{
@@ -16,12 +18,18 @@ use futures::StreamExt as _;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use super::extract::{self, Path, Query};
+use super::{
+    extract::{self, Path, Query},
+    idempotency::{self, Key},
+};
 use crate::{
     App,
-    auth::Caller,
+    auth::{Caller, Scope},
     error::{Error, Result},
+    jobs::{Adding, KeyMove, OnDuplicate, key_reused, sum},
+    store::idempotency::KeyName,
 };
+use resume::{Passed, Resuming};
 
 /// Items in one JSON array.
 const LARGEST_ARRAY: usize = 10_000;
@@ -40,23 +48,62 @@ const NDJSON: [&str; 4] =
 #[derive(Clone, Copy, Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub struct Adding {
+pub struct HowToAdd {
     /// `true`: the job gets no more items after these
     seal: Option<bool>,
+    /// `skip`: leave out items whose dedupe key the job has already; `refuse`, the default: add none
+    #[param(value_type = Option<String>)]
+    on_duplicate: Option<Duplicates>,
+}
+
+/// What becomes of an item whose dedupe key the job has already.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Duplicates {
+    #[default]
+    Refuse,
+    Skip,
+}
+
+impl HowToAdd {
+    fn adding(self, seal: bool, key: Option<KeyMove>) -> Adding {
+        let on_duplicate = match self.on_duplicate.unwrap_or_default() {
+            Duplicates::Refuse => OnDuplicate::Refuse,
+            Duplicates::Skip => OnDuplicate::Skip,
+        };
+        Adding { seal, on_duplicate, key }
+    }
+
+    /// What a key stands for before the first line: the job and the parameters.
+    fn call(self, job_id: Uuid) -> String {
+        let parameters = [
+            self.seal.unwrap_or(false).then_some("seal"),
+            (self.on_duplicate == Some(Duplicates::Skip)).then_some("skip"),
+        ];
+        let parameters: Vec<&str> = parameters.into_iter().flatten().collect();
+        format!("POST /jobs/{job_id}/items?{}", parameters.join("&"))
+    }
 }
 
 /// Add items: a JSON array (all or nothing, at most 10,000), or an NDJSON stream in atomic batches
-#[utoipa::path(post, path = "/jobs/{id}/items", tag = "jobs", params(("id" = Uuid, Path), Adding),
+///
+/// With an `Idempotency-Key` it can be sent again: an array gives the first answer, a stream goes on
+/// behind what was committed.
+#[utoipa::path(post, path = "/jobs/{id}/items", tag = "jobs",
+    params(("id" = Uuid, Path), HowToAdd,
+           ("Idempotency-Key" = Option<String>, Header, description = "1 to 255 characters")),
     request_body(content((Vec<NewItem> = "application/json"), (String = "application/x-ndjson"))),
     responses((status = 200, body = Added)))]
 pub async fn add_items(
     State(app): State<App>,
     caller: Caller,
     Path(job_id): Path<Uuid>,
-    Query(adding): Query<Adding>,
+    Query(how): Query<HowToAdd>,
+    key: Key,
     request: Request,
 ) -> Result<Answer<Added>> {
-    let seal = adding.seal.unwrap_or(false);
+    caller.require(Scope::JobsWrite)?;
+    let key = key.name(&caller);
     match extract::media_type(request.headers()).as_deref() {
         Some("application/json") => {
             let bytes = extract::body(request, app.config.body_limit.bytes()).await?;
@@ -65,12 +112,28 @@ pub async fn add_items(
                 let expected = format!("expected at most {LARGEST_ARRAY} items; send NDJSON for more");
                 return Err(Problem::invalid_body([(String::new(), expected)]).into());
             }
-            Ok(Answer(app.engine.add_items(&caller, job_id, items, seal).await?))
+            let array = Array { app: &app, caller: &caller, job_id, how };
+            match key {
+                Some(name) => array.add_once(items, name, &String::from_utf8_lossy(&bytes)).await.map(Answer),
+                None => array.add(items, None).await.map(Answer),
+            }
         }
         Some(essence) if NDJSON.contains(&essence) => {
-            let stream =
-                Stream { app: &app, caller: &caller, job_id, total: NOTHING, line: 0, batch: Batch::default() };
-            stream.read(request, seal).await.map(Answer)
+            let resuming = match key {
+                Some(name) => Some(Resuming::begin(&app, name, how.call(job_id)).await?),
+                None => None,
+            };
+            let stream = Stream {
+                app: &app,
+                caller: &caller,
+                job_id,
+                how,
+                total: resuming.as_ref().map_or(NOTHING, Resuming::added),
+                resuming,
+                line: 0,
+                batch: Batch::default(),
+            };
+            stream.read(request).await.map(Answer)
         }
         _ => Err(extract::wrong_media_type("application/json or application/x-ndjson")),
     }
@@ -78,13 +141,59 @@ pub async fn add_items(
 
 const NOTHING: Added = Added { accepted: 0, duplicates: 0, sealed: false };
 
+/// Items that come all at once.
+struct Array<'a> {
+    app: &'a App,
+    caller: &'a Caller,
+    job_id: Uuid,
+    how: HowToAdd,
+}
+
+/// How often a call looks again whose key another server is moving.
+const TRIES: usize = 5;
+
+impl Array<'_> {
+    async fn add(&self, items: Vec<NewItem>, key: Option<KeyMove>) -> Result<Added> {
+        let adding = self.how.adding(self.how.seal.unwrap_or(false), key);
+        self.app.engine.add_items(self.caller, self.job_id, items, adding).await
+    }
+
+    /// All or nothing, once: again gives the first answer.
+    async fn add_once(&self, items: Vec<NewItem>, name: KeyName, text: &str) -> Result<Added> {
+        let call = self.how.call(self.job_id);
+        let fingerprint = idempotency::fingerprint(text);
+        for _ in 0..TRIES {
+            if let Some(known) = self.app.engine.known_adding(&name, &call).await? {
+                let same = known.done && known.fingerprint == fingerprint;
+                return if same { Ok(known.added) } else { Err(key_reused().into()) };
+            }
+            let key = KeyMove {
+                name: name.clone(),
+                call: call.clone(),
+                from: None,
+                to: (0, fingerprint),
+                before: NOTHING,
+                last: true,
+            };
+            match self.add(items.clone(), Some(key)).await {
+                Err(Error::KeyMoved) => {}
+                other => return other,
+            }
+        }
+        Err(key_reused().into())
+    }
+}
+
 /// A stream under way.
 struct Stream<'a> {
     app: &'a App,
     caller: &'a Caller,
     job_id: Uuid,
+    how: HowToAdd,
     /// What is committed.
     total: Added,
+    /// Where the stream's key stands, if it has one.
+    resuming: Option<Resuming>,
     /// The last line that was read, from 1.
     line: i64,
     batch: Batch,
@@ -95,11 +204,21 @@ struct Stream<'a> {
 struct Batch {
     items: Vec<NewItem>,
     lines: Vec<i64>,
+    /// With a key: the fingerprint of the stream up to each line.
+    chain: Vec<[u8; 32]>,
     bytes: usize,
 }
 
+impl Batch {
+    fn cut(&mut self, n: usize) {
+        self.items.drain(..n);
+        self.lines.drain(..n);
+        self.chain.drain(..n);
+    }
+}
+
 impl Stream<'_> {
-    async fn read(mut self, request: Request, seal: bool) -> Result<Added> {
+    async fn read(mut self, request: Request) -> Result<Added> {
         let longest = self.app.config.payload_limit.bytes() + AROUND_PAYLOAD;
         let mut chunks = extract::chunks(request.into_body());
         let mut buffer = BytesMut::new();
@@ -125,7 +244,7 @@ impl Stream<'_> {
             match chunks.next().await {
                 Some(Ok(chunk)) => buffer.extend_from_slice(&chunk),
                 Some(Err(_)) => break self.at_line(Problem::new(Code::InvalidJson, "The stream broke off.")),
-                None => return self.end(&buffer, seal).await,
+                None => return self.end(&buffer).await,
             }
         };
         extract::drain(chunks).await;
@@ -133,10 +252,18 @@ impl Stream<'_> {
     }
 
     /// The last line, which may lack its end, and the last batch.
-    async fn end(mut self, rest: &[u8], seal: bool) -> Result<Added> {
+    async fn end(mut self, rest: &[u8]) -> Result<Added> {
         self.take(rest).await?;
-        if seal || !self.batch.items.is_empty() {
-            self.commit(seal).await?;
+        if self.resuming.as_ref().is_some_and(Resuming::is_behind) {
+            return Err(key_reused().into());
+        }
+        let done = self.resuming.as_ref().map(Resuming::is_done);
+        let seal = self.how.seal.unwrap_or(false);
+        if done == Some(false) || (done.is_none() && seal) || !self.batch.items.is_empty() {
+            self.commit(true).await?;
+        }
+        if self.resuming.as_ref().is_some_and(Resuming::is_behind) {
+            return Err(key_reused().into());
         }
         Ok(self.total)
     }
@@ -149,6 +276,15 @@ impl Stream<'_> {
         }
         match extract::read::<NewItem>(line) {
             Ok(item) => {
+                let known = match &mut self.resuming {
+                    Some(resuming) => resuming.pass(self.line, &String::from_utf8_lossy(line))?,
+                    None => None,
+                };
+                match known {
+                    Some(Passed::Committed) => return Ok(()),
+                    Some(Passed::New(fingerprint)) => self.batch.chain.push(fingerprint),
+                    None => {}
+                }
                 self.batch.items.push(item);
                 self.batch.lines.push(self.line);
                 self.batch.bytes += line.len();
@@ -174,28 +310,62 @@ impl Stream<'_> {
         Ok(())
     }
 
-    async fn commit(&mut self, seal: bool) -> Result<()> {
-        let Batch { items, lines, .. } = std::mem::take(&mut self.batch);
-        match self.app.engine.add_items(self.caller, self.job_id, items, seal).await {
-            Ok(added) => {
-                self.total.accepted += added.accepted;
-                self.total.duplicates += added.duplicates;
-                self.total.sealed = added.sealed;
-                Ok(())
+    async fn commit(&mut self, last: bool) -> Result<()> {
+        let mut batch = std::mem::take(&mut self.batch);
+        let seal = last && self.how.seal.unwrap_or(false);
+        let mut tries = TRIES;
+        loop {
+            let key = self.resuming.as_ref().map(|resuming| resuming.moving(&batch, self.total, last));
+            // Only what has a key may have to be sent again.
+            let items = if key.is_some() { batch.items.clone() } else { std::mem::take(&mut batch.items) };
+            let to = key.as_ref().map(|key| key.to);
+            let adding = self.how.adding(seal, key);
+            match self.app.engine.add_items(self.caller, self.job_id, items, adding).await {
+                Ok(added) => {
+                    self.total = sum(self.total, added);
+                    if let (Some(resuming), Some(to)) = (&mut self.resuming, to) {
+                        resuming.committed = Some(to);
+                        resuming.done = last;
+                    }
+                    return Ok(());
+                }
+                Err(Error::KeyMoved) if tries > 0 => {
+                    tries -= 1;
+                    if !self.catch_up(&mut batch).await? {
+                        return Ok(());
+                    }
+                }
+                Err(Error::Problem(mut problem)) => {
+                    // The engine points into the batch: `/17/payload`. The sender counts lines.
+                    let fault = problem.errors.first_mut();
+                    let named = fault.and_then(|fault| {
+                        let (index, rest) = split_index(&fault.pointer)?;
+                        fault.pointer = rest;
+                        batch.lines.get(index).copied()
+                    });
+                    self.line = named.or(batch.lines.first().copied()).unwrap_or(self.line);
+                    return Err(self.at_line(*problem));
+                }
+                Err(ours) => return Err(ours),
             }
-            Err(Error::Problem(mut problem)) => {
-                // The engine points into the batch: `/17/payload`. The sender counts lines.
-                let fault = problem.errors.first_mut();
-                let named = fault.and_then(|fault| {
-                    let (index, rest) = split_index(&fault.pointer)?;
-                    fault.pointer = rest;
-                    lines.get(index).copied()
-                });
-                self.line = named.or(lines.first().copied()).unwrap_or(self.line);
-                Err(self.at_line(*problem))
-            }
-            Err(ours) => Err(ours),
         }
+    }
+
+    /// The same stream is being sent on another connection and was faster: drops what it has committed.
+    /// False: nothing of the batch is left to do.
+    async fn catch_up(&mut self, batch: &mut Batch) -> Result<bool> {
+        let Some(resuming) = &mut self.resuming else { return Ok(true) };
+        resuming.refresh(self.app).await?;
+        self.total = resuming.added();
+        let Some((lines, fingerprint)) = resuming.committed else { return Ok(true) };
+        let known = batch.lines.iter().take_while(|&&line| line <= lines).count();
+        let last = known.checked_sub(1).map(|at| (batch.lines[at], batch.chain[at]));
+        batch.cut(known);
+        let differs = last.is_some_and(|(line, chain)| line == lines && chain != fingerprint);
+        if differs || (resuming.is_done() && !batch.items.is_empty()) {
+            return Err(key_reused().into());
+        }
+        Ok(!resuming.is_done() && !resuming.is_behind())
     }
 
     fn at_line(&self, problem: Problem) -> Error {

@@ -38,13 +38,15 @@ impl<T: DeserializeOwned> FromRequest<App> for Json<T> {
     type Rejection = Error;
 
     async fn from_request(request: Request, app: &App) -> Result<Self> {
-        let is_json = is_json(request.headers());
-        let bytes = body(request, app.config.body_limit.bytes()).await?;
-        if !is_json {
-            return Err(wrong_media_type("application/json"));
-        }
-        read(&bytes).map(Self)
+        read(&json_bytes(request, app.config.body_limit.bytes()).await?).map(Self)
     }
+}
+
+/// The bytes of a body that says it is JSON.
+pub async fn json_bytes(request: Request, limit: usize) -> Result<Bytes> {
+    let is_json = is_json(request.headers());
+    let bytes = body(request, limit).await?;
+    if is_json { Ok(bytes) } else { Err(wrong_media_type("application/json")) }
 }
 
 /// A JSON body that may be left out: no bytes, or `null`, are the type's default.

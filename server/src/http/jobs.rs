@@ -18,9 +18,15 @@ use uuid::Uuid;
 
 use super::{
     cursor::Paged,
-    extract::{Json, Path, Query},
+    extract::{Path, Query},
+    idempotency::{self, Key, Text},
 };
-use crate::{App, auth::Caller, error::Result, jobs::JobFilter};
+use crate::{
+    App,
+    auth::Caller,
+    error::Result,
+    jobs::{Creation, JobFilter, Made},
+};
 
 /// The longest poll, in seconds.
 const LONGEST_WAIT: u64 = 30;
@@ -88,13 +94,62 @@ impl JobList {
 }
 
 /// Make a tree of jobs; only `type` is required
+///
+/// With an `Idempotency-Key` or an `id` it can be sent again: what exists already is answered, not made
+/// twice.
 #[utoipa::path(post, path = "/jobs", tag = "jobs", request_body = NewJob,
-    responses((status = 201, body = Job, headers(("Location" = String), ("ETag" = String)))))]
-pub async fn create_job(State(app): State<App>, caller: Caller, Json(new): Json<NewJob>) -> Result<Response> {
-    let id = app.engine.create_job(&caller, new).await?;
-    let job = app.engine.job(&caller, id, true).await?;
+    params(("Idempotency-Key" = Option<String>, Header, description = "1 to 255 characters; some types require it")),
+    responses((status = 201, description = "A new tree", body = Job, headers(("Location" = String), ("ETag" = String))),
+              (status = 202, description = "The same request has made it; it is not complete", body = Job),
+              (status = 200, description = "The same request has made it; it is complete", body = Job),
+              (status = 410, description = "The same request has made it; it was removed",
+               body = Problem, content_type = "application/problem+json")))]
+pub async fn create_job(
+    State(app): State<App>,
+    caller: Caller,
+    Key(key): Key,
+    Text { value: new, text }: Text<NewJob>,
+) -> Result<Response> {
+    let key = key.map(|key| (key, idempotency::fingerprint(&text)));
+    let body_hash = new.id.map(|_| idempotency::fingerprint_without_id(&text));
+    let creation = Creation { new, key, body_hash, may_need_key: true };
+    made(&app, app.engine.create_tree(&caller, creation).await?).await
+}
+
+/// Make a tree of jobs under an id of the client's. Again with an equal body is no change
+#[utoipa::path(put, path = "/jobs/{id}", tag = "jobs", request_body = NewJob, params(("id" = Uuid, Path)),
+    responses((status = 201, description = "A new tree", body = Job, headers(("Location" = String), ("ETag" = String))),
+              (status = 200, description = "The same request has made it", body = Job)))]
+pub async fn put_job(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<Uuid>,
+    Text { value: new, text }: Text<NewJob>,
+) -> Result<Response> {
+    if new.id.is_some_and(|given| given != id) {
+        let expected = "expected the id of the path, or none".to_owned();
+        return Err(Problem::invalid_body([("/id".to_owned(), expected)]).into());
+    }
+    let creation = Creation {
+        new: NewJob { id: Some(id), ..new },
+        key: None,
+        body_hash: Some(idempotency::fingerprint_without_id(&text)),
+        may_need_key: false,
+    };
+    made(&app, app.engine.create_tree(&caller, creation).await?).await
+}
+
+/// The tree as `GET /jobs/{id}` shows it: whoever may create it may see what became of it.
+async fn made(app: &App, made: Made) -> Result<Response> {
+    let id = made.root_id();
+    let status = match made {
+        Made::New(_) => StatusCode::CREATED,
+        Made::UnderWay(_) => StatusCode::ACCEPTED,
+        Made::Already(_) => StatusCode::OK,
+    };
+    let job = app.engine.read_tree(id, id).await?;
     let headers = [(header::LOCATION, format!("/api/v1/jobs/{id}")), (header::ETAG, etag(job.version))];
-    Ok((StatusCode::CREATED, headers, Answer(job)).into_response())
+    Ok((status, headers, Answer(job)).into_response())
 }
 
 /// List jobs, newest first, without children

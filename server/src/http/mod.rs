@@ -26,9 +26,11 @@ pub mod assets; // the site's files
 pub mod assignments; // what workers say
 pub mod audit; // who did what
 pub mod cursor; // places in lists
+pub mod deeds; // what people do to work
 mod docs; // the API's description as a page
 pub mod events; // a job, live
 pub mod extract; // what handlers take from a request
+pub mod idempotency; // requests that are sent again
 pub mod items; // items and dead letters
 pub mod job_types; // job types
 pub mod jobs; // jobs
@@ -60,8 +62,9 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(uploads::get_upload_content))
         .routes(routes!(uploads::preview_upload))
         .routes(routes!(jobs::create_job, jobs::list_jobs))
-        .routes(routes!(jobs::get_job))
+        .routes(routes!(jobs::get_job, jobs::put_job))
         .routes(routes!(jobs::seal_job))
+        .routes(routes!(deeds::cancel_job))
         .routes(routes!(results::stream_results))
         .routes(routes!(results::stream_failures))
         .routes(routes!(events::watch_job))
@@ -69,6 +72,8 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(items::list_items))
         .routes(routes!(items::get_item))
         .routes(routes!(items::list_attempts))
+        .routes(routes!(deeds::cancel_item))
+        .routes(routes!(deeds::retry_item))
         .routes(routes!(items::list_dead_letters))
         .routes(routes!(items::list_groups))
         .routes(routes!(assignments::claim_items))

@@ -138,7 +138,11 @@ fn complete(method: &HttpMethod, operation: &mut Operation) {
         ),
         ("409", unsafe_method, "The state of things does not allow it; see `code`"),
         ("410", takes(ParameterIn::Path), "The job was removed"),
-        ("412", takes(ParameterIn::Header) && unsafe_method, "The version is not the newest"),
+        (
+            "412",
+            parameters.iter().any(|it| matches!(it, RefOr::T(it) if it.name == "If-Match")),
+            "The version is not the newest",
+        ),
         ("413", body, "Too large"),
         ("415", body, "Not the media type that is expected"),
         ("422", body, "Understood, but not valid; `errors` says where"),

@@ -1,10 +1,10 @@
 //! Items in: from requests, and from files batch by batch.
 //!
-//! One transaction for many requests. It locks the gates first (the job's, and the one that carries
-//! the tree's turns), so places in the sequence and turns are exact, and a refusal of one request
-//! (sealed, cancelled) leaves the others alone.
+//! One transaction for many requests. It takes dedupe keys and lanes, then locks the gates (the job's,
+//! and the one that carries the tree's turns), so places in the sequence and turns are exact, and a
+//! refusal of one request (sealed, cancelled, a double) leaves the others alone.
 
-mod rows; // rows on their way into the tables
+pub(super) mod rows; // rows on their way into the tables
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -12,35 +12,43 @@ use std::{
 };
 
 use domain::{
-    Code, Document, Problem, Time,
-    api::{Added, NewItem, WorkError},
+    Code, Document, Problem,
+    api::{Added, WorkError},
 };
 use uuid::Uuid;
 
 use crate::{
-    auth::{Caller, Scope},
+    auth::Caller,
     error::{Error, Result},
     flush::Batch,
     store::{
         Tx,
         contracts::JobInfo,
-        endings::{self, ErrorText},
+        endings::ErrorText,
         gates::{self, Delta},
-        items, jobs,
+        jobs, keys as dedupe,
         leases::Mark,
     },
 };
 
-use super::{Core, Engine, groups, prepare::Prepared, settle};
-use rows::{ITEMS_A_TURN, Rows};
+use super::{
+    Core, Engine, groups,
+    intake::{Arrivals, Intake},
+    keys::{self, OnDuplicate},
+    prepare::Prepared,
+    settle,
+};
 
 /// Items for one job.
 pub(super) struct AddCommand {
     pub(super) job: Arc<JobInfo>,
     pub(super) items: Vec<Prepared>,
     pub(super) seal: bool,
+    pub(super) on_duplicate: OnDuplicate,
     /// The step in a file that these items are.
     pub(super) place: Option<Place>,
+    /// The Idempotency-Key that moves with these items.
+    pub(super) key: Option<keys::KeyMove>,
 }
 
 pub(super) struct Place {
@@ -92,7 +100,7 @@ impl Batch for AddBatch {
     async fn run(&self, commands: &[&AddCommand]) -> Result<Vec<Result<Added>>> {
         let core = &self.0;
         let mut tx = core.pools.hot.begin().await?;
-        let done = add(core, &mut tx, commands).await?;
+        let done = keys::add(core, &mut tx, commands).await?;
         tx.commit().await?;
         done.after_commit(core).await;
         Ok(done.answers)
@@ -108,18 +116,30 @@ pub(super) struct AddedRows {
 }
 
 impl AddedRows {
+    pub(super) fn of(ready: BTreeMap<i32, (usize, Mark)>, roots: Vec<Uuid>, settle: Vec<(i64, Uuid)>) -> Self {
+        Self { answers: Vec::new(), ready, roots, settle }
+    }
+
     pub(super) async fn after_commit(&self, core: &Arc<Core>) {
-        for (&type_id, &(n, lowest)) in &self.ready {
-            core.marks.added(type_id, lowest);
-            core.hub.work_added(type_id);
-            core.waiters.wake(type_id, n);
-        }
+        core.announce(&self.ready);
         settle::settle_all(core, &self.settle).await;
         core.hub.touch(&self.roots);
     }
 }
 
-/// Adds within a transaction of the caller. Locks the gates it needs, in order.
+impl Core {
+    /// Tells those who wait that there is work.
+    pub(super) fn announce(&self, ready: &BTreeMap<i32, (usize, Mark)>) {
+        for (&type_id, &(n, lowest)) in ready {
+            self.marks.added(type_id, lowest);
+            self.hub.work_added(type_id);
+            self.waiters.wake(type_id, n);
+        }
+    }
+}
+
+/// Adds within a transaction of the caller. Locks what it needs, in order. Where a command is refused,
+/// the rest of the transaction stands.
 pub(super) async fn add(core: &Core, tx: &mut Tx, commands: &[&AddCommand]) -> Result<AddedRows> {
     let mut refused: HashMap<usize, Problem> = HashMap::new();
     for (at, command) in commands.iter().enumerate() {
@@ -132,68 +152,56 @@ pub(super) async fn add(core: &Core, tx: &mut Tx, commands: &[&AddCommand]) -> R
     for (at, problem) in refuse_early_seals(tx, commands).await? {
         refused.insert(at, problem);
     }
+    let arrivals: Vec<Arrivals<'_>> = commands.iter().map(|c| Arrivals { job: &c.job, items: &c.items }).collect();
+    let mut intake = Intake::begin(core, &arrivals).await?;
+    intake.take_keys(tx, &arrivals).await?;
+    for (at, problem) in refuse_doubles(tx, commands, &intake).await? {
+        refused.entry(at).or_insert(problem);
+    }
+    intake.lock_lanes(tx, []).await?;
+    intake.look(tx).await?;
+
     let mut gate_ids: Vec<i64> = commands.iter().flat_map(|c| [c.job.gate_id, c.job.turn_gate_id]).collect();
     gate_ids.sort_unstable();
     gate_ids.dedup();
     let locked: HashMap<i64, gates::Locked> =
         gates::lock(tx, &gate_ids).await?.into_iter().map(|gate| (gate.gate_id, gate)).collect();
-    let now = Time(items::now(tx).await?);
+    intake.open(tx, &locked).await?;
 
-    let mut rows = Rows::default();
     let mut deltas: BTreeMap<i64, Delta> = BTreeMap::new();
-    let mut turns: HashMap<i64, i64> = locked.iter().map(|(&id, gate)| (id, gate.last_turn)).collect();
-    let mut seqs: HashMap<i64, i64> = locked.iter().map(|(&id, gate)| (id, gate.next_seq)).collect();
-    let mut current: HashMap<(i32, i16), i64> = HashMap::new();
+    let mut added = vec![0; commands.len()];
     for (at, command) in commands.iter().enumerate() {
         if refused.contains_key(&at) {
             continue;
         }
-        let job = &command.job;
-        if let Some(problem) = locked
-            .get(&job.gate_id)
-            .map_or_else(|| Some(Problem::new(Code::JobRemoved, "The job was removed.")), |gate| refusal(gate, command))
-        {
+        let Some(gate) = locked.get(&command.job.gate_id) else {
+            refused.insert(at, removed());
+            continue;
+        };
+        if let Some(problem) = refusal(gate, command) {
             refused.insert(at, problem);
             continue;
         }
-        for item in &command.items {
-            let rank = (job.type_id, -item.priority);
-            if let std::collections::hash_map::Entry::Vacant(entry) = current.entry(rank) {
-                let from = core.marks.turn(rank.0, rank.1);
-                let lowest = items::current_turn(tx, rank.0, rank.1, from).await?;
-                entry.insert(lowest.unwrap_or(from.max(0)) * ITEMS_A_TURN);
-            }
-            let seq = seqs.entry(job.gate_id).or_insert(1);
-            let turn = turns.entry(job.turn_gate_id).or_insert(0);
-            let delta = deltas.entry(job.gate_id).or_default();
-            rows.place(job, item, *seq, turn, current[&rank], now, delta);
-            *seq += 1;
-        }
-        let delta = deltas.entry(job.gate_id).or_default();
-        delta.seqs += command.items.len() as i64;
-        delta.adds |= !command.items.is_empty();
+        let n = intake.place(core, tx, &arrivals[at], gate, &mut deltas).await?;
+        added[at] = n;
+        let delta = deltas.entry(command.job.gate_id).or_default();
+        delta.adds |= n > 0;
         delta.seal |= command.seal;
         if let Some(place) = &command.place
             && (place.done || place.expected.is_some())
         {
-            jobs::set_expected(tx, job.gate_id, place.expected).await?;
+            jobs::set_expected(tx, command.job.gate_id, place.expected).await?;
         }
-        deltas.entry(job.turn_gate_id).or_default();
     }
-    for (gate_id, delta) in &mut deltas {
-        delta.turn = turns.get(gate_id).copied().unwrap_or(0);
-    }
+    give_back_keys(tx, commands, &refused, &intake).await?;
 
-    items::insert(tx, &rows.items).await?;
-    items::make_ready(tx, &rows.ready).await?;
-    items::defer(tx, &rows.deferred).await?;
-    endings::finish(tx, &rows.dead).await?;
+    intake.write(tx, &mut deltas).await?;
     let deltas: Vec<(i64, Delta)> = deltas.into_iter().collect();
     let after = gates::apply(tx, &deltas).await?;
     if after.len() != deltas.len() {
         return Err(Error::Broken("a gate refused what its lock allowed".to_owned()));
     }
-    groups::count(tx, &rows.dead).await?;
+    groups::count(core, tx, &intake.dead()).await?;
     let settle: Vec<(i64, Uuid)> = after.iter().filter(|a| a.needs_settle).map(|a| (a.gate_id, a.root_id)).collect();
     if !settle.is_empty() {
         gates::ask_to_settle(tx, &settle.iter().map(|s| s.0).collect::<Vec<_>>()).await?;
@@ -205,40 +213,93 @@ pub(super) async fn add(core: &Core, tx: &mut Tx, commands: &[&AddCommand]) -> R
         .map(|(at, command)| match refused.remove(&at) {
             Some(problem) => Err(problem.into()),
             None => Ok(Added {
-                accepted: command.items.len() as i64,
-                duplicates: 0,
+                accepted: added[at],
+                duplicates: command.items.len() as i64 - added[at],
                 sealed: command.seal || locked.get(&command.job.gate_id).is_some_and(|gate| gate.sealed),
             }),
         })
         .collect();
     let mut roots: Vec<Uuid> = after.iter().map(|a| a.root_id).collect();
+    roots.sort_unstable();
     roots.dedup();
-    Ok(AddedRows { answers, ready: rows.lowest(), roots, settle })
+    Ok(AddedRows { answers, ready: intake.ready(), roots, settle })
+}
+
+/// Rule 11: a command with doubles is refused as a whole, unless it asked for them to be left out.
+async fn refuse_doubles(tx: &mut Tx, commands: &[&AddCommand], intake: &Intake) -> Result<Vec<(usize, Problem)>> {
+    let keyed = |item: &Prepared| item.dedupe_key.is_some();
+    let mut refused = Vec::new();
+    for (at, command) in commands.iter().enumerate() {
+        let double = command.items.iter().position(|item| intake.is_double(item));
+        let Some(place) = double.filter(|_| command.on_duplicate == OnDuplicate::Refuse) else { continue };
+        // Another command may have lost its key to this one, which now gives it back: run apart.
+        let beside = |other: &&AddCommand| other.job.gate_id == command.job.gate_id && other.items.iter().any(keyed);
+        if commands.iter().copied().filter(beside).count() > 1 {
+            return Err(Error::Broken("a double among several requests".to_owned()));
+        }
+        let key = command.items[place].dedupe_key.as_deref().unwrap_or_default();
+        let holder = dedupe::holder(tx, command.job.gate_id, key).await?;
+        // A double within one request names no item that would exist.
+        let own = holder.is_some_and(|id| command.items.iter().any(|item| item.id == id));
+        let detail = format!("Item {place} of the request: the job has an item with the dedupe key {key:?} already.");
+        let problem = Problem { id: holder.filter(|_| !own), ..Problem::new(Code::Duplicate, detail) };
+        refused.push((at, problem));
+    }
+    Ok(refused)
+}
+
+/// The keys of commands that add nothing after all.
+async fn give_back_keys(
+    tx: &mut Tx,
+    commands: &[&AddCommand],
+    refused: &HashMap<usize, Problem>,
+    intake: &Intake,
+) -> Result<()> {
+    let mut items = Vec::new();
+    let mut gates = Vec::new();
+    let mut names = Vec::new();
+    for (_, command) in commands.iter().enumerate().filter(|(at, _)| refused.contains_key(at)) {
+        for item in command.items.iter().filter(|item| !intake.is_double(item)) {
+            if let Some(key) = &item.dedupe_key {
+                items.push(item.id);
+                gates.push(command.job.gate_id);
+                names.push(key.as_str());
+            }
+        }
+    }
+    if !items.is_empty() {
+        dedupe::give_back(tx, &items, &gates, &names).await?;
+    }
+    Ok(())
 }
 
 /// A job that is filled from a file is sealed at the file's end: by hand, the rest of its rows would be
 /// lost.
 async fn refuse_early_seals(tx: &mut Tx, commands: &[&AddCommand]) -> Result<Vec<(usize, Problem)>> {
     let by_hand = |command: &AddCommand| command.seal && command.place.is_none();
+    let fed = commands.iter().enumerate().filter(|(_, command)| by_hand(command) && command.job.fed).map(|(at, _)| {
+        let detail = "The job is fed by its parent and is sealed by itself when the parent is complete.";
+        (at, Problem::new(Code::JobIsFed, detail))
+    });
+    let mut refused: Vec<(usize, Problem)> = fed.collect();
     let gates: Vec<i64> = commands.iter().filter(|c| by_hand(c)).map(|c| c.job.gate_id).collect();
     if gates.is_empty() {
-        return Ok(Vec::new());
+        return Ok(refused);
     }
     let being_split = jobs::being_split(tx, &gates).await?;
     let problem = || {
         Problem::new(Code::JobIsFed, "The job is being filled from its file and is sealed by itself at the file's end.")
     };
-    Ok(commands
-        .iter()
-        .enumerate()
-        .filter(|(_, command)| by_hand(command) && being_split.contains(&command.job.gate_id))
-        .map(|(at, _)| (at, problem()))
-        .collect())
+    let split = |command: &AddCommand| by_hand(command) && being_split.contains(&command.job.gate_id);
+    refused.extend(commands.iter().enumerate().filter(|(_, command)| split(command)).map(|(at, _)| (at, problem())));
+    Ok(refused)
 }
 
 /// Rule 3 and 15: a sealed or cancelled job takes nothing more. Sealing again is fine.
 fn refusal(gate: &gates::Locked, command: &AddCommand) -> Option<Problem> {
-    if gate.cancelled {
+    if gate.removed {
+        Some(removed())
+    } else if gate.cancelled {
         Some(Problem::new(Code::JobCancelled, "The job is cancelled and takes no more items."))
     } else if gate.sealed && !command.items.is_empty() {
         Some(Problem::new(Code::JobSealed, "The job is sealed and takes no more items. Create another job for them."))
@@ -247,18 +308,16 @@ fn refusal(gate: &gates::Locked, command: &AddCommand) -> Option<Problem> {
     }
 }
 
-impl Engine {
-    /// Adds items to an unsealed job, all or none; with `seal`, they are the last.
-    pub async fn add_items(&self, caller: &Caller, job_id: Uuid, items: Vec<NewItem>, seal: bool) -> Result<Added> {
-        caller.require(Scope::JobsWrite)?;
-        let job = self.visible_job(caller, job_id).await?;
-        let items = self.0.core.prepare(&job, items, "")?;
-        self.0.adds.run(AddCommand { job, items, seal, place: None }).await
-    }
+fn removed() -> Problem {
+    Problem::new(Code::JobRemoved, "The job was removed.")
+}
 
+impl Engine {
     /// Promises that a job gets no more items (rule 3). Again is fine.
     pub async fn seal(&self, caller: &Caller, job_id: Uuid) -> Result<()> {
-        self.add_items(caller, job_id, Vec::new(), true).await.map(|_| ())
+        self.add_items(caller, job_id, Vec::new(), keys::Adding { seal: true, ..keys::Adding::default() })
+            .await
+            .map(|_| ())
     }
 
     /// Adds rows cut from a file and moves the place in the file, in one commit. `false`: somebody else
@@ -270,6 +329,10 @@ impl Engine {
             .rows
             .into_iter()
             .map(|row| Prepared {
+                id: Uuid::now_v7(),
+                dedupe_key: None,
+                serialize_key: None,
+                fed_by: None,
                 payload: row.payload.text().to_owned(),
                 metadata: None,
                 priority: job.priority,
@@ -286,7 +349,19 @@ impl Engine {
             .collect();
         let place =
             Place { from: batch.from, to: batch.to, line: batch.line, done: batch.done, expected: batch.expected };
-        match self.0.adds.run(AddCommand { job, items, seal: batch.done, place: Some(place) }).await {
+        match self
+            .0
+            .adds
+            .run(AddCommand {
+                job,
+                items,
+                seal: batch.done,
+                on_duplicate: OnDuplicate::Refuse,
+                place: Some(place),
+                key: None,
+            })
+            .await
+        {
             Ok(_) => Ok(true),
             Err(Error::Problem(problem)) if matches!(problem.code, Code::JobSealed | Code::JobCancelled) => Ok(false),
             Err(e) => Err(e),

@@ -16,6 +16,8 @@ use crate::{
     store::contracts::{self, JobInfo, TypeInfo},
 };
 
+use super::plan::{self, Plan};
+
 #[derive(Default)]
 struct Types {
     by_name: HashMap<String, Arc<TypeInfo>>,
@@ -141,5 +143,34 @@ impl JobCache {
             }
         }
         Ok(found)
+    }
+}
+
+/// Trees that were needed lately: what depends on what in them, fixed at their creation.
+#[derive(Default)]
+pub(super) struct PlanCache {
+    plans: RwLock<HashMap<Uuid, Arc<Plan>>>,
+}
+
+/// Jobs of all trees together, about.
+const PLAN_ROOM: usize = 2_000;
+
+impl PlanCache {
+    /// The tree of a root. Its creation must be committed.
+    pub(super) async fn of(&self, pool: &PgPool, root_id: Uuid) -> Result<Arc<Plan>, sqlx::Error> {
+        let known = {
+            let plans = self.plans.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+            plans.get(&root_id).cloned()
+        };
+        if let Some(plan) = known {
+            return Ok(plan);
+        }
+        let plan = Arc::new(plan::read(pool, root_id).await?);
+        let mut plans = self.plans.write().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if plans.len() >= PLAN_ROOM {
+            plans.clear();
+        }
+        plans.insert(root_id, Arc::clone(&plan));
+        Ok(plan)
     }
 }

@@ -12,7 +12,7 @@ use std::{
 
 use domain::{
     Code, Document, Problem, Time,
-    api::{AssignedItem, Assignment, Claim, Claimed, Refused},
+    api::{AssignedItem, Assignment, Claim, Claimed, Inputs, Refused},
     assignment::lease_seconds,
     item::Step,
     job_type::ExecutorKind,
@@ -25,7 +25,7 @@ use crate::{
     error::{Error, Result},
     store::{
         Tx, claim_requests,
-        contracts::TypeInfo,
+        contracts::{JobInfo, TypeInfo},
         gates::Delta,
         leases::{self, ClaimedRow, Mark, Slot},
     },
@@ -154,10 +154,12 @@ async fn claim_type(core: &Core, tx: &mut Tx, info: &TypeInfo, slots: &[Slot]) -
         ExecutorKind::Pull | ExecutorKind::Push => lease_seconds(info.heartbeat_seconds),
     };
     let start = core.marks.start(info.id);
-    let mut rows = leases::claim(tx, info.id, start, slots, lease, info.run_timeout_seconds).await?;
+    let times = (lease, info.run_timeout_seconds);
+    let ghosts = core.ghosts.known();
+    let mut rows = leases::claim(tx, info.id, start, slots, times, &ghosts).await?;
     if rows.len() < slots.len() && start != Mark::BOTTOM {
         let rest = &slots[rows.len()..];
-        rows.extend(leases::claim(tx, info.id, Mark::BOTTOM, rest, lease, info.run_timeout_seconds).await?);
+        rows.extend(leases::claim(tx, info.id, Mark::BOTTOM, rest, times, &ghosts).await?);
     }
     let first = rows.iter().map(|row| Mark { rank: row.rank, turn: row.turn }).min();
     core.marks.found(info.id, first.unwrap_or(Mark::BOTTOM));
@@ -180,7 +182,8 @@ async fn claim_named(
         let n = ids.len().min(room(tx, type_id, caps).await?.unwrap_or(usize::MAX));
         let slots: Vec<Slot> = (0..n).map(|_| slot(claim)).collect();
         let lease = lease_seconds(info.heartbeat_seconds);
-        rows.extend(leases::claim_items(tx, &ids, &[type_id], &slots, lease, info.run_timeout_seconds).await?);
+        let times = (lease, info.run_timeout_seconds);
+        rows.extend(leases::claim_items(tx, &ids, &[type_id], &slots, times, &core.ghosts.known()).await?);
     }
     Ok(rows)
 }
@@ -230,11 +233,16 @@ pub(super) async fn assignments(core: &Core, tx: &mut Tx, rows: &[Vec<ClaimedRow
             steps.insert(item_id, Step { name, data: Document::trusted(data) });
         }
     }
+    let mut inputs: HashMap<i64, BTreeMap<String, Inputs>> = HashMap::new();
+    for job in jobs.values().filter(|job| job.waits) {
+        inputs.insert(job.gate_id, inputs_of(core, tx, job).await?);
+    }
     let mut tell = |row: &ClaimedRow| -> Option<Assignment> {
         let job = jobs.get(&row.gate_id)?;
         let item = contents.remove(&row.item_id)?;
         let heartbeat = core.types.by_id(job.type_id).map_or(60.0, |info| info.heartbeat_seconds);
         Some(Assignment {
+            inputs: inputs.get(&row.gate_id).cloned(),
             id: row.fence,
             attempt: row.attempt,
             lease_expires_at: Time(row.lease_expires_at),
@@ -261,6 +269,24 @@ pub(super) async fn assignments(core: &Core, tx: &mut Tx, rows: &[Vec<ClaimedRow
         })
     };
     Ok(rows.iter().map(|rows| rows.iter().filter_map(&mut tell).collect()).collect())
+}
+
+/// What the jobs that this one waited for have brought (rule 5): the results of those of one item, else
+/// where to read them.
+async fn inputs_of(core: &Core, tx: &mut Tx, job: &JobInfo) -> Result<BTreeMap<String, Inputs>> {
+    let plan = core.plans.of(&core.pools.read, job.root_id).await?;
+    let Some(at) = plan.place(job.gate_id) else { return Ok(BTreeMap::new()) };
+    let mut inputs = BTreeMap::new();
+    for &before in &plan.jobs[at].after {
+        let before = &plan.jobs[before];
+        let results = leases::only_result(tx, before.gate_id).await?;
+        let input = match results {
+            Some(result) => Inputs::Results(result.into_iter().map(Document::trusted).collect()),
+            None => Inputs::Link(format!("/api/v1/jobs/{}/results", before.job_id)),
+        };
+        inputs.insert(before.key.clone(), input);
+    }
+    Ok(inputs)
 }
 
 impl Engine {

@@ -1,76 +1,179 @@
-//! New trees: checked as a whole, written in one transaction, with the items that came along.
+//! New trees: checked as a whole, written with others that arrive at the same time, safe to ask for again.
+//!
+//! A tree is planned without the database, then handed to the flush. What it takes that can be taken
+//! only once (an Idempotency-Key, an id, a dedupe key) is decided by the unique keys there; a tree that
+//! loses comes back, and is answered by what has won. So there is one place that looks ([`Core::look`])
+//! and one that writes, and neither trusts the other.
 
-use std::{
-    collections::{HashMap, HashSet},
-    sync::Arc,
-};
+mod look; // what is there already
+mod plan; // the tree as it was asked for
+mod turns; // one request a key at a time
+mod write; // the transaction
 
-use domain::{
-    Code, Problem,
-    api::{JobUpload, NewItem, NewJob},
-    id::{is_key, is_name},
-    item::MaxFailures,
-    job_type::Delivery,
-    problem::FieldProblem,
-};
+use std::sync::Arc;
+
+use domain::{Code, Problem, api::NewJob};
 use uuid::Uuid;
 
 use crate::{
     auth::{Caller, Scope},
     error::{Error, Result},
-    split::Head,
-    store::{
-        contracts::{JobInfo, TypeInfo},
-        gates::{self, NewGate},
-        jobs::{self, NewJobRow, NewSplit},
-    },
+    store::idempotency::KeyName,
 };
 
-use super::{
-    Core, Engine,
-    add::{self, AddCommand},
-};
+use super::{Core, Engine};
+use look::Standing;
+use plan::Node;
 
-/// Jobs of one tree, at most.
-const MAX_JOBS: usize = 1_000;
-/// Items in one body, at most.
-const MAX_ITEMS: usize = 10_000;
+pub(super) use turns::Turns;
+pub(super) use write::CreateBatch;
 
-/// A job of the tree to be created, in order: parents before their children.
-struct Node {
-    new: NewJob,
-    pointer: String,
-    parent: Option<usize>,
-    key: String,
-    info: Arc<TypeInfo>,
-    head: Option<(JobUpload, Head)>,
+/// What keys of `POST /jobs` are used for.
+const CALL: &str = "POST /jobs";
+
+/// How often a tree that lost to something that is gone again is tried.
+const TRIES: usize = 5;
+
+/// A tree that is asked for.
+#[derive(Clone, Debug)]
+pub struct Creation {
+    pub new: NewJob,
+    /// The Idempotency-Key, and the SHA-256 of the body it came with.
+    pub key: Option<(String, [u8; 32])>,
+    /// SHA-256 of the body without its id, where the client names the root's id.
+    pub body_hash: Option<[u8; 32]>,
+    /// Types may insist on an Idempotency-Key.
+    pub may_need_key: bool,
+}
+
+/// What came of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Made {
+    /// A new tree.
+    New(Uuid),
+    /// The tree of an earlier request with the same key, not complete.
+    UnderWay(Uuid),
+    /// The tree of an earlier request with the same key or id.
+    Already(Uuid),
+}
+
+impl Made {
+    /// The root.
+    pub const fn root_id(self) -> Uuid {
+        match self {
+            Self::New(id) | Self::UnderWay(id) | Self::Already(id) => id,
+        }
+    }
+}
+
+/// A tree on its way into the tables.
+pub(super) struct Tree {
+    owner_id: Uuid,
+    nodes: Vec<Node>,
+    body_hash: Option<Vec<u8>>,
+    may_need_key: bool,
+}
+
+impl Tree {
+    fn root_id(&self) -> Uuid {
+        self.nodes[0].id
+    }
+}
+
+/// A key as a request brings it.
+struct Asked {
+    name: KeyName,
+    fingerprint: Vec<u8>,
+}
+
+/// A tree with the key that is to name it.
+pub(super) struct CreateCommand {
+    tree: Arc<Tree>,
+    key: Option<Take>,
+}
+
+/// A key to be taken.
+struct Take {
+    name: KeyName,
+    fingerprint: Vec<u8>,
+    from: Before,
+}
+
+/// What the key means until now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Before {
+    /// Nobody has it.
+    Nobody,
+    /// It has lapsed; it named this tree, if any.
+    Lapsed(Option<Uuid>),
+    /// It names a tree that failed or was cancelled: the new one replays it.
+    Failed(Uuid),
 }
 
 impl Engine {
-    /// Creates a tree and returns its root's id.
+    /// Creates a tree for a page and returns its root's id.
     pub async fn create_job(&self, caller: &Caller, new: NewJob) -> Result<Uuid> {
+        let creation = Creation { new, key: None, body_hash: None, may_need_key: false };
+        Ok(self.create_tree(caller, creation).await?.root_id())
+    }
+
+    /// Creates a tree, or finds the one that an earlier request with the same key or id has made
+    /// (rules 11 and 12).
+    pub async fn create_tree(&self, caller: &Caller, creation: Creation) -> Result<Made> {
         caller.require(Scope::JobsWrite)?;
+        let core = &self.0.core;
+        let Creation { new, key, body_hash, may_need_key } = creation;
+        let asked = key.map(|(key, fingerprint)| Asked {
+            name: KeyName { owner_id: caller.owner_id, scope: new.initiated_by.clone().unwrap_or_default(), key },
+            fingerprint: fingerprint.to_vec(),
+        });
+        let _turn = match &asked {
+            Some(asked) => Some(core.turns.take(&asked.name).await),
+            None => None,
+        };
+        // Before the body is looked at: what was accepted once is answered, whatever has changed since.
+        let mut take = match &asked {
+            Some(asked) => match core.look_at_key(asked).await? {
+                Standing::There(made) => return Ok(made),
+                Standing::Free(take) => take,
+            },
+            None => None,
+        };
+        let tree = Arc::new(Tree {
+            owner_id: caller.owner_id,
+            nodes: self.plan(caller, new).await?,
+            body_hash: body_hash.map(|hash| hash.to_vec()),
+            may_need_key,
+        });
+        for _ in 0..TRIES {
+            let command = CreateCommand { tree: Arc::clone(&tree), key: take };
+            if self.0.creations.run(command).await? {
+                return Ok(Made::New(tree.root_id()));
+            }
+            take = match core.look(&tree, asked.as_ref()).await? {
+                Standing::There(made) => return Ok(made),
+                Standing::Free(take) => take,
+            };
+        }
+        Err(Error::Broken("a tree lost to something that was gone each time".to_owned()))
+    }
+
+    /// The tree laid out, with the heads of its files.
+    async fn plan(&self, caller: &Caller, new: NewJob) -> Result<Vec<Node>> {
+        let core = &self.0.core;
         if let Some(name) = self.unknown_type(&new) {
             self.types().find(&name).await?;
         }
-        let mut nodes = self.0.core.plan(new)?;
+        let mut nodes = plan::plan(new, &|name| core.types.get(name), &core.callbacks)?;
         for node in &mut nodes {
             if let Some(upload) = node.new.upload.clone() {
-                let core = &self.0.core;
                 let head = crate::uploads::read_head(&core.pools.read, &core.files, caller, &upload).await?;
                 node.head = Some((upload, head));
             }
         }
-        let core = Arc::clone(&self.0.core);
-        let caller = caller.clone();
-        // A task of its own: a client that goes away cannot leave a transaction open.
-        tokio::spawn(async move { core.write_tree(&caller, nodes).await })
-            .await
-            .map_err(|e| Error::Broken(e.to_string()))?
+        Ok(nodes)
     }
-}
 
-impl Engine {
     /// The first type in a tree that this server has not heard of.
     fn unknown_type(&self, job: &NewJob) -> Option<String> {
         if self.types().get(&job.job_type).is_none() {
@@ -78,239 +181,19 @@ impl Engine {
         }
         job.children.iter().find_map(|child| self.unknown_type(child))
     }
-}
 
-impl Core {
-    /// Checks a tree and lays it out, parents first.
-    fn plan(&self, root: NewJob) -> Result<Vec<Node>, Problem> {
-        let mut nodes: Vec<Node> = Vec::new();
-        let mut faults: Vec<(String, String)> = Vec::new();
-        let mut open = vec![(root, String::new(), None)];
-        let mut keys: HashSet<String> = HashSet::new();
-        while let Some((mut new, pointer, parent)) = open.pop() {
-            if nodes.len() == MAX_JOBS {
-                return Err(Problem::new(Code::TooLarge, format!("A tree has at most {MAX_JOBS} jobs.")));
-            }
-            let info = self.types.get(&new.job_type).ok_or_else(|| Problem {
-                errors: vec![FieldProblem {
-                    pointer: format!("{pointer}/type"),
-                    detail: "expected the name of a job type".to_owned(),
-                }],
-                ..Problem::new(Code::UnknownJobType, format!("There is no job type {:?}.", new.job_type))
-            })?;
-            let at = nodes.len();
-            let children = std::mem::take(&mut new.children);
-            // Popped from the end: reversed, so that children keep their order.
-            for (n, child) in children.into_iter().enumerate().rev() {
-                open.push((child, format!("{pointer}/children/{n}"), Some(at)));
-            }
-            check(&new, &info, &pointer, parent.is_none(), &mut faults);
-            let key = match &new.key {
-                Some(key) if !keys.insert(key.clone()) => {
-                    faults.push((format!("{pointer}/key"), "expected a key of its own within the tree".to_owned()));
-                    key.clone()
-                }
-                Some(key) => key.clone(),
-                None => free_key(&new.job_type, &mut keys),
-            };
-            nodes.push(Node { new, pointer, parent, key, info, head: None });
-        }
-        let items: usize = nodes.iter().map(|node| node.new.items.len()).sum();
-        if items > MAX_ITEMS {
-            return Err(Problem::new(
-                Code::TooLarge,
-                format!("A body has at most {MAX_ITEMS} items; stream more to /jobs/{{id}}/items."),
-            ));
-        }
-        if faults.is_empty() { Ok(nodes) } else { Err(Problem::invalid_body(faults)) }
-    }
-
-    async fn write_tree(self: &Arc<Self>, caller: &Caller, nodes: Vec<Node>) -> Result<Uuid> {
-        let root_id = nodes[0].new.id.unwrap_or_else(Uuid::now_v7);
-        let solo = nodes.len() == 1;
-        let from_file = nodes.iter().any(|node| node.head.is_some());
-        let mut tx = self.pools.hot.begin().await?;
-        let gate_ids = gates::reserve(&mut tx, nodes.len() as i64).await?;
-        let gates: Vec<NewGate> = gate_ids
-            .iter()
-            .enumerate()
-            .map(|(at, &gate_id)| NewGate { gate_id, solo, open_jobs: if at == 0 { nodes.len() as i32 } else { 0 } })
-            .collect();
-        gates::insert(&mut tx, root_id, &gates).await?;
-
-        let mut ids: Vec<Uuid> = Vec::with_capacity(nodes.len());
-        let mut turn_gates: HashMap<i32, i64> = HashMap::new();
-        let mut commands = Vec::with_capacity(nodes.len());
-        for (at, node) in nodes.into_iter().enumerate() {
-            let id = if at == 0 { root_id } else { node.new.id.unwrap_or_else(Uuid::now_v7) };
-            ids.push(id);
-            let turn_gate_id = *turn_gates.entry(node.info.id).or_insert(gate_ids[at]);
-            let row = job_row(&node, id, root_id, caller.owner_id, (gate_ids[at], turn_gate_id), at, &ids);
-            insert_job(&mut tx, &row).await?;
-            if let Some((upload, head)) = &node.head {
-                insert_split(&mut tx, &row, upload, head).await?;
-            }
-            let job = Arc::new(job_info(&row, &node.info));
-            let items: Vec<NewItem> = node.new.items;
-            let items = self.prepare(&job, items, &format!("{}/items", node.pointer))?;
-            // A job that is filled from a file is sealed at the file's end.
-            let seal = node.new.sealed && node.head.is_none();
-            if seal || !items.is_empty() {
-                commands.push(AddCommand { job, items, seal, place: None });
-            }
-        }
-        let added = if commands.is_empty() {
-            None
-        } else {
-            Some(add::add(self, &mut tx, &commands.iter().collect::<Vec<_>>()).await?)
-        };
-        tx.commit().await?;
-        if let Some(added) = added {
-            added.after_commit(self).await;
-        }
-        if from_file {
-            self.split_asked.notify_one();
-        }
-        self.hub.touch(&[root_id]);
-        Ok(root_id)
+    /// Removes Idempotency-Keys that have lapsed; returns how many.
+    pub async fn sweep_idempotency(&self) -> Result<usize> {
+        const BATCH: i64 = 500;
+        let swept = crate::store::idempotency::sweep(&self.0.core.pools.read, BATCH).await?;
+        Ok(usize::try_from(swept).unwrap_or(usize::MAX))
     }
 }
 
-/// Everything about one job that can be checked without the rest of its tree.
-fn check(new: &NewJob, info: &TypeInfo, pointer: &str, is_root: bool, faults: &mut Vec<(String, String)>) {
-    let mut say = |field: &str, detail: &str| faults.push((format!("{pointer}/{field}"), detail.to_owned()));
-    if new.key.as_ref().is_some_and(|key| !is_name(key)) {
-        say("key", "expected [a-z0-9][a-z0-9._-]{0,99}");
-    }
-    if new.name.as_ref().is_some_and(|name| name.len() > 1_000 || name.contains('\0')) {
-        say("name", "expected at most 1000 bytes without NUL");
-    }
-    if new.initiated_by.as_ref().is_some_and(|name| !is_key(name)) {
-        say("initiated_by", "expected 1 to 255 characters");
-    }
-    if new.priority.is_some_and(|p| !(-100..=100).contains(&p)) {
-        say("priority", "expected a whole number from -100 to 100");
-    }
-    if new.expected_count.is_some_and(|n| n < 0) {
-        say("expected_count", "expected a whole number from 0");
-    }
-    if info.delivery == Delivery::AtMostOnce && new.max_failures.is_some_and(|m| m != MaxFailures::AtMost(1)) {
-        say("max_failures", "expected 1, as the type's delivery is at_most_once");
-    }
-    if new.metadata.as_ref().is_some_and(|m| !m.text().trim_start().starts_with('{')) {
-        say("metadata", "expected an object");
-    }
-    if new.upload.is_some() && !new.items.is_empty() {
-        say("upload", "expected either upload or items");
-    }
-    if let Some(upload) = &new.upload
-        && upload.delimiter.as_ref().is_some_and(|d| crate::split::Want::delimiter(d).is_none())
-    {
-        say("upload/delimiter", "expected one ASCII character other than a quote or a line end");
-    }
-    for (field, given) in [
-        ("dedupe_key", new.dedupe_key.is_some()),
-        ("after", !new.after.is_empty() || new.after_outcome.is_some()),
-        ("feed", new.feed.is_some()),
-        ("on_completed", new.on_completed.is_some()),
-    ] {
-        if given {
-            say(field, "not in this version");
-        }
-    }
-    if !is_root && (new.initiated_by.is_some() || new.on_completed.is_some()) {
-        say("initiated_by", "expected on the root only");
-    }
-}
-
-/// The type's name, or the first of `type-2`, `type-3` … that is free.
-fn free_key(job_type: &str, keys: &mut HashSet<String>) -> String {
-    let mut key = job_type.to_owned();
-    let mut n = 2;
-    while !keys.insert(key.clone()) {
-        key = format!("{job_type}-{n}");
-        n += 1;
-    }
-    key
-}
-
-fn job_row(
-    node: &Node,
-    id: Uuid,
-    root_id: Uuid,
-    owner_id: Uuid,
-    (gate_id, turn_gate_id): (i64, i64),
-    ord: usize,
-    ids: &[Uuid],
-) -> NewJobRow {
-    let (new, info) = (&node.new, &node.info);
-    NewJobRow {
-        id,
-        root_id,
-        gate_id,
-        ord: ord as i32,
-        parent_id: node.parent.map(|at| ids[at]),
-        owner_id,
-        type_id: info.id,
-        key: node.key.clone(),
-        name: new.name.clone(),
-        delivery: info.delivery.as_str(),
-        max_failures: new.max_failures.unwrap_or(info.max_failures).to_stored(),
-        steps: info.steps.clone(),
-        payload_schema: info.payload_schema.clone(),
-        retain_seconds: info.retain_seconds,
-        priority: new.priority.unwrap_or(0),
-        run_after: new.run_after.map(|at| at.0),
-        expires_at: new.expires_at.map(|at| at.0),
-        expected_count: new.expected_count.or_else(|| node.head.as_ref().map(|(_, head)| head.rows)),
-        final_stage: new.final_stage,
-        metadata: new.metadata.as_ref().map_or_else(|| "{}".to_owned(), |m| m.text().to_owned()),
-        initiated_by: new.initiated_by.clone(),
-        on_completed: None,
-        upload_id: new.upload.as_ref().map(|upload| upload.id),
-        turn_gate_id,
-    }
-}
-
-fn job_info(row: &NewJobRow, info: &TypeInfo) -> JobInfo {
-    JobInfo {
-        gate_id: row.gate_id,
-        turn_gate_id: row.turn_gate_id,
-        job_id: row.id,
-        root_id: row.root_id,
-        owner_id: row.owner_id,
-        type_id: row.type_id,
-        type_name: info.name.clone(),
-        delivery: info.delivery,
-        max_failures: MaxFailures::from_stored(row.max_failures),
-        steps: row.steps.clone(),
-        payload_schema: row.payload_schema.clone(),
-        priority: row.priority,
-        run_after: row.run_after,
-        expires_at: row.expires_at,
-    }
-}
-
-async fn insert_job(tx: &mut crate::store::Tx, row: &NewJobRow) -> Result<()> {
-    match jobs::insert(tx, row).await {
-        Err(sqlx::Error::Database(e)) if e.constraint() == Some("job_pkey") => Err(Problem {
-            id: Some(row.id),
-            ..Problem::new(Code::IdInUse, format!("A job with the id {} exists already.", row.id))
-        }
-        .into()),
-        other => Ok(other?),
-    }
-}
-
-async fn insert_split(tx: &mut crate::store::Tx, row: &NewJobRow, upload: &JobUpload, head: &Head) -> Result<()> {
-    let split = NewSplit {
-        gate_id: row.gate_id,
-        job_id: row.id,
-        upload_id: upload.id,
-        format: head.format.as_str(),
-        head: serde_json::to_string(head).map_err(|e| Error::Broken(e.to_string()))?,
-        byte_offset: head.first.offset as i64,
-        line: head.first.line as i64,
-    };
-    Ok(jobs::insert_split(tx, &split).await?)
+/// 422: the key stands for something else.
+pub(super) fn reused() -> Problem {
+    Problem::new(
+        Code::IdempotencyKeyReused,
+        "This Idempotency-Key was used with another body or for another call. Use a new key for a new request.",
+    )
 }

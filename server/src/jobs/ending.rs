@@ -27,7 +27,7 @@ use crate::{
 
 use super::{
     Core,
-    fate::{How, Then, decide},
+    fate::{Fate, How, Then, decide},
 };
 
 /// How a worker ends an assignment.
@@ -53,10 +53,35 @@ pub(super) struct EndingRows {
     pub(super) dead: Vec<FinalRow>,
     /// Items that can be had again at once: by type, how many and where.
     pub(super) ready: Vec<(i32, Mark)>,
+    /// Jobs known to be cancelled (gates, ascending): what they have running only ends.
+    pub(super) cancelled: Vec<i64>,
+    /// Items that became final and stood in a lane: lane and item.
+    pub(super) freed: Vec<(i64, Uuid)>,
+    /// What succeeded: may be fed on.
+    pub(super) succeeded: Vec<Success>,
+    /// Jobs whose worker asked for the tree to be cancelled: gates.
+    pub(super) aborted: Vec<i64>,
+}
+
+/// An item that succeeded in this batch: where, and which command said so.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Success {
+    pub(super) item_id: Uuid,
+    pub(super) gate_id: i64,
+    pub(super) command: usize,
 }
 
 impl EndingRows {
-    fn delta(&mut self, gate_id: i64) -> &mut Delta {
+    /// A batch that knows which jobs are cancelled.
+    pub(super) fn knowing(cancelled: &[i64]) -> Self {
+        Self { cancelled: cancelled.to_vec(), ..Self::default() }
+    }
+
+    pub(super) fn is_cancelled(&self, gate_id: i64) -> bool {
+        self.cancelled.binary_search(&gate_id).is_ok()
+    }
+
+    pub(super) fn delta(&mut self, gate_id: i64) -> &mut Delta {
         self.deltas.entry(gate_id).or_default()
     }
 }
@@ -74,7 +99,7 @@ pub(super) async fn end_all(
     for (at, command) in commands.iter().enumerate() {
         first.entry(command.fence).or_insert(at);
     }
-    refuse_started_releases(core, tx, commands, &first, &mut answers).await?;
+    refuse_started_releases(core, tx, commands, &first, &mut answers, rows).await?;
     succeed(tx, commands, &first, &mut answers, rows).await?;
     take_back(core, tx, commands, &first, &mut answers, rows).await?;
 
@@ -100,6 +125,7 @@ async fn refuse_started_releases(
     commands: &[&EndCommand],
     first: &BTreeMap<Uuid, usize>,
     answers: &mut [Option<Result<Ended, Problem>>],
+    rows: &EndingRows,
 ) -> Result<()> {
     let fences: Vec<Uuid> = first
         .iter()
@@ -112,7 +138,8 @@ async fn refuse_started_releases(
     let touched = leases::touched(tx, &fences).await?;
     let jobs = core.jobs.by_gates(&mut **tx, touched.iter().map(|t| t.1)).await?;
     for (fence, gate_id) in touched {
-        if jobs.get(&gate_id).is_some_and(|job| job.delivery == Delivery::AtMostOnce) {
+        let once = jobs.get(&gate_id).is_some_and(|job| job.delivery == Delivery::AtMostOnce);
+        if once && !rows.is_cancelled(gate_id) {
             answers[first[&fence]] = Some(Err(Problem::new(
                 Code::AlreadyStarted,
                 "The work has reported a step or progress and is handed out at most once: end it with a result or a failure.",
@@ -142,17 +169,20 @@ async fn succeed(
     if fences.is_empty() {
         return Ok(());
     }
-    for (fence, item_id, gate_id) in endings::succeed(tx, &fences, &credentials, &results).await? {
+    for done in endings::succeed(tx, &fences, &credentials, &results, &rows.cancelled).await? {
+        let (item_id, gate_id, command) = (done.item_id, done.gate_id, first[&done.fence]);
         let counts = &mut rows.delta(gate_id).counts;
         counts.running -= 1;
         counts.succeeded += 1;
-        answers[first[&fence]] =
+        rows.freed.extend(done.lane_id.map(|lane| (lane, item_id)));
+        rows.succeeded.push(Success { item_id, gate_id, command });
+        answers[command] =
             Some(Ok(Ended { item_id, item_state: ItemState::Succeeded, ended_as: EndedAs::Succeeded, retry_at: None }));
     }
     Ok(())
 }
 
-/// Failures and releases.
+/// Failures and releases, and results of what was cancelled meanwhile (rule 15).
 async fn take_back(
     core: &Core,
     tx: &mut Tx,
@@ -161,11 +191,8 @@ async fn take_back(
     answers: &mut [Option<Result<Ended, Problem>>],
     rows: &mut EndingRows,
 ) -> Result<()> {
-    let wanted: Vec<(Uuid, usize)> = first
-        .iter()
-        .map(|(&fence, &at)| (fence, at))
-        .filter(|&(_, at)| answers[at].is_none() && !matches!(commands[at].kind, EndingKind::Result(_)))
-        .collect();
+    let wanted: Vec<(Uuid, usize)> =
+        first.iter().map(|(&fence, &at)| (fence, at)).filter(|&(_, at)| answers[at].is_none()).collect();
     if wanted.is_empty() {
         return Ok(());
     }
@@ -178,13 +205,15 @@ async fn take_back(
             let how = match &commands[first[&row.id]].kind {
                 EndingKind::Failure(body) => How::Failed(body),
                 EndingKind::Release(body) => How::Released(body),
-                EndingKind::Result(_) => unreachable!("results are ended by their own statement"),
+                EndingKind::Result(document) => How::TooLate(document),
             };
             (row, how)
         })
         .collect();
     for (fence, ended) in put_aside(core, tx, ends, rows).await? {
-        answers[first[&fence]] = Some(Ok(ended));
+        let at = first[&fence];
+        let refused = matches!(commands[at].kind, EndingKind::Result(_));
+        answers[at] = Some(if refused { Err(too_late()) } else { Ok(ended) });
     }
     Ok(())
 }
@@ -207,11 +236,47 @@ pub(super) async fn put_aside(
     for (row, how) in ends {
         let Some(job) = jobs.get(&row.gate_id) else { continue };
         let backoff = core.types.by_id(row.type_id).map(|t| t.backoff).unwrap_or_default();
-        let fate = decide(&row, &how, job.delivery, job.max_failures, &backoff, now);
+        let known = rows.is_cancelled(row.gate_id);
+        let fate = if known || row.cancel_requested {
+            Fate::cancelled(&row, &how)
+        } else {
+            decide(&row, &how, job.delivery, job.max_failures, &backoff, now)
+        };
         let ended_as = fate.ended_as;
-        rows.delta(row.gate_id).counts.running -= 1;
+        let delta = rows.delta(row.gate_id);
+        delta.counts.running -= 1;
+        delta.knows_cancelled |= known;
         let mut answer = Ended { item_id: row.item_id, item_state: ItemState::Available, ended_as, retry_at: None };
         match fate.then {
+            Then::Cancelled(result) => {
+                rows.delta(row.gate_id).counts.cancelled += 1;
+                rows.freed.extend(row.lane_id.map(|lane| (lane, row.item_id)));
+                answer.item_state = ItemState::Cancelled;
+                attempts.push(AttemptRow {
+                    item_id: row.item_id,
+                    gate_id: row.gate_id,
+                    attempt: row.attempt,
+                    lease_id: row.id,
+                    started_at: row.started_at,
+                    ended_as: ended_as.code(),
+                    worker_id: row.worker_id.clone(),
+                    retry_at: None,
+                    error: fate.error,
+                    result,
+                    final_state: Some(ItemState::Cancelled.code()),
+                });
+                finals.push(FinalRow {
+                    item_id: row.item_id,
+                    gate_id: row.gate_id,
+                    lease: None,
+                    attempt: row.attempt,
+                    failures: row.failures,
+                    state: ItemState::Cancelled.code(),
+                    ended_as: None,
+                    worker_id: None,
+                    error: None,
+                });
+            }
             Then::Final(state) => {
                 let counts = &mut rows.delta(row.gate_id).counts;
                 if state == ItemState::Dead {
@@ -220,6 +285,10 @@ pub(super) async fn put_aside(
                     counts.expired += 1;
                 }
                 answer.item_state = state;
+                rows.freed.extend(row.lane_id.map(|lane| (lane, row.item_id)));
+                if fate.aborts {
+                    rows.aborted.push(row.gate_id);
+                }
                 finals.push(FinalRow {
                     item_id: row.item_id,
                     gate_id: row.gate_id,
@@ -243,6 +312,8 @@ pub(super) async fn put_aside(
                     worker_id: row.worker_id.clone(),
                     retry_at: due_at,
                     error: fate.error,
+                    result: None,
+                    final_state: None,
                 });
                 if let Some(due_at) = due_at {
                     let counts = &mut rows.delta(row.gate_id).counts;
@@ -259,6 +330,7 @@ pub(super) async fn put_aside(
                         attempts: row.attempt,
                         failures: fate.failures,
                         retryable: true,
+                        lane_id: row.lane_id,
                     });
                 } else {
                     rows.delta(row.gate_id).counts.available += 1;
@@ -271,6 +343,7 @@ pub(super) async fn put_aside(
                         expires_at: row.expires_at,
                         attempts: row.attempt,
                         failures: fate.failures,
+                        lane_id: row.lane_id,
                     });
                 }
             }
@@ -311,18 +384,32 @@ fn again(command: &EndCommand, past: Option<&PastRow>) -> Result<Ended, Problem>
     let state = past.state.and_then(ItemState::from_code);
     let item_state = state.unwrap_or(if past.retry_at.is_some() { ItemState::Retryable } else { ItemState::Available });
     let same = match (&command.kind, ended_as) {
+        (EndingKind::Result(_), EndedAs::Cancelled) => return Err(too_late()),
         (EndingKind::Result(document), EndedAs::Succeeded) => past.result.as_deref() == Some(document.text()),
         (EndingKind::Failure(body), EndedAs::Failed) => {
             past.error_message.as_deref() == Some(&body.error.message)
                 && (past.error_kind == body.error.kind || past.error_kind.as_deref() == Some("outcome_unknown"))
         }
-        (EndingKind::Release(_), EndedAs::Released) => true,
+        (EndingKind::Failure(_) | EndingKind::Release(_), EndedAs::Cancelled)
+        | (EndingKind::Release(_), EndedAs::Released) => true,
         _ => false,
     };
     if same {
         return Ok(Ended { item_id: past.item_id, item_state, ended_as, retry_at: past.retry_at.map(Time) });
     }
     Err(closed(item_state, ended_as))
+}
+
+/// Rule 15: a result of cancelled work changes nothing; it is kept in the attempt.
+fn too_late() -> Problem {
+    Problem {
+        item_state: Some(ItemState::Cancelled),
+        ended_as: Some(EndedAs::Cancelled),
+        ..Problem::new(
+            Code::JobCancelled,
+            "The work was cancelled. The result is kept in the attempt and goes no further.",
+        )
+    }
 }
 
 /// `assignment_closed`, with where the item stands and how the assignment ended.

@@ -2,7 +2,7 @@
 //! put into the words of the store.
 
 use domain::{
-    ItemState,
+    Document, ItemState,
     api::{FailureBody, ReleaseBody},
     fingerprint::fingerprint,
     item::EndedAs,
@@ -19,6 +19,8 @@ pub(super) enum How<'a> {
     Released(&'a ReleaseBody),
     /// Its lease or its run time was up.
     Lost,
+    /// A result of work that was cancelled meanwhile.
+    TooLate(&'a Document),
 }
 
 /// What becomes of an item, and what is written about the attempt.
@@ -27,12 +29,38 @@ pub(super) struct Fate {
     pub(super) failures: i32,
     pub(super) error: Option<ErrorText>,
     pub(super) then: Then,
+    /// The worker asks for the whole tree to be cancelled.
+    pub(super) aborts: bool,
 }
 
 pub(super) enum Then {
     Final(ItemState),
+    /// Cancelled, whatever the worker said (rule 15); a result is kept in the attempt.
+    Cancelled(Option<String>),
     /// Offered again, from when; `None` is at once.
     Again(Option<OffsetDateTime>),
+}
+
+impl Fate {
+    /// Rule 15 for one assignment: any ending makes the item cancelled.
+    pub(super) fn cancelled(row: &TakenRow, how: &How<'_>) -> Self {
+        let ended_as = match how {
+            How::Lost if row.timed_out => EndedAs::TimedOut,
+            How::Lost => EndedAs::LeaseLost,
+            _ => EndedAs::Cancelled,
+        };
+        let error = match how {
+            How::Failed(body) => Some(ErrorText {
+                message: body.error.message.clone(),
+                kind: body.error.kind.clone(),
+                detail: body.error.detail.as_ref().map(|d| d.text().to_owned()),
+                fingerprint: fingerprint(body.error.kind.as_deref(), &body.error.message),
+            }),
+            _ => None,
+        };
+        let result = if let How::TooLate(document) = how { Some(document.text().to_owned()) } else { None };
+        Self { ended_as, failures: row.failures, error, then: Then::Cancelled(result), aborts: false }
+    }
 }
 
 /// Rules 9 and 14 for one assignment that ended without a result.
@@ -52,7 +80,7 @@ pub(super) fn decide(
     if let How::Released(body) = how {
         let again = Then::Again(later(body.retry_after_seconds.unwrap_or(0.0)));
         let then = if expired { Then::Final(ItemState::Expired) } else { again };
-        return Fate { ended_as: EndedAs::Released, failures: row.failures, error: None, then };
+        return Fate { ended_as: EndedAs::Released, failures: row.failures, error: None, then, aborts: false };
     }
     let (ended_as, message, kind, detail, retryable, retry_after) = match how {
         How::Failed(body) => (
@@ -73,6 +101,8 @@ pub(super) fn decide(
         }
     };
     let failures = row.failures.saturating_add(1);
+    let aborts = matches!(how, How::Failed(body) if body.cancel_tree);
+    let retryable = retryable && !aborts;
     let failed = Failed { ended_as, delivery, max_failures, failures, retryable, retry_after_seconds: retry_after };
     let (kind, then) = match verdict(failed, backoff, rand::random::<f64>()) {
         Verdict::Dead { outcome_unknown } => {
@@ -83,5 +113,5 @@ pub(super) fn decide(
         Verdict::RetryIn(seconds) => (kind, Then::Again(later(seconds))),
     };
     let fingerprint = fingerprint(kind.as_deref(), &message);
-    Fate { ended_as, failures, error: Some(ErrorText { message, kind, detail, fingerprint }), then }
+    Fate { ended_as, failures, error: Some(ErrorText { message, kind, detail, fingerprint }), then, aborts }
 }

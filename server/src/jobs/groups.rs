@@ -5,13 +5,18 @@
 
 use std::collections::BTreeMap;
 
+use uuid::Uuid;
+
 use crate::{
     error::Result,
     store::{
         Tx,
-        endings::{self, FinalRow, GroupDelta},
+        contracts::JobInfo,
+        endings::{self, FinalRow, GroupDelta, OwnerDelta},
     },
 };
+
+use super::Core;
 
 /// Groups a job may have.
 const GROUPS: i64 = 1_000;
@@ -19,7 +24,10 @@ const GROUPS: i64 = 1_000;
 const OTHER: &str = "other";
 
 /// Counts dead items into their groups. After the gates, in order of key.
-pub(super) async fn count(tx: &mut Tx, dead: &[FinalRow]) -> Result<()> {
+pub(super) async fn count(core: &Core, tx: &mut Tx, dead: &[FinalRow]) -> Result<()> {
+    if dead.is_empty() {
+        return Ok(());
+    }
     let mut groups = group(dead);
     let mut gates: Vec<i64> = groups.iter().map(|g| g.gate_id).collect();
     gates.dedup();
@@ -31,7 +39,37 @@ pub(super) async fn count(tx: &mut Tx, dead: &[FinalRow]) -> Result<()> {
             groups = fold_unknown(groups, gate_id, &known);
         }
     }
-    Ok(endings::count_groups(tx, &groups).await?)
+    endings::count_groups(tx, &groups).await?;
+    count_for_owners(core, tx, &groups).await
+}
+
+/// The same over all jobs of an owner. Which fingerprint is `other` is a job's affair, so an owner has at
+/// most a thousand for each of its jobs.
+async fn count_for_owners(core: &Core, tx: &mut Tx, groups: &[GroupDelta]) -> Result<()> {
+    let jobs = core.jobs.by_gates(&mut **tx, groups.iter().map(|g| g.gate_id)).await?;
+    let mut owners: BTreeMap<(Uuid, i32, &str), OwnerDelta> = BTreeMap::new();
+    for group in groups {
+        let Some(job) = jobs.get(&group.gate_id) else { continue };
+        owners
+            .entry((job.owner_id, job.type_id, &group.fingerprint))
+            .and_modify(|delta| delta.n += group.n)
+            .or_insert_with(|| OwnerDelta {
+                owner_id: job.owner_id,
+                type_id: job.type_id,
+                fingerprint: group.fingerprint.clone(),
+                message: group.message.clone(),
+                kind: group.kind.clone(),
+                n: group.n,
+                sample_item_id: group.sample_item_id,
+            });
+    }
+    let owners: Vec<OwnerDelta> = owners.into_values().collect();
+    Ok(endings::count_owner_errors(tx, &owners).await?)
+}
+
+/// A dead item of this fingerprint is dead no more (a person's retry).
+pub(super) async fn uncount(tx: &mut Tx, job: &JobInfo, fingerprint: &str) -> Result<()> {
+    Ok(endings::uncount(tx, job.gate_id, job.owner_id, job.type_id, fingerprint).await?)
 }
 
 /// Dead rows by the group they belong to, sorted by key.
@@ -71,8 +109,6 @@ fn fold_unknown(groups: Vec<GroupDelta>, gate_id: i64, known: &[String]) -> Vec<
 
 #[cfg(test)]
 mod tests {
-    use uuid::Uuid;
-
     use super::*;
 
     fn delta(fingerprint: &str, n: i64) -> GroupDelta {

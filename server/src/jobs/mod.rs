@@ -8,29 +8,40 @@
 //! 1. keys (idempotency, dedupe), sorted
 //! 2. job type (capped claims only)
 //! 3. the place in a file (`split`)
-//! 4. lease, then item, then lane
-//! 5. ready and deferred: skip locked, never wait
+//! 4. lease, then dedupe keys of items, then lanes by id
+//! 5. ready, deferred, blocked: by item; claims skip what is locked and never wait
 //! 6. gates, by gate id, which is topological within a tree (the root's gate is the lowest)
 //! 7. error groups
 //!
-//! Adding items locks its gates first, as it needs places in the job's sequence; it then only inserts
-//! rows that nobody can wait for.
+//! Lanes come before whatever waits in them, so who takes waiting rows looks first without locks. Lanes
+//! are made in commits of their own. Adding items locks its gates before it inserts, as it needs places
+//! in the job's sequence; it then only inserts rows that nobody can wait for. What records how far rows
+//! have followed a decision (`carry`, `feed_rest`) is written under the gate.
 
 mod add; // items in: from requests and from files
 pub(crate) mod alerts; // what somebody should look at
 pub(crate) mod audit; // who did what, and why
 mod beat; // heartbeats and steps
 mod cache; // job types and job definitions in memory
+mod cancel; // jobs with everything below them, and items
+mod carry; // rows that follow a decision
 mod claim; // the claiming half of a work batch
 mod create; // new trees
 mod ending; // the ending half of a work batch
 mod fate; // what becomes of an item without a result
+mod feed; // items of a parent become items of its children
+mod ghosts; // cancelled jobs that are not swept yet
 mod groups; // errors that read alike
+mod intake; // items on their way into jobs
 mod keep; // trees that are kept
+mod keys; // Idempotency-Keys of adding
+mod lanes; // serialize keys
 mod marks; // where claims start to look
+mod plan; // what depends on what in a tree
 mod prepare; // items checked before they are added
 mod read; // views for pages and API
 mod remove; // trees that go
+mod retry; // items that a person gives back
 mod settle; // completion of trees of several jobs
 mod sweep; // what duties do: lost leases, due items, expiry
 mod tend; // trees whose time has come
@@ -44,6 +55,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::{
+    addresses::Allowed,
     auth::Caller,
     error::Result,
     files::Files,
@@ -55,7 +67,9 @@ use crate::{
 pub use add::{SplitBatch, SplitRow};
 pub use alerts::Worries;
 pub use cache::TypeCache;
+pub use create::{Creation, Made};
 pub use ending::EndingKind;
+pub use keys::{Adding, KeyMove, OnDuplicate, Once, key_reused, sum};
 pub use read::{ItemFilter, JobFilter};
 
 /// The use-cases over one database. Cheap to clone.
@@ -66,6 +80,7 @@ struct Inner {
     core: Arc<Core>,
     work: Coalescer<work::WorkBatch>,
     adds: Coalescer<add::AddBatch>,
+    creations: Coalescer<create::CreateBatch>,
     beats: Coalescer<beat::BeatBatch>,
 }
 
@@ -76,14 +91,35 @@ pub(crate) struct Core {
     files: Files,
     types: TypeCache,
     jobs: cache::JobCache,
+    plans: cache::PlanCache,
+    ghosts: ghosts::Ghosts,
     marks: marks::Marks,
     waiters: wake::Waiters,
     /// A file waits to be cut into items.
     split_asked: tokio::sync::Notify,
+    /// Rows are to follow a decision.
+    walk_asked: tokio::sync::Notify,
     /// Bytes of one payload, at most.
     payload_limit: usize,
+    /// How long an Idempotency-Key is remembered at least.
+    window_seconds: f64,
+    /// What completion callbacks may reach.
+    callbacks: Allowed,
+    /// Requests with one Idempotency-Key take turns here, before any of them takes a connection.
+    turns: create::Turns,
     /// Cancelled when the server stops: claims wait no longer.
     shutdown: CancellationToken,
+}
+
+/// What the configuration says to the engine.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Bytes of one payload, at most.
+    pub payload: usize,
+    /// How long an Idempotency-Key is remembered at least.
+    pub idempotency_window_seconds: f64,
+    /// What completion callbacks may reach.
+    pub callbacks: Allowed,
 }
 
 impl Engine {
@@ -92,7 +128,7 @@ impl Engine {
         pools: Pools,
         hub: Hub,
         files: Files,
-        payload_limit: usize,
+        limits: Limits,
         shutdown: CancellationToken,
     ) -> Result<Self> {
         let types = TypeCache::load(&pools.read).await?;
@@ -102,10 +138,16 @@ impl Engine {
             files,
             types,
             jobs: cache::JobCache::default(),
+            plans: cache::PlanCache::default(),
+            ghosts: ghosts::Ghosts::default(),
+            walk_asked: tokio::sync::Notify::new(),
             marks: marks::Marks::default(),
             waiters: wake::Waiters::default(),
             split_asked: tokio::sync::Notify::new(),
-            payload_limit,
+            payload_limit: limits.payload,
+            window_seconds: limits.idempotency_window_seconds,
+            callbacks: limits.callbacks,
+            turns: create::Turns::default(),
             shutdown,
         });
         // As many flushers as cores: more only adds latency.
@@ -113,6 +155,7 @@ impl Engine {
         Ok(Self(Arc::new(Inner {
             work: Coalescer::start(work::WorkBatch(Arc::clone(&core)), cores),
             adds: Coalescer::start(add::AddBatch(Arc::clone(&core)), cores),
+            creations: Coalescer::start(create::CreateBatch(Arc::clone(&core)), cores),
             beats: Coalescer::start(beat::BeatBatch(Arc::clone(&core)), 1),
             core,
         })))

@@ -1,7 +1,8 @@
 //! Items of a request, checked against their job before they are added: sizes, keys, schema.
 
-use domain::{Code, Document, Problem, api::NewItem};
+use domain::{Code, Document, Problem, api::NewItem, id::is_key};
 use time::OffsetDateTime;
+use uuid::Uuid;
 
 use crate::{
     schema::Schema,
@@ -13,6 +14,11 @@ use super::Core;
 /// An item that has been checked.
 #[derive(Clone, Debug)]
 pub(super) struct Prepared {
+    pub(super) id: Uuid,
+    pub(super) dedupe_key: Option<String>,
+    pub(super) serialize_key: Option<String>,
+    /// The item of the parent that fed it.
+    pub(super) fed_by: Option<Uuid>,
     pub(super) payload: String,
     pub(super) metadata: Option<String>,
     pub(super) priority: i16,
@@ -52,17 +58,21 @@ impl Core {
             if item.priority.is_some_and(|p| !(-100..=100).contains(&p)) {
                 say("priority", "expected a whole number from -100 to 100".to_owned());
             }
-            if item.dedupe_key.is_some() {
-                say("dedupe_key", "dedupe keys are not in this version".to_owned());
+            if item.dedupe_key.as_ref().is_some_and(|key| !is_key(key)) {
+                say("dedupe_key", "expected 1 to 255 characters".to_owned());
             }
-            if item.serialize_key.is_some() {
-                say("serialize_key", "serialize keys are not in this version".to_owned());
+            if item.serialize_key.as_ref().is_some_and(|key| !is_key(key)) {
+                say("serialize_key", "expected 1 to 255 characters".to_owned());
             }
             let metadata = item.metadata.filter(|m| m.text() != "{}");
             if metadata.as_ref().is_some_and(|m| !m.text().trim_start().starts_with('{')) {
                 say("metadata", "expected an object".to_owned());
             }
             prepared.push(Prepared {
+                id: Uuid::now_v7(),
+                dedupe_key: item.dedupe_key,
+                serialize_key: item.serialize_key,
+                fed_by: None,
                 payload: payload.text().to_owned(),
                 metadata: metadata.map(|m| m.text().to_owned()),
                 priority: item.priority.unwrap_or(job.priority),

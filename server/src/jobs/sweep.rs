@@ -3,25 +3,27 @@
 
 use std::sync::Arc;
 
-use domain::{ItemState, item::EndedAs};
+use domain::ItemState;
+use uuid::Uuid;
 
 use crate::{
     error::{Error, Result},
     store::{
         claim_requests,
         contracts::TypeInfo,
-        endings::{self, FinalRow},
-        gates,
-        items::{self, ReadyRow},
-        leases, uptime,
+        endings, gates,
+        items::{self, BlockedRow, ReadyRow},
+        lanes as stands, leases, settle as trees, uptime, waiting,
     },
 };
 
 use super::{
     Core, Engine,
+    add::rows::final_row,
+    cancel,
     ending::{self, EndingRows},
     fate::How,
-    settle, work,
+    lanes, settle, work,
 };
 
 /// Rows that one sweep takes.
@@ -37,17 +39,41 @@ impl Engine {
         tokio::spawn(run(Arc::clone(&self.0.core))).await.map_err(|e| Error::Broken(e.to_string()))?
     }
 
+    /// The same, and again knowing them where jobs turn out to be cancelled.
+    async fn sweep_knowing<F>(&self, run: impl Fn(Arc<Core>, Vec<i64>) -> F + Send + 'static) -> Result<usize>
+    where
+        F: Future<Output = Result<usize>> + Send + 'static,
+    {
+        self.sweep(|core| async move {
+            let mut cancelled: Vec<i64> = Vec::new();
+            let mut conflicts = 0;
+            loop {
+                match run(Arc::clone(&core), cancelled.clone()).await {
+                    Err(Error::JobsCancelled(gates)) if gates.iter().any(|gate| !cancelled.contains(gate)) => {
+                        core.ghosts.met(&gates);
+                        cancelled.extend(gates);
+                        cancelled.sort_unstable();
+                    }
+                    Err(error) if error.is_conflict() && conflicts < 3 => conflicts += 1,
+                    other => return other,
+                }
+            }
+        })
+        .await
+    }
+
     /// Takes back assignments whose lease or run time is over (rule 7). Returns how many.
     pub async fn sweep_leases(&self) -> Result<usize> {
-        self.sweep(|core| async move {
+        self.sweep_knowing(|core, cancelled| async move {
             let mut tx = core.pools.read.begin().await?;
             let taken = leases::take_lost(&mut tx, SWEEP).await?;
             let n = taken.len();
             if n > 0 {
-                let mut rows = EndingRows::default();
+                let mut rows = EndingRows::knowing(&cancelled);
                 let ends = taken.into_iter().map(|row| (row, How::Lost)).collect();
                 ending::put_aside(&core, &mut tx, ends, &mut rows).await?;
-                let done = work::close(&mut tx, &mut rows).await?;
+                work::let_next_go(&core, &mut tx, &mut rows).await?;
+                let done = work::close(&core, &mut tx, &mut rows).await?;
                 tx.commit().await?;
                 done.after_commit(&core, &rows).await;
             }
@@ -58,79 +84,141 @@ impl Engine {
 
     /// Makes due items available (rules 9 and 14). Returns how many.
     pub async fn sweep_due(&self) -> Result<usize> {
-        self.sweep(|core| async move {
+        self.sweep_knowing(|core, cancelled| async move {
             let mut tx = core.pools.hot.begin().await?;
-            let due = items::take_due(&mut tx, SWEEP).await?;
-            let n = due.len();
-            if n > 0 {
-                let mut rows = EndingRows::default();
-                let mut ready = Vec::with_capacity(n);
-                for row in due {
-                    let counts = &mut rows.deltas.entry(row.gate_id).or_default().counts;
-                    if row.retryable {
-                        counts.retryable -= 1;
-                    } else {
-                        counts.scheduled -= 1;
-                    }
-                    counts.available += 1;
-                    ready.push(ReadyRow {
+            let seen = waiting::due(&mut tx, SWEEP).await?;
+            if seen.is_empty() {
+                return Ok(0);
+            }
+            let lane_ids = lanes::lanes_of(&seen);
+            if !lane_ids.is_empty() {
+                stands::lock(&mut tx, &lane_ids).await?;
+            }
+            let mut ids: Vec<Uuid> = seen.iter().map(|seen| seen.item_id).collect();
+            ids.sort_unstable();
+            let due = waiting::take_due(&mut tx, &ids).await?;
+            let heads = lanes::heads(&mut tx, &lane_ids).await?;
+            let mut rows = EndingRows::knowing(&cancelled);
+            let mut ready = Vec::with_capacity(due.len());
+            let mut blocked = Vec::new();
+            let mut ghosts = Vec::new();
+            for row in due {
+                let known = rows.is_cancelled(row.gate_id);
+                if known {
+                    rows.freed.extend(row.lane_id.map(|lane| (lane, row.item_id)));
+                    ghosts.push(ghost(row.item_id, row.gate_id, row.attempts, row.failures));
+                    continue;
+                }
+                let counts = &mut rows.delta(row.gate_id).counts;
+                if row.retryable {
+                    counts.retryable -= 1;
+                } else {
+                    counts.scheduled -= 1;
+                }
+                // Behind an older item of its serialize key: it waits on, for that one.
+                if row.lane_id.is_some_and(|lane| heads.get(&lane).is_some_and(|head| *head != row.item_id)) {
+                    counts.blocked += 1;
+                    blocked.push(BlockedRow {
                         item_id: row.item_id,
                         gate_id: row.gate_id,
                         type_id: row.type_id,
                         rank: row.rank,
-                        turn: 0,
+                        due_at: None,
                         expires_at: row.expires_at,
                         attempts: row.attempts,
                         failures: row.failures,
+                        by_after: false,
+                        lane_id: row.lane_id,
                     });
+                    continue;
                 }
-                rows.ready = ending::make_ready_now(&core, &mut tx, ready).await?;
-                let done = work::close(&mut tx, &mut rows).await?;
-                tx.commit().await?;
-                done.after_commit(&core, &rows).await;
+                counts.available += 1;
+                ready.push(ReadyRow {
+                    item_id: row.item_id,
+                    gate_id: row.gate_id,
+                    type_id: row.type_id,
+                    rank: row.rank,
+                    turn: 0,
+                    expires_at: row.expires_at,
+                    attempts: row.attempts,
+                    failures: row.failures,
+                    lane_id: row.lane_id,
+                });
             }
-            Ok(n)
+            endings::finish(&mut tx, &ghosts).await?;
+            lanes::pass_on(&core, &mut tx, &mut rows).await?;
+            items::block(&mut tx, &blocked).await?;
+            rows.ready.extend(ending::make_ready_now(&core, &mut tx, ready).await?);
+            let done = work::close(&core, &mut tx, &mut rows).await?;
+            tx.commit().await?;
+            done.after_commit(&core, &rows).await;
+            Ok(ids.len())
         })
         .await
     }
 
     /// Ends items whose expires_at passed before they could start (rule 14). Returns how many.
     pub async fn sweep_expired(&self) -> Result<usize> {
-        self.sweep(|core| async move {
+        self.sweep_knowing(|core, cancelled| async move {
             let mut tx = core.pools.hot.begin().await?;
-            let gone = items::take_expired(&mut tx, SWEEP).await?;
-            let n = gone.len();
-            if n > 0 {
-                let mut rows = EndingRows::default();
-                let mut finals = Vec::with_capacity(n);
-                for row in gone {
-                    let counts = &mut rows.deltas.entry(row.gate_id).or_default().counts;
-                    match row.was {
-                        0 => counts.available -= 1,
-                        1 => counts.scheduled -= 1,
-                        _ => counts.retryable -= 1,
-                    }
-                    counts.expired += 1;
-                    finals.push(FinalRow {
-                        item_id: row.item_id,
-                        gate_id: row.gate_id,
-                        lease: None,
-                        attempt: row.attempts,
-                        failures: row.failures,
-                        state: ItemState::Expired.code(),
-                        ended_as: None::<EndedAs>.map(EndedAs::code),
-                        worker_id: None,
-                        error: None,
-                    });
-                }
-                endings::finish(&mut tx, &finals).await?;
-                let done = work::close(&mut tx, &mut rows).await?;
-                tx.commit().await?;
-                done.after_commit(&core, &rows).await;
+            let seen = waiting::expired(&mut tx, SWEEP).await?;
+            if seen.is_empty() {
+                return Ok(0);
             }
-            Ok(n)
+            let lane_ids = lanes::lanes_of(&seen);
+            if !lane_ids.is_empty() {
+                stands::lock(&mut tx, &lane_ids).await?;
+            }
+            let mut ids: Vec<Uuid> = seen.iter().map(|seen| seen.item_id).collect();
+            ids.sort_unstable();
+            let mut rows = EndingRows::knowing(&cancelled);
+            let mut finals = Vec::new();
+            for row in waiting::take(&mut tx, &ids, true).await? {
+                rows.freed.extend(row.lane_id.map(|lane| (lane, row.item_id)));
+                let mut end = ghost(row.item_id, row.gate_id, row.attempts, row.failures);
+                if !rows.is_cancelled(row.gate_id) {
+                    end.state = ItemState::Expired.code();
+                    let counts = &mut rows.delta(row.gate_id).counts;
+                    cancel::count_off(counts, row.was);
+                    counts.expired += 1;
+                }
+                finals.push(end);
+            }
+            endings::finish(&mut tx, &finals).await?;
+            lanes::pass_on(&core, &mut tx, &mut rows).await?;
+            let done = work::close(&core, &mut tx, &mut rows).await?;
+            tx.commit().await?;
+            done.after_commit(&core, &rows).await;
+            Ok(finals.len())
         })
         .await
+    }
+
+    /// Seals jobs whose expires_at has passed (rule 14). Returns how many.
+    pub async fn sweep_deadlines(&self) -> Result<usize> {
+        self.sweep_knowing(|core, cancelled| async move {
+            let mut tx = core.pools.hot.begin().await?;
+            let due = trees::due_deadlines(&mut tx, SWEEP).await?;
+            let jobs = core.jobs.by_gates(&mut *tx, due.iter().copied()).await?;
+            let mut rows = EndingRows::knowing(&cancelled);
+            for &gate_id in &due {
+                // A fed job is sealed by its parent's end.
+                let fed = jobs.get(&gate_id).is_none_or(|job| job.fed);
+                if !fed && !rows.is_cancelled(gate_id) {
+                    rows.delta(gate_id).seal = true;
+                }
+            }
+            let done = work::close(&core, &mut tx, &mut rows).await?;
+            tx.commit().await?;
+            done.after_commit(&core, &rows).await;
+            Ok(due.len())
+        })
+        .await
+    }
+
+    /// Removes lanes that nobody stands in. Returns how many.
+    pub async fn sweep_lanes(&self) -> Result<usize> {
+        Ok(stands::sweep(&self.0.core.pools.read, SWEEP).await? as usize)
     }
 
     /// Settles jobs that a crash left unsettled. Returns how many.
@@ -182,4 +270,9 @@ impl Engine {
         let builtin = |info: &Arc<TypeInfo>| info.executor.kind == domain::job_type::ExecutorKind::Builtin;
         self.types().all().into_iter().filter(builtin).collect()
     }
+}
+
+/// The end of an item whose job is cancelled; it is counted already.
+fn ghost(item_id: Uuid, gate_id: i64, attempt: i32, failures: i32) -> endings::FinalRow {
+    endings::FinalRow { attempt, failures, ..final_row(item_id, gate_id, ItemState::Cancelled, None) }
 }

@@ -1,6 +1,9 @@
 //! Endings and claims in one transaction: what a busy worker does all day is one commit for many.
 
-use std::sync::Arc;
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
 
 use domain::{
     Code, Document, Problem,
@@ -12,14 +15,24 @@ use crate::{
     auth::{Caller, Scope},
     error::{Error, Result},
     flush::Batch,
-    store::gates::{self, Delta},
+    store::{
+        Tx,
+        feeds::{self, Rest},
+        gates::{self, Delta},
+        leases::Mark,
+    },
 };
 
 use super::{
-    Core, Engine,
+    Core, Engine, cancel,
     claim::{self, ClaimCommand},
     ending::{self, EndCommand, EndingKind, EndingRows},
-    groups, settle,
+    feed::{self, Fed},
+    groups,
+    intake::{Arrivals, Intake},
+    lanes,
+    plan::Plan,
+    settle,
 };
 
 /// Endings, and perhaps a claim, of one request.
@@ -48,37 +61,57 @@ impl Batch for WorkBatch {
 
     async fn run(&self, works: &[&Work]) -> Result<Vec<Result<Worked>>> {
         let core = &self.0;
-        let endings: Vec<&EndCommand> = works.iter().flat_map(|work| &work.endings).collect();
-        let claims: Vec<&ClaimCommand> = works.iter().filter_map(|work| work.claim.as_ref()).collect();
-
-        let mut tx = core.pools.hot.begin().await?;
-        let caps = claim::lock_capped(core, &mut tx, &claims).await?;
-        let mut rows = EndingRows::default();
-        let ended = ending::end_all(core, &mut tx, &endings, &mut rows).await?;
-        let claimed = claim::claim_all(core, &mut tx, &claims, &caps, &mut rows.deltas).await?;
-        let assignments = claim::assignments(core, &mut tx, &claimed.rows).await?;
-        let done = close(&mut tx, &mut rows).await?;
-        tx.commit().await?;
-        done.after_commit(core, &rows).await;
-        if !endings.is_empty() {
-            wake_capped(core, endings.len());
+        let mut cancelled: Vec<i64> = Vec::new();
+        loop {
+            match attempt(core, works, &cancelled).await {
+                // Nothing happened; what these jobs have running only ends.
+                Err(Error::JobsCancelled(gates)) if gates.iter().any(|gate| !cancelled.contains(gate)) => {
+                    core.ghosts.met(&gates);
+                    cancelled.extend(gates);
+                    cancelled.sort_unstable();
+                    cancelled.dedup();
+                }
+                other => return other,
+            }
         }
-
-        let mut ended = ended.into_iter();
-        let mut handed = assignments.into_iter().zip(claimed.refused);
-        Ok(works
-            .iter()
-            .map(|work| {
-                let endings = ended.by_ref().take(work.endings.len()).collect();
-                let claimed = work
-                    .claim
-                    .as_ref()
-                    .and_then(|_| handed.next())
-                    .map_or_else(Claimed::default, |(a, r)| Claimed { assignments: a, refused: r });
-                Ok(Worked { endings, claimed })
-            })
-            .collect())
     }
+}
+
+/// One transaction for endings and claims, by what is known of cancelled jobs. The order is that of the
+/// locks: types, leases, dedupe keys, lanes, what waits, gates.
+async fn attempt(core: &Arc<Core>, works: &[&Work], cancelled: &[i64]) -> Result<Vec<Result<Worked>>> {
+    let endings: Vec<&EndCommand> = works.iter().flat_map(|work| &work.endings).collect();
+    let claims: Vec<&ClaimCommand> = works.iter().filter_map(|work| work.claim.as_ref()).collect();
+
+    let mut tx = core.pools.hot.begin().await?;
+    let caps = claim::lock_capped(core, &mut tx, &claims).await?;
+    let mut rows = EndingRows::knowing(cancelled);
+    let ended = ending::end_all(core, &mut tx, &endings, &mut rows).await?;
+    let mut arriving = Arriving::of(feed::fed_by(core, &mut tx, &rows.succeeded, &endings).await?);
+    arriving.lock(core, &mut tx, &mut rows).await?;
+    let claimed = claim::claim_all(core, &mut tx, &claims, &caps, &mut rows.deltas).await?;
+    let assignments = claim::assignments(core, &mut tx, &claimed.rows).await?;
+    let done = close_with(core, &mut tx, &mut rows, arriving).await?;
+    tx.commit().await?;
+    done.after_commit(core, &rows).await;
+    if !endings.is_empty() {
+        wake_capped(core, endings.len());
+    }
+
+    let mut ended = ended.into_iter();
+    let mut handed = assignments.into_iter().zip(claimed.refused);
+    Ok(works
+        .iter()
+        .map(|work| {
+            let endings = ended.by_ref().take(work.endings.len()).collect();
+            let claimed = work
+                .claim
+                .as_ref()
+                .and_then(|_| handed.next())
+                .map_or_else(Claimed::default, |(a, r)| Claimed { assignments: a, refused: r });
+            Ok(Worked { endings, claimed })
+        })
+        .collect())
 }
 
 /// What has ended may have made room under a cap that others wait for.
@@ -94,27 +127,116 @@ fn wake_capped(core: &Core, n: usize) {
 pub(super) struct Closed {
     roots: Vec<Uuid>,
     settle: Vec<(i64, Uuid)>,
+    fed: BTreeMap<i32, (usize, Mark)>,
 }
 
-/// The last statements of every batch that moves items: the gates, and what hangs on them.
-pub(super) async fn close(tx: &mut crate::store::Tx, rows: &mut EndingRows) -> Result<Closed> {
+/// Items that feeds bring into the batch that ended their sources.
+#[derive(Default)]
+pub(super) struct Arriving {
+    fed: Vec<Fed>,
+    intake: Intake,
+}
+
+impl Arriving {
+    fn of(fed: Vec<Fed>) -> Self {
+        Self { fed, intake: Intake::default() }
+    }
+
+    fn arrivals(&self) -> Vec<Arrivals<'_>> {
+        self.fed.iter().map(|fed| Arrivals { job: &fed.job, items: &fed.items }).collect()
+    }
+
+    /// Takes the dedupe keys and the lanes, those of items that became final with them, and lets the next
+    /// in those go.
+    pub(super) async fn lock(&mut self, core: &Core, tx: &mut Tx, rows: &mut EndingRows) -> Result<()> {
+        if self.fed.is_empty() && rows.freed.is_empty() {
+            return Ok(());
+        }
+        let mut intake = Intake::begin(core, &self.arrivals()).await?;
+        intake.take_keys(tx, &self.arrivals()).await?;
+        intake.lock_lanes(tx, rows.freed.iter().map(|freed| freed.0)).await?;
+        lanes::pass_on(core, tx, rows).await?;
+        intake.look(tx).await?;
+        self.intake = intake;
+        Ok(())
+    }
+
+    /// Puts the fed items into their jobs, whose gates are locked. A cancelled child is not fed.
+    async fn place(&mut self, core: &Core, tx: &mut Tx, rows: &mut EndingRows, plans: &[Arc<Plan>]) -> Result<()> {
+        let mut ids: Vec<i64> = rows.deltas.keys().copied().collect();
+        ids.extend(self.fed.iter().flat_map(|fed| [fed.job.gate_id, fed.job.turn_gate_id]));
+        ids.extend(plans.iter().flat_map(|plan| plan.gates()));
+        ids.sort_unstable();
+        ids.dedup();
+        let locked: HashMap<i64, gates::Locked> =
+            gates::lock(tx, &ids).await?.into_iter().map(|gate| (gate.gate_id, gate)).collect();
+        self.intake.open(tx, &locked).await?;
+        let mut owed = Vec::new();
+        for fed in &self.fed {
+            let gate_id = fed.job.gate_id;
+            let Some(gate) = locked.get(&gate_id).filter(|gate| !gate.cancelled && !gate.removed) else { continue };
+            let arrivals = Arrivals { job: &fed.job, items: &fed.items };
+            self.intake.place(core, tx, &arrivals, gate, &mut rows.deltas).await?;
+            rows.delta(gate_id).feeds += fed.rest.len() as i64;
+            owed.extend(fed.rest.iter().map(|&(item_id, next)| Rest { item_id, gate_id, next }));
+        }
+        feeds::owe(tx, &owed).await?;
+        self.intake.write(tx, &mut rows.deltas).await
+    }
+}
+
+/// Lets those go that waited behind what became final, where nothing is fed.
+pub(super) async fn let_next_go(core: &Core, tx: &mut Tx, rows: &mut EndingRows) -> Result<()> {
+    Arriving::default().lock(core, tx, rows).await
+}
+
+/// The last statements of a batch that moves items and feeds none.
+pub(super) async fn close(core: &Core, tx: &mut Tx, rows: &mut EndingRows) -> Result<Closed> {
+    close_with(core, tx, rows, Arriving::default()).await
+}
+
+/// The last statements of every batch that moves items: the gates, and what hangs on them. A gate that
+/// refuses belongs to a job that was cancelled meanwhile: the batch is to be rolled back.
+async fn close_with(core: &Core, tx: &mut Tx, rows: &mut EndingRows, mut arriving: Arriving) -> Result<Closed> {
+    let mut plans: Vec<Arc<Plan>> = Vec::new();
+    let mut aborted: Vec<i64> = std::mem::take(&mut rows.aborted);
+    aborted.sort_unstable();
+    aborted.dedup();
+    for job in core.jobs.by_gates(&mut **tx, aborted).await?.values() {
+        rows.delta(job.gate_id).stays_open = true;
+        plans.push(core.plans.of(&core.pools.read, job.root_id).await?);
+    }
+    if !arriving.fed.is_empty() || !plans.is_empty() {
+        arriving.place(core, tx, rows, &plans).await?;
+    }
     let deltas: Vec<(i64, Delta)> = std::mem::take(&mut rows.deltas).into_iter().collect();
     if deltas.is_empty() {
-        return Ok(Closed { roots: Vec::new(), settle: Vec::new() });
+        return Ok(Closed { roots: Vec::new(), settle: Vec::new(), fed: BTreeMap::new() });
     }
     let after = gates::apply(tx, &deltas).await?;
     if after.len() != deltas.len() {
-        return Err(Error::refuse(Code::JobCancelled, "The job is cancelled."));
+        let came: Vec<i64> = after.iter().map(|a| a.gate_id).collect();
+        let refused = deltas.iter().map(|d| d.0).filter(|gate| !came.contains(gate)).collect();
+        return Err(Error::JobsCancelled(refused));
     }
-    let settle: Vec<(i64, Uuid)> = after.iter().filter(|a| a.needs_settle).map(|a| (a.gate_id, a.root_id)).collect();
+    let mut settle: Vec<(i64, Uuid)> =
+        after.iter().filter(|a| a.needs_settle).map(|a| (a.gate_id, a.root_id)).collect();
+    for plan in &plans {
+        settle.extend(cancel::decide(tx, plan, 0, Some("A worker gave the tree up.")).await?.settle);
+    }
+    settle.sort_unstable();
+    settle.dedup();
     if !settle.is_empty() {
         gates::ask_to_settle(tx, &settle.iter().map(|s| s.0).collect::<Vec<_>>()).await?;
     }
-    groups::count(tx, &rows.dead).await?;
+    let mut dead = std::mem::take(&mut rows.dead);
+    dead.extend(arriving.intake.dead());
+    groups::count(core, tx, &dead).await?;
+    rows.dead = dead;
     let mut roots: Vec<Uuid> = after.into_iter().map(|a| a.root_id).collect();
     roots.sort_unstable();
     roots.dedup();
-    Ok(Closed { roots, settle })
+    Ok(Closed { roots, settle, fed: arriving.intake.ready() })
 }
 
 impl Closed {
@@ -124,6 +246,7 @@ impl Closed {
             core.hub.work_added(type_id);
             core.waiters.wake(type_id, 1);
         }
+        core.announce(&self.fed);
         settle::settle_all(core, &self.settle).await;
         core.hub.touch(&self.roots);
     }
@@ -200,9 +323,6 @@ impl Engine {
                 }
                 if !seconds(body.retry_after_seconds) {
                     return fault("retry_after_seconds", "expected null or a number of seconds from 0");
-                }
-                if body.cancel_tree {
-                    return fault("cancel_tree", "cancelling trees is not in this version");
                 }
             }
             EndingKind::Release(body) if !seconds(body.retry_after_seconds) => {

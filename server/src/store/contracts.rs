@@ -79,6 +79,12 @@ pub struct JobInfo {
     pub priority: i16,
     pub run_after: Option<time::OffsetDateTime>,
     pub expires_at: Option<time::OffsetDateTime>,
+    /// A tree of this job alone: nothing feeds it, nothing waits for it.
+    pub solo: bool,
+    /// It receives items from its parent and is sealed by the engine (rule 4).
+    pub fed: bool,
+    /// It waits for other jobs of its tree (rule 5).
+    pub waits: bool,
 }
 
 struct JobRow {
@@ -96,6 +102,9 @@ struct JobRow {
     priority: i16,
     run_after: Option<time::OffsetDateTime>,
     expires_at: Option<time::OffsetDateTime>,
+    solo: bool,
+    fed: bool,
+    waits: bool,
 }
 
 impl From<JobRow> for JobInfo {
@@ -115,6 +124,9 @@ impl From<JobRow> for JobInfo {
             priority: row.priority,
             run_after: row.run_after,
             expires_at: row.expires_at,
+            solo: row.solo,
+            fed: row.fed,
+            waits: row.waits,
         }
     }
 }
@@ -123,9 +135,11 @@ impl From<JobRow> for JobInfo {
 pub async fn jobs_by_gate(executor: impl sqlx::PgExecutor<'_>, gate_ids: &[i64]) -> Result<Vec<JobInfo>, sqlx::Error> {
     let rows = sqlx::query_as!(
         JobRow,
-        "select gate_id, turn_gate_id, j.id, root_id, owner_id, type_id, t.name as type_name, j.delivery,
-           j.max_failures, j.steps, j.payload_schema, priority, run_after, expires_at
-         from job j join job_type t on t.id = j.type_id where gate_id = any($1::bigint[])",
+        r#"select gate_id, turn_gate_id, j.id, root_id, owner_id, type_id, t.name as type_name, j.delivery,
+             j.max_failures, j.steps, j.payload_schema, priority, run_after, expires_at,
+             (select g.solo from gate g where g.gate_id = j.gate_id) as "solo!",
+             feed is not null as "fed!", cardinality(after) > 0 as "waits!"
+           from job j join job_type t on t.id = j.type_id where gate_id = any($1::bigint[])"#,
         gate_ids
     )
     .fetch_all(executor)
@@ -137,12 +151,38 @@ pub async fn jobs_by_gate(executor: impl sqlx::PgExecutor<'_>, gate_ids: &[i64])
 pub async fn job_by_id(pool: &PgPool, id: Uuid) -> Result<Option<JobInfo>, sqlx::Error> {
     let row = sqlx::query_as!(
         JobRow,
-        "select gate_id, turn_gate_id, j.id, root_id, owner_id, type_id, t.name as type_name, j.delivery,
-           j.max_failures, j.steps, j.payload_schema, priority, run_after, expires_at
-         from job j join job_type t on t.id = j.type_id where j.id = $1",
+        r#"select gate_id, turn_gate_id, j.id, root_id, owner_id, type_id, t.name as type_name, j.delivery,
+             j.max_failures, j.steps, j.payload_schema, priority, run_after, expires_at,
+             (select g.solo from gate g where g.gate_id = j.gate_id) as "solo!",
+             feed is not null as "fed!", cardinality(after) > 0 as "waits!"
+           from job j join job_type t on t.id = j.type_id where j.id = $1"#,
         id
     )
     .fetch_optional(pool)
     .await?;
     Ok(row.map(JobInfo::from))
+}
+
+/// One job of a tree, as what depends on what.
+#[derive(Clone, Debug)]
+pub struct PlanRow {
+    pub gate_id: i64,
+    pub job_id: Uuid,
+    pub parent_id: Option<Uuid>,
+    pub key: String,
+    pub feed: Option<String>,
+    pub after: Vec<String>,
+    pub after_outcome: Option<String>,
+}
+
+/// Every job of a tree, its root first; fixed at its creation.
+pub async fn plan(executor: impl sqlx::PgExecutor<'_>, root_id: Uuid) -> Result<Vec<PlanRow>, sqlx::Error> {
+    sqlx::query_as!(
+        PlanRow,
+        "select gate_id, id as job_id, parent_id, key, feed, after, after_outcome
+         from job where root_id = $1 order by ord",
+        root_id
+    )
+    .fetch_all(executor)
+    .await
 }

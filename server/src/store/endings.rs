@@ -5,18 +5,31 @@ use uuid::Uuid;
 
 use super::Tx;
 
+/// An assignment that ended with a result.
+#[derive(Clone, Copy, Debug)]
+pub struct Succeeded {
+    pub fence: Uuid,
+    pub item_id: Uuid,
+    pub gate_id: i64,
+    pub lane_id: Option<i64>,
+}
+
 /// Ends assignments as succeeded, in one statement: the lease goes, the outcome comes. `fences`
-/// ascending, credentials and results beside them. Returns (fence, item, gate) of those that were open.
+/// ascending, credentials and results beside them. What was cancelled, singly or with one of the jobs in
+/// `cancelled`, and what is not open does not come back.
 pub async fn succeed(
     tx: &mut Tx,
     fences: &[Uuid],
     credentials: &[Uuid],
     results: &[&str],
-) -> Result<Vec<(Uuid, Uuid, i64)>, sqlx::Error> {
-    let rows = sqlx::query!(
+    cancelled: &[i64],
+) -> Result<Vec<Succeeded>, sqlx::Error> {
+    sqlx::query_as!(
+        Succeeded,
         r#"with gone as (
              delete from lease l
              where l.id = any($1::uuid[]) and l.credential_id = ($2::uuid[])[width_bucket(l.id, $1::uuid[])]
+               and l.cancel_requested_at is null and l.gate_id <> all($4::bigint[])
              returning l.*, ($3::text[])[width_bucket(l.id, $1::uuid[])] as result),
            done as (
              insert into outcome (item_id, gate_id, seq, lease_id, started_at, ended_at, attempt, failures, state,
@@ -24,14 +37,14 @@ pub async fn succeed(
              select item_id, gate_id, (select i.seq from item i where i.id = item_id), id, started_at,
                clock_timestamp(), attempt, failures, 1, 1, worker_id, result
              from gone)
-           select id as "id!", item_id as "item_id!", gate_id as "gate_id!" from gone"#,
+           select id as "fence!", item_id as "item_id!", gate_id as "gate_id!", lane_id from gone"#,
         fences,
         credentials,
-        results as &[&str]
+        results as &[&str],
+        cancelled
     )
     .fetch_all(&mut **tx)
-    .await?;
-    Ok(rows.into_iter().map(|row| (row.id, row.item_id, row.gate_id)).collect())
+    .await
 }
 
 /// A final state to be written, other than succeeded through [`succeed`].
@@ -119,6 +132,10 @@ pub struct AttemptRow {
     pub worker_id: String,
     pub retry_at: Option<OffsetDateTime>,
     pub error: Option<ErrorText>,
+    /// A result that came too late (rule 15).
+    pub result: Option<String>,
+    /// The final state the item went to all the same, as `ItemState::code`.
+    pub final_state: Option<i16>,
 }
 
 /// Writes attempts into the history.
@@ -137,15 +154,17 @@ pub async fn record_attempts(tx: &mut Tx, rows: &[AttemptRow]) -> Result<(), sql
     let messages: Vec<Option<&str>> = rows.iter().map(|r| r.error.as_ref().map(|e| e.message.as_str())).collect();
     let kinds: Vec<Option<&str>> = rows.iter().map(|r| r.error.as_ref().and_then(|e| e.kind.as_deref())).collect();
     let details: Vec<Option<&str>> = rows.iter().map(|r| r.error.as_ref().and_then(|e| e.detail.as_deref())).collect();
+    let results: Vec<Option<&str>> = rows.iter().map(|r| r.result.as_deref()).collect();
+    let finals: Vec<Option<i16>> = rows.iter().map(|r| r.final_state).collect();
     sqlx::query!(
         "insert into attempt (item_id, gate_id, attempt, lease_id, started_at, ended_at, ended_as, worker_id,
-           retry_at, error_message, error_kind, error_detail)
+           retry_at, error_message, error_kind, error_detail, result, final_state)
          select item_id, gate_id, attempt, lease_id, started_at, clock_timestamp(), ended_as, worker_id, retry_at,
-           message, kind, detail
+           message, kind, detail, result, final_state
          from unnest($1::uuid[], $2::bigint[], $3::int[], $4::uuid[], $5::timestamptz[], $6::smallint[], $7::text[],
-                     $8::timestamptz[], $9::text[], $10::text[], $11::text[])
+                     $8::timestamptz[], $9::text[], $10::text[], $11::text[], $12::text[], $13::smallint[])
            as new (item_id, gate_id, attempt, lease_id, started_at, ended_as, worker_id, retry_at, message, kind,
-                   detail)",
+                   detail, result, final_state)",
         &ids,
         &gates,
         &attempts,
@@ -157,6 +176,8 @@ pub async fn record_attempts(tx: &mut Tx, rows: &[AttemptRow]) -> Result<(), sql
         &messages as &[Option<&str>],
         &kinds as &[Option<&str>],
         &details as &[Option<&str>],
+        &results as &[Option<&str>],
+        &finals as &[Option<i16>],
     )
     .execute(&mut **tx)
     .await?;
@@ -192,7 +213,7 @@ pub async fn past(tx: &mut Tx, fences: &[Uuid]) -> Result<Vec<PastRow>, sqlx::Er
     let attempts = sqlx::query_as!(
         PastRow,
         r#"select lease_id, item_id, gate_id, ended_as, result, error_message, error_kind, retry_at,
-             null::smallint as "state?"
+             final_state as "state?"
            from attempt where lease_id = any($1::uuid[])"#,
         fences
     )
@@ -263,4 +284,80 @@ pub async fn known_groups(tx: &mut Tx, gate_id: i64, fingerprints: &[String]) ->
     )
     .fetch_all(&mut **tx)
     .await
+}
+
+/// More dead items of one fingerprint, over all jobs of an owner and type.
+#[derive(Clone, Debug)]
+pub struct OwnerDelta {
+    pub owner_id: Uuid,
+    pub type_id: i32,
+    pub fingerprint: String,
+    pub message: String,
+    pub kind: Option<String>,
+    pub n: i64,
+    pub sample_item_id: Uuid,
+}
+
+/// Counts dead items for their owners; one row a group, sorted by key, after the jobs' groups.
+pub async fn count_owner_errors(tx: &mut Tx, deltas: &[OwnerDelta]) -> Result<(), sqlx::Error> {
+    let owners: Vec<Uuid> = deltas.iter().map(|d| d.owner_id).collect();
+    let types: Vec<i32> = deltas.iter().map(|d| d.type_id).collect();
+    let prints: Vec<&str> = deltas.iter().map(|d| d.fingerprint.as_str()).collect();
+    let messages: Vec<&str> = deltas.iter().map(|d| d.message.as_str()).collect();
+    let kinds: Vec<Option<&str>> = deltas.iter().map(|d| d.kind.as_deref()).collect();
+    let ns: Vec<i64> = deltas.iter().map(|d| d.n).collect();
+    let samples: Vec<Uuid> = deltas.iter().map(|d| d.sample_item_id).collect();
+    sqlx::query!(
+        "insert into owner_error as e (owner_id, type_id, fingerprint, message, kind, n_dead, first_seen_at,
+           last_seen_at, sample_item_id)
+         select owner_id, type_id, fingerprint, message, kind, n, clock_timestamp(), clock_timestamp(), sample
+         from unnest($1::uuid[], $2::int[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::uuid[])
+           as new (owner_id, type_id, fingerprint, message, kind, n, sample)
+         on conflict (owner_id, type_id, fingerprint) do update
+           set n_dead = e.n_dead + excluded.n_dead, last_seen_at = clock_timestamp(),
+             sample_item_id = case when e.n_dead <= 0 then excluded.sample_item_id else e.sample_item_id end",
+        &owners,
+        &types,
+        &prints as &[&str],
+        &messages as &[&str],
+        &kinds as &[Option<&str>],
+        &ns,
+        &samples
+    )
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
+}
+
+/// One dead item less; of a job's group, or of its `other` where it was counted there.
+pub async fn uncount(
+    tx: &mut Tx,
+    gate_id: i64,
+    owner_id: Uuid,
+    type_id: i32,
+    fingerprint: &str,
+) -> Result<(), sqlx::Error> {
+    let print = sqlx::query_scalar!(
+        "update error_group set n_dead = n_dead - 1
+         where gate_id = $1 and n_dead > 0 and fingerprint = (
+           select fingerprint from error_group
+           where gate_id = $1 and fingerprint in ($2, 'other') order by fingerprint = $2 desc limit 1)
+         returning fingerprint",
+        gate_id,
+        fingerprint
+    )
+    .fetch_optional(&mut **tx)
+    .await?;
+    if let Some(print) = print {
+        sqlx::query!(
+            "update owner_error set n_dead = n_dead - 1
+             where owner_id = $1 and type_id = $2 and fingerprint = $3 and n_dead > 0",
+            owner_id,
+            type_id,
+            print
+        )
+        .execute(&mut **tx)
+        .await?;
+    }
+    Ok(())
 }

@@ -12,6 +12,7 @@ use super::Tx;
 
 /// What a batch changes on one gate.
 #[derive(Clone, Copy, Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a change of its own")]
 pub struct Delta {
     pub counts: Counts,
     /// Places taken in the job's sequence.
@@ -24,6 +25,14 @@ pub struct Delta {
     pub adds: bool,
     /// An item was handed out.
     pub starts: bool,
+    /// Feeds that are recorded and not carried out yet.
+    pub feeds: i64,
+    /// Of `counts.cancelled`: those that come back when the job they waited for is repaired.
+    pub after_cancelled: i64,
+    /// The job is about to be cancelled in this transaction: it does not complete first.
+    pub stays_open: bool,
+    /// The caller knows that the job is cancelled and only ends what is left of it.
+    pub knows_cancelled: bool,
 }
 
 /// A gate after its update.
@@ -37,19 +46,33 @@ pub struct After {
 
 /// Where a job stands that is about to be changed, read under its lock.
 #[derive(Clone, Copy, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "a row of the table has its columns")]
 pub struct Locked {
     pub gate_id: i64,
     pub sealed: bool,
     pub cancelled: bool,
+    pub removed: bool,
     pub next_seq: i64,
     pub last_turn: i64,
+    /// Jobs it waits for that are not complete (rule 5): its items are held.
+    pub after_open: i32,
+    /// One of them ended otherwise than asked for: its items end.
+    pub after_failed: bool,
+}
+
+impl Locked {
+    /// Whether `after` holds its items.
+    pub fn held(&self) -> bool {
+        self.after_open > 0 && !self.after_failed
+    }
 }
 
 /// Locks gates in order and reads them. `gate_ids` ascending.
 pub async fn lock(tx: &mut Tx, gate_ids: &[i64]) -> Result<Vec<Locked>, sqlx::Error> {
     sqlx::query_as!(
         Locked,
-        r#"select gate_id, sealed, cancelled_at is not null as "cancelled!", next_seq, last_turn
+        r#"select gate_id, sealed, cancelled_at is not null as "cancelled!", removed_at is not null as "removed!",
+             next_seq, last_turn, after_open, after_failed
            from gate where gate_id = any($1::bigint[]) order by gate_id for no key update"#,
         gate_ids
     )
@@ -83,45 +106,48 @@ pub async fn apply(tx: &mut Tx, deltas: &[(i64, Delta)]) -> Result<Vec<After>, s
              sealed      = sealed or ($13::bool[])[width_bucket(g.gate_id, $1::bigint[])],
              started_at  = coalesce(started_at,
                case when ($14::bool[])[width_bucket(g.gate_id, $1::bigint[])] then clock_timestamp() end),
+             open_feeds  = open_feeds + ($18::int[])[width_bucket(g.gate_id, $1::bigint[])],
+             n_after_cancelled = n_after_cancelled + ($19::bigint[])[width_bucket(g.gate_id, $1::bigint[])],
              version     = version + 1,
              updated_at  = clock_timestamp(),
              -- A tree of one job completes right here: nothing pending, nothing to come.
              completed_at = case
-               when solo and completed_at is null and open_feeds = 0 and holds = 0
+               when solo and completed_at is null and not ($21::bool[])[width_bucket(g.gate_id, $1::bigint[])] and (holds = 0 or cancelled_at is not null)
                 and (sealed or ($13::bool[])[width_bucket(g.gate_id, $1::bigint[])])
                 and n_available + n_running + n_retryable + n_scheduled + n_blocked
                     + ($15::bigint[])[width_bucket(g.gate_id, $1::bigint[])] = 0
                then clock_timestamp() else completed_at end,
              tree_completed_at = case
-               when solo and completed_at is null and open_feeds = 0 and holds = 0
+               when solo and completed_at is null and not ($21::bool[])[width_bucket(g.gate_id, $1::bigint[])] and (holds = 0 or cancelled_at is not null)
                 and (sealed or ($13::bool[])[width_bucket(g.gate_id, $1::bigint[])])
                 and n_available + n_running + n_retryable + n_scheduled + n_blocked
                     + ($15::bigint[])[width_bucket(g.gate_id, $1::bigint[])] = 0
                then clock_timestamp() else tree_completed_at end,
              completion = completion + case
-               when solo and completed_at is null and open_feeds = 0 and holds = 0
+               when solo and completed_at is null and not ($21::bool[])[width_bucket(g.gate_id, $1::bigint[])] and (holds = 0 or cancelled_at is not null)
                 and (sealed or ($13::bool[])[width_bucket(g.gate_id, $1::bigint[])])
                 and n_available + n_running + n_retryable + n_scheduled + n_blocked
                     + ($15::bigint[])[width_bucket(g.gate_id, $1::bigint[])] = 0
                then 1 else 0 end,
-             -- 1 succeeded, 2 partial, 3 failed (rule 1).
+             -- 1 succeeded, 2 partial, 3 failed, 4 cancelled (rule 1).
              tree_outcome = case
-               when solo and completed_at is null and open_feeds = 0 and holds = 0
+               when solo and completed_at is null and not ($21::bool[])[width_bucket(g.gate_id, $1::bigint[])] and (holds = 0 or cancelled_at is not null)
                 and (sealed or ($13::bool[])[width_bucket(g.gate_id, $1::bigint[])])
                 and n_available + n_running + n_retryable + n_scheduled + n_blocked
                     + ($15::bigint[])[width_bucket(g.gate_id, $1::bigint[])] = 0
                then case
+                 when cancelled_at is not null then 4
                  when n_dead + n_cancelled + n_expired
                       + ($16::bigint[])[width_bucket(g.gate_id, $1::bigint[])] = 0 then 1
                  when n_succeeded + ($7::bigint[])[width_bucket(g.gate_id, $1::bigint[])] > 0 then 2
                  else 3 end
                else tree_outcome end
            where g.gate_id = any($1::bigint[])
-             and g.cancelled_at is null
+             and (g.cancelled_at is null or ($20::bool[])[width_bucket(g.gate_id, $1::bigint[])])
              and g.removed_at is null
              and not (g.sealed and ($17::bool[])[width_bucket(g.gate_id, $1::bigint[])])
            returning g.gate_id, g.root_id,
-             (not g.solo and g.sealed and g.completed_at is null and g.open_feeds = 0
+             (not g.solo and g.sealed and g.completed_at is null and g.open_feeds = 0 and g.after_open = 0
               and g.n_available + g.n_running + g.n_retryable + g.n_scheduled + g.n_blocked = 0) as "needs_settle!""#,
         &ids,
         &column(|d| d.counts.available),
@@ -140,6 +166,10 @@ pub async fn apply(tx: &mut Tx, deltas: &[(i64, Delta)]) -> Result<Vec<After>, s
         &column(|d| d.counts.pending()),
         &column(|d| d.counts.unsuccessful()),
         &flag(|d| d.adds),
+        &deltas.iter().map(|(_, d)| d.feeds as i32).collect::<Vec<i32>>(),
+        &column(|d| d.after_cancelled),
+        &flag(|d| d.knows_cancelled),
+        &flag(|d| d.stays_open),
     )
     .fetch_all(&mut **tx)
     .await
@@ -152,6 +182,8 @@ pub struct NewGate {
     pub solo: bool,
     /// On the root's gate: how many jobs the tree has.
     pub open_jobs: i32,
+    /// How many jobs it waits for (rule 5).
+    pub after_open: i32,
 }
 
 /// Takes `n` consecutive places in the order of gates; returns the first.
@@ -166,14 +198,16 @@ pub async fn insert(tx: &mut Tx, root_id: Uuid, gates: &[NewGate]) -> Result<(),
     let ids: Vec<i64> = gates.iter().map(|g| g.gate_id).collect();
     let solos: Vec<bool> = gates.iter().map(|g| g.solo).collect();
     let open: Vec<i32> = gates.iter().map(|g| g.open_jobs).collect();
+    let after: Vec<i32> = gates.iter().map(|g| g.after_open).collect();
     sqlx::query!(
-        "insert into gate (gate_id, root_id, solo, open_jobs)
-         select gate_id, $2, solo, open_jobs
-         from unnest($1::bigint[], $3::bool[], $4::int[]) as new (gate_id, solo, open_jobs)",
+        "insert into gate (gate_id, root_id, solo, open_jobs, after_open)
+         select gate_id, $2, solo, open_jobs, after_open
+         from unnest($1::bigint[], $3::bool[], $4::int[], $5::int[]) as new (gate_id, solo, open_jobs, after_open)",
         &ids,
         root_id,
         &solos,
-        &open
+        &open,
+        &after
     )
     .execute(&mut **tx)
     .await?;
@@ -197,57 +231,4 @@ pub async fn to_settle(pool: &sqlx::PgPool, limit: i64) -> Result<Vec<(i64, Uuid
     .fetch_all(pool)
     .await?;
     Ok(rows.into_iter().map(|row| (row.gate_id, row.root_id)).collect())
-}
-
-/// Settles one job of a tree of several: completes it if it still is complete, counts it off at the
-/// root, and completes the tree with the last one. The root's gate is locked first (lowest gate id).
-/// Returns whether the tree is complete now.
-pub async fn settle(tx: &mut Tx, gate_id: i64, root_id: Uuid) -> Result<bool, sqlx::Error> {
-    sqlx::query!(
-        "select gate_id from gate
-         where gate_id = $1 or gate_id = (select min(gate_id) from gate where root_id = $2)
-         order by gate_id for no key update",
-        gate_id,
-        root_id
-    )
-    .fetch_all(&mut **tx)
-    .await?;
-    let completed = sqlx::query!(
-        "update gate set completed_at = clock_timestamp(), version = version + 1, updated_at = clock_timestamp()
-         where gate_id = $1 and sealed and completed_at is null and open_feeds = 0
-           and n_available + n_running + n_retryable + n_scheduled + n_blocked = 0",
-        gate_id
-    )
-    .execute(&mut **tx)
-    .await?
-    .rows_affected();
-    sqlx::query!("delete from settle where gate_id = $1", gate_id).execute(&mut **tx).await?;
-    if completed == 0 {
-        return Ok(false);
-    }
-    let open = sqlx::query_scalar!(
-        "update gate set open_jobs = open_jobs - 1, version = version + 1
-         where gate_id = (select min(gate_id) from gate where root_id = $1)
-         returning open_jobs",
-        root_id
-    )
-    .fetch_one(&mut **tx)
-    .await?;
-    if open > 0 {
-        return Ok(false);
-    }
-    // At most a thousand gates, read under the root's lock, once in a tree's life.
-    sqlx::query!(
-        "update gate set tree_completed_at = clock_timestamp(), completion = completion + 1,
-           tree_outcome = (
-             select case when sum(n_dead + n_cancelled + n_expired) = 0 then 1
-                         when sum(n_succeeded) > 0 then 2 else 3 end
-             from gate where root_id = $1)
-         where gate_id = (select min(gate_id) from gate where root_id = $1)
-           and holds = 0 and tree_completed_at is null",
-        root_id
-    )
-    .execute(&mut **tx)
-    .await?;
-    Ok(true)
 }

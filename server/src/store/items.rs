@@ -16,8 +16,12 @@ pub struct NewItemRow {
     pub priority: i16,
     pub payload: String,
     pub metadata: Option<String>,
+    pub dedupe_key: Option<String>,
+    pub serialize_key: Option<String>,
     pub run_after: Option<OffsetDateTime>,
     pub expires_at: Option<OffsetDateTime>,
+    /// The item of the parent that fed it.
+    pub fed_by: Option<Uuid>,
 }
 
 /// Writes items. They are in no state yet: the caller puts each into one of the state tables.
@@ -31,12 +35,18 @@ pub async fn insert(tx: &mut Tx, items: &[NewItemRow]) -> Result<(), sqlx::Error
     let metadata: Vec<Option<&str>> = items.iter().map(|i| i.metadata.as_deref()).collect();
     let run_after: Vec<Option<OffsetDateTime>> = items.iter().map(|i| i.run_after).collect();
     let expires: Vec<Option<OffsetDateTime>> = items.iter().map(|i| i.expires_at).collect();
+    let dedupe: Vec<Option<&str>> = items.iter().map(|i| i.dedupe_key.as_deref()).collect();
+    let serialize: Vec<Option<&str>> = items.iter().map(|i| i.serialize_key.as_deref()).collect();
+    let fed_by: Vec<Option<Uuid>> = items.iter().map(|i| i.fed_by).collect();
     sqlx::query!(
-        "insert into item (id, gate_id, seq, row, priority, payload, metadata, run_after, expires_at, created_at)
-         select id, gate_id, seq, row, priority, payload, metadata, run_after, expires_at, clock_timestamp()
+        "insert into item (id, gate_id, seq, row, priority, payload, metadata, run_after, expires_at, dedupe_key,
+           serialize_key, fed_by, created_at)
+         select id, gate_id, seq, row, priority, payload, metadata, run_after, expires_at, dedupe_key, serialize_key,
+           fed_by, clock_timestamp()
          from unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[], $5::smallint[], $6::text[], $7::text[],
-                     $8::timestamptz[], $9::timestamptz[])
-           as new (id, gate_id, seq, row, priority, payload, metadata, run_after, expires_at)",
+                     $8::timestamptz[], $9::timestamptz[], $10::text[], $11::text[], $12::uuid[])
+           as new (id, gate_id, seq, row, priority, payload, metadata, run_after, expires_at, dedupe_key,
+                   serialize_key, fed_by)",
         &ids,
         &gates,
         &seqs,
@@ -46,6 +56,9 @@ pub async fn insert(tx: &mut Tx, items: &[NewItemRow]) -> Result<(), sqlx::Error
         &metadata as &[Option<&str>],
         &run_after as &[Option<OffsetDateTime>],
         &expires as &[Option<OffsetDateTime>],
+        &dedupe as &[Option<&str>],
+        &serialize as &[Option<&str>],
+        &fed_by as &[Option<Uuid>],
     )
     .execute(&mut **tx)
     .await?;
@@ -63,6 +76,8 @@ pub struct ReadyRow {
     pub expires_at: Option<OffsetDateTime>,
     pub attempts: i32,
     pub failures: i32,
+    /// The lane of its serialize key, which it heads.
+    pub lane_id: Option<i64>,
 }
 
 /// Puts items where claims find them.
@@ -78,10 +93,11 @@ pub async fn make_ready(tx: &mut Tx, rows: &[ReadyRow]) -> Result<(), sqlx::Erro
     let expires: Vec<Option<OffsetDateTime>> = rows.iter().map(|r| r.expires_at).collect();
     let attempts: Vec<i32> = rows.iter().map(|r| r.attempts).collect();
     let failures: Vec<i32> = rows.iter().map(|r| r.failures).collect();
+    let lanes: Vec<Option<i64>> = rows.iter().map(|r| r.lane_id).collect();
     sqlx::query!(
-        "insert into ready (item_id, gate_id, type_id, rank, turn, expires_at, attempts, failures)
+        "insert into ready (item_id, gate_id, type_id, rank, turn, expires_at, attempts, failures, lane_id)
          select * from unnest($1::uuid[], $2::bigint[], $3::int[], $4::smallint[], $5::bigint[],
-                              $6::timestamptz[], $7::int[], $8::int[])",
+                              $6::timestamptz[], $7::int[], $8::int[], $9::bigint[])",
         &ids,
         &gates,
         &types,
@@ -89,7 +105,8 @@ pub async fn make_ready(tx: &mut Tx, rows: &[ReadyRow]) -> Result<(), sqlx::Erro
         &turns,
         &expires as &[Option<OffsetDateTime>],
         &attempts,
-        &failures
+        &failures,
+        &lanes as &[Option<i64>],
     )
     .execute(&mut **tx)
     .await?;
@@ -109,6 +126,7 @@ pub struct DeferredRow {
     pub failures: i32,
     /// After a failure (`retryable`), else for its run_after (`scheduled`).
     pub retryable: bool,
+    pub lane_id: Option<i64>,
 }
 
 /// Puts items aside until they are due.
@@ -125,10 +143,12 @@ pub async fn defer(tx: &mut Tx, rows: &[DeferredRow]) -> Result<(), sqlx::Error>
     let attempts: Vec<i32> = rows.iter().map(|r| r.attempts).collect();
     let failures: Vec<i32> = rows.iter().map(|r| r.failures).collect();
     let retryable: Vec<bool> = rows.iter().map(|r| r.retryable).collect();
+    let lanes: Vec<Option<i64>> = rows.iter().map(|r| r.lane_id).collect();
     sqlx::query!(
-        "insert into deferred (item_id, gate_id, type_id, rank, due_at, expires_at, attempts, failures, retryable)
+        "insert into deferred (item_id, gate_id, type_id, rank, due_at, expires_at, attempts, failures, retryable,
+           lane_id)
          select * from unnest($1::uuid[], $2::bigint[], $3::int[], $4::smallint[], $5::timestamptz[],
-                              $6::timestamptz[], $7::int[], $8::int[], $9::bool[])",
+                              $6::timestamptz[], $7::int[], $8::int[], $9::bool[], $10::bigint[])",
         &ids,
         &gates,
         &types,
@@ -137,63 +157,63 @@ pub async fn defer(tx: &mut Tx, rows: &[DeferredRow]) -> Result<(), sqlx::Error>
         &expires as &[Option<OffsetDateTime>],
         &attempts,
         &failures,
-        &retryable
+        &retryable,
+        &lanes as &[Option<i64>],
     )
     .execute(&mut **tx)
     .await?;
     Ok(())
 }
 
-/// Takes what is due out of `deferred`, at most `limit`, skipping what another server is taking.
-pub async fn take_due(tx: &mut Tx, limit: i64) -> Result<Vec<DeferredRow>, sqlx::Error> {
-    sqlx::query_as!(
-        DeferredRow,
-        "with pick as materialized (
-           select ctid from deferred where due_at <= clock_timestamp()
-           order by due_at limit $1 for update skip locked)
-         delete from deferred where ctid = any(array(select ctid from pick))
-         returning item_id, gate_id, type_id, rank, due_at, expires_at, attempts, failures, retryable",
-        limit
-    )
-    .fetch_all(&mut **tx)
-    .await
-}
-
-/// An item whose expires_at has passed before it could start.
+/// An item held by `after`, or behind an older item of its serialize key.
 #[derive(Clone, Copy, Debug)]
-pub struct ExpiredRow {
+pub struct BlockedRow {
     pub item_id: Uuid,
     pub gate_id: i64,
+    pub type_id: i32,
+    pub rank: i16,
+    /// Held by `after`: its run_after, which counts once it is let go.
+    pub due_at: Option<OffsetDateTime>,
+    pub expires_at: Option<OffsetDateTime>,
     pub attempts: i32,
     pub failures: i32,
-    /// 0 ready, 1 scheduled, 2 retryable: where it was.
-    pub was: i32,
+    pub by_after: bool,
+    pub lane_id: Option<i64>,
 }
 
-/// Takes expired items out of `ready` and `deferred`, at most `limit` from each.
-pub async fn take_expired(tx: &mut Tx, limit: i64) -> Result<Vec<ExpiredRow>, sqlx::Error> {
-    let mut rows = sqlx::query_as!(
-        ExpiredRow,
-        r#"with pick as materialized (
-             select ctid from ready where expires_at <= clock_timestamp() order by expires_at limit $1 for update skip locked)
-           delete from ready where ctid = any(array(select ctid from pick))
-           returning item_id, gate_id, attempts, failures, 0 as "was!""#,
-        limit
+/// Puts items where nothing takes them until they are let go.
+pub async fn block(tx: &mut Tx, rows: &[BlockedRow]) -> Result<(), sqlx::Error> {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let ids: Vec<Uuid> = rows.iter().map(|r| r.item_id).collect();
+    let gates: Vec<i64> = rows.iter().map(|r| r.gate_id).collect();
+    let types: Vec<i32> = rows.iter().map(|r| r.type_id).collect();
+    let ranks: Vec<i16> = rows.iter().map(|r| r.rank).collect();
+    let expires: Vec<Option<OffsetDateTime>> = rows.iter().map(|r| r.expires_at).collect();
+    let attempts: Vec<i32> = rows.iter().map(|r| r.attempts).collect();
+    let failures: Vec<i32> = rows.iter().map(|r| r.failures).collect();
+    let by_after: Vec<bool> = rows.iter().map(|r| r.by_after).collect();
+    let due: Vec<Option<OffsetDateTime>> = rows.iter().map(|r| r.due_at).collect();
+    let lanes: Vec<Option<i64>> = rows.iter().map(|r| r.lane_id).collect();
+    sqlx::query!(
+        "insert into blocked (item_id, gate_id, type_id, rank, expires_at, attempts, failures, by_after, lane_id, due_at)
+         select * from unnest($1::uuid[], $2::bigint[], $3::int[], $4::smallint[], $5::timestamptz[], $6::int[],
+                              $7::int[], $8::bool[], $9::bigint[], $10::timestamptz[])",
+        &ids,
+        &gates,
+        &types,
+        &ranks,
+        &expires as &[Option<OffsetDateTime>],
+        &attempts,
+        &failures,
+        &by_after,
+        &lanes as &[Option<i64>],
+        &due as &[Option<OffsetDateTime>],
     )
-    .fetch_all(&mut **tx)
+    .execute(&mut **tx)
     .await?;
-    let deferred = sqlx::query_as!(
-        ExpiredRow,
-        r#"with pick as materialized (
-             select ctid from deferred where expires_at <= clock_timestamp() order by expires_at limit $1 for update skip locked)
-           delete from deferred where ctid = any(array(select ctid from pick))
-           returning item_id, gate_id, attempts, failures, case when retryable then 2 else 1 end as "was!""#,
-        limit
-    )
-    .fetch_all(&mut **tx)
-    .await?;
-    rows.extend(deferred);
-    Ok(rows)
+    Ok(())
 }
 
 /// The lowest turn that waits at a rank of a type, looking from `from` on; `None` when nothing waits.

@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::Tx;
 
-/// A job to be written.
+/// A job to be written. Delivery, steps, schema and retention are those of its type at that moment.
 #[derive(Clone, Debug)]
 pub struct NewJobRow {
     pub id: Uuid,
@@ -18,59 +18,199 @@ pub struct NewJobRow {
     pub type_id: i32,
     pub key: String,
     pub name: Option<String>,
-    pub delivery: &'static str,
+    /// Null: unlimited.
     pub max_failures: Option<i32>,
-    pub steps: Vec<String>,
-    pub payload_schema: Option<String>,
-    pub retain_seconds: Option<i64>,
     pub priority: i16,
     pub run_after: Option<OffsetDateTime>,
     pub expires_at: Option<OffsetDateTime>,
     pub expected_count: Option<i64>,
     pub final_stage: bool,
+    pub feed: Option<String>,
+    /// Keys of jobs of the same tree, separated by commas.
+    pub after: String,
+    pub after_outcome: Option<String>,
     pub metadata: String,
+    pub dedupe_key: Option<String>,
     pub initiated_by: Option<String>,
     pub on_completed: Option<String>,
     pub upload_id: Option<Uuid>,
+    pub replay_of: Option<Uuid>,
+    pub body_hash: Option<Vec<u8>>,
     pub turn_gate_id: i64,
 }
 
-/// Writes one job. An id that is in use fails on `job_pkey`.
-pub async fn insert(tx: &mut Tx, job: &NewJobRow) -> Result<(), sqlx::Error> {
+/// Writes jobs, by id. Returns those that are in: an id that is in use, or whose type is gone, is left out.
+pub async fn insert(tx: &mut Tx, jobs: &[NewJobRow]) -> Result<Vec<Uuid>, sqlx::Error> {
+    sqlx::query_scalar!(
+        r#"insert into job (id, root_id, gate_id, ord, parent_id, owner_id, type_id, key, name, delivery, max_failures,
+             steps, payload_schema, retain_seconds, priority, run_after, expires_at, expected_count, final_stage, feed,
+             after, after_outcome, metadata, dedupe_key, initiated_by, on_completed, upload_id, replay_of, body_hash,
+             turn_gate_id)
+           select n.id, n.root_id, n.gate_id, n.ord, n.parent_id, n.owner_id, n.type_id, n.key, n.name, t.delivery,
+             n.max_failures, t.steps, t.payload_schema, t.retain_seconds, n.priority, n.run_after, n.expires_at,
+             n.expected_count, n.final_stage, n.feed, string_to_array(n.after, ','), n.after_outcome, n.metadata,
+             n.dedupe_key, n.initiated_by, n.on_completed, n.upload_id, n.replay_of, n.body_hash, n.turn_gate_id
+           from unnest($1::uuid[], $2::uuid[], $3::bigint[], $4::int[], $5::uuid[], $6::uuid[], $7::int[], $8::text[],
+                  $9::text[], $10::int[], $11::smallint[], $12::timestamptz[], $13::timestamptz[], $14::bigint[],
+                  $15::bool[], $16::text[], $17::text[], $18::text[], $19::text[], $20::text[], $21::text[],
+                  $22::text[], $23::uuid[], $24::uuid[], $25::bytea[], $26::bigint[])
+             as n (id, root_id, gate_id, ord, parent_id, owner_id, type_id, key, name, max_failures, priority, run_after,
+                  expires_at, expected_count, final_stage, feed, after, after_outcome, metadata, dedupe_key,
+                  initiated_by, on_completed, upload_id, replay_of, body_hash, turn_gate_id)
+           join job_type t on t.id = n.type_id
+           order by n.id
+           on conflict do nothing
+           returning id"#,
+        &column(jobs, |j| j.id),
+        &column(jobs, |j| j.root_id),
+        &column(jobs, |j| j.gate_id),
+        &column(jobs, |j| j.ord),
+        &column(jobs, |j| j.parent_id) as &[Option<Uuid>],
+        &column(jobs, |j| j.owner_id),
+        &column(jobs, |j| j.type_id),
+        &column(jobs, |j| j.key.as_str()) as &[&str],
+        &column(jobs, |j| j.name.as_deref()) as &[Option<&str>],
+        &column(jobs, |j| j.max_failures) as &[Option<i32>],
+        &column(jobs, |j| j.priority),
+        &column(jobs, |j| j.run_after) as &[Option<OffsetDateTime>],
+        &column(jobs, |j| j.expires_at) as &[Option<OffsetDateTime>],
+        &column(jobs, |j| j.expected_count) as &[Option<i64>],
+        &column(jobs, |j| j.final_stage),
+        &column(jobs, |j| j.feed.as_deref()) as &[Option<&str>],
+        &column(jobs, |j| j.after.as_str()) as &[&str],
+        &column(jobs, |j| j.after_outcome.as_deref()) as &[Option<&str>],
+        &column(jobs, |j| j.metadata.as_str()) as &[&str],
+        &column(jobs, |j| j.dedupe_key.as_deref()) as &[Option<&str>],
+        &column(jobs, |j| j.initiated_by.as_deref()) as &[Option<&str>],
+        &column(jobs, |j| j.on_completed.as_deref()) as &[Option<&str>],
+        &column(jobs, |j| j.upload_id) as &[Option<Uuid>],
+        &column(jobs, |j| j.replay_of) as &[Option<Uuid>],
+        &column(jobs, |j| j.body_hash.as_deref()) as &[Option<&[u8]>],
+        &column(jobs, |j| j.turn_gate_id),
+    )
+    .fetch_all(&mut **tx)
+    .await
+}
+
+fn column<'a, R, T>(rows: &'a [R], of: impl Fn(&'a R) -> T) -> Vec<T> {
+    rows.iter().map(of).collect()
+}
+
+/// A gate to be written.
+#[derive(Clone, Copy, Debug)]
+pub struct NewGateRow {
+    pub gate_id: i64,
+    pub root_id: Uuid,
+    /// A tree of one job.
+    pub solo: bool,
+    /// On the root's gate: how many jobs the tree has.
+    pub open_jobs: i32,
+    /// How many jobs it waits for.
+    pub after_open: i32,
+}
+
+/// Writes the gates of new trees.
+pub async fn insert_gates(tx: &mut Tx, gates: &[NewGateRow]) -> Result<(), sqlx::Error> {
     sqlx::query!(
-        "insert into job (id, root_id, gate_id, ord, parent_id, owner_id, type_id, key, name, delivery,
-           max_failures, steps, payload_schema, retain_seconds, priority, run_after, expires_at,
-           expected_count, final_stage, metadata, initiated_by, on_completed, upload_id, turn_gate_id)
-         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20,
-           $21, $22, $23, $24)",
-        job.id,
-        job.root_id,
-        job.gate_id,
-        job.ord,
-        job.parent_id,
-        job.owner_id,
-        job.type_id,
-        job.key,
-        job.name,
-        job.delivery,
-        job.max_failures,
-        &job.steps,
-        job.payload_schema,
-        job.retain_seconds,
-        job.priority,
-        job.run_after,
-        job.expires_at,
-        job.expected_count,
-        job.final_stage,
-        job.metadata,
-        job.initiated_by,
-        job.on_completed,
-        job.upload_id,
-        job.turn_gate_id
+        "insert into gate (gate_id, root_id, solo, open_jobs, after_open)
+         select * from unnest($1::bigint[], $2::uuid[], $3::bool[], $4::int[], $5::int[])",
+        &column(gates, |g| g.gate_id),
+        &column(gates, |g| g.root_id),
+        &column(gates, |g| g.solo),
+        &column(gates, |g| g.open_jobs),
+        &column(gates, |g| g.after_open),
     )
     .execute(&mut **tx)
     .await?;
     Ok(())
+}
+
+/// Writes down when jobs are sealed for being out of time (rule 14).
+pub async fn insert_deadlines(tx: &mut Tx, deadlines: &[(i64, OffsetDateTime)]) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "insert into deadline (gate_id, expires_at) select * from unnest($1::bigint[], $2::timestamptz[])",
+        &column(deadlines, |d| d.0),
+        &column(deadlines, |d| d.1)
+    )
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
+}
+
+/// A job's dedupe key (rule 11).
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct JobKey {
+    pub owner_id: Uuid,
+    pub type_id: i32,
+    pub key: String,
+}
+
+/// Takes dedupe keys, in order. Returns the jobs that got theirs; waits for whoever is taking one of
+/// them at this moment.
+pub async fn take_keys(tx: &mut Tx, keys: &[(JobKey, Uuid)]) -> Result<Vec<Uuid>, sqlx::Error> {
+    sqlx::query_scalar!(
+        "insert into job_dedupe (owner_id, type_id, key, job_id)
+         select owner_id, type_id, key, job_id
+         from unnest($1::uuid[], $2::int[], $3::text[], $4::uuid[]) as new (owner_id, type_id, key, job_id)
+         order by owner_id, type_id, key
+         on conflict do nothing
+         returning job_id",
+        &column(keys, |k| k.0.owner_id),
+        &column(keys, |k| k.0.type_id),
+        &column(keys, |k| k.0.key.as_str()) as &[&str],
+        &column(keys, |k| k.1),
+    )
+    .fetch_all(&mut **tx)
+    .await
+}
+
+/// The jobs that hold these dedupe keys.
+pub async fn holders(pool: &PgPool, keys: &[JobKey]) -> Result<Vec<(JobKey, Uuid)>, sqlx::Error> {
+    let rows = sqlx::query!(
+        "select owner_id, type_id, key, job_id from job_dedupe
+         where (owner_id, type_id, key) in (select * from unnest($1::uuid[], $2::int[], $3::text[]))",
+        &column(keys, |k| k.owner_id),
+        &column(keys, |k| k.type_id),
+        &column(keys, |k| k.key.as_str()) as &[&str],
+    )
+    .fetch_all(pool)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| (JobKey { owner_id: row.owner_id, type_id: row.type_id, key: row.key }, row.job_id))
+        .collect())
+}
+
+/// Who has an id.
+#[derive(Clone, Debug)]
+pub struct IdUse {
+    pub id: Uuid,
+    pub owner_id: Uuid,
+    /// A root that is there, as opposed to a job within a tree, or one that was removed.
+    pub is_root: bool,
+    /// What its tree was made of, where its client named the id.
+    pub body_hash: Option<Vec<u8>>,
+}
+
+/// Which of these ids are or were jobs.
+pub async fn ids_in_use(pool: &PgPool, ids: &[Uuid]) -> Result<Vec<IdUse>, sqlx::Error> {
+    sqlx::query_as!(
+        IdUse,
+        r#"select j.id as "id!", j.owner_id as "owner_id!", j.parent_id is null and g.removed_at is null as "is_root!",
+             j.body_hash
+           from job j join gate g on g.gate_id = j.gate_id where j.id = any($1::uuid[])
+           union all
+           select r.job_id, r.owner_id, false, null from removed r
+           where r.job_id = any($1::uuid[]) and not exists (select 1 from job j where j.id = r.job_id)"#,
+        ids
+    )
+    .fetch_all(pool)
+    .await
+}
+
+/// Which of these ids were jobs that have been removed.
+pub async fn removed(tx: &mut Tx, ids: &[Uuid]) -> Result<Vec<Uuid>, sqlx::Error> {
+    sqlx::query_scalar!("select job_id from removed where job_id = any($1::uuid[])", ids).fetch_all(&mut **tx).await
 }
 
 /// The job's tree and owner, for deciding who may see it.

@@ -43,14 +43,15 @@ pub struct ClaimedRow {
 }
 
 /// Fills at most `slots.len()` slots with items of one type, in order of rank, turn and item. Driven
-/// from the delete; the pick is one index scan that starts at `mark`.
+/// from the delete; the pick is one index scan that starts at `mark`. `ghosts` are cancelled jobs whose
+/// rows have not been swept yet.
 pub async fn claim(
     tx: &mut Tx,
     type_id: i32,
     mark: Mark,
     slots: &[Slot],
-    lease_seconds: f64,
-    run_timeout_seconds: Option<f64>,
+    (lease_seconds, run_timeout_seconds): (f64, Option<f64>),
+    ghosts: &[i64],
 ) -> Result<Vec<ClaimedRow>, sqlx::Error> {
     let fences: Vec<Uuid> = slots.iter().map(|s| s.fence).collect();
     let credentials: Vec<Uuid> = slots.iter().map(|s| s.credential_id).collect();
@@ -61,18 +62,19 @@ pub async fn claim(
              select ctid from ready
              where type_id = $1 and (rank, turn) >= ($2::smallint, $3::bigint)
                and (expires_at is null or expires_at > clock_timestamp())
+               and gate_id <> all($10::bigint[])
              order by rank, turn, item_id limit $4 for update skip locked),
            gone as (
              delete from ready where ctid = any(array(select ctid from pick))
-             returning item_id, gate_id, attempts, failures, rank, turn, expires_at),
+             returning item_id, gate_id, attempts, failures, rank, turn, expires_at, lane_id),
            numbered as (
              select *, row_number() over (order by rank, turn, item_id) as n from gone),
            ins as (
              insert into lease (id, item_id, gate_id, credential_id, worker_id, started_at, last_beat, run_until,
-               expires_at, lease_seconds, type_id, attempt, failures, rank)
+               expires_at, lease_seconds, type_id, attempt, failures, rank, lane_id)
              select ($5::uuid[])[n], item_id, gate_id, ($6::uuid[])[n], ($7::text[])[n], clock_timestamp(),
                clock_timestamp(), clock_timestamp() + make_interval(secs => $9::float8), expires_at, $8::float8,
-               $1, attempts + 1, failures, rank
+               $1, attempts + 1, failures, rank, lane_id
              from numbered)
            select ($5::uuid[])[n] as "fence!", item_id as "item_id!", gate_id as "gate_id!",
              attempts + 1 as "attempt!", failures as "failures!", rank as "rank!", turn as "turn!",
@@ -87,6 +89,7 @@ pub async fn claim(
         &workers as &[&str],
         lease_seconds,
         run_timeout_seconds,
+        ghosts,
     )
     .fetch_all(&mut **tx)
     .await
@@ -98,8 +101,8 @@ pub async fn claim_items(
     item_ids: &[Uuid],
     type_ids: &[i32],
     slots: &[Slot],
-    lease_seconds: f64,
-    run_timeout_seconds: Option<f64>,
+    (lease_seconds, run_timeout_seconds): (f64, Option<f64>),
+    ghosts: &[i64],
 ) -> Result<Vec<ClaimedRow>, sqlx::Error> {
     let fences: Vec<Uuid> = slots.iter().map(|s| s.fence).collect();
     let credentials: Vec<Uuid> = slots.iter().map(|s| s.credential_id).collect();
@@ -110,18 +113,19 @@ pub async fn claim_items(
              select ctid from ready
              where item_id = any($1::uuid[]) and type_id = any($2::int[])
                and (expires_at is null or expires_at > clock_timestamp())
+               and gate_id <> all($9::bigint[])
              order by item_id limit $3 for update skip locked),
            gone as (
              delete from ready where ctid = any(array(select ctid from pick))
-             returning item_id, gate_id, type_id, attempts, failures, rank, turn, expires_at),
+             returning item_id, gate_id, type_id, attempts, failures, rank, turn, expires_at, lane_id),
            numbered as (
              select *, row_number() over (order by item_id) as n from gone),
            ins as (
              insert into lease (id, item_id, gate_id, credential_id, worker_id, started_at, last_beat, run_until,
-               expires_at, lease_seconds, type_id, attempt, failures, rank)
+               expires_at, lease_seconds, type_id, attempt, failures, rank, lane_id)
              select ($4::uuid[])[n], item_id, gate_id, ($5::uuid[])[n], ($6::text[])[n], clock_timestamp(),
                clock_timestamp(), clock_timestamp() + make_interval(secs => $8::float8), expires_at, $7::float8,
-               type_id, attempts + 1, failures, rank
+               type_id, attempts + 1, failures, rank, lane_id
              from numbered)
            select ($4::uuid[])[n] as "fence!", item_id as "item_id!", gate_id as "gate_id!",
              attempts + 1 as "attempt!", failures as "failures!", rank as "rank!", turn as "turn!",
@@ -135,6 +139,7 @@ pub async fn claim_items(
         &workers as &[&str],
         lease_seconds,
         run_timeout_seconds,
+        ghosts,
     )
     .fetch_all(&mut **tx)
     .await
@@ -206,6 +211,9 @@ pub struct TakenRow {
     pub expires_at: Option<OffsetDateTime>,
     /// Its run time was up (sweeps only).
     pub timed_out: bool,
+    pub lane_id: Option<i64>,
+    /// The item was cancelled while it ran: any ending makes it so (rule 15).
+    pub cancel_requested: bool,
 }
 
 /// Takes assignments from their holders. `fences` ascending, `credentials` beside them. What does not
@@ -216,7 +224,7 @@ pub async fn take(tx: &mut Tx, fences: &[Uuid], credentials: &[Uuid]) -> Result<
         r#"delete from lease
            where id = any($1::uuid[]) and credential_id = ($2::uuid[])[width_bucket(id, $1::uuid[])]
            returning id, item_id, gate_id, started_at, type_id, attempt, failures, rank, touched, worker_id,
-             expires_at, false as "timed_out!""#,
+             expires_at, false as "timed_out!", lane_id, cancel_requested_at is not null as "cancel_requested!""#,
         fences,
         credentials
     )
@@ -237,7 +245,8 @@ pub async fn take_lost(tx: &mut Tx, limit: i64) -> Result<Vec<TakenRow>, sqlx::E
              order by id limit $1 for update skip locked)
            delete from lease where id = any(array(select id from pick))
            returning id, item_id, gate_id, started_at, type_id, attempt, failures, rank, touched, worker_id,
-             expires_at, coalesce(run_until < clock_timestamp(), false) as "timed_out!""#,
+             expires_at, coalesce(run_until < clock_timestamp(), false) as "timed_out!", lane_id,
+             cancel_requested_at is not null as "cancel_requested!""#,
         limit
     )
     .fetch_all(&mut **tx)
@@ -344,13 +353,41 @@ pub async fn open(tx: &mut Tx, fences: &[Uuid]) -> Result<Vec<ClaimedRow>, sqlx:
     .await
 }
 
-/// Of these assignments, those that have reported a step or progress: fence and gate. Locks them.
+/// Asks the holder of an item to stop. False: nobody holds it.
+pub async fn ask_to_cancel(tx: &mut Tx, item_id: Uuid) -> Result<bool, sqlx::Error> {
+    let done = sqlx::query!(
+        "update lease set cancel_requested_at = coalesce(cancel_requested_at, clock_timestamp()) where item_id = $1",
+        item_id
+    )
+    .execute(&mut **tx)
+    .await?;
+    Ok(done.rows_affected() == 1)
+}
+
+/// Of these assignments, those that have reported a step or progress and are not asked to stop: fence and
+/// gate. Locks them.
 pub async fn touched(tx: &mut Tx, fences: &[Uuid]) -> Result<Vec<(Uuid, i64)>, sqlx::Error> {
     let rows = sqlx::query!(
-        "select id, gate_id from lease where id = any($1::uuid[]) and touched order by id for no key update",
+        "select id, gate_id from lease where id = any($1::uuid[]) and touched and cancel_requested_at is null
+         order by id for no key update",
         fences
     )
     .fetch_all(&mut **tx)
     .await?;
     Ok(rows.into_iter().map(|row| (row.id, row.gate_id)).collect())
+}
+
+/// The result of a job of a single item, none where that item did not succeed; `None`: it has more items
+/// than one.
+pub async fn only_result(tx: &mut Tx, gate_id: i64) -> Result<Option<Vec<String>>, sqlx::Error> {
+    let row = sqlx::query!(
+        r#"select next_seq = 2 as "single!",
+             (select o.result from outcome o
+              where o.item_id = (select i.id from item i where i.gate_id = $1 and i.seq = 1) and o.state = 1) as result
+           from gate where gate_id = $1"#,
+        gate_id
+    )
+    .fetch_optional(&mut **tx)
+    .await?;
+    Ok(row.and_then(|row| row.single.then(|| row.result.into_iter().collect())))
 }

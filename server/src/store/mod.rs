@@ -12,26 +12,34 @@ mod pools;
 
 pub mod alerts; // what somebody should look at
 pub mod audit; // who did what
+pub mod carry; // rows that follow a decision
 pub mod claim_requests; // claims that named themselves
 pub mod contracts; // what the engine needs to know of every job type
 pub mod endings; // outcomes, attempts, and what an ended assignment ended as
+pub mod feeds; // what feeds still owe
 pub mod figures; // what monitoring reads
 pub mod gates; // one row a job: lock, counters, completion
 pub mod hints; // NOTIFY between servers
+pub mod idempotency; // requests that are sent again
 pub mod identity; // owners, sessions, tokens, links
 pub mod items; // items and the tables that hold pending ones
 pub mod job_types; // job types as people edit them
 pub mod jobs; // job definitions
+pub mod keys; // dedupe keys of items
+pub mod lanes; // serialize keys
 pub mod leases; // open assignments
 pub mod migrations; // the schema itself
 pub mod reading; // what pages and the API show of items
 pub mod results; // results and failures, streamed
 pub mod retention; // trees that go
+pub mod retrying; // items that a person gives back
+pub mod settle; // gates of trees, one by one
 pub mod tended; // when to look at which tree
 pub mod totals; // what trees that are gone amounted to
 pub mod trees; // what pages and the API show of jobs
 pub mod uploads; // stored files
 pub mod uptime; // when service was last known to be up
+pub mod waiting; // items taken from where they wait
 
 pub use pools::Pools;
 

@@ -5,6 +5,8 @@ mod support;
 mod access;
 mod alerts;
 mod audit;
+mod creation;
+mod idempotency;
 mod imports;
 mod job_types;
 mod lifecycle;

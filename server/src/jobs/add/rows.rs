@@ -5,98 +5,174 @@ use std::collections::BTreeMap;
 use domain::{Time, item::ItemState};
 use uuid::Uuid;
 
-use crate::store::{
-    contracts::JobInfo,
-    endings::FinalRow,
-    gates::Delta,
-    items::{DeferredRow, NewItemRow, ReadyRow},
-    leases::Mark,
+use crate::{
+    error::Result,
+    store::{
+        Tx,
+        contracts::JobInfo,
+        endings::{self, ErrorText, FinalRow},
+        gates::{Delta, Locked},
+        items::{self, BlockedRow, DeferredRow, NewItemRow, ReadyRow},
+        leases::Mark,
+    },
 };
 
-use super::super::prepare::Prepared;
+use super::super::{lanes::Lanes, prepare::Prepared};
 
 /// Items of one tree that share a turn (rule 6): one a turn would make every batch touch as many gates
 /// as items.
-pub(super) const ITEMS_A_TURN: i64 = 10;
+pub(in super::super) const ITEMS_A_TURN: i64 = 10;
+
+/// The kind of error that says that a job which was waited for ended otherwise (rule 5).
+pub(in super::super) const AFTER_FAILED: &str = "after_failed";
 
 /// Rows on their way into the tables.
 #[derive(Default)]
-pub(super) struct Rows {
-    pub(super) items: Vec<NewItemRow>,
-    pub(super) ready: Vec<ReadyRow>,
-    pub(super) deferred: Vec<DeferredRow>,
-    pub(super) dead: Vec<FinalRow>,
+pub(in super::super) struct Rows {
+    pub(in super::super) items: Vec<NewItemRow>,
+    pub(in super::super) ready: Vec<ReadyRow>,
+    pub(in super::super) deferred: Vec<DeferredRow>,
+    pub(in super::super) blocked: Vec<BlockedRow>,
+    /// Final from the start: unreadable, or waiting for a job that has failed.
+    pub(in super::super) finals: Vec<FinalRow>,
+}
+
+/// Where an item is put: its job, the gate as locked, the lanes, and the turns.
+pub(in super::super) struct Place<'a> {
+    pub(in super::super) job: &'a JobInfo,
+    pub(in super::super) gate: &'a Locked,
+    pub(in super::super) lanes: &'a mut Lanes,
+    /// The tree's last turn, in items.
+    pub(in super::super) turn: &'a mut i64,
+    /// The lowest turn that waits at the item's rank, in items.
+    pub(in super::super) current: i64,
+    pub(in super::super) now: Time,
+}
+
+/// An item to be put somewhere: new, let go, or given back by a person.
+#[derive(Clone, Copy, Debug)]
+pub(in super::super) struct Going<'a> {
+    pub(in super::super) id: Uuid,
+    pub(in super::super) rank: i16,
+    pub(in super::super) serialize_key: Option<&'a str>,
+    pub(in super::super) run_after: Option<time::OffsetDateTime>,
+    pub(in super::super) expires_at: Option<time::OffsetDateTime>,
+    pub(in super::super) attempts: i32,
+    pub(in super::super) failures: i32,
 }
 
 impl Rows {
-    #[expect(clippy::too_many_arguments, reason = "one item, and the counters it moves")]
-    pub(super) fn place(
-        &mut self,
-        job: &JobInfo,
-        item: &Prepared,
-        seq: i64,
-        turn: &mut i64,
-        current: i64,
-        now: Time,
-        delta: &mut Delta,
-    ) {
-        let id = Uuid::now_v7();
-        let (gate_id, type_id, rank) = (job.gate_id, job.type_id, -item.priority);
-        if let Some(error) = &item.error {
-            delta.counts.dead += 1;
-            self.dead.push(FinalRow {
-                item_id: id,
-                gate_id,
-                lease: None,
-                attempt: 0,
-                failures: 0,
-                state: ItemState::Dead.code(),
-                ended_as: None,
-                worker_id: None,
-                error: Some(error.clone()),
-            });
-        } else if let Some(due_at) = item.run_after.filter(|at| *at > now.0) {
-            delta.counts.scheduled += 1;
-            self.deferred.push(DeferredRow {
-                item_id: id,
-                gate_id,
-                type_id,
-                rank,
-                due_at,
-                expires_at: item.expires_at,
-                attempts: 0,
-                failures: 0,
-                retryable: false,
-            });
-        } else {
-            delta.counts.available += 1;
-            *turn = (*turn).max(current) + 1;
-            self.ready.push(ReadyRow {
-                item_id: id,
-                gate_id,
-                type_id,
-                rank,
-                turn: (*turn - 1) / ITEMS_A_TURN,
-                expires_at: item.expires_at,
-                attempts: 0,
-                failures: 0,
-            });
-        }
+    /// A new item.
+    pub(in super::super) fn add(&mut self, item: &Prepared, seq: i64, place: &mut Place<'_>, delta: &mut Delta) {
         self.items.push(NewItemRow {
-            id,
-            gate_id,
+            id: item.id,
+            gate_id: place.job.gate_id,
             seq,
             row: item.row,
             priority: item.priority,
             payload: item.payload.clone(),
             metadata: item.metadata.clone(),
+            dedupe_key: item.dedupe_key.clone(),
+            serialize_key: item.serialize_key.clone(),
             run_after: item.run_after,
             expires_at: item.expires_at,
+            fed_by: item.fed_by,
         });
+        if let Some(error) = &item.error {
+            delta.counts.dead += 1;
+            self.finals.push(final_row(item.id, place.job.gate_id, ItemState::Dead, Some(error.clone())));
+            return;
+        }
+        let going = Going {
+            id: item.id,
+            rank: -item.priority,
+            serialize_key: item.serialize_key.as_deref(),
+            run_after: item.run_after,
+            expires_at: item.expires_at,
+            attempts: 0,
+            failures: 0,
+        };
+        self.put(going, place, delta);
+    }
+
+    /// Puts an item that is pending into the state that is its: the first that holds of scheduled,
+    /// blocked, available.
+    pub(in super::super) fn put(&mut self, item: Going<'_>, place: &mut Place<'_>, delta: &mut Delta) {
+        let (gate_id, type_id, rank) = (place.job.gate_id, place.job.type_id, item.rank);
+        if place.gate.after_failed {
+            delta.counts.cancelled += 1;
+            delta.after_cancelled += 1;
+            let error = after_failed();
+            self.finals.push(FinalRow {
+                attempt: item.attempts,
+                failures: item.failures,
+                ..final_row(item.id, gate_id, ItemState::Cancelled, Some(error))
+            });
+            return;
+        }
+        let held = place.gate.held();
+        // What `after` holds joins its lane when it is let go.
+        let lane_id = item.serialize_key.filter(|_| !held).and_then(|key| place.lanes.of(place.job.owner_id, key));
+        let first = lane_id.is_none_or(|lane| place.lanes.join(lane, item.id));
+        if let Some(due_at) = item.run_after.filter(|at| !held && *at > place.now.0) {
+            delta.counts.scheduled += 1;
+            self.deferred.push(DeferredRow {
+                item_id: item.id,
+                gate_id,
+                type_id,
+                rank,
+                due_at,
+                expires_at: item.expires_at,
+                attempts: item.attempts,
+                failures: item.failures,
+                retryable: false,
+                lane_id,
+            });
+        } else if held || !first {
+            delta.counts.blocked += 1;
+            self.blocked.push(BlockedRow {
+                item_id: item.id,
+                gate_id,
+                type_id,
+                rank,
+                due_at: item.run_after.filter(|_| held),
+                expires_at: item.expires_at,
+                attempts: item.attempts,
+                failures: item.failures,
+                by_after: held,
+                lane_id,
+            });
+        } else {
+            delta.counts.available += 1;
+            *place.turn = (*place.turn).max(place.current) + 1;
+            self.ready.push(ReadyRow {
+                item_id: item.id,
+                gate_id,
+                type_id,
+                rank,
+                turn: (*place.turn - 1) / ITEMS_A_TURN,
+                expires_at: item.expires_at,
+                attempts: item.attempts,
+                failures: item.failures,
+                lane_id,
+            });
+        }
+    }
+
+    /// Writes everything; the lanes' entries are the caller's.
+    pub(in super::super) async fn write(&self, tx: &mut Tx) -> Result<()> {
+        if !self.items.is_empty() {
+            items::insert(tx, &self.items).await?;
+        }
+        items::make_ready(tx, &self.ready).await?;
+        items::defer(tx, &self.deferred).await?;
+        items::block(tx, &self.blocked).await?;
+        endings::finish(tx, &self.finals).await?;
+        Ok(())
     }
 
     /// How many rows each type got, and the lowest place among them.
-    pub(super) fn lowest(&self) -> BTreeMap<i32, (usize, Mark)> {
+    pub(in super::super) fn lowest(&self) -> BTreeMap<i32, (usize, Mark)> {
         let mut lowest: BTreeMap<i32, (usize, Mark)> = BTreeMap::new();
         for row in &self.ready {
             let mark = Mark { rank: row.rank, turn: row.turn };
@@ -104,5 +180,31 @@ impl Rows {
             *entry = (entry.0 + 1, entry.1.min(mark));
         }
         lowest
+    }
+}
+
+/// Why an item ended that waited for a job which ended otherwise than asked for.
+pub(in super::super) fn after_failed() -> ErrorText {
+    let message = "A job that it waited for did not succeed.".to_owned();
+    ErrorText {
+        fingerprint: domain::fingerprint::fingerprint(Some(AFTER_FAILED), &message),
+        message,
+        kind: Some(AFTER_FAILED.to_owned()),
+        detail: None,
+    }
+}
+
+/// A final state that no assignment led to.
+pub(in super::super) fn final_row(item_id: Uuid, gate_id: i64, state: ItemState, error: Option<ErrorText>) -> FinalRow {
+    FinalRow {
+        item_id,
+        gate_id,
+        lease: None,
+        attempt: 0,
+        failures: 0,
+        state: state.code(),
+        ended_as: None,
+        worker_id: None,
+        error,
     }
 }

@@ -59,6 +59,8 @@ impl Server {
             upload_limit: "2GiB".parse().expect("a size"),
             payload_limit: "256KiB".parse().expect("a size"),
             alerts: server::config::Alerts::default(),
+            idempotency_window_seconds: 86_400,
+            callback_allow: "".parse().expect("a list"),
         };
         change(&mut config);
         let running = server::start(config).await.expect("the server starts");

@@ -1,0 +1,150 @@
+//! Requests that can be sent again: the header `Idempotency-Key`, what makes two bodies equal, and the
+//! first answer given a second time.
+//!
+//! Two bodies are equal when they are equal JSON ([`domain::document::canonical`]). Making trees and
+//! adding items have ways of their own, in the transaction of what they write; [`once`] is for calls that
+//! make one small thing.
+
+use axum::{
+    extract::{FromRequest, FromRequestParts, Request},
+    http::{HeaderValue, StatusCode, header, request::Parts},
+    response::{IntoResponse as _, Response},
+};
+use domain::{
+    Problem,
+    document::canonical::{canonical, canonical_without},
+    id::is_key,
+};
+use serde::{Serialize, de::DeserializeOwned};
+use sha2::{Digest as _, Sha256};
+
+use super::extract;
+use crate::{
+    App,
+    auth::Caller,
+    error::{Error, Result},
+    store::idempotency::KeyName,
+};
+
+/// The header `Idempotency-Key`, if it was sent: 1 to 255 characters.
+#[derive(Clone, Debug)]
+pub struct Key(pub Option<String>);
+
+impl FromRequestParts<App> for Key {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self> {
+        let mut values = parts.headers.get_all("idempotency-key").iter();
+        let Some(value) = values.next() else { return Ok(Self(None)) };
+        let key = std::str::from_utf8(value.as_bytes()).ok().filter(|key| is_key(key));
+        match key {
+            Some(key) if values.next().is_none() => Ok(Self(Some(key.to_owned()))),
+            _ => Err(Problem::parameter("Idempotency-Key", "expected one header of 1 to 255 characters").into()),
+        }
+    }
+}
+
+impl Key {
+    /// The key in the caller's space.
+    pub fn name(self, caller: &Caller) -> Option<KeyName> {
+        let key = self.0?;
+        Some(KeyName { owner_id: caller.owner_id, scope: String::new(), key })
+    }
+}
+
+/// A JSON body with its text.
+#[derive(Clone, Debug)]
+pub struct Text<T> {
+    pub value: T,
+    pub text: String,
+}
+
+impl<T: DeserializeOwned> FromRequest<App> for Text<T> {
+    type Rejection = Error;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self> {
+        let bytes = extract::json_bytes(request, app.config.body_limit.bytes()).await?;
+        let value = extract::read(&bytes)?;
+        // JSON that was read is UTF-8.
+        Ok(Self { value, text: String::from_utf8_lossy(&bytes).into_owned() })
+    }
+}
+
+/// SHA-256 of the one spelling of a body.
+pub fn fingerprint(text: &str) -> [u8; 32] {
+    Sha256::digest(canonical(text)).into()
+}
+
+/// The same without the id at the top: a body sent to the id's own path need not repeat it.
+pub fn fingerprint_without_id(text: &str) -> [u8; 32] {
+    Sha256::digest(canonical_without(text, Some("id"))).into()
+}
+
+/// The fingerprint of a sequence, with one more JSON text at its end.
+pub fn chained(before: [u8; 32], text: &str) -> [u8; 32] {
+    Sha256::new().chain_update(before).chain_update(canonical(text)).finalize().into()
+}
+
+/// Makes something once: the same key and fingerprint again give the first answer, whatever it was made
+/// into meanwhile. Without a key it is made, and that is all. What is refused frees the key.
+///
+/// The making runs in a task of its own, so that a client that goes away leaves no key without an answer.
+pub async fn once<T, F>(app: &App, key: Option<KeyName>, call: &str, fingerprint: [u8; 32], make: F) -> Result<Response>
+where
+    T: Serialize + Send,
+    F: Future<Output = Result<(StatusCode, T)>> + Send + 'static,
+{
+    let Some(name) = key else {
+        let (status, made) = make.await?;
+        return Ok(answer(status, json(&made)?));
+    };
+    let (engine, call) = (app.engine.clone(), call.to_owned());
+    let task = app.tasks.spawn(async move {
+        if let Some((status, text)) = engine.begin_call(&name, &call, &fingerprint).await? {
+            return Ok((StatusCode::from_u16(status).unwrap_or(StatusCode::OK), text));
+        }
+        match make.await {
+            Ok((status, made)) => {
+                let text = json(&made)?;
+                engine.end_call(&name, Some((status.as_u16(), &text))).await?;
+                Ok((status, text))
+            }
+            Err(refused) => {
+                engine.end_call(&name, None).await?;
+                Err(refused)
+            }
+        }
+    });
+    let (status, text) = task.await.map_err(|e| Error::Broken(e.to_string()))??;
+    Ok(answer(status, text))
+}
+
+fn json(made: &impl Serialize) -> Result<String> {
+    serde_json::to_string(made).map_err(|e| Error::Broken(e.to_string()))
+}
+
+fn answer(status: StatusCode, text: String) -> Response {
+    let json = HeaderValue::from_static("application/json");
+    (status, [(header::CONTENT_TYPE, json)], text).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_json_is_one_request() {
+        assert_eq!(fingerprint(r#"{"a":1,"b":[1.0]}"#), fingerprint("{ \"b\": [1], \"a\": 1 }"));
+        assert_ne!(fingerprint(r#"{"a":1}"#), fingerprint(r#"{"a":1,"b":null}"#));
+        assert_eq!(fingerprint_without_id(r#"{"id":"x","a":1}"#), fingerprint(r#"{"a":1}"#));
+    }
+
+    #[test]
+    fn a_chain_tells_order_and_length() {
+        let start = [0; 32];
+        let of = |texts: &[&str]| texts.iter().fold(start, |before, text| chained(before, text));
+        assert_eq!(of(&["1", "{\"a\":2}"]), of(&["1.0", "{ \"a\" : 2 }"]));
+        assert_ne!(of(&["1", "2"]), of(&["2", "1"]));
+        assert_ne!(of(&["1"]), of(&["1", "1"]));
+    }
+}

@@ -1,0 +1,382 @@
+//! Trees that arrive together, written in one transaction: keys, definitions, gates, items.
+//!
+//! Everything goes in by the array, whatever tree it belongs to. A tree that does not get what it asks
+//! for (a key, an id, a dedupe key), or whose items are refused, is left out, and the others are
+//! written again without it.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
+
+use domain::{Code, Problem};
+use uuid::Uuid;
+
+use crate::{
+    error::{Error, Result},
+    flush::Batch,
+    store::{
+        Tx, contracts, gates,
+        idempotency::{self, NewKey},
+        jobs::{self, JobKey, NewGateRow, NewJobRow, NewSplit},
+    },
+};
+
+use super::{
+    super::{
+        add::{self, AddCommand, AddedRows},
+        keys::OnDuplicate,
+    },
+    Before, CALL, Core, CreateCommand, Node, Take, Tree,
+};
+
+pub(in crate::jobs) struct CreateBatch(pub(in crate::jobs) Arc<Core>);
+
+impl Batch for CreateBatch {
+    type Command = CreateCommand;
+    /// Whether the tree was written. If not, something that it asks for is taken.
+    type Answer = bool;
+
+    fn weight(command: &CreateCommand) -> usize {
+        command.tree.nodes.iter().map(|node| node.new.items.len() + 1).sum()
+    }
+
+    async fn run(&self, commands: &[&CreateCommand]) -> Result<Vec<Result<bool>>> {
+        let core = &self.0;
+        let mut answers: Vec<Option<Result<bool>>> =
+            contested(commands).into_iter().map(|it| it.then_some(Ok(false))).collect();
+        loop {
+            let going: Vec<usize> = (0..commands.len()).filter(|&at| answers[at].is_none()).collect();
+            if going.is_empty() {
+                break;
+            }
+            let trees: Vec<&CreateCommand> = going.iter().map(|&at| commands[at]).collect();
+            let mut tx = core.pools.hot.begin().await?;
+            match write(core, &mut tx, &trees).await? {
+                Written::Refused(refused) => {
+                    tx.rollback().await?;
+                    for (at, answer) in refused {
+                        answers[going[at]].get_or_insert(answer);
+                    }
+                }
+                Written::All(added) => {
+                    tx.commit().await?;
+                    if let Some(added) = added {
+                        added.after_commit(core).await;
+                    }
+                    let roots: Vec<Uuid> = trees.iter().map(|command| command.tree.root_id()).collect();
+                    core.hub.touch(&roots);
+                    if trees.iter().any(|command| command.tree.nodes.iter().any(|node| node.head.is_some())) {
+                        core.split_asked.notify_one();
+                    }
+                    for at in going {
+                        answers[at] = Some(Ok(true));
+                    }
+                }
+            }
+        }
+        Ok(answers.into_iter().flatten().collect())
+    }
+}
+
+/// Which commands want what an earlier one of the same batch wants: they look again after it.
+fn contested(commands: &[&CreateCommand]) -> Vec<bool> {
+    let mut names = HashSet::new();
+    let mut ids = HashSet::new();
+    let mut keys: HashSet<JobKey> = HashSet::new();
+    let mut one = |command: &CreateCommand| {
+        let tree = &command.tree;
+        let mut late = command.key.as_ref().is_some_and(|take| !names.insert(take.name.clone()));
+        for node in &tree.nodes {
+            late |= node.new.id.is_some_and(|id| !ids.insert(id));
+            late |= node.dedupe(tree.owner_id).is_some_and(|key| !keys.insert(key));
+        }
+        late
+    };
+    commands.iter().map(|command| one(command)).collect()
+}
+
+enum Written {
+    /// Nothing may stay of this transaction; these are not to be tried again.
+    Refused(Vec<(usize, Result<bool>)>),
+    All(Option<AddedRows>),
+}
+
+fn taken(at: impl IntoIterator<Item = usize>) -> Written {
+    Written::Refused(at.into_iter().map(|at| (at, Ok(false))).collect())
+}
+
+async fn write(core: &Arc<Core>, tx: &mut Tx, commands: &[&CreateCommand]) -> Result<Written> {
+    let keyless = refuse_keyless(tx, commands).await?;
+    if !keyless.is_empty() {
+        return Ok(Written::Refused(keyless));
+    }
+    let late = take_keys(core, tx, commands).await?;
+    if !late.is_empty() {
+        return Ok(taken(late));
+    }
+
+    let jobs_of = |command: &CreateCommand| command.tree.nodes.len();
+    let gate_ids = gates::reserve(tx, commands.iter().map(|c| jobs_of(c) as i64).sum()).await?;
+    let mut rows = Rows::default();
+    let mut places = Vec::with_capacity(commands.len());
+    let mut next = 0;
+    for command in commands {
+        let end = next + jobs_of(command);
+        // Consecutive places for each tree: its root's gate is the lowest.
+        rows.tree(command, &gate_ids[next..end])?;
+        places.push(next..end);
+        next = end;
+    }
+
+    let known: HashSet<Uuid> = jobs::take_keys(tx, &rows.keys).await?.into_iter().collect();
+    let doubles: HashSet<Uuid> = rows.keys.iter().map(|(_, job)| *job).filter(|job| !known.contains(job)).collect();
+    if !doubles.is_empty() {
+        return Ok(taken(of_jobs(commands, &doubles)));
+    }
+    let named: Vec<Uuid> = commands.iter().flat_map(|c| c.tree.nodes.iter().filter_map(|node| node.new.id)).collect();
+    if !named.is_empty() {
+        let removed: HashSet<Uuid> = jobs::removed(tx, &named).await?.into_iter().collect();
+        if !removed.is_empty() {
+            return Ok(taken(of_jobs(commands, &removed)));
+        }
+    }
+    let written: HashSet<Uuid> = jobs::insert(tx, &rows.jobs).await?.into_iter().collect();
+    let used: HashSet<Uuid> = rows.jobs.iter().map(|job| job.id).filter(|id| !written.contains(id)).collect();
+    if !used.is_empty() {
+        return Ok(taken(of_jobs(commands, &used)));
+    }
+    let retried = supersede(tx, commands).await?;
+    if !retried.is_empty() {
+        return Ok(taken(retried));
+    }
+    jobs::insert_gates(tx, &rows.gates).await?;
+    if !rows.deadlines.is_empty() {
+        jobs::insert_deadlines(tx, &rows.deadlines).await?;
+    }
+    for split in &rows.splits {
+        jobs::insert_split(tx, split).await?;
+    }
+    add_items(core, tx, commands, &places, &gate_ids).await
+}
+
+/// The commands that these jobs belong to.
+fn of_jobs(commands: &[&CreateCommand], ids: &HashSet<Uuid>) -> Vec<usize> {
+    let has = |command: &CreateCommand| command.tree.nodes.iter().any(|node| ids.contains(&node.id));
+    (0..commands.len()).filter(|&at| has(commands[at])).collect()
+}
+
+/// Trees without an Idempotency-Key, of types that insist on one.
+async fn refuse_keyless(tx: &mut Tx, commands: &[&CreateCommand]) -> Result<Vec<(usize, Result<bool>)>> {
+    let keyless: Vec<usize> =
+        (0..commands.len()).filter(|&at| commands[at].tree.may_need_key && commands[at].key.is_none()).collect();
+    let mut types: Vec<i32> =
+        keyless.iter().flat_map(|&at| commands[at].tree.nodes.iter().map(|node| node.info.id)).collect();
+    types.sort_unstable();
+    types.dedup();
+    if types.is_empty() {
+        return Ok(Vec::new());
+    }
+    let insisting = idempotency::insisting(tx, &types).await?;
+    let refused = keyless.into_iter().filter_map(|at| {
+        let node = commands[at].tree.nodes.iter().find(|node| insisting.contains(&node.info.id))?;
+        let detail = format!("Jobs of the type {} are created with an Idempotency-Key only.", node.info.name);
+        Some((at, Err(Problem::new(Code::IdempotencyKeyRequired, detail).into())))
+    });
+    Ok(refused.collect())
+}
+
+/// Takes the Idempotency-Keys; returns the commands whose keys somebody else was faster with.
+async fn take_keys(core: &Core, tx: &mut Tx, commands: &[&CreateCommand]) -> Result<Vec<usize>> {
+    let mut asked: Vec<(usize, &Take, NewKey<'_>)> = commands
+        .iter()
+        .enumerate()
+        .filter_map(|(at, command)| {
+            let take = command.key.as_ref()?;
+            let job_id = command.tree.root_id();
+            Some((at, take, NewKey { name: &take.name, call: CALL, fingerprint: &take.fingerprint, job_id }))
+        })
+        .collect();
+    if asked.is_empty() {
+        return Ok(Vec::new());
+    }
+    asked.sort_unstable_by(|a, b| a.1.name.cmp(&b.1.name));
+    let new: Vec<NewKey<'_>> =
+        asked.iter().filter(|(_, take, _)| take.from == Before::Nobody).map(|(_, _, key)| key.clone()).collect();
+    let free: HashSet<Uuid> = if new.is_empty() {
+        HashSet::new()
+    } else {
+        idempotency::insert(tx, &new, core.window_seconds).await?.into_iter().collect()
+    };
+    let mut late = Vec::new();
+    for (at, take, key) in asked {
+        let got = match take.from {
+            Before::Nobody => free.contains(&key.job_id),
+            Before::Lapsed(before) => idempotency::rename(tx, &key, before, false, core.window_seconds).await?,
+            Before::Failed(before) => {
+                let moved = idempotency::rename(tx, &key, Some(before), true, core.window_seconds).await?;
+                if moved {
+                    idempotency::free_job_keys(tx, before).await?;
+                }
+                moved
+            }
+        };
+        if !got {
+            late.push(at);
+        }
+    }
+    Ok(late)
+}
+
+/// Marks the trees that are made again; returns the commands whose tree somebody has begun to retry.
+async fn supersede(tx: &mut Tx, commands: &[&CreateCommand]) -> Result<Vec<usize>> {
+    let mut retried = Vec::new();
+    for (at, command) in commands.iter().enumerate() {
+        if let Some(Take { from: Before::Failed(before), .. }) = command.key
+            && !idempotency::supersede(tx, before, command.tree.root_id()).await?
+        {
+            retried.push(at);
+        }
+    }
+    Ok(retried)
+}
+
+/// The items that came along, and the seals. They are checked here, against the jobs as they are now.
+async fn add_items(
+    core: &Arc<Core>,
+    tx: &mut Tx,
+    commands: &[&CreateCommand],
+    places: &[std::ops::Range<usize>],
+    gate_ids: &[i64],
+) -> Result<Written> {
+    // A job that is filled from a file is sealed at the file's end.
+    let seals = |node: &Node| node.new.sealed && node.head.is_none();
+    let mut wanted: Vec<(usize, i64, &Node)> = Vec::new();
+    for (at, command) in commands.iter().enumerate() {
+        let gates = &gate_ids[places[at].clone()];
+        let nodes = command.tree.nodes.iter().zip(gates);
+        wanted.extend(
+            nodes.filter(|(node, _)| seals(node) || !node.new.items.is_empty()).map(|(node, gate)| (at, *gate, node)),
+        );
+    }
+    if wanted.is_empty() {
+        return Ok(Written::All(None));
+    }
+    let ids: Vec<i64> = wanted.iter().map(|(_, gate_id, _)| *gate_id).collect();
+    let mut infos: HashMap<i64, _> =
+        contracts::jobs_by_gate(&mut **tx, &ids).await?.into_iter().map(|job| (job.gate_id, Arc::new(job))).collect();
+    let mut refused = Vec::new();
+    let mut adding: Vec<(usize, AddCommand)> = Vec::with_capacity(wanted.len());
+    for (at, gate_id, node) in wanted {
+        let job = infos.remove(&gate_id).ok_or_else(|| Error::Broken("a new job is not there".to_owned()))?;
+        match core.prepare(&job, node.new.items.clone(), &format!("{}/items", node.pointer)) {
+            Ok(items) => adding.push((
+                at,
+                AddCommand { job, items, seal: seals(node), on_duplicate: OnDuplicate::Refuse, place: None, key: None },
+            )),
+            Err(problem) => refused.push((at, Err(problem.into()))),
+        }
+    }
+    if !refused.is_empty() {
+        return Ok(Written::Refused(refused));
+    }
+    let mut added = add::add(core, tx, &adding.iter().map(|(_, command)| command).collect::<Vec<_>>()).await?;
+    let answers = std::mem::take(&mut added.answers);
+    for ((at, _), answer) in adding.iter().zip(answers) {
+        if let Err(problem) = answer {
+            refused.push((*at, Err(problem)));
+        }
+    }
+    Ok(if refused.is_empty() { Written::All(Some(added)) } else { Written::Refused(refused) })
+}
+
+/// Rows on their way into the tables, of all trees.
+#[derive(Default)]
+struct Rows {
+    jobs: Vec<NewJobRow>,
+    gates: Vec<NewGateRow>,
+    keys: Vec<(JobKey, Uuid)>,
+    deadlines: Vec<(i64, time::OffsetDateTime)>,
+    splits: Vec<NewSplit>,
+}
+
+impl Rows {
+    fn tree(&mut self, command: &CreateCommand, gate_ids: &[i64]) -> Result<()> {
+        let tree = &command.tree;
+        let nodes = &tree.nodes;
+        let replay_of = command.key.as_ref().and_then(|take| match take.from {
+            Before::Failed(before) => Some(before),
+            _ => None,
+        });
+        // The tree's first job of each type carries its turns.
+        let mut turn_gates: HashMap<i32, i64> = HashMap::new();
+        for (at, (node, &gate_id)) in nodes.iter().zip(gate_ids).enumerate() {
+            let turn_gate_id = *turn_gates.entry(node.info.id).or_insert(gate_id);
+            self.gates.push(NewGateRow {
+                gate_id,
+                root_id: tree.root_id(),
+                solo: nodes.len() == 1,
+                open_jobs: if at == 0 { nodes.len() as i32 } else { 0 },
+                after_open: node.after.len() as i32,
+            });
+            self.keys.extend(node.dedupe(tree.owner_id).map(|key| (key, node.id)));
+            self.deadlines.extend(node.expires_at.map(|expires_at| (gate_id, expires_at.0)));
+            self.splits.extend(split(node, gate_id)?);
+            self.jobs.push(NewJobRow {
+                gate_id,
+                ord: at as i32,
+                turn_gate_id,
+                replay_of: if at == 0 { replay_of } else { None },
+                ..job_row(tree, node)?
+            });
+        }
+        Ok(())
+    }
+}
+
+fn job_row(tree: &Tree, node: &Node) -> Result<NewJobRow> {
+    let new = &node.new;
+    let on_completed = new.on_completed.as_ref().map(serde_json::to_string).transpose();
+    let after: Vec<&str> = node.after.iter().map(|&other| tree.nodes[other].key.as_str()).collect();
+    Ok(NewJobRow {
+        id: node.id,
+        root_id: tree.root_id(),
+        gate_id: 0,
+        ord: 0,
+        parent_id: node.parent.map(|parent| tree.nodes[parent].id),
+        owner_id: tree.owner_id,
+        type_id: node.info.id,
+        key: node.key.clone(),
+        name: new.name.clone(),
+        max_failures: new.max_failures.unwrap_or(node.info.max_failures).to_stored(),
+        priority: node.priority,
+        run_after: node.run_after.map(|at| at.0),
+        expires_at: node.expires_at.map(|at| at.0),
+        expected_count: new.expected_count.or_else(|| node.head.as_ref().map(|(_, head)| head.rows)),
+        final_stage: new.final_stage,
+        feed: new.feed.as_ref().map(|feed| feed.text().to_owned()),
+        after: after.join(","),
+        after_outcome: new.after_outcome.clone(),
+        metadata: new.metadata.as_ref().map_or_else(|| "{}".to_owned(), |m| m.text().to_owned()),
+        dedupe_key: new.dedupe_key.clone(),
+        initiated_by: new.initiated_by.clone(),
+        on_completed: on_completed.map_err(|e| Error::Broken(e.to_string()))?,
+        upload_id: new.upload.as_ref().map(|upload| upload.id),
+        replay_of: None,
+        body_hash: if node.parent.is_none() { tree.body_hash.clone() } else { None },
+        turn_gate_id: 0,
+    })
+}
+
+fn split(node: &Node, gate_id: i64) -> Result<Option<NewSplit>> {
+    let Some((upload, head)) = &node.head else { return Ok(None) };
+    Ok(Some(NewSplit {
+        gate_id,
+        job_id: node.id,
+        upload_id: upload.id,
+        format: head.format.as_str(),
+        head: serde_json::to_string(head).map_err(|e| Error::Broken(e.to_string()))?,
+        byte_offset: head.first.offset as i64,
+        line: head.first.line as i64,
+    }))
+}

@@ -1,0 +1,195 @@
+//! Items on their way into jobs, within a transaction of the caller: dedupe keys, lanes, places in the
+//! sequence, turns. Requests, files, feeds, replays and what is let go all come through here.
+//!
+//! The order is that of the locks: [`Intake::take_keys`], [`Intake::lock_lanes`], then the gates, then
+//! [`Intake::place`], which waits for nobody.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    sync::Arc,
+};
+
+use domain::Time;
+use uuid::Uuid;
+
+use crate::{
+    error::{Error, Result},
+    store::{
+        Tx,
+        contracts::JobInfo,
+        endings::FinalRow,
+        gates::{Delta, Locked},
+        items,
+        keys::{self, KeyRow},
+        leases::Mark,
+    },
+};
+
+use super::{
+    Core,
+    add::rows::{Going, ITEMS_A_TURN, Place, Rows},
+    lanes::Lanes,
+    prepare::Prepared,
+};
+
+/// Items for one job.
+pub(super) struct Arrivals<'a> {
+    pub(super) job: &'a Arc<JobInfo>,
+    pub(super) items: &'a [Prepared],
+}
+
+/// What is on its way in.
+#[derive(Default)]
+pub(super) struct Intake {
+    lanes: Lanes,
+    /// Items whose dedupe key another item holds.
+    doubles: HashSet<Uuid>,
+    rows: Rows,
+    turns: HashMap<i64, i64>,
+    seqs: HashMap<i64, i64>,
+    current: HashMap<(i32, i16), i64>,
+    now: Option<Time>,
+}
+
+impl Intake {
+    /// Finds the lanes that the arrivals need. Before anything is locked.
+    pub(super) async fn begin(core: &Core, arrivals: &[Arrivals<'_>]) -> Result<Self> {
+        let keys: BTreeSet<(Uuid, &str)> = arrivals
+            .iter()
+            .flat_map(|a| a.items.iter().filter_map(|item| Some((a.job.owner_id, item.serialize_key.as_deref()?))))
+            .collect();
+        Ok(Self { lanes: Lanes::find(core, keys).await?, ..Self::default() })
+    }
+
+    /// Finds the lanes of these keys of one owner.
+    pub(super) async fn of_keys(core: &Core, keys: BTreeSet<(Uuid, &str)>) -> Result<Self> {
+        Ok(Self { lanes: Lanes::find(core, keys).await?, ..Self::default() })
+    }
+
+    /// Takes the dedupe keys, in order; remembers whose was taken.
+    pub(super) async fn take_keys(&mut self, tx: &mut Tx, arrivals: &[Arrivals<'_>]) -> Result<()> {
+        let wanted: Vec<KeyRow<'_>> = arrivals
+            .iter()
+            .flat_map(|a| {
+                let key = |item: &'_ Prepared| item.dedupe_key.is_some();
+                a.items.iter().filter(move |item| key(item)).map(|item| KeyRow {
+                    gate_id: a.job.gate_id,
+                    key: item.dedupe_key.as_deref().unwrap_or_default(),
+                    item_id: item.id,
+                })
+            })
+            .collect();
+        if !wanted.is_empty() {
+            self.doubles = keys::take(tx, &wanted).await?.into_iter().collect();
+        }
+        Ok(())
+    }
+
+    /// Whether another item of its job holds the dedupe key of this one.
+    pub(super) fn is_double(&self, item: &Prepared) -> bool {
+        self.doubles.contains(&item.id)
+    }
+
+    /// Locks the lanes of the arrivals and `others`, in order.
+    pub(super) async fn lock_lanes(&mut self, tx: &mut Tx, others: impl IntoIterator<Item = i64>) -> Result<()> {
+        self.lanes.lock(tx, others).await
+    }
+
+    /// Sees who stands in the lanes; after those that end have left them.
+    pub(super) async fn look(&mut self, tx: &mut Tx) -> Result<()> {
+        self.lanes.look(tx).await
+    }
+
+    /// Reads the gates, which are locked.
+    pub(super) async fn open(&mut self, tx: &mut Tx, locked: &HashMap<i64, Locked>) -> Result<()> {
+        self.turns = locked.iter().map(|(&id, gate)| (id, gate.last_turn)).collect();
+        self.seqs = locked.iter().map(|(&id, gate)| (id, gate.next_seq)).collect();
+        self.now = Some(Time(items::now(tx).await?));
+        Ok(())
+    }
+
+    async fn current(&mut self, core: &Core, tx: &mut Tx, type_id: i32, rank: i16) -> Result<i64> {
+        if let Some(&current) = self.current.get(&(type_id, rank)) {
+            return Ok(current);
+        }
+        let from = core.marks.turn(type_id, rank);
+        let lowest = items::current_turn(tx, type_id, rank, from).await?;
+        let current = lowest.unwrap_or(from.max(0)) * ITEMS_A_TURN;
+        self.current.insert((type_id, rank), current);
+        Ok(current)
+    }
+
+    /// Places arrivals that are not doubles into their job; returns how many.
+    pub(super) async fn place(
+        &mut self,
+        core: &Core,
+        tx: &mut Tx,
+        arrivals: &Arrivals<'_>,
+        gate: &Locked,
+        deltas: &mut BTreeMap<i64, Delta>,
+    ) -> Result<i64> {
+        let job = arrivals.job;
+        let mut n = 0;
+        for item in arrivals.items {
+            if self.is_double(item) {
+                continue;
+            }
+            let current = self.current(core, tx, job.type_id, -item.priority).await?;
+            let now = self.now()?;
+            let seq = self.seqs.entry(job.gate_id).or_insert(1);
+            let turn = self.turns.entry(job.turn_gate_id).or_insert(0);
+            let delta = deltas.entry(job.gate_id).or_default();
+            let mut place = Place { job, gate, lanes: &mut self.lanes, turn, current, now };
+            self.rows.add(item, *seq, &mut place, delta);
+            *seq += 1;
+            n += 1;
+        }
+        let delta = deltas.entry(job.gate_id).or_default();
+        delta.seqs += n;
+        deltas.entry(job.turn_gate_id).or_default();
+        Ok(n)
+    }
+
+    /// Puts an item back that was in none of the state tables.
+    pub(super) async fn put(
+        &mut self,
+        core: &Core,
+        tx: &mut Tx,
+        job: &JobInfo,
+        item: Going<'_>,
+        gate: &Locked,
+        deltas: &mut BTreeMap<i64, Delta>,
+    ) -> Result<()> {
+        let current = self.current(core, tx, job.type_id, item.rank).await?;
+        let now = self.now()?;
+        let turn = self.turns.entry(job.turn_gate_id).or_insert(0);
+        let delta = deltas.entry(job.gate_id).or_default();
+        self.rows.put(item, &mut Place { job, gate, lanes: &mut self.lanes, turn, current, now }, delta);
+        deltas.entry(job.turn_gate_id).or_default();
+        Ok(())
+    }
+
+    fn now(&self) -> Result<Time> {
+        self.now.ok_or_else(|| Error::Broken("items are placed before their gates are locked".to_owned()))
+    }
+
+    /// Writes the rows; only the gates are left.
+    pub(super) async fn write(&self, tx: &mut Tx, deltas: &mut BTreeMap<i64, Delta>) -> Result<()> {
+        for (gate_id, delta) in deltas {
+            delta.turn = self.turns.get(gate_id).copied().unwrap_or(0);
+        }
+        self.rows.write(tx).await?;
+        self.lanes.write(tx).await
+    }
+
+    /// What was dead from the start, for the groups of errors.
+    pub(super) fn dead(&self) -> Vec<FinalRow> {
+        let dead = domain::ItemState::Dead.code();
+        self.rows.finals.iter().filter(|row| row.state == dead).cloned().collect()
+    }
+
+    /// What may be claimed now, by type: how many, and where the first is.
+    pub(super) fn ready(&self) -> BTreeMap<i32, (usize, Mark)> {
+        self.rows.lowest()
+    }
+}

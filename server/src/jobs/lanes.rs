@@ -1,0 +1,160 @@
+//! Serialize keys within one transaction: lanes locked, places given out, and the next let go when the
+//! one before it is final (rule 10).
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use domain::ItemState;
+use uuid::Uuid;
+
+use crate::{
+    error::{Error, Result},
+    store::{
+        Tx,
+        endings::{self, FinalRow},
+        items::ReadyRow,
+        lanes,
+        waiting::{self, Taken},
+    },
+};
+
+use super::{
+    Core,
+    ending::{self, EndingRows},
+};
+
+/// Lanes of one batch.
+#[derive(Default)]
+pub(super) struct Lanes {
+    by_key: HashMap<(Uuid, String), i64>,
+    next: HashMap<i64, i64>,
+    occupied: BTreeSet<i64>,
+    joined: Vec<(i64, i64, Uuid)>,
+}
+
+impl Lanes {
+    /// Finds the lanes of these (owner, key), making what is missing in a commit of its own, so that
+    /// nobody waits for a lane that may never be.
+    pub(super) async fn find(core: &Core, keys: BTreeSet<(Uuid, &str)>) -> Result<Self> {
+        if keys.is_empty() {
+            return Ok(Self::default());
+        }
+        let owners: Vec<Uuid> = keys.iter().map(|k| k.0).collect();
+        let names: Vec<&str> = keys.iter().map(|k| k.1).collect();
+        let ids = lanes::ensure(&core.pools.hints, &owners, &names).await?;
+        let by_key = keys.iter().map(|&(owner, key)| (owner, key.to_owned())).zip(ids).collect();
+        Ok(Self { by_key, ..Self::default() })
+    }
+
+    /// The lane of a key.
+    pub(super) fn of(&self, owner_id: Uuid, key: &str) -> Option<i64> {
+        self.by_key.get(&(owner_id, key.to_owned())).copied()
+    }
+
+    /// Locks its lanes and `others` in order.
+    pub(super) async fn lock(&mut self, tx: &mut Tx, others: impl IntoIterator<Item = i64>) -> Result<()> {
+        let wanted: BTreeSet<i64> = self.by_key.values().copied().chain(others).collect();
+        if wanted.is_empty() {
+            return Ok(());
+        }
+        let ids: Vec<i64> = wanted.into_iter().collect();
+        let rows = lanes::lock(tx, &ids).await?;
+        self.next = rows.into_iter().map(|row| (row.id, row.next_pos)).collect();
+        if self.by_key.values().any(|id| !self.next.contains_key(id)) {
+            // Swept since it was found, as nobody stood in it: looked up again by running once more.
+            return Err(Error::Conflict("a lane was swept"));
+        }
+        Ok(())
+    }
+
+    /// Sees who stands in its lanes, once those that end have left.
+    pub(super) async fn look(&mut self, tx: &mut Tx) -> Result<()> {
+        if !self.by_key.is_empty() {
+            let ids: Vec<i64> = self.by_key.values().copied().collect();
+            self.occupied = lanes::heads(tx, &ids).await?.into_iter().map(|(lane, _)| lane).collect();
+        }
+        Ok(())
+    }
+
+    /// Puts an item at the end of a lane; whether it is the first there.
+    pub(super) fn join(&mut self, lane_id: i64, item_id: Uuid) -> bool {
+        let next = self.next.entry(lane_id).or_insert(1);
+        self.joined.push((lane_id, *next, item_id));
+        *next += 1;
+        self.occupied.insert(lane_id)
+    }
+
+    /// Writes who joined.
+    pub(super) async fn write(&self, tx: &mut Tx) -> Result<()> {
+        Ok(lanes::append(tx, &self.joined).await?)
+    }
+}
+
+/// Items that are final leave their lanes, and the next in each is let go. The lanes are locked. What
+/// belongs to a job that is cancelled ends instead, and the one behind it is looked at.
+pub(super) async fn pass_on(core: &Core, tx: &mut Tx, rows: &mut EndingRows) -> Result<()> {
+    let mut freed = std::mem::take(&mut rows.freed);
+    let mut ready: Vec<ReadyRow> = Vec::new();
+    while !freed.is_empty() {
+        let mut items: Vec<Uuid> = freed.iter().map(|f| f.1).collect();
+        items.sort_unstable();
+        lanes::leave(tx, &items).await?;
+        let lane_ids: BTreeSet<i64> = freed.drain(..).map(|f| f.0).collect();
+        let mut heads: Vec<Uuid> = lanes::heads(tx, &lane_ids.into_iter().collect::<Vec<_>>())
+            .await?
+            .into_iter()
+            .map(|(_, item)| item)
+            .collect();
+        heads.sort_unstable();
+        let next = waiting::take_heads(tx, &heads).await?;
+        let (ghosts, alive): (Vec<_>, Vec<_>) = next.into_iter().partition(|(_, cancelled)| *cancelled);
+        let ghosts: Vec<Taken> = ghosts.into_iter().map(|(taken, _)| taken).collect();
+        endings::finish(tx, &ghosts.iter().map(ghost).collect::<Vec<_>>()).await?;
+        freed.extend(ghosts.iter().filter_map(|taken| taken.lane_id.map(|lane| (lane, taken.item_id))));
+        for (taken, _) in alive {
+            let counts = &mut rows.delta(taken.gate_id).counts;
+            counts.blocked -= 1;
+            counts.available += 1;
+            ready.push(ReadyRow {
+                item_id: taken.item_id,
+                gate_id: taken.gate_id,
+                type_id: taken.type_id,
+                rank: taken.rank,
+                turn: 0,
+                expires_at: taken.expires_at,
+                attempts: taken.attempts,
+                failures: taken.failures,
+                lane_id: taken.lane_id,
+            });
+        }
+    }
+    rows.ready.extend(ending::make_ready_now(core, tx, ready).await?);
+    Ok(())
+}
+
+/// The end of a waiting item whose job is cancelled; it is counted already.
+pub(super) fn ghost(taken: &Taken) -> FinalRow {
+    FinalRow {
+        item_id: taken.item_id,
+        gate_id: taken.gate_id,
+        lease: None,
+        attempt: taken.attempts,
+        failures: taken.failures,
+        state: ItemState::Cancelled.code(),
+        ended_as: None,
+        worker_id: None,
+        error: None,
+    }
+}
+
+/// The lanes in which these items stand, for locking.
+pub(super) fn lanes_of(seen: &[waiting::Seen]) -> Vec<i64> {
+    seen.iter().filter_map(|seen| seen.lane_id).collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+/// The head of each lane.
+pub(super) async fn heads(tx: &mut Tx, lane_ids: &[i64]) -> Result<BTreeMap<i64, Uuid>> {
+    if lane_ids.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    Ok(lanes::heads(tx, lane_ids).await?.into_iter().collect())
+}

@@ -1,0 +1,141 @@
+//! Trees as what depends on what: parents, feeds and `after`. Fixed at creation, so kept in memory.
+
+use std::{collections::HashMap, sync::Arc};
+
+use domain::{Document, feed::Feed};
+use sqlx::PgExecutor;
+use uuid::Uuid;
+
+use crate::store::contracts::{self, PlanRow};
+
+/// A tree: its jobs, the root first.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) root_id: Uuid,
+    pub(crate) jobs: Vec<PlanJob>,
+}
+
+/// A job of a tree; other jobs are named by their place in it.
+#[derive(Debug)]
+pub(crate) struct PlanJob {
+    pub(crate) gate_id: i64,
+    pub(crate) job_id: Uuid,
+    pub(crate) key: String,
+    pub(crate) parent: Option<usize>,
+    pub(crate) feed: Option<Arc<Feed>>,
+    pub(crate) after: Vec<usize>,
+    /// Any outcome of those lets it go.
+    pub(crate) after_any: bool,
+}
+
+impl Plan {
+    fn of(root_id: Uuid, rows: Vec<PlanRow>) -> Self {
+        let places: HashMap<Uuid, usize> = rows.iter().enumerate().map(|(at, row)| (row.job_id, at)).collect();
+        let keys: HashMap<String, usize> = rows.iter().enumerate().map(|(at, row)| (row.key.clone(), at)).collect();
+        let jobs = rows
+            .into_iter()
+            .map(|row| {
+                let mut after: Vec<usize> = row.after.iter().filter_map(|key| keys.get(key).copied()).collect();
+                after.sort_unstable();
+                after.dedup();
+                PlanJob {
+                    gate_id: row.gate_id,
+                    job_id: row.job_id,
+                    key: row.key,
+                    parent: row.parent_id.and_then(|id| places.get(&id).copied()),
+                    // It was checked when the tree was created.
+                    feed: row.feed.and_then(|text| Feed::parse(&Document::trusted(text)).ok()).map(Arc::new),
+                    after,
+                    after_any: row.after_outcome.as_deref() == Some("any"),
+                }
+            })
+            .collect();
+        Self { root_id, jobs }
+    }
+
+    /// Every gate, ascending.
+    pub(crate) fn gates(&self) -> Vec<i64> {
+        let mut gates: Vec<i64> = self.jobs.iter().map(|job| job.gate_id).collect();
+        gates.sort_unstable();
+        gates
+    }
+
+    /// The gate that carries the tree.
+    pub(crate) fn root_gate(&self) -> i64 {
+        self.jobs.first().map_or(0, |root| root.gate_id)
+    }
+
+    /// The place of the job that holds a gate.
+    pub(crate) fn place(&self, gate_id: i64) -> Option<usize> {
+        self.jobs.iter().position(|job| job.gate_id == gate_id)
+    }
+
+    /// The jobs that this one feeds.
+    pub(crate) fn fed_by(&self, at: usize) -> impl Iterator<Item = usize> + '_ {
+        self.jobs
+            .iter()
+            .enumerate()
+            .filter(move |(_, job)| job.parent == Some(at) && job.feed.is_some())
+            .map(|(n, _)| n)
+    }
+
+    /// The jobs that wait for this one.
+    pub(crate) fn waiting_for(&self, at: usize) -> impl Iterator<Item = usize> + '_ {
+        self.jobs.iter().enumerate().filter(move |(_, job)| job.after.contains(&at)).map(|(n, _)| n)
+    }
+
+    /// The job and everything below it.
+    pub(crate) fn subtree(&self, at: usize) -> Vec<usize> {
+        // Parents come before their children.
+        let mut inside = vec![false; self.jobs.len()];
+        for n in 0..self.jobs.len() {
+            inside[n] = n == at || self.jobs[n].parent.is_some_and(|parent| inside[parent]);
+        }
+        (0..self.jobs.len()).filter(|&n| inside[n]).collect()
+    }
+
+    /// The job and everything above it.
+    pub(crate) fn above(&self, at: usize) -> Vec<usize> {
+        std::iter::successors(Some(at), |&n| self.jobs[n].parent).collect()
+    }
+}
+
+/// Reads a tree.
+pub(super) async fn read(executor: impl PgExecutor<'_>, root_id: Uuid) -> Result<Plan, sqlx::Error> {
+    Ok(Plan::of(root_id, contracts::plan(executor, root_id).await?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(n: u128, parent: Option<u128>, key: &str, feed: bool, after: &[&str]) -> PlanRow {
+        PlanRow {
+            gate_id: n as i64,
+            job_id: Uuid::from_u128(n),
+            parent_id: parent.map(Uuid::from_u128),
+            key: key.to_owned(),
+            feed: feed.then(|| "{}".to_owned()),
+            after: after.iter().map(|&key| key.to_owned()).collect(),
+            after_outcome: None,
+        }
+    }
+
+    #[test]
+    fn a_tree_knows_who_hangs_on_whom() {
+        let plan = Plan::of(
+            Uuid::from_u128(1),
+            vec![
+                row(1, None, "root", false, &[]),
+                row(2, Some(1), "fed", true, &[]),
+                row(3, Some(2), "deep", true, &[]),
+                row(4, Some(1), "last", false, &["fed", "root"]),
+            ],
+        );
+        assert_eq!(plan.fed_by(0).collect::<Vec<_>>(), [1]);
+        assert_eq!(plan.waiting_for(1).collect::<Vec<_>>(), [3]);
+        assert_eq!(plan.jobs[3].after, [0, 1]);
+        assert_eq!(plan.subtree(1), [1, 2]);
+        assert_eq!(plan.above(2), [2, 1, 0]);
+    }
+}

@@ -1,0 +1,298 @@
+//! Idempotency-Keys: which request a key stands for, and what came of it (rule 12).
+//!
+//! A key is written in the transaction of what it makes: either both exist or neither does. Every write
+//! is guarded by what the caller has seen, and returns whether it held: of two servers with the same
+//! key, one learns that it has to look again. Keys are locked before anything else, sorted.
+
+use sqlx::{PgExecutor, PgPool};
+use uuid::Uuid;
+
+use super::Tx;
+
+/// A key, in the space of its owner and of whom the owner acts for (empty: nobody named).
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct KeyName {
+    pub owner_id: Uuid,
+    pub scope: String,
+    pub key: String,
+}
+
+/// A key as stored.
+#[derive(Clone, Debug)]
+pub struct Stored {
+    /// Which call it was used for, such as `POST /jobs`.
+    pub call: String,
+    /// What was asked: SHA-256 of the body.
+    pub fingerprint: Vec<u8>,
+    /// The root of the tree that was made.
+    pub job_id: Option<Uuid>,
+    pub status: Option<i16>,
+    pub answer: Option<String>,
+    /// Lines of a stream that are committed.
+    pub lines: i64,
+    /// The window has passed.
+    pub past: bool,
+    /// The tree has been removed.
+    pub removed: bool,
+    pub complete: bool,
+    /// The tree's: 1 succeeded, 2 partial, 3 failed, 4 cancelled.
+    pub outcome: Option<i16>,
+}
+
+impl Stored {
+    /// Whether the key means nothing any more: its window has passed and its tree is complete.
+    pub fn lapsed(&self) -> bool {
+        self.past && (self.job_id.is_none() || self.removed || self.complete)
+    }
+}
+
+/// A key, if it is known.
+pub async fn find(pool: &PgPool, name: &KeyName) -> Result<Option<Stored>, sqlx::Error> {
+    sqlx::query_as!(
+        Stored,
+        r#"select i.call, i.fingerprint, i.job_id, i.status, i.answer, i.lines,
+             i.lapses_at <= clock_timestamp() as "past!",
+             i.job_id is not null and (g.gate_id is null or g.removed_at is not null) as "removed!",
+             coalesce(g.tree_completed_at is not null, false) as "complete!", g.tree_outcome as "outcome?"
+           from idempotency i
+           left join job j on j.id = i.job_id
+           left join gate g on g.gate_id = j.gate_id
+           where i.owner_id = $1 and i.scope = $2 and i.key = $3"#,
+        name.owner_id,
+        name.scope,
+        name.key
+    )
+    .fetch_optional(pool)
+    .await
+}
+
+/// A key that is to name a new tree.
+#[derive(Clone, Debug)]
+pub struct NewKey<'a> {
+    pub name: &'a KeyName,
+    pub call: &'a str,
+    pub fingerprint: &'a [u8],
+    pub job_id: Uuid,
+}
+
+/// Writes keys that nobody has; sorted by name. Returns the jobs whose keys were free. Waits for
+/// whoever is writing one of them at this moment.
+pub async fn insert(tx: &mut Tx, keys: &[NewKey<'_>], window_seconds: f64) -> Result<Vec<Uuid>, sqlx::Error> {
+    let owners: Vec<Uuid> = keys.iter().map(|k| k.name.owner_id).collect();
+    let scopes: Vec<&str> = keys.iter().map(|k| k.name.scope.as_str()).collect();
+    let names: Vec<&str> = keys.iter().map(|k| k.name.key.as_str()).collect();
+    let calls: Vec<&str> = keys.iter().map(|k| k.call).collect();
+    let fingerprints: Vec<&[u8]> = keys.iter().map(|k| k.fingerprint).collect();
+    let jobs: Vec<Uuid> = keys.iter().map(|k| k.job_id).collect();
+    sqlx::query_scalar!(
+        r#"insert into idempotency (owner_id, scope, key, call, fingerprint, job_id, lapses_at)
+           select owner_id, scope, key, call, fingerprint, job_id, clock_timestamp() + make_interval(secs => $7)
+           from unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::bytea[], $6::uuid[])
+             as new (owner_id, scope, key, call, fingerprint, job_id)
+           order by owner_id, scope, key
+           on conflict do nothing
+           returning job_id as "job_id!""#,
+        &owners,
+        &scopes as &[&str],
+        &names as &[&str],
+        &calls as &[&str],
+        &fingerprints as &[&[u8]],
+        &jobs,
+        window_seconds
+    )
+    .fetch_all(&mut **tx)
+    .await
+}
+
+/// Lets a key name another tree, with a new window; `before` is what it names until now, if anything.
+/// `within`: although its window has not passed. False: it has moved meanwhile.
+pub async fn rename(
+    tx: &mut Tx,
+    key: &NewKey<'_>,
+    before: Option<Uuid>,
+    within: bool,
+    window_seconds: f64,
+) -> Result<bool, sqlx::Error> {
+    let moved = sqlx::query!(
+        "update idempotency set call = $4, fingerprint = $5, job_id = $6, status = null, answer = null, lines = 0,
+           created_at = clock_timestamp(), lapses_at = clock_timestamp() + make_interval(secs => $8)
+         where owner_id = $1 and scope = $2 and key = $3 and job_id is not distinct from $7
+           and ($9 or lapses_at <= clock_timestamp())",
+        key.name.owner_id,
+        key.name.scope,
+        key.name.key,
+        key.call,
+        key.fingerprint,
+        key.job_id,
+        before,
+        window_seconds,
+        within
+    )
+    .execute(&mut **tx)
+    .await?;
+    Ok(moved.rows_affected() == 1)
+}
+
+/// Marks a tree that failed or was cancelled as superseded, under its gate. False: it is not in that
+/// state any more, because somebody retries it.
+pub async fn supersede(tx: &mut Tx, root_id: Uuid, by: Uuid) -> Result<bool, sqlx::Error> {
+    let gate = sqlx::query!(
+        "update gate set version = version + 1, updated_at = clock_timestamp()
+         where gate_id = (select j.gate_id from job j where j.id = $1)
+           and removed_at is null and tree_completed_at is not null and tree_outcome in (3, 4)",
+        root_id
+    )
+    .execute(&mut **tx)
+    .await?;
+    if gate.rows_affected() == 0 {
+        return Ok(false);
+    }
+    sqlx::query!("update job set superseded_by = $2 where id = $1", root_id, by).execute(&mut **tx).await?;
+    Ok(true)
+}
+
+/// Frees the dedupe keys of a tree's jobs, for the tree that takes its place.
+pub async fn free_job_keys(tx: &mut Tx, root_id: Uuid) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "delete from job_dedupe d using job j
+         where j.root_id = $1 and j.dedupe_key is not null
+           and d.owner_id = j.owner_id and d.type_id = j.type_id and d.key = j.dedupe_key and d.job_id = j.id",
+        root_id
+    )
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
+}
+
+/// How far a call has come that is not the making of a tree.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress<'a> {
+    pub name: &'a KeyName,
+    pub call: &'a str,
+    /// Lines of a stream that are committed; 0 where there is no stream.
+    pub lines: i64,
+    /// SHA-256 of everything up to there.
+    pub fingerprint: &'a [u8],
+}
+
+/// Writes the key of a call that begins. A key that has lapsed is as good as new. False: somebody has
+/// it; waits for whoever is writing it at this moment.
+pub async fn begin(
+    executor: impl PgExecutor<'_>,
+    call: &Progress<'_>,
+    window_seconds: f64,
+) -> Result<bool, sqlx::Error> {
+    let begun = sqlx::query!(
+        "insert into idempotency as i (owner_id, scope, key, call, fingerprint, lines, lapses_at)
+         values ($1, $2, $3, $4, $5, $6, clock_timestamp() + make_interval(secs => $7))
+         on conflict (owner_id, scope, key) do update
+           set call = excluded.call, fingerprint = excluded.fingerprint, lines = excluded.lines, status = null,
+             answer = null, job_id = null, created_at = clock_timestamp(), lapses_at = excluded.lapses_at
+           where i.lapses_at <= clock_timestamp()
+             and not exists (select 1 from job j join gate g on g.gate_id = j.gate_id
+                             where j.id = i.job_id and g.tree_completed_at is null and g.removed_at is null)",
+        call.name.owner_id,
+        call.name.scope,
+        call.name.key,
+        call.call,
+        call.fingerprint,
+        call.lines,
+        window_seconds
+    )
+    .execute(executor)
+    .await?;
+    Ok(begun.rows_affected() == 1)
+}
+
+/// Moves a key along a stream. False: it does not stand at `before` lines any more.
+pub async fn advance(tx: &mut Tx, to: &Progress<'_>, before: i64) -> Result<bool, sqlx::Error> {
+    let moved = sqlx::query!(
+        "update idempotency set fingerprint = $5, lines = $6
+         where owner_id = $1 and scope = $2 and key = $3 and call = $4 and lines = $7 and status is null",
+        to.name.owner_id,
+        to.name.scope,
+        to.name.key,
+        to.call,
+        to.fingerprint,
+        to.lines,
+        before
+    )
+    .execute(&mut **tx)
+    .await?;
+    Ok(moved.rows_affected() == 1)
+}
+
+/// Keeps the answer: so far, or with its HTTP status at last.
+pub async fn answer(
+    executor: impl PgExecutor<'_>,
+    name: &KeyName,
+    status: Option<i16>,
+    answer: &str,
+) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "update idempotency set status = $4, answer = $5 where owner_id = $1 and scope = $2 and key = $3",
+        name.owner_id,
+        name.scope,
+        name.key,
+        status,
+        answer
+    )
+    .execute(executor)
+    .await?;
+    Ok(())
+}
+
+/// Forgets a key whose call was refused.
+pub async fn forget(executor: impl PgExecutor<'_>, name: &KeyName) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "delete from idempotency where owner_id = $1 and scope = $2 and key = $3",
+        name.owner_id,
+        name.scope,
+        name.key
+    )
+    .execute(executor)
+    .await?;
+    Ok(())
+}
+
+/// Takes over a key whose call was begun so many seconds ago or earlier and never answered: whoever
+/// began it is gone. False: it was answered, or is too young.
+pub async fn take_over(pool: &PgPool, name: &KeyName, seconds: f64) -> Result<bool, sqlx::Error> {
+    let taken = sqlx::query!(
+        "update idempotency set created_at = clock_timestamp()
+         where owner_id = $1 and scope = $2 and key = $3 and status is null
+           and created_at <= clock_timestamp() - make_interval(secs => $4)",
+        name.owner_id,
+        name.scope,
+        name.key,
+        seconds
+    )
+    .execute(pool)
+    .await?;
+    Ok(taken.rows_affected() == 1)
+}
+
+/// The types among these that insist on a key.
+pub async fn insisting(tx: &mut Tx, type_ids: &[i32]) -> Result<Vec<i32>, sqlx::Error> {
+    sqlx::query_scalar!("select id from job_type where id = any($1::int[]) and require_idempotency_key", type_ids)
+        .fetch_all(&mut **tx)
+        .await
+}
+
+/// Removes keys that mean nothing any more, the oldest first. Returns how many.
+pub async fn sweep(pool: &PgPool, limit: i64) -> Result<u64, sqlx::Error> {
+    let swept = sqlx::query!(
+        "delete from idempotency where ctid = any(array(
+           select i.ctid from idempotency i
+           left join job j on j.id = i.job_id
+           left join gate g on g.gate_id = j.gate_id
+           where i.lapses_at <= clock_timestamp()
+             and (g.gate_id is null or g.removed_at is not null or g.tree_completed_at is not null)
+           order by i.lapses_at limit $1
+           for update of i skip locked))",
+        limit
+    )
+    .execute(pool)
+    .await?;
+    Ok(swept.rows_affected())
+}

@@ -1,0 +1,108 @@
+//! Serialize keys: one lane per owner and key, with its items in order of acceptance (rule 10).
+//!
+//! Positions are given out under the lane's lock, because neither ids nor times are the order of
+//! commits. Lanes are locked in order of their ids, before any row that waits in them and before
+//! gates. They are made in commits of their own, so that nobody waits for a lane that may never be.
+
+use sqlx::PgPool;
+use uuid::Uuid;
+
+use super::Tx;
+
+/// The lanes of these keys, made where they are missing; in the order of the keys.
+pub async fn ensure(pool: &PgPool, owners: &[Uuid], keys: &[&str]) -> Result<Vec<i64>, sqlx::Error> {
+    sqlx::query!(
+        "insert into lane (owner_id, key)
+         select owner_id, key from unnest($1::uuid[], $2::text[]) as new (owner_id, key) order by owner_id, key
+         on conflict do nothing",
+        owners,
+        keys as &[&str]
+    )
+    .execute(pool)
+    .await?;
+    sqlx::query_scalar!(
+        r#"select (select l.id from lane l where l.owner_id = new.owner_id and l.key = new.key) as "id!"
+           from unnest($1::uuid[], $2::text[]) with ordinality as new (owner_id, key, n) order by n"#,
+        owners,
+        keys as &[&str]
+    )
+    .fetch_all(pool)
+    .await
+}
+
+/// A lane under its lock.
+#[derive(Clone, Copy, Debug)]
+pub struct LaneRow {
+    pub id: i64,
+    pub next_pos: i64,
+}
+
+/// Locks lanes, ascending. One that does not come back has been swept: look its key up again.
+pub async fn lock(tx: &mut Tx, lane_ids: &[i64]) -> Result<Vec<LaneRow>, sqlx::Error> {
+    sqlx::query_as!(
+        LaneRow,
+        "select id, next_pos from lane where id = any($1::bigint[]) order by id for no key update",
+        lane_ids
+    )
+    .fetch_all(&mut **tx)
+    .await
+}
+
+/// The item at the head of each of these lanes: (lane, item); empty lanes do not come back.
+pub async fn heads(tx: &mut Tx, lane_ids: &[i64]) -> Result<Vec<(i64, Uuid)>, sqlx::Error> {
+    let rows = sqlx::query!(
+        r#"select l.id as "lane_id!",
+             (select e.item_id from lane_entry e where e.lane_id = l.id order by e.pos limit 1) as item_id
+           from unnest($1::bigint[]) as l (id)"#,
+        lane_ids
+    )
+    .fetch_all(&mut **tx)
+    .await?;
+    Ok(rows.into_iter().filter_map(|row| row.item_id.map(|item| (row.lane_id, item))).collect())
+}
+
+/// Appends items to lanes; (lane, position, item). The lanes are locked.
+pub async fn append(tx: &mut Tx, entries: &[(i64, i64, Uuid)]) -> Result<(), sqlx::Error> {
+    if entries.is_empty() {
+        return Ok(());
+    }
+    let lanes: Vec<i64> = entries.iter().map(|e| e.0).collect();
+    let places: Vec<i64> = entries.iter().map(|e| e.1).collect();
+    let items: Vec<Uuid> = entries.iter().map(|e| e.2).collect();
+    sqlx::query!(
+        "insert into lane_entry (lane_id, pos, item_id) select * from unnest($1::bigint[], $2::bigint[], $3::uuid[])",
+        &lanes,
+        &places,
+        &items
+    )
+    .execute(&mut **tx)
+    .await?;
+    sqlx::query!(
+        "update lane set next_pos = (select max(e.pos) + 1 from lane_entry e where e.lane_id = lane.id)
+         where id = any($1::bigint[])",
+        &lanes
+    )
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
+}
+
+/// Takes items that are final out of their lanes.
+pub async fn leave(tx: &mut Tx, item_ids: &[Uuid]) -> Result<(), sqlx::Error> {
+    sqlx::query!("delete from lane_entry where item_id = any($1::uuid[])", item_ids).execute(&mut **tx).await?;
+    Ok(())
+}
+
+/// Removes lanes that nobody stands in, at most `limit`, skipping those that are locked.
+pub async fn sweep(pool: &PgPool, limit: i64) -> Result<u64, sqlx::Error> {
+    let gone = sqlx::query!(
+        "delete from lane where id = any(array(
+           select l.id from lane l
+           where l.next_pos > 1 and not exists (select 1 from lane_entry e where e.lane_id = l.id)
+           order by l.id limit $1 for update skip locked))",
+        limit
+    )
+    .execute(pool)
+    .await?;
+    Ok(gone.rows_affected())
+}

@@ -1,0 +1,259 @@
+//! Gates of a tree of several jobs, read under their locks and written one by one: completion, what
+//! hangs on it, cancelling and reopening. Not the hot path: a tree passes here once per job.
+
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use super::Tx;
+
+/// A gate of a tree, under its lock.
+#[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "a row of the table has its columns")]
+pub struct TreeGate {
+    pub gate_id: i64,
+    pub solo: bool,
+    pub sealed: bool,
+    pub sealed_by_feed: bool,
+    pub cancelled: bool,
+    pub removed: bool,
+    pub pending: i64,
+    pub running: i64,
+    pub waiting: i64,
+    pub succeeded: i64,
+    pub unsuccessful: i64,
+    pub open_feeds: i32,
+    pub after_open: i32,
+    pub after_failed: bool,
+    pub after_cancelled: i64,
+    pub completed_at: Option<OffsetDateTime>,
+    pub open_jobs: i32,
+    pub holds: i32,
+    pub tree_completed_at: Option<OffsetDateTime>,
+}
+
+/// Locks gates in order and reads them, as they are once the locks are held. `gate_ids` ascending.
+pub async fn lock(tx: &mut Tx, gate_ids: &[i64]) -> Result<Vec<TreeGate>, sqlx::Error> {
+    sqlx::query_as!(
+        TreeGate,
+        r#"select gate_id, solo, sealed, sealed_by_feed, cancelled_at is not null as "cancelled!",
+             removed_at is not null as "removed!",
+             n_available + n_running + n_retryable + n_scheduled + n_blocked as "pending!",
+             n_running as running, n_available + n_retryable + n_scheduled + n_blocked as "waiting!",
+             n_succeeded as succeeded, n_dead + n_cancelled + n_expired as "unsuccessful!",
+             open_feeds, after_open, after_failed, n_after_cancelled as after_cancelled, completed_at, open_jobs,
+             holds, tree_completed_at
+           from gate where gate_id = any($1::bigint[]) order by gate_id for no key update"#,
+        gate_ids
+    )
+    .fetch_all(&mut **tx)
+    .await
+}
+
+/// Completes jobs.
+pub async fn complete(tx: &mut Tx, gate_ids: &[i64]) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "update gate set completed_at = clock_timestamp(), version = version + 1, updated_at = clock_timestamp()
+         where gate_id = any($1::bigint[]) and completed_at is null",
+        gate_ids
+    )
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
+}
+
+/// Makes jobs incomplete again.
+pub async fn reopen(tx: &mut Tx, gate_ids: &[i64]) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "update gate set completed_at = null, tree_completed_at = null, tree_outcome = null, version = version + 1,
+           updated_at = clock_timestamp()
+         where gate_id = any($1::bigint[])",
+        gate_ids
+    )
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
+}
+
+/// Seals fed jobs whose parent is complete.
+pub async fn seal_fed(tx: &mut Tx, gate_ids: &[i64]) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "update gate set sealed = true, sealed_by_feed = true, version = version + 1, updated_at = clock_timestamp()
+         where gate_id = any($1::bigint[]) and not sealed",
+        gate_ids
+    )
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
+}
+
+/// Opens fed jobs again whose parent was reopened.
+pub async fn unseal_fed(tx: &mut Tx, gate_ids: &[i64]) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "update gate set sealed = false, sealed_by_feed = false, version = version + 1,
+           updated_at = clock_timestamp()
+         where gate_id = any($1::bigint[]) and sealed_by_feed",
+        gate_ids
+    )
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
+}
+
+/// How many jobs a job still waits for.
+pub async fn set_after(tx: &mut Tx, gate_id: i64, open: i32) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "update gate set after_open = $2, version = version + 1, updated_at = clock_timestamp() where gate_id = $1",
+        gate_id,
+        open
+    )
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
+}
+
+/// What waits counts as cancelled from here on: a job it waited for ended otherwise (rule 5).
+pub async fn fail_after(tx: &mut Tx, gate_id: i64) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "update gate set after_failed = true, version = version + 1, updated_at = clock_timestamp(),
+           n_after_cancelled = n_after_cancelled + n_available + n_retryable + n_scheduled + n_blocked,
+           n_cancelled = n_cancelled + n_available + n_retryable + n_scheduled + n_blocked,
+           n_available = 0, n_retryable = 0, n_scheduled = 0, n_blocked = 0
+         where gate_id = $1",
+        gate_id
+    )
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
+}
+
+/// What rule 5 cancelled waits again.
+pub async fn return_after(tx: &mut Tx, gate_id: i64) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "update gate set after_failed = false, version = version + 1, updated_at = clock_timestamp(),
+           n_cancelled = n_cancelled - n_after_cancelled, n_blocked = n_blocked + n_after_cancelled,
+           n_after_cancelled = 0
+         where gate_id = $1",
+        gate_id
+    )
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
+}
+
+/// Cancels jobs: what waits counts as cancelled, nothing is added, a tree of one job that nobody works on
+/// is complete.
+pub async fn cancel(tx: &mut Tx, gate_ids: &[i64], reason: Option<&str>) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "update gate set cancelled_at = clock_timestamp(), cancel_reason = $2, sealed = true, open_feeds = 0,
+           after_open = 0, after_failed = false, n_after_cancelled = 0,
+           n_cancelled = n_cancelled + n_available + n_retryable + n_scheduled + n_blocked,
+           n_available = 0, n_retryable = 0, n_scheduled = 0, n_blocked = 0,
+           version = version + 1, updated_at = clock_timestamp(),
+           completed_at = case when solo and n_running = 0 then clock_timestamp() else completed_at end,
+           tree_completed_at = case when solo and n_running = 0 then clock_timestamp() else tree_completed_at end,
+           tree_outcome = case when solo and n_running = 0 then 4 else tree_outcome end,
+           completion = completion + case when solo and n_running = 0 then 1 else 0 end
+         where gate_id = any($1::bigint[]) and cancelled_at is null and completed_at is null",
+        gate_ids,
+        reason
+    )
+    .execute(&mut **tx)
+    .await?;
+    sqlx::query!("delete from feed_rest where gate_id = any($1::bigint[])", gate_ids).execute(&mut **tx).await?;
+    sqlx::query!("delete from deadline where gate_id = any($1::bigint[])", gate_ids).execute(&mut **tx).await?;
+    sqlx::query!(
+        "update split set done_at = clock_timestamp() where gate_id = any($1::bigint[]) and done_at is null",
+        gate_ids
+    )
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
+}
+
+/// Counts jobs off (or on again) at the root; returns how many are open, and how many holds there are.
+pub async fn count_jobs(tx: &mut Tx, root_gate: i64, by: i32) -> Result<(i32, i32), sqlx::Error> {
+    let row = sqlx::query!(
+        "update gate set open_jobs = open_jobs + $2, version = version + 1 where gate_id = $1
+         returning open_jobs, holds",
+        root_gate,
+        by
+    )
+    .fetch_one(&mut **tx)
+    .await?;
+    Ok((row.open_jobs, row.holds))
+}
+
+/// Completes a tree whose jobs all are. Its outcome is taken over all items, or is `cancelled` where its
+/// root was (rule 1). At most a thousand gates, once in a tree's life.
+pub async fn complete_tree(tx: &mut Tx, root_gate: i64, root_id: Uuid) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "update gate set tree_completed_at = clock_timestamp(), completion = completion + 1,
+           version = version + 1, updated_at = clock_timestamp(),
+           tree_outcome = case when cancelled_at is not null then 4 else (
+             select case when sum(n_dead + n_cancelled + n_expired) = 0 then 1
+                         when sum(n_succeeded) > 0 then 2 else 3 end
+             from gate where root_id = $2) end
+         where gate_id = $1 and tree_completed_at is null",
+        root_gate,
+        root_id
+    )
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
+}
+
+/// Makes a tree incomplete again.
+pub async fn reopen_tree(tx: &mut Tx, root_gate: i64) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "update gate set tree_completed_at = null, tree_outcome = null, version = version + 1 where gate_id = $1",
+        root_gate
+    )
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
+}
+
+/// A tree of one job that a hold has kept open completes, where nothing is pending.
+pub async fn complete_solo(tx: &mut Tx, gate_id: i64) -> Result<bool, sqlx::Error> {
+    let done = sqlx::query!(
+        "update gate set completed_at = clock_timestamp(), tree_completed_at = clock_timestamp(),
+           completion = completion + 1, version = version + 1, updated_at = clock_timestamp(),
+           tree_outcome = case when cancelled_at is not null then 4 when n_dead + n_cancelled + n_expired = 0 then 1
+             when n_succeeded > 0 then 2 else 3 end
+         where gate_id = $1 and solo and sealed and completed_at is null and open_feeds = 0
+           and (holds = 0 or cancelled_at is not null)
+           and n_available + n_running + n_retryable + n_scheduled + n_blocked = 0",
+        gate_id
+    )
+    .execute(&mut **tx)
+    .await?;
+    Ok(done.rows_affected() == 1)
+}
+
+/// Takes or gives back holds on a tree's completion.
+pub async fn hold(tx: &mut Tx, root_gate: i64, by: i32) -> Result<(), sqlx::Error> {
+    sqlx::query!("update gate set holds = holds + $2, version = version + 1 where gate_id = $1", root_gate, by)
+        .execute(&mut **tx)
+        .await?;
+    Ok(())
+}
+
+/// Whether a tree was replaced by a newer one (rule 12).
+pub async fn superseded(tx: &mut Tx, root_id: Uuid) -> Result<bool, sqlx::Error> {
+    sqlx::query_scalar!(r#"select superseded_by is not null as "is!" from job where id = $1"#, root_id)
+        .fetch_one(&mut **tx)
+        .await
+}
+
+/// Jobs whose time is up and that are to be sealed (rule 14): gate ids.
+pub async fn due_deadlines(tx: &mut Tx, limit: i64) -> Result<Vec<i64>, sqlx::Error> {
+    sqlx::query_scalar!(
+        "delete from deadline where gate_id = any(array(
+           select gate_id from deadline where expires_at <= clock_timestamp()
+           order by expires_at limit $1 for update skip locked))
+         returning gate_id",
+        limit
+    )
+    .fetch_all(&mut **tx)
+    .await
+}

@@ -1,0 +1,251 @@
+//! Items that wait, taken from where they wait: due, expired, cancelled, let go.
+//!
+//! Whoever takes them looks first, without locks, locks the lanes of what it saw, and then takes what is
+//! still there: a lane is always locked before a row that waits in it.
+
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use super::{Tx, items::DeferredRow};
+
+/// A waiting item as seen without a lock: it may be gone a moment later.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen {
+    pub item_id: Uuid,
+    pub lane_id: Option<i64>,
+}
+
+/// Deferred items that are due, the oldest first.
+pub async fn due(tx: &mut Tx, limit: i64) -> Result<Vec<Seen>, sqlx::Error> {
+    sqlx::query_as!(
+        Seen,
+        "select item_id, lane_id from deferred where due_at <= clock_timestamp() order by due_at limit $1",
+        limit
+    )
+    .fetch_all(&mut **tx)
+    .await
+}
+
+/// Takes those of these items out of `deferred` that are due, skipping what another server is taking.
+pub async fn take_due(tx: &mut Tx, item_ids: &[Uuid]) -> Result<Vec<DeferredRow>, sqlx::Error> {
+    sqlx::query_as!(
+        DeferredRow,
+        "with pick as materialized (
+           select item_id from deferred where item_id = any($1::uuid[]) and due_at <= clock_timestamp()
+           order by item_id for update skip locked)
+         delete from deferred where item_id = any(array(select item_id from pick))
+         returning item_id, gate_id, type_id, rank, due_at, expires_at, attempts, failures, retryable, lane_id",
+        item_ids
+    )
+    .fetch_all(&mut **tx)
+    .await
+}
+
+/// Waiting items whose expires_at has passed, at most `limit` from each table.
+pub async fn expired(tx: &mut Tx, limit: i64) -> Result<Vec<Seen>, sqlx::Error> {
+    sqlx::query_as!(
+        Seen,
+        r#"(select item_id as "item_id!", lane_id from ready where expires_at <= clock_timestamp() order by expires_at limit $1)
+           union all
+           (select item_id, lane_id from deferred where expires_at <= clock_timestamp() order by expires_at limit $1)
+           union all
+           (select item_id, lane_id from blocked where expires_at <= clock_timestamp() order by expires_at limit $1)"#,
+        limit
+    )
+    .fetch_all(&mut **tx)
+    .await
+}
+
+/// Which of these items wait, and in which lanes.
+pub async fn look(tx: &mut Tx, item_ids: &[Uuid]) -> Result<Vec<Seen>, sqlx::Error> {
+    sqlx::query_as!(
+        Seen,
+        r#"select item_id as "item_id!", lane_id from ready where item_id = any($1::uuid[])
+           union all select item_id, lane_id from deferred where item_id = any($1::uuid[])
+           union all select item_id, lane_id from blocked where item_id = any($1::uuid[])"#,
+        item_ids
+    )
+    .fetch_all(&mut **tx)
+    .await
+}
+
+/// Where a taken item waited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Was {
+    Ready,
+    Scheduled,
+    Retryable,
+    Blocked,
+}
+
+impl Was {
+    fn from_number(n: i32) -> Self {
+        match n {
+            0 => Self::Ready,
+            1 => Self::Scheduled,
+            2 => Self::Retryable,
+            _ => Self::Blocked,
+        }
+    }
+}
+
+/// An item taken out of where it waited.
+#[derive(Clone, Copy, Debug)]
+pub struct Taken {
+    pub item_id: Uuid,
+    pub gate_id: i64,
+    pub type_id: i32,
+    pub rank: i16,
+    pub attempts: i32,
+    pub failures: i32,
+    pub expires_at: Option<OffsetDateTime>,
+    pub lane_id: Option<i64>,
+    pub was: Was,
+}
+
+/// Takes items out of wherever they wait. `item_ids` ascending; with `expired_only`, only those whose
+/// expires_at has passed. Waits for whoever is taking one of them: a claim, which waits for no lane.
+pub async fn take(tx: &mut Tx, item_ids: &[Uuid], expired_only: bool) -> Result<Vec<Taken>, sqlx::Error> {
+    struct Row {
+        item_id: Uuid,
+        gate_id: i64,
+        type_id: i32,
+        rank: i16,
+        attempts: i32,
+        failures: i32,
+        expires_at: Option<OffsetDateTime>,
+        lane_id: Option<i64>,
+        was: i32,
+    }
+    let mut rows = sqlx::query_as!(
+        Row,
+        r#"with pick as materialized (
+             select item_id from ready where item_id = any($1::uuid[])
+               and (not $2::bool or expires_at <= clock_timestamp()) order by item_id for update)
+           delete from ready where item_id = any(array(select item_id from pick))
+           returning item_id, gate_id, type_id, rank, attempts, failures, expires_at, lane_id, 0 as "was!""#,
+        item_ids,
+        expired_only
+    )
+    .fetch_all(&mut **tx)
+    .await?;
+    rows.extend(
+        sqlx::query_as!(
+            Row,
+            r#"with pick as materialized (
+                 select item_id from deferred where item_id = any($1::uuid[])
+                   and (not $2::bool or expires_at <= clock_timestamp()) order by item_id for update)
+               delete from deferred where item_id = any(array(select item_id from pick))
+               returning item_id, gate_id, type_id, rank, attempts, failures, expires_at, lane_id,
+                 case when retryable then 2 else 1 end as "was!""#,
+            item_ids,
+            expired_only
+        )
+        .fetch_all(&mut **tx)
+        .await?,
+    );
+    rows.extend(
+        sqlx::query_as!(
+            Row,
+            r#"with pick as materialized (
+                 select item_id from blocked where item_id = any($1::uuid[])
+                   and (not $2::bool or expires_at <= clock_timestamp()) order by item_id for update)
+               delete from blocked where item_id = any(array(select item_id from pick))
+               returning item_id, gate_id, type_id, rank, attempts, failures, expires_at, lane_id, 3 as "was!""#,
+            item_ids,
+            expired_only
+        )
+        .fetch_all(&mut **tx)
+        .await?,
+    );
+    Ok(rows
+        .into_iter()
+        .map(|row| Taken {
+            item_id: row.item_id,
+            gate_id: row.gate_id,
+            type_id: row.type_id,
+            rank: row.rank,
+            attempts: row.attempts,
+            failures: row.failures,
+            expires_at: row.expires_at,
+            lane_id: row.lane_id,
+            was: Was::from_number(row.was),
+        })
+        .collect())
+}
+
+/// An item that `after` held.
+#[derive(Clone, Copy, Debug)]
+pub struct Held {
+    pub taken: Taken,
+    /// Its run_after.
+    pub due_at: Option<OffsetDateTime>,
+}
+
+/// Takes items that are held by `after` out of `blocked`.
+pub async fn take_held(tx: &mut Tx, item_ids: &[Uuid]) -> Result<Vec<Held>, sqlx::Error> {
+    let rows = sqlx::query!(
+        "with pick as materialized (
+           select item_id from blocked where item_id = any($1::uuid[]) and by_after order by item_id for update)
+         delete from blocked where item_id = any(array(select item_id from pick))
+         returning item_id, gate_id, type_id, rank, attempts, failures, expires_at, due_at",
+        item_ids
+    )
+    .fetch_all(&mut **tx)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| Held {
+            taken: Taken {
+                item_id: row.item_id,
+                gate_id: row.gate_id,
+                type_id: row.type_id,
+                rank: row.rank,
+                attempts: row.attempts,
+                failures: row.failures,
+                expires_at: row.expires_at,
+                lane_id: None,
+                was: Was::Blocked,
+            },
+            due_at: row.due_at,
+        })
+        .collect())
+}
+
+/// Takes the heads of lanes out of `blocked`, where they waited behind others, with whether their job is
+/// cancelled. Their lanes are locked.
+pub async fn take_heads(tx: &mut Tx, item_ids: &[Uuid]) -> Result<Vec<(Taken, bool)>, sqlx::Error> {
+    let rows = sqlx::query!(
+        r#"delete from blocked where item_id = any($1::uuid[]) and not by_after
+           returning item_id, gate_id, type_id, rank, attempts, failures, expires_at, lane_id,
+             (select g.cancelled_at is not null from gate g where g.gate_id = blocked.gate_id) as "cancelled!""#,
+        item_ids
+    )
+    .fetch_all(&mut **tx)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| {
+            let taken = Taken {
+                item_id: row.item_id,
+                gate_id: row.gate_id,
+                type_id: row.type_id,
+                rank: row.rank,
+                attempts: row.attempts,
+                failures: row.failures,
+                expires_at: row.expires_at,
+                lane_id: row.lane_id,
+                was: Was::Blocked,
+            };
+            (taken, row.cancelled)
+        })
+        .collect())
+}
+
+/// Makes a deferred item due now (a person's retry). False: it is not deferred.
+pub async fn hurry(tx: &mut Tx, item_id: Uuid) -> Result<bool, sqlx::Error> {
+    let done = sqlx::query!("update deferred set due_at = clock_timestamp() where item_id = $1", item_id)
+        .execute(&mut **tx)
+        .await?;
+    Ok(done.rows_affected() == 1)
+}
