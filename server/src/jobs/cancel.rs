@@ -39,7 +39,7 @@ pub(super) struct Decided {
     pub(super) gates: Vec<i64>,
 }
 
-/// Cancels a job and everything below it that is not complete. Locks their gates and the root's. Again is
+/// Cancels a job and everything below it. Locks their gates and the root's. Again is
 /// fine; a complete job is refused.
 pub(super) async fn decide(tx: &mut Tx, plan: &Plan, at: usize, reason: Option<&str>) -> Result<Decided> {
     let below: Vec<i64> = plan.subtree(at).into_iter().map(|n| plan.jobs[n].gate_id).collect();
@@ -56,12 +56,17 @@ pub(super) async fn decide(tx: &mut Tx, plan: &Plan, at: usize, reason: Option<&
     }
     let mut decided = Decided::default();
     let mut walks = Vec::new();
+    let mut open = false;
     for &gate_id in &below {
         let gate = locked.get(gate_id)?;
-        if gate.completed_at.is_some() || gate.cancelled {
+        if gate.cancelled {
             continue;
         }
         decided.gates.push(gate_id);
+        if gate.completed_at.is_some() {
+            continue;
+        }
+        open = true;
         if gate.running == 0 && !gate.solo {
             decided.settle.push((gate_id, plan.root_id));
         }
@@ -69,7 +74,7 @@ pub(super) async fn decide(tx: &mut Tx, plan: &Plan, at: usize, reason: Option<&
             walks.push(gate_id);
         }
     }
-    if decided.gates.is_empty() {
+    if !open {
         return Err(Error::refuse(Code::JobCompleted, "The job is complete: there is nothing left to cancel."));
     }
     decided.gates.sort_unstable();
