@@ -3,13 +3,12 @@
 //! tries again; none of them stops.
 
 mod alerts; // what somebody should look at
-mod builtin; // executors that are built in
-mod retention; // trees whose time has come
-mod splitter; // files into items
-mod walks; // rows that follow a decision
 mod builtin; // executors that are built in and quick
 mod exporter; // the executor that writes files
+mod retention; // trees whose time has come
+mod splitter; // files into items
 mod uploads; // files that nobody needs
+mod walks; // rows that follow a decision
 
 use std::time::Duration;
 

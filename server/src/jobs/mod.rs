@@ -30,20 +30,20 @@ mod create; // new trees
 mod ending; // the ending half of a work batch
 mod fate; // what becomes of an item without a result
 mod feed; // items of a parent become items of its children
-mod ghosts; // cancelled jobs that are not swept yet
 mod figures; // what comes in and ends, counted in process
+mod ghosts; // cancelled jobs that are not swept yet
 mod groups; // errors that read alike
 mod intake; // items on their way into jobs
+mod keep; // trees that are kept
 mod keys; // Idempotency-Keys of adding
 mod lanes; // serialize keys
-mod keep; // trees that are kept
 mod marks; // where claims start to look
-mod plan; // what depends on what in a tree
 mod patch; // small edits by people
+mod plan; // what depends on what in a tree
 mod prepare; // items checked before they are added
 mod read; // views for pages and API
-mod retry; // items that a person gives back
 mod remove; // trees that go
+mod retry; // items that a person gives back
 mod settle; // completion of trees of several jobs
 mod sweep; // what duties do: lost leases, due items, expiry
 mod tend; // trees whose time has come
@@ -70,7 +70,7 @@ use crate::{
 pub use add::{SplitBatch, SplitRow};
 pub use alerts::Worries;
 pub use cache::TypeCache;
-pub use create::{Creation, Made};
+pub use create::{Creation, Made, Turn};
 pub use ending::EndingKind;
 pub use keys::{Adding, KeyMove, OnDuplicate, Once, key_reused, sum};
 pub use read::{GroupFilter, ItemFilter, JobFilter};

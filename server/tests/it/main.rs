@@ -3,20 +3,22 @@
 mod support;
 
 mod access;
-mod creation;
-mod idempotency;
 mod alerts;
 mod audit;
+mod creation;
 mod exports;
 mod files;
 mod formats;
+mod idempotency;
 mod imports;
 mod job_types;
 mod lifecycle;
 mod live;
 mod openapi;
+mod patching;
 mod problems;
 mod races;
+mod reading;
 mod retention;
 mod sign_in;
 mod trees;
