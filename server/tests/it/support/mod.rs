@@ -104,6 +104,11 @@ impl Server {
         String::from_utf8(output.stdout).expect("text")
     }
 
+    /// The URL of its database, for what only SQL can see.
+    pub(crate) fn database_url(&self) -> String {
+        self.place.database.url()
+    }
+
     /// Stops this server; its database stays while another uses it.
     pub(crate) async fn stop(self) {
         self.running.shutdown().await.expect("the server stops");
