@@ -323,6 +323,7 @@ fn item(number: u128, row: i64, progress: Option<ItemProgress>) -> Item {
         failures: 0,
         max_failures: MaxFailures::AtMost(3),
         payload: None,
+        original_payload: None,
         result: None,
         progress,
         step: None,
@@ -397,6 +398,7 @@ fn attempts() -> Vec<Attempt> {
             at: at("2026-11-20T14:00:02Z"),
         }),
         step: None,
+        original_payload: None,
         result: None,
     };
     vec![

@@ -17,7 +17,7 @@ use domain::{
     Code,
     api::{FailureLine, ResultLine},
     id::Uuid,
-    upload::Upload,
+    upload::{Upload, UploadFormat},
 };
 use futures::TryStreamExt;
 use reqwest::{Body, Method, Response, header::HeaderValue};
@@ -59,6 +59,19 @@ impl Client {
     /// It is begun anew only when the server surely did not take it. A lost answer leaves at most an
     /// unused upload, which the server removes after a day.
     pub async fn upload(&self, path: &Path, progress: impl Fn(u64) + Send + Sync + 'static) -> Result<Upload> {
+        self.upload_as(path, None, progress).await
+    }
+
+    /// The same, for a format that neither name nor content tell.
+    ///
+    /// # Errors
+    /// As [`Client::upload`].
+    pub async fn upload_as(
+        &self,
+        path: &Path,
+        format: Option<UploadFormat>,
+        progress: impl Fn(u64) + Send + Sync + 'static,
+    ) -> Result<Upload> {
         let filename = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let unreadable = |cause| Error::File { path: path.to_owned(), cause };
         let progress = Arc::new(progress);
@@ -78,6 +91,7 @@ impl Client {
                 hear(sent.fetch_add(chunk, Ordering::Relaxed) + chunk);
             });
             let call = self.call(Method::POST, &["uploads"]).query("filename", &filename);
+            let call = call.query_some("format", format.map(UploadFormat::as_str));
             let call = call.header("content-type", HeaderValue::from_static("application/octet-stream"));
             let name = call.name();
             match self.send_once(call, Body::wrap_stream(stream), about.len()).await {

@@ -2,6 +2,7 @@
 //! internally tagged enums, as those lose exact numbers.
 
 mod jobs;
+mod reading;
 mod work;
 
 use serde::{Deserialize, Serialize};
@@ -9,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::{Document, ItemState, Time, id::Uuid};
 
 pub use jobs::*;
+pub use reading::*;
 pub use work::*;
 
 /// One page of a list.

@@ -207,6 +207,9 @@ pub struct Item {
     /// Left out where many items are shown at once (event stream, lists of items in flight).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload: Option<Document>,
+    /// As it came, where a person has edited it; else null.
+    #[serde(default)]
+    pub original_payload: Option<Document>,
     pub result: Option<Document>,
     pub progress: Option<ItemProgress>,
     pub step: Option<Step>,

@@ -29,6 +29,7 @@ pub mod audit;
 pub mod change;
 pub mod document;
 pub mod feed;
+pub mod export;
 pub mod fingerprint;
 pub mod id;
 pub mod item;

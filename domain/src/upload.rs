@@ -9,30 +9,85 @@ use crate::{Document, Time, id::Uuid};
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum UploadFormat {
+    /// A table; the delimiter is found or given.
     Csv,
+    /// A JSON value on each line.
     Ndjson,
+    /// One JSON array: its elements.
+    #[serde(alias = "json_array")]
+    Json,
+    /// Each line a string.
+    Lines,
+    /// A sheet of an Excel workbook.
+    Xlsx,
+    /// Not at all: one item for the whole file, with the payload `{"upload_id": …}`.
+    None,
 }
 
 impl UploadFormat {
+    pub const ALL: [Self; 6] = [Self::Csv, Self::Ndjson, Self::Json, Self::Lines, Self::Xlsx, Self::None];
+
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Csv => "csv",
             Self::Ndjson => "ndjson",
+            Self::Json => "json",
+            Self::Lines => "lines",
+            Self::Xlsx => "xlsx",
+            Self::None => "none",
         }
     }
 
     pub fn parse(word: &str) -> Option<Self> {
-        [Self::Csv, Self::Ndjson].into_iter().find(|f| f.as_str() == word)
+        Self::ALL.into_iter().find(|f| f.as_str() == word)
     }
 
-    /// The format that a file name suggests; CSV when it suggests none.
-    pub fn of_filename(name: &str) -> Self {
-        let extension = name.rsplit('.').next().unwrap_or_default().to_ascii_lowercase();
-        match extension.as_str() {
-            "ndjson" | "jsonl" => Self::Ndjson,
+    /// Whether rows have columns.
+    pub const fn is_table(self) -> bool {
+        matches!(self, Self::Csv | Self::Xlsx)
+    }
+
+    /// The format that a file's name and first bytes suggest; CSV when neither suggests one.
+    pub fn detect(name: &str, start: &[u8]) -> Self {
+        let extension = name.rsplit_once('.').map(|(_, last)| last.to_ascii_lowercase());
+        // Units of UTF-16 have a zero beside each ASCII byte; the mark is no text.
+        let mut text = start.iter().copied().filter(|byte| !matches!(byte, 0 | 0xEF | 0xBB | 0xBF | 0xFE | 0xFF));
+        let first = text.find(|byte| !byte.is_ascii_whitespace());
+        match extension.as_deref() {
+            Some("csv" | "tsv" | "tab") => Self::Csv,
+            Some("ndjson" | "jsonl") => Self::Ndjson,
+            Some("xlsx" | "xlsm") => Self::Xlsx,
+            // Some call a file of lines `.json`: its first line then is a whole value.
+            Some("json") if first == Some(b'{') && first_line_is_json(start) => Self::Ndjson,
+            Some("json") => Self::Json,
+            Some("lines" | "log" | "md") => Self::Lines,
+            _ if start.starts_with(b"PK\x03\x04") => Self::Xlsx,
+            _ if first == Some(b'{') => Self::Ndjson,
+            _ if first == Some(b'[') => Self::Json,
+            Some("txt") if !looks_like_a_table(start) => Self::Lines,
             _ => Self::Csv,
         }
     }
+}
+
+fn first_line_is_json(start: &[u8]) -> bool {
+    let text = start.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(start).trim_ascii_start();
+    let Some(end) = text.iter().position(|&byte| byte == b'\n') else { return false };
+    serde_json::from_slice::<serde::de::IgnoredAny>(&text[..end]).is_ok()
+}
+
+/// Whether the first lines of a text all have the same number, not none, of a usual delimiter.
+fn looks_like_a_table(start: &[u8]) -> bool {
+    let text: Vec<u8> = start.iter().copied().filter(|&byte| byte != 0).collect();
+    // The last line may not be here whole.
+    let whole = text.iter().rposition(|&byte| byte == b'\n').map_or(&text[..], |end| &text[..end]);
+    let lines: Vec<&[u8]> =
+        whole.split(|&byte| byte == b'\n').filter(|line| !line.trim_ascii().is_empty()).take(20).collect();
+    let count = |line: &[u8], delimiter: u8| line.split(|&byte| byte == delimiter).count() - 1;
+    b"\t;|,".iter().any(|&delimiter| {
+        let first = lines.first().map_or(0, |line| count(line, delimiter));
+        first > 0 && lines.iter().all(|line| count(line, delimiter) == first)
+    })
 }
 
 /// A stored file.
@@ -57,15 +112,15 @@ pub struct Preview {
     pub delimiter: Option<String>,
     /// `utf-8`, `utf-16le` or `utf-16be`.
     pub encoding: String,
-    /// CSV with a header: the names of the columns.
+    /// A table with a header: the names of the columns.
     pub columns: Vec<String>,
     /// At most 20.
     pub rows: Vec<PreviewRow>,
-    /// What is wrong with the file as a whole (`no_rows`, `bad_header`), if anything.
+    /// What is wrong with the file as a whole (`no_rows`, `bad_header`, `invalid_body`), if anything.
     pub problem: Option<String>,
 }
 
-/// One record of a preview: cells of a CSV row, or one JSON value.
+/// One record of a preview: cells of a table's row, or one JSON value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PreviewRow {
@@ -75,4 +130,40 @@ pub struct PreviewRow {
     pub payload: Option<Document>,
     /// Why it would not be accepted.
     pub problem: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::UploadFormat::{self, Csv, Json, Lines, Ndjson, Xlsx};
+
+    #[test]
+    fn name_and_content_tell_the_format() {
+        for (name, start, format) in [
+            ("a.csv", &b"[1]"[..], Csv),
+            ("a.CSV", b"", Csv),
+            ("a.jsonl", b"", Ndjson),
+            ("a.json", b"[1]", Json),
+            ("a.json", b"{\"a\":1}\n{\"a\":2}\n", Ndjson),
+            ("a.json", b"{\n \"a\":1}\n", Json),
+            ("a.xlsx", b"PK\x03\x04", Xlsx),
+            ("report", b"PK\x03\x04", Xlsx),
+            ("report", b" {\"a\":1}\n", Ndjson),
+            ("report", b"\xEF\xBB\xBF[\n", Json),
+            ("report", b"\xFF\xFE[\x00", Json),
+            ("report", b"id,name\n", Csv),
+            ("a.txt", b"One, two.\nThree.\n", Lines),
+            ("a.txt", b"id\tname\n1\tAda\n2\tB", Csv),
+            ("notes.md", b"a,b\n", Lines),
+        ] {
+            assert_eq!(UploadFormat::detect(name, start), format, "{name} {start:?}");
+        }
+    }
+
+    #[test]
+    fn a_format_is_its_word() {
+        for format in UploadFormat::ALL {
+            assert_eq!(UploadFormat::parse(format.as_str()), Some(format));
+            assert_eq!(serde_json::to_string(&format).expect("json"), format!("\"{}\"", format.as_str()));
+        }
+    }
 }

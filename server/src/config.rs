@@ -3,6 +3,8 @@
 //! Read once at the start and never again; nothing else in the server looks at the environment
 //! (`RUST_LOG`, which the log reads itself, is the exception). Secrets do not show in `Debug`.
 
+pub mod files; // where files are kept
+
 use std::{fmt, net::SocketAddr, path::PathBuf, str::FromStr};
 
 use anyhow::{Context as _, ensure};
@@ -68,6 +70,38 @@ pub struct Config {
     /// commas: `hooks.internal,10.1.0.0/16`. Default: none
     #[arg(long, env = "TREELINE_CALLBACK_ALLOW", default_value = "", hide_default_value = true)]
     pub callback_allow: Allowed,
+
+    #[command(flatten)]
+    pub alerts: Alerts,
+
+    #[command(flatten)]
+    pub files: files::FileSettings,
+}
+
+/// When somebody is to be told, and where.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Alerts {
+    /// Where alerts are posted as JSON
+    #[arg(id = "alert_url", long = "alert-url", env = "TREELINE_ALERT_URL", hide_env_values = true)]
+    pub url: Option<Secret>,
+
+    /// Seconds after which an open tree without progress is an alert
+    #[arg(long = "alert-stalled-seconds", env = "TREELINE_ALERT_STALLED_SECONDS", default_value_t = 3600)]
+    pub stalled_seconds: u64,
+
+    /// Seconds after which waiting work that nobody claims is an alert
+    #[arg(long = "alert-unclaimed-seconds", env = "TREELINE_ALERT_UNCLAIMED_SECONDS", default_value_t = 300)]
+    pub unclaimed_seconds: u64,
+
+    /// Seconds without more of it after which an alert about something that happened clears itself
+    #[arg(long = "alert-quiet-seconds", env = "TREELINE_ALERT_QUIET_SECONDS", default_value_t = 900)]
+    pub quiet_seconds: u64,
+}
+
+impl Default for Alerts {
+    fn default() -> Self {
+        Self { url: None, stalled_seconds: 3600, unclaimed_seconds: 300, quiet_seconds: 900 }
+    }
 }
 
 impl Config {
@@ -78,6 +112,13 @@ impl Config {
                 token.reveal().chars().count() >= SHORTEST_BOOTSTRAP_TOKEN,
                 "TREELINE_BOOTSTRAP_TOKEN is too short: it needs at least {SHORTEST_BOOTSTRAP_TOKEN} characters, \
                  for example the output of `openssl rand -hex 32`."
+            );
+        }
+        if let Some(url) = &self.alerts.url {
+            let known = url.reveal().parse::<Uri>().ok().and_then(|uri| uri.scheme_str().map(str::to_ascii_lowercase));
+            ensure!(
+                known.is_some_and(|scheme| scheme == "http" || scheme == "https"),
+                "TREELINE_ALERT_URL is not a URL of http or https."
             );
         }
         Ok(())

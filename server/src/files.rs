@@ -1,9 +1,12 @@
-//! Where uploaded files live: an object store; today a private folder of this machine.
+//! Where uploaded files live: an object store, which is a private folder of this machine or a bucket.
 //!
-//! Knows bytes and ids, not owners or the database. A file is visible whole or not at all: it arrives
-//! in a folder of this process and is renamed when it is complete and on the disk. What a killed
-//! process has left there goes with the next start; the folder's lock tells a dead process from one
-//! that is still receiving.
+//! Knows bytes and ids, not owners or the database. A file is visible whole or not at all. In a folder
+//! it arrives in a place of this process and is renamed when it is complete and on the disk; what a
+//! killed process has left there goes with the next start, and the lock beside it tells a dead process
+//! from one that is still receiving. In a bucket it is sent in parts, which become an object when all
+//! are there.
+
+mod bucket; // S3-compatible stores
 
 use std::{
     fs::{self, DirBuilder, File, TryLockError},
@@ -13,7 +16,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use futures::{Stream, StreamExt, stream::BoxStream};
+use futures::{Stream, StreamExt as _, TryStreamExt as _, stream::BoxStream};
 use object_store::{
     GetOptions, GetRange, GetResultPayload, ObjectStore, ObjectStoreExt, WriteMultipart, local::LocalFileSystem,
     path::Path as Key,
@@ -23,8 +26,13 @@ use tokio::io::{AsyncReadExt, AsyncSeekExt};
 use tokio_util::io::ReaderStream;
 use uuid::Uuid;
 
+use crate::config::files::FileSettings;
+
 /// Bytes that are on their way to or from the disk at once, about.
 const PIECE: usize = 1 << 20;
+
+/// The same of a part on its way to a bucket, where the least is 5 MiB and the most parts are 10,000.
+const PART: usize = 8 << 20;
 
 /// The object store. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -32,9 +40,17 @@ pub struct Files(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    store: LocalFileSystem,
-    /// Where this process receives.
-    incoming: Key,
+    store: Arc<dyn ObjectStore>,
+    piece: usize,
+    /// Where this process receives. None in a bucket, where files are put into their places at once.
+    incoming: Option<Incoming>,
+    /// Bytes of a workbook, at most.
+    workbook_limit: u64,
+}
+
+#[derive(Debug)]
+struct Incoming {
+    folder: Key,
     /// Held as long as the process lives.
     _lock: File,
 }
@@ -70,27 +86,26 @@ impl<E> From<object_store::Error> for ReceiveError<E> {
 const START: usize = 8 << 10;
 
 impl Files {
-    /// Opens the store in `folder`, which is made if need be, for this account only. Clears what dead
-    /// processes have left half received.
-    pub fn open(folder: &Path) -> io::Result<Self> {
-        let incoming = folder.join("incoming");
-        let mut builder = DirBuilder::new();
-        builder.recursive(true);
-        #[cfg(unix)]
-        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        builder.create(&incoming)?;
-        clear_dead(&incoming)?;
+    /// Opens the store that is asked for; by default one in `folder`.
+    pub fn open(settings: &FileSettings, folder: &Path) -> anyhow::Result<Self> {
+        let (store, piece, incoming): (Arc<dyn ObjectStore>, _, _) = if let Some(url) = &settings.store_url {
+            (bucket::open(url, settings)?, PART, None)
+        } else {
+            let incoming = open_folder(folder)?;
+            (Arc::new(LocalFileSystem::new_with_prefix(folder)?.with_fsync(true)), PIECE, Some(incoming))
+        };
+        let workbook_limit = settings.xlsx_limit.0;
+        Ok(Self(Arc::new(Inner { store, piece, incoming, workbook_limit })))
+    }
 
-        // Locked before it has the name by which others look: they never find it unlocked and alive.
-        let name = Uuid::now_v7().to_string();
-        let unnamed = incoming.join(format!("{name}.new"));
-        let lock = File::create(&unnamed)?;
-        lock.lock()?;
-        fs::rename(&unnamed, incoming.join(format!("{name}.lock")))?;
-        builder.create(incoming.join(&name))?;
+    /// Bytes of a workbook, at most: it is not read in a stream.
+    pub fn workbook_limit(&self) -> u64 {
+        self.0.workbook_limit
+    }
 
-        let store = LocalFileSystem::new_with_prefix(folder).map_err(io::Error::other)?.with_fsync(true);
-        Ok(Self(Arc::new(Inner { store, incoming: Key::from_iter(["incoming", &name]), _lock: lock })))
+    /// Whether the store answers.
+    pub async fn check(&self) -> object_store::Result<()> {
+        gone_is_fine(self.0.store.head(&place(Uuid::nil())).await.map(|_| ()))
     }
 
     /// Receives a stream of at most `limit` bytes. Until [`Files::keep`], nobody can see it; dropped
@@ -100,8 +115,9 @@ impl Files {
         S: Stream<Item = Result<Bytes, E>> + Unpin,
     {
         let id = Uuid::now_v7();
-        let upload = self.0.store.put_multipart(&self.incoming(id)).await?;
-        let mut writer = WriteMultipart::new_with_chunk_size(upload, PIECE);
+        let upload = self.0.store.put_multipart(&self.arrives_at(id)).await?;
+        let mut unfinished = Unfinished(Some(WriteMultipart::new_with_chunk_size(upload, self.0.piece)));
+        let Some(writer) = &mut unfinished.0 else { return Err(ReceiveError::Store(nothing_open())) };
         let mut hash = Sha256::new();
         let mut bytes = 0;
         let mut start = Vec::new();
@@ -118,22 +134,29 @@ impl Files {
                 Err(error) => Some(ReceiveError::Sender(error)),
             };
             if let Some(failed) = failed {
-                writer.abort().await?;
+                if let Some(writer) = unfinished.0.take() {
+                    writer.abort().await?;
+                }
                 return Err(failed);
             }
         }
-        writer.finish().await?;
+        if let Some(writer) = unfinished.0.take() {
+            writer.finish().await?;
+        }
         Ok(Arrived { id, bytes, sha256: hex(&hash.finalize()), start })
     }
 
     /// Puts a file that has arrived into its place.
     pub async fn keep(&self, arrived: &Arrived) -> object_store::Result<()> {
-        self.0.store.rename(&self.incoming(arrived.id), &place(arrived.id)).await
+        match &self.0.incoming {
+            Some(_) => self.0.store.rename(&self.arrives_at(arrived.id), &place(arrived.id)).await,
+            None => Ok(()),
+        }
     }
 
     /// Forgets a file that has arrived.
     pub async fn forget(&self, arrived: &Arrived) -> object_store::Result<()> {
-        gone_is_fine(self.0.store.delete(&self.incoming(arrived.id)).await)
+        gone_is_fine(self.0.store.delete(&self.arrives_at(arrived.id)).await)
     }
 
     /// The bytes of a file of `bytes` bytes, from `from` on.
@@ -163,24 +186,60 @@ impl Files {
 
     /// The files in their places that are older than `age`, for the look-out for those that nobody
     /// knows of.
-    pub async fn list_older(&self, age: std::time::Duration) -> object_store::Result<Vec<Uuid>> {
+    pub fn list_older(&self, age: std::time::Duration) -> BoxStream<'static, object_store::Result<Uuid>> {
         let now = std::time::SystemTime::now();
-        let found = self.0.store.list_with_delimiter(None).await?;
-        let is_old = |meta: &object_store::ObjectMeta| {
+        let is_old = move |meta: &object_store::ObjectMeta| {
             let modified = std::time::SystemTime::from(meta.last_modified);
-            now.duration_since(modified).is_ok_and(|old| old > age)
+            now.duration_since(modified).is_ok_and(|old| old >= age)
         };
-        Ok(found
-            .objects
-            .iter()
-            .filter(|meta| is_old(meta))
-            .filter_map(|meta| meta.location.as_ref().parse().ok())
-            .collect())
+        // What is arriving has a longer name.
+        let id = |meta: &object_store::ObjectMeta| meta.location.as_ref().parse::<Uuid>().ok();
+        let found = self.0.store.list(None);
+        found.try_filter_map(move |meta| std::future::ready(Ok(id(&meta).filter(|_| is_old(&meta))))).boxed()
     }
 
-    fn incoming(&self, id: Uuid) -> Key {
-        self.0.incoming.clone().join(id.to_string())
+    fn arrives_at(&self, id: Uuid) -> Key {
+        match &self.0.incoming {
+            Some(incoming) => incoming.folder.clone().join(id.to_string()),
+            None => place(id),
+        }
     }
+}
+
+/// A file on its way in. Dropped, it takes the parts away that have arrived.
+struct Unfinished(Option<WriteMultipart>);
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        if let (Some(writer), Ok(runtime)) = (self.0.take(), tokio::runtime::Handle::try_current()) {
+            runtime.spawn(writer.abort());
+        }
+    }
+}
+
+fn nothing_open() -> object_store::Error {
+    broken(io::Error::other("nothing is open to be written"))
+}
+
+/// Makes the folder, if need be, for this account only, clears what dead processes have left half
+/// received, and opens a place to receive in.
+fn open_folder(folder: &Path) -> anyhow::Result<Incoming> {
+    let incoming = folder.join("incoming");
+    let mut builder = DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(&incoming)?;
+    clear_dead(&incoming)?;
+
+    // Locked before it has the name by which others look: they never find it unlocked and alive.
+    let name = Uuid::now_v7().to_string();
+    let unnamed = incoming.join(format!("{name}.new"));
+    let lock = File::create(&unnamed)?;
+    lock.lock()?;
+    fs::rename(&unnamed, incoming.join(format!("{name}.lock")))?;
+    builder.create(incoming.join(&name))?;
+    Ok(Incoming { folder: Key::from_iter(["incoming", &name]), _lock: lock })
 }
 
 /// Pieces of a file as they are read.
@@ -235,9 +294,11 @@ fn clear_dead(incoming: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use futures::TryStreamExt;
-
     use super::*;
+
+    fn open(folder: &Path) -> Files {
+        Files::open(&FileSettings::default(), folder).expect("open")
+    }
 
     fn pieces(pieces: &[&'static str]) -> impl Stream<Item = Result<Bytes, &'static str>> + Unpin + use<> {
         let pieces: Vec<_> = pieces
@@ -268,7 +329,7 @@ mod tests {
     #[tokio::test]
     async fn a_file_comes_back_from_any_byte() {
         let folder = tempfile::tempdir().expect("folder");
-        let files = Files::open(folder.path()).expect("open");
+        let files = open(folder.path());
         let arrived = files.receive(pieces(&["hello ", "world"]), 11).await.expect("arrives");
         assert_eq!(arrived.bytes, 11);
         assert_eq!(arrived.sha256, "b94d27b9934d3e08a52e52d7da7dabfac484efe37a5380ee9088f7ace2efcde9");
@@ -284,7 +345,7 @@ mod tests {
     #[tokio::test]
     async fn half_an_upload_leaves_nothing() {
         let folder = tempfile::tempdir().expect("folder");
-        let files = Files::open(folder.path()).expect("open");
+        let files = open(folder.path());
         let broken = files.receive(pieces(&["half", "broken"]), 100).await;
         assert!(matches!(broken, Err(ReceiveError::Sender("broken"))));
         let long = files.receive(pieces(&["more", "than", "ten bytes"]), 10).await;
@@ -295,13 +356,13 @@ mod tests {
     #[tokio::test]
     async fn what_a_dead_process_left_goes_and_what_a_living_one_receives_stays() {
         let folder = tempfile::tempdir().expect("folder");
-        let dead = Files::open(folder.path()).expect("open");
+        let dead = open(folder.path());
         dead.receive(pieces(&["never kept"]), 100).await.expect("arrives");
         drop(dead);
-        let living = Files::open(folder.path()).expect("open");
+        let living = open(folder.path());
         assert_eq!(everything_in(folder.path()), [""; 0]);
         let arrived = living.receive(pieces(&["soon kept"]), 100).await.expect("arrives");
-        let _third = Files::open(folder.path()).expect("open");
+        let _third = open(folder.path());
         living.keep(&arrived).await.expect("keep");
         assert_eq!(text(&living, arrived.id, 0, 9).await, "soon kept");
     }

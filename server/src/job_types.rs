@@ -152,7 +152,7 @@ fn check(spec: &JobTypeSpec) -> Result<()> {
 
 async fn changed(app: &App, caller: &Caller, name: &str, what: &str) -> Result<()> {
     tracing::info!(job_type = name, by = caller.name, what, "job type");
-    app.engine.types().refresh_now().await
+    app.engine.refresh_types().await
 }
 
 fn missing() -> Error {

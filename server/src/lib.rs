@@ -6,6 +6,7 @@
 
 use std::{
     net::SocketAddr,
+    path::Path,
     sync::{Arc, atomic::AtomicUsize},
 };
 
@@ -19,6 +20,7 @@ pub mod auth; // who is asking
 pub mod config; // what the environment says
 pub mod duties; // what goes on in the background
 pub mod error; // what a use-case can fail with
+pub mod exports; // results and failures as streams
 pub mod files; // uploaded files as bytes
 pub mod flush; // requests that arrive together become one batch
 pub mod http; // the front door
@@ -31,6 +33,7 @@ pub mod sheet; // rows for spreadsheets
 pub mod split; // files into rows
 pub mod store; // the only SQL
 pub mod uploads; // use-cases on uploaded files
+pub mod workbook; // Excel workbooks into lines
 
 use auth::{Auth, links};
 use config::{Config, PublicUrl};
@@ -91,8 +94,7 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
     let sign_in_link =
         if identity::has_admin(&pool).await? { None } else { Some(links::create(&pool, &public_url, None).await?) };
 
-    let files = files::Files::open(&data_dir.join("files"))
-        .with_context(|| format!("cannot keep files under {}: set TREELINE_DATA_DIR", data_dir.display()))?;
+    let files = open_files(&config, &data_dir).await?;
     let hub = live::Hub::default();
     let shutdown = CancellationToken::new();
     let limits = jobs::Limits {
@@ -121,6 +123,14 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
     }
     let served = tokio::spawn(http::serve::serve(listener, http::router(&app), app.shutdown.clone()));
     Ok(Running { addr, sign_in_link, app, served, database })
+}
+
+/// Opens the file store, and makes sure that it answers: a wrong key shows at the start.
+async fn open_files(config: &Config, data_dir: &Path) -> anyhow::Result<files::Files> {
+    let files = files::Files::open(&config.files, &data_dir.join("files"))
+        .with_context(|| format!("cannot keep files under {}: set TREELINE_DATA_DIR", data_dir.display()))?;
+    files.check().await.context("cannot reach the file store: look at TREELINE_STORE_URL")?;
+    Ok(files)
 }
 
 impl Running {

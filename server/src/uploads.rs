@@ -3,6 +3,9 @@
 //! Used by the API and by the form of the pages alike. Knows nothing of HTTP; how a file is cut into
 //! rows is in `split`, where its bytes are in `files`.
 
+mod stage; // workbooks as lines
+mod sweep; // files that nobody needs
+
 use bytes::Bytes;
 use domain::{
     Code, Problem,
@@ -17,17 +20,19 @@ use crate::{
     App,
     auth::{Caller, Scope},
     error::{Error, Result},
-    files::{Files, ReceiveError},
+    files::{Arrived, Files, ReceiveError},
     sheet,
     split::{self, Head, HeadError, Reader, Rules, Want},
     store::uploads::{self, NewUpload},
 };
 
+pub use sweep::{sweep, sweep_orphans};
+
 /// Rows of a preview.
 const PREVIEW_ROWS: usize = 20;
 
-/// Receives a file for a caller. `format`: absent, the one that the file's name suggests. Whatever goes
-/// wrong, nothing of half a file remains.
+/// Receives a file for a caller. `format`: absent, the one that its name and its first bytes suggest.
+/// Whatever goes wrong, nothing of half a file remains.
 pub async fn store<S, E>(
     app: &App,
     caller: &Caller,
@@ -40,30 +45,39 @@ where
     E: std::fmt::Display,
 {
     caller.require(Scope::JobsWrite)?;
+    let filename = clean_filename(filename);
     let limit = app.config.upload_limit.bytes() as u64;
+    let is_named_workbook = format.unwrap_or_else(|| UploadFormat::detect(&filename, b"")) == UploadFormat::Xlsx;
+    let limit = if is_named_workbook { limit.min(app.files.workbook_limit()) } else { limit };
     let arrived = app.files.receive(source, limit).await.map_err(|error| match error {
-        ReceiveError::TooLarge => Error::refuse(Code::TooLarge, format!("A file may have at most {limit} bytes.")),
+        ReceiveError::TooLarge => too_large(limit, is_named_workbook),
         ReceiveError::Sender(error) => {
             let detail = format!("the whole file; the upload broke off: {error}");
             Problem::invalid_body([("/file".to_owned(), format!("expected {detail}"))]).into()
         }
         ReceiveError::Store(error) => Error::Files(error),
     })?;
-    let filename = clean_filename(filename);
+    let format = format.unwrap_or_else(|| UploadFormat::detect(&filename, &arrived.start));
     let new = NewUpload {
         id: arrived.id,
         owner_id: caller.owner_id,
-        format: format.unwrap_or_else(|| UploadFormat::of_filename(&filename)),
+        format,
         filename,
         bytes: arrived.bytes as i64,
         sha256: arrived.sha256.clone(),
+        made_by: None,
     };
-    let refused = not_a_text(&arrived.start);
+    let workbook_limit = app.files.workbook_limit();
+    let refused = if format == UploadFormat::Xlsx && arrived.bytes > workbook_limit {
+        Some(too_large(workbook_limit, true))
+    } else {
+        not_of(format, &arrived.start).map(Error::from)
+    };
     let (pool, files) = (app.pool.clone(), app.files.clone());
     // A task of its own: a client that goes away now leaves either the whole upload or nothing.
     let kept = tokio::spawn(async move {
         let kept = match refused {
-            Some(problem) => Err(problem.into()),
+            Some(refused) => Err(refused),
             None => keep(&pool, &files, &arrived, &new).await,
         };
         if kept.is_err() {
@@ -74,8 +88,13 @@ where
     kept.await.map_err(|e| Error::Broken(e.to_string()))?
 }
 
+fn too_large(limit: u64, is_workbook: bool) -> Error {
+    let what = if is_workbook { "A workbook" } else { "A file" };
+    Error::refuse(Code::TooLarge, format!("{what} may have at most {limit} bytes."))
+}
+
 /// The row is written first and becomes visible last: between them the file is put into its place.
-async fn keep(pool: &PgPool, files: &Files, arrived: &crate::files::Arrived, new: &NewUpload) -> Result<Upload> {
+pub async fn keep(pool: &PgPool, files: &Files, arrived: &Arrived, new: &NewUpload) -> Result<Upload> {
     let mut tx = pool.begin().await?;
     let upload = uploads::insert(&mut tx, new).await?;
     files.keep(arrived).await?;
@@ -90,22 +109,36 @@ async fn keep(pool: &PgPool, files: &Files, arrived: &crate::files::Arrived, new
     }
 }
 
-/// Files that are no text, told by their first bytes. They would become one dead row per line.
-fn not_a_text(start: &[u8]) -> Option<Problem> {
-    let what = match start {
-        [b'P', b'K', 3 | 5, ..] => "a ZIP archive or an XLSX workbook",
-        [0xD0, 0xCF, 0x11, 0xE0, ..] => "an XLS workbook",
-        [0x1F, 0x8B, ..] => "a GZIP archive",
-        [b'%', b'P', b'D', b'F', ..] => "a PDF",
-        [0x89, b'P', b'N', b'G', ..] | [0xFF, 0xD8, 0xFF, ..] | [b'G', b'I', b'F', b'8', ..] => "an image",
+/// Files that cannot be of their format, told by their first bytes. They would become one dead row per
+/// line.
+fn not_of(format: UploadFormat, start: &[u8]) -> Option<Problem> {
+    let what = match (format, start) {
+        (UploadFormat::None, _) => return None,
+        (UploadFormat::Xlsx, [b'P', b'K', 3, 4, ..]) if may_be_a_workbook(start) => return None,
+        (_, [b'P', b'K', 3, 4, ..]) if may_be_a_workbook(start) => "an Excel workbook",
+        (_, [b'P', b'K', 3 | 5, ..]) => "a ZIP archive that is no Excel workbook",
+        (_, [0xD0, 0xCF, 0x11, 0xE0, ..]) => "an old XLS workbook, or one that is protected by a password",
+        (_, [0x1F, 0x8B, ..]) => "a GZIP archive",
+        (_, [b'%', b'P', b'D', b'F', ..]) => "a PDF",
+        (_, [0x89, b'P', b'N', b'G', ..] | [0xFF, 0xD8, 0xFF, ..] | [b'G', b'I', b'F', b'8', ..]) => "an image",
+        (UploadFormat::Xlsx, _) => "no Excel workbook",
         _ => return None,
     };
-    let detail = format!("The file is {what}. Expected CSV or NDJSON; a spreadsheet can be saved as CSV.");
+    let detail = format!(
+        "The file is {what}. Expected CSV, NDJSON, a JSON array, lines of text or XLSX; \
+         with format=none a file of any kind is one item."
+    );
     Some(Problem::new(Code::UnsupportedMediaType, detail))
 }
 
+/// The first part of an archive has a name that only documents of Office have.
+fn may_be_a_workbook(start: &[u8]) -> bool {
+    let name = start.get(30..).unwrap_or_default();
+    [&b"[Content_Types].xml"[..], b"_rels/", b"xl/", b"docProps/", b"customXml/"].iter().any(|p| name.starts_with(p))
+}
+
 /// The last part of a path, without control characters, 1 to 200 characters.
-fn clean_filename(name: &str) -> String {
+pub(crate) fn clean_filename(name: &str) -> String {
     let last = name.rsplit(['/', '\\']).next().unwrap_or_default();
     let clean: String = last.chars().filter(|c| !c.is_control()).collect();
     let clean = clean.trim();
@@ -117,10 +150,18 @@ fn clean_filename(name: &str) -> String {
     clean.chars().skip(length.saturating_sub(200)).collect()
 }
 
-/// A file that the caller may see. Another's is `not_found`.
+/// A file that the caller may see: an own one, anybody's for staff, and one that is being worked on.
+/// Another's is `not_found`.
 pub async fn find(pool: &PgPool, caller: &Caller, id: Uuid) -> Result<Upload> {
-    caller.require(Scope::JobsRead)?;
-    Ok(uploads::find(pool, id, caller.visible_owner()).await?.ok_or_else(|| Problem::not_found("upload"))?)
+    let not_found = || Problem::not_found("upload");
+    if let Err(forbidden) = caller.require(Scope::JobsRead) {
+        caller.require(Scope::Work).map_err(|_| forbidden)?;
+        return Ok(uploads::find_held(pool, id, caller.credential_id).await?.ok_or_else(not_found)?);
+    }
+    match uploads::find(pool, id, caller.visible_owner()).await? {
+        Some(found) => Ok(found),
+        None => Ok(uploads::find_held(pool, id, caller.credential_id).await?.ok_or_else(not_found)?),
+    }
 }
 
 /// Removes a file that no job was made of (409 `upload_in_use`).
@@ -135,12 +176,12 @@ pub async fn delete(app: &App, caller: &Caller, id: Uuid) -> Result<()> {
 }
 
 /// What the head of a file says, for a job to be made of it. Refuses files that cannot be split
-/// (`no_rows`, `bad_header`) and those of others (`not_found`).
+/// (`no_rows`, `bad_header`, `invalid_body`) and those of others (`not_found`).
 pub async fn read_head(pool: &PgPool, files: &Files, caller: &Caller, wanted: &JobUpload) -> Result<Head> {
     let upload = uploads::find(pool, wanted.id, caller.visible_owner()).await?;
     let upload = upload.ok_or_else(|| Problem::not_found("upload"))?;
     let want = want(&upload, wanted)?;
-    inspect(files, &upload, want).await?.map_err(Error::Problem)
+    inspect(pool, files, &upload, want, wanted.sheet.as_deref()).await?.map_err(Error::Problem)
 }
 
 fn want(upload: &Upload, wanted: &JobUpload) -> Result<Want> {
@@ -154,10 +195,31 @@ fn want(upload: &Upload, wanted: &JobUpload) -> Result<Want> {
     Ok(Want { format: wanted.format.unwrap_or(upload.format), header: wanted.header.unwrap_or(true), delimiter })
 }
 
-async fn inspect(files: &Files, upload: &Upload, want: Want) -> Result<Result<Head, Box<Problem>>> {
-    let bytes = upload.bytes as u64;
-    match split::inspect(files.read(upload.id, 0, bytes).await?, bytes, want).await {
-        Ok(head) => Ok(Ok(head)),
+async fn inspect(
+    pool: &PgPool,
+    files: &Files,
+    upload: &Upload,
+    want: Want,
+    sheet: Option<&str>,
+) -> Result<Result<Head, Box<Problem>>> {
+    if want.format == UploadFormat::None {
+        return Ok(Ok(Head::whole_file()));
+    }
+    let mut staged = None;
+    if want.format == UploadFormat::Xlsx {
+        match stage::stage(pool, files, upload, sheet).await {
+            Ok(lines) => staged = Some(lines),
+            Err(Error::Problem(problem)) if problem.status == 422 => return Ok(Err(problem)),
+            Err(error) => return Err(error),
+        }
+    }
+    let (object_id, bytes) = staged.map_or((upload.id, upload.bytes as u64), |s| (s.object_id, s.bytes));
+    let source = files.read(object_id, 0, bytes).await.map_err(|error| match error {
+        object_store::Error::NotFound { .. } => Problem::not_found("upload").into(),
+        error => Error::Files(error),
+    })?;
+    match split::inspect(source, bytes, want).await {
+        Ok(head) => Ok(Ok(Head { staged, ..head })),
         Err(HeadError::Refused(problem)) => Ok(Err(problem)),
         Err(HeadError::Read(error)) => Err(error.into()),
     }
@@ -167,27 +229,32 @@ async fn inspect(files: &Files, upload: &Upload, want: Want) -> Result<Result<He
 pub async fn preview(app: &App, caller: &Caller, wanted: &JobUpload) -> Result<Preview> {
     let upload = find(&app.pool, caller, wanted.id).await?;
     let want = want(&upload, wanted)?;
-    let head = match inspect(&app.files, &upload, want).await? {
-        Ok(head) => head,
-        Err(problem) => {
-            return Ok(Preview {
-                format: want.format,
-                delimiter: want.delimiter.map(String::from),
-                encoding: split::Encoding::Utf8.as_str().to_owned(),
-                columns: Vec::new(),
-                rows: Vec::new(),
-                problem: Some(format!("{}: {}", problem.code.as_str(), problem.detail)),
-            });
-        }
+    let empty = |problem| Preview {
+        format: want.format,
+        delimiter: want.delimiter.map(String::from),
+        encoding: split::Encoding::Utf8.as_str().to_owned(),
+        columns: Vec::new(),
+        rows: Vec::new(),
+        problem,
     };
-    let source = app.files.read(upload.id, head.first.offset, upload.bytes as u64).await?;
+    if want.format == UploadFormat::None {
+        let payload = split::whole_file_payload(upload.id);
+        let row = PreviewRow { row: 1, cells: Vec::new(), payload: Some(payload), problem: None };
+        return Ok(Preview { rows: vec![row], ..empty(None) });
+    }
+    let head = match inspect(&app.pool, &app.files, &upload, want, wanted.sheet.as_deref()).await? {
+        Ok(head) => head,
+        Err(problem) => return Ok(empty(Some(format!("{}: {}", problem.code.as_str(), problem.detail)))),
+    };
+    let (object_id, bytes) = head.source(upload.id, upload.bytes as u64);
+    let source = app.files.read(object_id, head.first.offset, bytes).await?;
     let rules = Rules { kinds: Vec::new(), payload_limit: app.config.payload_limit.bytes() };
     let mut reader = Reader::new(source, head.clone(), head.first, rules);
     let mut rows = Vec::new();
     while rows.len() < PREVIEW_ROWS
         && let Some(row) = reader.next().await?
     {
-        let is_table = head.format == UploadFormat::Csv;
+        let is_table = head.format.is_table();
         rows.push(PreviewRow {
             row: row.number,
             cells: if is_table { sheet::cells(&row.payload, head.data_columns()) } else { Vec::new() },
@@ -203,25 +270,6 @@ pub async fn preview(app: &App, caller: &Caller, wanted: &JobUpload) -> Result<P
         rows,
         problem: None,
     })
-}
-
-/// Removes files that no job was made of for a day, and files that a crash between disk and database
-/// has left without an owner. Returns how many.
-pub async fn sweep(pool: &PgPool, files: &Files) -> Result<usize> {
-    let unused = uploads::forget_unused(pool).await?;
-    for &id in &unused {
-        files.remove(id).await?;
-    }
-    let old = files.list_older(std::time::Duration::from_hours(1)).await?;
-    let mut orphans = 0;
-    for ids in old.chunks(1_000) {
-        let known = uploads::known(pool, ids).await?;
-        for id in ids.iter().filter(|id| !known.contains(id)) {
-            files.remove(*id).await?;
-            orphans += 1;
-        }
-    }
-    Ok(unused.len() + orphans)
 }
 
 #[cfg(test)]

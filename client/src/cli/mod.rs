@@ -92,15 +92,18 @@ struct UploadOptions {
     /// Draw the bar until the job is complete; exit 3 when partial, 4 when failed or cancelled.
     #[arg(long)]
     watch: bool,
-    /// How the file is cut into rows; unless given, as its name says.
+    /// How the file is cut into rows (csv, ndjson, json, lines, xlsx, none); unless given, as it looks.
     #[arg(long, value_parser = format)]
     format: Option<UploadFormat>,
-    /// CSV: the first record is a row like any other.
+    /// A table: the first record is a row like any other.
     #[arg(long)]
     no_header: bool,
     /// CSV: the character between cells, or `tab`; unless given, found from the first lines.
     #[arg(long, value_name = "D", value_parser = delimiter)]
     delimiter: Option<String>,
+    /// XLSX: the sheet; unless given, the first one.
+    #[arg(long, value_name = "NAME")]
+    sheet: Option<String>,
 }
 
 #[derive(Debug, Options)]
@@ -186,7 +189,7 @@ fn seconds(text: &str) -> Result<f64, String> {
 }
 
 fn format(text: &str) -> Result<UploadFormat, String> {
-    UploadFormat::parse(text).ok_or_else(|| "expected csv or ndjson".to_owned())
+    UploadFormat::parse(text).ok_or_else(|| "expected csv, ndjson, json, lines, xlsx or none".to_owned())
 }
 
 fn delimiter(text: &str) -> Result<String, String> {

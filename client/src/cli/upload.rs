@@ -41,7 +41,7 @@ async fn send(client: &Client, options: &UploadOptions) -> Result<Upload> {
         bar.set_style(style);
     }
     let drawn = bar.clone();
-    let upload = client.upload(&options.file, move |sent| drawn.set_position(sent)).await;
+    let upload = client.upload_as(&options.file, options.format, move |sent| drawn.set_position(sent)).await;
     bar.finish_and_clear();
     upload
 }
@@ -53,6 +53,7 @@ async fn create(client: &Client, options: &UploadOptions, upload: &Upload) -> Re
         format: options.format,
         header: options.no_header.then_some(false),
         delimiter: options.delimiter.clone(),
+        sheet: options.sheet.clone(),
     };
     let new =
         NewJob { name: options.name.clone().or_else(filename), upload: Some(source), ..NewJob::of(&options.job_type) };

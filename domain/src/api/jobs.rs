@@ -28,12 +28,15 @@ pub struct JobUpload {
     /// Absent: the upload's own.
     #[serde(default)]
     pub format: Option<UploadFormat>,
-    /// CSV: whether the first record names the columns. Absent: true.
+    /// A table: whether the first record names the columns. Absent: true.
     #[serde(default)]
     pub header: Option<bool>,
     /// CSV: one character. Absent: found from the first lines.
     #[serde(default)]
     pub delimiter: Option<String>,
+    /// XLSX: the name of the sheet. Absent: the first one.
+    #[serde(default)]
+    pub sheet: Option<String>,
 }
 
 /// Where a completed tree is announced.

@@ -4,6 +4,8 @@
 //! for a press of a button, which redeems it. While nobody can administer, each start of the server
 //! prints a link that makes the first admin; the moment there is one, those links are dead.
 
+use std::net::IpAddr;
+
 use axum::http::HeaderValue;
 use domain::Code;
 use sqlx::PgPool;
@@ -33,10 +35,12 @@ pub async fn is_open(app: &App, token: &str) -> Result<bool> {
 }
 
 /// The press of the button: uses the link up and begins a session. Gives the `Set-Cookie` to answer
-/// with. 410 `link_used` when the link is unknown, used, or too old.
-pub async fn redeem(app: &App, token: &str, user_agent: &str) -> Result<HeaderValue> {
+/// with. 410 `link_used` when the link is unknown, used, or too old; 429 `too_many_requests` when that
+/// happened too often to the address, or to the link.
+pub async fn redeem(app: &App, token: &str, user_agent: &str, address: Option<IpAddr>) -> Result<HeaderValue> {
     let pool = app.pool.clone();
     let hash = hash_of(token);
+    app.auth.attempts.check(address, hash)?;
     let user_agent = user_agent.to_owned();
     let dead = || {
         Error::refuse(
@@ -58,6 +62,10 @@ pub async fn redeem(app: &App, token: &str, user_agent: &str) -> Result<HeaderVa
         tracing::info!(%owner_id, "signed in by link");
         Ok::<_, sqlx::Error>(Some(secret))
     });
-    let secret = signed_in.await.map_err(|e| Error::Broken(format!("signing in: {e}")))??.ok_or_else(dead)?;
+    let secret = signed_in.await.map_err(|e| Error::Broken(format!("signing in: {e}")))??;
+    let secret = secret.ok_or_else(|| {
+        app.auth.attempts.failed(address, hash);
+        dead()
+    })?;
     Ok(app.auth.cookie().set(&secret))
 }

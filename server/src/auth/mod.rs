@@ -11,6 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+mod attempts;
 mod bootstrap;
 mod caller;
 mod cookies;
@@ -21,6 +22,7 @@ mod secrets;
 pub mod sessions;
 pub mod tokens;
 
+pub use attempts::Attempts;
 pub use bootstrap::{BOOTSTRAP_SERVICE, ensure_bootstrap_token};
 pub use caller::{Caller, Role, Scope};
 pub use cookies::SessionCookie;
@@ -40,12 +42,19 @@ pub struct Auth {
     /// The only bootstrap token that counts: the one this server was started with.
     bootstrap: Option<Hash>,
     cookie: SessionCookie,
+    /// Failed sign-ins of late.
+    attempts: Attempts,
 }
 
 impl Auth {
     /// `secure`: whether people reach the server by https.
     pub fn new(bootstrap: Option<Hash>, secure: bool) -> Self {
-        Self { remembered: Mutex::default(), bootstrap, cookie: SessionCookie::new(secure) }
+        Self {
+            remembered: Mutex::default(),
+            bootstrap,
+            cookie: SessionCookie::new(secure),
+            attempts: Attempts::default(),
+        }
     }
 
     /// The cookie that carries a session.

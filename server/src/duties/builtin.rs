@@ -1,4 +1,4 @@
-//! The executors that Treeline is itself: `validate` and `echo`.
+//! The quick executors that Treeline is itself: `validate` and `echo`. `exporter` is the slow one.
 //!
 //! They claim and finish like any worker, through the same use-cases, under the name `treeline`: a
 //! server that dies in the middle is a worker that died.

@@ -2,9 +2,13 @@
 //! leader. Each finds everything by itself: a hint only makes it faster. A duty that fails says so and
 //! tries again; none of them stops.
 
-mod builtin; // executors that are built in
+mod alerts; // what somebody should look at
+mod retention; // trees whose time has come
 mod splitter; // files into items
 mod walks; // rows that follow a decision
+mod builtin; // executors that are built in and quick
+mod exporter; // the executor that writes files
+mod uploads; // files that nobody needs
 
 use std::time::Duration;
 
@@ -71,7 +75,7 @@ pub fn spawn(app: &App, tracker: &TaskTracker) {
     let e = engine.clone();
     tracker.spawn(every(1.0, "job types").run(move || {
         let e = e.clone();
-        async move { e.types().refresh_now().await.map(|()| 0) }
+        async move { e.refresh_types().await.map(|()| 0) }
     }));
     let e = engine.clone();
     tracker.spawn(every(60.0, "claim ids").run(move || {
@@ -83,8 +87,43 @@ pub fn spawn(app: &App, tracker: &TaskTracker) {
         let e = e.clone();
         async move { e.sweep_idempotency().await }
     }));
+    retention::spawn(app, tracker, every);
+    alerts::spawn(app, tracker, every);
+    let a = app.clone();
+    let orphans_at = std::sync::Arc::new(tokio::sync::Mutex::new(None));
+    tracker.spawn(every(uploads::pause(app), "uploads").run(move || {
+        let (a, orphans_at) = (a.clone(), std::sync::Arc::clone(&orphans_at));
+        async move { uploads::tick(&a, &mut *orphans_at.lock().await).await }
+    }));
+    let e = engine.clone();
+    tracker.spawn(every(1.0, "job edits").run(move || {
+        let e = e.clone();
+        async move { e.refresh_jobs().await.map(|_| 0) }
+    }));
+    let e = engine.clone();
+    tracker.spawn(every(1.0, "figures").run(move || {
+        let e = e.clone();
+        async move { e.walk_figures().await.map(|_| 0) }
+    }));
+    let e = engine.clone();
+    tracker.spawn(every(3.0, "tallies").run(move || {
+        let e = e.clone();
+        async move {
+            e.keep_figures().await?;
+            e.keep_seen().await.map(|_| 0)
+        }
+    }));
+    let e = engine.clone();
+    tracker.spawn(every(60.0, "old figures").run(move || {
+        let e = e.clone();
+        async move {
+            e.forget_job_changes().await?;
+            Ok((e.forget_figures().await? + e.forget_workers().await?) as usize)
+        }
+    }));
     tracker.spawn(splitter::run(app.clone()));
     tracker.spawn(builtin::run(app.clone()));
+    tracker.spawn(exporter::run(app.clone()));
     tracker.spawn(crate::live::listen(app.hub.clone(), app.engine.clone(), app.pools.clone(), app.shutdown.clone()));
 }
 

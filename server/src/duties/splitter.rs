@@ -30,13 +30,9 @@ const BATCH_BYTES: usize = 4 << 20;
 const IDLE: Duration = Duration::from_millis(500);
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How often files and splits that lead nowhere are looked for.
-const CLEANING: Duration = Duration::from_mins(10);
-
 /// Cuts files until shutdown.
 pub(super) async fn run(app: App) {
     let mut failures = 0_u32;
-    let mut cleaned: Option<tokio::time::Instant> = None;
     while !app.shutdown.is_cancelled() {
         let pause = match tick(&app).await {
             Ok(true) => {
@@ -55,12 +51,6 @@ pub(super) async fn run(app: App) {
                 (IDLE * (1 << failures.min(5))).min(PATIENCE)
             }
         };
-        if cleaned.is_none_or(|at| at.elapsed() > CLEANING) {
-            cleaned = Some(tokio::time::Instant::now());
-            if let Err(error) = crate::uploads::sweep(&app.pool, &app.files).await {
-                tracing::warn!(duty = "uploads", %error, "failed; will try again");
-            }
-        }
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
             () = app.engine.split_asked() => {}
@@ -88,8 +78,12 @@ async fn read_batch(app: &App, split: &OpenSplit) -> Result<SplitBatch> {
         .map_err(|e| Error::Broken(format!("the head of the file of job {}: {e}", split.job_id)))?;
     let schema = split.payload_schema.as_deref().and_then(|text| Schema::compile(text).ok());
     let kinds = schema.as_ref().map_or_else(Vec::new, |s| s.column_kinds(head.data_columns(), head.data_width()));
+    if head.format == UploadFormat::None {
+        return Ok(whole_file(split));
+    }
     let place = Place { offset: split.byte_offset as u64, line: split.line as u64 };
-    let source = app.files.read(split.upload_id, place.offset, split.bytes as u64).await?;
+    let (object_id, bytes) = head.source(split.upload_id, split.bytes as u64);
+    let source = app.files.read(object_id, place.offset, bytes).await?;
     let columns = head.data_columns().map(<[String]>::to_vec);
     let format = head.format;
     let rules = Rules { kinds, payload_limit: app.config.payload_limit.bytes() };
@@ -101,7 +95,7 @@ async fn read_batch(app: &App, split: &OpenSplit) -> Result<SplitBatch> {
     let mut rows = Vec::new();
     let mut bytes = 0;
     let mut done = false;
-    while rows.len() < BATCH_ROWS && bytes < BATCH_BYTES {
+    while (rows.len() < BATCH_ROWS && bytes < BATCH_BYTES) || !reader.may_stop() {
         let Some(mut row) = reader.next().await? else {
             done = true;
             break;
@@ -137,16 +131,16 @@ fn misfit(schema: &Schema, row: &Row, format: UploadFormat, columns: Option<&[St
     let (pointer, expected) = schema.faults(&row.payload).into_iter().next()?;
     let first = pointer.split('/').nth(1).unwrap_or_default().replace("~1", "/").replace("~0", "~");
     let place = match (format, columns) {
-        (UploadFormat::Csv, Some(columns)) => columns.iter().position(|name| *name == first),
-        (UploadFormat::Csv, None) => first.parse().ok(),
-        (UploadFormat::Ndjson, _) => None,
+        (UploadFormat::Csv | UploadFormat::Xlsx, Some(columns)) => columns.iter().position(|name| *name == first),
+        (UploadFormat::Csv | UploadFormat::Xlsx, None) => first.parse().ok(),
+        _ => None,
     };
     let found = crate::schema::shown(&row.payload, &pointer);
     Some(Fault {
         kind: FaultKind::InvalidRow,
-        line: row.begin.line as i64,
+        line: row.line,
         column: place.map_or(1, |place| place + 1),
-        name: (columns.is_some() || format == UploadFormat::Ndjson).then_some(if pointer.is_empty() {
+        name: (columns.is_some() || !format.is_table()).then_some(if pointer.is_empty() {
             "the whole row".to_owned()
         } else if place.is_some() {
             first
@@ -157,6 +151,20 @@ fn misfit(schema: &Schema, row: &Row, format: UploadFormat, columns: Option<&[St
         found,
         extra: Vec::new(),
     })
+}
+
+/// The one item of a file that is not cut.
+fn whole_file(split: &OpenSplit) -> SplitBatch {
+    let payload = crate::split::whole_file_payload(split.upload_id);
+    SplitBatch {
+        job_id: split.job_id,
+        from: split.byte_offset,
+        to: split.bytes,
+        line: split.line,
+        rows: vec![SplitRow { line: split.line, payload, problem: None }],
+        done: true,
+        expected: None,
+    }
 }
 
 /// A file that is not there any more: the job ends with one dead row that says so.

@@ -23,6 +23,7 @@ use crate::{
 #[utoipa::path(post, path = "/assignments", tag = "assignments", request_body = Claim,
     responses((status = 200, body = Claimed)))]
 pub async fn claim_items(State(app): State<App>, caller: Caller, Json(claim): Json<Claim>) -> Result<Answer<Claimed>> {
+    app.engine.seen(&caller, &claim.worker_id, &claim.types);
     Ok(Answer(app.engine.claim(&caller, claim).await?))
 }
 
@@ -104,6 +105,9 @@ pub async fn finish_assignments(
     caller: Caller,
     Json(body): Json<FinishBody>,
 ) -> Result<Answer<Finished>> {
+    if let Some(claim) = &body.claim {
+        app.engine.seen(&caller, &claim.worker_id, &claim.types);
+    }
     Ok(Answer(app.engine.finish(&caller, body).await?))
 }
 

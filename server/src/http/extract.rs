@@ -84,6 +84,35 @@ impl<T: DeserializeOwned> FromRequestParts<App> for Query<T> {
     }
 }
 
+/// The query of a list that can be filtered by metadata: `metadata.<name>=<value>`, any number of them,
+/// beside the rest, which is read as [`Query`] reads it.
+#[derive(Clone, Debug)]
+pub struct Filters<T>(pub T, pub std::collections::BTreeMap<String, String>);
+
+impl<T: DeserializeOwned> FromRequestParts<App> for Filters<T> {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self> {
+        let query = parts.uri.query().unwrap_or_default();
+        let mut metadata = std::collections::BTreeMap::new();
+        let mut rest = form_urlencoded::Serializer::new(String::new());
+        for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+            match name.strip_prefix("metadata.") {
+                Some(inner) if inner.is_empty() || value.contains('\0') || inner.contains('\0') => {
+                    return Err(Problem::parameter(&name, "expected metadata.<name>, without NUL").into());
+                }
+                Some(inner) => {
+                    if metadata.insert(inner.to_owned(), value.into_owned()).is_some() {
+                        return Err(Problem::parameter(&name, "expected once").into());
+                    }
+                }
+                None => drop(rest.append_pair(&name, &value)),
+            }
+        }
+        Ok(Self(read_query(&rest.finish())?, metadata))
+    }
+}
+
 /// The variable part of a path. What cannot name anything names nothing: 404.
 #[derive(Clone, Copy, Debug)]
 pub struct Path<T>(pub T);

@@ -1,8 +1,8 @@
 //! Items over HTTP: read, listed, and why they are where they are.
 
-use axum::{Json as Answer, extract::State};
+use axum::{Json as Answer, extract::State, http::header, response::IntoResponse};
 use domain::{
-    Item, ItemState, Problem,
+    Item, ItemState, Problem, Time,
     api::{ErrorGroup, Page},
     item::Attempt,
 };
@@ -11,10 +11,15 @@ use utoipa::IntoParams;
 use uuid::Uuid;
 
 use super::{
-    cursor::Paged,
+    cursor::{Paged, cut},
     extract::{Path, Query},
 };
-use crate::{App, auth::Caller, error::Result, jobs::ItemFilter};
+use crate::{
+    App,
+    auth::Caller,
+    error::Result,
+    jobs::{GroupFilter, ItemFilter},
+};
 
 /// Filters of the list of items; all that are given must hold.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, IntoParams)]
@@ -36,6 +41,14 @@ pub struct ItemList {
     row: Option<i64>,
     /// Text in payload or error; needs `job`, `root`, or a `state` other than succeeded
     q: Option<String>,
+    /// The worker that holds it, or that ended it
+    worker: Option<String>,
+    dedupe_key: Option<String>,
+    serialize_key: Option<String>,
+    #[param(value_type = Option<String>, format = DateTime)]
+    created_after: Option<Time>,
+    #[param(value_type = Option<String>, format = DateTime)]
+    created_before: Option<Time>,
     /// Rows on the page, 1 to 1,000; default 50
     #[serde(skip_serializing)]
     limit: Option<i64>,
@@ -61,6 +74,8 @@ impl ItemList {
             let state = ItemState::parse(word.trim());
             states.push(state.ok_or_else(|| Problem::parameter("state", "expected states of an item, with commas"))?);
         }
+        states.sort_unstable_by_key(|state| state.code());
+        states.dedup();
         let narrow = !states.is_empty() && !states.contains(&ItemState::Succeeded);
         if self.q.is_some() && self.job.is_none() && self.root.is_none() && !narrow {
             return Err(Problem::parameter("q", "expected beside job, root, or a state other than succeeded").into());
@@ -73,6 +88,11 @@ impl ItemList {
             error: self.error.clone(),
             row: self.row,
             q: self.q.clone(),
+            worker: self.worker.clone(),
+            dedupe_key: self.dedupe_key.clone(),
+            serialize_key: self.serialize_key.clone(),
+            created_after: self.created_after,
+            created_before: self.created_before,
         })
     }
 }
@@ -91,20 +111,48 @@ pub async fn list_items(
 
 /// An item
 #[utoipa::path(get, path = "/items/{id}", tag = "items", params(("id" = Uuid, Path)),
-    responses((status = 200, body = Item)))]
-pub async fn get_item(State(app): State<App>, caller: Caller, Path(id): Path<Uuid>) -> Result<Answer<Item>> {
-    Ok(Answer(app.engine.item(&caller, id).await?))
+    responses((status = 200, body = Item, headers(("ETag" = String)))))]
+pub async fn get_item(State(app): State<App>, caller: Caller, Path(id): Path<Uuid>) -> Result<impl IntoResponse> {
+    let item = app.engine.item(&caller, id).await?;
+    Ok(([(header::ETAG, format!("\"{}\"", item.version))], Answer(item)))
+}
+
+/// Where a page of attempts begins.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct AttemptList {
+    /// Rows on the page, 1 to 1,000; default 50
+    #[serde(skip_serializing)]
+    limit: Option<i64>,
+    /// The `next_cursor` of the page before
+    #[serde(skip_serializing)]
+    cursor: Option<String>,
+}
+
+impl Paged for AttemptList {
+    const LIST: &'static str = "attempts";
+    fn cursor(&self) -> Option<&str> {
+        self.cursor.as_deref()
+    }
+    fn limit(&self) -> Option<i64> {
+        self.limit
+    }
 }
 
 /// The attempts at an item, oldest first
-#[utoipa::path(get, path = "/items/{id}/attempts", tag = "items", params(("id" = Uuid, Path)),
+#[utoipa::path(get, path = "/items/{id}/attempts", tag = "items", params(("id" = Uuid, Path), AttemptList),
     responses((status = 200, body = Page<Attempt>)))]
 pub async fn list_attempts(
     State(app): State<App>,
     caller: Caller,
     Path(id): Path<Uuid>,
+    Query(query): Query<AttemptList>,
 ) -> Result<Answer<Page<Attempt>>> {
-    Ok(Answer(Page { data: app.engine.attempts(&caller, id).await?, next_cursor: None }))
+    let (limit, after) = (query.rows()?, query.place::<i32>()?);
+    let found = app.engine.attempts_behind(&caller, id, after.unwrap_or(0), limit + 1).await?;
+    let (data, next) = cut(found, limit, |attempt| attempt.attempt);
+    Ok(Answer(query.page(data, next)))
 }
 
 /// List dead letters: the items in state `dead`
@@ -121,16 +169,27 @@ pub async fn list_dead_letters(
     list_items(state, caller, Query(ItemList { state: Some("dead".into()), ..query })).await
 }
 
-/// Which job's groups.
-#[derive(Clone, Copy, Debug, Deserialize, IntoParams)]
+/// Filters of groups of dead letters; all that are given must hold.
+#[derive(Clone, Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct GroupList {
     /// The job, with everything below it
-    job: Uuid,
+    job: Option<Uuid>,
+    /// The tree
+    root: Option<Uuid>,
+    /// The name of a job type
+    #[serde(rename = "type")]
+    job_type: Option<String>,
+    /// The name of a user or service
+    owner: Option<String>,
+    /// Text in the message
+    q: Option<String>,
+    /// How many, 1 to 1,000; default 50
+    limit: Option<i64>,
 }
 
-/// Dead letters of a tree, grouped by what their errors say; the largest group first
+/// Dead letters, grouped by what their errors say; the largest groups first
 #[utoipa::path(get, path = "/dead-letters/groups", tag = "dead letters", params(GroupList),
     responses((status = 200, body = Page<ErrorGroup>)))]
 pub async fn list_groups(
@@ -138,5 +197,11 @@ pub async fn list_groups(
     caller: Caller,
     Query(query): Query<GroupList>,
 ) -> Result<Answer<Page<ErrorGroup>>> {
-    Ok(Answer(Page { data: app.engine.error_groups(&caller, query.job).await?, next_cursor: None }))
+    let limit = query.limit.unwrap_or(50);
+    if !(1..=1_000).contains(&limit) {
+        return Err(Problem::parameter("limit", "expected a whole number from 1 to 1000").into());
+    }
+    let filter =
+        GroupFilter { job: query.job, root: query.root, job_type: query.job_type, owner: query.owner, q: query.q };
+    Ok(Answer(Page { data: app.engine.groups(&caller, &filter, limit).await?, next_cursor: None }))
 }

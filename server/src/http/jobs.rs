@@ -1,6 +1,6 @@
 //! Jobs over HTTP: made, read, listed, sealed.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use axum::{
     Json as Answer,
@@ -18,7 +18,7 @@ use uuid::Uuid;
 
 use super::{
     cursor::Paged,
-    extract::{Path, Query},
+    extract::{Filters, Path, Query},
     idempotency::{self, Key, Text},
 };
 use crate::{
@@ -50,8 +50,13 @@ pub struct JobList {
     /// The name of a user or service
     owner: Option<String>,
     initiated_by: Option<String>,
+    dedupe_key: Option<String>,
+    /// Replays of this tree
+    replay_of: Option<Uuid>,
     /// Text in name, key or metadata
     q: Option<String>,
+    /// `true`: open, and nothing has happened for an hour
+    stalled: Option<bool>,
     #[param(value_type = Option<String>, format = DateTime)]
     created_after: Option<Time>,
     #[param(value_type = Option<String>, format = DateTime)]
@@ -62,6 +67,10 @@ pub struct JobList {
     /// The `next_cursor` of the page before
     #[serde(skip_serializing)]
     cursor: Option<String>,
+    /// `metadata.<name>=<value>`, read apart
+    #[serde(skip_deserializing)]
+    #[param(ignore)]
+    metadata: BTreeMap<String, String>,
 }
 
 impl Paged for JobList {
@@ -86,7 +95,11 @@ impl JobList {
             owner: self.owner.clone(),
             uploaded_by: None,
             initiated_by: self.initiated_by.clone(),
+            dedupe_key: self.dedupe_key.clone(),
+            replay_of: self.replay_of,
+            metadata: self.metadata.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
             q: self.q.clone(),
+            stalled: self.stalled,
             created_after: self.created_after,
             created_before: self.created_before,
         }
@@ -153,12 +166,16 @@ async fn made(app: &App, made: Made) -> Result<Response> {
 }
 
 /// List jobs, newest first, without children
-#[utoipa::path(get, path = "/jobs", tag = "jobs", params(JobList), responses((status = 200, body = Page<Job>)))]
+#[utoipa::path(get, path = "/jobs", tag = "jobs",
+    params(JobList, ("metadata.name" = Option<String>, Query,
+        description = "`metadata.<name>`: jobs whose metadata has this value under `<name>`; what is not text, as JSON")),
+    responses((status = 200, body = Page<Job>)))]
 pub async fn list_jobs(
     State(app): State<App>,
     caller: Caller,
-    Query(query): Query<JobList>,
+    Filters(query, metadata): Filters<JobList>,
 ) -> Result<Answer<Page<Job>>> {
+    let query = JobList { metadata, ..query };
     let (limit, after) = (query.rows()?, query.place::<i64>()?);
     let (jobs, next) = app.engine.list_jobs(&caller, &query.filter(), after, limit).await?;
     Ok(Answer(query.page(jobs, next)))
@@ -192,9 +209,9 @@ pub async fn get_job(
         return Err(Problem::parameter("wait_seconds", "expected 0 to 30").into());
     }
     let children = reading.children.unwrap_or(true);
-    let known = headers.get(header::IF_NONE_MATCH).and_then(version_of);
+    let known: Vec<i64> = headers.get_all(header::IF_NONE_MATCH).iter().flat_map(versions_of).collect();
     let mut job = app.engine.job(&caller, id, children).await?;
-    if wait > 0 && known.is_none_or(|known| known == job.version) {
+    if wait > 0 && (known.is_empty() || known.contains(&job.version)) {
         let wait = Duration::from_secs(wait);
         let waiting = app.engine.job_newer_than(&caller, id, job.version, wait);
         // When the server stops, the poll ends with what there is.
@@ -205,7 +222,7 @@ pub async fn get_job(
         }
     }
     let tag = [(header::ETAG, etag(job.version))];
-    if known == Some(job.version) {
+    if known.contains(&job.version) {
         return Ok((StatusCode::NOT_MODIFIED, tag).into_response());
     }
     Ok((tag, Answer(job)).into_response())
@@ -223,6 +240,8 @@ fn etag(version: i64) -> String {
     format!("\"{version}\"")
 }
 
-fn version_of(tag: &HeaderValue) -> Option<i64> {
-    tag.to_str().ok()?.trim().trim_start_matches("W/").trim_matches('"').parse().ok()
+/// The versions in a list of tags, weak or not. Others are not ours and match nothing.
+fn versions_of(tags: &HeaderValue) -> Vec<i64> {
+    let tags = tags.to_str().unwrap_or_default().split(',');
+    tags.filter_map(|tag| tag.trim().trim_start_matches("W/").trim_matches('"').parse().ok()).collect()
 }

@@ -5,6 +5,7 @@
 //! local, so a request that was forwarded never counts as local.
 
 use std::{
+    collections::HashMap,
     net::SocketAddr,
     sync::OnceLock,
     time::{Duration, Instant},
@@ -15,14 +16,14 @@ use axum::{
     http::{HeaderMap, StatusCode, header},
     response::{IntoResponse, Response},
 };
-use domain::ItemState;
+use domain::{ItemState, alert::AlertKind};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 
 use crate::{
     App,
     auth::{Caller, MaybeCaller, Scope},
     error::{Error, Result},
-    store::figures,
+    store::{alerts, figures},
 };
 
 /// Bounds of the latency histogram, in seconds.
@@ -89,16 +90,9 @@ pub async fn get_metrics(
 
 async fn read_gauges(app: &App) -> Result<()> {
     for open in figures::open_work(&app.pool).await? {
-        let states = [
-            (ItemState::Available, open.available),
-            (ItemState::Running, open.running),
-            (ItemState::Retryable, open.retryable),
-            (ItemState::Scheduled, open.scheduled),
-            (ItemState::Blocked, open.blocked),
-        ];
-        for (state, count) in states {
+        for state in ItemState::ALL {
             let labels = [("type", open.job_type.clone()), ("state", state.as_str().to_owned())];
-            metrics::gauge!("treeline_items", &labels).set(count as f64);
+            metrics::gauge!("treeline_items", &labels).set(open.counts.get(state) as f64);
         }
         // Types with nothing available are missing from the next answer.
         metrics::gauge!("treeline_oldest_available_seconds", "type" => open.job_type).set(0.0);
@@ -108,6 +102,10 @@ async fn read_gauges(app: &App) -> Result<()> {
     }
     for (job_type, open) in figures::open_assignments(&app.pool).await? {
         metrics::gauge!("treeline_open_assignments", "type" => job_type).set(open as f64);
+    }
+    let open: HashMap<String, i64> = alerts::open_counts(&app.pool).await?.into_iter().collect();
+    for kind in AlertKind::ALL.map(AlertKind::as_str) {
+        metrics::gauge!("treeline_alerts_open", "kind" => kind).set(open.get(kind).copied().unwrap_or(0) as f64);
     }
     Ok(())
 }

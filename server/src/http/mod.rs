@@ -21,6 +21,7 @@ use crate::{App, auth::origin, error::Error};
 
 pub mod access; // services and tokens
 pub mod add_items; // items in, as an array or as a stream
+pub mod alerts; // what somebody should look at
 pub mod assets; // the site's files
 pub mod assignments; // what workers say
 pub mod audit; // who did what
@@ -37,11 +38,15 @@ pub mod layers; // what happens to every request
 pub mod metrics; // for monitoring
 pub mod openapi; // the API's description
 pub mod ops; // alive and ready
+pub mod remove; // trees that go, trees that are kept
+pub mod patch; // small edits
 pub mod results; // results and failures as streams
 pub mod serve; // the accept loop
 pub mod session; // signing in and out
+pub mod stats; // figures of every job type
 pub mod ui; // the pages
 pub mod uploads; // files in and out
+pub mod workers; // who asks for work
 
 /// Every route of the API, with its description.
 fn api() -> OpenApiRouter<App> {
@@ -74,6 +79,10 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(deeds::retry_item))
         .routes(routes!(items::list_dead_letters))
         .routes(routes!(items::list_groups))
+        .routes(routes!(patch::patch_job))
+        .routes(routes!(patch::patch_item))
+        .routes(routes!(stats::get_stats))
+        .routes(routes!(workers::list_workers))
         .routes(routes!(assignments::claim_items))
         .routes(routes!(assignments::heartbeat_assignment))
         .routes(routes!(assignments::step_assignment))
@@ -88,6 +97,10 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(access::create_token, access::list_tokens))
         .routes(routes!(access::delete_token))
         .routes(routes!(audit::list_audit))
+        .routes(routes!(alerts::list_alerts))
+        .routes(routes!(alerts::alert_assignment))
+        .routes(routes!(remove::delete_job))
+        .routes(routes!(remove::keep_job, remove::keep_job_no_longer))
 }
 
 /// The whole server as one service.

@@ -38,7 +38,7 @@ use crate::{
     ),
     security(("token" = []), ("session" = [])),
     // What only parameters and events refer to.
-    components(schemas(domain::Problem, domain::change::Change, super::results::StreamFormat)),
+    components(schemas(domain::Problem, domain::change::Change, domain::export::ExportFormat)),
     tags(
         (name = "job types", description = "The contract shared by all jobs of a kind"),
         (name = "uploads", description = "Files that jobs are filled from"),

@@ -3,9 +3,11 @@
 //! The same for programs that the sign-in pages do for people. What links and sessions are is in
 //! `auth`; nothing here reads a secret.
 
+use std::net::{IpAddr, SocketAddr};
+
 use axum::{
-    Json as Answer,
-    extract::State,
+    Extension, Json as Answer,
+    extract::{ConnectInfo, State},
     http::{HeaderMap, StatusCode, header},
     response::{IntoResponse, Response},
 };
@@ -22,11 +24,23 @@ use crate::{
 #[utoipa::path(post, path = "/session", tag = "people", security(()), request_body = SignIn,
     responses((status = 204, description = "Signed in; the cookie is set"),
               (status = 410, description = "`link_used`: unknown, used, or too old", body = domain::Problem,
+               content_type = "application/problem+json"),
+              (status = 429, description = "`too_many_requests`: too many failed, from here or with this link", body = domain::Problem,
                content_type = "application/problem+json")))]
-pub async fn create_session(State(app): State<App>, headers: HeaderMap, Json(body): Json<SignIn>) -> Result<Response> {
+pub async fn create_session(
+    State(app): State<App>,
+    peer: Option<Extension<ConnectInfo<SocketAddr>>>,
+    headers: HeaderMap,
+    Json(body): Json<SignIn>,
+) -> Result<Response> {
     let token = body.link.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
-    let cookie = links::redeem(&app, token, user_agent(&headers)).await?;
+    let cookie = links::redeem(&app, token, user_agent(&headers), address(peer)).await?;
     Ok((StatusCode::NO_CONTENT, [(header::SET_COOKIE, cookie)]).into_response())
+}
+
+/// Where a request comes from; a proxy, where there is one.
+pub fn address(peer: Option<Extension<ConnectInfo<SocketAddr>>>) -> Option<IpAddr> {
+    peer.map(|Extension(ConnectInfo(peer))| peer.ip())
 }
 
 /// Sign out: ends the session that the cookie names

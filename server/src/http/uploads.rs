@@ -47,7 +47,7 @@ const DRAIN_PATIENCE: Duration = Duration::from_secs(10);
 pub struct Naming {
     /// The file's name, where the body is the file itself
     filename: Option<String>,
-    /// Absent: the one that the name suggests
+    /// Absent: the one that its name and its first bytes suggest. `none`: a file of any kind
     format: Option<UploadFormat>,
 }
 
@@ -62,7 +62,8 @@ struct FileForm {
 /// Upload a file: a form with the field `file`, or the file itself as body with `?filename=`
 #[utoipa::path(post, path = "/uploads", tag = "uploads", params(Naming),
     request_body(content((FileForm = "multipart/form-data"), (Vec<u8> = "application/octet-stream"),
-        (String = "text/csv"), (String = "application/x-ndjson"))),
+        (String = "text/csv"), (String = "application/x-ndjson"), (String = "application/json"),
+        (Vec<u8> = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"))),
     responses((status = 201, body = Upload)))]
 pub async fn create_upload(
     State(app): State<App>,
@@ -73,7 +74,8 @@ pub async fn create_upload(
     refuse_compressed(request.headers())?;
     let media_type = extract::media_type(request.headers());
     let is_form = media_type.as_deref() == Some("multipart/form-data");
-    let is_file = naming.filename.is_some() && may_be_a_file(media_type.as_deref());
+    let is_anything = naming.format == Some(UploadFormat::None);
+    let is_file = naming.filename.is_some() && (is_anything || may_be_a_file(media_type.as_deref()));
     if !is_form && !is_file {
         return Err(extract::wrong_media_type("multipart/form-data, or a file with ?filename="));
     }
@@ -158,7 +160,9 @@ fn may_be_a_file(media_type: Option<&str>) -> bool {
                 | "application/ndjson"
                 | "application/jsonl"
                 | "application/x-jsonlines"
+                | "application/json"
                 | "application/vnd.ms-excel"
+                | "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
                 | "application/x-www-form-urlencoded"
         )
 }
@@ -210,10 +214,12 @@ pub async fn get_upload_content(State(app): State<App>, caller: Caller, Path(id)
 pub struct Reading {
     /// Absent: the upload's own
     format: Option<UploadFormat>,
-    /// CSV: whether the first record names the columns; default true
+    /// A table: whether the first record names the columns; default true
     header: Option<bool>,
     /// CSV: one character; absent: found from the first lines
     delimiter: Option<String>,
+    /// XLSX: the name of the sheet; absent: the first one
+    sheet: Option<String>,
 }
 
 /// The first 20 rows as a job would read them
@@ -225,9 +231,9 @@ pub async fn preview_upload(
     State(app): State<App>,
     caller: Caller,
     Path(id): Path<Uuid>,
-    Query(Reading { format, header, delimiter }): Query<Reading>,
+    Query(Reading { format, header, delimiter, sheet }): Query<Reading>,
 ) -> Result<Answer<Preview>> {
-    Ok(Answer(uploads::preview(&app, &caller, &JobUpload { id, format, header, delimiter }).await?))
+    Ok(Answer(uploads::preview(&app, &caller, &JobUpload { id, format, header, delimiter, sheet }).await?))
 }
 
 /// A response that a browser saves and never shows, whatever is in it.

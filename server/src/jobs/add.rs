@@ -26,7 +26,7 @@ use crate::{
         contracts::JobInfo,
         endings::ErrorText,
         gates::{self, Delta},
-        jobs, keys as dedupe,
+        jobs, dedupe,
         leases::Mark,
     },
 };

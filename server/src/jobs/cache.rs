@@ -1,7 +1,8 @@
 //! Job types and job definitions in memory, so that the hot path does not read them.
 //!
 //! Types change while jobs run: they are read again every second and after every change made here. A
-//! job's definition is frozen at its creation and may be kept for as long as there is room.
+//! job's definition changes only when a person edits it, and may be kept until then: edits are looked
+//! for every second, and what they touched is forgotten.
 
 use std::{
     collections::HashMap,
@@ -9,6 +10,7 @@ use std::{
 };
 
 use sqlx::{PgExecutor, PgPool};
+use time::OffsetDateTime;
 use uuid::Uuid;
 
 use crate::{
@@ -84,7 +86,13 @@ impl TypeCache {
 #[derive(Default)]
 pub(super) struct JobCache {
     jobs: RwLock<Jobs>,
+    /// When edits were last looked for, by the database's clock.
+    checked_at: RwLock<Option<OffsetDateTime>>,
 }
+
+/// Edits are looked for so far back again: a definition may have been read just before an edit was
+/// committed, and kept just after it was forgotten.
+const OVERLAP: time::Duration = time::Duration::seconds(10);
 
 #[derive(Default)]
 struct Jobs {
@@ -105,6 +113,27 @@ impl JobCache {
         jobs.by_gate.insert(info.gate_id, Arc::clone(&info));
         jobs.by_id.insert(info.job_id, Arc::clone(&info));
         info
+    }
+
+    /// Forgets jobs that were edited.
+    pub(super) fn forget(&self, gate_ids: &[i64]) {
+        let mut jobs = self.jobs.write().unwrap_or_else(std::sync::PoisonError::into_inner);
+        for gate_id in gate_ids {
+            if let Some(job) = jobs.by_gate.remove(gate_id) {
+                jobs.by_id.remove(&job.job_id);
+            }
+        }
+    }
+
+    /// From when on edits have to be looked for; `None` at first.
+    pub(super) fn checked_at(&self) -> Option<OffsetDateTime> {
+        let at = *self.checked_at.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+        at.map(|at| at - OVERLAP)
+    }
+
+    /// Edits up to this time were looked for.
+    pub(super) fn checked(&self, at: OffsetDateTime) {
+        *self.checked_at.write().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(at);
     }
 
     pub(super) async fn by_id(&self, pool: &PgPool, id: Uuid) -> Result<Option<Arc<JobInfo>>, sqlx::Error> {

@@ -20,7 +20,7 @@ use crate::{
         endings::FinalRow,
         gates::{Delta, Locked},
         items,
-        keys::{self, KeyRow},
+        dedupe::{self, KeyRow},
         leases::Mark,
     },
 };
@@ -80,7 +80,7 @@ impl Intake {
             })
             .collect();
         if !wanted.is_empty() {
-            self.doubles = keys::take(tx, &wanted).await?.into_iter().collect();
+            self.doubles = dedupe::take(tx, &wanted).await?.into_iter().collect();
         }
         Ok(())
     }

@@ -19,6 +19,7 @@
 //! have followed a decision (`carry`, `feed_rest`) is written under the gate.
 
 mod add; // items in: from requests and from files
+pub(crate) mod alerts; // what somebody should look at
 pub(crate) mod audit; // who did what, and why
 mod beat; // heartbeats and steps
 mod cache; // job types and job definitions in memory
@@ -30,19 +31,26 @@ mod ending; // the ending half of a work batch
 mod fate; // what becomes of an item without a result
 mod feed; // items of a parent become items of its children
 mod ghosts; // cancelled jobs that are not swept yet
+mod figures; // what comes in and ends, counted in process
 mod groups; // errors that read alike
 mod intake; // items on their way into jobs
 mod keys; // Idempotency-Keys of adding
 mod lanes; // serialize keys
+mod keep; // trees that are kept
 mod marks; // where claims start to look
 mod plan; // what depends on what in a tree
+mod patch; // small edits by people
 mod prepare; // items checked before they are added
 mod read; // views for pages and API
 mod retry; // items that a person gives back
+mod remove; // trees that go
 mod settle; // completion of trees of several jobs
 mod sweep; // what duties do: lost leases, due items, expiry
+mod tend; // trees whose time has come
+mod types; // job types that change while jobs run
 mod wake; // waiting claims
 mod work; // endings and claims in one transaction
+mod workers; // who asked for work
 
 use std::sync::Arc;
 
@@ -60,11 +68,12 @@ use crate::{
 };
 
 pub use add::{SplitBatch, SplitRow};
+pub use alerts::Worries;
 pub use cache::TypeCache;
 pub use create::{Creation, Made};
 pub use ending::EndingKind;
 pub use keys::{Adding, KeyMove, OnDuplicate, Once, key_reused, sum};
-pub use read::{ItemFilter, JobFilter};
+pub use read::{GroupFilter, ItemFilter, JobFilter};
 
 /// The use-cases over one database. Cheap to clone.
 #[derive(Clone)]
@@ -89,6 +98,8 @@ pub(crate) struct Core {
     ghosts: ghosts::Ghosts,
     marks: marks::Marks,
     waiters: wake::Waiters,
+    workers: workers::Workers,
+    figures: figures::Figures,
     /// A file waits to be cut into items.
     split_asked: tokio::sync::Notify,
     /// Rows are to follow a decision.
@@ -137,6 +148,8 @@ impl Engine {
             walk_asked: tokio::sync::Notify::new(),
             marks: marks::Marks::default(),
             waiters: wake::Waiters::default(),
+            workers: workers::Workers::default(),
+            figures: figures::Figures::default(),
             split_asked: tokio::sync::Notify::new(),
             payload_limit: limits.payload,
             window_seconds: limits.idempotency_window_seconds,
@@ -189,7 +202,8 @@ impl Core {
         let job = self.jobs.by_id(&self.pools.read, id).await?;
         match job {
             Some(job) if caller.visible_owner().is_none_or(|owner| owner == job.owner_id) => Ok(job),
-            _ => Err(domain::Problem::not_found("job").into()),
+            Some(_) => Err(domain::Problem::not_found("job").into()),
+            None => Err(self.missing_job(caller, id).await),
         }
     }
 }

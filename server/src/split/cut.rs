@@ -13,7 +13,7 @@ use super::{
 };
 
 /// How much of a line that is too long is kept to be shown.
-const SHOWN: usize = 16 << 10;
+pub(super) const SHOWN: usize = 16 << 10;
 
 /// What ends a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,8 +43,14 @@ pub(super) enum Whole {
     Yes,
     /// A quote is open at the end of `raw`, the record's first line.
     OpenQuote,
-    /// The line is longer than a record may be; `raw` is its beginning.
+    /// It is longer than a record may be; `raw` is its beginning.
     TooLong,
+    /// An element of an array in which the next one begins.
+    Broken,
+    /// The file ended before the array did; `raw` is what there was.
+    Unended,
+    /// The array has ended and the file has not.
+    Trailing,
 }
 
 #[derive(Debug, PartialEq, Eq)]

@@ -11,6 +11,9 @@ use super::{
     Encoding, Head, Place,
     cells::read_cells,
     cut::{Cut, Cutter, Grammar, Step, Whole},
+    cuts::Cuts,
+    row::sheet,
+    units::{Unit as _, Utf8, Utf16Be, Utf16Le},
 };
 
 /// How much of the file the delimiter is found in and the number of rows is estimated from.
@@ -26,7 +29,7 @@ const DELIMITERS: [u8; 4] = [b'\t', b'|', b';', b','];
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Want {
     pub format: UploadFormat,
-    /// CSV: whether the first record names the columns.
+    /// A table: whether the first record names the columns.
     pub header: bool,
     /// CSV; `None`: find it.
     pub delimiter: Option<char>,
@@ -69,40 +72,44 @@ where
         }
     }
     let (encoding, mark) = Encoding::sniff(&sample);
-    let start = Place { offset: mark as u64, line: 1 };
-    let delimiter = match want.format {
-        UploadFormat::Csv => want
-            .delimiter
-            .and_then(|c| u8::try_from(c).ok())
-            .unwrap_or_else(|| find_delimiter(&sample[mark..], encoding)),
-        UploadFormat::Ndjson => b',',
+    let mut start = Place { offset: mark as u64, line: 1 };
+    let is_csv = want.format == UploadFormat::Csv;
+    let delimiter = match want.delimiter.and_then(|c| u8::try_from(c).ok()) {
+        Some(given) => given,
+        None if is_csv => find_delimiter(&sample[mark..], encoding),
+        None => b',',
     };
-    let grammar = match want.format {
-        UploadFormat::Csv => Grammar::Csv { delimiter, width: None },
-        UploadFormat::Ndjson => Grammar::Lines,
-    };
-    let mut records = Records { source, cutter: Cutter::new(encoding, grammar, start), ended };
-    records.cutter.feed(&sample[mark..]);
+    if want.format == UploadFormat::Json {
+        start = open_array(&sample, encoding, start)?;
+    }
+    let cutter = Cuts::new(want.format, encoding, delimiter, None, start);
+    let mut records = Records { source, cutter, ended };
+    records.cutter.feed(&sample[start.offset as usize..]);
     if ended {
         records.cutter.end();
     }
 
-    let is_table = want.format == UploadFormat::Csv;
     let mut head = Head {
         format: want.format,
         encoding,
-        delimiter: is_table.then_some(char::from(delimiter)),
+        delimiter: is_csv.then_some(char::from(delimiter)),
         columns: None,
         width: 0,
         first: start,
         mark: mark > 0,
         rows: 0,
+        staged: None,
     };
-    if is_table && want.header {
+    if want.format.is_table() && want.header {
         let Some(header) = records.next().await? else {
             return refuse(Code::NoRows, "The file is empty: it has neither a header nor a row.");
         };
-        let columns = read_header(&header, encoding, delimiter)?;
+        let columns = match want.format {
+            UploadFormat::Xlsx => sheet::header(&header.raw),
+            _ => read_header(&header, encoding, delimiter)?,
+        };
+        let line = if is_csv { header.begin.line } else { sheet::number(&header.raw) };
+        check_names(&columns, line)?;
         head.width = columns.len();
         head.columns = Some(columns);
         if head.is_returned() {
@@ -116,10 +123,15 @@ where
             if head.columns.is_some() { "The file has a header but no rows." } else { "The file has no rows." };
         return refuse(Code::NoRows, detail);
     };
-    // Behind blank lines, which may look like rows once it is known that there is only one column.
-    head.first = first.begin;
-    if is_table && head.columns.is_none() {
-        head.width = first.fields.min(MOST_COLUMNS);
+    match want.format {
+        // How far to the right an element begins is seen from behind the bracket only.
+        UploadFormat::Json => {}
+        // Behind blank lines, which may look like rows once it is known that there is only one column.
+        _ => head.first = first.begin,
+    }
+    if head.columns.is_none() && want.format.is_table() {
+        let fields = if is_csv { first.fields } else { sheet::fields(&first.raw) };
+        head.width = fields.min(MOST_COLUMNS);
         records.cutter.expect_width(head.width);
     }
     head.rows = records.count_rest(bytes, head.first, first.end);
@@ -129,7 +141,7 @@ where
 /// The records of a file, one after the other.
 struct Records<S> {
     source: S,
-    cutter: Cutter,
+    cutter: Cuts,
     ended: bool,
 }
 
@@ -179,7 +191,7 @@ fn read_header<E>(header: &Cut, encoding: Encoding, delimiter: u8) -> Result<Vec
         Whole::OpenQuote => {
             return refuse(Code::BadHeader, format!("Line {line}: the header has a quote that is never closed."));
         }
-        Whole::TooLong => return refuse(Code::BadHeader, format!("Line {line}: the header does not end.")),
+        _ => return refuse(Code::BadHeader, format!("Line {line}: the header does not end.")),
     }
     if header.fields > MOST_COLUMNS {
         let detail = format!("Line {line}: expected at most {MOST_COLUMNS} columns, found {}.", header.fields);
@@ -190,8 +202,16 @@ fn read_header<E>(header: &Cut, encoding: Encoding, delimiter: u8) -> Result<Vec
         let detail = format!("Line {line}, column {}: expected a name, found {what}.", column + 1);
         return refuse(Code::BadHeader, detail);
     }
+    Ok(cells.texts)
+}
+
+/// Every column needs a name of its own.
+fn check_names<E>(names: &[String], line: u64) -> Result<(), HeadError<E>> {
+    if names.is_empty() {
+        return refuse(Code::BadHeader, format!("Line {line}: expected names of columns, found none."));
+    }
     let mut seen = std::collections::HashMap::new();
-    for (column, name) in cells.texts.iter().enumerate() {
+    for (column, name) in names.iter().enumerate() {
         if name.trim().is_empty() {
             let detail = format!("Line {line}, column {}: expected a name, found none.", column + 1);
             return refuse(Code::BadHeader, detail);
@@ -206,7 +226,36 @@ fn read_header<E>(header: &Cut, encoding: Encoding, delimiter: u8) -> Result<Vec
             return refuse(Code::BadHeader, detail);
         }
     }
-    Ok(cells.texts)
+    Ok(())
+}
+
+/// The place behind the bracket that opens the array.
+fn open_array<E>(sample: &[u8], encoding: Encoding, start: Place) -> Result<Place, HeadError<E>> {
+    let (bytes, read): (usize, fn(&[u8]) -> u16) = match encoding {
+        Encoding::Utf8 => (1, Utf8::read),
+        Encoding::Utf16Le => (2, Utf16Le::read),
+        Encoding::Utf16Be => (2, Utf16Be::read),
+    };
+    let mut place = start;
+    for unit in sample[start.offset as usize..].chunks_exact(bytes).map(read) {
+        place.offset += bytes as u64;
+        match u8::try_from(unit).unwrap_or(0) {
+            b'\n' => place.line += 1,
+            b' ' | b'\t' | b'\r' => {}
+            b'[' => return Ok(place),
+            _ => {
+                let found =
+                    char::from_u32(unit.into()).map_or_else(|| "something else".to_owned(), |c| format!("{c:?}"));
+                let line = place.line;
+                let detail = format!("expected a JSON array, which begins with [; found {found} in line {line}");
+                return Err(HeadError::Refused(Box::new(Problem::invalid_body([(
+                    "/upload/format".to_owned(),
+                    detail,
+                )]))));
+            }
+        }
+    }
+    refuse(Code::NoRows, "The file is empty.")
 }
 
 /// The delimiter that cuts the first records into the same number of fields, more than one; among

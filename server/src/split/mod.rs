@@ -5,11 +5,14 @@
 //! record carries the [`Place`] where it begins and the one behind it, so that reading can stop at any
 //! record and go on there later, in another process, with the same rows.
 //!
-//! The CSV machine is our own (`cut`): the well-kept readers neither say where in a UTF-16 file a
-//! record begins nor give back the good rows that an open quote has swallowed.
+//! The machines for CSV (`cut`) and for JSON arrays (`array`) are our own: the well-kept readers neither
+//! say where in a UTF-16 file a record begins nor give back the good rows that an open quote or bracket
+//! has swallowed.
 
+mod array;
 mod cells;
 mod cut;
+mod cuts;
 mod head;
 mod read;
 mod row;
@@ -25,6 +28,14 @@ use serde::{Deserialize, Serialize};
 pub use head::{HeadError, Want, inspect};
 pub use read::{Reader, Rules};
 pub use row::{CellKind, Fault, FaultKind, Row};
+
+/// What was made of a workbook, to be read in its stead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Staged {
+    /// Its name in the object store.
+    pub object_id: uuid::Uuid,
+    pub bytes: u64,
+}
 
 /// A record ends here at the latest, in bytes of the file. An open quote costs one row, not the file.
 pub const RECORD_LIMIT: usize = 1 << 20;
@@ -77,9 +88,9 @@ pub struct Head {
     pub encoding: Encoding,
     /// CSV: an ASCII character.
     pub delimiter: Option<char>,
-    /// CSV: the names of the columns, where the first record gives them.
+    /// A table: the names of the columns, where the first record gives them.
     pub columns: Option<Vec<String>>,
-    /// CSV: how many fields a row has.
+    /// A table: how many fields a row has.
     pub width: usize,
     /// Where the first record behind the header begins.
     pub first: Place,
@@ -88,6 +99,14 @@ pub struct Head {
     pub mark: bool,
     /// How many rows there are: counted in a short file, else estimated from the first ones.
     pub rows: i64,
+    /// XLSX: what is read instead of the file.
+    #[serde(default)]
+    pub staged: Option<Staged>,
+}
+
+/// The payload of an item that is a whole file.
+pub fn whole_file_payload(upload_id: uuid::Uuid) -> domain::Document {
+    domain::Document::of(&std::collections::BTreeMap::from([("upload_id", upload_id)]))
 }
 
 /// The columns that our own list of failures ends with. Uploaded again, they are taken off: `row` is
@@ -95,6 +114,26 @@ pub struct Head {
 pub const FAILURE_COLUMNS: [&str; 3] = ["_line", "_code", "_problem"];
 
 impl Head {
+    /// The head of a file that is one item as a whole.
+    pub fn whole_file() -> Self {
+        Self {
+            format: UploadFormat::None,
+            encoding: Encoding::Utf8,
+            delimiter: None,
+            columns: None,
+            width: 0,
+            first: Place { offset: 0, line: 1 },
+            mark: false,
+            rows: 1,
+            staged: None,
+        }
+    }
+
+    /// What is read, and how many bytes it has: the file, or what was made of it.
+    pub fn source(&self, upload_id: uuid::Uuid, bytes: u64) -> (uuid::Uuid, u64) {
+        self.staged.map_or((upload_id, bytes), |staged| (staged.object_id, staged.bytes))
+    }
+
     /// Whether the file is a list of failures that came back.
     pub fn is_returned(&self) -> bool {
         self.columns.as_ref().is_some_and(|columns| {

@@ -1,12 +1,12 @@
 //! The rows of a file from any boundary on.
 
 use bytes::Bytes;
-use domain::upload::UploadFormat;
 use futures::{Stream, StreamExt};
 
 use super::{
     Head, Place,
-    cut::{Cutter, Grammar, Step},
+    cut::Step,
+    cuts::Cuts,
     row::{CellKind, Row, RowMaker},
 };
 
@@ -23,7 +23,7 @@ pub struct Rules {
 #[derive(Debug)]
 pub struct Reader<S> {
     source: S,
-    cutter: Cutter,
+    cutter: Cuts,
     maker: RowMaker,
 }
 
@@ -34,11 +34,7 @@ where
     /// `source` begins at `place`, which is `head.first` or the end of a row read before.
     pub fn new(source: S, head: Head, place: Place, rules: Rules) -> Self {
         let delimiter = head.delimiter.and_then(|c| u8::try_from(c).ok()).unwrap_or(b',');
-        let grammar = match head.format {
-            UploadFormat::Csv => Grammar::Csv { delimiter, width: Some(head.width) },
-            UploadFormat::Ndjson => Grammar::Lines,
-        };
-        let cutter = Cutter::new(head.encoding, grammar, place);
+        let cutter = Cuts::new(head.format, head.encoding, delimiter, Some(head.width), place);
         Self { source, cutter, maker: RowMaker::new(head, rules) }
     }
 
@@ -54,6 +50,11 @@ where
                 },
             }
         }
+    }
+
+    /// Whether another reader may go on from here: false for a moment where an array or a file ends.
+    pub fn may_stop(&self) -> bool {
+        self.cutter.may_stop()
     }
 
     /// Where the next row begins.

@@ -3,6 +3,9 @@
 //! A row that cannot be used keeps what could be read of it, so that a person sees what it was; the
 //! fault names the line, the column and what was expected there.
 
+pub(super) mod sheet; // rows of a workbook
+mod value; // JSON values and lines
+
 use std::fmt::Write as _;
 
 use domain::{Document, upload::UploadFormat};
@@ -10,7 +13,7 @@ use serde::Serialize;
 
 use super::{
     Head, Place, RECORD_LIMIT, Rules,
-    cells::{Cells, read_cells, read_text},
+    cells::{Cells, read_cells},
     cut::{Cut, Whole},
 };
 
@@ -109,7 +112,9 @@ pub struct Row {
     /// Where its record begins, and where the next one does.
     pub begin: Place,
     pub end: Place,
-    /// The first line of its record; in a list of failures that came back, what `_line` says.
+    /// The first line of its record in the file; of a workbook, the row in its sheet.
+    pub line: i64,
+    /// The same; in a list of failures that came back, what `_line` says.
     pub number: i64,
     /// As far as known where there is a fault.
     pub payload: Document,
@@ -138,7 +143,9 @@ impl RowMaker {
     pub(super) fn make(&self, cut: &Cut) -> Row {
         match self.head.format {
             UploadFormat::Csv => self.table_row(cut),
-            UploadFormat::Ndjson => self.json_row(cut),
+            UploadFormat::Xlsx => self.sheet_row(cut),
+            UploadFormat::Ndjson | UploadFormat::Json => self.json_row(cut),
+            UploadFormat::Lines | UploadFormat::None => self.text_row(cut),
         }
     }
 
@@ -158,7 +165,8 @@ impl RowMaker {
             (payload.len() > limit).then(|| self.fault(cut, FaultKind::TooLarge, largest, expected, found))
         });
         let payload = if fault.is_none() { payload } else { self.payload(&shown(&cells.texts, cells.texts.len())) };
-        Row { begin: cut.begin, end: cut.end, number, payload: Document::trusted(payload), fault }
+        let line = cut.begin.line as i64;
+        Row { begin: cut.begin, end: cut.end, line, number, payload: Document::trusted(payload), fault }
     }
 
     fn table_fault(&self, cut: &Cut, cells: &Cells) -> Option<Fault> {
@@ -185,7 +193,7 @@ impl RowMaker {
                     format!("more than {RECORD_LIMIT} bytes"),
                 );
             }
-            Whole::Yes => {}
+            Whole::Yes | Whole::Broken | Whole::Unended | Whole::Trailing => {}
         }
         if let Some((column, what)) = cells.unreadable {
             return fault(FaultKind::BadEncoding, column, "text", what.to_owned());
@@ -233,10 +241,19 @@ impl RowMaker {
 
     /// Cells as an object by column name, or as an array.
     fn payload(&self, cells: &[String]) -> String {
+        let kind = |place| self.rules.kinds.get(place).copied().unwrap_or_default();
+        let values = cells.iter().enumerate().map(|(place, cell)| {
+            if takes_as_it_is(cell, kind(place)) { cell.clone() } else { Document::of(cell).text().to_owned() }
+        });
+        self.object_of(&values.collect::<Vec<_>>())
+    }
+
+    /// JSON values as an object by column name, or as an array.
+    fn object_of(&self, values: &[String]) -> String {
         let named = self.head.columns.is_some();
-        let mut json = String::with_capacity(cells.iter().map(|cell| cell.len() + 16).sum());
+        let mut json = String::with_capacity(values.iter().map(|value| value.len() + 16).sum());
         json.push(if named { '{' } else { '[' });
-        for (place, cell) in cells.iter().enumerate() {
+        for (place, value) in values.iter().enumerate() {
             if place > 0 {
                 json.push(',');
             }
@@ -244,48 +261,10 @@ impl RowMaker {
                 json.push_str(key);
                 json.push(':');
             }
-            let kind = self.rules.kinds.get(place).copied().unwrap_or_default();
-            if takes_as_it_is(cell, kind) {
-                json.push_str(cell);
-            } else {
-                json.push_str(Document::of(cell).text());
-            }
+            json.push_str(value);
         }
         json.push(if named { '}' } else { ']' });
         json
-    }
-
-    fn json_row(&self, cut: &Cut) -> Row {
-        let (text, unreadable) = read_text(&cut.raw, self.head.encoding);
-        let trimmed = text.trim_matches([' ', '\t', '\r', '\n']);
-        let fault = |kind, column, expected: &str, found: String| {
-            let fault = self.fault(cut, kind, column, expected.to_owned(), found);
-            (Document::of(&shorten(trimmed, SHOWN_ROW)), Some(fault))
-        };
-        let (payload, fault) = if cut.whole == Whole::TooLong {
-            fault(FaultKind::TooLarge, RECORD_LIMIT, "the line to end", format!("more than {RECORD_LIMIT} bytes"))
-        } else if let Some(what) = unreadable {
-            let good = text.find('\u{FFFD}').unwrap_or(0);
-            fault(FaultKind::BadEncoding, good, "text", what.to_owned())
-        } else if trimmed.len() > self.rules.payload_limit {
-            let limit = self.rules.payload_limit;
-            let expected = format!("a value of at most {limit} bytes");
-            fault(FaultKind::TooLarge, self.rules.payload_limit, &expected, trimmed.len().to_string())
-        } else {
-            match Document::parse(trimmed.to_owned()) {
-                Ok(payload) => (payload, None),
-                Err(error) => {
-                    let before = text.len() - text.trim_start_matches([' ', '\t', '\r', '\n']).len();
-                    fault(
-                        FaultKind::InvalidJson,
-                        before + error.at.saturating_sub(1),
-                        "one JSON value",
-                        error.what.to_owned(),
-                    )
-                }
-            }
-        };
-        Row { begin: cut.begin, end: cut.end, number: cut.begin.line as i64, payload, fault }
     }
 }
 

@@ -1,6 +1,9 @@
 //! What splitting promises: no good row is lost, none appears twice, whatever stands between them and
 //! however the bytes come.
 
+mod arrays; // JSON arrays
+mod others; // lines, and workbooks that have become lines
+
 use std::convert::Infallible;
 
 use bytes::Bytes;

@@ -1,35 +1,104 @@
-//! Figures for monitoring: how much of each type waits, runs and how old it is. Only work that is not
-//! over is looked at, so their cost follows what is open, not what was ever done.
+//! Figures for monitoring: how much of each type waits, runs and ends. None of them counts rows when it
+//! is asked for: a duty walks over the gates a bounded piece at a time, and what came in and ended is
+//! added to small rows for each type.
 
 use sqlx::PgPool;
+use time::OffsetDateTime;
 
-/// Open work of one type.
-#[derive(Debug)]
-pub struct OpenWork {
-    pub job_type: String,
-    pub available: i64,
-    pub running: i64,
-    pub retryable: i64,
-    pub scheduled: i64,
-    pub blocked: i64,
+use super::Tx;
+
+/// Gates that one piece of the walk looks at.
+const PIECE: i64 = 10_000;
+
+/// Takes the next piece of the walk and adds up its items by type and state; at the end, what was added
+/// up is what is shown. False: another server is at it.
+pub async fn walk(tx: &mut Tx) -> sqlx::Result<bool> {
+    let Some(from) = sqlx::query_scalar!("select gate_id from figures_walk for update skip locked")
+        .fetch_optional(&mut **tx)
+        .await?
+    else {
+        return Ok(false);
+    };
+    // The order of the sums is that of `OpenWork::from_stored`.
+    let last = sqlx::query_scalar!(
+        r#"with piece as materialized (
+             select gate_id, removed_at, n_available, n_running, n_retryable, n_scheduled, n_blocked, n_succeeded,
+               n_dead, n_cancelled, n_expired
+             from gate where gate_id > $1 order by gate_id limit $2),
+           sums as (
+             select j.type_id, sum(n_available)::bigint as a, sum(n_running)::bigint as b, sum(n_retryable)::bigint as c,
+               sum(n_scheduled)::bigint as d, sum(n_blocked)::bigint as e, sum(n_succeeded)::bigint as f,
+               sum(n_dead)::bigint as g, sum(n_cancelled)::bigint as h, sum(n_expired)::bigint as i
+             from piece join job j on j.gate_id = piece.gate_id
+             where piece.removed_at is null group by j.type_id),
+           added as (
+             insert into type_figures as t (type_id, n, walked)
+             select type_id, '{0,0,0,0,0,0,0,0,0}', array[a, b, c, d, e, f, g, h, i] from sums
+             on conflict (type_id) do update set walked = array(
+               select old + new from unnest(t.walked, excluded.walked) with ordinality as both_of (old, new, at)
+               order by at))
+           select max(gate_id) from piece having count(*) = $2"#,
+        from,
+        PIECE
+    )
+    .fetch_optional(&mut **tx)
+    .await?
+    .flatten();
+    if let Some(last) = last {
+        sqlx::query!("update figures_walk set gate_id = $1", last).execute(&mut **tx).await?;
+    } else {
+        sqlx::query!("update type_figures set n = walked, walked = '{0,0,0,0,0,0,0,0,0}'").execute(&mut **tx).await?;
+        sqlx::query!("update figures_walk set gate_id = 0, counted_at = began_at, began_at = clock_timestamp()")
+            .execute(&mut **tx)
+            .await?;
+    }
+    Ok(true)
 }
 
-/// Pending items per type and state, over the jobs that are not complete.
+/// When what is shown was counted, and how many seconds ago; `None` before the first walk is through.
+pub async fn counted_at(pool: &PgPool) -> sqlx::Result<Option<(OffsetDateTime, f64)>> {
+    let row = sqlx::query!(
+        r#"select counted_at as "counted_at!", extract(epoch from clock_timestamp() - counted_at)::float8 as "age!"
+           from figures_walk where counted_at is not null"#
+    )
+    .fetch_optional(pool)
+    .await?;
+    Ok(row.map(|row| (row.counted_at, row.age)))
+}
+
+/// Items of one type by state, as last added up.
+#[derive(Clone, Debug)]
+pub struct OpenWork {
+    pub job_type: String,
+    pub counts: domain::Counts,
+}
+
+/// Items by type and state, by the type's name.
 pub async fn open_work(pool: &PgPool) -> sqlx::Result<Vec<OpenWork>> {
-    sqlx::query_as!(
-        OpenWork,
-        r#"select t.name as job_type,
-             coalesce(sum(g.n_available), 0)::bigint as "available!",
-             coalesce(sum(g.n_running), 0)::bigint as "running!",
-             coalesce(sum(g.n_retryable), 0)::bigint as "retryable!",
-             coalesce(sum(g.n_scheduled), 0)::bigint as "scheduled!",
-             coalesce(sum(g.n_blocked), 0)::bigint as "blocked!"
-           from job_type t
-           left join (job j join gate g on g.gate_id = j.gate_id and g.completed_at is null) on j.type_id = t.id
-           group by t.name"#
+    let rows = sqlx::query!(
+        r#"select t.name, coalesce(f.n, '{}') as "n!" from job_type t
+           left join type_figures f on f.type_id = t.id order by t.name"#
     )
     .fetch_all(pool)
-    .await
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| {
+            let n = |at: usize| row.n.get(at).copied().unwrap_or(0);
+            let counts = domain::Counts {
+                available: n(0),
+                running: n(1),
+                retryable: n(2),
+                scheduled: n(3),
+                blocked: n(4),
+                succeeded: n(5),
+                dead: n(6),
+                cancelled: n(7),
+                expired: n(8),
+            };
+            OpenWork { job_type: row.name, counts }
+        })
+        .collect())
 }
 
 /// Seconds for which the next item of each type has been waiting, by its age; types with nothing
@@ -56,4 +125,120 @@ pub async fn open_assignments(pool: &PgPool) -> sqlx::Result<Vec<(String, i64)>>
     .fetch_all(pool)
     .await?;
     Ok(rows.into_iter().map(|row| (row.job_type, row.open)).collect())
+}
+
+/// What came in and ended of one type since the last writing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TallyRow {
+    pub type_name: String,
+    pub added: i64,
+    pub succeeded: i64,
+    pub dead: i64,
+    pub cancelled: i64,
+    pub expired: i64,
+}
+
+/// Adds to the rows of now and of today; `rows` sorted by name, so that servers do not wait for each other
+/// in a circle.
+pub async fn add(pool: &PgPool, rows: &[TallyRow]) -> sqlx::Result<()> {
+    let names: Vec<&str> = rows.iter().map(|row| row.type_name.as_str()).collect();
+    let column = |of: fn(&TallyRow) -> i64| -> Vec<i64> { rows.iter().map(of).collect() };
+    sqlx::query!(
+        "with new as materialized (
+           select * from unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[])
+             as new (type_name, added, succeeded, dead, cancelled, expired)),
+         ticks as (
+           insert into type_tick as t (type_name, tick, n_in, n_out)
+           select type_name, extract(epoch from statement_timestamp())::bigint / 10, added,
+             succeeded + dead + cancelled + expired from new
+           on conflict (type_name, tick) do update set n_in = t.n_in + excluded.n_in, n_out = t.n_out + excluded.n_out)
+         insert into type_day as d (type_name, day, n_in, n_succeeded, n_dead, n_cancelled, n_expired)
+         select type_name, (statement_timestamp() at time zone 'utc')::date, added, succeeded, dead, cancelled, expired
+         from new
+         on conflict (type_name, day) do update set n_in = d.n_in + excluded.n_in,
+           n_succeeded = d.n_succeeded + excluded.n_succeeded, n_dead = d.n_dead + excluded.n_dead,
+           n_cancelled = d.n_cancelled + excluded.n_cancelled, n_expired = d.n_expired + excluded.n_expired",
+        &names as &[&str],
+        &column(|row| row.added),
+        &column(|row| row.succeeded),
+        &column(|row| row.dead),
+        &column(|row| row.cancelled),
+        &column(|row| row.expired)
+    )
+    .execute(pool)
+    .await?;
+    Ok(())
+}
+
+/// What came in and ended of one type in the last minute, five minutes and hour.
+#[derive(Clone, Debug)]
+pub struct RateRow {
+    pub type_name: String,
+    pub n_in: Vec<i64>,
+    pub n_out: Vec<i64>,
+}
+
+/// How long the spans of [`rates`] are, in seconds.
+pub const SPANS: [i64; 3] = [60, 300, 3_600];
+
+/// What came in and ended lately, by type; at most 360 small rows a type are read.
+pub async fn rates(pool: &PgPool) -> sqlx::Result<Vec<RateRow>> {
+    let rows = sqlx::query!(
+        r#"with now_is (tick) as materialized (select extract(epoch from clock_timestamp())::bigint / 10)
+           select type_name,
+             coalesce(sum(n_in) filter (where t.tick > n.tick - 6), 0)::bigint as "in_60!",
+             coalesce(sum(n_out) filter (where t.tick > n.tick - 6), 0)::bigint as "out_60!",
+             coalesce(sum(n_in) filter (where t.tick > n.tick - 30), 0)::bigint as "in_300!",
+             coalesce(sum(n_out) filter (where t.tick > n.tick - 30), 0)::bigint as "out_300!",
+             coalesce(sum(n_in), 0)::bigint as "in_3600!",
+             coalesce(sum(n_out), 0)::bigint as "out_3600!"
+           from type_tick t cross join now_is n where t.tick > n.tick - 360 group by type_name"#
+    )
+    .fetch_all(pool)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| RateRow {
+            type_name: row.type_name,
+            n_in: vec![row.in_60, row.in_300, row.in_3600],
+            n_out: vec![row.out_60, row.out_300, row.out_3600],
+        })
+        .collect())
+}
+
+/// One day of one type.
+#[derive(Clone, Debug)]
+pub struct DayRow {
+    pub type_name: String,
+    pub day: String,
+    pub added: i64,
+    pub succeeded: i64,
+    pub dead: i64,
+    pub cancelled: i64,
+    pub expired: i64,
+}
+
+/// The last thirty days, newest first.
+pub async fn days(pool: &PgPool) -> sqlx::Result<Vec<DayRow>> {
+    sqlx::query_as!(
+        DayRow,
+        r#"select type_name, day::text as "day!", n_in as added, n_succeeded as succeeded, n_dead as dead,
+             n_cancelled as cancelled, n_expired as expired
+           from type_day where day > (clock_timestamp() at time zone 'utc')::date - 30
+           order by type_name, day desc"#
+    )
+    .fetch_all(pool)
+    .await
+}
+
+/// Forgets what came in and ended more than an hour ago, at most a thousand rows.
+pub async fn forget(pool: &PgPool) -> sqlx::Result<u64> {
+    let gone = sqlx::query!(
+        "delete from type_tick where ctid = any(array(
+           select ctid from type_tick where tick < extract(epoch from clock_timestamp())::bigint / 10 - 400
+           order by tick limit 1000 for update skip locked))"
+    )
+    .execute(pool)
+    .await?;
+    Ok(gone.rows_affected())
 }

@@ -1,8 +1,10 @@
-//! What pages and the API show of items: the item beside whichever state table holds it.
+//! What pages and the API show of items: the item beside whichever state table holds it, and what it
+//! waits for.
 //!
-//! Reads join by primary key from a bounded number of items; none of them counts.
+//! Reads join by primary key from a bounded number of items; none of them counts. Where a decision over
+//! a whole job was made and its rows still follow, the gate overrules the table.
 
-use sqlx::PgPool;
+use sqlx::{PgExecutor, PgPool};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
@@ -15,6 +17,8 @@ pub struct ItemView {
     pub row: Option<i64>,
     pub priority: i16,
     pub payload: Option<String>,
+    /// As it came, where a person has edited it.
+    pub original_payload: Option<String>,
     pub metadata: Option<String>,
     pub dedupe_key: Option<String>,
     pub serialize_key: Option<String>,
@@ -22,11 +26,16 @@ pub struct ItemView {
     pub expires_at: Option<OffsetDateTime>,
     pub fed_by: Option<Uuid>,
     pub created_at: OffsetDateTime,
+    /// When a person last changed it or its payload.
+    pub changed_at: Option<OffsetDateTime>,
     /// `ItemState::code`.
     pub state: i16,
     pub attempts: i32,
     pub failures: i32,
     pub due_at: Option<OffsetDateTime>,
+    /// Blocked (or to be blocked when due) by other jobs of the tree.
+    pub by_after: bool,
+    pub lane_id: Option<i64>,
     pub worker_id: Option<String>,
     pub lease_started_at: Option<OffsetDateTime>,
     pub last_beat: Option<OffsetDateTime>,
@@ -41,41 +50,63 @@ pub struct ItemView {
     pub error_kind: Option<String>,
     pub error_detail: Option<String>,
     pub error_at: Option<OffsetDateTime>,
+    /// When its last attempt that did not make it final ended.
+    pub attempt_ended_at: Option<OffsetDateTime>,
     pub step_name: Option<String>,
     pub step_data: Option<String>,
+    pub step_at: Option<OffsetDateTime>,
+    pub job_cancelled_at: Option<OffsetDateTime>,
+    pub job_cancel_reason: Option<String>,
+    pub after_failed: bool,
+    pub removed: bool,
 }
 
 /// Items by id, in no order. With `payloads` false the payloads stay where they are.
-pub async fn items(pool: &PgPool, ids: &[Uuid], payloads: bool) -> Result<Vec<ItemView>, sqlx::Error> {
+///
+/// The state is that of `keys::matching`: a final row, unless it was ended by a failed `after` that is
+/// good again; an open lease; then the job's own decision; then the table that holds the row.
+pub async fn items(executor: impl PgExecutor<'_>, ids: &[Uuid], payloads: bool) -> Result<Vec<ItemView>, sqlx::Error> {
     sqlx::query_as!(
         ItemView,
         r#"select i.id as "id!", i.gate_id as "gate_id!", i.seq as "seq!", i.row as "row?", i.priority as "priority!",
-             case when $2 then coalesce(
-               (select e.payload from item_edit e where e.item_id = i.id order by e.edit desc limit 1), i.payload) end
-               as "payload?",
+             case when $2 then coalesce(e.payload, i.payload) end as "payload?",
+             case when $2 and e.payload is not null then i.payload end as "original_payload?",
              i.metadata as "metadata?", i.dedupe_key as "dedupe_key?", i.serialize_key as "serialize_key?",
              i.run_after as "run_after?", i.expires_at as "expires_at?", i.fed_by as "fed_by?",
-             i.created_at as "created_at!",
-             coalesce(o.state, case
-               when l.id is not null then 6
+             i.created_at as "created_at!", greatest(i.changed_at, e.edited_at) as "changed_at?",
+             (case
+               when o.item_id is not null then case
+                 when o.state = 3 and o.error_kind = 'after_failed' and not g.after_failed and g.cancelled_at is null
+                   then 9 else o.state end
+               when l.item_id is not null then 6
+               when g.cancelled_at is not null or g.after_failed then 3
                when d.item_id is not null then case when d.retryable then 7 else 8 end
                when b.item_id is not null then 9
                else 5 end)::smallint as "state!",
              coalesce(o.attempt, l.attempt, d.attempts, b.attempts, r.attempts, 0) as "attempts!",
              coalesce(o.failures, l.failures, d.failures, b.failures, r.failures, 0) as "failures!",
-             d.due_at as "due_at?", coalesce(l.worker_id, o.worker_id) as "worker_id?",
+             coalesce(d.due_at, b.due_at) as "due_at?",
+             (coalesce(b.by_after, false) or g.after_open > 0) as "by_after!",
+             coalesce(d.lane_id, b.lane_id) as "lane_id?",
+             coalesce(l.worker_id, o.worker_id) as "worker_id?",
              l.started_at as "lease_started_at?", l.last_beat as "last_beat?",
              l.last_beat + make_interval(secs => l.lease_seconds) as "lease_expires_at?",
-             l.cancel_requested_at as "cancel_requested_at?",
+             case when l.item_id is not null then coalesce(l.cancel_requested_at, g.cancelled_at) end
+               as "cancel_requested_at?",
              l.progress_done as "progress_done?", l.progress_total as "progress_total?",
              l.progress_message as "progress_message?",
              o.ended_at as "ended_at?", case when $2 then o.result end as "result?",
              coalesce(o.error_message, a.error_message) as "error_message?",
-             coalesce(o.error_kind, a.error_kind) as "error_kind?",
-             coalesce(o.error_detail, a.error_detail) as "error_detail?",
-             coalesce(case when o.error_message is not null then o.ended_at end, a.ended_at) as "error_at?",
-             s.name as "step_name?", s.data as "step_data?"
+             case when o.error_message is not null then o.error_kind else a.error_kind end as "error_kind?",
+             case when o.error_message is not null then o.error_detail else a.error_detail end as "error_detail?",
+             case when o.error_message is not null then o.ended_at when a.error_message is not null then a.ended_at end
+               as "error_at?",
+             (select max(p.ended_at) from attempt p where p.item_id = i.id) as "attempt_ended_at?",
+             s.name as "step_name?", s.data as "step_data?", s.reached_at as "step_at?",
+             g.cancelled_at as "job_cancelled_at?", g.cancel_reason as "job_cancel_reason?",
+             g.after_failed as "after_failed!", g.removed_at is not null as "removed!"
            from item i
+           join gate g on g.gate_id = i.gate_id
            left join outcome o on o.item_id = i.id
            left join lease l on l.item_id = i.id
            left join deferred d on d.item_id = i.id
@@ -83,14 +114,16 @@ pub async fn items(pool: &PgPool, ids: &[Uuid], payloads: bool) -> Result<Vec<It
            left join ready r on r.item_id = i.id
            left join item_step s on s.item_id = i.id
            left join lateral (
+             select payload, edited_at from item_edit where item_id = i.id order by edit desc limit 1) e on true
+           left join lateral (
              select error_message, error_kind, error_detail, ended_at from attempt
              where item_id = i.id and error_message is not null order by attempt desc limit 1) a
-             on o.item_id is null
+             on o.item_id is null or o.state in (3, 4)
            where i.id = any($1::uuid[])"#,
         ids,
         payloads
     )
-    .fetch_all(pool)
+    .fetch_all(executor)
     .await
 }
 
@@ -105,88 +138,50 @@ pub async fn in_flight(pool: &PgPool, gate_ids: &[i64], limit: i64) -> Result<Ve
     .await
 }
 
-/// A place in a list of items.
-pub type Position = (i64, i64);
-
-/// Items of these jobs in order behind a position, any state: (id, gate, seq).
-pub async fn page(
-    pool: &PgPool,
-    gate_ids: &[i64],
-    after: Position,
-    row: Option<i64>,
-    limit: i64,
-) -> Result<Vec<(Uuid, i64, i64)>, sqlx::Error> {
+/// The item at the head of each of these lanes: lane, item, key.
+pub async fn heads(pool: &PgPool, lane_ids: &[i64]) -> Result<Vec<(i64, Uuid, String)>, sqlx::Error> {
     let rows = sqlx::query!(
-        r#"select id, gate_id, seq from item
-           where gate_id = any($1::bigint[]) and (gate_id, seq) > ($2::bigint, $3::bigint)
-             and ($4::bigint is null or row = $4)
-           order by gate_id, seq limit $5"#,
-        gate_ids,
-        after.0,
-        after.1,
-        row,
-        limit
+        r#"select l.id, h.item_id as "item_id!", l.key
+           from lane l
+           cross join lateral (select item_id from lane_entry where lane_id = l.id order by pos limit 1) h
+           where l.id = any($1::bigint[])"#,
+        lane_ids
     )
     .fetch_all(pool)
     .await?;
-    Ok(rows.into_iter().map(|row| (row.id, row.gate_id, row.seq)).collect())
+    Ok(rows.into_iter().map(|row| (row.id, row.item_id, row.key)).collect())
 }
 
-/// Items of these jobs in these final states other than succeeded, in order behind a position. One scan
-/// of the partial index for each job and state.
-pub async fn page_unsuccessful(
-    pool: &PgPool,
-    gate_ids: &[i64],
-    states: &[i16],
-    fingerprint: Option<&str>,
-    after: Position,
-    limit: i64,
-) -> Result<Vec<(Uuid, i64, i64)>, sqlx::Error> {
+/// The keys of the jobs that each of these jobs still waits for, in the order of the tree.
+pub async fn waited_for(pool: &PgPool, gate_ids: &[i64]) -> Result<Vec<(i64, Vec<String>)>, sqlx::Error> {
     let rows = sqlx::query!(
-        r#"select o.item_id as "item_id!", o.gate_id as "gate_id!", o.seq as "seq!"
-           from unnest($1::bigint[]) as g (gate_id)
-           cross join unnest($2::smallint[]) as s (state)
-           cross join lateral (
-             select item_id, gate_id, seq from outcome
-             where gate_id = g.gate_id and state = s.state and state <> 1
-               and (gate_id, seq) > ($3::bigint, $4::bigint)
-               and ($6::text is null or fingerprint = $6)
-             order by seq limit $5) o
-           order by o.gate_id, o.seq limit $5"#,
-        gate_ids,
-        states,
-        after.0,
-        after.1,
-        limit,
-        fingerprint
+        r#"select j.gate_id, array_agg(o.key order by o.ord) as "keys!"
+           from job j
+           join job o on o.root_id = j.root_id and o.key = any(j.after)
+           join gate og on og.gate_id = o.gate_id
+           where j.gate_id = any($1::bigint[]) and og.completed_at is null
+           group by j.gate_id"#,
+        gate_ids
     )
     .fetch_all(pool)
     .await?;
-    Ok(rows.into_iter().map(|row| (row.item_id, row.gate_id, row.seq)).collect())
+    Ok(rows.into_iter().map(|row| (row.gate_id, row.keys)).collect())
 }
 
-/// Gates of jobs that a list of items looks through: of a job, of a tree, of a type, of an owner; at
-/// most a thousand, the newest first.
-pub async fn gates(
-    pool: &PgPool,
-    job: Option<Uuid>,
-    root: Option<Uuid>,
-    job_type: Option<&str>,
-    owner_id: Option<Uuid>,
-) -> Result<Vec<i64>, sqlx::Error> {
-    sqlx::query_scalar!(
-        "select j.gate_id from job j join gate g on g.gate_id = j.gate_id
-         where ($1::uuid is null or j.id = $1) and ($2::uuid is null or j.root_id = $2)
-           and ($3::text is null or j.type_id = (select id from job_type where name = $3))
-           and ($4::uuid is null or j.owner_id = $4) and g.removed_at is null
-         order by j.gate_id desc limit 1000",
-        job,
-        root,
-        job_type,
-        owner_id
+/// How many assignments of these types are open; types with none are missing.
+pub async fn open_of_types(pool: &PgPool, type_ids: &[i32]) -> Result<Vec<(i32, i64)>, sqlx::Error> {
+    let rows = sqlx::query!(
+        r#"select type_id, count(*) as "open!" from lease where type_id = any($1::int[]) group by type_id"#,
+        type_ids
     )
     .fetch_all(pool)
-    .await
+    .await?;
+    Ok(rows.into_iter().map(|row| (row.type_id, row.open)).collect())
+}
+
+/// The owner of a job that was removed, as long as it is remembered.
+pub async fn removed(pool: &PgPool, job_id: Uuid) -> Result<Option<Uuid>, sqlx::Error> {
+    sqlx::query_scalar!("select owner_id from removed where job_id = $1", job_id).fetch_optional(pool).await
 }
 
 /// A past attempt of an item.
@@ -201,26 +196,35 @@ pub struct AttemptView {
     pub error_kind: Option<String>,
     pub error_detail: Option<String>,
     pub result: Option<String>,
+    /// The last step of the item, where it was reached in this attempt.
+    pub step_name: Option<String>,
+    pub step_data: Option<String>,
 }
 
-/// The attempts of an item, oldest first; the open one has no end. Rows that never had a worker are not
-/// attempts.
-pub async fn attempts(pool: &PgPool, item_id: Uuid) -> Result<Vec<AttemptView>, sqlx::Error> {
+/// The attempts of an item behind the `after`th, oldest first; the open one has no end. Rows that never
+/// had a worker are not attempts.
+pub async fn attempts(pool: &PgPool, item_id: Uuid, after: i32, limit: i64) -> Result<Vec<AttemptView>, sqlx::Error> {
     sqlx::query_as!(
         AttemptView,
         r#"select attempt as "attempt!", worker_id as "worker_id?", started_at as "started_at?",
              ended_at as "ended_at?", ended_as as "ended_as?", error_message as "error_message?",
-             error_kind as "error_kind?", error_detail as "error_detail?", result as "result?"
+             error_kind as "error_kind?", error_detail as "error_detail?", result as "result?",
+             s.name as "step_name?", s.data as "step_data?"
            from (
-             select attempt, worker_id, started_at, ended_at, ended_as, error_message, error_kind, error_detail, result
-             from attempt where item_id = $1
+             (select attempt, worker_id, started_at, ended_at, ended_as, error_message, error_kind, error_detail, result
+              from attempt where item_id = $1 and attempt > $2 order by attempt limit $3)
              union all
              select attempt, worker_id, started_at, ended_at, ended_as, error_message, error_kind, error_detail, result
-             from outcome where item_id = $1 and lease_id is not null
+             from outcome where item_id = $1 and lease_id is not null and attempt > $2
              union all
-             select attempt, worker_id, started_at, null, null, null, null, null, null from lease where item_id = $1) all_of
-           order by 1"#,
-        item_id
+             select attempt, worker_id, started_at, null, null, null, null, null, null from lease
+             where item_id = $1 and attempt > $2) all_of
+           left join item_step s on s.item_id = $1 and s.reached_at >= started_at
+             and (ended_at is null or s.reached_at <= ended_at)
+           order by attempt limit $3"#,
+        item_id,
+        after,
+        limit
     )
     .fetch_all(pool)
     .await

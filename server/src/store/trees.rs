@@ -1,7 +1,7 @@
 //! What pages and the API show of jobs: definitions beside their gates. Nothing here counts rows.
 
 use domain::{Counts, Document, Time, item::MaxFailures, job::OwnerKind};
-use sqlx::PgPool;
+use sqlx::{PgExecutor, PgPool};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
@@ -36,6 +36,8 @@ pub struct JobView {
     pub created_at: OffsetDateTime,
     pub sealed: bool,
     pub cancelled: bool,
+    /// Jobs it waits for that are not complete.
+    pub after_open: i32,
     pub available: i64,
     pub running: i64,
     pub retryable: i64,
@@ -84,14 +86,14 @@ impl JobView {
 }
 
 /// Every job of these trees, parents first within each.
-pub async fn of_roots(pool: &PgPool, root_ids: &[Uuid]) -> Result<Vec<JobView>, sqlx::Error> {
+pub async fn of_roots(executor: impl PgExecutor<'_>, root_ids: &[Uuid]) -> Result<Vec<JobView>, sqlx::Error> {
     sqlx::query_as!(
         JobView,
         r#"select j.id, j.root_id, j.parent_id, j.gate_id, j.key, t.name as job_type, j.name, j.owner_id,
              o.kind as owner_kind, o.name as owner_name, j.max_failures, j.priority, j.run_after, j.expires_at,
              j.expected_count, j.final_stage, j.feed, j.after, j.metadata, j.dedupe_key, j.initiated_by,
              j.upload_id, j.replay_of, j.superseded_by, j.created_at,
-             g.sealed, g.cancelled_at is not null as "cancelled!", g.n_available as available,
+             g.sealed, g.cancelled_at is not null as "cancelled!", g.after_open, g.n_available as available,
              g.n_running as running, g.n_retryable as retryable, g.n_scheduled as scheduled,
              g.n_blocked as blocked, g.n_succeeded as succeeded, g.n_dead as dead, g.n_cancelled,
              g.n_expired as expired, g.version, g.started_at, g.completed_at, g.completion, g.updated_at, g.keep,
@@ -104,150 +106,35 @@ pub async fn of_roots(pool: &PgPool, root_ids: &[Uuid]) -> Result<Vec<JobView>, 
            order by j.root_id, j.ord"#,
         root_ids
     )
-    .fetch_all(pool)
+    .fetch_all(executor)
     .await
 }
 
-/// Filters of a list of jobs that the store looks at itself.
+/// Which groups of dead items are looked for; whatever is `None` does not matter.
 #[derive(Clone, Debug, Default)]
-pub struct JobQuery {
-    pub owner_id: Option<Uuid>,
-    /// Below this gate id; the newest first.
-    pub before: Option<i64>,
-    /// How many to look at.
-    pub limit: i64,
-    pub roots_only: bool,
-    /// Only jobs that were made of a file.
-    pub uploads_only: bool,
-    pub root_id: Option<Uuid>,
-    pub parent_id: Option<Uuid>,
+pub struct GroupQuery {
     pub job_type: Option<String>,
-    pub owner_name: Option<String>,
-    pub initiated_by: Option<String>,
-    /// Part of a name, key or metadata, already escaped for `like`.
+    /// Part of the message, already escaped for `like`.
     pub text: Option<String>,
-    pub created_after: Option<OffsetDateTime>,
-    pub created_before: Option<OffsetDateTime>,
-    /// 1 succeeded, 2 partial, 3 failed, 4 cancelled: of the tree.
-    pub outcome: Option<i16>,
-    /// `waiting`, `running`, `cancelling` or `completed`: of the tree.
-    pub status: Option<String>,
+    pub owner_id: Option<Uuid>,
+    pub owner_name: Option<String>,
+    pub limit: i64,
 }
 
-/// Rows one page may look at.
-pub const LOOK_AT: i64 = 20_000;
-
-/// What a list found: (gate, job, root), and how far it looked.
-pub struct Found {
-    pub jobs: Vec<(i64, Uuid, Uuid)>,
-    /// The last gate looked at, when there may be more behind it.
-    pub looked_to: Option<i64>,
+struct GroupRow {
+    fingerprint: String,
+    message: String,
+    kind: Option<String>,
+    job_type: String,
+    n_dead: i64,
+    first_seen_at: OffsetDateTime,
+    last_seen_at: OffsetDateTime,
+    sample_item_id: Uuid,
 }
 
-/// Jobs that match, newest first, looking at no more than [`LOOK_AT`] rows. The inner limit is lazy:
-/// a page that fills early looks no further.
-pub async fn list(pool: &PgPool, query: &JobQuery) -> Result<Found, sqlx::Error> {
-    let rows = sqlx::query!(
-        r#"select s.gate_id, s.id, s.root_id
-           from (
-             select j.gate_id, j.id, j.root_id, j.parent_id, j.type_id, j.owner_id, j.name, j.key, j.metadata,
-               j.initiated_by, j.created_at
-             from job j
-             where ($1::bigint is null or j.gate_id < $1)
-               and ($2::uuid is null or j.owner_id = $2)
-               and (not $3::bool or j.parent_id is null)
-               and ($4::uuid is null or j.root_id = $4)
-               and ($5::uuid is null or j.parent_id = $5)
-               and (not $16::bool or j.upload_id is not null)
-             order by j.gate_id desc limit $6) s
-           join gate g on g.gate_id = s.gate_id
-           where g.removed_at is null
-             and ($7::text is null or s.type_id = (select t.id from job_type t where t.name = $7))
-             and ($8::text is null or s.owner_id in (select o.id from owner o where o.name = $8))
-             and ($9::text is null or s.initiated_by = $9)
-             and ($10::text is null or s.name ilike $10 or s.key ilike $10 or s.metadata ilike $10)
-             and ($11::timestamptz is null or s.created_at > $11)
-             and ($12::timestamptz is null or s.created_at < $12)
-             and ($13::smallint is null or g.tree_outcome = $13)
-             and ($14::text is null or $14 = case
-               when g.tree_completed_at is not null or (s.parent_id is not null and g.completed_at is not null)
-                 then 'completed'
-               when g.cancelled_at is not null then 'cancelling'
-               when g.started_at is not null or g.n_running + g.n_succeeded + g.n_dead + g.n_cancelled + g.n_expired > 0
-                 or exists (select 1 from gate b where s.parent_id is null and b.root_id = s.root_id
-                            and (b.started_at is not null or b.n_succeeded + b.n_dead + b.n_cancelled + b.n_expired > 0))
-                 then 'running'
-               else 'waiting' end)
-           order by s.gate_id desc limit $15"#,
-        query.before,
-        query.owner_id,
-        query.roots_only,
-        query.root_id,
-        query.parent_id,
-        LOOK_AT,
-        query.job_type,
-        query.owner_name,
-        query.initiated_by,
-        query.text,
-        query.created_after,
-        query.created_before,
-        query.outcome,
-        query.status,
-        query.limit,
-        query.uploads_only,
-    )
-    .fetch_all(pool)
-    .await?;
-    let jobs: Vec<_> = rows.into_iter().map(|row| (row.gate_id, row.id, row.root_id)).collect();
-    let looked_to = if (jobs.len() as i64) < query.limit { looked_to(pool, query).await? } else { None };
-    Ok(Found { jobs, looked_to })
-}
-
-/// The last row that a short page has looked at, when it stopped for having looked at enough.
-async fn looked_to(pool: &PgPool, query: &JobQuery) -> Result<Option<i64>, sqlx::Error> {
-    sqlx::query_scalar!(
-        "select j.gate_id from job j
-         where ($1::bigint is null or j.gate_id < $1)
-           and ($2::uuid is null or j.owner_id = $2)
-           and (not $3::bool or j.parent_id is null)
-           and ($4::uuid is null or j.root_id = $4)
-           and ($5::uuid is null or j.parent_id = $5)
-           and (not $7::bool or j.upload_id is not null)
-         order by j.gate_id desc offset $6 limit 1",
-        query.before,
-        query.owner_id,
-        query.roots_only,
-        query.root_id,
-        query.parent_id,
-        LOOK_AT - 1,
-        query.uploads_only
-    )
-    .fetch_optional(pool)
-    .await
-}
-
-/// Groups of dead items of these jobs, the largest first.
-pub async fn error_groups(
-    pool: &PgPool,
-    gate_ids: &[i64],
-    limit: i64,
-) -> Result<Vec<domain::api::ErrorGroup>, sqlx::Error> {
-    let rows = sqlx::query!(
-        r#"select e.fingerprint, e.message, e.kind, t.name as job_type, e.n_dead, e.first_seen_at, e.last_seen_at,
-             e.sample_item_id
-           from error_group e
-           join job j on j.gate_id = e.gate_id
-           join job_type t on t.id = j.type_id
-           where e.gate_id = any($1::bigint[]) and e.n_dead > 0
-           order by e.n_dead desc, e.first_seen_at limit $2"#,
-        gate_ids,
-        limit
-    )
-    .fetch_all(pool)
-    .await?;
-    Ok(rows
-        .into_iter()
-        .map(|row| domain::api::ErrorGroup {
+impl From<GroupRow> for domain::api::ErrorGroup {
+    fn from(row: GroupRow) -> Self {
+        Self {
             fingerprint: row.fingerprint,
             message: row.message,
             kind: row.kind,
@@ -256,6 +143,66 @@ pub async fn error_groups(
             first_seen_at: Time(row.first_seen_at),
             last_seen_at: Time(row.last_seen_at),
             sample_item_id: row.sample_item_id,
-        })
-        .collect())
+        }
+    }
+}
+
+/// Groups of dead items of these jobs, the largest first. A job has at most a thousand; of a tree with
+/// more than twenty thousand, so many are looked at.
+pub async fn error_groups(
+    pool: &PgPool,
+    gate_ids: &[i64],
+    query: &GroupQuery,
+) -> Result<Vec<domain::api::ErrorGroup>, sqlx::Error> {
+    let rows = sqlx::query_as!(
+        GroupRow,
+        r#"select e.fingerprint as "fingerprint!", (array_agg(e.message order by e.last_seen_at desc))[1] as "message!",
+             (array_agg(e.kind order by e.last_seen_at desc))[1] as "kind?", t.name as "job_type!",
+             sum(e.n_dead)::bigint as "n_dead!", min(e.first_seen_at) as "first_seen_at!",
+             max(e.last_seen_at) as "last_seen_at!",
+             (array_agg(e.sample_item_id order by e.last_seen_at desc))[1] as "sample_item_id!"
+           from (select * from error_group where gate_id = any($1::bigint[]) limit 20000) e
+           join job j on j.gate_id = e.gate_id
+           join job_type t on t.id = j.type_id
+           where e.n_dead > 0 and ($3::text is null or t.name = $3) and ($4::text is null or e.message ilike $4)
+           group by t.name, e.fingerprint
+           order by sum(e.n_dead) desc, min(e.first_seen_at), e.fingerprint limit $2"#,
+        gate_ids,
+        query.limit,
+        query.job_type,
+        query.text
+    )
+    .fetch_all(pool)
+    .await?;
+    Ok(rows.into_iter().map(Into::into).collect())
+}
+
+/// The same over all jobs, of one owner or of all: the twenty thousand that were seen last are looked at.
+pub async fn owner_groups(pool: &PgPool, query: &GroupQuery) -> Result<Vec<domain::api::ErrorGroup>, sqlx::Error> {
+    let rows = sqlx::query_as!(
+        GroupRow,
+        r#"select e.fingerprint as "fingerprint!", (array_agg(e.message order by e.last_seen_at desc))[1] as "message!",
+             (array_agg(e.kind order by e.last_seen_at desc))[1] as "kind?", t.name as "job_type!",
+             sum(e.n_dead)::bigint as "n_dead!", min(e.first_seen_at) as "first_seen_at!",
+             max(e.last_seen_at) as "last_seen_at!",
+             (array_agg(e.sample_item_id order by e.last_seen_at desc))[1] as "sample_item_id!"
+           from (
+             (select * from owner_error where $5::uuid is null order by last_seen_at desc limit 20000)
+             union all
+             (select * from owner_error where owner_id = $5 limit 20000)) e
+           join owner o on o.id = e.owner_id
+           join job_type t on t.id = e.type_id
+           where e.n_dead > 0 and ($2::text is null or t.name = $2) and ($3::text is null or e.message ilike $3)
+             and ($4::text is null or o.name = $4)
+           group by t.name, e.fingerprint
+           order by sum(e.n_dead) desc, min(e.first_seen_at), e.fingerprint limit $1"#,
+        query.limit,
+        query.job_type,
+        query.text,
+        query.owner_name,
+        query.owner_id
+    )
+    .fetch_all(pool)
+    .await?;
+    Ok(rows.into_iter().map(Into::into).collect())
 }

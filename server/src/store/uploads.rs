@@ -36,20 +36,24 @@ pub struct NewUpload {
     pub bytes: i64,
     pub sha256: String,
     pub format: UploadFormat,
+    /// The job whose export it is: the file stays as long as that job.
+    pub made_by: Option<Uuid>,
 }
 
 /// Makes a file known.
 pub async fn insert(connection: &mut sqlx::PgConnection, new: &NewUpload) -> Result<Upload, sqlx::Error> {
     sqlx::query_as!(
         Row,
-        "insert into upload (id, owner_id, filename, bytes, sha256, format) values ($1, $2, $3, $4, $5, $6)
+        "insert into upload (id, owner_id, filename, bytes, sha256, format, made_by, used_at)
+         values ($1, $2, $3, $4, $5, $6, $7, case when $7::uuid is not null then clock_timestamp() end)
          returning id, filename, bytes, sha256, format, created_at",
         new.id,
         new.owner_id,
         new.filename,
         new.bytes,
         new.sha256,
-        new.format.as_str()
+        new.format.as_str(),
+        new.made_by
     )
     .fetch_one(connection)
     .await
@@ -76,22 +80,109 @@ pub async fn delete_unused(pool: &PgPool, id: Uuid) -> Result<bool, sqlx::Error>
     Ok(deleted.rows_affected() == 1)
 }
 
-/// Forgets files that no job was made of for a day. Returns those it forgot, at most 100.
-pub async fn forget_unused(pool: &PgPool) -> Result<Vec<Uuid>, sqlx::Error> {
+/// A file, if this token holds an item of a job that was made of it: a worker may read what it works on.
+pub async fn find_held(pool: &PgPool, id: Uuid, credential_id: Uuid) -> Result<Option<Upload>, sqlx::Error> {
+    let row = sqlx::query_as!(
+        Row,
+        "select u.id, filename, bytes, sha256, format, u.created_at from upload u
+         where u.id = $1 and exists (
+           select 1 from job j join lease l on l.gate_id = j.gate_id
+           where j.upload_id = u.id and l.credential_id = $2)",
+        id,
+        credential_id
+    )
+    .fetch_optional(pool)
+    .await?;
+    Ok(row.map(Into::into))
+}
+
+/// Forgets files that no job was made of for so many seconds. Returns those it forgot, at most `limit`.
+pub async fn take_unused(pool: &PgPool, seconds: f64, limit: i64) -> Result<Vec<Uuid>, sqlx::Error> {
     sqlx::query_scalar!(
         "delete from upload where id in (
            select id from upload
-           where used_at is null and created_at < clock_timestamp() - interval '24 hours'
-           limit 100 for update skip locked)
-         returning id"
+           where used_at is null and created_at < clock_timestamp() - make_interval(secs => $1)
+           order by created_at limit $2 for update skip locked)
+         returning id",
+        seconds,
+        limit
     )
     .fetch_all(pool)
     .await
 }
 
-/// Those of the ids that are known.
+/// Forgets used files that no job names any more, among the `limit` that were not looked at for the
+/// longest time, at least so many seconds. Returns those it forgot, and how many it has looked at.
+///
+/// Two statements: a job that is just being made of a file holds the file's row, and once it has let
+/// go, only a new statement sees it.
+pub async fn take_unreferenced(pool: &PgPool, seconds: f64, limit: i64) -> Result<(Vec<Uuid>, usize), sqlx::Error> {
+    let mut tx = pool.begin().await?;
+    let looked_at = sqlx::query_scalar!(
+        "update upload set looked_at = clock_timestamp() where id in (
+           select id from upload
+           where used_at is not null and looked_at < clock_timestamp() - make_interval(secs => $1)
+           order by looked_at limit $2 for update skip locked)
+         returning id",
+        seconds,
+        limit
+    )
+    .fetch_all(&mut *tx)
+    .await?;
+    let gone = sqlx::query_scalar!(
+        "delete from upload u
+         where u.id = any($1::uuid[])
+           and not exists (select 1 from job j where j.upload_id = u.id)
+           and not exists (select 1 from split s where s.upload_id = u.id)
+           and not exists (select 1 from job j where j.id = u.made_by)
+         returning u.id",
+        &looked_at
+    )
+    .fetch_all(&mut *tx)
+    .await?;
+    tx.commit().await?;
+    Ok((gone, looked_at.len()))
+}
+
+/// Those of the objects that are known: files, and what was made of them.
 pub async fn known(pool: &PgPool, ids: &[Uuid]) -> Result<Vec<Uuid>, sqlx::Error> {
-    sqlx::query_scalar!("select id from upload where id = any($1)", ids).fetch_all(pool).await
+    sqlx::query_scalar!(
+        r#"select id as "id!" from upload where id = any($1)
+           union all select object_id from staged where object_id = any($1)"#,
+        ids
+    )
+    .fetch_all(pool)
+    .await
+}
+
+/// The lines that were made of a sheet: object and length.
+pub async fn find_staged(pool: &PgPool, upload_id: Uuid, sheet: &str) -> Result<Option<(Uuid, i64)>, sqlx::Error> {
+    let row = sqlx::query!("select object_id, bytes from staged where upload_id = $1 and sheet = $2", upload_id, sheet)
+        .fetch_optional(pool)
+        .await?;
+    Ok(row.map(|row| (row.object_id, row.bytes)))
+}
+
+/// Makes the lines of a sheet known. False: somebody else's were first, or the file is gone.
+pub async fn insert_staged(
+    connection: &mut sqlx::PgConnection,
+    upload_id: Uuid,
+    sheet: &str,
+    object_id: Uuid,
+    bytes: i64,
+) -> Result<bool, sqlx::Error> {
+    let done = sqlx::query!(
+        "insert into staged (upload_id, sheet, object_id, bytes)
+         select id, $2, $3, $4 from upload where id = $1 for key share
+         on conflict (upload_id, sheet) do nothing",
+        upload_id,
+        sheet,
+        object_id,
+        bytes
+    )
+    .execute(connection)
+    .await?;
+    Ok(done.rows_affected() == 1)
 }
 
 /// A file that is being cut.

@@ -116,3 +116,25 @@ async fn signing_out_ends_the_session() {
     server.delete("/api/v1/session").await.expect_problem(403, "forbidden");
     server.stop().await;
 }
+
+#[tokio::test]
+async fn who_fails_to_sign_in_too_often_has_to_wait() {
+    let server = Server::start().await;
+    let link = server.running.sign_in_link.clone().expect("a link");
+    let stranger = server.stranger();
+    for n in 0..20 {
+        stranger.post("/api/v1/session", json!({"link": format!("guess-{n}")})).await.expect_problem(410, "link_used");
+    }
+    let answer = stranger.post("/api/v1/session", json!({"link": "guess-20"})).await;
+    answer.expect_problem(429, "too_many_requests");
+    let wait: u32 = answer.headers["retry-after"].to_str().expect("text").parse().expect("seconds");
+    assert!((1..=7).contains(&wait), "{wait}");
+    // The right one waits like any other, and is not used up by it.
+    stranger.post("/api/v1/session", json!({"link": link})).await.expect_problem(429, "too_many_requests");
+    assert!(
+        server::auth::links::is_open(&server.running.app, link.rsplit('/').next().expect("a secret"))
+            .await
+            .expect("asked")
+    );
+    server.stop().await;
+}

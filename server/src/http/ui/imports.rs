@@ -174,6 +174,7 @@ async fn make_job(app: &App, caller: &Caller, form: &ImportForm) -> Result<Uuid>
             format: None,
             header: Some(form.header),
             delimiter: (!form.delimiter.is_empty()).then(|| form.delimiter.clone()),
+            sheet: None,
         }),
         ..NewJob::of(&form.job_type)
     };

@@ -2,9 +2,12 @@
 //!
 //! Opening the link only shows a button, so that a mail scanner or a preview cannot use it up.
 
+use std::net::SocketAddr;
+
 use app::pages::sign_in as page;
 use axum::{
-    extract::{Path, RawQuery, State},
+    Extension,
+    extract::{ConnectInfo, Path, RawQuery, State},
     http::{HeaderMap, StatusCode, header},
     response::{IntoResponse as _, Response},
 };
@@ -15,7 +18,7 @@ use crate::{
     App,
     auth::{links, sessions},
     error::Error,
-    http::session::user_agent,
+    http::session::{address, user_agent},
 };
 
 /// `GET /sign-in`
@@ -38,9 +41,10 @@ pub(super) async fn redeem(
     State(app): State<App>,
     visit: Visit,
     Path(token): Path<String>,
+    peer: Option<Extension<ConnectInfo<SocketAddr>>>,
     headers: HeaderMap,
 ) -> Response {
-    match links::redeem(&app, &token, user_agent(&headers)).await {
+    match links::redeem(&app, &token, user_agent(&headers), address(peer)).await {
         Ok(cookie) => ([(header::SET_COOKIE, cookie)], see_other("/")).into_response(),
         Err(Error::Problem(problem)) if problem.code == Code::LinkUsed => refused(&visit, &problem),
         Err(error) => visit.trouble(error),

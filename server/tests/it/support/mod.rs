@@ -3,6 +3,11 @@
 //! Servers run inside the test, on free ports. The database is made on `TREELINE_TEST_POSTGRES` (an
 //! admin URL; CONTRIBUTING.md says how to get one) and dropped when the last server of the story goes.
 
+pub(crate) mod imports; // files on their way to a complete job
+mod program; // a server in a process of its own
+pub(crate) mod s3; // a bucket
+pub(crate) mod xlsx; // workbooks
+
 use std::{ops::Deref, str::FromStr, sync::Arc};
 
 use reqwest::{Method, StatusCode, header::HeaderMap};
@@ -46,6 +51,11 @@ impl Server {
         Self::at(Arc::clone(&self.place), |_| {}).await
     }
 
+    /// The same with other settings.
+    pub(crate) async fn another_with(&self, change: impl FnOnce(&mut Config)) -> Self {
+        Self::at(Arc::clone(&self.place), change).await
+    }
+
     async fn at(place: Arc<Place>, change: impl FnOnce(&mut Config)) -> Self {
         let mut config = Config {
             listen: ([127, 0, 0, 1], 0).into(),
@@ -60,6 +70,8 @@ impl Server {
             payload_limit: "256KiB".parse().expect("a size"),
             idempotency_window_seconds: 86_400,
             callback_allow: "".parse().expect("a list"),
+            alerts: server::config::Alerts::default(),
+            files: server::config::files::FileSettings::default(),
         };
         change(&mut config);
         let running = server::start(config).await.expect("the server starts");
@@ -81,9 +93,27 @@ impl Server {
         Api::new(&self.api.base).with_token(&secret)
     }
 
+    /// A person of the given role, signed in by a link of their own.
+    pub(crate) async fn person(&self, name: &str, role: &str) -> Api {
+        let (app, id) = (&self.running.app, Uuid::now_v7());
+        sqlx::query("insert into owner (id, kind, name, role) values ($1, 'user', $2, $3)")
+            .bind(id)
+            .bind(name)
+            .bind(role)
+            .execute(&app.pool)
+            .await
+            .expect("a new person");
+        let link = server::auth::links::create(&app.pool, &app.public_url, Some(id)).await.expect("a link");
+        self.signed_in(&link).await
+    }
+
     /// The first admin, signed in by the printed link.
     pub(crate) async fn admin(&self) -> Api {
         let link = self.running.sign_in_link.clone().expect("a sign-in link");
+        self.signed_in(&link).await
+    }
+
+    async fn signed_in(&self, link: &str) -> Api {
         let answer = self.stranger().post("/api/v1/session", json!({"link": link})).await;
         answer.expect(204);
         let cookie =

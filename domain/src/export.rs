@@ -1,0 +1,78 @@
+//! Exports: rows of a tree written to a file (spec §5), and the lines they are made of.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Document, ItemState, id::Uuid, item::ItemError};
+
+/// Which rows are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub enum ExportWhat {
+    /// Results of the final stage (rule 19).
+    Results,
+    /// Items that did not succeed.
+    Failures,
+    /// Every item of the job and the jobs below it, as it is now.
+    Items,
+}
+
+impl ExportWhat {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Results => "results",
+            Self::Failures => "failures",
+            Self::Items => "items",
+        }
+    }
+}
+
+/// How rows are written: a JSON value on each line, or a table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub enum ExportFormat {
+    #[default]
+    Ndjson,
+    Csv,
+}
+
+impl ExportFormat {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Ndjson => "ndjson",
+            Self::Csv => "csv",
+        }
+    }
+}
+
+/// The payload of an item whose executor is `export`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ExportOrder {
+    pub job_id: Uuid,
+    pub what: ExportWhat,
+    #[serde(default)]
+    pub format: ExportFormat,
+}
+
+/// Its result: the file is an upload of the item's owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Exported {
+    pub upload_id: Uuid,
+    pub rows: i64,
+    pub bytes: i64,
+}
+
+/// One item of an export of items.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ItemLine {
+    pub item_id: Uuid,
+    pub job_id: Uuid,
+    pub row: Option<i64>,
+    pub payload: Document,
+    pub state: ItemState,
+    pub attempts: i32,
+    pub result: Option<Document>,
+    pub error: Option<ItemError>,
+}

@@ -1,0 +1,220 @@
+//! The executor `export`: rows of a job into a file of the item's owner.
+//!
+//! Works like any worker, through the same use-cases, but apart from the quick executors, as one export
+//! may take minutes. The rows stream into the file store while heartbeats tell how far it is. A server
+//! that dies leaves nothing that can be seen; whoever gets the item next begins anew.
+
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use domain::{
+    Code, Document, Problem,
+    api::{Assignment, Claim, FailureBody, HeartbeatOf, ReleaseBody, WorkError},
+    export::{ExportFormat, ExportOrder, Exported},
+    item::ItemProgress,
+    job::OwnerKind,
+    job_type::Builtin,
+    upload::UploadFormat,
+};
+use futures::StreamExt as _;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    App,
+    auth::{Caller, Scope},
+    error::{Error, Result},
+    exports::Export,
+    files::ReceiveError,
+    jobs::{EndingKind, Engine},
+    store::{contracts, exports, uploads::NewUpload},
+    uploads,
+};
+
+/// Exports under way at once in one server.
+const AT_ONCE: usize = 3;
+
+/// How long one claim waits for work, in seconds.
+const WAIT: u32 = 2;
+
+/// Between two heartbeats: a fraction of the lease of what is built in.
+const BEAT: Duration = Duration::from_secs(2);
+
+/// The pause after a failure.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Works until shutdown; what is in hand then is given back.
+pub(super) async fn run(app: App) {
+    let caller = Engine::builtin_caller();
+    let mut under_way = JoinSet::new();
+    while !app.shutdown.is_cancelled() {
+        while under_way.len() >= AT_ONCE {
+            under_way.join_next().await;
+        }
+        match claim(&app, &caller).await {
+            Ok(assignments) => {
+                for assignment in assignments {
+                    under_way.spawn(work(app.clone(), caller.clone(), assignment));
+                }
+            }
+            Err(error) => {
+                tracing::warn!(duty = "exporter", %error, "failed; will try again");
+                pause(&app, PATIENCE).await;
+            }
+        }
+        while under_way.try_join_next().is_some() {}
+    }
+    while under_way.join_next().await.is_some() {}
+}
+
+async fn pause(app: &App, duration: Duration) {
+    tokio::select! {
+        () = tokio::time::sleep(duration) => {}
+        () = app.shutdown.cancelled() => {}
+    }
+}
+
+async fn claim(app: &App, caller: &Caller) -> Result<Vec<Assignment>> {
+    let is_export = |info: &Arc<contracts::TypeInfo>| info.executor.name == Some(Builtin::Export);
+    let types: Vec<String> =
+        app.engine.builtin_types().iter().filter(|info| is_export(info)).map(|info| info.name.clone()).collect();
+    if types.is_empty() {
+        pause(app, Duration::from_secs(WAIT.into())).await;
+        return Ok(Vec::new());
+    }
+    let claim = Claim {
+        worker_id: "treeline".to_owned(),
+        types,
+        item_ids: None,
+        max: Some(1),
+        wait_seconds: Some(WAIT),
+        claim_id: None,
+    };
+    Ok(app.engine.claim(caller, claim).await?.assignments)
+}
+
+/// One export from claim to ending.
+async fn work(app: App, caller: Caller, assignment: Assignment) {
+    // Cancelled when the server stops, and when the assignment is not ours any more.
+    let stop = app.shutdown.child_token();
+    let written = export(&app, &caller, &assignment, &stop).await;
+    let kind = match written {
+        Ok(exported) => EndingKind::Result(Document::of(&exported)),
+        Err(_) if app.shutdown.is_cancelled() => EndingKind::Release(ReleaseBody::default()),
+        Err(Error::Problem(problem)) => failure(problem.detail, problem.code.as_str(), false),
+        Err(error) => {
+            tracing::warn!(duty = "exporter", %error, item = %assignment.item.id, "an export failed");
+            failure("The database or the file store failed.".to_owned(), Code::Internal.as_str(), true)
+        }
+    };
+    match app.engine.end(&caller, assignment.id, kind).await {
+        Ok(_) | Err(Error::Problem(_)) => {}
+        // The item is offered again when the lease is over.
+        Err(error) => tracing::warn!(duty = "exporter", %error, item = %assignment.item.id, "could not end an export"),
+    }
+}
+
+fn failure(message: String, kind: &str, retryable: bool) -> EndingKind {
+    let error = WorkError { message, kind: Some(kind.to_owned()), detail: None };
+    EndingKind::Failure(FailureBody { error, retryable, retry_after_seconds: None, cancel_tree: false })
+}
+
+async fn export(app: &App, caller: &Caller, assignment: &Assignment, stop: &CancellationToken) -> Result<Exported> {
+    let item = &assignment.item;
+    let order: ExportOrder = serde_json::from_str(item.payload.text()).map_err(|error| {
+        let expected = "expected {job_id, what: results|failures|items, format: csv|ndjson}";
+        Problem::invalid_body([(String::new(), format!("{expected}: {error}"))])
+    })?;
+    let job = contracts::job_by_id(&app.pool, item.job_id).await?.ok_or_else(|| Problem::not_found("job"))?;
+    let owner = owner(app, job.owner_id).await?;
+    let export = Export::open(app, &owner, order.job_id, order.what, order.format, None).await?;
+    let (filename, written, total) = (export.filename.clone(), export.written(), export.total().await?);
+
+    let progress = move || {
+        let done = written.load(Ordering::Relaxed);
+        // Rows may be added meanwhile.
+        ItemProgress { done: Some(done), total: Some(total.max(done)), message: None }
+    };
+    let pages = export.pages().await?;
+    let beats = tokio::spawn(beat(app.clone(), caller.clone(), assignment.id, progress.clone(), stop.clone()));
+    let stopped = || Error::Broken("the export was stopped".to_owned());
+    // An error in the stream makes the store forget what has arrived.
+    let broken_off = futures::stream::once(stop.clone().cancelled_owned()).map(|()| Err(stopped()));
+    let source = futures::stream::select(pages.map(Some).chain(futures::stream::iter([None])), broken_off.map(Some));
+    let source = source.take_while(|piece| std::future::ready(piece.is_some()));
+    let source = source.filter_map(|piece: Option<Result<Bytes>>| std::future::ready(piece));
+    let arrived = app.files.receive(Box::pin(source), u64::MAX).await;
+    let is_ours = !stop.is_cancelled();
+    stop.cancel();
+    // A heartbeat that is under way is let through: nothing may follow the ending.
+    let _ = beats.await;
+    let arrived = arrived.map_err(|error| match error {
+        ReceiveError::Sender(error) => error,
+        ReceiveError::Store(error) => Error::Files(error),
+        ReceiveError::TooLarge => Error::Broken("an export without a limit has met one".to_owned()),
+    })?;
+    if !is_ours {
+        app.files.forget(&arrived).await?;
+        return Err(stopped());
+    }
+    let new = NewUpload {
+        id: arrived.id,
+        owner_id: job.owner_id,
+        filename: uploads::clean_filename(&filename),
+        bytes: arrived.bytes as i64,
+        sha256: arrived.sha256.clone(),
+        format: match order.format {
+            ExportFormat::Csv => UploadFormat::Csv,
+            ExportFormat::Ndjson => UploadFormat::Ndjson,
+        },
+        made_by: Some(item.job_id),
+    };
+    let rows = progress().done.unwrap_or(0);
+    let upload = uploads::keep(&app.pool, &app.files, &arrived, &new).await?;
+    Ok(Exported { upload_id: upload.id, rows, bytes: upload.bytes })
+}
+
+/// Who an export is made for: sees what the item's owner sees.
+async fn owner(app: &App, owner_id: uuid::Uuid) -> Result<Caller> {
+    let mut scopes = vec![Scope::JobsRead];
+    if exports::sees_all(&app.pool, owner_id).await? {
+        scopes.push(Scope::Admin);
+    }
+    Ok(Caller {
+        owner_id,
+        kind: OwnerKind::Service,
+        name: "export".to_owned(),
+        role: None,
+        scopes,
+        credential_id: owner_id,
+        work_types: None,
+    })
+}
+
+/// Keeps the assignment alive and tells how far it is; stops the export when it is not wanted any more.
+async fn beat(
+    app: App,
+    caller: Caller,
+    id: uuid::Uuid,
+    progress: impl Fn() -> ItemProgress + Send,
+    stop: CancellationToken,
+) {
+    loop {
+        let beats = vec![HeartbeatOf { assignment_id: id, progress: Some(progress()) }];
+        match app.engine.heartbeats(&caller, beats).await {
+            Ok(answers) => {
+                if answers.iter().any(|answer| answer.status != 200 || answer.cancel == Some(true)) {
+                    stop.cancel();
+                }
+            }
+            Err(error) => tracing::warn!(duty = "exporter", %error, "a heartbeat failed"),
+        }
+        tokio::select! {
+            () = tokio::time::sleep(BEAT) => {}
+            () = stop.cancelled() => return,
+        }
+    }
+}

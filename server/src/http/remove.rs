@@ -1,0 +1,58 @@
+//! Trees that go, and trees that are kept (rule 20).
+
+use axum::{Json as Answer, extract::State, http::StatusCode};
+use domain::{Job, audit::ReasonBody};
+use serde::Deserialize;
+use utoipa::IntoParams;
+use uuid::Uuid;
+
+use super::extract::{JsonOrDefault, Path, Query};
+use crate::{App, auth::Caller, error::Result};
+
+/// Why, for those who cannot send a body with a DELETE.
+#[derive(Clone, Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct Why {
+    /// Required on somebody else's work; the body's wins
+    reason: Option<String>,
+}
+
+/// Delete a complete tree: gone at once, and 410 from then on
+#[utoipa::path(delete, path = "/jobs/{id}", tag = "jobs", params(("id" = Uuid, Path), Why),
+    request_body = Option<ReasonBody>, responses((status = 204, description = "It is gone")))]
+pub async fn delete_job(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<Uuid>,
+    Query(why): Query<Why>,
+    JsonOrDefault(body): JsonOrDefault<ReasonBody>,
+) -> Result<StatusCode> {
+    app.engine.remove(&caller, id, body.reason.or(why.reason).as_deref()).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Keep a tree beyond its retention. Again is no change
+#[utoipa::path(post, path = "/jobs/{id}/keep", tag = "jobs", params(("id" = Uuid, Path)),
+    request_body = Option<ReasonBody>, responses((status = 200, body = Job)))]
+pub async fn keep_job(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<Uuid>,
+    JsonOrDefault(body): JsonOrDefault<ReasonBody>,
+) -> Result<Answer<Job>> {
+    Ok(Answer(app.engine.keep(&caller, id, true, body.reason.as_deref()).await?))
+}
+
+/// Keep a tree no longer: it goes when its retention is over. Again is no change
+#[utoipa::path(delete, path = "/jobs/{id}/keep", tag = "jobs", params(("id" = Uuid, Path), Why),
+    request_body = Option<ReasonBody>, responses((status = 200, body = Job)))]
+pub async fn keep_job_no_longer(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<Uuid>,
+    Query(why): Query<Why>,
+    JsonOrDefault(body): JsonOrDefault<ReasonBody>,
+) -> Result<Answer<Job>> {
+    Ok(Answer(app.engine.keep(&caller, id, false, body.reason.or(why.reason).as_deref()).await?))
+}

@@ -1,0 +1,50 @@
+//! `GET /workers`: who asks for work, and what is in their hands.
+
+use axum::{Json as Answer, extract::State};
+use domain::api::{Page, Worker};
+use serde::{Deserialize, Serialize};
+use utoipa::IntoParams;
+use uuid::Uuid;
+
+use super::{
+    cursor::{Paged, cut},
+    extract::Query,
+};
+use crate::{App, auth::Caller, error::Result};
+
+/// Where a page of workers begins.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct WorkerList {
+    /// Rows on the page, 1 to 1,000; default 50
+    #[serde(skip_serializing)]
+    limit: Option<i64>,
+    /// The `next_cursor` of the page before
+    #[serde(skip_serializing)]
+    cursor: Option<String>,
+}
+
+impl Paged for WorkerList {
+    const LIST: &'static str = "workers";
+    fn cursor(&self) -> Option<&str> {
+        self.cursor.as_deref()
+    }
+    fn limit(&self) -> Option<i64> {
+        self.limit
+    }
+}
+
+/// List workers that asked for work within a day, by name; a service sees its own
+#[utoipa::path(get, path = "/workers", tag = "watch", params(WorkerList),
+    responses((status = 200, body = Page<Worker>)))]
+pub async fn list_workers(
+    State(app): State<App>,
+    caller: Caller,
+    Query(query): Query<WorkerList>,
+) -> Result<Answer<Page<Worker>>> {
+    let (limit, after) = (query.rows()?, query.place::<(String, Uuid)>()?);
+    let found = app.engine.workers(&caller, after, limit + 1).await?;
+    let (found, next) = cut(found, limit, |(place, _)| place.clone());
+    Ok(Answer(query.page(found.into_iter().map(|(_, worker)| worker).collect(), next)))
+}

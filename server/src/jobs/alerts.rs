@@ -1,0 +1,207 @@
+//! What somebody should look at (rule 22): raised once, cleared by itself.
+//!
+//! What happens is raised where it happens (a worker says so, an ending is refused); what is so is
+//! looked for every few seconds by a duty, on every server, along indexes that hold nothing else. A
+//! unique index decides which server's alert it is. Raising never fails the work that it speaks of.
+
+use std::time::Duration;
+
+use domain::{
+    Problem,
+    alert::{Alert, AlertKind, LONGEST_MESSAGE},
+    progress,
+};
+use uuid::Uuid;
+
+use crate::{
+    auth::{Caller, Scope},
+    error::Result,
+    store::{
+        alerts::{self, AlertQuery, RaiseRow},
+        contracts::JobInfo,
+    },
+};
+
+use super::{Core, Engine};
+
+/// When to worry.
+#[derive(Clone, Copy, Debug)]
+pub struct Worries {
+    /// Waiting work that nobody claims for so long.
+    pub unclaimed_after: Duration,
+    /// What happened once, and new dead letters, are cleared after so long without more of it.
+    pub quiet_after: Duration,
+}
+
+impl Engine {
+    /// Alerts that match, newest first: to staff all of them, to others those about their own work.
+    pub async fn alerts(&self, caller: &Caller, query: AlertQuery) -> Result<Vec<Alert>> {
+        caller.require(Scope::JobsRead)?;
+        let owner_id = caller.visible_owner();
+        Ok(alerts::list(&self.0.core.pools.read, &AlertQuery { owner_id, ..query }).await?)
+    }
+
+    /// A worker raises its own alert about the item in its hands. 404 when the assignment is not known,
+    /// 409 `assignment_closed` when it is over.
+    pub async fn alert(&self, caller: &Caller, assignment_id: Uuid, message: &str) -> Result<()> {
+        caller.require(Scope::Work)?;
+        let message = message.trim();
+        if message.is_empty() || message.len() > LONGEST_MESSAGE || message.contains('\0') {
+            let detail = format!("expected 1 to {LONGEST_MESSAGE} bytes of text without NUL");
+            return Err(Problem::invalid_body([("/message".to_owned(), detail)]).into());
+        }
+        let pool = &self.0.core.pools.read;
+        let Some(held) = alerts::held(pool, assignment_id, caller.credential_id).await? else {
+            return Err(self.why_closed(assignment_id).await?.into());
+        };
+        let row = RaiseRow {
+            kind: AlertKind::Worker,
+            subject: held.item_id.to_string(),
+            message: format!("{}: {message}", held.worker_id),
+            owner_id: Some(held.owner_id),
+            job_type: Some(held.job_type),
+            root_id: Some(held.root_id),
+            job_id: Some(held.job_id),
+            item_id: Some(held.item_id),
+        };
+        counted(alerts::raise(pool, &row, true).await?, row.kind);
+        Ok(())
+    }
+
+    /// Raises what another part of the server has seen; an open one of the same kind and subject is
+    /// counted again. A failure to raise is logged and nothing else.
+    pub async fn raise_alert(&self, row: RaiseRow) {
+        raise(&self.0.core, row).await;
+    }
+
+    /// Clears what is over: a broker that is back, a callback that arrived. Again is no change.
+    pub async fn clear_alert(&self, kind: AlertKind, subject: &str) -> Result<()> {
+        alerts::clear(&self.0.core.pools.read, kind, &[subject.to_owned()]).await?;
+        Ok(())
+    }
+
+    /// Looks for what is to be raised, and clears what is over. Returns how many were raised.
+    pub async fn look_for_alerts(&self, worries: Worries) -> Result<usize> {
+        let core = &self.0.core;
+        let pool = &core.pools.read;
+        let quiet = worries.quiet_after.as_secs_f64();
+        let dead = alerts::newly_dead(pool, quiet).await?;
+        let dead = dead.into_iter().map(|found| {
+            let n = progress::grouped(found.dead);
+            let message = format!("{n} dead letters of {}, the last: {}", found.job_type, cut(&found.message));
+            of_type(AlertKind::DeadLetters, found.job_type, message)
+        });
+        let mut raised = core.so_now(AlertKind::DeadLetters, dead.collect()).await?;
+
+        alerts::note_heads(pool).await?;
+        let unclaimed = alerts::unclaimed(pool, worries.unclaimed_after.as_secs_f64()).await?;
+        let unclaimed = unclaimed.into_iter().map(|(job_type, seconds)| {
+            let message = format!("Items of {job_type} wait and nobody has claimed one for {seconds:.0} seconds.");
+            of_type(AlertKind::Unclaimed, job_type, message)
+        });
+        raised += core.so_now(AlertKind::Unclaimed, unclaimed.collect()).await?;
+
+        for failing in alerts::failing_jobs(pool).await? {
+            let row = RaiseRow {
+                kind: AlertKind::ManyFailures,
+                subject: failing.job_id.to_string(),
+                message: format!(
+                    "An item of {} has failed {} times and is retried without limit.",
+                    failing.job_type, failing.failures
+                ),
+                owner_id: Some(failing.owner_id),
+                job_type: Some(failing.job_type),
+                root_id: Some(failing.root_id),
+                job_id: Some(failing.job_id),
+                item_id: Some(failing.item_id),
+            };
+            raised += usize::from(counted(alerts::raise(pool, &row, false).await?, row.kind));
+        }
+        alerts::clear_recovered(pool).await?;
+        alerts::clear_moved(pool).await?;
+        alerts::clear_quiet(pool, quiet).await?;
+        Ok(raised)
+    }
+
+    /// Takes alerts that nobody was told of yet; who takes them tells.
+    pub async fn untold_alerts(&self, limit: i64) -> Result<Vec<Alert>> {
+        Ok(alerts::take_untold(&self.0.core.pools.read, limit).await?)
+    }
+}
+
+impl Core {
+    /// Makes the open alerts of a kind those that are so now. Returns how many are new.
+    async fn so_now(&self, kind: AlertKind, found: Vec<RaiseRow>) -> Result<usize> {
+        let pool = &self.pools.read;
+        let open = alerts::open_subjects(pool, kind).await?;
+        let over: Vec<String> =
+            open.iter().filter(|subject| found.iter().all(|row| row.subject != **subject)).cloned().collect();
+        if !over.is_empty() {
+            alerts::clear(pool, kind, &over).await?;
+        }
+        let mut raised = 0;
+        for row in found.iter().filter(|row| !open.contains(&row.subject)) {
+            raised += usize::from(counted(alerts::raise(pool, row, false).await?, kind));
+        }
+        Ok(raised)
+    }
+}
+
+/// An ending was refused because its job is cancelled (rule 15): a worker has done what nobody wanted
+/// any more, and what it did may have to be undone. For the engine, after its commit.
+#[expect(dead_code, reason = "called by the endings of cancelled jobs, which the engine's core brings")]
+pub(crate) async fn ending_refused(core: &Core, job: &JobInfo) {
+    let row = RaiseRow {
+        kind: AlertKind::EndingRefused,
+        subject: job.job_id.to_string(),
+        message: format!("A worker handed in a result of {} after the job was cancelled.", job.type_name),
+        owner_id: Some(job.owner_id),
+        job_type: Some(job.type_name.clone()),
+        root_id: Some(job.root_id),
+        job_id: Some(job.job_id),
+        item_id: None,
+    };
+    raise(core, row).await;
+}
+
+async fn raise(core: &Core, row: RaiseRow) {
+    match alerts::raise(&core.pools.read, &row, true).await {
+        Ok(is_new) => {
+            counted(is_new, row.kind);
+        }
+        Err(error) => {
+            tracing::warn!(%error, kind = row.kind.as_str(), subject = row.subject, "an alert was not raised");
+        }
+    }
+}
+
+/// Counts an alert that is new, for `/metrics`.
+pub(super) fn counted(is_new: bool, kind: AlertKind) -> bool {
+    if is_new {
+        metrics::counter!("treeline_alerts_total", "kind" => kind.as_str()).increment(1);
+    }
+    is_new
+}
+
+fn of_type(kind: AlertKind, job_type: String, message: String) -> RaiseRow {
+    RaiseRow {
+        kind,
+        subject: job_type.clone(),
+        message,
+        owner_id: None,
+        job_type: Some(job_type),
+        root_id: None,
+        job_id: None,
+        item_id: None,
+    }
+}
+
+/// The beginning of an error's message.
+fn cut(message: &str) -> String {
+    const LONGEST: usize = 200;
+    let mut short: String = message.chars().take(LONGEST).collect();
+    if message.chars().nth(LONGEST).is_some() {
+        short.push('…');
+    }
+    short
+}

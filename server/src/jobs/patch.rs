@@ -1,0 +1,311 @@
+//! Small edits by people: `PATCH` of jobs and items, with the version they were read at.
+//!
+//! An item is edited while it waits, in one transaction. A job is edited in one; its waiting items that
+//! had the job's own priority and times follow in batches, each a transaction of its own.
+
+mod refile; // waiting rows, put where they now belong
+
+use std::sync::Arc;
+
+use domain::{
+    Code, Document, Item, Job, Problem,
+    api::{ItemPatch, JobPatch, OnCompleted},
+    item::MaxFailures,
+    job_type::Delivery,
+};
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use crate::{
+    auth::{Caller, Scope},
+    error::{Error, Result},
+    store::{
+        audit as log, contracts,
+        patch::{self, ItemRow, JobRow},
+        reading, trees,
+    },
+};
+
+use super::{Core, Engine, audit, read};
+use refile::Refiled;
+
+/// Items of a job that are looked at in one transaction.
+const BATCH: i64 = 2_000;
+/// How often an edit that met a claim looks again where the item is now.
+const TRIES: usize = 20;
+
+/// A deed that is to be written down with the edit, where it is.
+type Deed = Option<log::AuditRow>;
+
+impl Engine {
+    /// Changes the fields of a job that are named; 412 when `expected` is not its version.
+    pub async fn patch_job(&self, caller: &Caller, id: Uuid, body: JobPatch, expected: Option<i64>) -> Result<Job> {
+        caller.require(Scope::JobsWrite)?;
+        let info = self.visible_job(caller, id).await?;
+        let reason = audit::reason_for(caller, info.owner_id, body.reason.as_deref())?;
+        let deed = audit::row(caller, "job.edit", info.owner_id, reason.as_deref())
+            .map(|row| log::AuditRow { detail: Some(said(&body)), ..row.about(info.root_id, id, None) });
+        let core = Arc::clone(&self.0.core);
+        // A task of its own: a client that goes away cannot leave a transaction open, or the batches half done.
+        tokio::spawn(async move { core.edit_job(id, info.root_id, &body, expected, deed).await })
+            .await
+            .map_err(|e| Error::Broken(e.to_string()))??;
+        self.job(caller, id, true).await
+    }
+
+    /// Changes what a waiting item is held by; 409 when it waits no more, 412 when `expected` is not its
+    /// version.
+    pub async fn patch_item(&self, caller: &Caller, id: Uuid, body: ItemPatch, expected: Option<i64>) -> Result<Item> {
+        caller.require(Scope::JobsWrite)?;
+        let item = self.item(caller, id).await?;
+        if let Some(Some(priority)) = body.priority {
+            check_priority(priority)?;
+        }
+        let info = self.visible_job(caller, item.job_id).await?;
+        let reason = audit::reason_for(caller, info.owner_id, body.reason.as_deref())?;
+        let deed = audit::row(caller, "item.edit", info.owner_id, reason.as_deref())
+            .map(|row| log::AuditRow { detail: Some(said(&body)), ..row.about(info.root_id, info.job_id, Some(id)) });
+        let core = Arc::clone(&self.0.core);
+        let edit = async move {
+            for _ in 0..TRIES {
+                if let Some(refiled) = core.edit_item(id, &body, expected, deed.as_ref()).await? {
+                    refiled.after_commit(&core);
+                    core.hub.touch(&[info.root_id]);
+                    return Ok(());
+                }
+                // In the hands of a claim or a sweep this very moment: where it is then decides.
+                tokio::task::yield_now().await;
+            }
+            Err(not_waiting("It is being handed out."))
+        };
+        tokio::spawn(edit).await.map_err(|e| Error::Broken(e.to_string()))??;
+        self.item(caller, id).await
+    }
+
+    /// Forgets the jobs that were edited on any server lately. A second at most passes between an edit
+    /// and the last server that goes by it; a notification would be quicker, but may be lost.
+    pub async fn refresh_jobs(&self) -> Result<usize> {
+        let core = &self.0.core;
+        let (now, gates) = patch::changes_since(&core.pools.read, core.jobs.checked_at()).await?;
+        core.jobs.forget(&gates);
+        core.jobs.checked(now);
+        Ok(gates.len())
+    }
+
+    /// Forgets edits that every server knows of by now.
+    pub async fn forget_job_changes(&self) -> Result<u64> {
+        Ok(patch::forget_changes(&self.0.core.pools.read).await?)
+    }
+}
+
+impl Core {
+    async fn edit_job(
+        &self,
+        id: Uuid,
+        root_id: Uuid,
+        body: &JobPatch,
+        expected: Option<i64>,
+        deed: Deed,
+    ) -> Result<()> {
+        let mut tx = self.pools.read.begin().await?;
+        let Some(old) = patch::lock_job(&mut tx, id).await? else { return Err(read::gone(id)) };
+        if let Some(expected) = expected {
+            let views = trees::of_roots(&mut *tx, &[root_id]).await?;
+            if read::job_version(&views, id) != Some(expected) {
+                return Err(outdated("job"));
+            }
+        }
+        let new = self.edited(&old, body)?;
+        if new == old {
+            return Ok(());
+        }
+        patch::write_job(&mut tx, &new).await?;
+        if let Some(deed) = &deed {
+            log::record(&mut tx, deed).await?;
+        }
+        tx.commit().await?;
+        self.jobs.forget(&[old.gate_id]);
+        self.hub.touch(&[root_id]);
+        let moves = |job: &JobRow| (job.priority, job.run_after, job.expires_at);
+        if moves(&old) != moves(&new) {
+            self.edit_waiting(&old, &new).await?;
+            self.hub.touch(&[root_id]);
+        }
+        Ok(())
+    }
+
+    /// The job's waiting items that had its own priority and times get the new ones.
+    async fn edit_waiting(&self, old: &JobRow, new: &JobRow) -> Result<()> {
+        let mut seq = Some(0);
+        while let Some(from) = seq {
+            let mut tx = self.pools.hot.begin().await?;
+            let (next, items) = patch::waiting(&mut tx, old.gate_id, from, BATCH).await?;
+            seq = next;
+            let mut rows: Vec<ItemRow> = items
+                .into_iter()
+                .map(|item| ItemRow {
+                    priority: if item.priority == old.priority { new.priority } else { item.priority },
+                    run_after: later(own(item.run_after, old.run_after), new.run_after),
+                    expires_at: earlier(own(item.expires_at, old.expires_at), new.expires_at),
+                    ..item
+                })
+                .collect();
+            rows.sort_unstable_by_key(|row| row.id);
+            if rows.is_empty() {
+                continue;
+            }
+            patch::write_items(&mut tx, &rows).await?;
+            let refiled = self.refile(&mut tx, new.gate_id, &rows).await?;
+            // Cancelled or complete meanwhile: nothing waits any more.
+            let Some(refiled) = refiled else { return Ok(()) };
+            tx.commit().await?;
+            refiled.after_commit(self);
+        }
+        Ok(())
+    }
+
+    /// The definition after the edit, or what is wrong with it.
+    fn edited(&self, old: &JobRow, body: &JobPatch) -> Result<JobRow> {
+        let mut new = old.clone();
+        let mut faults: Vec<(String, String)> = Vec::new();
+        let mut say = |field: &str, detail: &str| faults.push((format!("/{field}"), detail.to_owned()));
+        if let Some(name) = &body.name {
+            if name.as_ref().is_some_and(|name| name.len() > 1_000 || name.contains('\0')) {
+                say("name", "expected at most 1000 bytes without NUL");
+            }
+            new.name.clone_from(name);
+        }
+        if let Some(metadata) = &body.metadata {
+            if !metadata.text().trim_start().starts_with('{') {
+                say("metadata", "expected an object");
+            }
+            metadata.text().clone_into(&mut new.metadata);
+        }
+        if let Some(priority) = body.priority {
+            check_priority(priority)?;
+            new.priority = priority;
+        }
+        if let Some(at) = body.run_after {
+            new.run_after = at.map(|at| at.0);
+        }
+        if let Some(at) = body.expires_at {
+            new.expires_at = at.map(|at| at.0);
+        }
+        if let Some(count) = body.expected_count {
+            if count.is_some_and(|n| n < 0) {
+                say("expected_count", "expected a whole number from 0");
+            }
+            new.expected_count = count;
+        }
+        if let Some(budget) = body.max_failures {
+            let once = Delivery::parse(&old.delivery) == Some(Delivery::AtMostOnce);
+            if once && budget.is_some_and(|budget| budget != MaxFailures::AtMost(1)) {
+                say("max_failures", "expected 1, as the job's delivery is at_most_once");
+            }
+            let types = self.types.by_id(old.type_id).map_or(MaxFailures::Unlimited, |info| info.max_failures);
+            let budget = budget.unwrap_or(if once { MaxFailures::AtMost(1) } else { types });
+            new.max_failures = budget.to_stored();
+        }
+        if let Some(target) = &body.on_completed {
+            if !old.is_root {
+                say("on_completed", "expected on the root only");
+            }
+            if target.as_ref().is_some_and(|target| !is_url(&target.url)) {
+                say("on_completed/url", "expected a URL of http or https");
+            }
+            new.on_completed = target.as_ref().map(|target: &OnCompleted| Document::of(target).text().to_owned());
+        }
+        if faults.is_empty() { Ok(new) } else { Err(Problem::invalid_body(faults).into()) }
+    }
+
+    /// Edits one item in one transaction; `None` when it is on its way somewhere and has to be looked
+    /// for again.
+    async fn edit_item(
+        &self,
+        id: Uuid,
+        body: &ItemPatch,
+        expected: Option<i64>,
+        deed: Option<&log::AuditRow>,
+    ) -> Result<Option<Refiled>> {
+        let mut tx = self.pools.hot.begin().await?;
+        let missing = || Problem::not_found("item");
+        let old = patch::lock_item(&mut tx, id).await?.ok_or_else(missing)?;
+        let view = reading::items(&mut *tx, &[id], false).await?.pop().ok_or_else(missing)?;
+        if expected.is_some_and(|expected| expected != read::item_version(&view)) {
+            return Err(outdated("item"));
+        }
+        let state = read::item_state(&view);
+        if state.is_final() || state == domain::ItemState::Running {
+            return Err(not_waiting(&format!("It is {}.", state.as_str())));
+        }
+        // Not the cache: another server may have edited the job a moment ago.
+        let job = contracts::jobs_by_gate(&mut *tx, &[old.gate_id]).await?.pop().ok_or_else(missing)?;
+        let row = ItemRow {
+            priority: body.priority.map_or(old.priority, |given| given.unwrap_or(job.priority)),
+            run_after: body.run_after.map_or(old.run_after, |given| later(given.map(|at| at.0), job.run_after)),
+            expires_at: body.expires_at.map_or(old.expires_at, |given| earlier(given.map(|at| at.0), job.expires_at)),
+            ..old
+        };
+        if row == old {
+            return Ok(Some(Refiled::default()));
+        }
+        patch::write_items(&mut tx, &[row]).await?;
+        let refiled = self.refile(&mut tx, old.gate_id, &[row]).await?;
+        let Some(refiled) = refiled else { return Err(Error::refuse(Code::JobCancelled, "The job is cancelled.")) };
+        if refiled.moved == 0 {
+            return Ok(None);
+        }
+        if let Some(deed) = deed {
+            log::record(&mut tx, deed).await?;
+        }
+        tx.commit().await?;
+        Ok(Some(refiled))
+    }
+}
+
+/// What an item has of its own: what is not its job's.
+fn own(item: Option<OffsetDateTime>, job: Option<OffsetDateTime>) -> Option<OffsetDateTime> {
+    item.filter(|_| item != job)
+}
+
+fn later(a: Option<OffsetDateTime>, b: Option<OffsetDateTime>) -> Option<OffsetDateTime> {
+    a.max(b)
+}
+
+fn earlier(a: Option<OffsetDateTime>, b: Option<OffsetDateTime>) -> Option<OffsetDateTime> {
+    [a, b].into_iter().flatten().min()
+}
+
+fn check_priority(priority: i16) -> Result<(), Problem> {
+    if (-100..=100).contains(&priority) {
+        return Ok(());
+    }
+    let fault = ("/priority".to_owned(), "expected a whole number from -100 to 100".to_owned());
+    Err(Problem::invalid_body([fault]))
+}
+
+fn is_url(text: &str) -> bool {
+    text.len() <= 2_000
+        && text.parse::<reqwest::Url>().is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
+}
+
+/// The edit as it was asked for, for the audit log; without secrets.
+fn said(body: &(impl serde::Serialize + Clone)) -> String {
+    let mut fields = serde_json::to_value(body).unwrap_or_default();
+    if let Some(fields) = fields.as_object_mut() {
+        fields.remove("reason");
+        if let Some(target) = fields.get_mut("on_completed").and_then(serde_json::Value::as_object_mut) {
+            target.remove("secret");
+        }
+    }
+    let text = fields.to_string();
+    text.chars().take(2_000).collect()
+}
+
+fn outdated(what: &str) -> Error {
+    Error::refuse(Code::PreconditionFailed, format!("The {what} has changed meanwhile. Read it again."))
+}
+
+fn not_waiting(why: &str) -> Error {
+    Error::refuse(Code::AlreadyStarted, format!("Only an item that waits can be edited. {why}"))
+}

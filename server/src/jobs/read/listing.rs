@@ -1,0 +1,367 @@
+//! Lists of items: gates in order, a group at a time, and in each the index that the filter leads to.
+//!
+//! A page looks at no more than [`LOOK_AT`] keys and gates, so it may be short, even empty, and still
+//! have a next one. Keys are tested before anything of an item is read.
+
+use std::collections::HashSet;
+
+use domain::{Counts, Item, ItemState, Time};
+use uuid::Uuid;
+
+use crate::{
+    auth::{Caller, Scope},
+    error::Result,
+    store::{
+        finding::{self, ListedGate, Position},
+        job_list::LOOK_AT,
+        keys::{self, Held, Key, Test},
+    },
+};
+
+use super::super::{Core, Engine};
+
+/// What a list of items is filtered by.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ItemFilter {
+    pub job: Option<Uuid>,
+    pub root: Option<Uuid>,
+    pub job_type: Option<String>,
+    /// Any of these; empty: all.
+    pub states: Vec<ItemState>,
+    /// The error's fingerprint.
+    pub error: Option<String>,
+    pub row: Option<i64>,
+    /// Text in the payload or the error.
+    pub q: Option<String>,
+    /// Who holds it, or ended it.
+    pub worker: Option<String>,
+    pub dedupe_key: Option<String>,
+    pub serialize_key: Option<String>,
+    pub created_after: Option<Time>,
+    pub created_before: Option<Time>,
+}
+
+impl ItemFilter {
+    fn test(&self) -> Test {
+        Test {
+            states: (!self.states.is_empty()).then(|| self.states.iter().map(|s| s.code()).collect()),
+            fingerprint: self.error.clone(),
+            worker: self.worker.clone(),
+            dedupe_key: self.dedupe_key.clone(),
+            serialize_key: self.serialize_key.clone(),
+            row: self.row,
+            created_after: self.created_after.map(|at| at.0),
+            created_before: self.created_before.map(|at| at.0),
+            text: self.q.as_ref().map(|text| super::jobs::part_of(text)),
+        }
+    }
+}
+
+/// Keys that are looked at in one step.
+const STEP: i64 = 1_000;
+/// Gates that are looked for at once.
+const GATES: i64 = 200;
+/// As many pending items of a job are sorted for one page; of more, its items are walked.
+const SORTED: i64 = 20_000;
+
+/// Which index leads to the keys; the test does the rest.
+#[derive(Clone, Debug)]
+enum Way {
+    Row(i64),
+    Dedupe(String),
+    Error(String),
+    Unsuccessful(Vec<i16>),
+    Held(Held),
+    All,
+}
+
+impl Way {
+    fn of(filter: &ItemFilter) -> Self {
+        if let Some(row) = filter.row {
+            return Self::Row(row);
+        }
+        if let Some(key) = &filter.dedupe_key {
+            return Self::Dedupe(key.clone());
+        }
+        if let Some(error) = &filter.error {
+            return Self::Error(error.clone());
+        }
+        let all = |among: &[ItemState]| !filter.states.is_empty() && filter.states.iter().all(|s| among.contains(s));
+        if all(&[ItemState::Dead, ItemState::Cancelled, ItemState::Expired]) {
+            let mut states: Vec<i16> = filter.states.iter().map(|s| s.code()).collect();
+            states.sort_unstable();
+            states.dedup();
+            return Self::Unsuccessful(states);
+        }
+        if all(&[ItemState::Running, ItemState::Retryable, ItemState::Scheduled, ItemState::Blocked]) {
+            let has = |state| filter.states.contains(&state);
+            return Self::Held(Held {
+                running: has(ItemState::Running),
+                deferred: has(ItemState::Retryable) || has(ItemState::Scheduled),
+                blocked: has(ItemState::Blocked),
+            });
+        }
+        Self::All
+    }
+
+    /// The way for one job: while rows follow a decision, and where there are many to sort, all are walked.
+    fn within(&self, gate: &ListedGate) -> Self {
+        match self {
+            Self::Unsuccessful(_) | Self::Held(_) if gate.moving => Self::All,
+            Self::Held(_) if self.weight(&gate.counts) > SORTED => Self::All,
+            other => other.clone(),
+        }
+    }
+
+    /// How many keys a job has on this way, at most.
+    fn weight(&self, counts: &Counts) -> i64 {
+        match self {
+            Self::Row(_) | Self::Dedupe(_) => 1,
+            Self::Error(_) | Self::Unsuccessful(_) => counts.unsuccessful(),
+            Self::Held(held) => {
+                let of = |wanted, n| if wanted { n } else { 0 };
+                of(held.running, counts.running)
+                    + of(held.deferred, counts.retryable + counts.scheduled)
+                    + of(held.blocked, counts.blocked)
+            }
+            Self::All => counts.total(),
+        }
+    }
+}
+
+/// Gates that are looked through together: one of any size, or several small ones.
+struct Group {
+    gates: Vec<i64>,
+    way: Way,
+}
+
+fn grouped(gates: &[ListedGate], way: &Way) -> Vec<Group> {
+    let mut groups: Vec<Group> = Vec::new();
+    let mut room = 0;
+    for gate in gates {
+        let own = way.within(gate);
+        let weight = own.weight(&gate.counts);
+        if weight == 0 {
+            continue;
+        }
+        let alike = std::mem::discriminant(&own) == std::mem::discriminant(way);
+        match groups.last_mut() {
+            Some(group) if alike && weight <= room && !group.gates.is_empty() => {
+                group.gates.push(gate.gate_id);
+                room -= weight;
+            }
+            _ => {
+                room = if alike { STEP - weight } else { 0 };
+                groups.push(Group { gates: vec![gate.gate_id], way: own });
+            }
+        }
+    }
+    groups
+}
+
+/// Where the gates of a list come from.
+enum Source {
+    /// A job's or a tree's, all of them.
+    These(Vec<ListedGate>),
+    Owner(Uuid),
+    Type(i32),
+    Everybody,
+}
+
+impl Engine {
+    /// Items that match, in order, behind a position. A page may be short, even empty, with a next
+    /// position, when a filter had to look.
+    pub async fn list_items(
+        &self,
+        caller: &Caller,
+        filter: &ItemFilter,
+        after: Option<Position>,
+        limit: i64,
+    ) -> Result<(Vec<Item>, Option<Position>)> {
+        caller.require(Scope::JobsRead)?;
+        let core = &self.0.core;
+        for id in [filter.job, filter.root].into_iter().flatten() {
+            core.visible_job(caller, id).await?;
+        }
+        let type_id = match &filter.job_type {
+            Some(name) => match self.types().find(name).await? {
+                Some(info) => Some(info.id),
+                None => return Ok((Vec::new(), None)),
+            },
+            None => None,
+        };
+        let owner_id = caller.visible_owner();
+        let source = if let Some(id) = filter.job.or(filter.root) {
+            Source::These(core.listed_gates(filter, id).await?)
+        } else if let Some(owner_id) = owner_id {
+            Source::Owner(owner_id)
+        } else if let Some(type_id) = type_id {
+            Source::Type(type_id)
+        } else {
+            Source::Everybody
+        };
+        let mine = |gate: &ListedGate| {
+            !gate.removed
+                && type_id.is_none_or(|id| id == gate.type_id)
+                && owner_id.is_none_or(|id| id == gate.owner_id)
+        };
+        let mut page = Page { filter, test: filter.test(), limit, found: Vec::new(), looked: 0 };
+        let way = Way::of(filter);
+        let mut position = after.unwrap_or((0, 0));
+        loop {
+            let (gates, last) = core.gates_from(&source, &way, filter.worker.as_deref(), position.0).await?;
+            page.looked += gates.len() as i64;
+            let gates: Vec<ListedGate> = gates.into_iter().filter(mine).collect();
+            if let Some(stopped) = page.look(core, &grouped(&gates, &way), position).await? {
+                return page.done(core, Some(stopped)).await;
+            }
+            let Some(last) = last else { return page.done(core, None).await };
+            position = (last, i64::MAX);
+            if page.looked >= LOOK_AT {
+                return page.done(core, Some(position)).await;
+            }
+        }
+    }
+}
+
+/// A page that is being filled.
+struct Page<'a> {
+    filter: &'a ItemFilter,
+    test: Test,
+    limit: i64,
+    found: Vec<Uuid>,
+    looked: i64,
+}
+
+impl Page<'_> {
+    /// Looks through groups behind a place, and says where it stopped: when the page is full, or when
+    /// it has looked at enough.
+    async fn look(&mut self, core: &Core, groups: &[Group], after: Position) -> Result<Option<Position>> {
+        for group in groups {
+            let mut place = after;
+            loop {
+                let keys = keys_of(core, group, place, STEP).await?;
+                let ids: Vec<Uuid> = keys.iter().map(|key| key.id).collect();
+                let good: HashSet<Uuid> = if ids.is_empty() {
+                    HashSet::new()
+                } else {
+                    keys::matching(&core.pools.read, &ids, &self.test).await?.into_iter().collect()
+                };
+                for key in &keys {
+                    place = (key.gate_id, key.seq);
+                    if good.contains(&key.id) {
+                        self.found.push(key.id);
+                        if self.found.len() as i64 == self.limit {
+                            return Ok(Some(place));
+                        }
+                    }
+                }
+                self.looked += keys.len() as i64;
+                if self.looked >= LOOK_AT && !keys.is_empty() {
+                    return Ok(Some(place));
+                }
+                if (keys.len() as i64) < STEP {
+                    break;
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// The items themselves. One that has changed since it was tested may not match any more.
+    async fn done(self, core: &Core, next: Option<Position>) -> Result<(Vec<Item>, Option<Position>)> {
+        let mut items = core.views(&self.found, true).await?;
+        items.retain(|item| self.filter.states.is_empty() || self.filter.states.contains(&item.state));
+        Ok((items, next))
+    }
+}
+
+/// The next keys of a group behind a place.
+async fn keys_of(core: &Core, group: &Group, after: Position, n: i64) -> Result<Vec<Key>> {
+    let pool = &core.pools.read;
+    let gates = &group.gates;
+    let one = match gates.as_slice() {
+        // Behind a place in an earlier job, all of this one.
+        [gate] => Some((*gate, if after.0 < *gate { 0 } else { after.1 })),
+        _ => None,
+    };
+    Ok(match (&group.way, one) {
+        (Way::All, Some((gate, seq))) => keys::all_of_one(pool, gate, seq, n).await?,
+        (Way::All, None) => keys::all_of(pool, gates, after, n).await?,
+        (Way::Unsuccessful(states), Some((gate, seq))) => keys::unsuccessful_of_one(pool, gate, states, seq, n).await?,
+        (Way::Unsuccessful(states), None) => keys::unsuccessful_of(pool, gates, states, after, n).await?,
+        (Way::Error(print), Some((gate, seq))) => keys::error_of_one(pool, gate, print, seq, n).await?,
+        (Way::Error(print), None) => keys::error_of(pool, gates, print, after, n).await?,
+        (Way::Held(held), _) => keys::held_of(pool, gates, *held, after, n).await?,
+        (Way::Row(row), _) => keys::row_of(pool, gates, *row, after, n).await?,
+        (Way::Dedupe(key), _) => keys::deduped_of(pool, gates, key, after, n).await?,
+    })
+}
+
+impl Core {
+    /// The gates of the job or tree that is asked for. 410 when it was removed.
+    async fn listed_gates(&self, filter: &ItemFilter, id: Uuid) -> Result<Vec<ListedGate>> {
+        let pool = &self.pools.read;
+        let mut gates = match (filter.job, filter.root) {
+            (Some(job), None) => finding::gate_of_job(pool, job).await?,
+            (_, Some(root)) => finding::gates_of_tree(pool, root).await?,
+            (None, None) => Vec::new(),
+        };
+        if gates.iter().all(|gate| gate.removed) {
+            return Err(super::jobs::gone(id));
+        }
+        if let (Some(job), Some(_)) = (filter.job, filter.root) {
+            let of_job = self.jobs.by_id(pool, job).await?.map(|job| job.gate_id);
+            gates.retain(|gate| Some(gate.gate_id) == of_job);
+        }
+        Ok(gates)
+    }
+
+    /// The next gates of a source from `from` on, in order, and the last one where there may be more.
+    async fn gates_from(
+        &self,
+        source: &Source,
+        way: &Way,
+        worker: Option<&str>,
+        from: i64,
+    ) -> Result<(Vec<ListedGate>, Option<i64>)> {
+        let pool = &self.pools.read;
+        let mut ids = match (source, way) {
+            (Source::These(gates), _) => {
+                return Ok((gates.iter().filter(|gate| gate.gate_id >= from).copied().collect(), None));
+            }
+            (Source::Owner(owner_id), _) => finding::walk_gates_of(pool, *owner_id, from, GATES).await?,
+            (Source::Type(type_id), _) => finding::walk_gates_of_type(pool, *type_id, from, GATES).await?,
+            (Source::Everybody, Way::Error(print)) => finding::gates_with_error(pool, print, from, GATES).await?,
+            (Source::Everybody, Way::Unsuccessful(states)) => {
+                let mut found = finding::gates_moving(pool, from, GATES).await?;
+                for &state in states {
+                    found.extend(finding::gates_with_state(pool, state, from, GATES).await?);
+                }
+                found
+            }
+            (Source::Everybody, Way::Held(held)) => {
+                let mut found = finding::gates_moving(pool, from, GATES).await?;
+                if held.running {
+                    found.extend(finding::gates_with_leases(pool, worker, from, GATES).await?);
+                }
+                if held.deferred {
+                    found.extend(finding::gates_with_deferred(pool, from, GATES).await?);
+                }
+                if held.blocked {
+                    found.extend(finding::gates_with_blocked(pool, from, GATES).await?);
+                }
+                found
+            }
+            (Source::Everybody, Way::All | Way::Row(_) | Way::Dedupe(_)) => {
+                finding::walk_gates(pool, from, GATES).await?
+            }
+        };
+        // The lowest of each are the lowest of all.
+        ids.sort_unstable();
+        ids.dedup();
+        ids.truncate(GATES as usize);
+        let last = if ids.len() as i64 == GATES { ids.last().copied() } else { None };
+        Ok((finding::gates(pool, &ids).await?, last))
+    }
+}

@@ -1,0 +1,211 @@
+//! A tree from its gates: what is a job's own, what is the tree's, how far it has come and why it is open.
+//!
+//! Pure: rows in, views out. Every number is added up from the gates of the jobs below.
+
+use std::collections::{HashMap, HashSet};
+
+use domain::{
+    Counts, Document, Job, JobStatus, Outcome, Time,
+    job::{OpenBecause, TreeSummary},
+    progress,
+};
+use serde::{Deserialize, de::IgnoredAny};
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use crate::store::trees::JobView;
+
+/// The job of this id in a tree.
+pub(super) fn find(job: Job, id: Uuid) -> Option<Job> {
+    if job.id == id {
+        return Some(job);
+    }
+    job.children.into_iter().flatten().find_map(|child| find(child, id))
+}
+
+/// Trees from their rows, which come parents first.
+pub(super) fn build(views: &[JobView]) -> Vec<Job> {
+    let mut trees = Trees { below: HashMap::new(), open: HashSet::new() };
+    for view in views {
+        if let Some(parent) = view.parent_id {
+            trees.below.entry(parent).or_default().push(view);
+        }
+        if view.completed_at.is_none() {
+            trees.open.insert((view.root_id, &view.key));
+        }
+    }
+    let above = Above { expected: None, version: 0 };
+    views.iter().filter(|view| view.parent_id.is_none()).map(|root| trees.node(root, above).job).collect()
+}
+
+/// The version of a job among the rows of its tree.
+pub(in crate::jobs) fn version(views: &[JobView], id: Uuid) -> Option<i64> {
+    build(views).into_iter().find_map(|root| find(root, id)).map(|job| job.version)
+}
+
+struct Trees<'a> {
+    below: HashMap<Uuid, Vec<&'a JobView>>,
+    /// Jobs that are not complete, by tree and key.
+    open: HashSet<(Uuid, &'a str)>,
+}
+
+/// What a fed child takes from its parent.
+#[derive(Clone, Copy)]
+struct Above {
+    /// How many items the parent will have, where that is known.
+    expected: Option<i64>,
+    /// Changes whenever `expected` does.
+    version: i64,
+}
+
+/// A job with what its parent needs to add up.
+struct Node {
+    job: Job,
+    all_complete: bool,
+    all_sealed: bool,
+    started: bool,
+    /// Expected items, where every job below says how many or is sealed.
+    expected: Option<i64>,
+}
+
+/// Whether a feed makes one item for each of its parent.
+fn is_plain(feed: &str) -> bool {
+    #[derive(Deserialize)]
+    struct Each {
+        each: Option<IgnoredAny>,
+    }
+    serde_json::from_str::<Each>(feed).is_ok_and(|feed| feed.each.is_none())
+}
+
+impl Trees<'_> {
+    fn node(&self, view: &JobView, above: Above) -> Node {
+        let own = view.counts();
+        let mut counts = own;
+        let mut all_complete = view.completed_at.is_some();
+        let mut all_sealed = view.sealed;
+        let mut started = view.started_at.is_some() || own.finished() > 0;
+        // What a fed child expects hangs on its parent, so its version does too.
+        let mut version = view.version + if view.feed.is_some() { above.version } else { 0 };
+        let mut updated_at = view.updated_at;
+        let mut started_at = view.started_at;
+        let mut completed_at = view.completed_at;
+        let mut expected = expectation(view, above, &own);
+        let below = Above { expected, version };
+        let children: Vec<Node> =
+            self.below.get(&view.id).into_iter().flatten().map(|child| self.node(child, below)).collect();
+        for child in &children {
+            counts += child.job.tree.counts;
+            all_complete &= child.all_complete;
+            all_sealed &= child.all_sealed;
+            started |= child.started;
+            version += child.job.version;
+            updated_at = updated_at.max(child.job.updated_at.0);
+            started_at = [started_at, child.job.started_at.map(|at| at.0)].into_iter().flatten().min();
+            completed_at = completed_at.max(child.job.completed_at.map(|at| at.0));
+            expected = expected.zip(child.expected).map(|(a, b)| a.saturating_add(b));
+        }
+        if view.parent_id.is_none() {
+            all_complete &= view.tree_completed_at.is_some();
+            completed_at = view.tree_completed_at;
+        }
+        let tree_status = JobStatus::of(&counts, started, view.cancelled, all_complete);
+        let tree_outcome = all_complete.then(|| Outcome::of(&counts, view.cancelled));
+        let status = JobStatus::of(
+            &own,
+            view.started_at.is_some() || own.finished() > 0,
+            view.cancelled,
+            view.completed_at.is_some(),
+        );
+        let expectation = if all_sealed { None } else { expected };
+        let percent = progress::percent(&counts, all_sealed, expectation, all_complete);
+        let job = Job {
+            id: view.id,
+            root_id: view.root_id,
+            parent_id: view.parent_id,
+            key: view.key.clone(),
+            job_type: view.job_type.clone(),
+            name: view.name.clone(),
+            status,
+            outcome: view.completed_at.is_some().then(|| Outcome::of(&own, view.cancelled)),
+            sealed: view.sealed,
+            item_count: own.total(),
+            item_progress: own.finished(),
+            expected_count: view.expected_count,
+            percent,
+            message: progress::message(&counts, tree_status, tree_outcome, percent),
+            counts: own,
+            tree: TreeSummary {
+                status: tree_status,
+                outcome: tree_outcome,
+                item_count: counts.total(),
+                item_progress: counts.finished(),
+                counts,
+            },
+            after: view.after.clone(),
+            feed: view.feed.clone().map(Document::trusted),
+            final_stage: view.final_stage,
+            max_failures: view.max_failures(),
+            metadata: view.metadata(),
+            dedupe_key: view.dedupe_key.clone(),
+            owner: view.owner(),
+            initiated_by: view.initiated_by.clone(),
+            upload_id: view.upload_id,
+            replay_of: view.replay_of,
+            superseded_by: view.superseded_by,
+            completion: view.completion,
+            keep: view.keep,
+            open_because: self.open_because(view, &own),
+            created_at: Time(view.created_at),
+            started_at: started_at.map(Time),
+            completed_at: if all_complete { completed_at.map(Time) } else { None },
+            updated_at: Time(updated_at),
+            run_after: time(view.run_after),
+            expires_at: time(view.expires_at),
+            priority: view.priority,
+            version,
+            children: Some(children.into_iter().map(|child| child.job).collect()),
+        };
+        Node { job, all_complete, all_sealed, started, expected }
+    }
+
+    /// Why a job is not complete: the first of rule 1 that does not hold, and by whom.
+    fn open_because(&self, view: &JobView, own: &Counts) -> Option<OpenBecause> {
+        if view.completed_at.is_some() {
+            return None;
+        }
+        let waits: Vec<&str> =
+            view.after.iter().map(String::as_str).filter(|key| self.open.contains(&(view.root_id, *key))).collect();
+        let (reason, detail) = if view.cancelled {
+            ("cancelling", format!("Workers still hold {}.", items(own.running)))
+        } else if !view.sealed && view.feed.is_some() {
+            ("unsealed", "Its parent may feed it more items; it is sealed when its parent is complete.".to_owned())
+        } else if !view.sealed {
+            ("unsealed", "More items may be added until it is sealed.".to_owned())
+        } else if view.after_open > 0 || (own.pending() == 0 && !waits.is_empty()) {
+            ("after", format!("Waits for {}.", waits.join(", ")))
+        } else if own.pending() > 0 {
+            ("items", format!("{} not in a final state.", items(own.pending())))
+        } else {
+            ("items", "It is being completed.".to_owned())
+        };
+        Some(OpenBecause { reason: reason.to_owned(), detail })
+    }
+}
+
+fn items(n: i64) -> String {
+    format!("{} {}", progress::grouped(n), if n == 1 { "item" } else { "items" })
+}
+
+fn time(at: Option<OffsetDateTime>) -> Option<Time> {
+    at.map(Time)
+}
+
+/// How many items a job will have: what it has once sealed, else what it expects, else, where each item
+/// of its parent becomes one of its own, what its parent will have.
+fn expectation(view: &JobView, above: Above, own: &Counts) -> Option<i64> {
+    if view.sealed {
+        return Some(own.total());
+    }
+    let fed = || if view.feed.as_deref().is_some_and(is_plain) { above.expected } else { None };
+    view.expected_count.or_else(fed).map(|n| n.max(own.total()))
+}

@@ -1,0 +1,175 @@
+//! Trees that go: by `DELETE`, or because their retention is over (rule 20).
+//!
+//! One commit makes a tree gone: tombstone, 410s, keys free, totals counted. Its rows follow in batches
+//! that any server may run, each of which starts where the one before has committed. Nothing here
+//! decides when a tree may go by itself; that is `tend`.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use domain::{Code, Problem};
+use uuid::Uuid;
+
+use crate::{
+    auth::{Caller, Scope},
+    error::{Error, Result},
+    store::{
+        Tx,
+        audit::{self as log, AuditRow},
+        retention::{self, LockedGate, Place},
+        tended, totals,
+    },
+};
+
+use super::{Core, Engine, audit};
+
+/// Items whose rows go in one transaction, and jobs that it looks at.
+const ITEMS: i64 = 2_000;
+const JOBS: i64 = 200;
+
+impl Engine {
+    /// Removes a complete tree at once. Owners their own, admins any, with a reason where it is not
+    /// theirs. 409 `not_root`, `job_not_complete`; 410 `job_removed` when it is gone already.
+    pub async fn remove(&self, caller: &Caller, id: Uuid, reason: Option<&str>) -> Result<()> {
+        caller.require(Scope::JobsWrite)?;
+        let place = self.own_root(caller, id, "removed").await?;
+        if !caller.is_admin() && caller.owner_id != place.owner_id {
+            return Err(Error::refuse(Code::Forbidden, "Only its owner and admins may delete a tree."));
+        }
+        let reason = audit::reason_for(caller, place.owner_id, reason)?;
+        let row = audit::row(caller, "job.delete", place.owner_id, reason.as_deref())
+            .map(|row| row.about(place.root_id, id, None));
+        let core = Arc::clone(&self.0.core);
+        // A task of its own: a client that goes away cannot leave a transaction open.
+        tokio::spawn(async move { core.remove_now(place, row).await })
+            .await
+            .map_err(|e| Error::Broken(e.to_string()))?
+    }
+
+    /// The root that somebody wants to do something to. 404 when it is not theirs to see, 410 when it
+    /// is gone, 409 when it is no root.
+    pub(super) async fn own_root(&self, caller: &Caller, id: Uuid, verb: &str) -> Result<Place> {
+        let place = retention::find(&self.0.core.pools.read, id).await?;
+        let visible = |place: &Place| caller.visible_owner().is_none_or(|owner| owner == place.owner_id);
+        let Some(place) = place.filter(visible) else { return Err(Problem::not_found("job").into()) };
+        if place.is_removed {
+            return Err(gone());
+        }
+        if !place.is_root {
+            let detail = format!("Only whole trees are {verb}; its root is {}.", place.root_id);
+            return Err(Problem { id: Some(place.root_id), ..Problem::new(Code::NotRoot, detail) }.into());
+        }
+        Ok(place)
+    }
+
+    /// Removes rows of trees that are gone, one batch. Returns how many rows of items and jobs went.
+    pub async fn sweep_removed(&self) -> Result<usize> {
+        let core = Arc::clone(&self.0.core);
+        tokio::spawn(async move { core.remove_rows().await }).await.map_err(|e| Error::Broken(e.to_string()))?
+    }
+}
+
+impl Core {
+    async fn remove_now(&self, place: Place, row: Option<AuditRow>) -> Result<()> {
+        let mut tx = self.pools.read.begin().await?;
+        retention::lock_keys(&mut tx, &[place.root_id]).await?;
+        let gates = retention::lock_trees(&mut tx, &[place.root_id]).await?;
+        // What was true when the caller was let in may have changed: the root's gate decides.
+        match gates.first() {
+            None => return Err(gone()),
+            Some(root) if root.removed => return Err(gone()),
+            Some(root) if root.completed_at.is_none() || root.holds > 0 => {
+                return Err(Error::refuse(
+                    Code::JobNotComplete,
+                    "Only complete trees are removed. Cancel it first, or wait until it is complete.",
+                ));
+            }
+            Some(_) => {}
+        }
+        self.bury(&mut tx, &gates).await?;
+        if let Some(row) = row {
+            log::record(&mut tx, &row).await?;
+        }
+        tx.commit().await?;
+        self.hub.touch(&[place.root_id]);
+        tracing::info!(root_id = %place.root_id, "tree removed");
+        Ok(())
+    }
+
+    /// Removes those of these trees whose retention is over now, in one commit. Returns how many.
+    pub(super) async fn remove_due(&self, root_ids: &[Uuid]) -> Result<usize> {
+        let mut tx = self.pools.read.begin().await?;
+        retention::lock_keys(&mut tx, root_ids).await?;
+        let mut trees: BTreeMap<Uuid, Vec<LockedGate>> = BTreeMap::new();
+        for gate in retention::lock_trees(&mut tx, root_ids).await? {
+            trees.entry(gate.root_id).or_default().push(gate);
+        }
+        let over = tended::retention_over(&mut tx, root_ids).await?;
+        trees.retain(|root_id, gates| {
+            let root = gates.first();
+            over.contains(root_id)
+                && root.is_some_and(|g| g.completed_at.is_some() && !g.removed && !g.keep && g.holds == 0)
+        });
+        if trees.is_empty() {
+            return Ok(0);
+        }
+        let gates: Vec<LockedGate> = trees.values().flatten().copied().collect();
+        self.bury(&mut tx, &gates).await?;
+        tx.commit().await?;
+        let gone: Vec<Uuid> = trees.into_keys().collect();
+        self.hub.touch(&gone);
+        Ok(gone.len())
+    }
+
+    /// Makes trees gone whose gates are locked.
+    async fn bury(&self, tx: &mut Tx, gates: &[LockedGate]) -> Result<()> {
+        let mut gate_ids: Vec<i64> = gates.iter().map(|gate| gate.gate_id).collect();
+        gate_ids.sort_unstable();
+        retention::bury(tx, &gate_ids).await?;
+        totals::count(tx, &gate_ids).await?;
+        Ok(retention::forget_errors(tx, &gate_ids).await?)
+    }
+
+    async fn remove_rows(&self) -> Result<usize> {
+        let mut tx = self.pools.read.begin().await?;
+        let jobs = retention::take_removals(&mut tx, JOBS).await?;
+        let mut items: Vec<Uuid> = Vec::new();
+        // Jobs without further items, and the one whose items did not all fit.
+        let mut empty: Vec<i64> = Vec::new();
+        let mut rest: Option<(i64, i64)> = None;
+        for (gate_id, after) in jobs {
+            let room = ITEMS - items.len() as i64;
+            let found = retention::items(&mut tx, gate_id, after, room).await?;
+            items.extend(found.iter().map(|(id, _)| *id));
+            match found.last() {
+                Some(&(_, seq)) if found.len() as i64 == room => {
+                    rest = Some((gate_id, seq));
+                    break;
+                }
+                _ => empty.push(gate_id),
+            }
+        }
+        if items.is_empty() && empty.is_empty() {
+            return Ok(0);
+        }
+        items.sort_unstable();
+        let found = items.len() + empty.len();
+        // An item without a limit of failures may have any number of attempts: then the same items are
+        // found again by the next batch.
+        if retention::remove_history(&mut tx, &items).await? {
+            retention::remove_items(&mut tx, &items).await?;
+            if let Some((gate_id, seq)) = rest {
+                retention::move_removal(&mut tx, gate_id, seq).await?;
+            }
+            if retention::remove_keys(&mut tx, &empty).await? {
+                retention::remove_jobs(&mut tx, &empty).await?;
+            }
+        }
+        tx.commit().await?;
+        Ok(found)
+    }
+}
+
+/// 410, to those who could see it.
+fn gone() -> Error {
+    Error::refuse(Code::JobRemoved, "The tree was removed: by somebody, or because its retention was over.")
+}

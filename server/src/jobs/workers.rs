@@ -1,0 +1,147 @@
+//! Who asks for work: kept in memory as it happens, written for everybody at once every few seconds.
+//!
+//! Nothing is correct because of it: it is for people who look, and for alerts. A crash loses seconds.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{Mutex, PoisonError},
+    time::Instant,
+};
+
+use domain::{Time, api::Worker};
+use uuid::Uuid;
+
+use crate::{
+    auth::{Caller, Scope},
+    error::Result,
+    store::workers::{self, SeenRow},
+};
+
+use super::{Core, Engine};
+
+/// Workers that are kept between two writings; names are hostile, and there could be any number.
+const ROOM: usize = 10_000;
+
+/// Who was seen since the last writing, and when each type was last asked for here.
+#[derive(Default)]
+pub(super) struct Workers(Mutex<Seen>);
+
+#[derive(Default)]
+struct Seen {
+    workers: BTreeMap<(Uuid, String), (Uuid, Vec<String>, Instant)>,
+    /// By type: when, and whether that is written down.
+    asked: HashMap<String, (Instant, bool)>,
+}
+
+impl Workers {
+    /// A worker with this credential asked for these types.
+    pub(super) fn seen(&self, owner_id: Uuid, credential_id: Uuid, worker_id: &str, types: &[String]) {
+        let now = Instant::now();
+        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for name in types {
+            seen.asked.insert(name.clone(), (now, false));
+        }
+        let key = (credential_id, worker_id.to_owned());
+        if seen.workers.len() < ROOM || seen.workers.contains_key(&key) {
+            let types = if types.is_empty() {
+                seen.workers.get(&key).map(|known| known.1.clone()).unwrap_or_default()
+            } else {
+                types.to_vec()
+            };
+            seen.workers.insert(key, (owner_id, types, now));
+        }
+    }
+
+    /// Seconds since somebody asked this server for the type; `None` where nobody has.
+    pub(super) fn asked_ago(&self, name: &str) -> Option<f64> {
+        let seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.asked.get(name).map(|(at, _)| at.elapsed().as_secs_f64())
+    }
+
+    /// What is to be written: workers, and types with the seconds since each was asked for, both sorted.
+    fn take(&self) -> (Vec<SeenRow>, Vec<(String, f64)>) {
+        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let rows = std::mem::take(&mut seen.workers)
+            .into_iter()
+            .map(|((credential_id, worker_id), (owner_id, types, at))| SeenRow {
+                credential_id,
+                worker_id,
+                owner_id,
+                types,
+                age: at.elapsed().as_secs_f64(),
+            })
+            .collect();
+        let mut asked: Vec<(String, f64)> = Vec::new();
+        for (name, (at, written)) in &mut seen.asked {
+            if !std::mem::replace(written, true) {
+                asked.push((name.clone(), at.elapsed().as_secs_f64()));
+            }
+        }
+        asked.sort_by(|a, b| a.0.cmp(&b.0));
+        (rows, asked)
+    }
+}
+
+impl Engine {
+    /// A worker asks for work. Called with every claim; it costs no statement.
+    pub fn seen(&self, caller: &Caller, worker_id: &str, types: &[String]) {
+        if worker_id.is_empty() || worker_id.len() > 200 || worker_id.contains('\0') {
+            return;
+        }
+        let known: Vec<String> = types.iter().filter(|name| self.types().get(name).is_some()).cloned().collect();
+        self.0.core.workers.seen(caller.owner_id, caller.credential_id, worker_id, &known);
+    }
+
+    /// Writes down who was seen. Returns how many.
+    pub async fn keep_seen(&self) -> Result<usize> {
+        self.0.core.keep_seen().await
+    }
+
+    /// Forgets workers that nobody has heard of for a day.
+    pub async fn forget_workers(&self) -> Result<u64> {
+        Ok(workers::forget(&self.0.core.pools.read).await?)
+    }
+
+    /// Workers by name, behind a place: staff see all, a service its own.
+    pub async fn workers(
+        &self,
+        caller: &Caller,
+        after: Option<(String, Uuid)>,
+        limit: i64,
+    ) -> Result<Vec<((String, Uuid), Worker)>> {
+        if caller.require(Scope::Work).is_err() {
+            caller.require(Scope::JobsRead)?;
+        }
+        let core = &self.0.core;
+        core.keep_seen().await?;
+        let (name, credential) = after.unwrap_or_default();
+        let rows = workers::list(&core.pools.read, caller.visible_owner(), (&name, credential), limit).await?;
+        Ok(rows
+            .into_iter()
+            .map(|row| {
+                let worker = Worker {
+                    worker_id: row.worker_id.clone(),
+                    owner: row.owner,
+                    types: row.types,
+                    open: row.open,
+                    last_seen_at: Time(row.last_seen_at),
+                };
+                ((row.worker_id, row.credential_id), worker)
+            })
+            .collect())
+    }
+}
+
+impl Core {
+    async fn keep_seen(&self) -> Result<usize> {
+        let (rows, asked) = self.workers.take();
+        if !rows.is_empty() {
+            workers::keep(&self.pools.read, &rows).await?;
+        }
+        if !asked.is_empty() {
+            let (names, ages): (Vec<String>, Vec<f64>) = asked.into_iter().unzip();
+            workers::keep_asked(&self.pools.read, &names, &ages).await?;
+        }
+        Ok(rows.len())
+    }
+}

@@ -1,0 +1,373 @@
+//! Finds the elements of one JSON array, unit by unit, in whatever pieces the file comes.
+//!
+//! Nothing is parsed here: brackets are counted, strings passed over. A boundary is in front of the
+//! comma that follows an element, so that reading can go on there knowing nothing else. A broken
+//! element would swallow the rest of the file. Once it is proven (a bracket that closes another, an end
+//! of line inside a string, the end of the file inside), or has grown beyond what a payload may be, it
+//! ends at the first seam in it: a comma at the end of a line, and below it, as far to the right as the
+//! element began, what it began with. Files are written that way, one element a line or indented. Where
+//! there is no seam, the rest of the file is one bad row, and says so.
+
+use super::{
+    Encoding, Place, RECORD_LIMIT,
+    cut::{Cut, SHOWN, Step, Whole},
+    units::{CR, LF, QUOTE, Unit, Utf8, Utf16Be, Utf16Le},
+};
+
+/// An element that is longer and has a seam inside is broken, in bytes.
+const SUSPECT: usize = 256 << 10;
+
+/// Brackets open at once, at most: more are no JSON that anybody reads.
+const DEEPEST: usize = 1 << 20;
+
+const COMMA: u16 = b',' as u16;
+const OPEN_ARRAY: u16 = b'[' as u16;
+const CLOSE_ARRAY: u16 = b']' as u16;
+const OPEN_OBJECT: u16 = b'{' as u16;
+const CLOSE_OBJECT: u16 = b'}' as u16;
+const BACKSLASH: u16 = b'\\' as u16;
+
+const fn is_space(unit: u16) -> bool {
+    matches!(unit, LF | CR) || unit == b' ' as u16 || unit == b'\t' as u16
+}
+
+/// Where in the array reading is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Between elements.
+    Between {
+        comma: bool,
+    },
+    Element,
+    /// An element that is too long; its beginning is in `passing`.
+    Passing,
+    /// Behind the array's end.
+    Behind,
+    /// What follows is of no use; it was reported.
+    Drain,
+}
+
+/// How far the element in hand has been looked at. Places are counted from its beginning.
+#[derive(Clone, Debug, Default)]
+struct Scan {
+    at: usize,
+    lines: u64,
+    /// Open brackets, true for objects.
+    open: Vec<bool>,
+    in_string: bool,
+    escaped: bool,
+    broken: bool,
+    /// What it begins with.
+    opener: u16,
+    /// How far to the right it begins, where nothing is before it on its line.
+    indent: Option<usize>,
+    /// The last unit that is no space, and where.
+    last: (u16, usize),
+    /// Since the last end of line behind a comma, if nothing but spaces came: the comma's place, the
+    /// lines before it, and how many spaces.
+    margin: Option<(usize, u64, usize)>,
+    /// The first seam: its comma's place and the lines before it.
+    seam: Option<(usize, u64)>,
+}
+
+/// Bytes in, elements out.
+#[derive(Debug)]
+pub(super) struct ArrayCutter {
+    encoding: Encoding,
+    buffer: Vec<u8>,
+    begin: usize,
+    place: Place,
+    ended: bool,
+    fed: bool,
+    stage: Stage,
+    /// Units since the end of a line, while they are spaces.
+    margin: Option<usize>,
+    scan: Scan,
+    passing: Vec<u8>,
+    passing_from: Place,
+}
+
+impl ArrayCutter {
+    /// Cuts what begins at `place`: behind the opening bracket, or at a boundary.
+    pub(super) fn new(encoding: Encoding, place: Place) -> Self {
+        Self {
+            encoding,
+            buffer: Vec::new(),
+            begin: 0,
+            place,
+            ended: false,
+            fed: false,
+            stage: Stage::Between { comma: false },
+            margin: None,
+            scan: Scan::default(),
+            passing: Vec::new(),
+            passing_from: place,
+        }
+    }
+
+    pub(super) fn feed(&mut self, bytes: &[u8]) {
+        if self.begin > self.buffer.len() / 2 {
+            self.buffer.drain(..self.begin);
+            self.begin = 0;
+        }
+        self.buffer.extend_from_slice(bytes);
+        self.fed |= !bytes.is_empty();
+    }
+
+    pub(super) fn end(&mut self) {
+        self.ended = true;
+    }
+
+    pub(super) fn place(&self) -> Place {
+        self.place
+    }
+
+    /// False where the same bytes mean something else to a reader that begins here: at the end of a
+    /// file, or in what follows the array.
+    pub(super) fn may_stop(&self) -> bool {
+        matches!(self.stage, Stage::Between { .. }) && !(self.ended && self.rest().is_empty())
+    }
+
+    pub(super) fn step(&mut self) -> Step {
+        match self.encoding {
+            Encoding::Utf8 => self.step_in::<Utf8>(),
+            Encoding::Utf16Le => self.step_in::<Utf16Le>(),
+            Encoding::Utf16Be => self.step_in::<Utf16Be>(),
+        }
+    }
+
+    fn step_in<U: Unit>(&mut self) -> Step {
+        loop {
+            let found = match self.stage {
+                Stage::Between { comma } => self.between::<U>(comma),
+                Stage::Element | Stage::Passing => self.element::<U>(),
+                Stage::Behind => self.behind::<U>(),
+                Stage::Drain => {
+                    let rest = self.rest().len();
+                    self.advance(rest, 0);
+                    Some(if self.ended { Step::End } else { Step::Starved })
+                }
+            };
+            if let Some(step) = found {
+                return step;
+            }
+        }
+    }
+
+    fn rest(&self) -> &[u8] {
+        &self.buffer[self.begin..]
+    }
+
+    fn peek<U: Unit>(&self, at: usize) -> Option<u16> {
+        self.rest().get(at..at + U::BYTES).map(U::read)
+    }
+
+    fn advance(&mut self, bytes: usize, lines: u64) {
+        self.begin += bytes;
+        self.place.offset += bytes as u64;
+        self.place.line += lines;
+    }
+
+    /// Passes over a space and keeps the margin.
+    fn pass_space<U: Unit>(&mut self, unit: u16) {
+        self.margin = if unit == LF { Some(0) } else { self.margin.map(|n| n + 1) };
+        self.advance(U::BYTES, u64::from(unit == LF));
+    }
+
+    fn between<U: Unit>(&mut self, comma: bool) -> Option<Step> {
+        let Some(unit) = self.peek::<U>(0) else {
+            if !self.ended {
+                return Some(Step::Starved);
+            }
+            self.stage = Stage::Drain;
+            // A reader that begins at the end of the file has nothing to report.
+            return self.fed.then(|| self.report(Whole::Unended));
+        };
+        match unit {
+            _ if is_space(unit) => self.pass_space::<U>(unit),
+            COMMA | CLOSE_ARRAY if comma => {
+                self.stage = Stage::Between { comma: false };
+                return Some(self.report(Whole::Yes));
+            }
+            COMMA => {
+                self.margin = None;
+                self.stage = Stage::Between { comma: true };
+                self.advance(U::BYTES, 0);
+            }
+            CLOSE_ARRAY => {
+                self.stage = Stage::Behind;
+                self.advance(U::BYTES, 0);
+            }
+            _ => {
+                self.stage = Stage::Element;
+                self.scan = Scan { opener: unit, indent: self.margin, ..Scan::default() };
+                self.margin = None;
+            }
+        }
+        None
+    }
+
+    /// A row for what is not there.
+    fn report(&self, whole: Whole) -> Step {
+        Step::Record(Cut { begin: self.place, end: self.place, raw: Vec::new(), fields: 1, whole })
+    }
+
+    fn element<U: Unit>(&mut self) -> Option<Step> {
+        let mut scan = std::mem::take(&mut self.scan);
+        let found = loop {
+            let Some(unit) = self.peek::<U>(scan.at) else {
+                break if self.ended { Found::EndOfFile } else { Found::Starved };
+            };
+            if !scan.broken && scan.ends_at(unit) {
+                break Found::End;
+            }
+            scan.read(unit, U::BYTES);
+            if let Some(seam) = scan.seam
+                && (scan.broken || (scan.at > SUSPECT && self.stage == Stage::Element))
+            {
+                break Found::Seam(seam);
+            }
+            if scan.at > RECORD_LIMIT {
+                break Found::Limit;
+            }
+        };
+        self.scan = scan;
+        match found {
+            Found::Starved => Some(Step::Starved),
+            Found::End => Some(self.take(self.scan.at, self.scan.lines, Whole::Yes)),
+            Found::Seam((at, lines)) => Some(self.take(at, lines, Whole::Broken)),
+            Found::Limit => {
+                self.pass_on();
+                None
+            }
+            Found::EndOfFile => Some(self.end_of_file()),
+        }
+    }
+
+    /// Keeps the beginning of an element that is too long, and forgets what has been looked at.
+    fn pass_on(&mut self) {
+        if self.stage == Stage::Element {
+            self.stage = Stage::Passing;
+            self.passing = self.rest()[..SHOWN].to_vec();
+            self.passing_from = self.place;
+        }
+        let (at, lines) = (self.scan.at, self.scan.lines);
+        self.advance(at, lines);
+        // Seams count from here; the brackets that are open stay open.
+        let scan = &mut self.scan;
+        (scan.at, scan.lines, scan.seam, scan.margin, scan.last) = (0, 0, None, None, (0, 0));
+    }
+
+    fn end_of_file(&mut self) -> Step {
+        let is_whole = !self.scan.broken && !self.scan.in_string && self.scan.open.is_empty();
+        if is_whole {
+            return self.take(self.scan.at, self.scan.lines, Whole::Yes);
+        }
+        if let Some((at, lines)) = self.scan.seam {
+            return self.take(at, lines, Whole::Broken);
+        }
+        let step = self.take(self.scan.at, self.scan.lines, Whole::Unended);
+        self.stage = Stage::Drain;
+        step
+    }
+
+    fn take(&mut self, length: usize, lines: u64, whole: Whole) -> Step {
+        let is_passing = self.stage == Stage::Passing;
+        let begin = if is_passing { self.passing_from } else { self.place };
+        let raw = if is_passing { std::mem::take(&mut self.passing) } else { self.rest()[..length].to_vec() };
+        let whole = if is_passing && whole == Whole::Yes { Whole::TooLong } else { whole };
+        self.advance(length, lines);
+        self.stage = Stage::Between { comma: false };
+        self.margin = None;
+        Step::Record(Cut { begin, end: self.place, raw, fields: 1, whole })
+    }
+
+    fn behind<U: Unit>(&mut self) -> Option<Step> {
+        match self.peek::<U>(0) {
+            Some(unit) if is_space(unit) => {
+                self.pass_space::<U>(unit);
+                None
+            }
+            Some(_) => {
+                self.stage = Stage::Drain;
+                Some(self.report(Whole::Trailing))
+            }
+            None => {
+                if self.ended {
+                    self.stage = Stage::Drain;
+                    return None;
+                }
+                Some(Step::Starved)
+            }
+        }
+    }
+}
+
+impl Scan {
+    /// Whether the element ends in front of this unit.
+    fn ends_at(&self, unit: u16) -> bool {
+        !self.in_string && self.open.is_empty() && matches!(unit, COMMA | CLOSE_ARRAY)
+    }
+
+    /// Reads one unit that belongs to the element.
+    fn read(&mut self, unit: u16, bytes: usize) {
+        self.look_for_seam(unit);
+        if unit == LF {
+            self.lines += 1;
+        }
+        self.at += bytes;
+        if self.broken {
+            return;
+        }
+        if self.in_string {
+            self.broken = unit == LF;
+            self.in_string = self.escaped || unit != QUOTE;
+            self.escaped = !self.escaped && unit == BACKSLASH;
+            return;
+        }
+        match unit {
+            QUOTE => self.in_string = true,
+            OPEN_ARRAY | OPEN_OBJECT => {
+                self.open.push(unit == OPEN_OBJECT);
+                self.broken = self.open.len() > DEEPEST;
+            }
+            // One too many spoils this element and no other.
+            CLOSE_OBJECT if self.open.is_empty() => {}
+            CLOSE_ARRAY | CLOSE_OBJECT => self.broken = self.open.pop() != Some(unit == CLOSE_OBJECT),
+            _ => {}
+        }
+    }
+
+    fn look_for_seam(&mut self, unit: u16) {
+        if self.indent.is_none() || self.seam.is_some() {
+            return;
+        }
+        if unit == LF {
+            let (last, at) = self.last;
+            // The lines before the comma are those before this one, as nothing but spaces came since;
+            // an empty line between the two makes no seam.
+            self.margin = (last == COMMA && self.margin.is_none()).then_some((at, self.lines, 0));
+        } else if is_space(unit) {
+            if let Some((_, _, spaces)) = &mut self.margin {
+                *spaces += 1;
+            }
+        } else {
+            if let Some((comma, lines, spaces)) = self.margin.take()
+                && Some(spaces) == self.indent
+                && unit == self.opener
+            {
+                self.seam = Some((comma, lines));
+            }
+            self.last = (unit, self.at);
+        }
+    }
+}
+
+/// What looking for the end of an element has led to.
+enum Found {
+    Starved,
+    End,
+    Seam((usize, u64)),
+    Limit,
+    EndOfFile,
+}

@@ -1,0 +1,351 @@
+//! Alerts, and the looks that raise and clear them. Every look is bounded and goes along an index whose
+//! rows are few: nothing here reads all items, all trees or all gates.
+
+use domain::{
+    Time,
+    alert::{Alert, AlertKind},
+};
+use sqlx::PgPool;
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+/// An alert to be raised.
+#[derive(Clone, Debug)]
+pub struct RaiseRow {
+    pub kind: AlertKind,
+    /// One open alert for each kind and subject.
+    pub subject: String,
+    pub message: String,
+    /// Whose work it is about; `None` is shown to staff alone.
+    pub owner_id: Option<Uuid>,
+    pub job_type: Option<String>,
+    pub root_id: Option<Uuid>,
+    pub job_id: Option<Uuid>,
+    pub item_id: Option<Uuid>,
+}
+
+/// Raises an alert. One that is open already is counted again where `count_again`, else left as it is.
+/// Returns whether it is new: of several servers only one is told so.
+pub async fn raise(pool: &PgPool, row: &RaiseRow, count_again: bool) -> Result<bool, sqlx::Error> {
+    let is_new = sqlx::query_scalar!(
+        r#"insert into alert as a (id, kind, subject, message, owner_id, job_type, root_id, job_id, item_id)
+           values ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+           on conflict (kind, subject) where cleared_at is null do update
+             set count = a.count + 1, message = excluded.message, last_seen_at = excluded.last_seen_at where $10
+           returning (xmax = 0) as "new!""#,
+        Uuid::now_v7(),
+        row.kind.as_str(),
+        row.subject,
+        row.message,
+        row.owner_id,
+        row.job_type,
+        row.root_id,
+        row.job_id,
+        row.item_id,
+        count_again
+    )
+    .fetch_optional(pool)
+    .await?;
+    Ok(is_new.unwrap_or(false))
+}
+
+/// Subjects of the open alerts of a kind.
+pub async fn open_subjects(pool: &PgPool, kind: AlertKind) -> Result<Vec<String>, sqlx::Error> {
+    sqlx::query_scalar!("select subject from alert where kind = $1 and cleared_at is null", kind.as_str())
+        .fetch_all(pool)
+        .await
+}
+
+/// Clears open alerts of a kind by their subjects.
+pub async fn clear(pool: &PgPool, kind: AlertKind, subjects: &[String]) -> Result<u64, sqlx::Error> {
+    let done = sqlx::query!(
+        "update alert set cleared_at = clock_timestamp()
+         where kind = $1 and cleared_at is null and subject = any($2::text[])",
+        kind.as_str(),
+        subjects
+    )
+    .execute(pool)
+    .await?;
+    Ok(done.rows_affected())
+}
+
+/// Clears what happened once and has been quiet since: refused endings, callbacks given up, and what
+/// workers said of assignments that are over.
+pub async fn clear_quiet(pool: &PgPool, quiet_seconds: f64) -> Result<u64, sqlx::Error> {
+    let done = sqlx::query!(
+        "update alert a set cleared_at = clock_timestamp()
+         where kind in ('ending_refused', 'delivery_failed', 'worker') and cleared_at is null
+           and last_seen_at < (select clock_timestamp()) - make_interval(secs => $1)
+           and not (kind = 'worker' and exists (select 1 from lease l where l.item_id = a.item_id))",
+        quiet_seconds
+    )
+    .execute(pool)
+    .await?;
+    Ok(done.rows_affected())
+}
+
+/// Clears `stalled` where the tree has moved, is complete, or is gone.
+pub async fn clear_moved(pool: &PgPool) -> Result<u64, sqlx::Error> {
+    let done = sqlx::query!(
+        "update alert a set cleared_at = clock_timestamp()
+         where kind = 'stalled' and cleared_at is null
+           and (not exists (select 1 from gate g where g.root_id = a.root_id)
+                or exists (select 1 from gate g where g.root_id = a.root_id
+                           and (g.updated_at > a.raised_at or g.n_running > 0 or g.removed_at is not null
+                                or g.tree_completed_at is not null)))"
+    )
+    .execute(pool)
+    .await?;
+    Ok(done.rows_affected())
+}
+
+/// Clears `many_failures` where none of the job's items in hand or put aside keeps failing.
+pub async fn clear_recovered(pool: &PgPool) -> Result<u64, sqlx::Error> {
+    let done = sqlx::query!(
+        "update alert a set cleared_at = clock_timestamp()
+         where kind = 'many_failures' and cleared_at is null
+           and not exists (select 1 from job j join deferred d on d.gate_id = j.gate_id
+                           where j.id = a.job_id and d.failures >= 10)
+           and not exists (select 1 from job j join lease l on l.gate_id = j.gate_id
+                           where j.id = a.job_id and l.failures >= 10)
+           and not exists (select 1 from ready r where r.item_id = a.item_id and r.failures >= 10)"
+    )
+    .execute(pool)
+    .await?;
+    Ok(done.rows_affected())
+}
+
+/// New dead letters of one type.
+#[derive(Clone, Debug)]
+pub struct DeadType {
+    pub job_type: String,
+    pub dead: i64,
+    /// What the newest of them says.
+    pub message: String,
+}
+
+/// Types with dead letters that came within the last so many seconds. Looks at the newest 5,000 groups.
+pub async fn newly_dead(pool: &PgPool, within_seconds: f64) -> Result<Vec<DeadType>, sqlx::Error> {
+    sqlx::query_as!(
+        DeadType,
+        r#"select t.name as job_type, sum(e.n_dead)::bigint as "dead!",
+             (array_agg(e.message order by e.last_seen_at desc))[1] as "message!"
+           from (select type_id, n_dead, message, last_seen_at from owner_error
+                 where last_seen_at > (select clock_timestamp()) - make_interval(secs => $1)
+                 order by last_seen_at desc limit 5000) e
+           join job_type t on t.id = e.type_id
+           where e.n_dead > 0
+           group by t.name"#,
+        within_seconds
+    )
+    .fetch_all(pool)
+    .await
+}
+
+/// A job without a limit of failures in which an item has failed ten times or more.
+#[derive(Clone, Debug)]
+pub struct FailingJob {
+    pub job_id: Uuid,
+    pub root_id: Uuid,
+    pub owner_id: Uuid,
+    pub job_type: String,
+    pub item_id: Uuid,
+    pub failures: i32,
+}
+
+/// Such jobs, at most a thousand: hops from gate to gate along an index that holds only such items.
+pub async fn failing_jobs(pool: &PgPool) -> Result<Vec<FailingJob>, sqlx::Error> {
+    sqlx::query_as!(
+        FailingJob,
+        r#"with recursive hop (gate_id) as (
+             (select gate_id from deferred where failures >= 10 order by gate_id limit 1)
+             union all
+             select (select d.gate_id from deferred d where d.failures >= 10 and d.gate_id > hop.gate_id
+                     order by d.gate_id limit 1)
+             from hop where hop.gate_id is not null)
+           select j.id as "job_id!", j.root_id as "root_id!", j.owner_id as "owner_id!", t.name as "job_type!",
+             d.item_id as "item_id!", d.failures as "failures!"
+           from (select gate_id from hop where gate_id is not null limit 1000) h
+           join job j on j.gate_id = h.gate_id and j.max_failures is null
+           join job_type t on t.id = j.type_id
+           cross join lateral (
+             select item_id, failures from deferred where gate_id = h.gate_id and failures >= 10 limit 1) d"#
+    )
+    .fetch_all(pool)
+    .await
+}
+
+/// Notes the head of each type's queue, where nobody holds an item of the type and nothing says that
+/// it should not run. One probe a type.
+pub async fn note_heads(pool: &PgPool) -> Result<(), sqlx::Error> {
+    let heads = sqlx::query!(
+        "select t.id, r.item_id
+         from job_type t
+         cross join lateral (
+           select item_id from ready where type_id = t.id order by type_id, rank, turn, item_id limit 1) r
+         where not t.paused and t.concurrency is distinct from 0
+           and not exists (select 1 from lease l where l.type_id = t.id)
+         order by t.id"
+    )
+    .fetch_all(pool)
+    .await?;
+    let types: Vec<i32> = heads.iter().map(|head| head.id).collect();
+    let items: Vec<Uuid> = heads.iter().map(|head| head.item_id).collect();
+    sqlx::query!(
+        "insert into queue_head as q (type_id, item_id)
+         select type_id, item_id from unnest($1::int[], $2::uuid[]) as new (type_id, item_id)
+         on conflict (type_id) do update set item_id = excluded.item_id, since = excluded.since
+           where q.item_id <> excluded.item_id",
+        &types,
+        &items
+    )
+    .execute(pool)
+    .await?;
+    sqlx::query!("delete from queue_head where type_id <> all($1::int[])", &types).execute(pool).await?;
+    Ok(())
+}
+
+/// Types whose head has stayed for so many seconds, with how long it has.
+pub async fn unclaimed(pool: &PgPool, after_seconds: f64) -> Result<Vec<(String, f64)>, sqlx::Error> {
+    let rows = sqlx::query!(
+        r#"select t.name, extract(epoch from clock_timestamp() - q.since)::float8 as "seconds!"
+           from queue_head q join job_type t on t.id = q.type_id
+           where q.since <= clock_timestamp() - make_interval(secs => $1)"#,
+        after_seconds
+    )
+    .fetch_all(pool)
+    .await?;
+    Ok(rows.into_iter().map(|row| (row.name, row.seconds)).collect())
+}
+
+/// What a list of alerts is filtered by.
+#[derive(Clone, Debug, Default)]
+pub struct AlertQuery {
+    /// Only those about this owner's work.
+    pub owner_id: Option<Uuid>,
+    pub kind: Option<AlertKind>,
+    /// Cleared ones too.
+    pub all: bool,
+    /// The last one of the page before.
+    pub before: Option<(OffsetDateTime, Uuid)>,
+    pub limit: i64,
+}
+
+struct AlertRow {
+    id: Uuid,
+    kind: String,
+    subject: String,
+    message: String,
+    job_type: Option<String>,
+    root_id: Option<Uuid>,
+    job_id: Option<Uuid>,
+    item_id: Option<Uuid>,
+    count: i64,
+    raised_at: OffsetDateTime,
+    last_seen_at: OffsetDateTime,
+    cleared_at: Option<OffsetDateTime>,
+}
+
+impl AlertRow {
+    /// `None`: of a kind that this version does not know.
+    fn alert(self) -> Option<Alert> {
+        Some(Alert {
+            id: self.id,
+            kind: AlertKind::parse(&self.kind)?,
+            subject: self.subject,
+            message: self.message,
+            job_type: self.job_type,
+            root_id: self.root_id,
+            job_id: self.job_id,
+            item_id: self.item_id,
+            count: self.count,
+            raised_at: Time(self.raised_at),
+            last_seen_at: Time(self.last_seen_at),
+            cleared_at: self.cleared_at.map(Time),
+        })
+    }
+}
+
+/// Alerts that match, newest first.
+pub async fn list(pool: &PgPool, query: &AlertQuery) -> Result<Vec<Alert>, sqlx::Error> {
+    let rows = sqlx::query_as!(
+        AlertRow,
+        "select id, kind, subject, message, job_type, root_id, job_id, item_id, count, raised_at, last_seen_at,
+           cleared_at
+         from alert
+         where ($1::uuid is null or owner_id = $1) and ($2::text is null or kind = $2)
+           and ($3 or cleared_at is null)
+           and ($4::timestamptz is null or (raised_at, id) < ($4, $5::uuid))
+         order by raised_at desc, id desc limit $6",
+        query.owner_id,
+        query.kind.map(AlertKind::as_str),
+        query.all,
+        query.before.map(|before| before.0),
+        query.before.map(|before| before.1),
+        query.limit
+    )
+    .fetch_all(pool)
+    .await?;
+    Ok(rows.into_iter().filter_map(AlertRow::alert).collect())
+}
+
+/// Takes open alerts that nobody was told of yet; who takes them tells.
+pub async fn take_untold(pool: &PgPool, limit: i64) -> Result<Vec<Alert>, sqlx::Error> {
+    let rows = sqlx::query_as!(
+        AlertRow,
+        "update alert set told_at = clock_timestamp()
+         where id = any(array(
+           select id from alert where cleared_at is null and told_at is null order by raised_at limit $1
+           for update skip locked))
+         returning id, kind, subject, message, job_type, root_id, job_id, item_id, count, raised_at, last_seen_at,
+           cleared_at",
+        limit
+    )
+    .fetch_all(pool)
+    .await?;
+    Ok(rows.into_iter().filter_map(AlertRow::alert).collect())
+}
+
+/// How many alerts of each kind are open.
+pub async fn open_counts(pool: &PgPool) -> Result<Vec<(String, i64)>, sqlx::Error> {
+    let rows = sqlx::query!(r#"select kind, count(*) as "n!" from alert where cleared_at is null group by kind"#)
+        .fetch_all(pool)
+        .await?;
+    Ok(rows.into_iter().map(|row| (row.kind, row.n)).collect())
+}
+
+/// Forgets alerts that were cleared more than ninety days ago. Returns how many.
+pub async fn forget(pool: &PgPool) -> Result<u64, sqlx::Error> {
+    let gone = sqlx::query!(
+        "delete from alert where ctid = any(array(
+           select ctid from alert where cleared_at < (select clock_timestamp()) - interval '90 days' limit 5000))"
+    )
+    .execute(pool)
+    .await?;
+    Ok(gone.rows_affected())
+}
+
+/// An open assignment of this token, for what its worker says.
+#[derive(Clone, Debug)]
+pub struct HeldItem {
+    pub item_id: Uuid,
+    pub job_id: Uuid,
+    pub root_id: Uuid,
+    pub owner_id: Uuid,
+    pub job_type: String,
+    pub worker_id: String,
+}
+
+/// The item that an assignment of this token holds; `None`: it is not open, or was given to another.
+pub async fn held(pool: &PgPool, fence: Uuid, credential_id: Uuid) -> Result<Option<HeldItem>, sqlx::Error> {
+    sqlx::query_as!(
+        HeldItem,
+        "select l.item_id, j.id as job_id, j.root_id, j.owner_id, t.name as job_type, l.worker_id
+         from lease l join job j on j.gate_id = l.gate_id join job_type t on t.id = j.type_id
+         where l.id = $1 and l.credential_id = $2",
+        fence,
+        credential_id
+    )
+    .fetch_optional(pool)
+    .await
+}

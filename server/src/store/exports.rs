@@ -1,0 +1,97 @@
+//! What exports read beside results and failures: every item of a job, how many there are, and what
+//! the owner of an export may see.
+
+use sqlx::PgPool;
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+/// Bytes of payloads and results on one page; one row may be larger.
+const PAGE_BYTES: i64 = 4 << 20;
+
+/// An item as it is now.
+#[derive(Clone, Debug)]
+pub struct ItemRow {
+    pub item_id: Uuid,
+    pub seq: i64,
+    pub row: Option<i64>,
+    pub payload: String,
+    /// `ItemState::code`.
+    pub state: i16,
+    pub attempts: i32,
+    pub result: Option<String>,
+    pub ended_at: Option<OffsetDateTime>,
+    pub error_message: Option<String>,
+    pub error_kind: Option<String>,
+    pub error_detail: Option<String>,
+}
+
+/// The next items of a job behind `seq`, at most 1,000; empty at its end.
+pub async fn items(pool: &PgPool, gate_id: i64, seq: i64) -> Result<Vec<ItemRow>, sqlx::Error> {
+    sqlx::query_as!(
+        ItemRow,
+        r#"select id as "item_id!", seq as "seq!", row, payload as "payload!", state as "state!",
+             attempts as "attempts!", result, ended_at, error_message, error_kind, error_detail
+           from (
+             select i.id, i.seq, i.row, o.result, o.ended_at, o.error_message, o.error_kind, o.error_detail,
+               coalesce(
+                 (select e.payload from item_edit e where e.item_id = i.id order by e.edit desc limit 1),
+                 i.payload) as payload,
+               coalesce(o.state,
+                 (select 6 from lease l where l.item_id = i.id),
+                 (select case when d.retryable then 7 else 8 end from deferred d where d.item_id = i.id),
+                 (select 9 from blocked b where b.item_id = i.id), 5)::smallint as state,
+               coalesce(o.attempt,
+                 (select l.attempt from lease l where l.item_id = i.id),
+                 (select d.attempts from deferred d where d.item_id = i.id),
+                 (select b.attempts from blocked b where b.item_id = i.id),
+                 (select r.attempts from ready r where r.item_id = i.id limit 1), 0) as attempts,
+               row_number() over page as place,
+               sum(octet_length(i.payload) + coalesce(octet_length(o.result), 0)) over page as bytes
+             from item i left join outcome o on o.item_id = i.id
+             where i.gate_id = $1 and i.seq > $2
+             window page as (order by i.seq rows unbounded preceding)
+             order by i.seq limit 1000) looked_at
+           where place = 1 or bytes <= $3
+           order by seq"#,
+        gate_id,
+        seq,
+        PAGE_BYTES
+    )
+    .fetch_all(pool)
+    .await
+}
+
+/// How many items of some jobs have succeeded, have ended otherwise, and are there at all.
+#[derive(Clone, Copy, Debug)]
+pub struct Totals {
+    pub succeeded: i64,
+    pub failed: i64,
+    pub all: i64,
+}
+
+/// The totals of these jobs, from their gates.
+pub async fn totals(pool: &PgPool, gate_ids: &[i64]) -> Result<Totals, sqlx::Error> {
+    sqlx::query_as!(
+        Totals,
+        r#"select coalesce(sum(n_succeeded), 0)::bigint as "succeeded!",
+             coalesce(sum(n_dead + n_cancelled + n_expired), 0)::bigint as "failed!",
+             coalesce(sum(n_available + n_running + n_retryable + n_scheduled + n_blocked + n_succeeded + n_dead
+               + n_cancelled + n_expired), 0)::bigint as "all!"
+           from gate where gate_id = any($1::bigint[])"#,
+        gate_ids
+    )
+    .fetch_one(pool)
+    .await
+}
+
+/// Whether an owner sees the work of others: staff, and services with a token that administers.
+pub async fn sees_all(pool: &PgPool, owner_id: Uuid) -> Result<bool, sqlx::Error> {
+    sqlx::query_scalar!(
+        r#"select (exists (select 1 from owner where id = $1 and role in ('support', 'admin'))
+             or exists (select 1 from token where owner_id = $1 and revoked_at is null and 'admin' = any(scopes)))
+             as "sees_all!""#,
+        owner_id
+    )
+    .fetch_one(pool)
+    .await
+}

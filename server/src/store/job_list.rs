@@ -1,0 +1,250 @@
+//! Lists of jobs, newest first.
+//!
+//! One filter, the anchor, decides which index is walked; the others are tested on what it brings, which
+//! is at most [`LOOK_AT`] rows a page. The branches of the walk are apart so that each is an ordered scan
+//! of its index whatever the planner thinks; all but one are over before they begin. Limits are lazy: a
+//! page that fills early looks no further.
+
+use sqlx::PgPool;
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+/// Rows one page may look at.
+pub const LOOK_AT: i64 = 20_000;
+
+/// The index that is walked.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Anchor {
+    #[default]
+    All,
+    Roots,
+    /// An owner's jobs.
+    Owner(Uuid),
+    OwnerRoots(Uuid),
+    OwnerChildren(Uuid),
+    Root(Uuid),
+    Parent(Uuid),
+    ReplayOf(Uuid),
+    Type(i32),
+    Initiator(String),
+    DedupeKey(String),
+}
+
+impl Anchor {
+    /// Name, id, number and text, as the statements take them.
+    fn parts(&self) -> (&'static str, Option<Uuid>, Option<i32>, Option<&str>) {
+        match self {
+            Self::All => ("all", None, None, None),
+            Self::Roots => ("roots", None, None, None),
+            Self::Owner(id) => ("owner", Some(*id), None, None),
+            Self::OwnerRoots(id) => ("owner roots", Some(*id), None, None),
+            Self::OwnerChildren(id) => ("owner children", Some(*id), None, None),
+            Self::Root(id) => ("root", Some(*id), None, None),
+            Self::Parent(id) => ("parent", Some(*id), None, None),
+            Self::ReplayOf(id) => ("replay", Some(*id), None, None),
+            Self::Type(id) => ("type", None, Some(*id), None),
+            Self::Initiator(name) => ("initiator", None, None, Some(name)),
+            Self::DedupeKey(key) => ("dedupe key", None, None, Some(key)),
+        }
+    }
+}
+
+/// What a list of jobs is tested for; whatever is `None` does not matter.
+#[derive(Clone, Debug, Default)]
+pub struct JobQuery {
+    pub anchor: Anchor,
+    /// Below this gate id; the newest first.
+    pub before: Option<i64>,
+    pub limit: i64,
+    pub owner_id: Option<Uuid>,
+    /// Roots only, or children only. Of roots, status and outcome are those of the tree.
+    pub roots: Option<bool>,
+    /// Only jobs that were made of a file.
+    pub uploads_only: bool,
+    pub root_id: Option<Uuid>,
+    pub parent_id: Option<Uuid>,
+    pub replay_of: Option<Uuid>,
+    pub dedupe_key: Option<String>,
+    pub type_id: Option<i32>,
+    pub owner_name: Option<String>,
+    pub initiated_by: Option<String>,
+    /// Part of a name, key or metadata, already escaped for `like`.
+    pub text: Option<String>,
+    /// Names and values of metadata, as text.
+    pub metadata: Vec<(String, String)>,
+    pub created_after: Option<OffsetDateTime>,
+    pub created_before: Option<OffsetDateTime>,
+    /// 1 succeeded, 2 partial, 3 failed, 4 cancelled.
+    pub outcome: Option<i16>,
+    /// `waiting`, `running`, `cancelling` or `completed`.
+    pub status: Option<String>,
+    /// Open, and nothing has happened for an hour.
+    pub stalled: Option<bool>,
+}
+
+/// What a list found: (gate, job, root), and how far it looked.
+pub struct Found {
+    pub jobs: Vec<(i64, Uuid, Uuid)>,
+    /// The last gate looked at, when there may be more behind it.
+    pub looked_to: Option<i64>,
+}
+
+/// Jobs that match, newest first.
+///
+/// Metadata is read as `json`, not `jsonb`: its numbers stay text, and none grows.
+pub async fn list(pool: &PgPool, query: &JobQuery) -> Result<Found, sqlx::Error> {
+    let (anchor, id, number, text) = query.anchor.parts();
+    let before = query.before.unwrap_or(i64::MAX);
+    let names: Vec<&str> = query.metadata.iter().map(|(name, _)| name.as_str()).collect();
+    let values: Vec<&str> = query.metadata.iter().map(|(_, value)| value.as_str()).collect();
+    let rows = sqlx::query!(
+        r#"select s.gate_id, s.id, s.root_id
+           from (
+             select gate_id from (
+               (select gate_id from job where $1 = 'all' and gate_id < $2 order by gate_id desc limit 20000)
+               union all
+               (select gate_id from job where $1 = 'roots' and parent_id is null and gate_id < $2
+                order by gate_id desc limit 20000)
+               union all
+               (select gate_id from job where $1 in ('owner', 'owner roots') and owner_id = $3 and parent_id is null
+                  and gate_id < $2 order by gate_id desc limit 20000)
+               union all
+               (select gate_id from job where $1 in ('owner', 'owner children') and owner_id = $3
+                  and parent_id is not null and gate_id < $2 order by gate_id desc limit 20000)
+               union all
+               (select gate_id from job where $1 = 'root' and root_id = $3 and gate_id < $2
+                order by gate_id desc limit 20000)
+               union all
+               (select gate_id from job where $1 = 'parent' and parent_id = $3 and gate_id < $2
+                order by gate_id desc limit 20000)
+               union all
+               (select gate_id from job where $1 = 'replay' and replay_of = $3 and gate_id < $2
+                order by gate_id desc limit 20000)
+               union all
+               (select gate_id from job where $1 = 'type' and type_id = $4 and gate_id < $2
+                order by gate_id desc limit 20000)
+               union all
+               (select gate_id from job where $1 = 'initiator' and initiated_by = $5 and gate_id < $2
+                order by gate_id desc limit 20000)
+               union all
+               (select gate_id from job where $1 = 'dedupe key' and dedupe_key = $5 and gate_id < $2
+                order by gate_id desc limit 20000)) one_of
+             order by gate_id desc limit 20000) walked
+           join job s on s.gate_id = walked.gate_id
+           join gate g on g.gate_id = walked.gate_id
+           where g.removed_at is null
+             and ($6::uuid is null or s.owner_id = $6)
+             and ($7::bool is null or (s.parent_id is null) = $7)
+             and (not $8::bool or s.upload_id is not null)
+             and ($9::uuid is null or s.root_id = $9)
+             and ($10::uuid is null or s.parent_id = $10)
+             and ($11::uuid is null or s.replay_of = $11)
+             and ($12::text is null or s.dedupe_key = $12)
+             and ($13::int is null or s.type_id = $13)
+             and ($14::text is null or s.owner_id in (select o.id from owner o where o.name = $14))
+             and ($15::text is null or s.initiated_by = $15)
+             and ($16::text is null or s.name ilike $16 or s.key ilike $16 or s.metadata ilike $16)
+             and (cardinality($17::text[]) = 0 or s.metadata <> '{}' and not exists (
+               select 1 from unnest($17::text[], $18::text[]) as wanted (name, value)
+               where (s.metadata::json ->> wanted.name) is distinct from wanted.value))
+             and ($19::timestamptz is null or s.created_at > $19)
+             and ($20::timestamptz is null or s.created_at < $20)
+             and ($21::smallint is null or $21 = case
+               when coalesce($7, false) then case when g.tree_completed_at is not null then g.tree_outcome end
+               when g.completed_at is null then null
+               when g.cancelled_at is not null then 4
+               when g.n_dead + g.n_cancelled + g.n_expired = 0 then 1
+               when g.n_succeeded > 0 then 2
+               else 3 end)
+             and ($22::text is null or $22 = case
+               when coalesce($7, false) and g.tree_completed_at is not null then 'completed'
+               when not coalesce($7, false) and g.completed_at is not null then 'completed'
+               when g.cancelled_at is not null then 'cancelling'
+               when g.started_at is not null or g.n_running + g.n_succeeded + g.n_dead + g.n_cancelled + g.n_expired > 0
+                 or coalesce($7, false) and exists (
+                   select 1 from gate b where b.root_id = s.root_id
+                     and (b.started_at is not null or b.n_running + b.n_succeeded + b.n_dead + b.n_cancelled
+                          + b.n_expired > 0))
+                 then 'running'
+               else 'waiting' end)
+             and ($23::bool is null or $23 = case
+               when s.parent_id is null then g.tree_completed_at is null and not exists (
+                 select 1 from gate b where b.root_id = s.root_id
+                   and b.updated_at > clock_timestamp() - interval '1 hour')
+               else g.completed_at is null and g.updated_at <= clock_timestamp() - interval '1 hour' end)
+           order by s.gate_id desc limit $24"#,
+        anchor,
+        before,
+        id,
+        number,
+        text,
+        query.owner_id,
+        query.roots,
+        query.uploads_only,
+        query.root_id,
+        query.parent_id,
+        query.replay_of,
+        query.dedupe_key,
+        query.type_id,
+        query.owner_name,
+        query.initiated_by,
+        query.text,
+        &names as &[&str],
+        &values as &[&str],
+        query.created_after,
+        query.created_before,
+        query.outcome,
+        query.status,
+        query.stalled,
+        query.limit
+    )
+    .fetch_all(pool)
+    .await?;
+    let jobs: Vec<_> = rows.into_iter().map(|row| (row.gate_id, row.id, row.root_id)).collect();
+    let looked_to = if (jobs.len() as i64) < query.limit { looked_to(pool, query).await? } else { None };
+    Ok(Found { jobs, looked_to })
+}
+
+/// The last row that a short page has looked at, when it stopped for having looked at enough.
+async fn looked_to(pool: &PgPool, query: &JobQuery) -> Result<Option<i64>, sqlx::Error> {
+    let (anchor, id, number, text) = query.anchor.parts();
+    sqlx::query_scalar!(
+        r#"select gate_id as "gate_id!" from (
+               (select gate_id from job where $1 = 'all' and gate_id < $2 order by gate_id desc limit 20000)
+               union all
+               (select gate_id from job where $1 = 'roots' and parent_id is null and gate_id < $2
+                order by gate_id desc limit 20000)
+               union all
+               (select gate_id from job where $1 in ('owner', 'owner roots') and owner_id = $3 and parent_id is null
+                  and gate_id < $2 order by gate_id desc limit 20000)
+               union all
+               (select gate_id from job where $1 in ('owner', 'owner children') and owner_id = $3
+                  and parent_id is not null and gate_id < $2 order by gate_id desc limit 20000)
+               union all
+               (select gate_id from job where $1 = 'root' and root_id = $3 and gate_id < $2
+                order by gate_id desc limit 20000)
+               union all
+               (select gate_id from job where $1 = 'parent' and parent_id = $3 and gate_id < $2
+                order by gate_id desc limit 20000)
+               union all
+               (select gate_id from job where $1 = 'replay' and replay_of = $3 and gate_id < $2
+                order by gate_id desc limit 20000)
+               union all
+               (select gate_id from job where $1 = 'type' and type_id = $4 and gate_id < $2
+                order by gate_id desc limit 20000)
+               union all
+               (select gate_id from job where $1 = 'initiator' and initiated_by = $5 and gate_id < $2
+                order by gate_id desc limit 20000)
+               union all
+               (select gate_id from job where $1 = 'dedupe key' and dedupe_key = $5 and gate_id < $2
+                order by gate_id desc limit 20000)) one_of
+           order by gate_id desc offset 19999 limit 1"#,
+        anchor,
+        query.before.unwrap_or(i64::MAX),
+        id,
+        number,
+        text
+    )
+    .fetch_optional(pool)
+    .await
+}

@@ -1,0 +1,334 @@
+//! Small edits by people: definitions of jobs, and what a waiting item is held by.
+//!
+//! Rows of `ready` and `deferred` are taken and put back, never updated in place: claims and sweeps pick
+//! them by ctid. Whoever is being claimed right now is skipped, never waited for.
+
+use sqlx::PgPool;
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use super::Tx;
+
+/// What a job says that can be edited.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JobRow {
+    pub gate_id: i64,
+    pub type_id: i32,
+    pub delivery: String,
+    pub is_root: bool,
+    pub name: Option<String>,
+    pub metadata: String,
+    pub priority: i16,
+    pub run_after: Option<OffsetDateTime>,
+    pub expires_at: Option<OffsetDateTime>,
+    pub max_failures: Option<i32>,
+    pub expected_count: Option<i64>,
+    pub on_completed: Option<String>,
+}
+
+/// Locks a job's definition and reads it; `None` where it is gone, or going.
+pub async fn lock_job(tx: &mut Tx, id: Uuid) -> Result<Option<JobRow>, sqlx::Error> {
+    sqlx::query_as!(
+        JobRow,
+        r#"select j.gate_id, j.type_id, j.delivery, j.parent_id is null as "is_root!", j.name, j.metadata, j.priority,
+             j.run_after, j.expires_at, j.max_failures, j.expected_count, j.on_completed
+           from job j where j.id = $1
+             and exists (select 1 from gate g where g.gate_id = j.gate_id and g.removed_at is null)
+           for no key update"#,
+        id
+    )
+    .fetch_optional(&mut **tx)
+    .await
+}
+
+/// Writes a job's definition, moves its version, and tells every server to forget what it remembers.
+pub async fn write_job(tx: &mut Tx, job: &JobRow) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "update job set name = $2, metadata = $3, priority = $4, run_after = $5, expires_at = $6, max_failures = $7,
+           expected_count = $8, on_completed = $9 where gate_id = $1",
+        job.gate_id,
+        job.name,
+        job.metadata,
+        job.priority,
+        job.run_after,
+        job.expires_at,
+        job.max_failures,
+        job.expected_count,
+        job.on_completed
+    )
+    .execute(&mut **tx)
+    .await?;
+    sqlx::query!("delete from deadline where gate_id = $1 and $2::timestamptz is null", job.gate_id, job.expires_at)
+        .execute(&mut **tx)
+        .await?;
+    sqlx::query!(
+        "insert into deadline (gate_id, expires_at)
+         select gate_id, $2 from gate where gate_id = $1 and not sealed and $2::timestamptz is not null
+         on conflict (gate_id) do update set expires_at = excluded.expires_at",
+        job.gate_id,
+        job.expires_at
+    )
+    .execute(&mut **tx)
+    .await?;
+    sqlx::query!(
+        "insert into job_change (gate_id) values ($1)
+         on conflict (gate_id) do update set changed_at = clock_timestamp()",
+        job.gate_id
+    )
+    .execute(&mut **tx)
+    .await?;
+    sqlx::query!(
+        "update gate set version = version + 1, updated_at = clock_timestamp() where gate_id = $1",
+        job.gate_id
+    )
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
+}
+
+/// Gates of jobs that were edited since `since`, and the database's clock before it looked.
+pub async fn changes_since(
+    pool: &PgPool,
+    since: Option<OffsetDateTime>,
+) -> Result<(OffsetDateTime, Vec<i64>), sqlx::Error> {
+    let now = sqlx::query_scalar!(r#"select clock_timestamp() as "now!""#).fetch_one(pool).await?;
+    let gates = sqlx::query_scalar!(
+        "select gate_id from job_change where changed_at > coalesce($1, clock_timestamp() - interval '1 minute')",
+        since
+    )
+    .fetch_all(pool)
+    .await?;
+    Ok((now, gates))
+}
+
+/// Forgets edits that every server knows of by now.
+pub async fn forget_changes(pool: &PgPool) -> Result<u64, sqlx::Error> {
+    let gone = sqlx::query!("delete from job_change where changed_at < clock_timestamp() - interval '1 day'")
+        .execute(pool)
+        .await?;
+    Ok(gone.rows_affected())
+}
+
+/// What an item is held by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ItemRow {
+    pub id: Uuid,
+    pub gate_id: i64,
+    pub priority: i16,
+    pub run_after: Option<OffsetDateTime>,
+    pub expires_at: Option<OffsetDateTime>,
+}
+
+/// Locks an item and reads what holds it.
+pub async fn lock_item(tx: &mut Tx, id: Uuid) -> Result<Option<ItemRow>, sqlx::Error> {
+    sqlx::query_as!(
+        ItemRow,
+        "select id, gate_id, priority, run_after, expires_at from item where id = $1 for no key update",
+        id
+    )
+    .fetch_optional(&mut **tx)
+    .await
+}
+
+/// The items of a job behind `seq`, at most `limit`: the last place looked at, and those that wait.
+pub async fn waiting(
+    tx: &mut Tx,
+    gate_id: i64,
+    seq: i64,
+    limit: i64,
+) -> Result<(Option<i64>, Vec<ItemRow>), sqlx::Error> {
+    let rows = sqlx::query!(
+        r#"select i.id, i.gate_id, i.seq, i.priority, i.run_after, i.expires_at,
+             (exists (select 1 from ready r where r.item_id = i.id)
+              or exists (select 1 from deferred d where d.item_id = i.id)
+              or exists (select 1 from blocked b where b.item_id = i.id)) as "waits!"
+           from item i where i.gate_id = $1 and i.seq > $2 order by i.seq limit $3"#,
+        gate_id,
+        seq,
+        limit
+    )
+    .fetch_all(&mut **tx)
+    .await?;
+    let last = if (rows.len() as i64) < limit { None } else { rows.last().map(|row| row.seq) };
+    let items = rows.into_iter().filter(|row| row.waits).map(|row| ItemRow {
+        id: row.id,
+        gate_id: row.gate_id,
+        priority: row.priority,
+        run_after: row.run_after,
+        expires_at: row.expires_at,
+    });
+    Ok((last, items.collect()))
+}
+
+/// Writes what holds items; `rows` sorted by id.
+pub async fn write_items(tx: &mut Tx, rows: &[ItemRow]) -> Result<(), sqlx::Error> {
+    let ids: Vec<Uuid> = rows.iter().map(|row| row.id).collect();
+    let priorities: Vec<i16> = rows.iter().map(|row| row.priority).collect();
+    let run_after: Vec<Option<OffsetDateTime>> = rows.iter().map(|row| row.run_after).collect();
+    let expires: Vec<Option<OffsetDateTime>> = rows.iter().map(|row| row.expires_at).collect();
+    sqlx::query!(
+        "update item set priority = ($2::smallint[])[width_bucket(id, $1::uuid[])],
+           run_after = ($3::timestamptz[])[width_bucket(id, $1::uuid[])],
+           expires_at = ($4::timestamptz[])[width_bucket(id, $1::uuid[])],
+           changed_at = clock_timestamp()
+         where id = any($1::uuid[])",
+        &ids,
+        &priorities,
+        &run_after as &[Option<OffsetDateTime>],
+        &expires as &[Option<OffsetDateTime>]
+    )
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
+}
+
+/// A row taken out of `ready` or `deferred`, to be put into either.
+#[derive(Clone, Copy, Debug)]
+pub struct WaitingRow {
+    pub item_id: Uuid,
+    pub gate_id: i64,
+    pub type_id: i32,
+    pub rank: i16,
+    pub turn: i64,
+    pub due_at: Option<OffsetDateTime>,
+    pub expires_at: Option<OffsetDateTime>,
+    pub attempts: i32,
+    pub failures: i32,
+    /// Of deferred rows: after a failure, not for its run_after.
+    pub retryable: bool,
+    pub lane_id: Option<i64>,
+}
+
+/// Takes items out of `ready`, those that nobody is claiming.
+pub async fn take_ready(tx: &mut Tx, ids: &[Uuid]) -> Result<Vec<WaitingRow>, sqlx::Error> {
+    sqlx::query_as!(
+        WaitingRow,
+        r#"with pick as materialized (
+             select ctid from ready where item_id = any($1::uuid[]) order by item_id for update skip locked)
+           delete from ready where ctid = any(array(select ctid from pick))
+           returning item_id, gate_id, type_id, rank, turn, null::timestamptz as due_at, expires_at, attempts,
+             failures, false as "retryable!", lane_id"#,
+        ids
+    )
+    .fetch_all(&mut **tx)
+    .await
+}
+
+/// Takes items out of `deferred`, those that nobody is moving.
+pub async fn take_deferred(tx: &mut Tx, ids: &[Uuid]) -> Result<Vec<WaitingRow>, sqlx::Error> {
+    sqlx::query_as!(
+        WaitingRow,
+        r#"with pick as materialized (
+             select ctid from deferred where item_id = any($1::uuid[]) order by item_id for update skip locked)
+           delete from deferred where ctid = any(array(select ctid from pick))
+           returning item_id, gate_id, type_id, rank, 0::bigint as "turn!", due_at, expires_at, attempts, failures,
+             retryable, lane_id"#,
+        ids
+    )
+    .fetch_all(&mut **tx)
+    .await
+}
+
+/// Changes what blocked items will be held by once they are let go; `rows` sorted by id. Returns those
+/// that are blocked.
+pub async fn change_blocked(tx: &mut Tx, rows: &[ItemRow]) -> Result<Vec<Uuid>, sqlx::Error> {
+    let ids: Vec<Uuid> = rows.iter().map(|row| row.id).collect();
+    let ranks: Vec<i16> = rows.iter().map(|row| -row.priority).collect();
+    let due: Vec<Option<OffsetDateTime>> = rows.iter().map(|row| row.run_after).collect();
+    let expires: Vec<Option<OffsetDateTime>> = rows.iter().map(|row| row.expires_at).collect();
+    sqlx::query_scalar!(
+        "update blocked set rank = ($2::smallint[])[width_bucket(item_id, $1::uuid[])],
+           due_at = ($3::timestamptz[])[width_bucket(item_id, $1::uuid[])],
+           expires_at = ($4::timestamptz[])[width_bucket(item_id, $1::uuid[])]
+         where item_id = any($1::uuid[]) returning item_id",
+        &ids,
+        &ranks,
+        &due as &[Option<OffsetDateTime>],
+        &expires as &[Option<OffsetDateTime>]
+    )
+    .fetch_all(&mut **tx)
+    .await
+}
+
+/// Puts rows where claims find them.
+pub async fn put_ready(tx: &mut Tx, rows: &[WaitingRow]) -> Result<(), sqlx::Error> {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let ids: Vec<Uuid> = rows.iter().map(|r| r.item_id).collect();
+    let gates: Vec<i64> = rows.iter().map(|r| r.gate_id).collect();
+    let types: Vec<i32> = rows.iter().map(|r| r.type_id).collect();
+    let ranks: Vec<i16> = rows.iter().map(|r| r.rank).collect();
+    let turns: Vec<i64> = rows.iter().map(|r| r.turn).collect();
+    let expires: Vec<Option<OffsetDateTime>> = rows.iter().map(|r| r.expires_at).collect();
+    let attempts: Vec<i32> = rows.iter().map(|r| r.attempts).collect();
+    let failures: Vec<i32> = rows.iter().map(|r| r.failures).collect();
+    let lanes: Vec<Option<i64>> = rows.iter().map(|r| r.lane_id).collect();
+    sqlx::query!(
+        "insert into ready (item_id, gate_id, type_id, rank, turn, expires_at, attempts, failures, lane_id)
+         select * from unnest($1::uuid[], $2::bigint[], $3::int[], $4::smallint[], $5::bigint[],
+                              $6::timestamptz[], $7::int[], $8::int[], $9::bigint[])",
+        &ids,
+        &gates,
+        &types,
+        &ranks,
+        &turns,
+        &expires as &[Option<OffsetDateTime>],
+        &attempts,
+        &failures,
+        &lanes as &[Option<i64>]
+    )
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
+}
+
+/// Puts rows aside until they are due; those without a time are due now.
+pub async fn put_deferred(tx: &mut Tx, rows: &[WaitingRow]) -> Result<(), sqlx::Error> {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let ids: Vec<Uuid> = rows.iter().map(|r| r.item_id).collect();
+    let gates: Vec<i64> = rows.iter().map(|r| r.gate_id).collect();
+    let types: Vec<i32> = rows.iter().map(|r| r.type_id).collect();
+    let ranks: Vec<i16> = rows.iter().map(|r| r.rank).collect();
+    let due: Vec<Option<OffsetDateTime>> = rows.iter().map(|r| r.due_at).collect();
+    let expires: Vec<Option<OffsetDateTime>> = rows.iter().map(|r| r.expires_at).collect();
+    let attempts: Vec<i32> = rows.iter().map(|r| r.attempts).collect();
+    let failures: Vec<i32> = rows.iter().map(|r| r.failures).collect();
+    let retryable: Vec<bool> = rows.iter().map(|r| r.retryable).collect();
+    let lanes: Vec<Option<i64>> = rows.iter().map(|r| r.lane_id).collect();
+    sqlx::query!(
+        "insert into deferred (item_id, gate_id, type_id, rank, due_at, expires_at, attempts, failures, retryable,
+           lane_id)
+         select item_id, gate_id, type_id, rank, coalesce(due_at, clock_timestamp()), expires_at, attempts, failures,
+           retryable, lane_id
+         from unnest($1::uuid[], $2::bigint[], $3::int[], $4::smallint[], $5::timestamptz[],
+                     $6::timestamptz[], $7::int[], $8::int[], $9::bool[], $10::bigint[])
+           as put (item_id, gate_id, type_id, rank, due_at, expires_at, attempts, failures, retryable, lane_id)",
+        &ids,
+        &gates,
+        &types,
+        &ranks,
+        &due as &[Option<OffsetDateTime>],
+        &expires as &[Option<OffsetDateTime>],
+        &attempts,
+        &failures,
+        &retryable,
+        &lanes as &[Option<i64>]
+    )
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
+}
+
+/// Whether items of a job are still held by other jobs of the tree.
+pub async fn held_by_after(tx: &mut Tx, gate_id: i64) -> Result<bool, sqlx::Error> {
+    let held = sqlx::query_scalar!(
+        r#"select (after_open > 0 or after_failed) as "held!" from gate where gate_id = $1"#,
+        gate_id
+    )
+    .fetch_optional(&mut **tx)
+    .await?;
+    Ok(held.unwrap_or(true))
+}

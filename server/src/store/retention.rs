@@ -1,0 +1,270 @@
+//! Trees that go: the commit that makes them gone, and the rows that follow it in batches.
+//!
+//! The tombstone is `removed_at` on every gate of a tree, with a row in `removed` for each job; what is
+//! counted over several trees is corrected in the same commit. Everything else may take its time, as
+//! nothing reads it any more. Rows go by their item's id or their job's gate, never by a scan.
+
+use sqlx::PgPool;
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use super::Tx;
+
+/// A job, as far as deleting and keeping ask.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    pub root_id: Uuid,
+    pub owner_id: Uuid,
+    pub gate_id: i64,
+    pub is_root: bool,
+    pub is_removed: bool,
+}
+
+/// Where a job stands; also one that is gone, for as long as that is remembered.
+pub async fn find(pool: &PgPool, job_id: Uuid) -> Result<Option<Place>, sqlx::Error> {
+    sqlx::query_as!(
+        Place,
+        r#"select j.root_id as "root_id!", j.owner_id as "owner_id!", j.gate_id as "gate_id!",
+             j.parent_id is null as "is_root!", g.removed_at is not null as "is_removed!"
+           from job j join gate g on g.gate_id = j.gate_id where j.id = $1
+           union all
+           select root_id, owner_id, 0, root_id = job_id, true from removed where job_id = $1
+           limit 1"#,
+        job_id
+    )
+    .fetch_optional(pool)
+    .await
+}
+
+/// Locks the dedupe keys that jobs of these trees hold: keys come before gates (`jobs/mod.rs`).
+pub async fn lock_keys(tx: &mut Tx, root_ids: &[Uuid]) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "select d.key from job j
+         join job_dedupe d on d.owner_id = j.owner_id and d.type_id = j.type_id and d.key = j.dedupe_key
+         where j.root_id = any($1::uuid[]) and j.dedupe_key is not null
+         order by d.owner_id, d.type_id, d.key for update of d",
+        root_ids
+    )
+    .fetch_all(&mut **tx)
+    .await?;
+    Ok(())
+}
+
+/// The gate of a tree's job, under its lock.
+#[derive(Clone, Copy, Debug)]
+pub struct LockedGate {
+    pub gate_id: i64,
+    pub root_id: Uuid,
+    pub completed_at: Option<OffsetDateTime>,
+    pub removed: bool,
+    pub keep: bool,
+    pub holds: i32,
+}
+
+/// Locks every gate of these trees, in order; within a tree the root's is the first, and it alone says
+/// whether the tree is complete, kept or held.
+pub async fn lock_trees(tx: &mut Tx, root_ids: &[Uuid]) -> Result<Vec<LockedGate>, sqlx::Error> {
+    sqlx::query_as!(
+        LockedGate,
+        r#"select gate_id, root_id, tree_completed_at as completed_at, removed_at is not null as "removed!", keep,
+             holds
+           from gate where root_id = any($1::uuid[]) order by gate_id for no key update"#,
+        root_ids
+    )
+    .fetch_all(&mut **tx)
+    .await
+}
+
+/// Makes trees gone, whose gates are locked: the tombstone, the 410s, and the keys free.
+pub async fn bury(tx: &mut Tx, gate_ids: &[i64]) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "update gate set removed_at = clock_timestamp(), version = version + 1, updated_at = clock_timestamp()
+         where gate_id = any($1::bigint[])",
+        gate_ids
+    )
+    .execute(&mut **tx)
+    .await?;
+    sqlx::query!(
+        "insert into removed (job_id, root_id, owner_id)
+         select id, root_id, owner_id from job where gate_id = any($1::bigint[]) on conflict (job_id) do nothing",
+        gate_ids
+    )
+    .execute(&mut **tx)
+    .await?;
+    sqlx::query!(
+        "delete from job_dedupe d using job j
+         where j.gate_id = any($1::bigint[]) and j.dedupe_key is not null
+           and d.owner_id = j.owner_id and d.type_id = j.type_id and d.key = j.dedupe_key and d.job_id = j.id",
+        gate_ids
+    )
+    .execute(&mut **tx)
+    .await?;
+    sqlx::query!("insert into removal (gate_id) select unnest($1::bigint[]) on conflict do nothing", gate_ids)
+        .execute(&mut **tx)
+        .await?;
+    Ok(())
+}
+
+/// Takes the dead letters of jobs that go out of their owners' counts. After the gates, in order of
+/// key.
+pub async fn forget_errors(tx: &mut Tx, gate_ids: &[i64]) -> Result<(), sqlx::Error> {
+    let locked = sqlx::query!(
+        "select e.owner_id, e.type_id, e.fingerprint from owner_error e
+         where (e.owner_id, e.type_id, e.fingerprint) in (
+           select j.owner_id, j.type_id, g.fingerprint from error_group g join job j on j.gate_id = g.gate_id
+           where g.gate_id = any($1::bigint[]) and g.n_dead > 0)
+         order by e.owner_id, e.type_id, e.fingerprint for no key update",
+        gate_ids
+    )
+    .fetch_all(&mut **tx)
+    .await?;
+    if locked.is_empty() {
+        return Ok(());
+    }
+    sqlx::query!(
+        "update owner_error e set n_dead = greatest(e.n_dead - gone.n, 0)
+         from (
+           select j.owner_id, j.type_id, g.fingerprint, sum(g.n_dead)::bigint as n
+           from error_group g join job j on j.gate_id = g.gate_id
+           where g.gate_id = any($1::bigint[]) and g.n_dead > 0
+           group by j.owner_id, j.type_id, g.fingerprint) as gone
+         where e.owner_id = gone.owner_id and e.type_id = gone.type_id and e.fingerprint = gone.fingerprint",
+        gate_ids
+    )
+    .execute(&mut **tx)
+    .await?;
+    let owners: Vec<Uuid> = locked.iter().map(|row| row.owner_id).collect();
+    let types: Vec<i32> = locked.iter().map(|row| row.type_id).collect();
+    let prints: Vec<String> = locked.into_iter().map(|row| row.fingerprint).collect();
+    sqlx::query!(
+        "delete from owner_error e using unnest($1::uuid[], $2::int[], $3::text[]) as gone (owner_id, type_id, print)
+         where e.owner_id = gone.owner_id and e.type_id = gone.type_id and e.fingerprint = gone.print
+           and e.n_dead = 0",
+        &owners,
+        &types,
+        &prints
+    )
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
+}
+
+/// Keeps a tree, or no longer. False: it is so already, or the tree is gone.
+pub async fn set_keep(tx: &mut Tx, gate_id: i64, keep: bool) -> Result<bool, sqlx::Error> {
+    let done = sqlx::query!(
+        "update gate set keep = $2, version = version + 1
+         where gate_id = $1 and removed_at is null and keep is distinct from $2",
+        gate_id,
+        keep
+    )
+    .execute(&mut **tx)
+    .await?;
+    Ok(done.rows_affected() == 1)
+}
+
+/// Forgets trees that went more than ninety days ago: from then on they are 404. Returns how many jobs.
+pub async fn forget_removed(pool: &PgPool) -> Result<u64, sqlx::Error> {
+    let gone = sqlx::query!(
+        "delete from removed where ctid = any(array(
+           select ctid from removed where removed_at < (select clock_timestamp()) - interval '90 days' limit 5000))"
+    )
+    .execute(pool)
+    .await?;
+    Ok(gone.rows_affected())
+}
+
+/// Jobs whose rows have to go, with the place up to which their items are gone. Those wait whose rows
+/// still follow an earlier decision (`carry`): others may wait behind them for a serialize key.
+pub async fn take_removals(tx: &mut Tx, limit: i64) -> Result<Vec<(i64, i64)>, sqlx::Error> {
+    let rows = sqlx::query!(
+        "select r.gate_id, r.seq from removal r
+         where not exists (select 1 from carry c where c.gate_id = r.gate_id)
+         order by r.gate_id limit $1 for update of r skip locked",
+        limit
+    )
+    .fetch_all(&mut **tx)
+    .await?;
+    Ok(rows.into_iter().map(|row| (row.gate_id, row.seq)).collect())
+}
+
+/// The next items of a job, with their places.
+pub async fn items(tx: &mut Tx, gate_id: i64, after: i64, limit: i64) -> Result<Vec<(Uuid, i64)>, sqlx::Error> {
+    let rows = sqlx::query!(
+        "select id, seq from item where gate_id = $1 and seq > $2 order by seq limit $3",
+        gate_id,
+        after,
+        limit
+    )
+    .fetch_all(&mut **tx)
+    .await?;
+    Ok(rows.into_iter().map(|row| (row.id, row.seq)).collect())
+}
+
+/// Removes what may be many rows an item, at most 5,000. False: there are more.
+pub async fn remove_history(tx: &mut Tx, item_ids: &[Uuid]) -> Result<bool, sqlx::Error> {
+    let attempts = sqlx::query!(
+        "delete from attempt where ctid = any(array(
+           select ctid from attempt where item_id = any($1::uuid[]) limit 5000))",
+        item_ids
+    )
+    .execute(&mut **tx)
+    .await?;
+    let edits = sqlx::query!(
+        "delete from item_edit where ctid = any(array(
+           select ctid from item_edit where item_id = any($1::uuid[]) limit 5000))",
+        item_ids
+    )
+    .execute(&mut **tx)
+    .await?;
+    Ok(attempts.rows_affected() < 5_000 && edits.rows_affected() < 5_000)
+}
+
+/// Removes items and everything that has one row an item.
+pub async fn remove_items(tx: &mut Tx, item_ids: &[Uuid]) -> Result<(), sqlx::Error> {
+    sqlx::query!("delete from ready where item_id = any($1::uuid[])", item_ids).execute(&mut **tx).await?;
+    sqlx::query!("delete from deferred where item_id = any($1::uuid[])", item_ids).execute(&mut **tx).await?;
+    sqlx::query!("delete from blocked where item_id = any($1::uuid[])", item_ids).execute(&mut **tx).await?;
+    sqlx::query!("delete from lane_entry where item_id = any($1::uuid[])", item_ids).execute(&mut **tx).await?;
+    sqlx::query!("delete from feed_rest where item_id = any($1::uuid[])", item_ids).execute(&mut **tx).await?;
+    sqlx::query!("delete from item_step where item_id = any($1::uuid[])", item_ids).execute(&mut **tx).await?;
+    sqlx::query!("delete from outcome where item_id = any($1::uuid[])", item_ids).execute(&mut **tx).await?;
+    sqlx::query!("delete from item where id = any($1::uuid[])", item_ids).execute(&mut **tx).await?;
+    Ok(())
+}
+
+/// Notes how far the items of a job are gone.
+pub async fn move_removal(tx: &mut Tx, gate_id: i64, seq: i64) -> Result<(), sqlx::Error> {
+    sqlx::query!("update removal set seq = $2 where gate_id = $1", gate_id, seq).execute(&mut **tx).await?;
+    Ok(())
+}
+
+/// Removes what jobs without items have many rows of, at most 5,000 of each. False: there are more.
+pub async fn remove_keys(tx: &mut Tx, gate_ids: &[i64]) -> Result<bool, sqlx::Error> {
+    let keys = sqlx::query!(
+        "delete from item_dedupe where ctid = any(array(
+           select ctid from item_dedupe where gate_id = any($1::bigint[]) limit 5000))",
+        gate_ids
+    )
+    .execute(&mut **tx)
+    .await?;
+    let groups = sqlx::query!(
+        "delete from error_group where ctid = any(array(
+           select ctid from error_group where gate_id = any($1::bigint[]) limit 5000))",
+        gate_ids
+    )
+    .execute(&mut **tx)
+    .await?;
+    Ok(keys.rows_affected() < 5_000 && groups.rows_affected() < 5_000)
+}
+
+/// Removes jobs of which nothing else is left.
+pub async fn remove_jobs(tx: &mut Tx, gate_ids: &[i64]) -> Result<(), sqlx::Error> {
+    sqlx::query!("delete from split where gate_id = any($1::bigint[])", gate_ids).execute(&mut **tx).await?;
+    sqlx::query!("delete from settle where gate_id = any($1::bigint[])", gate_ids).execute(&mut **tx).await?;
+    sqlx::query!("delete from deadline where gate_id = any($1::bigint[])", gate_ids).execute(&mut **tx).await?;
+    sqlx::query!("delete from tended where gate_id = any($1::bigint[])", gate_ids).execute(&mut **tx).await?;
+    sqlx::query!("delete from job where gate_id = any($1::bigint[])", gate_ids).execute(&mut **tx).await?;
+    sqlx::query!("delete from gate where gate_id = any($1::bigint[])", gate_ids).execute(&mut **tx).await?;
+    sqlx::query!("delete from removal where gate_id = any($1::bigint[])", gate_ids).execute(&mut **tx).await?;
+    Ok(())
+}

@@ -1,0 +1,182 @@
+//! Roots and when to look at them next: how due retention and stalled trees are found without a scan
+//! and without an index on the gates.
+//!
+//! Two walks over the roots in order of gate_id enter each new tree once; from then on a tree costs
+//! nothing until its time has come, however many there are: `(select clock_timestamp())` is asked once,
+//! where `clock_timestamp()` alone is volatile, no bound of an index, and would be asked of every row.
+
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use super::Tx;
+
+/// Roots that one step of a walk enters.
+const STEP: i64 = 2_000;
+
+/// Takes one step of a walk: enters the next roots, to be looked at when their retention could first
+/// end or they could first be stalled. The second walk stays a minute behind, as gate ids are not in
+/// the order of commits. Returns how many roots it saw; `None`: another server is walking.
+pub async fn walk(tx: &mut Tx, walk: i16, stalled_seconds: f64) -> Result<Option<i64>, sqlx::Error> {
+    let from = sqlx::query_scalar!("select gate_id from tended_walk where walk = $1 for update skip locked", walk)
+        .fetch_optional(&mut **tx)
+        .await?;
+    let Some(from) = from else { return Ok(None) };
+    let seen = sqlx::query!(
+        r#"with roots as materialized (
+             select gate_id, created_at, retain_seconds from job
+             where parent_id is null and gate_id > $1 order by gate_id limit $2),
+           young as (
+             select min(gate_id) as gate_id from roots
+             where $3 = 2 and created_at > clock_timestamp() - interval '1 minute'),
+           taken as (
+             select * from roots where gate_id < coalesce((select gate_id from young), 9223372036854775807)),
+           entered as (
+             insert into tended (gate_id, look_at)
+             select gate_id, created_at + make_interval(secs => least(retain_seconds::float8, $4)) from taken
+             on conflict (gate_id) do nothing)
+           select count(*) as "n!", max(gate_id) as last from taken"#,
+        from,
+        STEP,
+        i32::from(walk),
+        stalled_seconds
+    )
+    .fetch_one(&mut **tx)
+    .await?;
+    if let Some(last) = seen.last {
+        sqlx::query!("update tended_walk set gate_id = $2 where walk = $1", walk, last).execute(&mut **tx).await?;
+    }
+    Ok(Some(seen.n))
+}
+
+/// A tree whose time to be looked at has come.
+#[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "what is asked of a tree, each a question of its own")]
+pub struct DueRow {
+    pub gate_id: i64,
+    /// Null: the job is gone.
+    pub root_id: Option<Uuid>,
+    pub owner_id: Option<Uuid>,
+    pub job_type: Option<String>,
+    pub name: Option<String>,
+    pub solo: bool,
+    pub removed: bool,
+    pub keep: bool,
+    pub held: bool,
+    pub completed_at: Option<OffsetDateTime>,
+    pub created_at: Option<OffsetDateTime>,
+    pub retain_seconds: Option<i64>,
+    /// The latest end of an idempotency window that names the tree and is still ahead.
+    pub window_ends: Option<OffsetDateTime>,
+    pub now: OffsetDateTime,
+}
+
+/// Takes trees whose time has come, and puts them off by a minute, so that whatever goes wrong with
+/// them is tried again. In order of their time; what another server has taken is left out.
+pub async fn take_due(tx: &mut Tx, limit: i64) -> Result<Vec<DueRow>, sqlx::Error> {
+    let gate_ids = sqlx::query_scalar!(
+        "select gate_id from tended where look_at <= (select clock_timestamp()) order by look_at limit $1
+         for update skip locked",
+        limit
+    )
+    .fetch_all(&mut **tx)
+    .await?;
+    if gate_ids.is_empty() {
+        return Ok(Vec::new());
+    }
+    sqlx::query!(
+        "update tended set look_at = clock_timestamp() + interval '1 minute' where gate_id = any($1::bigint[])",
+        &gate_ids
+    )
+    .execute(&mut **tx)
+    .await?;
+    sqlx::query_as!(
+        DueRow,
+        r#"select due.gate_id as "gate_id!", j.root_id as "root_id?", j.owner_id as "owner_id?", t.name as "job_type?",
+             j.name, coalesce(g.solo, true) as "solo!", g.removed_at is not null as "removed!",
+             coalesce(g.keep, false) as "keep!", coalesce(g.holds, 0) > 0 as "held!",
+             g.tree_completed_at as "completed_at?", j.created_at as "created_at?", j.retain_seconds,
+             (select max(k.lapses_at) from idempotency k
+              where k.job_id = j.id and k.lapses_at > clock_timestamp()) as window_ends,
+             clock_timestamp() as "now!"
+           from unnest($1::bigint[]) as due (gate_id)
+           left join gate g on g.gate_id = due.gate_id
+           left join job j on j.gate_id = due.gate_id
+           left join job_type t on t.id = j.type_id"#,
+        &gate_ids
+    )
+    .fetch_all(&mut **tx)
+    .await
+}
+
+/// Looks at trees again at these times; null: never again.
+pub async fn look_again(tx: &mut Tx, gate_ids: &[i64], look_at: &[Option<OffsetDateTime>]) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "update tended t set look_at = again.look_at
+         from unnest($1::bigint[], $2::timestamptz[]) as again (gate_id, look_at)
+         where t.gate_id = again.gate_id and again.look_at is not null",
+        gate_ids,
+        look_at as &[Option<OffsetDateTime>]
+    )
+    .execute(&mut **tx)
+    .await?;
+    sqlx::query!(
+        "delete from tended t using unnest($1::bigint[], $2::timestamptz[]) as again (gate_id, look_at)
+         where t.gate_id = again.gate_id and again.look_at is null",
+        gate_ids,
+        look_at as &[Option<OffsetDateTime>]
+    )
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
+}
+
+/// Looks at a tree soon: it is kept no longer.
+pub async fn look_now(pool: &sqlx::PgPool, gate_id: i64) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "insert into tended (gate_id, look_at) values ($1, clock_timestamp())
+         on conflict (gate_id) do update set look_at = excluded.look_at",
+        gate_id
+    )
+    .execute(pool)
+    .await?;
+    Ok(())
+}
+
+/// Of these roots, under their gates' locks, those whose retention is over and whose idempotency
+/// windows have passed.
+pub async fn retention_over(tx: &mut Tx, root_ids: &[Uuid]) -> Result<Vec<Uuid>, sqlx::Error> {
+    sqlx::query_scalar!(
+        "select j.id from job j join gate g on g.gate_id = j.gate_id
+         where j.id = any($1::uuid[]) and j.retain_seconds is not null and g.tree_completed_at is not null
+           and g.tree_completed_at + make_interval(secs => j.retain_seconds::float8) <= clock_timestamp()
+           and not exists (
+             select 1 from idempotency k where k.job_id = j.id and k.lapses_at > clock_timestamp())",
+        root_ids
+    )
+    .fetch_all(&mut **tx)
+    .await
+}
+
+/// An open tree, over all its jobs.
+#[derive(Clone, Debug)]
+pub struct OpenTree {
+    pub root_id: Uuid,
+    pub progress_at: OffsetDateTime,
+    pub available: i64,
+    pub running: i64,
+    /// Scheduled and retryable: they wait for a time that will come.
+    pub deferred: i64,
+}
+
+/// How far open trees are.
+pub async fn open_trees(tx: &mut Tx, root_ids: &[Uuid]) -> Result<Vec<OpenTree>, sqlx::Error> {
+    sqlx::query_as!(
+        OpenTree,
+        r#"select root_id, max(updated_at) as "progress_at!", sum(n_available)::bigint as "available!",
+             sum(n_running)::bigint as "running!", sum(n_scheduled + n_retryable)::bigint as "deferred!"
+           from gate where root_id = any($1::uuid[]) group by root_id"#,
+        root_ids
+    )
+    .fetch_all(&mut **tx)
+    .await
+}

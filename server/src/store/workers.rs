@@ -1,0 +1,130 @@
+//! Who asked for work, and when a type was last asked for. Written every few seconds for everybody at
+//! once; what workers hold is read from the leases themselves.
+
+use sqlx::PgPool;
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+/// A worker that asked for work, `age` seconds ago.
+#[derive(Clone, Debug)]
+pub struct SeenRow {
+    pub credential_id: Uuid,
+    pub worker_id: String,
+    pub owner_id: Uuid,
+    pub types: Vec<String>,
+    pub age: f64,
+}
+
+/// Keeps who was seen; `rows` sorted by credential and worker, so that servers do not wait for each other
+/// in a circle. Types travel as JSON arrays, as an array of arrays must be square.
+pub async fn keep(pool: &PgPool, rows: &[SeenRow]) -> Result<(), sqlx::Error> {
+    let credentials: Vec<Uuid> = rows.iter().map(|row| row.credential_id).collect();
+    let workers: Vec<&str> = rows.iter().map(|row| row.worker_id.as_str()).collect();
+    let owners: Vec<Uuid> = rows.iter().map(|row| row.owner_id).collect();
+    let types: Vec<String> = rows.iter().map(|row| serde_json::to_string(&row.types).unwrap_or_default()).collect();
+    let ages: Vec<f64> = rows.iter().map(|row| row.age).collect();
+    sqlx::query!(
+        "insert into worker (credential_id, worker_id, owner_id, types, last_seen_at)
+         select credential_id, worker_id, owner_id, array(select json_array_elements_text(types::json)),
+           clock_timestamp() - make_interval(secs => age)
+         from unnest($1::uuid[], $2::text[], $3::uuid[], $4::text[], $5::float8[])
+           as seen (credential_id, worker_id, owner_id, types, age)
+         on conflict (credential_id, worker_id) do update
+           set types = excluded.types, last_seen_at = greatest(worker.last_seen_at, excluded.last_seen_at)",
+        &credentials,
+        &workers as &[&str],
+        &owners,
+        &types,
+        &ages
+    )
+    .execute(pool)
+    .await?;
+    Ok(())
+}
+
+/// Keeps when types were asked for, `ages` seconds ago; names sorted.
+pub async fn keep_asked(pool: &PgPool, names: &[String], ages: &[f64]) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "insert into type_asked (type_name, asked_at)
+         select type_name, clock_timestamp() - make_interval(secs => age)
+         from unnest($1::text[], $2::float8[]) as asked (type_name, age)
+         on conflict (type_name) do update set asked_at = greatest(type_asked.asked_at, excluded.asked_at)",
+        names,
+        ages
+    )
+    .execute(pool)
+    .await?;
+    Ok(())
+}
+
+/// When a type was last asked for, and how many seconds ago that is.
+#[derive(Clone, Debug)]
+pub struct AskedRow {
+    pub type_name: String,
+    pub asked_at: OffsetDateTime,
+    pub age: f64,
+}
+
+/// When these types were last asked for; those that never were are missing.
+pub async fn asked(pool: &PgPool, names: &[String]) -> Result<Vec<AskedRow>, sqlx::Error> {
+    sqlx::query_as!(
+        AskedRow,
+        r#"select type_name, asked_at, extract(epoch from clock_timestamp() - asked_at)::float8 as "age!"
+           from type_asked where type_name = any($1::text[])"#,
+        names
+    )
+    .fetch_all(pool)
+    .await
+}
+
+/// A worker as the API lists it.
+#[derive(Clone, Debug)]
+pub struct WorkerRow {
+    pub credential_id: Uuid,
+    pub worker_id: String,
+    pub owner: String,
+    pub types: Vec<String>,
+    pub open: i64,
+    pub last_seen_at: OffsetDateTime,
+}
+
+/// Workers behind a place, by name and credential: of an owner, or all. Leases are read whole: there are
+/// as many as workers hold items, and an index on them would slow every claim.
+pub async fn list(
+    pool: &PgPool,
+    owner_id: Option<Uuid>,
+    after: (&str, Uuid),
+    limit: i64,
+) -> Result<Vec<WorkerRow>, sqlx::Error> {
+    sqlx::query_as!(
+        WorkerRow,
+        r#"with held as materialized (
+             select credential_id, worker_id, count(*) as open, max(last_beat) as last_beat
+             from lease group by credential_id, worker_id)
+           select w.credential_id, w.worker_id, o.name as owner, w.types, coalesce(h.open, 0) as "open!",
+             greatest(w.last_seen_at, h.last_beat) as "last_seen_at!"
+           from worker w
+           join owner o on o.id = w.owner_id
+           left join held h on h.credential_id = w.credential_id and h.worker_id = w.worker_id
+           where ($1::uuid is null or w.owner_id = $1) and (w.worker_id, w.credential_id) > ($2::text, $3::uuid)
+           order by w.worker_id, w.credential_id limit $4"#,
+        owner_id,
+        after.0,
+        after.1,
+        limit
+    )
+    .fetch_all(pool)
+    .await
+}
+
+/// Forgets workers that nobody has heard of for a day, at most a thousand.
+pub async fn forget(pool: &PgPool) -> Result<u64, sqlx::Error> {
+    let gone = sqlx::query!(
+        "delete from worker where ctid = any(array(
+           select ctid from worker where last_seen_at < clock_timestamp() - interval '1 day'
+           order by last_seen_at limit 1000 for update skip locked))"
+    )
+    .execute(pool)
+    .await?;
+    Ok(gone.rows_affected())
+}

@@ -1,0 +1,261 @@
+//! Excel workbooks (XLSX) into lines that can be cut like any other file.
+//!
+//! A workbook cannot be read in a stream: its sheet points into a table of strings. So it is converted
+//! once, row by row, into an object of its own: the row's number, a tab, a JSON array of the cells.
+//! Blocking work in a thread of its own; at most one workbook at a time, as the strings are in memory.
+//! `guard` has made sure before that they fit.
+
+mod guard;
+
+use std::{
+    fs::File,
+    io::{self, Seek as _, Write as _},
+};
+
+use bytes::Bytes;
+use calamine::{Data, DataRef, ExcelDateTime, Reader as _, SheetType, Xlsx};
+use domain::Document;
+use futures::StreamExt as _;
+use tokio::sync::{Semaphore, mpsc};
+use tokio_stream::wrappers::ReceiverStream;
+use uuid::Uuid;
+
+use crate::{
+    files::{Arrived, Files, ReceiveError},
+    split::RECORD_LIMIT,
+};
+
+/// Workbooks that are converted at once.
+static ROOM: Semaphore = Semaphore::const_new(1);
+
+/// Bytes that are handed on at once.
+const PIECE: usize = 256 << 10;
+
+/// Columns that a sheet can have.
+const MOST_COLUMNS: u32 = 16_384;
+
+/// Why a workbook was not converted.
+#[derive(Debug)]
+pub enum WorkbookError {
+    /// It cannot be read: a sentence without its subject, as in "is protected by a password".
+    Unreadable(String),
+    /// There is no sheet of the name that was asked for. Those that there are.
+    NoSheet(Vec<String>),
+    Files(object_store::Error),
+    Disk(io::Error),
+}
+
+impl From<object_store::Error> for WorkbookError {
+    fn from(error: object_store::Error) -> Self {
+        Self::Files(error)
+    }
+}
+
+impl From<io::Error> for WorkbookError {
+    fn from(error: io::Error) -> Self {
+        Self::Disk(error)
+    }
+}
+
+/// Converts one sheet, the first one unless named; the lines arrive in the store and are for the caller
+/// to keep.
+pub async fn convert(files: &Files, id: Uuid, bytes: u64, sheet: Option<String>) -> Result<Arrived, WorkbookError> {
+    let _room = ROOM.acquire().await.map_err(io::Error::other)?;
+    let file = fetch(files, id, bytes).await?;
+    let most = guard::expanded_limit(files.workbook_limit());
+    let limit = files.workbook_limit();
+    let (pieces, received) = mpsc::channel::<Result<Bytes, WorkbookError>>(4);
+    let reading = tokio::task::spawn_blocking(move || {
+        if let Err(error) = read(file, limit, sheet.as_deref(), &pieces) {
+            // Whoever does not listen any more has failed by himself.
+            let _ = pieces.blocking_send(Err(error));
+        }
+    });
+    let arrived = files.receive(ReceiverStream::new(received), most).await;
+    // The library reads what strangers have made: if it gives up altogether, so does the workbook.
+    let read_whole = reading.await.is_ok();
+    match arrived {
+        Ok(arrived) if read_whole => Ok(arrived),
+        Ok(arrived) => {
+            files.forget(&arrived).await?;
+            Err(WorkbookError::Unreadable("is damaged".to_owned()))
+        }
+        Err(ReceiveError::TooLarge) => {
+            Err(WorkbookError::Unreadable(format!("has rows of more than {most} bytes altogether")))
+        }
+        Err(ReceiveError::Sender(error)) => Err(error),
+        Err(ReceiveError::Store(error)) => Err(error.into()),
+    }
+}
+
+/// The workbook as a file that can be read from any place; nobody else sees it.
+async fn fetch(files: &Files, id: Uuid, bytes: u64) -> Result<File, WorkbookError> {
+    let mut source = files.read(id, 0, bytes).await?;
+    let mut file = tempfile::tempfile()?;
+    while let Some(piece) = source.next().await {
+        file.write_all(&piece?)?;
+    }
+    file.rewind()?;
+    Ok(file)
+}
+
+type Pieces = mpsc::Sender<Result<Bytes, WorkbookError>>;
+
+fn read(mut file: File, limit: u64, sheet: Option<&str>, pieces: &Pieces) -> Result<(), WorkbookError> {
+    guard::check(&mut file, limit).map_err(WorkbookError::Unreadable)?;
+    file.rewind()?;
+    let unreadable = |error: calamine::XlsxError| {
+        WorkbookError::Unreadable(match error {
+            calamine::XlsxError::Password => "is protected by a password".to_owned(),
+            other => format!("is damaged: {other}"),
+        })
+    };
+    let mut workbook = Xlsx::new(io::BufReader::new(file)).map_err(unreadable)?;
+    let is_sheet = |sheet: &&calamine::Sheet| sheet.typ == SheetType::WorkSheet;
+    let names: Vec<String> = workbook.sheets_metadata().iter().filter(is_sheet).map(|s| s.name.clone()).collect();
+    let name = match sheet {
+        Some(wanted) => names.iter().find(|name| *name == wanted),
+        None => names.first(),
+    };
+    let name = name.cloned().ok_or(WorkbookError::NoSheet(names))?;
+    let mut cells = workbook.worksheet_cells_reader(&name).map_err(unreadable)?;
+    let mut lines = Lines { pieces, text: Vec::new(), row: Row::default() };
+    while let Some(cell) = cells.next_cell().map_err(unreadable)? {
+        lines.add(cell.get_position(), cell.get_value())?;
+    }
+    lines.end_row()?;
+    lines.send()
+}
+
+/// The row in hand.
+#[derive(Debug, Default)]
+struct Row {
+    number: u32,
+    /// The cells as JSON, with commas between them.
+    cells: Vec<u8>,
+    /// Columns in `cells`.
+    columns: u32,
+}
+
+/// Rows on their way out.
+struct Lines<'a> {
+    pieces: &'a Pieces,
+    text: Vec<u8>,
+    row: Row,
+}
+
+impl Lines<'_> {
+    fn add(&mut self, (row, column): (u32, u32), value: &DataRef) -> Result<(), WorkbookError> {
+        let Some(json) = json(value) else { return Ok(()) };
+        if row != self.row.number {
+            self.end_row()?;
+            self.row.number = row;
+        }
+        if column >= MOST_COLUMNS || column < self.row.columns {
+            return Err(WorkbookError::Unreadable("is damaged: its cells are not in order".to_owned()));
+        }
+        // A row that is too long already is refused when it is read; the rest of it is not needed.
+        if self.row.cells.len() <= RECORD_LIMIT {
+            for place in self.row.columns..=column {
+                if place > 0 {
+                    self.row.cells.push(b',');
+                }
+                self.row.cells.extend_from_slice(if place == column { json.text().as_bytes() } else { b"null" });
+            }
+        }
+        self.row.columns = column + 1;
+        Ok(())
+    }
+
+    /// Lays the row down, unless nothing is in it.
+    fn end_row(&mut self) -> Result<(), WorkbookError> {
+        if self.row.columns > 0 {
+            let number = u64::from(self.row.number) + 1;
+            self.text.extend_from_slice(format!("{number}\t[").as_bytes());
+            self.text.append(&mut self.row.cells);
+            self.text.extend_from_slice(b"]\n");
+            self.row.columns = 0;
+        }
+        if self.text.len() >= PIECE { self.send() } else { Ok(()) }
+    }
+
+    fn send(&mut self) -> Result<(), WorkbookError> {
+        let piece = Bytes::from(std::mem::take(&mut self.text));
+        self.pieces.blocking_send(Ok(piece)).map_err(|e| WorkbookError::Disk(io::Error::other(e.to_string())))
+    }
+}
+
+/// A cell as JSON; `None` for one with nothing in it.
+fn json(value: &DataRef) -> Option<Document> {
+    Some(match value {
+        DataRef::Empty | DataRef::SharedString("") => return None,
+        DataRef::String(text) if text.is_empty() => return None,
+        DataRef::Int(number) => Document::of(number),
+        DataRef::Float(number) => float(*number),
+        DataRef::String(text) | DataRef::DateTimeIso(text) | DataRef::DurationIso(text) => string(text),
+        DataRef::SharedString(text) => string(text),
+        DataRef::Bool(truth) => Document::of(truth),
+        DataRef::DateTime(moment) => Document::of(&date(*moment)),
+        DataRef::Error(error) => Document::of(&Data::Error(error.clone()).to_string()),
+    })
+}
+
+/// Text as JSON. NUL cannot be stored.
+fn string(text: &str) -> Document {
+    if text.contains('\0') { Document::of(&text.replace('\0', "\u{FFFD}")) } else { Document::of(&text) }
+}
+
+/// Whole numbers without a point, as the sheet shows them.
+fn float(number: f64) -> Document {
+    if !number.is_finite() {
+        return Document::of(&number.to_string());
+    }
+    Document::trusted(number.to_string())
+}
+
+/// A date, a time or both in ISO 8601, as much as the cell says; a duration as such.
+fn date(moment: ExcelDateTime) -> String {
+    let serial = moment.as_f64();
+    if moment.is_duration() {
+        let sign = if serial < 0.0 { "-" } else { "" };
+        let milliseconds = (serial.abs() * 86_400_000.0).round() as u64;
+        let (seconds, milliseconds) = (milliseconds / 1_000, milliseconds % 1_000);
+        let fraction = if milliseconds == 0 { String::new() } else { format!(".{milliseconds:03}") };
+        return format!("{sign}PT{}H{}M{}{fraction}S", seconds / 3_600, seconds / 60 % 60, seconds % 60);
+    }
+    let (year, month, day, hour, minute, second, milli) = moment.to_ymd_hms_milli();
+    let fraction = if milli == 0 { String::new() } else { format!(".{milli:03}") };
+    let time = format!("{hour:02}:{minute:02}:{second:02}{fraction}");
+    if (0.0..1.0).contains(&serial) {
+        return time;
+    }
+    let day = format!("{year:04}-{month:02}-{day:02}");
+    if (hour, minute, second, milli) == (0, 0, 0, 0) { day } else { format!("{day}T{time}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use calamine::ExcelDateTimeType::{DateTime, TimeDelta};
+
+    use super::*;
+
+    #[test]
+    fn dates_are_iso_as_far_as_they_go() {
+        for (serial, kind, iso) in [
+            (45_943.0, DateTime, "2025-10-13"),
+            (45_943.5, DateTime, "2025-10-13T12:00:00"),
+            (45_943.541, DateTime, "2025-10-13T12:59:02.400"),
+            (0.25, DateTime, "06:00:00"),
+            (1.5, TimeDelta, "PT36H0M0S"),
+        ] {
+            assert_eq!(date(ExcelDateTime::new(serial, kind, false)), iso);
+        }
+    }
+
+    #[test]
+    fn numbers_are_written_as_people_do() {
+        for (number, text) in [(1.0, "1"), (-0.5, "-0.5"), (1.10, "1.1"), (1e21, "1000000000000000000000")] {
+            assert_eq!(float(number).text(), text);
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! Alerts: raised once by what happens or by what is so, seen by those they concern, cleared by
+//! themselves.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use axum::{Json, Router, http::StatusCode, routing::post};
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+use crate::{
+    retention::until,
+    support::{Api, Server},
+};
+
+const NOBODY: &str = "0190a5e0-0000-7000-8000-000000000000";
+
+/// A server that worries after a second.
+async fn worried() -> Server {
+    let server = Server::start_with(|config| {
+        config.alerts.stalled_seconds = 1;
+        config.alerts.unclaimed_seconds = 1;
+        config.alerts.quiet_seconds = 1;
+    })
+    .await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    server
+}
+
+async fn alerts(api: &Api, query: &str) -> Vec<Value> {
+    api.get(&format!("/api/v1/alerts?{query}")).await.expect(200)["data"].as_array().expect("a list").clone()
+}
+
+/// Waits until alerts of a kind are open, and until one has been cleared.
+async fn raised(api: &Api, kind: &str) -> Vec<Value> {
+    let query = format!("kind={kind}");
+    until(async || !alerts(api, &query).await.is_empty()).await;
+    alerts(api, &query).await
+}
+
+async fn cleared(api: &Api, kind: &str) {
+    let query = format!("kind={kind}&all=true");
+    until(async || alerts(api, &query).await.iter().any(|alert| !alert["cleared_at"].is_null())).await;
+}
+
+async fn claim(api: &Api) -> Value {
+    let claim = json!({"worker_id": "w-1", "types": ["a"], "wait_seconds": 5});
+    api.post("/api/v1/assignments", claim).await.expect(200)["assignments"][0].clone()
+}
+
+fn id(value: &Value) -> &str {
+    value["id"].as_str().expect("an id")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_raises_its_own_and_those_concerned_see_it() {
+    let server = Server::start_with(|config| config.alerts.quiet_seconds = 1).await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let owner = server.service("payroll", &["jobs:read", "jobs:write"]).await;
+    let worker = server.service("printer", &["work", "jobs:read"]).await;
+    let job = owner.post("/api/v1/jobs", json!({"type": "a", "items": [{"payload": 1}]})).await.expect(201);
+    let held = claim(&worker).await;
+    let path = format!("/api/v1/assignments/{}/alert", id(&held));
+    let out = json!({"message": "out of paper"});
+
+    server.post(&path, out.clone()).await.expect_problem(404, "not_found");
+    worker.post(&path, json!({"message": " "})).await.expect_problem(422, "invalid_body");
+    worker.post(&path, json!({})).await.expect_problem(422, "invalid_body");
+    owner.post(&path, out.clone()).await.expect_problem(403, "forbidden");
+    worker.post(&format!("/api/v1/assignments/{NOBODY}/alert"), out.clone()).await.expect_problem(404, "not_found");
+    let all = (0..8).map(|_| worker.post(&path, out.clone()));
+    for answer in futures::future::join_all(all).await {
+        answer.expect(204);
+    }
+
+    let open = alerts(&server, "").await;
+    assert_eq!((open.len(), &open[0]["count"]), (1, &json!(8)), "{open:?}");
+    assert_eq!(
+        (&open[0]["kind"], &open[0]["message"], &open[0]["type"], &open[0]["job_id"], &open[0]["item_id"]),
+        (&json!("worker"), &json!("w-1: out of paper"), &json!("a"), &job["id"], &held["item"]["id"])
+    );
+    assert!(!json!(open).to_string().contains(id(&held)), "the fence is never shown");
+    assert_eq!(alerts(&owner, "").await.len(), 1, "its own work");
+    assert_eq!(alerts(&worker, "").await.len(), 0, "somebody else's work");
+    assert_eq!(alerts(&server.person("sam", "support").await, "").await.len(), 1);
+    let metrics = server.get("/metrics").await.text;
+    assert!(metrics.contains("treeline_alerts_open{kind=\"worker\"} 1"), "{metrics}");
+    assert!(metrics.contains("treeline_alerts_total{kind=\"worker\"}"), "{metrics}");
+
+    worker.post(&format!("/api/v1/assignments/{}/result", id(&held)), json!({})).await.expect(200);
+    worker.post(&path, out).await.expect_problem(409, "assignment_closed");
+    cleared(&server, "worker").await;
+    assert_eq!(alerts(&server, "").await.len(), 0);
+    server.get("/api/v1/alerts?kind=odd").await.expect_problem(400, "invalid_parameter");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_tree_that_stands_still_is_reported_until_it_moves() {
+    let server = worried().await;
+    let job = server.post("/api/v1/jobs", json!({"type": "a", "name": "March"})).await.expect(201);
+    let later = json!({"type": "a", "sealed": true, "items": [{"payload": 1, "run_after": "2999-01-01T00:00:00Z"}]});
+    server.post("/api/v1/jobs", later).await.expect(201);
+    let open = raised(&server, "stalled").await;
+    assert_eq!((open.len(), &open[0]["root_id"], &open[0]["count"]), (1, &job["id"], &json!(1)), "{open:?}");
+    server.post(&format!("/api/v1/jobs/{}/items", id(&job)), json!([{"payload": 1}])).await.expect(200);
+    cleared(&server, "stalled").await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn work_that_nobody_claims_is_reported_until_somebody_does() {
+    let server = worried().await;
+    server.put("/api/v1/job-types/quiet", json!({"paused": true})).await.expect(201);
+    for job_type in ["a", "quiet"] {
+        let job = json!({"type": job_type, "sealed": true, "items": [{"payload": 1}, {"payload": 2}]});
+        server.post("/api/v1/jobs", job).await.expect(201);
+    }
+    let open = raised(&server, "unclaimed").await;
+    let subjects: Vec<&Value> = open.iter().map(|alert| &alert["subject"]).collect();
+    assert_eq!(subjects, [&json!("a")], "what is paused is not expected to be claimed");
+    claim(&server).await;
+    cleared(&server, "unclaimed").await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn an_item_that_keeps_failing_is_reported_until_it_recovers() {
+    let server = worried().await;
+    server.put("/api/v1/job-types/a", json!({"max_failures": "unlimited"})).await.expect(200);
+    let job = json!({"type": "a", "sealed": true, "items": [{"payload": 1}]});
+    let job = server.post("/api/v1/jobs", job).await.expect(201);
+    for n in 1..=10 {
+        let held = claim(&server).await;
+        let wait = if n == 10 { 3_600 } else { 0 };
+        let failure = json!({"error": {"message": "no line"}, "retry_after_seconds": wait});
+        server.post(&format!("/api/v1/assignments/{}/failure", id(&held)), failure).await.expect(200);
+    }
+    let open = raised(&server, "many_failures").await;
+    assert_eq!((open.len(), &open[0]["job_id"]), (1, &job["id"]), "{open:?}");
+    sqlx::query("update deferred set due_at = clock_timestamp()")
+        .execute(&server.running.app.pool)
+        .await
+        .expect("its time has come");
+    let held = claim(&server).await;
+    server.post(&format!("/api/v1/assignments/{}/result", id(&held)), json!({})).await.expect(200);
+    cleared(&server, "many_failures").await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn new_dead_letters_are_one_alert_a_type() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let group = "insert into owner_error (owner_id, type_id, fingerprint, message, n_dead, first_seen_at, last_seen_at,
+                   sample_item_id)
+                 select o.id, t.id, p.print, 'no such user', 600, clock_timestamp(), clock_timestamp(), o.id
+                 from owner o, job_type t, (values ('x'), ('y')) as p (print) where t.name = 'a'";
+    let pool = &server.running.app.pool;
+    sqlx::query(group).execute(pool).await.expect("as dying items leave them");
+    let open = raised(&server, "dead_letters").await;
+    assert_eq!(open.len(), 1, "{open:?}");
+    assert_eq!(open[0]["message"], "1,200 dead letters of a, the last: no such user");
+    sqlx::query("update owner_error set n_dead = 0").execute(pool).await.expect("as retrying them does");
+    cleared(&server, "dead_letters").await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn an_alert_is_posted_to_where_it_is_wanted_and_tried_again() {
+    let (heard, mut posts) = mpsc::unbounded_channel();
+    let asked = Arc::new(AtomicUsize::new(0));
+    let take = move |Json(body): Json<Value>| {
+        let (heard, first) = (heard.clone(), asked.fetch_add(1, Ordering::SeqCst) == 0);
+        async move {
+            if first {
+                return StatusCode::SERVICE_UNAVAILABLE;
+            }
+            heard.send(body).expect("the story listens");
+            StatusCode::NO_CONTENT
+        }
+    };
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let url = format!("http://{}/alerts", listener.local_addr().expect("an address"));
+    let receiver = tokio::spawn(axum::serve(listener, Router::new().route("/alerts", post(take))).into_future());
+
+    let server = Server::start_with(|config| config.alerts.url = Some(url.parse().expect("a secret"))).await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    server.post("/api/v1/jobs", json!({"type": "a", "items": [{"payload": 1}]})).await.expect(201);
+    let held = claim(&server).await;
+    let message = json!({"message": "out of paper"});
+    server.post(&format!("/api/v1/assignments/{}/alert", id(&held)), message).await.expect(204);
+    let told = posts.recv().await.expect("a post");
+    assert_eq!((&told["type"], &told["data"]["kind"]), (&json!("alert.raised"), &json!("worker")));
+    assert_eq!(told["data"]["message"], "w-1: out of paper");
+    server.stop().await;
+    receiver.abort();
+}

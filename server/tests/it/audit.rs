@@ -1,0 +1,70 @@
+//! The audit log: found by what one looks for, page by page, and only by those it concerns.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::{
+    retention::{tree, work},
+    support::{Answer, Api, Server},
+};
+
+async fn list(api: &Api, query: &str) -> Vec<Value> {
+    api.get(&format!("/api/v1/audit?{query}")).await.expect(200)["data"].as_array().expect("a list").clone()
+}
+
+#[tokio::test]
+async fn the_log_is_found_by_what_one_looks_for_and_outlives_its_trees() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let all = ["jobs:read", "jobs:write", "work"];
+    let (payroll, billing) = (server.service("payroll", &all).await, server.service("billing", &all).await);
+    let (anna, ben) = (server.person("anna", "admin").await, server.person("ben", "admin").await);
+    let mut jobs = Vec::new();
+    for (at, owner) in [&payroll, &payroll, &billing].into_iter().enumerate() {
+        jobs.push(tree(owner, 1).await);
+        work(owner).await;
+        let admin = if at == 1 { &ben } else { &anna };
+        let path = format!("/api/v1/jobs/{}", jobs[at]);
+        Answer::of(admin.request(Method::POST, &format!("{path}/keep")).json(&json!({"reason": "look"})))
+            .await
+            .expect(200);
+        Answer::of(admin.request(Method::DELETE, &path).json(&json!({"reason": format!("case {at}")})))
+            .await
+            .expect(204);
+    }
+    // What a service does to its own work is nobody's business.
+    let own = tree(&billing, 1).await;
+    work(&billing).await;
+    billing.delete(&format!("/api/v1/jobs/{own}")).await.expect(204);
+
+    assert_eq!(list(&anna, "").await.len(), 6);
+    assert_eq!(list(&server, "actor=ben").await.len(), 2);
+    assert_eq!(list(&anna, "action=job.delete").await.len(), 3);
+    assert_eq!(list(&anna, "action=job.delete&actor=anna").await.len(), 2);
+    let one = list(&anna, &format!("job={}&action=job.delete", jobs[1])).await;
+    assert_eq!((one.len(), &one[0]["reason"], &one[0]["root_id"]), (1, &json!("case 1"), &json!(jobs[1])));
+    assert_eq!(list(&anna, &format!("root={}", jobs[2])).await.len(), 2);
+    assert_eq!(list(&anna, &format!("item={}", jobs[2])).await.len(), 0);
+    let last = list(&anna, "limit=1").await[0]["at"].as_str().expect("a time").to_owned();
+    assert_eq!(list(&anna, &format!("since={last}")).await.len(), 1);
+
+    assert_eq!(list(&payroll, "").await.len(), 4, "one's own work");
+    assert_eq!(list(&billing, "").await.len(), 2);
+    assert_eq!(list(&billing, "actor=ben").await.len(), 0);
+    assert_eq!(list(&server.person("ulla", "user").await, "").await.len(), 0);
+    server.service("worker", &["work"]).await.get("/api/v1/audit").await.expect_problem(403, "forbidden");
+    anna.get("/api/v1/audit?colour=red").await.expect_problem(400, "invalid_parameter");
+
+    let mut seen = Vec::new();
+    let mut path = "/api/v1/audit?limit=4".to_owned();
+    loop {
+        let page = anna.get(&path).await.expect(200);
+        seen.extend(page["data"].as_array().expect("a list").iter().map(|row| row["id"].clone()));
+        let Some(cursor) = page["next_cursor"].as_str() else { break };
+        anna.get(&format!("/api/v1/audit?actor=ben&cursor={cursor}")).await.expect_problem(400, "cursor_mismatch");
+        path = format!("/api/v1/audit?limit=4&cursor={cursor}");
+    }
+    let whole: Vec<Value> = list(&anna, "").await.iter().map(|row| row["id"].clone()).collect();
+    assert_eq!(seen, whole);
+    server.stop().await;
+}

@@ -1,0 +1,103 @@
+//! Exports: a job that writes the rows of another one into a file.
+
+use serde_json::{Value, json};
+
+use crate::support::{
+    Api, Server,
+    imports::{complete, import, lines, upload},
+};
+
+/// A finished export of a job: the item's view.
+async fn export(caller: &Api, order: Value) -> Value {
+    let job = json!({"type": "export", "sealed": true, "items": [{"payload": order}]});
+    let job = caller.post("/api/v1/jobs", job).await.expect(201);
+    let job = complete(caller, &job).await;
+    let id = job["id"].as_str().expect("an id");
+    let items = caller.get(&format!("/api/v1/items?job={id}")).await.expect(200);
+    caller.get(&format!("/api/v1/items/{}", items["data"][0]["id"].as_str().expect("an id"))).await.expect(200)
+}
+
+async fn content(caller: &Api, item: &Value) -> String {
+    assert_eq!(item["state"], "succeeded", "{item}");
+    let id = item["result"]["upload_id"].as_str().expect("an upload");
+    let answer = caller.get(&format!("/api/v1/uploads/{id}/content")).await;
+    assert_eq!(answer.status, 200, "{}", answer.text);
+    assert_eq!(item["result"]["bytes"], answer.text.len());
+    answer.text
+}
+
+#[tokio::test]
+async fn results_failures_and_items_come_home_as_files() {
+    let server = Server::start().await;
+    let mine = server.service("mine", &["jobs:read", "jobs:write"]).await;
+    let id = upload(&mine, "people.csv", "id,sum\n1,=1+1\n2\n3,-5\n").await;
+    let job = complete(&mine, &import(&mine, "import", &id).await).await;
+    let job_id = job["id"].as_str().expect("an id");
+
+    for (what, format) in [("results", "csv"), ("results", "ndjson"), ("failures", "csv"), ("failures", "ndjson")] {
+        let item = export(&mine, json!({"job_id": job_id, "what": what, "format": format})).await;
+        let streamed = mine.get(&format!("/api/v1/jobs/{job_id}/{what}?format={format}")).await.text;
+        assert_eq!(content(&mine, &item).await, streamed, "{what} as {format}");
+        assert_eq!(item["result"]["rows"], if what == "results" { 2 } else { 1 });
+    }
+    let item = export(&mine, json!({"job_id": job_id, "what": "items", "format": "csv"})).await;
+    let expected = "_line,id,sum,_state,_result,_code,_problem\n2,1,'=1+1,succeeded,,,\n\
+        3,2,,dead,,too_few_fields,\"Line 3, column 2 (sum): expected 2 fields, found 1.\"\n4,3,-5,succeeded,,,\n";
+    assert_eq!(content(&mine, &item).await, expected);
+    let item = export(&mine, json!({"job_id": job_id, "what": "items"})).await;
+    let text = content(&mine, &item).await;
+    let second: Value = serde_json::from_str(text.lines().nth(1).expect("a line")).expect("JSON");
+    assert_eq!((&second["state"], &second["error"]["kind"]), (&json!("dead"), &json!("too_few_fields")));
+
+    // The file is its owner's, and stays as long as the export.
+    let file = format!("/api/v1/uploads/{}", item["result"]["upload_id"].as_str().expect("an upload"));
+    assert_eq!(mine.get(&file).await.expect(200)["filename"], "import-items.ndjson");
+    mine.delete(&file).await.expect_problem(409, "upload_in_use");
+    server.service("theirs", &["jobs:read"]).await.get(&file).await.expect_problem(404, "not_found");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn an_order_that_cannot_be_carried_out_is_dead_at_once() {
+    let server = Server::start().await;
+    let mine = server.service("mine", &["jobs:read", "jobs:write"]).await;
+    let theirs = server.service("theirs", &["jobs:read", "jobs:write"]).await;
+    let id = upload(&theirs, "a.csv", "id\n1\n").await;
+    let job = complete(&theirs, &import(&theirs, "import", &id).await).await;
+    for (order, kind) in [
+        (json!({"job_id": job["id"], "what": "results", "format": "csv"}), "not_found"),
+        (json!({"job_id": job["id"], "what": "everything", "format": "csv"}), "invalid_body"),
+        (json!({"job_id": job["id"], "what": "items", "format": "csv", "to": "elsewhere"}), "invalid_body"),
+        (json!(null), "invalid_body"),
+    ] {
+        let item = export(&mine, order.clone()).await;
+        assert_eq!((&item["state"], &item["attempts"]), (&json!("dead"), &json!(1)), "{order}");
+        assert_eq!(item["last_error"]["kind"], kind, "{order}: {item}");
+    }
+    // Staff see everybody's.
+    let item = export(&server, json!({"job_id": job["id"], "what": "results", "format": "csv"})).await;
+    assert_eq!(content(&server, &item).await, "_line,id,_result\n2,1,\n");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn an_export_goes_on_elsewhere_when_its_server_stops_and_leaves_no_half_file() {
+    let server = Server::start().await;
+    let rows: String = (0..30_000).map(|row| format!("{row},{}\n", "x".repeat(200))).collect();
+    let id = upload(&server, "rows.csv", format!("id,text\n{rows}")).await;
+    let job = complete(&server, &import(&server, "import", &id).await).await;
+    let order = json!({"job_id": job["id"], "what": "items", "format": "ndjson"});
+    let new = json!({"type": "export", "sealed": true, "items": [{"payload": order}]});
+    let export = server.post("/api/v1/jobs", new).await.expect(201);
+    let path = format!("/api/v1/jobs/{}", export["id"].as_str().expect("an id"));
+    let other = server.another().await;
+    while server.get(&path).await.expect(200)["counts"]["available"] == 1 {}
+    server.stop().await;
+    let export = complete(&other, &export).await;
+    assert_eq!(export["outcome"], "succeeded");
+    let result = &lines(&other, &export, "results").await[0]["result"];
+    assert_eq!(result["rows"], 30_000);
+    let kept = std::fs::read_dir(other.running.app.config.data_dir().expect("a folder").join("files")).expect("files");
+    assert_eq!(kept.count(), 3, "the table, its export, and the folder where files arrive");
+    other.stop().await;
+}

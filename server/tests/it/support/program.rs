@@ -1,0 +1,37 @@
+//! The server's own program, as a process of its own.
+
+use std::process::Stdio;
+
+use tokio::{
+    io::{AsyncBufReadExt as _, BufReader},
+    process::{Child, Command},
+};
+
+use super::{Api, Server, TOKEN};
+
+/// A process that serves; it is killed with this.
+pub(crate) struct Program {
+    pub(crate) api: Api,
+    pub(crate) process: u32,
+    _child: Child,
+}
+
+impl Server {
+    /// Another server on the same database and files, in a process of its own.
+    pub(crate) async fn spawn_program(&self) -> Program {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_treeline-server"))
+            .env("DATABASE_URL", self.place.database.url())
+            .env("TREELINE_DATA_DIR", self.place.data_dir.path())
+            .env("TREELINE_LISTEN", "127.0.0.1:0")
+            .env("TREELINE_BOOTSTRAP_TOKEN", TOKEN)
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .expect("the program runs");
+        let out = child.stdout.take().expect("its output");
+        let line = BufReader::new(out).lines().next_line().await.expect("text").expect("a line");
+        let url = line.rsplit(' ').next().expect("where it listens");
+        let api = Api::new(url).with_token(TOKEN);
+        Program { api, process: child.id().expect("a running process"), _child: child }
+    }
+}
