@@ -15,6 +15,7 @@ mod job_types;
 mod lifecycle;
 mod live;
 mod openapi;
+mod pairs;
 mod problems;
 mod races;
 mod retention;

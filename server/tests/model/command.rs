@@ -94,6 +94,8 @@ pub(crate) enum Command {
     Pause(u8),
     Resume(u8),
     Cap(u8, Option<u8>),
+    /// Of a tree.
+    Delete(Index),
 }
 
 /// A sequence: at least one tree, and what happens to it.
@@ -126,6 +128,7 @@ fn command() -> impl Strategy<Value = Command> {
         2 => kind().prop_map(Command::Resume),
         1 => (kind(), option::of(0..2_u8)).prop_map(|(kind, cap)| Command::Cap(kind, cap)),
         1 => kind().prop_map(|kind| Command::Cap(kind, None)),
+        1 => at().prop_map(Command::Delete),
     ]
 }
 

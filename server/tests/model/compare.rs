@@ -8,8 +8,8 @@ use std::{collections::HashMap, time::Instant};
 use serde_json::{Value, json};
 
 use crate::{
-    invariants,
     model::{Model, Phase},
+    support::invariants,
     world::{Outcome, World},
 };
 
@@ -20,7 +20,7 @@ impl World<'_> {
     /// Waits until everything that can be read is as the reference says.
     pub(crate) async fn agree(&mut self) -> Outcome {
         let begin = Instant::now();
-        for tree in 0..self.model.trees.len() {
+        for tree in (0..self.model.trees.len()).filter(|&tree| !self.model.trees[tree].removed).collect::<Vec<_>>() {
             let root = self.job_ids[self.model.root(tree)].clone();
             let mut version = None;
             loop {
@@ -227,7 +227,7 @@ impl World<'_> {
     pub(crate) async fn look_back(&self) -> Outcome {
         for (at, item) in self.model.items.iter().enumerate() {
             let Some(id) = &self.item_ids[at] else { continue };
-            if item.attempts == 0 {
+            if item.attempts == 0 || !self.is_there(item.job) {
                 continue;
             }
             let shown = self.api.get(&format!("/api/v1/items/{id}/attempts")).await.json();
@@ -237,7 +237,8 @@ impl World<'_> {
                 return Err(format!("item {at}: attempts ended as {ends:?} instead of {:?}", item.ended_as));
             }
         }
-        let roots: Vec<String> = (0..self.model.trees.len()).map(|tree| self.job_ids[self.model.root(tree)].clone()).collect();
+        let there = (0..self.model.trees.len()).filter(|&tree| !self.model.trees[tree].removed);
+        let roots: Vec<String> = there.map(|tree| self.job_ids[self.model.root(tree)].clone()).collect();
         invariants::hold(self.pool, Some(&roots), self.patience).await
     }
 }

@@ -7,8 +7,6 @@
 mod command;
 mod compare;
 mod ending;
-#[path = "../it/support/invariants.rs"]
-mod invariants;
 mod model;
 #[expect(dead_code, reason = "the stories of `it` need more of it")]
 #[path = "../it/support/mod.rs"]
@@ -25,9 +23,13 @@ use std::{
 };
 
 use proptest::test_runner::{Config, FileFailurePersistence, TestCaseError, TestError, TestRunner};
-use sqlx::{PgPool, postgres::PgPoolOptions};
+use sqlx::PgPool;
 
-use crate::{command::TYPES, support::Server, world::World};
+use crate::{
+    command::TYPES,
+    support::{Server, invariants},
+    world::World,
+};
 
 /// Sequences of one run where nothing else is said.
 const CASES: u32 = 60;
@@ -38,11 +40,8 @@ const ABREAST: u32 = 4;
 fn the_engine_does_what_the_rules_say() {
     let cases = std::env::var("TREELINE_MODEL_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(CASES);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
-    let (server, pool) = runtime.block_on(async {
-        let server = Server::start().await;
-        let pool = PgPoolOptions::new().max_connections(ABREAST).connect(&server.database_url()).await;
-        (Arc::new(server), pool.expect("PostgreSQL answers"))
-    });
+    let server = Arc::new(runtime.block_on(Server::start()));
+    let pool = server.running.app.pool.clone();
     let found: Vec<String> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..ABREAST)
             .map(|lane| {
@@ -53,7 +52,6 @@ fn the_engine_does_what_the_rules_say() {
         threads.into_iter().filter_map(|thread| thread.join().expect("a thread")).collect()
     });
     runtime.block_on(async {
-        pool.close().await;
         if let Some(server) = Arc::into_inner(server) {
             server.stop().await;
         }
@@ -94,7 +92,7 @@ fn sequences(
     });
     match done {
         Ok(()) => None,
-        Err(TestError::Fail(what, commands)) => Some(format!("{what}\n{commands:#?}")),
+        Err(TestError::Fail(what, commands)) => Some(format!("{what}\n{commands:?}")),
         Err(TestError::Abort(what)) => Some(what.to_string()),
     }
 }

@@ -80,6 +80,7 @@ pub(crate) struct Tree {
     pub(crate) completion: usize,
     /// Its root was asked to be cancelled.
     pub(crate) cancelled: bool,
+    pub(crate) removed: bool,
 }
 
 /// Everything there is.

@@ -188,7 +188,7 @@ impl World<'_> {
         if laid_out.is_circle {
             refusals.push(Some("cycle"));
         }
-        if laid_out.has_doubles || root_key.is_some_and(|key| self.dedupe.contains(&key)) {
+        if laid_out.has_doubles || root_key.is_some_and(|key| self.dedupe.iter().any(|other| (other.0, other.1) == key)) {
             refusals.push(Some("duplicate"));
         }
         let answer = self.api.post("/api/v1/jobs", bodies.remove(0)).await;
@@ -198,7 +198,7 @@ impl World<'_> {
         if answer.status != 201 {
             return Err(format!("{} {}", answer.status, answer.text));
         }
-        self.dedupe.extend(root_key);
+        self.dedupe.extend(root_key.map(|(job_type, key)| (job_type, key, tree)));
         let root = answer.json();
         for (at, job) in new.jobs.iter().enumerate() {
             let place = &laid_out.places[at];

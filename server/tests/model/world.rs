@@ -48,8 +48,8 @@ pub(crate) struct World<'a> {
     pub(crate) job_ids: Vec<String>,
     pub(crate) item_ids: Vec<Option<String>>,
     pub(crate) patience: Duration,
-    /// Dedupe keys of roots: type and key.
-    pub(crate) dedupe: Vec<(usize, u8)>,
+    /// Dedupe keys of roots: type, key and tree.
+    pub(crate) dedupe: Vec<(usize, u8, usize)>,
     paused: [bool; TYPES],
     caps: [Option<u8>; TYPES],
 }
@@ -105,8 +105,10 @@ impl<'a> World<'a> {
         }
         for tree in 0..self.model.trees.len() {
             let root = self.model.root(tree);
-            self.cancel_job(root).await?;
-            self.model.settle();
+            if self.is_there(root) {
+                self.cancel_job(root).await?;
+                self.model.settle();
+            }
         }
         for at in self.open() {
             self.end(at, Ending::Release { later: false }).await?;
@@ -117,8 +119,9 @@ impl<'a> World<'a> {
     }
 
     async fn perform(&mut self, command: &Command) -> Outcome {
-        let jobs = self.model.jobs.len();
-        let items = self.model.items.len();
+        let jobs: Vec<usize> = (0..self.model.jobs.len()).filter(|&job| self.is_there(job)).collect();
+        let items: Vec<usize> =
+            (0..self.model.items.len()).filter(|&item| self.is_there(self.model.items[item].job)).collect();
         match command {
             Command::Create(tree) => self.create(tree).await,
             Command::Pause(kind) => self.turn(*kind, true).await,
@@ -135,22 +138,23 @@ impl<'a> World<'a> {
                 told(&answer, &vec![None])?;
                 self.take(&answer.json()["assignments"], *types, *max, true)
             }
-            _ if jobs == 0 => Ok(()),
-            Command::Add { job, items, seal, skip } => self.add(job.index(jobs), items, *seal, *skip).await,
+            _ if jobs.is_empty() => Ok(()),
+            Command::Add { job, items, seal, skip } => self.add(*job.get(&jobs), items, *seal, *skip).await,
             Command::Seal(job) => {
-                let job = job.index(jobs);
+                let job = *job.get(&jobs);
                 let answer = self.api.post(&format!("/api/v1/jobs/{}/seal", self.job_ids[job]), json!({})).await;
                 told(&answer, &self.model.seal(job))
             }
-            Command::CancelJob(job) => self.cancel_job(job.index(jobs)).await,
-            _ if items == 0 => Ok(()),
+            Command::Delete(job) => self.delete(*job.get(&jobs)).await,
+            Command::CancelJob(job) => self.cancel_job(*job.get(&jobs)).await,
+            _ if items.is_empty() => Ok(()),
             Command::CancelItem(item) => {
-                let item = item.index(items);
+                let item = *item.get(&items);
                 let answer = self.api.post(&self.item_path(item, "/cancel"), json!({})).await;
                 told(&answer, &vec![self.model.cancel_item(item)])
             }
             Command::Retry { item, restart, renew } => {
-                let item = item.index(items);
+                let item = *item.get(&items);
                 let mut body = json!({"restart": restart});
                 if *renew {
                     body["expires_at"] = json!(AHEAD);
@@ -174,13 +178,37 @@ impl<'a> World<'a> {
         }
     }
 
+    /// Whether the tree of a job was not removed.
+    pub(crate) fn is_there(&self, job: usize) -> bool {
+        !self.model.trees[self.model.jobs[job].tree].removed
+    }
+
+    /// Rule 20: a whole tree that is complete goes at once, and its keys are free.
+    async fn delete(&mut self, job: usize) -> Outcome {
+        let path = format!("/api/v1/jobs/{}", self.job_ids[job]);
+        let answer = self.api.delete(&path).await;
+        let (tree, is_root) = (self.model.jobs[job].tree, self.model.jobs[job].parent.is_none());
+        if !is_root {
+            return told(&answer, &vec![Some("not_root")]);
+        }
+        if !self.model.trees[tree].complete {
+            return told(&answer, &vec![Some("job_not_complete")]);
+        }
+        told(&answer, &vec![None])?;
+        self.model.trees[tree].removed = true;
+        self.dedupe.retain(|key| key.2 != tree);
+        told(&self.api.get(&path).await, &vec![Some("job_removed")])
+    }
+
     /// Assignments that are open.
     fn open(&self) -> Vec<usize> {
         (0..self.given.len()).filter(|&at| self.given[at].ended.is_none()).collect()
     }
 
     fn pick(&self, pick: Pick) -> Option<usize> {
-        let from = if pick.any { (0..self.given.len()).collect() } else { self.open() };
+        let there = |at: &usize| self.is_there(self.model.items[self.given[*at].item].job);
+        let from: Vec<usize> =
+            if pick.any { (0..self.given.len()).filter(there).collect() } else { self.open() };
         (!from.is_empty()).then(|| *pick.at.get(&from))
     }
 

@@ -4,6 +4,7 @@
 //! admin URL; CONTRIBUTING.md says how to get one) and dropped when the last server of the story goes.
 
 pub(crate) mod imports; // files on their way to a complete job
+pub(crate) mod invariants; // what must hold in the tables
 mod program; // a server in a process of its own
 pub(crate) mod s3; // a bucket
 pub(crate) mod xlsx; // workbooks
@@ -132,11 +133,6 @@ impl Server {
             .expect("the program runs");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).expect("text")
-    }
-
-    /// The URL of its database, for what only SQL can see.
-    pub(crate) fn database_url(&self) -> String {
-        self.place.database.url()
     }
 
     /// Stops this server; its database stays while another uses it.
