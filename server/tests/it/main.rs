@@ -16,6 +16,7 @@ mod lifecycle;
 mod live;
 mod openapi;
 mod patching;
+mod pairs;
 mod problems;
 mod races;
 mod reading;

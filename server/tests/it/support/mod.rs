@@ -4,6 +4,7 @@
 //! admin URL; CONTRIBUTING.md says how to get one) and dropped when the last server of the story goes.
 
 pub(crate) mod imports; // files on their way to a complete job
+pub(crate) mod invariants; // what must hold in the tables
 mod program; // a server in a process of its own
 pub(crate) mod s3; // a bucket
 pub(crate) mod xlsx; // workbooks

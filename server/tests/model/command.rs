@@ -1,0 +1,186 @@
+//! What may happen in a sequence, and how sequences are thought up.
+//!
+//! Commands name what they act on by number, counted round over what is there when they run, so that a
+//! sequence from which some are left out still means something. Nothing here knows what is right.
+
+use proptest::{collection::vec, option, prelude::*, sample::Index};
+
+/// Job types of a sequence: 0 has steps and three failures, 1 and 2 are plain, 3 is handed out at most once.
+pub(crate) const TYPES: usize = 4;
+/// Jobs of one tree, at most.
+const JOBS: usize = 5;
+
+/// A tree to be made; the first job is the root.
+#[derive(Clone, Debug)]
+pub(crate) struct NewTree {
+    pub(crate) jobs: Vec<NewJob>,
+    /// A dedupe key of the root.
+    pub(crate) dedupe: Option<u8>,
+}
+
+/// A job of a new tree.
+#[derive(Clone, Debug)]
+pub(crate) struct NewJob {
+    pub(crate) job_type: usize,
+    /// Which of the jobs before it stands above it.
+    pub(crate) parent: Index,
+    pub(crate) feed: Option<Feed>,
+    /// Which jobs it waits for: any before it, rarely one behind it.
+    pub(crate) after: Vec<Index>,
+    pub(crate) after_backwards: bool,
+    pub(crate) after_any: bool,
+    pub(crate) sealed: bool,
+    pub(crate) max_failures: Option<u8>,
+    pub(crate) items: Vec<NewItem>,
+}
+
+/// How a job is fed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Feed {
+    pub(crate) each: bool,
+    pub(crate) lane: Option<u8>,
+    /// Every item it makes has the same dedupe key: one is made, the others are doubles.
+    pub(crate) dedupe: bool,
+}
+
+/// An item that comes from outside.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NewItem {
+    pub(crate) lane: Option<u8>,
+    pub(crate) dedupe: Option<u8>,
+    pub(crate) priority: i16,
+    /// Its run_after is a day ahead.
+    pub(crate) later: bool,
+    /// Its expires_at has passed.
+    pub(crate) stale: bool,
+}
+
+/// An assignment: one that is open, or any that ever was.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pick {
+    pub(crate) at: Index,
+    pub(crate) any: bool,
+}
+
+/// How a worker ends an assignment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// With a list of so many elements, or without one.
+    Result(Option<u8>),
+    Failure {
+        retryable: bool,
+        later: bool,
+        cancel_tree: bool,
+    },
+    Release {
+        later: bool,
+    },
+}
+
+/// One thing that somebody does.
+#[derive(Clone, Debug)]
+pub(crate) enum Command {
+    Create(NewTree),
+    Add { job: Index, items: Vec<NewItem>, seal: bool, skip: bool },
+    Seal(Index),
+    Claim { types: u8, max: u8 },
+    End(Pick, Ending),
+    Finish { ends: Vec<(Index, Ending)>, claim: Option<(u8, u8)> },
+    Step { of: Pick, step: u8, data: u8 },
+    Beat { of: Pick, progress: bool },
+    CancelJob(Index),
+    CancelItem(Index),
+    Retry { item: Index, restart: bool, renew: bool },
+    Pause(u8),
+    Resume(u8),
+    Cap(u8, Option<u8>),
+    /// Of a tree.
+    Delete(Index),
+}
+
+/// A sequence: at least one tree, and what happens to it.
+pub(crate) fn sequences() -> impl Strategy<Value = Vec<Command>> {
+    (tree(), vec(command(), 5..40)).prop_map(|(first, mut rest)| {
+        rest.insert(0, Command::Create(first));
+        rest
+    })
+}
+
+fn command() -> impl Strategy<Value = Command> {
+    let at = || any::<Index>();
+    let kind = || 0..TYPES as u8;
+    prop_oneof![
+        1 => tree().prop_map(Command::Create),
+        3 => (at(), vec(item(), 1..4), prop::bool::weighted(0.3), any::<bool>())
+            .prop_map(|(job, items, seal, skip)| Command::Add { job, items, seal, skip }),
+        3 => at().prop_map(Command::Seal),
+        10 => (1..16_u8, 1..6_u8).prop_map(|(types, max)| Command::Claim { types, max }),
+        14 => (pick(), ending()).prop_map(|(of, ending)| Command::End(of, ending)),
+        4 => (vec((at(), ending()), 1..4), option::of((1..16_u8, 1..5_u8)))
+            .prop_map(|(ends, claim)| Command::Finish { ends, claim }),
+        2 => (pick(), 0..4_u8, 0..2_u8).prop_map(|(of, step, data)| Command::Step { of, step, data }),
+        1 => (pick(), any::<bool>()).prop_map(|(of, progress)| Command::Beat { of, progress }),
+        2 => at().prop_map(Command::CancelJob),
+        3 => at().prop_map(Command::CancelItem),
+        7 => (at(), any::<bool>(), prop::bool::weighted(0.7))
+            .prop_map(|(item, restart, renew)| Command::Retry { item, restart, renew }),
+        1 => kind().prop_map(Command::Pause),
+        2 => kind().prop_map(Command::Resume),
+        1 => (kind(), option::of(0..2_u8)).prop_map(|(kind, cap)| Command::Cap(kind, cap)),
+        1 => kind().prop_map(|kind| Command::Cap(kind, None)),
+        1 => at().prop_map(Command::Delete),
+    ]
+}
+
+fn pick() -> impl Strategy<Value = Pick> {
+    (any::<Index>(), prop::bool::weighted(0.12)).prop_map(|(at, any)| Pick { at, any })
+}
+
+fn ending() -> impl Strategy<Value = Ending> {
+    prop_oneof![
+        8 => option::weighted(0.85, 0..4_u8).prop_map(Ending::Result),
+        6 => (prop::bool::weighted(0.5), prop::bool::weighted(0.3), prop::bool::weighted(0.06))
+            .prop_map(|(retryable, later, cancel_tree)| Ending::Failure { retryable, later, cancel_tree }),
+        1 => prop::bool::weighted(0.3).prop_map(|later| Ending::Release { later }),
+    ]
+}
+
+fn tree() -> impl Strategy<Value = NewTree> {
+    (vec(job(), 1..=JOBS), option::weighted(0.1, 0..2_u8)).prop_map(|(jobs, dedupe)| NewTree { jobs, dedupe })
+}
+
+fn job() -> impl Strategy<Value = NewJob> {
+    let feed = (any::<bool>(), option::weighted(0.25, 0..2_u8), prop::bool::weighted(0.1))
+        .prop_map(|(each, lane, dedupe)| Feed { each, lane, dedupe });
+    let place = (0..TYPES, any::<Index>(), option::weighted(0.5, feed));
+    let after = (
+        prop_oneof![3 => Just(0), 2 => Just(1), 1 => Just(2)].prop_flat_map(|n| vec(any::<Index>(), n)),
+        prop::bool::weighted(0.04),
+        prop::bool::weighted(0.3),
+    );
+    let rest = (prop::bool::weighted(0.6), option::weighted(0.4, 1..4_u8), vec(item(), 0..4));
+    (place, after, rest).prop_map(
+        |((job_type, parent, feed), (after, after_backwards, after_any), (sealed, max_failures, items))| NewJob {
+            job_type,
+            parent,
+            feed,
+            after,
+            after_backwards,
+            after_any,
+            sealed,
+            max_failures,
+            items,
+        },
+    )
+}
+
+fn item() -> impl Strategy<Value = NewItem> {
+    (
+        option::weighted(0.35, 0..2_u8),
+        option::weighted(0.15, 0..3_u8),
+        prop_oneof![6 => Just(0), 1 => Just(5), 1 => Just(-5)],
+        prop::bool::weighted(0.08),
+        prop::bool::weighted(0.03),
+    )
+        .prop_map(|(lane, dedupe, priority, later, stale)| NewItem { lane, dedupe, priority, later, stale })
+}

@@ -1,0 +1,181 @@
+//! The reference, continued: what claims, endings, steps and people's verbs bring, and what is refused.
+//!
+//! Each function says which answers are right before it changes anything. More than one is right where
+//! the rules name several reasons to refuse and no order between them.
+
+use crate::{
+    command::Ending,
+    model::{End, Model, Phase},
+};
+
+/// What a caller may be told: the code of a refusal, or none when it is done.
+pub(crate) type Answers = Vec<Option<&'static str>>;
+
+/// Types whose work is handed out at most once, and those that declare steps.
+pub(crate) const ONCE: usize = 3;
+pub(crate) const WITH_STEPS: [usize; 2] = [0, ONCE];
+/// Steps that are declared; one more is known by name only.
+pub(crate) const STEPS: u8 = 3;
+
+impl Model {
+    /// Rule 6: whether an item may be handed out, its type's pause and cap apart.
+    pub(crate) fn may_be_claimed(&self, item: usize) -> bool {
+        self.state(item) == "available"
+    }
+
+    /// How many assignments of a type are open.
+    pub(crate) fn open_of(&self, job_type: usize) -> usize {
+        let of = |item: &&crate::model::Item| self.jobs[item.job].job_type == job_type;
+        self.items.iter().filter(of).filter(|item| item.phase == Phase::Running).count()
+    }
+
+    pub(crate) fn hand_out(&mut self, at: usize) {
+        let item = &mut self.items[at];
+        item.phase = Phase::Running;
+        item.attempts += 1;
+        item.touched = false;
+        self.jobs[item.job].started = true;
+    }
+
+    /// An open assignment ends (rules 8, 9, 15). Whether it is closed now, and what its worker is told.
+    pub(crate) fn end(&mut self, at: usize, ending: Ending) -> (bool, Option<&'static str>) {
+        let job = self.items[at].job;
+        let once = self.jobs[job].job_type == ONCE;
+        if self.items[at].cancel_asked {
+            self.items[at].ended_as.push("cancelled");
+            self.over(at, End::Cancelled);
+            return (true, matches!(ending, Ending::Result(_)).then_some("job_cancelled"));
+        }
+        match ending {
+            Ending::Result(list) => {
+                self.items[at].ended_as.push("succeeded");
+                self.over(at, End::Succeeded);
+                self.feed(at, list);
+            }
+            Ending::Failure { retryable, later, cancel_tree } => {
+                let item = &mut self.items[at];
+                item.ended_as.push("failed");
+                item.failures += 1;
+                if once || cancel_tree || !retryable || item.failures >= self.jobs[job].max_failures {
+                    self.over(at, End::Dead);
+                } else {
+                    item.phase = if later { Phase::Retryable } else { Phase::Due };
+                }
+                if cancel_tree {
+                    let root = self.root(self.jobs[job].tree);
+                    self.cancel_job(root);
+                }
+            }
+            Ending::Release { .. } if once && self.items[at].touched => return (false, Some("already_started")),
+            Ending::Release { later } => {
+                let item = &mut self.items[at];
+                item.ended_as.push("released");
+                item.phase = if later { Phase::Retryable } else { Phase::Due };
+            }
+        }
+        (true, None)
+    }
+
+    /// Rule 13, for an open assignment.
+    pub(crate) fn step(&mut self, at: usize, step: u8, data: u8) -> Option<&'static str> {
+        if step >= STEPS || !WITH_STEPS.contains(&self.jobs[self.items[at].job].job_type) {
+            return Some("unknown_step");
+        }
+        let item = &mut self.items[at];
+        if item.step.is_some_and(|last| last != (step, data) && last.0 >= step) {
+            return Some("step_behind");
+        }
+        item.step = Some((step, data));
+        item.touched = true;
+        None
+    }
+
+    /// Rule 15 for one item.
+    pub(crate) fn cancel_item(&mut self, at: usize) -> Option<&'static str> {
+        match self.items[at].phase {
+            Phase::Over(End::Cancelled | End::Skipped) => {}
+            Phase::Over(_) => return Some("item_final"),
+            Phase::Running => self.items[at].cancel_asked = true,
+            _ => self.over(at, End::Cancelled),
+        }
+        None
+    }
+
+    /// Rule 15 for a job.
+    pub(crate) fn cancel(&mut self, job: usize) -> Answers {
+        if self.jobs[job].cancelled {
+            return vec![None];
+        }
+        let again = self.jobs[job].cancel_asked;
+        if self.cancel_job(job) {
+            vec![None]
+        } else if again {
+            vec![None, Some("job_completed")]
+        } else {
+            vec![Some("job_completed")]
+        }
+    }
+
+    /// Rule 16.
+    pub(crate) fn retry(&mut self, at: usize, restart: bool, renew: bool) -> Answers {
+        let item = &self.items[at];
+        let mut refusals: Answers = Vec::new();
+        if self.under_cancel(item.job) {
+            refusals.push(Some("job_cancelled"));
+        }
+        match item.phase {
+            // Cancelled with its job, or singly: the first refuses already.
+            Phase::Over(End::Dead | End::Expired | End::Cancelled) | Phase::Retryable | Phase::Scheduled => {
+                if item.stale && !renew {
+                    refusals.push(Some("item_expired"));
+                }
+            }
+            _ => refusals.push(Some("not_retryable")),
+        }
+        if !refusals.is_empty() {
+            return refusals;
+        }
+        let was = item.phase;
+        let item = &mut self.items[at];
+        item.stale &= !renew;
+        if restart {
+            item.step = None;
+        }
+        if matches!(was, Phase::Over(_)) {
+            self.give_back(at);
+        } else {
+            item.phase = Phase::Due;
+        }
+        vec![None]
+    }
+
+    /// Rules 3 and 4.
+    pub(crate) fn seal(&mut self, job: usize) -> Answers {
+        if self.jobs[job].feed.is_some() {
+            let mut answers = vec![Some("job_is_fed")];
+            answers.extend(self.jobs[job].cancelled.then_some(None));
+            return answers;
+        }
+        self.jobs[job].sealed = true;
+        vec![None]
+    }
+
+    /// Rules 3, 11 and 15: why items are not taken. Empty: they are.
+    pub(crate) fn refuses(&self, job: usize, seal: bool, is_double: bool) -> Answers {
+        let this = &self.jobs[job];
+        let mut refusals: Answers = Vec::new();
+        if this.cancelled || self.under_cancel(job) {
+            refusals.push(Some("job_cancelled"));
+        }
+        if this.sealed && !this.cancelled {
+            refusals.push(Some("job_sealed"));
+        }
+        if seal && this.feed.is_some() {
+            refusals.push(Some("job_is_fed"));
+        }
+        if is_double {
+            refusals.push(Some("duplicate"));
+        }
+        refusals
+    }
+}

@@ -1,0 +1,384 @@
+//! The reference: what the rules of the engine say, in memory and one thing at a time.
+//!
+//! Written from the rules alone (their numbers stand beside), for clarity and not for speed. It knows no
+//! database, no HTTP and no time: what is a day ahead stays ahead until a person says otherwise.
+
+use crate::command::{Feed, NewItem};
+
+/// How an item ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    Succeeded,
+    Dead,
+    Cancelled,
+    /// Cancelled by rule 5: a job that it waited for ended otherwise.
+    Skipped,
+    Expired,
+}
+
+/// Where an item stands, apart from what holds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    Due,
+    Scheduled,
+    Retryable,
+    Running,
+    Over(End),
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Item {
+    pub(crate) job: usize,
+    pub(crate) phase: Phase,
+    pub(crate) lane: Option<usize>,
+    pub(crate) dedupe: Option<String>,
+    pub(crate) priority: i16,
+    /// Its run_after is ahead.
+    pub(crate) later: bool,
+    /// Its expires_at has passed.
+    pub(crate) stale: bool,
+    /// The item that fed it.
+    pub(crate) source: Option<usize>,
+    pub(crate) attempts: usize,
+    pub(crate) failures: usize,
+    pub(crate) cancel_asked: bool,
+    /// A step or progress was reported since it was handed out.
+    pub(crate) touched: bool,
+    pub(crate) step: Option<(u8, u8)>,
+    /// How each attempt ended.
+    pub(crate) ended_as: Vec<&'static str>,
+}
+
+#[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a word of the rules")]
+pub(crate) struct Job {
+    pub(crate) tree: usize,
+    pub(crate) job_type: usize,
+    pub(crate) parent: Option<usize>,
+    pub(crate) feed: Option<Feed>,
+    pub(crate) after: Vec<usize>,
+    pub(crate) after_any: bool,
+    pub(crate) max_failures: usize,
+    pub(crate) sealed: bool,
+    pub(crate) sealed_by_feed: bool,
+    pub(crate) cancelled: bool,
+    pub(crate) complete: bool,
+    /// What it waited for came as asked: it is not held again.
+    pub(crate) let_go: bool,
+    pub(crate) after_failed: bool,
+    pub(crate) started: bool,
+    pub(crate) reopened: bool,
+    /// Some item of it was final once.
+    pub(crate) ended: bool,
+    /// It or one above it was asked to be cancelled, complete or not.
+    pub(crate) cancel_asked: bool,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tree {
+    pub(crate) complete: bool,
+    pub(crate) completion: usize,
+    /// Its root was asked to be cancelled.
+    pub(crate) cancelled: bool,
+    pub(crate) removed: bool,
+}
+
+/// Everything there is.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Model {
+    pub(crate) trees: Vec<Tree>,
+    pub(crate) jobs: Vec<Job>,
+    pub(crate) items: Vec<Item>,
+    /// Who stands in each lane, in order of acceptance.
+    pub(crate) lanes: Vec<Vec<usize>>,
+    /// Who joined a lane since this was last emptied.
+    pub(crate) joined: Vec<(usize, usize)>,
+}
+
+impl Model {
+    pub(crate) fn items_of(&self, job: usize) -> impl Iterator<Item = usize> + '_ {
+        (0..self.items.len()).filter(move |&item| self.items[item].job == job)
+    }
+
+    pub(crate) fn jobs_of(&self, tree: usize) -> impl Iterator<Item = usize> + '_ {
+        (0..self.jobs.len()).filter(move |&job| self.jobs[job].tree == tree)
+    }
+
+    pub(crate) fn root(&self, tree: usize) -> usize {
+        (0..self.jobs.len()).find(|&job| self.jobs[job].tree == tree).expect("a tree has a root")
+    }
+
+    /// The job and everything below it.
+    pub(crate) fn subtree(&self, job: usize) -> Vec<usize> {
+        let below = |mut at: usize| loop {
+            if at == job {
+                return true;
+            }
+            match self.jobs[at].parent {
+                Some(parent) => at = parent,
+                None => return false,
+            }
+        };
+        (0..self.jobs.len()).filter(|&at| below(at)).collect()
+    }
+
+    /// Whether the job or one above it is cancelled.
+    pub(crate) fn under_cancel(&self, mut job: usize) -> bool {
+        loop {
+            if self.jobs[job].cancelled {
+                return true;
+            }
+            match self.jobs[job].parent {
+                Some(parent) => job = parent,
+                None => return false,
+            }
+        }
+    }
+
+    /// Whether `after` holds its items (rule 5).
+    pub(crate) fn held(&self, job: usize) -> bool {
+        !self.jobs[job].let_go
+    }
+
+    /// The state of an item: the first that holds.
+    pub(crate) fn state(&self, at: usize) -> &'static str {
+        let item = &self.items[at];
+        match item.phase {
+            Phase::Over(End::Succeeded) => "succeeded",
+            Phase::Over(End::Dead) => "dead",
+            Phase::Over(End::Cancelled | End::Skipped) => "cancelled",
+            Phase::Over(End::Expired) => "expired",
+            Phase::Running => "running",
+            Phase::Retryable => "retryable",
+            Phase::Scheduled => "scheduled",
+            Phase::Due if self.held(item.job) => "blocked",
+            Phase::Due if item.lane.is_some_and(|lane| self.lanes[lane].first() != Some(&at)) => "blocked",
+            Phase::Due => "available",
+        }
+    }
+
+    pub(crate) fn is_over(&self, item: usize) -> bool {
+        matches!(self.items[item].phase, Phase::Over(_))
+    }
+
+    /// Rule 1, over some jobs' items.
+    pub(crate) fn outcome(&self, jobs: &[usize], cancelled: bool) -> &'static str {
+        let ends: Vec<Phase> = jobs.iter().flat_map(|&job| self.items_of(job)).map(|at| self.items[at].phase).collect();
+        let succeeded = ends.iter().filter(|&&end| end == Phase::Over(End::Succeeded)).count();
+        if cancelled {
+            "cancelled"
+        } else if succeeded == ends.len() {
+            "succeeded"
+        } else if succeeded > 0 {
+            "partial"
+        } else {
+            "failed"
+        }
+    }
+
+    // ---- What happens ----------------------------------------------------------------------------
+
+    /// A new item in a job that takes it.
+    pub(crate) fn add(&mut self, job: usize, new: NewItem, lane: Option<usize>, dedupe: Option<String>) -> usize {
+        let at = self.items.len();
+        let phase = if new.later { Phase::Scheduled } else { Phase::Due };
+        self.items.push(Item {
+            job,
+            phase,
+            lane,
+            dedupe,
+            priority: new.priority,
+            later: new.later,
+            stale: new.stale,
+            source: None,
+            attempts: 0,
+            failures: 0,
+            cancel_asked: false,
+            touched: false,
+            step: None,
+            ended_as: Vec::new(),
+        });
+        self.accept(at);
+        at
+    }
+
+    /// An item begins to wait: new, or given back.
+    fn accept(&mut self, at: usize) {
+        let job = self.items[at].job;
+        if self.jobs[job].after_failed {
+            self.over(at, End::Skipped);
+        } else if self.items[at].stale {
+            self.over(at, End::Expired);
+        } else if !self.held(job) {
+            self.join(at);
+        }
+    }
+
+    fn join(&mut self, at: usize) {
+        if let Some(lane) = self.items[at].lane {
+            self.lanes[lane].push(at);
+            self.joined.push((lane, at));
+        }
+    }
+
+    /// An item is final: it leaves its lane.
+    pub(crate) fn over(&mut self, at: usize, end: End) {
+        self.items[at].phase = Phase::Over(end);
+        let job = self.items[at].job;
+        self.jobs[job].ended = true;
+        for lane in &mut self.lanes {
+            lane.retain(|&other| other != at);
+        }
+    }
+
+    /// Rule 4: an item of the parent succeeded with a list, or without one.
+    pub(crate) fn feed(&mut self, source: usize, list: Option<u8>) {
+        let parent = self.items[source].job;
+        for child in 0..self.jobs.len() {
+            let job = &self.jobs[child];
+            let Some(feed) = job.feed.filter(|_| job.parent == Some(parent) && !job.cancelled) else { continue };
+            let n = if feed.each { list } else { Some(1) };
+            let plain = NewItem { lane: feed.lane, dedupe: None, priority: 0, later: false, stale: false };
+            for _ in 0..n.unwrap_or(1) {
+                let dedupe = (feed.dedupe && n.is_some()).then(|| "fed".to_owned());
+                if dedupe.is_some() && self.items_of(child).any(|other| self.items[other].dedupe == dedupe) {
+                    continue;
+                }
+                if n.is_some() {
+                    let at = self.add(child, plain, feed.lane.map(usize::from), dedupe);
+                    self.items[at].source = Some(source);
+                } else {
+                    let at = self.add(child, plain, None, None);
+                    self.items[at].source = Some(source);
+                    self.over(at, End::Dead);
+                }
+            }
+        }
+    }
+
+    /// Rule 15 for a job. False: there is nothing left to cancel.
+    pub(crate) fn cancel_job(&mut self, job: usize) -> bool {
+        let open: Vec<usize> =
+            self.subtree(job).into_iter().filter(|&at| !self.jobs[at].complete && !self.jobs[at].cancelled).collect();
+        if open.is_empty() {
+            return false;
+        }
+        let tree = self.jobs[job].tree;
+        self.trees[tree].cancelled |= self.jobs[job].parent.is_none();
+        for at in self.subtree(job) {
+            self.jobs[at].cancel_asked = true;
+        }
+        for &at in &open {
+            let job = &mut self.jobs[at];
+            (job.cancelled, job.sealed, job.let_go, job.after_failed) = (true, true, true, false);
+            for item in self.items_of(at).collect::<Vec<_>>() {
+                match self.items[item].phase {
+                    Phase::Over(_) => {}
+                    Phase::Running => self.items[item].cancel_asked = true,
+                    _ => self.over(item, End::Cancelled),
+                }
+            }
+        }
+        true
+    }
+
+    /// Rule 16: a final item is given back; what it reopens reopens.
+    pub(crate) fn give_back(&mut self, at: usize) {
+        let item = &mut self.items[at];
+        item.failures = 0;
+        item.cancel_asked = false;
+        item.phase = if item.later { Phase::Scheduled } else { Phase::Due };
+        self.reopen(self.items[at].job);
+        self.accept(at);
+    }
+
+    fn reopen(&mut self, job: usize) {
+        if !self.jobs[job].complete {
+            return;
+        }
+        self.jobs[job].complete = false;
+        self.jobs[job].reopened = true;
+        let tree = self.jobs[job].tree;
+        self.trees[tree].complete = false;
+        for other in self.jobs_of(tree).collect::<Vec<_>>() {
+            if self.jobs[other].parent == Some(job) && self.jobs[other].sealed_by_feed && !self.jobs[other].cancelled {
+                (self.jobs[other].sealed, self.jobs[other].sealed_by_feed) = (false, false);
+                self.reopen(other);
+            }
+            // What was let go is not held again; what rule 5 cancelled because of this waits again.
+            if self.jobs[other].after.contains(&job) && self.held(other) && !self.jobs[other].cancelled {
+                if self.jobs[other].after_failed && !self.stands_failed(other) {
+                    self.jobs[other].after_failed = false;
+                    for item in self.items_of(other).collect::<Vec<_>>() {
+                        if self.items[item].phase == Phase::Over(End::Skipped) {
+                            let later = self.items[item].later;
+                            self.items[item].phase = if later { Phase::Scheduled } else { Phase::Due };
+                            self.accept(item);
+                        }
+                    }
+                }
+                self.reopen(other);
+            }
+        }
+    }
+
+    /// Rule 5: whether a job that it waits for ended otherwise than asked.
+    fn stands_failed(&self, job: usize) -> bool {
+        let waits = &self.jobs[job];
+        let ended_otherwise =
+            |dep: usize| self.jobs[dep].complete && self.outcome(&[dep], self.jobs[dep].cancelled) != "succeeded";
+        !waits.after_any && waits.after.iter().any(|&dep| ended_otherwise(dep))
+    }
+
+    /// What follows by itself: completion, sealing of fed children, release of `after` (rules 1, 4, 5).
+    pub(crate) fn settle(&mut self) {
+        while (0..self.jobs.len()).any(|job| self.settle_one(job)) {}
+        for tree in 0..self.trees.len() {
+            let complete = self.jobs_of(tree).all(|job| self.jobs[job].complete);
+            if complete && !self.trees[tree].complete {
+                self.trees[tree].completion += 1;
+            }
+            self.trees[tree].complete = complete;
+        }
+    }
+
+    fn settle_one(&mut self, job: usize) -> bool {
+        let this = &self.jobs[job];
+        if this.cancelled {
+            let done = !this.complete && self.items_of(job).all(|item| self.is_over(item));
+            self.jobs[job].complete |= done;
+            return done;
+        }
+        let waited_for = this.after.iter().all(|&dep| self.jobs[dep].complete);
+        if self.held(job) && !this.after_failed && self.stands_failed(job) {
+            self.jobs[job].after_failed = true;
+            for item in self.items_of(job).collect::<Vec<_>>() {
+                if !self.is_over(item) {
+                    self.over(item, End::Skipped);
+                }
+            }
+            return true;
+        }
+        if self.held(job) && !this.after_failed && waited_for {
+            self.jobs[job].let_go = true;
+            for item in self.items_of(job).collect::<Vec<_>>() {
+                if !self.is_over(item) {
+                    self.join(item);
+                }
+            }
+            return true;
+        }
+        let this = &self.jobs[job];
+        if let Some(parent) = this.parent.filter(|&parent| this.feed.is_some() && self.jobs[parent].complete)
+            && !this.sealed
+            && self.jobs[parent].sealed
+        {
+            (self.jobs[job].sealed, self.jobs[job].sealed_by_feed) = (true, true);
+            return true;
+        }
+        let ready = this.let_go || (this.after_failed && waited_for);
+        let done = !this.complete && this.sealed && ready && self.items_of(job).all(|item| self.is_over(item));
+        self.jobs[job].complete |= done;
+        done
+    }
+}

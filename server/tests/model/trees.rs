@@ -1,0 +1,237 @@
+//! Work on its way in: trees laid out and made, items added, each with the answers that are right.
+//!
+//! Apart from the rest of a sequence because laying out a tree (who stands above whom, who waits for whom,
+//! whether that is a circle) is a question of its own.
+
+use serde_json::{Value, json};
+
+use crate::{
+    command::{Feed, NewItem, NewTree},
+    ending::{Answers, ONCE},
+    model::{Job, Tree},
+    world::{AHEAD, Outcome, World, told},
+};
+
+/// A day long gone.
+const GONE: &str = "2020-01-01T00:00:00Z";
+
+/// Where a job of a new tree stands.
+struct Place {
+    parent: Option<usize>,
+    feed: Option<Feed>,
+    after: Vec<usize>,
+    sealed: bool,
+}
+
+struct LaidOut {
+    places: Vec<Place>,
+    /// Feeds and `after` together go in a circle (rule 5).
+    is_circle: bool,
+    /// Two items of one job have the same dedupe key (rule 11).
+    has_doubles: bool,
+}
+
+fn lay_out(new: &NewTree) -> LaidOut {
+    let n = new.jobs.len();
+    let places: Vec<Place> = (0..n)
+        .map(|at| {
+            let job = &new.jobs[at];
+            let parent = (at > 0).then(|| job.parent.index(at.max(1)));
+            let feed = job.feed.filter(|_| at > 0);
+            let range = if job.after_backwards { n } else { at };
+            let mut after: Vec<usize> =
+                if range == 0 { Vec::new() } else { job.after.iter().map(|dep| dep.index(range)).collect() };
+            after.retain(|&dep| dep != at);
+            after.sort_unstable();
+            after.dedup();
+            Place { parent, feed, after, sealed: job.sealed && feed.is_none() }
+        })
+        .collect();
+    // What must come before each job; one that comes before itself is in a circle.
+    let mut before: Vec<Vec<usize>> = places
+        .iter()
+        .map(|place| {
+            let mut before = place.after.clone();
+            before.extend(place.parent.filter(|_| place.feed.is_some()));
+            before
+        })
+        .collect();
+    for _ in 0..n {
+        for at in 0..n {
+            let further: Vec<usize> = before[at].iter().flat_map(|&dep| before[dep].clone()).collect();
+            before[at].extend(further);
+            before[at].sort_unstable();
+            before[at].dedup();
+        }
+    }
+    let is_circle = (0..n).any(|at| before[at].contains(&at));
+    let has_doubles = new.jobs.iter().any(|job| {
+        let mut keys: Vec<u8> = job.items.iter().filter_map(|item| item.dedupe).collect();
+        let all = keys.len();
+        keys.sort_unstable();
+        keys.dedup();
+        keys.len() < all
+    });
+    LaidOut { places, is_circle, has_doubles }
+}
+
+fn feed_rule(feed: Feed, tag: &str) -> Value {
+    let mut rule = json!({});
+    if feed.each {
+        rule["each"] = json!("/result/list");
+    }
+    if let Some(lane) = feed.lane {
+        rule["serialize_key"] = json!(format!("{tag}-{lane}"));
+    }
+    if feed.dedupe {
+        rule["dedupe_key"] = json!("fed");
+    }
+    rule
+}
+
+/// The id of the job of this key in a tree as it is answered.
+fn by_key(tree: &Value, key: &str) -> Option<String> {
+    if tree["key"] == key {
+        return tree["id"].as_str().map(str::to_owned);
+    }
+    tree["children"].as_array()?.iter().find_map(|child| by_key(child, key))
+}
+
+impl World<'_> {
+    fn body_of(&self, item: &NewItem, mark: usize) -> Value {
+        let mut body = json!({"payload": {"mark": mark}, "priority": item.priority});
+        if let Some(lane) = item.lane {
+            body["serialize_key"] = json!(format!("{}-{lane}", self.tag));
+        }
+        if let Some(key) = item.dedupe {
+            body["dedupe_key"] = json!(format!("d{key}"));
+        }
+        if item.later {
+            body["run_after"] = json!(AHEAD);
+        }
+        if item.stale {
+            body["expires_at"] = json!(GONE);
+        }
+        body
+    }
+
+    pub(crate) async fn add(&mut self, job: usize, items: &[NewItem], seal: bool, skip: bool) -> Outcome {
+        let mut taken: Vec<String> =
+            self.model.items_of(job).filter_map(|item| self.model.items[item].dedupe.clone()).collect();
+        let mut fresh = Vec::new();
+        let mut bodies = Vec::new();
+        for item in items {
+            let key = item.dedupe.map(|key| format!("d{key}"));
+            if key.as_ref().is_some_and(|key| taken.contains(key)) {
+                bodies.push(self.body_of(item, usize::MAX >> 16));
+                continue;
+            }
+            bodies.push(self.body_of(item, self.model.items.len() + fresh.len()));
+            taken.extend(key.clone());
+            fresh.push((*item, key));
+        }
+        let doubles = items.len() - fresh.len();
+        let also = if skip { "&on_duplicate=skip" } else { "" };
+        let path = format!("/api/v1/jobs/{}/items?seal={seal}{also}", self.job_ids[job]);
+        let refusals = self.model.refuses(job, seal, doubles > 0 && !skip);
+        let answer = self.api.post(&path, Value::Array(bodies)).await;
+        if !refusals.is_empty() {
+            return told(&answer, &refusals);
+        }
+        told(&answer, &vec![None])?;
+        self.model.jobs[job].sealed |= seal;
+        let right = json!({"accepted": fresh.len(), "duplicates": doubles, "sealed": self.model.jobs[job].sealed});
+        if answer.json() != right {
+            return Err(format!("added {} instead of {right}", answer.text));
+        }
+        for (item, key) in fresh {
+            self.model.add(job, item, item.lane.map(usize::from), key);
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn create(&mut self, new: &NewTree) -> Outcome {
+        let laid_out = lay_out(new);
+        let first = self.model.jobs.len();
+        let tree = self.model.trees.len();
+        let mut mark = self.model.items.len();
+        let mut bodies = Vec::new();
+        for (at, job) in new.jobs.iter().enumerate() {
+            let place = &laid_out.places[at];
+            let items: Vec<Value> = job.items.iter().enumerate().map(|(n, i)| self.body_of(i, mark + n)).collect();
+            mark += items.len();
+            let mut body = json!({"type": self.types[job.job_type], "key": format!("j{at}"), "items": items,
+                "sealed": place.sealed, "children": []});
+            if let Some(feed) = place.feed {
+                body["feed"] = feed_rule(feed, &self.tag);
+            }
+            if !place.after.is_empty() {
+                body["after"] = json!(place.after.iter().map(|dep| format!("j{dep}")).collect::<Vec<_>>());
+                body["after_outcome"] = json!(if job.after_any { "any" } else { "succeeded" });
+            }
+            if let Some(max) = job.max_failures.filter(|_| job.job_type != ONCE) {
+                body["max_failures"] = json!(max);
+            }
+            bodies.push(body);
+        }
+        if let Some(key) = new.dedupe {
+            bodies[0]["dedupe_key"] = json!(format!("{}-{key}", self.tag));
+        }
+        // Children stand behind their parents: put together from the end.
+        for at in (1..bodies.len()).rev() {
+            let parent = laid_out.places[at].parent.unwrap_or(0);
+            let child = bodies.remove(at);
+            bodies[parent]["children"].as_array_mut().expect("a list").insert(0, child);
+        }
+        let root_key = new.dedupe.map(|key| (new.jobs[0].job_type, key));
+        let mut refusals: Answers = Vec::new();
+        if laid_out.is_circle {
+            refusals.push(Some("cycle"));
+        }
+        if laid_out.has_doubles || root_key.is_some_and(|key| self.dedupe.iter().any(|other| (other.0, other.1) == key)) {
+            refusals.push(Some("duplicate"));
+        }
+        let answer = self.api.post("/api/v1/jobs", bodies.remove(0)).await;
+        if !refusals.is_empty() {
+            return told(&answer, &refusals);
+        }
+        if answer.status != 201 {
+            return Err(format!("{} {}", answer.status, answer.text));
+        }
+        self.dedupe.extend(root_key.map(|(job_type, key)| (job_type, key, tree)));
+        let root = answer.json();
+        for (at, job) in new.jobs.iter().enumerate() {
+            let place = &laid_out.places[at];
+            let budget = job.max_failures.map_or(3, usize::from);
+            self.model.jobs.push(Job {
+                tree,
+                job_type: job.job_type,
+                parent: place.parent.map(|parent| first + parent),
+                feed: place.feed,
+                after: place.after.iter().map(|dep| first + dep).collect(),
+                after_any: job.after_any,
+                max_failures: if job.job_type == ONCE { 1 } else { budget },
+                sealed: place.sealed,
+                sealed_by_feed: false,
+                cancelled: false,
+                complete: false,
+                let_go: place.after.is_empty(),
+                after_failed: false,
+                started: false,
+                reopened: false,
+                ended: false,
+                cancel_asked: false,
+            });
+            let id = by_key(&root, &format!("j{at}")).ok_or("a job is missing in the answer")?;
+            self.job_ids.push(id);
+        }
+        self.model.trees.push(Tree::default());
+        for (at, job) in new.jobs.iter().enumerate() {
+            for item in &job.items {
+                let key = item.dedupe.map(|key| format!("d{key}"));
+                self.model.add(first + at, *item, item.lane.map(usize::from), key);
+            }
+        }
+        Ok(())
+    }
+}

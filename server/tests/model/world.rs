@@ -1,0 +1,416 @@
+//! One sequence against the server: each command is sent, its answer held against the reference, and
+//! then everything that can be read is compared until it is equal.
+//!
+//! Differences are told as text, never by a panic, so that proptest can make the sequence shorter.
+
+use std::{
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
+};
+
+use proptest::sample::Index;
+use serde_json::{Value, json};
+use sqlx::PgPool;
+
+use crate::{
+    command::{Command, Ending, Pick, TYPES},
+    ending::{Answers, ONCE},
+    model::{Model, Phase},
+    support::{Answer, Api},
+};
+
+/// A day that does not come.
+pub(crate) const AHEAD: &str = "2099-01-01T00:00:00Z";
+const A_DAY: u32 = 86_400;
+
+pub(crate) type Outcome<T = ()> = Result<T, String>;
+
+/// An assignment that was handed out.
+pub(crate) struct Given {
+    pub(crate) id: String,
+    item: usize,
+    /// How it was ended, and what its worker was told.
+    ended: Option<Ending>,
+    cancelled: bool,
+}
+
+/// The server, and what the reference knows of it.
+pub(crate) struct World<'a> {
+    pub(crate) api: &'a Api,
+    pub(crate) pool: &'a PgPool,
+    /// Names of the job types; they belong to this sequence alone while it runs.
+    pub(crate) types: &'a [String; TYPES],
+    /// Part of every key, so that sequences do not meet.
+    pub(crate) tag: String,
+    pub(crate) model: Model,
+    pub(crate) given: Vec<Given>,
+    /// Ids of jobs, of items (once seen), and of the roots.
+    pub(crate) job_ids: Vec<String>,
+    pub(crate) item_ids: Vec<Option<String>>,
+    pub(crate) patience: Duration,
+    /// Dedupe keys of roots: type, key and tree.
+    pub(crate) dedupe: Vec<(usize, u8, usize)>,
+    paused: [bool; TYPES],
+    caps: [Option<u8>; TYPES],
+}
+
+impl<'a> World<'a> {
+    pub(crate) fn new(api: &'a Api, pool: &'a PgPool, types: &'a [String; TYPES], patience: Duration) -> Self {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        let model = Model { lanes: vec![Vec::new(); 2], ..Model::default() };
+        Self {
+            api,
+            pool,
+            types,
+            tag: format!("s{}", NEXT.fetch_add(1, Ordering::Relaxed)),
+            model,
+            given: Vec::new(),
+            job_ids: Vec::new(),
+            item_ids: Vec::new(),
+            patience,
+            dedupe: Vec::new(),
+            paused: [false; TYPES],
+            caps: [None; TYPES],
+        }
+    }
+
+    /// Makes the job types, as every sequence finds them.
+    pub(crate) async fn make_types(api: &Api, names: &[String; TYPES]) {
+        for (at, name) in names.iter().enumerate() {
+            let body = match at {
+                0 => json!({"steps": ["s0", "s1", "s2"]}),
+                ONCE => json!({"steps": ["s0", "s1", "s2"], "delivery": "at_most_once"}),
+                _ => json!({}),
+            };
+            api.put(&format!("/api/v1/job-types/{name}"), body).await.expect(201);
+        }
+    }
+
+    /// Runs a sequence, then ends what is left of it.
+    pub(crate) async fn run(&mut self, commands: &[Command]) -> Outcome {
+        for (n, command) in commands.iter().enumerate() {
+            let context = |what: String| format!("command {n}, {command:?}: {what}");
+            self.perform(command).await.map_err(context)?;
+            self.model.settle();
+            self.agree().await.map_err(context)?;
+        }
+        self.give_up().await.map_err(|what| format!("at the end: {what}"))
+    }
+
+    /// Cancels every tree and ends every assignment: nothing is left for the next sequence.
+    async fn give_up(&mut self) -> Outcome {
+        for kind in 0..TYPES as u8 {
+            self.perform(&Command::Resume(kind)).await?;
+            self.perform(&Command::Cap(kind, None)).await?;
+        }
+        for tree in 0..self.model.trees.len() {
+            let root = self.model.root(tree);
+            if self.is_there(root) {
+                self.cancel_job(root).await?;
+                self.model.settle();
+            }
+        }
+        for at in self.open() {
+            self.end(at, Ending::Release { later: false }).await?;
+        }
+        self.model.settle();
+        self.agree().await?;
+        self.look_back().await
+    }
+
+    async fn perform(&mut self, command: &Command) -> Outcome {
+        let jobs: Vec<usize> = (0..self.model.jobs.len()).filter(|&job| self.is_there(job)).collect();
+        let items: Vec<usize> =
+            (0..self.model.items.len()).filter(|&item| self.is_there(self.model.items[item].job)).collect();
+        match command {
+            Command::Create(tree) => self.create(tree).await,
+            Command::Pause(kind) => self.turn(*kind, true).await,
+            Command::Resume(kind) => self.turn(*kind, false).await,
+            Command::Cap(kind, cap) => {
+                let path = format!("/api/v1/job-types/{}", self.types[usize::from(*kind)]);
+                told(&self.api.patch(&path, json!({"concurrency": cap})).await, &vec![None])?;
+                self.caps[usize::from(*kind)] = *cap;
+                Ok(())
+            }
+            Command::Claim { types, max } => {
+                let body = self.claim_body(*types, *max);
+                let answer = self.api.post("/api/v1/assignments", body).await;
+                told(&answer, &vec![None])?;
+                self.take(&answer.json()["assignments"], *types, *max, true)
+            }
+            _ if jobs.is_empty() => Ok(()),
+            Command::Add { job, items, seal, skip } => self.add(*job.get(&jobs), items, *seal, *skip).await,
+            Command::Seal(job) => {
+                let job = *job.get(&jobs);
+                let answer = self.api.post(&format!("/api/v1/jobs/{}/seal", self.job_ids[job]), json!({})).await;
+                told(&answer, &self.model.seal(job))
+            }
+            Command::Delete(job) => self.delete(*job.get(&jobs)).await,
+            Command::CancelJob(job) => self.cancel_job(*job.get(&jobs)).await,
+            _ if items.is_empty() => Ok(()),
+            Command::CancelItem(item) => {
+                let item = *item.get(&items);
+                let answer = self.api.post(&self.item_path(item, "/cancel"), json!({})).await;
+                told(&answer, &vec![self.model.cancel_item(item)])
+            }
+            Command::Retry { item, restart, renew } => {
+                let item = *item.get(&items);
+                let mut body = json!({"restart": restart});
+                if *renew {
+                    body["expires_at"] = json!(AHEAD);
+                }
+                let answer = self.api.post(&self.item_path(item, "/retry"), body).await;
+                told(&answer, &self.model.retry(item, *restart, *renew))
+            }
+            Command::End(pick, ending) => match self.pick(*pick) {
+                Some(at) => self.end(at, *ending).await,
+                None => Ok(()),
+            },
+            Command::Finish { ends, claim } => self.finish(ends, *claim).await,
+            Command::Step { of, step, data } => match self.pick(*of) {
+                Some(at) => self.step(at, *step, *data).await,
+                None => Ok(()),
+            },
+            Command::Beat { of, progress } => match self.pick(*of) {
+                Some(at) => self.beat(at, *progress).await,
+                None => Ok(()),
+            },
+        }
+    }
+
+    /// Whether the tree of a job was not removed.
+    pub(crate) fn is_there(&self, job: usize) -> bool {
+        !self.model.trees[self.model.jobs[job].tree].removed
+    }
+
+    /// Rule 20: a whole tree that is complete goes at once, and its keys are free.
+    async fn delete(&mut self, job: usize) -> Outcome {
+        let path = format!("/api/v1/jobs/{}", self.job_ids[job]);
+        let answer = self.api.delete(&path).await;
+        let (tree, is_root) = (self.model.jobs[job].tree, self.model.jobs[job].parent.is_none());
+        if !is_root {
+            return told(&answer, &vec![Some("not_root")]);
+        }
+        if !self.model.trees[tree].complete {
+            return told(&answer, &vec![Some("job_not_complete")]);
+        }
+        told(&answer, &vec![None])?;
+        self.model.trees[tree].removed = true;
+        self.dedupe.retain(|key| key.2 != tree);
+        told(&self.api.get(&path).await, &vec![Some("job_removed")])
+    }
+
+    /// Assignments that are open.
+    fn open(&self) -> Vec<usize> {
+        (0..self.given.len()).filter(|&at| self.given[at].ended.is_none()).collect()
+    }
+
+    fn pick(&self, pick: Pick) -> Option<usize> {
+        let there = |at: &usize| self.is_there(self.model.items[self.given[*at].item].job);
+        let from: Vec<usize> =
+            if pick.any { (0..self.given.len()).filter(there).collect() } else { self.open() };
+        (!from.is_empty()).then(|| *pick.at.get(&from))
+    }
+
+    fn item_path(&self, item: usize, verb: &str) -> String {
+        format!("/api/v1/items/{}{verb}", self.item_ids[item].as_deref().unwrap_or("unseen"))
+    }
+
+    async fn turn(&mut self, kind: u8, paused: bool) -> Outcome {
+        let verb = if paused { "pause" } else { "resume" };
+        let path = format!("/api/v1/job-types/{}/{verb}", self.types[usize::from(kind)]);
+        told(&self.api.post(&path, json!({})).await, &vec![None])?;
+        self.paused[usize::from(kind)] = paused;
+        Ok(())
+    }
+
+    async fn cancel_job(&mut self, job: usize) -> Outcome {
+        let answer = self.api.post(&format!("/api/v1/jobs/{}/cancel", self.job_ids[job]), json!({})).await;
+        told(&answer, &self.model.cancel(job))
+    }
+
+    // ---- Work out --------------------------------------------------------------------------------
+
+    fn claim_body(&self, types: u8, max: u8) -> Value {
+        let names: Vec<&String> =
+            self.types.iter().enumerate().filter(|(n, _)| types >> n & 1 == 1).map(|(_, name)| name).collect();
+        json!({"worker_id": "w", "types": names, "max": max})
+    }
+
+    /// Takes note of what was handed out: only what may be, and as much as there is when `exactly`.
+    fn take(&mut self, assignments: &Value, types: u8, max: u8, exactly: bool) -> Outcome {
+        let legal: Vec<usize> = (0..self.model.items.len())
+            .filter(|&item| {
+                let kind = self.model.jobs[self.model.items[item].job].job_type;
+                types >> kind & 1 == 1 && !self.paused[kind] && self.model.may_be_claimed(item)
+            })
+            .collect();
+        let kind_of = |world: &Self, item: usize| world.model.jobs[world.model.items[item].job].job_type;
+        let room = |world: &Self, kind: usize| {
+            world.caps[kind].map_or(usize::MAX, |cap| usize::from(cap).saturating_sub(world.model.open_of(kind)))
+        };
+        let all: usize = (0..TYPES)
+            .map(|kind| legal.iter().filter(|&&item| kind_of(self, item) == kind).count().min(room(self, kind)))
+            .sum();
+        let got = assignments.as_array().ok_or("no assignments in the answer")?;
+        if exactly && got.len() != all.min(usize::from(max)) {
+            return Err(format!("claimed {} where {} of {legal:?} may be had", got.len(), all.min(usize::from(max))));
+        }
+        let mut taken = Vec::new();
+        for assignment in got {
+            let id = assignment["item"]["id"].as_str().unwrap_or_default();
+            let known = self.item_ids.iter().position(|known| known.as_deref() == Some(id));
+            // One that was fed a moment ago is not known by its id yet: it cannot be had in the same breath.
+            let item = known.ok_or_else(|| format!("claimed {id}, which was never seen"))?;
+            if !legal.contains(&item) || taken.contains(&item) || room(self, kind_of(self, item)) == 0 {
+                return Err(format!("claimed item {item}, which is {}", self.model.state(item)));
+            }
+            taken.push(item);
+            self.model.hand_out(item);
+            let now = &self.model.items[item];
+            let told = (assignment["attempt"].as_u64(), assignment["item"]["failures"].as_u64());
+            if told != (Some(now.attempts as u64), Some(now.failures as u64)) {
+                return Err(format!("handed out item {item} as attempt and failures {told:?}"));
+            }
+            let id = assignment["id"].as_str().unwrap_or_default().to_owned();
+            self.given.push(Given { id, item, ended: None, cancelled: false });
+        }
+        // Higher priorities first, within a type.
+        for &left in legal.iter().filter(|&item| exactly && !taken.contains(item)) {
+            let worse = |&&item: &&usize| {
+                kind_of(self, item) == kind_of(self, left)
+                    && self.model.items[item].priority < self.model.items[left].priority
+            };
+            if let Some(item) = taken.iter().find(worse) {
+                return Err(format!("claimed item {item} before item {left}, whose priority is higher"));
+            }
+        }
+        Ok(())
+    }
+
+    async fn end(&mut self, at: usize, ending: Ending) -> Outcome {
+        let (verb, body) = body_of(ending);
+        let answer = self.api.post(&format!("/api/v1/assignments/{}/{verb}", self.given[at].id), body).await;
+        let right = self.ended(at, ending);
+        told(&answer, &right)
+    }
+
+    /// What the worker may be told, and what it changes (rule 8).
+    fn ended(&mut self, at: usize, ending: Ending) -> Answers {
+        let given = &self.given[at];
+        match given.ended {
+            None => {
+                let cancelled = self.model.items[given.item].cancel_asked;
+                let (closed, answer) = self.model.end(given.item, ending);
+                if closed {
+                    (self.given[at].ended, self.given[at].cancelled) = (Some(ending), cancelled);
+                }
+                vec![answer]
+            }
+            Some(Ending::Result(_)) if given.cancelled && matches!(ending, Ending::Result(_)) => {
+                vec![Some("job_cancelled")]
+            }
+            Some(before) if before == ending => vec![None],
+            Some(_) if given.cancelled => vec![None, Some("job_cancelled"), Some("assignment_closed")],
+            Some(Ending::Release { .. }) if matches!(ending, Ending::Release { .. }) => {
+                vec![None, Some("assignment_closed")]
+            }
+            Some(_) => vec![Some("assignment_closed")],
+        }
+    }
+
+    async fn finish(&mut self, ends: &[(Index, Ending)], claim: Option<(u8, u8)>) -> Outcome {
+        let open = self.open();
+        let mut chosen: Vec<(usize, Ending)> = Vec::new();
+        for (index, ending) in ends.iter().filter(|_| !open.is_empty()) {
+            let at = *index.get(&open);
+            if chosen.iter().all(|other| other.0 != at) {
+                let ending = match *ending {
+                    Ending::Failure { retryable, later, .. } => Ending::Failure { retryable, later, cancel_tree: false },
+                    Ending::Release { .. } => Ending::Result(None),
+                    result => result,
+                };
+                chosen.push((at, ending));
+            }
+        }
+        // In the order in which they were handed out, as several may feed one job.
+        chosen.sort_by_key(|&(at, _)| self.given[at].id.clone());
+        let endings: Vec<Value> = chosen
+            .iter()
+            .map(|&(at, ending)| {
+                let mut body = body_of(ending).1;
+                body["assignment_id"] = json!(self.given[at].id);
+                body
+            })
+            .collect();
+        let mut body = json!({"endings": endings});
+        if let Some((types, max)) = claim {
+            body["claim"] = self.claim_body(types, max);
+        }
+        let answer = self.api.post("/api/v1/assignments/finish", body).await;
+        told(&answer, &vec![None])?;
+        let answer = answer.json();
+        for (n, &(at, ending)) in chosen.iter().enumerate() {
+            let right = self.ended(at, ending);
+            let code = answer["endings"][n]["code"].as_str();
+            if !right.contains(&code) {
+                return Err(format!("ending {n} was answered {code:?} instead of {right:?}"));
+            }
+        }
+        match claim {
+            Some((types, max)) => self.take(&answer["assignments"], types, max, false),
+            None => Ok(()),
+        }
+    }
+
+    async fn step(&mut self, at: usize, step: u8, data: u8) -> Outcome {
+        let path = format!("/api/v1/assignments/{}/step", self.given[at].id);
+        let answer = self.api.post(&path, json!({"name": format!("s{step}"), "data": {"n": data}})).await;
+        let right = if self.given[at].ended.is_some() {
+            vec![Some("assignment_closed"), Some("unknown_step")]
+        } else {
+            vec![self.model.step(self.given[at].item, step, data)]
+        };
+        told(&answer, &right)
+    }
+
+    async fn beat(&mut self, at: usize, progress: bool) -> Outcome {
+        let body = if progress { json!({"progress": {"done": 1, "total": 2}}) } else { json!({}) };
+        let answer = self.api.post(&format!("/api/v1/assignments/{}/heartbeat", self.given[at].id), body).await;
+        if self.given[at].ended.is_some() {
+            return told(&answer, &vec![Some("assignment_closed")]);
+        }
+        told(&answer, &vec![None])?;
+        let item = &mut self.model.items[self.given[at].item];
+        item.touched |= progress;
+        if answer.json()["cancel"] != json!(item.cancel_asked) || item.phase != Phase::Running {
+            return Err(format!("the heartbeat was answered {}", answer.text));
+        }
+        Ok(())
+    }
+}
+
+/// The verb and the body of an ending. Failures that differ say different things.
+fn body_of(ending: Ending) -> (&'static str, Value) {
+    let wait = |later: bool| if later { A_DAY } else { 0 };
+    match ending {
+        Ending::Result(Some(n)) => ("result", json!({"result": {"list": (0..n).collect::<Vec<_>>()}})),
+        Ending::Result(None) => ("result", json!({"result": {"list": null}})),
+        Ending::Failure { retryable, later, cancel_tree } => (
+            "failure",
+            json!({"error": {"message": format!("no {retryable} {later} {cancel_tree}"), "kind": "model"},
+                "retryable": retryable, "retry_after_seconds": wait(later), "cancel_tree": cancel_tree}),
+        ),
+        Ending::Release { later } => ("release", json!({"retry_after_seconds": wait(later)})),
+    }
+}
+
+/// Whether a caller was told one of the right answers.
+pub(crate) fn told(answer: &Answer, right: &Answers) -> Outcome {
+    let body = answer.json();
+    let code = if answer.status.is_success() { None } else { Some(body["code"].as_str().unwrap_or("no code")) };
+    if right.contains(&code) {
+        return Ok(());
+    }
+    Err(format!("answered {} {} instead of {right:?}", answer.status, answer.text))
+}

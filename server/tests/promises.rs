@@ -1,0 +1,97 @@
+//! `docs/promises.md` is only worth something while every test that it names exists, and every rule and
+//! promise has its row. Reads files; runs nothing.
+
+use std::{
+    collections::HashSet,
+    path::{Path, PathBuf},
+};
+
+/// Rules of the engine, and public promises.
+const RULES: usize = 22;
+const PROMISES: usize = 20;
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate lies in the workspace")
+}
+
+fn document() -> String {
+    std::fs::read_to_string(root().join("docs/promises.md")).expect("docs/promises.md")
+}
+
+/// The files below a folder that end so.
+fn files(place: &str, ending: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut folders = vec![root().join(place)];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            if entry.path().is_dir() {
+                folders.push(entry.path());
+            } else if entry.path().to_string_lossy().ends_with(ending) {
+                found.push(entry.path());
+            }
+        }
+    }
+    found
+}
+
+/// Every test as `crate/…/file::name`, with `/` between folders.
+fn tests() -> HashSet<String> {
+    let mut found = HashSet::new();
+    for place in ["domain", "server", "client"].iter().flat_map(|name| [format!("{name}/src"), format!("{name}/tests")]) {
+        for file in files(&place, ".rs") {
+            let text = std::fs::read_to_string(&file).expect("a readable file");
+            let path = file.strip_prefix(root()).expect("it lies in the workspace").with_extension("");
+            let mut is_test = false;
+            for line in text.lines().map(str::trim) {
+                if line.starts_with("#[test") || line.starts_with("#[tokio::test") {
+                    is_test = true;
+                } else if let Some((_, rest)) = line.split_once("fn ").filter(|_| is_test) {
+                    let name = rest.split('(').next().unwrap_or_default();
+                    found.insert(format!("{}::{name}", path.display()));
+                    is_test = false;
+                }
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn every_test_that_is_named_exists() {
+    let tests = tests();
+    let browser: String = files("end2end/tests", ".test.mjs")
+        .iter()
+        .map(|file| std::fs::read_to_string(file).expect("a readable file"))
+        .collect();
+    let mut missing = Vec::new();
+    for named in document().split('`').skip(1).step_by(2) {
+        if let Some(title) = named.strip_prefix("end2end \"") {
+            let title = title.trim_end_matches('"');
+            if title != "…" && !browser.contains(&format!("test('{title}'")) {
+                missing.push(named.to_owned());
+            }
+        } else if let Some((place, name)) = named.rsplit_once("::").filter(|(_, name)| *name != "…") {
+            // `domain::retry` is domain/src/retry.rs: the crate's name may lead, folders in between may be left out.
+            let parts: Vec<&str> = place.split("::").collect();
+            let is = |test: &String| {
+                let Some((file, of_file)) = test.split_once("::") else { return false };
+                let segments: Vec<&str> = file.split('/').collect();
+                let mut left = segments.iter();
+                of_file == name && segments.last() == parts.last() && parts.iter().all(|part| left.any(|s| s == part))
+            };
+            if !tests.iter().any(is) {
+                missing.push(named.to_owned());
+            }
+        }
+    }
+    assert!(missing.is_empty(), "docs/promises.md names tests that do not exist: {missing:#?}");
+}
+
+#[test]
+fn every_rule_and_promise_has_its_row() {
+    let document = document();
+    let wanted = (1..=RULES).map(|n| format!("| {n} |")).chain((1..=PROMISES).map(|n| format!("| P{n} |")));
+    let missing: Vec<String> =
+        wanted.filter(|row| document.lines().filter(|line| line.starts_with(row.as_str())).count() != 1).collect();
+    assert!(missing.is_empty(), "docs/promises.md has not exactly one row for {missing:?}");
+}
