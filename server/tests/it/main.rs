@@ -3,13 +3,13 @@
 mod support;
 
 mod access;
-mod creation;
-mod idempotency;
 mod alerts;
 mod audit;
+mod creation;
 mod exports;
 mod files;
 mod formats;
+mod idempotency;
 mod imports;
 mod job_types;
 mod lifecycle;
