@@ -42,7 +42,7 @@ const GLANCE: i64 = 200;
 /// Trees that are let go in one step.
 const LET_GO: i64 = 50;
 /// How long an operation that is over is remembered.
-const REMEMBERED_DAYS: f64 = 30.0;
+const REMEMBERED_SECONDS: f64 = 30.0 * 86_400.0;
 /// Between two looks at what there is to do.
 const IDLE: Duration = Duration::from_millis(500);
 
@@ -228,7 +228,7 @@ impl Engine {
     /// Forgets operations that were over long ago, a piece at a time. Returns how many rows went.
     pub async fn forget_bulk(&self) -> Result<usize> {
         const PIECE: i64 = 5_000;
-        let gone = bulk::forget(&self.0.core.pools.read, REMEMBERED_DAYS, PIECE).await?;
+        let gone = bulk::forget(&self.0.core.pools.read, REMEMBERED_SECONDS, PIECE).await?;
         Ok(usize::try_from(gone).unwrap_or(usize::MAX))
     }
 
@@ -286,10 +286,10 @@ fn check(new: &NewBulk) -> Result<(), Problem> {
     let mut say = |pointer: String, detail: &str| faults.push((pointer, detail.to_owned()));
     match (new.action, new.target) {
         (BulkAction::Retry, BulkTarget::Jobs) => {
-            say("/target".into(), "expected items, as it is items that are retried")
+            say("/target".into(), "expected items, as it is items that are retried");
         }
         (BulkAction::Delete, BulkTarget::Items) => {
-            say("/target".into(), "expected jobs, as only whole trees are deleted")
+            say("/target".into(), "expected jobs, as only whole trees are deleted");
         }
         _ => {}
     }

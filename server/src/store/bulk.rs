@@ -213,15 +213,15 @@ pub async fn cancelled(pool: &PgPool, id: Uuid) -> Result<(), sqlx::Error> {
     Ok(())
 }
 
-/// Forgets operations that were over so many days ago, their members first, at most `limit` of them.
+/// Forgets operations that were over so many seconds ago, their members first, at most `limit` of them.
 /// Returns how many rows went.
-pub async fn forget(pool: &PgPool, days: f64, limit: i64) -> Result<u64, sqlx::Error> {
+pub async fn forget(pool: &PgPool, seconds: f64, limit: i64) -> Result<u64, sqlx::Error> {
     let members = sqlx::query!(
         "delete from bulk_member where ctid = any(array(
            select m.ctid from bulk b join bulk_member m on m.bulk_id = b.id
-           where b.finished_at < clock_timestamp() - make_interval(secs => $1 * 86400)
+           where b.finished_at < clock_timestamp() - make_interval(secs => $1)
            limit $2 for update of m skip locked))",
-        days,
+        seconds,
         limit
     )
     .execute(pool)
@@ -232,11 +232,11 @@ pub async fn forget(pool: &PgPool, days: f64, limit: i64) -> Result<u64, sqlx::E
     }
     let gone = sqlx::query!(
         "with gone as (
-           delete from bulk where finished_at < clock_timestamp() - make_interval(secs => $1 * 86400)
+           delete from bulk where finished_at < clock_timestamp() - make_interval(secs => $1)
              and not exists (select 1 from bulk_member m where m.bulk_id = bulk.id)
            returning id)
          delete from bulk_skip where bulk_id in (select id from gone)",
-        days
+        seconds
     )
     .execute(pool)
     .await?;
