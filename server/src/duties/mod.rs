@@ -8,8 +8,8 @@ mod bulk; // deeds over many, trees made again
 mod exporter; // the executor that writes files
 mod retention; // trees whose time has come
 mod splitter; // files into items
-mod uploads;
-mod walks; // rows that follow a decision // files that nobody needs
+mod uploads; // files that nobody needs
+mod walks; // rows that follow a decision
 
 use std::time::Duration;
 

@@ -26,7 +26,7 @@ use crate::{
 use super::{
     Core, Engine,
     add::{self, AddCommand, AddedRows},
-    create::reused,
+    create::{Turn, reused},
 };
 
 /// How long a call may take that makes one small thing, in seconds.
@@ -113,6 +113,11 @@ impl Engine {
         let added = stored.answer.as_deref().and_then(|text| serde_json::from_str(text).ok()).unwrap_or(NOTHING);
         let done = stored.status.is_some();
         Ok(Some(Once { lines: stored.lines, fingerprint: stored.fingerprint, added, done }))
+    }
+
+    /// Waits for everybody on this server who came earlier with this key.
+    pub async fn key_turn(&self, name: &KeyName) -> Turn<'_> {
+        self.0.core.turns.take(name).await
     }
 
     /// Begins a call that is answered once. `Some`: it was answered before, with this status and text.

@@ -73,7 +73,7 @@ pub use add::{SplitBatch, SplitRow};
 pub use alerts::Worries;
 pub use bulk::Wanted;
 pub use cache::TypeCache;
-pub use create::{Creation, Made};
+pub use create::{Creation, Made, Turn};
 pub use ending::EndingKind;
 pub use keys::{Adding, KeyMove, KeyedCall, OnDuplicate, Once, key_reused, sum};
 pub use read::{GroupFilter, ItemFilter, JobFilter};

@@ -249,7 +249,7 @@ pub async fn superseded(tx: &mut Tx, root_id: Uuid) -> Result<bool, sqlx::Error>
 pub async fn due_deadlines(tx: &mut Tx, limit: i64) -> Result<Vec<i64>, sqlx::Error> {
     sqlx::query_scalar!(
         "delete from deadline where gate_id = any(array(
-           select gate_id from deadline where expires_at <= clock_timestamp()
+           select gate_id from deadline where expires_at <= (select clock_timestamp())
            order by expires_at limit $1 for update skip locked))
          returning gate_id",
         limit
