@@ -18,7 +18,7 @@ use uuid::Uuid;
 
 use super::{
     cursor::Paged,
-    extract::{Filters, Path, Query},
+    extract::{Filters, Path, Query, read_filters},
     idempotency::{self, Key, Text},
 };
 use crate::{
@@ -84,6 +84,12 @@ impl Paged for JobList {
 }
 
 impl JobList {
+    /// The filter of a query.
+    pub(super) fn read(query: &str) -> Result<JobFilter> {
+        let Filters(list, metadata) = read_filters::<Self>(query)?;
+        Ok(Self { metadata, ..list }.filter())
+    }
+
     fn filter(&self) -> JobFilter {
         JobFilter {
             root: self.root,

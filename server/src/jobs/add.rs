@@ -24,9 +24,10 @@ use crate::{
     store::{
         Tx,
         contracts::JobInfo,
+        dedupe,
         endings::ErrorText,
         gates::{self, Delta},
-        jobs, dedupe,
+        jobs,
         leases::Mark,
     },
 };

@@ -23,6 +23,7 @@ use super::{
     Core, Engine,
     add::rows::final_row,
     audit,
+    bulk::Mark,
     ending::EndingRows,
     lanes,
     plan::Plan,
@@ -128,7 +129,7 @@ impl Engine {
             .retrying(move |core| {
                 let (deed, root_id) = (deed.clone(), job.root_id);
                 async move {
-                    cancel_one(&core, item_id, deed).await?;
+                    cancel_one(&core, item_id, deed, None).await?;
                     core.hub.touch(&[root_id]);
                     Ok(())
                 }
@@ -137,7 +138,18 @@ impl Engine {
     }
 }
 
-async fn cancel_one(core: &Arc<Core>, item_id: Uuid, deed: Option<deeds::AuditRow>) -> Result<()> {
+/// Cancels an item, and counts it where it is a member of a bulk operation (with its tree). False: it was
+/// cancelled already, and nothing was written.
+pub(super) async fn cancel_one(
+    core: &Arc<Core>,
+    item_id: Uuid,
+    deed: Option<deeds::AuditRow>,
+    member: Option<(Mark, Uuid)>,
+) -> Result<bool> {
+    let member = match member {
+        Some((mark, root_id)) => Some((mark, core.plans.of(&core.pools.read, root_id).await?)),
+        None => None,
+    };
     let mut tx = core.pools.hot.begin().await?;
     let mut rows = EndingRows::default();
     // Whoever works on it is told; asked first, as leases come before what waits.
@@ -147,7 +159,7 @@ async fn cancel_one(core: &Arc<Core>, item_id: Uuid, deed: Option<deeds::AuditRo
         lock_lanes_of(&mut tx, &seen).await?;
         let Some(taken) = waiting::take(&mut tx, &[item_id], false).await?.pop() else {
             return match retrying::final_state(&mut tx, item_id).await? {
-                Some(ItemState::Cancelled) => Ok(()),
+                Some(ItemState::Cancelled) => Ok(false),
                 Some(state) => Err(Problem {
                     item_state: Some(state),
                     ..Problem::new(Code::ItemFinal, format!("The item is {} already.", state.as_str()))
@@ -167,7 +179,7 @@ async fn cancel_one(core: &Arc<Core>, item_id: Uuid, deed: Option<deeds::AuditRo
         let gate = locked.get(&taken.gate_id).ok_or(Error::Conflict("a job was removed"))?;
         if gate.cancelled || gate.after_failed {
             // It is cancelled with its job already, and counted; its row follows by itself.
-            return Ok(());
+            return Ok(false);
         }
         let delta = rows.delta(taken.gate_id);
         count_off(&mut delta.counts, taken.was);
@@ -180,9 +192,12 @@ async fn cancel_one(core: &Arc<Core>, item_id: Uuid, deed: Option<deeds::AuditRo
     if let Some(deed) = deed {
         deeds::record(&mut tx, &deed).await?;
     }
+    if let Some((mark, plan)) = &member {
+        mark.processed(&mut tx, plan).await?;
+    }
     tx.commit().await?;
     done.after_commit(core, &rows).await;
-    Ok(())
+    Ok(true)
 }
 
 /// Locks the lanes in which these items stand.

@@ -12,6 +12,7 @@ mod pools;
 
 pub mod alerts; // what somebody should look at
 pub mod audit; // who did what
+pub mod bulk; // deeds over many
 pub mod carry; // rows that follow a decision
 pub mod claim_requests; // claims that named themselves
 pub mod contracts; // what the engine needs to know of every job type
@@ -35,6 +36,7 @@ pub mod leases; // open assignments
 pub mod migrations; // the schema itself
 pub mod patch; // small edits by people
 pub mod reading; // what pages and the API show of items
+pub mod replaying; // trees made again
 pub mod results; // results and failures, streamed
 pub mod retention; // trees that go
 pub mod retrying; // items that a person gives back

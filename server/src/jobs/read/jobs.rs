@@ -3,6 +3,7 @@
 use std::{collections::HashMap, time::Duration};
 
 use domain::{Code, Job, JobStatus, Outcome, Problem, Time, api::ErrorGroup};
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::{
@@ -22,7 +23,7 @@ use super::{
 };
 
 /// What a list of jobs is filtered by.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobFilter {
     /// Roots only, or children only. With `true`, status and outcome are those of the tree.
     pub root: Option<bool>,

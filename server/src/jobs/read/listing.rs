@@ -6,6 +6,7 @@
 use std::collections::HashSet;
 
 use domain::{Counts, Item, ItemState, Time};
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::{
@@ -21,7 +22,7 @@ use crate::{
 use super::super::{Core, Engine};
 
 /// What a list of items is filtered by.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ItemFilter {
     pub job: Option<Uuid>,
     pub root: Option<Uuid>,
