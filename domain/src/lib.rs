@@ -38,6 +38,7 @@ pub mod job_type;
 pub mod problem;
 pub mod progress;
 pub mod retry;
+pub mod transition;
 pub mod tree;
 pub mod upload;
 

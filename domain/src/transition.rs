@@ -1,0 +1,133 @@
+//! What can happen to an item, and where it then stands: one total function over states and events
+//! (rules 5, 7, 9, 10, 14, 15, 16). `docs/states.md` draws it, and a test holds the two together.
+//!
+//! The database keeps to it by the table that an item's row is in; this is the picture that people and
+//! tests check it against.
+
+use crate::item::ItemState;
+
+/// Something that happens to an item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ItemEvent {
+    /// A worker got it.
+    Claimed,
+    /// A result was accepted.
+    Succeeded,
+    /// A failure within the budget, with a wait before the next attempt.
+    FailedForNow,
+    /// A lost lease within the budget, or a release: offered again at once.
+    GivenBack,
+    /// A failure beyond the budget, or one that is not retryable.
+    FailedForGood,
+    /// An attempt ended after the item's expires_at, or that came while it waited.
+    Expired,
+    /// Its time has come: run_after or the end of its backoff.
+    Due,
+    /// What held it lets it go: a job that it waited for, or the item before it in its lane.
+    LetGo,
+    /// Another item of its serialize key goes first.
+    Held,
+    /// Cancelled while it waits, or an ending of cancelled work.
+    Cancelled,
+    /// A person gives it back, and it may be claimed at once.
+    Retried,
+    /// The job it waited for was repaired by a person (rule 16).
+    Returned,
+}
+
+impl ItemEvent {
+    pub const ALL: [ItemEvent; 12] = [
+        Self::Claimed,
+        Self::Succeeded,
+        Self::FailedForNow,
+        Self::GivenBack,
+        Self::FailedForGood,
+        Self::Expired,
+        Self::Due,
+        Self::LetGo,
+        Self::Held,
+        Self::Cancelled,
+        Self::Retried,
+        Self::Returned,
+    ];
+
+    /// The words in `docs/states.md`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Claimed => "claimed",
+            Self::Succeeded => "result",
+            Self::FailedForNow => "failure within the budget",
+            Self::GivenBack => "release or lost lease",
+            Self::FailedForGood => "failure for good",
+            Self::Expired => "expires_at",
+            Self::Due => "due",
+            Self::LetGo => "let go",
+            Self::Held => "another goes first",
+            Self::Cancelled => "cancel",
+            Self::Retried => "retry by a person",
+            Self::Returned => "what it waited for is repaired",
+        }
+    }
+}
+
+/// Where an item stands after an event; `None` where the event cannot happen to it.
+pub const fn next(state: ItemState, event: ItemEvent) -> Option<ItemState> {
+    use ItemEvent as E;
+    use ItemState as S;
+    match (state, event) {
+        (S::Available, E::Claimed) => Some(S::Running),
+        (S::Running, E::Succeeded) => Some(S::Succeeded),
+        (S::Running, E::FailedForNow) => Some(S::Retryable),
+        (S::Running, E::FailedForGood) => Some(S::Dead),
+        (S::Running, E::GivenBack)
+        | (S::Retryable | S::Scheduled, E::Due | E::Retried)
+        | (S::Blocked, E::LetGo)
+        | (S::Dead | S::Expired | S::Cancelled, E::Retried) => Some(S::Available),
+        (S::Scheduled, E::Held) | (S::Dead | S::Expired | S::Cancelled, E::Held) | (S::Cancelled, E::Returned) => {
+            Some(S::Blocked)
+        }
+        (S::Running | S::Available | S::Retryable | S::Scheduled | S::Blocked, E::Expired) => Some(S::Expired),
+        (S::Running | S::Available | S::Retryable | S::Scheduled | S::Blocked, E::Cancelled) => Some(S::Cancelled),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn only_a_person_moves_what_is_final() {
+        for state in ItemState::ALL.into_iter().filter(|state| state.is_final()) {
+            for event in ItemEvent::ALL {
+                let by_a_person = matches!(event, ItemEvent::Retried | ItemEvent::Held | ItemEvent::Returned);
+                assert!(by_a_person || next(state, event).is_none(), "{state:?} {event:?}");
+            }
+        }
+        assert!(ItemEvent::ALL.into_iter().all(|event| next(ItemState::Succeeded, event).is_none()));
+    }
+
+    #[test]
+    fn the_drawing_in_the_docs_is_this_function() {
+        let drawn: BTreeSet<(String, String, String)> = include_str!("../../docs/states.md")
+            .lines()
+            .filter_map(|line| {
+                let cells: Vec<&str> = line.strip_prefix("| `")?.trim_end_matches(" |").split(" | ").collect();
+                let [from, event, to] = cells.as_slice() else { return None };
+                let word = |cell: &str| cell.trim_matches('`').to_owned();
+                Some((word(from), word(event), word(to)))
+            })
+            .collect();
+        let mut known = BTreeSet::new();
+        for state in ItemState::ALL {
+            for event in ItemEvent::ALL {
+                if let Some(to) = next(state, event) {
+                    known.insert((state.as_str().to_owned(), event.as_str().to_owned(), to.as_str().to_owned()));
+                }
+            }
+        }
+        assert_eq!(drawn, known);
+    }
+}
