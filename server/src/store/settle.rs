@@ -86,10 +86,10 @@ pub async fn seal_fed(tx: &mut Tx, gate_ids: &[i64]) -> Result<(), sqlx::Error> 
     Ok(())
 }
 
-/// Opens fed jobs again whose parent was reopened.
+/// Opens fed jobs again whose parent was reopened; what is not sealed is not complete either.
 pub async fn unseal_fed(tx: &mut Tx, gate_ids: &[i64]) -> Result<(), sqlx::Error> {
     sqlx::query!(
-        "update gate set sealed = false, sealed_by_feed = false, version = version + 1,
+        "update gate set sealed = false, sealed_by_feed = false, completed_at = null, version = version + 1,
            updated_at = clock_timestamp()
          where gate_id = any($1::bigint[]) and sealed_by_feed",
         gate_ids

@@ -181,7 +181,7 @@ async fn one_item_is_made_again_as_a_tree_of_its_own() {
     stranger.post(&path, json!({})).await.expect_problem(404, "not_found");
     server.post(&path, json!({})).await.expect_problem(422, "reason_required");
     let bad = owner.post(&path, json!({"payload": {"m": 1}})).await.expect_problem(422, "invalid_body");
-    assert_eq!(bad["errors"][0]["pointer"], "/payload");
+    assert_eq!(bad["errors"][0]["pointer"], "/payload/n");
 
     let new = replay_with_key(&owner, &path, "once").await.expect(201);
     assert_eq!(id(&replay_with_key(&owner, &path, "once").await.expect(201)), id(&new));
