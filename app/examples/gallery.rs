@@ -172,6 +172,7 @@ fn form() -> ImportForm {
         delimiter: String::new(),
         upload: None,
         limit_bytes: 2 << 30,
+        xlsx_limit_bytes: 50 << 20,
     }
 }
 
@@ -398,7 +399,6 @@ fn attempts() -> Vec<Attempt> {
             at: at("2026-11-20T14:00:02Z"),
         }),
         step: None,
-        original_payload: None,
         result: None,
     };
     vec![

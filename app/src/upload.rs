@@ -26,6 +26,8 @@ pub struct ImportForm {
     pub upload: Option<Upload>,
     /// Largest file, in bytes.
     pub limit_bytes: i64,
+    /// Largest workbook, in bytes.
+    pub xlsx_limit_bytes: i64,
 }
 
 /// Delimiters that can be chosen, with their names.
@@ -63,7 +65,8 @@ pub struct Desk {
 /// The whole form of `/imports/new`.
 #[island]
 pub fn UploadForm(form: ImportForm) -> impl IntoView {
-    let ImportForm { job_types, job_type, header, delimiter, upload, limit_bytes: limit } = form;
+    let ImportForm { job_types, job_type, header, delimiter, upload, limit_bytes: limit, xlsx_limit_bytes: xlsx_limit } =
+        form;
     let desk = Desk {
         phase: RwSignal::new(upload.map_or(Phase::Idle, Phase::Stored)),
         preview: RwSignal::new(None),
@@ -100,13 +103,17 @@ pub fn UploadForm(form: ImportForm) -> impl IntoView {
                     type="file"
                     id="file"
                     name="file"
-                    accept=".csv,.tsv,.txt,.ndjson,.jsonl,text/csv,application/x-ndjson"
+                    accept=".csv,.tsv,.txt,.log,.ndjson,.jsonl,.json,.xlsx,text/csv,text/plain,application/json,application/x-ndjson"
                     aria-describedby="limits"
                     required=move || stored().is_none()
                     on:change=move |_| chosen(desk, limit)
                 />
                 <p id="limits" class="sub">
-                    {format!("CSV or NDJSON, up to {}. UTF-8 or UTF-16, one record per line, at most 1 MiB each.", size(limit))}
+                    {format!(
+                        "CSV, Excel (XLSX), JSON (an array, or a value per line) or lines of text, up to {}; Excel up to {}.",
+                        size(limit),
+                        size(xlsx_limit),
+                    )}
                 </p>
             </div>
             {file_line(desk)} {preview::table(desk)}

@@ -1,8 +1,9 @@
 //! The calls of `/api/v1` (spec §3), one function each, in the words of the contract.
 //!
-//! What each may be repeated for is decided here: reads, claims with a `claim_id`, heartbeats, steps,
-//! endings and seals are idempotent by contract; creating carries a client-made id and an
-//! `Idempotency-Key`. Nothing here keeps state.
+//! Here is what workers and most callers need; making trees by a key or an id is in `made`, what people do
+//! to work in `deeds`, reading items in `items`. What a call may be repeated for is decided with it: reads,
+//! claims with a `claim_id`, heartbeats, steps, endings and seals are idempotent by contract; creating
+//! carries a client-made id and an `Idempotency-Key`. Nothing here keeps state.
 
 use std::time::Duration;
 
@@ -43,11 +44,11 @@ pub struct JobFilter {
 }
 
 impl Client {
-    fn post(&self, path: &[&str]) -> Call {
+    pub(crate) fn post(&self, path: &[&str]) -> Call {
         self.call(Method::POST, path)
     }
 
-    fn get(&self, path: &[&str]) -> Call {
+    pub(crate) fn get(&self, path: &[&str]) -> Call {
         self.call(Method::GET, path)
     }
 
@@ -189,6 +190,8 @@ impl Client {
     }
 }
 
-fn key(text: &str) -> Result<HeaderValue> {
-    HeaderValue::from_str(text).map_err(|_| Error::Configuration(format!("{text:?} cannot be an Idempotency-Key.")))
+/// An `Idempotency-Key`: any text of 1 to 255 characters that a header can carry.
+pub(crate) fn key(text: &str) -> Result<HeaderValue> {
+    HeaderValue::from_bytes(text.as_bytes())
+        .map_err(|_| Error::Configuration(format!("{text:?} cannot be an Idempotency-Key.")))
 }

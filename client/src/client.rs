@@ -12,7 +12,7 @@ use std::{
 use bytes::Bytes;
 use domain::{Problem, problem::MEDIA_TYPE};
 use reqwest::{
-    Method, Response, Url,
+    Method, Response, StatusCode, Url,
     header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER},
 };
 use serde::{Serialize, de::DeserializeOwned};
@@ -168,23 +168,33 @@ impl Client {
         }
     }
 
-    /// Sends the call and reads its JSON answer. An answer that breaks off counts as none.
+    /// Sends the call and reads its JSON answer.
     pub(crate) async fn fetch<T: DeserializeOwned>(&self, call: Call) -> Result<T> {
+        Ok(self.answer(call).await?.1)
+    }
+
+    /// Sends the call and reads its status and its JSON answer. An answer that breaks off counts as none.
+    pub(crate) async fn answer<T: DeserializeOwned>(&self, call: Call) -> Result<(StatusCode, T)> {
         let mut tries = Tries::new(self.patience);
         loop {
             let attempt = tries.next();
             let failed = match self.once(&call, attempt).await {
-                Ok(response) => match response.bytes().await {
-                    Ok(body) => {
-                        return serde_json::from_slice(&body)
-                            .map_err(|cause| Error::Answer { call: call.name(), cause });
+                Ok(response) => {
+                    let status = response.status();
+                    match response.bytes().await {
+                        Ok(body) => {
+                            let read = serde_json::from_slice(&body);
+                            return read
+                                .map(|answer| (status, answer))
+                                .map_err(|cause| Error::Answer { call: call.name(), cause });
+                        }
+                        Err(cause) => Failed::unasked(Error::Transport {
+                            call: call.name(),
+                            tries: attempt,
+                            cause: cause.without_url(),
+                        }),
                     }
-                    Err(cause) => Failed::unasked(Error::Transport {
-                        call: call.name(),
-                        tries: attempt,
-                        cause: cause.without_url(),
-                    }),
-                },
+                }
                 Err(failed) => failed,
             };
             tries.pause(failed, call.again).await?;

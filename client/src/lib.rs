@@ -32,9 +32,12 @@
 mod again;
 mod calls;
 mod client;
+mod deeds;
 mod error;
 mod events;
 mod files;
+mod items;
+mod made;
 mod watch;
 mod worker;
 
@@ -44,5 +47,7 @@ pub use domain::Document;
 pub use error::{Error, Result};
 pub use events::{Events, Frame, JobEvent, Parser, TooLarge};
 pub use files::{Download, Lines, RowFormat};
+pub use items::ItemFilter;
+pub use made::Made;
 pub use watch::{Seen, Watch};
 pub use worker::{Drain, Summary, Task, Unfinished, Worker};

@@ -12,13 +12,14 @@ mod report;
 mod run;
 
 use std::{
+    collections::BTreeMap,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
 use domain::{
     Document,
-    api::{AssignedItem, Assignment, FailureBody, ReleaseBody, StepBody, WorkError},
+    api::{AssignedItem, Assignment, FailureBody, Inputs, ReleaseBody, StepBody, WorkError},
     id::Uuid,
     item::{ItemProgress, Step},
 };
@@ -267,6 +268,12 @@ impl Task {
     /// Which attempt at the item this is, from 1.
     pub fn attempt(&self) -> i32 {
         self.assignment.attempt
+    }
+
+    /// What the jobs have brought that the item's job waited for (rule 5), by key; none where it waited for
+    /// none.
+    pub fn inputs(&self) -> Option<&BTreeMap<String, Inputs>> {
+        self.assignment.inputs.as_ref()
     }
 
     /// Says how far the item has come. Cheap; at most one a second is sent, always the latest.

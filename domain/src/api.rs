@@ -1,6 +1,7 @@
 //! Bodies of `/api/v1` (spec §3). Requests refuse unknown fields; no `flatten`, no `untagged`, no
 //! internally tagged enums, as those lose exact numbers.
 
+mod bulk;
 mod jobs;
 mod reading;
 mod work;
@@ -9,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Document, ItemState, Time, id::Uuid};
 
+pub use bulk::*;
 pub use jobs::*;
 pub use reading::*;
 pub use work::*;

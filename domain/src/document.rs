@@ -7,6 +7,7 @@
 mod scan;
 
 pub mod canonical;
+pub mod edit;
 pub mod walk;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};

@@ -64,7 +64,9 @@ codes! {
     StepBehind = "step_behind", 409, "The step lies behind the last one";
     ItemExpired = "item_expired", 409, "The item has expired";
     ItemFinal = "item_final", 409, "The item is final already";
+    ItemNotFinal = "item_not_final", 409, "The item is not final";
     NotRetryable = "not_retryable", 409, "The item cannot be retried in this state";
+    OperationOver = "operation_over", 409, "The operation is over";
     JobTypeInUse = "job_type_in_use", 409, "Jobs use this type";
     UploadInUse = "upload_in_use", 409, "A job uses this upload";
     JobRemoved = "job_removed", 410, "The job was removed";

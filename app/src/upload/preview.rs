@@ -1,6 +1,6 @@
 //! The first rows of a stored file, as the server reads them, before anything runs.
 
-use domain::upload::{Preview, PreviewRow};
+use domain::upload::{Preview, PreviewRow, UploadFormat};
 use leptos::prelude::*;
 
 use super::Desk;
@@ -50,7 +50,13 @@ fn summary(preview: &Preview) -> String {
         Some("\t") => "Columns are separated by tabs",
         Some("|") => "Columns are separated by vertical bars",
         Some(_) => "Columns are separated",
-        None => "One JSON document per line",
+        None => match preview.format {
+            UploadFormat::Xlsx => "The first sheet of the workbook",
+            UploadFormat::Json => "One JSON array",
+            UploadFormat::Lines => "Each line is a text",
+            UploadFormat::None => "The whole file is one item",
+            UploadFormat::Csv | UploadFormat::Ndjson => "One JSON document per line",
+        },
     };
     let encoding = preview.encoding.to_ascii_uppercase();
     let rows = preview.rows.len();

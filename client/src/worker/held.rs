@@ -195,7 +195,7 @@ mod tests {
             expires_at: None,
             created_at: now,
         };
-        Assignment { id, item, attempt: 1, lease_expires_at: now, heartbeat_seconds }
+        Assignment { id, item, attempt: 1, inputs: None, lease_expires_at: now, heartbeat_seconds }
     }
 
     fn held(sent: Instant, now: Instant) -> Held {

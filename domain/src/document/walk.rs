@@ -96,7 +96,7 @@ pub fn find<'a>(text: &'a str, tokens: &[String]) -> Option<&'a str> {
 }
 
 /// `0`, or digits that do not begin with 0.
-fn index(token: &str) -> Option<usize> {
+pub(super) fn index(token: &str) -> Option<usize> {
     let plain = token.bytes().all(|b| b.is_ascii_digit()) && (token == "0" || !token.starts_with('0'));
     if plain { token.parse().ok() } else { None }
 }

@@ -3,12 +3,13 @@
 //! tries again; none of them stops.
 
 mod alerts; // what somebody should look at
+mod builtin; // executors that are built in and quick
+mod bulk; // deeds over many, trees made again
+mod exporter; // the executor that writes files
 mod retention; // trees whose time has come
 mod splitter; // files into items
-mod walks; // rows that follow a decision
-mod builtin; // executors that are built in and quick
-mod exporter; // the executor that writes files
 mod uploads; // files that nobody needs
+mod walks; // rows that follow a decision
 
 use std::time::Duration;
 
@@ -67,6 +68,7 @@ pub fn spawn(app: &App, tracker: &TaskTracker) {
         async move { e.sweep_lanes().await }
     }));
     tracker.spawn(walks::run(app.clone()));
+    bulk::spawn(app, tracker, every);
     let e = engine.clone();
     tracker.spawn(every(2.0, "waiters").run(move || {
         let e = e.clone();

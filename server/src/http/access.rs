@@ -1,6 +1,6 @@
 //! Services and their tokens, for admins.
 
-use axum::{Json as Answer, extract::State, http::StatusCode};
+use axum::{Json as Answer, extract::State, http::StatusCode, response::Response};
 use domain::{
     access::{NewService, NewToken, Service, Token, TokenMade},
     api::Page,
@@ -11,11 +11,12 @@ use uuid::Uuid;
 
 use super::{
     cursor::{Paged, cut},
-    extract::{Json, Path, Query},
+    extract::{Path, Query},
+    idempotency::{self, Keep, Key, Text, once},
 };
 use crate::{
     App,
-    auth::{Caller, tokens},
+    auth::{Caller, Scope, tokens},
     error::Result,
 };
 
@@ -53,13 +54,18 @@ plain_list!(Tokens, "tokens");
 
 /// Make a service
 #[utoipa::path(post, path = "/services", tag = "people", request_body = NewService,
+    params(("Idempotency-Key" = Option<String>, Header, description = "1 to 255 characters")),
     responses((status = 201, body = Service)))]
 pub async fn create_service(
     State(app): State<App>,
     caller: Caller,
-    Json(body): Json<NewService>,
-) -> Result<(StatusCode, Answer<Service>)> {
-    Ok((StatusCode::CREATED, Answer(tokens::create_service(&app, &caller, body).await?)))
+    key: Key,
+    Text { value: body, text }: Text<NewService>,
+) -> Result<Response> {
+    caller.require(Scope::Admin)?;
+    let (name, fingerprint, inner) = (key.name(&caller), idempotency::fingerprint(&text), app.clone());
+    let make = async move { Ok((StatusCode::CREATED, tokens::create_service(&inner, &caller, body).await?)) };
+    once(&app, name, Keep::Plain, "POST /services", fingerprint, make).await.map(idempotency::answer)
 }
 
 /// List services
@@ -79,13 +85,18 @@ pub async fn list_services(
 
 /// Make a token: the answer holds its secret, once
 #[utoipa::path(post, path = "/tokens", tag = "people", request_body = NewToken,
+    params(("Idempotency-Key" = Option<String>, Header, description = "1 to 255 characters")),
     responses((status = 201, body = TokenMade)))]
 pub async fn create_token(
     State(app): State<App>,
     caller: Caller,
-    Json(body): Json<NewToken>,
-) -> Result<(StatusCode, Answer<TokenMade>)> {
-    Ok((StatusCode::CREATED, Answer(tokens::create_token(&app, &caller, body).await?)))
+    key: Key,
+    Text { value: body, text }: Text<NewToken>,
+) -> Result<Response> {
+    caller.require(Scope::Admin)?;
+    let (name, fingerprint, inner) = (key.name(&caller), idempotency::fingerprint(&text), app.clone());
+    let make = async move { Ok((StatusCode::CREATED, tokens::create_token(&inner, &caller, body).await?)) };
+    once(&app, name, Keep::Sealed, "POST /tokens", fingerprint, make).await.map(idempotency::answer)
 }
 
 /// List tokens, newest first

@@ -150,7 +150,7 @@ struct Array<'a> {
 }
 
 /// How often a call looks again whose key another server is moving.
-const TRIES: usize = 5;
+const TRIES: usize = 20;
 
 impl Array<'_> {
     async fn add(&self, items: Vec<NewItem>, key: Option<KeyMove>) -> Result<Added> {
@@ -331,7 +331,7 @@ impl Stream<'_> {
                 }
                 Err(Error::KeyMoved) if tries > 0 => {
                     tries -= 1;
-                    if !self.catch_up(&mut batch).await? {
+                    if !self.catch_up(&mut batch, last).await? {
                         return Ok(());
                     }
                 }
@@ -353,19 +353,19 @@ impl Stream<'_> {
 
     /// The same stream is being sent on another connection and was faster: drops what it has committed.
     /// False: nothing of the batch is left to do.
-    async fn catch_up(&mut self, batch: &mut Batch) -> Result<bool> {
+    async fn catch_up(&mut self, batch: &mut Batch, last: bool) -> Result<bool> {
         let Some(resuming) = &mut self.resuming else { return Ok(true) };
         resuming.refresh(self.app).await?;
         self.total = resuming.added();
         let Some((lines, fingerprint)) = resuming.committed else { return Ok(true) };
         let known = batch.lines.iter().take_while(|&&line| line <= lines).count();
-        let last = known.checked_sub(1).map(|at| (batch.lines[at], batch.chain[at]));
+        let end = known.checked_sub(1).map(|at| (batch.lines[at], batch.chain[at]));
         batch.cut(known);
-        let differs = last.is_some_and(|(line, chain)| line == lines && chain != fingerprint);
+        let differs = end.is_some_and(|(line, chain)| line == lines && chain != fingerprint);
         if differs || (resuming.is_done() && !batch.items.is_empty()) {
             return Err(key_reused().into());
         }
-        Ok(!resuming.is_done() && !resuming.is_behind())
+        Ok(!resuming.is_done() && !resuming.is_behind() && (last || !batch.items.is_empty()))
     }
 
     fn at_line(&self, problem: Problem) -> Error {

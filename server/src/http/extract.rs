@@ -93,24 +93,28 @@ impl<T: DeserializeOwned> FromRequestParts<App> for Filters<T> {
     type Rejection = Error;
 
     async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self> {
-        let query = parts.uri.query().unwrap_or_default();
-        let mut metadata = std::collections::BTreeMap::new();
-        let mut rest = form_urlencoded::Serializer::new(String::new());
-        for (name, value) in form_urlencoded::parse(query.as_bytes()) {
-            match name.strip_prefix("metadata.") {
-                Some(inner) if inner.is_empty() || value.contains('\0') || inner.contains('\0') => {
-                    return Err(Problem::parameter(&name, "expected metadata.<name>, without NUL").into());
-                }
-                Some(inner) => {
-                    if metadata.insert(inner.to_owned(), value.into_owned()).is_some() {
-                        return Err(Problem::parameter(&name, "expected once").into());
-                    }
-                }
-                None => drop(rest.append_pair(&name, &value)),
-            }
-        }
-        Ok(Self(read_query(&rest.finish())?, metadata))
+        read_filters(parts.uri.query().unwrap_or_default())
     }
+}
+
+/// Reads the query of a list that can be filtered by metadata.
+pub fn read_filters<T: DeserializeOwned>(query: &str) -> Result<Filters<T>> {
+    let mut metadata = std::collections::BTreeMap::new();
+    let mut rest = form_urlencoded::Serializer::new(String::new());
+    for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+        match name.strip_prefix("metadata.") {
+            Some(inner) if inner.is_empty() || value.contains('\0') || inner.contains('\0') => {
+                return Err(Problem::parameter(&name, "expected metadata.<name>, without NUL").into());
+            }
+            Some(inner) => {
+                if metadata.insert(inner.to_owned(), value.into_owned()).is_some() {
+                    return Err(Problem::parameter(&name, "expected once").into());
+                }
+            }
+            None => drop(rest.append_pair(&name, &value)),
+        }
+    }
+    Ok(Filters(read_query(&rest.finish())?, metadata))
 }
 
 /// The variable part of a path. What cannot name anything names nothing: 404.
@@ -195,7 +199,8 @@ fn pointer(path: &serde_path_to_error::Path) -> String {
         .collect()
 }
 
-fn read_query<T: DeserializeOwned>(query: &str) -> Result<T> {
+/// Reads a query. Unknown parameters are refused where the type denies unknown fields.
+pub fn read_query<T: DeserializeOwned>(query: &str) -> Result<T> {
     if query.contains("%00") {
         return Err(Problem::parameter("?", "expected text without NUL").into());
     }

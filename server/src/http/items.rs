@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::{
     cursor::{Paged, cut},
-    extract::{Path, Query},
+    extract::{Path, Query, read_query},
 };
 use crate::{
     App,
@@ -68,6 +68,11 @@ impl Paged for ItemList {
 }
 
 impl ItemList {
+    /// The filter of a query.
+    pub(super) fn read(query: &str) -> Result<ItemFilter> {
+        read_query::<Self>(query)?.filter()
+    }
+
     fn filter(&self) -> Result<ItemFilter> {
         let mut states = Vec::new();
         for word in self.state.iter().flat_map(|words| words.split(',')) {

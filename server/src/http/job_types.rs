@@ -2,7 +2,7 @@
 //!
 //! What may be changed and by whom is in `crate::job_types`, which the pages use as well.
 
-use axum::{Json as Answer, extract::State, http::StatusCode};
+use axum::{Json as Answer, extract::State, http::StatusCode, response::Response};
 use domain::{JobType, api::Page, job_type::JobTypeSpec};
 use serde::{Deserialize, Serialize};
 use utoipa::IntoParams;
@@ -10,10 +10,11 @@ use utoipa::IntoParams;
 use super::{
     cursor::{Paged, cut},
     extract::{IfMatch, Json, Path, Query},
+    idempotency::{self, Keep, Key, Text, once},
 };
 use crate::{
     App,
-    auth::Caller,
+    auth::{Caller, Scope},
     error::Result,
     job_types::{self, Fields},
 };
@@ -43,13 +44,18 @@ impl Paged for JobTypeList {
 
 /// Make a job type; only `name` is required
 #[utoipa::path(post, path = "/job-types", tag = "job types", request_body = JobTypeSpec,
+    params(("Idempotency-Key" = Option<String>, Header, description = "1 to 255 characters")),
     responses((status = 201, body = JobType)))]
 pub async fn create_job_type(
     State(app): State<App>,
     caller: Caller,
-    Json(spec): Json<JobTypeSpec>,
-) -> Result<(StatusCode, Answer<JobType>)> {
-    Ok((StatusCode::CREATED, Answer(job_types::create(&app, &caller, &spec).await?)))
+    key: Key,
+    Text { value: spec, text }: Text<JobTypeSpec>,
+) -> Result<Response> {
+    caller.require(Scope::Admin)?;
+    let (name, fingerprint, inner) = (key.name(&caller), idempotency::fingerprint(&text), app.clone());
+    let make = async move { Ok((StatusCode::CREATED, job_types::create(&inner, &caller, &spec).await?)) };
+    once(&app, name, Keep::Plain, "POST /job-types", fingerprint, make).await.map(idempotency::answer)
 }
 
 /// List job types by name

@@ -18,7 +18,7 @@ use uuid::Uuid;
 
 use super::{
     cursor::Paged,
-    extract::{Filters, Path, Query},
+    extract::{Filters, Path, Query, read_filters},
     idempotency::{self, Key, Text},
 };
 use crate::{
@@ -84,6 +84,12 @@ impl Paged for JobList {
 }
 
 impl JobList {
+    /// The filter of a query.
+    pub(super) fn read(query: &str) -> Result<JobFilter> {
+        let Filters(list, metadata) = read_filters::<Self>(query)?;
+        Ok(Self { metadata, ..list }.filter())
+    }
+
     fn filter(&self) -> JobFilter {
         JobFilter {
             root: self.root,
@@ -153,14 +159,17 @@ pub async fn put_job(
 }
 
 /// The tree as `GET /jobs/{id}` shows it: whoever may create it may see what became of it.
-async fn made(app: &App, made: Made) -> Result<Response> {
+async fn made(app: &App, (made, tree): (Made, Option<Box<Job>>)) -> Result<Response> {
     let id = made.root_id();
     let status = match made {
         Made::New(_) => StatusCode::CREATED,
         Made::UnderWay(_) => StatusCode::ACCEPTED,
         Made::Already(_) => StatusCode::OK,
     };
-    let job = app.engine.read_tree(id, id).await?;
+    let job = match tree {
+        Some(tree) => *tree,
+        None => app.engine.read_tree(id, id).await?,
+    };
     let headers = [(header::LOCATION, format!("/api/v1/jobs/{id}")), (header::ETAG, etag(job.version))];
     Ok((status, headers, Answer(job)).into_response())
 }

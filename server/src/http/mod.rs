@@ -25,6 +25,7 @@ pub mod alerts; // what somebody should look at
 pub mod assets; // the site's files
 pub mod assignments; // what workers say
 pub mod audit; // who did what
+pub mod bulk; // deeds over many
 pub mod cursor; // places in lists
 pub mod deeds; // what people do to work
 mod docs; // the API's description as a page
@@ -38,8 +39,9 @@ pub mod layers; // what happens to every request
 pub mod metrics; // for monitoring
 pub mod openapi; // the API's description
 pub mod ops; // alive and ready
-pub mod remove; // trees that go, trees that are kept
 pub mod patch; // small edits
+pub mod remove; // trees that go, trees that are kept
+pub mod replay; // trees and items made again
 pub mod results; // results and failures as streams
 pub mod serve; // the accept loop
 pub mod session; // signing in and out
@@ -77,6 +79,11 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(items::list_attempts))
         .routes(routes!(deeds::cancel_item))
         .routes(routes!(deeds::retry_item))
+        .routes(routes!(replay::replay_job))
+        .routes(routes!(replay::replay_item))
+        .routes(routes!(bulk::create_bulk, bulk::list_bulk))
+        .routes(routes!(bulk::get_bulk))
+        .routes(routes!(bulk::cancel_bulk))
         .routes(routes!(items::list_dead_letters))
         .routes(routes!(items::list_groups))
         .routes(routes!(patch::patch_job))

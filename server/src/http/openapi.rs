@@ -46,6 +46,7 @@ use crate::{
         (name = "items", description = "The units of work"),
         (name = "assignments", description = "What workers say"),
         (name = "dead letters", description = "Items that wait for a person"),
+        (name = "bulk", description = "One deed to everything that a list shows"),
         (name = "watch", description = "What changes, as it changes"),
         (name = "people", description = "Who may ask"),
         (name = "ops", description = "For whoever runs the server"),

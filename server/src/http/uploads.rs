@@ -10,11 +10,11 @@ use axum::{
     body::Body,
     extract::{DefaultBodyLimit, FromRequest as _, Multipart, Request, State, multipart::MultipartError},
     http::{HeaderMap, HeaderValue, StatusCode, header},
-    response::{IntoResponse as _, Response},
+    response::Response,
 };
 use bytes::Bytes;
 use domain::{
-    Code, Problem,
+    Code, Document, Problem,
     api::JobUpload,
     upload::{Preview, Upload, UploadFormat},
 };
@@ -23,10 +23,13 @@ use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
-use super::extract::{self, Path, Query};
+use super::{
+    extract::{self, Path, Query},
+    idempotency::{self, Keep, Key, once},
+};
 use crate::{
     App,
-    auth::Caller,
+    auth::{Caller, Scope},
     error::{Error, Result},
     uploads,
 };
@@ -60,7 +63,8 @@ struct FileForm {
 }
 
 /// Upload a file: a form with the field `file`, or the file itself as body with `?filename=`
-#[utoipa::path(post, path = "/uploads", tag = "uploads", params(Naming),
+#[utoipa::path(post, path = "/uploads", tag = "uploads",
+    params(Naming, ("Idempotency-Key" = Option<String>, Header, description = "1 to 255 characters")),
     request_body(content((FileForm = "multipart/form-data"), (Vec<u8> = "application/octet-stream"),
         (String = "text/csv"), (String = "application/x-ndjson"), (String = "application/json"),
         (Vec<u8> = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"))),
@@ -69,8 +73,10 @@ pub async fn create_upload(
     State(app): State<App>,
     caller: Caller,
     Query(naming): Query<Naming>,
+    key: Key,
     request: Request,
 ) -> Result<Response> {
+    caller.require(Scope::JobsWrite)?;
     refuse_compressed(request.headers())?;
     let media_type = extract::media_type(request.headers());
     let is_form = media_type.as_deref() == Some("multipart/form-data");
@@ -89,12 +95,28 @@ pub async fn create_upload(
     } else {
         receive_body(&app, &caller, naming, request).await?
     };
+    let (upload, mut response) = stored_once(&app, &caller, key, upload).await?;
     let location = HeaderValue::from_str(&format!("/api/v1/uploads/{}", upload.id));
-    let mut response = (StatusCode::CREATED, Answer(upload)).into_response();
     if let Ok(location) = location {
         response.headers_mut().insert(header::LOCATION, location);
     }
     Ok(response)
+}
+
+/// The same name and bytes under the same key again are the first upload; the second is removed.
+async fn stored_once(app: &App, caller: &Caller, key: Key, upload: Upload) -> Result<(Upload, Response)> {
+    let what = Document::of(&(&upload.filename, upload.format, &upload.sha256));
+    let fingerprint = idempotency::fingerprint(what.text());
+    let (name, made) = (key.name(caller), upload.clone());
+    let make = async move { Ok((StatusCode::CREATED, made)) };
+    let answered = once(app, name, Keep::Plain, "POST /uploads", fingerprint, make).await;
+    let first = answered.as_ref().ok().and_then(|(_, text)| serde_json::from_str::<Upload>(text).ok());
+    match &first {
+        Some(first) if first.id == upload.id => {}
+        _ => uploads::delete(app, caller, upload.id).await?,
+    }
+    let first = first.unwrap_or(upload);
+    Ok((first, idempotency::answer(answered?)))
 }
 
 async fn receive_form(app: &App, caller: &Caller, naming: Naming, mut request: Request) -> Result<Upload> {

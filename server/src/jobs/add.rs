@@ -24,9 +24,10 @@ use crate::{
     store::{
         Tx,
         contracts::JobInfo,
+        dedupe,
         endings::ErrorText,
         gates::{self, Delta},
-        jobs, dedupe,
+        jobs,
         leases::Mark,
     },
 };
@@ -113,15 +114,20 @@ pub(super) struct AddedRows {
     ready: BTreeMap<i32, (usize, Mark)>,
     roots: Vec<Uuid>,
     settle: Vec<(i64, Uuid)>,
+    /// Items by type, for the figures.
+    arrived: BTreeMap<String, usize>,
 }
 
 impl AddedRows {
     pub(super) fn of(ready: BTreeMap<i32, (usize, Mark)>, roots: Vec<Uuid>, settle: Vec<(i64, Uuid)>) -> Self {
-        Self { answers: Vec::new(), ready, roots, settle }
+        Self { answers: Vec::new(), ready, roots, settle, arrived: BTreeMap::new() }
     }
 
     pub(super) async fn after_commit(&self, core: &Arc<Core>) {
         core.announce(&self.ready);
+        for (type_name, &n) in &self.arrived {
+            core.figures.added(type_name, n);
+        }
         settle::settle_all(core, &self.settle).await;
         core.hub.touch(&self.roots);
     }
@@ -207,6 +213,10 @@ pub(super) async fn add(core: &Core, tx: &mut Tx, commands: &[&AddCommand]) -> R
         gates::ask_to_settle(tx, &settle.iter().map(|s| s.0).collect::<Vec<_>>()).await?;
     }
 
+    let mut arrived: BTreeMap<String, usize> = BTreeMap::new();
+    for (command, &n) in commands.iter().zip(&added).filter(|(_, n)| **n > 0) {
+        *arrived.entry(command.job.type_name.clone()).or_default() += n as usize;
+    }
     let answers = commands
         .iter()
         .enumerate()
@@ -222,7 +232,7 @@ pub(super) async fn add(core: &Core, tx: &mut Tx, commands: &[&AddCommand]) -> R
     let mut roots: Vec<Uuid> = after.iter().map(|a| a.root_id).collect();
     roots.sort_unstable();
     roots.dedup();
-    Ok(AddedRows { answers, ready: intake.ready(), roots, settle })
+    Ok(AddedRows { answers, ready: intake.ready(), roots, settle, arrived })
 }
 
 /// Rule 11: a command with doubles is refused as a whole, unless it asked for them to be left out.

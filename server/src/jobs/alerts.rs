@@ -149,7 +149,6 @@ impl Core {
 
 /// An ending was refused because its job is cancelled (rule 15): a worker has done what nobody wanted
 /// any more, and what it did may have to be undone. For the engine, after its commit.
-#[expect(dead_code, reason = "called by the endings of cancelled jobs, which the engine's core brings")]
 pub(crate) async fn ending_refused(core: &Core, job: &JobInfo) {
     let row = RaiseRow {
         kind: AlertKind::EndingRefused,

@@ -23,6 +23,7 @@ use super::{
     Core, Engine,
     add::rows::final_row,
     audit,
+    bulk::Mark,
     ending::EndingRows,
     lanes,
     plan::Plan,
@@ -39,7 +40,7 @@ pub(super) struct Decided {
     pub(super) gates: Vec<i64>,
 }
 
-/// Cancels a job and everything below it that is not complete. Locks their gates and the root's. Again is
+/// Cancels a job and everything below it. Locks their gates and the root's. Again is
 /// fine; a complete job is refused.
 pub(super) async fn decide(tx: &mut Tx, plan: &Plan, at: usize, reason: Option<&str>) -> Result<Decided> {
     let below: Vec<i64> = plan.subtree(at).into_iter().map(|n| plan.jobs[n].gate_id).collect();
@@ -56,12 +57,17 @@ pub(super) async fn decide(tx: &mut Tx, plan: &Plan, at: usize, reason: Option<&
     }
     let mut decided = Decided::default();
     let mut walks = Vec::new();
+    let mut open = false;
     for &gate_id in &below {
         let gate = locked.get(gate_id)?;
-        if gate.completed_at.is_some() || gate.cancelled {
+        if gate.cancelled {
             continue;
         }
         decided.gates.push(gate_id);
+        if gate.completed_at.is_some() {
+            continue;
+        }
+        open = true;
         if gate.running == 0 && !gate.solo {
             decided.settle.push((gate_id, plan.root_id));
         }
@@ -69,7 +75,7 @@ pub(super) async fn decide(tx: &mut Tx, plan: &Plan, at: usize, reason: Option<&
             walks.push(gate_id);
         }
     }
-    if decided.gates.is_empty() {
+    if !open {
         return Err(Error::refuse(Code::JobCompleted, "The job is complete: there is nothing left to cancel."));
     }
     decided.gates.sort_unstable();
@@ -127,7 +133,7 @@ impl Engine {
             .retrying(move |core| {
                 let (deed, root_id) = (deed.clone(), job.root_id);
                 async move {
-                    cancel_one(&core, item_id, deed).await?;
+                    cancel_one(&core, item_id, deed, None).await?;
                     core.hub.touch(&[root_id]);
                     Ok(())
                 }
@@ -136,7 +142,18 @@ impl Engine {
     }
 }
 
-async fn cancel_one(core: &Arc<Core>, item_id: Uuid, deed: Option<deeds::AuditRow>) -> Result<()> {
+/// Cancels an item, and counts it where it is a member of a bulk operation (with its tree). False: it was
+/// cancelled already, and nothing was written.
+pub(super) async fn cancel_one(
+    core: &Arc<Core>,
+    item_id: Uuid,
+    deed: Option<deeds::AuditRow>,
+    member: Option<(Mark, Uuid)>,
+) -> Result<bool> {
+    let member = match member {
+        Some((mark, root_id)) => Some((mark, core.plans.of(&core.pools.read, root_id).await?)),
+        None => None,
+    };
     let mut tx = core.pools.hot.begin().await?;
     let mut rows = EndingRows::default();
     // Whoever works on it is told; asked first, as leases come before what waits.
@@ -146,7 +163,7 @@ async fn cancel_one(core: &Arc<Core>, item_id: Uuid, deed: Option<deeds::AuditRo
         lock_lanes_of(&mut tx, &seen).await?;
         let Some(taken) = waiting::take(&mut tx, &[item_id], false).await?.pop() else {
             return match retrying::final_state(&mut tx, item_id).await? {
-                Some(ItemState::Cancelled) => Ok(()),
+                Some(ItemState::Cancelled) => Ok(false),
                 Some(state) => Err(Problem {
                     item_state: Some(state),
                     ..Problem::new(Code::ItemFinal, format!("The item is {} already.", state.as_str()))
@@ -166,7 +183,7 @@ async fn cancel_one(core: &Arc<Core>, item_id: Uuid, deed: Option<deeds::AuditRo
         let gate = locked.get(&taken.gate_id).ok_or(Error::Conflict("a job was removed"))?;
         if gate.cancelled || gate.after_failed {
             // It is cancelled with its job already, and counted; its row follows by itself.
-            return Ok(());
+            return Ok(false);
         }
         let delta = rows.delta(taken.gate_id);
         count_off(&mut delta.counts, taken.was);
@@ -179,9 +196,12 @@ async fn cancel_one(core: &Arc<Core>, item_id: Uuid, deed: Option<deeds::AuditRo
     if let Some(deed) = deed {
         deeds::record(&mut tx, &deed).await?;
     }
+    if let Some((mark, plan)) = &member {
+        mark.processed(&mut tx, plan).await?;
+    }
     tx.commit().await?;
     done.after_commit(core, &rows).await;
-    Ok(())
+    Ok(true)
 }
 
 /// Locks the lanes in which these items stand.

@@ -12,7 +12,7 @@ mod write; // the transaction
 
 use std::sync::Arc;
 
-use domain::{Code, Problem, api::NewJob};
+use domain::{Code, Job, Problem, api::NewJob};
 use uuid::Uuid;
 
 use crate::{
@@ -24,7 +24,9 @@ use crate::{
 use super::{Core, Engine};
 use look::Standing;
 use plan::Node;
+use write::Wrote;
 
+pub use turns::Turn;
 pub(super) use turns::Turns;
 pub(super) use write::CreateBatch;
 
@@ -114,12 +116,12 @@ impl Engine {
     /// Creates a tree for a page and returns its root's id.
     pub async fn create_job(&self, caller: &Caller, new: NewJob) -> Result<Uuid> {
         let creation = Creation { new, key: None, body_hash: None, may_need_key: false };
-        Ok(self.create_tree(caller, creation).await?.root_id())
+        Ok(self.create_tree(caller, creation).await?.0.root_id())
     }
 
     /// Creates a tree, or finds the one that an earlier request with the same key or id has made
-    /// (rules 11 and 12).
-    pub async fn create_tree(&self, caller: &Caller, creation: Creation) -> Result<Made> {
+    /// (rules 11 and 12). With the tree, where it was read already.
+    pub async fn create_tree(&self, caller: &Caller, creation: Creation) -> Result<(Made, Option<Box<Job>>)> {
         caller.require(Scope::JobsWrite)?;
         let core = &self.0.core;
         let Creation { new, key, body_hash, may_need_key } = creation;
@@ -134,7 +136,7 @@ impl Engine {
         // Before the body is looked at: what was accepted once is answered, whatever has changed since.
         let mut take = match &asked {
             Some(asked) => match core.look_at_key(asked).await? {
-                Standing::There(made) => return Ok(made),
+                Standing::There(made) => return Ok((made, None)),
                 Standing::Free(take) => take,
             },
             None => None,
@@ -147,11 +149,11 @@ impl Engine {
         });
         for _ in 0..TRIES {
             let command = CreateCommand { tree: Arc::clone(&tree), key: take };
-            if self.0.creations.run(command).await? {
-                return Ok(Made::New(tree.root_id()));
+            if let Wrote::Tree(made) = self.0.creations.run(command).await? {
+                return Ok((Made::New(tree.root_id()), made));
             }
             take = match core.look(&tree, asked.as_ref()).await? {
-                Standing::There(made) => return Ok(made),
+                Standing::There(made) => return Ok((made, None)),
                 Standing::Free(take) => take,
             };
         }

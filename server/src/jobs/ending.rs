@@ -59,6 +59,8 @@ pub(super) struct EndingRows {
     pub(super) freed: Vec<(i64, Uuid)>,
     /// What succeeded: may be fed on.
     pub(super) succeeded: Vec<Success>,
+    /// Jobs of which a result came after they were cancelled: gates.
+    pub(super) late: Vec<i64>,
     /// Jobs whose worker asked for the tree to be cancelled: gates.
     pub(super) aborted: Vec<i64>,
 }
@@ -199,6 +201,7 @@ async fn take_back(
     let fences: Vec<Uuid> = wanted.iter().map(|w| w.0).collect();
     let credentials: Vec<Uuid> = wanted.iter().map(|w| commands[w.1].credential_id).collect();
     let taken = leases::take(tx, &fences, &credentials).await?;
+    let gates: HashMap<Uuid, i64> = taken.iter().map(|row| (row.id, row.gate_id)).collect();
     let ends: Vec<(TakenRow, How<'_>)> = taken
         .into_iter()
         .map(|row| {
@@ -213,6 +216,9 @@ async fn take_back(
     for (fence, ended) in put_aside(core, tx, ends, rows).await? {
         let at = first[&fence];
         let refused = matches!(commands[at].kind, EndingKind::Result(_));
+        if refused {
+            rows.late.extend(gates.get(&fence));
+        }
         answers[at] = Some(if refused { Err(too_late()) } else { Ok(ended) });
     }
     Ok(())

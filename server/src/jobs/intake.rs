@@ -17,10 +17,10 @@ use crate::{
     store::{
         Tx,
         contracts::JobInfo,
+        dedupe::{self, KeyRow},
         endings::FinalRow,
         gates::{Delta, Locked},
         items,
-        dedupe::{self, KeyRow},
         leases::Mark,
     },
 };

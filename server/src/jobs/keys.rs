@@ -19,14 +19,14 @@ use crate::{
     error::{Error, Result},
     store::{
         Tx,
-        idempotency::{self, KeyName, Progress},
+        idempotency::{self, KeyName, Progress, Stored},
     },
 };
 
 use super::{
     Core, Engine,
     add::{self, AddCommand, AddedRows},
-    create::reused,
+    create::{Turn, reused},
 };
 
 /// How long a call may take that makes one small thing, in seconds.
@@ -115,6 +115,11 @@ impl Engine {
         Ok(Some(Once { lines: stored.lines, fingerprint: stored.fingerprint, added, done }))
     }
 
+    /// Waits for everybody on this server who came earlier with this key.
+    pub async fn key_turn(&self, name: &KeyName) -> Turn<'_> {
+        self.0.core.turns.take(name).await
+    }
+
     /// Begins a call that is answered once. `Some`: it was answered before, with this status and text.
     /// 422 when the key stands for another body or call, 409 while the same call is under way elsewhere.
     pub async fn begin_call(&self, name: &KeyName, call: &str, fingerprint: &[u8]) -> Result<Option<(u16, String)>> {
@@ -145,6 +150,32 @@ impl Engine {
             None => idempotency::forget(pool, name).await?,
         }
         Ok(())
+    }
+}
+
+/// A call that writes its Idempotency-Key in the transaction of what it makes.
+#[derive(Clone, Debug)]
+pub struct KeyedCall {
+    pub name: KeyName,
+    pub call: &'static str,
+    /// SHA-256 of what was asked.
+    pub fingerprint: [u8; 32],
+}
+
+impl Core {
+    /// What the same call has made before, if it was made. 422 when the key stands for another.
+    pub(super) async fn made_by(&self, key: &KeyedCall) -> Result<Option<Stored>> {
+        let stored = idempotency::find(&self.pools.read, &key.name).await?.filter(|stored| !stored.lapsed());
+        match stored {
+            Some(stored) if stored.call != key.call || stored.fingerprint != key.fingerprint => Err(reused().into()),
+            other => Ok(other),
+        }
+    }
+
+    /// Takes the key in the transaction of what the call makes. False: somebody was faster; look again.
+    pub(super) async fn take_call(&self, tx: &mut Tx, key: &KeyedCall) -> Result<bool> {
+        let call = Progress { name: &key.name, call: key.call, lines: 0, fingerprint: &key.fingerprint };
+        Ok(idempotency::begin(&mut **tx, &call, self.window_seconds).await?)
     }
 }
 

@@ -22,6 +22,7 @@ mod add; // items in: from requests and from files
 pub(crate) mod alerts; // what somebody should look at
 pub(crate) mod audit; // who did what, and why
 mod beat; // heartbeats and steps
+mod bulk; // deeds over many
 mod cache; // job types and job definitions in memory
 mod cancel; // jobs with everything below them, and items
 mod carry; // rows that follow a decision
@@ -30,20 +31,21 @@ mod create; // new trees
 mod ending; // the ending half of a work batch
 mod fate; // what becomes of an item without a result
 mod feed; // items of a parent become items of its children
-mod ghosts; // cancelled jobs that are not swept yet
 mod figures; // what comes in and ends, counted in process
+mod ghosts; // cancelled jobs that are not swept yet
 mod groups; // errors that read alike
 mod intake; // items on their way into jobs
+mod keep; // trees that are kept
 mod keys; // Idempotency-Keys of adding
 mod lanes; // serialize keys
-mod keep; // trees that are kept
 mod marks; // where claims start to look
-mod plan; // what depends on what in a tree
 mod patch; // small edits by people
+mod plan; // what depends on what in a tree
 mod prepare; // items checked before they are added
 mod read; // views for pages and API
-mod retry; // items that a person gives back
 mod remove; // trees that go
+mod replay; // trees and items made again
+mod retry; // items that a person gives back
 mod settle; // completion of trees of several jobs
 mod sweep; // what duties do: lost leases, due items, expiry
 mod tend; // trees whose time has come
@@ -69,10 +71,11 @@ use crate::{
 
 pub use add::{SplitBatch, SplitRow};
 pub use alerts::Worries;
+pub use bulk::Wanted;
 pub use cache::TypeCache;
-pub use create::{Creation, Made};
+pub use create::{Creation, Made, Turn};
 pub use ending::EndingKind;
-pub use keys::{Adding, KeyMove, OnDuplicate, Once, key_reused, sum};
+pub use keys::{Adding, KeyMove, KeyedCall, OnDuplicate, Once, key_reused, sum};
 pub use read::{GroupFilter, ItemFilter, JobFilter};
 
 /// The use-cases over one database. Cheap to clone.
@@ -104,6 +107,10 @@ pub(crate) struct Core {
     split_asked: tokio::sync::Notify,
     /// Rows are to follow a decision.
     walk_asked: tokio::sync::Notify,
+    /// A tree is to be filled from another.
+    replay_asked: tokio::sync::Notify,
+    /// A bulk operation has something to do.
+    bulk_asked: tokio::sync::Notify,
     /// Bytes of one payload, at most.
     payload_limit: usize,
     /// How long an Idempotency-Key is remembered at least.
@@ -146,6 +153,8 @@ impl Engine {
             plans: cache::PlanCache::default(),
             ghosts: ghosts::Ghosts::default(),
             walk_asked: tokio::sync::Notify::new(),
+            replay_asked: tokio::sync::Notify::new(),
+            bulk_asked: tokio::sync::Notify::new(),
             marks: marks::Marks::default(),
             waiters: wake::Waiters::default(),
             workers: workers::Workers::default(),

@@ -4,7 +4,11 @@
 //! that any server may run, each of which starts where the one before has committed. Nothing here
 //! decides when a tree may go by itself; that is `tend`.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use domain::{Code, Problem};
 use uuid::Uuid;
@@ -20,7 +24,11 @@ use crate::{
     },
 };
 
-use super::{Core, Engine, audit};
+use super::{Core, Engine, audit, carry};
+
+/// How long a deletion helps to put away what was cancelled, before it asks to be sent again: others may
+/// wait behind those rows for a serialize key, so they are not simply thrown away.
+const PATIENCE: Duration = Duration::from_secs(8);
 
 /// Items whose rows go in one transaction, and jobs that it looks at.
 const ITEMS: i64 = 2_000;
@@ -70,29 +78,43 @@ impl Engine {
 
 impl Core {
     async fn remove_now(&self, place: Place, row: Option<AuditRow>) -> Result<()> {
-        let mut tx = self.pools.read.begin().await?;
-        retention::lock_keys(&mut tx, &[place.root_id]).await?;
-        let gates = retention::lock_trees(&mut tx, &[place.root_id]).await?;
-        // What was true when the caller was let in may have changed: the root's gate decides.
-        match gates.first() {
-            None => return Err(gone()),
-            Some(root) if root.removed => return Err(gone()),
-            Some(root) if root.completed_at.is_none() || root.holds > 0 => {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let mut tx = self.pools.read.begin().await?;
+            retention::lock_keys(&mut tx, &[place.root_id]).await?;
+            let gates = retention::lock_trees(&mut tx, &[place.root_id]).await?;
+            // What was true when the caller was let in may have changed: the root's gate decides.
+            match gates.first() {
+                None => return Err(gone()),
+                Some(root) if root.removed => return Err(gone()),
+                Some(root) if root.completed_at.is_none() || root.holds > 0 => {
+                    return Err(Error::refuse(
+                        Code::JobNotComplete,
+                        "Only complete trees are removed. Cancel it first, or wait until it is complete.",
+                    ));
+                }
+                Some(_) => {}
+            }
+            let walks = retention::walks(&mut tx, &ids(&gates)).await?;
+            if walks.is_empty() {
+                self.bury(&mut tx, &gates).await?;
+                if let Some(row) = row {
+                    log::record(&mut tx, &row).await?;
+                }
+                tx.commit().await?;
+                self.hub.touch(&[place.root_id]);
+                tracing::info!(root_id = %place.root_id, "tree removed");
+                return Ok(());
+            }
+            tx.rollback().await?;
+            if Instant::now() > deadline {
                 return Err(Error::refuse(
                     Code::JobNotComplete,
-                    "Only complete trees are removed. Cancel it first, or wait until it is complete.",
+                    "What was cancelled in the tree is still being put away. Try again in a while.",
                 ));
             }
-            Some(_) => {}
+            carry::follow(self, &walks).await;
         }
-        self.bury(&mut tx, &gates).await?;
-        if let Some(row) = row {
-            log::record(&mut tx, &row).await?;
-        }
-        tx.commit().await?;
-        self.hub.touch(&[place.root_id]);
-        tracing::info!(root_id = %place.root_id, "tree removed");
-        Ok(())
     }
 
     /// Removes those of these trees whose retention is over now, in one commit. Returns how many.
@@ -104,9 +126,11 @@ impl Core {
             trees.entry(gate.root_id).or_default().push(gate);
         }
         let over = tended::retention_over(&mut tx, root_ids).await?;
+        let walks = retention::walks(&mut tx, &trees.values().flat_map(|gates| ids(gates)).collect::<Vec<_>>()).await?;
         trees.retain(|root_id, gates| {
             let root = gates.first();
             over.contains(root_id)
+                && gates.iter().all(|gate| !walks.contains(&gate.gate_id))
                 && root.is_some_and(|g| g.completed_at.is_some() && !g.removed && !g.keep && g.holds == 0)
         });
         if trees.is_empty() {
@@ -122,7 +146,7 @@ impl Core {
 
     /// Makes trees gone whose gates are locked.
     async fn bury(&self, tx: &mut Tx, gates: &[LockedGate]) -> Result<()> {
-        let mut gate_ids: Vec<i64> = gates.iter().map(|gate| gate.gate_id).collect();
+        let mut gate_ids = ids(gates);
         gate_ids.sort_unstable();
         retention::bury(tx, &gate_ids).await?;
         totals::count(tx, &gate_ids).await?;
@@ -167,6 +191,10 @@ impl Core {
         tx.commit().await?;
         Ok(found)
     }
+}
+
+fn ids(gates: &[LockedGate]) -> Vec<i64> {
+    gates.iter().map(|gate| gate.gate_id).collect()
 }
 
 /// 410, to those who could see it.

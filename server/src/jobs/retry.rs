@@ -5,10 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use domain::{
-    Code, ItemState, Problem,
-    api::{NewItem, RetryBody},
-};
+use domain::{Code, ItemState, Problem, api::RetryBody};
 use uuid::Uuid;
 
 use crate::{
@@ -25,20 +22,24 @@ use crate::{
 use super::{
     Core, Engine,
     add::{AddedRows, rows::Going},
-    audit, carry as walks, groups,
+    audit,
+    bulk::Mark,
+    carry as walks, groups,
     intake::Intake,
     settle::{self, Locked},
 };
 
 /// A retry, checked.
 #[derive(Clone)]
-struct Retry {
-    item_id: Uuid,
-    job: Arc<JobInfo>,
-    payload: Option<String>,
-    expires_at: Option<time::OffsetDateTime>,
-    restart: bool,
-    deed: Option<deeds::AuditRow>,
+pub(super) struct Retry {
+    pub(super) item_id: Uuid,
+    pub(super) job: Arc<JobInfo>,
+    pub(super) payload: Option<String>,
+    pub(super) expires_at: Option<time::OffsetDateTime>,
+    pub(super) restart: bool,
+    pub(super) deed: Option<deeds::AuditRow>,
+    /// The bulk operation that it is a member of.
+    pub(super) member: Option<Mark>,
 }
 
 impl Engine {
@@ -66,21 +67,18 @@ impl Engine {
             .map(|row| row.about(job.root_id, job.job_id, Some(item_id)));
         let core = &self.0.core;
         let payload = match body.payload {
-            Some(payload) => {
-                let item = NewItem { payload: Some(payload), ..NewItem::default() };
-                // Where a body has one item, its faults are named by the place in the item.
-                let checked = core.prepare(&job, vec![item], "").map_err(|mut problem| {
-                    for fault in &mut problem.errors {
-                        fault.pointer = fault.pointer.trim_start_matches("/0").to_owned();
-                    }
-                    problem
-                })?;
-                checked.into_iter().next().map(|item| item.payload)
-            }
+            Some(payload) => Some(core.checked_payload(&job, payload)?),
             None => None,
         };
-        let retry =
-            Retry { item_id, job, payload, expires_at: body.expires_at.map(|at| at.0), restart: body.restart, deed };
+        let retry = Retry {
+            item_id,
+            job,
+            payload,
+            expires_at: body.expires_at.map(|at| at.0),
+            restart: body.restart,
+            deed,
+            member: None,
+        };
         core.retrying(move |core| {
             let retry = retry.clone();
             async move { retry_one(&core, retry).await }
@@ -89,7 +87,7 @@ impl Engine {
     }
 }
 
-async fn retry_one(core: &Arc<Core>, retry: Retry) -> Result<()> {
+pub(super) async fn retry_one(core: &Arc<Core>, retry: Retry) -> Result<()> {
     let (job, item_id) = (&retry.job, retry.item_id);
     let item = retrying::item(&core.pools.read, item_id).await?.ok_or_else(|| Problem::not_found("item"))?;
     let plan = core.plans.of(&core.pools.read, job.root_id).await?;
@@ -133,6 +131,9 @@ async fn retry_one(core: &Arc<Core>, retry: Retry) -> Result<()> {
         deeds::record(&mut tx, deed).await?;
     }
     let Some(past) = past else {
+        if let Some(member) = retry.member {
+            member.processed(&mut tx, &plan).await?;
+        }
         tx.commit().await?;
         core.hub.touch(&[job.root_id]);
         return Ok(());
@@ -174,6 +175,9 @@ async fn retry_one(core: &Arc<Core>, retry: Retry) -> Result<()> {
     }
     if let Some(fingerprint) = past.fingerprint.filter(|_| past.state == ItemState::Dead.code()) {
         groups::uncount(&mut tx, job, &fingerprint).await?;
+    }
+    if let Some(member) = retry.member {
+        member.processed(&mut tx, &plan).await?;
     }
     tx.commit().await?;
     AddedRows::of(intake.ready(), vec![job.root_id], Vec::new()).after_commit(core).await;

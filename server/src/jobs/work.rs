@@ -6,7 +6,7 @@ use std::{
 };
 
 use domain::{
-    Code, Document, Problem,
+    Code, Counts, Document, ItemState, Problem,
     api::{Claimed, Ended, Ending, EndingAnswer, FailureBody, FinishBody, Finished},
 };
 use uuid::Uuid;
@@ -24,7 +24,7 @@ use crate::{
 };
 
 use super::{
-    Core, Engine, cancel,
+    Core, Engine, alerts, cancel,
     claim::{self, ClaimCommand},
     ending::{self, EndCommand, EndingKind, EndingRows},
     feed::{self, Fed},
@@ -128,6 +128,8 @@ pub(super) struct Closed {
     roots: Vec<Uuid>,
     settle: Vec<(i64, Uuid)>,
     fed: BTreeMap<i32, (usize, Mark)>,
+    /// What each job gained in each final state.
+    finished: Vec<(i64, Counts)>,
 }
 
 /// Items that feeds bring into the batch that ended their sources.
@@ -211,7 +213,7 @@ async fn close_with(core: &Core, tx: &mut Tx, rows: &mut EndingRows, mut arrivin
     }
     let deltas: Vec<(i64, Delta)> = std::mem::take(&mut rows.deltas).into_iter().collect();
     if deltas.is_empty() {
-        return Ok(Closed { roots: Vec::new(), settle: Vec::new(), fed: BTreeMap::new() });
+        return Ok(Closed { roots: Vec::new(), settle: Vec::new(), fed: BTreeMap::new(), finished: Vec::new() });
     }
     let after = gates::apply(tx, &deltas).await?;
     if after.len() != deltas.len() {
@@ -236,7 +238,8 @@ async fn close_with(core: &Core, tx: &mut Tx, rows: &mut EndingRows, mut arrivin
     let mut roots: Vec<Uuid> = after.into_iter().map(|a| a.root_id).collect();
     roots.sort_unstable();
     roots.dedup();
-    Ok(Closed { roots, settle, fed: arriving.intake.ready() })
+    let finished = deltas.iter().filter(|(_, delta)| delta.counts.finished() > 0).map(|(id, d)| (*id, d.counts)).collect();
+    Ok(Closed { roots, settle, fed: arriving.intake.ready(), finished })
 }
 
 impl Closed {
@@ -247,8 +250,32 @@ impl Closed {
             core.waiters.wake(type_id, 1);
         }
         core.announce(&self.fed);
+        self.count(core, rows).await;
         settle::settle_all(core, &self.settle).await;
         core.hub.touch(&self.roots);
+    }
+}
+
+impl Closed {
+    /// Tells the figures what ended, and people what was done in vain.
+    async fn count(&self, core: &Core, rows: &EndingRows) {
+        if self.finished.is_empty() && rows.late.is_empty() {
+            return;
+        }
+        let gates = self.finished.iter().map(|f| f.0).chain(rows.late.iter().copied());
+        let Ok(jobs) = core.jobs.by_gates(&core.pools.read, gates).await else { return };
+        for (gate_id, counts) in &self.finished {
+            let Some(job) = jobs.get(gate_id) else { continue };
+            for state in ItemState::ALL.into_iter().filter(|state| state.is_final()) {
+                let n = usize::try_from(counts.get(state)).unwrap_or(0);
+                if n > 0 {
+                    core.figures.ended(&job.type_name, state, n);
+                }
+            }
+        }
+        for job in rows.late.iter().filter_map(|gate| jobs.get(gate)) {
+            alerts::ending_refused(core, job).await;
+        }
     }
 }
 

@@ -144,7 +144,7 @@ pub async fn apply(tx: &mut Tx, deltas: &[(i64, Delta)]) -> Result<Vec<After>, s
                else tree_outcome end
            where g.gate_id = any($1::bigint[])
              and (g.cancelled_at is null or ($20::bool[])[width_bucket(g.gate_id, $1::bigint[])])
-             and g.removed_at is null
+             and (g.removed_at is null or ($20::bool[])[width_bucket(g.gate_id, $1::bigint[])])
              and not (g.sealed and ($17::bool[])[width_bucket(g.gate_id, $1::bigint[])])
            returning g.gate_id, g.root_id,
              (not g.solo and g.sealed and g.completed_at is null and g.open_feeds = 0 and g.after_open = 0

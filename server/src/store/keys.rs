@@ -164,7 +164,7 @@ pub async fn held_of(
            select item_id from lease where $2::bool and gate_id = any($1::bigint[])
            union all select item_id from deferred where $3::bool and gate_id = any($1::bigint[])
            union all select item_id from blocked where $4::bool and gate_id = any($1::bigint[])) h
-         join item i on i.id = h.item_id
+         cross join lateral (select id, gate_id, seq from item where id = h.item_id offset 0) i
          where (i.gate_id, i.seq) > ($5::bigint, $6::bigint)
          order by i.gate_id, i.seq limit $7",
         gate_ids,
@@ -249,7 +249,7 @@ pub async fn matching(pool: &PgPool, ids: &[Uuid], test: &Test) -> Result<Vec<Uu
     sqlx::query_scalar!(
         r#"select i.id
            from item i
-           join gate g on g.gate_id = i.gate_id
+           cross join lateral (select * from gate where gate_id = i.gate_id offset 0) g
            left join lateral (select * from outcome where item_id = i.id offset 0) o on true
            left join lateral (select * from lease where item_id = i.id offset 0) l on true
            left join lateral (select * from deferred where item_id = i.id offset 0) d on true

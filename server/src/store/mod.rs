@@ -10,15 +10,16 @@
 
 mod pools;
 
-pub mod audit; // who did what
-pub mod carry; // rows that follow a decision
 pub mod alerts; // what somebody should look at
+pub mod audit; // who did what
+pub mod bulk; // deeds over many
+pub mod carry; // rows that follow a decision
 pub mod claim_requests; // claims that named themselves
 pub mod contracts; // what the engine needs to know of every job type
 pub mod dedupe; // dedupe keys of items
 pub mod endings; // outcomes, attempts, and what an ended assignment ended as
-pub mod feeds; // what feeds still owe
 pub mod exports; // every item of a job, for a file
+pub mod feeds; // what feeds still owe
 pub mod figures; // what monitoring reads
 pub mod finding; // where lists of items look
 pub mod gates; // one row a job: lock, counters, completion
@@ -29,16 +30,17 @@ pub mod items; // items and the tables that hold pending ones
 pub mod job_list; // lists of jobs
 pub mod job_types; // job types as people edit them
 pub mod jobs; // job definitions
-pub mod lanes; // serialize keys
 pub mod keys; // keys of items in the order of lists
+pub mod lanes; // serialize keys
 pub mod leases; // open assignments
 pub mod migrations; // the schema itself
 pub mod patch; // small edits by people
 pub mod reading; // what pages and the API show of items
+pub mod replaying; // trees made again
 pub mod results; // results and failures, streamed
+pub mod retention; // trees that go
 pub mod retrying; // items that a person gives back
 pub mod settle; // gates of trees, one by one
-pub mod retention; // trees that go
 pub mod tended; // when to look at which tree
 pub mod totals; // what trees that are gone amounted to
 pub mod trees; // what pages and the API show of jobs

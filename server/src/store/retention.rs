@@ -75,6 +75,13 @@ pub async fn lock_trees(tx: &mut Tx, root_ids: &[Uuid]) -> Result<Vec<LockedGate
     .await
 }
 
+/// Of these jobs, those whose rows still follow an earlier decision. Under their gates no walk begins.
+pub async fn walks(tx: &mut Tx, gate_ids: &[i64]) -> Result<Vec<i64>, sqlx::Error> {
+    sqlx::query_scalar!("select gate_id from carry where gate_id = any($1::bigint[])", gate_ids)
+        .fetch_all(&mut **tx)
+        .await
+}
+
 /// Makes trees gone, whose gates are locked: the tombstone, the 410s, and the keys free.
 pub async fn bury(tx: &mut Tx, gate_ids: &[i64]) -> Result<(), sqlx::Error> {
     sqlx::query!(
@@ -173,17 +180,11 @@ pub async fn forget_removed(pool: &PgPool) -> Result<u64, sqlx::Error> {
     Ok(gone.rows_affected())
 }
 
-/// Jobs whose rows have to go, with the place up to which their items are gone. Those wait whose rows
-/// still follow an earlier decision (`carry`): others may wait behind them for a serialize key.
+/// Jobs whose rows have to go, with the place up to which their items are gone.
 pub async fn take_removals(tx: &mut Tx, limit: i64) -> Result<Vec<(i64, i64)>, sqlx::Error> {
-    let rows = sqlx::query!(
-        "select r.gate_id, r.seq from removal r
-         where not exists (select 1 from carry c where c.gate_id = r.gate_id)
-         order by r.gate_id limit $1 for update of r skip locked",
-        limit
-    )
-    .fetch_all(&mut **tx)
-    .await?;
+    let rows = sqlx::query!("select gate_id, seq from removal order by gate_id limit $1 for update skip locked", limit)
+        .fetch_all(&mut **tx)
+        .await?;
     Ok(rows.into_iter().map(|row| (row.gate_id, row.seq)).collect())
 }
 

@@ -142,11 +142,12 @@ pub async fn return_after(tx: &mut Tx, gate_id: i64) -> Result<(), sqlx::Error> 
 }
 
 /// Cancels jobs: what waits counts as cancelled, nothing is added, a tree of one job that nobody works on
-/// is complete.
+/// is complete. Those that are complete only learn that they belong to what was cancelled (rule 1).
 pub async fn cancel(tx: &mut Tx, gate_ids: &[i64], reason: Option<&str>) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "update gate set cancelled_at = clock_timestamp(), cancel_reason = $2, sealed = true, open_feeds = 0,
            after_open = 0, after_failed = false, n_after_cancelled = 0,
+           -- Of a job that is complete there is nothing left to count.
            n_cancelled = n_cancelled + n_available + n_retryable + n_scheduled + n_blocked,
            n_available = 0, n_retryable = 0, n_scheduled = 0, n_blocked = 0,
            version = version + 1, updated_at = clock_timestamp(),
@@ -154,7 +155,7 @@ pub async fn cancel(tx: &mut Tx, gate_ids: &[i64], reason: Option<&str>) -> Resu
            tree_completed_at = case when solo and n_running = 0 then clock_timestamp() else tree_completed_at end,
            tree_outcome = case when solo and n_running = 0 then 4 else tree_outcome end,
            completion = completion + case when solo and n_running = 0 then 1 else 0 end
-         where gate_id = any($1::bigint[]) and cancelled_at is null and completed_at is null",
+         where gate_id = any($1::bigint[]) and cancelled_at is null",
         gate_ids,
         reason
     )
@@ -264,7 +265,7 @@ pub async fn superseded(tx: &mut Tx, root_id: Uuid) -> Result<bool, sqlx::Error>
 pub async fn due_deadlines(tx: &mut Tx, limit: i64) -> Result<Vec<i64>, sqlx::Error> {
     sqlx::query_scalar!(
         "delete from deadline where gate_id = any(array(
-           select gate_id from deadline where expires_at <= clock_timestamp()
+           select gate_id from deadline where expires_at <= (select clock_timestamp())
            order by expires_at limit $1 for update skip locked))
          returning gate_id",
         limit

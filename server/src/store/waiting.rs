@@ -19,7 +19,7 @@ pub struct Seen {
 pub async fn due(tx: &mut Tx, limit: i64) -> Result<Vec<Seen>, sqlx::Error> {
     sqlx::query_as!(
         Seen,
-        "select item_id, lane_id from deferred where due_at <= clock_timestamp() order by due_at limit $1",
+        "select item_id, lane_id from deferred where due_at <= (select clock_timestamp()) order by due_at limit $1",
         limit
     )
     .fetch_all(&mut **tx)
@@ -31,7 +31,7 @@ pub async fn take_due(tx: &mut Tx, item_ids: &[Uuid]) -> Result<Vec<DeferredRow>
     sqlx::query_as!(
         DeferredRow,
         "with pick as materialized (
-           select item_id from deferred where item_id = any($1::uuid[]) and due_at <= clock_timestamp()
+           select item_id from deferred where item_id = any($1::uuid[]) and due_at <= (select clock_timestamp())
            order by item_id for update skip locked)
          delete from deferred where item_id = any(array(select item_id from pick))
          returning item_id, gate_id, type_id, rank, due_at, expires_at, attempts, failures, retryable, lane_id",
@@ -45,11 +45,11 @@ pub async fn take_due(tx: &mut Tx, item_ids: &[Uuid]) -> Result<Vec<DeferredRow>
 pub async fn expired(tx: &mut Tx, limit: i64) -> Result<Vec<Seen>, sqlx::Error> {
     sqlx::query_as!(
         Seen,
-        r#"(select item_id as "item_id!", lane_id from ready where expires_at <= clock_timestamp() order by expires_at limit $1)
+        r#"(select item_id as "item_id!", lane_id from ready where expires_at <= (select clock_timestamp()) order by expires_at limit $1)
            union all
-           (select item_id, lane_id from deferred where expires_at <= clock_timestamp() order by expires_at limit $1)
+           (select item_id, lane_id from deferred where expires_at <= (select clock_timestamp()) order by expires_at limit $1)
            union all
-           (select item_id, lane_id from blocked where expires_at <= clock_timestamp() order by expires_at limit $1)"#,
+           (select item_id, lane_id from blocked where expires_at <= (select clock_timestamp()) order by expires_at limit $1)"#,
         limit
     )
     .fetch_all(&mut **tx)
@@ -121,7 +121,7 @@ pub async fn take(tx: &mut Tx, item_ids: &[Uuid], expired_only: bool) -> Result<
         Row,
         r#"with pick as materialized (
              select item_id from ready where item_id = any($1::uuid[])
-               and (not $2::bool or expires_at <= clock_timestamp()) order by item_id for update)
+               and (not $2::bool or expires_at <= (select clock_timestamp())) order by item_id for update)
            delete from ready where item_id = any(array(select item_id from pick))
            returning item_id, gate_id, type_id, rank, attempts, failures, expires_at, lane_id, 0 as "was!""#,
         item_ids,
@@ -134,7 +134,7 @@ pub async fn take(tx: &mut Tx, item_ids: &[Uuid], expired_only: bool) -> Result<
             Row,
             r#"with pick as materialized (
                  select item_id from deferred where item_id = any($1::uuid[])
-                   and (not $2::bool or expires_at <= clock_timestamp()) order by item_id for update)
+                   and (not $2::bool or expires_at <= (select clock_timestamp())) order by item_id for update)
                delete from deferred where item_id = any(array(select item_id from pick))
                returning item_id, gate_id, type_id, rank, attempts, failures, expires_at, lane_id,
                  case when retryable then 2 else 1 end as "was!""#,
@@ -149,7 +149,7 @@ pub async fn take(tx: &mut Tx, item_ids: &[Uuid], expired_only: bool) -> Result<
             Row,
             r#"with pick as materialized (
                  select item_id from blocked where item_id = any($1::uuid[])
-                   and (not $2::bool or expires_at <= clock_timestamp()) order by item_id for update)
+                   and (not $2::bool or expires_at <= (select clock_timestamp())) order by item_id for update)
                delete from blocked where item_id = any(array(select item_id from pick))
                returning item_id, gate_id, type_id, rank, attempts, failures, expires_at, lane_id, 3 as "was!""#,
             item_ids,

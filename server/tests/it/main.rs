@@ -3,21 +3,25 @@
 mod support;
 
 mod access;
-mod creation;
-mod idempotency;
 mod alerts;
 mod audit;
+mod bulk;
+mod creation;
 mod exports;
 mod files;
 mod formats;
+mod idempotency;
 mod imports;
 mod job_types;
 mod lifecycle;
 mod live;
 mod openapi;
+mod patching;
 mod pairs;
 mod problems;
 mod races;
+mod reading;
+mod replay;
 mod retention;
 mod sign_in;
 mod trees;

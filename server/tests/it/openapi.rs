@@ -37,6 +37,8 @@ async fn the_document_shows_every_route_with_its_refusals() {
         "/api/v1/assignments/{id}/alert",
         "/api/v1/alerts",
         "/api/v1/audit",
+        "/api/v1/stats",
+        "/api/v1/workers",
         "/api/v1/session",
         "/api/v1/me",
         "/api/v1/services",

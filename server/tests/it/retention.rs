@@ -277,3 +277,31 @@ async fn a_tree_stays_while_its_idempotency_window_is_open() {
     assert_eq!(count(&server, "select count(*) from idempotency where job_id is not null").await, 1, "it says 410");
     server.stop().await;
 }
+
+#[tokio::test]
+async fn a_cancelled_tree_can_be_deleted_at_once() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let items: Vec<Value> = (0..5_000).map(|n| json!({"payload": n, "dedupe_key": n.to_string()})).collect();
+    let behind = json!({"type": "a", "items": [{"serialize_key": "k"}], "key": "top",
+                        "children": [{"type": "a", "after": ["top"], "items": items}]});
+    let root = id(&server.post("/api/v1/jobs", behind).await.expect(201)).to_owned();
+    let next = json!({"type": "a", "sealed": true, "items": [{"payload": "next", "serialize_key": "k"}]});
+    server.post("/api/v1/jobs", next).await.expect(201);
+    let path = format!("/api/v1/jobs/{root}");
+    server.post(&format!("{path}/cancel"), json!({})).await.expect(200);
+    server.delete(&path).await.expect(204);
+
+    // Who waited behind it for the serialize key goes on.
+    let claim = json!({"worker_id": "w", "types": ["a"], "wait_seconds": 5, "max": 10});
+    let held = server.post("/api/v1/assignments", claim).await.expect(200)["assignments"].clone();
+    assert_eq!((held.as_array().map(Vec::len), &held[0]["item"]["payload"]), (Some(1), &json!("next")));
+    server.post(&format!("/api/v1/assignments/{}/result", id(&held[0])), json!({})).await.expect(200);
+    let rows = "select (select count(*) from item) + (select count(*) from outcome) + (select count(*) from blocked)
+        + (select count(*) from job) + (select count(*) from gate) + (select count(*) from item_dedupe)
+        + (select count(*) from lane_entry) + (select count(*) from removal) + (select count(*) from carry)";
+    until(async || count(&server, rows).await == 4).await;
+    let totals = "select sum(n_cancelled)::bigint from daily_total where outcome = 4";
+    assert_eq!(count(&server, totals).await, 5_001);
+    server.stop().await;
+}

@@ -104,21 +104,18 @@ async fn a_feed_of_thousands_follows_and_nothing_completes_before() {
     let server = Server::start().await;
     types(&server, &["one", "many"]).await;
     let tree = json!({"type": "one", "sealed": true, "items": [{}],
-        "children": [{"type": "many", "key": "many", "feed": {"each": "/result"}}]});
+        "children": [{"type": "many", "key": "many", "feed": {"each": "/result", "payload": {"n": {"$from": "/element"}}}}]});
     let root = id(&server.post("/api/v1/jobs", tree).await.expect(201));
     let one = claim(&server, &["one"], 1, 0).await;
     finish(&server, &one[0], Value::Array((0..2_500).map(|n| json!(n)).collect())).await;
     let mut left: Vec<i64> = (0..2_500).collect();
     while !left.is_empty() {
-        for assignment in claim(&server, &["many"], 1_000, 5).await {
-            let n = assignment["item"]["payload"].clone();
-            let n = n["element"].as_i64().or_else(|| n.as_i64()).or_else(|| n["index"].as_i64());
-            if let Some(n) = n {
-                left.retain(|&other| other != n);
-            } else {
-                left.pop();
-            }
-            finish(&server, &assignment, json!({})).await;
+        let got = claim(&server, &["many"], 1_000, 5).await;
+        let endings: Vec<Value> = got.iter().map(|a| json!({"assignment_id": a["id"], "result": {}})).collect();
+        server.post("/api/v1/assignments/finish", json!({"endings": endings})).await.expect(200);
+        for assignment in got {
+            let n = assignment["item"]["payload"]["n"].as_i64().expect("a number");
+            left.retain(|&other| other != n);
         }
     }
     let done = until(&server, &root, |job| job["tree"]["status"] == "completed").await;
@@ -173,10 +170,7 @@ async fn what_failed_is_repaired_by_a_person_and_the_tree_finishes() {
     let deploy = id(key(&done, "deploy"));
     let skipped = server.get(&format!("/api/v1/items?job={deploy}")).await.expect(200)["data"][0].clone();
     assert_eq!((&skipped["state"], &skipped["last_error"]["kind"]), (&json!("cancelled"), &json!("after_failed")));
-    server
-        .post(&format!("/api/v1/items/{}/retry", id(&skipped)), json!({}))
-        .await
-        .expect_problem(409, "not_retryable");
+    server.post(&format!("/api/v1/items/{}/retry", id(&skipped)), json!({})).await.expect_problem(409, "not_retryable");
 
     let dead = id(&created[1]["item"]);
     let again = server.post(&format!("/api/v1/items/{dead}/retry"), json!({"payload": {"disk": "new"}})).await;
@@ -196,8 +190,12 @@ async fn what_failed_is_repaired_by_a_person_and_the_tree_finishes() {
     let done = until(&server, &root, |job| job["tree"]["status"] == "completed").await;
     assert_eq!((&done["tree"]["outcome"], &done["completion"]), (&json!("succeeded"), &json!(2)));
     let attempts = server.get(&format!("/api/v1/items/{dead}/attempts")).await.expect(200);
-    let ends: Vec<&str> =
-        attempts["data"].as_array().expect("attempts").iter().map(|a| a["ended_as"].as_str().expect("a word")).collect();
+    let ends: Vec<&str> = attempts["data"]
+        .as_array()
+        .expect("attempts")
+        .iter()
+        .map(|a| a["ended_as"].as_str().expect("a word"))
+        .collect();
     assert_eq!(ends, ["failed", "succeeded"]);
 }
 
@@ -260,10 +258,7 @@ async fn a_cancelled_job_waits_for_what_runs_and_takes_nothing_more_from_it() {
     assert_eq!((&cancelled["status"], &cancelled["counts"]["cancelled"]), (&json!("cancelling"), &json!(1)));
     assert_eq!(cancelled["message"], "Cancelling, 3 still running…");
     server.post(&cancel, json!({})).await.expect(200);
-    server
-        .post(&format!("/api/v1/jobs/{root}/items"), json!([{}]))
-        .await
-        .expect_problem(409, "job_cancelled");
+    server.post(&format!("/api/v1/jobs/{root}/items"), json!([{}])).await.expect_problem(409, "job_cancelled");
     assert!(claim(&server, &["a"], 10, 0).await.is_empty());
 
     let path = |n: usize, verb: &str| format!("/api/v1/assignments/{}/{verb}", id(&held[n]));
@@ -281,7 +276,10 @@ async fn a_cancelled_job_waits_for_what_runs_and_takes_nothing_more_from_it() {
     assert_eq!((&done["status"], &done["outcome"]), (&json!("completed"), &json!("cancelled")));
     assert_eq!((&done["counts"]["cancelled"], &done["message"]), (&json!(4), &json!("Job cancelled")));
     let attempts = server.get(&format!("/api/v1/items/{}/attempts", id(&held[0]["item"]))).await.expect(200);
-    assert_eq!((&attempts["data"][0]["ended_as"], &attempts["data"][0]["result"]["n"]), (&json!("cancelled"), &json!(7)));
+    assert_eq!(
+        (&attempts["data"][0]["ended_as"], &attempts["data"][0]["result"]["n"]),
+        (&json!("cancelled"), &json!(7))
+    );
     let retry = server.post(&format!("/api/v1/items/{}/retry", id(&held[1]["item"])), json!({})).await;
     retry.expect_problem(409, "job_cancelled");
 
@@ -361,7 +359,8 @@ async fn one_item_is_cancelled_and_given_back() {
 async fn dedupe_keys_are_unique_within_a_job() {
     let server = Server::start().await;
     types(&server, &["a"]).await;
-    let root = id(&server.post("/api/v1/jobs", json!({"type": "a", "items": [{"dedupe_key": "u1"}]})).await.expect(201));
+    let root =
+        id(&server.post("/api/v1/jobs", json!({"type": "a", "items": [{"dedupe_key": "u1"}]})).await.expect(201));
     let path = format!("/api/v1/jobs/{root}/items");
     let there = server.get(&format!("/api/v1/items?job={root}")).await.expect(200)["data"][0].clone();
     let refused = server.post(&path, json!([{"dedupe_key": "u2"}, {"dedupe_key": "u1"}])).await;

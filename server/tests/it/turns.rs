@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::support::{Answer, Server};
+use crate::support::{Answer, Api, Server};
 
 async fn import(server: &Server, name: &str, csv: String) -> String {
     let upload = server.post_text(&format!("/api/v1/uploads?filename={name}.csv"), "text/csv", csv).await.expect(201);
@@ -14,7 +14,7 @@ async fn import(server: &Server, name: &str, csv: String) -> String {
 }
 
 /// Waits on the job's versions until it looks as wanted.
-pub(crate) async fn until(server: &Server, id: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+pub(crate) async fn until(server: &Api, id: &str, wanted: impl Fn(&Value) -> bool) -> Value {
     let path = format!("/api/v1/jobs/{id}");
     let mut answer = server.get(&path).await;
     loop {

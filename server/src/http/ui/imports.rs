@@ -89,6 +89,7 @@ async fn empty_form(app: &App) -> Result<ImportForm> {
         delimiter: String::new(),
         upload: None,
         limit_bytes: app.config.upload_limit.bytes() as i64,
+        xlsx_limit_bytes: app.files.workbook_limit() as i64,
     })
 }
 

@@ -19,7 +19,7 @@ type Gates = HashMap<KeyName, Arc<Gate<()>>>;
 pub(in crate::jobs) struct Turns(Mutex<Gates>);
 
 /// A turn, until it is dropped.
-pub(super) struct Turn<'a> {
+pub struct Turn<'a> {
     turns: &'a Turns,
     name: KeyName,
     held: Option<OwnedMutexGuard<()>>,
@@ -31,7 +31,7 @@ impl Turns {
     }
 
     /// Waits for everybody who came earlier with this key.
-    pub(super) async fn take(&self, name: &KeyName) -> Turn<'_> {
+    pub(in crate::jobs) async fn take(&self, name: &KeyName) -> Turn<'_> {
         let gate = Arc::clone(self.gates().entry(name.clone()).or_default());
         // Made before the wait: a request that is dropped while it waits leaves nothing behind.
         let mut turn = Turn { turns: self, name: name.clone(), held: None };

@@ -9,7 +9,7 @@ use std::{
     sync::Arc,
 };
 
-use domain::{Code, Problem};
+use domain::{Code, Job, Problem};
 use uuid::Uuid;
 
 use crate::{
@@ -34,14 +34,13 @@ pub(in crate::jobs) struct CreateBatch(pub(in crate::jobs) Arc<Core>);
 
 impl Batch for CreateBatch {
     type Command = CreateCommand;
-    /// Whether the tree was written. If not, something that it asks for is taken.
-    type Answer = bool;
+    type Answer = Wrote;
 
     fn weight(command: &CreateCommand) -> usize {
         command.tree.nodes.iter().map(|node| node.new.items.len() + 1).sum()
     }
 
-    async fn run(&self, commands: &[&CreateCommand]) -> Result<Vec<Result<bool>>> {
+    async fn run(&self, commands: &[&CreateCommand]) -> Result<Vec<Result<Wrote>>> {
         let core = &self.0;
         let mut answers: Vec<Option<Result<bool>>> =
             contested(commands).into_iter().map(|it| it.then_some(Ok(false))).collect();
@@ -75,8 +74,28 @@ impl Batch for CreateBatch {
                 }
             }
         }
-        Ok(answers.into_iter().flatten().collect())
+        let written = |answer: &Option<Result<bool>>| matches!(answer, Some(Ok(true)));
+        let roots: Vec<Uuid> =
+            (0..commands.len()).filter(|&at| written(&answers[at])).map(|at| commands[at].tree.root_id()).collect();
+        // One reading answers all of them. Where it fails they exist all the same.
+        let mut made: HashMap<Uuid, Job> = match core.read_trees(&roots).await {
+            Ok(trees) => trees.into_iter().map(|tree| (tree.id, tree)).collect(),
+            Err(_) => HashMap::new(),
+        };
+        let answer = |(command, answer): (&&CreateCommand, Option<Result<bool>>)| {
+            let tree = made.remove(&command.tree.root_id()).map(Box::new);
+            answer.map(|answer| answer.map(|written| if written { Wrote::Tree(tree) } else { Wrote::Taken }))
+        };
+        Ok(commands.iter().zip(answers).filter_map(answer).collect())
     }
+}
+
+/// What became of a tree.
+pub(in crate::jobs) enum Wrote {
+    /// It is there; as it is now, where that could be read.
+    Tree(Option<Box<Job>>),
+    /// Something that it asks for is taken.
+    Taken,
 }
 
 /// Which commands want what an earlier one of the same batch wants: they look again after it.

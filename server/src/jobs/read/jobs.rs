@@ -3,6 +3,7 @@
 use std::{collections::HashMap, time::Duration};
 
 use domain::{Code, Job, JobStatus, Outcome, Problem, Time, api::ErrorGroup};
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::{
@@ -22,7 +23,7 @@ use super::{
 };
 
 /// What a list of jobs is filtered by.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobFilter {
     /// Roots only, or children only. With `true`, status and outcome are those of the tree.
     pub root: Option<bool>,
@@ -62,6 +63,8 @@ pub struct GroupFilter {
 
 /// Groups that a page shows.
 const GROUPS: i64 = 50;
+/// Jobs of a list whose trees are read together; a tree has at most a thousand jobs.
+const TREES_AT_ONCE: usize = 20;
 
 impl Engine {
     /// A job with its subtree, or without `children` alone. 410 `job_removed` where it was removed.
@@ -150,21 +153,31 @@ impl Engine {
             stalled: filter.stalled,
         };
         let found = job_list::list(pool, &query).await?;
-        let mut roots: Vec<Uuid> = found.jobs.iter().map(|job| job.2).collect();
-        roots.sort_unstable();
-        roots.dedup();
-        let views = trees::of_roots(pool, &roots).await?;
         let mut by_id: HashMap<Uuid, Job> = HashMap::new();
-        for root in shape::build(&views) {
-            for job in root.walk() {
-                by_id.insert(job.id, Job { children: None, ..job.clone() });
+        let (mut read, mut complete) = (0, true);
+        let mut last = None;
+        let mut jobs = Vec::with_capacity(found.jobs.len());
+        // Whole trees are read for their sums, a few at a time: a page of the largest ones is a short page.
+        for part in found.jobs.chunks(TREES_AT_ONCE) {
+            if read >= job_list::LOOK_AT as usize {
+                complete = false;
+                break;
             }
+            let mut roots: Vec<Uuid> = part.iter().map(|job| job.2).collect();
+            roots.sort_unstable();
+            roots.dedup();
+            let views = trees::of_roots(pool, &roots).await?;
+            read += views.len();
+            for root in shape::build(&views) {
+                for job in root.walk() {
+                    by_id.insert(job.id, Job { children: None, ..job.clone() });
+                }
+            }
+            jobs.extend(part.iter().filter_map(|job| by_id.remove(&job.1)));
+            last = part.last().map(|job| job.0);
         }
-        let next = match found.jobs.last() {
-            Some(last) if found.jobs.len() as i64 == limit => Some(last.0),
-            _ => found.looked_to,
-        };
-        Ok((found.jobs.iter().filter_map(|job| by_id.remove(&job.1)).collect(), next))
+        let full = found.jobs.len() as i64 == limit;
+        Ok((jobs, if full || !complete { last } else { found.looked_to }))
     }
 
     /// What went wrong in a job and below it: groups of dead items, the largest first, at most fifty.
@@ -235,6 +248,11 @@ fn anchor(filter: &JobFilter, owner_id: Option<Uuid>, type_id: Option<i32>) -> A
 }
 
 impl Core {
+    /// Whole trees as they are now, whoever asks.
+    pub(in crate::jobs) async fn read_trees(&self, root_ids: &[Uuid]) -> Result<Vec<Job>> {
+        Ok(shape::build(&trees::of_roots(&self.pools.read, root_ids).await?))
+    }
+
     /// Why a job that is not there is not there: removed, for those who could see it, else unknown.
     pub(in crate::jobs) async fn missing_job(&self, caller: &Caller, id: Uuid) -> Error {
         match reading::removed(&self.pools.read, id).await {

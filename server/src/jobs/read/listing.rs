@@ -6,6 +6,7 @@
 use std::collections::HashSet;
 
 use domain::{Counts, Item, ItemState, Time};
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::{
@@ -21,7 +22,7 @@ use crate::{
 use super::super::{Core, Engine};
 
 /// What a list of items is filtered by.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ItemFilter {
     pub job: Option<Uuid>,
     pub root: Option<Uuid>,
@@ -57,12 +58,13 @@ impl ItemFilter {
     }
 }
 
-/// Keys that are looked at in one step.
+/// Keys that are looked at in one step, at least and at most.
+const LEAST: i64 = 50;
 const STEP: i64 = 1_000;
 /// Gates that are looked for at once.
 const GATES: i64 = 200;
 /// As many pending items of a job are sorted for one page; of more, its items are walked.
-const SORTED: i64 = 20_000;
+const SORTED: i64 = 10_000;
 
 /// Which index leads to the keys; the test does the rest.
 #[derive(Clone, Debug)]
@@ -239,8 +241,10 @@ impl Page<'_> {
     async fn look(&mut self, core: &Core, groups: &[Group], after: Position) -> Result<Option<Position>> {
         for group in groups {
             let mut place = after;
+            // As many as are wanted at first, more when few of them match.
+            let mut step = (self.limit - self.found.len() as i64).clamp(LEAST, STEP);
             loop {
-                let keys = keys_of(core, group, place, STEP).await?;
+                let keys = keys_of(core, group, place, step).await?;
                 let ids: Vec<Uuid> = keys.iter().map(|key| key.id).collect();
                 let good: HashSet<Uuid> = if ids.is_empty() {
                     HashSet::new()
@@ -260,9 +264,10 @@ impl Page<'_> {
                 if self.looked >= LOOK_AT && !keys.is_empty() {
                     return Ok(Some(place));
                 }
-                if (keys.len() as i64) < STEP {
+                if (keys.len() as i64) < step {
                     break;
                 }
+                step = (step * 2).min(STEP);
             }
         }
         Ok(None)

@@ -4,7 +4,7 @@ use std::process::Stdio;
 
 use tokio::{
     io::{AsyncBufReadExt as _, BufReader},
-    process::{Child, Command},
+    process::{Child, ChildStdout, Command},
 };
 
 use super::{Api, Server, TOKEN};
@@ -14,6 +14,8 @@ pub(crate) struct Program {
     pub(crate) api: Api,
     pub(crate) process: u32,
     _child: Child,
+    /// Kept open: a program that cannot print what it has to say ends.
+    _out: BufReader<ChildStdout>,
 }
 
 impl Server {
@@ -28,10 +30,11 @@ impl Server {
             .kill_on_drop(true)
             .spawn()
             .expect("the program runs");
-        let out = child.stdout.take().expect("its output");
-        let line = BufReader::new(out).lines().next_line().await.expect("text").expect("a line");
-        let url = line.rsplit(' ').next().expect("where it listens");
+        let mut out = BufReader::new(child.stdout.take().expect("its output"));
+        let mut line = String::new();
+        out.read_line(&mut line).await.expect("a line");
+        let url = line.trim().rsplit(' ').next().expect("where it listens");
         let api = Api::new(url).with_token(TOKEN);
-        Program { api, process: child.id().expect("a running process"), _child: child }
+        Program { api, process: child.id().expect("a running process"), _child: child, _out: out }
     }
 }

@@ -1,5 +1,5 @@
-//! As much of an S3-compatible store as the server asks for, in this process. The real thing was tried
-//! too (docs/api.md); this one runs everywhere, and can be looked into.
+//! As much of an S3-compatible store as the server asks for, in this process: it runs everywhere and can
+//! be looked into. By hand the same was tried against the server of the Python package `moto`.
 
 use std::{
     collections::BTreeMap,
@@ -124,10 +124,13 @@ async fn answer(
         // Several at once: <Delete><Object><Key>…</Key></Object>…</Delete>
         ("POST", None) => {
             let text = String::from_utf8(body.to_vec()).expect("text");
-            for key in text.split("<Key>").skip(1).filter_map(|rest| rest.split("</Key>").next()) {
+            let keys = text.split("<Key>").skip(1).filter_map(|rest| rest.split("</Key>").next());
+            let mut deleted = String::new();
+            for key in keys {
                 held.objects.remove(key);
+                deleted += &format!("<Deleted><Key>{key}</Key></Deleted>");
             }
-            "<DeleteResult></DeleteResult>".into_response()
+            format!("<DeleteResult>{deleted}</DeleteResult>").into_response()
         }
         other => panic!("{other:?} {uri}"),
     }

@@ -1,0 +1,66 @@
+//! What people do to work: cancel, retry, replay, delete (rules 15 to 17 and 20).
+//!
+//! Each takes a reason where the contract does: required on somebody else's work, kept in the audit log.
+//! All but the retry may be sent again after a lost answer: by then the item may have been retried, failed
+//! again, and be retried a second time.
+
+use domain::{Item, Job, api::RetryBody, id::Uuid};
+use reqwest::Method;
+use serde::Serialize;
+
+use crate::{again::Again, calls::key, client::Client, error::Result};
+
+/// A body that only says why.
+#[derive(Serialize)]
+struct Why<'a> {
+    reason: Option<&'a str>,
+}
+
+impl Client {
+    /// Cancels a job with everything below it. Again is no change.
+    ///
+    /// # Errors
+    /// 409 `job_completed`.
+    pub async fn cancel_job(&self, id: Uuid, reason: Option<&str>) -> Result<Job> {
+        let call = self.post(&["jobs", &id.to_string(), "cancel"]).json(&Why { reason });
+        self.fetch(call.again(Again::Always)).await
+    }
+
+    /// Cancels one item: at once where it waits, else its worker is told. Again is no change.
+    ///
+    /// # Errors
+    /// 409 `item_final`.
+    pub async fn cancel_item(&self, id: Uuid, reason: Option<&str>) -> Result<Item> {
+        let call = self.post(&["items", &id.to_string(), "cancel"]).json(&Why { reason });
+        self.fetch(call.again(Again::Always)).await
+    }
+
+    /// Gives an item that is dead, expired or singly cancelled back to the workers, as it was or with
+    /// another payload.
+    ///
+    /// # Errors
+    /// 409 `not_retryable`, `item_expired`, `job_cancelled` or `superseded`.
+    pub async fn retry_item(&self, id: Uuid, body: &RetryBody) -> Result<Item> {
+        self.fetch(self.post(&["items", &id.to_string(), "retry"]).json(body)).await
+    }
+
+    /// Runs a complete tree once more, as a new tree.
+    ///
+    /// # Errors
+    /// 409 `job_not_complete` or `not_root`.
+    pub async fn replay_job(&self, id: Uuid, reason: Option<&str>) -> Result<Job> {
+        let call = self.post(&["jobs", &id.to_string(), "replay"]).json(&Why { reason });
+        let call = call.header("idempotency-key", key(&Uuid::now_v7().to_string())?);
+        self.fetch(call.again(Again::Always)).await
+    }
+
+    /// Deletes a complete tree. It is gone with the answer; again is 410 `job_removed`, which a lost answer
+    /// can also look like.
+    ///
+    /// # Errors
+    /// 409 `job_not_complete` or `not_root`.
+    pub async fn delete_job(&self, id: Uuid, reason: Option<&str>) -> Result<()> {
+        let call = self.call(Method::DELETE, &["jobs", &id.to_string()]).query_some("reason", reason);
+        self.send(call.again(Again::Always)).await.map(drop)
+    }
+}

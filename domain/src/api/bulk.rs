@@ -1,0 +1,247 @@
+//! Bodies of bulk operations and of replays (spec §3 "Bulk", rules 16 and 17).
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    Document, Time,
+    document::{edit::Edit, walk::Pointer},
+    id::Uuid,
+    job::Owner,
+};
+
+/// What is done to every member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub enum BulkAction {
+    Retry,
+    Cancel,
+    Delete,
+}
+
+impl BulkAction {
+    pub const ALL: [Self; 3] = [Self::Retry, Self::Cancel, Self::Delete];
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Retry => "retry",
+            Self::Cancel => "cancel",
+            Self::Delete => "delete",
+        }
+    }
+
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|action| action.as_str() == word)
+    }
+}
+
+/// What the members are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub enum BulkTarget {
+    Items,
+    Jobs,
+}
+
+impl BulkTarget {
+    pub const ALL: [Self; 2] = [Self::Items, Self::Jobs];
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Items => "items",
+            Self::Jobs => "jobs",
+        }
+    }
+
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|target| target.as_str() == word)
+    }
+}
+
+/// Where an operation stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub enum BulkState {
+    /// Its members are being found; `total` still grows.
+    Counting,
+    /// A dry run that is through: `total` is exact, nothing was done.
+    Ready,
+    Running,
+    /// Every member was counted once.
+    Completed,
+    /// Nothing more is done; what it held is being given back.
+    Cancelling,
+    Cancelled,
+}
+
+impl BulkState {
+    pub const ALL: [Self; 6] =
+        [Self::Counting, Self::Ready, Self::Running, Self::Completed, Self::Cancelling, Self::Cancelled];
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Counting => "counting",
+            Self::Ready => "ready",
+            Self::Running => "running",
+            Self::Completed => "completed",
+            Self::Cancelling => "cancelling",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|state| state.as_str() == word)
+    }
+}
+
+/// One edit of a payload.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct PayloadEdit {
+    pub op: EditOp,
+    /// A JSON Pointer; to set something at the end of an array, `-` as the last token.
+    pub path: String,
+    /// With `set`: what is put there. Null is a value.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
+    pub value: Option<Document>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub enum EditOp {
+    Set,
+    Remove,
+}
+
+/// Keeps an explicit `null` apart from an absent field.
+fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Document>, D::Error> {
+    Document::deserialize(deserializer).map(Some)
+}
+
+impl PayloadEdit {
+    /// The edit, or which field is wrong and what was expected there.
+    pub fn read(&self) -> Result<Edit, (&'static str, &'static str)> {
+        let pointer = Pointer::parse(&self.path).ok_or(("path", "expected a JSON Pointer, such as /a/b"))?;
+        match (self.op, &self.value) {
+            (EditOp::Set, Some(value)) => Ok(Edit::Set(pointer, value.clone())),
+            (EditOp::Set, None) => Err(("value", "expected the value to be set; null is one")),
+            (EditOp::Remove, None) if pointer.tokens().is_empty() => {
+                Err(("path", "expected a place within the payload"))
+            }
+            (EditOp::Remove, None) => Ok(Edit::Remove(pointer)),
+            (EditOp::Remove, Some(_)) => Err(("value", "expected none, as something is removed")),
+        }
+    }
+}
+
+/// `POST /bulk-operations`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct NewBulk {
+    /// Items are retried or cancelled; jobs are cancelled or deleted.
+    pub action: BulkAction,
+    pub target: BulkTarget,
+    /// An object with the filters of `GET /items` or `GET /jobs`; at least one.
+    pub filter: Document,
+    /// With `retry`: what changes in each payload.
+    #[serde(default)]
+    pub payload_edit: Vec<PayloadEdit>,
+    /// Required where the work is somebody else's; kept in the audit log.
+    #[serde(default)]
+    pub reason: Option<String>,
+    /// Members a second, over all servers; null: as fast as it goes.
+    #[serde(default)]
+    pub rate_per_second: Option<f64>,
+    /// Only count, and show some of what would be met.
+    #[serde(default)]
+    pub dry_run: bool,
+}
+
+/// A bulk operation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct BulkOperation {
+    pub id: Uuid,
+    pub action: BulkAction,
+    pub target: BulkTarget,
+    pub filter: Document,
+    pub payload_edit: Vec<PayloadEdit>,
+    pub reason: Option<String>,
+    pub rate_per_second: Option<f64>,
+    pub dry_run: bool,
+    pub state: BulkState,
+    /// Members; grows while `counting`.
+    pub total: i64,
+    /// Members to which it was done.
+    pub processed: i64,
+    /// Members to which it could not be done, by the code of the refusal.
+    pub skipped: Vec<BulkSkipped>,
+    /// Members that failed for reasons of ours; the log says which.
+    pub errored: i64,
+    /// Some of the members as they were when they were found.
+    pub sample: Vec<BulkSample>,
+    /// Who asked for it.
+    pub owner: Owner,
+    pub created_at: Time,
+    pub updated_at: Time,
+    /// When it was over: ready, completed or cancelled.
+    pub finished_at: Option<Time>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct BulkSkipped {
+    /// The code of a problem, or `edit_does_not_fit`, `payload_invalid`.
+    pub reason: String,
+    pub count: i64,
+}
+
+/// A member as it was when it was found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct BulkSample {
+    /// Of the item, or of the job.
+    pub id: Uuid,
+    pub job_id: Uuid,
+    pub root_id: Uuid,
+    #[serde(rename = "type")]
+    pub job_type: String,
+    /// The state of the item, or the status of the job.
+    pub state: String,
+    /// The item's last error, or what the job says of itself.
+    pub message: Option<String>,
+}
+
+/// `POST /items/{id}/replay` (rule 17).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ReplayBody {
+    /// Instead of the payload as it is now.
+    pub payload: Option<Document>,
+    /// Instead of the item's own.
+    pub expires_at: Option<Time>,
+    /// Required on somebody else's work; kept in the audit log.
+    pub reason: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_edit_says_what_is_wrong_with_it() {
+        let read = |text: &str| serde_json::from_str::<PayloadEdit>(text).expect(text).read().map_err(|fault| fault.0);
+        assert!(read(r#"{"op":"set","path":"/a","value":null}"#).is_ok());
+        assert!(read(r#"{"op":"remove","path":"/a"}"#).is_ok());
+        assert_eq!(read(r#"{"op":"set","path":"/a"}"#), Err("value"));
+        assert_eq!(read(r#"{"op":"set","path":"a","value":1}"#), Err("path"));
+        assert_eq!(read(r#"{"op":"remove","path":""}"#), Err("path"));
+        assert_eq!(read(r#"{"op":"remove","path":"/a","value":1}"#), Err("value"));
+    }
+}

@@ -1,0 +1,319 @@
+//! Invoices: a job type with three attempts and at most five at once, and jobs of one item each.
+//!
+//! Ids are made by the caller, so that every request can be sent again; some invoices must not go out before
+//! their time, some not after it (rules 6, 9, 14). Cards are charged at most once: a worker that goes away
+//! leaves an unknown outcome and nobody tries again (P6). What died in an outage is replayed when that is
+//! over (rule 17).
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use anyhow::{Context as _, Result, ensure};
+use client::{Client, Document, ItemFilter, Made, Task, Unfinished, Worker};
+use domain::{
+    Code, Item, ItemState, Job, Outcome, Time,
+    api::{Claim, NewItem, NewJob, ResultBody},
+    id::Uuid,
+    item::{EndedAs, MaxFailures},
+    job_type::{Delivery, JobTypeSpec},
+    retry::Backoff,
+};
+use serde::{Deserialize, Serialize};
+use time::Duration;
+use tokio::sync::Barrier;
+
+use crate::{
+    downstream::{Caller, Downstream},
+    story::{Crew, complete, only, payload, prepare, refused, say},
+};
+
+const INVOICE: &str = "invoice-shipments";
+const CHARGE: &str = "charge-cards";
+/// At most so many invoices at once.
+const CAP: usize = 5;
+/// Failures until an invoice is dead.
+const ATTEMPTS: u32 = 3;
+const INVOICES: usize = 20;
+/// Where invoices go.
+const ACCOUNT: &str = "invoices";
+
+/// What came of it.
+#[derive(Debug)]
+pub struct Report {
+    pub invoiced: usize,
+    /// The most invoices downstream at once.
+    pub most_at_once: usize,
+    /// Out of attempts, and the tree that it was replayed as.
+    pub dead: Uuid,
+    pub replayed: Uuid,
+    /// Not before its time.
+    pub later: Uuid,
+    /// Too late.
+    pub expired: Uuid,
+    /// Nobody knows whether it was done.
+    pub unknown: Uuid,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { invoiced, most_at_once, .. } = self;
+        write!(f, "{invoiced} shipments invoiced, at most {most_at_once} at once; one card charged at most once")
+    }
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Shipment {
+    shipment: String,
+}
+
+/// What is wrong with a shipment, for now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Trouble {
+    /// Downstream is away for the first so many attempts.
+    Attempts(i32),
+    /// Downstream is away until the outage is over.
+    Outage,
+    /// It came back: there is nothing to invoice.
+    Returned,
+}
+
+/// The office that sends invoices.
+struct Office {
+    client: Client,
+    downstream: Caller,
+    troubles: Mutex<BTreeMap<String, Trouble>>,
+    entered: AtomicUsize,
+    /// The first five meet here.
+    full: Barrier,
+    /// Handed out while five were under way; must stay 0.
+    beyond: AtomicUsize,
+}
+
+/// Tells the story.
+pub async fn run(client: &Client) -> Result<Report> {
+    let quick = Backoff { min_seconds: 0.05, max_seconds: Some(1.0), factor: 2.0, jitter: false };
+    let invoice = JobTypeSpec {
+        concurrency: Some(CAP as i32),
+        max_failures: Some(MaxFailures::AtMost(ATTEMPTS)),
+        backoff: quick,
+        ..JobTypeSpec::named(INVOICE)
+    };
+    let charge = JobTypeSpec {
+        delivery: Delivery::AtMostOnce,
+        // A worker that went away is noticed after three of these.
+        heartbeat_seconds: 0.3,
+        ..JobTypeSpec::named(CHARGE)
+    };
+    prepare(client, &[invoice, charge]).await?;
+    let downstream = Downstream::open().await?;
+    let unknown = is_charged_at_most_once(client).await?;
+
+    let office = Arc::new(Office {
+        client: client.clone(),
+        downstream: downstream.caller()?,
+        troubles: Mutex::default(),
+        entered: AtomicUsize::new(0),
+        full: Barrier::new(CAP),
+        beyond: AtomicUsize::new(0),
+    });
+    let troubles = [("shp_3", Trouble::Attempts(2)), ("shp_7", Trouble::Outage), ("shp_11", Trouble::Returned)];
+    for (shipment, trouble) in troubles {
+        office.troubles().insert(shipment.to_owned(), trouble);
+    }
+    // Times are the server's: this machine may go by another clock.
+    let first = put(client, "shp_1", |_| {}).await?;
+    let now = first.created_at;
+    let later = put(client, "shp_later", |new| new.run_after = Some(after(now, 4))).await?.id;
+    let waiting = item_of(client, later).await?;
+    ensure!(waiting.state == ItemState::Scheduled, "it waits for its time: {waiting:?}");
+    let expired = goes_out_too_late(client, after(now, 2)).await?;
+    let mut invoices = BTreeMap::from([("shp_1".to_owned(), first.id)]);
+    for n in 2..=INVOICES {
+        let shipment = format!("shp_{n}");
+        let id = put(client, &shipment, |_| {}).await?.id;
+        invoices.insert(shipment, id);
+    }
+    say(format_args!("{INVOICES} invoices are put, every one twice, under ids of our own"));
+
+    let worker = Worker::new(client.clone(), [INVOICE]).concurrency(3 * CAP).worker_id("invoice-office");
+    let at_work = Arc::clone(&office);
+    let crew = Crew::hire(worker, move |task| {
+        let office = Arc::clone(&at_work);
+        async move { office.invoice(&task).await }
+    });
+    let mut invoiced = 0;
+    for (shipment, &id) in &invoices {
+        let done = complete(client, id).await?;
+        let wanted = match office.trouble(shipment) {
+            None | Some(Trouble::Attempts(_)) => Outcome::Succeeded,
+            Some(Trouble::Outage | Trouble::Returned) => Outcome::Failed,
+        };
+        ensure!(done.tree.outcome == Some(wanted), "{shipment}: {:?}", done.tree);
+        invoiced += usize::from(wanted == Outcome::Succeeded);
+    }
+    let beyond = office.beyond.load(Ordering::SeqCst);
+    ensure!(beyond == 0, "{beyond} invoices were handed out beyond the cap");
+    let most_at_once = downstream.most_at_once(ACCOUNT);
+    ensure!((1..=CAP).contains(&most_at_once), "{most_at_once} invoices at once");
+    say(format_args!("{invoiced} are out; while {CAP} were under way, nobody was given another"));
+
+    let failures = [("shp_3", 2, 3), ("shp_7", ATTEMPTS as i32, ATTEMPTS as i32), ("shp_11", 1, 1)];
+    for (shipment, failures, attempts) in failures {
+        let item = item_of(client, *invoices.get(shipment).context("an invoice")?).await?;
+        ensure!((item.failures, item.attempts) == (failures, attempts), "{shipment}: {item:?}");
+    }
+    say(format_args!("in an outage an invoice dies after {ATTEMPTS} failures, a returned shipment at once"));
+    not_before_its_time(client, later).await?;
+
+    let dead = *invoices.get("shp_7").context("an invoice")?;
+    office.troubles().remove("shp_7");
+    let replayed = is_replayed(client, dead, expired).await?;
+    crew.dismiss().await?;
+    Ok(Report { invoiced: invoiced + 2, most_at_once, dead, replayed, later, expired, unknown })
+}
+
+fn after(now: Time, seconds: i64) -> Time {
+    Time(now.0 + Duration::seconds(seconds))
+}
+
+fn new_invoice(shipment: &str) -> NewJob {
+    let payload = Document::of(&Shipment { shipment: shipment.to_owned() });
+    NewJob {
+        name: Some(shipment.to_owned()),
+        items: vec![NewItem { payload: Some(payload), ..NewItem::default() }],
+        sealed: true,
+        ..NewJob::of(INVOICE)
+    }
+}
+
+/// Puts an invoice under an id made here, and once more as after a lost answer; another invoice under the
+/// same id is refused.
+async fn put(client: &Client, shipment: &str, change: impl FnOnce(&mut NewJob)) -> Result<Job> {
+    let id = Uuid::now_v7();
+    let mut new = new_invoice(shipment);
+    change(&mut new);
+    let made = client.put_job(id, &new).await?;
+    ensure!(made.is_new() && made.job().id == id, "{shipment} is new: {made:?}");
+    let again = client.put_job(id, &new).await?;
+    ensure!(matches!(again, Made::Already(_)) && again.job().id == id, "{shipment} is there already: {again:?}");
+    refused(client.put_job(id, &new_invoice("another")).await, Code::IdInUse, "another invoice under its id")?;
+    Ok(again.job().clone())
+}
+
+async fn item_of(client: &Client, root: Uuid) -> Result<Item> {
+    only(client.items(&ItemFilter { root: Some(root), ..ItemFilter::default() }).await?)
+}
+
+async fn claim(client: &Client, job_type: &str) -> Result<Vec<domain::api::Assignment>> {
+    let claim = Claim {
+        worker_id: "somebody-else".to_owned(),
+        types: vec![job_type.to_owned()],
+        item_ids: None,
+        max: Some(10),
+        wait_seconds: None,
+        claim_id: None,
+    };
+    Ok(client.claim(&claim).await?.assignments)
+}
+
+impl Office {
+    async fn invoice(&self, task: &Task) -> Result<Document, Unfinished> {
+        let Shipment { shipment } = payload(task)?;
+        if self.entered.fetch_add(1, Ordering::SeqCst) < CAP {
+            self.ask_for_more().await.map_err(|error| Unfinished::failed(format!("{error:#}")))?;
+        }
+        match self.trouble(&shipment) {
+            Some(Trouble::Attempts(until)) if task.attempt() <= until => {
+                Err(Unfinished::failed("downstream is away").kind("downstream_away"))
+            }
+            Some(Trouble::Outage) => Err(Unfinished::failed("downstream is away").kind("downstream_away")),
+            Some(Trouble::Returned) => Err(Unfinished::failed("it came back").kind("returned").not_retryable()),
+            _ => {
+                let receipt = self.downstream.order("invoices", ACCOUNT, &task.item().id.to_string()).await?;
+                Ok(Document::of(&receipt))
+            }
+        }
+    }
+
+    /// The first five wait for each other. While all of them are under way, one asks for more.
+    async fn ask_for_more(&self) -> Result<()> {
+        let asks = self.full.wait().await.is_leader();
+        let given = if asks { claim(&self.client, INVOICE).await } else { Ok(Vec::new()) };
+        self.full.wait().await;
+        self.beyond.fetch_add(given?.len(), Ordering::SeqCst);
+        Ok(())
+    }
+
+    fn troubles(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Trouble>> {
+        self.troubles.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn trouble(&self, shipment: &str) -> Option<Trouble> {
+        self.troubles().get(shipment).copied()
+    }
+}
+
+/// Nobody works yet, and so its time passes.
+async fn goes_out_too_late(client: &Client, expires_at: Time) -> Result<Uuid> {
+    let id = put(client, "shp_late", |new| new.expires_at = Some(expires_at)).await?.id;
+    let done = complete(client, id).await?;
+    let item = item_of(client, id).await?;
+    ensure!(done.tree.outcome == Some(Outcome::Failed) && item.state == ItemState::Expired, "too late: {item:?}");
+    ensure!(item.attempts == 0, "nobody was given it: {item:?}");
+    say("an invoice that nobody sent before its time was up has expired");
+    Ok(id)
+}
+
+async fn not_before_its_time(client: &Client, id: Uuid) -> Result<()> {
+    let done = complete(client, id).await?;
+    ensure!(done.tree.outcome == Some(Outcome::Succeeded), "it went out: {:?}", done.tree);
+    let item = item_of(client, id).await?;
+    let attempts = client.attempts(item.id).await?.data;
+    let began = attempts.first().and_then(|first| first.started_at).context("an attempt")?;
+    ensure!(Some(began) >= item.run_after, "it went out at {began}, which is before {:?}", item.run_after);
+    say("the invoice that had to wait went out when its time had come");
+    Ok(())
+}
+
+/// A worker takes a card and is never heard of again.
+async fn is_charged_at_most_once(client: &Client) -> Result<Uuid> {
+    let id = Uuid::now_v7();
+    let card = Document::of(&Shipment { shipment: "shp_1".to_owned() });
+    let items = vec![NewItem { payload: Some(card), ..NewItem::default() }];
+    client.put_job(id, &NewJob { items, sealed: true, ..NewJob::of(CHARGE) }).await?;
+    let held = claim(client, CHARGE).await?.pop().context("the card to be charged")?;
+    let done = complete(client, id).await?;
+    ensure!(done.tree.outcome == Some(Outcome::Failed), "nobody can say whether it was charged: {:?}", done.tree);
+    let item = item_of(client, id).await?;
+    let why = item.last_error.as_ref().and_then(|error| error.kind.as_deref());
+    ensure!((item.state, why) == (ItemState::Dead, Some("outcome_unknown")), "it says so: {item:?}");
+    ensure!(claim(client, CHARGE).await?.is_empty(), "it is not handed out again");
+    let late = refused(client.result(held.id, &ResultBody::default()).await, Code::AssignmentClosed, "a stale result")?;
+    let closed = (late.item_state, late.ended_as);
+    ensure!(closed == (Some(ItemState::Dead), Some(EndedAs::LeaseLost)), "the refusal says why: {late:?}");
+    say("a card was taken by a worker that went away: charged once or not at all, and never again");
+    Ok(id)
+}
+
+/// When the outage is over, what died in it is run once more; what had expired ends expired again.
+async fn is_replayed(client: &Client, dead: Uuid, expired: Uuid) -> Result<Uuid> {
+    let again = client.replay_job(expired, Some("by mistake")).await?;
+    let done = complete(client, again.id).await?;
+    let item = item_of(client, done.id).await?;
+    ensure!(item.state == ItemState::Expired && item.attempts == 0, "it has still expired: {item:?}");
+
+    let replayed = client.replay_job(dead, Some("the outage is over")).await?;
+    ensure!(replayed.id != dead && replayed.replay_of == Some(dead), "a new tree: {replayed:?}");
+    let done = complete(client, replayed.id).await?;
+    ensure!(done.tree.outcome == Some(Outcome::Succeeded), "this time it went out: {:?}", done.tree);
+    let old = client.job(dead).await?;
+    ensure!(old.tree.outcome == Some(Outcome::Failed), "what happened then stays as it was: {:?}", old.tree);
+    say("the outage is over: the dead invoice was replayed and went out, the expired one stays expired");
+    Ok(replayed.id)
+}

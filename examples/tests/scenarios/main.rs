@@ -1,0 +1,111 @@
+//! The five examples as tests: each is played against a server of its own. A story checks its promises
+//! itself; what is asserted here is read from the API afterwards, by somebody who was not in the story.
+
+mod support;
+
+use std::process::Stdio;
+
+use client::ItemFilter;
+use domain::{ItemState, JobStatus, Outcome, item::EndedAs};
+use examples::{import, invoices, payroll, refund, site};
+use tokio::process::Command;
+
+use crate::support::{Server, TOKEN};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn payroll_feeds_two_levels_and_pays_in_order() {
+    let server = Server::start().await;
+    let report = payroll::run(&server.client).await.expect("as promised");
+    assert_eq!((report.paid, report.booked, report.most_at_once), (11, 22, 1));
+    let tree = server.client.job(report.root).await.expect("the tree");
+    let states: Vec<_> = tree.walk().iter().map(|job| (job.key.clone(), job.sealed, job.status)).collect();
+    let complete = |key: &str| (key.to_owned(), true, JobStatus::Completed);
+    assert_eq!(states, ["wages", "payments", "bookings"].map(complete));
+    // Played a second time on the same server, it is a second payroll.
+    let second = payroll::run(&server.client).await.expect("as promised");
+    assert_ne!(second.root, report.root);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refund_is_made_once_though_its_workers_die() {
+    let server = Server::start().await;
+    let report = refund::run(&server.client).await.expect("as promised");
+    assert_eq!((report.deaths, report.effects), (4, 3));
+    assert!(report.requests > report.effects);
+    let attempts = server.client.attempts(report.item).await.expect("attempts").data;
+    let numbers: Vec<i32> = attempts.iter().map(|attempt| attempt.attempt).collect();
+    assert!(numbers.iter().copied().eq(1..=numbers.len() as i32), "{numbers:?}");
+    let (last, lost) = attempts.split_last().expect("attempts");
+    assert_eq!(last.ended_as, Some(EndedAs::Succeeded));
+    assert!(lost.iter().all(|attempt| attempt.ended_as == Some(EndedAs::LeaseLost)), "{lost:?}");
+    let failed = server.client.job(report.failed).await.expect("the tree");
+    assert_eq!((failed.tree.outcome, failed.superseded_by), (Some(Outcome::Failed), Some(report.instead)));
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_site_is_repaired_and_another_given_up_and_made_anew() {
+    let server = Server::start().await;
+    let report = site::run(&server.client).await.expect("as promised");
+    let repaired = server.client.job(report.repaired).await.expect("the tree");
+    assert_eq!((repaired.tree.outcome, repaired.completion), (Some(Outcome::Succeeded), 2));
+    let gone = server.client.job(report.given_up).await.expect_err("it was deleted");
+    assert_eq!(gone.status(), Some(410));
+    let anew = server.client.job(report.anew).await.expect("the tree");
+    assert_eq!((anew.tree.outcome, anew.tree.counts.succeeded), (Some(Outcome::Succeeded), 5));
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_import_brings_its_bad_rows_home() {
+    let server = Server::start().await;
+    let report = import::run(&server.client).await.expect("as promised");
+    assert_eq!((report.good, report.bad.as_slice()), (9_995, &[3, 57, 100, 512, 2_000][..]));
+    let table = std::fs::read_to_string(&report.failures).expect("the table of failures");
+    assert!(table.lines().next().is_some_and(|header| header.ends_with("_line,_code,_problem")), "{table}");
+    let dead = ItemFilter { root: Some(report.root), states: vec![ItemState::Dead], ..ItemFilter::default() };
+    let rows: Vec<_> = server.client.items(&dead).await.expect("dead letters").data.iter().map(|i| i.row).collect();
+    assert_eq!(rows, report.bad.iter().map(|&line| Some(line)).collect::<Vec<_>>());
+    std::fs::remove_dir_all(report.failures.parent().expect("a folder")).expect("the folder goes");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn invoices_keep_their_cap_their_attempts_and_their_times() {
+    let server = Server::start().await;
+    let report = invoices::run(&server.client).await.expect("as promised");
+    assert_eq!(report.invoiced, 20);
+    assert!(report.most_at_once <= 5);
+    for (root, outcome) in [
+        (report.dead, Outcome::Failed),
+        (report.replayed, Outcome::Succeeded),
+        (report.later, Outcome::Succeeded),
+        (report.expired, Outcome::Failed),
+        (report.unknown, Outcome::Failed),
+    ] {
+        assert_eq!(server.client.job(root).await.expect("the tree").tree.outcome, Some(outcome));
+    }
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_program_says_what_happens_and_whether_it_was_as_promised() {
+    let server = Server::start().await;
+    let program = |token: Option<&str>| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_payroll"));
+        command.env("TREELINE_URL", &server.url).env_remove("TREELINE_TOKEN").stdin(Stdio::null());
+        command.envs(token.map(|token| ("TREELINE_TOKEN", token)));
+        command
+    };
+    let played = program(Some(TOKEN)).output().await.expect("the program runs");
+    let said = String::from_utf8(played.stdout).expect("text");
+    assert!(played.status.success(), "{said}\n{}", String::from_utf8_lossy(&played.stderr));
+    assert!(said.contains("11 of 12 paid, 22 bookings"), "{said}");
+    for (token, why) in [(None, "TREELINE_TOKEN is not set"), (Some("wrong"), "Treeline does not know us")] {
+        let refused = program(token).output().await.expect("the program runs");
+        assert_eq!(refused.status.code(), Some(1));
+        assert!(String::from_utf8_lossy(&refused.stderr).contains(why), "{refused:?}");
+    }
+    server.stop().await;
+}

@@ -1,0 +1,83 @@
+//! Trees and items made again, over HTTP. Apart from the other deeds, as these make something: they answer
+//! 201 and take an Idempotency-Key.
+
+use axum::{
+    Json as Answer,
+    extract::State,
+    http::{StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use domain::{
+    Job,
+    api::{ReasonBody, ReplayBody},
+};
+use serde::Serialize;
+use sha2::{Digest as _, Sha256};
+use uuid::Uuid;
+
+use super::{
+    extract::{JsonOrDefault, Path},
+    idempotency::{Key, fingerprint},
+};
+use crate::{
+    App,
+    auth::Caller,
+    error::{Error, Result},
+    jobs::KeyedCall,
+};
+
+/// Make a complete tree again
+///
+/// A new tree of the same definition with the items that came from outside, as they are now: the last
+/// edited payload of each. `run_after` and steps are dropped; `expires_at`, serialize keys and
+/// `on_completed` are kept; dedupe keys of jobs go over to it. The items of a large tree follow the answer.
+#[utoipa::path(post, path = "/jobs/{id}/replay", tag = "jobs",
+    params(("id" = Uuid, Path), ("Idempotency-Key" = Option<String>, Header, description = "1 to 255 characters")),
+    request_body = Option<ReasonBody>,
+    responses((status = 201, description = "The new tree", body = Job,
+               headers(("Location" = String), ("ETag" = String)))))]
+pub async fn replay_job(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<Uuid>,
+    key: Key,
+    JsonOrDefault(body): JsonOrDefault<ReasonBody>,
+) -> Result<Response> {
+    let key = keyed(key, &caller, "POST /jobs/{id}/replay", id, &body)?;
+    let made = app.engine.replay_tree(&caller, id, body.reason.as_deref(), key).await?;
+    shown(&app, made).await
+}
+
+/// Make a final item again, also one that succeeded, as a tree of its own
+///
+/// Type, contract, payload, metadata, keys and priority are the item's; `payload` and `expires_at` may be
+/// given anew. `replay_of` names the root of the tree that the item is in. 409 `item_not_final`.
+#[utoipa::path(post, path = "/items/{id}/replay", tag = "items",
+    params(("id" = Uuid, Path), ("Idempotency-Key" = Option<String>, Header, description = "1 to 255 characters")),
+    request_body = Option<ReplayBody>,
+    responses((status = 201, description = "The new tree", body = Job,
+               headers(("Location" = String), ("ETag" = String)))))]
+pub async fn replay_item(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<Uuid>,
+    key: Key,
+    JsonOrDefault(body): JsonOrDefault<ReplayBody>,
+) -> Result<Response> {
+    let key = keyed(key, &caller, "POST /items/{id}/replay", id, &body)?;
+    let made = app.engine.replay_item(&caller, id, body, key).await?;
+    shown(&app, made).await
+}
+
+/// The key with what was asked: of what, and the body.
+fn keyed(key: Key, caller: &Caller, call: &'static str, id: Uuid, body: &impl Serialize) -> Result<Option<KeyedCall>> {
+    let text = serde_json::to_string(body).map_err(|e| Error::Broken(e.to_string()))?;
+    let asked = Sha256::new().chain_update(id).chain_update(fingerprint(&text)).finalize().into();
+    Ok(key.name(caller).map(|name| KeyedCall { name, call, fingerprint: asked }))
+}
+
+async fn shown(app: &App, id: Uuid) -> Result<Response> {
+    let job = app.engine.read_tree(id, id).await?;
+    let headers = [(header::LOCATION, format!("/api/v1/jobs/{id}")), (header::ETAG, format!("\"{}\"", job.version))];
+    Ok((StatusCode::CREATED, headers, Answer(job)).into_response())
+}

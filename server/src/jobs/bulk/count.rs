@@ -1,0 +1,155 @@
+//! The membership of a bulk operation: the list walked as anybody reads it, page by page, each page frozen
+//! in one commit that moves the walk's place.
+//!
+//! What the list shows is what becomes a member, so nothing here knows a filter. A dry run only counts.
+
+use std::collections::{BTreeMap, HashSet};
+
+use domain::{
+    Item, Job,
+    api::{BulkAction, BulkSample},
+};
+use uuid::Uuid;
+
+use crate::{
+    error::{Error, Result},
+    store::{
+        bulk::{self, BulkRow, members},
+        settle as trees,
+    },
+};
+
+use super::{Engine, Wanted, asker, json};
+
+/// Members of one step.
+const PAGE: i64 = 200;
+/// How long a step may take before another server thinks that this one is gone, in seconds.
+const PATIENCE: f64 = 30.0;
+/// Members that are shown of an operation.
+const SAMPLE: usize = 10;
+
+/// What a page has brought.
+struct Page {
+    found: Vec<BulkSample>,
+    next: Option<(i64, i64)>,
+}
+
+/// Counts one page of an operation's list; whether there may be more for this server.
+pub(super) async fn step(engine: &Engine, id: Uuid) -> Result<bool> {
+    let core = &engine.0.core;
+    if !bulk::take_walk(&core.pools.read, id, PATIENCE).await? {
+        return Ok(false);
+    }
+    let Some(row) = bulk::list(&core.pools.read, Some(id), None, None, 1).await?.pop() else { return Ok(false) };
+    let page = match page(engine, &row).await {
+        Ok(page) => page,
+        // What the filter names is gone: the list ends here.
+        Err(Error::Problem(problem)) => {
+            tracing::info!(%id, %problem, "the list of a bulk operation has ended");
+            Page { found: Vec::new(), next: None }
+        }
+        Err(error) => return Err(error),
+    };
+    let more = page.next.is_some();
+    freeze(engine, &row, page).await?;
+    Ok(more)
+}
+
+async fn page(engine: &Engine, row: &BulkRow) -> Result<Page> {
+    let caller = asker(row);
+    let wanted: Wanted = serde_json::from_str(&row.wanted).map_err(|e| Error::Broken(e.to_string()))?;
+    Ok(match &wanted {
+        Wanted::Items(filter) => {
+            let (items, next) = engine.list_items(&caller, filter, row.place_gate.zip(row.place_seq), PAGE).await?;
+            Page { found: items.iter().map(of_item).collect(), next }
+        }
+        Wanted::Jobs(filter) => {
+            let (jobs, next) = engine.list_jobs(&caller, filter, row.place_gate, PAGE).await?;
+            Page { found: jobs.iter().map(of_job).collect(), next: next.map(|gate| (gate, 0)) }
+        }
+    })
+}
+
+fn of_item(item: &Item) -> BulkSample {
+    BulkSample {
+        id: item.id,
+        job_id: item.job_id,
+        root_id: item.root_id,
+        job_type: item.job_type.clone(),
+        state: item.state.as_str().to_owned(),
+        message: item.last_error.as_ref().map(|error| error.message.clone()),
+    }
+}
+
+fn of_job(job: &Job) -> BulkSample {
+    BulkSample {
+        id: job.id,
+        job_id: job.id,
+        root_id: job.root_id,
+        job_type: job.job_type.clone(),
+        state: job.status.as_str().to_owned(),
+        message: Some(job.message.clone()),
+    }
+}
+
+/// Freezes a page, and takes the holds of trees that are met for the first time. If somebody else has
+/// moved the walk, nothing happens.
+async fn freeze(engine: &Engine, row: &BulkRow, page: Page) -> Result<()> {
+    let core = &engine.0.core;
+    let holds = row.action == BulkAction::Retry.as_str() && !row.dry_run;
+    let mut gates: BTreeMap<i64, Uuid> = BTreeMap::new();
+    if holds {
+        for member in &page.found {
+            if !gates.values().any(|root_id| *root_id == member.root_id) {
+                let plan = core.plans.of(&core.pools.read, member.root_id).await?;
+                gates.insert(plan.root_gate(), member.root_id);
+            }
+        }
+    }
+    let mut tx = core.pools.hot.begin().await?;
+    let root_gates: Vec<i64> = gates.keys().copied().collect();
+    let mut alive: HashSet<Uuid> = HashSet::new();
+    for gate in trees::lock(&mut tx, &root_gates).await? {
+        if !gate.removed {
+            alive.extend(gates.get(&gate.gate_id));
+        }
+    }
+    if !bulk::lock_walk(&mut tx, row).await? {
+        return Ok(());
+    }
+    let found: Vec<&BulkSample> =
+        page.found.iter().filter(|member| !holds || alive.contains(&member.root_id)).collect();
+    let mut n = found.len() as i64;
+    if !row.dry_run {
+        let ids: Vec<Uuid> = found.iter().map(|member| member.id).collect();
+        let roots: Vec<Uuid> = found.iter().map(|member| member.root_id).collect();
+        let new: HashSet<Uuid> =
+            members::add_members(&mut tx, row.id, row.total, &ids, &roots).await?.into_iter().collect();
+        n = new.len() as i64;
+        if holds {
+            let mut held: BTreeMap<Uuid, i64> = BTreeMap::new();
+            for member in found.iter().filter(|member| new.contains(&member.id)) {
+                *held.entry(member.root_id).or_default() += 1;
+            }
+            let (roots, counts): (Vec<Uuid>, Vec<i64>) = held.into_iter().unzip();
+            let first = members::add_holds(&mut tx, row.id, &roots, &counts).await?;
+            for (&gate_id, root_id) in &gates {
+                if first.contains(root_id) {
+                    trees::hold(&mut tx, gate_id, 1).await?;
+                }
+            }
+        }
+    }
+    let sample = if (row.total as usize) < SAMPLE { Some(sample(row, &found)?) } else { None };
+    bulk::counted(&mut tx, row.id, page.next, n, sample.as_deref()).await?;
+    tx.commit().await?;
+    Ok(())
+}
+
+/// The sample with some of these.
+fn sample(row: &BulkRow, found: &[&BulkSample]) -> Result<String> {
+    let mut sample: Vec<BulkSample> = serde_json::from_str(&row.sample).map_err(|e| Error::Broken(e.to_string()))?;
+    let room = SAMPLE.saturating_sub(sample.len());
+    sample.extend(found.iter().take(room).map(|member| (*member).clone()));
+    json(&sample)
+}

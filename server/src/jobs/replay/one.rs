@@ -1,0 +1,169 @@
+//! One item made again, also one that succeeded: a tree of one job with its contract, and that item in it
+//! (rule 17). Apart from whole trees, as all of it is one commit and nothing follows.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
+
+use domain::{
+    Code, Problem,
+    api::{NewItem, ReplayBody},
+};
+use uuid::Uuid;
+
+use crate::{
+    auth::{Caller, Scope},
+    error::{Error, Result},
+    store::{
+        audit as deeds,
+        contracts::{self, JobInfo},
+        gates::{self, Delta},
+        replaying::{self, Copied, CopiedGate},
+    },
+};
+
+use super::{
+    super::{
+        Core, Engine, KeyedCall,
+        add::AddedRows,
+        audit, groups,
+        intake::{Arrivals, Intake},
+    },
+    TRIES, fill, write_down,
+};
+
+/// An item that is to be made again, checked.
+#[derive(Clone)]
+struct Again {
+    item_id: Uuid,
+    job: Arc<JobInfo>,
+    payload: Option<String>,
+    expires_at: Option<time::OffsetDateTime>,
+    key: Option<KeyedCall>,
+    deed: Option<deeds::AuditRow>,
+}
+
+impl Engine {
+    /// Makes one final item again, as a tree of its own, and returns its root's id. `replay_of` names the
+    /// root of the tree that the item is in. 409 `item_not_final`.
+    pub async fn replay_item(
+        &self,
+        caller: &Caller,
+        item_id: Uuid,
+        body: ReplayBody,
+        key: Option<KeyedCall>,
+    ) -> Result<Uuid> {
+        caller.require(Scope::JobsWrite)?;
+        let core = &self.0.core;
+        for _ in 0..TRIES {
+            if let Some(made) = core.tree_of(key.as_ref()).await? {
+                return Ok(made);
+            }
+            let item = self.item(caller, item_id).await?;
+            let job = self.job_of_item(caller, item_id).await?;
+            let reason = audit::reason_for(caller, job.owner_id, body.reason.as_deref())?;
+            if !item.state.is_final() {
+                let detail = format!("The item is {}: only final ones are made again.", item.state.as_str());
+                return Err(Problem { item_state: Some(item.state), ..Problem::new(Code::ItemNotFinal, detail) }.into());
+            }
+            let payload = match &body.payload {
+                Some(payload) => Some(core.checked_payload(&job, payload.clone())?),
+                None => None,
+            };
+            let deed = audit::row(caller, "item.replay", job.owner_id, reason.as_deref())
+                .map(|row| row.about(job.root_id, job.job_id, Some(item_id)));
+            let expires_at = body.expires_at.map(|at| at.0);
+            let again = Again { item_id, job, payload, expires_at, key: key.clone(), deed };
+            let made = core
+                .retrying(move |core| {
+                    let again = again.clone();
+                    async move { make(&core, again).await }
+                })
+                .await?;
+            if let Some(made) = made {
+                return Ok(made);
+            }
+        }
+        Err(Error::Conflict("an Idempotency-Key changed hands each time"))
+    }
+}
+
+impl Core {
+    /// A payload that takes the place of an item's, checked against the job: its text. Where a body has one
+    /// item, its faults are named by the place in the item.
+    pub(in super::super) fn checked_payload(
+        &self,
+        job: &JobInfo,
+        payload: domain::Document,
+    ) -> Result<String, Problem> {
+        let item = NewItem { payload: Some(payload), ..NewItem::default() };
+        let checked = self.prepare(job, vec![item], "").map_err(|mut problem| {
+            for fault in &mut problem.errors {
+                fault.pointer = fault.pointer.trim_start_matches("/0").to_owned();
+            }
+            problem
+        })?;
+        Ok(checked.into_iter().next().map(|item| item.payload).unwrap_or_default())
+    }
+}
+
+async fn make(core: &Arc<Core>, again: Again) -> Result<Option<Uuid>> {
+    let plan = core.plans.of(&core.pools.read, again.job.root_id).await?;
+    let mut tx = core.pools.hot.begin().await?;
+    if let Some(key) = &again.key
+        && !core.take_call(&mut tx, key).await?
+    {
+        return Ok(None);
+    }
+    let source =
+        replaying::sources(&mut tx, &[again.item_id]).await?.pop().ok_or_else(|| Problem::not_found("item"))?;
+    let mut item = fill::prepared(source, None);
+    if let Some(payload) = again.payload {
+        item.payload = payload;
+        item.error = None;
+    }
+    item.expires_at = again.expires_at.or(item.expires_at);
+
+    // The new job is nobody else's to see, so its lane may be locked after it was written.
+    let root_id = Uuid::now_v7();
+    let gate_id = gates::reserve(&mut tx, 1).await?.pop().ok_or_else(|| Error::Broken("no gate".to_owned()))?;
+    let copy = Copied {
+        from_gate_id: again.job.gate_id,
+        id: root_id,
+        gate_id,
+        ord: 0,
+        parent_id: None,
+        turn_gate_id: gate_id,
+    };
+    if replaying::copy_jobs(&mut tx, root_id, again.job.root_id, &[copy], true).await? != 1 {
+        return Err(Error::Conflict("a job was removed"));
+    }
+    let gate = CopiedGate { gate_id, solo: true, sealed: true, open_feeds: 0, open_jobs: 1, after_open: 0, holds: 0 };
+    replaying::insert_gates(&mut tx, root_id, &[gate]).await?;
+    let job = contracts::jobs_by_gate(&mut *tx, &[gate_id]).await?.pop().map(Arc::new);
+    let job = job.ok_or_else(|| Error::Broken("a new job is not there".to_owned()))?;
+
+    let items = [item];
+    let arrivals = [Arrivals { job: &job, items: &items }];
+    let mut intake = Intake::begin(core, &arrivals).await?;
+    intake.take_keys(&mut tx, &arrivals).await?;
+    intake.lock_lanes(&mut tx, []).await?;
+    intake.look(&mut tx).await?;
+    if !replaying::share_root(&mut tx, plan.root_gate()).await? {
+        return Err(Error::refuse(Code::JobRemoved, "The tree of the item was removed."));
+    }
+    let locked: HashMap<i64, gates::Locked> =
+        gates::lock(&mut tx, &[gate_id]).await?.into_iter().map(|gate| (gate.gate_id, gate)).collect();
+    let gate = locked.get(&gate_id).ok_or_else(|| Error::Broken("a new gate is not there".to_owned()))?;
+    intake.open(&mut tx, &locked).await?;
+    let mut deltas: BTreeMap<i64, Delta> = BTreeMap::new();
+    intake.place(core, &mut tx, &arrivals[0], gate, &mut deltas).await?;
+    intake.write(&mut tx, &mut deltas).await?;
+    gates::apply(&mut tx, &deltas.into_iter().collect::<Vec<_>>()).await?;
+    groups::count(core, &mut tx, &intake.dead()).await?;
+    write_down(&mut tx, again.key.as_ref(), again.deed, root_id).await?;
+    tx.commit().await?;
+    AddedRows::of(intake.ready(), vec![root_id], Vec::new()).after_commit(core).await;
+    Ok(Some(root_id))
+}

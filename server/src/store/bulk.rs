@@ -1,0 +1,244 @@
+//! Bulk operations: what was asked for, the frozen membership, and how far it has come (spec §3 "Bulk").
+//!
+//! Rows are locked in the order gates, member, hold, operation; who takes members holds the operation and
+//! skips members that are locked. Every step is guarded by the operation's state, which only the
+//! operation's own row says.
+
+pub mod members; // the frozen membership
+
+use sqlx::PgPool;
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use super::Tx;
+
+/// An operation, as stored.
+#[derive(Clone, Debug)]
+pub struct BulkRow {
+    pub id: Uuid,
+    pub actor_id: Uuid,
+    pub actor_kind: String,
+    pub actor_name: String,
+    pub role: Option<String>,
+    pub admin: bool,
+    pub action: String,
+    pub target: String,
+    pub filter: String,
+    pub wanted: String,
+    pub payload_edit: String,
+    pub reason: Option<String>,
+    pub rate: Option<f64>,
+    pub dry_run: bool,
+    pub state: String,
+    pub place_gate: Option<i64>,
+    pub place_seq: Option<i64>,
+    pub total: i64,
+    pub processed: i64,
+    pub errored: i64,
+    pub sample: String,
+    pub created_at: OffsetDateTime,
+    pub updated_at: OffsetDateTime,
+    pub finished_at: Option<OffsetDateTime>,
+}
+
+/// An operation to be written.
+#[derive(Clone, Debug)]
+pub struct NewRow {
+    pub id: Uuid,
+    pub actor_id: Uuid,
+    pub actor_kind: &'static str,
+    pub actor_name: String,
+    pub role: Option<&'static str>,
+    pub admin: bool,
+    pub action: &'static str,
+    pub target: &'static str,
+    pub filter: String,
+    pub wanted: String,
+    pub payload_edit: String,
+    pub reason: Option<String>,
+    pub rate: Option<f64>,
+    pub dry_run: bool,
+}
+
+/// Writes an operation, which begins by counting.
+pub async fn insert(tx: &mut Tx, row: &NewRow) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "insert into bulk (id, actor_id, actor_kind, actor_name, role, admin, action, target, filter, wanted,
+           payload_edit, reason, rate, dry_run)
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)",
+        row.id,
+        row.actor_id,
+        row.actor_kind,
+        row.actor_name,
+        row.role,
+        row.admin,
+        row.action,
+        row.target,
+        row.filter,
+        row.wanted,
+        row.payload_edit,
+        row.reason,
+        row.rate,
+        row.dry_run,
+    )
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
+}
+
+/// Operations, newest first: one, those of an owner, those before another.
+pub async fn list(
+    pool: &PgPool,
+    id: Option<Uuid>,
+    actor_id: Option<Uuid>,
+    before: Option<Uuid>,
+    limit: i64,
+) -> Result<Vec<BulkRow>, sqlx::Error> {
+    sqlx::query_as!(
+        BulkRow,
+        "select id, actor_id, actor_kind, actor_name, role, admin, action, target, filter, wanted, payload_edit, reason,
+           rate, dry_run, state, place_gate, place_seq, total, processed, errored, sample, created_at, updated_at,
+           finished_at
+         from bulk
+         where ($1::uuid is null or id = $1) and ($2::uuid is null or actor_id = $2) and ($3::uuid is null or id < $3)
+         order by id desc limit $4",
+        id,
+        actor_id,
+        before,
+        limit
+    )
+    .fetch_all(pool)
+    .await
+}
+
+/// What these operations have skipped: (operation, reason, how many), the most first.
+pub async fn skips(pool: &PgPool, ids: &[Uuid]) -> Result<Vec<(Uuid, String, i64)>, sqlx::Error> {
+    let rows = sqlx::query!(
+        "select bulk_id, reason, n from bulk_skip where bulk_id = any($1::uuid[]) order by n desc, reason",
+        ids
+    )
+    .fetch_all(pool)
+    .await?;
+    Ok(rows.into_iter().map(|row| (row.bulk_id, row.reason, row.n)).collect())
+}
+
+/// Operations that are not over, with their states; the oldest first.
+pub async fn open(pool: &PgPool, limit: i64) -> Result<Vec<(Uuid, String)>, sqlx::Error> {
+    let rows = sqlx::query!("select id, state from bulk where finished_at is null order by id limit $1", limit)
+        .fetch_all(pool)
+        .await?;
+    Ok(rows.into_iter().map(|row| (row.id, row.state)).collect())
+}
+
+// ---- Counting --------------------------------------------------------------------------------------
+
+/// Takes the walk over the list for some seconds. False: another server has it, or it is over.
+pub async fn take_walk(pool: &PgPool, id: Uuid, seconds: f64) -> Result<bool, sqlx::Error> {
+    let done = sqlx::query!(
+        "update bulk set busy_until = clock_timestamp() + make_interval(secs => $2)
+         where id = $1 and state = 'counting' and busy_until < clock_timestamp()",
+        id,
+        seconds
+    )
+    .execute(pool)
+    .await?;
+    Ok(done.rows_affected() == 1)
+}
+
+/// Locks an operation that counts and stands at this place. False: it has moved on, or is cancelled.
+pub async fn lock_walk(tx: &mut Tx, row: &BulkRow) -> Result<bool, sqlx::Error> {
+    let found = sqlx::query_scalar!(
+        "select id from bulk
+         where id = $1 and state = 'counting' and place_gate is not distinct from $2
+           and place_seq is not distinct from $3
+         for update",
+        row.id,
+        row.place_gate,
+        row.place_seq
+    )
+    .fetch_optional(&mut **tx)
+    .await?;
+    Ok(found.is_some())
+}
+
+/// Moves the walk on, by members found; without a place it is over.
+pub async fn counted(
+    tx: &mut Tx,
+    id: Uuid,
+    place: Option<(i64, i64)>,
+    found: i64,
+    sample: Option<&str>,
+) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "update bulk set place_gate = $2, place_seq = $3, total = total + $4, sample = coalesce($5, sample),
+           busy_until = '-infinity', updated_at = clock_timestamp(),
+           state = case when $2::bigint is not null then state when dry_run then 'ready'
+                        when total + $4 = 0 then 'completed' else 'running' end,
+           finished_at = case when $2::bigint is null and (dry_run or total + $4 = 0) then clock_timestamp() end
+         where id = $1",
+        id,
+        place.map(|place| place.0),
+        place.map(|place| place.1),
+        found,
+        sample
+    )
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
+}
+
+// ---- Ending ----------------------------------------------------------------------------------------
+
+/// Stops an operation: nothing more is done from the commit on. False: it was over.
+pub async fn cancel(tx: &mut Tx, id: Uuid) -> Result<bool, sqlx::Error> {
+    let done = sqlx::query!(
+        "update bulk set state = 'cancelling', updated_at = clock_timestamp()
+         where id = $1 and state in ('counting', 'running')",
+        id
+    )
+    .execute(&mut **tx)
+    .await?;
+    Ok(done.rows_affected() == 1)
+}
+
+/// A stopped operation that holds nothing any more is cancelled.
+pub async fn cancelled(pool: &PgPool, id: Uuid) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "update bulk set state = 'cancelled', finished_at = clock_timestamp(), updated_at = clock_timestamp()
+         where id = $1 and state = 'cancelling' and not exists (select 1 from bulk_hold where bulk_id = $1)",
+        id
+    )
+    .execute(pool)
+    .await?;
+    Ok(())
+}
+
+/// Forgets operations that were over so many seconds ago, their members first, at most `limit` of them.
+/// Returns how many rows went.
+pub async fn forget(pool: &PgPool, seconds: f64, limit: i64) -> Result<u64, sqlx::Error> {
+    let members = sqlx::query!(
+        "delete from bulk_member where ctid = any(array(
+           select m.ctid from bulk b join bulk_member m on m.bulk_id = b.id
+           where b.finished_at < clock_timestamp() - make_interval(secs => $1)
+           limit $2 for update of m skip locked))",
+        seconds,
+        limit
+    )
+    .execute(pool)
+    .await?
+    .rows_affected();
+    if members > 0 {
+        return Ok(members);
+    }
+    let gone = sqlx::query!(
+        "with gone as (
+           delete from bulk where finished_at < clock_timestamp() - make_interval(secs => $1)
+             and not exists (select 1 from bulk_member m where m.bulk_id = bulk.id)
+           returning id)
+         delete from bulk_skip where bulk_id in (select id from gone)",
+        seconds
+    )
+    .execute(pool)
+    .await?;
+    Ok(gone.rows_affected())
+}

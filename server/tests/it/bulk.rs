@@ -1,0 +1,287 @@
+//! Deeds over many at once: counted before, frozen, paced, stopped, shared by servers, each member counted
+//! once (rule 16, spec §3 "Bulk").
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::{
+    support::{Answer, Api, Server},
+    turns::until,
+};
+
+const OPERATIONS: &str = "/api/v1/bulk-operations";
+
+pub(crate) fn id(value: &Value) -> String {
+    value["id"].as_str().expect("an id").to_owned()
+}
+
+pub(crate) async fn claim(api: &Api, name: &str, max: u32, wait: u32) -> Vec<Value> {
+    let body = json!({"worker_id": "w", "types": [name], "max": max, "wait_seconds": wait});
+    api.post("/api/v1/assignments", body).await.expect(200)["assignments"].as_array().expect("assignments").clone()
+}
+
+pub(crate) async fn finish(api: &Api, assignment: &Value) {
+    let path = format!("/api/v1/assignments/{}/result", id(assignment));
+    api.post(&path, json!({"result": assignment["item"]["payload"]})).await.expect(200);
+}
+
+pub(crate) async fn kill(api: &Api, assignment: &Value) {
+    let body = json!({"error": {"message": "no account"}, "retryable": false});
+    api.post(&format!("/api/v1/assignments/{}/failure", id(assignment)), body).await.expect(200);
+}
+
+/// Ends everything of a type that waits, many at a time; returns how many.
+async fn end_all(api: &Api, name: &str, dead: bool, wait: u32) -> usize {
+    let got = claim(api, name, 1_000, wait).await;
+    let ending = |assignment: &Value| match dead {
+        true => json!({"assignment_id": id(assignment), "retryable": false, "error": {"message": "no account"}}),
+        false => json!({"assignment_id": id(assignment), "result": assignment["item"]["payload"]}),
+    };
+    let endings: Vec<Value> = got.iter().map(ending).collect();
+    api.post("/api/v1/assignments/finish", json!({"endings": endings})).await.expect(200);
+    got.len()
+}
+
+/// A complete job whose `n` items are dead, with a fed child.
+async fn graveyard(api: &Api, name: &str, n: usize) -> String {
+    let child = json!([{"type": name, "key": "next", "feed": {"payload": {"$from": "/result"}}}]);
+    let items: Vec<Value> = (0..n).map(|n| json!({"payload": {"n": n}})).collect();
+    let job = json!({"type": name, "key": "root", "sealed": true, "items": items, "children": child});
+    let root = id(&api.post("/api/v1/jobs", job).await.expect(201));
+    let mut left = n;
+    while left > 0 {
+        left -= end_all(api, name, true, 0).await;
+    }
+    until(api, &root, |job| job["tree"]["status"] == "completed").await;
+    root
+}
+
+async fn begin(api: &Api, body: Value) -> String {
+    id(&api.post(OPERATIONS, body).await.expect(202))
+}
+
+/// The operation once it is as wanted.
+async fn operation(api: &Api, id: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+    tokio::time::timeout(std::time::Duration::from_secs(60), async {
+        loop {
+            let now = api.get(&format!("{OPERATIONS}/{id}")).await.expect(200);
+            if wanted(&now) {
+                return now;
+            }
+            tokio::task::yield_now().await;
+        }
+    })
+    .await
+    .expect("the operation gets there")
+}
+
+fn completed(now: &Value) -> bool {
+    now["state"] == "completed"
+}
+
+fn skipped(operation: &Value) -> Vec<(&str, i64)> {
+    let rows = operation["skipped"].as_array().expect("reasons");
+    rows.iter().map(|row| (row["reason"].as_str().expect("a code"), row["count"].as_i64().expect("a number"))).collect()
+}
+
+#[tokio::test]
+async fn dead_letters_are_counted_repaired_and_their_tree_completes_once() {
+    const N: usize = 450;
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let root = graveyard(&server, "a", N).await;
+    let filter = json!({"root": root, "state": "dead"});
+    let body = json!({"action": "retry", "target": "items", "filter": filter, "rate_per_second": 300,
+        "payload_edit": [{"op": "set", "path": "/account", "value": 9_007_199_254_740_993_i64}],
+        "reason": "accounts were repaired", "dry_run": true});
+    let dry = id(&server.post(OPERATIONS, body.clone()).await.expect(200));
+    let dry = operation(&server, &dry, |now| now["state"] == "ready").await;
+    assert_eq!((&dry["total"], &dry["processed"]), (&json!(N), &json!(0)));
+    assert_eq!(dry["sample"].as_array().expect("a sample").len(), 10);
+    assert_eq!(dry["sample"][0]["message"], "no account");
+    let tree = server.get(&format!("/api/v1/jobs/{root}")).await.expect(200);
+    assert_eq!((&tree["counts"]["dead"], &tree["completion"]), (&json!(N), &json!(1)), "nothing was done");
+
+    // Workers are faster than the operation: without the hold the tree would be complete many times.
+    let mut body = body;
+    body["dry_run"] = json!(false);
+    let running = begin(&server, body).await;
+    let mut ended = 0;
+    while ended < 2 * N {
+        ended += end_all(&server, "a", false, 1).await;
+    }
+    let done = operation(&server, &running, completed).await;
+    assert_eq!((&done["total"], &done["processed"], &done["errored"]), (&json!(N), &json!(N), &json!(0)));
+    assert_eq!((skipped(&done), done["finished_at"].is_string()), (vec![], true));
+    let tree = until(&server, &root, |job| job["tree"]["status"] == "completed").await;
+    assert_eq!((&tree["completion"], &tree["tree"]["outcome"]), (&json!(2), &json!("succeeded")));
+    let item = server.get(&format!("/api/v1/items?job={root}&limit=1")).await.expect(200);
+    assert_eq!(item["data"][0]["payload"], json!({"n": 0, "account": 9_007_199_254_740_993_i64}));
+    let audit = server.get("/api/v1/audit?action=bulk.retry").await.expect(200);
+    assert_eq!(audit["data"].as_array().expect("rows").len(), 1);
+    assert_eq!(audit["data"][0]["reason"], "accounts were repaired");
+    let audit = server.get(&format!("/api/v1/audit?action=item.retry&root={root}&limit=1000")).await.expect(200);
+    assert_eq!(audit["data"].as_array().expect("rows").len(), N);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn an_operation_is_stopped_and_lets_go() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let root = graveyard(&server, "a", 120).await;
+    let body = json!({"action": "retry", "target": "items", "filter": {"job": root, "state": ["dead"]},
+        "rate_per_second": 20});
+    let running = begin(&server, body).await;
+    operation(&server, &running, |now| now["processed"].as_i64() >= Some(20)).await;
+    let cancel = format!("{OPERATIONS}/{running}/cancel");
+    server.post(&cancel, json!({})).await.expect(200);
+    let stopped = operation(&server, &running, |now| now["state"] == "cancelled").await;
+    let processed = stopped["processed"].as_i64().expect("a number");
+    assert!((20..120).contains(&processed), "{stopped}");
+    server.post(&cancel, json!({})).await.expect(200);
+    let tree = server.get(&format!("/api/v1/jobs/{root}")).await.expect(200);
+    assert_eq!((&tree["counts"]["available"], &tree["counts"]["dead"]), (&json!(processed), &json!(120 - processed)));
+    let mut left = 2 * processed as usize;
+    while left > 0 {
+        left -= end_all(&server, "a", false, 1).await;
+    }
+    let tree = until(&server, &root, |job| job["tree"]["status"] == "completed").await;
+    assert_eq!((&tree["completion"], &tree["counts"]["succeeded"]), (&json!(2), &json!(processed)));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn two_servers_share_an_operation_and_count_everything_once() {
+    const N: usize = 300;
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let root = graveyard(&server, "a", N).await;
+    let other = server.another().await;
+    let body = json!({"action": "retry", "target": "items", "filter": {"root": root, "state": "dead"}});
+    let asked = Answer::of(server.request(Method::POST, OPERATIONS).header("idempotency-key", "k").json(&body)).await;
+    let running = id(&asked.expect(202));
+    let again = Answer::of(other.request(Method::POST, OPERATIONS).header("idempotency-key", "k").json(&body)).await;
+    assert_eq!(id(&again.expect(202)), running);
+    let done = operation(&other, &running, completed).await;
+    assert_eq!((&done["total"], &done["processed"], &done["errored"]), (&json!(N), &json!(N), &json!(0)));
+    let tree = other.get(&format!("/api/v1/jobs/{root}")).await.expect(200);
+    assert_eq!((&tree["counts"]["available"], &tree["counts"]["dead"]), (&json!(N), &json!(0)));
+    server.post(&format!("{OPERATIONS}/{running}/cancel"), json!({})).await.expect_problem(409, "operation_over");
+    let page = server.get(OPERATIONS).await.expect(200);
+    assert_eq!(page["data"][0]["id"], json!(running));
+    other.stop().await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn nobody_elses_items_are_touched_and_staff_say_why() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let shop = server.service("shop", &["jobs:read", "jobs:write", "work"]).await;
+    let bakery = server.service("bakery", &["jobs:read", "jobs:write", "work"]).await;
+    let (of_shop, of_bakery) = (graveyard(&shop, "a", 3).await, graveyard(&bakery, "a", 2).await);
+    let body = |reason: Option<&str>| json!({"action": "retry", "target": "items", "filter": {"state": "dead", "type": "a"}, "reason": reason});
+    let own = begin(&shop, body(None)).await;
+    let done = operation(&shop, &own, completed).await;
+    assert_eq!((&done["total"], &done["processed"]), (&json!(3), &json!(3)));
+    assert_eq!(bakery.get(&format!("/api/v1/jobs/{of_bakery}")).await.expect(200)["counts"]["dead"], 2);
+    bakery.get(&format!("{OPERATIONS}/{own}")).await.expect_problem(404, "not_found");
+    bakery.post(&format!("{OPERATIONS}/{own}/cancel"), json!({})).await.expect_problem(404, "not_found");
+    assert_eq!(bakery.get(OPERATIONS).await.expect(200)["data"], json!([]));
+    let named = json!({"action": "cancel", "target": "items", "filter": {"job": of_shop}});
+    bakery.post(OPERATIONS, named).await.expect_problem(404, "not_found");
+
+    server.post(OPERATIONS, body(None)).await.expect_problem(422, "reason_required");
+    let all = begin(&server, body(Some("the bank was down"))).await;
+    let done = operation(&server, &all, completed).await;
+    assert_eq!((&done["total"], &done["processed"]), (&json!(2), &json!(2)));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn what_cannot_be_done_is_skipped_with_its_reason() {
+    let server = Server::start().await;
+    let schema = json!({"payload_schema": {"properties": {"n": {"type": "integer"}}}});
+    server.put("/api/v1/job-types/a", schema).await.expect(201);
+    let items = json!([{"payload": {"n": 1}}, {"payload": {"n": 2, "x": {}}}, {"payload": {"m": 3}}, {"payload": [4]}]);
+    let root = id(&server.post("/api/v1/jobs", json!({"type": "a", "items": items})).await.expect(201));
+    let got = claim(&server, "a", 10, 0).await;
+    finish(&server, &got[0]).await;
+    for assignment in &got[1..] {
+        kill(&server, assignment).await;
+    }
+    // The list is all of the job's items, whatever state they are in.
+    let body = json!({"action": "retry", "target": "items", "filter": {"job": root},
+        "payload_edit": [{"op": "remove", "path": "/x"}]});
+    let done = operation(&server, &begin(&server, body).await, completed).await;
+    assert_eq!((&done["total"], &done["processed"]), (&json!(4), &json!(1)));
+    assert_eq!(skipped(&done), [("edit_does_not_fit", 3)]);
+    let body = json!({"action": "retry", "target": "items", "filter": {"job": root, "state": "dead"},
+        "payload_edit": [{"op": "set", "path": "/n", "value": "many"}]});
+    let done = operation(&server, &begin(&server, body).await, completed).await;
+    assert_eq!(skipped(&done), [("edit_does_not_fit", 1), ("payload_invalid", 1)]);
+    let body = json!({"action": "cancel", "target": "items", "filter": {"job": root}});
+    let done = operation(&server, &begin(&server, body).await, completed).await;
+    assert_eq!((&done["processed"], skipped(&done)), (&json!(1), vec![("item_final", 3)]));
+    let body = json!({"action": "retry", "target": "items", "filter": {"job": root, "state": "succeeded,dead"}});
+    let done = operation(&server, &begin(&server, body).await, completed).await;
+    assert_eq!((&done["processed"], skipped(&done)), (&json!(2), vec![("not_retryable", 1)]));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn jobs_are_cancelled_and_deleted_by_the_list() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let mut roots = Vec::new();
+    for team in ["hr", "hr", "it"] {
+        let job = json!({"type": "a", "items": [{}], "metadata": {"team": team}});
+        roots.push(id(&server.post("/api/v1/jobs", job).await.expect(201)));
+    }
+    let body = |action: &str| json!({"action": action, "target": "jobs", "filter": {"root": true, "metadata": {"team": "hr"}}});
+    let early = operation(&server, &begin(&server, body("delete")).await, completed).await;
+    assert_eq!((&early["processed"], skipped(&early)), (&json!(0), vec![("job_not_complete", 2)]));
+    for (action, again) in [("cancel", "job_completed"), ("delete", "")] {
+        let done = operation(&server, &begin(&server, body(action)).await, completed).await;
+        assert_eq!((&done["processed"], &done["total"]), (&json!(2), &json!(2)), "{action}");
+        if !again.is_empty() {
+            for root in &roots[..2] {
+                until(&server, root, |job| job["status"] == "completed").await;
+            }
+        }
+    }
+    for root in &roots[..2] {
+        server.get(&format!("/api/v1/jobs/{root}")).await.expect_problem(410, "job_removed");
+    }
+    assert_eq!(server.get(&format!("/api/v1/jobs/{}", roots[2])).await.expect(200)["status"], "waiting");
+    let none = operation(&server, &begin(&server, body("delete")).await, completed).await;
+    assert_eq!(none["total"], 0);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn an_operation_that_makes_no_sense_is_refused() {
+    let server = Server::start().await;
+    let good = json!({"action": "retry", "target": "items", "filter": {"state": "dead"}});
+    for (field, value, pointer) in [
+        ("target", json!("jobs"), "/target"),
+        ("action", json!("delete"), "/target"),
+        ("filter", json!({}), "/filter"),
+        ("filter", json!([1]), "/filter"),
+        ("filter", json!({"colour": "red"}), "/filter/colour"),
+        ("filter", json!({"state": "asleep"}), "/filter/state"),
+        ("filter", json!({"state": "dead", "limit": 5}), "/filter/limit"),
+        ("payload_edit", json!([{"op": "set", "path": "/a"}]), "/payload_edit/0/value"),
+        ("payload_edit", json!([{"op": "set", "path": "a", "value": 1}]), "/payload_edit/0/path"),
+        ("rate_per_second", json!(0), "/rate_per_second"),
+    ] {
+        let mut body = good.clone();
+        body[field] = value;
+        let refused = server.post(OPERATIONS, body).await.expect_problem(422, "invalid_body");
+        assert_eq!(refused["errors"][0]["pointer"], pointer, "{refused}");
+    }
+    let reader = server.service("reader", &["jobs:read"]).await;
+    reader.post(OPERATIONS, good).await.expect_problem(403, "forbidden");
+    server.stop().await;
+}

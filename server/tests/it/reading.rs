@@ -1,0 +1,602 @@
+//! Reading: every filter finds what it should and nothing else, pages lose nothing and show nothing twice,
+//! items say what they wait for, and what a job has decided is read before its rows have followed.
+
+use std::collections::BTreeMap;
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::support::{Answer, Api, Server};
+
+async fn claim(api: &Api, worker: &str, types: &[&str], max: u32) -> Vec<Value> {
+    let body = json!({"worker_id": worker, "types": types, "max": max});
+    api.post("/api/v1/assignments", body).await.expect(200)["assignments"].as_array().expect("assignments").clone()
+}
+
+fn id(value: &Value) -> &str {
+    value["id"].as_str().expect("an id")
+}
+
+async fn job(server: &Server, body: Value) -> Value {
+    server.post("/api/v1/jobs", body).await.expect(201)
+}
+
+/// The ids on all pages of a list, in order.
+async fn all(api: &Api, path: &str) -> Vec<String> {
+    all_behind(api, path, String::new()).await
+}
+
+/// The same from a page on that begins with `&cursor=…`.
+async fn all_behind(api: &Api, path: &str, mut cursor: String) -> Vec<String> {
+    let mut found = Vec::new();
+    loop {
+        let page = api.get(&format!("{path}{cursor}")).await.expect(200);
+        found.extend(page["data"].as_array().expect("data").iter().map(|it| id(it).to_owned()));
+        let Some(next) = page["next_cursor"].as_str() else { return found };
+        cursor = format!("&cursor={next}");
+    }
+}
+
+/// A statement that does what the engine does in ways that cannot be had by request here.
+async fn sql(server: &Server, statement: String) {
+    let pool = &server.running.app.pool;
+    sqlx::raw_sql(sqlx::AssertSqlSafe(statement)).execute(pool).await.expect("the statement runs");
+}
+
+fn ids(items: &[Value]) -> Vec<String> {
+    items.iter().map(|it| id(it).to_owned()).collect()
+}
+
+#[tokio::test]
+async fn every_filter_of_items_finds_what_it_names() {
+    let server = Server::start().await;
+    for name in ["a", "b"] {
+        server.put(&format!("/api/v1/job-types/{name}"), json!({"backoff": {"min_seconds": 600}})).await.expect(201);
+    }
+    let items: Vec<Value> = (0..6).map(|n| json!({"payload": {"n": n, "word": format!("w{n} 100%")}})).collect();
+    let one = job(&server, json!({"type": "a", "items": items})).await;
+    let two = job(&server, json!({"type": "b", "items": [{"payload": "elsewhere"}]})).await;
+    let held = claim(&server, "w-1", &["a"], 4).await;
+    let of = |n: usize| held[n]["item"]["id"].as_str().expect("an id").to_owned();
+    let fence = |n: usize| format!("/api/v1/assignments/{}", id(&held[n]));
+    server.post(&format!("{}/result", fence(0)), json!({})).await.expect(200);
+    let error = json!({"message": "no such user 17", "kind": "unknown_user"});
+    server.post(&format!("{}/failure", fence(1)), json!({"error": error, "retryable": false})).await.expect(200);
+    server.post(&format!("{}/failure", fence(2)), json!({"error": {"message": "try again"}})).await.expect(200);
+
+    let list = |query: String| {
+        let server = &server;
+        async move { all(server, &format!("/api/v1/items?{query}")).await }
+    };
+    let in_one = all(&server, &format!("/api/v1/items?job={}", id(&one))).await;
+    assert_eq!(in_one.len(), 6);
+    assert_eq!(list(format!("root={}", id(&one))).await, in_one);
+    assert_eq!(list("type=b".into()).await, all(&server, &format!("/api/v1/items?job={}", id(&two))).await);
+    assert_eq!(list("type=unheard-of".into()).await, Vec::<String>::new());
+    assert_eq!(list("state=succeeded".into()).await, [of(0)]);
+    assert_eq!(list("state=dead".into()).await, [of(1)]);
+    assert_eq!(list("state=retryable".into()).await, [of(2)]);
+    assert_eq!(list("state=running".into()).await, [of(3)]);
+    assert_eq!(list("state=running,dead".into()).await, [of(1), of(3)]);
+    assert_eq!(list("state=retryable,running,blocked".into()).await, [of(2), of(3)]);
+    assert_eq!(list(format!("state=available&job={}", id(&one))).await, in_one[4..].to_vec());
+    assert_eq!(list("worker=w-1".into()).await, [of(0), of(1), of(3)]);
+    assert_eq!(list("worker=w-1&state=running".into()).await, [of(3)]);
+    assert_eq!(list("q=such%20user&state=dead".into()).await, [of(1)]);
+    assert_eq!(list(format!("q=W5%20100%25&job={}", id(&one))).await, in_one[5..].to_vec());
+    assert_eq!(list(format!("q=%25&job={}", id(&two))).await, Vec::<String>::new());
+    assert_eq!(list(format!("q=try%20again&root={}", id(&one))).await, [of(2)]);
+
+    let dead = server.get("/api/v1/dead-letters").await.expect(200);
+    assert_eq!(ids(dead["data"].as_array().expect("data")), [of(1)]);
+    let groups = server.get(&format!("/api/v1/dead-letters/groups?job={}", id(&one))).await.expect(200);
+    let print = groups["data"][0]["fingerprint"].as_str().expect("a fingerprint").to_owned();
+    assert_eq!((&groups["data"][0]["count"], &groups["data"][0]["type"]), (&json!(1), &json!("a")));
+    assert_eq!(list(format!("error={print}")).await, [of(1)]);
+    assert_eq!(list(format!("error={print}&job={}", id(&two))).await, Vec::<String>::new());
+    for (query, found) in [("q=user", 1), ("q=nothing", 0), ("type=a", 1), ("type=b", 0)] {
+        let path = format!("/api/v1/dead-letters/groups?root={}&{query}", id(&one));
+        let groups = server.get(&path).await.expect(200);
+        assert_eq!(groups["data"].as_array().map(Vec::len), Some(found), "{query}");
+    }
+
+    let middle = server.get(&format!("/api/v1/items/{}", in_one[5])).await.expect(200)["created_at"].clone();
+    let middle = middle.as_str().expect("a time");
+    assert_eq!(list(format!("created_after={middle}&type=b")).await.len(), 1);
+    assert_eq!(list(format!("created_before={middle}&type=b")).await.len(), 0);
+    sql(&server, format!("update item set serialize_key = 'k' where id = '{}'", of(3))).await;
+    assert_eq!(list("serialize_key=k".into()).await, [of(3)]);
+    sql(
+        &server,
+        format!(
+            "update item set dedupe_key = 'd' where id = '{0}';
+             insert into item_dedupe select gate_id, 'd', id from item where id = '{0}'",
+            of(2)
+        ),
+    )
+    .await;
+    assert_eq!(list("dedupe_key=d".into()).await, [of(2)]);
+    assert_eq!(list("dedupe_key=d&state=running".into()).await, Vec::<String>::new());
+
+    for bad in ["colour=red", "state=asleep", "q=x", "q=x&state=succeeded", "row=many", "created_after=soon"] {
+        server.get(&format!("/api/v1/items?{bad}")).await.expect_problem(400, "invalid_parameter");
+    }
+    server.get("/api/v1/dead-letters?state=running").await.expect_problem(400, "invalid_parameter");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_row_of_a_file_is_found_by_its_line() {
+    let server = Server::start().await;
+    let csv = "n\n1\n2\n3\n4\n";
+    let upload = server.post_text("/api/v1/uploads?filename=f.csv", "text/csv", csv).await.expect(201);
+    let job = job(&server, json!({"type": "import", "upload": {"id": upload["id"]}})).await;
+    crate::turns::until(&server, id(&job), |job| job["status"] == "completed").await;
+    for query in [format!("job={}&row=4", id(&job)), format!("root={}&row=4", id(&job)), "row=4".to_owned()] {
+        let found = server.get(&format!("/api/v1/items?{query}")).await.expect(200);
+        assert_eq!(found["data"][0]["payload"], json!({"n": "3"}), "{query}");
+        assert_eq!(found["data"].as_array().map(Vec::len), Some(1), "{query}");
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn what_matches_throughout_is_on_exactly_one_page() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let mut wanted = Vec::new();
+    for n in 0..40 {
+        let count = if n == 20 { 60 } else { 1 };
+        let items: Vec<Value> =
+            (0..count).map(|i| json!({"payload": [n, i], "priority": if n < 10 { 9 } else { 0 }})).collect();
+        let made = job(&server, json!({"type": "a", "sealed": true, "items": items})).await;
+        wanted.extend(all(&server, &format!("/api/v1/items?limit=1000&job={}", id(&made))).await);
+    }
+    assert_eq!(wanted.len(), 99);
+    for query in ["type=a", "state=available", "state=available,dead"] {
+        for limit in [1, 7, 50, 1000] {
+            let found = all(&server, &format!("/api/v1/items?{query}&limit={limit}")).await;
+            assert_eq!(found, wanted, "{query} by {limit}");
+        }
+    }
+
+    // Ten of them change while somebody turns the pages; the other ones are not lost by it.
+    let first = server.get("/api/v1/items?state=available&limit=3").await.expect(200);
+    let cursor = first["next_cursor"].as_str().expect("a next page").to_owned();
+    let taken = claim(&server, "w", &["a"], 10).await;
+    assert_eq!(taken.len(), 10);
+    let rest = all_behind(&server, "/api/v1/items?state=available&limit=3", format!("&cursor={cursor}")).await;
+    let seen: Vec<String> = ids(first["data"].as_array().expect("data")).into_iter().chain(rest).collect();
+    let gone: Vec<String> = taken.iter().map(|it| id(&it["item"]).to_owned()).collect();
+    let stayed: Vec<String> = wanted.iter().filter(|it| !gone.contains(it)).cloned().collect();
+    let seen_of_them: Vec<String> = seen.iter().filter(|it| !gone.contains(it)).cloned().collect();
+    assert_eq!(seen_of_them, stayed);
+
+    server.get(&format!("/api/v1/items?state=dead&cursor={cursor}")).await.expect_problem(400, "cursor_mismatch");
+    server.get("/api/v1/items?cursor=rubbish").await.expect_problem(400, "invalid_parameter");
+
+    // The states that stand in tables of their own, across jobs.
+    for it in &taken {
+        let fence = format!("/api/v1/assignments/{}", id(it));
+        let body = json!({"error": {"message": "broken"}, "retryable": false});
+        server.post(&format!("{fence}/failure"), body).await.expect(200);
+    }
+    let mut dead = gone;
+    dead.sort();
+    for limit in [1, 4, 1000] {
+        let mut found = all(&server, &format!("/api/v1/dead-letters?limit={limit}")).await;
+        let in_order: Vec<String> = wanted.iter().filter(|it| found.contains(it)).cloned().collect();
+        assert_eq!(found, in_order);
+        found.sort();
+        assert_eq!(found, dead, "by {limit}");
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn every_filter_of_jobs_finds_what_it_names() {
+    let server = Server::start().await;
+    let team = server.service("team", &["jobs:read", "jobs:write", "work"]).await;
+    for name in ["a", "b"] {
+        server.put(&format!("/api/v1/job-types/{name}"), json!({})).await.expect(201);
+    }
+    let body = json!({"type": "a", "key": "top", "name": "March", "initiated_by": "ann", "metadata": {"team": "hr", "n": 7},
+        "items": [{"payload": 1}], "children": [{"type": "b", "key": "below"}]});
+    let tree = job(&server, body).await;
+    let below = tree["children"][0].clone();
+    let done = job(&server, json!({"type": "b", "sealed": true})).await;
+    let theirs = team.post("/api/v1/jobs", json!({"type": "a", "metadata": {"team": "it"}})).await.expect(201);
+
+    let list = |query: String| {
+        let server = &server;
+        async move { all(server, &format!("/api/v1/jobs?{query}")).await }
+    };
+    let (tree_id, below_id) = (id(&tree).to_owned(), id(&below).to_owned());
+    let (done_id, their_id) = (id(&done).to_owned(), id(&theirs).to_owned());
+    assert_eq!(list("root=true".into()).await, [&*their_id, &done_id, &tree_id]);
+    assert_eq!(list("root=false".into()).await, [&*below_id]);
+    assert_eq!(list("limit=1".into()).await, [&*their_id, &done_id, &below_id, &tree_id]);
+    assert_eq!(list(format!("root_id={tree_id}")).await, [&*below_id, &tree_id]);
+    assert_eq!(list(format!("parent={tree_id}")).await, [&*below_id]);
+    assert_eq!(list("type=b".into()).await, [&*done_id, &below_id]);
+    assert_eq!(list("type=b&root=true".into()).await, [&*done_id]);
+    assert_eq!(list("owner=team".into()).await, [&*their_id]);
+    assert_eq!(list("initiated_by=ann".into()).await, [&*tree_id]);
+    assert_eq!(list("metadata.team=hr".into()).await, [&*tree_id]);
+    assert_eq!(list("metadata.team=hr&metadata.n=7".into()).await, [&*tree_id]);
+    assert_eq!(list("metadata.team=hr&metadata.n=8".into()).await, Vec::<String>::new());
+    assert_eq!(list("q=marc".into()).await, [&*tree_id]);
+    assert_eq!(list("q=%22it%22".into()).await, [&*their_id]);
+    assert_eq!(list("status=completed".into()).await, [&*done_id]);
+    assert_eq!(list("outcome=succeeded&root=true".into()).await, [&*done_id]);
+    assert_eq!(list("status=waiting&root=true".into()).await, [&*their_id, &tree_id]);
+    let at = done["created_at"].as_str().expect("a time");
+    assert_eq!(list(format!("created_after={at}")).await, [&*their_id]);
+    assert_eq!(list(format!("created_before={at}")).await, [&*below_id, &tree_id]);
+
+    // The root has not begun, its child has: the tree runs, the root waits.
+    server.post(&format!("/api/v1/jobs/{below_id}/items"), json!([{"payload": 1}])).await.expect(200);
+    claim(&server, "w", &["b"], 1).await;
+    assert_eq!(list("status=running&root=true".into()).await, [&*tree_id]);
+    assert_eq!(list("status=running".into()).await, [&*below_id]);
+    assert_eq!(list(format!("status=waiting&root_id={tree_id}")).await, [&*tree_id]);
+
+    sql(&server, format!("update job set dedupe_key = 'd', replay_of = '{tree_id}' where id = '{done_id}'")).await;
+    assert_eq!(list("dedupe_key=d".into()).await, [&*done_id]);
+    assert_eq!(list(format!("replay_of={tree_id}")).await, [&*done_id]);
+    assert_eq!(list("stalled=true".into()).await, Vec::<String>::new());
+    sql(&server, "update gate set updated_at = updated_at - interval '61 minutes'".into()).await;
+    assert_eq!(list("stalled=true&root=true".into()).await, [&*their_id, &tree_id]);
+    assert_eq!(list("stalled=false&root=true".into()).await, [&*done_id]);
+
+    // Others see their own, whatever they ask for.
+    assert_eq!(all(&team, "/api/v1/jobs?").await, [&*their_id]);
+    assert_eq!(all(&team, "/api/v1/jobs?root=true").await, [&*their_id]);
+    assert_eq!(all(&team, "/api/v1/jobs?type=b").await, Vec::<String>::new());
+    assert_eq!(all(&team, &format!("/api/v1/jobs?root_id={tree_id}")).await, Vec::<String>::new());
+
+    let page = server.get("/api/v1/jobs?metadata.team=hr&limit=1").await.expect(200);
+    let cursor = page["next_cursor"].as_str().expect("it may have more").to_owned();
+    server.get(&format!("/api/v1/jobs?metadata.team=it&cursor={cursor}")).await.expect_problem(400, "cursor_mismatch");
+    for bad in ["colour=red", "metadata.=x", "metadata=x", "status=asleep", "root=maybe"] {
+        server.get(&format!("/api/v1/jobs?{bad}")).await.expect_problem(400, "invalid_parameter");
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn an_item_says_what_it_waits_for() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({"backoff": {"min_seconds": 600, "jitter": false}})).await.expect(201);
+    let later = "2100-01-01T00:00:00Z";
+    let body = json!({"type": "a", "items": [{"payload": 0}, {"payload": 1}, {"payload": 2, "run_after": later}],
+        "children": [{"type": "a", "key": "first"}, {"type": "a", "key": "second"}]});
+    let job = job(&server, body).await;
+    let items = all(&server, &format!("/api/v1/items?job={}", id(&job))).await;
+    let waits = |n: usize| {
+        let (server, path) = (&server, format!("/api/v1/items/{}", items[n]));
+        async move { server.get(&path).await.expect(200)["waiting_for"].clone() }
+    };
+    let never = waits(0).await;
+    assert_eq!(never["reason"], "not_claimed");
+    assert_eq!(never["detail"], "No worker has asked for a yet.");
+    assert_eq!(waits(2).await, json!({"reason": "run_after", "detail": null, "until": later}));
+
+    let held = claim(&server, "w", &["a"], 1).await;
+    assert_eq!(waits(0).await, Value::Null);
+    assert_eq!(waits(1).await["detail"], "Workers ask for a; others go first.");
+    server.patch("/api/v1/job-types/a", json!({"concurrency": 1})).await.expect(200);
+    let capped = waits(1).await;
+    assert_eq!(
+        (&capped["reason"], &capped["detail"]),
+        (&json!("concurrency"), &json!("1 of at most 1 items of a are running."))
+    );
+    server.post("/api/v1/job-types/a/pause", json!({})).await.expect(200);
+    assert_eq!(waits(1).await["reason"], "paused");
+    server
+        .post(&format!("/api/v1/assignments/{}/failure", id(&held[0])), json!({"error": {"message": "no"}}))
+        .await
+        .expect(200);
+    let retry = waits(0).await;
+    assert_eq!(retry["reason"], "retry");
+    assert!(retry["until"].is_string(), "{retry}");
+
+    // Behind an older item of its key, and behind another job.
+    sql(
+        &server,
+        format!(
+            "insert into lane (owner_id, key) select owner_id, 'k' from job where id = '{0}';
+             insert into lane_entry select id, 1, '{1}' from lane; insert into lane_entry select id, 2, '{2}' from lane;
+             with gone as (delete from ready where item_id = '{2}' returning *)
+             insert into blocked select item_id, gate_id, false, null, expires_at, type_id, attempts, failures, rank,
+               (select id from lane) from gone;",
+            id(&job),
+            items[0],
+            items[1]
+        ),
+    )
+    .await;
+    let behind = waits(1).await;
+    assert_eq!(behind["reason"], "serialize_key");
+    assert!(behind["detail"].as_str().is_some_and(|d| d.contains(&items[0]) && d.contains("retryable")), "{behind}");
+    sql(
+        &server,
+        format!(
+            "update job set after = '{{first,second}}' where id = '{}'; update blocked set by_after = true;
+        update gate set after_open = 2 where gate_id = (select gate_id from job where id = '{0}')",
+            id(&job)
+        ),
+    )
+    .await;
+    let after = waits(1).await;
+    assert_eq!((&after["reason"], &after["detail"]), (&json!("after"), &json!("Waits for first, second.")));
+    server.post(&format!("/api/v1/jobs/{}/seal", id(&job["children"][0])), json!({})).await.expect(200);
+    assert_eq!(waits(1).await["detail"], "Waits for second.");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn what_a_job_has_decided_is_read_before_its_rows_follow() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let items: Vec<Value> = (0..5).map(|n| json!({"payload": n})).collect();
+    let job = job(&server, json!({"type": "a", "items": items})).await;
+    let items = all(&server, &format!("/api/v1/items?job={}", id(&job))).await;
+    claim(&server, "w", &["a"], 1).await;
+    // The commit of a cancellation; the rows of the other four still stand in `ready`.
+    sql(
+        &server,
+        format!(
+            "update gate set cancelled_at = clock_timestamp(), cancel_reason = 'wrong file', sealed = true,
+               n_cancelled = n_available, n_available = 0, version = version + 1
+             where gate_id = (select gate_id from job where id = '{0}');
+             insert into carry (gate_id, kind) select gate_id, 1 from job where id = '{0}'",
+            id(&job)
+        ),
+    )
+    .await;
+    let item = server.get(&format!("/api/v1/items/{}", items[2])).await.expect(200);
+    assert_eq!((&item["state"], &item["waiting_for"]), (&json!("cancelled"), &Value::Null));
+    assert_eq!(item["last_error"]["message"], "wrong file");
+    assert!(item["finished_at"].is_string(), "{item}");
+    for query in [
+        "state=cancelled".to_owned(),
+        format!("state=cancelled&job={}", id(&job)),
+        format!("state=cancelled,dead&root={}", id(&job)),
+    ] {
+        assert_eq!(all(&server, &format!("/api/v1/items?{query}")).await, items[1..].to_vec(), "{query}");
+    }
+    assert_eq!(all(&server, &format!("/api/v1/items?state=available&job={}", id(&job))).await, Vec::<String>::new());
+    let running = server.get("/api/v1/items?state=running").await.expect(200)["data"][0].clone();
+    assert_eq!(id(&running), items[0]);
+    assert!(running["cancel_requested_at"].is_string(), "{running}");
+    let job = server.get(&format!("/api/v1/jobs/{}", id(&job))).await.expect(200);
+    assert_eq!((&job["status"], &job["message"]), (&json!("cancelling"), &json!("Cancelling, 1 still running…")));
+    assert_eq!(job["open_because"], json!({"reason": "cancelling", "detail": "Workers still hold 1 item."}));
+
+    // A job that it waited for failed, and was repaired: ended rows are blocked again before they come back.
+    sql(
+        &server,
+        "update gate set cancelled_at = null, cancel_reason = null, after_failed = true; update carry set kind = 2"
+            .into(),
+    )
+    .await;
+    assert_eq!(server.get(&format!("/api/v1/items/{}", items[3])).await.expect(200)["state"], "cancelled");
+    sql(
+        &server,
+        format!(
+            "with gone as (delete from ready where item_id = '{}' returning *)
+             insert into outcome (item_id, gate_id, seq, ended_at, attempt, failures, state, error_kind, error_message)
+             select item_id, gate_id, 4, clock_timestamp(), 0, 0, 3, 'after_failed', 'x' from gone;
+             update gate set after_failed = false, after_open = 1; update carry set kind = 4",
+            items[3]
+        ),
+    )
+    .await;
+    let back = server.get(&format!("/api/v1/items/{}", items[3])).await.expect(200);
+    assert_eq!(
+        (&back["state"], &back["finished_at"], &back["last_error"]),
+        (&json!("blocked"), &Value::Null, &Value::Null)
+    );
+    assert_eq!(back["waiting_for"]["reason"], "after");
+    assert_eq!(all(&server, "/api/v1/items?state=blocked").await, [&*items[3]]);
+    assert_eq!(all(&server, "/api/v1/items?state=cancelled").await, Vec::<String>::new());
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_fed_child_expects_what_its_parent_has() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let items: Vec<Value> = (0..4).map(|n| json!({"payload": n})).collect();
+    let body = json!({"type": "a", "sealed": true, "items": items, "children": [{"type": "a", "key": "child"}]});
+    let job = job(&server, body).await;
+    let (path, child) = (format!("/api/v1/jobs/{}", id(&job)), format!("/api/v1/jobs/{}", id(&job["children"][0])));
+    assert_eq!(job["percent"], Value::Null, "nobody knows how many the child will have");
+    sql(&server, "update job set feed = '{\"each\": \"/result\"}' where key = 'child'".into()).await;
+    assert_eq!(server.get(&path).await.expect(200)["percent"], Value::Null);
+    sql(&server, "update job set feed = '{}' where key = 'child'".into()).await;
+    let held = claim(&server, "w", &["a"], 1).await;
+    server.post(&format!("/api/v1/assignments/{}/result", id(&held[0])), json!({})).await.expect(200);
+    let before = server.get(&child).await;
+    let tree = server.get(&path).await.expect(200);
+    // One of the four, and of the four to come.
+    assert_eq!((&tree["percent"], &tree["message"]), (&json!(12), &json!("Job running, 12% complete…")));
+    assert_eq!(before.expect(200)["open_because"]["reason"], "unsealed");
+
+    // What the child shows hangs on its parent, so its version does too.
+    let held = claim(&server, "w", &["a"], 1).await;
+    server.post(&format!("/api/v1/assignments/{}/result", id(&held[0])), json!({})).await.expect(200);
+    let again = server.request(Method::GET, &child).header("if-none-match", &before.headers["etag"]);
+    Answer::of(again).await.expect(200);
+    let newest = server.get(&child).await.headers["etag"].clone();
+    let tags = format!("\"1\", W/{}", newest.to_str().expect("text"));
+    Answer::of(server.request(Method::GET, &child).header("if-none-match", tags)).await.expect(304);
+    let alone = server.get(&format!("{path}?children=false")).await.expect(200);
+    assert_eq!((alone.get("children"), &alone["tree"]["item_count"]), (None, &json!(4)));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_removed_tree_is_gone_for_those_who_could_see_it() {
+    let server = Server::start().await;
+    let team = server.service("team", &["jobs:read", "jobs:write"]).await;
+    let other = server.service("other", &["jobs:read"]).await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let body = json!({"type": "a", "items": [{"payload": 1}], "children": [{"type": "a", "key": "child"}]});
+    let job = team.post("/api/v1/jobs", body).await.expect(201);
+    let item = all(&team, &format!("/api/v1/items?job={}", id(&job))).await.remove(0);
+    sql(
+        &server,
+        "update gate set removed_at = clock_timestamp(); insert into removed select id, root_id, owner_id from job"
+            .into(),
+    )
+    .await;
+    let (root, child) = (format!("/api/v1/jobs/{}", id(&job)), format!("/api/v1/jobs/{}", id(&job["children"][0])));
+    let second = server.another().await;
+    for rows_are_gone in [false, true] {
+        if rows_are_gone {
+            sql(&server, "delete from ready; delete from item; delete from job; delete from gate".into()).await;
+        }
+        for path in [&root, &child, &format!("{root}/results"), &format!("{root}/failures")] {
+            team.get(path).await.expect_problem(410, "job_removed");
+            other.get(path).await.expect_problem(404, "not_found");
+            second.get(path).await.expect_problem(410, "job_removed");
+        }
+        team.get(&format!("/api/v1/items?job={}", id(&job))).await.expect_problem(410, "job_removed");
+        other.get(&format!("/api/v1/items?job={}", id(&job))).await.expect_problem(404, "not_found");
+        team.get(&format!("/api/v1/items/{item}")).await.expect_problem(404, "not_found");
+        assert_eq!(all(&server, "/api/v1/items?").await, Vec::<String>::new());
+        assert_eq!(all(&server, "/api/v1/jobs?").await, Vec::<String>::new());
+    }
+    second.stop().await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn attempts_are_told_in_order_with_errors_steps_and_results() {
+    let server = Server::start().await;
+    let spec = json!({"steps": ["charged", "sent"], "backoff": {"min_seconds": 0, "jitter": false}});
+    server.put("/api/v1/job-types/a", spec).await.expect(201);
+    let job = job(&server, json!({"type": "a", "sealed": true, "items": [{"payload": 1}]})).await;
+    let item = all(&server, &format!("/api/v1/items?job={}", id(&job))).await.remove(0);
+    let mut versions = Vec::new();
+    let item_path = format!("/api/v1/items/{item}");
+    let version = async || server.get(&item_path).await.expect(200)["version"].as_i64().expect("a version");
+    versions.push(version().await);
+    let fence = format!("/api/v1/assignments/{}", id(&claim(&server, "w-1", &["a"], 1).await[0]));
+    versions.push(version().await);
+    let failure = json!({"error": {"message": "no answer", "kind": "timeout", "detail": {"ms": 50}}});
+    server.post(&format!("{fence}/failure"), failure).await.expect(200);
+    versions.push(version().await);
+    let waiting = json!({"worker_id": "w-2", "types": ["a"], "wait_seconds": 20});
+    let held = server.post("/api/v1/assignments", waiting).await.expect(200)["assignments"][0].clone();
+    let fence = format!("/api/v1/assignments/{}", id(&held));
+    server.post(&format!("{fence}/step"), json!({"name": "charged", "data": {"id": 7}})).await.expect(200);
+    versions.push(version().await);
+    server.post(&format!("{fence}/result"), json!({"result": {"ok": true}})).await.expect(200);
+    versions.push(version().await);
+    let mut sorted = versions.clone();
+    sorted.sort_unstable();
+    sorted.dedup();
+    assert_eq!(sorted, versions, "every change has a version of its own");
+
+    let path = format!("{item_path}/attempts");
+    let attempts = server.get(&path).await.expect(200)["data"].as_array().expect("data").clone();
+    assert_eq!(attempts.len(), 2);
+    assert_eq!((&attempts[0]["ended_as"], &attempts[0]["worker_id"]), (&json!("failed"), &json!("w-1")));
+    assert_eq!(
+        (&attempts[0]["error"]["kind"], &attempts[0]["error"]["detail"]),
+        (&json!("timeout"), &json!({"ms": 50}))
+    );
+    assert_eq!((&attempts[0]["step"], &attempts[0]["result"]), (&Value::Null, &Value::Null));
+    assert_eq!((&attempts[1]["ended_as"], &attempts[1]["result"]), (&json!("succeeded"), &json!({"ok": true})));
+    assert_eq!(attempts[1]["step"], json!({"name": "charged", "data": {"id": 7}}));
+    let first = server.get(&format!("{path}?limit=1")).await.expect(200);
+    let cursor = first["next_cursor"].as_str().expect("a next page");
+    let second = server.get(&format!("{path}?limit=1&cursor={cursor}")).await.expect(200);
+    assert_eq!((&second["data"][0]["attempt"], &second["next_cursor"]), (&json!(2), &Value::Null));
+
+    // A person's other payload: both can be read.
+    sql(&server, format!("insert into item_edit (item_id, edit, payload) values ('{item}', 1, '{{\"n\": 1.10}}')"))
+        .await;
+    let edited = server.get(&item_path).await;
+    assert!(edited.text.contains(r#""payload":{"n": 1.10}"#), "{}", edited.text);
+    assert_eq!(edited.json()["original_payload"], 1);
+    assert!(edited.json()["version"].as_i64() > versions.last().copied());
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn workers_and_figures_are_shown_without_counting() {
+    let server = Server::start().await;
+    let team = server.service("team", &["jobs:read", "jobs:write", "work"]).await;
+    let other = server.service("other", &["jobs:read"]).await;
+    for name in ["a", "b"] {
+        server.put(&format!("/api/v1/job-types/{name}"), json!({})).await.expect(201);
+    }
+    let items: Vec<Value> = (0..3).map(|n| json!({"payload": n})).collect();
+    team.post("/api/v1/jobs", json!({"type": "a", "items": items})).await.expect(201);
+    assert_eq!(claim(&team, "w-1", &["a"], 2).await.len(), 2);
+    claim(&team, "w-2", &["a", "b"], 1).await;
+
+    for api in [&team, &*server] {
+        let workers = api.get("/api/v1/workers").await.expect(200)["data"].clone();
+        assert_eq!(workers.as_array().map(Vec::len), Some(2), "{workers}");
+        assert_eq!(
+            (&workers[0]["worker_id"], &workers[0]["open"], &workers[0]["owner"]),
+            (&json!("w-1"), &json!(2), &json!("team"))
+        );
+        assert_eq!((&workers[1]["open"], &workers[1]["types"]), (&json!(1), &json!(["a", "b"])));
+        assert!(workers[0]["last_seen_at"].is_string());
+    }
+    assert_eq!(other.get("/api/v1/workers").await.expect(200)["data"], json!([]));
+    let first = team.get("/api/v1/workers?limit=1").await.expect(200);
+    let cursor = first["next_cursor"].as_str().expect("a next page");
+    let second = team.get(&format!("/api/v1/workers?limit=1&cursor={cursor}")).await.expect(200);
+    assert_eq!((&second["data"][0]["worker_id"], &second["next_cursor"]), (&json!("w-2"), &Value::Null));
+
+    other.get("/api/v1/stats").await.expect_problem(403, "forbidden");
+    // The walk that adds up begins anew each second.
+    let deadline = tokio::time::Instant::now() + std::time::Duration::from_secs(20);
+    let stats = loop {
+        let stats = server.get("/api/v1/stats").await.expect(200);
+        let of = stats["data"].as_array().expect("data").iter().find(|it| it["type"] == "a").expect("the type").clone();
+        if of["counts"]["running"] == 3 {
+            assert!(stats["age_seconds"].as_f64().is_some_and(|age| (0.0..60.0).contains(&age)), "{stats}");
+            break of;
+        }
+        assert!(tokio::time::Instant::now() < deadline, "{stats}");
+    };
+    assert_eq!((&stats["open"], &stats["counts"]["available"]), (&json!(3), &json!(0)));
+    assert!(stats["last_asked_at"].is_string(), "{stats}");
+    let spans: BTreeMap<i64, f64> = stats["rates"]
+        .as_array()
+        .expect("rates")
+        .iter()
+        .map(|rate| (rate["seconds"].as_i64().expect("seconds"), rate["in_per_second"].as_f64().expect("a rate")))
+        .collect();
+    assert_eq!(spans.keys().copied().collect::<Vec<_>>(), [60, 300, 3600]);
+    let metrics = server.get("/metrics").await;
+    assert!(metrics.text.contains("treeline_items{type=\"a\",state=\"running\"} 3"), "{}", metrics.text);
+
+    // Over all jobs, groups come from what each owner has.
+    sql(
+        &server,
+        "insert into owner_error select o.id, t.id, 'f1', 'broken ' || o.name, 'k', 2, clock_timestamp(),
+           clock_timestamp(), gen_random_uuid() from owner o, job_type t where o.kind = 'service' and t.name = 'a'
+           and o.name in ('team', 'other')"
+            .into(),
+    )
+    .await;
+    let groups = |api: Api, query: &'static str| async move {
+        api.get(&format!("/api/v1/dead-letters/groups?{query}")).await.expect(200)["data"].clone()
+    };
+    assert_eq!(groups((*server).clone(), "").await[0]["count"], 4);
+    assert_eq!(groups((*server).clone(), "owner=team").await[0]["count"], 2);
+    assert_eq!(groups((*server).clone(), "q=broken%20oth").await[0]["count"], 2);
+    assert_eq!(groups((*server).clone(), "type=b").await, json!([]));
+    assert_eq!(groups(team.clone(), "").await[0]["message"], "broken team");
+    assert_eq!(groups(team, "owner=other").await, json!([]));
+    server.stop().await;
+}
