@@ -61,11 +61,12 @@ pub async fn complete(tx: &mut Tx, gate_ids: &[i64]) -> Result<(), sqlx::Error> 
     Ok(())
 }
 
-/// Makes jobs incomplete again.
+/// Makes jobs incomplete again. They have started, even where nothing of them was ever handed out: a
+/// reopened job is running (rule 2).
 pub async fn reopen(tx: &mut Tx, gate_ids: &[i64]) -> Result<(), sqlx::Error> {
     sqlx::query!(
-        "update gate set completed_at = null, tree_completed_at = null, tree_outcome = null, version = version + 1,
-           updated_at = clock_timestamp()
+        "update gate set started_at = coalesce(started_at, completed_at), completed_at = null,
+           tree_completed_at = null, tree_outcome = null, version = version + 1, updated_at = clock_timestamp()
          where gate_id = any($1::bigint[])",
         gate_ids
     )
@@ -165,6 +166,20 @@ pub async fn cancel(tx: &mut Tx, gate_ids: &[i64], reason: Option<&str>) -> Resu
     sqlx::query!(
         "update split set done_at = clock_timestamp() where gate_id = any($1::bigint[]) and done_at is null",
         gate_ids
+    )
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
+}
+
+/// Cancels a tree whose root is complete itself: nothing of the root changes but that it says so.
+pub async fn cancel_complete_root(tx: &mut Tx, gate_id: i64, reason: Option<&str>) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "update gate set cancelled_at = clock_timestamp(), cancel_reason = $2, version = version + 1,
+           updated_at = clock_timestamp()
+         where gate_id = $1 and cancelled_at is null and tree_completed_at is null",
+        gate_id,
+        reason
     )
     .execute(&mut **tx)
     .await?;

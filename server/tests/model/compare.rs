@@ -111,7 +111,8 @@ impl World<'_> {
             let mut jobs: Vec<usize> = joined.iter().map(|&at| self.model.items[at].job).collect();
             jobs.sort_unstable();
             jobs.dedup();
-            if jobs.len() < 2 {
+            // Items of a tree that was not looked at yet are not known by their ids.
+            if jobs.len() < 2 || joined.iter().any(|&at| self.item_ids[at].is_none()) {
                 continue;
             }
             let key = format!("{}-{lane}", self.tag);

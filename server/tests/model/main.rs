@@ -25,11 +25,7 @@ use std::{
 use proptest::test_runner::{Config, FileFailurePersistence, TestCaseError, TestError, TestRunner};
 use sqlx::PgPool;
 
-use crate::{
-    command::TYPES,
-    support::{Server, invariants},
-    world::World,
-};
+use crate::{command::TYPES, support::Server, world::World};
 
 /// Sequences of one run where nothing else is said.
 const CASES: u32 = 60;
@@ -71,7 +67,7 @@ fn sequences(
     let config = Config {
         cases,
         failure_persistence: Some(Box::new(FileFailurePersistence::Direct(kept))),
-        max_shrink_time: 180_000,
+        max_shrink_time: 60_000,
         max_shrink_iters: 2_000,
         ..Config::default()
     };

@@ -264,7 +264,10 @@ impl Model {
             return false;
         }
         let tree = self.jobs[job].tree;
-        self.trees[tree].cancelled |= self.jobs[job].parent.is_none();
+        if self.jobs[job].parent.is_none() {
+            // Also a root that is complete itself (rule 1).
+            (self.trees[tree].cancelled, self.jobs[job].cancelled) = (true, true);
+        }
         for at in self.subtree(job) {
             self.jobs[at].cancel_asked = true;
         }

@@ -75,6 +75,12 @@ fn lay_out(new: &NewTree) -> LaidOut {
     LaidOut { places, is_circle, has_doubles }
 }
 
+/// An item of a job that waits for others has no run_after of its own here: which of the two holds it
+/// first is not what these sequences are about.
+fn unheld(item: NewItem, waits: bool) -> NewItem {
+    NewItem { later: item.later && !waits, ..item }
+}
+
 fn feed_rule(feed: Feed, tag: &str) -> Value {
     let mut rule = json!({});
     if feed.each {
@@ -120,7 +126,9 @@ impl World<'_> {
             self.model.items_of(job).filter_map(|item| self.model.items[item].dedupe.clone()).collect();
         let mut fresh = Vec::new();
         let mut bodies = Vec::new();
-        for item in items {
+        let waits = !self.model.jobs[job].after.is_empty();
+        let items: Vec<NewItem> = items.iter().map(|item| unheld(*item, waits)).collect();
+        for item in &items {
             let key = item.dedupe.map(|key| format!("d{key}"));
             if key.as_ref().is_some_and(|key| taken.contains(key)) {
                 bodies.push(self.body_of(item, usize::MAX >> 16));
@@ -158,7 +166,8 @@ impl World<'_> {
         let mut bodies = Vec::new();
         for (at, job) in new.jobs.iter().enumerate() {
             let place = &laid_out.places[at];
-            let items: Vec<Value> = job.items.iter().enumerate().map(|(n, i)| self.body_of(i, mark + n)).collect();
+            let items: Vec<NewItem> = job.items.iter().map(|item| unheld(*item, !place.after.is_empty())).collect();
+            let items: Vec<Value> = items.iter().enumerate().map(|(n, i)| self.body_of(i, mark + n)).collect();
             mark += items.len();
             let mut body = json!({"type": self.types[job.job_type], "key": format!("j{at}"), "items": items,
                 "sealed": place.sealed, "children": []});
@@ -228,8 +237,9 @@ impl World<'_> {
         self.model.trees.push(Tree::default());
         for (at, job) in new.jobs.iter().enumerate() {
             for item in &job.items {
+                let item = unheld(*item, !laid_out.places[at].after.is_empty());
                 let key = item.dedupe.map(|key| format!("d{key}"));
-                self.model.add(first + at, *item, item.lane.map(usize::from), key);
+                self.model.add(first + at, item, item.lane.map(usize::from), key);
             }
         }
         Ok(())
