@@ -172,20 +172,6 @@ pub async fn cancel(tx: &mut Tx, gate_ids: &[i64], reason: Option<&str>) -> Resu
     Ok(())
 }
 
-/// Cancels a tree whose root is complete itself: nothing of the root changes but that it says so.
-pub async fn cancel_complete_root(tx: &mut Tx, gate_id: i64, reason: Option<&str>) -> Result<(), sqlx::Error> {
-    sqlx::query!(
-        "update gate set cancelled_at = clock_timestamp(), cancel_reason = $2, version = version + 1,
-           updated_at = clock_timestamp()
-         where gate_id = $1 and cancelled_at is null and tree_completed_at is null",
-        gate_id,
-        reason
-    )
-    .execute(&mut **tx)
-    .await?;
-    Ok(())
-}
-
 /// Counts jobs off (or on again) at the root; returns how many are open, and how many holds there are.
 pub async fn count_jobs(tx: &mut Tx, root_gate: i64, by: i32) -> Result<(i32, i32), sqlx::Error> {
     let row = sqlx::query!(
