@@ -80,7 +80,7 @@ pub(super) async fn decide(tx: &mut Tx, plan: &Plan, at: usize, reason: Option<&
     }
     decided.gates.sort_unstable();
     trees::cancel(tx, &decided.gates, reason).await?;
-    carry::end(tx, &decided.gates).await?;
+    carry::cancel(tx, &decided.gates).await?;
     carry::begin(tx, &walks, Kind::Cancel).await?;
     Ok(decided)
 }

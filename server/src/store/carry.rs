@@ -55,9 +55,16 @@ pub async fn of(tx: &mut Tx, gate_id: i64) -> Result<Option<Walk>, sqlx::Error> 
     Ok(row.map(|r| Walk { gate_id: r.gate_id, kind: Kind::from_code(r.kind), seq: r.seq }))
 }
 
-/// Ends whatever walks are under way in these jobs. Under their gates.
-pub async fn end(tx: &mut Tx, gate_ids: &[i64]) -> Result<(), sqlx::Error> {
-    sqlx::query!("delete from carry where gate_id = any($1::bigint[])", gate_ids).execute(&mut **tx).await?;
+/// Whatever walks are under way in these jobs become those of a cancelled one: what they have not reached
+/// ends. Under their gates.
+pub async fn cancel(tx: &mut Tx, gate_ids: &[i64]) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "update carry set kind = $2, seq = 0 where gate_id = any($1::bigint[])",
+        gate_ids,
+        Kind::Cancel.code()
+    )
+    .execute(&mut **tx)
+    .await?;
     Ok(())
 }
 
