@@ -22,7 +22,7 @@ use crate::{
     },
 };
 
-use super::{Core, Engine, ending};
+use super::{Core, Engine, past};
 
 /// The heartbeats of one request.
 pub(super) struct BeatCommand {
@@ -122,7 +122,7 @@ impl Engine {
         let past = self.past(&[id]).await?;
         Ok(past
             .get(&id)
-            .map_or_else(|| Problem::not_found("assignment"), |&(state, ended_as)| ending::closed(state, ended_as)))
+            .map_or_else(|| Problem::not_found("assignment"), |&(state, ended_as)| past::closed(state, ended_as)))
     }
 
     async fn past(&self, fences: &[Uuid]) -> Result<HashMap<Uuid, (ItemState, EndedAs)>> {

@@ -28,6 +28,7 @@ use crate::{
 use super::{
     Core,
     fate::{Fate, How, Then, decide},
+    past,
 };
 
 /// How a worker ends an assignment.
@@ -108,11 +109,11 @@ pub(super) async fn end_all(
     let open: Vec<Uuid> =
         commands.iter().zip(&answers).filter(|(_, answer)| answer.is_none()).map(|(c, _)| c.fence).collect();
     if !open.is_empty() {
-        let past = endings::past(tx, &open).await?;
-        let past: HashMap<Uuid, PastRow> = past.into_iter().map(|row| (row.lease_id, row)).collect();
+        let rows_of = endings::past(tx, &open).await?;
+        let ended: HashMap<Uuid, PastRow> = rows_of.into_iter().map(|row| (row.lease_id, row)).collect();
         for (command, answer) in commands.iter().zip(&mut answers) {
             if answer.is_none() {
-                *answer = Some(again(command, past.get(&command.fence)));
+                *answer = Some(past::again(command, ended.get(&command.fence)));
             }
         }
     }
@@ -219,7 +220,7 @@ async fn take_back(
         if refused {
             rows.late.extend(gates.get(&fence));
         }
-        answers[at] = Some(if refused { Err(too_late()) } else { Ok(ended) });
+        answers[at] = Some(if refused { Err(past::too_late()) } else { Ok(ended) });
     }
     Ok(())
 }
@@ -380,56 +381,4 @@ pub(super) async fn make_ready_now(core: &Core, tx: &mut Tx, mut ready: Vec<Read
     }
     items::make_ready(tx, &ready).await?;
     Ok(ready.into_iter().map(|row| (row.type_id, Mark { rank: row.rank, turn: row.turn })).collect())
-}
-
-/// Rule 8, for an assignment that is not open: the same ending again answers as the first time, any
-/// other is refused.
-fn again(command: &EndCommand, past: Option<&PastRow>) -> Result<Ended, Problem> {
-    let Some(past) = past else { return Err(Problem::not_found("assignment")) };
-    let ended_as = EndedAs::from_code(past.ended_as).unwrap_or(EndedAs::Cancelled);
-    let state = past.state.and_then(ItemState::from_code);
-    let item_state = state.unwrap_or(if past.retry_at.is_some() { ItemState::Retryable } else { ItemState::Available });
-    let same = match (&command.kind, ended_as) {
-        (EndingKind::Result(_), EndedAs::Cancelled) => return Err(too_late()),
-        (EndingKind::Result(document), EndedAs::Succeeded) => past.result.as_deref() == Some(document.text()),
-        (EndingKind::Failure(body), EndedAs::Failed) => {
-            past.error_message.as_deref() == Some(&body.error.message)
-                && (past.error_kind == body.error.kind || past.error_kind.as_deref() == Some("outcome_unknown"))
-        }
-        (EndingKind::Failure(_) | EndingKind::Release(_), EndedAs::Cancelled)
-        | (EndingKind::Release(_), EndedAs::Released) => true,
-        _ => false,
-    };
-    if same {
-        return Ok(Ended { item_id: past.item_id, item_state, ended_as, retry_at: past.retry_at.map(Time) });
-    }
-    Err(closed(item_state, ended_as))
-}
-
-/// Rule 15: a result of cancelled work changes nothing; it is kept in the attempt.
-fn too_late() -> Problem {
-    Problem {
-        item_state: Some(ItemState::Cancelled),
-        ended_as: Some(EndedAs::Cancelled),
-        ..Problem::new(
-            Code::JobCancelled,
-            "The work was cancelled. The result is kept in the attempt and goes no further.",
-        )
-    }
-}
-
-/// `assignment_closed`, with where the item stands and how the assignment ended.
-pub(super) fn closed(item_state: ItemState, ended_as: EndedAs) -> Problem {
-    Problem {
-        item_state: Some(item_state),
-        ended_as: Some(ended_as),
-        ..Problem::new(
-            Code::AssignmentClosed,
-            format!(
-                "The assignment ended as {}; the item is {}. Nothing was changed.",
-                ended_as.as_str(),
-                item_state.as_str()
-            ),
-        )
-    }
 }

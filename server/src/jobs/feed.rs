@@ -60,7 +60,12 @@ pub(super) async fn fed_by(
             let plan = core.plans.of(&core.pools.read, job.root_id).await?;
             let limit = core.payload_limit;
             let children = plan.place(job.gate_id).map_or_else(Vec::new, |at| {
-                let feed = |n: usize| plan.jobs[n].feed.as_ref().map(|feed| (plan.jobs[n].gate_id, Arc::new(Feed::clone(feed).with_limit(limit))));
+                let feed = |n: usize| {
+                    plan.jobs[n]
+                        .feed
+                        .as_ref()
+                        .map(|feed| (plan.jobs[n].gate_id, Arc::new(Feed::clone(feed).with_limit(limit))))
+                };
                 plan.fed_by(at).filter_map(feed).collect()
             });
             entry.insert(children);

@@ -39,6 +39,7 @@ mod keep; // trees that are kept
 mod keys; // Idempotency-Keys of adding
 mod lanes; // serialize keys
 mod marks; // where claims start to look
+mod past; // assignments that are over
 mod patch; // small edits by people
 mod plan; // what depends on what in a tree
 mod prepare; // items checked before they are added

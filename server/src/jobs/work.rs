@@ -238,7 +238,8 @@ async fn close_with(core: &Core, tx: &mut Tx, rows: &mut EndingRows, mut arrivin
     let mut roots: Vec<Uuid> = after.into_iter().map(|a| a.root_id).collect();
     roots.sort_unstable();
     roots.dedup();
-    let finished = deltas.iter().filter(|(_, delta)| delta.counts.finished() > 0).map(|(id, d)| (*id, d.counts)).collect();
+    let finished =
+        deltas.iter().filter(|(_, delta)| delta.counts.finished() > 0).map(|(id, d)| (*id, d.counts)).collect();
     Ok(Closed { roots, settle, fed: arriving.intake.ready(), finished })
 }
 

@@ -207,8 +207,7 @@ async fn any_two_things_at_once_leave_everything_whole() {
         let two = one.another().await;
         (one, two)
     };
-    let pairs: Vec<[Act; 2]> =
-        (0..ACTS.len()).flat_map(|a| (a..ACTS.len()).map(move |b| [ACTS[a], ACTS[b]])).collect();
+    let pairs: Vec<[Act; 2]> = (0..ACTS.len()).flat_map(|a| (a..ACTS.len()).map(move |b| [ACTS[a], ACTS[b]])).collect();
     for (pair, _) in pairs.iter().enumerate() {
         for (kind, steps) in [("a", json!(["s"])), ("b", json!([]))] {
             one.put(&format!("/api/v1/job-types/p{pair}-{kind}"), json!({"steps": steps})).await.expect(201);
@@ -355,7 +354,10 @@ async fn caps_keys_and_doubles_hold_under_load_on_two_servers() {
     order.sort_by(|a, b| a.0.cmp(&b.0));
     assert_eq!(order, lanes, "in the order of acceptance within each key");
     let tree = one.get(&format!("/api/v1/jobs/{}", jobs[0])).await.expect(200);
-    assert_eq!((&tree["tree"]["status"], &tree["tree"]["counts"]["succeeded"]), (&json!("completed"), &json!(2 * items)));
+    assert_eq!(
+        (&tree["tree"]["status"], &tree["tree"]["counts"]["succeeded"]),
+        (&json!("completed"), &json!(2 * items))
+    );
     assert_eq!(invariants::hold(&one.running.app.pool, None, Duration::from_secs(30)).await, Ok(()));
     let three = one.another().await;
     one.stop().await;

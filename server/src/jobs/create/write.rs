@@ -78,10 +78,8 @@ impl Batch for CreateBatch {
         let roots: Vec<Uuid> =
             (0..commands.len()).filter(|&at| written(&answers[at])).map(|at| commands[at].tree.root_id()).collect();
         // One reading answers all of them. Where it fails they exist all the same.
-        let mut made: HashMap<Uuid, Job> = match core.read_trees(&roots).await {
-            Ok(trees) => trees.into_iter().map(|tree| (tree.id, tree)).collect(),
-            Err(_) => HashMap::new(),
-        };
+        let trees = core.read_trees(&roots).await.unwrap_or_default();
+        let mut made: HashMap<Uuid, Job> = trees.into_iter().map(|tree| (tree.id, tree)).collect();
         let answer = |(command, answer): (&&CreateCommand, Option<Result<bool>>)| {
             let tree = made.remove(&command.tree.root_id()).map(Box::new);
             answer.map(|answer| answer.map(|written| if written { Wrote::Tree(tree) } else { Wrote::Taken }))

@@ -1,0 +1,60 @@
+//! Assignments that are over: the same ending again answers as the first time, any other is refused (rules
+//! 8 and 15).
+
+use domain::{Code, ItemState, Problem, Time, api::Ended, item::EndedAs};
+
+use crate::store::endings::PastRow;
+
+use super::ending::{EndCommand, EndingKind};
+
+/// Rule 8, for an assignment that is not open: the same ending again answers as the first time, any
+/// other is refused.
+pub(super) fn again(command: &EndCommand, past: Option<&PastRow>) -> Result<Ended, Problem> {
+    let Some(past) = past else { return Err(Problem::not_found("assignment")) };
+    let ended_as = EndedAs::from_code(past.ended_as).unwrap_or(EndedAs::Cancelled);
+    let state = past.state.and_then(ItemState::from_code);
+    let item_state = state.unwrap_or(if past.retry_at.is_some() { ItemState::Retryable } else { ItemState::Available });
+    let same = match (&command.kind, ended_as) {
+        (EndingKind::Result(_), EndedAs::Cancelled) => return Err(too_late()),
+        (EndingKind::Result(document), EndedAs::Succeeded) => past.result.as_deref() == Some(document.text()),
+        (EndingKind::Failure(body), EndedAs::Failed) => {
+            past.error_message.as_deref() == Some(&body.error.message)
+                && (past.error_kind == body.error.kind || past.error_kind.as_deref() == Some("outcome_unknown"))
+        }
+        (EndingKind::Failure(_) | EndingKind::Release(_), EndedAs::Cancelled)
+        | (EndingKind::Release(_), EndedAs::Released) => true,
+        _ => false,
+    };
+    if same {
+        return Ok(Ended { item_id: past.item_id, item_state, ended_as, retry_at: past.retry_at.map(Time) });
+    }
+    Err(closed(item_state, ended_as))
+}
+
+/// Rule 15: a result of cancelled work changes nothing; it is kept in the attempt.
+pub(super) fn too_late() -> Problem {
+    Problem {
+        item_state: Some(ItemState::Cancelled),
+        ended_as: Some(EndedAs::Cancelled),
+        ..Problem::new(
+            Code::JobCancelled,
+            "The work was cancelled. The result is kept in the attempt and goes no further.",
+        )
+    }
+}
+
+/// `assignment_closed`, with where the item stands and how the assignment ended.
+pub(super) fn closed(item_state: ItemState, ended_as: EndedAs) -> Problem {
+    Problem {
+        item_state: Some(item_state),
+        ended_as: Some(ended_as),
+        ..Problem::new(
+            Code::AssignmentClosed,
+            format!(
+                "The assignment ended as {}; the item is {}. Nothing was changed.",
+                ended_as.as_str(),
+                item_state.as_str()
+            ),
+        )
+    }
+}
