@@ -102,6 +102,8 @@ pub async fn run(client: &Client) -> Result<Report> {
         concurrency: Some(CAP as i32),
         max_failures: Some(MaxFailures::AtMost(ATTEMPTS)),
         backoff: quick,
+        // What a killed run holds counts towards the cap until it is lost, after three of these.
+        heartbeat_seconds: 5.0,
         ..JobTypeSpec::named(INVOICE)
     };
     let charge = JobTypeSpec {
