@@ -4,6 +4,7 @@
 //! has not been done yet. Each step prints one line with the time it took. Nothing here is needed
 //! to build a crate by hand, and nothing of the product depends on it.
 
+mod bench;
 mod browser;
 mod places;
 mod prepare;
@@ -57,6 +58,11 @@ enum Verb {
         /// Runs the test files whose names contain this.
         filter: Option<String>,
     },
+    /// Measures the engine against what PostgreSQL and HTTP allow here, and writes docs/benchmarks.md.
+    Bench {
+        #[command(subcommand)]
+        length: bench::Length,
+    },
     /// Formats all Rust code.
     Fmt,
     /// Lints all Rust code, the browser's part included.
@@ -94,6 +100,7 @@ fn run(verb: Verb) -> Result<()> {
             site::build(site::Kind::Release)?;
             browser::test(&postgres, filter.as_deref())
         }
+        Verb::Bench { length } => bench::run(&length),
         Verb::Fmt => step::run("format", cargo(["fmt", "--all"])),
         Verb::Lint => test::lint(),
     }

@@ -1,4 +1,4 @@
-//! A PostgreSQL for tests: quick to make, on a free port, and gone with whoever started it.
+//! A PostgreSQL for tests and benchmarks: quick to make, on a free port, and gone with whoever started it.
 //!
 //! It lives in the temporary directory. A small shell waits on a pipe that we hold: when we end, in
 //! whatever way, kill -9 included, the pipe closes and the shell stops the cluster and removes it.
@@ -26,6 +26,15 @@ pub struct Throwaway {
 impl Throwaway {
     /// Makes and starts one. Blocks for about two seconds.
     pub fn start() -> Result<Self> {
+        Self::start_with(QUICK)
+    }
+
+    /// One that pays for durability as a real one does: for benchmarks. `more`: lines of settings.
+    pub fn start_durable(more: &str) -> Result<Self> {
+        Self::start_with(&format!("{DURABLE}{more}"))
+    }
+
+    fn start_with(more: &str) -> Result<Self> {
         let programs = Programs::newest()?;
         let home = std::env::temp_dir().join(format!("treeline-{}", secret(8)?));
         programs.private_folder(&home)?;
@@ -57,7 +66,8 @@ impl Throwaway {
         let port = loop {
             tries += 1;
             let port = free_port()?;
-            std::fs::write(cluster.join("postgresql.conf"), settings(port)).doing(|| "writing the settings".into())?;
+            std::fs::write(cluster.join("postgresql.conf"), settings(port, more))
+                .doing(|| "writing the settings".into())?;
             let log = home.join("postgresql.log");
             let arguments = [
                 "start".as_ref(),
@@ -123,23 +133,32 @@ fn guard(programs: &Programs, home: &Path) -> Result<Child> {
         .doing(|| "starting a shell".into())
 }
 
-fn settings(port: u16) -> String {
+fn settings(port: u16, more: &str) -> String {
     format!(
         "listen_addresses = '127.0.0.1'
 port = {port}
 unix_socket_directories = ''
 max_connections = 500
-shared_buffers = 256MB
-max_wal_size = 2GB
 jit = off
-# Only here: what these two give up is safety against the loss of power, which no test can see. A killed
-# process loses nothing either way.
-fsync = off
-full_page_writes = off
 synchronous_commit = on
-"
+{more}"
     )
 }
+
+/// Only for tests: what the last two give up is safety against the loss of power, which no test can see. A
+/// killed process loses nothing either way.
+const QUICK: &str = "shared_buffers = 256MB
+max_wal_size = 2GB
+fsync = off
+full_page_writes = off
+";
+
+const DURABLE: &str = "shared_buffers = 1GB
+max_wal_size = 4GB
+checkpoint_timeout = 15min
+fsync = on
+full_page_writes = on
+";
 
 fn free_port() -> Result<u16> {
     let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).doing(|| "looking for a free port".into())?;

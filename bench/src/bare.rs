@@ -1,0 +1,172 @@
+//! The limits: what PostgreSQL and HTTP allow on this machine when nothing but the bare work is done.
+//!
+//! An item is waiting, leased, ended with a result and counted, with narrow tables, small keys and none of
+//! the engine's promises. The statements have the shapes that were found fastest, so that a ratio to them
+//! flatters nobody. Nothing of the engine is used here.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use futures::future::try_join_all;
+use sqlx::{
+    PgPool,
+    postgres::{PgConnectOptions, PgPoolOptions},
+};
+
+/// Items of one claim and of one ending.
+pub(crate) const BATCH: i64 = 100;
+/// Items of one insert.
+pub(crate) const ADDED_AT_ONCE: u64 = 5_000;
+/// Connections that each commit one row at a time.
+const SINGLES: u32 = 64;
+
+/// What the engine's own connections are set to as well.
+const RAILS: &[(&str, &str)] = &[
+    ("jit", "off"),
+    ("plan_cache_mode", "force_generic_plan"),
+    ("enable_seqscan", "off"),
+    ("enable_hashjoin", "off"),
+    ("enable_mergejoin", "off"),
+    ("enable_bitmapscan", "off"),
+];
+
+const TABLES: &str = "
+    drop schema if exists bare cascade;
+    create schema bare;
+    create table bare.item (id bigint primary key, job_id bigint not null, payload text not null);
+    create table bare.ready (id bigint primary key);
+    create table bare.lease (item_id bigint primary key, started_at timestamptz not null default now());
+    create table bare.outcome (item_id bigint primary key, ended_at timestamptz not null default now(), result text);
+    create table bare.counter (job_id bigint primary key, n_done bigint not null) with (fillfactor = 50);
+    create table bare.single (id bigint generated always as identity primary key, payload text not null);
+    insert into bare.counter values (1, 0);";
+
+/// The bare tables in a database.
+#[derive(Debug)]
+pub(crate) struct Bare {
+    pool: PgPool,
+}
+
+impl Bare {
+    pub(crate) async fn connect(url: &str) -> Result<Self> {
+        let options: PgConnectOptions = url.parse()?;
+        let pool = PgPoolOptions::new()
+            .max_connections(SINGLES)
+            .test_before_acquire(false)
+            .connect_with(options.options(RAILS.iter().copied()))
+            .await?;
+        Ok(Self { pool })
+    }
+
+    /// Empty tables.
+    pub(crate) async fn reset(&self) -> Result<()> {
+        sqlx::raw_sql(TABLES).execute(&self.pool).await?;
+        Ok(())
+    }
+
+    /// Inserts `n` items, 5,000 a statement, over two connections.
+    pub(crate) async fn add(&self, n: u64, payload: &str) -> Result<u64> {
+        let halves = (0..2).map(|half| async move {
+            let mut at = half * ADDED_AT_ONCE;
+            while at < n {
+                let ids: Vec<i64> = (at..(at + ADDED_AT_ONCE).min(n)).map(|id| id as i64).collect();
+                let payloads = vec![payload; ids.len()];
+                sqlx::query(
+                    "with new as (insert into bare.item (id, job_id, payload)
+                       select id, 1, payload from unnest($1::bigint[], $2::text[]) as new (id, payload) returning id)
+                     insert into bare.ready (id) select id from new",
+                )
+                .bind(&ids)
+                .bind(&payloads)
+                .execute(&self.pool)
+                .await?;
+                at += 2 * ADDED_AT_ONCE;
+            }
+            Ok::<_, sqlx::Error>(())
+        });
+        try_join_all(halves).await?;
+        Ok(n)
+    }
+
+    /// Claims and ends everything, 100 at a time, over two connections: two commits a batch.
+    pub(crate) async fn drain(&self, n: u64) -> Result<u64> {
+        let ended: u64 = try_join_all((0..2).map(|_| self.drain_one())).await?.into_iter().sum();
+        let counted: i64 = sqlx::query_scalar("select n_done from bare.counter").fetch_one(&self.pool).await?;
+        ensure!(ended == n && counted as u64 == n, "{ended} ended and {counted} counted of {n}");
+        Ok(n)
+    }
+
+    async fn drain_one(&self) -> Result<u64> {
+        let (mut ended, mut low) = (0, 0_i64);
+        let results = vec![super::RESULT; BATCH as usize];
+        loop {
+            let mut ids: Vec<i64> = sqlx::query_scalar(
+                "with pick as materialized (
+                   select ctid from bare.ready where id >= $1 order by id limit $2 for update skip locked),
+                 gone as (delete from bare.ready where ctid = any(array(select ctid from pick)) returning id)
+                 insert into bare.lease (item_id) select id from gone returning item_id",
+            )
+            .bind(low)
+            .bind(BATCH)
+            .fetch_all(&self.pool)
+            .await?;
+            if ids.is_empty() {
+                if low == 0 {
+                    return Ok(ended);
+                }
+                low = 0;
+                continue;
+            }
+            ids.sort_unstable();
+            low = (ids[0] - 5_000).max(0);
+            let done = sqlx::query(
+                "with gone as (delete from bare.lease where item_id = any($1) returning item_id),
+                 kept as (insert into bare.outcome (item_id, result)
+                   select item_id, ($2::text[])[width_bucket(item_id, $1)] from gone returning 1)
+                 update bare.counter set n_done = n_done + (select count(*) from kept) where job_id = 1",
+            )
+            .bind(&ids)
+            .bind(&results[..ids.len()])
+            .execute(&self.pool)
+            .await?;
+            ensure!(done.rows_affected() == 1, "the counter is gone");
+            ended += ids.len() as u64;
+        }
+    }
+
+    /// One row a commit from 64 connections: what no system exceeds that commits for each item.
+    pub(crate) async fn singles(&self, n: u64, payload: &str) -> Result<u64> {
+        let each = n / u64::from(SINGLES);
+        let writers = (0..SINGLES).map(|_| async {
+            for _ in 0..each {
+                sqlx::query("insert into bare.single (payload) values ($1)").bind(payload).execute(&self.pool).await?;
+            }
+            Ok::<_, sqlx::Error>(())
+        });
+        try_join_all(writers).await?;
+        Ok(each * u64::from(SINGLES))
+    }
+}
+
+/// A server whose handler reads JSON and answers JSON and does nothing else, and 64 clients of it.
+pub(crate) async fn http(n: u64, body: serde_json::Value) -> Result<u64> {
+    let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await?;
+    let url = format!("http://{}/", listener.local_addr()?);
+    let echo = |axum::Json(body): axum::Json<serde_json::Value>| async move { axum::Json(body) };
+    let router = axum::Router::new().route("/", axum::routing::post(echo));
+    let served = tokio::spawn(async move { axum::serve(listener, router).await });
+    let client = reqwest::Client::builder().tls_certs_only([]).timeout(Duration::from_secs(30)).build()?;
+    let body = serde_json::to_vec(&body)?;
+    let each = n / u64::from(SINGLES);
+    let clients = (0..SINGLES).map(|_| async {
+        for _ in 0..each {
+            let request = client.post(&url).header("content-type", "application/json").body(body.clone());
+            request.send().await?.error_for_status()?.json::<serde_json::Value>().await?;
+        }
+        Ok::<_, reqwest::Error>(())
+    });
+    let done = try_join_all(clients).await;
+    served.abort();
+    done?;
+    Ok(each * u64::from(SINGLES))
+}

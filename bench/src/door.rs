@@ -1,0 +1,197 @@
+//! The two ways in, engine calls and HTTP, behind one set of verbs, and the work that is done through them.
+//!
+//! Workers here do nothing with an item but end it with a short result. They stop when what was asked for
+//! has ended, and fail when an ending is refused: no figure stands for work that was lost.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use client::Client;
+use domain::{
+    Document,
+    api::{Assignment, Claim, Ending, FinishBody, Finished, NewItem, NewJob},
+};
+use futures::future::try_join_all;
+use server::{
+    auth::Caller,
+    jobs::{Adding, Engine},
+};
+use uuid::Uuid;
+
+use crate::bare::ADDED_AT_ONCE;
+
+/// A way into the engine.
+#[derive(Clone)]
+pub(crate) enum Door {
+    /// Calls in this process.
+    Engine(Engine, Caller),
+    /// The API, with the public client.
+    Http(Client),
+}
+
+/// How workers work.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Manner {
+    pub(crate) workers: usize,
+    /// Items of one call.
+    pub(crate) batch: u32,
+    /// Endings and the next claim in one call.
+    pub(crate) fused: bool,
+}
+
+impl Door {
+    /// A tree of one job.
+    pub(crate) async fn create(&self, job_type: &str, items: Vec<NewItem>, sealed: bool) -> Result<Uuid> {
+        let mut new: NewJob = serde_json::from_str(&serde_json::json!({"type": job_type}).to_string())?;
+        new.items = items;
+        new.sealed = sealed;
+        Ok(match self {
+            Self::Engine(engine, caller) => engine.create_job(caller, new).await?,
+            Self::Http(client) => client.create_job(&new).await?.id,
+        })
+    }
+
+    async fn add_once(&self, job: Uuid, items: Vec<NewItem>) -> Result<()> {
+        let n = items.len() as i64;
+        let added = match self {
+            Self::Engine(engine, caller) => engine.add_items(caller, job, items, Adding::default()).await?,
+            Self::Http(client) => client.add_items(job, &items, false).await?,
+        };
+        ensure!(added.accepted == n, "{} of {n} items were accepted", added.accepted);
+        Ok(())
+    }
+
+    async fn claim(&self, claim: Claim) -> Result<Vec<Assignment>> {
+        Ok(match self {
+            Self::Engine(engine, caller) => engine.claim(caller, claim).await?.assignments,
+            Self::Http(client) => client.claim(&claim).await?.assignments,
+        })
+    }
+
+    async fn finish(&self, body: FinishBody) -> Result<Finished> {
+        Ok(match self {
+            Self::Engine(engine, caller) => engine.finish(caller, body).await?,
+            Self::Http(client) => client.finish(&body).await?,
+        })
+    }
+
+    /// Adds `n` items to a job, 5,000 a call, from two callers.
+    pub(crate) async fn add(&self, job: Uuid, n: u64, payload: &str) -> Result<u64> {
+        let left = AtomicU64::new(n);
+        try_join_all((0..2).map(|_| async {
+            loop {
+                let part = take(&left, ADDED_AT_ONCE);
+                if part == 0 {
+                    return Ok::<_, anyhow::Error>(());
+                }
+                self.add_once(job, items(part, payload)).await?;
+            }
+        }))
+        .await?;
+        Ok(n)
+    }
+
+    /// `trees` sealed trees of `each` items, from 64 callers.
+    pub(crate) async fn plant(&self, job_type: &str, trees: u64, each: u64, payload: &str) -> Result<u64> {
+        let left = AtomicU64::new(trees);
+        try_join_all((0..64).map(|_| async {
+            while take(&left, 1) == 1 {
+                self.create(job_type, items(each, payload), true).await?;
+            }
+            Ok::<_, anyhow::Error>(())
+        }))
+        .await?;
+        Ok(trees * each)
+    }
+
+    /// Works until `n` items of a type have ended.
+    pub(crate) async fn drain(&self, job_type: &str, n: u64, manner: Manner) -> Result<u64> {
+        let ended = AtomicU64::new(0);
+        try_join_all((0..manner.workers).map(|worker| self.work(worker, job_type, n, manner, &ended))).await?;
+        Ok(n)
+    }
+
+    async fn work(&self, worker: usize, job_type: &str, n: u64, manner: Manner, ended: &AtomicU64) -> Result<()> {
+        let claim = Claim {
+            worker_id: format!("w-{worker}"),
+            types: vec![job_type.to_owned()],
+            item_ids: None,
+            max: Some(manner.batch),
+            wait_seconds: None,
+            claim_id: None,
+        };
+        let mut held: Vec<Assignment> = Vec::new();
+        let mut in_vain = 0;
+        while ended.load(Ordering::Relaxed) < n {
+            if held.is_empty() {
+                held = self.claim(claim.clone()).await?;
+                if held.is_empty() {
+                    // Others hold the rest.
+                    in_vain += 1;
+                    ensure!(
+                        in_vain < 100_000,
+                        "{} of {n} have ended, and there is no more",
+                        ended.load(Ordering::Relaxed)
+                    );
+                    tokio::task::yield_now().await;
+                    continue;
+                }
+            }
+            let endings: Vec<Ending> = held.drain(..).map(|assignment| ending(assignment.id)).collect();
+            let next = manner.fused.then(|| claim.clone());
+            let finished = self.finish(FinishBody { endings, claim: next }).await?;
+            if let Some(refused) = finished.endings.iter().find(|ending| ending.code.is_some()) {
+                bail!("an ending was refused: {refused:?}");
+            }
+            ended.fetch_add(finished.endings.len() as u64, Ordering::Relaxed);
+            held = finished.assignments;
+        }
+        Ok(())
+    }
+
+    /// How long claims of ten take, one after another, in microseconds: the median. What was claimed ends
+    /// outside the clock.
+    pub(crate) async fn claim_time(&self, job_type: &str, claims: usize) -> Result<f64> {
+        let mut times = Vec::with_capacity(claims);
+        for _ in 0..claims {
+            let claim = Claim {
+                worker_id: "w".to_owned(),
+                types: vec![job_type.to_owned()],
+                item_ids: None,
+                max: Some(10),
+                wait_seconds: None,
+                claim_id: None,
+            };
+            let began = std::time::Instant::now();
+            let held = self.claim(claim).await?;
+            times.push(began.elapsed().as_secs_f64() * 1e6);
+            ensure!(held.len() == 10, "a claim of ten brought {}", held.len());
+            let endings = held.into_iter().map(|assignment| ending(assignment.id)).collect();
+            self.finish(FinishBody { endings, claim: None }).await?;
+        }
+        times.sort_by(f64::total_cmp);
+        times.get(claims / 2).copied().context("no claims")
+    }
+}
+
+/// Takes at most `n` from what is left.
+fn take(left: &AtomicU64, n: u64) -> u64 {
+    let took = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| Some(left.saturating_sub(n)));
+    took.map_or(0, |left| left.min(n))
+}
+
+fn items(n: u64, payload: &str) -> Vec<NewItem> {
+    let item = NewItem { payload: Some(Document::trusted(payload.to_owned())), ..NewItem::default() };
+    vec![item; n as usize]
+}
+
+fn ending(assignment_id: Uuid) -> Ending {
+    Ending {
+        assignment_id,
+        result: Some(Document::trusted(super::RESULT.to_owned())),
+        error: None,
+        retryable: true,
+        retry_after_seconds: None,
+        cancel_tree: false,
+    }
+}

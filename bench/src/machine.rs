@@ -1,0 +1,62 @@
+//! What the figures were measured on. A figure without this says nothing.
+
+use std::process::Command;
+
+use anyhow::Result;
+use sqlx::{Connection as _, PgConnection, Row as _};
+
+/// Settings that change what durability costs.
+const SETTINGS: &[&str] = &[
+    "fsync",
+    "synchronous_commit",
+    "full_page_writes",
+    "shared_buffers",
+    "max_wal_size",
+    "checkpoint_timeout",
+    "autovacuum",
+    "wal_compression",
+];
+
+/// Date, machine, versions and settings, a line each.
+pub(crate) async fn facts(url: &str) -> Result<Vec<String>> {
+    let mut connection = PgConnection::connect(url).await?;
+    let row = sqlx::query(
+        "select to_char(now() at time zone 'UTC', 'YYYY-MM-DD HH24:MI UTC'), current_setting('server_version')",
+    )
+    .fetch_one(&mut connection)
+    .await?;
+    let (date, postgres): (String, String) = (row.get(0), row.get(1));
+    let mut settings = Vec::new();
+    for name in SETTINGS {
+        let value: String =
+            sqlx::query_scalar("select current_setting($1)").bind(*name).fetch_one(&mut connection).await?;
+        settings.push(format!("`{name} = {value}`"));
+    }
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let processor = line_of("/proc/cpuinfo", "model name");
+    let memory: f64 = line_of("/proc/meminfo", "MemTotal").trim_end_matches(" kB").parse().unwrap_or(0.0);
+    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let load = load.split(' ').next().unwrap_or_default().to_owned();
+    let busy = load.parse::<f64>().is_ok_and(|load| load > cores as f64 / 2.0);
+    let busy = if busy { ": **busy with other work, so the figures are low and the ratios rough**" } else { "" };
+    Ok(vec![
+        date,
+        format!(
+            "{cores} cores ({processor}), {:.0} GB of memory, load average before the run {load}{busy}",
+            memory / 1e6
+        ),
+        format!("Treeline {}, PostgreSQL {postgres}, {}", env!("CARGO_PKG_VERSION"), compiler()),
+        format!("PostgreSQL: {}", settings.join(", ")),
+    ])
+}
+
+fn line_of(file: &str, name: &str) -> String {
+    let text = std::fs::read_to_string(file).unwrap_or_default();
+    let line = text.lines().find(|line| line.starts_with(name)).unwrap_or_default();
+    line.split_once(':').map_or_else(String::new, |(_, value)| value.trim().to_owned())
+}
+
+fn compiler() -> String {
+    let version = Command::new("rustc").arg("--version").output();
+    version.map_or_else(|_| "rustc".to_owned(), |out| String::from_utf8_lossy(&out.stdout).trim().to_owned())
+}
