@@ -80,10 +80,6 @@ pub(super) async fn decide(tx: &mut Tx, plan: &Plan, at: usize, reason: Option<&
     }
     decided.gates.sort_unstable();
     trees::cancel(tx, &decided.gates, reason).await?;
-    if at == 0 && !decided.gates.contains(&plan.root_gate()) {
-        // The root had ended before what is below it: the tree is cancelled all the same (rule 1).
-        trees::cancel_complete_root(tx, plan.root_gate(), reason).await?;
-    }
     carry::end(tx, &decided.gates).await?;
     carry::begin(tx, &walks, Kind::Cancel).await?;
     Ok(decided)

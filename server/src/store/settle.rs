@@ -87,11 +87,12 @@ pub async fn seal_fed(tx: &mut Tx, gate_ids: &[i64]) -> Result<(), sqlx::Error> 
     Ok(())
 }
 
-/// Opens fed jobs again whose parent was reopened.
+/// Opens fed jobs again whose parent was reopened; one that was complete is so no more, in the same
+/// statement, as what is complete is sealed.
 pub async fn unseal_fed(tx: &mut Tx, gate_ids: &[i64]) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "update gate set sealed = false, sealed_by_feed = false, version = version + 1,
-           updated_at = clock_timestamp()
+           started_at = coalesce(started_at, completed_at), completed_at = null, updated_at = clock_timestamp()
          where gate_id = any($1::bigint[]) and sealed_by_feed",
         gate_ids
     )
@@ -166,20 +167,6 @@ pub async fn cancel(tx: &mut Tx, gate_ids: &[i64], reason: Option<&str>) -> Resu
     sqlx::query!(
         "update split set done_at = clock_timestamp() where gate_id = any($1::bigint[]) and done_at is null",
         gate_ids
-    )
-    .execute(&mut **tx)
-    .await?;
-    Ok(())
-}
-
-/// Cancels a tree whose root is complete itself: nothing of the root changes but that it says so.
-pub async fn cancel_complete_root(tx: &mut Tx, gate_id: i64, reason: Option<&str>) -> Result<(), sqlx::Error> {
-    sqlx::query!(
-        "update gate set cancelled_at = clock_timestamp(), cancel_reason = $2, version = version + 1,
-           updated_at = clock_timestamp()
-         where gate_id = $1 and cancelled_at is null and tree_completed_at is null",
-        gate_id,
-        reason
     )
     .execute(&mut **tx)
     .await?;
