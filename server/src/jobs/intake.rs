@@ -139,14 +139,16 @@ impl Intake {
             let seq = self.seqs.entry(job.gate_id).or_insert(1);
             let turn = self.turns.entry(job.turn_gate_id).or_insert(0);
             let delta = deltas.entry(job.gate_id).or_default();
+            delta.turn_only = false;
             let mut place = Place { job, gate, lanes: &mut self.lanes, turn, current, now };
             self.rows.add(item, *seq, &mut place, delta);
             *seq += 1;
             n += 1;
         }
         let delta = deltas.entry(job.gate_id).or_default();
+        delta.turn_only = false;
         delta.seqs += n;
-        deltas.entry(job.turn_gate_id).or_default();
+        deltas.entry(job.turn_gate_id).or_insert_with(Delta::turns);
         Ok(n)
     }
 
@@ -164,8 +166,9 @@ impl Intake {
         let now = self.now()?;
         let turn = self.turns.entry(job.turn_gate_id).or_insert(0);
         let delta = deltas.entry(job.gate_id).or_default();
+        delta.turn_only = false;
         self.rows.put(item, &mut Place { job, gate, lanes: &mut self.lanes, turn, current, now }, delta);
-        deltas.entry(job.turn_gate_id).or_default();
+        deltas.entry(job.turn_gate_id).or_insert_with(Delta::turns);
         Ok(())
     }
 

@@ -198,7 +198,8 @@ pub(super) async fn reopen(tx: &mut Tx, plan: &Plan, at: usize, locked: &mut Loc
         reopened += 1;
         for child in plan.fed_by(at) {
             let child_gate = plan.jobs[child].gate_id;
-            if locked.get(child_gate)?.sealed_by_feed {
+            let gate = locked.get(child_gate)?;
+            if gate.sealed_by_feed && !gate.cancelled {
                 settle::unseal_fed(tx, &[child_gate]).await?;
                 open.push(child);
             }

@@ -33,6 +33,16 @@ pub struct Delta {
     pub stays_open: bool,
     /// The caller knows that the job is cancelled and only ends what is left of it.
     pub knows_cancelled: bool,
+    /// Nothing of the job itself changes: it carries the tree's turns for others of its type, and does
+    /// that also when it is cancelled itself.
+    pub turn_only: bool,
+}
+
+impl Delta {
+    /// Of a gate that only carries the turns of others.
+    pub fn turns() -> Self {
+        Self { turn_only: true, ..Self::default() }
+    }
 }
 
 /// A gate after its update.
@@ -168,7 +178,7 @@ pub async fn apply(tx: &mut Tx, deltas: &[(i64, Delta)]) -> Result<Vec<After>, s
         &flag(|d| d.adds),
         &deltas.iter().map(|(_, d)| d.feeds as i32).collect::<Vec<i32>>(),
         &column(|d| d.after_cancelled),
-        &flag(|d| d.knows_cancelled),
+        &flag(|d| d.knows_cancelled || d.turn_only),
         &flag(|d| d.stays_open),
     )
     .fetch_all(&mut **tx)

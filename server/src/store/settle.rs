@@ -87,11 +87,12 @@ pub async fn seal_fed(tx: &mut Tx, gate_ids: &[i64]) -> Result<(), sqlx::Error> 
     Ok(())
 }
 
-/// Opens fed jobs again whose parent was reopened; what is not sealed is not complete either.
+/// Opens fed jobs again whose parent was reopened; one that was complete is so no more, in the same
+/// statement, as what is complete is sealed.
 pub async fn unseal_fed(tx: &mut Tx, gate_ids: &[i64]) -> Result<(), sqlx::Error> {
     sqlx::query!(
-        "update gate set sealed = false, sealed_by_feed = false, completed_at = null, version = version + 1,
-           updated_at = clock_timestamp()
+        "update gate set sealed = false, sealed_by_feed = false, version = version + 1,
+           started_at = coalesce(started_at, completed_at), completed_at = null, updated_at = clock_timestamp()
          where gate_id = any($1::bigint[]) and sealed_by_feed",
         gate_ids
     )

@@ -11,6 +11,7 @@ mod exports;
 mod files;
 mod formats;
 mod idempotency;
+mod found;
 mod imports;
 mod job_types;
 mod lifecycle;

@@ -153,10 +153,10 @@ impl Model {
     pub(crate) fn seal(&mut self, job: usize) -> Answers {
         if self.jobs[job].feed.is_some() {
             let mut answers = vec![Some("job_is_fed")];
-            answers.extend(self.jobs[job].cancelled.then_some(Some("job_cancelled")));
+            answers.extend(self.jobs[job].cancel_asked.then_some(Some("job_cancelled")));
             return answers;
         }
-        if self.jobs[job].cancelled {
+        if self.jobs[job].cancel_asked {
             // Sealed by its cancellation: no change, or nothing that may be changed.
             return vec![None, Some("job_cancelled")];
         }

@@ -264,10 +264,9 @@ impl Model {
             return false;
         }
         let tree = self.jobs[job].tree;
-        if self.jobs[job].parent.is_none() {
-            // Also a root that is complete itself (rule 1).
-            (self.trees[tree].cancelled, self.jobs[job].cancelled) = (true, true);
-        }
+        self.trees[tree].cancelled |= self.jobs[job].parent.is_none();
+        // Also one that is complete itself, while something below it is not (rule 1).
+        self.jobs[job].cancelled = true;
         for at in self.subtree(job) {
             self.jobs[at].cancel_asked = true;
         }
