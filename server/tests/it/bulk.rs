@@ -33,9 +33,12 @@ pub(crate) async fn kill(api: &Api, assignment: &Value) {
 /// Ends everything of a type that waits, many at a time; returns how many.
 async fn end_all(api: &Api, name: &str, dead: bool, wait: u32) -> usize {
     let got = claim(api, name, 1_000, wait).await;
-    let ending = |assignment: &Value| match dead {
-        true => json!({"assignment_id": id(assignment), "retryable": false, "error": {"message": "no account"}}),
-        false => json!({"assignment_id": id(assignment), "result": assignment["item"]["payload"]}),
+    let ending = |assignment: &Value| {
+        if dead {
+            json!({"assignment_id": id(assignment), "retryable": false, "error": {"message": "no account"}})
+        } else {
+            json!({"assignment_id": id(assignment), "result": assignment["item"]["payload"]})
+        }
     };
     let endings: Vec<Value> = got.iter().map(ending).collect();
     api.post("/api/v1/assignments/finish", json!({"endings": endings})).await.expect(200);
@@ -62,7 +65,7 @@ async fn begin(api: &Api, body: Value) -> String {
 
 /// The operation once it is as wanted.
 async fn operation(api: &Api, id: &str, wanted: impl Fn(&Value) -> bool) -> Value {
-    tokio::time::timeout(std::time::Duration::from_secs(60), async {
+    tokio::time::timeout(std::time::Duration::from_mins(1), async {
         loop {
             let now = api.get(&format!("{OPERATIONS}/{id}")).await.expect(200);
             if wanted(&now) {
