@@ -56,6 +56,8 @@ const ACTS: [Act; 12] = [
 /// Races that run at the same time, each with job types of its own.
 const ABREAST: usize = 8;
 
+static SWEEPING: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+
 fn number(variable: &str, otherwise: usize) -> usize {
     std::env::var(variable).ok().and_then(|n| n.parse().ok()).unwrap_or(otherwise)
 }
@@ -141,6 +143,8 @@ impl Ground {
                 api.post(&format!("{job}/items?on_duplicate=skip"), items).await
             }
             Act::Sweep => {
+                // As the duty: one at a time.
+                let _turn = SWEEPING.lock().await;
                 sqlx::query("update lease set last_beat = last_beat - interval '1 day' where id::text = $1")
                     .bind(&self.held)
                     .execute(&server.running.app.pool)
@@ -210,8 +214,7 @@ async fn any_two_things_at_once_leave_everything_whole() {
         let two = one.another().await;
         (one, two)
     };
-    let pairs: Vec<[Act; 2]> =
-        (0..ACTS.len()).flat_map(|a| (a..ACTS.len()).map(move |b| [ACTS[a], ACTS[b]])).collect();
+    let pairs: Vec<[Act; 2]> = (0..ACTS.len()).flat_map(|a| (a..ACTS.len()).map(move |b| [ACTS[a], ACTS[b]])).collect();
     for slot in 0..ABREAST {
         for (kind, steps) in [("a", json!(["s"])), ("b", json!([]))] {
             one.put(&format!("/api/v1/job-types/p{slot}-{kind}"), json!({"steps": steps})).await.expect(201);
@@ -359,7 +362,10 @@ async fn caps_keys_and_doubles_hold_under_load_on_two_servers() {
     order.sort_by(|a, b| a.0.cmp(&b.0));
     assert_eq!(order, lanes, "in the order of acceptance within each key");
     let tree = one.get(&format!("/api/v1/jobs/{}", jobs[0])).await.expect(200);
-    assert_eq!((&tree["tree"]["status"], &tree["tree"]["counts"]["succeeded"]), (&json!("completed"), &json!(2 * items)));
+    assert_eq!(
+        (&tree["tree"]["status"], &tree["tree"]["counts"]["succeeded"]),
+        (&json!("completed"), &json!(2 * items))
+    );
     assert_eq!(invariants::hold(&one.running.app.pool, None, Duration::from_secs(30)).await, Ok(()));
     let three = one.another().await;
     one.stop().await;

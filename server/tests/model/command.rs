@@ -81,16 +81,38 @@ pub(crate) enum Ending {
 #[derive(Clone, Debug)]
 pub(crate) enum Command {
     Create(NewTree),
-    Add { job: Index, items: Vec<NewItem>, seal: bool, skip: bool },
+    Add {
+        job: Index,
+        items: Vec<NewItem>,
+        seal: bool,
+        skip: bool,
+    },
     Seal(Index),
-    Claim { types: u8, max: u8 },
+    Claim {
+        types: u8,
+        max: u8,
+    },
     End(Pick, Ending),
-    Finish { ends: Vec<(Index, Ending)>, claim: Option<(u8, u8)> },
-    Step { of: Pick, step: u8, data: u8 },
-    Beat { of: Pick, progress: bool },
+    Finish {
+        ends: Vec<(Index, Ending)>,
+        claim: Option<(u8, u8)>,
+    },
+    Step {
+        of: Pick,
+        step: u8,
+        data: u8,
+    },
+    Beat {
+        of: Pick,
+        progress: bool,
+    },
     CancelJob(Index),
     CancelItem(Index),
-    Retry { item: Index, restart: bool, renew: bool },
+    Retry {
+        item: Index,
+        restart: bool,
+        renew: bool,
+    },
     Pause(u8),
     Resume(u8),
     Cap(u8, Option<u8>),

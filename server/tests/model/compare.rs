@@ -94,8 +94,7 @@ impl World<'_> {
             self.item_ids[at] = Some(id.to_owned());
             by_id.insert(id.to_owned(), at);
         }
-        let missing =
-            (0..self.model.items.len()).find(|&at| self.item_ids[at].is_none() && self.tree_of(at) == tree);
+        let missing = (0..self.model.items.len()).find(|&at| self.item_ids[at].is_none() && self.tree_of(at) == tree);
         missing.map_or(Ok(()), |at| Err(format!("item {at} is missing: {:?}", self.model.items[at])))
     }
 
@@ -179,7 +178,9 @@ impl World<'_> {
         let wrong = |field: &str, shown: &Value, right: &str| {
             Err(format!("job {at}: {field} is {shown} instead of {right}: {:?}", model.jobs[at]))
         };
-        for (field, shown, jobs) in [("counts", &shown["counts"], vec![at]), ("tree.counts", &shown["tree"]["counts"], below.clone())] {
+        for (field, shown, jobs) in
+            [("counts", &shown["counts"], vec![at]), ("tree.counts", &shown["tree"]["counts"], below.clone())]
+        {
             let right = counts(model, &jobs);
             if *shown != right {
                 return wrong(field, shown, &right.to_string());
@@ -205,9 +206,7 @@ impl World<'_> {
             if complete { json!(model.outcome(jobs, cancelled)) } else { Value::Null }
         };
         // A job that was complete when one above it was cancelled may keep its outcome (rule 1).
-        let lenient = |jobs: &[usize], shown: &Value| {
-            model.jobs[at].cancel_asked && *shown == outcome(jobs, true)
-        };
+        let lenient = |jobs: &[usize], shown: &Value| model.jobs[at].cancel_asked && *shown == outcome(jobs, true);
         if shown["outcome"] != outcome(&[at], model.jobs[at].cancelled) && !lenient(&[at], &shown["outcome"]) {
             return wrong("outcome", &shown["outcome"], &outcome(&[at], model.jobs[at].cancelled).to_string());
         }

@@ -197,7 +197,8 @@ impl World<'_> {
         if laid_out.is_circle {
             refusals.push(Some("cycle"));
         }
-        if laid_out.has_doubles || root_key.is_some_and(|key| self.dedupe.iter().any(|other| (other.0, other.1) == key)) {
+        if laid_out.has_doubles || root_key.is_some_and(|key| self.dedupe.iter().any(|other| (other.0, other.1) == key))
+        {
             refusals.push(Some("duplicate"));
         }
         let answer = self.api.post("/api/v1/jobs", bodies.remove(0)).await;

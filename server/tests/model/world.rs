@@ -207,8 +207,7 @@ impl<'a> World<'a> {
 
     fn pick(&self, pick: Pick) -> Option<usize> {
         let there = |at: &usize| self.is_there(self.model.items[self.given[*at].item].job);
-        let from: Vec<usize> =
-            if pick.any { (0..self.given.len()).filter(there).collect() } else { self.open() };
+        let from: Vec<usize> = if pick.any { (0..self.given.len()).filter(there).collect() } else { self.open() };
         (!from.is_empty()).then(|| *pick.at.get(&from))
     }
 
@@ -326,7 +325,9 @@ impl<'a> World<'a> {
             let at = *index.get(&open);
             if chosen.iter().all(|other| other.0 != at) {
                 let ending = match *ending {
-                    Ending::Failure { retryable, later, .. } => Ending::Failure { retryable, later, cancel_tree: false },
+                    Ending::Failure { retryable, later, .. } => {
+                        Ending::Failure { retryable, later, cancel_tree: false }
+                    }
                     Ending::Release { .. } => Ending::Result(None),
                     result => result,
                 };
