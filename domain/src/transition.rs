@@ -80,12 +80,10 @@ pub const fn next(state: ItemState, event: ItemEvent) -> Option<ItemState> {
         (S::Running, E::FailedForNow) => Some(S::Retryable),
         (S::Running, E::FailedForGood) => Some(S::Dead),
         (S::Running, E::GivenBack)
-        | (S::Retryable | S::Scheduled, E::Due | E::Retried)
+        | (S::Retryable | S::Scheduled, E::Due)
         | (S::Blocked, E::LetGo)
-        | (S::Dead | S::Expired | S::Cancelled, E::Retried) => Some(S::Available),
-        (S::Scheduled, E::Held) | (S::Dead | S::Expired | S::Cancelled, E::Held) | (S::Cancelled, E::Returned) => {
-            Some(S::Blocked)
-        }
+        | (S::Retryable | S::Scheduled | S::Dead | S::Expired | S::Cancelled, E::Retried) => Some(S::Available),
+        (S::Scheduled | S::Dead | S::Expired | S::Cancelled, E::Held) | (S::Cancelled, E::Returned) => Some(S::Blocked),
         (S::Running | S::Available | S::Retryable | S::Scheduled | S::Blocked, E::Expired) => Some(S::Expired),
         (S::Running | S::Available | S::Retryable | S::Scheduled | S::Blocked, E::Cancelled) => Some(S::Cancelled),
         _ => None,

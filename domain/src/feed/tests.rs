@@ -1,3 +1,5 @@
+//! Feeds, as the rule says them: what each template makes of a source, and what is a fault.
+
 use super::*;
 
 fn feed(text: &str) -> Feed {

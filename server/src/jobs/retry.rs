@@ -99,6 +99,9 @@ pub(super) async fn retry_one(core: &Arc<Core>, retry: Retry) -> Result<()> {
     let past = retrying::take_outcome(&mut tx, item_id).await?;
     let hurried = past.is_none() && waiting::hurry(&mut tx, item_id).await?;
     if past.is_none() && !hurried {
+        // Cancelled with its job, its row may not have followed yet: the job's word comes first.
+        let locked = Locked::read(&mut tx, &plan.gates()).await?;
+        refuse(&mut tx, &plan, at, &locked).await?;
         let state = retrying::final_state(&mut tx, item_id).await?;
         return Err(Problem {
             item_state: state,
@@ -179,8 +182,11 @@ pub(super) async fn retry_one(core: &Arc<Core>, retry: Retry) -> Result<()> {
     if let Some(member) = retry.member {
         member.processed(&mut tx, &plan).await?;
     }
+    // Where rule 5 ends it at once, as what its job waits for has still failed, the job is complete again.
+    let settle: Vec<(i64, Uuid)> = after.iter().filter(|a| a.needs_settle).map(|a| (a.gate_id, a.root_id)).collect();
+    gates::ask_to_settle(&mut tx, &settle.iter().map(|s| s.0).collect::<Vec<_>>()).await?;
     tx.commit().await?;
-    AddedRows::of(intake.ready(), vec![job.root_id], Vec::new()).after_commit(core).await;
+    AddedRows::of(intake.ready(), vec![job.root_id], settle).after_commit(core).await;
     walks::follow(core, &reopened).await;
     Ok(())
 }

@@ -4,6 +4,8 @@
 //! `TREELINE_MODEL_CASES` says how many sequences (the default is small enough for every build). What
 //! failed once is kept in `kept.txt`, by the seed it came from, and is tried first.
 
+#![expect(clippy::format_collect, reason = "the stories' support writes files as they read")]
+
 mod command;
 mod compare;
 mod ending;

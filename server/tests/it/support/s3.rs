@@ -3,6 +3,7 @@
 
 use std::{
     collections::BTreeMap,
+    fmt::Write as _,
     sync::{Arc, Mutex, MutexGuard},
 };
 
@@ -128,7 +129,7 @@ async fn answer(
             let mut deleted = String::new();
             for key in keys {
                 held.objects.remove(key);
-                deleted += &format!("<Deleted><Key>{key}</Key></Deleted>");
+                let _ = write!(deleted, "<Deleted><Key>{key}</Key></Deleted>");
             }
             format!("<DeleteResult>{deleted}</DeleteResult>").into_response()
         }
