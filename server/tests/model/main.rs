@@ -12,6 +12,7 @@ mod model;
 #[path = "../it/support/mod.rs"]
 mod support;
 mod trees;
+mod words;
 mod world;
 
 use std::{

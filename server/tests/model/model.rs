@@ -27,6 +27,7 @@ pub(crate) enum Phase {
 }
 
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a word of the rules")]
 pub(crate) struct Item {
     pub(crate) job: usize,
     pub(crate) phase: Phase,
@@ -50,7 +51,7 @@ pub(crate) struct Item {
 }
 
 #[derive(Clone, Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a word of the rules")]
+#[expect(clippy::struct_excessive_bools, clippy::struct_field_names, reason = "each is a word of the rules")]
 pub(crate) struct Job {
     pub(crate) tree: usize,
     pub(crate) job_type: usize,
