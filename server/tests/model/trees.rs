@@ -105,7 +105,7 @@ fn by_key(tree: &Value, key: &str) -> Option<String> {
 }
 
 impl World<'_> {
-    fn body_of(&self, item: &NewItem, mark: usize) -> Value {
+    fn body_of(&self, item: NewItem, mark: usize) -> Value {
         let mut body = json!({"payload": {"mark": mark}, "priority": item.priority});
         if let Some(lane) = item.lane {
             body["serialize_key"] = json!(format!("{}-{lane}", self.tag));
@@ -132,10 +132,10 @@ impl World<'_> {
         for item in &items {
             let key = item.dedupe.map(|key| format!("d{key}"));
             if key.as_ref().is_some_and(|key| taken.contains(key)) {
-                bodies.push(self.body_of(item, usize::MAX >> 16));
+                bodies.push(self.body_of(*item, usize::MAX >> 16));
                 continue;
             }
-            bodies.push(self.body_of(item, self.model.items.len() + fresh.len()));
+            bodies.push(self.body_of(*item, self.model.items.len() + fresh.len()));
             taken.extend(key.clone());
             fresh.push((*item, key));
         }
@@ -168,7 +168,7 @@ impl World<'_> {
         for (at, job) in new.jobs.iter().enumerate() {
             let place = &laid_out.places[at];
             let items: Vec<NewItem> = job.items.iter().map(|item| unheld(*item, !place.after.is_empty())).collect();
-            let items: Vec<Value> = items.iter().enumerate().map(|(n, i)| self.body_of(i, mark + n)).collect();
+            let items: Vec<Value> = items.iter().enumerate().map(|(n, i)| self.body_of(*i, mark + n)).collect();
             mark += items.len();
             let mut body = json!({"type": self.types[job.job_type], "key": format!("j{at}"), "items": items,
                 "sealed": place.sealed, "children": []});

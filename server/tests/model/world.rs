@@ -328,7 +328,7 @@ impl<'a> World<'a> {
                         Ending::Failure { retryable, later, cancel_tree: false }
                     }
                     Ending::Release { .. } => Ending::Result(None),
-                    result => result,
+                    result @ Ending::Result(_) => result,
                 };
                 chosen.push((at, ending));
             }
