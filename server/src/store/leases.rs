@@ -364,12 +364,14 @@ pub async fn ask_to_cancel(tx: &mut Tx, item_id: Uuid) -> Result<bool, sqlx::Err
     Ok(done.rows_affected() == 1)
 }
 
-/// Of these assignments, those that have reported a step or progress and are not asked to stop: fence and
+/// Of these assignments, those that have reported a step or progress and are not cancelled: fence and
 /// gate. Locks them.
 pub async fn touched(tx: &mut Tx, fences: &[Uuid]) -> Result<Vec<(Uuid, i64)>, sqlx::Error> {
     let rows = sqlx::query!(
-        "select id, gate_id from lease where id = any($1::uuid[]) and touched and cancel_requested_at is null
-         order by id for no key update",
+        "select id, gate_id from lease
+         where id = any($1::uuid[]) and touched and cancel_requested_at is null
+           and not exists (select 1 from gate g where g.gate_id = lease.gate_id and g.cancelled_at is not null)
+         order by id for no key update of lease",
         fences
     )
     .fetch_all(&mut **tx)

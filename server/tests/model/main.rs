@@ -14,6 +14,7 @@ mod model;
 #[path = "../it/support/mod.rs"]
 mod support;
 mod trees;
+mod words;
 mod world;
 
 use std::{

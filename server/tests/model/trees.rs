@@ -9,7 +9,8 @@ use crate::{
     command::{Feed, NewItem, NewTree},
     ending::{Answers, ONCE},
     model::{Job, Tree},
-    world::{AHEAD, Outcome, World, told},
+    words::told,
+    world::{AHEAD, Outcome, World},
 };
 
 /// A day long gone.

@@ -16,13 +16,12 @@ use crate::{
     command::{Command, Ending, Pick, TYPES},
     ending::{Answers, ONCE},
     model::{Model, Phase},
-    support::{Answer, Api},
+    support::Api,
+    words::{body_of, told},
 };
 
 /// A day that does not come.
 pub(crate) const AHEAD: &str = "2099-01-01T00:00:00Z";
-const A_DAY: u32 = 86_400;
-
 pub(crate) type Outcome<T = ()> = Result<T, String>;
 
 /// An assignment that was handed out.
@@ -389,29 +388,4 @@ impl<'a> World<'a> {
         }
         Ok(())
     }
-}
-
-/// The verb and the body of an ending. Failures that differ say different things.
-fn body_of(ending: Ending) -> (&'static str, Value) {
-    let wait = |later: bool| if later { A_DAY } else { 0 };
-    match ending {
-        Ending::Result(Some(n)) => ("result", json!({"result": {"list": (0..n).collect::<Vec<_>>()}})),
-        Ending::Result(None) => ("result", json!({"result": {"list": null}})),
-        Ending::Failure { retryable, later, cancel_tree } => (
-            "failure",
-            json!({"error": {"message": format!("no {retryable} {later} {cancel_tree}"), "kind": "model"},
-                "retryable": retryable, "retry_after_seconds": wait(later), "cancel_tree": cancel_tree}),
-        ),
-        Ending::Release { later } => ("release", json!({"retry_after_seconds": wait(later)})),
-    }
-}
-
-/// Whether a caller was told one of the right answers.
-pub(crate) fn told(answer: &Answer, right: &Answers) -> Outcome {
-    let body = answer.json();
-    let code = if answer.status.is_success() { None } else { Some(body["code"].as_str().unwrap_or("no code")) };
-    if right.contains(&code) {
-        return Ok(());
-    }
-    Err(format!("answered {} {} instead of {right:?}", answer.status, answer.text))
 }
