@@ -407,15 +407,18 @@ async fn what_a_job_has_decided_is_read_before_its_rows_follow() {
 #[tokio::test]
 async fn a_fed_child_expects_what_its_parent_has() {
     let server = Server::start().await;
-    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    for name in ["a", "b"] {
+        server.put(&format!("/api/v1/job-types/{name}"), json!({})).await.expect(201);
+    }
     let items: Vec<Value> = (0..4).map(|n| json!({"payload": n})).collect();
-    let body = json!({"type": "a", "sealed": true, "items": items, "children": [{"type": "a", "key": "child"}]});
-    let job = job(&server, body).await;
+    let tree = |child: Value| json!({"type": "a", "sealed": true, "items": items, "children": [child]});
+    for unknown in [json!({"type": "b"}), json!({"type": "b", "feed": {"each": "/result"}})] {
+        let made = server.post("/api/v1/jobs", tree(unknown)).await.expect(201);
+        assert_eq!(made["percent"], Value::Null, "nobody knows how many the child will have");
+        server.post(&format!("/api/v1/jobs/{}/cancel", id(&made)), json!({})).await.expect(200);
+    }
+    let job = job(&server, tree(json!({"type": "b", "key": "child", "feed": {}}))).await;
     let (path, child) = (format!("/api/v1/jobs/{}", id(&job)), format!("/api/v1/jobs/{}", id(&job["children"][0])));
-    assert_eq!(job["percent"], Value::Null, "nobody knows how many the child will have");
-    sql(&server, "update job set feed = '{\"each\": \"/result\"}' where key = 'child'".into()).await;
-    assert_eq!(server.get(&path).await.expect(200)["percent"], Value::Null);
-    sql(&server, "update job set feed = '{}' where key = 'child'".into()).await;
     let held = claim(&server, "w", &["a"], 1).await;
     server.post(&format!("/api/v1/assignments/{}/result", id(&held[0])), json!({})).await.expect(200);
     let before = server.get(&child).await;
@@ -433,7 +436,7 @@ async fn a_fed_child_expects_what_its_parent_has() {
     let tags = format!("\"1\", W/{}", newest.to_str().expect("text"));
     Answer::of(server.request(Method::GET, &child).header("if-none-match", tags)).await.expect(304);
     let alone = server.get(&format!("{path}?children=false")).await.expect(200);
-    assert_eq!((alone.get("children"), &alone["tree"]["item_count"]), (None, &json!(4)));
+    assert_eq!((alone.get("children"), &alone["tree"]["item_count"]), (None, &json!(6)));
     server.stop().await;
 }
 
