@@ -43,6 +43,7 @@ const TOKEN: &str = "a-token-that-lives-as-long-as-the-benchmark";
 
 const UNFUSED: Manner = Manner { workers: 2, batch: 100, fused: false };
 const FUSED: Manner = Manner { workers: 2, batch: 100, fused: true };
+const APART: Manner = Manner { workers: 8, batch: 100, fused: false };
 const TOGETHER: Manner = Manner { workers: 8, batch: 100, fused: true };
 const ONE: Manner = Manner { workers: 64, batch: 1, fused: true };
 
@@ -169,6 +170,9 @@ impl Bench {
         if round == 0 {
             let (name, _) = self.filled(&engine, n, "add in process, 5,000 a call, 2 callers").await?;
             self.drained(&engine, &name, n, TOGETHER, "drain in process, 100 a call, fused, 8 workers").await?;
+            let (name, _) = self.filled(&engine, n, "add in process, 5,000 a call, 2 callers").await?;
+            self.drained(&engine, &name, n, APART, "drain in process, 100 a call, claim and end apart, 8 workers")
+                .await?;
             let n = n / 5;
             let (name, job) = self.job(&http).await?;
             http.add(job, n, PAYLOAD).await?;
@@ -200,7 +204,9 @@ impl Bench {
             door.plant(&name, n, 1, PAYLOAD).await?;
             door.drain(&name, n, FUSED).await
         };
+        self.begin_statements().await?;
         let cost = meter.measure(both).await?;
+        self.end_statements(self.arguments.rounds - 1, "trees of one item").await?;
         self.report.add("create and drain in process, trees of one item, fused", cost);
         Ok(())
     }

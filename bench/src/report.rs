@@ -11,6 +11,7 @@ const RATIOS: &[(&str, &str, Option<f64>)] = &[
     ("add in process, the million", BARE_ADD, None),
     ("drain in process, 100 a call, claim and end apart, 2 workers", BARE_DRAIN, Some(0.70)),
     ("drain in process, 100 a call, fused, 2 workers", BARE_DRAIN, Some(0.85)),
+    ("drain in process, 100 a call, claim and end apart, 8 workers", BARE_DRAIN, None),
     ("drain in process, 100 a call, fused, 8 workers", BARE_DRAIN, None),
     ("drain over HTTP, 100 a request, fused, 8 workers", BARE_DRAIN, None),
     ("drain over HTTP, 1 a request, fused, 64 workers", SINGLES, Some(0.60)),
@@ -110,7 +111,8 @@ const HEAD: &str = "# Benchmarks
 Written by `cargo xtask bench quick`: one run, one private PostgreSQL with its own folder, durable, clients, server and database
 on the same cores. The bars are those that Treeline sets itself. The *limit* of a row is measured in the same run: SQL that does
 nothing but the bare work (an item waits, is leased, ends with a result, is counted; narrow tables, small keys, two commits a
-batch), or an HTTP server that does nothing. Peers are not measured here.
+batch), or an HTTP server that does nothing. Peers are not measured here. What limits the figures, and what was tried, stands in
+[performance.md](performance.md).
 
 ";
 

@@ -4,6 +4,7 @@
 //! and the one that carries the tree's turns), so places in the sequence and turns are exact, and a
 //! refusal of one request (sealed, cancelled, a double) leaves the others alone.
 
+mod reserve; // places for many items, taken before their rows are written
 pub(super) mod rows; // rows on their way into the tables
 
 use std::{
@@ -39,6 +40,8 @@ use super::{
     prepare::Prepared,
     settle,
 };
+
+pub(super) use reserve::Reserved;
 
 /// Items for one job.
 pub(super) struct AddCommand {
@@ -100,12 +103,22 @@ impl Batch for AddBatch {
 
     async fn run(&self, commands: &[&AddCommand]) -> Result<Vec<Result<Added>>> {
         let core = &self.0;
-        let mut tx = core.pools.hot.begin().await?;
-        let done = keys::add(core, &mut tx, commands).await?;
-        tx.commit().await?;
+        let reserved = Reserved::take(core, commands).await?;
+        let done = match attempt(core, commands, reserved.as_ref()).await {
+            Err(Error::Conflict(_)) if reserved.is_some() => attempt(core, commands, None).await?,
+            other => other?,
+        };
         done.after_commit(core).await;
         Ok(done.answers)
     }
+}
+
+/// One transaction for many requests, in places that were taken before or are taken now.
+async fn attempt(core: &Core, commands: &[&AddCommand], reserved: Option<&Reserved>) -> Result<AddedRows> {
+    let mut tx = core.pools.hot.begin().await?;
+    let done = keys::add(core, &mut tx, commands, reserved).await?;
+    tx.commit().await?;
+    Ok(done)
 }
 
 /// What an adding transaction did, and what is to follow its commit.
@@ -144,9 +157,14 @@ impl Core {
     }
 }
 
-/// Adds within a transaction of the caller. Locks what it needs, in order. Where a command is refused,
-/// the rest of the transaction stands.
-pub(super) async fn add(core: &Core, tx: &mut Tx, commands: &[&AddCommand]) -> Result<AddedRows> {
+/// Adds within a transaction of the caller. Locks what it needs, in order; the gates last where places
+/// are `reserved`. Where a command is refused, the rest of the transaction stands.
+pub(super) async fn add(
+    core: &Core,
+    tx: &mut Tx,
+    commands: &[&AddCommand],
+    reserved: Option<&Reserved>,
+) -> Result<AddedRows> {
     let mut refused: HashMap<usize, Problem> = HashMap::new();
     for (at, command) in commands.iter().enumerate() {
         if let Some(place) = &command.place
@@ -167,11 +185,10 @@ pub(super) async fn add(core: &Core, tx: &mut Tx, commands: &[&AddCommand]) -> R
     intake.lock_lanes(tx, []).await?;
     intake.look(tx).await?;
 
-    let mut gate_ids: Vec<i64> = commands.iter().flat_map(|c| [c.job.gate_id, c.job.turn_gate_id]).collect();
-    gate_ids.sort_unstable();
-    gate_ids.dedup();
-    let locked: HashMap<i64, gates::Locked> =
-        gates::lock(tx, &gate_ids).await?.into_iter().map(|gate| (gate.gate_id, gate)).collect();
+    let locked = match reserved {
+        Some(reserved) => reserved.gates().clone(),
+        None => reserve::lock(tx, commands).await?,
+    };
     intake.open(tx, &locked).await?;
 
     let mut deltas: BTreeMap<i64, Delta> = BTreeMap::new();
@@ -202,6 +219,12 @@ pub(super) async fn add(core: &Core, tx: &mut Tx, commands: &[&AddCommand]) -> R
     give_back_keys(tx, commands, &refused, &intake).await?;
 
     intake.write(tx, &mut deltas).await?;
+    if let Some(reserved) = reserved {
+        reserved.confirm(tx, commands).await?;
+        for delta in deltas.values_mut() {
+            delta.seqs = 0;
+        }
+    }
     let deltas: Vec<(i64, Delta)> = deltas.into_iter().collect();
     let after = gates::apply(tx, &deltas).await?;
     if after.len() != deltas.len() {

@@ -219,16 +219,14 @@ fn count(rows: &[ClaimedRow], deltas: &mut BTreeMap<i64, Delta>) {
 }
 
 /// What the workers are told of the items in their hands.
-pub(super) async fn assignments(core: &Core, tx: &mut Tx, rows: &[Vec<ClaimedRow>]) -> Result<Vec<Vec<Assignment>>> {
-    let ids: Vec<Uuid> = rows.iter().flatten().map(|row| row.item_id).collect();
-    if ids.is_empty() {
+pub(super) async fn assignments(core: &Core, tx: &mut Tx, rows: Vec<Vec<ClaimedRow>>) -> Result<Vec<Vec<Assignment>>> {
+    if rows.iter().all(Vec::is_empty) {
         return Ok(vec![Vec::new(); rows.len()]);
     }
     let jobs = core.jobs.by_gates(&mut **tx, rows.iter().flatten().map(|row| row.gate_id)).await?;
-    let mut contents: HashMap<Uuid, leases::Contents> =
-        leases::contents(tx, &ids).await?.into_iter().map(|c| (c.id, c)).collect();
     let mut steps = HashMap::new();
     if jobs.values().any(|job| !job.steps.is_empty()) {
+        let ids: Vec<Uuid> = rows.iter().flatten().map(|row| row.item_id).collect();
         for (item_id, name, data) in leases::steps(tx, &ids).await? {
             steps.insert(item_id, Step { name, data: Document::trusted(data) });
         }
@@ -237,9 +235,8 @@ pub(super) async fn assignments(core: &Core, tx: &mut Tx, rows: &[Vec<ClaimedRow
     for job in jobs.values().filter(|job| job.waits) {
         inputs.insert(job.gate_id, inputs_of(core, tx, job).await?);
     }
-    let mut tell = |row: &ClaimedRow| -> Option<Assignment> {
+    let mut tell = |row: ClaimedRow| -> Option<Assignment> {
         let job = jobs.get(&row.gate_id)?;
-        let item = contents.remove(&row.item_id)?;
         let heartbeat = core.types.by_id(job.type_id).map_or(60.0, |info| info.heartbeat_seconds);
         Some(Assignment {
             inputs: inputs.get(&row.gate_id).cloned(),
@@ -248,27 +245,27 @@ pub(super) async fn assignments(core: &Core, tx: &mut Tx, rows: &[Vec<ClaimedRow
             lease_expires_at: Time(row.lease_expires_at),
             heartbeat_seconds: heartbeat,
             item: AssignedItem {
-                id: item.id,
+                id: row.item_id,
                 job_id: job.job_id,
                 root_id: job.root_id,
                 job_type: job.type_name.clone(),
-                seq: item.seq,
-                row: item.row,
+                seq: row.seq,
+                row: row.row,
                 attempts: row.attempt,
                 failures: row.failures,
                 max_failures: job.max_failures,
-                payload: Document::trusted(item.payload),
-                metadata: item.metadata.map_or_else(Document::empty_object, Document::trusted),
-                step: steps.remove(&item.id),
-                dedupe_key: item.dedupe_key,
-                serialize_key: item.serialize_key,
+                payload: Document::trusted(row.payload),
+                metadata: row.metadata.map_or_else(Document::empty_object, Document::trusted),
+                step: steps.remove(&row.item_id),
+                dedupe_key: row.dedupe_key,
+                serialize_key: row.serialize_key,
                 priority: -row.rank,
-                expires_at: item.expires_at.map(Time),
-                created_at: Time(item.created_at),
+                expires_at: row.expires_at.map(Time),
+                created_at: Time(row.created_at),
             },
         })
     };
-    Ok(rows.iter().map(|rows| rows.iter().filter_map(&mut tell).collect()).collect())
+    Ok(rows.into_iter().map(|rows| rows.into_iter().filter_map(&mut tell).collect()).collect())
 }
 
 /// What the jobs that this one waited for have brought (rule 5): the results of those of one item, else

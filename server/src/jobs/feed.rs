@@ -78,9 +78,8 @@ pub(super) async fn fed_by(
         return Ok(Vec::new());
     }
     let ids: Vec<Uuid> = feeding.iter().map(|(success, _)| success.item_id).collect();
-    let contents = leases::contents(tx, &ids).await?;
     let payloads: HashMap<Uuid, Document> =
-        contents.into_iter().map(|c| (c.id, Document::trusted(c.payload))).collect();
+        leases::payloads(tx, &ids).await?.into_iter().map(|(id, text)| (id, Document::trusted(text))).collect();
     let children = core.jobs.by_gates(&mut **tx, targets.values().flatten().map(|(gate, _)| *gate)).await?;
     let mut fed: HashMap<i64, Fed> = HashMap::new();
     for (success, job) in feeding {

@@ -38,6 +38,12 @@ pub(super) struct Arrivals<'a> {
     pub(super) items: &'a [Prepared],
 }
 
+/// The lowest turn that waits at a rank of a type: where newcomers begin.
+pub(super) async fn lowest_turn(core: &Core, tx: &mut Tx, type_id: i32, rank: i16) -> Result<i64> {
+    let from = core.marks.turn(type_id, rank);
+    Ok(items::current_turn(tx, type_id, rank, from).await?.unwrap_or(from.max(0)))
+}
+
 /// What is on its way in.
 #[derive(Default)]
 pub(super) struct Intake {
@@ -112,9 +118,7 @@ impl Intake {
         if let Some(&current) = self.current.get(&(type_id, rank)) {
             return Ok(current);
         }
-        let from = core.marks.turn(type_id, rank);
-        let lowest = items::current_turn(tx, type_id, rank, from).await?;
-        let current = lowest.unwrap_or(from.max(0)) * ITEMS_A_TURN;
+        let current = lowest_turn(core, tx, type_id, rank).await? * ITEMS_A_TURN;
         self.current.insert((type_id, rank), current);
         Ok(current)
     }

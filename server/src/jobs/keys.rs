@@ -25,7 +25,7 @@ use crate::{
 
 use super::{
     Core, Engine,
-    add::{self, AddCommand, AddedRows},
+    add::{self, AddCommand, AddedRows, Reserved},
     create::{Turn, reused},
 };
 
@@ -185,11 +185,16 @@ fn under_way() -> Error {
 
 /// Adds, and moves the keys that come along. Keys are locked first, sorted, as the lock order wants it;
 /// what is refused afterwards leaves its key where it was.
-pub(super) async fn add(core: &Core, tx: &mut Tx, commands: &[&AddCommand]) -> Result<AddedRows> {
+pub(super) async fn add(
+    core: &Core,
+    tx: &mut Tx,
+    commands: &[&AddCommand],
+    reserved: Option<&Reserved>,
+) -> Result<AddedRows> {
     let mut keyed: Vec<(usize, &KeyMove)> =
         commands.iter().enumerate().filter_map(|(at, command)| Some((at, command.key.as_ref()?))).collect();
     if keyed.is_empty() {
-        return add::add(core, tx, commands).await;
+        return add::add(core, tx, commands, reserved).await;
     }
     keyed.sort_by(|a, b| a.1.name.cmp(&b.1.name));
     let mut moved: HashMap<usize, &KeyMove> = HashMap::new();
@@ -207,7 +212,8 @@ pub(super) async fn add(core: &Core, tx: &mut Tx, commands: &[&AddCommand]) -> R
         }
     }
     let going: Vec<usize> = (0..commands.len()).filter(|at| !late.contains(at)).collect();
-    let mut added = add::add(core, tx, &going.iter().map(|&at| commands[at]).collect::<Vec<_>>()).await?;
+    let going_on: Vec<&AddCommand> = going.iter().map(|&at| commands[at]).collect();
+    let mut added = add::add(core, tx, &going_on, reserved).await?;
     let mut answers: Vec<Result<Added>> = commands.iter().map(|_| Err(Error::KeyMoved)).collect();
     for (&at, answer) in going.iter().zip(std::mem::take(&mut added.answers)) {
         if let Some(key) = moved.get(&at) {

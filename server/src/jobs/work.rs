@@ -90,7 +90,7 @@ async fn attempt(core: &Arc<Core>, works: &[&Work], cancelled: &[i64]) -> Result
     let mut arriving = Arriving::of(feed::fed_by(core, &mut tx, &rows.succeeded, &endings).await?);
     arriving.lock(core, &mut tx, &mut rows).await?;
     let claimed = claim::claim_all(core, &mut tx, &claims, &caps, &mut rows.deltas).await?;
-    let assignments = claim::assignments(core, &mut tx, &claimed.rows).await?;
+    let assignments = claim::assignments(core, &mut tx, claimed.rows).await?;
     let done = close_with(core, &mut tx, &mut rows, arriving).await?;
     tx.commit().await?;
     done.after_commit(core, &rows).await;

@@ -106,7 +106,7 @@ pub async fn clear_recovered(pool: &PgPool) -> Result<u64, sqlx::Error> {
          where kind = 'many_failures' and cleared_at is null
            and not exists (select 1 from job j join deferred d on d.gate_id = j.gate_id
                            where j.id = a.job_id and d.failures >= 10)
-           and not exists (select 1 from job j join lease l on l.gate_id = j.gate_id
+           and not exists (select 1 from job j join lease l on l.type_id = j.type_id and l.gate_id = j.gate_id
                            where j.id = a.job_id and l.failures >= 10)
            and not exists (select 1 from ready r where r.item_id = a.item_id and r.failures >= 10)"
     )

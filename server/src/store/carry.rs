@@ -145,7 +145,10 @@ pub async fn flag_leases(tx: &mut Tx, gate_id: i64) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "update lease set cancel_requested_at = clock_timestamp()
          where id = any(array(
-           select id from lease where gate_id = $1 and cancel_requested_at is null order by id for update skip locked))",
+           select id from lease
+           where type_id = (select type_id from job where gate_id = $1) and gate_id = $1
+             and cancel_requested_at is null
+           order by id for update skip locked))",
         gate_id
     )
     .execute(&mut **tx)

@@ -34,7 +34,7 @@ pub async fn succeed(
            done as (
              insert into outcome (item_id, gate_id, seq, lease_id, started_at, ended_at, attempt, failures, state,
                ended_as, worker_id, result)
-             select item_id, gate_id, (select i.seq from item i where i.id = item_id), id, started_at,
+             select item_id, gate_id, coalesce(seq, (select i.seq from item i where i.id = item_id)), id, started_at,
                clock_timestamp(), attempt, failures, 1, 1, worker_id, result
              from gone)
            select id as "fence!", item_id as "item_id!", gate_id as "gate_id!", lane_id from gone"#,

@@ -161,7 +161,9 @@ pub async fn held_of(
         Key,
         "select i.id, i.gate_id, i.seq
          from (
-           select item_id from lease where $2::bool and gate_id = any($1::bigint[])
+           select item_id from lease
+           where $2::bool and gate_id = any($1::bigint[])
+             and type_id = any(array(select type_id from job where gate_id = any($1::bigint[])))
            union all select item_id from deferred where $3::bool and gate_id = any($1::bigint[])
            union all select item_id from blocked where $4::bool and gate_id = any($1::bigint[])) h
          cross join lateral (select id, gate_id, seq from item where id = h.item_id offset 0) i

@@ -29,7 +29,7 @@ impl Mark {
     pub const BOTTOM: Mark = Mark { rank: i16::MIN, turn: i64::MIN };
 }
 
-/// An item just handed out.
+/// An item just handed out, with what its worker is told of it.
 #[derive(Clone, Debug)]
 pub struct ClaimedRow {
     pub fence: Uuid,
@@ -40,6 +40,15 @@ pub struct ClaimedRow {
     pub rank: i16,
     pub turn: i64,
     pub lease_expires_at: OffsetDateTime,
+    pub seq: i64,
+    pub row: Option<i64>,
+    /// The last edit, or the original.
+    pub payload: String,
+    pub metadata: Option<String>,
+    pub dedupe_key: Option<String>,
+    pub serialize_key: Option<String>,
+    pub expires_at: Option<OffsetDateTime>,
+    pub created_at: OffsetDateTime,
 }
 
 /// Fills at most `slots.len()` slots with items of one type, in order of rank, turn and item. Driven
@@ -68,17 +77,25 @@ pub async fn claim(
              delete from ready where ctid = any(array(select ctid from pick))
              returning item_id, gate_id, attempts, failures, rank, turn, expires_at, lane_id),
            numbered as (
-             select *, row_number() over (order by rank, turn, item_id) as n from gone),
+             select gone.*, i.*, row_number() over (order by rank, turn, item_id) as n
+             from gone cross join lateral (
+               select seq, row, metadata, dedupe_key, serialize_key, created_at, expires_at as item_expires_at,
+                 case when changed_at is null then payload else coalesce(
+                   (select e.payload from item_edit e where e.item_id = item.id order by e.edit desc limit 1),
+                   payload) end as payload
+               from item where id = gone.item_id offset 0) i),
            ins as (
              insert into lease (id, item_id, gate_id, credential_id, worker_id, started_at, last_beat, run_until,
-               expires_at, lease_seconds, type_id, attempt, failures, rank, lane_id)
+               expires_at, lease_seconds, type_id, attempt, failures, rank, lane_id, seq)
              select ($5::uuid[])[n], item_id, gate_id, ($6::uuid[])[n], ($7::text[])[n], clock_timestamp(),
                clock_timestamp(), clock_timestamp() + make_interval(secs => $9::float8), expires_at, $8::float8,
-               $1, attempts + 1, failures, rank, lane_id
+               $1, attempts + 1, failures, rank, lane_id, seq
              from numbered)
            select ($5::uuid[])[n] as "fence!", item_id as "item_id!", gate_id as "gate_id!",
              attempts + 1 as "attempt!", failures as "failures!", rank as "rank!", turn as "turn!",
-             clock_timestamp() + make_interval(secs => $8::float8) as "lease_expires_at!"
+             clock_timestamp() + make_interval(secs => $8::float8) as "lease_expires_at!",
+             seq as "seq!", row, payload as "payload!", metadata, dedupe_key, serialize_key,
+             item_expires_at as expires_at, created_at as "created_at!"
            from numbered order by n"#,
         type_id,
         mark.rank,
@@ -119,17 +136,25 @@ pub async fn claim_items(
              delete from ready where ctid = any(array(select ctid from pick))
              returning item_id, gate_id, type_id, attempts, failures, rank, turn, expires_at, lane_id),
            numbered as (
-             select *, row_number() over (order by item_id) as n from gone),
+             select gone.*, i.*, row_number() over (order by item_id) as n
+             from gone cross join lateral (
+               select seq, row, metadata, dedupe_key, serialize_key, created_at, expires_at as item_expires_at,
+                 case when changed_at is null then payload else coalesce(
+                   (select e.payload from item_edit e where e.item_id = item.id order by e.edit desc limit 1),
+                   payload) end as payload
+               from item where id = gone.item_id offset 0) i),
            ins as (
              insert into lease (id, item_id, gate_id, credential_id, worker_id, started_at, last_beat, run_until,
-               expires_at, lease_seconds, type_id, attempt, failures, rank, lane_id)
+               expires_at, lease_seconds, type_id, attempt, failures, rank, lane_id, seq)
              select ($4::uuid[])[n], item_id, gate_id, ($5::uuid[])[n], ($6::text[])[n], clock_timestamp(),
                clock_timestamp(), clock_timestamp() + make_interval(secs => $8::float8), expires_at, $7::float8,
-               type_id, attempts + 1, failures, rank, lane_id
+               type_id, attempts + 1, failures, rank, lane_id, seq
              from numbered)
            select ($4::uuid[])[n] as "fence!", item_id as "item_id!", gate_id as "gate_id!",
              attempts + 1 as "attempt!", failures as "failures!", rank as "rank!", turn as "turn!",
-             clock_timestamp() + make_interval(secs => $7::float8) as "lease_expires_at!"
+             clock_timestamp() + make_interval(secs => $7::float8) as "lease_expires_at!",
+             seq as "seq!", row, payload as "payload!", metadata, dedupe_key, serialize_key,
+             item_expires_at as expires_at, created_at as "created_at!"
            from numbered order by n"#,
         item_ids,
         type_ids,
@@ -145,33 +170,19 @@ pub async fn claim_items(
     .await
 }
 
-/// What a worker is told of an item besides the claim itself.
-#[derive(Clone, Debug)]
-pub struct Contents {
-    pub id: Uuid,
-    pub seq: i64,
-    pub row: Option<i64>,
-    pub payload: String,
-    pub metadata: Option<String>,
-    pub dedupe_key: Option<String>,
-    pub serialize_key: Option<String>,
-    pub expires_at: Option<OffsetDateTime>,
-    pub created_at: OffsetDateTime,
-}
-
-/// The contents of claimed items, in no order.
-pub async fn contents(tx: &mut Tx, item_ids: &[Uuid]) -> Result<Vec<Contents>, sqlx::Error> {
-    sqlx::query_as!(
-        Contents,
-        r#"select id, seq, row,
-             coalesce((select e.payload from item_edit e where e.item_id = item.id order by e.edit desc limit 1),
-                      payload) as "payload!",
-             metadata, dedupe_key, serialize_key, expires_at, created_at
+/// The payloads of items as they are now: the last edit, or the original. In no order.
+pub async fn payloads(tx: &mut Tx, item_ids: &[Uuid]) -> Result<Vec<(Uuid, String)>, sqlx::Error> {
+    let rows = sqlx::query!(
+        r#"select id,
+             case when changed_at is null then payload else coalesce(
+               (select e.payload from item_edit e where e.item_id = item.id order by e.edit desc limit 1),
+               payload) end as "payload!"
            from item where id = any($1::uuid[])"#,
         item_ids
     )
     .fetch_all(&mut **tx)
-    .await
+    .await?;
+    Ok(rows.into_iter().map(|row| (row.id, row.payload)).collect())
 }
 
 /// The last steps of items, those that have one.
@@ -344,9 +355,16 @@ pub async fn set_step(tx: &mut Tx, item_id: Uuid, name: &str, data: &str) -> Res
 pub async fn open(tx: &mut Tx, fences: &[Uuid]) -> Result<Vec<ClaimedRow>, sqlx::Error> {
     sqlx::query_as!(
         ClaimedRow,
-        r#"select id as fence, item_id, gate_id, attempt, failures, rank, 0::bigint as "turn!",
-             last_beat + make_interval(secs => lease_seconds) as "lease_expires_at!"
-           from lease where id = any($1::uuid[]) order by id"#,
+        r#"select l.id as fence, l.item_id, l.gate_id, l.attempt, l.failures, l.rank, 0::bigint as "turn!",
+             l.last_beat + make_interval(secs => l.lease_seconds) as "lease_expires_at!",
+             i.seq as "seq!", i.row, i.payload as "payload!", i.metadata, i.dedupe_key, i.serialize_key,
+             i.expires_at, i.created_at as "created_at!"
+           from lease l cross join lateral (
+             select seq, row, metadata, dedupe_key, serialize_key, expires_at, created_at,
+               coalesce((select e.payload from item_edit e where e.item_id = item.id order by e.edit desc limit 1),
+                        payload) as payload
+             from item where id = l.item_id offset 0) i
+           where l.id = any($1::uuid[]) order by l.id"#,
         fences
     )
     .fetch_all(&mut **tx)

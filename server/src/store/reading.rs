@@ -130,7 +130,10 @@ pub async fn items(executor: impl PgExecutor<'_>, ids: &[Uuid], payloads: bool) 
 /// Items that workers hold in these jobs, the longest first.
 pub async fn in_flight(pool: &PgPool, gate_ids: &[i64], limit: i64) -> Result<Vec<Uuid>, sqlx::Error> {
     sqlx::query_scalar!(
-        "select item_id from lease where gate_id = any($1::bigint[]) order by started_at, item_id limit $2",
+        "select item_id from lease
+         where type_id = any(array(select type_id from job where gate_id = any($1::bigint[])))
+           and gate_id = any($1::bigint[])
+         order by started_at, item_id limit $2",
         gate_ids,
         limit
     )

@@ -65,10 +65,12 @@ pub async fn take_outcome(tx: &mut Tx, item_id: Uuid) -> Result<Option<Past>, sq
     .await
 }
 
-/// Keeps a payload that a person has edited; the original stays where it is.
+/// Keeps a payload that a person has edited; the original stays where it is. Edited items are marked as
+/// changed: claims look for edits of those alone.
 pub async fn edit(tx: &mut Tx, item_id: Uuid, payload: &str) -> Result<(), sqlx::Error> {
     sqlx::query!(
-        "insert into item_edit (item_id, edit, payload)
+        "with changed as (update item set changed_at = clock_timestamp() where id = $1)
+         insert into item_edit (item_id, edit, payload)
          values ($1, (select coalesce(max(edit), 0) + 1 from item_edit where item_id = $1), $2)",
         item_id,
         payload

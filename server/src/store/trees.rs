@@ -98,11 +98,13 @@ pub async fn of_roots(executor: impl PgExecutor<'_>, root_ids: &[Uuid]) -> Resul
              g.n_blocked as blocked, g.n_succeeded as succeeded, g.n_dead as dead, g.n_cancelled,
              g.n_expired as expired, g.version, g.started_at, g.completed_at, g.completion, g.updated_at, g.keep,
              g.tree_completed_at
-           from job j
-           join gate g on g.gate_id = j.gate_id
+           from unnest($1::uuid[]) as root
+           -- A look for each: as long as nothing is known of the tables, a join would read all of them.
+           cross join lateral (select * from job where root_id = root offset 0) j
+           cross join lateral (select * from gate where gate_id = j.gate_id offset 0) g
            join job_type t on t.id = j.type_id
            join owner o on o.id = j.owner_id
-           where j.root_id = any($1::uuid[]) and g.removed_at is null
+           where g.removed_at is null
            order by j.root_id, j.ord"#,
         root_ids
     )

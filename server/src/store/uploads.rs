@@ -86,7 +86,7 @@ pub async fn find_held(pool: &PgPool, id: Uuid, credential_id: Uuid) -> Result<O
         Row,
         "select u.id, filename, bytes, sha256, format, u.created_at from upload u
          where u.id = $1 and exists (
-           select 1 from job j join lease l on l.gate_id = j.gate_id
+           select 1 from job j join lease l on l.type_id = j.type_id and l.gate_id = j.gate_id
            where j.upload_id = u.id and l.credential_id = $2)",
         id,
         credential_id

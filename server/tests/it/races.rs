@@ -301,3 +301,47 @@ async fn finishing_many_answers_each_and_claims_the_next() {
     assert_eq!((&again["endings"], &again["assignments"]), (&done["endings"], &json!([])));
     server.stop().await;
 }
+
+/// Large batches take their places first and look at their job again at the end: whatever is decided of
+/// the job in between (sealed, cancelled, let go), what was accepted is there, and nothing else.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn large_batches_race_with_what_is_decided_of_their_job() {
+    let server = Server::start().await;
+    let other = server.another().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    server.put("/api/v1/job-types/b", json!({})).await.expect(201);
+    let many = Value::from((0..1_200).map(|n| json!({"payload": n})).collect::<Vec<_>>());
+    for decision in ["seal", "cancel", "let go", "seal", "cancel", "let go"] {
+        let tree = json!({"type": "a", "sealed": true, "items": [{}], "children": [
+            {"type": "b", "key": "first", "sealed": true, "items": [{}]},
+            {"type": "b", "key": "second", "after": ["first"]}]});
+        let tree = server.post("/api/v1/jobs", tree).await.expect(201);
+        let second = tree["children"].as_array().expect("children").iter().find(|job| job["key"] == "second");
+        let second = id(second.expect("the second child"));
+        let path = format!("/api/v1/jobs/{second}/items");
+        let held = json!({"worker_id": "w", "types": ["b"], "max": 10});
+        let held = server.post("/api/v1/assignments", held).await.expect(200);
+        let decide = async {
+            match decision {
+                "seal" => server.post(&format!("/api/v1/jobs/{second}/seal"), json!({})).await.expect(200),
+                "cancel" => server.post(&format!("/api/v1/jobs/{second}/cancel"), json!({})).await.expect(200),
+                _ => end(&server, &held["assignments"][0], "result", json!({})).await,
+            };
+        };
+        let adds = join_all([&*server, &*other, &*server].map(|api| api.post(&path, many.clone())));
+        let (added, ()) = futures::join!(adds, decide);
+        let accepted = added.iter().filter(|answer| answer.status.as_u16() == 200).count();
+        for answer in added.iter().filter(|answer| answer.status.as_u16() != 200) {
+            answer.expect_problem(409, if decision == "cancel" { "job_cancelled" } else { "job_sealed" });
+        }
+        let job = server.get(&format!("/api/v1/jobs/{second}")).await.expect(200);
+        assert_eq!(job["item_count"], json!(accepted * 1_200), "after {decision}");
+        if decision == "let go" {
+            assert_eq!(accepted, 3);
+            until(&server, &second, |job| job["counts"]["available"] == json!(3_600)).await;
+        }
+        server.post(&format!("/api/v1/jobs/{}/cancel", id(&tree)), json!({})).await;
+    }
+    other.stop().await;
+    server.stop().await;
+}

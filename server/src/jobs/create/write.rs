@@ -297,7 +297,7 @@ async fn add_items(
     if !refused.is_empty() {
         return Ok(Written::Refused(refused));
     }
-    let mut added = add::add(core, tx, &adding.iter().map(|(_, command)| command).collect::<Vec<_>>()).await?;
+    let mut added = add::add(core, tx, &adding.iter().map(|(_, command)| command).collect::<Vec<_>>(), None).await?;
     let answers = std::mem::take(&mut added.answers);
     for ((at, _), answer) in adding.iter().zip(answers) {
         if let Err(problem) = answer {
