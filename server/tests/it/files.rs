@@ -9,7 +9,7 @@ use sqlx::Executor as _;
 use crate::support::{
     Answer, Server,
     imports::{complete, import, upload},
-    peak_kib,
+    program::peak_kib,
     s3::Bucket,
     xlsx::workbook,
 };

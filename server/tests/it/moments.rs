@@ -99,6 +99,22 @@ async fn what_nobody_took_in_time_is_expired() {
     server.stop().await;
 }
 
+/// Rule 14: what has expired is not handed out in the moment before it is swept.
+#[tokio::test]
+async fn what_has_expired_is_not_handed_out_before_it_is_swept() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let tree = json!({"type": "a", "items": [{"expires_at": in_seconds(600.0).1}]});
+    for _ in 0..10 {
+        server.post("/api/v1/jobs", tree.clone()).await.expect(201);
+        // Its time is over this very moment; the sweep comes by twice a second.
+        let over = "update ready set expires_at = clock_timestamp()";
+        sqlx::query(over).execute(&server.running.app.pool).await.expect("the statement runs");
+        assert_eq!(claim(&server, "a", 0).await, None);
+    }
+    server.stop().await;
+}
+
 /// Leases of a second and a half; an absence of ours is longer than those and than the ticks of the clock.
 const BEAT: f64 = 0.5;
 const LEASE: Duration = Duration::from_millis(1_500);
@@ -130,7 +146,7 @@ async fn spared(server: &Server, [alive, silent]: [Value; 2]) {
     let item = id(&silent["item"]);
     let again = tokio::select! {
         again = claim(server, "a", 20) => again.expect("the item of the silent worker"),
-        () = beat(server, &alive, Duration::from_secs(60)) => panic!("nothing came back"),
+        () = beat(server, &alive, Duration::from_mins(1)) => panic!("nothing came back"),
     };
     assert_eq!(id(&again["item"]), item);
     let lost = attempts(server, &item).await.remove(0);

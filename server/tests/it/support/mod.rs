@@ -5,7 +5,7 @@
 
 pub(crate) mod imports; // files on their way to a complete job
 pub(crate) mod invariants; // what must hold in the tables
-mod program; // a server in a process of its own
+pub(crate) mod program; // a server in a process of its own
 pub(crate) mod s3; // a bucket
 pub(crate) mod wire; // to the database, and cut
 pub(crate) mod xlsx; // workbooks
@@ -18,8 +18,6 @@ use server::{Running, config::Config};
 use sqlx::{ConnectOptions as _, Connection as _, PgConnection, postgres::PgConnectOptions};
 use tempfile::TempDir;
 use uuid::Uuid;
-
-pub(crate) use program::peak_kib;
 
 /// The bootstrap token of every test server.
 pub(crate) const TOKEN: &str = "a-bootstrap-token-for-stories-0123456789";
