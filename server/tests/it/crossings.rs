@@ -4,8 +4,10 @@
 
 use std::time::Duration;
 
+use domain::Document;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
+use server::jobs::{SplitBatch, SplitRow};
 use sqlx::{PgPool, Postgres, Transaction};
 use tokio::task::JoinHandle;
 
@@ -189,6 +191,38 @@ async fn nothing_comes_back_to_a_tree_that_is_going() {
     let left = "select count(*) from ready";
     assert_eq!(sqlx::query_scalar::<_, i64>(left).fetch_one(pool).await.expect("a count"), 0);
     other.stop().await;
+    server.stop().await;
+}
+
+/// P17: rows come from the place where their file is, and from there once, however many servers cut it.
+#[tokio::test]
+async fn rows_come_once_from_the_place_where_their_file_is() {
+    let server = Server::start().await;
+    let app = &server.running.app;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let upload = id(&server.post_text("/api/v1/uploads?filename=a.csv", "text/csv", "n\n1\n").await.expect(201));
+    let job = id(&server.post("/api/v1/jobs", json!({"type": "a"})).await.expect(201));
+    // No duty cuts the file: this story does.
+    app.shutdown.cancel();
+    sqlx::query(
+        "insert into split (gate_id, job_id, upload_id, format, head, byte_offset, line)
+         select gate_id, id, $2::uuid, 'csv', '{}', 100, 5 from job where id = $1::uuid",
+    )
+    .bind(&job)
+    .bind(&upload)
+    .execute(&app.pool)
+    .await
+    .expect("a file half cut");
+    let batch = |from: i64| {
+        let rows = vec![SplitRow { line: 5, payload: Document::null(), problem: None }];
+        let job_id = job.parse().expect("an id");
+        app.engine.add_split_batch(SplitBatch { job_id, from, to: 200, line: 6, rows, done: false, expected: None })
+    };
+    for (from, is_there) in [(0, false), (100, true), (100, false), (300, false)] {
+        assert_eq!(batch(from).await.expect("an answer"), is_there, "from {from}");
+    }
+    let added = "select count(*) from item";
+    assert_eq!(sqlx::query_scalar::<_, i64>(added).fetch_one(&app.pool).await.expect("a count"), 1);
     server.stop().await;
 }
 

@@ -201,7 +201,9 @@ async fn until_noticed(server: &Server, alive: &Value) {
         let found = sqlx::query_scalar::<_, bool>(resumed).fetch_one(&server.running.app.pool).await;
         found.unwrap_or(false)
     };
+    let begin = Instant::now();
     while !noticed().await {
+        assert!(begin.elapsed() < Duration::from_secs(30), "the return was not noticed");
         beat(server, alive, Duration::from_millis(100)).await;
     }
 }
