@@ -30,3 +30,49 @@ pub struct Change {
     /// that is not here is not among the first 50 any more.
     pub items: Vec<Item>,
 }
+
+/// What one event of the stream is made of, for the API's description: its name, its data, its id.
+#[cfg(feature = "openapi")]
+#[derive(Clone, Copy, Debug)]
+pub struct JobEvent;
+
+#[cfg(feature = "openapi")]
+impl utoipa::PartialSchema for JobEvent {
+    fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
+        use utoipa::openapi::{
+            Ref, RefOr,
+            schema::{Object, OneOfBuilder, Schema, SchemaType, Type},
+        };
+        let text = |description: &'static str| {
+            Object::builder().schema_type(SchemaType::new(Type::String)).description(Some(description))
+        };
+        let event = |names: &[&'static str], holds: &'static str, data: RefOr<Schema>| {
+            Object::builder()
+                .schema_type(SchemaType::new(Type::Object))
+                .property("event", text("What the data is").enum_values(Some(names.iter().copied())))
+                .property("data", text(holds).content_media_type("application/json").content_schema(Some(data)))
+                .property("id", text("Opaque; a reconnect begins with a snapshot whatever it says"))
+                .property(
+                    "retry",
+                    Object::builder()
+                        .schema_type(SchemaType::new(Type::Integer))
+                        .description(Some("Milliseconds until a client that was sent away should come back")),
+                )
+                .required("event")
+                .required("data")
+        };
+        let empty = Object::builder().schema_type(SchemaType::new(Type::Object)).into();
+        OneOfBuilder::new()
+            .description(Some(
+                "One event: `snapshot` first (data: a Job with its children), then `change` (data: a Change); \
+                 `busy`, `bye` and `removed` (data: an empty object) end the stream",
+            ))
+            .item(event(&[event::SNAPSHOT], "A Job with its children", Ref::from_schema_name("Job").into()))
+            .item(event(&[event::CHANGE], "A Change", Ref::from_schema_name("Change").into()))
+            .item(event(&[event::BUSY, event::BYE, event::REMOVED], "An empty object", empty))
+            .into()
+    }
+}
+
+#[cfg(feature = "openapi")]
+impl utoipa::ToSchema for JobEvent {}

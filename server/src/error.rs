@@ -81,7 +81,7 @@ impl Error {
     /// The answer to give. Logs what is ours.
     pub fn into_problem(self) -> Problem {
         if let Self::Problem(problem) = self {
-            return *problem;
+            return shortened(*problem);
         }
         if self.is_database_away() {
             tracing::warn!(error = %self, "the database is away");
@@ -96,6 +96,18 @@ impl Error {
         tracing::error!(error = %self, "request failed");
         Problem::new(Code::Internal, "Something broke on our side. It was logged under this request's id.")
     }
+}
+
+/// Bytes of a text in a refusal, at most. It may repeat what was sent, which may be a whole body.
+const LONGEST_TEXT: usize = 2_000;
+
+fn shortened(mut problem: Problem) -> Problem {
+    let faults = problem.errors.iter_mut().flat_map(|fault| [&mut fault.pointer, &mut fault.detail]);
+    for text in faults.chain([&mut problem.detail]).filter(|text| text.len() > LONGEST_TEXT) {
+        text.truncate(text.floor_char_boundary(LONGEST_TEXT));
+        text.push('\u{2026}');
+    }
+    problem
 }
 
 impl IntoResponse for Error {

@@ -23,7 +23,7 @@ pub type Fields = BTreeMap<String, Box<RawValue>>;
 /// Makes a type. 409 `duplicate` when the name is taken.
 pub async fn create(app: &App, caller: &Caller, spec: &JobTypeSpec) -> Result<JobType> {
     caller.require(Scope::Admin)?;
-    check(spec)?;
+    check(app, spec)?;
     let made = store::insert(&app.pool, spec)
         .await?
         .ok_or_else(|| Error::refuse(Code::Duplicate, "A job type of this name exists. Change it by PUT or PATCH."))?;
@@ -44,7 +44,7 @@ pub async fn list(app: &App, after: &str, limit: i64) -> Result<Vec<JobType>> {
 /// Makes or replaces a type. Says whether it is new. 412 when `expected` is not its version.
 pub async fn put(app: &App, caller: &Caller, spec: &JobTypeSpec, expected: Option<i64>) -> Result<(JobType, bool)> {
     caller.require(Scope::Admin)?;
-    check(spec)?;
+    check(app, spec)?;
     loop {
         let current = store::find(&app.pool, &spec.name).await?;
         if expected.is_some() && expected != current.as_ref().map(|it| it.version) {
@@ -71,7 +71,7 @@ pub async fn patch(app: &App, caller: &Caller, name: &str, fields: &Fields, expe
             return Err(outdated());
         }
         let spec = merged(&current, fields)?;
-        check(&spec)?;
+        check(app, &spec)?;
         if let Some(stored) = store::replace(&app.pool, &spec, current.version).await? {
             changed(app, caller, name, "changed").await?;
             return Ok(stored);
@@ -142,7 +142,17 @@ fn fields_of(object: &Document) -> Result<Fields> {
     serde_json::from_str(object.text()).map_err(|e| Error::Broken(format!("not an object: {e}")))
 }
 
-fn check(spec: &JobTypeSpec) -> Result<()> {
+/// 413 for a schema that is larger than what it speaks of may be. Before anything is made of the body.
+pub fn check_size(app: &App, spec: &JobTypeSpec) -> Result<()> {
+    let limit = app.config.payload_limit.bytes();
+    if spec.payload_schema.as_ref().is_some_and(|schema| schema.text().len() > limit) {
+        return Err(Error::refuse(Code::TooLarge, format!("/payload_schema: over the limit of {limit} bytes.")));
+    }
+    Ok(())
+}
+
+fn check(app: &App, spec: &JobTypeSpec) -> Result<()> {
+    check_size(app, spec)?;
     let mut faults = spec.problems();
     if let Some(Err(reason)) = spec.payload_schema.as_ref().map(|schema| Schema::compile(schema.text())) {
         faults.push(("/payload_schema".into(), format!("expected a JSON Schema (2020-12): {reason}")));

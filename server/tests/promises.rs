@@ -37,7 +37,9 @@ fn files(place: &str, ending: &str) -> Vec<PathBuf> {
 /// Every test as `crate/…/file::name`, with `/` between folders.
 fn tests() -> HashSet<String> {
     let mut found = HashSet::new();
-    for place in ["domain", "server", "client"].iter().flat_map(|name| [format!("{name}/src"), format!("{name}/tests")])
+    for place in ["domain", "server", "client", "examples"]
+        .iter()
+        .flat_map(|name| [format!("{name}/src"), format!("{name}/tests")])
     {
         for file in files(&place, ".rs") {
             let text = std::fs::read_to_string(&file).expect("a readable file");

@@ -4,7 +4,7 @@
 //! `1.0`, `1`, `10e-1` are one number, `0.1` and the float next to it are two. Only for comparing and
 //! hashing: what users get back is always what they sent.
 
-use super::walk::{elements, members};
+use super::scan::string_end;
 
 /// The one spelling of the value of `text`, which is well-formed JSON.
 pub fn canonical(text: &str) -> String {
@@ -14,40 +14,103 @@ pub fn canonical(text: &str) -> String {
 /// The same of an object without one of its members; of anything else, as it is.
 pub fn canonical_without(text: &str, left_out: Option<&str>) -> String {
     let mut out = String::with_capacity(text.len());
-    write(text.trim(), left_out, &mut out);
+    write(text, 0, left_out, &mut out);
     out
 }
 
-fn write(text: &str, left_out: Option<&str>, out: &mut String) {
-    if let Some(mut members) = members(text) {
-        members.sort_unstable_by(|a, b| a.0.cmp(&b.0));
-        out.push('{');
-        let mut first = true;
-        for (key, value) in members.iter().filter(|(key, _)| Some(key.as_str()) != left_out) {
-            separate(&mut first, out);
-            string(key, out);
-            out.push(':');
-            write(value, None, out);
+/// Writes the value that stands at `at`; returns where what follows it stands. One pass over the text,
+/// however deep it is.
+fn write(text: &str, at: usize, left_out: Option<&str>, out: &mut String) -> usize {
+    let at = spaces(text, at);
+    match text.as_bytes().get(at) {
+        Some(b'{') => members(text, at, left_out, out),
+        Some(b'[') => {
+            out.push('[');
+            let mut first = true;
+            let mut at = spaces(text, at + 1);
+            while !is_over(text, at, b']') {
+                separate(&mut first, out);
+                at = next(text, write(text, at, None, out));
+            }
+            out.push(']');
+            at + 1
         }
-        out.push('}');
-    } else if let Some(elements) = elements(text) {
-        out.push('[');
-        let mut first = true;
-        for element in elements {
-            separate(&mut first, out);
-            write(element, None, out);
+        Some(b'"') => {
+            let end = string_end(text.as_bytes(), at);
+            match text.get(at..end).map(serde_json::from_str::<String>) {
+                Some(Ok(value)) => string(&value, out),
+                _ => out.push_str(text.get(at..end).unwrap_or_default()),
+            }
+            end
         }
-        out.push(']');
-    } else if text.starts_with('"') {
-        match serde_json::from_str::<String>(text) {
-            Ok(value) => string(&value, out),
-            Err(_) => out.push_str(text),
+        _ => {
+            let is_end = |b: &u8| matches!(b, b',' | b']' | b'}' | b' ' | b'\t' | b'\r' | b'\n');
+            let rest = text.as_bytes().get(at..).unwrap_or_default();
+            let end = at + rest.iter().position(is_end).unwrap_or(rest.len());
+            let word = text.get(at..end).unwrap_or_default();
+            if word.starts_with(|c: char| c == '-' || c.is_ascii_digit()) {
+                number(word, out);
+            } else {
+                out.push_str(word);
+            }
+            // Never the same place again, whatever the text is.
+            end.max(at + 1)
         }
-    } else if text.starts_with(|c: char| c == '-' || c.is_ascii_digit()) {
-        number(text, out);
-    } else {
-        out.push_str(text);
     }
+}
+
+/// Writes an object whose members are sorted by key.
+fn members(text: &str, at: usize, left_out: Option<&str>, out: &mut String) -> usize {
+    // Where each member begins in `out`, the length of its key there, and where it ends.
+    let mut places: Vec<(usize, usize, usize)> = Vec::new();
+    let begin = out.len();
+    let mut at = spaces(text, at + 1);
+    while !is_over(text, at, b'}') {
+        let from = out.len();
+        at = spaces(text, write(text, at, None, out));
+        let key = out.len() - from;
+        out.push(':');
+        at = next(text, write(text, at + 1, None, out));
+        let is_left_out = left_out.is_some_and(|name| {
+            serde_json::from_str::<String>(&out[from..from + key]).is_ok_and(|spelt| spelt == name)
+        });
+        if is_left_out {
+            out.truncate(from);
+        } else {
+            places.push((from, key, out.len()));
+        }
+    }
+    let written = &out[begin..];
+    let piece = |from: usize, to: usize| &written[from - begin..to - begin];
+    places.sort_unstable_by(|a, b| piece(a.0, a.0 + a.1).cmp(piece(b.0, b.0 + b.1)));
+    let mut sorted = String::with_capacity(written.len() + places.len() + 2);
+    sorted.push('{');
+    let mut first = true;
+    for &(from, _, to) in &places {
+        separate(&mut first, &mut sorted);
+        sorted.push_str(piece(from, to));
+    }
+    sorted.push('}');
+    out.truncate(begin);
+    out.push_str(&sorted);
+    at + 1
+}
+
+/// Where something stands that is no space.
+fn spaces(text: &str, at: usize) -> usize {
+    let rest = text.as_bytes().get(at..).unwrap_or_default();
+    at + rest.iter().take_while(|b| b.is_ascii_whitespace()).count()
+}
+
+/// Behind the comma that follows, if one does.
+fn next(text: &str, at: usize) -> usize {
+    let at = spaces(text, at);
+    if text.as_bytes().get(at) == Some(&b',') { spaces(text, at + 1) } else { at }
+}
+
+/// Whether an array or object ends here, or the text does.
+fn is_over(text: &str, at: usize, bracket: u8) -> bool {
+    text.as_bytes().get(at).is_none_or(|&b| b == bracket)
 }
 
 fn separate(first: &mut bool, out: &mut String) {
@@ -120,8 +183,25 @@ mod tests {
             ("null", "{}"),
             (r#"{"a":null}"#, "{}"),
             (r#""a""#, r#""A""#),
+            (r#"{"a":1,"b":2}"#, r#"{"a":2,"b":1}"#),
+            (r#"{"a":[1,{}]}"#, r#"{"a":[1],"b":{}}"#),
         ] {
             assert!(!same(a, b), "{a} and {b}");
+        }
+    }
+
+    #[test]
+    fn keys_are_sorted_at_every_depth_and_nothing_else_is() {
+        let text = r#" { "b" : [ 2 , {"z":null,"a":"x\"},{"} , 1 ] ,"a\"":{ } , "\u00e9" : [ ] , "a": true } "#;
+        let spelt = r#"{"a":true,"a\"":{},"b":[2e0,{"a":"x\"},{","z":null},1e0],"é":[]}"#;
+        assert_eq!(canonical(text), spelt);
+        assert_eq!(canonical(spelt), spelt);
+    }
+
+    #[test]
+    fn what_is_no_json_comes_to_an_end_too() {
+        for text in ["", "{", "[1", r#"{"a""#, r#"{"a":"#, r#"""#, "}", "]]", "[}", r#"{"a":]}"#, "é[é", r#"{"é"#] {
+            canonical(text);
         }
     }
 

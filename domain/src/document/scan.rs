@@ -1,9 +1,13 @@
 //! One pass over JSON text that serde_json has already found well formed.
 //!
 //! It looks for what syntax allows and we refuse. Keys are compared after their escapes are resolved
-//! (`"a"` and `"\u0061"` are one key). Memory: the open objects' keys, at most the document itself.
+//! (`"a"` and `"\u0061"` are one key). Memory: sixteen bytes for each key of the objects that are open, as
+//! a hostile document may be nothing but keys.
 
-use std::collections::HashSet;
+use std::{
+    borrow::Cow,
+    hash::{BuildHasher as _, RandomState},
+};
 
 /// How deep arrays and objects may nest.
 pub const MAX_DEPTH: usize = 128;
@@ -25,15 +29,16 @@ impl std::fmt::Display for ScanError {
 
 impl std::error::Error for ScanError {}
 
-/// What is open: an array, or an object with the keys seen so far.
+/// What is open: an array, or an object with the keys seen so far, each as a hash and where it stands.
 enum Open {
     Array,
-    Object { keys: HashSet<String>, expects_key: bool },
+    Object { keys: Vec<(u64, usize)>, expects_key: bool },
 }
 
 /// Looks through JSON text that is known to be well formed. See [`Document::scan`](super::Document::scan).
 pub fn scan(text: &str) -> Result<(), ScanError> {
     let bytes = text.as_bytes();
+    let hashes = RandomState::new();
     let mut open: Vec<Open> = Vec::new();
     let mut at = 0;
     while at < bytes.len() {
@@ -43,14 +48,16 @@ pub fn scan(text: &str) -> Result<(), ScanError> {
                     return Err(ScanError { at, what: "nested deeper than 128 levels" });
                 }
                 open.push(if bytes[at] == b'{' {
-                    Open::Object { keys: HashSet::new(), expects_key: true }
+                    Open::Object { keys: Vec::new(), expects_key: true }
                 } else {
                     Open::Array
                 });
                 at += 1;
             }
             b'}' | b']' => {
-                open.pop();
+                if let Some(Open::Object { keys, .. }) = open.pop() {
+                    check_keys(text, keys)?;
+                }
                 at += 1;
             }
             b',' => {
@@ -64,9 +71,8 @@ pub fn scan(text: &str) -> Result<(), ScanError> {
                 let value = check_string(text, at, end)?;
                 if let Some(Open::Object { keys, expects_key }) = open.last_mut()
                     && std::mem::take(expects_key)
-                    && !keys.insert(value.into_owned())
                 {
-                    return Err(ScanError { at, what: "a key that stands twice in one object" });
+                    keys.push((hashes.hash_one(&*value), at));
                 }
                 at = end;
             }
@@ -76,8 +82,24 @@ pub fn scan(text: &str) -> Result<(), ScanError> {
     Ok(())
 }
 
+/// Refuses a key that stands twice. Only keys of one hash are compared, so hardly ever any.
+fn check_keys(text: &str, mut keys: Vec<(u64, usize)>) -> Result<(), ScanError> {
+    keys.sort_unstable();
+    for same in keys.chunk_by(|a, b| a.0 == b.0).filter(|same| same.len() > 1) {
+        let mut values: Vec<(Cow<'_, str>, usize)> = Vec::with_capacity(same.len());
+        for &(_, at) in same {
+            values.push((check_string(text, at, string_end(text.as_bytes(), at))?, at));
+        }
+        values.sort_unstable();
+        if let Some(pair) = values.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+            return Err(ScanError { at: pair[1].1, what: "a key that stands twice in one object" });
+        }
+    }
+    Ok(())
+}
+
 /// The offset just behind the closing quote of the string that opens at `start`.
-fn string_end(bytes: &[u8], start: usize) -> usize {
+pub(super) fn string_end(bytes: &[u8], start: usize) -> usize {
     let mut at = start + 1;
     while at < bytes.len() {
         match bytes[at] {
@@ -90,7 +112,7 @@ fn string_end(bytes: &[u8], start: usize) -> usize {
 }
 
 /// The string's value; refuses NUL and surrogates that are not in pairs.
-fn check_string(text: &str, start: usize, end: usize) -> Result<std::borrow::Cow<'_, str>, ScanError> {
+fn check_string(text: &str, start: usize, end: usize) -> Result<Cow<'_, str>, ScanError> {
     let inner = &text[start + 1..end - 1];
     if !inner.contains('\\') {
         return Ok(inner.into());
@@ -115,6 +137,7 @@ mod tests {
     fn what_the_store_cannot_hold_is_refused() {
         assert_eq!(refused(r#"{"a":1,"a":2}"#), "a key that stands twice in one object");
         assert_eq!(refused(r#"{"a":1,"\u0061":2}"#), "a key that stands twice in one object");
+        assert_eq!(refused(r#"[{"b":{"c":1,"d":{},"c":[]}}]"#), "a key that stands twice in one object");
         assert_eq!(refused(r#"["\u0000"]"#), "a NUL character");
         assert_eq!(refused(r#""\ud800""#), "a lone surrogate");
         assert_eq!(refused(&format!("{}{}", "[".repeat(129), "]".repeat(129))), "nested deeper than 128 levels");

@@ -68,29 +68,30 @@ impl Database {
             .expect("TREELINE_TEST_POSTGRES is the admin URL of a PostgreSQL for tests: see CONTRIBUTING.md");
         let admin = PgConnectOptions::from_str(&url).expect("TREELINE_TEST_POSTGRES is a PostgreSQL URL");
         let database = Self { admin, name: format!("treeline_ex_{}", Uuid::now_v7().simple()) };
-        database.run(format!("create database {}", database.name)).await;
+        run(&database.admin, format!("create database {}", database.name)).await;
         database
     }
 
     fn url(&self) -> String {
         self.admin.clone().database(&self.name).to_url_lossy().to_string()
     }
-
-    async fn run(&self, statement: String) {
-        let mut connection = PgConnection::connect_with(&self.admin).await.expect("PostgreSQL answers");
-        sqlx::raw_sql(sqlx::AssertSqlSafe(statement)).execute(&mut connection).await.expect("the statement runs");
-        connection.close().await.expect("the connection closes");
-    }
 }
 
 impl Drop for Database {
     fn drop(&mut self) {
-        // Also after a failed story, from inside its runtime: hence a thread with one of its own.
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-                runtime.block_on(self.run(format!("drop database {} with (force)", self.name)));
-            });
+        // Not waited for: the story's runtime may have connections half open, PostgreSQL waits for them before
+        // it drops anything, and they end only with the runtime, whose thread this is.
+        let (admin, name) = (self.admin.clone(), std::mem::take(&mut self.name));
+        std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+            runtime.block_on(run(&admin, format!("drop database {name} with (force)")));
         });
     }
+}
+
+/// Runs a statement on PostgreSQL itself.
+async fn run(admin: &PgConnectOptions, statement: String) {
+    let mut connection = PgConnection::connect_with(admin).await.expect("PostgreSQL answers");
+    sqlx::raw_sql(sqlx::AssertSqlSafe(statement)).execute(&mut connection).await.expect("the statement runs");
+    connection.close().await.expect("the connection closes");
 }

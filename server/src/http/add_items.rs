@@ -112,6 +112,7 @@ pub async fn add_items(
                 let expected = format!("expected at most {LARGEST_ARRAY} items; send NDJSON for more");
                 return Err(Problem::invalid_body([(String::new(), expected)]).into());
             }
+            app.engine.check_item_sizes(&items)?;
             let array = Array { app: &app, caller: &caller, job_id, how };
             match key {
                 Some(name) => array.add_once(items, name, &String::from_utf8_lossy(&bytes)).await.map(Answer),

@@ -70,6 +70,7 @@ pub async fn create_bulk(
     Text { value: new, text }: Text<NewBulk>,
 ) -> Result<Response> {
     let wanted = wanted(new.target, &new.filter)?;
+    app.engine.check_bulk(&new)?;
     let key = key.name(&caller).map(|name| KeyedCall {
         name,
         call: "POST /bulk-operations",

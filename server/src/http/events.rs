@@ -39,8 +39,8 @@ const RECHECK: Duration = Duration::from_secs(30);
     params(("id" = Uuid, Path, description = "The job; its whole subtree is in the stream")),
     responses(
         (status = 200, content_type = "text/event-stream",
-         description = "`snapshot` (a Job with children), then `change` ({jobs, items}), at most four a second; `busy`, `bye`, `removed`",
-         body = String),
+         description = "Events, each of this shape: `snapshot` first, then `change` whenever something did, at most four a second",
+         body = domain::change::JobEvent),
         (status = 404, description = "No such job, or not the caller's", body = domain::Problem, content_type = "application/problem+json"),
         (status = 401, description = "Not signed in", body = domain::Problem, content_type = "application/problem+json"),
     )

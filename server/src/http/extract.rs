@@ -164,15 +164,18 @@ pub fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
         Error::refuse(Code::InvalidJson, format!("The body is not JSON: {} at {place}.", without_place(&e)))
     })?;
     document::scan(raw.get()).map_err(|e| Problem::invalid_body([(String::new(), format!("found {e}"))]))?;
-    serde_json::from_str(raw.get()).map_err(|first| shape_problem::<T>(raw.get(), &first).into())
+    match serde_json::from_str(raw.get()) {
+        Ok(value) => Ok(value),
+        Err(_) => Err(shape_problem::<T>(raw.get()).into()),
+    }
 }
 
 /// Reads the text again, this time keeping track of the place, and says where the shape is wrong.
-fn shape_problem<T: DeserializeOwned>(text: &str, first: &serde_json::Error) -> Problem {
+fn shape_problem<T: DeserializeOwned>(text: &str) -> Problem {
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let (pointer, error) = match serde_path_to_error::deserialize::<_, T>(&mut deserializer) {
         Err(error) => (pointer(error.path()), without_place(error.inner())),
-        Ok(_) => (String::new(), without_place(first)),
+        Ok(_) => (String::new(), "not of the shape that is expected".to_owned()),
     };
     // Typed nesting, of jobs in jobs, ends where serde_json's own guard is.
     let detail = if error.contains("recursion limit") { "nested too deep".to_owned() } else { error };
@@ -181,9 +184,30 @@ fn shape_problem<T: DeserializeOwned>(text: &str, first: &serde_json::Error) -> 
 
 /// serde_json's message without " at line 1 column 5", which is about a text of ours.
 fn without_place(error: &serde_json::Error) -> String {
-    let text = error.to_string();
+    let text = shortly(error);
     text.rsplit_once(" at line ").map_or(text.clone(), |(message, _)| message.to_owned())
 }
+
+/// The beginning of what there is to say. It may hold a whole body: all of a string where a number was
+/// expected, or the name of a field.
+fn shortly(what: impl std::fmt::Display) -> String {
+    struct Short(String);
+    impl std::fmt::Write for Short {
+        fn write_str(&mut self, text: &str) -> std::fmt::Result {
+            let room = LONGEST_ECHO.saturating_sub(self.0.len());
+            self.0.push_str(&text[..text.floor_char_boundary(room)]);
+            if text.len() <= room { Ok(()) } else { Err(std::fmt::Error) }
+        }
+    }
+    let mut short = Short(String::new());
+    if std::fmt::Write::write_fmt(&mut short, format_args!("{what}")).is_err() {
+        short.0.push('\u{2026}');
+    }
+    short.0
+}
+
+/// Bytes of a request that a refusal repeats, at most.
+const LONGEST_ECHO: usize = 500;
 
 /// A JSON Pointer (RFC 6901).
 fn pointer(path: &serde_path_to_error::Path) -> String {
@@ -192,7 +216,7 @@ fn pointer(path: &serde_path_to_error::Path) -> String {
         .map(|segment| match segment {
             Segment::Seq { index } => format!("/{index}"),
             Segment::Map { key } | Segment::Enum { variant: key } => {
-                format!("/{}", key.replace('~', "~0").replace('/', "~1"))
+                format!("/{}", shortly(key).replace('~', "~0").replace('/', "~1"))
             }
             Segment::Unknown => String::new(),
         })

@@ -129,6 +129,7 @@ pub async fn create_job(
     Key(key): Key,
     Text { value: new, text }: Text<NewJob>,
 ) -> Result<Response> {
+    app.engine.check_sizes(&new)?;
     let key = key.map(|key| (key, idempotency::fingerprint(&text)));
     let body_hash = new.id.map(|_| idempotency::fingerprint_without_id(&text));
     let creation = Creation { new, key, body_hash, may_need_key: true };
@@ -149,6 +150,7 @@ pub async fn put_job(
         let expected = "expected the id of the path, or none".to_owned();
         return Err(Problem::invalid_body([("/id".to_owned(), expected)]).into());
     }
+    app.engine.check_sizes(&new)?;
     let creation = Creation {
         new: NewJob { id: Some(id), ..new },
         key: None,

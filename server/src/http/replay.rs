@@ -64,6 +64,7 @@ pub async fn replay_item(
     key: Key,
     JsonOrDefault(body): JsonOrDefault<ReplayBody>,
 ) -> Result<Response> {
+    app.engine.check_payload_size(body.payload.as_ref())?;
     let key = keyed(key, &caller, "POST /items/{id}/replay", id, &body)?;
     let made = app.engine.replay_item(&caller, id, body, key).await?;
     shown(&app, made).await
@@ -71,9 +72,10 @@ pub async fn replay_item(
 
 /// The key with what was asked: of what, and the body.
 fn keyed(key: Key, caller: &Caller, call: &'static str, id: Uuid, body: &impl Serialize) -> Result<Option<KeyedCall>> {
+    let Some(name) = key.name(caller) else { return Ok(None) };
     let text = serde_json::to_string(body).map_err(|e| Error::Broken(e.to_string()))?;
     let asked = Sha256::new().chain_update(id).chain_update(fingerprint(&text)).finalize().into();
-    Ok(key.name(caller).map(|name| KeyedCall { name, call, fingerprint: asked }))
+    Ok(Some(KeyedCall { name, call, fingerprint: asked }))
 }
 
 async fn shown(app: &App, id: Uuid) -> Result<Response> {

@@ -68,7 +68,7 @@ impl Engine {
         if let Some(made) = core.operation_of(key.as_ref()).await? {
             return self.bulk(caller, made).await;
         }
-        check(&new)?;
+        self.check_bulk(&new)?;
         // On one's own work none is required; whether it is all one's own is seen below.
         let reason = audit::reason_for(caller, caller.owner_id, new.reason.as_deref())?;
         self.glance(caller, &wanted, !new.dry_run && reason.is_none()).await?;
@@ -120,6 +120,14 @@ impl Engine {
             })
             .await?;
         self.bulk(caller, begun.unwrap_or(id)).await
+    }
+
+    /// What can be said about an operation without the database.
+    pub fn check_bulk(&self, new: &NewBulk) -> Result<(), Problem> {
+        for (n, edit) in new.payload_edit.iter().enumerate() {
+            self.0.core.fits(edit.value.as_ref(), || format!("/payload_edit/{n}/value"))?;
+        }
+        check(new)
     }
 
     /// Whether the list can be asked for at all, and, where a reason would be required on others' work,
@@ -280,7 +288,6 @@ async fn let_go(core: &Arc<Core>, id: Uuid) -> Result<bool> {
     Ok(!roots.is_empty())
 }
 
-/// What can be said about an operation without the database.
 fn check(new: &NewBulk) -> Result<(), Problem> {
     let mut faults: Vec<(String, String)> = Vec::new();
     let mut say = |pointer: String, detail: &str| faults.push((pointer, detail.to_owned()));

@@ -185,8 +185,10 @@ pub(super) struct PlanCache {
 const PLAN_ROOM: usize = 2_000;
 
 impl PlanCache {
-    /// The tree of a root. Its creation must be committed.
-    pub(super) async fn of(&self, pool: &PgPool, root_id: Uuid) -> Result<Arc<Plan>, sqlx::Error> {
+    /// The tree of a root, whose creation must be committed. Within a transaction it is read over that one's
+    /// own connection: who holds locks and waits for a second connection may wait for those who hold all of
+    /// them and wait for the locks.
+    pub(super) async fn of(&self, executor: impl PgExecutor<'_>, root_id: Uuid) -> Result<Arc<Plan>, sqlx::Error> {
         let known = {
             let plans = self.plans.read().unwrap_or_else(std::sync::PoisonError::into_inner);
             plans.get(&root_id).cloned()
@@ -194,7 +196,7 @@ impl PlanCache {
         if let Some(plan) = known {
             return Ok(plan);
         }
-        let plan = Arc::new(plan::read(pool, root_id).await?);
+        let plan = Arc::new(plan::read(executor, root_id).await?);
         let mut plans = self.plans.write().unwrap_or_else(std::sync::PoisonError::into_inner);
         if plans.len() >= PLAN_ROOM {
             plans.clear();

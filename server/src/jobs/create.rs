@@ -12,7 +12,10 @@ mod write; // the transaction
 
 use std::sync::Arc;
 
-use domain::{Code, Job, Problem, api::NewJob};
+use domain::{
+    Code, Document, Job, Problem,
+    api::{NewItem, NewJob},
+};
 use uuid::Uuid;
 
 use crate::{
@@ -117,6 +120,29 @@ impl Engine {
     pub async fn create_job(&self, caller: &Caller, new: NewJob) -> Result<Uuid> {
         let creation = Creation { new, key: None, body_hash: None, may_need_key: false };
         Ok(self.create_tree(caller, creation).await?.0.root_id())
+    }
+
+    /// Refuses a tree that brings too large a document, before anything is made of its body.
+    pub fn check_sizes(&self, new: &NewJob) -> Result<(), Problem> {
+        let core = &self.0.core;
+        let mut open = vec![(new, String::new())];
+        while let Some((job, pointer)) = open.pop() {
+            core.fits(job.metadata.as_ref(), || format!("{pointer}/metadata"))?;
+            core.fits(job.feed.as_ref(), || format!("{pointer}/feed"))?;
+            core.fit(&job.items, || format!("{pointer}/items"))?;
+            open.extend(job.children.iter().enumerate().map(|(n, child)| (child, format!("{pointer}/children/{n}"))));
+        }
+        Ok(())
+    }
+
+    /// The same for items, and for a payload that is given anew.
+    pub fn check_item_sizes(&self, items: &[NewItem]) -> Result<(), Problem> {
+        self.0.core.fit(items, String::new)
+    }
+
+    /// See [`Engine::check_item_sizes`].
+    pub fn check_payload_size(&self, payload: Option<&Document>) -> Result<(), Problem> {
+        self.0.core.fits(payload, || "/payload".to_owned())
     }
 
     /// Creates a tree, or finds the one that an earlier request with the same key or id has made

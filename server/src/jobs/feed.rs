@@ -57,7 +57,7 @@ pub(super) async fn fed_by(
     for success in successes {
         let Some(job) = jobs.get(&success.gate_id).filter(|job| !job.solo) else { continue };
         if let Entry::Vacant(entry) = targets.entry(job.gate_id) {
-            let plan = core.plans.of(&core.pools.read, job.root_id).await?;
+            let plan = core.plans.of(&mut **tx, job.root_id).await?;
             let limit = core.payload_limit;
             let children = plan.place(job.gate_id).map_or_else(Vec::new, |at| {
                 let feed = |n: usize| {

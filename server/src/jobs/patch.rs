@@ -43,6 +43,7 @@ impl Engine {
         caller.require(Scope::JobsWrite)?;
         let info = self.visible_job(caller, id).await?;
         let reason = audit::reason_for(caller, info.owner_id, body.reason.as_deref())?;
+        self.0.core.fits(body.metadata.as_ref(), || "/metadata".to_owned())?;
         let deed = audit::row(caller, "job.edit", info.owner_id, reason.as_deref())
             .map(|row| log::AuditRow { detail: Some(said(&body)), ..row.about(info.root_id, id, None) });
         let core = Arc::clone(&self.0.core);

@@ -30,6 +30,25 @@ pub(super) struct Prepared {
 }
 
 impl Core {
+    /// Refuses a document of a request that is larger than a payload may be: every page and list that shows
+    /// it would be, too.
+    pub(super) fn fits(&self, document: Option<&Document>, pointer: impl FnOnce() -> String) -> Result<(), Problem> {
+        let limit = self.payload_limit;
+        if document.is_none_or(|document| document.text().len() <= limit) {
+            return Ok(());
+        }
+        Err(Problem::new(Code::TooLarge, format!("{}: over the limit of {limit} bytes.", pointer())))
+    }
+
+    /// The same for the documents of items.
+    pub(super) fn fit(&self, items: &[NewItem], pointer: impl Fn() -> String) -> Result<(), Problem> {
+        for (at, item) in items.iter().enumerate() {
+            self.fits(item.payload.as_ref(), || format!("{}/{at}/payload", pointer()))?;
+            self.fits(item.metadata.as_ref(), || format!("{}/{at}/metadata", pointer()))?;
+        }
+        Ok(())
+    }
+
     /// Checks items of a request against the job: sizes, keys, schema. Every fault is named by its
     /// place in the body.
     pub(super) fn prepare(&self, job: &JobInfo, items: Vec<NewItem>, pointer: &str) -> Result<Vec<Prepared>, Problem> {
@@ -39,17 +58,12 @@ impl Core {
             (Some(text), Some(kind)) if kind != domain::job_type::ExecutorKind::Builtin => Schema::compile(text).ok(),
             _ => None,
         };
+        self.fit(&items, || pointer.to_owned())?;
         let mut faults: Vec<(String, String)> = Vec::new();
         let mut prepared = Vec::with_capacity(items.len());
         for (at, item) in items.into_iter().enumerate() {
             let payload = item.payload.unwrap_or_else(Document::null);
             let mut say = |field: &str, detail: String| faults.push((format!("{pointer}/{at}/{field}"), detail));
-            if payload.text().len() > self.payload_limit {
-                return Err(Problem::new(
-                    Code::TooLarge,
-                    format!("{pointer}/{at}/payload: over the limit of {} bytes.", self.payload_limit),
-                ));
-            }
             if let Some(schema) = &schema {
                 for (inner, detail) in schema.faults(&payload) {
                     say(&format!("payload{inner}"), detail);

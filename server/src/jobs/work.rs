@@ -206,7 +206,7 @@ async fn close_with(core: &Core, tx: &mut Tx, rows: &mut EndingRows, mut arrivin
     aborted.dedup();
     for job in core.jobs.by_gates(&mut **tx, aborted).await?.values() {
         rows.delta(job.gate_id).stays_open = true;
-        plans.push(core.plans.of(&core.pools.read, job.root_id).await?);
+        plans.push(core.plans.of(&mut **tx, job.root_id).await?);
     }
     if !arriving.fed.is_empty() || !plans.is_empty() {
         arriving.place(core, tx, rows, &plans).await?;

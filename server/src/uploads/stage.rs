@@ -36,8 +36,11 @@ pub(super) async fn stage(pool: &PgPool, files: &Files, upload: &Upload, sheet: 
 /// The row becomes visible when the lines are in their place.
 async fn keep(pool: &PgPool, files: &Files, upload_id: uuid::Uuid, sheet: &str, lines: &Arrived) -> Result<Staged> {
     files.keep(lines).await?;
-    let mut connection = pool.acquire().await?;
-    if uploads::insert_staged(&mut connection, upload_id, sheet, lines.id, lines.bytes as i64).await? {
+    let is_first = {
+        let mut connection = pool.acquire().await?;
+        uploads::insert_staged(&mut connection, upload_id, sheet, lines.id, lines.bytes as i64).await?
+    };
+    if is_first {
         return Ok(Staged { object_id: lines.id, bytes: lines.bytes });
     }
     files.remove(lines.id).await?;

@@ -9,6 +9,7 @@ use sqlx::Executor as _;
 use crate::support::{
     Answer, Server,
     imports::{complete, import, upload},
+    program::peak_kib,
     s3::Bucket,
     xlsx::workbook,
 };
@@ -74,13 +75,6 @@ async fn a_bucket_keeps_files_as_a_folder_does() {
     other.stop().await;
 }
 
-/// The most memory that a process has had, in MiB.
-fn peak(process: u32) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{process}/status")).expect("the process runs");
-    let line = status.lines().find(|line| line.starts_with("VmHWM:")).expect("its peak");
-    line.split_whitespace().nth(1).and_then(|kib| kib.parse::<u64>().ok()).expect("a number") >> 10
-}
-
 #[tokio::test]
 async fn a_long_file_takes_little_memory() {
     const MIB: usize = 60;
@@ -89,7 +83,7 @@ async fn a_long_file_takes_little_memory() {
     let own = server.spawn_program().await;
     let api = own.api.clone();
     server.running.app.shutdown.cancel();
-    let before = peak(own.process);
+    let before = peak_kib(own.process) >> 10;
     for (name, begin, row, end) in [("long.csv", "text\n", "", "\n"), ("long.json", "[0\n", ",\n\"", "\"\n")] {
         // Lines of 10 MiB: too long to be rows, so that the file is long and the database is not.
         let pieces = (0..MIB).map(move |at| {
@@ -111,7 +105,7 @@ async fn a_long_file_takes_little_memory() {
         let answer = Answer::of(api.request(reqwest::Method::GET, &format!("/api/v1/uploads/{id}/content"))).await;
         assert!(answer.text.len() > MIB << 20, "{name} comes back whole");
     }
-    let after = peak(own.process);
+    let after = peak_kib(own.process) >> 10;
     assert!(after < before + 35, "from {before} MiB to {after} MiB with files of {MIB} MiB");
     drop(own);
     server.stop().await;

@@ -259,7 +259,7 @@ async fn a_lost_answer_to_a_claim_costs_nothing() {
 #[tokio::test]
 async fn a_fence_belongs_to_its_token() {
     let server = Server::start().await;
-    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    server.put("/api/v1/job-types/a", json!({"steps": ["s"]})).await.expect(201);
     job_of(&server, 1).await;
     let thief = server.service("thief", &["work"]).await;
     let held = claim(&server, "w", 1, 0).await.remove(0);
@@ -267,6 +267,8 @@ async fn a_fence_belongs_to_its_token() {
         ("result", json!({})),
         ("failure", json!({"error": {"message": "x"}})),
         ("heartbeat", json!({})),
+        ("step", json!({"name": "s"})),
+        ("alert", json!({"message": "x"})),
         ("release", json!({})),
     ] {
         thief.post(&format!("/api/v1/assignments/{}/{verb}", id(&held)), body).await.expect_problem(404, "not_found");

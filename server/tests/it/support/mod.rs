@@ -5,8 +5,9 @@
 
 pub(crate) mod imports; // files on their way to a complete job
 pub(crate) mod invariants; // what must hold in the tables
-mod program; // a server in a process of its own
+pub(crate) mod program; // a server in a process of its own
 pub(crate) mod s3; // a bucket
+pub(crate) mod wire; // to the database, and cut
 pub(crate) mod xlsx; // workbooks
 
 use std::{ops::Deref, str::FromStr, sync::Arc};
@@ -45,6 +46,18 @@ impl Server {
         let database = Database::create().await;
         let data_dir = TempDir::new().expect("a temporary folder");
         Self::at(Arc::new(Place { database, data_dir }), change).await
+    }
+
+    /// A server on a database of its own, and the wire that leads there.
+    pub(crate) async fn start_wired() -> (Self, wire::Wire) {
+        let database = Database::create().await;
+        let wire = wire::Wire::to(database.address().await).await;
+        let url = database.admin.clone().host("127.0.0.1").port(wire.port).database(&database.name).to_url_lossy();
+        let data_dir = TempDir::new().expect("a temporary folder");
+        let place = Arc::new(Place { database, data_dir });
+        let server =
+            Self::at(place, |config| config.database_url = Some(url.as_str().parse().expect("a secret"))).await;
+        (server, wire)
     }
 
     /// A second server on the same database and files.
@@ -280,6 +293,12 @@ impl Database {
 
     fn url(&self) -> String {
         self.admin.clone().database(&self.name).to_url_lossy().to_string()
+    }
+
+    /// Where PostgreSQL listens.
+    async fn address(&self) -> std::net::SocketAddr {
+        let place = (self.admin.get_host(), self.admin.get_port());
+        tokio::net::lookup_host(place).await.expect("its address").next().expect("an address")
     }
 }
 

@@ -18,6 +18,13 @@ pub(crate) struct Program {
     _out: BufReader<ChildStdout>,
 }
 
+/// The most memory that a process has had, in KiB.
+pub(crate) fn peak_kib(process: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).expect("the process runs");
+    let line = status.lines().find(|line| line.starts_with("VmHWM:")).expect("its peak");
+    line.split_whitespace().nth(1).and_then(|kib| kib.parse().ok()).expect("a number")
+}
+
 impl Server {
     /// Another server on the same database and files, in a process of its own.
     pub(crate) async fn spawn_program(&self) -> Program {

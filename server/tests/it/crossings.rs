@@ -1,0 +1,260 @@
+//! Two transactions that cross, in an order that is made and not hoped for: the second has done everything
+//! but its last statement when the first commits. What guards that last statement is all that is tested here;
+//! races that are left to chance are in `races` and `pairs`.
+
+use std::time::Duration;
+
+use domain::Document;
+use reqwest::{Method, StatusCode};
+use serde_json::{Value, json};
+use server::jobs::{SplitBatch, SplitRow};
+use sqlx::{PgPool, Postgres, Transaction};
+use tokio::task::JoinHandle;
+
+use crate::support::{Answer, Api, Server, invariants};
+
+fn id(value: &Value) -> String {
+    value["id"].as_str().expect("an id").to_owned()
+}
+
+/// Holds the gate of a job: whoever comes to it waits, in the order of coming.
+async fn hold(pool: &PgPool, job: &str) -> Transaction<'static, Postgres> {
+    let mut held = pool.begin().await.expect("a transaction");
+    sqlx::query("select 1 from gate where gate_id = (select gate_id from job where id::text = $1) for update")
+        .bind(job)
+        .execute(&mut *held)
+        .await
+        .expect("the gate");
+    held
+}
+
+/// How many wait for a lock.
+async fn waiting(pool: &PgPool) -> i64 {
+    let all = "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'";
+    sqlx::query_scalar(all).fetch_one(pool).await.expect("a count")
+}
+
+/// Sends a request, and waits until it waits.
+async fn send(pool: &PgPool, api: &Api, path: String, body: Value, waiting: i64) -> JoinHandle<Answer> {
+    let request = api.request(Method::POST, &path).json(&body);
+    let answer = tokio::spawn(Answer::of(request));
+    while self::waiting(pool).await < waiting {
+        assert!(!answer.is_finished(), "{path} did not wait: {:?}", answer.await);
+        tokio::task::yield_now().await;
+    }
+    answer
+}
+
+/// P13: whatever a worker was about to do to a job when it was cancelled is refused or ends the item as
+/// cancelled, and nothing of it is left.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_crosses_a_cancel_comes_too_late() {
+    let server = Server::start().await;
+    let pool = &server.running.app.pool;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    for act in ["failure", "release", "result", "claim", "add"] {
+        let job = id(&server.post("/api/v1/jobs", json!({"type": "a", "items": [{}, {}]})).await.expect(201));
+        let claim = json!({"worker_id": "w", "types": ["a"]});
+        let held = server.post("/api/v1/assignments", claim.clone()).await.expect(200)["assignments"][0].clone();
+        let of_held = |verb: &str| format!("/api/v1/assignments/{}/{verb}", id(&held));
+        let (path, body) = match act {
+            "failure" => (of_held(act), json!({"error": {"message": "again"}, "retry_after_seconds": 60})),
+            "claim" => ("/api/v1/assignments".to_owned(), claim.clone()),
+            "add" => (format!("/api/v1/jobs/{job}/items"), json!([{}, {}])),
+            _ => (of_held(act), json!({})),
+        };
+
+        let gate = hold(pool, &job).await;
+        let cancel = send(pool, &server, format!("/api/v1/jobs/{job}/cancel"), json!({}), 1).await;
+        let late = send(pool, &server, path, body, 2).await;
+        gate.commit().await.expect("the gate is let go");
+        cancel.await.expect("no panic").expect(200);
+        let late = late.await.expect("no panic");
+        match act {
+            "failure" | "release" => assert_eq!(late.expect(200)["item_state"], "cancelled", "{act}"),
+            "claim" => assert_eq!(late.expect(200)["assignments"], json!([])),
+            _ => drop(late.expect_problem(409, "job_cancelled")),
+        }
+
+        if ["claim", "add"].contains(&act) {
+            server.post(&of_held("release"), json!({})).await.expect(200);
+        }
+        let job = server.get(&format!("/api/v1/jobs/{job}")).await.expect(200);
+        assert_eq!((&job["status"], &job["outcome"]), (&json!("completed"), &json!("cancelled")), "{act}");
+        assert_eq!((&job["counts"]["cancelled"], &job["item_count"]), (&json!(2), &json!(2)), "{act}");
+        let again = Answer::of(server.request(Method::POST, "/api/v1/assignments").json(&claim)).await;
+        assert_eq!((again.status, &again.json()["assignments"]), (StatusCode::OK, &json!([])), "{act}");
+        let root = [id(&job)];
+        assert_eq!(invariants::hold(pool, Some(&root), Duration::from_secs(30)).await, Ok(()), "{act}");
+    }
+    server.stop().await;
+}
+
+/// P14: the second of two claims counts what the first has taken, though that is not committed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cap_counts_what_is_being_claimed() {
+    let server = Server::start().await;
+    let pool = &server.running.app.pool;
+    server.put("/api/v1/job-types/a", json!({"concurrency": 2})).await.expect(201);
+    let other = server.another().await;
+    let job = id(&server.post("/api/v1/jobs", json!({"type": "a", "items": [{}, {}, {}, {}]})).await.expect(201));
+    let claim = json!({"worker_id": "w", "types": ["a"], "max": 2});
+    let gate = hold(pool, &job).await;
+    let first = send(pool, &server, "/api/v1/assignments".to_owned(), claim.clone(), 1).await;
+    let second = send(pool, &other, "/api/v1/assignments".to_owned(), claim, 2).await;
+    gate.commit().await.expect("the gate is let go");
+    let mut got = [0, 0];
+    for (got, answer) in got.iter_mut().zip([first, second]) {
+        let answer = answer.await.expect("no panic").expect(200);
+        *got = answer["assignments"].as_array().expect("assignments").len();
+    }
+    assert_eq!(got, [2, 0]);
+    other.stop().await;
+    server.stop().await;
+}
+
+/// P9: of two items that come to one serialize key at once, the second stands behind the first.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_that_join_a_lane_at_once_stand_behind_each_other() {
+    let server = Server::start().await;
+    let pool = &server.running.app.pool;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let other = server.another().await;
+    other.put("/api/v1/job-types/a", json!({})).await.expect(200);
+    let mut jobs = Vec::new();
+    for _ in 0..2 {
+        jobs.push(id(&server.post("/api/v1/jobs", json!({"type": "a"})).await.expect(201)));
+    }
+    let item = json!([{"serialize_key": "k"}]);
+    // The first has its place in the lane and waits for its job.
+    let gate = hold(pool, &jobs[0]).await;
+    let first = send(pool, &server, format!("/api/v1/jobs/{}/items", jobs[0]), item.clone(), 1).await;
+    let second = send(pool, &other, format!("/api/v1/jobs/{}/items", jobs[1]), item, 2).await;
+    gate.commit().await.expect("the gate is let go");
+    for answer in [first, second] {
+        answer.await.expect("no panic").expect(200);
+    }
+    for (job, state) in jobs.iter().zip(["available", "blocked"]) {
+        let items = server.get(&format!("/api/v1/items?job={job}")).await.expect(200);
+        assert_eq!(items["data"][0]["state"], state);
+    }
+    other.stop().await;
+    server.stop().await;
+}
+
+/// Rule 6: items have their places in a job in the order of acceptance, each its own.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_that_add_at_once_get_places_of_their_own() {
+    let server = Server::start().await;
+    let pool = &server.running.app.pool;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let other = server.another().await;
+    let job = id(&server.post("/api/v1/jobs", json!({"type": "a"})).await.expect(201));
+    let path = format!("/api/v1/jobs/{job}/items");
+    let gate = hold(pool, &job).await;
+    let first = send(pool, &server, path.clone(), json!([{"payload": 1}, {"payload": 2}]), 1).await;
+    let second = send(pool, &other, path, json!([{"payload": 3}, {"payload": 4}]), 2).await;
+    gate.commit().await.expect("the gate is let go");
+    for answer in [first, second] {
+        answer.await.expect("no panic").expect(200);
+    }
+    let items = server.get(&format!("/api/v1/items?job={job}")).await.expect(200)["data"].clone();
+    let places: Vec<&Value> = items.as_array().expect("items").iter().map(|item| &item["seq"]).collect();
+    assert_eq!(places, [1, 2, 3, 4]);
+    other.stop().await;
+    server.stop().await;
+}
+
+/// Rule 20: what is given back when its tree goes comes too late.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_comes_back_to_a_tree_that_is_going() {
+    let server = Server::start().await;
+    let pool = &server.running.app.pool;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let other = server.another().await;
+    let job = id(&server.post("/api/v1/jobs", json!({"type": "a", "sealed": true, "items": [{}]})).await.expect(201));
+    let claim = json!({"worker_id": "w", "types": ["a"]});
+    let held = server.post("/api/v1/assignments", claim).await.expect(200)["assignments"][0].clone();
+    let failure = json!({"error": {"message": "no"}, "retryable": false});
+    server.post(&format!("/api/v1/assignments/{}/failure", id(&held)), failure).await.expect(200);
+
+    let gate = hold(pool, &job).await;
+    let delete = tokio::spawn(Answer::of(server.request(Method::DELETE, &format!("/api/v1/jobs/{job}"))));
+    while waiting(pool).await < 1 {
+        tokio::task::yield_now().await;
+    }
+    let retry = send(pool, &other, format!("/api/v1/items/{}/retry", id(&held["item"])), json!({}), 2).await;
+    gate.commit().await.expect("the gate is let go");
+    assert_eq!(delete.await.expect("no panic").status, StatusCode::NO_CONTENT);
+    let late = retry.await.expect("no panic");
+    assert!([404, 410].contains(&late.status.as_u16()), "{}", late.text);
+    let left = "select count(*) from ready";
+    assert_eq!(sqlx::query_scalar::<_, i64>(left).fetch_one(pool).await.expect("a count"), 0);
+    other.stop().await;
+    server.stop().await;
+}
+
+/// P17: rows come from the place where their file is, and from there once, however many servers cut it.
+#[tokio::test]
+async fn rows_come_once_from_the_place_where_their_file_is() {
+    let server = Server::start().await;
+    let app = &server.running.app;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let upload = id(&server.post_text("/api/v1/uploads?filename=a.csv", "text/csv", "n\n1\n").await.expect(201));
+    let job = id(&server.post("/api/v1/jobs", json!({"type": "a"})).await.expect(201));
+    // No duty cuts the file: this story does.
+    app.shutdown.cancel();
+    sqlx::query(
+        "insert into split (gate_id, job_id, upload_id, format, head, byte_offset, line)
+         select gate_id, id, $2::uuid, 'csv', '{}', 100, 5 from job where id = $1::uuid",
+    )
+    .bind(&job)
+    .bind(&upload)
+    .execute(&app.pool)
+    .await
+    .expect("a file half cut");
+    let batch = |from: i64| {
+        let rows = vec![SplitRow { line: 5, payload: Document::null(), problem: None }];
+        let job_id = job.parse().expect("an id");
+        app.engine.add_split_batch(SplitBatch { job_id, from, to: 200, line: 6, rows, done: false, expected: None })
+    };
+    for (from, is_there) in [(0, false), (100, true), (100, false), (300, false)] {
+        assert_eq!(batch(from).await.expect("an answer"), is_there, "from {from}");
+    }
+    let added = "select count(*) from item";
+    assert_eq!(sqlx::query_scalar::<_, i64>(added).fetch_one(&app.pool).await.expect("a count"), 1);
+    server.stop().await;
+}
+
+/// What no code of ours does, the tables refuse by themselves, by name.
+#[tokio::test]
+async fn the_tables_refuse_what_must_never_be() {
+    let server = Server::start().await;
+    let pool = &server.running.app.pool;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let tree = json!({"type": "a", "items": [{"dedupe_key": "d"}, {}]});
+    let job = id(&server.post("/api/v1/jobs", tree).await.expect(201));
+    let claim = json!({"worker_id": "w", "types": ["a"]});
+    server.post("/api/v1/assignments", claim).await.expect(200);
+    for (statement, constraint) in [
+        // P3: a second open assignment of an item.
+        (
+            "insert into lease (id, item_id, gate_id, credential_id, started_at, last_beat, lease_seconds, type_id,
+               attempt, failures, rank, worker_id)
+             select gen_random_uuid(), item_id, gate_id, credential_id, started_at, last_beat, lease_seconds, type_id,
+               attempt, failures, rank, worker_id from lease",
+            "lease_item",
+        ),
+        // P8: a dedupe key that another item has.
+        ("insert into item_dedupe select gate_id, key, gen_random_uuid() from item_dedupe", "item_dedupe_pkey"),
+        // Rule 1: fewer items than none.
+        ("update gate set n_running = n_running - 2 where n_running > 0", "gate_counts"),
+    ] {
+        let refused = sqlx::query(statement).execute(pool).await.expect_err(constraint);
+        let named = refused.as_database_error().and_then(|error| error.constraint()).map(str::to_owned);
+        assert_eq!(named.as_deref(), Some(constraint), "{refused}");
+    }
+    let job = server.get(&format!("/api/v1/jobs/{job}")).await.expect(200);
+    assert_eq!((&job["counts"]["running"], &job["counts"]["available"]), (&json!(1), &json!(1)));
+    server.stop().await;
+}

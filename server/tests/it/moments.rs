@@ -1,0 +1,242 @@
+//! Promises about moments: what is not handed out before its time and is at it, what ends when its time is
+//! over, and leases that an absence of ours does not cost (rules 7 and 14, P15, P19).
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use time::{OffsetDateTime, format_description::well_known::Rfc3339};
+
+use crate::{
+    support::{Api, Server},
+    turns::until,
+};
+
+/// Due items change state within a second; the rest is for a machine that has much else to do.
+const LATE: time::Duration = time::Duration::seconds(if cfg!(debug_assertions) { 4 } else { 1 });
+
+fn id(value: &Value) -> String {
+    value["id"].as_str().expect("an id").to_owned()
+}
+
+fn at(value: &Value) -> OffsetDateTime {
+    OffsetDateTime::parse(value.as_str().expect("a time"), &Rfc3339).expect("a time")
+}
+
+fn in_seconds(seconds: f64) -> (OffsetDateTime, String) {
+    let at = OffsetDateTime::now_utc() + time::Duration::seconds_f64(seconds);
+    // PostgreSQL knows microseconds.
+    let at = at.replace_nanosecond(at.nanosecond() / 1_000 * 1_000).expect("a time");
+    let text = at.format(&Rfc3339).expect("a time");
+    (at, text)
+}
+
+/// The first item of a type, waited for.
+async fn claim(api: &Api, kind: &str, wait: u32) -> Option<Value> {
+    let body = json!({"worker_id": "w", "types": [kind], "wait_seconds": wait});
+    let got = api.post("/api/v1/assignments", body).await.expect(200)["assignments"].clone();
+    got.as_array().expect("assignments").first().cloned()
+}
+
+async fn attempts(api: &Api, item: &str) -> Vec<Value> {
+    let page = api.get(&format!("/api/v1/items/{item}/attempts")).await.expect(200);
+    page["data"].as_array().expect("attempts").clone()
+}
+
+#[track_caller]
+fn on_time(due: OffsetDateTime, was: OffsetDateTime) {
+    assert!(was >= due, "{was} is before {due}");
+    assert!(was - due <= LATE, "{was} is late for {due}");
+}
+
+/// Rule 14: an item is handed out at its run_after, and not before; one that failed, at its retry_at.
+#[tokio::test]
+async fn an_item_is_handed_out_at_its_moment() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let (early, (due, text)) = (in_seconds(0.5).1, in_seconds(1.5));
+    // Of the item's moment and its job's, the later holds.
+    let tree = json!({"type": "a", "sealed": true, "run_after": text, "items": [{"run_after": early}]});
+    let job = id(&server.post("/api/v1/jobs", tree).await.expect(201));
+    let item = id(&server.get(&format!("/api/v1/items?job={job}")).await.expect(200)["data"][0]);
+    let path = format!("/api/v1/items/{item}");
+    let waits = server.get(&path).await.expect(200);
+    assert_eq!((&waits["state"], &waits["waiting_for"]["reason"]), (&json!("scheduled"), &json!("run_after")));
+    assert_eq!(at(&waits["waiting_for"]["until"]), due);
+    assert_eq!(claim(&server, "a", 0).await, None);
+
+    // Whoever waits for it gets it then, and nobody has to ask again.
+    let held = claim(&server, "a", 20).await.expect("the item");
+    let since = at(&server.get(&path).await.expect(200)["assignment"]["since"]);
+    on_time(due, since);
+
+    let failure = json!({"error": {"message": "later"}, "retry_after_seconds": 1.5});
+    let failed = server.post(&format!("/api/v1/assignments/{}/failure", id(&held)), failure).await.expect(200);
+    assert_eq!(claim(&server, "a", 0).await, None);
+    claim(&server, "a", 20).await.expect("the item");
+    on_time(at(&failed["retry_at"]), at(&server.get(&path).await.expect(200)["assignment"]["since"]));
+    server.stop().await;
+}
+
+/// Rule 14: what nobody took before its expires_at is expired then, and is handed out no more; what runs is
+/// left alone.
+#[tokio::test]
+async fn what_nobody_took_in_time_is_expired() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let (due, text) = in_seconds(1.5);
+    let tree =
+        json!({"type": "a", "sealed": true, "items": [{"expires_at": text, "priority": 1}, {"expires_at": text}]});
+    let job = id(&server.post("/api/v1/jobs", tree).await.expect(201));
+    let held = claim(&server, "a", 0).await.expect("the first");
+    until(&server, &job, |job| job["counts"]["expired"] == 1).await;
+    let waited = server.get(&format!("/api/v1/items?job={job}&state=expired")).await.expect(200)["data"][0].clone();
+    assert_ne!(waited["id"], held["item"]["id"]);
+    on_time(due, at(&waited["finished_at"]));
+    assert_eq!(claim(&server, "a", 0).await, None);
+    server.post(&format!("/api/v1/assignments/{}/result", id(&held)), json!({})).await.expect(200);
+    let job = server.get(&format!("/api/v1/jobs/{job}")).await.expect(200);
+    assert_eq!((&job["outcome"], &job["counts"]["succeeded"]), (&json!("partial"), &json!(1)));
+    server.stop().await;
+}
+
+/// Rule 14: what has expired is not handed out in the moment before it is swept.
+#[tokio::test]
+async fn what_has_expired_is_not_handed_out_before_it_is_swept() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let tree = json!({"type": "a", "items": [{"expires_at": in_seconds(600.0).1}]});
+    for _ in 0..10 {
+        server.post("/api/v1/jobs", tree.clone()).await.expect(201);
+        // Its time is over this very moment; the sweep comes by twice a second.
+        let over = "update ready set expires_at = clock_timestamp()";
+        sqlx::query(over).execute(&server.running.app.pool).await.expect("the statement runs");
+        assert_eq!(claim(&server, "a", 0).await, None);
+    }
+    server.stop().await;
+}
+
+/// Leases of a second and a half; an absence of ours is longer than those and than the ticks of the clock.
+const BEAT: f64 = 0.5;
+const LEASE: Duration = Duration::from_millis(1_500);
+const ABSENCE: Duration = Duration::from_millis(7_500);
+
+/// Two items in the hands of workers: one of them goes on to send heartbeats, of the other nobody hears.
+async fn two_held(server: &Server) -> [Value; 2] {
+    server.put("/api/v1/job-types/a", json!({"heartbeat_seconds": BEAT})).await.expect(201);
+    server.post("/api/v1/jobs", json!({"type": "a", "sealed": true, "items": [{}, {}]})).await.expect(201);
+    [claim(server, "a", 0).await.expect("the first"), claim(server, "a", 0).await.expect("the second")]
+}
+
+/// Heartbeats for a while, whatever the answers are.
+async fn beat(api: &Api, held: &Value, how_long: Duration) {
+    let path = format!("/api/v1/assignments/{}/heartbeat", id(held));
+    let begin = Instant::now();
+    while begin.elapsed() < how_long {
+        let _ = api.request(reqwest::Method::POST, &path).json(&json!({})).send().await;
+        tokio::time::sleep(Duration::from_secs_f64(BEAT / 2.0)).await;
+    }
+}
+
+/// What the absence has cost: to the worker that is alive nothing, to the other its item, one full lease
+/// after the return.
+async fn spared(server: &Server, [alive, silent]: [Value; 2]) {
+    let resumed_at: OffsetDateTime =
+        sqlx::query_scalar("select resumed_at from uptime").fetch_one(&server.running.app.pool).await.expect("a time");
+    assert!(resumed_at > OffsetDateTime::now_utc() - 2 * ABSENCE, "the return was noticed");
+    let item = id(&silent["item"]);
+    let again = tokio::select! {
+        again = claim(server, "a", 20) => again.expect("the item of the silent worker"),
+        () = beat(server, &alive, Duration::from_mins(1)) => panic!("nothing came back"),
+    };
+    assert_eq!(id(&again["item"]), item);
+    let lost = attempts(server, &item).await.remove(0);
+    assert_eq!(lost["ended_as"], "lease_lost");
+    assert!(at(&lost["ended_at"]) - resumed_at >= LEASE, "{} is within a lease of {resumed_at}", lost["ended_at"]);
+
+    server.post(&format!("/api/v1/assignments/{}/result", id(&alive)), json!({})).await.expect(200);
+    let kept = attempts(server, &id(&alive["item"])).await;
+    assert_eq!((kept.len(), &kept[0]["ended_as"]), (1, &json!("succeeded")));
+    let late = format!("/api/v1/assignments/{}/result", id(&silent));
+    server.post(&late, json!({})).await.expect_problem(409, "assignment_closed");
+}
+
+/// Rule 7, P19: the database is away for longer than a lease. Who is alive keeps its item, and work goes on by
+/// itself.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_absence_of_the_database_costs_no_worker_its_item() {
+    let (server, wire) = Server::start_wired().await;
+    let held = two_held(&server).await;
+    wire.cut();
+    beat(&server, &held[0], ABSENCE).await;
+    server.get("/readyz").await.expect_problem(503, "database_unavailable");
+    wire.mend();
+    let returned = Instant::now();
+    while server.get("/readyz").await.status != 200 {
+        beat(&server, &held[0], Duration::from_millis(100)).await;
+        assert!(returned.elapsed() < Duration::from_secs(30), "it goes on by itself");
+    }
+    until_noticed(&server, &held[0]).await;
+    spared(&server, held).await;
+    server.stop().await;
+}
+
+/// Rule 7: all servers are away for longer than a lease.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_absence_of_every_server_costs_no_worker_its_item() {
+    let first = Server::start().await;
+    let held = two_held(&first).await;
+    // It answers nobody and no duty of it runs; its database stays for the next.
+    first.running.app.shutdown.cancel();
+    tokio::time::sleep(ABSENCE).await;
+    let server = first.another().await;
+    until_noticed(&server, &held[0]).await;
+    spared(&server, held).await;
+    server.stop().await;
+}
+
+/// Heartbeats until a server has noticed that all of them were away.
+async fn until_noticed(server: &Server, alive: &Value) {
+    let resumed = "select resumed_at > clock_timestamp() - interval '6 seconds' from uptime";
+    let noticed = || async {
+        let found = sqlx::query_scalar::<_, bool>(resumed).fetch_one(&server.running.app.pool).await;
+        found.unwrap_or(false)
+    };
+    let begin = Instant::now();
+    while !noticed().await {
+        assert!(begin.elapsed() < Duration::from_secs(30), "the return was not noticed");
+        beat(server, alive, Duration::from_millis(100)).await;
+    }
+}
+
+/// Rule 19: the results of a tree are those of its final stage; of its leaves where no job is one.
+#[tokio::test]
+async fn the_results_of_a_tree_are_those_of_its_final_stage() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    for (marked, expected) in
+        [(None, vec!["leaf", "other"]), (Some("middle"), vec!["middle"]), (Some("root"), vec!["root"])]
+    {
+        let node = |key: &str, children: Value| {
+            json!({"type": "a", "key": key, "sealed": true, "items": [{"payload": key}],
+                   "final_stage": marked == Some(key), "children": children})
+        };
+        let tree = node("root", json!([node("middle", json!([node("leaf", json!([]))])), node("other", json!([]))]));
+        let root = id(&server.post("/api/v1/jobs", tree).await.expect(201));
+        while let Some(held) = claim(&server, "a", 0).await {
+            let result = json!({"result": {"of": held["item"]["payload"]}});
+            server.post(&format!("/api/v1/assignments/{}/result", id(&held)), result).await.expect(200);
+        }
+        let lines = server.get(&format!("/api/v1/jobs/{root}/results")).await;
+        assert_eq!(lines.status, 200);
+        let mut of: Vec<String> = lines
+            .text
+            .lines()
+            .map(|line| {
+                serde_json::from_str::<Value>(line).expect("a line")["result"]["of"].as_str().expect("a key").to_owned()
+            })
+            .collect();
+        of.sort_unstable();
+        assert_eq!(of, expected, "{marked:?}");
+    }
+    server.stop().await;
+}

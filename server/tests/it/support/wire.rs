@@ -1,0 +1,50 @@
+//! The wire between a server and its database, which a story can cut and mend: to the server the database
+//! is away meanwhile, and nothing else is.
+
+use std::{net::SocketAddr, sync::Arc};
+
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::watch,
+};
+
+/// A port that leads to another as long as it is whole.
+pub(crate) struct Wire {
+    pub(crate) port: u16,
+    whole: Arc<watch::Sender<bool>>,
+}
+
+impl Wire {
+    /// A wire to this address.
+    pub(crate) async fn to(target: SocketAddr) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let port = listener.local_addr().expect("its address").port();
+        let whole = Arc::new(watch::channel(true).0);
+        let state = Arc::clone(&whole);
+        tokio::spawn(async move {
+            while let Ok((mut near, _)) = listener.accept().await {
+                let mut state = state.subscribe();
+                tokio::spawn(async move {
+                    if !*state.borrow() {
+                        return;
+                    }
+                    let Ok(mut far) = TcpStream::connect(target).await else { return };
+                    tokio::select! {
+                        _ = tokio::io::copy_bidirectional(&mut near, &mut far) => {}
+                        _ = state.wait_for(|whole| !whole) => {}
+                    }
+                });
+            }
+        });
+        Self { port, whole }
+    }
+
+    /// Breaks every connection, and refuses new ones.
+    pub(crate) fn cut(&self) {
+        self.whole.send_replace(false);
+    }
+
+    pub(crate) fn mend(&self) {
+        self.whole.send_replace(true);
+    }
+}
