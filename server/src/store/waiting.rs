@@ -241,11 +241,3 @@ pub async fn take_heads(tx: &mut Tx, item_ids: &[Uuid]) -> Result<Vec<(Taken, bo
         })
         .collect())
 }
-
-/// Makes a deferred item due now (a person's retry). False: it is not deferred.
-pub async fn hurry(tx: &mut Tx, item_id: Uuid) -> Result<bool, sqlx::Error> {
-    let done = sqlx::query!("update deferred set due_at = clock_timestamp() where item_id = $1", item_id)
-        .execute(&mut **tx)
-        .await?;
-    Ok(done.rows_affected() == 1)
-}
