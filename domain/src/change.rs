@@ -1,4 +1,4 @@
-//! What travels on the event stream of a job (spec §6).
+//! What travels on the event streams of a job and of all trees (spec §6).
 //!
 //! All state is absolute and carries a `version`; never a delta. So order, gaps and repeats need no
 //! protocol, and a reconnect is a snapshot.
@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Item, Job};
 
-/// Names of the events on `GET /jobs/{id}/events`.
+/// Names of the events on `GET /jobs/{id}/events` and `GET /events`.
 pub mod event {
-    /// First event: the [`Job`](crate::Job) with its subtree.
+    /// First event: the [`Job`](crate::Job) with its subtree; of all trees, the newest [`Roots`](super::Roots).
     pub const SNAPSHOT: &str = "snapshot";
-    /// A [`Change`](super::Change).
+    /// A [`Change`](super::Change); of all trees, [`Roots`](super::Roots).
     pub const CHANGE: &str = "change";
     /// Too many watchers; try again later.
     pub const BUSY: &str = "busy";
@@ -76,3 +76,13 @@ impl utoipa::PartialSchema for JobEvent {
 
 #[cfg(feature = "openapi")]
 impl utoipa::ToSchema for JobEvent {}
+
+/// Trees in brief.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Roots {
+    /// Their roots, without children. The newest hundred, or those that changed.
+    pub jobs: Vec<Job>,
+    /// Trees that are gone.
+    pub removed: Vec<crate::id::Uuid>,
+}

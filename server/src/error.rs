@@ -78,10 +78,19 @@ impl Error {
         }
     }
 
+    /// Whether a job was to be made of a file that somebody removed meanwhile.
+    fn is_missing_file(&self) -> bool {
+        let Self::Database(sqlx::Error::Database(e)) = self else { return false };
+        matches!(e.constraint(), Some("job_upload_id_fkey" | "split_upload_id_fkey"))
+    }
+
     /// The answer to give. Logs what is ours.
     pub fn into_problem(self) -> Problem {
         if let Self::Problem(problem) = self {
             return shortened(*problem);
+        }
+        if self.is_missing_file() {
+            return Problem::not_found("upload");
         }
         if self.is_database_away() {
             tracing::warn!(error = %self, "the database is away");

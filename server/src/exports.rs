@@ -26,6 +26,7 @@ use crate::{
     App,
     auth::Caller,
     error::{Error, Result},
+    jobs::after_failed,
     sheet,
     split::{FAILURE_COLUMNS, Head},
     store::{
@@ -146,8 +147,12 @@ impl Walk {
                     rows.last().map(|row| row.seq)
                 }
                 ExportWhat::Failures => {
-                    let rows = results::failures(pool, gate_id, self.seq).await?;
-                    for row in &rows {
+                    let mut rows = results::failures(pool, gate_id, self.seq).await?;
+                    for row in &mut rows {
+                        if row.by_after {
+                            let why = after_failed();
+                            (row.error_message, row.error_kind) = (Some(why.message), why.kind);
+                        }
                         self.writer.failure(&mut text, job.job_id, row)?;
                     }
                     self.written.fetch_add(rows.len() as i64, Ordering::Relaxed);

@@ -29,9 +29,9 @@ use crate::{
 use super::extract::Path;
 
 /// Streams one server keeps open; beyond it they are told to come back.
-const STREAMS: usize = 10_000;
+pub(super) const STREAMS: usize = 10_000;
 /// How often the right to look is checked again.
-const RECHECK: Duration = Duration::from_secs(30);
+pub(super) const RECHECK: Duration = Duration::from_secs(30);
 
 /// Watches a job.
 #[utoipa::path(
@@ -53,8 +53,7 @@ pub(super) async fn watch_job(
 ) -> Result<Response> {
     caller.require(Scope::JobsRead)?;
     let Some(open) = app.hub.open_stream(STREAMS) else {
-        let busy = Event::default().event(event::BUSY).data("{}").retry(retry_after(5_000, 30_000));
-        return Ok(stream_response(futures::stream::iter([Ok(busy)])));
+        return Ok(stream_response(futures::stream::iter([Ok(busy())])));
     };
     // Who may see the job is decided before anything is watched.
     let job = app.engine.job(&caller, id, false).await?;
@@ -73,7 +72,17 @@ pub(super) async fn watch_job(
     Ok(stream_response(futures::stream::unfold(reader, Reader::next)))
 }
 
-fn stream_response(events: impl Stream<Item = Result<Event, Infallible>> + Send + 'static) -> Response {
+/// Too many streams are open.
+pub(super) fn busy() -> Event {
+    Event::default().event(event::BUSY).data("{}").retry(retry_after(5_000, 30_000))
+}
+
+/// The server is going away.
+pub(super) fn bye() -> Event {
+    Event::default().event(event::BYE).data("{}").retry(retry_after(1_000, 8_000))
+}
+
+pub(super) fn stream_response(events: impl Stream<Item = Result<Event, Infallible>> + Send + 'static) -> Response {
     let keep_alive = KeepAlive::new().interval(Duration::from_secs(15));
     let mut response = Sse::new(events).keep_alive(keep_alive).into_response();
     let headers = response.headers_mut();
@@ -136,8 +145,7 @@ impl Reader {
                 () = tokio::time::sleep_until(self.checked + RECHECK) => {}
                 () = shutdown.cancelled() => {
                     self.ended = true;
-                    let bye = Event::default().event(event::BYE).data("{}").retry(retry_after(1_000, 8_000));
-                    return Some((Ok(bye), self));
+                    return Some((Ok(bye()), self));
                 }
             }
         }

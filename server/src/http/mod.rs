@@ -48,6 +48,7 @@ pub mod session; // signing in and out
 pub mod stats; // figures of every job type
 pub mod ui; // the pages
 pub mod uploads; // files in and out
+pub mod watch; // all trees, live
 pub mod workers; // who asks for work
 
 /// Every route of the API, with its description.
@@ -73,6 +74,7 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(results::stream_results))
         .routes(routes!(results::stream_failures))
         .routes(routes!(events::watch_job))
+        .routes(routes!(watch::watch_roots))
         .routes(routes!(add_items::add_items))
         .routes(routes!(items::list_items))
         .routes(routes!(items::get_item))

@@ -1,7 +1,7 @@
 //! Bulk operations: one deed to everything that a list shows (spec §3 "Bulk", rule 16).
 //!
-//! First the list is walked and its members are frozen (`count`), then each is dealt with by the use-case
-//! for one, paced (`run`), and counted once (`mark`). Everything but the asking is the duty's, on any
+//! First the list is walked and its members are frozen (`count`), then they are dealt with by the
+//! use-cases, many at a time, paced (`run`), and each is counted once (`mark`). Everything but the asking is the duty's, on any
 //! server: what is under way is in the tables alone. A retry holds the completion of the trees it touches
 //! from the freezing on until it is through with each.
 
@@ -31,7 +31,7 @@ use crate::{
 
 use super::{Core, Engine, ItemFilter, JobFilter, KeyedCall, audit, settle};
 
-pub(super) use mark::Mark;
+pub(super) use mark::Tally;
 
 /// Edits of one operation, at most.
 const MOST_EDITS: usize = 100;
@@ -276,8 +276,8 @@ async fn let_go(core: &Arc<Core>, id: Uuid) -> Result<bool> {
         let plan = core.plans.of(&core.pools.read, root_id).await?;
         let mut tx = core.pools.hot.begin().await?;
         trees::lock(&mut tx, &[plan.root_gate()]).await?;
-        if members::drop_hold(&mut tx, id, root_id).await? {
-            settle::release_hold(&mut tx, &plan, 1).await?;
+        if !members::drop_holds(&mut tx, id, &[root_id]).await?.is_empty() {
+            settle::release_holds(&mut tx, &[&plan]).await?;
         }
         tx.commit().await?;
         core.hub.touch(&[root_id]);

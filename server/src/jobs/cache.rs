@@ -5,7 +5,7 @@
 //! for every second, and what they touched is forgotten.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     sync::{Arc, RwLock},
 };
 
@@ -189,19 +189,39 @@ impl PlanCache {
     /// own connection: who holds locks and waits for a second connection may wait for those who hold all of
     /// them and wait for the locks.
     pub(super) async fn of(&self, executor: impl PgExecutor<'_>, root_id: Uuid) -> Result<Arc<Plan>, sqlx::Error> {
-        let known = {
+        self.of_all(executor, [root_id]).await?.remove(&root_id).ok_or(sqlx::Error::RowNotFound)
+    }
+
+    /// The trees of these roots.
+    pub(super) async fn of_all(
+        &self,
+        executor: impl PgExecutor<'_>,
+        root_ids: impl IntoIterator<Item = Uuid>,
+    ) -> Result<BTreeMap<Uuid, Arc<Plan>>, sqlx::Error> {
+        let mut found = BTreeMap::new();
+        let mut missing = Vec::new();
+        {
             let plans = self.plans.read().unwrap_or_else(std::sync::PoisonError::into_inner);
-            plans.get(&root_id).cloned()
-        };
-        if let Some(plan) = known {
-            return Ok(plan);
+            for root_id in root_ids {
+                match plans.get(&root_id) {
+                    Some(plan) => {
+                        found.insert(root_id, Arc::clone(plan));
+                    }
+                    None => missing.push(root_id),
+                }
+            }
         }
-        let plan = Arc::new(plan::read(executor, root_id).await?);
-        let mut plans = self.plans.write().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if plans.len() >= PLAN_ROOM {
-            plans.clear();
+        if !missing.is_empty() {
+            let read = plan::read(executor, &missing).await?;
+            let mut plans = self.plans.write().unwrap_or_else(std::sync::PoisonError::into_inner);
+            if plans.len() + read.len() > PLAN_ROOM {
+                plans.clear();
+            }
+            for plan in read.into_iter().map(Arc::new) {
+                plans.insert(plan.root_id, Arc::clone(&plan));
+                found.insert(plan.root_id, plan);
+            }
         }
-        plans.insert(root_id, Arc::clone(&plan));
-        Ok(plan)
+        Ok(found)
     }
 }

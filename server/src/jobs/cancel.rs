@@ -1,9 +1,12 @@
-//! Cancelling: a job with everything below it, or one item (rule 15).
+//! Cancelling: a job with everything below it, or single items (rule 15).
 //!
 //! The decision is one commit on the gates. From the answer on nothing below is claimed, fed, retried or
 //! completed; what waits counts as cancelled at once, and its rows follow.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    sync::Arc,
+};
 
 use domain::{Code, ItemState, Problem};
 use uuid::Uuid;
@@ -14,7 +17,7 @@ use crate::{
     store::{
         Tx, audit as deeds,
         carry::{self, Kind},
-        endings, gates, leases, retrying, settle as trees,
+        endings, gates, retrying, settle as trees,
         waiting::{self, Was},
     },
 };
@@ -23,7 +26,7 @@ use super::{
     Core, Engine,
     add::rows::final_row,
     audit,
-    bulk::Mark,
+    bulk::Tally,
     ending::EndingRows,
     lanes,
     plan::Plan,
@@ -124,80 +127,120 @@ impl Engine {
         let reason = audit::reason_for(caller, job.owner_id, reason)?;
         let deed = audit::row(caller, "item.cancel", job.owner_id, reason.as_deref())
             .map(|row| row.about(job.root_id, job.job_id, Some(item_id)));
-        self.0
+        let cancels = Arc::new([CancelItem { item_id, root_id: job.root_id, deed }]);
+        let mut refused = self
+            .0
             .core
             .retrying(move |core| {
-                let (deed, root_id) = (deed.clone(), job.root_id);
-                async move {
-                    cancel_one(&core, item_id, deed, None).await?;
-                    core.hub.touch(&[root_id]);
-                    Ok(())
-                }
+                let cancels = Arc::clone(&cancels);
+                async move { cancel_many(&core, &cancels[..], None).await }
             })
-            .await
+            .await?;
+        refused.remove(&item_id).map_or(Ok(()), |problem| Err(problem.into()))
     }
 }
 
-/// Cancels an item, and counts it where it is a member of a bulk operation (with its tree). False: it was
-/// cancelled already, and nothing was written.
-pub(super) async fn cancel_one(
+/// An item to be cancelled.
+#[derive(Clone, Debug)]
+pub(super) struct CancelItem {
+    pub(super) item_id: Uuid,
+    pub(super) root_id: Uuid,
+    pub(super) deed: Option<deeds::AuditRow>,
+}
+
+/// Cancels items in one transaction; returns those that are refused. Where they are members of a bulk
+/// operation, all of those are counted in it.
+pub(super) async fn cancel_many(
     core: &Arc<Core>,
-    item_id: Uuid,
-    deed: Option<deeds::AuditRow>,
-    member: Option<(Mark, Uuid)>,
+    cancels: &[CancelItem],
+    mut tally: Option<Tally>,
+) -> Result<HashMap<Uuid, Problem>> {
+    let mut over: HashMap<Uuid, Option<Problem>> = HashMap::new();
+    while !attempt(core, cancels, tally.as_mut(), &mut over).await? {}
+    Ok(over.into_iter().filter_map(|(item_id, problem)| Some((item_id, problem?))).collect())
+}
+
+/// Cancels those items that are not known to be `over`: refused, or cancelled already. False: some turned
+/// out to be, after something was done, and nothing has happened.
+async fn attempt(
+    core: &Arc<Core>,
+    cancels: &[CancelItem],
+    tally: Option<&mut Tally>,
+    over: &mut HashMap<Uuid, Option<Problem>>,
 ) -> Result<bool> {
-    let member = match member {
-        Some((mark, root_id)) => Some((mark, core.plans.of(&core.pools.read, root_id).await?)),
-        None => None,
-    };
+    let mut plans = BTreeMap::new();
+    if let Some(tally) = &tally {
+        plans = core.plans.of_all(&core.pools.read, tally.roots()).await?;
+    }
+    let mut ids: Vec<Uuid> = cancels.iter().map(|cancel| cancel.item_id).filter(|id| !over.contains_key(id)).collect();
+    ids.sort_unstable();
     let mut tx = core.pools.hot.begin().await?;
     let mut rows = EndingRows::default();
-    // Whoever works on it is told; asked first, as leases come before what waits.
-    let running = leases::ask_to_cancel(&mut tx, item_id).await?;
-    if !running {
-        let seen = waiting::look(&mut tx, &[item_id]).await?;
-        lock_lanes_of(&mut tx, &seen).await?;
-        let Some(taken) = waiting::take(&mut tx, &[item_id], false).await?.pop() else {
-            return match retrying::final_state(&mut tx, item_id).await? {
-                Some(ItemState::Cancelled) => Ok(false),
-                Some(state) => Err(Problem {
-                    item_state: Some(state),
-                    ..Problem::new(Code::ItemFinal, format!("The item is {} already.", state.as_str()))
-                }
-                .into()),
-                // It moved while we looked.
-                None => Err(Error::Conflict("an item moved")),
-            };
-        };
-        rows.freed.extend(taken.lane_id.map(|lane| (lane, item_id)));
-        lanes::pass_on(core, &mut tx, &mut rows).await?;
-        let mut ids: Vec<i64> = rows.deltas.keys().copied().chain([taken.gate_id]).collect();
-        ids.sort_unstable();
-        ids.dedup();
-        let locked: HashMap<i64, gates::Locked> =
-            gates::lock(&mut tx, &ids).await?.into_iter().map(|gate| (gate.gate_id, gate)).collect();
+    // Who works on one is told; asked first, as leases come before what waits.
+    let running: HashSet<Uuid> = retrying::ask_to_cancel(&mut tx, &ids).await?.into_iter().collect();
+    ids.retain(|id| !running.contains(id));
+    let seen = waiting::look(&mut tx, &ids).await?;
+    lock_lanes_of(&mut tx, &seen).await?;
+    let taken = waiting::take(&mut tx, &ids, false).await?;
+    let found: HashSet<Uuid> = taken.iter().map(|taken| taken.item_id).collect();
+    ids.retain(|id| !found.contains(id));
+    let finals = if ids.is_empty() { HashMap::new() } else { retrying::final_states(&mut tx, &ids).await? };
+    for id in ids {
+        // Neither held, waiting nor final: it moved while we looked.
+        let state = *finals.get(&id).ok_or(Error::Conflict("an item moved"))?;
+        over.insert(id, (state != ItemState::Cancelled).then(|| item_final(state)));
+    }
+
+    rows.freed.extend(taken.iter().filter_map(|taken| Some((taken.lane_id?, taken.item_id))));
+    lanes::pass_on(core, &mut tx, &mut rows).await?;
+    let gate_ids: BTreeSet<i64> = rows.deltas.keys().copied().chain(taken.iter().map(|taken| taken.gate_id)).collect();
+    let gate_ids: Vec<i64> = gate_ids.into_iter().collect();
+    let locked: HashMap<i64, gates::Locked> =
+        gates::lock(&mut tx, &gate_ids).await?.into_iter().map(|gate| (gate.gate_id, gate)).collect();
+    let mut finals = Vec::with_capacity(taken.len());
+    for taken in &taken {
         let gate = locked.get(&taken.gate_id).ok_or(Error::Conflict("a job was removed"))?;
         if gate.cancelled || gate.after_failed {
             // It is cancelled with its job already, and counted; its row follows by itself.
-            return Ok(false);
+            over.insert(taken.item_id, None);
+            continue;
         }
         let delta = rows.delta(taken.gate_id);
         count_off(&mut delta.counts, taken.was);
         delta.counts.cancelled += 1;
-        let mut row = final_row(item_id, taken.gate_id, ItemState::Cancelled, None);
-        (row.attempt, row.failures) = (taken.attempts, taken.failures);
-        endings::finish(&mut tx, &[row]).await?;
+        let row = final_row(taken.item_id, taken.gate_id, ItemState::Cancelled, None);
+        finals.push(endings::FinalRow { attempt: taken.attempts, failures: taken.failures, ..row });
     }
-    let done = work::close(core, &mut tx, &mut rows).await?;
-    if let Some(deed) = deed {
-        deeds::record(&mut tx, &deed).await?;
+    if finals.len() < taken.len() {
+        return Ok(false);
     }
-    if let Some((mark, plan)) = &member {
-        mark.processed(&mut tx, plan).await?;
+    let done = || cancels.iter().filter(|cancel| !over.contains_key(&cancel.item_id));
+    if tally.is_none() && done().next().is_none() {
+        return Ok(true);
+    }
+    endings::finish(&mut tx, &finals).await?;
+    let closed = work::close(core, &mut tx, &mut rows).await?;
+    let deeds: Vec<deeds::AuditRow> = done().filter_map(|cancel| cancel.deed.clone()).collect();
+    deeds::record_all(&mut tx, &deeds).await?;
+    if let Some(tally) = tally {
+        for (&item_id, problem) in &*over {
+            if let Some(problem) = problem {
+                tally.skip(item_id, problem.code.as_str());
+            }
+        }
+        tally.write(&mut tx, &plans).await?;
     }
     tx.commit().await?;
-    done.after_commit(core, &rows).await;
+    closed.after_commit(core, &rows).await;
+    core.hub.touch(&done().map(|cancel| cancel.root_id).collect::<Vec<_>>());
     Ok(true)
+}
+
+fn item_final(state: ItemState) -> Problem {
+    Problem {
+        item_state: Some(state),
+        ..Problem::new(Code::ItemFinal, format!("The item is {} already.", state.as_str()))
+    }
 }
 
 /// Locks the lanes in which these items stand.

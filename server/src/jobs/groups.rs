@@ -13,6 +13,7 @@ use crate::{
         Tx,
         contracts::JobInfo,
         endings::{self, FinalRow, GroupDelta, OwnerDelta},
+        retrying,
     },
 };
 
@@ -67,9 +68,31 @@ async fn count_for_owners(core: &Core, tx: &mut Tx, groups: &[GroupDelta]) -> Re
     Ok(endings::count_owner_errors(tx, &owners).await?)
 }
 
-/// A dead item of this fingerprint is dead no more (a person's retry).
-pub(super) async fn uncount(tx: &mut Tx, job: &JobInfo, fingerprint: &str) -> Result<()> {
-    Ok(endings::uncount(tx, job.gate_id, job.owner_id, job.type_id, fingerprint).await?)
+/// Dead items that are dead no more (a person's retry): their jobs and fingerprints. Under the gates.
+pub(super) async fn uncount(tx: &mut Tx, back: &[(&JobInfo, &str)]) -> Result<()> {
+    if back.is_empty() {
+        return Ok(());
+    }
+    let mut counts: BTreeMap<(i64, &str), i64> = BTreeMap::new();
+    let mut jobs: BTreeMap<i64, &JobInfo> = BTreeMap::new();
+    for &(job, fingerprint) in back {
+        *counts.entry((job.gate_id, fingerprint)).or_default() += 1;
+        jobs.insert(job.gate_id, job);
+    }
+    let gates: Vec<i64> = counts.keys().map(|key| key.0).collect();
+    let prints: Vec<&str> = counts.keys().map(|key| key.1).collect();
+    let counts: Vec<i64> = counts.values().copied().collect();
+    // Groups of owners are locked in the order in which they are counted.
+    let mut owners: BTreeMap<(Uuid, i32, String), i64> = BTreeMap::new();
+    for (gate_id, fingerprint, n) in retrying::uncount(tx, &gates, &prints, &counts).await? {
+        if let Some(job) = jobs.get(&gate_id) {
+            *owners.entry((job.owner_id, job.type_id, fingerprint)).or_default() += n;
+        }
+    }
+    for ((owner_id, type_id, fingerprint), n) in owners {
+        retrying::uncount_for_owner(tx, owner_id, type_id, &fingerprint, n).await?;
+    }
+    Ok(())
 }
 
 /// Dead rows by the group they belong to, sorted by key.

@@ -9,7 +9,8 @@
 //! 2. job type (capped claims only)
 //! 3. the place in a file (`split`)
 //! 4. lease, then dedupe keys of items, then lanes by id
-//! 5. ready, deferred, blocked: by item; claims skip what is locked and never wait
+//! 5. outcomes that are taken back, then ready, deferred, blocked: by item; claims skip what is locked and
+//!    never wait
 //! 6. gates, by gate id, which is topological within a tree (the root's gate is the lowest)
 //! 7. error groups
 //!
@@ -70,6 +71,7 @@ use crate::{
     store::{Pools, contracts::JobInfo},
 };
 
+pub(crate) use add::rows::after_failed;
 pub use add::{SplitBatch, SplitRow};
 pub use alerts::Worries;
 pub use bulk::Wanted;

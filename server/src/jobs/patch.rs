@@ -10,8 +10,10 @@ use std::sync::Arc;
 use domain::{
     Code, Document, Item, Job, Problem,
     api::{ItemPatch, JobPatch, OnCompleted},
+    id::is_key,
     item::MaxFailures,
     job_type::Delivery,
+    problem::FieldProblem,
 };
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -211,12 +213,24 @@ impl Core {
             if !old.is_root {
                 say("on_completed", "expected on the root only");
             }
-            if target.as_ref().is_some_and(|target| !is_url(&target.url)) {
-                say("on_completed/url", "expected a URL of http or https");
+            if target.as_ref().is_some_and(|target| url::Url::parse(&target.url).is_err()) {
+                say("on_completed/url", "expected a URL");
+            }
+            if target.as_ref().and_then(|target| target.secret.as_ref()).is_some_and(|secret| !is_key(secret)) {
+                say("on_completed/secret", "expected 1 to 255 characters");
             }
             new.on_completed = target.as_ref().map(|target: &OnCompleted| Document::of(target).text().to_owned());
         }
-        if faults.is_empty() { Ok(new) } else { Err(Problem::invalid_body(faults).into()) }
+        if !faults.is_empty() {
+            return Err(Problem::invalid_body(faults).into());
+        }
+        if let Some(Some(target)) = &body.on_completed {
+            self.callbacks.check(&target.url).map_err(|problem| Problem {
+                errors: vec![FieldProblem { pointer: "/on_completed/url".to_owned(), detail: problem.detail.clone() }],
+                ..problem
+            })?;
+        }
+        Ok(new)
     }
 
     /// Edits one item in one transaction; `None` when it is on its way somewhere and has to be looked
@@ -283,11 +297,6 @@ fn check_priority(priority: i16) -> Result<(), Problem> {
     }
     let fault = ("/priority".to_owned(), "expected a whole number from -100 to 100".to_owned());
     Err(Problem::invalid_body([fault]))
-}
-
-fn is_url(text: &str) -> bool {
-    text.len() <= 2_000
-        && text.parse::<reqwest::Url>().is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
 }
 
 /// The edit as it was asked for, for the audit log; without secrets.

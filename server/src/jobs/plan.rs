@@ -100,9 +100,13 @@ impl Plan {
     }
 }
 
-/// Reads a tree.
-pub(super) async fn read(executor: impl PgExecutor<'_>, root_id: Uuid) -> Result<Plan, sqlx::Error> {
-    Ok(Plan::of(root_id, contracts::plan(executor, root_id).await?))
+/// Reads trees, in the order of their names. One that is gone has no jobs.
+pub(super) async fn read(executor: impl PgExecutor<'_>, root_ids: &[Uuid]) -> Result<Vec<Plan>, sqlx::Error> {
+    let mut rows: HashMap<Uuid, Vec<PlanRow>> = HashMap::new();
+    for row in contracts::plans(executor, root_ids).await? {
+        rows.entry(row.root_id).or_default().push(row);
+    }
+    Ok(root_ids.iter().map(|id| Plan::of(*id, rows.remove(id).unwrap_or_default())).collect())
 }
 
 #[cfg(test)]
@@ -111,6 +115,7 @@ mod tests {
 
     fn row(n: u128, parent: Option<u128>, key: &str, feed: bool, after: &[&str]) -> PlanRow {
         PlanRow {
+            root_id: Uuid::from_u128(1),
             gate_id: n as i64,
             job_id: Uuid::from_u128(n),
             parent_id: parent.map(Uuid::from_u128),

@@ -1,5 +1,6 @@
 //! Views: what pages and the API show of jobs and items. No SQL, no counting: gates are added up.
 
+mod brief; // trees in brief, for who watches them all
 mod figures; // what monitoring and /stats show
 mod items; // single items and those in flight
 mod jobs; // jobs and trees

@@ -131,7 +131,7 @@ async fn again(core: &Arc<Core>, replay: Replay) -> Result<Option<Uuid>> {
     if root.tree_completed_at.is_none() {
         return Err(Error::refuse(Code::JobNotComplete, "Only complete trees are made again."));
     }
-    trees::hold(&mut tx, plan.root_gate(), 1).await?;
+    trees::hold(&mut tx, &[plan.root_gate()], 1).await?;
 
     let filled = replaying::with_items(&mut tx, &plan.gates()).await?;
     let gate_ids = gates::reserve(&mut tx, plan.jobs.len() as i64).await?;

@@ -1,7 +1,8 @@
-//! Retry by a person: the same item, its history kept, with a fresh budget (rule 16).
+//! Retry by a person: the same items, their history kept, with a fresh budget (rule 16). One item or many
+//! of many trees are one transaction, in which each is done or refused by itself.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     sync::Arc,
 };
 
@@ -12,10 +13,12 @@ use crate::{
     auth::{Caller, Scope},
     error::{Error, Result},
     store::{
-        audit as deeds,
+        Tx, audit as deeds,
         contracts::JobInfo,
         gates::{self, Delta},
-        items, retrying, settle as trees, waiting,
+        items,
+        retrying::{self, ItemRow, Past},
+        settle as trees,
     },
 };
 
@@ -23,9 +26,10 @@ use super::{
     Core, Engine,
     add::{AddedRows, rows::Going},
     audit,
-    bulk::Mark,
+    bulk::Tally,
     carry as walks, groups,
     intake::Intake,
+    plan::Plan,
     settle::{self, Locked},
 };
 
@@ -38,23 +42,16 @@ pub(super) struct Retry {
     pub(super) expires_at: Option<time::OffsetDateTime>,
     pub(super) restart: bool,
     pub(super) deed: Option<deeds::AuditRow>,
-    /// The bulk operation that it is a member of.
-    pub(super) member: Option<Mark>,
 }
+
+/// Why items are not given back, by item.
+pub(super) type Refused = HashMap<Uuid, Problem>;
 
 impl Engine {
     /// The job of an item, if the caller may see it.
     pub(super) async fn job_of_item(&self, caller: &Caller, item_id: Uuid) -> Result<Arc<JobInfo>> {
-        let core = &self.0.core;
-        let missing = || Problem::not_found("item");
-        let item = retrying::item(&core.pools.read, item_id).await?.ok_or_else(missing)?;
-        let jobs = core.jobs.by_gates(&core.pools.read, [item.gate_id]).await?;
-        let job = jobs.get(&item.gate_id).ok_or_else(missing)?;
-        if caller.visible_owner().is_none_or(|owner| owner == job.owner_id) {
-            Ok(Arc::clone(job))
-        } else {
-            Err(missing().into())
-        }
+        let found = self.0.core.jobs_of_items(caller, &[item_id]).await?.remove(&item_id);
+        found.ok_or_else(|| Problem::not_found("item").into())
     }
 
     /// Gives a dead, expired or singly cancelled item back to the workers; what waits for its time is due
@@ -70,142 +67,328 @@ impl Engine {
             Some(payload) => Some(core.checked_payload(&job, payload)?),
             None => None,
         };
-        let retry = Retry {
-            item_id,
-            job,
-            payload,
-            expires_at: body.expires_at.map(|at| at.0),
-            restart: body.restart,
-            deed,
-            member: None,
+        let retry =
+            Retry { item_id, job, payload, expires_at: body.expires_at.map(|at| at.0), restart: body.restart, deed };
+        let retries = Arc::new([retry]);
+        let run = move |core: Arc<Core>| {
+            let retries = Arc::clone(&retries);
+            async move { retry_many(&core, retries.iter().collect(), None).await }
         };
-        core.retrying(move |core| {
-            let retry = retry.clone();
-            async move { retry_one(&core, retry).await }
-        })
-        .await
+        let mut refused = core.retrying(run).await?;
+        refused.remove(&item_id).map_or(Ok(()), |problem| Err(problem.into()))
     }
 }
 
-pub(super) async fn retry_one(core: &Arc<Core>, retry: Retry) -> Result<()> {
-    let (job, item_id) = (&retry.job, retry.item_id);
-    let item = retrying::item(&core.pools.read, item_id).await?.ok_or_else(|| Problem::not_found("item"))?;
-    let plan = core.plans.of(&core.pools.read, job.root_id).await?;
-    let at = plan.place(job.gate_id).ok_or_else(|| Problem::not_found("job"))?;
-    let keys: BTreeSet<(Uuid, &str)> = item.serialize_key.iter().map(|key| (job.owner_id, key.as_str())).collect();
-    let mut intake = Intake::of_keys(core, keys).await?;
+impl Core {
+    /// The jobs of those of these items that the caller may see.
+    pub(super) async fn jobs_of_items(
+        &self,
+        caller: &Caller,
+        item_ids: &[Uuid],
+    ) -> Result<HashMap<Uuid, Arc<JobInfo>>> {
+        let items = retrying::items(&self.pools.read, item_ids).await?;
+        let gates: BTreeSet<i64> = items.iter().map(|item| item.gate_id).collect();
+        let jobs = self.jobs.by_gates(&self.pools.read, gates).await?;
+        let visible = |job: &&Arc<JobInfo>| caller.visible_owner().is_none_or(|owner| owner == job.owner_id);
+        let job_of = |item: &ItemRow| jobs.get(&item.gate_id).filter(visible).map(Arc::clone);
+        Ok(items.iter().filter_map(|item| Some((item.id, job_of(item)?))).collect())
+    }
+}
 
-    let mut tx = core.pools.hot.begin().await?;
-    let past = retrying::take_outcome(&mut tx, item_id).await?;
-    let hurried = past.is_none() && waiting::hurry(&mut tx, item_id).await?;
-    if past.is_none() && !hurried {
-        // Cancelled with its job, its row may not have followed yet: the job's word comes first.
-        let locked = Locked::read(&mut tx, &plan.gates()).await?;
-        refuse(&mut tx, &plan, at, &locked).await?;
-        let state = retrying::final_state(&mut tx, item_id).await?;
-        return Err(Problem {
-            item_state: state,
-            ..Problem::new(
-                Code::NotRetryable,
-                "Only items that are dead, expired, cancelled by themselves or waiting for their time can be retried.",
-            )
+/// Gives items back in one transaction; returns those that are refused. Where they are members of a bulk
+/// operation, all of those are counted in it.
+pub(super) async fn retry_many(core: &Arc<Core>, retries: Vec<&Retry>, mut tally: Option<Tally>) -> Result<Refused> {
+    let mut refused = Refused::new();
+    let mut open = retries;
+    loop {
+        let batch = Batch::read(core, open, tally.as_ref(), &mut refused).await?;
+        let more = batch.run(core, tally.as_mut(), &mut refused).await?;
+        let Some(rest) = more else { return Ok(refused) };
+        // Nothing happened: again, without those that it turned out to be refused to.
+        open = rest;
+    }
+}
+
+/// Retries, and what of their items and trees does not change meanwhile.
+struct Batch<'a> {
+    /// In the order in which they were asked for: items of one serialize key join it so.
+    retries: Vec<&'a Retry>,
+    rows: HashMap<Uuid, ItemRow>,
+    plans: BTreeMap<Uuid, Arc<Plan>>,
+}
+
+/// What the items are, under their locks.
+struct Found {
+    past: HashMap<Uuid, Past>,
+    hurried: HashSet<Uuid>,
+    finals: HashMap<Uuid, ItemState>,
+    superseded: HashSet<Uuid>,
+    now: time::OffsetDateTime,
+}
+
+impl<'a> Batch<'a> {
+    async fn read(
+        core: &Core,
+        mut retries: Vec<&'a Retry>,
+        tally: Option<&Tally>,
+        refused: &mut Refused,
+    ) -> Result<Self> {
+        let ids: Vec<Uuid> = retries.iter().map(|retry| retry.item_id).collect();
+        let rows: HashMap<Uuid, ItemRow> =
+            retrying::items(&core.pools.read, &ids).await?.into_iter().map(|row| (row.id, row)).collect();
+        let mut roots: BTreeSet<Uuid> = retries.iter().map(|retry| retry.job.root_id).collect();
+        roots.extend(tally.into_iter().flat_map(Tally::roots));
+        let plans = core.plans.of_all(&core.pools.read, roots).await?;
+        retries.retain(|retry| {
+            let known = rows.contains_key(&retry.item_id)
+                && plans.get(&retry.job.root_id).is_some_and(|plan| plan.place(retry.job.gate_id).is_some());
+            if !known {
+                refused.insert(retry.item_id, Problem::not_found("item"));
+            }
+            known
+        });
+        Ok(Self { retries, rows, plans })
+    }
+
+    /// The gates of the trees that items go back to, and of the roots of the others. Ascending.
+    fn gates(&self) -> Vec<i64> {
+        let going: BTreeSet<Uuid> = self.retries.iter().map(|retry| retry.job.root_id).collect();
+        let mut gates: Vec<i64> = Vec::new();
+        for plan in self.plans.values() {
+            if going.contains(&plan.root_id) {
+                gates.extend(plan.jobs.iter().map(|job| job.gate_id));
+            } else {
+                gates.push(plan.root_gate());
+            }
         }
-        .into());
+        gates.sort_unstable();
+        gates
     }
-    let expires_at = retry.expires_at.or(item.expires_at);
-    let now = items::now(&mut tx).await?;
-    if expires_at.is_some_and(|at| at <= now) {
-        return Err(Error::refuse(Code::ItemExpired, "Its expires_at has passed: retry it with a later one."));
-    }
-    intake.lock_lanes(&mut tx, []).await?;
-    intake.look(&mut tx).await?;
-    let mut locked = Locked::read(&mut tx, &plan.gates()).await?;
-    refuse(&mut tx, &plan, at, &locked).await?;
-    if let Some(payload) = &retry.payload {
-        retrying::edit(&mut tx, item_id, payload).await?;
-    }
-    if retry.restart {
-        retrying::restart(&mut tx, item_id).await?;
-    }
-    if let Some(at) = retry.expires_at {
-        retrying::set_expiry(&mut tx, item_id, at).await?;
-    }
-    if let Some(deed) = &retry.deed {
-        deeds::record(&mut tx, deed).await?;
-    }
-    let Some(past) = past else {
-        if let Some(member) = retry.member {
-            member.processed(&mut tx, &plan).await?;
+
+    /// Gives the items back. If some that were touched are refused, nothing happens, and the others are
+    /// returned.
+    async fn run(
+        self,
+        core: &Arc<Core>,
+        mut tally: Option<&mut Tally>,
+        refused: &mut Refused,
+    ) -> Result<Option<Vec<&'a Retry>>> {
+        if self.retries.is_empty() && tally.is_none() {
+            return Ok(None);
+        }
+        let keys: BTreeSet<(Uuid, &str)> = self
+            .retries
+            .iter()
+            .filter_map(|retry| Some((retry.job.owner_id, self.rows[&retry.item_id].serialize_key.as_deref()?)))
+            .collect();
+        let mut intake = Intake::of_keys(core, keys).await?;
+
+        let mut tx = core.pools.hot.begin().await?;
+        intake.lock_lanes(&mut tx, []).await?;
+        intake.look(&mut tx).await?;
+        let mut found = self.take(&mut tx).await?;
+        let mut locked = Locked::read(&mut tx, &self.gates()).await?;
+        let roots: Vec<Uuid> = self.plans.keys().copied().collect();
+        found.superseded = trees::superseded(&mut tx, &roots).await?.into_iter().collect();
+        let (done, spoiled) = self.judge(&found, &locked, refused)?;
+        if spoiled {
+            return Ok(Some(done));
+        }
+
+        write_down(&mut tx, &done).await?;
+        let back: Vec<&Retry> = done.iter().copied().filter(|retry| found.past.contains_key(&retry.item_id)).collect();
+        let mut settle: Vec<(i64, Uuid)> = Vec::new();
+        let mut reopened: Vec<i64> = Vec::new();
+        if !back.is_empty() {
+            reopened = self.reopen(&mut tx, &back, &mut locked).await?;
+            settle = self.put(core, &mut tx, &back, &found.past, &mut intake).await?;
+        }
+        if let Some(tally) = &mut tally {
+            for (&item_id, problem) in &*refused {
+                tally.skip(item_id, problem.code.as_str());
+            }
+            tally.write(&mut tx, &self.plans).await?;
+        }
+        if !settle.is_empty() {
+            gates::ask_to_settle(&mut tx, &settle.iter().map(|s| s.0).collect::<Vec<_>>()).await?;
         }
         tx.commit().await?;
-        core.hub.touch(&[job.root_id]);
-        return Ok(());
-    };
+        AddedRows::of(intake.ready(), roots, settle).after_commit(core).await;
+        walks::follow(core, &reopened).await;
+        Ok(None)
+    }
 
-    let reopened = settle::reopen(&mut tx, &plan, at, &mut locked).await?;
-    if plan.jobs.len() == 1 {
-        trees::reopen(&mut tx, &[job.gate_id]).await?;
+    /// Takes the items out of the state they are in. Those that cannot be taken are looked at.
+    async fn take(&self, tx: &mut Tx) -> Result<Found> {
+        let mut ids: Vec<Uuid> = self.retries.iter().map(|retry| retry.item_id).collect();
+        ids.sort_unstable();
+        let past = retrying::take_outcomes(tx, &ids).await?;
+        let past: HashMap<Uuid, Past> = past.into_iter().map(|past| (past.item_id, past)).collect();
+        ids.retain(|id| !past.contains_key(id));
+        let mut hurried = HashSet::new();
+        let mut finals = HashMap::new();
+        if !ids.is_empty() {
+            hurried = retrying::hurry(tx, &ids).await?.into_iter().collect();
+            ids.retain(|id| !hurried.contains(id));
+        }
+        if !ids.is_empty() {
+            finals = retrying::final_states(tx, &ids).await?;
+        }
+        Ok(Found { past, hurried, finals, superseded: HashSet::new(), now: items::now(tx).await? })
     }
-    let mut ids = vec![job.gate_id, job.turn_gate_id];
-    ids.sort_unstable();
-    ids.dedup();
-    let gates_now: HashMap<i64, gates::Locked> =
-        gates::lock(&mut tx, &ids).await?.into_iter().map(|gate| (gate.gate_id, gate)).collect();
-    let gate = gates_now.get(&job.gate_id).ok_or(Error::Conflict("a job was removed"))?;
-    intake.open(&mut tx, &gates_now).await?;
-    let mut deltas: BTreeMap<i64, Delta> = BTreeMap::new();
-    let counts = &mut deltas.entry(job.gate_id).or_default().counts;
-    match ItemState::from_code(past.state) {
-        Some(ItemState::Dead) => counts.dead -= 1,
-        Some(ItemState::Expired) => counts.expired -= 1,
-        _ => counts.cancelled -= 1,
+
+    /// Who is given back; the others are refused. True: one of those was taken already.
+    fn judge(&self, found: &Found, locked: &Locked, refused: &mut Refused) -> Result<(Vec<&'a Retry>, bool)> {
+        let mut done = Vec::with_capacity(self.retries.len());
+        let mut spoiled = false;
+        for &retry in &self.retries {
+            let id = retry.item_id;
+            let taken = found.past.contains_key(&id) || found.hurried.contains(&id);
+            let expires_at = retry.expires_at.or(self.rows[&id].expires_at);
+            let problem = if taken && expires_at.is_some_and(|at| at <= found.now) {
+                Some(Problem::new(Code::ItemExpired, "Its expires_at has passed: retry it with a later one."))
+            } else {
+                // Cancelled with its job, its row may not have followed yet: the job's word comes first.
+                let refusal = self.refusal(retry, found, locked)?;
+                refusal.or_else(|| (!taken).then(|| not_retryable(found.finals.get(&id).copied())))
+            };
+            if let Some(problem) = problem {
+                spoiled |= taken;
+                refused.insert(id, problem);
+            } else {
+                done.push(retry);
+            }
+        }
+        Ok((done, spoiled))
     }
-    let going = Going {
-        id: item_id,
-        rank: -item.priority,
-        serialize_key: item.serialize_key.as_deref(),
-        run_after: item.run_after,
-        expires_at,
-        attempts: past.attempt,
-        failures: 0,
-    };
-    intake.put(core, &mut tx, job, going, gate, &mut deltas).await?;
-    intake.write(&mut tx, &mut deltas).await?;
-    let deltas: Vec<(i64, Delta)> = deltas.into_iter().collect();
-    let after = gates::apply(&mut tx, &deltas).await?;
-    if after.len() != deltas.len() {
-        return Err(Error::Conflict("a job was cancelled"));
+
+    /// Rules 12, 15 and 20: what a tree's end takes away.
+    fn refusal(&self, retry: &Retry, found: &Found, locked: &Locked) -> Result<Option<Problem>> {
+        let (plan, at) = self.place(retry)?;
+        if locked.get(plan.root_gate())?.removed {
+            return Ok(Some(Problem::new(Code::JobRemoved, "The job was removed.")));
+        }
+        for above in plan.above(at) {
+            if locked.get(plan.jobs[above].gate_id)?.cancelled {
+                return Ok(Some(Problem::new(Code::JobCancelled, "The job, or one above it, is cancelled.")));
+            }
+        }
+        Ok(found.superseded.contains(&plan.root_id).then(|| {
+            Problem::new(
+                Code::Superseded,
+                "A newer tree has taken this one's place under its Idempotency-Key; retry there.",
+            )
+        }))
     }
-    if let Some(fingerprint) = past.fingerprint.filter(|_| past.state == ItemState::Dead.code()) {
-        groups::uncount(&mut tx, job, &fingerprint).await?;
+
+    fn place(&self, retry: &Retry) -> Result<(&Plan, usize)> {
+        let plan = self.plans.get(&retry.job.root_id);
+        plan.and_then(|plan| Some((plan.as_ref(), plan.place(retry.job.gate_id)?)))
+            .ok_or(Error::Conflict("a job was removed"))
     }
-    if let Some(member) = retry.member {
-        member.processed(&mut tx, &plan).await?;
+
+    /// Reopens the jobs that items go back to. Returns those whose rows follow.
+    async fn reopen(&self, tx: &mut Tx, back: &[&Retry], locked: &mut Locked) -> Result<Vec<i64>> {
+        let mut walks = Vec::new();
+        let mut alone = Vec::new();
+        let mut seen = BTreeSet::new();
+        for retry in back {
+            if !seen.insert(retry.job.gate_id) {
+                continue;
+            }
+            let (plan, at) = self.place(retry)?;
+            if plan.jobs.len() > 1 {
+                walks.extend(settle::reopen(tx, plan, at, locked).await?);
+            } else if locked.is_complete(retry.job.gate_id) {
+                alone.push(retry.job.gate_id);
+            }
+        }
+        if !alone.is_empty() {
+            trees::reopen(tx, &alone).await?;
+        }
+        walks.sort_unstable();
+        walks.dedup();
+        Ok(walks)
     }
-    // Where rule 5 ends it at once, as what its job waits for has still failed, the job is complete again.
-    let settle: Vec<(i64, Uuid)> = after.iter().filter(|a| a.needs_settle).map(|a| (a.gate_id, a.root_id)).collect();
-    gates::ask_to_settle(&mut tx, &settle.iter().map(|s| s.0).collect::<Vec<_>>()).await?;
-    tx.commit().await?;
-    AddedRows::of(intake.ready(), vec![job.root_id], settle).after_commit(core).await;
-    walks::follow(core, &reopened).await;
-    Ok(())
+
+    /// Puts the items where they belong, and moves the counters. Returns the jobs to settle: where rule 5
+    /// ends an item at once, as what its job waits for has still failed, the job is complete again.
+    async fn put(
+        &self,
+        core: &Core,
+        tx: &mut Tx,
+        back: &[&Retry],
+        past: &HashMap<Uuid, Past>,
+        intake: &mut Intake,
+    ) -> Result<Vec<(i64, Uuid)>> {
+        let gate_ids: BTreeSet<i64> =
+            back.iter().flat_map(|retry| [retry.job.gate_id, retry.job.turn_gate_id]).collect();
+        let gate_ids: Vec<i64> = gate_ids.into_iter().collect();
+        let gates_now: HashMap<i64, gates::Locked> =
+            gates::lock(tx, &gate_ids).await?.into_iter().map(|gate| (gate.gate_id, gate)).collect();
+        intake.open(tx, &gates_now).await?;
+        let mut deltas: BTreeMap<i64, Delta> = BTreeMap::new();
+        let mut dead: Vec<(&JobInfo, &str)> = Vec::new();
+        for retry in back {
+            let (job, item, past) = (&retry.job, &self.rows[&retry.item_id], &past[&retry.item_id]);
+            let gate = gates_now.get(&job.gate_id).ok_or(Error::Conflict("a job was removed"))?;
+            let counts = &mut deltas.entry(job.gate_id).or_default().counts;
+            match ItemState::from_code(past.state) {
+                Some(ItemState::Dead) => {
+                    counts.dead -= 1;
+                    dead.extend(past.fingerprint.as_deref().map(|print| (job.as_ref(), print)));
+                }
+                Some(ItemState::Expired) => counts.expired -= 1,
+                _ => counts.cancelled -= 1,
+            }
+            let going = Going {
+                id: item.id,
+                rank: -item.priority,
+                serialize_key: item.serialize_key.as_deref(),
+                run_after: item.run_after,
+                expires_at: retry.expires_at.or(item.expires_at),
+                attempts: past.attempt,
+                failures: 0,
+            };
+            intake.put(core, tx, job, going, gate, &mut deltas).await?;
+        }
+        intake.write(tx, &mut deltas).await?;
+        let deltas: Vec<(i64, Delta)> = deltas.into_iter().collect();
+        let after = gates::apply(tx, &deltas).await?;
+        if after.len() != deltas.len() {
+            return Err(Error::Conflict("a job was cancelled"));
+        }
+        groups::uncount(tx, &dead).await?;
+        Ok(after.iter().filter(|a| a.needs_settle).map(|a| (a.gate_id, a.root_id)).collect())
+    }
 }
 
-/// Rules 12, 15 and 20: what a tree's end takes away.
-async fn refuse(tx: &mut crate::store::Tx, plan: &super::plan::Plan, at: usize, locked: &Locked) -> Result<()> {
-    if locked.get(plan.root_gate())?.removed {
-        return Err(Error::refuse(Code::JobRemoved, "The job was removed."));
+/// What people change of the items, and that they did.
+async fn write_down(tx: &mut Tx, done: &[&Retry]) -> Result<()> {
+    let edited = done.iter().filter_map(|retry| Some((retry.item_id, retry.payload.as_deref()?)));
+    let (ids, payloads): (Vec<Uuid>, Vec<&str>) = edited.unzip();
+    if !ids.is_empty() {
+        retrying::edit(tx, &ids, &payloads).await?;
     }
-    for above in plan.above(at) {
-        if locked.get(plan.jobs[above].gate_id)?.cancelled {
-            return Err(Error::refuse(Code::JobCancelled, "The job, or one above it, is cancelled."));
+    let anew: Vec<Uuid> = done.iter().filter(|retry| retry.restart).map(|retry| retry.item_id).collect();
+    if !anew.is_empty() {
+        retrying::restart(tx, &anew).await?;
+    }
+    for retry in done {
+        if let Some(at) = retry.expires_at {
+            retrying::set_expiry(tx, retry.item_id, at).await?;
         }
     }
-    if trees::superseded(tx, plan.root_id).await? {
-        return Err(Error::refuse(
-            Code::Superseded,
-            "A newer tree has taken this one's place under its Idempotency-Key; retry there.",
-        ));
+    let deeds: Vec<deeds::AuditRow> = done.iter().filter_map(|retry| retry.deed.clone()).collect();
+    Ok(deeds::record_all(tx, &deeds).await?)
+}
+
+fn not_retryable(state: Option<ItemState>) -> Problem {
+    Problem {
+        item_state: state,
+        ..Problem::new(
+            Code::NotRetryable,
+            "Only items that are dead, expired, cancelled by themselves or waiting for their time can be retried.",
+        )
     }
-    Ok(())
 }

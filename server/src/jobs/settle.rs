@@ -157,7 +157,7 @@ impl Locked {
         self.gates.get(&gate_id).is_some_and(|gate| !gate.cancelled && !gate.sealed)
     }
 
-    fn is_complete(&self, gate_id: i64) -> bool {
+    pub(super) fn is_complete(&self, gate_id: i64) -> bool {
         let was = self.gates.get(&gate_id).is_some_and(|gate| gate.completed_at.is_some());
         (was || self.completed.contains(&gate_id)) && !self.reopened.contains(&gate_id)
     }
@@ -227,16 +227,19 @@ pub(super) async fn reopen(tx: &mut Tx, plan: &Plan, at: usize, locked: &mut Loc
     Ok(walks)
 }
 
-/// Gives back a hold on a tree, and completes the tree if that was all it waited for.
-pub(super) async fn release_hold(tx: &mut Tx, plan: &Plan, holds: i32) -> Result<()> {
-    let root = plan.root_gate();
-    let locked = Locked::read(tx, &[root]).await?;
-    settle::hold(tx, root, -holds).await?;
-    let gate = locked.get(root)?;
-    if gate.solo {
-        settle::complete_solo(tx, root).await?;
-    } else if gate.holds == holds && gate.open_jobs == 0 && gate.tree_completed_at.is_none() {
-        settle::complete_tree(tx, root, plan.root_id).await?;
+/// Gives back a hold on each of these trees, and completes those that waited for nothing else. Locks
+/// their roots' gates.
+pub(super) async fn release_holds(tx: &mut Tx, plans: &[&Plan]) -> Result<()> {
+    let mut roots: Vec<i64> = plans.iter().map(|plan| plan.root_gate()).collect();
+    roots.sort_unstable();
+    let locked = Locked::read(tx, &roots).await?;
+    settle::hold(tx, &roots, -1).await?;
+    settle::complete_solos(tx, &roots).await?;
+    for plan in plans {
+        let gate = locked.get(plan.root_gate())?;
+        if !gate.solo && gate.holds == 1 && gate.open_jobs == 0 && gate.tree_completed_at.is_none() {
+            settle::complete_tree(tx, gate.gate_id, plan.root_id).await?;
+        }
     }
     Ok(())
 }

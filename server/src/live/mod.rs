@@ -7,6 +7,7 @@
 //! hint heals. Nobody watching costs nothing.
 
 mod hints;
+mod roots; // all trees in brief
 mod state;
 
 use std::{
@@ -22,6 +23,7 @@ use uuid::Uuid;
 use crate::{error::Error, jobs::Engine};
 
 pub use hints::listen;
+pub use roots::{Brief, Next, RootsWatch};
 pub use state::TreeState;
 
 /// The shortest time between two reads of one tree.
@@ -36,6 +38,7 @@ pub struct Hub(Arc<Inner>);
 #[derive(Default)]
 struct Inner {
     topics: Mutex<HashMap<Uuid, Arc<Topic>>>,
+    roots: roots::RootsTopic,
     /// What other servers are to be told.
     news: Mutex<News>,
     news_came: Notify,
@@ -103,6 +106,7 @@ impl Hub {
 
     /// Marks watched trees as changed, on this server only.
     fn mark(&self, roots: &[Uuid]) {
+        self.0.roots.mark(roots);
         let topics = self.0.topics.lock().unwrap_or_else(PoisonError::into_inner);
         if topics.is_empty() {
             return;
@@ -114,6 +118,7 @@ impl Hub {
 
     /// Marks every watched tree as changed: hints may have been missed.
     fn mark_all(&self) {
+        self.0.roots.begin_anew();
         let topics = self.0.topics.lock().unwrap_or_else(PoisonError::into_inner);
         topics.values().for_each(|topic| topic.dirty.notify_one());
     }

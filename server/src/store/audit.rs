@@ -27,21 +27,41 @@ pub struct AuditRow {
 
 /// Writes a deed down, in the transaction that does it.
 pub async fn record(tx: &mut Tx, row: &AuditRow) -> Result<(), sqlx::Error> {
+    record_all(tx, std::slice::from_ref(row)).await
+}
+
+/// Writes deeds down, in order, in the transaction that does them.
+pub async fn record_all(tx: &mut Tx, rows: &[AuditRow]) -> Result<(), sqlx::Error> {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let ids: Vec<Uuid> = rows.iter().map(|_| Uuid::now_v7()).collect();
+    let actors: Vec<Uuid> = rows.iter().map(|row| row.actor_id).collect();
+    let kinds: Vec<&str> = rows.iter().map(|row| kind_word(row.actor_kind)).collect();
+    let names: Vec<&str> = rows.iter().map(|row| row.actor_name.as_str()).collect();
+    let actions: Vec<&str> = rows.iter().map(|row| row.action).collect();
+    let owners: Vec<Option<Uuid>> = rows.iter().map(|row| row.owner_id).collect();
+    let roots: Vec<Option<Uuid>> = rows.iter().map(|row| row.root_id).collect();
+    let jobs: Vec<Option<Uuid>> = rows.iter().map(|row| row.job_id).collect();
+    let items: Vec<Option<Uuid>> = rows.iter().map(|row| row.item_id).collect();
+    let reasons: Vec<Option<&str>> = rows.iter().map(|row| row.reason.as_deref()).collect();
+    let details: Vec<Option<&str>> = rows.iter().map(|row| row.detail.as_deref()).collect();
     sqlx::query!(
         "insert into audit (id, actor_id, actor_kind, actor_name, action, owner_id, root_id, job_id, item_id,
            reason, detail)
-         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
-        Uuid::now_v7(),
-        row.actor_id,
-        kind_word(row.actor_kind),
-        row.actor_name,
-        row.action,
-        row.owner_id,
-        row.root_id,
-        row.job_id,
-        row.item_id,
-        row.reason,
-        row.detail
+         select * from unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::uuid[], $7::uuid[],
+                              $8::uuid[], $9::uuid[], $10::text[], $11::text[])",
+        &ids,
+        &actors,
+        &kinds as &[&str],
+        &names as &[&str],
+        &actions as &[&str],
+        &owners as &[Option<Uuid>],
+        &roots as &[Option<Uuid>],
+        &jobs as &[Option<Uuid>],
+        &items as &[Option<Uuid>],
+        &reasons as &[Option<&str>],
+        &details as &[Option<&str>],
     )
     .execute(&mut **tx)
     .await?;

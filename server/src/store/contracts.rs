@@ -166,6 +166,7 @@ pub async fn job_by_id(pool: &PgPool, id: Uuid) -> Result<Option<JobInfo>, sqlx:
 /// One job of a tree, as what depends on what.
 #[derive(Clone, Debug)]
 pub struct PlanRow {
+    pub root_id: Uuid,
     pub gate_id: i64,
     pub job_id: Uuid,
     pub parent_id: Option<Uuid>,
@@ -175,13 +176,13 @@ pub struct PlanRow {
     pub after_outcome: Option<String>,
 }
 
-/// Every job of a tree, its root first; fixed at its creation.
-pub async fn plan(executor: impl sqlx::PgExecutor<'_>, root_id: Uuid) -> Result<Vec<PlanRow>, sqlx::Error> {
+/// Every job of these trees, each tree's root before the others of its jobs; fixed at their creation.
+pub async fn plans(executor: impl sqlx::PgExecutor<'_>, root_ids: &[Uuid]) -> Result<Vec<PlanRow>, sqlx::Error> {
     sqlx::query_as!(
         PlanRow,
-        "select gate_id, id as job_id, parent_id, key, feed, after, after_outcome
-         from job where root_id = $1 order by ord",
-        root_id
+        "select root_id, gate_id, id as job_id, parent_id, key, feed, after, after_outcome
+         from job where root_id = any($1::uuid[]) order by root_id, ord",
+        root_ids
     )
     .fetch_all(executor)
     .await

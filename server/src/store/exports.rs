@@ -38,6 +38,8 @@ pub async fn items(pool: &PgPool, gate_id: i64, seq: i64) -> Result<Vec<ItemRow>
                  i.payload) as payload,
                coalesce(o.state,
                  (select 6 from lease l where l.item_id = i.id),
+                 -- The job's own decision; its rows may still follow.
+                 (select 3 from gate g where g.gate_id = $1 and (g.cancelled_at is not null or g.after_failed)),
                  (select case when d.retryable then 7 else 8 end from deferred d where d.item_id = i.id),
                  (select 9 from blocked b where b.item_id = i.id), 5)::smallint as state,
                coalesce(o.attempt,

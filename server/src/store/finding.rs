@@ -191,36 +191,36 @@ pub async fn gates_with_leases(
     .await
 }
 
+/// Gates from `from` on with items in a table of waiting ones: one probe of its index each.
+macro_rules! gates_in {
+    ($table:tt, $pool:expr, $from:expr, $limit:expr) => {
+        sqlx::query_scalar!(
+            "with recursive found (gate_id) as (
+               (select gate_id from "
+                + $table
+                + " where gate_id >= $1 order by gate_id, item_id limit 1)
+               union all
+               select (select w.gate_id from "
+                + $table
+                + r#" w where w.gate_id > f.gate_id order by w.gate_id, w.item_id limit 1)
+               from found f where f.gate_id is not null)
+             select gate_id as "gate_id!" from found where gate_id is not null limit $2"#,
+            $from,
+            $limit
+        )
+        .fetch_all($pool)
+        .await
+    };
+}
+
 /// Gates from `from` on with deferred items.
 pub async fn gates_with_deferred(pool: &PgPool, from: i64, limit: i64) -> Result<Vec<i64>, sqlx::Error> {
-    sqlx::query_scalar!(
-        r#"with recursive found (gate_id) as (
-             (select gate_id from deferred where gate_id >= $1 order by gate_id, item_id limit 1)
-             union all
-             select (select d.gate_id from deferred d where d.gate_id > f.gate_id order by d.gate_id, d.item_id limit 1)
-             from found f where f.gate_id is not null)
-           select gate_id as "gate_id!" from found where gate_id is not null limit $2"#,
-        from,
-        limit
-    )
-    .fetch_all(pool)
-    .await
+    gates_in!("deferred", pool, from, limit)
 }
 
 /// Gates from `from` on with blocked items.
 pub async fn gates_with_blocked(pool: &PgPool, from: i64, limit: i64) -> Result<Vec<i64>, sqlx::Error> {
-    sqlx::query_scalar!(
-        r#"with recursive found (gate_id) as (
-             (select gate_id from blocked where gate_id >= $1 order by gate_id, item_id limit 1)
-             union all
-             select (select b.gate_id from blocked b where b.gate_id > f.gate_id order by b.gate_id, b.item_id limit 1)
-             from found f where f.gate_id is not null)
-           select gate_id as "gate_id!" from found where gate_id is not null limit $2"#,
-        from,
-        limit
-    )
-    .fetch_all(pool)
-    .await
+    gates_in!("blocked", pool, from, limit)
 }
 
 /// Gates from `from` on whose rows follow a decision.

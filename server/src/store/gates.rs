@@ -185,43 +185,11 @@ pub async fn apply(tx: &mut Tx, deltas: &[(i64, Delta)]) -> Result<Vec<After>, s
     .await
 }
 
-/// A new job's gate.
-#[derive(Clone, Copy, Debug)]
-pub struct NewGate {
-    pub gate_id: i64,
-    pub solo: bool,
-    /// On the root's gate: how many jobs the tree has.
-    pub open_jobs: i32,
-    /// How many jobs it waits for (rule 5).
-    pub after_open: i32,
-}
-
 /// Takes `n` consecutive places in the order of gates; returns the first.
 pub async fn reserve(tx: &mut Tx, n: i64) -> Result<Vec<i64>, sqlx::Error> {
     sqlx::query_scalar!(r#"select nextval('gate_id') as "id!" from generate_series(1, $1::bigint)"#, n)
         .fetch_all(&mut **tx)
         .await
-}
-
-/// Writes the gates of a new tree.
-pub async fn insert(tx: &mut Tx, root_id: Uuid, gates: &[NewGate]) -> Result<(), sqlx::Error> {
-    let ids: Vec<i64> = gates.iter().map(|g| g.gate_id).collect();
-    let solos: Vec<bool> = gates.iter().map(|g| g.solo).collect();
-    let open: Vec<i32> = gates.iter().map(|g| g.open_jobs).collect();
-    let after: Vec<i32> = gates.iter().map(|g| g.after_open).collect();
-    sqlx::query!(
-        "insert into gate (gate_id, root_id, solo, open_jobs, after_open)
-         select gate_id, $2, solo, open_jobs, after_open
-         from unnest($1::bigint[], $3::bool[], $4::int[], $5::int[]) as new (gate_id, solo, open_jobs, after_open)",
-        &ids,
-        root_id,
-        &solos,
-        &open,
-        &after
-    )
-    .execute(&mut **tx)
-    .await?;
-    Ok(())
 }
 
 /// Writes down that jobs are to be settled, in the commit that made them look complete.

@@ -89,19 +89,12 @@ pub struct Found {
     pub looked_to: Option<i64>,
 }
 
-/// Jobs that match, newest first.
-///
-/// Metadata is read as `json`, not `jsonb`: its numbers stay text, and none grows.
-pub async fn list(pool: &PgPool, query: &JobQuery) -> Result<Found, sqlx::Error> {
-    let (anchor, id, number, text) = query.anchor.parts();
-    let before = query.before.unwrap_or(i64::MAX);
-    let names: Vec<&str> = query.metadata.iter().map(|(name, _)| name.as_str()).collect();
-    let values: Vec<&str> = query.metadata.iter().map(|(_, value)| value.as_str()).collect();
-    let rows = sqlx::query!(
-        r#"select s.gate_id, s.id, s.root_id
-           from (
-             select gate_id from (
-               (select gate_id from job where $1 = 'all' and gate_id < $2 order by gate_id desc limit 20000)
+/// A statement around the walk over the anchor's index (`$1` to `$5`): what stands before it, and behind.
+macro_rules! around_walk {
+    ($before:tt, $behind:tt, $($values:tt)+) => {
+        sqlx::query!(
+            $before
+                + "(select gate_id from job where $1 = 'all' and gate_id < $2 order by gate_id desc limit 20000)
                union all
                (select gate_id from job where $1 = 'roots' and parent_id is null and gate_id < $2
                 order by gate_id desc limit 20000)
@@ -128,7 +121,24 @@ pub async fn list(pool: &PgPool, query: &JobQuery) -> Result<Found, sqlx::Error>
                 order by gate_id desc limit 20000)
                union all
                (select gate_id from job where $1 = 'dedupe key' and dedupe_key = $5 and gate_id < $2
-                order by gate_id desc limit 20000)) one_of
+                order by gate_id desc limit 20000)"
+                + $behind,
+            $($values)+
+        )
+    };
+}
+
+/// Jobs that match, newest first.
+///
+/// Metadata is read as `json`, not `jsonb`: its numbers stay text, and none grows.
+pub async fn list(pool: &PgPool, query: &JobQuery) -> Result<Found, sqlx::Error> {
+    let (anchor, id, number, text) = query.anchor.parts();
+    let before = query.before.unwrap_or(i64::MAX);
+    let names: Vec<&str> = query.metadata.iter().map(|(name, _)| name.as_str()).collect();
+    let values: Vec<&str> = query.metadata.iter().map(|(_, value)| value.as_str()).collect();
+    let rows = around_walk!(
+        "select s.gate_id, s.id, s.root_id from (select gate_id from (",
+        r#") one_of
              order by gate_id desc limit 20000) walked
            join job s on s.gate_id = walked.gate_id
            join gate g on g.gate_id = walked.gate_id
@@ -208,37 +218,9 @@ pub async fn list(pool: &PgPool, query: &JobQuery) -> Result<Found, sqlx::Error>
 /// The last row that a short page has looked at, when it stopped for having looked at enough.
 async fn looked_to(pool: &PgPool, query: &JobQuery) -> Result<Option<i64>, sqlx::Error> {
     let (anchor, id, number, text) = query.anchor.parts();
-    sqlx::query_scalar!(
-        r#"select gate_id as "gate_id!" from (
-               (select gate_id from job where $1 = 'all' and gate_id < $2 order by gate_id desc limit 20000)
-               union all
-               (select gate_id from job where $1 = 'roots' and parent_id is null and gate_id < $2
-                order by gate_id desc limit 20000)
-               union all
-               (select gate_id from job where $1 in ('owner', 'owner roots') and owner_id = $3 and parent_id is null
-                  and gate_id < $2 order by gate_id desc limit 20000)
-               union all
-               (select gate_id from job where $1 in ('owner', 'owner children') and owner_id = $3
-                  and parent_id is not null and gate_id < $2 order by gate_id desc limit 20000)
-               union all
-               (select gate_id from job where $1 = 'root' and root_id = $3 and gate_id < $2
-                order by gate_id desc limit 20000)
-               union all
-               (select gate_id from job where $1 = 'parent' and parent_id = $3 and gate_id < $2
-                order by gate_id desc limit 20000)
-               union all
-               (select gate_id from job where $1 = 'replay' and replay_of = $3 and gate_id < $2
-                order by gate_id desc limit 20000)
-               union all
-               (select gate_id from job where $1 = 'type' and type_id = $4 and gate_id < $2
-                order by gate_id desc limit 20000)
-               union all
-               (select gate_id from job where $1 = 'initiator' and initiated_by = $5 and gate_id < $2
-                order by gate_id desc limit 20000)
-               union all
-               (select gate_id from job where $1 = 'dedupe key' and dedupe_key = $5 and gate_id < $2
-                order by gate_id desc limit 20000)) one_of
-           order by gate_id desc offset 19999 limit 1"#,
+    let row = around_walk!(
+        r#"select gate_id as "gate_id!" from ("#,
+        ") one_of order by gate_id desc offset 19999 limit 1",
         anchor,
         query.before.unwrap_or(i64::MAX),
         id,
@@ -246,5 +228,6 @@ async fn looked_to(pool: &PgPool, query: &JobQuery) -> Result<Option<i64>, sqlx:
         text
     )
     .fetch_optional(pool)
-    .await
+    .await?;
+    Ok(row.map(|row| row.gate_id))
 }

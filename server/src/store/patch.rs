@@ -7,7 +7,10 @@ use sqlx::PgPool;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::Tx;
+use super::{
+    Tx,
+    items::{DeferredRow, ReadyRow},
+};
 
 /// What a job says that can be edited.
 #[derive(Clone, Debug, PartialEq)]
@@ -182,32 +185,14 @@ pub async fn write_items(tx: &mut Tx, rows: &[ItemRow]) -> Result<(), sqlx::Erro
     Ok(())
 }
 
-/// A row taken out of `ready` or `deferred`, to be put into either.
-#[derive(Clone, Copy, Debug)]
-pub struct WaitingRow {
-    pub item_id: Uuid,
-    pub gate_id: i64,
-    pub type_id: i32,
-    pub rank: i16,
-    pub turn: i64,
-    pub due_at: Option<OffsetDateTime>,
-    pub expires_at: Option<OffsetDateTime>,
-    pub attempts: i32,
-    pub failures: i32,
-    /// Of deferred rows: after a failure, not for its run_after.
-    pub retryable: bool,
-    pub lane_id: Option<i64>,
-}
-
 /// Takes items out of `ready`, those that nobody is claiming.
-pub async fn take_ready(tx: &mut Tx, ids: &[Uuid]) -> Result<Vec<WaitingRow>, sqlx::Error> {
+pub async fn take_ready(tx: &mut Tx, ids: &[Uuid]) -> Result<Vec<ReadyRow>, sqlx::Error> {
     sqlx::query_as!(
-        WaitingRow,
-        r#"with pick as materialized (
+        ReadyRow,
+        "with pick as materialized (
              select ctid from ready where item_id = any($1::uuid[]) order by item_id for update skip locked)
            delete from ready where ctid = any(array(select ctid from pick))
-           returning item_id, gate_id, type_id, rank, turn, null::timestamptz as due_at, expires_at, attempts,
-             failures, false as "retryable!", lane_id"#,
+           returning item_id, gate_id, type_id, rank, turn, expires_at, attempts, failures, lane_id",
         ids
     )
     .fetch_all(&mut **tx)
@@ -215,14 +200,13 @@ pub async fn take_ready(tx: &mut Tx, ids: &[Uuid]) -> Result<Vec<WaitingRow>, sq
 }
 
 /// Takes items out of `deferred`, those that nobody is moving.
-pub async fn take_deferred(tx: &mut Tx, ids: &[Uuid]) -> Result<Vec<WaitingRow>, sqlx::Error> {
+pub async fn take_deferred(tx: &mut Tx, ids: &[Uuid]) -> Result<Vec<DeferredRow>, sqlx::Error> {
     sqlx::query_as!(
-        WaitingRow,
-        r#"with pick as materialized (
+        DeferredRow,
+        "with pick as materialized (
              select ctid from deferred where item_id = any($1::uuid[]) order by item_id for update skip locked)
            delete from deferred where ctid = any(array(select ctid from pick))
-           returning item_id, gate_id, type_id, rank, 0::bigint as "turn!", due_at, expires_at, attempts, failures,
-             retryable, lane_id"#,
+           returning item_id, gate_id, type_id, rank, due_at, expires_at, attempts, failures, retryable, lane_id",
         ids
     )
     .fetch_all(&mut **tx)
@@ -248,78 +232,6 @@ pub async fn change_blocked(tx: &mut Tx, rows: &[ItemRow]) -> Result<Vec<Uuid>, 
     )
     .fetch_all(&mut **tx)
     .await
-}
-
-/// Puts rows where claims find them.
-pub async fn put_ready(tx: &mut Tx, rows: &[WaitingRow]) -> Result<(), sqlx::Error> {
-    if rows.is_empty() {
-        return Ok(());
-    }
-    let ids: Vec<Uuid> = rows.iter().map(|r| r.item_id).collect();
-    let gates: Vec<i64> = rows.iter().map(|r| r.gate_id).collect();
-    let types: Vec<i32> = rows.iter().map(|r| r.type_id).collect();
-    let ranks: Vec<i16> = rows.iter().map(|r| r.rank).collect();
-    let turns: Vec<i64> = rows.iter().map(|r| r.turn).collect();
-    let expires: Vec<Option<OffsetDateTime>> = rows.iter().map(|r| r.expires_at).collect();
-    let attempts: Vec<i32> = rows.iter().map(|r| r.attempts).collect();
-    let failures: Vec<i32> = rows.iter().map(|r| r.failures).collect();
-    let lanes: Vec<Option<i64>> = rows.iter().map(|r| r.lane_id).collect();
-    sqlx::query!(
-        "insert into ready (item_id, gate_id, type_id, rank, turn, expires_at, attempts, failures, lane_id)
-         select * from unnest($1::uuid[], $2::bigint[], $3::int[], $4::smallint[], $5::bigint[],
-                              $6::timestamptz[], $7::int[], $8::int[], $9::bigint[])",
-        &ids,
-        &gates,
-        &types,
-        &ranks,
-        &turns,
-        &expires as &[Option<OffsetDateTime>],
-        &attempts,
-        &failures,
-        &lanes as &[Option<i64>]
-    )
-    .execute(&mut **tx)
-    .await?;
-    Ok(())
-}
-
-/// Puts rows aside until they are due; those without a time are due now.
-pub async fn put_deferred(tx: &mut Tx, rows: &[WaitingRow]) -> Result<(), sqlx::Error> {
-    if rows.is_empty() {
-        return Ok(());
-    }
-    let ids: Vec<Uuid> = rows.iter().map(|r| r.item_id).collect();
-    let gates: Vec<i64> = rows.iter().map(|r| r.gate_id).collect();
-    let types: Vec<i32> = rows.iter().map(|r| r.type_id).collect();
-    let ranks: Vec<i16> = rows.iter().map(|r| r.rank).collect();
-    let due: Vec<Option<OffsetDateTime>> = rows.iter().map(|r| r.due_at).collect();
-    let expires: Vec<Option<OffsetDateTime>> = rows.iter().map(|r| r.expires_at).collect();
-    let attempts: Vec<i32> = rows.iter().map(|r| r.attempts).collect();
-    let failures: Vec<i32> = rows.iter().map(|r| r.failures).collect();
-    let retryable: Vec<bool> = rows.iter().map(|r| r.retryable).collect();
-    let lanes: Vec<Option<i64>> = rows.iter().map(|r| r.lane_id).collect();
-    sqlx::query!(
-        "insert into deferred (item_id, gate_id, type_id, rank, due_at, expires_at, attempts, failures, retryable,
-           lane_id)
-         select item_id, gate_id, type_id, rank, coalesce(due_at, clock_timestamp()), expires_at, attempts, failures,
-           retryable, lane_id
-         from unnest($1::uuid[], $2::bigint[], $3::int[], $4::smallint[], $5::timestamptz[],
-                     $6::timestamptz[], $7::int[], $8::int[], $9::bool[], $10::bigint[])
-           as put (item_id, gate_id, type_id, rank, due_at, expires_at, attempts, failures, retryable, lane_id)",
-        &ids,
-        &gates,
-        &types,
-        &ranks,
-        &due as &[Option<OffsetDateTime>],
-        &expires as &[Option<OffsetDateTime>],
-        &attempts,
-        &failures,
-        &retryable,
-        &lanes as &[Option<i64>]
-    )
-    .execute(&mut **tx)
-    .await?;
-    Ok(())
 }
 
 /// Whether items of a job are still held by other jobs of the tree.

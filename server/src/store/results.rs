@@ -78,7 +78,7 @@ pub async fn results(pool: &PgPool, gate_id: i64, seq: i64) -> Result<Vec<Result
     .await
 }
 
-/// An item that did not succeed.
+/// An item that did not succeed, or that its job has decided not to do: its row still follows.
 #[derive(Clone, Debug)]
 pub struct FailureRow {
     pub item_id: Uuid,
@@ -92,12 +92,15 @@ pub struct FailureRow {
     pub error_message: Option<String>,
     pub error_kind: Option<String>,
     pub error_detail: Option<String>,
+    /// Ended by rule 5, which its row does not say yet.
+    pub by_after: bool,
 }
 
 /// The next items of a job behind `seq` that did not succeed, at most 1,000; empty at its end.
 ///
 /// One index scan for each of the three states: in one scan over all of them the order would have to
-/// be sorted anew for every page.
+/// be sorted anew for every page. Then what waits behind the place up to which the rows have followed a
+/// decision over the whole job: where there is none, that place is null and nothing is looked at.
 pub async fn failures(pool: &PgPool, gate_id: i64, seq: i64) -> Result<Vec<FailureRow>, sqlx::Error> {
     sqlx::query_as!(
         FailureRow,
@@ -107,18 +110,36 @@ pub async fn failures(pool: &PgPool, gate_id: i64, seq: i64) -> Result<Vec<Failu
              (select item_id, seq from outcome where state = 3 and gate_id = $1 and seq > $2 order by seq limit 1000)
              union all
              (select item_id, seq from outcome where state = 4 and gate_id = $1 and seq > $2 order by seq limit 1000)
+             union all
+             (select i.id, i.seq from item i
+              where i.gate_id = $1 and i.seq > (
+                  select greatest(c.seq, $2) from carry c join gate g on g.gate_id = c.gate_id
+                  where c.gate_id = $1 and c.kind in (1, 2) and (g.cancelled_at is not null or g.after_failed))
+                and not exists (select 1 from outcome o where o.item_id = i.id)
+                and not exists (select 1 from lease l where l.item_id = i.id)
+              order by i.seq limit 1000)
              order by seq limit 1000)
            select id as "item_id!", seq as "seq!", row, payload as "payload!", state as "state!",
-             attempt as "attempts!", ended_at as "ended_at!", error_message, error_kind, error_detail
+             attempt as "attempts!", ended_at as "ended_at!", error_message, error_kind, error_detail,
+             by_after as "by_after!"
            from (
-             select i.id, i.seq, i.row, o.state, o.attempt, o.ended_at, o.error_message, o.error_kind,
-               o.error_detail,
+             select i.id, i.seq, i.row, coalesce(o.state, 3::smallint) as state,
+               coalesce(o.attempt,
+                 (select r.attempts from ready r where r.item_id = i.id limit 1),
+                 (select d.attempts from deferred d where d.item_id = i.id),
+                 (select b.attempts from blocked b where b.item_id = i.id), 0) as attempt,
+               coalesce(o.ended_at, g.cancelled_at, g.updated_at) as ended_at,
+               o.item_id is null and g.cancelled_at is null as by_after,
+               o.error_message, o.error_kind, o.error_detail,
                coalesce(
                  (select e.payload from item_edit e where e.item_id = i.id order by e.edit desc limit 1),
                  i.payload) as payload,
                row_number() over page as place,
                sum(octet_length(i.payload)) over page as bytes
-             from found f join item i on i.id = f.item_id join outcome o on o.item_id = f.item_id
+             from found f
+             join item i on i.id = f.item_id
+             cross join lateral (select cancelled_at, updated_at from gate where gate_id = $1 offset 0) g
+             left join lateral (select * from outcome where item_id = f.item_id offset 0) o on true
              window page as (order by i.seq rows unbounded preceding)) looked_at
            where place = 1 or bytes <= $3
            order by seq"#,

@@ -201,23 +201,31 @@ pub async fn items(tx: &mut Tx, gate_id: i64, after: i64, limit: i64) -> Result<
     Ok(rows.into_iter().map(|row| (row.id, row.seq)).collect())
 }
 
-/// Removes what may be many rows an item, at most 5,000. False: there are more.
+/// Removes at most 5,000 rows of a table; whether those were all.
+macro_rules! remove_piece {
+    ($table:tt, $which:tt, $tx:expr, $ids:expr) => {
+        sqlx::query!(
+            "delete from "
+                + $table
+                + " where ctid = any(array(select ctid from "
+                + $table
+                + " where "
+                + $which
+                + " limit 5000))",
+            $ids
+        )
+        .execute(&mut **$tx)
+        .await?
+        .rows_affected()
+            < 5_000
+    };
+}
+
+/// Removes what may be many rows an item, at most 5,000 of each. False: there are more.
 pub async fn remove_history(tx: &mut Tx, item_ids: &[Uuid]) -> Result<bool, sqlx::Error> {
-    let attempts = sqlx::query!(
-        "delete from attempt where ctid = any(array(
-           select ctid from attempt where item_id = any($1::uuid[]) limit 5000))",
-        item_ids
-    )
-    .execute(&mut **tx)
-    .await?;
-    let edits = sqlx::query!(
-        "delete from item_edit where ctid = any(array(
-           select ctid from item_edit where item_id = any($1::uuid[]) limit 5000))",
-        item_ids
-    )
-    .execute(&mut **tx)
-    .await?;
-    Ok(attempts.rows_affected() < 5_000 && edits.rows_affected() < 5_000)
+    let attempts = remove_piece!("attempt", "item_id = any($1::uuid[])", tx, item_ids);
+    let edits = remove_piece!("item_edit", "item_id = any($1::uuid[])", tx, item_ids);
+    Ok(attempts && edits)
 }
 
 /// Removes items and everything that has one row an item.
@@ -241,21 +249,9 @@ pub async fn move_removal(tx: &mut Tx, gate_id: i64, seq: i64) -> Result<(), sql
 
 /// Removes what jobs without items have many rows of, at most 5,000 of each. False: there are more.
 pub async fn remove_keys(tx: &mut Tx, gate_ids: &[i64]) -> Result<bool, sqlx::Error> {
-    let keys = sqlx::query!(
-        "delete from item_dedupe where ctid = any(array(
-           select ctid from item_dedupe where gate_id = any($1::bigint[]) limit 5000))",
-        gate_ids
-    )
-    .execute(&mut **tx)
-    .await?;
-    let groups = sqlx::query!(
-        "delete from error_group where ctid = any(array(
-           select ctid from error_group where gate_id = any($1::bigint[]) limit 5000))",
-        gate_ids
-    )
-    .execute(&mut **tx)
-    .await?;
-    Ok(keys.rows_affected() < 5_000 && groups.rows_affected() < 5_000)
+    let keys = remove_piece!("item_dedupe", "gate_id = any($1::bigint[])", tx, gate_ids);
+    let groups = remove_piece!("error_group", "gate_id = any($1::bigint[])", tx, gate_ids);
+    Ok(keys && groups)
 }
 
 /// Removes jobs of which nothing else is left.

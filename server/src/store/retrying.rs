@@ -1,4 +1,7 @@
-//! Items that a person gives back to the workers: what they were, and what becomes of that (rule 16).
+//! Items that people give back to the workers or take away from them: what they were, and what becomes of
+//! that (rules 15 and 16). Every statement is for many; rows are locked in order of their ids.
+
+use std::collections::HashMap;
 
 use domain::ItemState;
 use sqlx::PgPool;
@@ -7,9 +10,10 @@ use uuid::Uuid;
 
 use super::Tx;
 
-/// What does not change of an item.
+/// What does not change of an item while it is dealt with.
 #[derive(Clone, Debug)]
 pub struct ItemRow {
+    pub id: Uuid,
     pub gate_id: i64,
     pub priority: i16,
     pub serialize_key: Option<String>,
@@ -17,89 +21,185 @@ pub struct ItemRow {
     pub expires_at: Option<OffsetDateTime>,
 }
 
-/// One item.
-pub async fn item(pool: &PgPool, item_id: Uuid) -> Result<Option<ItemRow>, sqlx::Error> {
+/// Items, in no order; unknown ones do not come back.
+pub async fn items(pool: &PgPool, item_ids: &[Uuid]) -> Result<Vec<ItemRow>, sqlx::Error> {
     sqlx::query_as!(
         ItemRow,
-        "select gate_id, priority, serialize_key, run_after, expires_at from item where id = $1",
-        item_id
+        "select id, gate_id, priority, serialize_key, run_after, expires_at from item where id = any($1::uuid[])",
+        item_ids
     )
-    .fetch_optional(pool)
+    .fetch_all(pool)
     .await
 }
 
-/// The final state of an item, where it has one.
-pub async fn final_state(tx: &mut Tx, item_id: Uuid) -> Result<Option<ItemState>, sqlx::Error> {
-    let code =
-        sqlx::query_scalar!("select state from outcome where item_id = $1", item_id).fetch_optional(&mut **tx).await?;
-    Ok(code.and_then(ItemState::from_code))
+/// The final states of those of these items that have one.
+pub async fn final_states(tx: &mut Tx, item_ids: &[Uuid]) -> Result<HashMap<Uuid, ItemState>, sqlx::Error> {
+    let rows = sqlx::query!("select item_id, state from outcome where item_id = any($1::uuid[])", item_ids)
+        .fetch_all(&mut **tx)
+        .await?;
+    Ok(rows.into_iter().filter_map(|row| Some((row.item_id, ItemState::from_code(row.state)?))).collect())
+}
+
+/// Asks the holders of these items to stop. Returns those that somebody holds.
+pub async fn ask_to_cancel(tx: &mut Tx, item_ids: &[Uuid]) -> Result<Vec<Uuid>, sqlx::Error> {
+    sqlx::query_scalar!(
+        "with held as materialized (
+           select id from lease where item_id = any($1::uuid[]) order by id for no key update)
+         update lease set cancel_requested_at = coalesce(cancel_requested_at, clock_timestamp())
+         where id = any(array(select id from held)) returning item_id",
+        item_ids
+    )
+    .fetch_all(&mut **tx)
+    .await
 }
 
 /// What an item had come to.
 #[derive(Clone, Debug)]
 pub struct Past {
+    pub item_id: Uuid,
     pub state: i16,
     pub attempt: i32,
     pub fingerprint: Option<String>,
 }
 
-/// Takes the outcome of a dead, expired or singly cancelled item away; its final attempt moves into the
-/// history. Nothing: the item is in no such state.
-pub async fn take_outcome(tx: &mut Tx, item_id: Uuid) -> Result<Option<Past>, sqlx::Error> {
+/// Takes the outcomes of dead, expired and singly cancelled items away; their final attempts move into the
+/// history. What does not come back is in no such state.
+pub async fn take_outcomes(tx: &mut Tx, item_ids: &[Uuid]) -> Result<Vec<Past>, sqlx::Error> {
     sqlx::query_as!(
         Past,
-        r#"with gone as (
-             delete from outcome
-             where item_id = $1 and state in (2, 3, 4) and not (state = 3 and coalesce(error_kind, '') = 'after_failed')
-             returning *),
+        r#"with pick as materialized (
+             select item_id from outcome
+             where item_id = any($1::uuid[]) and state in (2, 3, 4)
+               and not (state = 3 and coalesce(error_kind, '') = 'after_failed')
+             order by item_id for update),
+           gone as (
+             delete from outcome where item_id = any(array(select item_id from pick)) returning *),
            kept as (
              insert into attempt (item_id, attempt, gate_id, lease_id, started_at, ended_at, ended_as, worker_id,
                error_message, error_kind, error_detail, final_state)
              select item_id, attempt, gate_id, lease_id, started_at, ended_at, ended_as, worker_id, error_message,
                error_kind, error_detail, state
              from gone where lease_id is not null)
-           select state as "state!", attempt as "attempt!", fingerprint from gone"#,
-        item_id
+           select item_id as "item_id!", state as "state!", attempt as "attempt!", fingerprint from gone"#,
+        item_ids
     )
-    .fetch_optional(&mut **tx)
+    .fetch_all(&mut **tx)
     .await
 }
 
-/// Keeps a payload that a person has edited; the original stays where it is. Edited items are marked as
+/// Makes deferred items due now. Returns those that were deferred.
+pub async fn hurry(tx: &mut Tx, item_ids: &[Uuid]) -> Result<Vec<Uuid>, sqlx::Error> {
+    sqlx::query_scalar!(
+        "with pick as materialized (
+           select item_id from deferred where item_id = any($1::uuid[]) order by item_id for update)
+         update deferred set due_at = clock_timestamp() where item_id = any(array(select item_id from pick))
+         returning item_id",
+        item_ids
+    )
+    .fetch_all(&mut **tx)
+    .await
+}
+
+/// Keeps payloads that a person has edited; the originals stay where they are. Edited items are marked as
 /// changed: claims look for edits of those alone.
-pub async fn edit(tx: &mut Tx, item_id: Uuid, payload: &str) -> Result<(), sqlx::Error> {
+pub async fn edit(tx: &mut Tx, item_ids: &[Uuid], payloads: &[&str]) -> Result<(), sqlx::Error> {
     sqlx::query!(
-        "with changed as (update item set changed_at = clock_timestamp() where id = $1)
+        "with changed as (update item set changed_at = clock_timestamp() where id = any($1::uuid[]))
          insert into item_edit (item_id, edit, payload)
-         values ($1, (select coalesce(max(edit), 0) + 1 from item_edit where item_id = $1), $2)",
-        item_id,
-        payload
+         select item_id, (select coalesce(max(e.edit), 0) + 1 from item_edit e where e.item_id = new.item_id), payload
+         from unnest($1::uuid[], $2::text[]) as new (item_id, payload)",
+        item_ids,
+        payloads as &[&str]
     )
     .execute(&mut **tx)
     .await?;
     Ok(())
 }
 
-/// The payload as it is now: the last edit, or the original.
-pub async fn payload(pool: &PgPool, item_id: Uuid) -> Result<Option<String>, sqlx::Error> {
-    sqlx::query_scalar!(
-        r#"select coalesce((select e.payload from item_edit e where e.item_id = i.id order by e.edit desc limit 1),
-                           i.payload) as "payload!"
-           from item i where i.id = $1"#,
-        item_id
+/// The payloads as they are now: the last edits, or the originals.
+pub async fn payloads(pool: &PgPool, item_ids: &[Uuid]) -> Result<HashMap<Uuid, String>, sqlx::Error> {
+    let rows = sqlx::query!(
+        r#"select id, coalesce((select e.payload from item_edit e where e.item_id = i.id order by e.edit desc limit 1),
+                               i.payload) as "payload!"
+           from item i where id = any($1::uuid[])"#,
+        item_ids
     )
-    .fetch_optional(pool)
-    .await
+    .fetch_all(pool)
+    .await?;
+    Ok(rows.into_iter().map(|row| (row.id, row.payload)).collect())
 }
 
-/// Forgets the steps an item has reached.
-pub async fn restart(tx: &mut Tx, item_id: Uuid) -> Result<(), sqlx::Error> {
-    sqlx::query!("delete from item_step where item_id = $1", item_id).execute(&mut **tx).await?;
+/// How long those payloads are, in bytes; without reading them.
+pub async fn payload_bytes(pool: &PgPool, item_ids: &[Uuid]) -> Result<HashMap<Uuid, usize>, sqlx::Error> {
+    let rows = sqlx::query!(
+        r#"select id, octet_length(coalesce(
+             (select e.payload from item_edit e where e.item_id = i.id order by e.edit desc limit 1), i.payload)) as "bytes!"
+           from item i where id = any($1::uuid[])"#,
+        item_ids
+    )
+    .fetch_all(pool)
+    .await?;
+    Ok(rows.into_iter().map(|row| (row.id, usize::try_from(row.bytes).unwrap_or(0))).collect())
+}
+
+/// Forgets the steps that items have reached.
+pub async fn restart(tx: &mut Tx, item_ids: &[Uuid]) -> Result<(), sqlx::Error> {
+    sqlx::query!("delete from item_step where item_id = any($1::uuid[])", item_ids).execute(&mut **tx).await?;
     Ok(())
 }
 
 /// A later end of an item's time.
 pub async fn set_expiry(tx: &mut Tx, item_id: Uuid, at: OffsetDateTime) -> Result<(), sqlx::Error> {
     sqlx::query!("update item set expires_at = $2 where id = $1", item_id, at).execute(&mut **tx).await?;
+    Ok(())
+}
+
+/// Dead items of a job that are dead no more, by fingerprint: counted off its groups, or off its `other`
+/// where they were counted there. Under the gates. Returns (gate, fingerprint of the group, how many).
+pub async fn uncount(
+    tx: &mut Tx,
+    gate_ids: &[i64],
+    fingerprints: &[&str],
+    counts: &[i64],
+) -> Result<Vec<(i64, String, i64)>, sqlx::Error> {
+    let rows = sqlx::query!(
+        r#"update error_group g set n_dead = greatest(g.n_dead - less.n, 0)
+           from (
+             select gate_id, fingerprint, sum(n)::bigint as n
+             from (
+               select gone.gate_id, gone.n,
+                 coalesce((select e.fingerprint from error_group e
+                           where e.gate_id = gone.gate_id and e.fingerprint = gone.fingerprint), 'other') as fingerprint
+               from unnest($1::bigint[], $2::text[], $3::bigint[]) as gone (gate_id, fingerprint, n)) as named
+             group by gate_id, fingerprint) as less
+           where g.gate_id = less.gate_id and g.fingerprint = less.fingerprint
+           returning g.gate_id, g.fingerprint, less.n as "n!""#,
+        gate_ids,
+        fingerprints as &[&str],
+        counts
+    )
+    .fetch_all(&mut **tx)
+    .await?;
+    Ok(rows.into_iter().map(|row| (row.gate_id, row.fingerprint, row.n)).collect())
+}
+
+/// The same over all jobs of an owner.
+pub async fn uncount_for_owner(
+    tx: &mut Tx,
+    owner_id: Uuid,
+    type_id: i32,
+    fingerprint: &str,
+    n: i64,
+) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "update owner_error set n_dead = greatest(n_dead - $4, 0)
+         where owner_id = $1 and type_id = $2 and fingerprint = $3",
+        owner_id,
+        type_id,
+        fingerprint,
+        n
+    )
+    .execute(&mut **tx)
+    .await?;
     Ok(())
 }

@@ -216,35 +216,39 @@ pub async fn reopen_tree(tx: &mut Tx, root_gate: i64) -> Result<(), sqlx::Error>
     Ok(())
 }
 
-/// A tree of one job that a hold has kept open completes, where nothing is pending.
-pub async fn complete_solo(tx: &mut Tx, gate_id: i64) -> Result<bool, sqlx::Error> {
-    let done = sqlx::query!(
+/// Trees of one job that a hold has kept open complete, where nothing is pending. Others are passed over.
+pub async fn complete_solos(tx: &mut Tx, gate_ids: &[i64]) -> Result<(), sqlx::Error> {
+    sqlx::query!(
         "update gate set completed_at = clock_timestamp(), tree_completed_at = clock_timestamp(),
            completion = completion + 1, version = version + 1, updated_at = clock_timestamp(),
            tree_outcome = case when cancelled_at is not null then 4 when n_dead + n_cancelled + n_expired = 0 then 1
              when n_succeeded > 0 then 2 else 3 end
-         where gate_id = $1 and solo and sealed and completed_at is null and open_feeds = 0
+         where gate_id = any($1::bigint[]) and solo and sealed and completed_at is null and open_feeds = 0
            and (holds = 0 or cancelled_at is not null)
            and n_available + n_running + n_retryable + n_scheduled + n_blocked = 0",
-        gate_id
+        gate_ids
     )
     .execute(&mut **tx)
     .await?;
-    Ok(done.rows_affected() == 1)
-}
-
-/// Takes or gives back holds on a tree's completion.
-pub async fn hold(tx: &mut Tx, root_gate: i64, by: i32) -> Result<(), sqlx::Error> {
-    sqlx::query!("update gate set holds = holds + $2, version = version + 1 where gate_id = $1", root_gate, by)
-        .execute(&mut **tx)
-        .await?;
     Ok(())
 }
 
-/// Whether a tree was replaced by a newer one (rule 12).
-pub async fn superseded(tx: &mut Tx, root_id: Uuid) -> Result<bool, sqlx::Error> {
-    sqlx::query_scalar!(r#"select superseded_by is not null as "is!" from job where id = $1"#, root_id)
-        .fetch_one(&mut **tx)
+/// Takes a hold on the completion of each of these trees, or gives one back. Their roots' gates are locked.
+pub async fn hold(tx: &mut Tx, root_gates: &[i64], by: i32) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "update gate set holds = holds + $2, version = version + 1 where gate_id = any($1::bigint[])",
+        root_gates,
+        by
+    )
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
+}
+
+/// Which of these trees were replaced by newer ones (rule 12).
+pub async fn superseded(tx: &mut Tx, root_ids: &[Uuid]) -> Result<Vec<Uuid>, sqlx::Error> {
+    sqlx::query_scalar!("select id from job where id = any($1::uuid[]) and superseded_by is not null", root_ids)
+        .fetch_all(&mut **tx)
         .await
 }
 

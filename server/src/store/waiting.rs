@@ -103,75 +103,60 @@ pub struct Taken {
     pub was: Was,
 }
 
+/// An item as a table of waiting ones gives it back.
+struct TakenRow {
+    item_id: Uuid,
+    gate_id: i64,
+    type_id: i32,
+    rank: i16,
+    attempts: i32,
+    failures: i32,
+    expires_at: Option<OffsetDateTime>,
+    lane_id: Option<i64>,
+    was: i32,
+}
+
+impl From<TakenRow> for Taken {
+    fn from(row: TakenRow) -> Self {
+        let TakenRow { item_id, gate_id, type_id, rank, attempts, failures, expires_at, lane_id, was } = row;
+        let was = Was::from_number(was);
+        Self { item_id, gate_id, type_id, rank, attempts, failures, expires_at, lane_id, was }
+    }
+}
+
+/// Takes items out of one table, `was` being the number of where they waited.
+macro_rules! take_from {
+    ($table:tt, $was:tt, $tx:expr, $item_ids:expr, $expired_only:expr) => {
+        sqlx::query_as!(
+            TakenRow,
+            "with pick as materialized (
+               select item_id from "
+                + $table
+                + " where item_id = any($1::uuid[])
+                 and (not $2::bool or expires_at <= (select clock_timestamp())) order by item_id for update)
+             delete from "
+                + $table
+                + " where item_id = any(array(select item_id from pick))
+             returning item_id, gate_id, type_id, rank, attempts, failures, expires_at, lane_id, "
+                + $was
+                + r#" as "was!""#,
+            $item_ids,
+            $expired_only
+        )
+        .fetch_all(&mut **$tx)
+        .await?
+        .into_iter()
+        .map(Taken::from)
+    };
+}
+
 /// Takes items out of wherever they wait. `item_ids` ascending; with `expired_only`, only those whose
 /// expires_at has passed. Waits for whoever is taking one of them: a claim, which waits for no lane.
 pub async fn take(tx: &mut Tx, item_ids: &[Uuid], expired_only: bool) -> Result<Vec<Taken>, sqlx::Error> {
-    struct Row {
-        item_id: Uuid,
-        gate_id: i64,
-        type_id: i32,
-        rank: i16,
-        attempts: i32,
-        failures: i32,
-        expires_at: Option<OffsetDateTime>,
-        lane_id: Option<i64>,
-        was: i32,
-    }
-    let mut rows = sqlx::query_as!(
-        Row,
-        r#"with pick as materialized (
-             select item_id from ready where item_id = any($1::uuid[])
-               and (not $2::bool or expires_at <= (select clock_timestamp())) order by item_id for update)
-           delete from ready where item_id = any(array(select item_id from pick))
-           returning item_id, gate_id, type_id, rank, attempts, failures, expires_at, lane_id, 0 as "was!""#,
-        item_ids,
-        expired_only
-    )
-    .fetch_all(&mut **tx)
-    .await?;
-    rows.extend(
-        sqlx::query_as!(
-            Row,
-            r#"with pick as materialized (
-                 select item_id from deferred where item_id = any($1::uuid[])
-                   and (not $2::bool or expires_at <= (select clock_timestamp())) order by item_id for update)
-               delete from deferred where item_id = any(array(select item_id from pick))
-               returning item_id, gate_id, type_id, rank, attempts, failures, expires_at, lane_id,
-                 case when retryable then 2 else 1 end as "was!""#,
-            item_ids,
-            expired_only
-        )
-        .fetch_all(&mut **tx)
-        .await?,
-    );
-    rows.extend(
-        sqlx::query_as!(
-            Row,
-            r#"with pick as materialized (
-                 select item_id from blocked where item_id = any($1::uuid[])
-                   and (not $2::bool or expires_at <= (select clock_timestamp())) order by item_id for update)
-               delete from blocked where item_id = any(array(select item_id from pick))
-               returning item_id, gate_id, type_id, rank, attempts, failures, expires_at, lane_id, 3 as "was!""#,
-            item_ids,
-            expired_only
-        )
-        .fetch_all(&mut **tx)
-        .await?,
-    );
-    Ok(rows
-        .into_iter()
-        .map(|row| Taken {
-            item_id: row.item_id,
-            gate_id: row.gate_id,
-            type_id: row.type_id,
-            rank: row.rank,
-            attempts: row.attempts,
-            failures: row.failures,
-            expires_at: row.expires_at,
-            lane_id: row.lane_id,
-            was: Was::from_number(row.was),
-        })
-        .collect())
+    let mut taken: Vec<Taken> = take_from!("ready", "0", tx, item_ids, expired_only).collect();
+    taken.extend(take_from!("deferred", "case when retryable then 2 else 1 end", tx, item_ids, expired_only));
+    taken.extend(take_from!("blocked", "3", tx, item_ids, expired_only));
+    Ok(taken)
 }
 
 /// An item that `after` held.
@@ -240,12 +225,4 @@ pub async fn take_heads(tx: &mut Tx, item_ids: &[Uuid]) -> Result<Vec<(Taken, bo
             (taken, row.cancelled)
         })
         .collect())
-}
-
-/// Makes a deferred item due now (a person's retry). False: it is not deferred.
-pub async fn hurry(tx: &mut Tx, item_id: Uuid) -> Result<bool, sqlx::Error> {
-    let done = sqlx::query!("update deferred set due_at = clock_timestamp() where item_id = $1", item_id)
-        .execute(&mut **tx)
-        .await?;
-    Ok(done.rows_affected() == 1)
 }

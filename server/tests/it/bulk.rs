@@ -234,6 +234,108 @@ async fn what_cannot_be_done_is_skipped_with_its_reason() {
 }
 
 #[tokio::test]
+async fn thousands_are_given_back_in_a_few_commits() {
+    const N: usize = 5_000;
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let root = graveyard(&server, "a", N).await;
+    let body = json!({"action": "retry", "target": "items", "filter": {"root": root, "state": "dead"},
+        "payload_edit": [{"op": "set", "path": "/again", "value": true}]});
+    let running = begin(&server, body).await;
+    let done = operation(&server, &running, completed).await;
+    assert_eq!((&done["total"], &done["processed"], &done["errored"]), (&json!(N), &json!(N), &json!(0)));
+    let tree = server.get(&format!("/api/v1/jobs/{root}")).await.expect(200);
+    assert_eq!((&tree["counts"]["available"], &tree["counts"]["dead"]), (&json!(N), &json!(0)));
+    let groups = server.get(&format!("/api/v1/dead-letters/groups?job={root}")).await.expect(200);
+    assert_eq!(groups["data"], json!([]));
+    // A row says which transaction wrote it.
+    for rows in ["ready", "item_edit", "bulk_member where done"] {
+        let commits: i64 =
+            sqlx::query_scalar(sqlx::AssertSqlSafe(format!("select count(distinct xmin::text) from {rows}")))
+                .fetch_one(&server.running.app.pool)
+                .await
+                .expect("a number");
+        assert!((1..=N as i64 / 100).contains(&commits), "{commits} commits wrote {rows}");
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn items_of_one_serialize_key_are_given_back_in_order() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let item = |n: i64| json!({"payload": n, "serialize_key": "till", "dedupe_key": format!("receipt {n}")});
+    let job = json!({"type": "a", "items": (0..6).map(item).collect::<Vec<_>>()});
+    let root = id(&server.post("/api/v1/jobs", job).await.expect(201));
+    for _ in 0..6 {
+        kill(&server, &claim(&server, "a", 10, 1).await[0]).await;
+    }
+    let items = format!("/api/v1/jobs/{root}/items");
+    server.post(&items, json!([item(6)])).await.expect(200);
+    let got = claim(&server, "a", 10, 0).await;
+    assert_eq!(got[0]["item"]["payload"], 6);
+    let body = json!({"action": "retry", "target": "items", "filter": {"root": root, "state": "dead"}});
+    let done = operation(&server, &begin(&server, body).await, completed).await;
+    assert_eq!((&done["processed"], skipped(&done)), (&json!(6), vec![]));
+    // At the end of the line, one at a time, in the order of the list.
+    assert!(claim(&server, "a", 10, 0).await.is_empty());
+    finish(&server, &got[0]).await;
+    for n in 0..6 {
+        let got = claim(&server, "a", 10, 1).await;
+        assert_eq!((got.len(), &got[0]["item"]["payload"]), (1, &json!(n)));
+        finish(&server, &got[0]).await;
+    }
+    server.post(&items, json!([item(0)])).await.expect_problem(409, "duplicate");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn what_runs_waits_and_is_over_is_cancelled_together() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let job = json!({"type": "a", "sealed": true, "items": [
+        {"payload": "over", "priority": 9}, {"payload": "runs", "priority": 8, "serialize_key": "k"},
+        {"payload": "ready"}, {"payload": "behind", "serialize_key": "k"},
+        {"payload": "later", "run_after": "2099-01-01T00:00:00Z"}, {"payload": "cancelled"}]});
+    let root = id(&server.post("/api/v1/jobs", job).await.expect(201));
+    let got = claim(&server, "a", 2, 0).await;
+    finish(&server, &got[0]).await;
+    let items = server.get(&format!("/api/v1/items?job={root}")).await.expect(200);
+    let cancelled = id(&items["data"][5]);
+    server.post(&format!("/api/v1/items/{cancelled}/cancel"), json!({})).await.expect(200);
+    let body = json!({"action": "cancel", "target": "items", "filter": {"job": root}});
+    let done = operation(&server, &begin(&server, body).await, completed).await;
+    assert_eq!((&done["processed"], skipped(&done)), (&json!(5), vec![("item_final", 1)]));
+    let beat = server.post(&format!("/api/v1/assignments/{}/heartbeat", id(&got[1])), json!({})).await;
+    assert_eq!(beat.expect(200)["cancel"], true);
+    kill(&server, &got[1]).await;
+    let tree = until(&server, &root, |job| job["status"] == "completed").await;
+    assert_eq!((&tree["counts"]["cancelled"], &tree["counts"]["succeeded"]), (&json!(5), &json!(1)));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_tree_that_refuses_does_not_spoil_the_others() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let job = |n: usize| json!({"type": "a", "items": vec![json!({}); n]});
+    let mut roots = Vec::new();
+    for n in [3, 4, 5] {
+        roots.push(id(&server.post("/api/v1/jobs", job(n)).await.expect(201)));
+    }
+    assert_eq!(end_all(&server, "a", true, 0).await, 12);
+    server.post(&format!("/api/v1/jobs/{}/cancel", roots[1]), json!({})).await.expect(200);
+    let body = json!({"action": "retry", "target": "items", "filter": {"type": "a", "state": "dead"}});
+    let done = operation(&server, &begin(&server, body).await, completed).await;
+    assert_eq!((&done["processed"], skipped(&done)), (&json!(8), vec![("job_cancelled", 4)]));
+    for (root, available, dead) in [(&roots[0], 3, 0), (&roots[1], 0, 4), (&roots[2], 5, 0)] {
+        let counts = &server.get(&format!("/api/v1/jobs/{root}")).await.expect(200)["counts"];
+        assert_eq!((&counts["available"], &counts["dead"]), (&json!(available), &json!(dead)));
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn jobs_are_cancelled_and_deleted_by_the_list() {
     let server = Server::start().await;
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);

@@ -2,9 +2,12 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{
-    Api, Server,
-    imports::{complete, import, lines, upload},
+use crate::{
+    bulk::{claim, id, kill},
+    support::{
+        Api, Server,
+        imports::{complete, import, lines, upload},
+    },
 };
 
 /// A finished export of a job: the item's view.
@@ -100,4 +103,31 @@ async fn an_export_goes_on_elsewhere_when_its_server_stops_and_leaves_no_half_fi
     let kept = std::fs::read_dir(other.running.app.config.data_dir().expect("a folder").join("files")).expect("files");
     assert_eq!(kept.count(), 3, "the table, its export, and the folder where files arrive");
     other.stop().await;
+}
+
+#[tokio::test]
+async fn what_was_cancelled_is_listed_before_its_rows_have_followed() {
+    const N: usize = 1_500;
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let items: Vec<Value> = (0..N).map(|n| json!({"payload": n})).collect();
+    let job = server.post("/api/v1/jobs", json!({"type": "a", "items": items})).await.expect(201);
+    let held = claim(&server, "a", 2, 0).await;
+    kill(&server, &held[0]).await;
+    let pool = &server.running.app.pool;
+    let mut tx = pool.begin().await.expect("a transaction");
+    sqlx::query("select from ready for update").execute(&mut *tx).await.expect("nobody takes them");
+    server.post(&format!("/api/v1/jobs/{}/cancel", id(&job)), json!({})).await.expect(200);
+    let early = lines(&server, &job, "failures").await;
+    assert_eq!(early.len(), N - 1, "all but the one in somebody's hands");
+    assert_eq!((&early[0]["state"], &early[0]["attempts"]), (&json!("dead"), &json!(1)));
+    for (at, line) in early.iter().enumerate().skip(1) {
+        assert_eq!((&line["state"], &line["payload"]), (&json!("cancelled"), &json!(at + 1)));
+    }
+    tx.rollback().await.expect("let go");
+    while sqlx::query_scalar::<_, bool>("select exists (select 1 from carry)").fetch_one(pool).await.expect("yes or no")
+    {
+    }
+    assert_eq!(lines(&server, &job, "failures").await, early);
+    server.stop().await;
 }

@@ -268,3 +268,23 @@ async fn ten_rows_behind_a_long_file_are_done_long_before_it() {
     complete(&server, &long).await;
     server.stop().await;
 }
+
+#[tokio::test]
+async fn a_file_that_goes_while_a_job_is_made_of_it_was_never_there() {
+    let server = Server::start().await;
+    let id = upload(&server, "late.csv", "id\n1\n").await;
+    let pool = &server.running.app.pool;
+    let mut tx = pool.begin().await.expect("a transaction");
+    sqlx::query("delete from upload where id = $1::uuid").bind(&id).execute(&mut *tx).await.expect("about to go");
+    let made = server.post("/api/v1/jobs", json!({"type": "import", "upload": {"id": id}}));
+    let gone = async {
+        // The job has read the file and waits for what becomes of it.
+        let waits = "select exists (select 1 from pg_stat_activity
+            where datname = current_database() and wait_event_type = 'Lock')";
+        while !sqlx::query_scalar::<_, bool>(waits).fetch_one(pool).await.expect("yes or no") {}
+        tx.commit().await.expect("gone");
+    };
+    let (made, ()) = tokio::join!(made, gone);
+    made.expect_problem(404, "not_found");
+    server.stop().await;
+}

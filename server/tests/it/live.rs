@@ -112,3 +112,59 @@ async fn a_stream_shows_how_far_each_item_in_flight_is_and_says_bye() {
     });
     assert_eq!(events.last().map(|(name, _)| name.as_str()), Some("bye"));
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_list_of_trees_is_live_for_whom_they_belong_to_and_for_staff() {
+    let server = Server::start().await;
+    let other = server.another().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let shop = server.service("shop", &["jobs:read", "jobs:write"]).await;
+    let bakery = server.service("bakery", &["jobs:read", "jobs:write"]).await;
+    let job = json!({"type": "a", "sealed": true, "items": [{"payload": 1}]});
+    let first = shop.post("/api/v1/jobs", job.clone()).await.expect(201)["id"].clone();
+    let (own, all) = (tokio::sync::Notify::new(), tokio::sync::Notify::new());
+    let removed = |data: &Value| data["removed"].as_array().is_some_and(|gone| gone.contains(&first));
+    let is_gone = |open: &tokio::sync::Notify, name: &str, data: &Value| {
+        if name == "snapshot" {
+            open.notify_one();
+        }
+        name == "change" && removed(data)
+    };
+    let work = async {
+        own.notified().await;
+        all.notified().await;
+        bakery.post("/api/v1/jobs", job.clone()).await.expect(201);
+        shop.post("/api/v1/jobs", job.clone()).await.expect(201);
+        // On another server, so that it takes a hint.
+        let claim = json!({"worker_id": "w", "types": ["a"], "max": 1});
+        let held = other.post("/api/v1/assignments", claim).await.expect(200)["assignments"][0].clone();
+        assert_eq!(held["item"]["root_id"], first);
+        let end = format!("/api/v1/assignments/{}/result", held["id"].as_str().expect("an id"));
+        other.post(&end, json!({})).await.expect(200);
+        let path = format!("/api/v1/jobs/{}", first.as_str().expect("an id"));
+        while shop.get(&path).await.expect(200)["tree"]["status"] != "completed" {}
+        shop.delete(&path).await.expect(204);
+    };
+    let (mine, everybodys, ()) = tokio::join!(
+        listen(&shop, "/api/v1/events", |name, data| is_gone(&own, name, data)),
+        listen(&server, "/api/v1/events", |name, data| is_gone(&all, name, data)),
+        work
+    );
+    for (events, owners) in [(&mine, &["shop"][..]), (&everybodys, &["bakery", "shop"])] {
+        assert_eq!(events[0].0, "snapshot");
+        assert_eq!((&events[0].1["jobs"][0]["id"], events[0].1["jobs"].as_array().map(Vec::len)), (&first, Some(1)));
+        let jobs: Vec<&Value> = events.iter().flat_map(|event| event.1["jobs"].as_array().expect("jobs")).collect();
+        let seen: std::collections::BTreeSet<&str> =
+            jobs.iter().filter_map(|job| job["owner"]["name"].as_str()).collect();
+        assert_eq!(seen.into_iter().collect::<Vec<_>>(), owners);
+        assert!(jobs.iter().all(|job| job.get("children").is_none()), "in brief");
+        let versions: Vec<i64> =
+            jobs.iter().filter(|job| job["id"] == first).filter_map(|job| job["version"].as_i64()).collect();
+        assert!(versions.is_sorted() && !versions.is_empty(), "{versions:?}");
+    }
+    server.stranger().get("/api/v1/events").await.expect_problem(401, "unauthenticated");
+    let worker = server.service("worker", &["work"]).await;
+    worker.get("/api/v1/events").await.expect_problem(403, "forbidden");
+    other.stop().await;
+    server.stop().await;
+}

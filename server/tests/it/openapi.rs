@@ -20,6 +20,7 @@ async fn the_document_shows_every_route_with_its_refusals() {
         "/api/v1/jobs/{id}/items",
         "/api/v1/jobs/{id}/seal",
         "/api/v1/jobs/{id}/events",
+        "/api/v1/events",
         "/api/v1/items",
         "/api/v1/items/{id}",
         "/api/v1/items/{id}/attempts",

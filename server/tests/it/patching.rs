@@ -167,11 +167,17 @@ async fn a_job_is_edited_field_by_field() {
         (json!({"expected_count": -1}), "/expected_count"),
         (json!({"max_failures": 0}), "/max_failures"),
         (json!({"priority": -101}), "/priority"),
-        (json!({"on_completed": {"url": "ftp://example.org"}}), "/on_completed/url"),
+        (json!({"on_completed": {"url": "nowhere"}}), "/on_completed/url"),
+        (json!({"on_completed": {"url": "https://example.org", "secret": ""}}), "/on_completed/secret"),
         (json!({"type": "b"}), "/type"),
     ] {
         let problem = server.patch(&job, body).await.expect_problem(422, "invalid_body");
         assert_eq!(problem["errors"][0]["pointer"], pointer, "{problem}");
+    }
+    for closed in ["ftp://example.org", "http://169.254.169.254/latest", "http://localhost:5432/"] {
+        let edit = json!({"on_completed": {"url": closed}});
+        let problem = server.patch(&job, edit).await.expect_problem(422, "url_not_allowed");
+        assert_eq!(problem["errors"][0]["pointer"], "/on_completed/url", "{problem}");
     }
     server.stop().await;
 }

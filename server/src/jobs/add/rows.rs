@@ -184,7 +184,7 @@ impl Rows {
 }
 
 /// Why an item ended that waited for a job which ended otherwise than asked for.
-pub(in super::super) fn after_failed() -> ErrorText {
+pub(crate) fn after_failed() -> ErrorText {
     let message = "A job that it waited for did not succeed.".to_owned();
     ErrorText {
         fingerprint: domain::fingerprint::fingerprint(Some(AFTER_FAILED), &message),

@@ -3,7 +3,7 @@
 //!
 //! What the list shows is what becomes a member, so nothing here knows a filter. A dry run only counts.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use domain::{
     Item, Job,
@@ -99,12 +99,9 @@ async fn freeze(engine: &Engine, row: &BulkRow, page: Page) -> Result<()> {
     let holds = row.action == BulkAction::Retry.as_str() && !row.dry_run;
     let mut gates: BTreeMap<i64, Uuid> = BTreeMap::new();
     if holds {
-        for member in &page.found {
-            if !gates.values().any(|root_id| *root_id == member.root_id) {
-                let plan = core.plans.of(&core.pools.read, member.root_id).await?;
-                gates.insert(plan.root_gate(), member.root_id);
-            }
-        }
+        let roots: BTreeSet<Uuid> = page.found.iter().map(|member| member.root_id).collect();
+        let plans = core.plans.of_all(&core.pools.read, roots).await?;
+        gates.extend(plans.values().map(|plan| (plan.root_gate(), plan.root_id)));
     }
     let mut tx = core.pools.hot.begin().await?;
     let root_gates: Vec<i64> = gates.keys().copied().collect();
@@ -133,11 +130,9 @@ async fn freeze(engine: &Engine, row: &BulkRow, page: Page) -> Result<()> {
             }
             let (roots, counts): (Vec<Uuid>, Vec<i64>) = held.into_iter().unzip();
             let first = members::add_holds(&mut tx, row.id, &roots, &counts).await?;
-            for (&gate_id, root_id) in &gates {
-                if first.contains(root_id) {
-                    trees::hold(&mut tx, gate_id, 1).await?;
-                }
-            }
+            let first: Vec<i64> =
+                gates.iter().filter(|(_, root_id)| first.contains(root_id)).map(|gate| *gate.0).collect();
+            trees::hold(&mut tx, &first, 1).await?;
         }
     }
     let sample = if (row.total as usize) < SAMPLE { Some(sample(row, &found)?) } else { None };

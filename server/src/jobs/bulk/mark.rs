@@ -1,69 +1,133 @@
 //! Members of bulk operations, counted once.
 //!
-//! A retry and the cancelling of an item are marked in their own transaction: a crash leaves either both
-//! or neither, and of two servers at one member the second rolls its deed back. So does a deed whose
-//! operation was stopped meanwhile. The cancelling or deleting of a job is marked after it; done twice it
-//! changes nothing more.
+//! What is done to items is counted in its own transaction: a crash leaves either both or neither, and of
+//! two servers at one member the second rolls back and goes on without it. So does a deed whose operation
+//! was stopped meanwhile. The cancelling or deleting of a job is counted after it; done twice it changes
+//! nothing more.
 
-use std::sync::Arc;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
-use domain::{Code, Problem};
+use domain::Code;
+use sqlx::PgPool;
 use uuid::Uuid;
 
 use crate::{
-    error::Result,
+    error::{Error, Result},
     store::{
         Tx,
-        bulk::members::{self, Counted},
+        bulk::members::{self, Counts, Member},
         settle as trees,
     },
 };
 
 use super::super::{Core, plan::Plan, settle};
 
-/// A member that is being dealt with.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::jobs) struct Mark {
-    pub(super) bulk_id: Uuid,
-    pub(super) member_id: Uuid,
+/// What becomes of a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Counted {
+    Processed,
+    /// Not done, and why: the code of a refusal.
+    Skipped(&'static str),
+    Errored,
 }
 
-impl Mark {
-    /// Counts the member as dealt with, in the transaction of the deed; the gate of its tree's root is
-    /// locked where the operation may hold it. `plan` is the tree. Refused where the member was counted or
-    /// the operation stopped: the deed is to be rolled back.
-    pub(in crate::jobs) async fn processed(self, tx: &mut Tx, plan: &Plan) -> Result<()> {
-        self.write(tx, Counted::Processed, plan).await
+/// Members of one operation that are counted in one transaction.
+#[derive(Clone, Debug)]
+pub(in crate::jobs) struct Tally {
+    bulk_id: Uuid,
+    /// Members and the roots of their trees.
+    members: BTreeMap<Uuid, Uuid>,
+    /// What became of those that were not processed.
+    otherwise: BTreeMap<Uuid, Counted>,
+}
+
+impl Tally {
+    /// Of members that are all going to be processed, unless something else is said of them.
+    pub(super) fn of(bulk_id: Uuid, members: &[Member]) -> Self {
+        let members = members.iter().map(|member| (member.member_id, member.root_id)).collect();
+        Self { bulk_id, members, otherwise: BTreeMap::new() }
     }
 
-    async fn write(self, tx: &mut Tx, how: Counted<'_>, plan: &Plan) -> Result<()> {
-        if !members::mark(tx, self.bulk_id, self.member_id).await? {
-            return Err(over().into());
+    /// Nothing is done to this member.
+    pub(in crate::jobs) fn skip(&mut self, member: Uuid, reason: &'static str) {
+        self.count(member, Counted::Skipped(reason));
+    }
+
+    pub(super) fn count(&mut self, member: Uuid, how: Counted) {
+        self.otherwise.insert(member, how);
+    }
+
+    /// The same of those that nobody has counted yet.
+    pub(super) async fn uncounted(mut self, pool: &PgPool) -> Result<Self> {
+        let ids: Vec<Uuid> = self.members.keys().copied().collect();
+        let open: BTreeSet<Uuid> = members::uncounted(pool, self.bulk_id, &ids).await?.into_iter().collect();
+        self.members.retain(|member, _| open.contains(member));
+        Ok(self)
+    }
+
+    /// Whether a member is still to be counted.
+    pub(in crate::jobs) fn has(&self, member: Uuid) -> bool {
+        self.members.contains_key(&member)
+    }
+
+    /// The roots of the members' trees. Their gates are to be locked before [`Self::write`], where the
+    /// operation may hold them.
+    pub(in crate::jobs) fn roots(&self) -> BTreeSet<Uuid> {
+        self.members.values().copied().collect()
+    }
+
+    /// Counts the members, in the transaction of the deed. `plans` has their trees. Refused where a member
+    /// was counted meanwhile or the operation stopped: the deed is to be rolled back.
+    pub(in crate::jobs) async fn write(&self, tx: &mut Tx, plans: &BTreeMap<Uuid, Arc<Plan>>) -> Result<()> {
+        let ids: Vec<Uuid> = self.members.keys().copied().collect();
+        if members::mark(tx, self.bulk_id, &ids).await? != ids.len() as u64 {
+            return Err(Error::Conflict("another server has counted a member"));
         }
-        if members::hold_less(tx, self.bulk_id, plan.root_id).await? == Some(0) {
-            members::drop_hold(tx, self.bulk_id, plan.root_id).await?;
-            settle::release_hold(tx, plan, 1).await?;
+        let mut less: BTreeMap<Uuid, i64> = BTreeMap::new();
+        for root_id in self.members.values() {
+            *less.entry(*root_id).or_default() += 1;
         }
-        if !members::count(tx, self.bulk_id, how).await? {
-            return Err(over().into());
+        let (roots, numbers): (Vec<Uuid>, Vec<i64>) = less.into_iter().unzip();
+        let through = members::hold_less(tx, self.bulk_id, &roots, &numbers).await?;
+        if !through.is_empty() {
+            let through = members::drop_holds(tx, self.bulk_id, &through).await?;
+            let plans: Vec<&Plan> =
+                through.iter().filter_map(|root_id| plans.get(root_id).map(AsRef::as_ref)).collect();
+            settle::release_holds(tx, &plans).await?;
+        }
+        if !members::count(tx, self.bulk_id, &self.counts()).await? {
+            return Err(Error::refuse(Code::OperationOver, "The operation was stopped."));
         }
         Ok(())
     }
 
-    /// Counts the member in a transaction of its own.
-    pub(super) async fn alone(self, core: &Arc<Core>, how: Counted<'_>, root_id: Uuid) -> Result<()> {
-        let plan = core.plans.of(&core.pools.read, root_id).await?;
+    /// Counts the members in a transaction of its own.
+    pub(super) async fn alone(&self, core: &Arc<Core>) -> Result<()> {
+        let roots: Vec<Uuid> = self.roots().into_iter().collect();
+        let plans = core.plans.of_all(&core.pools.read, roots.iter().copied()).await?;
         let mut tx = core.pools.hot.begin().await?;
-        // Gates come before members, here too: the hold may be given back.
-        trees::lock(&mut tx, &[plan.root_gate()]).await?;
-        self.write(&mut tx, how, &plan).await?;
+        // Gates come before members, here too: holds may be given back.
+        let mut gates: Vec<i64> = plans.values().map(|plan| plan.root_gate()).collect();
+        gates.sort_unstable();
+        trees::lock(&mut tx, &gates).await?;
+        self.write(&mut tx, &plans).await?;
         tx.commit().await?;
-        core.hub.touch(&[root_id]);
+        core.hub.touch(&roots);
         Ok(())
     }
-}
 
-/// Never an answer to anybody: whoever deals with the member goes on to the next.
-fn over() -> Problem {
-    Problem::new(Code::OperationOver, "The member was counted already, or the operation was stopped.")
+    fn counts(&self) -> Counts {
+        let mut counts = Counts::default();
+        for member in self.members.keys() {
+            match self.otherwise.get(member).unwrap_or(&Counted::Processed) {
+                Counted::Processed => counts.processed += 1,
+                Counted::Skipped(reason) => *counts.skipped.entry(reason).or_default() += 1,
+                Counted::Errored => counts.errored += 1,
+            }
+        }
+        counts
+    }
 }

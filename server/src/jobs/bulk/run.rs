@@ -1,13 +1,18 @@
-//! Members of a bulk operation, dealt with one by one through the use-cases for one.
+//! Members of a bulk operation, dealt with through the use-cases: items many in one transaction, jobs one by
+//! one.
 //!
 //! A server takes a slice for a while and deals with it in order; what it does not get to, another takes
 //! when that while is over. How many may be taken now is decided under the operation's lock, so the pace
 //! is kept over all servers.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use domain::{
-    Code, Document, Problem,
+    Code, Document,
     api::{BulkAction, PayloadEdit},
     document::edit::{self, Edit},
 };
@@ -17,21 +22,34 @@ use crate::{
     auth::Caller,
     error::{Error, Result},
     store::{
+        audit::AuditRow,
         bulk::{
             self, BulkRow,
-            members::{self, Counted, Member, Pace},
+            members::{self, Member, Pace},
         },
+        contracts::JobInfo,
         retrying,
     },
 };
 
 use super::{
-    super::{audit, cancel, retry},
-    Engine, IDLE, Mark, asker,
+    super::{
+        Core, audit,
+        cancel::{self, CancelItem},
+        retry::{self, Retry},
+    },
+    Engine, IDLE, Tally, asker,
+    mark::Counted,
 };
 
-/// Members that a server takes at once.
-const SLICE: i64 = 50;
+/// Items that a server takes at once.
+const SLICE: i64 = 500;
+/// Jobs that a server takes at once.
+const SLICE_OF_JOBS: i64 = 50;
+/// Bytes of payloads that are edited in one transaction, at most.
+const PIECE_BYTES: usize = 8 << 20;
+/// Jobs of all trees that one transaction locks, at most; more where one tree has more.
+const PIECE_JOBS: usize = 2_000;
 /// For how long they are its own, in seconds.
 const PATIENCE: f64 = 60.0;
 /// How often a member that fails for reasons of ours is tried.
@@ -63,9 +81,11 @@ impl Deed {
 /// Deals with the next members of an operation. Returns how long there is nothing to do.
 pub(super) async fn slice(engine: &Engine, id: Uuid) -> Result<Duration> {
     let core = &engine.0.core;
+    let Some(row) = bulk::list(&core.pools.read, Some(id), None, None, 1).await?.pop() else { return Ok(IDLE) };
+    let deed = Deed::of(&row)?;
     let mut tx = core.pools.read.begin().await?;
     let Some(pace) = members::lock_pace(&mut tx, id).await? else { return Ok(IDLE) };
-    let (n, next) = allowed(pace);
+    let (n, next) = allowed(pace, if deed.on_items { SLICE } else { SLICE_OF_JOBS });
     if n == 0 {
         return Ok(Duration::from_secs_f64(next.max(0.001)));
     }
@@ -77,75 +97,104 @@ pub(super) async fn slice(engine: &Engine, id: Uuid) -> Result<Duration> {
     if taken.is_empty() {
         return Ok(IDLE);
     }
-    let Some(row) = bulk::list(&core.pools.read, Some(id), None, None, 1).await?.pop() else { return Ok(IDLE) };
-    let deed = Deed::of(&row)?;
-    for (at, &member) in taken.iter().enumerate() {
-        let done = if core.shutdown.is_cancelled() { Ok(false) } else { deal(engine, &deed, id, member).await };
+    let mut left = &taken[..];
+    for n in pieces(engine, &deed, &taken).await? {
+        let done = if core.shutdown.is_cancelled() { Ok(false) } else { deal(engine, &deed, id, &left[..n]).await };
         if !matches!(done, Ok(true)) {
-            let rest: Vec<Uuid> = taken[at..].iter().map(|member| member.member_id).collect();
-            members::give_back(&core.pools.read, id, &rest, 0.0).await?;
+            let left: Vec<Uuid> = left.iter().map(|member| member.member_id).collect();
+            members::give_back(&core.pools.read, id, &left, 0.0).await?;
             done?;
             return Ok(IDLE);
         }
+        left = &left[n..];
     }
     Ok(Duration::ZERO)
 }
 
-/// How many members may be taken now, and in how many seconds the next is due then; if none, in how many
-/// seconds one is. What was not used within the last second, or the time of one member, is lost.
-fn allowed(pace: Pace) -> (i64, f64) {
-    let Some(rate) = pace.rate else { return (SLICE, 0.0) };
+/// How many members may be taken now, at most `most`, and in how many seconds the next is due then; if
+/// none, in how many seconds some are. Fast operations go a tenth of a second's worth at a time. What was
+/// not used within the last second, or the time of one member, is lost.
+fn allowed(pace: Pace, most: i64) -> (i64, f64) {
+    let Some(rate) = pace.rate else { return (most, 0.0) };
     let window = (1.0 / rate).max(1.0);
     let idle = pace.idle_seconds.unwrap_or(window).min(window);
+    let least = (rate / 10.0).clamp(1.0, most as f64);
     // A hair's breadth, so that what is due exactly now is not lost to rounding.
-    let n = (idle * rate + 1e-6).floor().min(SLICE as f64).max(0.0);
-    if n < 1.0 { (0, 1.0 / rate - idle) } else { (n as i64, n / rate - idle) }
+    let n = (idle * rate + 1e-6).floor().min(most as f64).max(0.0);
+    if n < least.floor() { (0, least / rate - idle) } else { (n as i64, n / rate - idle) }
 }
 
-/// Deals with one member. False: the operation does not run any more.
-async fn deal(engine: &Engine, deed: &Deed, bulk_id: Uuid, member: Member) -> Result<bool> {
-    let core = &engine.0.core;
-    let mark = Mark { bulk_id, member_id: member.member_id };
-    let counted = match perform(engine, deed, mark, member).await {
-        Ok(Performed::Marked) => return Ok(true),
-        Ok(Performed::Done) => Counted::Processed,
-        Ok(Performed::Skipped(reason)) => Counted::Skipped(reason),
-        Err(Error::Problem(problem)) => match problem.code {
-            Code::OperationOver => return still_runs(engine, bulk_id).await,
-            code => Counted::Skipped(code.as_str()),
-        },
-        Err(error) if error.is_database_away() => return Err(error),
-        Err(error) if member.tries >= MOST_TRIES => {
-            tracing::error!(%error, %bulk_id, member = %member.member_id, "a member of a bulk operation failed");
-            Counted::Errored
-        }
-        Err(error) => {
-            let pause = f64::from(1_u32 << member.tries.clamp(0, 6));
-            tracing::warn!(%error, %bulk_id, member = %member.member_id, "a member failed; will try again");
-            members::give_back(&core.pools.read, bulk_id, &[member.member_id], pause).await?;
-            return Ok(true);
-        }
-    };
-    let core = Arc::clone(core);
-    let reason = if let Counted::Skipped(reason) = counted { Some(reason.to_owned()) } else { None };
-    let processed = counted == Counted::Processed;
-    let written = core
-        .retrying(move |core| {
-            let reason = reason.clone();
-            async move {
-                let how = match (&reason, processed) {
-                    (Some(reason), _) => Counted::Skipped(reason),
-                    (None, true) => Counted::Processed,
-                    (None, false) => Counted::Errored,
-                };
-                mark.alone(&core, how, member.root_id).await
-            }
-        })
-        .await;
-    match written {
-        Err(Error::Problem(problem)) if problem.code == Code::OperationOver => still_runs(engine, bulk_id).await,
-        other => other.map(|()| true),
+/// How many of these members go together, one transaction after the other: what a transaction locks and
+/// what it has in memory is bounded. Jobs go alone.
+async fn pieces(engine: &Engine, deed: &Deed, taken: &[Member]) -> Result<Vec<usize>> {
+    if !deed.on_items {
+        return Ok(vec![1; taken.len()]);
     }
+    let core = &engine.0.core;
+    let plans = core.plans.of_all(&core.pools.read, taken.iter().map(|member| member.root_id)).await?;
+    let mut bytes = HashMap::new();
+    if !deed.edits.is_empty() {
+        let ids: Vec<Uuid> = taken.iter().map(|member| member.member_id).collect();
+        bytes = retrying::payload_bytes(&core.pools.read, &ids).await?;
+    }
+    let mut pieces = Vec::new();
+    let (mut n, mut piece_bytes, mut piece_jobs) = (0, 0, 0);
+    let mut roots = HashSet::new();
+    for member in taken {
+        let size = bytes.get(&member.member_id).copied().unwrap_or(0);
+        let jobs = plans.get(&member.root_id).map_or(0, |plan| plan.jobs.len());
+        let more = if roots.contains(&member.root_id) { 0 } else { jobs };
+        if n > 0 && (piece_bytes + size > PIECE_BYTES || piece_jobs + more > PIECE_JOBS) {
+            pieces.push(n);
+            (n, piece_bytes, piece_jobs) = (0, 0, 0);
+            roots.clear();
+        }
+        if roots.insert(member.root_id) {
+            piece_jobs += jobs;
+        }
+        (n, piece_bytes) = (n + 1, piece_bytes + size);
+    }
+    pieces.extend((n > 0).then_some(n));
+    Ok(pieces)
+}
+
+/// Deals with members together; with halves of them, where that fails. False: the operation does not run
+/// any more.
+async fn deal(engine: &Engine, deed: &Deed, bulk_id: Uuid, members: &[Member]) -> Result<bool> {
+    let mut open = vec![members];
+    while let Some(batch) = open.pop() {
+        match together(engine, deed, bulk_id, batch).await {
+            Ok(()) => {}
+            Err(Error::Problem(problem)) if problem.code == Code::OperationOver => {
+                return still_runs(engine, bulk_id).await;
+            }
+            Err(error) if error.is_database_away() => return Err(error),
+            Err(error) if batch.len() > 1 => {
+                tracing::debug!(%error, %bulk_id, n = batch.len(), "members failed together; in halves now");
+                let (first, second) = batch.split_at(batch.len() / 2);
+                open.extend([second, first]);
+            }
+            Err(error) => failed(engine, bulk_id, batch, &error).await?,
+        }
+    }
+    Ok(true)
+}
+
+/// A member failed for reasons of ours: it is tried again later, or given up.
+async fn failed(engine: &Engine, bulk_id: Uuid, batch: &[Member], error: &Error) -> Result<()> {
+    let pool = &engine.0.core.pools.read;
+    for member in batch {
+        let id = member.member_id;
+        if member.tries < MOST_TRIES {
+            tracing::warn!(%error, %bulk_id, member = %id, "a member failed; will try again");
+            let pause = f64::from(1_u32 << member.tries.clamp(0, 6));
+            members::give_back(pool, bulk_id, &[id], pause).await?;
+            continue;
+        }
+        tracing::error!(%error, %bulk_id, member = %id, "a member of a bulk operation failed");
+        count(engine, bulk_id, *member, Counted::Errored).await?;
+    }
+    Ok(())
 }
 
 async fn still_runs(engine: &Engine, id: Uuid) -> Result<bool> {
@@ -153,79 +202,151 @@ async fn still_runs(engine: &Engine, id: Uuid) -> Result<bool> {
     Ok(row.is_some_and(|row| row.state == "running"))
 }
 
-/// What became of a member.
-enum Performed {
-    /// It was done and counted in one transaction.
-    Marked,
-    /// It was done, or there was nothing left to do.
-    Done,
-    Skipped(&'static str),
-}
-
-async fn perform(engine: &Engine, deed: &Deed, mark: Mark, member: Member) -> Result<Performed> {
-    let (caller, reason) = (&deed.caller, deed.reason.as_deref());
-    let id = member.member_id;
+/// Does the deed to these members and counts them.
+async fn together(engine: &Engine, deed: &Deed, bulk_id: Uuid, batch: &[Member]) -> Result<()> {
     match (deed.action, deed.on_items) {
-        (BulkAction::Retry, _) => retry_item(engine, deed, mark, id).await,
-        (BulkAction::Cancel, true) => {
-            let marked = engine.cancel_member(caller, id, reason, mark).await?;
-            Ok(if marked { Performed::Marked } else { Performed::Done })
+        (BulkAction::Retry, _) => retry_items(engine, deed, bulk_id, batch).await,
+        (BulkAction::Cancel, true) => cancel_items(engine, deed, bulk_id, batch).await,
+        (action, _) => {
+            for &member in batch {
+                let how = one_job(engine, deed, action, member).await?;
+                count(engine, bulk_id, member, how).await?;
+            }
+            Ok(())
         }
-        (BulkAction::Cancel, false) => engine.cancel_job(caller, id, reason).await.map(|()| Performed::Done),
-        (BulkAction::Delete, _) => match engine.remove(caller, id, reason).await {
-            // It was this operation that removed it, and the server died before it was counted.
-            Err(Error::Problem(problem)) if problem.code == Code::JobRemoved && member.tries > 1 => Ok(Performed::Done),
-            other => other.map(|()| Performed::Done),
-        },
     }
 }
 
-async fn retry_item(engine: &Engine, deed: &Deed, mark: Mark, item_id: Uuid) -> Result<Performed> {
-    let core = &engine.0.core;
-    let job = engine.job_of_item(&deed.caller, item_id).await?;
-    let reason = audit::reason_for(&deed.caller, job.owner_id, deed.reason.as_deref())?;
-    let row = audit::row(&deed.caller, "item.retry", job.owner_id, reason.as_deref())
-        .map(|row| row.about(job.root_id, job.job_id, Some(item_id)));
-    let mut payload = None;
-    if !deed.edits.is_empty() {
-        let text = retrying::payload(&core.pools.read, item_id).await?.ok_or_else(|| Problem::not_found("item"))?;
-        let Ok(edited) = edit::edited(&Document::trusted(text), &deed.edits) else {
-            return Ok(Performed::Skipped("edit_does_not_fit"));
+/// Counts a member in a transaction of its own, unless it was.
+async fn count(engine: &Engine, bulk_id: Uuid, member: Member, how: Counted) -> Result<()> {
+    let mut tally = Tally::of(bulk_id, &[member]);
+    tally.count(member.member_id, how);
+    let count = move |core: Arc<Core>| {
+        let tally = tally.clone();
+        async move {
+            let tally = tally.uncounted(&core.pools.read).await?;
+            if tally.has(member.member_id) { tally.alone(&core).await } else { Ok(()) }
+        }
+    };
+    engine.0.core.retrying(count).await
+}
+
+/// Cancels or deletes one job.
+async fn one_job(engine: &Engine, deed: &Deed, action: BulkAction, member: Member) -> Result<Counted> {
+    let (caller, reason, id) = (&deed.caller, deed.reason.as_deref(), member.member_id);
+    let done = if action == BulkAction::Delete {
+        engine.remove(caller, id, reason).await
+    } else {
+        engine.cancel_job(caller, id, reason).await
+    };
+    match done {
+        Ok(()) => Ok(Counted::Processed),
+        // It was this operation that removed it, and the server died before it was counted.
+        Err(Error::Problem(problem))
+            if action == BulkAction::Delete && problem.code == Code::JobRemoved && member.tries > 1 =>
+        {
+            Ok(Counted::Processed)
+        }
+        Err(Error::Problem(problem)) => Ok(Counted::Skipped(problem.code.as_str())),
+        Err(error) => Err(error),
+    }
+}
+
+/// The jobs of items and the deeds to be written down. What cannot be done to an item is told to `tally`.
+async fn deeds_of(
+    core: &Core,
+    deed: &Deed,
+    action: &'static str,
+    batch: &[Member],
+    tally: &mut Tally,
+) -> Result<Vec<(Uuid, Arc<JobInfo>, Option<AuditRow>)>> {
+    let ids: Vec<Uuid> = batch.iter().map(|member| member.member_id).collect();
+    let mut jobs = core.jobs_of_items(&deed.caller, &ids).await?;
+    let mut deeds = Vec::with_capacity(ids.len());
+    for id in ids {
+        let Some(job) = jobs.remove(&id) else {
+            tally.skip(id, Code::NotFound.as_str());
+            continue;
         };
-        match core.checked_payload(&job, edited) {
-            Ok(text) => payload = Some(text),
-            Err(problem) if problem.code == Code::InvalidBody => return Ok(Performed::Skipped("payload_invalid")),
-            Err(problem) => return Err(problem.into()),
+        match audit::reason_for(&deed.caller, job.owner_id, deed.reason.as_deref()) {
+            Ok(reason) => {
+                let row = audit::row(&deed.caller, action, job.owner_id, reason.as_deref())
+                    .map(|row| row.about(job.root_id, job.job_id, Some(id)));
+                deeds.push((id, job, row));
+            }
+            Err(problem) => tally.skip(id, problem.code.as_str()),
         }
     }
-    let retry = retry::Retry { item_id, job, payload, expires_at: None, restart: false, deed: row, member: Some(mark) };
-    core.retrying(move |core| {
-        let retry = retry.clone();
-        async move { retry::retry_one(&core, retry).await }
-    })
-    .await?;
-    Ok(Performed::Marked)
+    Ok(deeds)
 }
 
-impl Engine {
-    /// Cancels an item for a bulk operation; whether the member was counted with it.
-    async fn cancel_member(&self, caller: &Caller, item_id: Uuid, reason: Option<&str>, mark: Mark) -> Result<bool> {
-        let job = self.job_of_item(caller, item_id).await?;
-        let reason = audit::reason_for(caller, job.owner_id, reason)?;
-        let deed = audit::row(caller, "item.cancel", job.owner_id, reason.as_deref())
-            .map(|row| row.about(job.root_id, job.job_id, Some(item_id)));
-        self.0
-            .core
-            .retrying(move |core| {
-                let (deed, root_id) = (deed.clone(), job.root_id);
-                async move {
-                    let marked = cancel::cancel_one(&core, item_id, deed, Some((mark, root_id))).await?;
-                    core.hub.touch(&[root_id]);
-                    Ok(marked)
-                }
-            })
-            .await
+async fn retry_items(engine: &Engine, deed: &Deed, bulk_id: Uuid, batch: &[Member]) -> Result<()> {
+    let core = &engine.0.core;
+    let mut tally = Tally::of(bulk_id, batch);
+    let mut retries = Vec::with_capacity(batch.len());
+    let deeds = deeds_of(core, deed, "item.retry", batch, &mut tally).await?;
+    let mut texts = HashMap::new();
+    if !deed.edits.is_empty() {
+        let ids: Vec<Uuid> = deeds.iter().map(|deed| deed.0).collect();
+        texts = retrying::payloads(&core.pools.read, &ids).await?;
     }
+    for (item_id, job, row) in deeds {
+        let payload = match texts.remove(&item_id) {
+            Some(text) => match edited(core, deed, &job, text) {
+                Ok(text) => Some(text),
+                Err(reason) => {
+                    tally.skip(item_id, reason);
+                    continue;
+                }
+            },
+            None if deed.edits.is_empty() => None,
+            None => {
+                tally.skip(item_id, Code::NotFound.as_str());
+                continue;
+            }
+        };
+        retries.push(Retry { item_id, job, payload, expires_at: None, restart: false, deed: row });
+    }
+    let shared = Arc::new((tally, retries));
+    core.retrying(move |core| {
+        let shared = Arc::clone(&shared);
+        async move {
+            let tally = shared.0.clone().uncounted(&core.pools.read).await?;
+            let retries = shared.1.iter().filter(|retry| tally.has(retry.item_id)).collect();
+            retry::retry_many(&core, retries, Some(tally)).await.map(|_| ())
+        }
+    })
+    .await
+}
+
+/// A payload with the operation's edits, or why it cannot have them.
+fn edited(core: &Core, deed: &Deed, job: &JobInfo, text: String) -> Result<String, &'static str> {
+    let edited = edit::edited(&Document::trusted(text), &deed.edits).map_err(|_| "edit_does_not_fit")?;
+    core.checked_payload(job, edited).map_err(|problem| match problem.code {
+        Code::InvalidBody => "payload_invalid",
+        code => code.as_str(),
+    })
+}
+
+async fn cancel_items(engine: &Engine, deed: &Deed, bulk_id: Uuid, batch: &[Member]) -> Result<()> {
+    let core = &engine.0.core;
+    let mut tally = Tally::of(bulk_id, batch);
+    let cancels: Vec<CancelItem> = deeds_of(core, deed, "item.cancel", batch, &mut tally)
+        .await?
+        .into_iter()
+        .map(|(item_id, job, deed)| CancelItem { item_id, root_id: job.root_id, deed })
+        .collect();
+    let shared = Arc::new((tally, cancels));
+    core.retrying(move |core| {
+        let shared = Arc::clone(&shared);
+        async move {
+            let tally = shared.0.clone().uncounted(&core.pools.read).await?;
+            let cancels: Vec<CancelItem> =
+                shared.1.iter().filter(|cancel| tally.has(cancel.item_id)).cloned().collect();
+            cancel::cancel_many(&core, &cancels, Some(tally)).await.map(|_| ())
+        }
+    })
+    .await
 }
 
 #[cfg(test)]
@@ -234,8 +355,8 @@ mod tests {
 
     #[test]
     fn a_pace_is_kept_and_what_is_not_used_is_lost() {
-        let at = |rate: f64, idle: Option<f64>| allowed(Pace { rate: Some(rate), idle_seconds: idle });
-        assert_eq!(allowed(Pace { rate: None, idle_seconds: Some(0.0) }).0, SLICE);
+        let at = |rate: f64, idle: Option<f64>| allowed(Pace { rate: Some(rate), idle_seconds: idle }, SLICE);
+        assert_eq!(allowed(Pace { rate: None, idle_seconds: Some(0.0) }, SLICE).0, SLICE);
         // A second's worth at first, then as time goes by.
         assert_eq!(at(10.0, None), (10, 0.0));
         assert_eq!(at(10.0, Some(0.5)).0, 5);
@@ -245,6 +366,10 @@ mod tests {
         // Slower than one a second: one at first, and then one each time it is due.
         assert_eq!(at(0.5, None), (1, 0.0));
         assert_eq!(at(0.5, Some(1.0)).0, 0);
+        // Faster: a tenth of a second's worth at a time.
+        let (n, wait) = at(300.0, Some(0.05));
+        assert!(n == 0 && (wait - 0.05).abs() < 1e-9, "{n} {wait}");
+        assert_eq!(at(300.0, Some(0.1)).0, 30);
         // Never more than a slice; what is over is due at once.
         let (n, next) = at(1_000.0, None);
         assert!(n == SLICE && next < 0.0, "{n} {next}");

@@ -13,8 +13,9 @@ use crate::{
     store::{
         Tx,
         gates::{self, Delta},
-        items, leases,
-        patch::{self, ItemRow, WaitingRow},
+        items::{self, DeferredRow, ReadyRow},
+        leases,
+        patch::{self, ItemRow},
     },
 };
 
@@ -52,12 +53,11 @@ impl Core {
         let mut turns: HashMap<(i32, i16), i64> = HashMap::new();
         for row in patch::take_ready(tx, &ids).await? {
             let Some(new) = wanted.get(&row.item_id) else { continue };
-            let mut put = WaitingRow { rank: -new.priority, expires_at: new.expires_at, ..row };
-            if is_ahead(new.run_after, now) {
+            let mut put = ReadyRow { rank: -new.priority, expires_at: new.expires_at, ..row };
+            if let Some(due_at) = new.run_after.filter(|at| *at > now) {
                 delta.counts.available -= 1;
                 delta.counts.scheduled += 1;
-                put.due_at = new.run_after;
-                deferred.push(put);
+                deferred.push(put_off(put, due_at));
             } else {
                 if put.rank != row.rank {
                     put.turn = put.turn.max(self.lowest_turn(tx, &mut turns, put.type_id, put.rank).await?);
@@ -67,28 +67,28 @@ impl Core {
         }
         for row in patch::take_deferred(tx, &ids).await? {
             let Some(new) = wanted.get(&row.item_id) else { continue };
-            let mut put = WaitingRow { rank: -new.priority, expires_at: new.expires_at, ..row };
+            let mut put = DeferredRow { rank: -new.priority, expires_at: new.expires_at, ..row };
             if row.retryable {
                 // Its backoff holds as well.
-                put.due_at = row.due_at.max(new.run_after);
+                put.due_at = new.run_after.map_or(row.due_at, |at| at.max(row.due_at));
                 deferred.push(put);
-            } else if is_ahead(new.run_after, now) {
-                put.due_at = new.run_after;
+            } else if let Some(due_at) = new.run_after.filter(|at| *at > now) {
+                put.due_at = due_at;
                 deferred.push(put);
             } else if held || row.lane_id.is_some() {
-                // Due: the sweep knows what else holds it.
-                put.due_at = None;
+                // The sweep knows what else holds it.
+                put.due_at = now;
                 deferred.push(put);
             } else {
                 delta.counts.scheduled -= 1;
                 delta.counts.available += 1;
-                put.turn = self.lowest_turn(tx, &mut turns, put.type_id, put.rank).await?;
-                ready.push(put);
+                let turn = self.lowest_turn(tx, &mut turns, put.type_id, put.rank).await?;
+                ready.push(made_due(put, turn));
             }
         }
         let blocked = patch::change_blocked(tx, rows).await?;
-        patch::put_ready(tx, &ready).await?;
-        patch::put_deferred(tx, &deferred).await?;
+        items::make_ready(tx, &ready).await?;
+        items::defer(tx, &deferred).await?;
         let moved = ready.len() + deferred.len() + blocked.len();
         if gates::apply(tx, &[(gate_id, delta)]).await?.is_empty() {
             return Ok(None);
@@ -122,6 +122,13 @@ impl Core {
     }
 }
 
-fn is_ahead(at: Option<OffsetDateTime>, now: OffsetDateTime) -> bool {
-    at.is_some_and(|at| at > now)
+fn put_off(row: ReadyRow, due_at: OffsetDateTime) -> DeferredRow {
+    let ReadyRow { item_id, gate_id, type_id, rank, turn: _, expires_at, attempts, failures, lane_id } = row;
+    let retryable = false;
+    DeferredRow { item_id, gate_id, type_id, rank, due_at, expires_at, attempts, failures, retryable, lane_id }
+}
+
+fn made_due(row: DeferredRow, turn: i64) -> ReadyRow {
+    let DeferredRow { item_id, gate_id, type_id, rank, expires_at, attempts, failures, lane_id, .. } = row;
+    ReadyRow { item_id, gate_id, type_id, rank, turn, expires_at, attempts, failures, lane_id }
 }

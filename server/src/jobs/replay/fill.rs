@@ -160,9 +160,7 @@ async fn end(core: &Core, root_id: Uuid, from: Uuid) -> Result<()> {
     if !replaying::end(&mut tx, root_id).await? {
         return Ok(());
     }
-    // In order of the gates: the old one's are lower.
-    settle::release_hold(&mut tx, &old, 1).await?;
-    settle::release_hold(&mut tx, &new, 1).await?;
+    settle::release_holds(&mut tx, &[&old, &new]).await?;
     tx.commit().await?;
     core.hub.touch(&[from, root_id]);
     Ok(())

@@ -2,6 +2,8 @@
 //! whose completion they hold. A member is marked in the transaction of the deed that was done to it, or
 //! after a deed that may be done twice.
 
+use std::collections::BTreeMap;
+
 use sqlx::PgPool;
 use uuid::Uuid;
 
@@ -119,69 +121,97 @@ pub async fn give_back(pool: &PgPool, id: Uuid, members: &[Uuid], seconds: f64) 
     Ok(())
 }
 
-/// Marks a member as counted. False: it was.
-pub async fn mark(tx: &mut Tx, id: Uuid, member_id: Uuid) -> Result<bool, sqlx::Error> {
-    let done = sqlx::query!(
-        "update bulk_member set done = true where bulk_id = $1 and member_id = $2 and not done",
-        id,
-        member_id
-    )
-    .execute(&mut **tx)
-    .await?;
-    Ok(done.rows_affected() == 1)
-}
-
-/// One member less of a tree that is held; how many it still has. None: the tree is not held.
-pub async fn hold_less(tx: &mut Tx, id: Uuid, root_id: Uuid) -> Result<Option<i64>, sqlx::Error> {
+/// Those of these members that nobody has counted yet.
+pub async fn uncounted(pool: &PgPool, id: Uuid, members: &[Uuid]) -> Result<Vec<Uuid>, sqlx::Error> {
     sqlx::query_scalar!(
-        "update bulk_hold set members = members - 1 where bulk_id = $1 and root_id = $2 returning members",
+        "select member_id from bulk_member where bulk_id = $1 and member_id = any($2::uuid[]) and not done",
         id,
-        root_id
+        members
     )
-    .fetch_optional(&mut **tx)
+    .fetch_all(pool)
     .await
 }
 
-/// Forgets that a tree is held. False: it was not. Under the root's gate.
-pub async fn drop_hold(tx: &mut Tx, id: Uuid, root_id: Uuid) -> Result<bool, sqlx::Error> {
-    let done = sqlx::query!("delete from bulk_hold where bulk_id = $1 and root_id = $2", id, root_id)
-        .execute(&mut **tx)
-        .await?;
-    Ok(done.rows_affected() == 1)
+/// Marks members as counted; how many were not yet.
+pub async fn mark(tx: &mut Tx, id: Uuid, members: &[Uuid]) -> Result<u64, sqlx::Error> {
+    let done = sqlx::query!(
+        "with pick as materialized (
+           select member_id from bulk_member where bulk_id = $1 and member_id = any($2::uuid[]) and not done
+           order by member_id for update)
+         update bulk_member set done = true
+         where bulk_id = $1 and member_id = any(array(select member_id from pick))",
+        id,
+        members
+    )
+    .execute(&mut **tx)
+    .await?;
+    Ok(done.rows_affected())
 }
 
-/// What became of a member.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Counted<'a> {
-    Processed,
-    Skipped(&'a str),
-    Errored,
+/// So many members less of trees that are held. Returns the trees that have none left. Under the roots'
+/// gates.
+pub async fn hold_less(tx: &mut Tx, id: Uuid, roots: &[Uuid], members: &[i64]) -> Result<Vec<Uuid>, sqlx::Error> {
+    let rows = sqlx::query!(
+        "update bulk_hold h set members = h.members - less.n
+         from unnest($2::uuid[], $3::bigint[]) as less (root_id, n)
+         where h.bulk_id = $1 and h.root_id = less.root_id
+         returning h.root_id, h.members",
+        id,
+        roots,
+        members
+    )
+    .fetch_all(&mut **tx)
+    .await?;
+    Ok(rows.into_iter().filter(|row| row.members == 0).map(|row| row.root_id).collect())
 }
 
-/// Counts a member of a running operation, which is completed with its last one. False: it does not run
+/// Forgets that trees are held. Returns those that were. Under the roots' gates.
+pub async fn drop_holds(tx: &mut Tx, id: Uuid, roots: &[Uuid]) -> Result<Vec<Uuid>, sqlx::Error> {
+    sqlx::query_scalar!(
+        "delete from bulk_hold where bulk_id = $1 and root_id = any($2::uuid[]) returning root_id",
+        id,
+        roots
+    )
+    .fetch_all(&mut **tx)
+    .await
+}
+
+/// What became of a batch of members.
+#[derive(Clone, Debug, Default)]
+pub struct Counts {
+    pub processed: i64,
+    /// Reasons and how many, by reason.
+    pub skipped: BTreeMap<&'static str, i64>,
+    pub errored: i64,
+}
+
+/// Counts members of a running operation, which is completed with its last one. False: it does not run
 /// any more, and what this transaction did is to be rolled back.
-pub async fn count(tx: &mut Tx, id: Uuid, as_what: Counted<'_>) -> Result<bool, sqlx::Error> {
-    if let Counted::Skipped(reason) = as_what {
+pub async fn count(tx: &mut Tx, id: Uuid, counts: &Counts) -> Result<bool, sqlx::Error> {
+    if !counts.skipped.is_empty() {
+        let reasons: Vec<&str> = counts.skipped.keys().copied().collect();
+        let numbers: Vec<i64> = counts.skipped.values().copied().collect();
         sqlx::query!(
-            "insert into bulk_skip as s (bulk_id, reason, n) values ($1, $2, 1)
-             on conflict (bulk_id, reason) do update set n = s.n + 1",
+            "insert into bulk_skip as s (bulk_id, reason, n)
+             select $1, reason, n from unnest($2::text[], $3::bigint[]) as new (reason, n)
+             on conflict (bulk_id, reason) do update set n = s.n + excluded.n",
             id,
-            reason
+            &reasons as &[&str],
+            &numbers
         )
         .execute(&mut **tx)
         .await?;
     }
-    let of = |it: bool| i64::from(it);
     let done = sqlx::query!(
         "update bulk set processed = processed + $2, skipped = skipped + $3, errored = errored + $4,
            updated_at = clock_timestamp(),
-           state = case when processed + skipped + errored + 1 = total then 'completed' else state end,
-           finished_at = case when processed + skipped + errored + 1 = total then clock_timestamp() end
+           state = case when processed + skipped + errored + $2 + $3 + $4 = total then 'completed' else state end,
+           finished_at = case when processed + skipped + errored + $2 + $3 + $4 = total then clock_timestamp() end
          where id = $1 and state = 'running'",
         id,
-        of(as_what == Counted::Processed),
-        of(matches!(as_what, Counted::Skipped(_))),
-        of(as_what == Counted::Errored),
+        counts.processed,
+        counts.skipped.values().sum::<i64>(),
+        counts.errored,
     )
     .execute(&mut **tx)
     .await?;

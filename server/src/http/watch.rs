@@ -1,0 +1,124 @@
+//! `GET /events`: all trees that the caller sees, in brief and live (spec §3 "watch", §6).
+//!
+//! First `snapshot`, the newest trees; then `change`, whatever changed since, older trees too. All state is
+//! absolute; another `snapshot` comes where changes were too many. As the stream of one job it has no queue.
+
+use std::convert::Infallible;
+
+use axum::{
+    extract::{FromRequestParts as _, State},
+    http::request::Parts,
+    response::{Response, sse::Event},
+};
+use domain::change::{Roots, event};
+use tokio::time::{Duration, Instant};
+
+use crate::{
+    App,
+    auth::{Caller, Scope},
+    error::{Error, Result},
+    live::{Next, OpenStream, RootsWatch},
+};
+
+use super::events::{RECHECK, STREAMS, busy, bye, stream_response};
+
+/// The shortest time between two events.
+const SHORTEST: Duration = Duration::from_millis(250);
+/// Before a snapshot that could not be read is tried again.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Watches all trees that the caller sees: their own; to staff, everybody's
+#[utoipa::path(
+    get, path = "/events", tag = "watch",
+    responses(
+        (status = 200, content_type = "text/event-stream",
+         description = "`snapshot` and `change`, each {jobs, removed}: roots without children, at most four events a second; `busy`, `bye`",
+         body = Roots),
+        (status = 401, description = "Not signed in", body = domain::Problem, content_type = "application/problem+json"),
+    )
+)]
+pub(super) async fn watch_roots(State(app): State<App>, caller: Caller, parts: Parts) -> Result<Response> {
+    caller.require(Scope::JobsRead)?;
+    let Some(open) = app.hub.open_stream(STREAMS) else {
+        return Ok(stream_response(futures::stream::iter([Ok(busy())])));
+    };
+    let mut watch = app.hub.watch_roots(&app.engine, caller.visible_owner());
+    let json = watch.snapshot(&app.engine, &caller).await?;
+    let first = Event::default().event(event::SNAPSHOT).data(json);
+    let now = Instant::now();
+    let reader =
+        Reader { app, parts, caller, watch, first: Some(first), sent_at: now, checked: now, ended: false, _open: open };
+    Ok(stream_response(futures::stream::unfold(reader, Reader::next)))
+}
+
+/// One open stream.
+struct Reader {
+    app: App,
+    /// The request, for asking again whether it may look.
+    parts: Parts,
+    caller: Caller,
+    watch: RootsWatch,
+    first: Option<Event>,
+    sent_at: Instant,
+    checked: Instant,
+    ended: bool,
+    _open: OpenStream,
+}
+
+impl Reader {
+    async fn next(mut self) -> Option<(Result<Event, Infallible>, Self)> {
+        if self.ended {
+            return None;
+        }
+        if let Some(first) = self.first.take() {
+            return Some((Ok(first), self));
+        }
+        tokio::time::sleep_until(self.sent_at + SHORTEST).await;
+        let shutdown = self.app.shutdown.clone();
+        loop {
+            if self.checked.elapsed() >= RECHECK {
+                if !self.may_look().await {
+                    return None;
+                }
+                self.checked = Instant::now();
+            }
+            let event = match self.watch.next() {
+                Next::Change(json) => Some(Event::default().event(event::CHANGE).data(json)),
+                Next::Anew => match self.watch.snapshot(&self.app.engine, &self.caller).await {
+                    Ok(json) => Some(Event::default().event(event::SNAPSHOT).data(json)),
+                    Err(error) => {
+                        tracing::debug!(%error, "watched trees could not be read; trying again");
+                        tokio::time::sleep(PAUSE).await;
+                        continue;
+                    }
+                },
+                Next::Nothing => None,
+            };
+            if let Some(event) = event {
+                self.sent_at = Instant::now();
+                return Some((Ok(event), self));
+            }
+            tokio::select! {
+                () = self.watch.changed() => {}
+                () = tokio::time::sleep_until(self.checked + RECHECK) => {}
+                () = shutdown.cancelled() => {
+                    self.ended = true;
+                    return Some((Ok(bye()), self));
+                }
+            }
+        }
+    }
+
+    /// Whether the caller still exists and sees the same. An absent database is no reason to send anybody
+    /// away.
+    async fn may_look(&mut self) -> bool {
+        match Caller::from_request_parts(&mut self.parts, &self.app).await {
+            Ok(caller) => {
+                let same = caller.visible_owner() == self.caller.visible_owner();
+                same && caller.require(Scope::JobsRead).is_ok()
+            }
+            Err(Error::Problem(problem)) => problem.status >= 500,
+            Err(_) => true,
+        }
+    }
+}

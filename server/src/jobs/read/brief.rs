@@ -1,0 +1,63 @@
+//! Trees in brief, whoever asks: what lists of jobs that are watched are made of.
+
+use std::collections::HashMap;
+
+use domain::{Job, change::Roots};
+use uuid::Uuid;
+
+use crate::{
+    auth::Caller,
+    error::{Error, Result},
+    live::Brief,
+    store::{
+        job_list::{self, Anchor, JobQuery},
+        reading, trees,
+    },
+};
+
+use super::{super::Engine, JobFilter, shape};
+
+/// Trees whose jobs are read together; a tree has at most a thousand jobs.
+const TREES_AT_ONCE: usize = 20;
+
+impl Engine {
+    /// The newest trees that a caller sees, as JSON of a [`Roots`].
+    pub(crate) async fn newest_of(&self, caller: &Caller, n: i64) -> Result<String> {
+        let filter = JobFilter { root: Some(true), ..JobFilter::default() };
+        let (jobs, _) = self.list_jobs(caller, &filter, None, n).await?;
+        serde_json::to_string(&Roots { jobs, removed: Vec::new() }).map_err(|e| Error::Broken(e.to_string()))
+    }
+
+    /// The newest trees of all.
+    pub(crate) async fn newest_roots(&self, n: i64) -> Result<Vec<Uuid>> {
+        let query = JobQuery { anchor: Anchor::Roots, limit: n, ..JobQuery::default() };
+        let found = job_list::list(&self.0.core.pools.read, &query).await?;
+        Ok(found.jobs.iter().map(|job| job.2).collect())
+    }
+
+    /// These trees, and those that it did not come to, as the others are large. Such as never were do not
+    /// come back.
+    pub(crate) async fn briefly(&self, root_ids: &[Uuid]) -> Result<(Vec<Brief>, Vec<Uuid>)> {
+        let pool = &self.0.core.pools.read;
+        let mut read = Vec::with_capacity(root_ids.len());
+        let mut rows = 0;
+        for (at, part) in root_ids.chunks(TREES_AT_ONCE).enumerate() {
+            if rows >= job_list::LOOK_AT as usize {
+                return Ok((read, root_ids[at * TREES_AT_ONCE..].to_vec()));
+            }
+            let views = trees::of_roots(pool, part).await?;
+            rows += views.len();
+            let owners: HashMap<Uuid, Uuid> = views.iter().map(|view| (view.root_id, view.owner_id)).collect();
+            for job in shape::build(&views) {
+                let Some(&owner_id) = owners.get(&job.root_id) else { continue };
+                read.push(Brief { root_id: job.root_id, owner_id, root: Some(Job { children: None, ..job }) });
+            }
+            for &root_id in part.iter().filter(|root_id| !owners.contains_key(root_id)) {
+                if let Some(owner_id) = reading::removed(pool, root_id).await? {
+                    read.push(Brief { root_id, owner_id, root: None });
+                }
+            }
+        }
+        Ok((read, Vec::new()))
+    }
+}

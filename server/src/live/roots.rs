@@ -1,0 +1,354 @@
+//! All trees in brief, for lists of jobs: one reader however many watch, whoever they are (spec §6).
+//!
+//! Trees that changed are read together, at most four times a second, and kept under a number that only
+//! grows; each stream sends what is newer than what it has sent, as far as it is its reader's to see. Who
+//! has missed too much, or may have missed a hint, begins anew with a snapshot, which all share whose it
+//! is. Nobody watching costs nothing.
+
+use std::{
+    collections::{BTreeSet, HashMap, HashSet},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use domain::{Job, JobStatus, change::Roots};
+use tokio::{
+    sync::{Notify, watch},
+    time::Instant,
+};
+use uuid::Uuid;
+
+use crate::{auth::Caller, error::Result, jobs::Engine};
+
+use super::{Hub, LONGEST, SHORTEST};
+
+/// Trees that are kept: so many changes a stream may be behind.
+const KEPT: usize = 1_000;
+/// Trees that may wait to be read; when more change, every stream begins anew.
+const WAITING: usize = 5_000;
+/// Trees that are read at once.
+const AT_ONCE: usize = 200;
+/// Trees of a snapshot, the newest; they are read again once a second, so that a lost hint heals.
+const NEWEST: i64 = 100;
+/// For how long a snapshot serves.
+const FRESH: Duration = Duration::from_secs(1);
+
+/// A tree as it was read.
+pub struct Brief {
+    pub root_id: Uuid,
+    pub owner_id: Uuid,
+    /// Its root, without children; none where the tree is gone.
+    pub root: Option<Job>,
+}
+
+#[derive(Default)]
+pub(super) struct RootsTopic {
+    recent: Mutex<Recent>,
+    /// The number of the last change.
+    seq: watch::Sender<u64>,
+    woken: Notify,
+    snapshots: Mutex<HashMap<Option<Uuid>, Arc<tokio::sync::Mutex<Option<Snapshot>>>>>,
+}
+
+/// The newest trees of one owner, or of all.
+#[derive(Clone)]
+struct Snapshot {
+    read_at: Instant,
+    /// Whatever is newer than this is not in it for sure.
+    seq: u64,
+    json: Arc<str>,
+}
+
+#[derive(Default)]
+struct Recent {
+    /// Somebody watches, and the pump runs.
+    running: bool,
+    seq: u64,
+    /// Who has not come this far begins anew.
+    floor: u64,
+    known: HashMap<Uuid, Known>,
+    order: BTreeSet<(u64, Uuid)>,
+    dirty: HashSet<Uuid>,
+    /// What was sent since the last change, by whose it is and from where on.
+    frames: HashMap<(Option<Uuid>, u64), Option<Arc<str>>>,
+}
+
+struct Known {
+    seq: u64,
+    owner_id: Uuid,
+    root: Option<Job>,
+}
+
+impl Recent {
+    /// Everything that is known may be old.
+    fn forget(&mut self) {
+        self.seq += 1;
+        let (running, seq) = (self.running, self.seq);
+        *self = Self { running, seq, floor: seq, ..Self::default() };
+    }
+
+    /// Keeps what was read. What nobody has said to have changed is not told while it is met for the
+    /// first time. True: there is something new.
+    fn keep(&mut self, read: Vec<Brief>, told: &HashSet<Uuid>, first: bool) -> bool {
+        let next = self.seq + 1;
+        let mut news = false;
+        for brief in read {
+            let version = |root: &Option<Job>| root.as_ref().map(|root| root.version);
+            let before = self.known.get(&brief.root_id);
+            if before.is_some_and(|before| version(&before.root) == version(&brief.root)) {
+                continue;
+            }
+            let silent = before.is_none() && first && !told.contains(&brief.root_id);
+            let seq = if silent { self.floor } else { next };
+            news |= !silent;
+            let known = Known { seq, owner_id: brief.owner_id, root: brief.root };
+            if let Some(before) = self.known.insert(brief.root_id, known) {
+                self.order.remove(&(before.seq, brief.root_id));
+            }
+            self.order.insert((seq, brief.root_id));
+        }
+        if news {
+            self.seq = next;
+            self.frames.clear();
+        }
+        while self.order.len() > KEPT {
+            let Some((seq, root_id)) = self.order.pop_first() else { break };
+            self.known.remove(&root_id);
+            self.floor = self.floor.max(seq);
+        }
+        news
+    }
+
+    /// What is newer than `place`, of one owner or of all, as JSON.
+    fn since(&mut self, place: u64, scope: Option<Uuid>) -> Option<Arc<str>> {
+        if let Some(frame) = self.frames.get(&(scope, place)) {
+            return frame.clone();
+        }
+        let mut roots = Roots { jobs: Vec::new(), removed: Vec::new() };
+        for (_, root_id) in self.order.range((place + 1, Uuid::nil())..) {
+            let Some(known) = self.known.get(root_id) else { continue };
+            if scope.is_some_and(|owner| owner != known.owner_id) {
+                continue;
+            }
+            match &known.root {
+                Some(job) => roots.jobs.push(job.clone()),
+                None => roots.removed.push(*root_id),
+            }
+        }
+        let nothing = roots.jobs.is_empty() && roots.removed.is_empty();
+        let frame = if nothing { None } else { serde_json::to_string(&roots).ok().map(Arc::from) };
+        self.frames.insert((scope, place), frame.clone());
+        frame
+    }
+
+    /// Trees that are known and not complete.
+    fn open(&self) -> impl Iterator<Item = Uuid> + '_ {
+        let open = |known: &Known| known.root.as_ref().is_some_and(|root| root.tree.status != JobStatus::Completed);
+        self.known.iter().filter(move |(_, known)| open(known)).map(|(root_id, _)| *root_id)
+    }
+}
+
+impl RootsTopic {
+    fn recent(&self) -> MutexGuard<'_, Recent> {
+        self.recent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Trees have changed.
+    pub(super) fn mark(&self, roots: &[Uuid]) {
+        let mut recent = self.recent();
+        if !recent.running {
+            return;
+        }
+        recent.dirty.extend(roots);
+        if recent.dirty.len() > WAITING {
+            recent.forget();
+            self.seq.send_replace(recent.seq);
+        }
+        drop(recent);
+        self.woken.notify_one();
+    }
+
+    /// Hints may have been missed.
+    pub(super) fn begin_anew(&self) {
+        let mut recent = self.recent();
+        if recent.running {
+            recent.forget();
+            self.seq.send_replace(recent.seq);
+        }
+    }
+}
+
+/// What brings a stream on.
+pub enum Next {
+    /// A snapshot: it has none, or has missed too much.
+    Anew,
+    /// A [`Roots`] as JSON.
+    Change(Arc<str>),
+    Nothing,
+}
+
+/// One watcher of the trees of one owner, or of all.
+pub struct RootsWatch {
+    hub: Hub,
+    seen: watch::Receiver<u64>,
+    scope: Option<Uuid>,
+    /// What it has sent.
+    place: u64,
+}
+
+impl RootsWatch {
+    /// Resolves when something has changed since the last look.
+    pub async fn changed(&mut self) {
+        if self.seen.changed().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// What is to be sent now.
+    pub fn next(&mut self) -> Next {
+        self.seen.borrow_and_update();
+        let mut recent = self.hub.0.roots.recent();
+        if self.place < recent.floor {
+            return Next::Anew;
+        }
+        let frame = recent.since(self.place, self.scope);
+        self.place = recent.seq;
+        frame.map_or(Next::Nothing, Next::Change)
+    }
+
+    /// A snapshot: the newest trees, as JSON of a [`Roots`]. Read at most once a second for all whose it is.
+    pub async fn snapshot(&mut self, engine: &Engine, caller: &Caller) -> Result<Arc<str>> {
+        let topic = &self.hub.0.roots;
+        let cell = {
+            let mut cells = topic.snapshots.lock().unwrap_or_else(PoisonError::into_inner);
+            if cells.len() > KEPT {
+                cells.retain(|_, cell| Arc::strong_count(cell) > 1);
+            }
+            Arc::clone(cells.entry(self.scope).or_default())
+        };
+        let mut kept = cell.lock().await;
+        let (seq, floor) = {
+            let recent = topic.recent();
+            (recent.seq, recent.floor)
+        };
+        if let Some(fresh) = kept.as_ref().filter(|old| old.seq >= floor && old.read_at.elapsed() < FRESH) {
+            self.place = fresh.seq;
+            return Ok(Arc::clone(&fresh.json));
+        }
+        let read_at = Instant::now();
+        let json: Arc<str> = engine.newest_of(caller, NEWEST).await?.into();
+        *kept = Some(Snapshot { read_at, seq, json: Arc::clone(&json) });
+        self.place = seq;
+        Ok(json)
+    }
+}
+
+impl Hub {
+    /// Starts to watch all trees of an owner, or all. Subscribe first, then take a snapshot: nothing is missed
+    /// in between.
+    pub fn watch_roots(&self, engine: &Engine, scope: Option<Uuid>) -> RootsWatch {
+        let mut recent = self.0.roots.recent();
+        let seen = self.0.roots.seq.subscribe();
+        if !recent.running {
+            recent.running = true;
+            recent.forget();
+            self.0.roots.seq.send_replace(recent.seq);
+            tokio::spawn(pump(self.clone(), engine.clone()));
+        }
+        drop(recent);
+        RootsWatch { hub: self.clone(), seen, scope, place: 0 }
+    }
+}
+
+/// Reads what changed for all who watch, until nobody does.
+async fn pump(hub: Hub, engine: Engine) {
+    let topic = &hub.0.roots;
+    let mut looked_at: Option<Instant> = None;
+    loop {
+        let read_at = Instant::now();
+        let whole = looked_at.is_none_or(|at| at.elapsed() >= LONGEST);
+        let (told, mut ids, epoch) = {
+            let mut recent = topic.recent();
+            let told: HashSet<Uuid> = recent.dirty.iter().take(AT_ONCE).copied().collect();
+            recent.dirty.retain(|root_id| !told.contains(root_id));
+            let mut ids: BTreeSet<Uuid> = told.iter().copied().collect();
+            if whole {
+                ids.extend(recent.open().take(AT_ONCE));
+            }
+            (told, ids, recent.floor)
+        };
+        let read = async {
+            if whole {
+                ids.extend(engine.newest_roots(NEWEST).await?);
+            }
+            engine.briefly(&ids.into_iter().collect::<Vec<_>>()).await
+        };
+        match read.await {
+            Ok((read, rest)) => {
+                let mut recent = topic.recent();
+                recent.dirty.extend(rest.iter().filter(|root_id| told.contains(root_id)));
+                // Where everything was forgotten meanwhile, snapshots are younger than this.
+                let first = looked_at.is_none() || recent.floor != epoch;
+                if recent.keep(read, &told, first) {
+                    topic.seq.send_replace(recent.seq);
+                }
+                if whole {
+                    looked_at = Some(read_at);
+                }
+            }
+            Err(error) => {
+                tracing::debug!(%error, "watched trees could not be read; trying again");
+                topic.recent().dirty.extend(told);
+            }
+        }
+        {
+            let mut recent = topic.recent();
+            if topic.seq.receiver_count() == 0 {
+                recent.running = false;
+                recent.forget();
+                return;
+            }
+            if !recent.dirty.is_empty() {
+                topic.woken.notify_one();
+            }
+        }
+        tokio::time::sleep_until(read_at + SHORTEST).await;
+        tokio::select! {
+            () = topic.woken.notified() => {}
+            () = tokio::time::sleep_until(read_at + LONGEST) => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gone(n: u128, owner: u128) -> Brief {
+        Brief { root_id: Uuid::from_u128(n), owner_id: Uuid::from_u128(owner), root: None }
+    }
+
+    fn told(frame: Option<Arc<str>>) -> Vec<u128> {
+        let roots = frame.map(|json| serde_json::from_str::<Roots>(&json).expect("JSON"));
+        roots.map(|roots| roots.removed.iter().map(|id| id.as_u128()).collect()).unwrap_or_default()
+    }
+
+    #[test]
+    fn each_is_told_what_is_newer_and_its_own() {
+        let mut recent = Recent::default();
+        recent.forget();
+        let start = recent.floor;
+        let none = HashSet::new();
+        assert!(!recent.keep(vec![gone(1, 7)], &none, true), "met for the first time");
+        assert!(recent.keep(vec![gone(1, 7), gone(2, 7), gone(3, 8)], &none, false));
+        assert!(!recent.keep(vec![gone(2, 7)], &none, false), "as it was");
+        assert_eq!(told(recent.since(start, None)), [2, 3]);
+        assert_eq!(told(recent.since(start, Some(Uuid::from_u128(8)))), [3]);
+        assert_eq!(told(recent.since(recent.seq, None)), [0; 0]);
+        let all: Vec<Brief> = (10..10 + KEPT as u128).map(|n| gone(n, 7)).collect();
+        assert!(recent.keep(all, &none, false));
+        assert!(start < recent.floor, "who is this far behind begins anew");
+        assert_eq!(recent.order.len(), KEPT);
+        assert_eq!(recent.known.len(), KEPT);
+    }
+}
