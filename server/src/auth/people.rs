@@ -224,6 +224,12 @@ pub async fn sign_in(
     Ok(app.auth.cookie().set(&secret))
 }
 
+/// Whether a new password takes the current one: there is one, and no one-time link within the hour.
+pub async fn asks_current(app: &App, caller: &Caller) -> Result<bool> {
+    let found = store::find_password(&app.pool, caller.owner_id, caller.credential_id).await?;
+    Ok(found.is_none_or(|(password, by_link)| password.is_some() && !by_link))
+}
+
 /// Sets one's own password and ends one's other sessions. 422 where the current one does not fit.
 pub async fn set_password(app: &App, caller: &Caller, new: NewPassword, address: Option<IpAddr>) -> Result<()> {
     if caller.role.is_none() {

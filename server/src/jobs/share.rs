@@ -16,7 +16,10 @@ use uuid::Uuid;
 use crate::{
     auth::{Caller, Scope, hash_of, new_secret},
     error::{Error, Result},
-    store::{audit as log, people, shares},
+    store::{
+        audit as log, people,
+        shares::{self, Shared},
+    },
 };
 
 use super::{Engine, audit};
@@ -57,11 +60,7 @@ impl Engine {
     /// tree that is not the caller's to see.
     pub async fn revoke_share(&self, caller: &Caller, id: Uuid, reason: Option<&str>) -> Result<()> {
         caller.require(Scope::JobsWrite)?;
-        let none = || Problem::not_found("share");
-        let share = shares::find(&self.0.core.pools.read, id).await?.ok_or_else(none)?;
-        if caller.visible_owner().is_some_and(|owner| owner != share.owner_id) {
-            return Err(none().into());
-        }
+        let share = self.visible_share(caller, id).await?;
         if share.revoked {
             return Ok(());
         }
@@ -81,5 +80,19 @@ impl Engine {
         })
         .await
         .map_err(|e| Error::Broken(e.to_string()))?
+    }
+
+    /// The root of the tree that a link shows.
+    pub async fn share_root(&self, caller: &Caller, id: Uuid) -> Result<Uuid> {
+        Ok(self.visible_share(caller, id).await?.root_id)
+    }
+
+    async fn visible_share(&self, caller: &Caller, id: Uuid) -> Result<Shared> {
+        let none = || Problem::not_found("share");
+        let share = shares::find(&self.0.core.pools.read, id).await?.ok_or_else(none)?;
+        if caller.visible_owner().is_some_and(|owner| owner != share.owner_id) {
+            return Err(none().into());
+        }
+        Ok(share)
     }
 }
