@@ -15,7 +15,7 @@ test('an admin lets somebody in, who uploads and shares; a stranger watches unti
   // The admin, by forms that need no script.
   const admin = await openPage(server, { javaScriptEnabled: false, path: '/people' });
   await accessibleWithScript(server, '/people');
-  await admin.getByLabel('Name').fill('Ada Lovelace');
+  await admin.getByLabel('Name', { exact: true }).fill('Ada Lovelace');
   await admin.getByLabel('Email address').fill('ada@example.com');
   await admin.getByLabel('Password').fill(PASSWORD);
   await admin.getByRole('button', { name: 'Add person' }).click();
@@ -29,7 +29,7 @@ test('an admin lets somebody in, who uploads and shares; a stranger watches unti
   const ada = await openPage(server, { signedIn: false, path: '/imports/new' });
   assert.match(ada.url(), /\/sign-in\?back=/);
   await accessible(ada);
-  ada.tolerate(/status of 422/);
+  ada.tolerate(/status of 4(22|03)/);
   await ada.getByLabel('Email address').fill('ada@example.com');
   await ada.getByLabel('Password').fill('wrong');
   await ada.getByRole('button', { name: 'Sign in' }).click();
@@ -41,7 +41,6 @@ test('an admin lets somebody in, who uploads and shares; a stranger watches unti
   await ada.waitForURL(/\/imports\/new$/);
   await ada.goto('/people');
   await ada.getByRole('heading', { name: 'Not for your role' }).waitFor();
-  ada.tolerate(/status of 403/);
 
   const lines = Array.from({ length: ROWS }, (_, n) => `${n},bird ${n}`);
   await ada.goto('/imports/new');
@@ -55,7 +54,7 @@ test('an admin lets somebody in, who uploads and shares; a stranger watches unti
   const job = ada.url().split('/').pop();
   await whenLive(ada);
   await ada.getByRole('button', { name: 'Make a link' }).click();
-  const link = await ada.getByLabel('Link').inputValue();
+  const link = await ada.getByLabel('Link', { exact: true }).inputValue();
   assert.ok(link.startsWith(`${server.url}/s/`), link);
   await ada.getByRole('button', { name: 'Copy' }).waitFor();
   await screenshot(ada, 'share-made');

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     App,
-    auth::{Caller, Scope, look_for_changes},
+    auth::{Caller, look_for_changes},
     error::Result,
 };
 
@@ -39,9 +39,8 @@ pub async fn share_job(
     key: Key,
     JsonOrDefault(body): JsonOrDefault<ReasonBody>,
 ) -> Result<Response> {
-    caller.require(Scope::JobsWrite)?;
-    // Whoever may not see the tree any more gets no answer of before.
-    app.engine.shares(&caller, id, None, 1).await?;
+    // Whoever may not share the tree any more gets no answer of before.
+    app.engine.may_share(&caller, id).await?;
     let fingerprint = idempotency::fingerprint(Document::of(&body).text());
     let (name, inner) = (key.name(&caller), app.clone());
     let call = format!("POST /jobs/{id}/share");

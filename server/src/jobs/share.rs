@@ -25,6 +25,12 @@ use crate::{
 use super::{Engine, audit};
 
 impl Engine {
+    /// Whether somebody may share a tree: 404, 410 and 409 `not_root` as for every deed on a root.
+    pub async fn may_share(&self, caller: &Caller, id: Uuid) -> Result<()> {
+        caller.require(Scope::JobsWrite)?;
+        self.own_root(caller, id, "shared").await.map(drop)
+    }
+
     /// Makes a link to a tree. 404, 410 and 409 `not_root` as for every deed on a root. `base` is where
     /// people reach the server.
     pub async fn share(&self, caller: &Caller, id: Uuid, reason: Option<&str>, base: &str) -> Result<ShareMade> {

@@ -98,17 +98,21 @@ async fn a_refused_sign_in_tells_nothing() {
         ("new@example.com", ""),
         ("gone@example.com", PASSWORD),
     ] {
-        let began = Instant::now();
-        let refused = server.stranger().post("/api/v1/session", credentials(email, password)).await;
-        times.push(began.elapsed());
-        assert!(!refused.headers.contains_key("set-cookie"));
-        said.push(refused.expect_problem(401, "unauthenticated")["detail"].clone());
+        let mut quickest = Duration::MAX;
+        for _ in 0..4 {
+            let began = Instant::now();
+            let refused = server.stranger().post("/api/v1/session", credentials(email, password)).await;
+            quickest = quickest.min(began.elapsed());
+            assert!(!refused.headers.contains_key("set-cookie"));
+            said.push(refused.expect_problem(401, "unauthenticated")["detail"].clone());
+        }
+        times.push(quickest);
     }
     said.dedup();
     assert_eq!(said.len(), 1, "{said:?}");
     // An account that is not there is not answered faster: the same costly look is taken.
     let (least, most) = (times.iter().min().expect("times"), times.iter().max().expect("times"));
-    assert!(*least > Duration::from_millis(5) && *most < *least * 20, "{times:?}");
+    assert!(*least > Duration::from_millis(5) && *most < *least * 5, "{times:?}");
 
     for half in [json!({}), json!({"email": "ada@example.com"}), json!({"link": "x", "email": "a@b", "password": "c"})]
     {
