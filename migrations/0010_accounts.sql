@@ -44,7 +44,7 @@ create index share_root on share (root_id, id);
 -- ---- What was taken away -------------------------------------------------------------------------
 
 -- Counts everything that takes rights away: roles, disabled people, ended sessions, revoked tokens and
--- shares. Servers remember callers for a moment; each looks here twice a second, and forgets all of them
+-- shares. Servers remember callers for a moment; each looks here four times a second, and forgets all of them
 -- when the number has moved. One row, so that no change can be passed over.
 create table credential_change (
     one  boolean primary key default true,

@@ -154,7 +154,7 @@ fn row(token: &Token) -> impl IntoView + use<> {
         <tr role="row" class=token.revoked_at.map(|_| "row-off")>
             <th scope="row" role="rowheader">{token.name.clone()}</th>
             <td role="cell" data-label="Service">{token.service.clone()}</td>
-            <td role="cell" class="wrap mono" data-label="May">{token.scopes.join(" ")}{types}</td>
+            <td role="cell" class="wrap mono" data-label="May">{format!("{}{types}", token.scopes.join(" "))}</td>
             <td role="cell" data-label="Made">{ago(token.created_at)}</td>
             <td role="cell" data-label="Last used">{used}</td>
             <td role="cell" class="row-end">{end}</td>

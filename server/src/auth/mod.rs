@@ -2,7 +2,7 @@
 //!
 //! Everything that reads a secret is here; handlers only see a [`Caller`]. A caller is looked up
 //! once and then remembered for at most ten seconds, so that a busy worker does not cost a query a
-//! request. What takes rights away is counted in the database; each server looks twice a second and
+//! request. What takes rights away is counted in the database; each server looks four times a second and
 //! forgets everybody when the count has moved, so nothing that was revoked opens anything a second later.
 
 use std::{

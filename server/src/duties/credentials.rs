@@ -7,7 +7,7 @@ use crate::{App, auth::look_for_changes, store::people};
 /// second; should it fail, callers are remembered for ten seconds at most.
 pub(super) fn spawn(app: &App, tracker: &tokio_util::task::TaskTracker, every: impl Fn(f64, &'static str) -> Every) {
     let a = app.clone();
-    tracker.spawn(every(0.5, "credentials").run(move || {
+    tracker.spawn(every(0.25, "credentials").run(move || {
         let a = a.clone();
         async move { look_for_changes(&a).await.map(|()| 0) }
     }));

@@ -127,7 +127,7 @@ async fn an_admin_lets_people_in_and_out_by_forms() {
     let wrong = admin.get("/audit?since=yesterday").await;
     assert_eq!(wrong.status, 400);
     assert!(wrong.text.contains("value=\"yesterday\"") && wrong.text.contains("expected a day or a time"));
-    assert!(admin.get("/audit?since=2026-01-02").await.text.contains("user.create"));
+    assert!(admin.get("/audit?since=2020-01-02").await.text.contains("user.create"));
     server.stop().await;
 }
 

@@ -54,7 +54,7 @@ async fn a_link_shows_one_tree_to_strangers_and_nothing_else() {
     for part in ["march.csv", &format!("/api/v1/jobs/{job}/results"), "data-refresh"] {
         assert!(page.text.contains(part), "{part} is missing");
     }
-    for secret in ["secret-", "DE-payload", ">ada<", "/items/", "/sign-out", "/jobs/0"] {
+    for secret in ["secret-", "DE-payload", ">ada<", "/items/", "/sign-out", "href=\"/jobs"] {
         assert!(!page.text.contains(secret), "{secret} shows: {}", page.text);
     }
     let cookie = page.headers["set-cookie"].to_str().expect("text");
@@ -67,7 +67,7 @@ async fn a_link_shows_one_tree_to_strangers_and_nothing_else() {
     let worker = server.service("worker", &["work"]).await;
     let (events, ()) = tokio::join!(listen(&guest, &events_path, finished), work(&worker));
     let told = format!("{events:?}");
-    assert!(!told.contains("secret-") && !told.contains("DE-payload") && !told.contains("ada"), "{told}");
+    assert!(!told.contains("secret-") && !told.contains("DE-payload") && !told.contains("\"ada\""), "{told}");
     assert!(events.iter().all(|(_, data)| data["items"].as_array().is_none_or(Vec::is_empty)), "{told}");
     for download in ["results", "failures", "results?format=csv"] {
         guest.get(&format!("/api/v1/jobs/{job}/{download}")).await.expect(200);
