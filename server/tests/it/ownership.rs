@@ -103,7 +103,7 @@ fn table() -> Vec<Line> {
         ("POST", "/assignments/{id}/alert", "/assignments/{assignment}/alert", json!({"message": "x"}), Nobody),
         ("POST", "/assignments/finish", "/assignments/finish", json!({"endings": []}), Own),
         ("POST", "/assignments/heartbeat", "/assignments/heartbeat", json!({"heartbeats": []}), Own),
-        ("GET", "/stats", "/stats", nothing.clone(), All),
+        ("GET", "/stats", "/stats", nothing.clone(), Admins),
         ("GET", "/workers", "/workers", nothing.clone(), Own),
         ("GET", "/alerts", "/alerts?all=true", nothing.clone(), Own),
         ("GET", "/audit", "/audit", nothing.clone(), Own),
