@@ -24,6 +24,9 @@ use domain::{
     upload::{Upload, UploadFormat},
 };
 
+#[path = "gallery/accounts.rs"]
+mod accounts;
+
 type Draw = Box<dyn FnOnce() -> Page>;
 
 fn main() -> std::io::Result<()> {
@@ -50,7 +53,7 @@ fn frame(theme: Theme, signed_in: bool) -> Frame {
         theme,
         now: at("2026-11-20T14:03:07Z"),
         offset_minutes: Some(60),
-        person: signed_in.then(|| Person { name: "Ada Lovelace".to_owned(), staff: true }),
+        person: signed_in.then(|| Person { name: "Ada Lovelace".to_owned(), staff: true, admin: true }),
         address: "/".to_owned(),
         refresh_seconds: None,
     }
@@ -59,7 +62,7 @@ fn frame(theme: Theme, signed_in: bool) -> Frame {
 fn all() -> Vec<(&'static str, Draw)> {
     let mut pages: Vec<(&'static str, Draw)> = Vec::new();
     let mut add = |name, draw: Draw| pages.push((name, draw));
-    add("sign-in", Box::new(|| pages::sign_in::page(false)));
+    add("sign-in", Box::new(|| pages::sign_in::page(&pages::sign_in::SignIn::default())));
     add("sign-in-link", Box::new(|| pages::sign_in::confirm("abc")));
     add("sign-in-used", Box::new(pages::sign_in::refused));
     add(
@@ -151,6 +154,7 @@ fn all() -> Vec<(&'static str, Draw)> {
             }),
         );
     }
+    pages.extend(accounts::all(running(), partial(), groups()));
     pages
 }
 

@@ -5,6 +5,7 @@
 //! security policy would refuse it.
 
 pub mod bar;
+pub mod form;
 pub mod mark;
 pub mod moment;
 pub mod panel;

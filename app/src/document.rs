@@ -87,7 +87,17 @@ fn banner(frame: &Frame, place: Place) -> impl IntoView + use<> {
             </a>
             {person
                 .map(|person| {
-                    let staff = person.staff;
+                    let (staff, admin) = (person.staff, person.admin);
+                    let link = move |shown: bool, address: &'static str, at: Place, word: &'static str| {
+                        shown
+                            .then(|| {
+                                view! {
+                                    <a href=address aria-current=current(at)>
+                                        {word}
+                                    </a>
+                                }
+                            })
+                    };
                     view! {
                         <nav aria-label="Main">
                             <a href="/imports" aria-current=current(Place::Imports)>
@@ -96,9 +106,14 @@ fn banner(frame: &Frame, place: Place) -> impl IntoView + use<> {
                             <a href="/jobs" aria-current=current(Place::Jobs)>
                                 {if staff { "Jobs" } else { "My jobs" }}
                             </a>
+                            {link(admin, "/people", Place::People, "People")}
+                            {link(admin, "/services", Place::Services, "Services")}
+                            {link(staff, "/audit", Place::Audit, "Audit")}
                         </nav>
                         <form class="person" method="post" action="/sign-out">
-                            <span class="person-name">{person.name}</span>
+                            <a class="person-name" href="/account" aria-current=current(Place::Account)>
+                                {person.name}
+                            </a>
                             <button class="quiet" type="submit">
                                 "Sign out"
                             </button>
@@ -160,7 +175,7 @@ mod tests {
             theme: Theme::Dark,
             now: Time::parse("2026-11-20T14:03:07Z").expect("a time"),
             offset_minutes: None,
-            person: Some(Person { name: HOSTILE.to_owned(), staff: true }),
+            person: Some(Person { name: HOSTILE.to_owned(), staff: true, admin: true }),
             address: format!("/?q={HOSTILE}"),
             refresh_seconds: None,
         };

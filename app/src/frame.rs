@@ -21,6 +21,8 @@ pub struct Person {
     pub name: String,
     /// Sees everybody's jobs.
     pub staff: bool,
+    /// Keeps job types, people, services and tokens.
+    pub admin: bool,
 }
 
 /// The reader's choice of colours.
@@ -81,5 +83,9 @@ pub struct Page {
 pub enum Place {
     Imports,
     Jobs,
+    People,
+    Services,
+    Audit,
+    Account,
     Elsewhere,
 }

@@ -2,12 +2,17 @@
 //!
 //! The data is what the API answers with; a page loads nothing, checks no rights and reads no clock.
 
+pub mod account;
+pub mod audit;
 pub mod import;
 pub mod imports;
 pub mod item;
 pub mod job;
 pub mod jobs;
 pub mod new_import;
+pub mod people;
 pub mod problems;
+pub mod services;
+pub mod share;
 pub mod sign_in;
 pub mod trouble;

@@ -63,11 +63,13 @@ pub struct TokenMade {
     pub secret: String,
 }
 
-/// `POST /session`: the press of a sign-in link's button, for programs.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+/// `POST /session`: by email and password, or by the press of a sign-in link's button, for programs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SignIn {
-    /// The last part of the link, or the whole link.
-    pub link: String,
+    pub email: Option<String>,
+    pub password: Option<String>,
+    /// The last part of a one-time link, or the whole link, in place of the two.
+    pub link: Option<String>,
 }

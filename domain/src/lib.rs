@@ -22,6 +22,7 @@
 mod time;
 
 pub mod access;
+pub mod account;
 pub mod alert;
 pub mod api;
 pub mod assignment;
@@ -38,6 +39,7 @@ pub mod job_type;
 pub mod problem;
 pub mod progress;
 pub mod retry;
+pub mod share;
 pub mod transition;
 pub mod tree;
 pub mod upload;

@@ -68,6 +68,8 @@ codes! {
     NotRetryable = "not_retryable", 409, "The item cannot be retried in this state";
     OperationOver = "operation_over", 409, "The operation is over";
     JobTypeInUse = "job_type_in_use", 409, "Jobs use this type";
+    LastAdmin = "last_admin", 409, "Somebody must be able to administer";
+    UserDisabled = "user_disabled", 409, "The person is disabled";
     UploadInUse = "upload_in_use", 409, "A job uses this upload";
     JobRemoved = "job_removed", 410, "The job was removed";
     LinkUsed = "link_used", 410, "The link was used or has expired";

@@ -44,7 +44,7 @@ impl Announcer {
     }
 
     fn news(&mut self, head: &Head, liveness: Liveness) -> Option<String> {
-        let lost = matches!(liveness, Liveness::Stale | Liveness::SignedOut | Liveness::Removed);
+        let lost = matches!(liveness, Liveness::Stale | Liveness::SignedOut | Liveness::Removed | Liveness::Closed);
         if head.completed() != self.completed {
             self.completed = head.completed();
             self.quarter = quarter(head);

@@ -235,6 +235,7 @@ impl Link {
                     }
                     Answer::SignedOut => return link.end(Liveness::SignedOut),
                     Answer::Removed => return link.end(Liveness::Removed),
+                    Answer::Closed => return link.end(Liveness::Closed),
                     Answer::Nothing => link.lost(),
                 }
                 then(link);
@@ -307,16 +308,24 @@ enum Answer {
     Job(Box<Job>),
     SignedOut,
     Removed,
+    /// The link to it shows nothing any more.
+    Closed,
     Nothing,
 }
 
 async fn fetch_job(job: Uuid) -> Answer {
     let request = RequestInit::new();
-    let promise = window().fetch_with_str_and_init(&format!("/api/v1/jobs/{job}"), &request);
+    // A link opens the stream and no job; whether it still does, its own page tells.
+    let shared = window().location().pathname().ok().filter(|path| path.starts_with("/s/"));
+    let is_shared = shared.is_some();
+    let address = shared.unwrap_or_else(|| format!("/api/v1/jobs/{job}"));
+    let promise = window().fetch_with_str_and_init(&address, &request);
     let Ok(response) = JsFuture::from(promise).await.map(JsValue::unchecked_into::<Response>) else {
         return Answer::Nothing;
     };
     match response.status() {
+        404 | 410 if is_shared => return Answer::Closed,
+        _ if is_shared => return Answer::Nothing,
         200 => {}
         401 => return Answer::SignedOut,
         404 | 410 => return Answer::Removed,

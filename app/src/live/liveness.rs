@@ -26,6 +26,8 @@ pub enum Liveness {
     Removed,
     /// The session ended.
     SignedOut,
+    /// The link that showed it shows nothing any more.
+    Closed,
 }
 
 impl Liveness {
@@ -42,6 +44,7 @@ impl Liveness {
             Self::Finished => "finished",
             Self::Removed => "removed",
             Self::SignedOut => "signed-out",
+            Self::Closed => "closed",
         }
     }
 
@@ -57,6 +60,7 @@ impl Liveness {
             Self::Finished => "Finished",
             Self::Removed => "Removed",
             Self::SignedOut => "Signed out",
+            Self::Closed => "Closed",
         }
     }
 
@@ -69,13 +73,13 @@ impl Liveness {
             Self::Polling => "scheduled",
             Self::Paused => "pause",
             Self::Finished => "succeeded",
-            Self::Removed => "dead",
+            Self::Removed | Self::Closed => "dead",
         }
     }
 
     /// Whether the reader may pause or resume.
     const fn can_pause(self) -> bool {
-        !matches!(self, Self::Off | Self::Finished | Self::Removed | Self::SignedOut)
+        !matches!(self, Self::Off | Self::Finished | Self::Removed | Self::SignedOut | Self::Closed)
     }
 }
 
@@ -116,6 +120,9 @@ pub fn warning(liveness: RwSignal<Liveness>) -> impl IntoView {
     let words = move || match liveness.get() {
         Liveness::Stale => "These numbers may be out of date: the connection is away. It comes back by itself.",
         Liveness::Removed => "This job was removed. What you see is the last that was known of it.",
+        Liveness::Closed => {
+            "Whoever shared this has taken the link back, or it is gone. What you see is the last that was shown."
+        }
         Liveness::SignedOut => "You are signed out. Sign in again to see how it goes on.",
         _ => "",
     };

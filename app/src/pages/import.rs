@@ -17,6 +17,11 @@ pub fn name(job: &Job) -> String {
 }
 
 pub fn page(job: &Job, groups: &[ErrorGroup], staff: bool) -> Page {
+    page_with(job, groups, staff, None)
+}
+
+/// The same, with a panel between the downloads and the small print.
+pub fn page_with(job: &Job, groups: &[ErrorGroup], staff: bool, panel: Option<AnyView>) -> Page {
     let name = name(job);
     let completed = job.tree.status == JobStatus::Completed;
     let dead = job.tree.counts.dead;
@@ -32,6 +37,7 @@ pub fn page(job: &Job, groups: &[ErrorGroup], staff: bool) -> Page {
                     .then(|| section("problems", "What went wrong", problems::groups(groups, dead, !completed, true)))}
                 {section("downloads", "Take home", downloads(job, completed))}
             </div>
+            {panel}
             <p class="sub">
                 "Uploaded " {clock(job.created_at)} " · type " {job.job_type.clone()}
                 {staff.then(|| view! { " · " <a href=format!("/jobs/{}", job.id)>"as a job"</a> })}

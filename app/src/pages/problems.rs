@@ -10,6 +10,15 @@ const MOST: usize = 10;
 
 /// The groups, largest first. `dead` is how many items are dead in all.
 pub fn groups(groups: &[ErrorGroup], dead: i64, running: bool, plain: bool) -> AnyView {
+    list(groups, dead, running, plain, true)
+}
+
+/// The same for somebody who may not see single items.
+pub fn unlinked(groups: &[ErrorGroup], dead: i64, running: bool) -> AnyView {
+    list(groups, dead, running, true, false)
+}
+
+fn list(groups: &[ErrorGroup], dead: i64, running: bool, plain: bool, linked: bool) -> AnyView {
     if groups.is_empty() {
         let text = match (dead, running) {
             (0, true) => "Nothing has failed so far.",
@@ -19,7 +28,7 @@ pub fn groups(groups: &[ErrorGroup], dead: i64, running: bool, plain: bool) -> A
         return note(text);
     }
     let most = groups.iter().map(|group| group.count).max().unwrap_or(1).max(1);
-    let rows = groups.iter().take(MOST).map(|group| one(group, most, plain)).collect_view();
+    let rows = groups.iter().take(MOST).map(|group| one(group, most, plain, linked)).collect_view();
     let more = groups.len().saturating_sub(MOST);
     view! {
         <ol class="problems">{rows}</ol>
@@ -29,7 +38,7 @@ pub fn groups(groups: &[ErrorGroup], dead: i64, running: bool, plain: bool) -> A
     .into_any()
 }
 
-fn one(group: &ErrorGroup, most: i64, plain: bool) -> impl IntoView + use<> {
+fn one(group: &ErrorGroup, most: i64, plain: bool, linked: bool) -> impl IntoView + use<> {
     let share = format!("{:.1}%", group.count as f64 / most as f64 * 100.0);
     let unit = match (plain, group.count) {
         (true, 1) => "row",
@@ -51,7 +60,14 @@ fn one(group: &ErrorGroup, most: i64, plain: bool) -> impl IntoView + use<> {
                 </svg>
                 <p class="sub">
                     {(!plain).then(|| group.kind.clone().map(|kind| view! { <span class="mono">{kind}</span> " · " }))}
-                    "last " {ago(group.last_seen_at)} " · " <a href=format!("/items/{}", group.sample_item_id)>"see one"</a>
+                    "last " {ago(group.last_seen_at)}
+                    {linked
+                        .then(|| {
+                            view! {
+                                " · "
+                                <a href=format!("/items/{}", group.sample_item_id)>"see one"</a>
+                            }
+                        })}
                 </p>
             </div>
         </li>

@@ -1,26 +1,55 @@
-//! `/sign-in`: how to get in, and the button behind a one-time link.
+//! `/sign-in`: by email and password; and the button behind a one-time link.
 //!
 //! A link only opens a page: programs that look at links before people do (mail scanners, previews)
 //! must not use it up. The press of the button does.
 
+use domain::{Code, Problem};
 use leptos::prelude::*;
 
 use crate::{
-    components::mark::treeline,
+    components::{form::Field, mark::treeline, panel::refusal},
     frame::{Page, Place},
 };
 
+/// The form as it was typed, but for the password.
+#[derive(Clone, Debug, Default)]
+pub struct SignIn {
+    /// Whether somebody has just signed out.
+    pub ended: bool,
+    pub email: String,
+    /// Where to go then.
+    pub back: String,
+    pub problem: Option<Problem>,
+}
+
 /// `/sign-in` without a link, and every place that needs one.
-pub fn page(ended: bool) -> Page {
+pub fn page(form: &SignIn) -> Page {
+    let refused = form.problem.as_ref().map(|problem| match problem.code {
+        Code::TooManyRequests => refusal("Too many tries", &problem.detail),
+        _ => refusal(
+            "That did not fit",
+            "No account has this email address and this password together. Check both, or ask an admin for a link that signs you in.",
+        ),
+    });
+    let email = Field::new("Email address", "email", "email").value(&form.email).autocomplete("username");
+    let password = Field::new("Password", "password", "password").autocomplete("current-password");
     let content = view! {
         {treeline(4, "treeline")}
         <h1>"Sign in"</h1>
-        {ended.then(|| view! { <p class="note">"You are signed out."</p> })}
-        <p>
-            "Treeline has no passwords. You sign in with a link that works once."
-        </p>
-        <p>
-            "On the very first start, the terminal that runs Treeline prints the link. After that, whoever runs Treeline for you can make one."
+        {(form.ended && form.problem.is_none()).then(|| view! { <p class="note">"You are signed out."</p> })}
+        {refused}
+        <form method="post" action="/sign-in" class="form">
+            <input type="hidden" name="back" value=form.back.clone() />
+            {email.view()}
+            {password.view()}
+            <div class="actions">
+                <button class="primary" type="submit">
+                    "Sign in"
+                </button>
+            </div>
+        </form>
+        <p class="sub">
+            "No account yet, or no password any more? An admin can give you a link that works once. On the very first start, the terminal that runs Treeline prints one."
         </p>
         <p class="sub">"Services use a bearer token instead: see " <a href="/api/docs">"the API"</a> "."</p>
     };

@@ -67,5 +67,20 @@
   };
   document.addEventListener("treeline:refresh", refresh);
 
+  // Buttons that copy a field. Without a clipboard they stay away, and the field can be selected.
+  for (const button of document.querySelectorAll("[data-copy]")) {
+    const field = document.getElementById(button.dataset.copy);
+    button.hidden = !navigator.clipboard;
+    button.addEventListener("click", async () => {
+      field.select();
+      try {
+        await navigator.clipboard.writeText(field.value);
+        button.textContent = "Copied";
+      } catch {
+        button.hidden = true;
+      }
+    });
+  }
+
   document.getElementById("refusal")?.focus();
 })();

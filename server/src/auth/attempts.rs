@@ -46,6 +46,25 @@ impl Attempts {
         self.failed_at(address, tried, Instant::now());
     }
 
+    /// Counts a failure before it is known whether it is one, as many may try at once while a password is
+    /// being looked at. What succeeds is [`Self::forgiven`]. Refuses as [`Self::check`] does.
+    pub fn begin(&self, address: Option<IpAddr>, tried: Secret) -> Result<(), Problem> {
+        let now = Instant::now();
+        self.check_at(address, tried, now)?;
+        self.failed_at(address, tried, now);
+        Ok(())
+    }
+
+    /// Takes back what [`Self::begin`] counted: it was no failure.
+    pub fn forgiven(&self, address: Option<IpAddr>, tried: Secret) {
+        let mut debts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for key in keys(address, tried) {
+            if let Some(paid_at) = debts.get_mut(&key) {
+                *paid_at = paid_at.checked_sub(FORGIVEN_AFTER).unwrap_or(*paid_at);
+            }
+        }
+    }
+
     fn check_at(&self, address: Option<IpAddr>, tried: Secret, now: Instant) -> Result<(), Problem> {
         let debts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let wait = keys(address, tried)
@@ -103,6 +122,18 @@ mod tests {
         assert_eq!((refused.code, refused.retry_after_seconds), (Code::TooManyRequests, Some(7)));
         attempts.check_at(there, [99; 32], start).expect("somebody else");
         attempts.check_at(here, [99; 32], start + FORGIVEN_AFTER).expect("forgiven");
+    }
+
+    #[test]
+    fn who_succeeds_owes_nothing() {
+        let attempts = Attempts::default();
+        let here = Some(IpAddr::from([203, 0, 113, 9]));
+        for _ in 0..100 {
+            attempts.begin(here, [1; 32]).expect("never too often");
+            attempts.forgiven(here, [1; 32]);
+        }
+        let refused = (0..30).find(|_| attempts.begin(here, [1; 32]).is_err());
+        assert_eq!(refused, Some(20), "what is begun at once counts at once");
     }
 
     #[test]

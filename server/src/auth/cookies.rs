@@ -1,8 +1,12 @@
-//! The cookie that carries a session: HttpOnly, SameSite=Lax, for this host alone.
+//! The cookies that carry secrets: a session's, for this host alone; a share's, for the API of its tree
+//! alone; and one that shows a new secret once, to the page that a form leads to.
 //!
-//! Knows only the header lines; whether a secret is good is asked elsewhere. Under https it is `Secure` and bears the `__Host-` prefix, so that no sibling domain can set it.
+//! Knows only the header lines; whether a secret is good is asked elsewhere. Under https they are `Secure`
+//! and bear a prefix that says so, so that no sibling domain can set them.
 
 use axum::http::{HeaderMap, HeaderValue, header};
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use uuid::Uuid;
 
 /// Longest life that browsers grant. The session itself ends earlier, after 30 days of idleness.
 const MAX_AGE_SECONDS: u32 = 400 * 86_400;
@@ -25,13 +29,7 @@ impl SessionCookie {
 
     /// The session's secret, from a request.
     pub fn read(self, headers: &HeaderMap) -> Option<&str> {
-        headers
-            .get_all(header::COOKIE)
-            .iter()
-            .filter_map(|value| value.to_str().ok())
-            .flat_map(|line| line.split(';'))
-            .filter_map(|pair| pair.trim().split_once('='))
-            .find_map(|(name, value)| (name == self.name() && !value.is_empty()).then_some(value))
+        find(headers, self.name())
     }
 
     /// `Set-Cookie` that begins a session.
@@ -46,10 +44,67 @@ impl SessionCookie {
 
     fn write(self, value: &str, max_age: u32) -> HeaderValue {
         let secure = if self.secure { "; Secure" } else { "" };
-        let line = format!("{}={value}; Path=/; HttpOnly; SameSite=Lax; Max-Age={max_age}{secure}", self.name());
-        // The value is base64url of our own making, so the line is always a header.
-        HeaderValue::try_from(line).unwrap_or_else(|_| HeaderValue::from_static(""))
+        line(&format!("{}={value}; Path=/; HttpOnly; SameSite=Lax; Max-Age={max_age}{secure}", self.name()))
     }
+
+    const fn share_name(self) -> &'static str {
+        if self.secure { "__Secure-treeline_share" } else { "treeline_share" }
+    }
+
+    /// The secret of a share, from a request.
+    pub fn read_share(self, headers: &HeaderMap) -> Option<&str> {
+        find(headers, self.share_name())
+    }
+
+    /// `Set-Cookie` that opens a tree: browsers send it to the API of this job and nowhere else.
+    pub fn set_share(self, secret: &str, root_id: Uuid) -> HeaderValue {
+        let secure = if self.secure { "; Secure" } else { "" };
+        let name = self.share_name();
+        line(&format!(
+            "{name}={secret}; Path=/api/v1/jobs/{root_id}; HttpOnly; SameSite=Strict; Max-Age=604800{secure}"
+        ))
+    }
+
+    const fn once_name(self) -> &'static str {
+        if self.secure { "__Secure-treeline_once" } else { "treeline_once" }
+    }
+
+    /// A secret on its way to the page at `path`, which shows it once.
+    pub fn read_once(self, headers: &HeaderMap) -> Option<String> {
+        let bytes = URL_SAFE_NO_PAD.decode(find(headers, self.once_name())?).ok()?;
+        String::from_utf8(bytes).ok()
+    }
+
+    /// `Set-Cookie` that takes a new secret to the page at `path`.
+    pub fn set_once(self, secret: &str, path: &str) -> HeaderValue {
+        self.write_once(&URL_SAFE_NO_PAD.encode(secret), path, 120)
+    }
+
+    /// `Set-Cookie` that takes it away, once it was shown.
+    pub fn clear_once(self, path: &str) -> HeaderValue {
+        self.write_once("", path, 0)
+    }
+
+    fn write_once(self, value: &str, path: &str, max_age: u32) -> HeaderValue {
+        let secure = if self.secure { "; Secure" } else { "" };
+        let name = self.once_name();
+        line(&format!("{name}={value}; Path={path}; HttpOnly; SameSite=Strict; Max-Age={max_age}{secure}"))
+    }
+}
+
+fn find<'a>(headers: &'a HeaderMap, wanted: &str) -> Option<&'a str> {
+    headers
+        .get_all(header::COOKIE)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|line| line.split(';'))
+        .filter_map(|pair| pair.trim().split_once('='))
+        .find_map(|(name, value)| (name == wanted && !value.is_empty()).then_some(value))
+}
+
+/// The values are base64url of our own making and ids, so the line is always a header.
+fn line(text: &str) -> HeaderValue {
+    HeaderValue::try_from(text).unwrap_or_else(|_| HeaderValue::from_static(""))
 }
 
 #[cfg(test)]
@@ -68,6 +123,12 @@ mod tests {
     fn https_makes_the_cookie_secure() {
         let plain = SessionCookie::new(false).set("abc");
         assert_eq!(plain, "treeline_session=abc; Path=/; HttpOnly; SameSite=Lax; Max-Age=34560000");
+        let share = SessionCookie::new(true).set_share("abc", Uuid::nil());
+        assert_eq!(
+            share,
+            "__Secure-treeline_share=abc; Path=/api/v1/jobs/00000000-0000-0000-0000-000000000000; HttpOnly; \
+             SameSite=Strict; Max-Age=604800; Secure"
+        );
         let secure = SessionCookie::new(true).clear();
         assert_eq!(secure, "__Host-treeline_session=; Path=/; HttpOnly; SameSite=Lax; Max-Age=0; Secure");
     }

@@ -76,6 +76,7 @@ async fn by_token(app: &App, hash: Hash) -> Result<Option<Caller>> {
     if let Some(caller) = app.auth.recall(&hash) {
         return Ok(Some(caller));
     }
+    let seen = *app.auth.changes.borrow();
     let Some(token) = identity::find_token(&app.pool, &hash).await? else { return Ok(None) };
     // A bootstrap token of an earlier start has no row of its own to revoke: it just is not ours.
     if token.owner_name == BOOTSTRAP_SERVICE && app.auth.bootstrap != Some(hash) {
@@ -90,7 +91,7 @@ async fn by_token(app: &App, hash: Hash) -> Result<Option<Caller>> {
         credential_id: token.id,
         work_types: token.work_types,
     };
-    app.auth.remember(hash, caller.clone());
+    app.auth.remember(hash, caller.clone(), seen);
     let pool = app.pool.clone();
     app.tasks.spawn(async move {
         if let Err(error) = identity::touch_token(&pool, token.id).await {
@@ -104,6 +105,7 @@ async fn by_session(app: &App, hash: Hash) -> Result<Option<Caller>> {
     if let Some(caller) = app.auth.recall(&hash) {
         return Ok(Some(caller));
     }
+    let seen = *app.auth.changes.borrow();
     let Some(session) = identity::find_session(&app.pool, &hash).await? else { return Ok(None) };
     let caller = Caller {
         owner_id: session.owner_id,
@@ -114,7 +116,7 @@ async fn by_session(app: &App, hash: Hash) -> Result<Option<Caller>> {
         credential_id: session.id,
         work_types: None,
     };
-    app.auth.remember(hash, caller.clone());
+    app.auth.remember(hash, caller.clone(), seen);
     let pool = app.pool.clone();
     app.tasks.spawn(async move {
         if let Err(error) = identity::touch_session(&pool, session.id, sessions::IDLE_DAYS).await {

@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// How long a link can be used.
-const OPEN_MINUTES: i32 = 60;
+pub(super) const OPEN_MINUTES: i32 = 60;
 
 /// Makes a link for a person, or for the first admin where `owner_id` is nobody. Gives its URL.
 pub async fn create(pool: &PgPool, public_url: &PublicUrl, owner_id: Option<Uuid>) -> Result<String> {
@@ -45,7 +45,7 @@ pub async fn redeem(app: &App, token: &str, user_agent: &str, address: Option<Ip
     let dead = || {
         Error::refuse(
             Code::LinkUsed,
-            "This link was used or has expired. Run `treeline-server sign-in-link` for a new one.",
+            "This link was used or has expired. Ask an admin for a new one, or run `treeline-server sign-in-link`.",
         )
     };
     // A task of its own: a transaction is never cancelled by a client that went away.
@@ -57,7 +57,7 @@ pub async fn redeem(app: &App, token: &str, user_agent: &str, address: Option<Ip
             None => identity::insert_first_admin(&mut tx, Uuid::now_v7()).await?,
         };
         let Some(owner_id) = owner_id else { return Ok(None) };
-        let secret = sessions::begin(&mut tx, owner_id, &user_agent).await?;
+        let Some(secret) = sessions::begin(&mut tx, owner_id, &user_agent, true).await? else { return Ok(None) };
         tx.commit().await?;
         tracing::info!(%owner_id, "signed in by link");
         Ok::<_, sqlx::Error>(Some(secret))

@@ -1,14 +1,20 @@
-//! Sessions of people: begun by a sign-in link, ended by signing out or by 30 idle days.
+//! Sessions of people: begun by a password or a sign-in link, ended by signing out, by whoever may, or by
+//! 30 idle days.
 //!
 //! A session is a random secret in a cookie; the database holds its hash and when it was last seen.
 //! What a person may do is not in it but on the owner, so that a change of role acts at once.
 
 use axum::http::{HeaderMap, HeaderValue};
+use domain::{Code, Problem, Time, account};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::{hash_of, new_secret};
-use crate::{App, error::Result, store::identity};
+use super::{Caller, Scope, hash_of, look_for_changes, new_secret, people};
+use crate::{
+    App,
+    error::{Error, Result},
+    store::{audit as log, identity, people as store},
+};
 
 /// After this many days without a request a session is over.
 pub(super) const IDLE_DAYS: i32 = 30;
@@ -16,12 +22,19 @@ pub(super) const IDLE_DAYS: i32 = 30;
 /// The longest user agent that is kept, in characters; it is shown in the list of sessions.
 const LONGEST_USER_AGENT: usize = 200;
 
-/// Begins a session within the caller's transaction. Gives its secret, for the cookie.
-pub(super) async fn begin(connection: &mut PgConnection, owner_id: Uuid, user_agent: &str) -> sqlx::Result<String> {
-    let secret = new_secret("");
+/// Begins a session within the caller's transaction. Gives its secret, for the cookie; `None`: the person
+/// is disabled.
+pub(super) async fn begin(
+    connection: &mut PgConnection,
+    owner_id: Uuid,
+    user_agent: &str,
+    by_link: bool,
+) -> sqlx::Result<Option<String>> {
+    let (secret, id) = (new_secret(""), Uuid::now_v7());
     let user_agent: String = user_agent.chars().filter(|c| !c.is_control()).take(LONGEST_USER_AGENT).collect();
-    identity::insert_session(connection, Uuid::now_v7(), owner_id, &hash_of(&secret), &user_agent, IDLE_DAYS).await?;
-    Ok(secret)
+    let hash = hash_of(&secret);
+    let begun = identity::insert_session(connection, id, owner_id, &hash, &user_agent, by_link, IDLE_DAYS).await?;
+    Ok(begun.then_some(secret))
 }
 
 /// Ends the session that the request's cookie names, if any. Gives the `Set-Cookie` that removes it.
@@ -33,4 +46,69 @@ pub async fn end(app: &App, headers: &HeaderMap) -> Result<HeaderValue> {
         app.auth.forget(&hash);
     }
     Ok(cookie.clear())
+}
+
+/// Open sessions of a person, newest first, older than `before`. Everybody sees their own, admins
+/// anybody's.
+pub async fn list(
+    app: &App,
+    caller: &Caller,
+    owner_id: Uuid,
+    before: Option<Uuid>,
+    limit: i64,
+) -> Result<Vec<account::Session>> {
+    may_see(app, caller, owner_id).await?;
+    let rows = store::list_sessions(&app.pool, owner_id, before, limit).await?;
+    let session = |row: store::SessionRow| account::Session {
+        id: row.id,
+        device: account::device(&row.user_agent),
+        created_at: Time(row.created_at),
+        last_seen_at: Time(row.last_seen_at),
+        current: row.id == caller.credential_id,
+    };
+    Ok(rows.into_iter().map(session).collect())
+}
+
+/// Ends sessions of a person: one, or every one but the one that asks. Gives how many were open. 404 when
+/// the one is not theirs.
+pub async fn end_some(app: &App, caller: &Caller, owner_id: Uuid, only: Option<Uuid>) -> Result<i64> {
+    may_see(app, caller, owner_id).await?;
+    if let Some(id) = only
+        && !store::has_session(&app.pool, owner_id, id).await?
+    {
+        return Err(Problem::not_found("session").into());
+    }
+    let all_but = only.is_none().then_some(caller.credential_id);
+    let row = (caller.owner_id != owner_id).then(|| people::deed(caller, "session.end", owner_id, None, None));
+    let pool = app.pool.clone();
+    // A task of its own: a transaction is never cancelled by a client that went away.
+    let ended = tokio::spawn(async move {
+        let mut tx = pool.begin().await?;
+        let ended = store::end_sessions(&mut tx, owner_id, only, all_but).await?;
+        if ended > 0 {
+            if let Some(row) = row {
+                log::record(&mut tx, &row).await?;
+            }
+            store::count_change(&mut tx).await?;
+        }
+        tx.commit().await?;
+        Ok::<_, sqlx::Error>(ended)
+    });
+    let ended = ended.await.map_err(|e| Error::Broken(format!("ending sessions: {e}")))??;
+    look_for_changes(app).await?;
+    Ok(ended as i64)
+}
+
+/// 404 unless there is such a person and the caller is that person or an admin; 403 for tokens that are
+/// not an admin's.
+async fn may_see(app: &App, caller: &Caller, owner_id: Uuid) -> Result<()> {
+    if caller.owner_id == owner_id {
+        return if caller.role.is_some() {
+            Ok(())
+        } else {
+            Err(Error::refuse(Code::Forbidden, "A token has no sessions."))
+        };
+    }
+    caller.require(Scope::Admin)?;
+    store::find(&app.pool, owner_id).await?.map(drop).ok_or_else(|| Problem::not_found("person").into())
 }

@@ -1,7 +1,7 @@
 //! Services and their tokens: made, listed, revoked by admins (spec §8).
 //!
 //! A token belongs to a service for ever; a new token of the same service keeps the owner, so keys
-//! can be changed while work is under way.
+//! can be changed while work is under way. Who made and revoked which is in the audit log.
 
 use domain::{
     Code, Problem,
@@ -10,11 +10,18 @@ use domain::{
 };
 use uuid::Uuid;
 
-use super::{BOOTSTRAP_SERVICE, Caller, Hash, Scope, hash_of, new_secret};
+use super::{
+    BOOTSTRAP_SERVICE, Caller, Scope, hash_of, look_for_changes, new_secret,
+    people::{deed, in_task},
+};
 use crate::{
     App,
     error::{Error, Result},
-    store::identity::{self, ServiceRow, TokenRow},
+    store::{
+        audit as log,
+        identity::{self, ServiceRow, TokenRow},
+        people::count_change,
+    },
 };
 
 /// What every token begins with, so that scanners for leaked secrets can know one.
@@ -26,7 +33,18 @@ pub async fn create_service(app: &App, caller: &Caller, new: NewService) -> Resu
     if !is_name(&new.name) {
         return Err(fault("/name", "expected [a-z0-9][a-z0-9._-]{0,99}"));
     }
-    if let Some(made) = identity::insert_service(&app.pool, Uuid::now_v7(), &new.name).await? {
+    let (pool, id, by, name) = (app.pool.clone(), Uuid::now_v7(), caller.clone(), new.name.clone());
+    let made = in_task("making a service", async move {
+        let mut tx = pool.begin().await?;
+        let made = identity::insert_service(&mut *tx, id, &name).await?;
+        if made.is_some() {
+            log::record(&mut tx, &deed(&by, "service.create", id, None, Some(name))).await?;
+        }
+        tx.commit().await?;
+        Ok(made)
+    })
+    .await?;
+    if let Some(made) = made {
         tracing::info!(service = new.name, by = caller.name, "service made");
         return Ok(made.into());
     }
@@ -51,20 +69,21 @@ pub async fn create_token(app: &App, caller: &Caller, new: NewToken) -> Result<T
         return Err(fault("/service", "expected the name of a service; POST /services makes one"));
     };
     let (id, secret) = (Uuid::now_v7(), new_secret(TOKEN_PREFIX));
-    let created_at = identity::insert_token(
-        &app.pool,
-        id,
-        service.id,
-        &new.name,
-        &hash_of(&secret),
-        &new.scopes,
-        new.types.as_deref(),
-    )
+    let (pool, hash, by, asked) = (app.pool.clone(), hash_of(&secret), caller.clone(), new.clone());
+    let row = deed(&by, "token.create", service.id, None, Some(format!("{}: {}", new.name, new.scopes.join(" "))));
+    let created_at = in_task("making a token", async move {
+        let NewToken { name, scopes, types, .. } = asked;
+        let mut tx = pool.begin().await?;
+        let made = identity::insert_token(&mut *tx, id, service.id, &name, &hash, &scopes, types.as_deref()).await?;
+        log::record(&mut tx, &row).await?;
+        tx.commit().await?;
+        Ok(made)
+    })
     .await?;
-    tracing::info!(service = service.name, token = %id, by = caller.name, "token made");
+    tracing::info!(service = new.service, token = %id, by = caller.name, "token made");
     let token = Token {
         id,
-        service: service.name,
+        service: new.service,
         name: new.name,
         scopes: new.scopes,
         types: new.types,
@@ -81,13 +100,22 @@ pub async fn list_tokens(app: &App, caller: &Caller, before: Option<Uuid>, limit
     Ok(identity::list_tokens(&app.pool, before, limit).await?.into_iter().map(Into::into).collect())
 }
 
-/// Revokes a token: at once here, within ten seconds on other servers. Again changes nothing.
+/// Revokes a token: at once here, within a second on other servers. Again changes nothing.
 pub async fn revoke_token(app: &App, caller: &Caller, id: Uuid) -> Result<()> {
     caller.require(Scope::Admin)?;
-    let hash = identity::revoke_token(&app.pool, id).await?.ok_or_else(|| Problem::not_found("token"))?;
-    if let Ok(hash) = Hash::try_from(hash) {
-        app.auth.forget(&hash);
-    }
+    let (pool, by) = (app.pool.clone(), caller.clone());
+    in_task("revoking a token", async move {
+        let mut tx = pool.begin().await?;
+        let token = identity::revoke_token(&mut *tx, id).await?.ok_or_else(|| Problem::not_found("token"))?;
+        if token.was_open {
+            log::record(&mut tx, &deed(&by, "token.revoke", token.owner_id, None, Some(token.name))).await?;
+            count_change(&mut tx).await?;
+        }
+        tx.commit().await?;
+        Ok(())
+    })
+    .await?;
+    look_for_changes(app).await?;
     tracing::info!(token = %id, by = caller.name, "token revoked");
     Ok(())
 }

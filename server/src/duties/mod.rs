@@ -5,6 +5,7 @@
 mod alerts; // what somebody should look at
 mod builtin; // executors that are built in and quick
 mod bulk; // deeds over many, trees made again
+mod credentials; // rights that were taken away
 mod exporter; // the executor that writes files
 mod retention; // trees whose time has come
 mod splitter; // files into items
@@ -91,6 +92,7 @@ pub fn spawn(app: &App, tracker: &TaskTracker) {
     }));
     retention::spawn(app, tracker, every);
     alerts::spawn(app, tracker, every);
+    credentials::spawn(app, tracker, every);
     let a = app.clone();
     let orphans_at = std::sync::Arc::new(tokio::sync::Mutex::new(None));
     tracker.spawn(every(uploads::pause(app), "uploads").run(move || {

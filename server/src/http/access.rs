@@ -27,10 +27,10 @@ use crate::{
 pub struct PlainList {
     /// Rows on the page, 1 to 1,000; default 50
     #[serde(skip_serializing)]
-    limit: Option<i64>,
+    pub(super) limit: Option<i64>,
     /// The `next_cursor` of the page before
     #[serde(skip_serializing)]
-    cursor: Option<String>,
+    pub(super) cursor: Option<String>,
 }
 
 macro_rules! plain_list {
@@ -48,6 +48,8 @@ macro_rules! plain_list {
         }
     };
 }
+
+pub(super) use plain_list;
 
 plain_list!(Services, "services");
 plain_list!(Tokens, "tokens");
@@ -114,7 +116,7 @@ pub async fn list_tokens(
     Ok(Answer(list.page(data, next)))
 }
 
-/// Revoke a token: at once here, within ten seconds on other servers
+/// Revoke a token: at once here, within a second on other servers
 #[utoipa::path(delete, path = "/tokens/{id}", tag = "people", params(("id" = Uuid, Path)),
     responses((status = 204, description = "Revoked, or was so before")))]
 pub async fn delete_token(State(app): State<App>, caller: Caller, Path(id): Path<Uuid>) -> Result<StatusCode> {

@@ -14,14 +14,18 @@ use axum::{
         sse::{Event, KeepAlive},
     },
 };
-use domain::{Job, change::event};
+use domain::{
+    Job,
+    change::{Change, event},
+    share::shared,
+};
 use futures::Stream;
 use tokio::time::Instant;
 use uuid::Uuid;
 
 use crate::{
     App,
-    auth::{Caller, Scope},
+    auth::{Scope, Viewer},
     error::{Error, Result},
     live::{Latest, OpenStream, TreeState, Watch},
 };
@@ -30,13 +34,16 @@ use super::extract::Path;
 
 /// Streams one server keeps open; beyond it they are told to come back.
 pub(super) const STREAMS: usize = 10_000;
-/// How often the right to look is checked again.
+/// How often the right to look is checked again, and how soon after rights were taken from anybody: not
+/// all streams in the same moment.
 pub(super) const RECHECK: Duration = Duration::from_secs(30);
+const RECHECK_SOON: u64 = 3_000;
 
 /// Watches a job.
 #[utoipa::path(
     get, path = "/jobs/{id}/events", tag = "watch",
     params(("id" = Uuid, Path, description = "The job; its whole subtree is in the stream")),
+    security(("token" = []), ("session" = []), ("share" = [])),
     responses(
         (status = 200, content_type = "text/event-stream",
          description = "Events, each of this shape: `snapshot` first, then `change` whenever something did, at most four a second",
@@ -47,10 +54,11 @@ pub(super) const RECHECK: Duration = Duration::from_secs(30);
 )]
 pub(super) async fn watch_job(
     State(app): State<App>,
-    caller: Caller,
+    viewer: Viewer,
     Path(id): Path<Uuid>,
     parts: Parts,
 ) -> Result<Response> {
+    let (caller, is_shared) = viewer.looks_at(&app, id).await?;
     caller.require(Scope::JobsRead)?;
     let Some(open) = app.hub.open_stream(STREAMS) else {
         return Ok(stream_response(futures::stream::iter([Ok(busy())])));
@@ -58,6 +66,7 @@ pub(super) async fn watch_job(
     // Who may see the job is decided before anything is watched.
     let job = app.engine.job(&caller, id, false).await?;
     let watch = app.hub.watch(&app.engine, job.root_id);
+    let changes = app.auth.changes();
     let reader = Reader {
         app,
         parts,
@@ -65,7 +74,9 @@ pub(super) async fn watch_job(
         watch,
         last: None,
         in_flight: None,
-        checked: Instant::now(),
+        is_shared,
+        changes,
+        check_at: Instant::now() + RECHECK,
         ended: false,
         _open: open,
     };
@@ -107,7 +118,11 @@ struct Reader {
     last: Option<Arc<TreeState>>,
     /// What follows the snapshot at once: the items in flight, which it does not hold.
     in_flight: Option<Event>,
-    checked: Instant,
+    /// Whether it sees what a link shows, and no more.
+    is_shared: bool,
+    /// Moves when rights were taken from anybody.
+    changes: tokio::sync::watch::Receiver<i64>,
+    check_at: Instant,
     ended: bool,
     _open: OpenStream,
 }
@@ -121,11 +136,11 @@ impl Reader {
             return Some((Ok(event), self));
         }
         loop {
-            if self.checked.elapsed() >= RECHECK {
+            if Instant::now() >= self.check_at {
                 if !self.may_look().await {
                     return None;
                 }
-                self.checked = Instant::now();
+                self.check_at = Instant::now() + RECHECK;
             }
             match self.watch.latest() {
                 Latest::Is(state) => {
@@ -142,7 +157,10 @@ impl Reader {
             let shutdown = self.app.shutdown.clone();
             tokio::select! {
                 () = self.watch.changed() => {}
-                () = tokio::time::sleep_until(self.checked + RECHECK) => {}
+                () = tokio::time::sleep_until(self.check_at) => {}
+                Ok(()) = self.changes.changed() => {
+                    self.check_at = self.check_at.min(Instant::now() + retry_after(0, RECHECK_SOON));
+                }
                 () = shutdown.cancelled() => {
                     self.ended = true;
                     return Some((Ok(bye()), self));
@@ -156,9 +174,14 @@ impl Reader {
         let event = match &self.last {
             None => {
                 let job: &Job = state.job(self.id)?;
-                let json = serde_json::to_string(job).ok()?;
+                let json = if self.is_shared {
+                    serde_json::to_string(&shared(job.clone()))
+                } else {
+                    serde_json::to_string(job)
+                };
+                let json = json.ok()?;
                 let flights = state.items_below(self.id);
-                if !flights.items.is_empty() {
+                if !self.is_shared && !flights.items.is_empty() {
                     let json = serde_json::to_string(&flights).ok()?;
                     let id = state.version().to_string();
                     self.in_flight = Some(Event::default().event(event::CHANGE).data(json).id(id));
@@ -168,6 +191,7 @@ impl Reader {
             Some(last) if Arc::ptr_eq(last, &state) => None,
             Some(last) => {
                 let json = state.change_since(last, self.id)?;
+                let json = if self.is_shared { as_shared(&json)? } else { json };
                 Some(Event::default().event(event::CHANGE).data(json))
             }
         };
@@ -179,13 +203,24 @@ impl Reader {
     /// Whether the caller still exists and may still see the job. An absent database is no reason to
     /// send anybody away.
     async fn may_look(&mut self) -> bool {
-        match Caller::from_request_parts(&mut self.parts, &self.app).await {
-            Ok(caller) => !matches!(
-                self.app.engine.job(&caller, self.id, false).await,
-                Err(Error::Problem(problem)) if problem.status < 500
-            ),
+        let looks = async {
+            let viewer = Viewer::from_request_parts(&mut self.parts, &self.app).await?;
+            let (caller, is_shared) = viewer.looks_at(&self.app, self.id).await?;
+            let job = self.app.engine.job(&caller, self.id, false).await?;
+            Ok::<_, Error>((job, is_shared))
+        };
+        match looks.await {
+            // Who was signed in and has but the link left begins anew, and sees what it shows.
+            Ok((_, is_shared)) => is_shared == self.is_shared,
             Err(Error::Problem(problem)) => problem.status >= 500,
             Err(_) => true,
         }
     }
+}
+
+/// A change as a link shows it: the jobs, and nothing of single items.
+fn as_shared(json: &str) -> Option<String> {
+    let change: Change = serde_json::from_str(json).ok()?;
+    let change = Change { jobs: change.jobs.into_iter().map(shared).collect(), items: Vec::new() };
+    serde_json::to_string(&change).ok()
 }

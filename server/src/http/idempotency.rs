@@ -81,6 +81,11 @@ pub fn fingerprint_without_id(text: &str) -> [u8; 32] {
     Sha256::digest(canonical_without(text, Some("id"))).into()
 }
 
+/// The same without a secret at the top: a fast hash of it would be a gift to whoever guesses.
+pub fn fingerprint_without(text: &str, secret: &str) -> [u8; 32] {
+    Sha256::digest(canonical_without(text, Some(secret))).into()
+}
+
 /// The fingerprint of a sequence, with one more JSON text at its end.
 pub fn chained(before: [u8; 32], text: &str) -> [u8; 32] {
     Sha256::new().chain_update(before).chain_update(canonical(text)).finalize().into()

@@ -94,7 +94,11 @@ fn is_sane(id: &str) -> bool {
 /// The request as the log may show it: secrets are blanked.
 fn describe(request: &Request) -> String {
     let path = request.uri().path();
-    let path = if path.starts_with("/sign-in/") { "/sign-in/***" } else { path };
+    let path = match path {
+        link if link.starts_with("/sign-in/") => "/sign-in/***",
+        link if link.starts_with("/s/") => "/s/***",
+        other => other,
+    };
     let query = request.uri().query().map(|query| format!("?{query}")).unwrap_or_default();
     format!("{} {path}{query} {}", request.method(), shown(request.headers()))
 }
@@ -211,5 +215,7 @@ mod tests {
         let shown = describe(&request);
         assert!(!shown.contains("abcdef"), "{shown}");
         assert!(shown.contains("accept=\"text/html\"") && shown.contains("?x=1"), "{shown}");
+        let share = Request::builder().uri("/s/abcdef").body(Body::empty()).expect("a request");
+        assert!(!describe(&share).contains("abcdef"));
     }
 }

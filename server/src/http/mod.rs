@@ -36,15 +36,18 @@ pub mod items; // items and dead letters
 pub mod job_types; // job types
 pub mod jobs; // jobs
 pub mod layers; // what happens to every request
+pub mod me; // one's own account
 pub mod metrics; // for monitoring
 pub mod openapi; // the API's description
 pub mod ops; // alive and ready
 pub mod patch; // small edits
+pub mod people; // accounts
 pub mod remove; // trees that go, trees that are kept
 pub mod replay; // trees and items made again
 pub mod results; // results and failures as streams
 pub mod serve; // the accept loop
 pub mod session; // signing in and out
+pub mod shares; // links to a tree
 pub mod stats; // figures of every job type
 pub mod ui; // the pages
 pub mod uploads; // files in and out
@@ -102,6 +105,17 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(assignments::heartbeat_assignments))
         .routes(routes!(session::create_session, session::delete_session))
         .routes(routes!(session::get_me))
+        .routes(routes!(me::list_sessions, me::end_other_sessions))
+        .routes(routes!(me::end_session))
+        .routes(routes!(me::set_password))
+        .routes(routes!(people::create_user, people::list_users))
+        .routes(routes!(people::get_user, people::patch_user))
+        .routes(routes!(people::create_sign_in_link))
+        .routes(routes!(people::list_user_sessions, people::end_user_sessions))
+        .routes(routes!(people::end_user_session))
+        .routes(routes!(shares::share_job))
+        .routes(routes!(shares::list_shares))
+        .routes(routes!(shares::delete_share))
         .routes(routes!(access::create_service, access::list_services))
         .routes(routes!(access::create_token, access::list_tokens))
         .routes(routes!(access::delete_token))

@@ -18,7 +18,7 @@ use utoipa::{
     openapi::{
         ContentBuilder, HttpMethod, Ref, RefOr, ResponseBuilder,
         path::{Operation, ParameterIn},
-        security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme},
+        security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme},
     },
 };
 
@@ -84,6 +84,12 @@ pub fn describe(mut document: utoipa::openapi::OpenApi) -> Arc<Described> {
         "A person's session; under https the cookie is named `__Host-treeline_session`",
     );
     components.add_security_scheme("session", SecurityScheme::ApiKey(ApiKey::Cookie(cookie)));
+    let cookie = ApiKeyValue::with_description(
+        "treeline_share",
+        "Set by the page of a link to one tree, and good for that tree alone; under https the cookie is named \
+         `__Secure-treeline_share`",
+    );
+    components.add_security_scheme("share", SecurityScheme::ApiKey(ApiKey::Cookie(cookie)));
     for item in document.paths.paths.values_mut() {
         let operations = [
             (HttpMethod::Get, &mut item.get),
@@ -125,7 +131,9 @@ fn simplify(value: &mut Value) {
 fn complete(method: &HttpMethod, operation: &mut Operation) {
     let parameters = operation.parameters.as_deref().unwrap_or_default();
     let takes = |place: ParameterIn| parameters.iter().any(|it| matches!(it, RefOr::T(it) if it.parameter_in == place));
-    let open = operation.security.as_ref().is_some_and(|needs| !needs.is_empty());
+    // An operation that says nothing needs a credential; one that is open says so by an empty need.
+    let nothing = SecurityRequirement::default();
+    let open = operation.security.as_ref().is_some_and(|needs| needs.contains(&nothing));
     let unsafe_method = !matches!(method, HttpMethod::Get);
     let body = operation.request_body.is_some();
     let possible = [

@@ -15,7 +15,7 @@ use crate::{App, auth::Caller, error::Result};
 #[into_params(parameter_in = Query)]
 pub struct Why {
     /// Required on somebody else's work; the body's wins
-    reason: Option<String>,
+    pub(super) reason: Option<String>,
 }
 
 /// Delete a complete tree: gone at once, and 410 from then on

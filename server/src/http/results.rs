@@ -17,7 +17,7 @@ use super::{
     extract::{Path, Query},
     uploads::attachment,
 };
-use crate::{App, auth::Caller, error::Result, exports::Export};
+use crate::{App, auth::Viewer, error::Result, exports::Export};
 
 /// Where a stream begins, and how it is written.
 #[derive(Clone, Copy, Debug, Default, Deserialize, IntoParams)]
@@ -33,32 +33,35 @@ pub struct Streaming {
 
 /// The results of a tree, in order; of its final stage, or of its leaf jobs where none is marked
 #[utoipa::path(get, path = "/jobs/{id}/results", tag = "jobs", params(("id" = Uuid, Path), Streaming),
+    security(("token" = []), ("session" = []), ("share" = [])),
     responses((status = 200, description = "One result a line; a stream that breaks is cut off",
         content((ResultLine = "application/x-ndjson"), (String = "text/csv")))))]
 pub async fn stream_results(
     State(app): State<App>,
-    caller: Caller,
+    viewer: Viewer,
     Path(id): Path<Uuid>,
     Query(streaming): Query<Streaming>,
 ) -> Result<Response> {
-    stream_tree(app, &caller, id, streaming, ExportWhat::Results).await
+    stream_tree(app, &viewer, id, streaming, ExportWhat::Results).await
 }
 
 /// The items of a tree that did not succeed, in order, with what went wrong
 #[utoipa::path(get, path = "/jobs/{id}/failures", tag = "jobs", params(("id" = Uuid, Path), Streaming),
+    security(("token" = []), ("session" = []), ("share" = [])),
     responses((status = 200, description = "One item a line; as CSV the original columns and what went wrong",
         content((FailureLine = "application/x-ndjson"), (String = "text/csv")))))]
 pub async fn stream_failures(
     State(app): State<App>,
-    caller: Caller,
+    viewer: Viewer,
     Path(id): Path<Uuid>,
     Query(streaming): Query<Streaming>,
 ) -> Result<Response> {
-    stream_tree(app, &caller, id, streaming, ExportWhat::Failures).await
+    stream_tree(app, &viewer, id, streaming, ExportWhat::Failures).await
 }
 
-async fn stream_tree(app: App, caller: &Caller, id: Uuid, streaming: Streaming, what: ExportWhat) -> Result<Response> {
-    let export = Export::open(&app, caller, id, what, streaming.format, streaming.after).await?;
+async fn stream_tree(app: App, viewer: &Viewer, id: Uuid, streaming: Streaming, what: ExportWhat) -> Result<Response> {
+    let (caller, _) = viewer.looks_at(&app, id).await?;
+    let export = Export::open(&app, &caller, id, what, streaming.format, streaming.after).await?;
     let media_type = match streaming.format {
         ExportFormat::Ndjson => "application/x-ndjson",
         ExportFormat::Csv => "text/csv; charset=utf-8",

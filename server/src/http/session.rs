@@ -11,30 +11,42 @@ use axum::{
     http::{HeaderMap, StatusCode, header},
     response::{IntoResponse, Response},
 };
-use domain::{Code, access::SignIn, api::Me};
+use domain::{Code, Problem, access::SignIn, api::Me};
 
 use super::extract::Json;
 use crate::{
     App,
-    auth::{Caller, links, sessions},
+    auth::{Caller, links, people, sessions},
     error::{Error, Result},
 };
 
-/// Sign in by a one-time link: uses it up and sets the session cookie
+/// Sign in by email and password, or by a one-time link, which is used up: sets the session cookie
 #[utoipa::path(post, path = "/session", tag = "people", security(()), request_body = SignIn,
     responses((status = 204, description = "Signed in; the cookie is set"),
+              (status = 401, description = "`unauthenticated`: no account has this address and this password together",
+               body = domain::Problem, content_type = "application/problem+json"),
               (status = 410, description = "`link_used`: unknown, used, or too old", body = domain::Problem,
                content_type = "application/problem+json"),
-              (status = 429, description = "`too_many_requests`: too many failed, from here or with this link", body = domain::Problem,
-               content_type = "application/problem+json")))]
+              (status = 429, description = "`too_many_requests`: too many failed, from here, with this account or link",
+               body = domain::Problem, content_type = "application/problem+json")))]
 pub async fn create_session(
     State(app): State<App>,
     peer: Option<Extension<ConnectInfo<SocketAddr>>>,
     headers: HeaderMap,
     Json(body): Json<SignIn>,
 ) -> Result<Response> {
-    let token = body.link.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
-    let cookie = links::redeem(&app, token, user_agent(&headers), address(peer)).await?;
+    let (agent, address) = (user_agent(&headers), address(peer));
+    let cookie = match (body.link, body.email, body.password) {
+        (Some(link), None, None) => {
+            let token = link.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+            links::redeem(&app, token, agent, address).await?
+        }
+        (None, Some(email), Some(password)) => people::sign_in(&app, &email, password, agent, address).await?,
+        _ => {
+            let detail = "expected either `email` and `password`, or `link`".to_owned();
+            return Err(Problem::invalid_body([(String::new(), detail)]).into());
+        }
+    };
     Ok((StatusCode::NO_CONTENT, [(header::SET_COOKIE, cookie)]).into_response())
 }
 

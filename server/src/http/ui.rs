@@ -12,9 +12,9 @@ use app::{
 use axum::{
     Router,
     extract::{FromRequestParts, OriginalUri},
-    http::{HeaderMap, HeaderValue, StatusCode, Uri, header, request::Parts},
+    http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header, request::Parts},
     response::{IntoResponse, Redirect, Response},
-    routing::get,
+    routing::{get, post},
 };
 use domain::{Code, Problem, Time};
 use time::OffsetDateTime;
@@ -26,8 +26,14 @@ use crate::{
     error::Error,
 };
 
+mod account; // one's own account
+mod audit; // who did what
+mod fields; // forms as they come in
 mod imports; // uploads and what became of them
 mod jobs; // jobs and items
+mod people; // accounts
+mod services; // services and tokens
+mod shares; // links to one tree
 mod sign_in; // in and out
 mod theme; // the choice of colours
 
@@ -35,14 +41,32 @@ mod theme; // the choice of colours
 pub fn router() -> Router<App> {
     Router::new()
         .route("/", get(start))
-        .route("/sign-in", get(sign_in::show))
+        .route("/sign-in", get(sign_in::show).post(sign_in::begin))
         .route("/sign-in/{token}", get(sign_in::confirm).post(sign_in::redeem))
-        .route("/sign-out", axum::routing::post(sign_in::end))
-        .route("/theme", axum::routing::post(theme::choose))
+        .route("/sign-out", post(sign_in::end))
+        .route("/theme", post(theme::choose))
         .route("/imports", get(imports::list).post(imports::create))
         .route("/imports/new", get(imports::new))
         .route("/imports/{id}", get(imports::show))
+        .route("/imports/{id}/share", post(shares::create))
+        .route("/shares/{id}/revoke", post(shares::revoke))
+        .route("/s/{token}", get(shares::show))
         .route("/sample.csv", get(imports::sample))
+        .route("/account", get(account::show))
+        .route("/account/password", post(account::set_password))
+        .route("/account/sessions/end", post(account::end_others))
+        .route("/account/sessions/{id}/end", post(account::end_session))
+        .route("/people", get(people::list).post(people::create))
+        .route("/people/{id}", get(people::show).post(people::change))
+        .route("/people/{id}/disable", post(people::disable))
+        .route("/people/{id}/enable", post(people::enable))
+        .route("/people/{id}/sign-in-link", post(people::make_link))
+        .route("/people/{id}/sessions/end", post(people::end_sessions))
+        .route("/people/{id}/sessions/{session}/end", post(people::end_session))
+        .route("/services", get(services::show).post(services::create))
+        .route("/services/tokens", post(services::create_token))
+        .route("/tokens/{id}/revoke", post(services::revoke_token))
+        .route("/audit", get(audit::show))
         .route("/jobs", get(jobs::list))
         .route("/jobs/{id}", get(jobs::show))
         .route("/items/{id}", get(jobs::show_item))
@@ -105,7 +129,11 @@ impl FromRequestParts<App> for Signed {
         let visit = Visit::from_request_parts(parts, app).await?;
         match visit.caller.clone() {
             Some(caller) => Ok(Self { visit, caller }),
-            None => Err(Redirect::to("/sign-in").into_response()),
+            // Where somebody wanted to look is where they go when they are in.
+            None if parts.method == Method::GET && visit.address != "/" => {
+                Err(see_other(&address("/sign-in", &[("back", &visit.address)])))
+            }
+            None => Err(see_other("/sign-in")),
         }
     }
 }
@@ -127,6 +155,7 @@ impl Visit {
             person: self.caller.as_ref().map(|caller| Person {
                 name: caller.name.clone(),
                 staff: caller.role >= Some(Role::Support) || caller.role.is_none(),
+                admin: caller.is_admin(),
             }),
             address: self.address.clone(),
             refresh_seconds: self.refresh_seconds,
@@ -171,6 +200,32 @@ impl Signed {
             Err(error) => self.visit.trouble(error),
         }
     }
+
+    /// Refuses everybody but admins, or but staff: 403, with the page that says so.
+    fn require(&self, least: Role) -> Result<(), Box<Response>> {
+        let allowed = self.caller.is_admin() || self.caller.role >= Some(least);
+        let who = if least == Role::Admin { "admins" } else { "support and admins" };
+        if allowed {
+            return Ok(());
+        }
+        Err(Box::new(
+            self.visit.trouble(Error::refuse(Code::Forbidden, format!("This page is for {who}. Ask one of them."))),
+        ))
+    }
+}
+
+/// What a form can be corrected from. Everything else is a page of its own.
+fn correctable(error: Error) -> Result<Problem, Error> {
+    match error {
+        Error::Problem(problem) if matches!(problem.status, 400 | 409 | 422 | 429) => Ok(*problem),
+        other => Err(other),
+    }
+}
+
+/// A response with one more cookie.
+fn with_cookie(mut response: Response, cookie: HeaderValue) -> Response {
+    response.headers_mut().append(header::SET_COOKIE, cookie);
+    response
 }
 
 fn status(problem: &Problem) -> StatusCode {

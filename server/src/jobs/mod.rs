@@ -49,6 +49,7 @@ mod remove; // trees that go
 mod replay; // trees and items made again
 mod retry; // items that a person gives back
 mod settle; // completion of trees of several jobs
+mod share; // links to a tree
 mod sweep; // what duties do: lost leases, due items, expiry
 mod tend; // trees whose time has come
 mod types; // job types that change while jobs run

@@ -3,7 +3,7 @@
 //! Secrets come in as SHA-256 and are never stored otherwise. Nothing here decides what a caller may
 //! do; see `auth`.
 
-use sqlx::{PgConnection, PgPool};
+use sqlx::{PgConnection, PgExecutor, PgPool};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
@@ -58,7 +58,7 @@ pub async fn find_session(pool: &PgPool, hash: &[u8]) -> sqlx::Result<Option<Ses
         SessionOwner,
         r#"select session.id, owner_id, name as owner_name, role
            from session join owner on owner.id = owner_id
-           where hash = $1 and ended_at is null and expires_at > clock_timestamp()"#,
+           where hash = $1 and ended_at is null and expires_at > clock_timestamp() and disabled_at is null"#,
         hash
     )
     .fetch_optional(pool)
@@ -79,27 +79,30 @@ pub async fn touch_session(pool: &PgPool, id: Uuid, idle_days: i32) -> sqlx::Res
     Ok(())
 }
 
-/// Starts a session.
+/// Starts a session, unless the person is disabled. Says whether it did.
 pub async fn insert_session(
     connection: &mut PgConnection,
     id: Uuid,
     owner_id: Uuid,
     hash: &[u8],
     user_agent: &str,
+    by_link: bool,
     idle_days: i32,
-) -> sqlx::Result<()> {
-    sqlx::query!(
-        "insert into session (id, owner_id, hash, user_agent, expires_at)
-         values ($1, $2, $3, $4, clock_timestamp() + make_interval(days => $5))",
+) -> sqlx::Result<bool> {
+    let done = sqlx::query!(
+        "insert into session (id, owner_id, hash, user_agent, by_link, expires_at)
+         select $1, owner.id, $3, $4, $5, clock_timestamp() + make_interval(days => $6)
+         from owner where owner.id = $2 and kind = 'user' and disabled_at is null for share",
         id,
         owner_id,
         hash,
         user_agent,
+        by_link,
         idle_days
     )
     .execute(connection)
     .await?;
-    Ok(())
+    Ok(done.rows_affected() > 0)
 }
 
 /// Ends the session with this hash. Says whether it was open.
@@ -126,7 +129,9 @@ pub async fn find_user(pool: &PgPool, name: &str) -> sqlx::Result<Option<Uuid>> 
 /// The admins, oldest first.
 pub async fn list_admins(pool: &PgPool) -> sqlx::Result<Vec<(Uuid, String)>> {
     let rows =
-        sqlx::query!("select id, name from owner where role = 'admin' order by created_at, id").fetch_all(pool).await?;
+        sqlx::query!("select id, name from owner where role = 'admin' and disabled_at is null order by created_at, id")
+            .fetch_all(pool)
+            .await?;
     Ok(rows.into_iter().map(|row| (row.id, row.name)).collect())
 }
 
@@ -199,7 +204,7 @@ pub struct ServiceRow {
 }
 
 /// Makes a service. `None`: one of this name exists.
-pub async fn insert_service(pool: &PgPool, id: Uuid, name: &str) -> sqlx::Result<Option<ServiceRow>> {
+pub async fn insert_service(executor: impl PgExecutor<'_>, id: Uuid, name: &str) -> sqlx::Result<Option<ServiceRow>> {
     sqlx::query_as!(
         ServiceRow,
         "insert into owner (id, kind, name) values ($1, 'service', $2)
@@ -208,7 +213,7 @@ pub async fn insert_service(pool: &PgPool, id: Uuid, name: &str) -> sqlx::Result
         id,
         name
     )
-    .fetch_optional(pool)
+    .fetch_optional(executor)
     .await
 }
 
@@ -247,7 +252,7 @@ pub struct TokenRow {
 
 /// Keeps a new token.
 pub async fn insert_token(
-    pool: &PgPool,
+    executor: impl PgExecutor<'_>,
     id: Uuid,
     owner_id: Uuid,
     name: &str,
@@ -265,7 +270,7 @@ pub async fn insert_token(
         scopes,
         work_types
     )
-    .fetch_one(pool)
+    .fetch_one(executor)
     .await
 }
 
@@ -308,12 +313,23 @@ pub async fn list_tokens(pool: &PgPool, before: Option<Uuid>, limit: i64) -> sql
     .await
 }
 
-/// Revokes a token; again changes nothing. Gives its hash; `None`: there is no such token.
-pub async fn revoke_token(pool: &PgPool, id: Uuid) -> sqlx::Result<Option<Vec<u8>>> {
-    sqlx::query_scalar!(
-        "update token set revoked_at = coalesce(revoked_at, clock_timestamp()) where id = $1 returning hash",
+/// Revokes a token; again changes nothing. Says whether it was open; `None`: there is no such token.
+pub async fn revoke_token(executor: impl PgExecutor<'_>, id: Uuid) -> sqlx::Result<Option<RevokedToken>> {
+    sqlx::query_as!(
+        RevokedToken,
+        r#"update token set revoked_at = coalesce(token.revoked_at, clock_timestamp())
+           from token before where token.id = $1 and before.id = token.id
+           returning token.owner_id, token.name, before.revoked_at is null as "was_open!""#,
         id
     )
-    .fetch_optional(pool)
+    .fetch_optional(executor)
     .await
+}
+
+/// A token that opens nothing any more.
+#[derive(Debug)]
+pub struct RevokedToken {
+    pub owner_id: Uuid,
+    pub name: String,
+    pub was_open: bool,
 }

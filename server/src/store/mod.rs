@@ -35,12 +35,14 @@ pub mod lanes; // serialize keys
 pub mod leases; // open assignments
 pub mod migrations; // the schema itself
 pub mod patch; // small edits by people
+pub mod people; // accounts and their sessions
 pub mod reading; // what pages and the API show of items
 pub mod replaying; // trees made again
 pub mod results; // results and failures, streamed
 pub mod retention; // trees that go
 pub mod retrying; // items that a person gives back
 pub mod settle; // gates of trees, one by one
+pub mod shares; // links to a tree
 pub mod tended; // when to look at which tree
 pub mod totals; // what trees that are gone amounted to
 pub mod trees; // what pages and the API show of jobs

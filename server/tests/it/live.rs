@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::support::{Api, Server};
 
 /// Reads events until one satisfies; returns all of them with their names.
-async fn listen(api: &Api, path: &str, last: impl Fn(&str, &Value) -> bool) -> Vec<(String, Value)> {
+pub(crate) async fn listen(api: &Api, path: &str, last: impl Fn(&str, &Value) -> bool) -> Vec<(String, Value)> {
     let response = api.request(Method::GET, path).send().await.expect("a stream");
     assert_eq!(response.status(), 200);
     assert_eq!(response.headers()["content-type"], "text/event-stream");

@@ -4,10 +4,14 @@
 //! Either way a file is stored first and a job is made of it then; on refusal the same page comes back
 //! with what was typed, the stored file included.
 
-use app::{frame::Page, pages, upload::ImportForm};
+use app::{
+    frame::Page,
+    pages::{self, share::SharePanel},
+    upload::ImportForm,
+};
 use axum::{
     extract::{DefaultBodyLimit, FromRequest as _, Multipart, RawQuery, Request, State, multipart::MultipartError},
-    http::header,
+    http::{HeaderMap, header},
     response::{IntoResponse as _, Response},
 };
 use domain::{
@@ -18,10 +22,10 @@ use domain::{
 use serde::Serialize;
 use uuid::Uuid;
 
-use super::{Signed, address, jobs::type_names, pairs, see_other, status};
+use super::{Signed, address, jobs::type_names, pairs, see_other, status, with_cookie};
 use crate::{
     App,
-    auth::{Caller, Role},
+    auth::{Caller, Role, Scope},
     error::{Error, Result},
     http::{cursor::Paged, extract::Path, uploads::impatient},
     jobs::JobFilter,
@@ -30,6 +34,9 @@ use crate::{
 
 /// Uploads on a page.
 const ROWS: i64 = 30;
+
+/// Links that the page of an import looks at.
+const SHARES: i64 = 200;
 
 /// The most bytes of a field that is not the file.
 const FIELD: usize = 1_000;
@@ -183,17 +190,42 @@ async fn make_job(app: &App, caller: &Caller, form: &ImportForm) -> Result<Uuid>
 }
 
 /// `GET /imports/{id}`
-pub(super) async fn show(State(app): State<App>, signed: Signed, id: Result<Path<Uuid>>) -> Response {
-    let drawn = draw(&app, &signed.caller, id).await;
-    signed.answer(drawn)
+pub(super) async fn show(
+    State(app): State<App>,
+    signed: Signed,
+    id: Result<Path<Uuid>>,
+    headers: HeaderMap,
+) -> Response {
+    let made = app.auth.cookie().read_once(&headers);
+    let drawn = draw(&app, &signed.caller, id, SharePanel { made: made.clone(), ..SharePanel::default() }).await;
+    let path = signed.visit.address.split('?').next().unwrap_or("/").to_owned();
+    let response = signed.answer(drawn);
+    if made.is_some() { with_cookie(response, app.auth.cookie().clear_once(&path)) } else { response }
 }
 
-async fn draw(app: &App, caller: &Caller, id: Result<Path<Uuid>>) -> Result<impl FnOnce() -> Page + use<>> {
+/// The page of an import, with its panel of links as far as it is given.
+pub(super) async fn draw(
+    app: &App,
+    caller: &Caller,
+    id: Result<Path<Uuid>>,
+    panel: SharePanel,
+) -> Result<impl FnOnce() -> Page + use<>> {
     let Path(id) = id?;
     let job = app.engine.job(caller, id, true).await?;
     let groups = app.engine.error_groups(caller, id).await?;
     let staff = caller.role >= Some(Role::Support);
-    Ok(move || pages::import::page(&job, &groups, staff))
+    let panel = if job.parent_id.is_none() && caller.require(Scope::JobsWrite).is_ok() {
+        let needs_reason = (caller.kind, &caller.name) != (job.owner.kind, &job.owner.name);
+        let shares = app.engine.shares(caller, id, None, SHARES).await?;
+        let shares = shares.into_iter().filter(|share| share.revoked_at.is_none()).collect();
+        Some(SharePanel { shares, needs_reason, ..panel })
+    } else {
+        None
+    };
+    Ok(move || {
+        let panel = panel.map(|panel| pages::share::panel(&job, &panel));
+        pages::import::page_with(&job, &groups, staff, panel)
+    })
 }
 
 /// `GET /sample.csv`

@@ -1,6 +1,6 @@
-//! Signing in by a one-time link, and out.
+//! Signing in by password or by a one-time link, and out.
 //!
-//! Opening the link only shows a button, so that a mail scanner or a preview cannot use it up.
+//! Opening a link only shows a button, so that a mail scanner or a preview cannot use it up.
 
 use std::net::SocketAddr;
 
@@ -8,23 +8,57 @@ use app::pages::sign_in as page;
 use axum::{
     Extension,
     extract::{ConnectInfo, Path, RawQuery, State},
-    http::{HeaderMap, StatusCode, header},
+    http::{HeaderMap, HeaderValue, StatusCode, header},
     response::{IntoResponse as _, Response},
 };
 use domain::{Code, Problem};
 
-use super::{Visit, pairs, see_other, status};
+use super::{Visit, fields::Fields, pairs, see_other, status, theme::own_path, with_cookie};
 use crate::{
     App,
-    auth::{links, sessions},
+    auth::{links, people, sessions},
     error::Error,
     http::session::{address, user_agent},
 };
 
 /// `GET /sign-in`
 pub(super) async fn show(visit: Visit, RawQuery(query): RawQuery) -> Response {
-    let ended = pairs(query.as_deref()).any(|(name, _)| name == "ended");
-    visit.page(StatusCode::OK, || page::page(ended))
+    let mut form = page::SignIn::default();
+    for (name, value) in pairs(query.as_deref()) {
+        match name.as_str() {
+            "ended" => form.ended = true,
+            "back" => own_path(&value).clone_into(&mut form.back),
+            _ => {}
+        }
+    }
+    visit.page(StatusCode::OK, || page::page(&form))
+}
+
+/// `POST /sign-in`
+pub(super) async fn begin(
+    State(app): State<App>,
+    visit: Visit,
+    peer: Option<Extension<ConnectInfo<SocketAddr>>>,
+    headers: HeaderMap,
+    fields: Fields,
+) -> Response {
+    let (email, password) = (fields.text("email"), fields.raw("password").to_owned());
+    let signed_in = people::sign_in(&app, &email, password, user_agent(&headers), address(peer)).await;
+    let back = fields.text("back");
+    match signed_in {
+        Ok(cookie) => with_cookie(see_other(own_path(&back)), cookie),
+        Err(Error::Problem(problem)) if matches!(problem.status, 401 | 422 | 429) => {
+            let form = page::SignIn { ended: false, email, back, problem: Some((*problem).clone()) };
+            let status =
+                if problem.code == Code::TooManyRequests { status(&problem) } else { StatusCode::UNPROCESSABLE_ENTITY };
+            let mut response = visit.page(status, || page::page(&form));
+            if let Some(seconds) = problem.retry_after_seconds {
+                response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+            }
+            response
+        }
+        Err(error) => visit.trouble(error),
+    }
 }
 
 /// `GET /sign-in/{token}`

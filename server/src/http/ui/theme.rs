@@ -27,7 +27,7 @@ pub(super) async fn choose(Form(choice): Form<Choice>) -> Response {
 }
 
 /// A path of this site, whatever a form said: never an address elsewhere.
-fn own_path(back: &str) -> &str {
+pub(super) fn own_path(back: &str) -> &str {
     let own =
         back.starts_with('/') && !back.starts_with("//") && back.bytes().all(|b| b.is_ascii_graphic() && b != b'\\');
     if own { back } else { "/" }

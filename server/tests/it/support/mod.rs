@@ -127,8 +127,23 @@ impl Server {
         self.signed_in(&link).await
     }
 
-    async fn signed_in(&self, link: &str) -> Api {
-        let answer = self.stranger().post("/api/v1/session", json!({"link": link})).await;
+    /// Whoever has this one-time link, signed in.
+    pub(crate) async fn signed_in(&self, link: &str) -> Api {
+        self.session(json!({"link": link})).await
+    }
+
+    /// A person, signed in by email and password.
+    pub(crate) async fn sign_in(&self, email: &str, password: &str) -> Api {
+        self.session(json!({"email": email, "password": password})).await
+    }
+
+    /// Somebody at this server who sends this cookie.
+    pub(crate) fn with_cookie(&self, cookie: &str) -> Api {
+        Api { cookie: Some(cookie.to_owned()), ..self.stranger() }
+    }
+
+    async fn session(&self, credentials: Value) -> Api {
+        let answer = self.stranger().post("/api/v1/session", credentials).await;
         answer.expect(204);
         let cookie =
             answer.headers["set-cookie"].to_str().expect("text").split(';').next().expect("a cookie").to_owned();
@@ -168,6 +183,8 @@ pub(crate) struct Api {
     base: String,
     token: Option<String>,
     cookie: Option<String>,
+    /// Whether another site makes the browser ask.
+    forged: bool,
     client: reqwest::Client,
 }
 
@@ -176,12 +193,17 @@ impl Api {
     pub(crate) fn new(base: &str) -> Self {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let client = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build().expect("a client");
-        Self { base: base.to_owned(), token: None, cookie: None, client }
+        Self { base: base.to_owned(), token: None, cookie: None, forged: false, client }
     }
 
     /// The same with a bearer token.
     pub(crate) fn with_token(self, token: &str) -> Self {
         Self { token: Some(token.to_owned()), ..self }
+    }
+
+    /// The same browser, made to ask by the page of another site.
+    pub(crate) fn elsewhere(self) -> Self {
+        Self { forged: true, ..self }
     }
 
     pub(crate) fn url(&self, path: &str) -> String {
@@ -196,7 +218,10 @@ impl Api {
             request = request.bearer_auth(token);
         }
         if let Some(cookie) = &self.cookie {
-            request = request.header("cookie", cookie).header("sec-fetch-site", "same-origin");
+            request = request.header("cookie", cookie);
+            if !self.forged {
+                request = request.header("sec-fetch-site", "same-origin");
+            }
         }
         request
     }
@@ -219,6 +244,12 @@ impl Api {
 
     pub(crate) async fn patch(&self, path: &str, body: Value) -> Answer {
         Answer::of(self.request(Method::PATCH, path).json(&body)).await
+    }
+
+    /// A form, sent as a page of ours sends it.
+    pub(crate) async fn form(&self, path: &str, fields: &[(&str, &str)]) -> Answer {
+        let body = form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
+        self.post_text(path, "application/x-www-form-urlencoded", body).await
     }
 
     /// A POST of text as it stands.

@@ -1,0 +1,214 @@
+//! Pages for people, services and the log, with made-up data.
+
+use app::{
+    frame::Page,
+    pages::{
+        account::{self, Account},
+        audit::{self, Audit},
+        import,
+        people::{self, NewPerson, People, Person},
+        services::{self, NewTokenForm, Services},
+        share::{self, SharePanel},
+        sign_in::{self, SignIn},
+    },
+};
+use domain::{
+    Code, Job, Problem,
+    access::{Service, Token},
+    account::{Session, User},
+    api::ErrorGroup,
+    audit::AuditEntry,
+    id::Uuid,
+    job::{Owner, OwnerKind},
+    share::Share,
+};
+
+use super::{Draw, at};
+
+const HOSTILE: &str = "</title><script>alert(1)</script> a-name-without-any-place-to-break-that-goes-on-and-on-and-on";
+
+/// The pages; the jobs to share are the gallery's own.
+pub(super) fn all(running: Job, partial: Job, groups: Vec<ErrorGroup>) -> Vec<(&'static str, Draw)> {
+    let (shared_job, again, shared_groups) = (running.clone(), partial.clone(), groups.clone());
+    vec![
+        draw("sign-in-refused", || {
+            let problem = Some(Problem::new(Code::Unauthenticated, ""));
+            sign_in::page(&SignIn { email: "ada@example.com".to_owned(), problem, ..SignIn::default() })
+        }),
+        draw("people", || {
+            people::page(&People { users: users(), next: Some("?x".to_owned()), form: NewPerson::default() })
+        }),
+        draw("people-refused", || {
+            let problem = Problem::invalid_body([
+                ("/email".to_owned(), "expected an email address, such as ada@example.com".to_owned()),
+                ("/password".to_owned(), "expected at least 8 characters and at most 1,000 bytes".to_owned()),
+            ]);
+            let form = NewPerson {
+                name: HOSTILE.to_owned(),
+                email: "ada".to_owned(),
+                role: "support".to_owned(),
+                problem: Some(problem),
+            };
+            people::page(&People { users: users(), next: None, form })
+        }),
+        draw("person", || people::one(&person(1, Some("http://127.0.0.1:3000/sign-in/0nce0nce0nce0nce0nce0nce0nce")))),
+        draw("person-disabled", || people::one(&person(3, None))),
+        draw("services-empty", || services::page(&Services::default())),
+        draw("services", || {
+            let made = Some(("night run".to_owned(), "trl_0000000000000000000000000000000000000000000".to_owned()));
+            services::page(&Services { services: programs(), tokens: tokens(), made, ..Services::default() })
+        }),
+        draw("services-refused", || {
+            let detail = "expected at least one of jobs:read, jobs:write, work, admin".to_owned();
+            let problem = Some(Problem::invalid_body([("/scopes".to_owned(), detail)]));
+            let token = NewTokenForm { name: HOSTILE.to_owned(), ..NewTokenForm::default() };
+            services::page(&Services { services: programs(), tokens: tokens(), token, problem, ..Services::default() })
+        }),
+        draw("account", || account::page(&own(None, Some("Your password is set. Your other sessions have ended.")))),
+        draw("account-refused", || {
+            let fault = ("/current_password".to_owned(), "this is not your password".to_owned());
+            account::page(&own(Some(Problem::invalid_body([fault])), None))
+        }),
+        draw("audit", || audit::page(&Audit { entries: entries(), next: Some("?x".to_owned()), ..Audit::default() })),
+        draw("audit-empty", || audit::page(&Audit::default())),
+        draw("audit-nothing", || {
+            let filter = audit::Filter { actor: "nobody".to_owned(), ..audit::Filter::default() };
+            audit::page(&Audit { filter, ..Audit::default() })
+        }),
+        draw("import-share", move || {
+            let made = Some("http://127.0.0.1:3000/s/0nce0nce0nce0nce0nce0nce0nce0nce0nce0nce0nce".to_owned());
+            let panel = SharePanel { shares: shares(), made, ..SharePanel::default() };
+            import::page_with(&partial, &groups, false, Some(share::panel(&partial, &panel)))
+        }),
+        draw("import-share-others", move || {
+            let panel = SharePanel { shares: shares(), needs_reason: true, ..SharePanel::default() };
+            import::page_with(&again, &[], true, Some(share::panel(&again, &panel)))
+        }),
+        draw("sign-out-shared", move || share::page(&shared_job, &shared_groups)),
+        draw("trouble-share", || share::gone(&Problem::new(Code::LinkUsed, ""))),
+    ]
+}
+
+fn draw(name: &'static str, page: impl FnOnce() -> Page + 'static) -> (&'static str, Draw) {
+    (name, Box::new(page))
+}
+
+fn user(id: u128, name: &str, role: &str) -> User {
+    User {
+        id: Uuid::from_u128(id),
+        name: name.to_owned(),
+        email: Some(format!("{}@example.com", name.split(' ').next().unwrap_or_default().to_lowercase())),
+        role: role.to_owned(),
+        disabled: id == 3,
+        has_password: id != 2,
+        created_at: at("2026-09-01T09:00:00Z"),
+        last_seen_at: (id != 2).then(|| at("2026-11-20T13:58:00Z")),
+    }
+}
+
+fn users() -> Vec<User> {
+    vec![
+        user(1, "Ada Lovelace", "admin"),
+        user(2, "Ben", "user"),
+        user(3, "Grace Hopper", "support"),
+        user(4, HOSTILE, "user"),
+        User { email: None, ..user(5, "admin", "admin") },
+    ]
+}
+
+fn sessions() -> Vec<Session> {
+    let session = |id, device: &str, current| Session {
+        id: Uuid::from_u128(id),
+        device: device.to_owned(),
+        created_at: at("2026-11-18T09:00:00Z"),
+        last_seen_at: at("2026-11-20T14:01:00Z"),
+        current,
+    };
+    vec![session(1, "Firefox on Linux", true), session(2, "Safari on iPhone", false), session(3, "curl", false)]
+}
+
+fn person(id: u128, link: Option<&str>) -> Person {
+    let user =
+        users().into_iter().find(|user| user.id == Uuid::from_u128(id)).unwrap_or_else(|| user(1, "Ada", "user"));
+    Person {
+        email: user.email.clone().unwrap_or_default(),
+        role: user.role.clone(),
+        sessions: if user.disabled { Vec::new() } else { sessions() },
+        is_self: false,
+        link: link.map(str::to_owned),
+        reason: String::new(),
+        problem: None,
+        user,
+    }
+}
+
+fn own(problem: Option<Problem>, done: Option<&'static str>) -> Account {
+    Account {
+        user: user(1, "Ada Lovelace", "admin"),
+        sessions: sessions(),
+        next: None,
+        asks_current: true,
+        done,
+        problem,
+    }
+}
+
+fn programs() -> Vec<Service> {
+    let service = |id, name: &str| Service {
+        id: Uuid::from_u128(id),
+        name: name.to_owned(),
+        created_at: at("2026-11-01T08:00:00Z"),
+    };
+    vec![service(1, "bootstrap"), service(2, "payroll"), service(3, "site-creation")]
+}
+
+fn tokens() -> Vec<Token> {
+    let token = |id, name: &str, scopes: &[&str], types: Option<&[&str]>, revoked: bool| Token {
+        id: Uuid::from_u128(id),
+        service: "payroll".to_owned(),
+        name: name.to_owned(),
+        scopes: scopes.iter().map(|it| (*it).to_owned()).collect(),
+        types: types.map(|types| types.iter().map(|it| (*it).to_owned()).collect()),
+        created_at: at("2026-11-02T08:00:00Z"),
+        last_used_at: (id != 2).then(|| at("2026-11-20T14:02:00Z")),
+        revoked_at: revoked.then(|| at("2026-11-19T10:00:00Z")),
+    };
+    vec![
+        token(1, "night run", &["work"], Some(&["calculate-payroll", "send-check"]), false),
+        token(2, HOSTILE, &["jobs:read", "jobs:write"], None, false),
+        token(3, "old machine", &["jobs:read", "jobs:write", "work", "admin"], None, true),
+    ]
+}
+
+fn shares() -> Vec<Share> {
+    let share = |id, name: &str, seen: Option<&str>| Share {
+        id: Uuid::from_u128(id),
+        job_id: Uuid::from_u128(9),
+        created_by: Owner { kind: OwnerKind::User, name: name.to_owned() },
+        created_at: at("2026-11-20T13:30:00Z"),
+        last_seen_at: seen.map(at),
+        revoked_at: None,
+    };
+    vec![share(1, "Ada Lovelace", None), share(2, HOSTILE, Some("2026-11-20T14:00:00Z"))]
+}
+
+fn entries() -> Vec<AuditEntry> {
+    let entry = |id: u128, when: &str, action: &str, reason: Option<&str>, detail: Option<&str>| AuditEntry {
+        id: Uuid::from_u128(id),
+        at: at(when),
+        actor: Owner { kind: OwnerKind::User, name: "Grace Hopper".to_owned() },
+        action: action.to_owned(),
+        owner: Some(Owner { kind: OwnerKind::Service, name: "payroll".to_owned() }),
+        root_id: None,
+        job_id: action.starts_with("job").then(|| Uuid::from_u128(77)),
+        item_id: action.starts_with("item").then(|| Uuid::from_u128(78)),
+        reason: reason.map(str::to_owned),
+        detail: detail.map(str::to_owned),
+    };
+    vec![
+        entry(1, "2026-11-20T14:02:00Z", "job.delete", Some("The customer asked for it, ticket 4711."), None),
+        entry(2, "2026-11-20T13:40:00Z", "item.retry", Some("The bank is back."), None),
+        entry(3, "2026-11-20T12:00:00Z", "user.role", None, Some("user → support")),
+        entry(4, "2026-11-19T12:00:00Z", "token.create", Some(HOSTILE), Some("night run: work")),
+    ]
+}

@@ -1,0 +1,142 @@
+//! Fields of forms: a label, an input, what is expected, and what was wrong with it the last time.
+//!
+//! A refusal is a problem document; its faults are shown at the fields they point to. A password is
+//! never written back into a page.
+
+use domain::Problem;
+use leptos::prelude::*;
+
+/// An input with its label.
+#[derive(Clone, Debug, Default)]
+#[must_use = "a field is drawn by its view"]
+pub struct Field {
+    pub label: &'static str,
+    /// Its name in the form, and its id on the page.
+    pub name: &'static str,
+    /// `text`, `email`, `password` …
+    pub kind: &'static str,
+    pub value: String,
+    pub hint: Option<&'static str>,
+    pub fault: Option<String>,
+    pub autocomplete: &'static str,
+    pub required: bool,
+    pub maxlength: u16,
+}
+
+impl Field {
+    /// A field that must be filled in.
+    pub fn new(label: &'static str, name: &'static str, kind: &'static str) -> Self {
+        Self { label, name, kind, required: true, autocomplete: "off", maxlength: 300, ..Self::default() }
+    }
+
+    pub fn optional(self) -> Self {
+        Self { required: false, ..self }
+    }
+
+    pub fn value(self, value: &str) -> Self {
+        Self { value: value.to_owned(), ..self }
+    }
+
+    pub fn hint(self, hint: &'static str) -> Self {
+        Self { hint: Some(hint), ..self }
+    }
+
+    pub fn autocomplete(self, autocomplete: &'static str) -> Self {
+        Self { autocomplete, ..self }
+    }
+
+    /// With what a refusal says of the field at this pointer.
+    pub fn judged(self, problem: Option<&Problem>, pointer: &str) -> Self {
+        Self { fault: fault(problem, pointer), ..self }
+    }
+
+    pub fn view(self) -> AnyView {
+        let (hint_id, fault_id) = (format!("{}-hint", self.name), format!("{}-fault", self.name));
+        let mut described = Vec::new();
+        if self.hint.is_some() {
+            described.push(hint_id.clone());
+        }
+        if self.fault.is_some() {
+            described.push(fault_id.clone());
+        }
+        let described = (!described.is_empty()).then(|| described.join(" "));
+        let value = if self.kind == "password" { String::new() } else { self.value };
+        view! {
+            <div class="field">
+                <label for=self.name>{self.label}</label>
+                <input
+                    type=self.kind
+                    id=self.name
+                    name=self.name
+                    value=value
+                    required=self.required
+                    autocomplete=self.autocomplete
+                    maxlength=self.maxlength.to_string()
+                    aria-invalid=self.fault.is_some().then_some("true")
+                    aria-describedby=described
+                />
+                {self.hint.map(|hint| view! { <span class="field-hint" id=hint_id>{hint}</span> })}
+                {self.fault.map(|fault| view! { <span class="field-fault" id=fault_id>{fault}</span> })}
+            </div>
+        }
+        .into_any()
+    }
+}
+
+/// What a refusal says of the place at a pointer: a sentence.
+pub fn fault(problem: Option<&Problem>, pointer: &str) -> Option<String> {
+    let said = &problem?.errors.iter().find(|fault| fault.pointer == pointer)?.detail;
+    let mut letters = said.chars();
+    letters.next().map(|first| format!("{}{}.", first.to_uppercase(), letters.as_str()))
+}
+
+/// A choice among words.
+pub fn choice(label: &'static str, name: &'static str, words: &[(&str, &str)], chosen: &str) -> AnyView {
+    let options = words
+        .iter()
+        .map(|(value, word)| {
+            view! {
+                <option value=(*value).to_owned() selected=*value == chosen>
+                    {(*word).to_owned()}
+                </option>
+            }
+        })
+        .collect_view();
+    view! {
+        <label class="field">
+            <span>{label}</span>
+            <select name=name>{options}</select>
+        </label>
+    }
+    .into_any()
+}
+
+/// A button that is a form by itself.
+pub fn press(action: String, word: &'static str, label: Option<String>) -> AnyView {
+    view! {
+        <form method="post" action=action>
+            <button class="small" type="submit" aria-label=label>
+                {word}
+            </button>
+        </form>
+    }
+    .into_any()
+}
+
+/// A secret that is on a page this once, ready to be taken along.
+pub fn secret(id: &'static str, label: &'static str, value: &str) -> AnyView {
+    view! {
+        <div class="secret">
+            <label class="field field-wide" for=id>
+                <span>{label}</span>
+            </label>
+            <div class="secret-line">
+                <input type="text" class="mono" id=id value=value.to_owned() readonly=true spellcheck="false" />
+                <button type="button" data-copy=id hidden=true>
+                    "Copy"
+                </button>
+            </div>
+        </div>
+    }
+    .into_any()
+}

@@ -1,0 +1,136 @@
+//! `/account`: who one is here, one's password, and where one is signed in.
+
+use domain::{
+    Problem,
+    account::{Session, User},
+};
+use leptos::prelude::*;
+
+use crate::{
+    components::{
+        form::{Field, press},
+        moment::ago,
+        panel::{note, refusal, section},
+    },
+    frame::{Page, Place},
+};
+
+/// What the page shows.
+#[derive(Clone, Debug)]
+pub struct Account {
+    pub user: User,
+    pub sessions: Vec<Session>,
+    /// Address of the next page of sessions.
+    pub next: Option<String>,
+    /// Whether the current password is asked for.
+    pub asks_current: bool,
+    /// What has just been done.
+    pub done: Option<&'static str>,
+    pub problem: Option<Problem>,
+}
+
+pub fn page(account: &Account) -> Page {
+    let user = &account.user;
+    let refused = account.problem.as_ref().map(|problem| refusal("Nothing was changed", &problem.detail));
+    let done = account.done.map(|text| view! { <p class="note note-done" role="status">{text}</p> });
+    let content = view! {
+        <div class="narrow">
+            <h1>"Your account"</h1>
+            {refused}
+            {done}
+            <dl class="details">
+                {fact("Name", user.name.clone())}
+                {fact("Email address", user.email.clone().unwrap_or_else(|| "none".to_owned()))}
+                {fact("Role", super::people::role_in_words(&user.role).to_owned())}
+            </dl>
+            {section("password", "Password", password(account))}
+            {section("sessions", "Where you are signed in", sessions(account))}
+        </div>
+    }
+    .into_any();
+    Page { title: "Your account".to_owned(), place: Place::Account, content, lives: false }
+}
+
+fn fact(term: &'static str, text: String) -> impl IntoView {
+    view! {
+        <div class="fact">
+            <dt>{term}</dt>
+            <dd>{text}</dd>
+        </div>
+    }
+}
+
+fn password(account: &Account) -> AnyView {
+    let problem = account.problem.as_ref();
+    let without_email = account.user.email.is_none().then(|| {
+        note(
+            "A password needs an email address to go with it, and this account has none. An admin can add one under People.",
+        )
+    });
+    let current = account.asks_current.then(|| {
+        Field::new("Current password", "current_password", "password")
+            .autocomplete("current-password")
+            .judged(problem, "/current_password")
+            .view()
+    });
+    let new = Field::new("New password", "new_password", "password")
+        .autocomplete("new-password")
+        .hint("At least 8 characters; several words are good.")
+        .judged(problem, "/new_password");
+    view! {
+        {without_email}
+        <form method="post" action="/account/password" class="form form-short">
+            {current}
+            {new.view()}
+            <div class="actions">
+                <button type="submit">{if account.user.has_password { "Change password" } else { "Set password" }}</button>
+                <span class="sub">"Your other sessions end."</span>
+            </div>
+        </form>
+    }
+    .into_any()
+}
+
+fn sessions(account: &Account) -> AnyView {
+    let others = account.sessions.iter().any(|session| !session.current);
+    let end = |session: &Session| {
+        let label = format!("End the session on {}", session.device);
+        press(format!("/account/sessions/{}/end", session.id), "End", Some(label))
+    };
+    view! {
+        {list(&account.sessions, &end)}
+        {super::people::more(account.next.clone(), "Older sessions")}
+        {others
+            .then(|| {
+                view! {
+                    <form method="post" action="/account/sessions/end" class="actions">
+                        <button type="submit">"End all others"</button>
+                    </form>
+                }
+            })}
+    }
+    .into_any()
+}
+
+/// Sessions, each with something to press.
+pub(super) fn list(sessions: &[Session], end: &dyn Fn(&Session) -> AnyView) -> AnyView {
+    let rows = sessions
+        .iter()
+        .map(|session| {
+            let end =
+                if session.current { view! { <span class="sub">"this one"</span> }.into_any() } else { end(session) };
+            view! {
+                <li class="line">
+                    <span class="line-text">
+                        <strong>{session.device.clone()}</strong>
+                        <span class="sub">
+                            "signed in " {ago(session.created_at)} " · last seen " {ago(session.last_seen_at)}
+                        </span>
+                    </span>
+                    {end}
+                </li>
+            }
+        })
+        .collect_view();
+    view! { <ul class="lines">{rows}</ul> }.into_any()
+}

@@ -1,0 +1,158 @@
+//! `/audit`: who did what, to whose work, why and when. The filter is the address.
+
+use domain::{
+    audit::AuditEntry,
+    job::{Owner, OwnerKind},
+};
+use leptos::prelude::*;
+
+use crate::{
+    components::{
+        moment::clock,
+        panel::{empty, refusal},
+    },
+    frame::{Page, Place},
+};
+
+use super::people::{encoded, more};
+
+/// The filter as it stands in the address: unchecked words.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Filter {
+    pub actor: String,
+    pub action: String,
+    /// A date, or a date and a time.
+    pub since: String,
+    /// A job, by its id.
+    pub job: String,
+}
+
+/// What the page shows.
+#[derive(Clone, Debug, Default)]
+pub struct Audit {
+    pub filter: Filter,
+    pub entries: Vec<AuditEntry>,
+    /// Address of the next page.
+    pub next: Option<String>,
+    /// What is wrong with the filter.
+    pub problem: Option<String>,
+}
+
+pub fn page(audit: &Audit) -> Page {
+    let filtered = audit.filter != Filter::default();
+    let list = match (&audit.problem, audit.entries.is_empty()) {
+        (Some(problem), _) => refusal("This filter cannot be used", problem),
+        (None, true) if filtered => empty(
+            "Nothing matches",
+            "Nothing in the log fits this filter. Take something out of it, or clear it.",
+            view! {
+                <a class="button" href="/audit">
+                    "Clear the filter"
+                </a>
+            }
+            .into_any(),
+        ),
+        (None, true) => empty(
+            "Nothing yet",
+            "Whatever people do to work, and to each other's accounts, is written down here and stays.",
+            view! { <a href="/jobs">"To the jobs"</a> }.into_any(),
+        ),
+        (None, false) => table(audit),
+    };
+    let content = view! {
+        <h1>"Audit log"</h1>
+        {filter_form(&audit.filter)}
+        {list}
+    }
+    .into_any();
+    Page { title: "Audit log".to_owned(), place: Place::Audit, content, lives: false }
+}
+
+fn filter_form(filter: &Filter) -> impl IntoView + use<> {
+    let clear = (*filter != Filter::default()).then(|| view! { <a href="/audit">"Clear"</a> });
+    let input = |name: &'static str, label: &'static str, value: &str, placeholder: &'static str| {
+        view! {
+            <label class="field">
+                <span>{label}</span>
+                <input type="search" name=name value=value.to_owned() placeholder=placeholder maxlength="200" />
+            </label>
+        }
+    };
+    view! {
+        <form class="filter" method="get" action="/audit" role="search" aria-label="Filter the log">
+            {input("actor", "Who", &filter.actor, "a name")}
+            {input("action", "What", &filter.action, "job.delete")}
+            {input("since", "Not before", &filter.since, "2026-11-20")}
+            {input("job", "Job", &filter.job, "its id")}
+            <div class="filter-actions">
+                <button type="submit">"Filter"</button>
+                {clear}
+            </div>
+        </form>
+    }
+}
+
+fn table(audit: &Audit) -> AnyView {
+    let rows = audit.entries.iter().map(row).collect_view();
+    view! {
+        <div class="scroll" tabindex="0" role="region" aria-label="Audit log">
+            <table class="table stack audit" role="table">
+                <thead role="rowgroup">
+                    <tr role="row">
+                        <th scope="col" role="columnheader">"When"</th>
+                        <th scope="col" role="columnheader">"Who"</th>
+                        <th scope="col" role="columnheader">"Did"</th>
+                        <th scope="col" role="columnheader">"To"</th>
+                        <th scope="col" role="columnheader">"Why"</th>
+                    </tr>
+                </thead>
+                <tbody role="rowgroup">{rows}</tbody>
+            </table>
+        </div>
+        {more(audit.next.clone(), "Older entries")}
+    }
+    .into_any()
+}
+
+fn row(entry: &AuditEntry) -> impl IntoView + use<> {
+    let target = match (entry.item_id, entry.job_id) {
+        (Some(item), _) => {
+            view! { <a class="mono" href=format!("/items/{item}")>{short("item", &item)}</a> }.into_any()
+        }
+        (None, Some(job)) => view! { <a class="mono" href=format!("/jobs/{job}")>{short("job", &job)}</a> }.into_any(),
+        (None, None) => ().into_any(),
+    };
+    let owner = entry.owner.as_ref().map(|owner| {
+        let of = if entry.job_id.is_some() { "of " } else { "" };
+        view! { " " <span class="sub">{of} {name(owner)}</span> }
+    });
+    let detail = entry.detail.clone().map(|detail| view! { " " <span class="sub">{detail}</span> });
+    let action = entry.action.clone();
+    view! {
+        <tr role="row">
+            <td role="cell" data-label="When">{clock(entry.at)}</td>
+            <th scope="row" role="rowheader">
+                <a href=format!("/audit?actor={}", encoded(&entry.actor.name))>{name(&entry.actor)}</a>
+            </th>
+            <td role="cell" class="wrap" data-label="Did">
+                <a class="mono" href=format!("/audit?action={}", encoded(&action))>{action.clone()}</a>
+                {detail}
+            </td>
+            <td role="cell" class="wrap" data-label="To">{target} {owner}</td>
+            <td role="cell" class="wrap" data-label="Why">{entry.reason.clone().unwrap_or_else(|| "–".to_owned())}</td>
+        </tr>
+    }
+}
+
+fn name(owner: &Owner) -> String {
+    match owner.kind {
+        OwnerKind::User => owner.name.clone(),
+        OwnerKind::Service => format!("{} (service)", owner.name),
+    }
+}
+
+/// The end of an id: the beginning is the time, which many share.
+fn short(what: &str, id: &domain::id::Uuid) -> String {
+    let id = id.to_string();
+    format!("{what} …{}", &id[id.len().saturating_sub(8)..])
+}

@@ -1,0 +1,275 @@
+//! `/people`: who may sign in, and the form that lets somebody in; `/people/{id}`: one of them.
+
+use domain::{
+    Problem,
+    account::{Session, User},
+};
+use leptos::prelude::*;
+
+use crate::{
+    components::{
+        form::{Field, choice, press, secret},
+        moment::ago,
+        panel::{note, refusal, section},
+    },
+    frame::{Page, Place},
+};
+
+/// Roles, and what each may do.
+const ROLES: [(&str, &str); 3] = [
+    ("user", "User: own uploads and jobs"),
+    ("support", "Support: sees all, retries, cancels"),
+    ("admin", "Admin: job types, people, services"),
+];
+
+/// A role as people say it.
+pub(super) fn role_in_words(role: &str) -> &'static str {
+    match role {
+        "admin" => "Admin",
+        "support" => "Support",
+        _ => "User",
+    }
+}
+
+/// The form for a new person, as it was typed, but for the password.
+#[derive(Clone, Debug, Default)]
+pub struct NewPerson {
+    pub name: String,
+    pub email: String,
+    pub role: String,
+    pub problem: Option<Problem>,
+}
+
+/// What `/people` shows.
+#[derive(Clone, Debug, Default)]
+pub struct People {
+    pub users: Vec<User>,
+    /// Address of the next page.
+    pub next: Option<String>,
+    pub form: NewPerson,
+}
+
+pub fn page(people: &People) -> Page {
+    let form = &people.form;
+    let problem = form.problem.as_ref();
+    let refused = problem.map(|problem| refusal("Nobody was added", &problem.detail));
+    let name = Field::new("Name", "name", "text").value(&form.name).judged(problem, "/name");
+    let email = Field::new("Email address", "email", "email").value(&form.email).judged(problem, "/email");
+    let password = Field::new("Password", "password", "password")
+        .optional()
+        .autocomplete("new-password")
+        .hint("Leave it empty to get a link that signs them in once.")
+        .judged(problem, "/password");
+    let add = view! {
+        <form method="post" action="/people" class="form">
+            <div class="fields">{name.view()} {email.view()} {choice("Role", "role", &ROLES, &form.role)} {password.view()}</div>
+            <div class="actions">
+                <button class="primary" type="submit">
+                    "Add person"
+                </button>
+            </div>
+        </form>
+    };
+    let content = view! {
+        <h1>"People"</h1>
+        {refused}
+        {table(&people.users)}
+        {more(people.next.clone(), "More people")}
+        {section("add", "Add somebody", add.into_any())}
+    }
+    .into_any();
+    Page { title: "People".to_owned(), place: Place::People, content, lives: false }
+}
+
+fn table(users: &[User]) -> AnyView {
+    let rows = users.iter().map(row).collect_view();
+    view! {
+        <div class="scroll" tabindex="0" role="region" aria-label="People">
+            <table class="table stack" role="table">
+                <thead role="rowgroup">
+                    <tr role="row">
+                        <th scope="col" role="columnheader">"Name"</th>
+                        <th scope="col" role="columnheader">"Email address"</th>
+                        <th scope="col" role="columnheader">"Role"</th>
+                        <th scope="col" role="columnheader">"Signs in with"</th>
+                        <th scope="col" role="columnheader">"Last seen"</th>
+                        <th scope="col" role="columnheader">"Since"</th>
+                    </tr>
+                </thead>
+                <tbody role="rowgroup">{rows}</tbody>
+            </table>
+        </div>
+    }
+    .into_any()
+}
+
+fn row(user: &User) -> impl IntoView + use<> {
+    let seen = match user.last_seen_at {
+        Some(at) => ago(at).into_any(),
+        None => view! { <span class="sub">"never"</span> }.into_any(),
+    };
+    view! {
+        <tr role="row" class=user.disabled.then_some("row-off")>
+            <th scope="row" role="rowheader">
+                <a href=format!("/people/{}", user.id)>{user.name.clone()}</a>
+                {user.disabled.then(|| view! { " " <span class="tag">"disabled"</span> })}
+            </th>
+            <td role="cell" class="wrap" data-label="Email">{user.email.clone().unwrap_or_else(|| "none".to_owned())}</td>
+            <td role="cell" data-label="Role">{role_in_words(&user.role)}</td>
+            <td role="cell" data-label="Signs in with">{if user.has_password { "password" } else { "link" }}</td>
+            <td role="cell" data-label="Last seen">{seen}</td>
+            <td role="cell" data-label="Since">{ago(user.created_at)}</td>
+        </tr>
+    }
+}
+
+/// The way to the next page, if there is one.
+pub(super) fn more(next: Option<String>, word: &'static str) -> AnyView {
+    next.map(|next| {
+        view! {
+            <nav class="pages" aria-label="Pages">
+                <a class="button" href=next rel="next">
+                    {word}
+                </a>
+            </nav>
+        }
+    })
+    .into_any()
+}
+
+/// What `/people/{id}` shows.
+#[derive(Clone, Debug)]
+pub struct Person {
+    pub user: User,
+    pub sessions: Vec<Session>,
+    /// Whether it is the reader.
+    pub is_self: bool,
+    /// A one-time link that was just made.
+    pub link: Option<String>,
+    /// The form as it was typed.
+    pub email: String,
+    pub role: String,
+    pub reason: String,
+    pub problem: Option<Problem>,
+}
+
+pub fn one(person: &Person) -> Page {
+    let user = &person.user;
+    let id = user.id;
+    let problem = person.problem.as_ref();
+    let refused = problem.map(|problem| refusal("Nothing was changed", &problem.detail));
+    let link = person.link.as_ref().map(|link| {
+        view! {
+            <div class="notice notice-good" role="status">
+                <div class="notice-body">
+                    <strong>{format!("A link that signs {} in", user.name)}</strong>
+                    <p>"It works once, within the hour. It is shown this once: take it to them now."</p>
+                    {secret("link", "Link", link)}
+                </div>
+            </div>
+        }
+    });
+    let content = view! {
+        <div class="narrow">
+            <p class="crumbs">
+                <a href="/people">"People"</a>
+            </p>
+            <h1>{user.name.clone()} {user.disabled.then(|| view! { " " <span class="tag">"disabled"</span> })}</h1>
+            {refused}
+            {link}
+            {section("change", "Account", change(person))}
+            {section("access", "Getting in", access(person))}
+            {section("sessions", "Where they are signed in", sessions(person))}
+            <p class="sub">
+                <a href=format!("/audit?actor={}", encoded(&user.name))>"What they did"</a>
+                " · id "
+                <span class="mono">{id.to_string()}</span>
+            </p>
+        </div>
+    }
+    .into_any();
+    Page { title: user.name.clone(), place: Place::People, content, lives: false }
+}
+
+fn change(person: &Person) -> AnyView {
+    let problem = person.problem.as_ref();
+    let email = Field::new("Email address", "email", "email").value(&person.email).judged(problem, "/email");
+    let email = if person.user.email.is_none() { email.optional() } else { email };
+    let reason = Field::new("Reason", "reason", "text")
+        .optional()
+        .value(&person.reason)
+        .hint("Kept in the audit log.")
+        .judged(problem, "/reason");
+    view! {
+        <form method="post" action=format!("/people/{}", person.user.id) class="form">
+            <div class="fields">{email.view()} {choice("Role", "role", &ROLES, &person.role)}</div>
+            {reason.view()}
+            <div class="actions">
+                <button type="submit">"Save"</button>
+                <span class="sub">"A new role holds at once."</span>
+            </div>
+        </form>
+    }
+    .into_any()
+}
+
+fn access(person: &Person) -> AnyView {
+    let user = &person.user;
+    let action = |verb: &str| format!("/people/{}/{verb}", user.id);
+    if user.disabled {
+        return view! {
+            <p>"Nothing of theirs opens anything: no password, no link, no session. What they made stays."</p>
+            <form method="post" action=action("enable") class="actions">
+                <button type="submit">"Enable the account"</button>
+            </form>
+        }
+        .into_any();
+    }
+    view! {
+        <div class="actions">
+            <form method="post" action=action("sign-in-link")>
+                <button type="submit">"Make a one-time link"</button>
+            </form>
+            <span class="sub">"For somebody new, or who forgot the password."</span>
+        </div>
+        <div class="actions">
+            <form method="post" action=action("disable")>
+                <button class="danger" type="submit">
+                    "Disable the account"
+                </button>
+            </form>
+            <span class="sub">
+                {if person.is_self { "This is you: you would be signed out." } else { "Ends every session and link at once. Their work stays." }}
+            </span>
+        </div>
+    }
+    .into_any()
+}
+
+fn sessions(person: &Person) -> AnyView {
+    if person.sessions.is_empty() {
+        return note("Nowhere.");
+    }
+    let id = person.user.id;
+    let end = |session: &Session| {
+        let label = format!("End the session on {}", session.device);
+        press(format!("/people/{id}/sessions/{}/end", session.id), "End", Some(label))
+    };
+    view! {
+        {super::account::list(&person.sessions, &end)}
+        <form method="post" action=format!("/people/{id}/sessions/end") class="actions">
+            <button type="submit">"End all"</button>
+        </form>
+    }
+    .into_any()
+}
+
+/// Text as it stands in a query.
+pub(super) fn encoded(text: &str) -> String {
+    text.bytes()
+        .map(|byte| match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => char::from(byte).to_string(),
+            _ => format!("%{byte:02X}"),
+        })
+        .collect()
+}

@@ -1,0 +1,217 @@
+//! `/services`: the programs that may ask, and their tokens. A token is on the page once.
+
+use domain::{
+    Problem,
+    access::{Service, Token},
+};
+use leptos::prelude::*;
+
+use crate::{
+    components::{
+        form::{Field, choice, fault, press, secret},
+        moment::ago,
+        panel::{note, refusal, section},
+    },
+    frame::{Page, Place},
+};
+
+use super::people::more;
+
+/// What a token may do.
+const SCOPES: [(&str, &str); 4] = [
+    ("jobs:read", "see its jobs"),
+    ("jobs:write", "make and change its jobs"),
+    ("work", "work on items"),
+    ("admin", "everything, for everybody"),
+];
+
+/// The form for a new token, as it was typed.
+#[derive(Clone, Debug, Default)]
+pub struct NewTokenForm {
+    pub service: String,
+    pub name: String,
+    pub scopes: Vec<String>,
+    /// Names of job types, as typed.
+    pub types: String,
+}
+
+/// What the page shows.
+#[derive(Clone, Debug, Default)]
+pub struct Services {
+    pub services: Vec<Service>,
+    pub tokens: Vec<Token>,
+    /// Address of the next page of tokens.
+    pub next: Option<String>,
+    /// A token that was just made: its name and its secret.
+    pub made: Option<(String, String)>,
+    pub service_name: String,
+    pub token: NewTokenForm,
+    /// What was wrong with one of the forms.
+    pub problem: Option<Problem>,
+}
+
+pub fn page(shown: &Services) -> Page {
+    let refused = shown.problem.as_ref().map(|problem| refusal("Nothing was made", &problem.detail));
+    let made = shown.made.as_ref().map(|(name, value)| {
+        view! {
+            <div class="notice notice-good" role="status">
+                <div class="notice-body">
+                    <strong>{format!("The token {name}")}</strong>
+                    <p>"It is shown this once. Put it where the service reads its secrets."</p>
+                    {secret("token", "Token", value)}
+                </div>
+            </div>
+        }
+    });
+    let content = view! {
+        <h1>"Services and tokens"</h1>
+        <p class="lede">
+            "A service is a program that hands work in or works on it. It asks with a token, and everything it makes is its own."
+        </p>
+        {refused}
+        {made}
+        {section("services", "Services", services(shown))}
+        {section("tokens", "Tokens", tokens(shown))}
+        {(!shown.services.is_empty()).then(|| section("add-token", "New token", token_form(shown)))}
+    }
+    .into_any();
+    Page { title: "Services and tokens".to_owned(), place: Place::Services, content, lives: false }
+}
+
+fn services(shown: &Services) -> AnyView {
+    let problem = shown.problem.as_ref();
+    let rows = shown
+        .services
+        .iter()
+        .map(|service| {
+            view! {
+                <li class="line">
+                    <span class="line-text">
+                        <strong>{service.name.clone()}</strong>
+                        <span class="sub">"since " {ago(service.created_at)}</span>
+                    </span>
+                </li>
+            }
+        })
+        .collect_view();
+    let name = Field::new("New service", "name", "text")
+        .value(&shown.service_name)
+        .hint("Small letters, digits and -, such as payroll.")
+        .judged(problem, "/name");
+    view! {
+        {if shown.services.is_empty() { note("No service yet.") } else { view! { <ul class="lines">{rows}</ul> }.into_any() }}
+        <form method="post" action="/services" class="form form-short">
+            {name.view()}
+            <div class="actions">
+                <button type="submit">"Add service"</button>
+            </div>
+        </form>
+    }
+    .into_any()
+}
+
+fn tokens(shown: &Services) -> AnyView {
+    if shown.tokens.is_empty() {
+        return note("No token yet.");
+    }
+    let rows = shown.tokens.iter().map(row).collect_view();
+    view! {
+        <div class="scroll" tabindex="0" role="region" aria-label="Tokens">
+            <table class="table stack" role="table">
+                <thead role="rowgroup">
+                    <tr role="row">
+                        <th scope="col" role="columnheader">"Token"</th>
+                        <th scope="col" role="columnheader">"Service"</th>
+                        <th scope="col" role="columnheader">"May"</th>
+                        <th scope="col" role="columnheader">"Made"</th>
+                        <th scope="col" role="columnheader">"Last used"</th>
+                        <th scope="col" role="columnheader">
+                            <span class="quiet-status">"Revoke"</span>
+                        </th>
+                    </tr>
+                </thead>
+                <tbody role="rowgroup">{rows}</tbody>
+            </table>
+        </div>
+        {more(shown.next.clone(), "Older tokens")}
+    }
+    .into_any()
+}
+
+fn row(token: &Token) -> impl IntoView + use<> {
+    let types = token.types.as_ref().map(|types| format!(" of {}", types.join(", "))).unwrap_or_default();
+    let used = match token.last_used_at {
+        Some(at) => ago(at).into_any(),
+        None => view! { <span class="sub">"never"</span> }.into_any(),
+    };
+    let end = match token.revoked_at {
+        Some(at) => view! { <span class="sub">"revoked " {ago(at)}</span> }.into_any(),
+        None => {
+            press(format!("/tokens/{}/revoke", token.id), "Revoke", Some(format!("Revoke the token {}", token.name)))
+        }
+    };
+    view! {
+        <tr role="row" class=token.revoked_at.map(|_| "row-off")>
+            <th scope="row" role="rowheader">{token.name.clone()}</th>
+            <td role="cell" data-label="Service">{token.service.clone()}</td>
+            <td role="cell" class="wrap mono" data-label="May">{format!("{}{types}", token.scopes.join(" "))}</td>
+            <td role="cell" data-label="Made">{ago(token.created_at)}</td>
+            <td role="cell" data-label="Last used">{used}</td>
+            <td role="cell" class="row-end">{end}</td>
+        </tr>
+    }
+}
+
+fn token_form(shown: &Services) -> AnyView {
+    let (form, problem) = (&shown.token, shown.problem.as_ref());
+    let names: Vec<(&str, &str)> = shown
+        .services
+        .iter()
+        .filter(|service| service.name != "bootstrap")
+        .map(|service| (service.name.as_str(), service.name.as_str()))
+        .collect();
+    if names.is_empty() {
+        return note("Add a service first: a token belongs to one.");
+    }
+    let name = Field::new("Name", "token_name", "text")
+        .value(&form.name)
+        .hint("What people know it by, such as the machine it is on.")
+        .judged(problem, "/token_name");
+    let types = Field::new("Only these job types", "types", "text")
+        .optional()
+        .value(&form.types)
+        .hint("Narrows what it may work on; names with spaces between. Empty: all.")
+        .judged(problem, "/types/0");
+    let scopes = SCOPES
+        .map(|(scope, words)| {
+            let checked = form.scopes.iter().any(|chosen| chosen == scope);
+            view! {
+                <label class="check">
+                    <input type="checkbox" name="scope" value=scope checked=checked />
+                    <span>
+                        <span class="mono">{scope}</span>
+                        " "
+                        <span class="sub">{words}</span>
+                    </span>
+                </label>
+            }
+        })
+        .collect_view();
+    let scope_fault = fault(problem, "/scopes").map(|fault| view! { <span class="field-fault">{fault}</span> });
+    view! {
+        <form method="post" action="/services/tokens" class="form">
+            <div class="fields">{choice("Service", "service", &names, &form.service)} {name.view()} {types.view()}</div>
+            <fieldset class="checks">
+                <legend>"It may"</legend>
+                {scopes}
+                {scope_fault}
+            </fieldset>
+            <div class="actions">
+                <button class="primary" type="submit">
+                    "Make token"
+                </button>
+            </div>
+        </form>
+    }
+    .into_any()
+}

@@ -1,0 +1,206 @@
+//! People and their sessions, as the API shows them (spec §8).
+//!
+//! A password travels in and never out; a one-time link travels once, in the answer that makes it. What
+//! a name, an address and a password must look like is said here, so that pages and API refuse alike.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Time, id::Uuid};
+
+/// The longest name of a person, in characters.
+pub const LONGEST_NAME: usize = 100;
+/// The longest email address, in bytes.
+pub const LONGEST_EMAIL: usize = 254;
+/// The shortest password, in characters, and the longest, in bytes.
+pub const SHORTEST_PASSWORD: usize = 8;
+pub const LONGEST_PASSWORD: usize = 1_000;
+
+/// `POST /users`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct NewUser {
+    /// What people know them by, 1 to 100 characters; no two people have the same.
+    pub name: String,
+    /// Signs in with it; no two people have the same, however it is written.
+    pub email: String,
+    /// `user` (default), `support` or `admin`.
+    #[serde(default)]
+    pub role: Option<String>,
+    /// To begin with, at least 8 characters. Absent or null: a one-time link comes back instead.
+    #[serde(default)]
+    pub password: Option<String>,
+    /// Kept in the audit log.
+    #[serde(default)]
+    pub reason: Option<String>,
+}
+
+/// A person.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct User {
+    pub id: Uuid,
+    pub name: String,
+    pub email: Option<String>,
+    /// `user`, `support` or `admin`.
+    pub role: String,
+    /// Nothing of theirs opens anything.
+    pub disabled: bool,
+    /// Whether there is a password to sign in with.
+    pub has_password: bool,
+    pub created_at: Time,
+    /// To the minute.
+    pub last_seen_at: Option<Time>,
+}
+
+/// Answer to `POST /users`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct UserMade {
+    #[serde(flatten)]
+    pub user: User,
+    /// Signs in once, within the hour. Null where a password was given. Shown this once.
+    pub sign_in_link: Option<String>,
+}
+
+/// `PATCH /users/{id}`: the fields that are named change.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct UserPatch {
+    /// `user`, `support` or `admin`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub role: Option<String>,
+    /// `true` ends every session and link of theirs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disabled: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub email: Option<String>,
+    /// Kept in the audit log.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// Answer to `POST /users/{id}/sign-in-link`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct LinkMade {
+    /// Signs in once. Shown this once.
+    pub url: String,
+    pub expires_at: Time,
+}
+
+/// `POST /me/password`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct NewPassword {
+    /// The one that holds now. Not asked for where there is none, nor within an hour of signing in by a
+    /// one-time link.
+    #[serde(default)]
+    pub current_password: Option<String>,
+    pub new_password: String,
+}
+
+/// A browser, or a program, that is signed in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Session {
+    pub id: Uuid,
+    /// In words, as far as it tells: `Firefox on Linux`.
+    pub device: String,
+    pub created_at: Time,
+    /// To the minute.
+    pub last_seen_at: Time,
+    /// Whether it is the one that asks.
+    pub current: bool,
+}
+
+/// Answer to a call that ends sessions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct SessionsEnded {
+    pub ended: i64,
+}
+
+/// What is wrong with a name, in words; `None`: nothing.
+pub fn fault_of_name(name: &str) -> Option<&'static str> {
+    let fits = !name.trim().is_empty() && name.chars().count() <= LONGEST_NAME && !name.chars().any(char::is_control);
+    (!fits).then_some("expected 1 to 100 characters")
+}
+
+/// What is wrong with an email address, in words; `None`: nothing that can be seen from here.
+pub fn fault_of_email(email: &str) -> Option<&'static str> {
+    let plain = email.len() <= LONGEST_EMAIL && !email.chars().any(|c| c.is_control() || c.is_whitespace());
+    let parts = email.split_once('@').is_some_and(|(name, host)| {
+        !name.is_empty() && !host.is_empty() && !host.contains('@') && !host.starts_with('.') && !host.ends_with('.')
+    });
+    (!plain || !parts).then_some("expected an email address, such as ada@example.com")
+}
+
+/// What is wrong with a password to be set, in words; `None`: nothing.
+pub fn fault_of_password(password: &str) -> Option<&'static str> {
+    let fits = password.chars().count() >= SHORTEST_PASSWORD && password.len() <= LONGEST_PASSWORD;
+    (!fits).then_some("expected at least 8 characters and at most 1,000 bytes")
+}
+
+/// What a user agent says of itself, in two words people know: the browser and the system. A guess, as
+/// every browser names several others.
+pub fn device(user_agent: &str) -> String {
+    const PROGRAMS: [(&str, &str); 9] = [
+        ("Edg", "Edge"),
+        ("OPR/", "Opera"),
+        ("Firefox/", "Firefox"),
+        ("Chrome/", "Chrome"),
+        ("CriOS/", "Chrome"),
+        ("Safari/", "Safari"),
+        ("curl/", "curl"),
+        ("treeline/", "treeline"),
+        ("python", "Python"),
+    ];
+    const SYSTEMS: [(&str, &str); 6] = [
+        ("Android", "Android"),
+        ("iPhone", "iPhone"),
+        ("iPad", "iPad"),
+        ("Windows", "Windows"),
+        ("Mac OS X", "macOS"),
+        ("Linux", "Linux"),
+    ];
+    let first =
+        |list: &[(&str, &'static str)]| list.iter().find(|(sign, _)| user_agent.contains(sign)).map(|(_, word)| *word);
+    match (first(&PROGRAMS), first(&SYSTEMS)) {
+        (Some(program), Some(system)) => format!("{program} on {system}"),
+        (Some(word), None) | (None, Some(word)) => word.to_owned(),
+        (None, None) => "An unknown device".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_is_named_by_browser_and_system() {
+        let chrome =
+            "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/130.0.0.0 Safari/537.36";
+        assert_eq!(device(chrome), "Chrome on Linux");
+        let phone = "Mozilla/5.0 (iPhone; CPU iPhone OS 18_0 like Mac OS X) AppleWebKit/605 Version/18.0 Safari/604.1";
+        assert_eq!(device(phone), "Safari on iPhone");
+        assert_eq!(device("curl/8.5.0"), "curl");
+        assert_eq!(device("<script>"), "An unknown device");
+    }
+
+    #[test]
+    fn what_cannot_be_an_account_is_told_why() {
+        for good in ["ada@example.com", "a@b", "ünal@exämple.de"] {
+            assert_eq!(fault_of_email(good), None, "{good}");
+        }
+        for bad in ["", "ada", "@example.com", "ada@", "a b@c", "a@b@c", "a@.b", "a@b\n"] {
+            assert!(fault_of_email(bad).is_some(), "{bad}");
+        }
+        assert!(fault_of_name(" ").is_some() && fault_of_name("a\u{7}").is_some());
+        assert_eq!(fault_of_name("Ada Lovelace"), None);
+        assert!(fault_of_password("1234567").is_some() && fault_of_password(&"a".repeat(1_001)).is_some());
+        assert_eq!(fault_of_password("ältäöüß!"), None);
+    }
+}

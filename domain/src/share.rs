@@ -1,0 +1,51 @@
+//! Links that show one tree, read-only, to whoever has them (spec §7).
+//!
+//! The link's secret travels once, in the answer that makes it. What such a reader sees of a job is
+//! decided here: progress, counts and problems, but nothing that says whose work it is or how it is
+//! run.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    Document, Job, Time,
+    id::Uuid,
+    job::{Owner, OwnerKind},
+};
+
+/// A link to a tree, without its secret.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Share {
+    pub id: Uuid,
+    /// The root of the tree that it shows.
+    pub job_id: Uuid,
+    /// Who made it, under the name of that time.
+    pub created_by: Owner,
+    pub created_at: Time,
+    /// When somebody last looked; to the minute.
+    pub last_seen_at: Option<Time>,
+    pub revoked_at: Option<Time>,
+}
+
+/// Answer to `POST /jobs/{id}/share`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ShareMade {
+    pub id: Uuid,
+    /// The link. Shown this once.
+    pub url: String,
+}
+
+/// A job as a share shows it, with everything below it.
+pub fn shared(mut job: Job) -> Job {
+    job.metadata = Document::empty_object();
+    job.dedupe_key = None;
+    job.owner = Owner { kind: OwnerKind::User, name: String::new() };
+    job.initiated_by = None;
+    job.upload_id = None;
+    job.replay_of = None;
+    job.superseded_by = None;
+    job.feed = None;
+    job.children = job.children.map(|children| children.into_iter().map(shared).collect());
+    job
+}

@@ -1,0 +1,333 @@
+//! People: made, listed, changed by admins; signing in with a password, and changing it (spec §8).
+//!
+//! What is done to an account is in the audit log, in the transaction of the deed. Whatever takes rights
+//! away acts on this server at once and within a second on the others. A refused sign-in never tells
+//! whether there is such an account: neither by its words nor by its time.
+
+use std::net::IpAddr;
+
+use axum::http::HeaderValue;
+use domain::{
+    Code, Problem, Time,
+    account::{
+        LinkMade, NewPassword, NewUser, User, UserMade, UserPatch, fault_of_email, fault_of_name, fault_of_password,
+    },
+};
+use sqlx::PgPool;
+use time::{Duration, OffsetDateTime};
+use uuid::Uuid;
+
+use super::{Caller, Hash, Role, Scope, hash_of, links, look_for_changes, sessions};
+use crate::{
+    App,
+    error::{Error, Result},
+    jobs::audit::reason_for,
+    store::{
+        Tx,
+        audit::{self as log, AuditRow},
+        people::{self as store, PersonRow},
+    },
+};
+
+/// What is written down about an account. Unlike work, accounts are nobody's own business: all of it is.
+pub(crate) fn deed(
+    caller: &Caller,
+    action: &'static str,
+    owner_id: Uuid,
+    reason: Option<String>,
+    detail: Option<String>,
+) -> AuditRow {
+    AuditRow {
+        actor_id: caller.owner_id,
+        actor_kind: caller.kind,
+        actor_name: caller.name.clone(),
+        action,
+        owner_id: Some(owner_id),
+        root_id: None,
+        job_id: None,
+        item_id: None,
+        reason,
+        detail,
+    }
+}
+
+/// Makes a person. 409 `duplicate` when somebody has the name or the address.
+pub async fn create(app: &App, caller: &Caller, new: NewUser) -> Result<UserMade> {
+    caller.require(Scope::Admin)?;
+    let reason = reason_for(caller, caller.owner_id, new.reason.as_deref())?;
+    let (name, email) = (new.name.trim().to_owned(), new.email.trim().to_owned());
+    let role = new.role.as_deref().map_or(Some(Role::User), Role::parse);
+    let faults = [
+        ("/name", fault_of_name(&name)),
+        ("/email", fault_of_email(&email)),
+        ("/role", role.is_none().then_some(ROLES)),
+        ("/password", new.password.as_deref().and_then(fault_of_password)),
+    ];
+    refuse(faults)?;
+    let role = role.unwrap_or(Role::User);
+    let hash = match new.password {
+        Some(password) => Some(app.auth.passwords.hash(password).await?),
+        None => None,
+    };
+    let (pool, id) = (app.pool.clone(), Uuid::now_v7());
+    let detail = format!("{name}, {}", role.as_str());
+    let row = deed(caller, "user.create", id, reason, Some(detail));
+    let (wanted_name, wanted_email, without_password) = (name.clone(), email.clone(), hash.is_none());
+    let made = in_task("making a person", async move {
+        let mut tx = pool.begin().await?;
+        let made = store::insert(&mut tx, id, &name, &email, role.as_str(), hash.as_deref()).await?;
+        if made.is_some() {
+            log::record(&mut tx, &row).await?;
+        }
+        tx.commit().await?;
+        Ok(made)
+    })
+    .await?;
+    let Some(made) = made else { return Err(double(&app.pool, &wanted_name, &wanted_email).await) };
+    tracing::info!(person = %made.id, by = caller.name, "person made");
+    let sign_in_link =
+        if without_password { Some(links::create(&app.pool, &app.public_url, Some(made.id)).await?) } else { None };
+    Ok(UserMade { user: made.into(), sign_in_link })
+}
+
+/// People in order of their names, behind `after`.
+pub async fn list(app: &App, caller: &Caller, after: &str, limit: i64) -> Result<Vec<User>> {
+    caller.require(Scope::Admin)?;
+    Ok(store::list(&app.pool, after, limit).await?.into_iter().map(Into::into).collect())
+}
+
+/// One person: oneself, or anybody for admins.
+pub async fn find(app: &App, caller: &Caller, id: Uuid) -> Result<User> {
+    if caller.owner_id != id || caller.role.is_none() {
+        caller.require(Scope::Admin)?;
+    }
+    Ok(store::find(&app.pool, id).await?.ok_or_else(|| Problem::not_found("person"))?.into())
+}
+
+/// Changes a person's role, address, or whether they may do anything at all. 409 `last_admin` where
+/// nobody could administer afterwards, `duplicate` where somebody has the address.
+pub async fn change(app: &App, caller: &Caller, id: Uuid, patch: UserPatch) -> Result<User> {
+    caller.require(Scope::Admin)?;
+    let reason = reason_for(caller, caller.owner_id, patch.reason.as_deref())?;
+    let role = patch.role.as_deref().map(Role::parse);
+    let email = patch.email.map(|email| email.trim().to_owned());
+    refuse([("/role", (role == Some(None)).then_some(ROLES)), ("/email", email.as_deref().and_then(fault_of_email))])?;
+    let wanted = Change { role: role.flatten(), disabled: patch.disabled, email: email.clone() };
+    let (pool, by) = (app.pool.clone(), caller.clone());
+    let changed = in_task("changing a person", async move {
+        let mut tx = pool.begin().await?;
+        let changed = wanted.apply(&mut tx, &by, id, reason).await?;
+        tx.commit().await?;
+        Ok(changed)
+    })
+    .await;
+    look_for_changes(app).await?;
+    match changed {
+        Err(Error::Database(sqlx::Error::Database(e))) if e.constraint() == Some("owner_email") => {
+            Err(double(&app.pool, "", &email.unwrap_or_default()).await)
+        }
+        other => other.map(Into::into),
+    }
+}
+
+struct Change {
+    role: Option<Role>,
+    disabled: Option<bool>,
+    email: Option<String>,
+}
+
+impl Change {
+    async fn apply(self, tx: &mut Tx, by: &Caller, id: Uuid, reason: Option<String>) -> Result<PersonRow> {
+        let none = || Error::from(Problem::not_found("person"));
+        let takes_away = self.disabled == Some(true) || self.role.is_some();
+        // All admins, and first: whoever else takes an admin away waits here and then counts again.
+        let admins = if takes_away { store::lock_admins(tx).await? } else { Vec::new() };
+        let before = store::find(&mut **tx, id).await?.ok_or_else(none)?;
+        let loses = self.disabled == Some(true) || self.role.is_some_and(|role| role != Role::Admin);
+        if loses && admins == [id] {
+            return Err(Error::refuse(Code::LastAdmin, "This is the last admin. Make somebody else an admin first."));
+        }
+        store::update(tx, id, self.role.map(Role::as_str), self.disabled, self.email.as_deref()).await?;
+        let after = store::find(&mut **tx, id).await?.ok_or_else(none)?;
+        if before.role != after.role {
+            let detail = format!("{} → {}", before.role, after.role);
+            log::record(tx, &deed(by, "user.role", id, reason.clone(), Some(detail))).await?;
+        }
+        if before.email != after.email {
+            let (from, to) = (before.email.as_deref().unwrap_or("none"), after.email.as_deref().unwrap_or("none"));
+            log::record(tx, &deed(by, "user.email", id, reason.clone(), Some(format!("{from} → {to}")))).await?;
+        }
+        if before.disabled != after.disabled {
+            let action = if after.disabled { "user.disable" } else { "user.enable" };
+            log::record(tx, &deed(by, action, id, reason, None)).await?;
+        }
+        if after.disabled {
+            store::end_sessions(tx, id, None, None).await?;
+            store::void_links(tx, id).await?;
+        }
+        if before.role != after.role || before.disabled != after.disabled {
+            store::count_change(tx).await?;
+        }
+        Ok(after)
+    }
+}
+
+/// Makes a one-time link for somebody who has forgotten their password. 409 `user_disabled`.
+pub async fn make_link(app: &App, caller: &Caller, id: Uuid, reason: Option<&str>) -> Result<LinkMade> {
+    caller.require(Scope::Admin)?;
+    let reason = reason_for(caller, caller.owner_id, reason)?;
+    let person = store::find(&app.pool, id).await?.ok_or_else(|| Problem::not_found("person"))?;
+    if person.disabled {
+        return Err(Error::refuse(Code::UserDisabled, "A disabled person cannot sign in. Enable the account first."));
+    }
+    let row = deed(caller, "user.sign_in_link", id, reason, None);
+    record(&app.pool, row).await?;
+    let url = links::create(&app.pool, &app.public_url, Some(id)).await?;
+    // For people to read; what counts is the database's own clock.
+    let expires_at = OffsetDateTime::now_utc() + Duration::minutes(links::OPEN_MINUTES.into());
+    Ok(LinkMade { url, expires_at: Time(expires_at) })
+}
+
+/// Signs somebody in. Gives the `Set-Cookie` to answer with. 401 `unauthenticated` whatever it was that
+/// did not fit; 429 `too_many_requests` when that happened too often to the account, or from the address.
+pub async fn sign_in(
+    app: &App,
+    email: &str,
+    password: String,
+    user_agent: &str,
+    address: Option<IpAddr>,
+) -> Result<HeaderValue> {
+    let email = email.trim();
+    let account = account_key(email);
+    app.auth.attempts.begin(address, account)?;
+    let found = store::find_account(&app.pool, email).await?;
+    let stored = found.as_ref().and_then(|account| account.password_hash.clone());
+    let fits = app.auth.passwords.fits(password, stored).await?;
+    let (pool, user_agent) = (app.pool.clone(), user_agent.to_owned());
+    let secret = match found.filter(|account| fits && !account.disabled) {
+        Some(account) => {
+            in_task("signing in", async move {
+                let mut tx = pool.begin().await?;
+                let secret = sessions::begin(&mut tx, account.id, &user_agent, false).await?;
+                tx.commit().await?;
+                tracing::info!(owner_id = %account.id, "signed in by password");
+                Ok(secret)
+            })
+            .await?
+        }
+        None => None,
+    };
+    let secret = secret.ok_or_else(|| {
+        Error::refuse(Code::Unauthenticated, "No account has this email address and this password together.")
+    })?;
+    app.auth.attempts.forgiven(address, account);
+    Ok(app.auth.cookie().set(&secret))
+}
+
+/// Whether a new password takes the current one: there is one, and no one-time link within the hour.
+pub async fn asks_current(app: &App, caller: &Caller) -> Result<bool> {
+    let found = store::find_password(&app.pool, caller.owner_id, caller.credential_id).await?;
+    Ok(found.is_none_or(|(password, by_link)| password.is_some() && !by_link))
+}
+
+/// Sets one's own password and ends one's other sessions. 422 where the current one does not fit.
+pub async fn set_password(app: &App, caller: &Caller, new: NewPassword, address: Option<IpAddr>) -> Result<()> {
+    if caller.role.is_none() {
+        return Err(Error::refuse(Code::Forbidden, "A token has no password."));
+    }
+    refuse([("/new_password", fault_of_password(&new.new_password))])?;
+    let (id, session) = (caller.owner_id, caller.credential_id);
+    let ended = || Error::refuse(Code::Unauthenticated, "The session has ended. Sign in again.");
+    let (before, by_link) = store::find_password(&app.pool, id, session).await?.ok_or_else(ended)?;
+    if before.is_some() && !by_link {
+        let tried = account_key(&id.to_string());
+        app.auth.attempts.begin(address, tried)?;
+        let current = new.current_password.unwrap_or_default();
+        if !app.auth.passwords.fits(current, before.clone()).await? {
+            let detail = "this is not your password".to_owned();
+            return Err(Problem::invalid_body([("/current_password".to_owned(), detail)]).into());
+        }
+        app.auth.attempts.forgiven(address, tried);
+    }
+    let hash = app.auth.passwords.hash(new.new_password).await?;
+    let (pool, row) = (app.pool.clone(), deed(caller, "user.password", id, None, None));
+    let set = in_task("setting a password", async move {
+        let mut tx = pool.begin().await?;
+        let set = store::set_password(&mut tx, id, before.as_deref(), &hash).await?;
+        if set {
+            log::record(&mut tx, &row).await?;
+            store::end_sessions(&mut tx, id, None, Some(session)).await?;
+            store::void_links(&mut tx, id).await?;
+            store::count_change(&mut tx).await?;
+        }
+        tx.commit().await?;
+        Ok(set)
+    })
+    .await?;
+    look_for_changes(app).await?;
+    if set {
+        return Ok(());
+    }
+    let detail = "it was changed elsewhere just now".to_owned();
+    Err(Problem::invalid_body([("/current_password".to_owned(), detail)]).into())
+}
+
+const ROLES: &str = "expected user, support or admin";
+
+/// What failures with an account count against, whether it exists or not.
+fn account_key(name: &str) -> Hash {
+    hash_of(&format!("account {}", name.to_lowercase()))
+}
+
+fn refuse<const N: usize>(faults: [(&str, Option<&str>); N]) -> Result<(), Problem> {
+    let faults: Vec<(String, String)> =
+        faults.into_iter().filter_map(|(place, fault)| Some((place.to_owned(), fault?.to_owned()))).collect();
+    if faults.is_empty() { Ok(()) } else { Err(Problem::invalid_body(faults)) }
+}
+
+/// 409 `duplicate`, naming who has it.
+async fn double(pool: &PgPool, name: &str, email: &str) -> Error {
+    match store::find_double(pool, name, email).await {
+        Err(error) => error.into(),
+        Ok(found) => {
+            let what = if found.is_some_and(|(_, by_name)| by_name) { "name" } else { "email address" };
+            let detail = format!("Somebody has this {what} already.");
+            Problem { id: found.map(|(id, _)| id), ..Problem::new(Code::Duplicate, detail) }.into()
+        }
+    }
+}
+
+/// Writes down what stands by itself.
+async fn record(pool: &PgPool, row: AuditRow) -> Result<()> {
+    let pool = pool.clone();
+    in_task("writing the audit log", async move {
+        let mut tx = pool.begin().await?;
+        log::record(&mut tx, &row).await?;
+        tx.commit().await?;
+        Ok(())
+    })
+    .await
+}
+
+/// Runs in a task of its own: a transaction is never cancelled by a client that went away.
+pub(super) async fn in_task<T: Send + 'static>(
+    what: &'static str,
+    work: impl Future<Output = Result<T>> + Send + 'static,
+) -> Result<T> {
+    tokio::spawn(work).await.map_err(|error| Error::Broken(format!("{what}: {error}")))?
+}
+
+impl From<PersonRow> for User {
+    fn from(row: PersonRow) -> Self {
+        Self {
+            id: row.id,
+            name: row.name,
+            email: row.email,
+            role: row.role,
+            disabled: row.disabled,
+            has_password: row.has_password,
+            created_at: Time(row.created_at),
+            last_seen_at: row.last_seen_at.map(Time),
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Who looks at one tree: a caller, or whoever holds a link to it (spec §7, "share link").
+//!
+//! Only the three routes that a shared page needs take a [`Viewer`]: the live stream and the two
+//! downloads. Everywhere else a share's cookie is nothing at all. A share stands for its owner's eyes, on
+//! its own root and nowhere else.
+
+use axum::{
+    extract::FromRequestParts,
+    http::{HeaderMap, header, request::Parts},
+};
+use domain::{Code, Problem, job::OwnerKind};
+use uuid::Uuid;
+
+use super::{Caller, Scope, hash_of};
+use crate::{
+    App,
+    error::{Error, Result},
+    store::shares,
+};
+
+/// A tree that somebody may look at because they have a link to it.
+#[derive(Clone, Copy, Debug)]
+pub struct SharedTree {
+    pub id: Uuid,
+    pub root_id: Uuid,
+    owner_id: Uuid,
+}
+
+impl SharedTree {
+    /// The tree that a link's secret opens. 404 where there is no such link, 410 where it was revoked.
+    /// Whether the tree is still there is asked of the tree.
+    pub async fn find(app: &App, secret: &str) -> Result<Self> {
+        let found = shares::find_by_hash(&app.pool, &hash_of(secret)).await?;
+        let share = found.ok_or_else(|| Problem::not_found("link"))?;
+        if share.revoked {
+            return Err(Error::refuse(Code::LinkUsed, "Whoever shared this has taken the link back."));
+        }
+        if !share.seen_lately {
+            let pool = app.pool.clone();
+            app.tasks.spawn(async move {
+                if let Err(error) = shares::touch(&pool, share.id).await {
+                    tracing::debug!(%error, "a share's last use was not noted");
+                }
+            });
+        }
+        Ok(Self { id: share.id, root_id: share.root_id, owner_id: share.owner_id })
+    }
+
+    /// The owner's eyes. Whoever takes them must ask for `root_id` alone.
+    pub fn caller(&self) -> Caller {
+        Caller {
+            owner_id: self.owner_id,
+            kind: OwnerKind::User,
+            name: "a share".to_owned(),
+            role: None,
+            scopes: vec![Scope::JobsRead],
+            credential_id: self.id,
+            work_types: None,
+        }
+    }
+}
+
+/// Somebody who may look at a tree.
+#[derive(Clone, Debug)]
+pub struct Viewer {
+    caller: Option<Caller>,
+    share: Option<SharedTree>,
+}
+
+impl FromRequestParts<App> for Viewer {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self> {
+        let share = share_of(&parts.headers, app).await?;
+        match Caller::from_request_parts(parts, app).await {
+            Ok(caller) => Ok(Self { caller: Some(caller), share }),
+            Err(Error::Problem(problem)) if share.is_some() && problem.code == Code::Unauthenticated => {
+                Ok(Self { caller: None, share })
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl Viewer {
+    /// In whose name to look at a job, and whether it is only shared with them. Who is signed in and may
+    /// see it looks as themselves.
+    pub async fn looks_at(&self, app: &App, id: Uuid) -> Result<(Caller, bool)> {
+        let share = self.share.filter(|share| share.root_id == id);
+        match (&self.caller, share) {
+            (Some(caller), None) => Ok((caller.clone(), false)),
+            (Some(caller), Some(share)) => match app.engine.job(caller, id, false).await {
+                Err(Error::Problem(problem)) if problem.code == Code::NotFound => Ok((share.caller(), true)),
+                Err(error) => Err(error),
+                Ok(_) => Ok((caller.clone(), false)),
+            },
+            (None, Some(share)) => Ok((share.caller(), true)),
+            (None, None) => Err(Problem::not_found("job").into()),
+        }
+    }
+}
+
+/// What the request's cookie of a share opens, if anything. Beside a token it says nothing: whoever sends
+/// one means it.
+async fn share_of(headers: &HeaderMap, app: &App) -> Result<Option<SharedTree>> {
+    if headers.contains_key(header::AUTHORIZATION) {
+        return Ok(None);
+    }
+    let Some(secret) = app.auth.cookie().read_share(headers) else { return Ok(None) };
+    match SharedTree::find(app, secret).await {
+        Ok(share) => Ok(Some(share)),
+        Err(Error::Problem(_)) => Ok(None),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,64 @@
+//! One's own account: where one is signed in, and one's password.
+
+use std::net::SocketAddr;
+
+use axum::{
+    Extension, Json as Answer,
+    extract::{ConnectInfo, State},
+    http::StatusCode,
+};
+use domain::{
+    account::{NewPassword, Session, SessionsEnded},
+    api::Page,
+};
+use uuid::Uuid;
+
+use super::{
+    access::PlainList,
+    extract::{Json, Path, Query},
+    people::page_of_sessions,
+    session::address,
+};
+use crate::{
+    App,
+    auth::{Caller, people, sessions},
+    error::Result,
+};
+
+/// List where one is signed in, newest first; the one that asks is `current`
+#[utoipa::path(get, path = "/me/sessions", tag = "people", params(PlainList),
+    responses((status = 200, body = Page<Session>)))]
+pub async fn list_sessions(
+    State(app): State<App>,
+    caller: Caller,
+    Query(query): Query<PlainList>,
+) -> Result<Answer<Page<Session>>> {
+    page_of_sessions(&app, &caller, caller.owner_id, &query).await
+}
+
+/// End every session of one's own but the one that asks
+#[utoipa::path(delete, path = "/me/sessions", tag = "people", responses((status = 200, body = SessionsEnded)))]
+pub async fn end_other_sessions(State(app): State<App>, caller: Caller) -> Result<Answer<SessionsEnded>> {
+    Ok(Answer(SessionsEnded { ended: sessions::end_some(&app, &caller, caller.owner_id, None).await? }))
+}
+
+/// End one session of one's own
+#[utoipa::path(delete, path = "/me/sessions/{id}", tag = "people", params(("id" = Uuid, Path)),
+    responses((status = 204, description = "Ended, or was so before")))]
+pub async fn end_session(State(app): State<App>, caller: Caller, Path(id): Path<Uuid>) -> Result<StatusCode> {
+    sessions::end_some(&app, &caller, caller.owner_id, Some(id)).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Set one's own password, and end one's other sessions
+#[utoipa::path(post, path = "/me/password", tag = "people", request_body = NewPassword,
+    responses((status = 204, description = "It holds from now on")))]
+pub async fn set_password(
+    State(app): State<App>,
+    caller: Caller,
+    peer: Option<Extension<ConnectInfo<SocketAddr>>>,
+    Json(body): Json<NewPassword>,
+) -> Result<StatusCode> {
+    people::set_password(&app, &caller, body, address(peer)).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

@@ -1,0 +1,154 @@
+//! People as admins see them: made, listed, changed, let in, signed out.
+
+use axum::{Json as Answer, extract::State, http::StatusCode, response::Response};
+use domain::{
+    Document,
+    account::{LinkMade, NewUser, Session, SessionsEnded, User, UserMade, UserPatch},
+    api::Page,
+    audit::ReasonBody,
+};
+use serde::Serialize;
+use uuid::Uuid;
+
+use super::{
+    access::{PlainList, plain_list},
+    cursor::{Paged, cut},
+    extract::{Json, JsonOrDefault, Path, Query},
+    idempotency::{self, Keep, Key, Text, once},
+};
+use crate::{
+    App,
+    auth::{Caller, Scope, people, sessions},
+    error::Result,
+};
+
+plain_list!(Users, "users");
+plain_list!(Sessions, "sessions");
+
+/// Make a person, with a password to begin with or a one-time link to sign in by
+#[utoipa::path(post, path = "/users", tag = "people", request_body = NewUser,
+    params(("Idempotency-Key" = Option<String>, Header, description = "1 to 255 characters")),
+    responses((status = 201, body = UserMade)))]
+pub async fn create_user(
+    State(app): State<App>,
+    caller: Caller,
+    key: Key,
+    Text { value: body, text }: Text<NewUser>,
+) -> Result<Response> {
+    caller.require(Scope::Admin)?;
+    let (name, fingerprint, inner) =
+        (key.name(&caller), idempotency::fingerprint_without(&text, "password"), app.clone());
+    let make = async move { Ok((StatusCode::CREATED, people::create(&inner, &caller, body).await?)) };
+    once(&app, name, Keep::Sealed, "POST /users", fingerprint, make).await.map(idempotency::answer)
+}
+
+/// List people
+#[utoipa::path(get, path = "/users", tag = "people", params(PlainList),
+    responses((status = 200, body = Page<User>)))]
+pub async fn list_users(
+    State(app): State<App>,
+    caller: Caller,
+    Query(query): Query<PlainList>,
+) -> Result<Answer<Page<User>>> {
+    let list = Users(&query);
+    let (limit, after) = (list.rows()?, list.place::<String>()?);
+    let found = people::list(&app, &caller, after.as_deref().unwrap_or_default(), limit + 1).await?;
+    let (data, next) = cut(found, limit, |user| user.name.clone());
+    Ok(Answer(list.page(data, next)))
+}
+
+/// Get a person
+#[utoipa::path(get, path = "/users/{id}", tag = "people", params(("id" = Uuid, Path)),
+    responses((status = 200, body = User)))]
+pub async fn get_user(State(app): State<App>, caller: Caller, Path(id): Path<Uuid>) -> Result<Answer<User>> {
+    caller.require(Scope::Admin)?;
+    people::find(&app, &caller, id).await.map(Answer)
+}
+
+/// Change a person's role or address, or disable them
+///
+/// What is taken away is gone at once here and within a second on other servers: disabling ends every
+/// session and link. The last admin stays one: 409 `last_admin`.
+#[utoipa::path(patch, path = "/users/{id}", tag = "people", params(("id" = Uuid, Path)), request_body = UserPatch,
+    responses((status = 200, body = User)))]
+pub async fn patch_user(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<Uuid>,
+    Json(patch): Json<UserPatch>,
+) -> Result<Answer<User>> {
+    people::change(&app, &caller, id, patch).await.map(Answer)
+}
+
+/// Make a one-time link for a person to sign in by, such as one who forgot the password
+#[utoipa::path(post, path = "/users/{id}/sign-in-link", tag = "people",
+    params(("id" = Uuid, Path), ("Idempotency-Key" = Option<String>, Header, description = "1 to 255 characters")),
+    request_body = Option<ReasonBody>, responses((status = 201, body = LinkMade)))]
+pub async fn create_sign_in_link(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<Uuid>,
+    key: Key,
+    JsonOrDefault(body): JsonOrDefault<ReasonBody>,
+) -> Result<Response> {
+    caller.require(Scope::Admin)?;
+    let fingerprint = idempotency::fingerprint(Document::of(&body).text());
+    let (name, inner) = (key.name(&caller), app.clone());
+    let call = format!("POST /users/{id}/sign-in-link");
+    let make =
+        async move { Ok((StatusCode::CREATED, people::make_link(&inner, &caller, id, body.reason.as_deref()).await?)) };
+    once(&app, name, Keep::Sealed, &call, fingerprint, make).await.map(idempotency::answer)
+}
+
+/// List where a person is signed in, newest first
+#[utoipa::path(get, path = "/users/{id}/sessions", tag = "people", params(("id" = Uuid, Path), PlainList),
+    responses((status = 200, body = Page<Session>)))]
+pub async fn list_user_sessions(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<Uuid>,
+    Query(query): Query<PlainList>,
+) -> Result<Answer<Page<Session>>> {
+    caller.require(Scope::Admin)?;
+    page_of_sessions(&app, &caller, id, &query).await
+}
+
+/// End every session of a person; of oneself, all but the one that asks
+#[utoipa::path(delete, path = "/users/{id}/sessions", tag = "people", params(("id" = Uuid, Path)),
+    responses((status = 200, body = SessionsEnded)))]
+pub async fn end_user_sessions(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<Uuid>,
+) -> Result<Answer<SessionsEnded>> {
+    caller.require(Scope::Admin)?;
+    Ok(Answer(SessionsEnded { ended: sessions::end_some(&app, &caller, id, None).await? }))
+}
+
+/// End one session of a person
+#[utoipa::path(delete, path = "/users/{id}/sessions/{session_id}", tag = "people",
+    params(("id" = Uuid, Path), ("session_id" = Uuid, Path)),
+    responses((status = 204, description = "Ended, or was so before")))]
+pub async fn end_user_session(
+    State(app): State<App>,
+    caller: Caller,
+    Path((id, session)): Path<(Uuid, Uuid)>,
+) -> Result<StatusCode> {
+    caller.require(Scope::Admin)?;
+    sessions::end_some(&app, &caller, id, Some(session)).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// A page of somebody's sessions.
+pub(super) async fn page_of_sessions(
+    app: &App,
+    caller: &Caller,
+    id: Uuid,
+    query: &PlainList,
+) -> Result<Answer<Page<Session>>> {
+    let list = Sessions(query);
+    let (limit, before) = (list.rows()?, list.place::<Uuid>()?);
+    let found = sessions::list(app, caller, id, before, limit + 1).await?;
+    let (data, next) = cut(found, limit, |session| session.id);
+    Ok(Answer(list.page(data, next)))
+}

@@ -1,0 +1,82 @@
+//! Links that show one tree to whoever has them, over HTTP.
+
+use axum::{Json as Answer, extract::State, http::StatusCode, response::Response};
+use domain::{
+    Document,
+    api::Page,
+    audit::ReasonBody,
+    share::{Share, ShareMade},
+};
+use serde::Serialize;
+use uuid::Uuid;
+
+use super::{
+    access::{PlainList, plain_list},
+    cursor::{Paged, cut},
+    extract::{JsonOrDefault, Path, Query},
+    idempotency::{self, Keep, Key, once},
+    remove::Why,
+};
+use crate::{
+    App,
+    auth::{Caller, look_for_changes},
+    error::Result,
+};
+
+plain_list!(Shares, "shares");
+
+/// Make a link that shows a tree to whoever has it: the answer holds it, once
+///
+/// Read-only: progress, counts, problems and downloads of this tree, live, and nothing else. It goes with its
+/// tree, or when it is revoked. Only whole trees are shared: 409 `not_root` names the root.
+#[utoipa::path(post, path = "/jobs/{id}/share", tag = "jobs",
+    params(("id" = Uuid, Path), ("Idempotency-Key" = Option<String>, Header, description = "1 to 255 characters")),
+    request_body = Option<ReasonBody>, responses((status = 201, body = ShareMade)))]
+pub async fn share_job(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<Uuid>,
+    key: Key,
+    JsonOrDefault(body): JsonOrDefault<ReasonBody>,
+) -> Result<Response> {
+    // Whoever may not share the tree any more gets no answer of before.
+    app.engine.may_share(&caller, id).await?;
+    let fingerprint = idempotency::fingerprint(Document::of(&body).text());
+    let (name, inner) = (key.name(&caller), app.clone());
+    let call = format!("POST /jobs/{id}/share");
+    let make = async move {
+        let made = inner.engine.share(&caller, id, body.reason.as_deref(), inner.public_url.as_str()).await?;
+        Ok((StatusCode::CREATED, made))
+    };
+    once(&app, name, Keep::Sealed, &call, fingerprint, make).await.map(idempotency::answer)
+}
+
+/// List the links to a tree, newest first, revoked ones too
+#[utoipa::path(get, path = "/jobs/{id}/shares", tag = "jobs", params(("id" = Uuid, Path), PlainList),
+    responses((status = 200, body = Page<Share>)))]
+pub async fn list_shares(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<Uuid>,
+    Query(query): Query<PlainList>,
+) -> Result<Answer<Page<Share>>> {
+    let list = Shares(&query);
+    let (limit, before) = (list.rows()?, list.place::<Uuid>()?);
+    let (data, next) = cut(app.engine.shares(&caller, id, before, limit + 1).await?, limit, |share| share.id);
+    Ok(Answer(list.page(data, next)))
+}
+
+/// Revoke a link: it opens nothing any more, and pages that it opened end. Again is no change
+#[utoipa::path(delete, path = "/shares/{id}", tag = "jobs", params(("id" = Uuid, Path), Why),
+    request_body = Option<ReasonBody>, responses((status = 204, description = "Revoked, or was so before")))]
+pub async fn delete_share(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<Uuid>,
+    Query(why): Query<Why>,
+    JsonOrDefault(body): JsonOrDefault<ReasonBody>,
+) -> Result<StatusCode> {
+    app.engine.revoke_share(&caller, id, body.reason.or(why.reason).as_deref()).await?;
+    look_for_changes(&app).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

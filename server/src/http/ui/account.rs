@@ -1,0 +1,126 @@
+//! `/account`: who one is here, one's password, and where one is signed in.
+
+use std::net::SocketAddr;
+
+use app::pages::account as page;
+use axum::{
+    Extension,
+    extract::{ConnectInfo, RawQuery, State},
+    http::StatusCode,
+    response::Response,
+};
+use domain::{Problem, account::NewPassword};
+use serde::Serialize;
+use uuid::Uuid;
+
+use super::{Signed, address, correctable, fields::Fields, pairs, see_other};
+use crate::{
+    App,
+    auth::{people, sessions},
+    error::{Error, Result},
+    http::{
+        cursor::{Paged, cut},
+        extract::Path,
+        session,
+    },
+};
+
+/// Sessions on a page.
+const ROWS: i64 = 20;
+
+#[derive(Clone, Debug, Default, Serialize)]
+struct SessionList {
+    #[serde(skip_serializing)]
+    cursor: Option<String>,
+}
+
+impl Paged for SessionList {
+    const LIST: &'static str = "page of one's sessions";
+    fn cursor(&self) -> Option<&str> {
+        self.cursor.as_deref()
+    }
+    fn limit(&self) -> Option<i64> {
+        Some(ROWS)
+    }
+}
+
+/// `GET /account`
+pub(super) async fn show(State(app): State<App>, signed: Signed, RawQuery(query): RawQuery) -> Response {
+    let (mut list, mut done) = (SessionList::default(), None);
+    for (name, value) in pairs(query.as_deref()) {
+        match (name.as_str(), value.as_str()) {
+            ("cursor", _) => list.cursor = Some(value),
+            ("done", "password") => done = Some("Your password is set. Your other sessions have ended."),
+            ("done", "session") => done = Some("That session has ended."),
+            ("done", "sessions") => done = Some("All your other sessions have ended."),
+            _ => {}
+        }
+    }
+    match read(&app, &signed, &list).await {
+        Ok(account) => {
+            let account = page::Account { done, ..account };
+            signed.visit.page(StatusCode::OK, || page::page(&account))
+        }
+        Err(error) => signed.visit.trouble(error),
+    }
+}
+
+async fn read(app: &App, signed: &Signed, list: &SessionList) -> Result<page::Account> {
+    let caller = &signed.caller;
+    if caller.role.is_none() {
+        return Err(Error::refuse(domain::Code::Forbidden, "This page is for people. A token has no account."));
+    }
+    let user = people::find(app, caller, caller.owner_id).await?;
+    let asks_current = people::asks_current(app, caller).await?;
+    let found = sessions::list(app, caller, caller.owner_id, list.place::<Uuid>()?, ROWS + 1).await?;
+    let (sessions, next) = cut(found, ROWS, |session| session.id);
+    let paged = list.page(sessions, next);
+    let next = paged.next_cursor.map(|cursor| address("/account", &[("cursor", &cursor)]));
+    Ok(page::Account { user, sessions: paged.data, next, asks_current, done: None, problem: None })
+}
+
+/// `POST /account/password`
+pub(super) async fn set_password(
+    State(app): State<App>,
+    signed: Signed,
+    peer: Option<Extension<ConnectInfo<SocketAddr>>>,
+    fields: Fields,
+) -> Response {
+    let current = Some(fields.raw("current_password").to_owned()).filter(|text| !text.is_empty());
+    let new = NewPassword { current_password: current, new_password: fields.raw("new_password").to_owned() };
+    match people::set_password(&app, &signed.caller, new, session::address(peer)).await {
+        Ok(()) => see_other("/account?done=password"),
+        Err(error) => refused(&app, &signed, error).await,
+    }
+}
+
+/// `POST /account/sessions/{id}/end`
+pub(super) async fn end_session(State(app): State<App>, signed: Signed, id: Result<Path<Uuid>>) -> Response {
+    let ended = async { sessions::end_some(&app, &signed.caller, signed.caller.owner_id, Some(id?.0)).await };
+    match ended.await {
+        Ok(_) => see_other("/account?done=session"),
+        Err(error) => signed.visit.trouble(error),
+    }
+}
+
+/// `POST /account/sessions/end`
+pub(super) async fn end_others(State(app): State<App>, signed: Signed) -> Response {
+    match sessions::end_some(&app, &signed.caller, signed.caller.owner_id, None).await {
+        Ok(_) => see_other("/account?done=sessions"),
+        Err(error) => signed.visit.trouble(error),
+    }
+}
+
+async fn refused(app: &App, signed: &Signed, error: Error) -> Response {
+    let problem: Problem = match correctable(error) {
+        Ok(problem) => problem,
+        Err(error) => return signed.visit.trouble(error),
+    };
+    match read(app, signed, &SessionList::default()).await {
+        Ok(account) => {
+            let account = page::Account { problem: Some(problem), ..account };
+            signed.visit.page(StatusCode::UNPROCESSABLE_ENTITY, || page::page(&account))
+        }
+        Err(error) => signed.visit.trouble(error),
+    }
+}

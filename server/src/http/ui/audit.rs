@@ -1,0 +1,123 @@
+//! `/audit`: the log, for staff. The filter is the address.
+
+use app::pages::audit as page;
+use axum::{
+    extract::{RawQuery, State},
+    http::StatusCode,
+    response::Response,
+};
+use domain::{Problem, Time};
+use serde::Serialize;
+use uuid::Uuid;
+
+use super::{Signed, address, pairs};
+use crate::{
+    App,
+    auth::{Caller, Role},
+    error::{Error, Result},
+    http::cursor::{Paged, cut},
+    store::audit::AuditQuery,
+};
+
+/// Entries on a page.
+const ROWS: i64 = 50;
+
+/// The filter as typed; what a cursor belongs to.
+#[derive(Clone, Debug, Default, Serialize)]
+struct AuditList {
+    actor: String,
+    action: String,
+    since: String,
+    job: String,
+    #[serde(skip_serializing)]
+    cursor: Option<String>,
+}
+
+impl Paged for AuditList {
+    const LIST: &'static str = "page of the audit log";
+    fn cursor(&self) -> Option<&str> {
+        self.cursor.as_deref()
+    }
+    fn limit(&self) -> Option<i64> {
+        Some(ROWS)
+    }
+}
+
+impl AuditList {
+    /// Parameters that are not known are passed over: the address may carry those of other pages.
+    fn read(query: Option<&str>) -> Self {
+        let mut list = Self::default();
+        for (name, value) in pairs(query) {
+            let value = value.trim().to_owned();
+            match name.as_str() {
+                "actor" => list.actor = value,
+                "action" => list.action = value,
+                "since" => list.since = value,
+                "job" => list.job = value,
+                "cursor" => list.cursor = Some(value),
+                _ => {}
+            }
+        }
+        list
+    }
+
+    fn query(&self) -> Result<AuditQuery> {
+        let given = |word: &str| (!word.is_empty()).then(|| word.to_owned());
+        let since = given(&self.since)
+            .map(|text| {
+                // A day is its first moment; people write the T as a space.
+                let text = if text.len() == 10 { format!("{text}T00:00:00Z") } else { text.replace(' ', "T") };
+                let text = if text.len() == 16 { format!("{text}:00Z") } else { text };
+                Time::parse(&text).ok_or_else(|| {
+                    Problem::parameter("since", "expected a day or a time, such as 2026-11-20 or 2026-11-20 14:03")
+                })
+            })
+            .transpose()?;
+        let job = given(&self.job)
+            .map(|text| Uuid::parse_str(&text).map_err(|_| Problem::parameter("job", "expected the id of a job")))
+            .transpose()?;
+        let before = self.place::<(Time, Uuid)>()?;
+        Ok(AuditQuery {
+            owner_id: None,
+            actor: given(&self.actor),
+            action: given(&self.action),
+            job_id: job,
+            root_id: None,
+            item_id: None,
+            since: since.map(|at| at.0),
+            before: before.map(|(at, id)| (at.0, id)),
+            limit: ROWS + 1,
+        })
+    }
+}
+
+/// `GET /audit`
+pub(super) async fn show(State(app): State<App>, signed: Signed, RawQuery(query): RawQuery) -> Response {
+    if let Err(refused) = signed.require(Role::Support) {
+        return *refused;
+    }
+    let list = AuditList::read(query.as_deref());
+    let AuditList { actor, action, since, job, .. } = list.clone();
+    let mut shown = page::Audit { filter: page::Filter { actor, action, since, job }, ..page::Audit::default() };
+    match find(&app, &signed.caller, &list, &mut shown).await {
+        Ok(()) => signed.visit.page(StatusCode::OK, || page::page(&shown)),
+        // A bad filter is answered by the same page, with what was typed.
+        Err(Error::Problem(problem)) if problem.status == 400 => {
+            shown.problem = Some(problem.detail);
+            signed.visit.page(StatusCode::BAD_REQUEST, || page::page(&shown))
+        }
+        Err(error) => signed.visit.trouble(error),
+    }
+}
+
+async fn find(app: &App, caller: &Caller, list: &AuditList, shown: &mut page::Audit) -> Result<()> {
+    let found = app.engine.audit(caller, list.query()?).await?;
+    let (entries, next) = cut(found, ROWS, |entry| (entry.at, entry.id));
+    let paged = list.page(entries, next);
+    shown.next = paged.next_cursor.map(|cursor| {
+        let AuditList { actor, action, since, job, .. } = list;
+        address("/audit", &[("actor", actor), ("action", action), ("since", since), ("job", job), ("cursor", &cursor)])
+    });
+    shown.entries = paged.data;
+    Ok(())
+}

@@ -1,0 +1,253 @@
+//! `/people` and `/people/{id}`: accounts, for admins.
+
+use app::pages::people as page;
+use axum::{
+    extract::{RawQuery, State},
+    http::{HeaderMap, StatusCode},
+    response::Response,
+};
+use domain::account::{NewUser, UserPatch};
+use serde::Serialize;
+use uuid::Uuid;
+
+use super::{Signed, address, correctable, fields::Fields, pairs, see_other, with_cookie};
+use crate::{
+    App,
+    auth::{Role, people, sessions},
+    error::{Error, Result},
+    http::{
+        cursor::{Paged, cut},
+        extract::Path,
+    },
+};
+
+/// People on a page, and sessions of one of them.
+const ROWS: i64 = 50;
+
+#[derive(Clone, Debug, Default, Serialize)]
+struct PeopleList {
+    #[serde(skip_serializing)]
+    cursor: Option<String>,
+}
+
+impl Paged for PeopleList {
+    const LIST: &'static str = "page of people";
+    fn cursor(&self) -> Option<&str> {
+        self.cursor.as_deref()
+    }
+    fn limit(&self) -> Option<i64> {
+        Some(ROWS)
+    }
+}
+
+/// `GET /people`
+pub(super) async fn list(State(app): State<App>, signed: Signed, RawQuery(query): RawQuery) -> Response {
+    let cursor = pairs(query.as_deref()).find(|(name, _)| name == "cursor").map(|(_, value)| value);
+    show_list(&app, &signed, PeopleList { cursor }, page::NewPerson::default()).await
+}
+
+async fn show_list(app: &App, signed: &Signed, list: PeopleList, form: page::NewPerson) -> Response {
+    if let Err(refused) = signed.require(Role::Admin) {
+        return *refused;
+    }
+    let status = if form.problem.is_some() { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::OK };
+    match read_list(app, signed, &list).await {
+        Ok(people) => {
+            let people = page::People { form, ..people };
+            signed.visit.page(status, || page::page(&people))
+        }
+        Err(error) => signed.visit.trouble(error),
+    }
+}
+
+async fn read_list(app: &App, signed: &Signed, list: &PeopleList) -> Result<page::People> {
+    let after = list.place::<String>()?.unwrap_or_default();
+    let found = people::list(app, &signed.caller, &after, ROWS + 1).await?;
+    let (users, next) = cut(found, ROWS, |user| user.name.clone());
+    let paged = list.page(users, next);
+    let next = paged.next_cursor.map(|cursor| address("/people", &[("cursor", &cursor)]));
+    Ok(page::People { users: paged.data, next, form: page::NewPerson::default() })
+}
+
+/// `POST /people`
+pub(super) async fn create(State(app): State<App>, signed: Signed, fields: Fields) -> Response {
+    if let Err(refused) = signed.require(Role::Admin) {
+        return *refused;
+    }
+    let new = NewUser {
+        name: fields.text("name"),
+        email: fields.text("email"),
+        role: fields.given("role"),
+        password: Some(fields.raw("password").to_owned()).filter(|text| !text.is_empty()),
+        reason: None,
+    };
+    let form = page::NewPerson {
+        name: new.name.clone(),
+        email: new.email.clone(),
+        role: new.role.clone().unwrap_or_default(),
+        problem: None,
+    };
+    match people::create(&app, &signed.caller, new).await {
+        Ok(made) => {
+            let path = format!("/people/{}", made.user.id);
+            to_person(&app, &path, made.sign_in_link)
+        }
+        Err(error) => match correctable(error) {
+            Ok(problem) => {
+                let form = page::NewPerson { problem: Some(problem), ..form };
+                show_list(&app, &signed, PeopleList::default(), form).await
+            }
+            Err(error) => signed.visit.trouble(error),
+        },
+    }
+}
+
+/// On to the page of a person, which shows a new link once.
+fn to_person(app: &App, path: &str, link: Option<String>) -> Response {
+    let response = see_other(path);
+    match link {
+        Some(link) => with_cookie(response, app.auth.cookie().set_once(&link, path)),
+        None => response,
+    }
+}
+
+/// `GET /people/{id}`
+pub(super) async fn show(
+    State(app): State<App>,
+    signed: Signed,
+    id: Result<Path<Uuid>>,
+    headers: HeaderMap,
+) -> Response {
+    if let Err(refused) = signed.require(Role::Admin) {
+        return *refused;
+    }
+    let link = app.auth.cookie().read_once(&headers);
+    let shown = async {
+        let id = id?.0;
+        Ok((id, read_one(&app, &signed, id).await?))
+    };
+    match shown.await {
+        Ok((id, person)) => {
+            let shown_once = link.is_some();
+            let person = page::Person { link, ..person };
+            let response = signed.visit.page(StatusCode::OK, || page::one(&person));
+            if !shown_once {
+                return response;
+            }
+            with_cookie(response, app.auth.cookie().clear_once(&format!("/people/{id}")))
+        }
+        Err(error) => signed.visit.trouble(error),
+    }
+}
+
+async fn read_one(app: &App, signed: &Signed, id: Uuid) -> Result<page::Person> {
+    let caller = &signed.caller;
+    let user = people::find(app, caller, id).await?;
+    let sessions = sessions::list(app, caller, id, None, ROWS).await?;
+    Ok(page::Person {
+        sessions,
+        is_self: caller.owner_id == id,
+        link: None,
+        email: user.email.clone().unwrap_or_default(),
+        role: user.role.clone(),
+        reason: String::new(),
+        problem: None,
+        user,
+    })
+}
+
+/// `POST /people/{id}`
+pub(super) async fn change(State(app): State<App>, signed: Signed, id: Result<Path<Uuid>>, fields: Fields) -> Response {
+    let patch = UserPatch {
+        role: fields.given("role"),
+        email: fields.given("email"),
+        reason: fields.given("reason"),
+        disabled: None,
+    };
+    apply(&app, &signed, id, patch).await
+}
+
+/// `POST /people/{id}/disable`
+pub(super) async fn disable(State(app): State<App>, signed: Signed, id: Result<Path<Uuid>>) -> Response {
+    apply(&app, &signed, id, UserPatch { disabled: Some(true), ..UserPatch::default() }).await
+}
+
+/// `POST /people/{id}/enable`
+pub(super) async fn enable(State(app): State<App>, signed: Signed, id: Result<Path<Uuid>>) -> Response {
+    apply(&app, &signed, id, UserPatch { disabled: Some(false), ..UserPatch::default() }).await
+}
+
+async fn apply(app: &App, signed: &Signed, id: Result<Path<Uuid>>, patch: UserPatch) -> Response {
+    if let Err(refused) = signed.require(Role::Admin) {
+        return *refused;
+    }
+    let id = match id {
+        Ok(Path(id)) => id,
+        Err(error) => return signed.visit.trouble(error),
+    };
+    match people::change(app, &signed.caller, id, patch.clone()).await {
+        Ok(_) => see_other(&format!("/people/{id}")),
+        Err(error) => refused(app, signed, id, patch, error).await,
+    }
+}
+
+/// The same page with what was typed.
+async fn refused(app: &App, signed: &Signed, id: Uuid, typed: UserPatch, error: Error) -> Response {
+    let problem = match correctable(error) {
+        Ok(problem) => problem,
+        Err(error) => return signed.visit.trouble(error),
+    };
+    match read_one(app, signed, id).await {
+        Ok(person) => {
+            let person = page::Person {
+                email: typed.email.unwrap_or_else(|| person.email.clone()),
+                role: typed.role.unwrap_or_else(|| person.role.clone()),
+                reason: typed.reason.unwrap_or_default(),
+                problem: Some(problem),
+                ..person
+            };
+            signed.visit.page(StatusCode::UNPROCESSABLE_ENTITY, || page::one(&person))
+        }
+        Err(error) => signed.visit.trouble(error),
+    }
+}
+
+/// `POST /people/{id}/sign-in-link`
+pub(super) async fn make_link(State(app): State<App>, signed: Signed, id: Result<Path<Uuid>>) -> Response {
+    if let Err(refused) = signed.require(Role::Admin) {
+        return *refused;
+    }
+    let id = match id {
+        Ok(Path(id)) => id,
+        Err(error) => return signed.visit.trouble(error),
+    };
+    match people::make_link(&app, &signed.caller, id, None).await {
+        Ok(made) => to_person(&app, &format!("/people/{id}"), Some(made.url)),
+        Err(error) => refused(&app, &signed, id, UserPatch::default(), error).await,
+    }
+}
+
+/// `POST /people/{id}/sessions/end`
+pub(super) async fn end_sessions(State(app): State<App>, signed: Signed, id: Result<Path<Uuid>>) -> Response {
+    end(&app, &signed, id.map(|Path(id)| (id, None))).await
+}
+
+/// `POST /people/{id}/sessions/{session}/end`
+pub(super) async fn end_session(State(app): State<App>, signed: Signed, ids: Result<Path<(Uuid, Uuid)>>) -> Response {
+    end(&app, &signed, ids.map(|Path((id, session))| (id, Some(session)))).await
+}
+
+async fn end(app: &App, signed: &Signed, which: Result<(Uuid, Option<Uuid>)>) -> Response {
+    if let Err(refused) = signed.require(Role::Admin) {
+        return *refused;
+    }
+    let ended = async {
+        let (id, session) = which?;
+        sessions::end_some(app, &signed.caller, id, session).await?;
+        Ok::<_, Error>(id)
+    };
+    match ended.await {
+        Ok(id) => see_other(&format!("/people/{id}")),
+        Err(error) => signed.visit.trouble(error),
+    }
+}

@@ -1,0 +1,161 @@
+//! `/services`: services and their tokens, for admins. A new token is shown once.
+
+use app::pages::services as page;
+use axum::{
+    extract::{RawQuery, State},
+    http::{HeaderMap, StatusCode},
+    response::Response,
+};
+use domain::{
+    Problem,
+    access::{NewService, NewToken},
+    problem::FieldProblem,
+};
+use serde::Serialize;
+use uuid::Uuid;
+
+use super::{Signed, address, correctable, fields::Fields, pairs, see_other, with_cookie};
+use crate::{
+    App,
+    auth::{Role, tokens},
+    error::{Error, Result},
+    http::{
+        cursor::{Paged, cut},
+        extract::Path,
+    },
+};
+
+const PATH: &str = "/services";
+/// Services on the page, and tokens.
+const SERVICES: i64 = 500;
+const ROWS: i64 = 50;
+
+#[derive(Clone, Debug, Default, Serialize)]
+struct TokenList {
+    #[serde(skip_serializing)]
+    cursor: Option<String>,
+}
+
+impl Paged for TokenList {
+    const LIST: &'static str = "page of tokens";
+    fn cursor(&self) -> Option<&str> {
+        self.cursor.as_deref()
+    }
+    fn limit(&self) -> Option<i64> {
+        Some(ROWS)
+    }
+}
+
+/// `GET /services`
+pub(super) async fn show(
+    State(app): State<App>,
+    signed: Signed,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Response {
+    let cursor = pairs(query.as_deref()).find(|(name, _)| name == "cursor").map(|(_, value)| value);
+    let made = app.auth.cookie().read_once(&headers);
+    let made = made.and_then(|line| line.split_once('\n').map(|(name, secret)| (name.to_owned(), secret.to_owned())));
+    let shown_once = made.is_some();
+    let response = draw(&app, &signed, TokenList { cursor }, page::Services { made, ..Default::default() }).await;
+    if shown_once { with_cookie(response, app.auth.cookie().clear_once(PATH)) } else { response }
+}
+
+/// The page, with what was typed and what was wrong with it.
+async fn draw(app: &App, signed: &Signed, list: TokenList, typed: page::Services) -> Response {
+    if let Err(refused) = signed.require(Role::Admin) {
+        return *refused;
+    }
+    let status = if typed.problem.is_some() { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::OK };
+    let read = async {
+        let services = tokens::list_services(app, &signed.caller, "", SERVICES).await?;
+        let found = tokens::list_tokens(app, &signed.caller, list.place::<Uuid>()?, ROWS + 1).await?;
+        let (found, next) = cut(found, ROWS, |token| token.id);
+        let paged = list.page(found, next);
+        let next = paged.next_cursor.map(|cursor| address(PATH, &[("cursor", &cursor)]));
+        Ok::<_, Error>(page::Services { services, tokens: paged.data, next, ..typed })
+    };
+    match read.await {
+        Ok(shown) => signed.visit.page(status, || page::page(&shown)),
+        Err(error) => signed.visit.trouble(error),
+    }
+}
+
+async fn refused(app: &App, signed: &Signed, error: Error, typed: page::Services) -> Response {
+    match correctable(error) {
+        Ok(problem) => {
+            draw(app, signed, TokenList::default(), page::Services { problem: Some(problem), ..typed }).await
+        }
+        Err(error) => signed.visit.trouble(error),
+    }
+}
+
+/// `POST /services`
+pub(super) async fn create(State(app): State<App>, signed: Signed, fields: Fields) -> Response {
+    if let Err(refused) = signed.require(Role::Admin) {
+        return *refused;
+    }
+    let name = fields.text("name");
+    match tokens::create_service(&app, &signed.caller, NewService { name: name.clone() }).await {
+        Ok(_) => see_other(PATH),
+        Err(error) => refused(&app, &signed, error, page::Services { service_name: name, ..Default::default() }).await,
+    }
+}
+
+/// `POST /services/tokens`
+pub(super) async fn create_token(State(app): State<App>, signed: Signed, fields: Fields) -> Response {
+    if let Err(refused) = signed.require(Role::Admin) {
+        return *refused;
+    }
+    let form = page::NewTokenForm {
+        service: fields.text("service"),
+        name: fields.text("token_name"),
+        scopes: fields.all("scope"),
+        types: fields.text("types"),
+    };
+    let types: Vec<String> = form.types.split([' ', ',', ';']).filter(|it| !it.is_empty()).map(str::to_owned).collect();
+    let new = NewToken {
+        service: form.service.clone(),
+        name: form.name.clone(),
+        scopes: form.scopes.clone(),
+        types: (!types.is_empty()).then_some(types),
+    };
+    match tokens::create_token(&app, &signed.caller, new).await {
+        Ok(made) => {
+            let name = made.token.name.replace(['\n', '\r'], " ");
+            let line = format!("{name}\n{}", made.secret);
+            with_cookie(see_other(PATH), app.auth.cookie().set_once(&line, PATH))
+        }
+        Err(Error::Problem(problem)) => {
+            let problem = at_its_fields(*problem);
+            refused(&app, &signed, problem.into(), page::Services { token: form, ..Default::default() }).await
+        }
+        Err(error) => signed.visit.trouble(error),
+    }
+}
+
+/// Faults of the body as faults of the form: its fields have names of their own, and one for all types.
+fn at_its_fields(problem: Problem) -> Problem {
+    let errors = problem.errors.into_iter().map(|fault| {
+        let pointer = match fault.pointer.as_str() {
+            "/name" => "/token_name",
+            types if types.starts_with("/types/") => "/types/0",
+            scopes if scopes.starts_with("/scopes") => "/scopes",
+            other => other,
+        };
+        FieldProblem { pointer: pointer.to_owned(), ..fault }
+    });
+    Problem { errors: errors.collect(), ..problem }
+}
+
+/// `POST /tokens/{id}/revoke`
+pub(super) async fn revoke_token(State(app): State<App>, signed: Signed, id: Result<Path<Uuid>>) -> Response {
+    if let Err(refused) = signed.require(Role::Admin) {
+        return *refused;
+    }
+    let revoked = async { tokens::revoke_token(&app, &signed.caller, id?.0).await };
+    match revoked.await {
+        Ok(()) => see_other(PATH),
+        Err(error) => signed.visit.trouble(error),
+    }
+}

@@ -1,0 +1,94 @@
+//! `/s/{token}`, the page of a link to one tree; and the forms that make links and take them back.
+//!
+//! The page needs no session. It sets the cookie that opens the tree's live stream and downloads, which
+//! browsers send to nothing else.
+
+use app::pages::{self, share::SharePanel};
+use axum::{
+    extract::{Path as RawPath, State},
+    http::{HeaderName, HeaderValue, StatusCode},
+    response::Response,
+};
+use domain::{Problem, share::shared};
+use uuid::Uuid;
+
+use super::{Signed, Visit, correctable, fields::Fields, imports, see_other, status, with_cookie};
+use crate::{
+    App,
+    auth::{SharedTree, look_for_changes},
+    error::{Error, Result},
+    http::extract::Path,
+};
+
+/// `GET /s/{token}`
+pub(super) async fn show(State(app): State<App>, visit: Visit, RawPath(token): RawPath<String>) -> Response {
+    let looked = async {
+        let share = SharedTree::find(&app, &token).await?;
+        let eyes = share.caller();
+        let job = app.engine.job(&eyes, share.root_id, true).await?;
+        let groups = app.engine.error_groups(&eyes, share.root_id).await?;
+        Ok::<_, Error>((share, shared(job), groups))
+    };
+    let mut response = match looked.await {
+        Ok((share, job, groups)) => {
+            let response = visit.page(StatusCode::OK, || pages::share::page(&job, &groups));
+            with_cookie(response, app.auth.cookie().set_share(&token, share.root_id))
+        }
+        Err(Error::Problem(problem)) if matches!(problem.status, 404 | 410) => {
+            let problem: Problem = *problem;
+            visit.page(status(&problem), || pages::share::gone(&problem))
+        }
+        Err(error) => visit.trouble(error),
+    };
+    // Whoever has the link may look; search engines are not meant.
+    response
+        .headers_mut()
+        .insert(HeaderName::from_static("x-robots-tag"), HeaderValue::from_static("noindex, nofollow"));
+    response
+}
+
+/// `POST /imports/{id}/share`
+pub(super) async fn create(State(app): State<App>, signed: Signed, id: Result<Path<Uuid>>, fields: Fields) -> Response {
+    let id = match id {
+        Ok(Path(id)) => id,
+        Err(error) => return signed.visit.trouble(error),
+    };
+    let reason = fields.text("reason");
+    match app.engine.share(&signed.caller, id, Some(&reason), app.public_url.as_str()).await {
+        Ok(made) => {
+            let path = format!("/imports/{id}");
+            with_cookie(see_other(&format!("{path}#share")), app.auth.cookie().set_once(&made.url, &path))
+        }
+        Err(error) => refused(&app, &signed, id, reason, error).await,
+    }
+}
+
+/// `POST /shares/{id}/revoke`
+pub(super) async fn revoke(State(app): State<App>, signed: Signed, id: Result<Path<Uuid>>, fields: Fields) -> Response {
+    let reason = fields.text("reason");
+    let revoked = async {
+        let id = id?.0;
+        let root_id = app.engine.share_root(&signed.caller, id).await?;
+        let revoked = app.engine.revoke_share(&signed.caller, id, Some(&reason)).await;
+        look_for_changes(&app).await?;
+        Ok::<_, Error>((root_id, revoked))
+    };
+    match revoked.await {
+        Ok((root_id, Ok(()))) => see_other(&format!("/imports/{root_id}#share")),
+        Ok((root_id, Err(error))) => refused(&app, &signed, root_id, reason, error).await,
+        Err(error) => signed.visit.trouble(error),
+    }
+}
+
+/// The import's page with what was typed.
+async fn refused(app: &App, signed: &Signed, id: Uuid, reason: String, error: Error) -> Response {
+    let problem = match correctable(error) {
+        Ok(problem) => problem,
+        Err(error) => return signed.visit.trouble(error),
+    };
+    let panel = SharePanel { problem: Some(problem), reason, ..SharePanel::default() };
+    match imports::draw(app, &signed.caller, Ok(Path(id)), panel).await {
+        Ok(draw) => signed.visit.page(StatusCode::UNPROCESSABLE_ENTITY, draw),
+        Err(error) => signed.visit.trouble(error),
+    }
+}

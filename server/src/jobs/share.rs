@@ -1,0 +1,104 @@
+//! Links that show one tree to whoever has them: made, listed, revoked (spec §7).
+//!
+//! A link is made for a whole tree by those who may write to it; on somebody else's work that takes a
+//! reason, like every other deed. What a link opens is decided in `auth::Viewer`; that it goes with its
+//! tree needs nothing, as the tree is asked for every time.
+
+use std::sync::Arc;
+
+use domain::{
+    Problem,
+    job::Owner,
+    share::{Share, ShareMade},
+};
+use uuid::Uuid;
+
+use crate::{
+    auth::{Caller, Scope, hash_of, new_secret},
+    error::{Error, Result},
+    store::{
+        audit as log, people,
+        shares::{self, Shared},
+    },
+};
+
+use super::{Engine, audit};
+
+impl Engine {
+    /// Whether somebody may share a tree: 404, 410 and 409 `not_root` as for every deed on a root.
+    pub async fn may_share(&self, caller: &Caller, id: Uuid) -> Result<()> {
+        caller.require(Scope::JobsWrite)?;
+        self.own_root(caller, id, "shared").await.map(drop)
+    }
+
+    /// Makes a link to a tree. 404, 410 and 409 `not_root` as for every deed on a root. `base` is where
+    /// people reach the server.
+    pub async fn share(&self, caller: &Caller, id: Uuid, reason: Option<&str>, base: &str) -> Result<ShareMade> {
+        caller.require(Scope::JobsWrite)?;
+        let place = self.own_root(caller, id, "shared").await?;
+        let reason = audit::reason_for(caller, place.owner_id, reason)?;
+        let row = audit::row(caller, "job.share", place.owner_id, reason.as_deref());
+        let (secret, share_id) = (new_secret(""), Uuid::now_v7());
+        let (hash, by) = (hash_of(&secret), Owner { kind: caller.kind, name: caller.name.clone() });
+        let core = Arc::clone(&self.0.core);
+        tokio::spawn(async move {
+            let mut tx = core.pools.read.begin().await?;
+            shares::insert(&mut tx, share_id, place.root_id, place.owner_id, &hash, &by).await?;
+            if let Some(row) = row {
+                log::record(&mut tx, &row.about(place.root_id, id, None)).await?;
+            }
+            tx.commit().await?;
+            Ok::<_, Error>(())
+        })
+        .await
+        .map_err(|e| Error::Broken(e.to_string()))??;
+        Ok(ShareMade { id: share_id, url: format!("{base}/s/{secret}") })
+    }
+
+    /// Links to a tree, newest first, older than `before`; revoked ones too.
+    pub async fn shares(&self, caller: &Caller, id: Uuid, before: Option<Uuid>, limit: i64) -> Result<Vec<Share>> {
+        caller.require(Scope::JobsRead)?;
+        let place = self.own_root(caller, id, "shared").await?;
+        Ok(shares::list(&self.0.core.pools.read, place.root_id, before, limit).await?)
+    }
+
+    /// Revokes a link; streams that it opened end within seconds. Again is no change. 404 where it opens a
+    /// tree that is not the caller's to see.
+    pub async fn revoke_share(&self, caller: &Caller, id: Uuid, reason: Option<&str>) -> Result<()> {
+        caller.require(Scope::JobsWrite)?;
+        let share = self.visible_share(caller, id).await?;
+        if share.revoked {
+            return Ok(());
+        }
+        let reason = audit::reason_for(caller, share.owner_id, reason)?;
+        let row = audit::row(caller, "job.unshare", share.owner_id, reason.as_deref());
+        let core = Arc::clone(&self.0.core);
+        tokio::spawn(async move {
+            let mut tx = core.pools.read.begin().await?;
+            if shares::revoke(&mut tx, id).await? {
+                if let Some(row) = row {
+                    log::record(&mut tx, &row.about(share.root_id, share.root_id, None)).await?;
+                }
+                people::count_change(&mut tx).await?;
+            }
+            tx.commit().await?;
+            Ok::<_, Error>(())
+        })
+        .await
+        .map_err(|e| Error::Broken(e.to_string()))?
+    }
+
+    /// The root of the tree that a link shows.
+    pub async fn share_root(&self, caller: &Caller, id: Uuid) -> Result<Uuid> {
+        Ok(self.visible_share(caller, id).await?.root_id)
+    }
+
+    async fn visible_share(&self, caller: &Caller, id: Uuid) -> Result<Shared> {
+        let none = || Problem::not_found("share");
+        let share = shares::find(&self.0.core.pools.read, id).await?.ok_or_else(none)?;
+        if caller.visible_owner().is_some_and(|owner| owner != share.owner_id) {
+            return Err(none().into());
+        }
+        Ok(share)
+    }
+}

@@ -1,0 +1,281 @@
+//! People as accounts: who there is, what they sign in with, and where they are signed in.
+//!
+//! Apart from `identity`, which answers the question of every request. What takes rights away counts up
+//! `credential_change` in its own transaction, so that no server goes on remembering them.
+
+use sqlx::{PgExecutor, PgPool};
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use super::Tx;
+
+/// A person as lists show them.
+#[derive(Clone, Debug)]
+pub struct PersonRow {
+    pub id: Uuid,
+    pub name: String,
+    pub email: Option<String>,
+    pub role: String,
+    pub disabled: bool,
+    pub has_password: bool,
+    pub created_at: OffsetDateTime,
+    pub last_seen_at: Option<OffsetDateTime>,
+}
+
+/// People in order of their names, behind `after`.
+pub async fn list(pool: &PgPool, after: &str, limit: i64) -> sqlx::Result<Vec<PersonRow>> {
+    sqlx::query_as!(
+        PersonRow,
+        r#"select id, name, email, role as "role!", disabled_at is not null as "disabled!",
+             password_hash is not null as "has_password!", created_at,
+             (select max(s.last_seen_at) from session s where s.owner_id = owner.id) as last_seen_at
+           from owner
+           where kind = 'user' and name collate "C" > $1 order by name collate "C" limit $2"#,
+        after,
+        limit
+    )
+    .fetch_all(pool)
+    .await
+}
+
+/// The person of this id.
+pub async fn find(executor: impl PgExecutor<'_>, id: Uuid) -> sqlx::Result<Option<PersonRow>> {
+    sqlx::query_as!(
+        PersonRow,
+        r#"select id, name, email, role as "role!", disabled_at is not null as "disabled!",
+             password_hash is not null as "has_password!", created_at,
+             (select max(s.last_seen_at) from session s where s.owner_id = owner.id) as last_seen_at
+           from owner where kind = 'user' and id = $1"#,
+        id
+    )
+    .fetch_optional(executor)
+    .await
+}
+
+/// Makes a person. `None`: somebody has the name or the address.
+pub async fn insert(
+    tx: &mut Tx,
+    id: Uuid,
+    name: &str,
+    email: &str,
+    role: &str,
+    password_hash: Option<&str>,
+) -> sqlx::Result<Option<PersonRow>> {
+    sqlx::query_as!(
+        PersonRow,
+        r#"insert into owner (id, kind, name, email, role, password_hash) values ($1, 'user', $2, $3, $4, $5)
+           on conflict do nothing
+           returning id, name, email, role as "role!", false as "disabled!",
+             password_hash is not null as "has_password!", created_at, null::timestamptz as last_seen_at"#,
+        id,
+        name,
+        email,
+        role,
+        password_hash
+    )
+    .fetch_optional(&mut **tx)
+    .await
+}
+
+/// Who has this name or, however it is written, this address.
+pub async fn find_double(pool: &PgPool, name: &str, email: &str) -> sqlx::Result<Option<(Uuid, bool)>> {
+    let row = sqlx::query!(
+        r#"select id, name = $1 as "by_name!" from owner
+           where kind = 'user' and (name = $1 or lower(email) = lower($2)) order by 2 desc limit 1"#,
+        name,
+        email
+    )
+    .fetch_optional(pool)
+    .await?;
+    Ok(row.map(|row| (row.id, row.by_name)))
+}
+
+/// Locks every admin who can act, in order, so that of two who demote each other one stays. Gives them.
+pub async fn lock_admins(tx: &mut Tx) -> sqlx::Result<Vec<Uuid>> {
+    sqlx::query_scalar!(
+        "select id from owner where role = 'admin' and disabled_at is null order by id for no key update"
+    )
+    .fetch_all(&mut **tx)
+    .await
+}
+
+/// Changes what is given. Says whether there is such a person; fails on `owner_email` where somebody else
+/// has the address.
+pub async fn update(
+    tx: &mut Tx,
+    id: Uuid,
+    role: Option<&str>,
+    disabled: Option<bool>,
+    email: Option<&str>,
+) -> sqlx::Result<bool> {
+    let done = sqlx::query!(
+        "update owner
+         set role = coalesce($2, role),
+             email = coalesce($3, email),
+             disabled_at = case when $4::boolean then coalesce(disabled_at, clock_timestamp())
+                                when not $4::boolean then null else disabled_at end
+         where id = $1 and kind = 'user'",
+        id,
+        role,
+        email,
+        disabled
+    )
+    .execute(&mut **tx)
+    .await?;
+    Ok(done.rows_affected() > 0)
+}
+
+/// Makes every open link of a person useless.
+pub async fn void_links(tx: &mut Tx, owner_id: Uuid) -> sqlx::Result<()> {
+    sqlx::query!(
+        "update sign_in_link set used_at = clock_timestamp() where owner_id = $1 and used_at is null",
+        owner_id
+    )
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
+}
+
+/// What a person signs in with.
+#[derive(Clone, Debug)]
+pub struct Account {
+    pub id: Uuid,
+    pub password_hash: Option<String>,
+    pub disabled: bool,
+}
+
+/// The account of this address, however it is written.
+pub async fn find_account(pool: &PgPool, email: &str) -> sqlx::Result<Option<Account>> {
+    sqlx::query_as!(
+        Account,
+        r#"select id, password_hash, disabled_at is not null as "disabled!"
+           from owner where kind = 'user' and email is not null and lower(email) = lower($1)"#,
+        email
+    )
+    .fetch_optional(pool)
+    .await
+}
+
+/// A person's password, and whether this session may set one without it: within the hour of a one-time
+/// link. `None`: there is no such person, or the session has ended.
+pub async fn find_password(
+    pool: &PgPool,
+    owner_id: Uuid,
+    session_id: Uuid,
+) -> sqlx::Result<Option<(Option<String>, bool)>> {
+    let row = sqlx::query!(
+        r#"select password_hash,
+             s.by_link and s.created_at > clock_timestamp() - interval '1 hour' as "by_link!"
+           from owner join session s on s.owner_id = owner.id
+           where owner.id = $1 and s.id = $2 and s.ended_at is null"#,
+        owner_id,
+        session_id
+    )
+    .fetch_optional(pool)
+    .await?;
+    Ok(row.map(|row| (row.password_hash, row.by_link)))
+}
+
+/// Sets a password, unless another was set meanwhile.
+pub async fn set_password(tx: &mut Tx, owner_id: Uuid, before: Option<&str>, hash: &str) -> sqlx::Result<bool> {
+    let done = sqlx::query!(
+        "update owner set password_hash = $3
+         where id = $1 and kind = 'user' and password_hash is not distinct from $2",
+        owner_id,
+        before,
+        hash
+    )
+    .execute(&mut **tx)
+    .await?;
+    Ok(done.rows_affected() > 0)
+}
+
+/// A session as lists show it.
+#[derive(Clone, Debug)]
+pub struct SessionRow {
+    pub id: Uuid,
+    pub user_agent: String,
+    pub created_at: OffsetDateTime,
+    pub last_seen_at: OffsetDateTime,
+}
+
+/// Open sessions of a person, newest first, behind (older than) `before`.
+pub async fn list_sessions(
+    pool: &PgPool,
+    owner_id: Uuid,
+    before: Option<Uuid>,
+    limit: i64,
+) -> sqlx::Result<Vec<SessionRow>> {
+    sqlx::query_as!(
+        SessionRow,
+        "select id, user_agent, created_at, last_seen_at from session
+         where owner_id = $1 and ended_at is null and expires_at > clock_timestamp()
+           and ($2::uuid is null or id < $2)
+         order by id desc limit $3",
+        owner_id,
+        before,
+        limit
+    )
+    .fetch_all(pool)
+    .await
+}
+
+/// Ends sessions of a person: the one of this id, or all but one. Says how many were open.
+pub async fn end_sessions(tx: &mut Tx, owner_id: Uuid, only: Option<Uuid>, all_but: Option<Uuid>) -> sqlx::Result<u64> {
+    let done = sqlx::query!(
+        "update session set ended_at = clock_timestamp()
+         where owner_id = $1 and ended_at is null
+           and ($2::uuid is null or id = $2) and ($3::uuid is null or id <> $3)",
+        owner_id,
+        only,
+        all_but
+    )
+    .execute(&mut **tx)
+    .await?;
+    Ok(done.rows_affected())
+}
+
+/// Whether a person has, or had, a session of this id.
+pub async fn has_session(pool: &PgPool, owner_id: Uuid, id: Uuid) -> sqlx::Result<bool> {
+    sqlx::query_scalar!(
+        r#"select exists (select 1 from session where owner_id = $1 and id = $2) as "exists!""#,
+        owner_id,
+        id
+    )
+    .fetch_one(pool)
+    .await
+}
+
+/// Says to every server that rights were taken away. The last statement of its transaction: others that
+/// do the same wait for it.
+pub async fn count_change(tx: &mut Tx) -> sqlx::Result<()> {
+    sqlx::query!("update credential_change set n = n + 1").execute(&mut **tx).await?;
+    Ok(())
+}
+
+/// How often rights were taken away so far.
+pub async fn changes(pool: &PgPool) -> sqlx::Result<i64> {
+    sqlx::query_scalar!("select n from credential_change").fetch_one(pool).await
+}
+
+/// Removes what opens nothing any more: sessions and links that ended thirty days ago, shares whose tree
+/// nobody remembers. Says how many rows went.
+pub async fn forget(pool: &PgPool) -> sqlx::Result<u64> {
+    let sessions = sqlx::query!(
+        "delete from session
+         where coalesce(ended_at, expires_at) < clock_timestamp() - interval '30 days'"
+    )
+    .execute(pool)
+    .await?;
+    let links = sqlx::query!("delete from sign_in_link where expires_at < clock_timestamp() - interval '30 days'")
+        .execute(pool)
+        .await?;
+    let shares = sqlx::query!(
+        "delete from share s
+         where not exists (select 1 from job where id = s.root_id)
+           and not exists (select 1 from removed where job_id = s.root_id)"
+    )
+    .execute(pool)
+    .await?;
+    Ok(sessions.rows_affected() + links.rows_affected() + shares.rows_affected())
+}

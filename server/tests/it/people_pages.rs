@@ -1,0 +1,200 @@
+//! The pages for accounts, services and the log, as a browser without scripts uses them.
+
+use reqwest::Method;
+use serde_json::json;
+
+use crate::support::{Answer, Server};
+
+const PASSWORD: &str = "correct horse battery";
+
+/// The answer's cookie of this name, as it is sent back.
+fn cookie(answer: &Answer, name: &str) -> String {
+    let lines = answer.headers.get_all("set-cookie").iter().filter_map(|line| line.to_str().ok());
+    let pairs = lines.filter_map(|line| line.split(';').next());
+    pairs.into_iter().find(|pair| pair.starts_with(name)).unwrap_or_else(|| panic!("no {name}: {answer:?}")).to_owned()
+}
+
+/// Where a form led to.
+#[track_caller]
+fn led_to(answer: &Answer) -> &str {
+    assert_eq!(answer.status.as_u16(), 303, "{}", answer.text);
+    answer.headers["location"].to_str().expect("text")
+}
+
+#[tokio::test]
+async fn somebody_signs_in_with_the_form_and_goes_where_they_wanted() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    let new = json!({"name": "ada", "email": "ada@example.com", "password": PASSWORD});
+    admin.post("/api/v1/users", new).await.expect(201);
+
+    let stranger = server.stranger();
+    let sent_away = stranger.get("/jobs?q=march+2026").await;
+    assert_eq!(led_to(&sent_away), "/sign-in?back=%2Fjobs%3Fq%3Dmarch%2B2026");
+    let page = stranger.get(led_to(&sent_away)).await;
+    assert!(page.text.contains("name=\"back\" value=\"/jobs?q=march+2026\""), "{}", page.text);
+
+    let server_ref = &server;
+    let sign_in = |password: &str, back: &str| {
+        let fields = [("email", "ada@example.com"), ("password", password), ("back", back)]
+            .map(|(name, value)| (name, value.to_owned()));
+        async move {
+            let fields: Vec<(&str, &str)> = fields.iter().map(|(name, value)| (*name, value.as_str())).collect();
+            server_ref.stranger().form("/sign-in", &fields).await
+        }
+    };
+    let refused = sign_in("wrong <horse>", "/jobs").await;
+    assert_eq!(refused.status, 422);
+    assert!(refused.text.contains("value=\"ada@example.com\"") && refused.text.contains("value=\"/jobs\""));
+    assert!(!refused.text.contains("wrong") && !refused.headers.contains_key("set-cookie"));
+    let good = sign_in(PASSWORD, "/jobs?q=1").await;
+    assert_eq!(led_to(&good), "/jobs?q=1");
+    let ada = server.with_cookie(&cookie(&good, "treeline_session="));
+    assert_eq!(ada.get("/imports").await.status, 200);
+    assert_eq!(led_to(&sign_in(PASSWORD, "//evil.example").await), "/");
+
+    // Who fails too often waits, also with the right password.
+    while sign_in("wrong", "").await.status != 429 {}
+    let waits = sign_in(PASSWORD, "").await;
+    assert_eq!(waits.status, 429);
+    assert!(waits.headers.contains_key("retry-after") && waits.text.contains("Too many tries"));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn an_admin_lets_people_in_and_out_by_forms() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    let refused = admin.form("/people", &[("name", "Ada <b>"), ("email", "ada"), ("role", "support")]).await;
+    assert_eq!(refused.status, 422);
+    assert!(refused.text.contains("value=\"Ada &lt;b&gt;\""), "{}", refused.text);
+    assert!(refused.text.contains("Expected an email address"), "{}", refused.text);
+    let made = admin.form("/people", &[("name", "Ada"), ("email", "ada@example.com"), ("role", "user")]).await;
+    let path = led_to(&made).to_owned();
+    let once = server.with_cookie(&format!("{}; {}", admin.cookie(), cookie(&made, "treeline_once=")));
+    let shown = once.get(&path).await;
+    let link = shown.text.split("value=\"").find(|part| part.contains("/sign-in/")).expect("a link");
+    let link = link.split('"').next().expect("a link").to_owned();
+    assert!(!admin.get(&path).await.text.contains("/sign-in/"), "shown once");
+    let ada = server.signed_in(&link).await;
+
+    // One's own account: a password, a second session, its end.
+    let short = ada.form("/account/password", &[("new_password", "short")]).await;
+    assert_eq!(short.status, 422);
+    assert!(short.text.contains("At least 8 characters") && short.text.contains("Expected at least"));
+    assert_eq!(led_to(&ada.form("/account/password", &[("new_password", PASSWORD)]).await), "/account?done=password");
+    let second = server.sign_in("ada@example.com", PASSWORD).await;
+    let page = ada.get("/account?done=password").await;
+    assert!(page.text.contains("Your password is set") && page.text.contains("this one"));
+    assert!(second.get("/account").await.text.contains("current_password"), "no longer by link");
+    assert_eq!(led_to(&ada.form("/account/sessions/end", &[]).await), "/account?done=sessions");
+    assert_eq!(second.get("/account").await.status, 303);
+    let sessions = ada.get("/api/v1/me/sessions").await.expect(200)["data"].clone();
+    let third = server.sign_in("ada@example.com", PASSWORD).await;
+    let own = format!("/account/sessions/{}/end", sessions[0]["id"].as_str().expect("an id"));
+    assert_eq!(led_to(&third.form(&own, &[]).await), "/account?done=session");
+    assert_eq!(ada.get("/account").await.status, 303);
+
+    // Only admins see people and services; only staff the log.
+    for page in ["/people", &path, "/services", "/audit"] {
+        let refused = third.get(page).await;
+        assert_eq!(refused.status, 403, "{page}");
+        assert!(refused.text.contains("Not for your role"), "{}", refused.text);
+    }
+    for action in ["/people", &path, &format!("{path}/disable"), "/services", "/services/tokens"] {
+        assert_eq!(third.form(action, &[("name", "x"), ("email", "x@y.z")]).await.status, 403, "{action}");
+    }
+
+    assert_eq!(led_to(&admin.form(&path, &[("role", "support"), ("email", "ada@example.org")]).await), path);
+    assert_eq!(third.get("/audit").await.status, 200);
+    assert_eq!(led_to(&admin.form(&format!("{path}/sessions/end"), &[]).await), path);
+    assert_eq!(third.get("/audit").await.status, 303);
+    assert_eq!(led_to(&admin.form(&format!("{path}/disable"), &[]).await), path);
+    assert!(admin.get(&path).await.text.contains("Enable the account"));
+    assert_eq!(led_to(&admin.form(&format!("{path}/enable"), &[]).await), path);
+
+    let own = admin.get("/api/v1/users").await.expect(200);
+    let own = own["data"].as_array().expect("people").iter().find(|user| user["name"] == "admin").expect("the admin");
+    let own = format!("/people/{}", own["id"].as_str().expect("an id"));
+    let refused = admin.form(&format!("{own}/disable"), &[]).await;
+    assert_eq!(refused.status, 422);
+    assert!(refused.text.contains("last admin"), "{}", refused.text);
+
+    let log = admin.get("/audit?actor=admin&action=user.role").await;
+    assert!(log.text.contains("user → support"), "{}", log.text);
+    assert!(admin.get("/audit?actor=nobody").await.text.contains("Nothing matches"));
+    let wrong = admin.get("/audit?since=yesterday").await;
+    assert_eq!(wrong.status, 400);
+    assert!(wrong.text.contains("value=\"yesterday\"") && wrong.text.contains("expected a day or a time"));
+    assert!(admin.get("/audit?since=2020-01-02").await.text.contains("user.create"));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn an_admin_makes_and_revokes_tokens_by_forms() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    assert_eq!(admin.form("/services", &[("name", "Not A Name")]).await.status, 422);
+    assert_eq!(led_to(&admin.form("/services", &[("name", "payroll")]).await), "/services");
+    assert_eq!(admin.form("/services", &[("name", "payroll")]).await.status, 422);
+    let refused = admin.form("/services/tokens", &[("service", "payroll"), ("token_name", "night run")]).await;
+    assert_eq!(refused.status, 422);
+    assert!(refused.text.contains("value=\"night run\"") && refused.text.contains("at least one"), "{}", refused.text);
+    let fields = [
+        ("service", "payroll"),
+        ("token_name", "night run"),
+        ("scope", "work"),
+        ("scope", "jobs:read"),
+        ("types", "a, b"),
+    ];
+    let made = admin.form("/services/tokens", &fields).await;
+    assert_eq!(led_to(&made), "/services");
+    let once = server.with_cookie(&format!("{}; {}", admin.cookie(), cookie(&made, "treeline_once=")));
+    let shown = once.get("/services").await;
+    let secret = shown.text.split("value=\"").find(|part| part.starts_with("trl_")).expect("a token");
+    let payroll = server.stranger().with_token(secret.split('"').next().expect("a token"));
+    assert_eq!(payroll.get("/api/v1/me").await.expect(200)["scopes"], json!(["work", "jobs:read"]));
+    let later = admin.get("/services").await;
+    assert!(!later.text.contains("trl_") && later.text.contains("work jobs:read of a, b"), "{}", later.text);
+
+    let listed = admin.get("/api/v1/tokens").await.expect(200);
+    let id = listed["data"].as_array().expect("tokens").iter().find(|token| token["name"] == "night run").expect("it");
+    let path = format!("/tokens/{}/revoke", id["id"].as_str().expect("an id"));
+    assert_eq!(led_to(&admin.form(&path, &[]).await), "/services");
+    payroll.get("/api/v1/me").await.expect_problem(401, "unauthenticated");
+    assert!(admin.get("/services").await.text.contains("revoked"));
+    for action in ["service.create", "token.create", "token.revoke"] {
+        assert!(admin.get(&format!("/audit?action={action}")).await.text.contains("payroll"), "{action}");
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn another_site_cannot_press_a_button() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    let id = "0190a5e0-0000-7000-8000-000000000000";
+    for path in [
+        "/sign-in".to_owned(),
+        "/people".to_owned(),
+        format!("/people/{id}"),
+        format!("/people/{id}/disable"),
+        format!("/people/{id}/sign-in-link"),
+        "/services".to_owned(),
+        "/services/tokens".to_owned(),
+        format!("/tokens/{id}/revoke"),
+        "/account/password".to_owned(),
+        "/account/sessions/end".to_owned(),
+        format!("/imports/{id}/share"),
+        format!("/shares/{id}/revoke"),
+    ] {
+        for lie in [("sec-fetch-site", "cross-site"), ("origin", "https://evil.example"), ("origin", "null")] {
+            let request = server.stranger().request(Method::POST, &path).header("cookie", admin.cookie());
+            let request = request.header(lie.0, lie.1).header("content-type", "application/x-www-form-urlencoded");
+            let answer = Answer::of(request.body("name=x")).await;
+            assert_eq!(answer.status, 403, "{path} {lie:?}");
+        }
+    }
+    assert_eq!(admin.get("/api/v1/services").await.expect(200)["data"].as_array().map(Vec::len), Some(1));
+    server.stop().await;
+}

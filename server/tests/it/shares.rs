@@ -1,0 +1,238 @@
+//! A link shows one tree to whoever has it, live, and nothing else, until it is taken back.
+
+use std::time::Duration;
+
+use reqwest::Method;
+use serde_json::{Value, json};
+use tokio::{sync::Notify, time::timeout};
+
+use crate::{
+    live::listen,
+    retention::{tree, work},
+    support::{Answer, Api, Server},
+};
+
+const NOBODY: &str = "0190a5e0-0000-7000-8000-000000000000";
+
+/// A complete tree of somebody's, with what nobody else should learn of it.
+async fn secret_tree(api: &Api) -> String {
+    let items = json!([{"payload": {"iban": "DE-payload"}}, {"payload": {"iban": "DE-payload"}}]);
+    let job = json!({"type": "a", "name": "march.csv", "sealed": true, "items": items,
+        "metadata": {"team": "secret-team"}, "dedupe_key": "secret-key", "initiated_by": "secret-boss"});
+    let made = api.post("/api/v1/jobs", job).await.expect(201);
+    made["id"].as_str().expect("an id").to_owned()
+}
+
+/// Makes a link. Gives its id and the path of its page.
+async fn share(server: &Server, api: &Api, job: &str) -> (String, String) {
+    let made = api.post(&format!("/api/v1/jobs/{job}/share"), json!({})).await.expect(201);
+    let url = made["url"].as_str().expect("a link");
+    let path = url.strip_prefix(&server.url("")).expect("a link to this server").to_owned();
+    assert!(path.starts_with("/s/") && path.len() >= 40, "{path}");
+    (made["id"].as_str().expect("an id").to_owned(), path)
+}
+
+/// Opens the page of a link. Gives the cookie that it set.
+async fn open(server: &Server, path: &str) -> (Answer, Api) {
+    let page = server.stranger().get(path).await;
+    assert_eq!(page.status, 200, "{}", page.text);
+    let cookie = page.headers["set-cookie"].to_str().expect("text").to_owned();
+    let pair = cookie.split(';').next().expect("a cookie").to_owned();
+    assert!(pair.starts_with("treeline_share="), "{cookie}");
+    (page, server.with_cookie(&pair))
+}
+
+#[tokio::test]
+async fn a_link_shows_one_tree_to_strangers_and_nothing_else() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let ada = server.person("ada", "user").await;
+    let (job, other) = (secret_tree(&ada).await, secret_tree(&server).await);
+    let second = tree(&ada, 1).await;
+    let (_, path) = share(&server, &ada, &job).await;
+    let (page, guest) = open(&server, &path).await;
+    for part in ["march.csv", "Take home", "data-refresh"] {
+        assert!(page.text.contains(part), "{part} is missing");
+    }
+    for secret in ["secret-", "DE-payload", ">ada<", "/items/", "/sign-out", "href=\"/jobs"] {
+        assert!(!page.text.contains(secret), "{secret} shows: {}", page.text);
+    }
+    let cookie = page.headers["set-cookie"].to_str().expect("text");
+    assert!(cookie.contains(&format!("; Path=/api/v1/jobs/{job}; HttpOnly; SameSite=Strict")), "{cookie}");
+    assert_eq!(page.headers["x-robots-tag"], "noindex, nofollow");
+
+    // Live, to the end, but for single items and whose it is.
+    let events_path = format!("/api/v1/jobs/{job}/events");
+    let finished = |_: &str, data: &Value| data["jobs"][0]["status"] == "completed";
+    let worker = server.service("worker", &["work"]).await;
+    let (events, ()) = tokio::join!(listen(&guest, &events_path, finished), work(&worker));
+    let told = format!("{events:?}");
+    assert!(!told.contains("secret-") && !told.contains("DE-payload") && !told.contains("\"ada\""), "{told}");
+    assert!(events.iter().all(|(_, data)| data["items"].as_array().is_none_or(Vec::is_empty)), "{told}");
+    for download in ["results", "failures", "results?format=csv"] {
+        guest.get(&format!("/api/v1/jobs/{job}/{download}")).await.expect(200);
+    }
+
+    for elsewhere in [&other, &second, NOBODY] {
+        for what in ["events", "results", "failures"] {
+            guest.get(&format!("/api/v1/jobs/{elsewhere}/{what}")).await.expect_problem(404, "not_found");
+        }
+    }
+    for closed in ["me", "jobs", "items", &format!("jobs/{job}"), &format!("jobs/{job}/shares"), "openapi.json"] {
+        guest.get(&format!("/api/v1/{closed}")).await.expect_problem(401, "unauthenticated");
+    }
+    for page in [format!("/imports/{job}"), format!("/jobs/{job}"), "/people".to_owned()] {
+        assert_eq!(guest.get(&page).await.status, 303, "{page}");
+    }
+    // The link's secret is no token and no session.
+    let secret = path.strip_prefix("/s/").expect("a secret");
+    server.stranger().with_token(secret).get(&events_path).await.expect_problem(401, "unauthenticated");
+    let kept: Vec<Vec<u8>> =
+        sqlx::query_scalar("select hash from share").fetch_all(&server.running.app.pool).await.expect("rows");
+    assert!(kept.iter().all(|hash| hash.len() == 32));
+    assert_eq!(server.stranger().get("/s/rubbish").await.status, 404);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_link_that_is_taken_back_ends_what_it_opened_on_every_server() {
+    let server = Server::start().await;
+    let other = server.another().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let ada = server.person("ada", "user").await;
+    let job = tree(&ada, 1).await;
+    let (id, path) = share(&server, &ada, &job).await;
+    let (_, kept_path) = share(&server, &ada, &job).await;
+    let (_, guest) = open(&server, &path).await;
+    let there = other.with_cookie(guest.cookie());
+    let events = format!("/api/v1/jobs/{job}/events");
+    let (opened, opened_there) = (Notify::new(), Notify::new());
+    let never = |opened: &Notify| {
+        opened.notify_one();
+        false
+    };
+    let watching = async {
+        tokio::join!(
+            listen(&guest, &events, |_, _| never(&opened)),
+            listen(&there, &events, |_, _| never(&opened_there)),
+        )
+    };
+    let taking_back = async {
+        opened.notified().await;
+        opened_there.notified().await;
+        ada.delete(&format!("/api/v1/shares/{id}")).await.expect(204);
+        ada.delete(&format!("/api/v1/shares/{id}")).await.expect(204);
+    };
+    let both = async { tokio::join!(watching, taking_back) };
+    timeout(Duration::from_secs(60), both).await.expect("streams end within a minute");
+    guest.get(&events).await.expect_problem(401, "unauthenticated");
+    guest.get(&format!("/api/v1/jobs/{job}/results")).await.expect_problem(401, "unauthenticated");
+    assert_eq!(server.stranger().get(&path).await.status, 410);
+    open(&other, &kept_path).await;
+
+    let listed = ada.get(&format!("/api/v1/jobs/{job}/shares")).await;
+    assert!(!listed.text.contains(&path[3..]), "the secret is shown once");
+    let revoked: Vec<bool> = listed.expect(200)["data"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|share| share["revoked_at"].is_string())
+        .collect();
+    assert_eq!(revoked, [false, true]);
+    other.stop().await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_link_goes_with_its_tree() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let ada = server.person("ada", "user").await;
+    let job = tree(&ada, 1).await;
+    let (_, path) = share(&server, &ada, &job).await;
+    let (_, guest) = open(&server, &path).await;
+    work(&server.service("worker", &["work"]).await).await;
+    ada.delete(&format!("/api/v1/jobs/{job}")).await.expect(204);
+    assert_eq!(server.stranger().get(&path).await.status, 410);
+    for what in ["events", "results", "failures"] {
+        guest.get(&format!("/api/v1/jobs/{job}/{what}")).await.expect_problem(410, "job_removed");
+    }
+    ada.post(&format!("/api/v1/jobs/{job}/share"), json!({})).await.expect_problem(410, "job_removed");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn who_may_write_to_a_tree_shares_it() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let (ada, eve) = (server.person("ada", "user").await, server.person("eve", "user").await);
+    let sam = server.person("sam", "support").await;
+    let job = tree(&ada, 1).await;
+    let make = format!("/api/v1/jobs/{job}/share");
+    eve.post(&make, json!({})).await.expect_problem(404, "not_found");
+    eve.get(&format!("{make}s")).await.expect_problem(404, "not_found");
+    server.service("reader", &["jobs:read"]).await.post(&make, json!({})).await.expect_problem(403, "forbidden");
+    sam.post(&make, json!({})).await.expect_problem(422, "reason_required");
+    let made = sam.post(&make, json!({"reason": "the customer asked"})).await.expect(201);
+    let revoke = format!("/api/v1/shares/{}", made["id"].as_str().expect("an id"));
+    eve.delete(&revoke).await.expect_problem(404, "not_found");
+    sam.delete(&revoke).await.expect_problem(422, "reason_required");
+    ada.delete(&revoke).await.expect(204);
+    let log = sam.get(&format!("/api/v1/audit?job={job}")).await.expect(200)["data"].clone();
+    let actions: Vec<(&str, &str)> = log
+        .as_array()
+        .expect("rows")
+        .iter()
+        .map(|row| (row["actor"]["name"].as_str().expect("a name"), row["action"].as_str().expect("an action")))
+        .collect();
+    assert_eq!(actions, [("ada", "job.unshare"), ("sam", "job.share")]);
+    assert_eq!(log[1]["reason"], "the customer asked");
+
+    let family = json!({"type": "a", "children": [{"type": "a", "key": "below"}]});
+    let family = ada.post("/api/v1/jobs", family).await.expect(201);
+    let child = family["children"][0]["id"].as_str().expect("an id");
+    ada.post(&format!("/api/v1/jobs/{child}/share"), json!({})).await.expect_problem(409, "not_root");
+
+    let again = || {
+        let request = ada.request(Method::POST, &make).header("idempotency-key", "once");
+        Answer::of(request.json(&json!({})))
+    };
+    assert_eq!(again().await.expect(201), again().await.expect(201));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn the_owner_makes_and_takes_back_links_on_the_import_page() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let (ada, sam) = (server.person("ada", "user").await, server.person("sam", "support").await);
+    let job = tree(&ada, 1).await;
+    let page = format!("/imports/{job}");
+    let made = ada.form(&format!("{page}/share"), &[]).await;
+    assert_eq!(
+        (made.status.as_u16(), made.headers["location"].to_str().expect("text")),
+        (303, format!("{page}#share").as_str())
+    );
+    let once = made.headers["set-cookie"].to_str().expect("text").to_owned();
+    assert!(once.contains(&format!("; Path={page}; HttpOnly; SameSite=Strict")), "{once}");
+    let with_link = server.with_cookie(&format!("{}; {}", ada.cookie(), once.split(';').next().expect("a cookie")));
+    let shown = with_link.get(&page).await;
+    assert!(shown.text.contains(&server.url("/s/")), "{}", shown.text);
+    assert!(shown.headers["set-cookie"].to_str().expect("text").contains("Max-Age=0"), "shown once");
+    let later = ada.get(&page).await;
+    assert!(!later.text.contains(&server.url("/s/")) && later.text.contains("Take this link back"));
+
+    let id = ada.get(&format!("/api/v1/jobs/{job}/shares")).await.expect(200)["data"][0]["id"].clone();
+    let revoke = format!("/shares/{}/revoke", id.as_str().expect("an id"));
+    // Somebody else's upload takes a reason, on the same page again.
+    let refused = sam.form(&revoke, &[]).await;
+    assert_eq!(refused.status, 422);
+    assert!(refused.text.contains("No link was made or taken back"), "{}", refused.text);
+    assert_eq!(server.person("eve", "user").await.form(&revoke, &[]).await.status, 404);
+    assert_eq!(ada.form(&revoke, &[]).await.status, 303);
+    assert!(!ada.get(&page).await.text.contains("Take this link back"));
+    let refused = sam.form(&format!("{page}/share"), &[("reason", " ")]).await;
+    assert_eq!(refused.status, 422);
+    assert_eq!(sam.form(&format!("{page}/share"), &[("reason", "asked for")]).await.status, 303);
+    server.stop().await;
+}
