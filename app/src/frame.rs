@@ -79,7 +79,12 @@ pub struct Page {
 /// The places that the navigation knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
+    Overview,
     Imports,
     Jobs,
+    Dead,
+    Bulk,
+    Workers,
+    Types,
     Elsewhere,
 }

@@ -2,12 +2,18 @@
 //!
 //! The data is what the API answers with; a page loads nothing, checks no rights and reads no clock.
 
+pub mod bulk;
+pub mod dead;
 pub mod import;
 pub mod imports;
 pub mod item;
 pub mod job;
 pub mod jobs;
 pub mod new_import;
+pub mod overview;
 pub mod problems;
+mod rows;
+pub mod shortcuts;
 pub mod sign_in;
 pub mod trouble;
+pub mod types;

@@ -67,5 +67,15 @@
   };
   document.addEventListener("treeline:refresh", refresh);
 
+  // A section that changes by itself is fetched again while it says so and somebody looks.
+  const poll = async () => {
+    const section = document.querySelector("[data-poll]");
+    if (!section) return;
+    await new Promise((passed) => setTimeout(passed, Number(section.dataset.poll)));
+    if (!document.hidden) await refresh();
+    poll();
+  };
+  poll();
+
   document.getElementById("refusal")?.focus();
 })();
