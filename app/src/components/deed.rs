@@ -3,7 +3,7 @@
 //! Every one is a plain POST. A refusal comes back in the same place with what was typed; what succeeded
 //! is told once on the page that follows. They decide nothing: the server asks for the reason again.
 
-use domain::Problem;
+use domain::{Code, Problem};
 use leptos::prelude::*;
 
 use super::state::icon;
@@ -83,6 +83,13 @@ pub fn reason(form: &str, typed: &str, required: bool) -> AnyView {
 
 /// Why something was refused, above its form.
 pub fn trouble(problem: &Problem) -> AnyView {
+    let (title, detail) = match problem.code {
+        Code::InvalidBody => ("Something in the form does not fit", problem.detail.clone()),
+        Code::ReasonRequired => {
+            ("A reason is required", "This is somebody else's work: say why. It is kept in the audit log.".to_owned())
+        }
+        _ => (problem.title.as_str(), problem.detail.clone()),
+    };
     // The first fault is in the sentence already.
     let more = problem.errors.len() > 1;
     let faults = more.then(|| {
@@ -99,8 +106,8 @@ pub fn trouble(problem: &Problem) -> AnyView {
         <div class="notice notice-bad" role="alert" tabindex="-1" id="refusal">
             {icon("dead")}
             <div>
-                <strong>{problem.title.clone()}</strong>
-                <p>{problem.detail.clone()}</p>
+                <strong>{title.to_owned()}</strong>
+                <p>{detail}</p>
                 {faults}
             </div>
         </div>

@@ -70,12 +70,13 @@ fn wrong(job: &Job, groups: &[ErrorGroup], dead: i64, running: bool) -> AnyView 
         Some(_) => (Term::is("job", &job.id.to_string()), job.counts.dead),
     };
     let all = dead::rows_of("/dead", List::Dead, vec![term.clone()]);
+    let list = problems::groups_of(groups, dead, running, &term);
     let retry = (met > 0).then(|| {
         let button = if met == 1 { "Retry it…".to_owned() } else { format!("Retry all {}…", grouped(met)) };
         dead::preview(&vec![term].into(), button)
     });
     view! {
-        {problems::groups(groups, dead, running, false)}
+        {list}
         <div class="actions">{retry} <a href=all>"See the failed items"</a></div>
     }
     .into_any()

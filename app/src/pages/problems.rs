@@ -1,8 +1,13 @@
 //! What went wrong, in groups: the same list for the owner of a file and for staff.
 
-use domain::{api::ErrorGroup, progress::grouped};
+use domain::{
+    api::ErrorGroup,
+    filter::{Term, lists::List},
+    progress::grouped,
+};
 use leptos::prelude::*;
 
+use super::dead::rows_of;
 use crate::components::{moment::ago, panel::note, state::icon};
 
 /// Most groups on a page; the download has every row.
@@ -10,6 +15,15 @@ const MOST: usize = 10;
 
 /// The groups, largest first. `dead` is how many items are dead in all.
 pub fn groups(groups: &[ErrorGroup], dead: i64, running: bool, plain: bool) -> AnyView {
+    of(groups, dead, running, plain, None)
+}
+
+/// The same for staff, with the way to the rows of each: `scope` says within what.
+pub fn groups_of(groups: &[ErrorGroup], dead: i64, running: bool, scope: &Term) -> AnyView {
+    of(groups, dead, running, false, Some(scope))
+}
+
+fn of(groups: &[ErrorGroup], dead: i64, running: bool, plain: bool, scope: Option<&Term>) -> AnyView {
     if groups.is_empty() {
         let text = match (dead, running) {
             (0, true) => "Nothing has failed so far.",
@@ -19,7 +33,7 @@ pub fn groups(groups: &[ErrorGroup], dead: i64, running: bool, plain: bool) -> A
         return note(text);
     }
     let most = groups.iter().map(|group| group.count).max().unwrap_or(1).max(1);
-    let rows = groups.iter().take(MOST).map(|group| one(group, most, plain)).collect_view();
+    let rows = groups.iter().take(MOST).map(|group| one(group, most, plain, scope)).collect_view();
     let more = groups.len().saturating_sub(MOST);
     view! {
         <ol class="problems">{rows}</ol>
@@ -29,7 +43,11 @@ pub fn groups(groups: &[ErrorGroup], dead: i64, running: bool, plain: bool) -> A
     .into_any()
 }
 
-fn one(group: &ErrorGroup, most: i64, plain: bool) -> impl IntoView + use<> {
+fn one(group: &ErrorGroup, most: i64, plain: bool, scope: Option<&Term>) -> impl IntoView + use<> {
+    let rows = scope.map(|scope| {
+        let terms = vec![scope.clone(), Term::is("error", &group.fingerprint), Term::is("type", &group.job_type)];
+        view! { <a href=rows_of("/dead", List::Dead, terms)>"show them"</a> " · " }
+    });
     let share = format!("{:.1}%", group.count as f64 / most as f64 * 100.0);
     let unit = match (plain, group.count) {
         (true, 1) => "row",
@@ -51,7 +69,7 @@ fn one(group: &ErrorGroup, most: i64, plain: bool) -> impl IntoView + use<> {
                 </svg>
                 <p class="sub">
                     {(!plain).then(|| group.kind.clone().map(|kind| view! { <span class="mono">{kind}</span> " · " }))}
-                    "last " {ago(group.last_seen_at)} " · " <a href=format!("/items/{}", group.sample_item_id)>"see one"</a>
+                    "last " {ago(group.last_seen_at)} " · " {rows} <a href=format!("/items/{}", group.sample_item_id)>"see one"</a>
                 </p>
             </div>
         </li>

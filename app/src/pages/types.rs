@@ -195,9 +195,9 @@ fn form(shown: &Shown) -> AnyView {
                 {field("At once (empty: no cap; 0: nothing starts)", "concurrency", &typed.concurrency, "/concurrency")}
             </div>
             <div class="fields">
-                {field("First wait after a failure, in seconds", "min_seconds", &typed.min_seconds, "/backoff/min_seconds")}
-                {field("Times this after each further one", "factor", &typed.factor, "/backoff/factor")}
-                {field("Longest wait, in seconds (empty: no cap)", "max_seconds", &typed.max_seconds, "/backoff/max_seconds")}
+                {field("First wait, in seconds", "min_seconds", &typed.min_seconds, "/backoff/min_seconds")}
+                {field("Times this, each time", "factor", &typed.factor, "/backoff/factor")}
+                {field("Longest wait (empty: no cap)", "max_seconds", &typed.max_seconds, "/backoff/max_seconds")}
             </div>
             <label class="check">
                 <input type="checkbox" name="jitter" value="yes" checked=typed.jitter />

@@ -77,5 +77,6 @@
   };
   poll();
 
+  document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
   document.getElementById("refusal")?.focus();
 })();

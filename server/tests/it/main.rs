@@ -9,6 +9,7 @@ mod alerts;
 mod audit;
 mod bulk;
 mod creation;
+mod desk;
 mod exports;
 mod files;
 mod formats;
