@@ -67,3 +67,22 @@ fn table() -> AnyView {
         .collect_view();
     view! { <dl class="keys">{rows}</dl> }.into_any()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::KEYS;
+
+    #[test]
+    fn the_script_acts_on_every_key_that_is_told() {
+        let script = include_str!("../scripts/keys.js");
+        for (keys, _) in KEYS {
+            let acted = match keys.strip_prefix("g ") {
+                Some(place) => script.contains(&format!(" {place}: \"/")),
+                // The browser's own.
+                None if matches!(keys, "Enter" | "Esc") => true,
+                None => script.contains(&format!("event.key === \"{keys}\"")),
+            };
+            assert!(acted, "{keys}");
+        }
+    }
+}

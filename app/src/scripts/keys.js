@@ -4,7 +4,7 @@
   const places = { o: "/", i: "/imports", j: "/jobs", d: "/dead", b: "/bulk", w: "/workers", t: "/types" };
   const dialog = document.getElementById("keys");
   const off = document.getElementById("keys-off");
-  let going = 0;
+  let going = -Infinity;
   const stored = (value) => {
     try {
       if (value !== undefined) localStorage.setItem("treeline_keys", value);
@@ -40,7 +40,7 @@
     }
     if (stored() === "off") return;
     const went = performance.now() - going < 1500;
-    going = 0;
+    going = -Infinity;
     if (went && places[event.key]) {
       event.preventDefault();
       location.assign(places[event.key]);

@@ -5,7 +5,7 @@ use domain::{Job, JobStatus, progress::grouped};
 use leptos::prelude::*;
 
 use crate::components::{
-    deed::{Deed, Refused, deed},
+    deed::{Deed, Refused, deed_open},
     panel::{note, section},
 };
 
@@ -16,6 +16,8 @@ pub struct Deeds {
     pub own: bool,
     /// May delete what is not theirs.
     pub admin: bool,
+    /// The form that a link asks to be open.
+    pub open: Option<String>,
     pub refused: Option<Refused>,
     /// What was just done.
     pub did: Option<String>,
@@ -63,6 +65,11 @@ fn form(job: &Job, deeds: &Deeds, deed: &'static str, verb: &'static str) -> Dee
     }
 }
 
+fn drawn(form: Deed, deeds: &Deeds) -> AnyView {
+    let open = deeds.open.as_deref() == Some(form.deed);
+    deed_open(form, deeds.refused.as_ref(), open)
+}
+
 fn items(n: i64) -> String {
     if n == 1 { "1 item".to_owned() } else { format!("{} items", grouped(n)) }
 }
@@ -93,7 +100,7 @@ fn cancel(job: &Job, deeds: &Deeds) -> AnyView {
         n => format!("Cancel {}", items(n)),
     };
     let form = Deed { text: text.into_any(), button, dangerous: true, ..form(job, deeds, "cancel", "Cancel…") };
-    deed(form, deeds.refused.as_ref())
+    drawn(form, deeds)
 }
 
 fn replay(job: &Job, deeds: &Deeds) -> AnyView {
@@ -105,7 +112,7 @@ fn replay(job: &Job, deeds: &Deeds) -> AnyView {
         Deed {
             text: text.into_any(), button: "Make it again".to_owned(), ..form(job, deeds, "replay", "Make again…")
         };
-    deed(form, deeds.refused.as_ref())
+    drawn(form, deeds)
 }
 
 fn keep(job: &Job, deeds: &Deeds) -> AnyView {
@@ -116,11 +123,11 @@ fn keep(job: &Job, deeds: &Deeds) -> AnyView {
             button: "Keep it no longer".to_owned(),
             ..form(job, deeds, "unkeep", "Keep no longer…")
         };
-        return deed(form, deeds.refused.as_ref());
+        return drawn(form, deeds);
     }
     let text = "It stays, with all its items and results, until somebody deletes it.";
     let form = Deed { text: text.into_any(), button: "Keep it".to_owned(), ..form(job, deeds, "keep", "Keep…") };
-    deed(form, deeds.refused.as_ref())
+    drawn(form, deeds)
 }
 
 fn delete(job: &Job, deeds: &Deeds) -> AnyView {
@@ -134,5 +141,5 @@ fn delete(job: &Job, deeds: &Deeds) -> AnyView {
         dangerous: true,
         ..form(job, deeds, "delete", "Delete…")
     };
-    deed(form, deeds.refused.as_ref())
+    drawn(form, deeds)
 }

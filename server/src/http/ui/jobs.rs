@@ -82,8 +82,8 @@ pub(super) async fn show(
     RawQuery(query): RawQuery,
     id: Result<Path<Uuid>>,
 ) -> Response {
-    let did = pairs(query.as_deref()).find(|(name, _)| name == "did").map(|(_, did)| did);
-    let deeds = Deeds { did, ..Deeds::default() };
+    let word = |wanted: &str| pairs(query.as_deref()).find(|(name, _)| name == wanted).map(|(_, word)| word);
+    let deeds = Deeds { did: word("did"), open: word("open"), ..Deeds::default() };
     let drawn = match id {
         Ok(Path(id)) => draw(&app, &signed.caller, id, deeds).await,
         Err(error) => Err(error),
