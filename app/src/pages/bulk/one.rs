@@ -67,17 +67,23 @@ pub fn page(shown: &Shown) -> Page {
         <p class="crumbs">
             <a href="/bulk">"Operations"</a>
         </p>
-        <h1>{title.clone()}</h1>
+        <h1 id="name" data-refresh="">
+            {title.clone()}
+        </h1>
         {told(shown.did.as_deref())}
         <div class="operation" id="operation" data-refresh="" data-poll=open.then_some("1000")>
             {progress(one)}
             {(open && !one.dry_run || one.state == BulkState::Counting).then(|| still(one))}
             {after(one)}
         </div>
-        {begin}
-        {stop}
-        {(!one.sample.is_empty()).then(|| section("sample", "Some of them, as they were when they were found", sample(one)))}
-        {section("details", "Details", details(one))}
+        <div class="bare" id="what-now" data-refresh="">
+            {begin}
+            {stop}
+        </div>
+        <div class="bare" id="about" data-refresh="">
+            {(!one.sample.is_empty()).then(|| section("sample", "Some of them, as they were when they were found", sample(one)))}
+            {section("details", "Details", details(one))}
+        </div>
     }
     .into_any();
     Page { title, place: Place::Bulk, content, lives: false }

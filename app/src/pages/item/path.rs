@@ -58,11 +58,14 @@ fn way(item: &Item, attempts: &[Attempt]) -> Vec<ItemState> {
             go(ItemState::Retryable);
         }
     }
-    // What the last failure led to is where it stands now.
+    // What the last failure led to: a final state, where it stands now or from where a person gave it back.
     if way.last() == Some(&ItemState::Retryable) && item.state != ItemState::Retryable {
-        let waits = matches!(item.state, ItemState::Available | ItemState::Blocked);
-        if !waits {
+        let again = matches!(item.state, ItemState::Available | ItemState::Blocked | ItemState::Scheduled);
+        if !again || item.failures == 0 {
             way.pop();
+        }
+        if again && item.failures == 0 {
+            way.push(ItemState::Dead);
         }
     }
     if way.last() != Some(&item.state) {
