@@ -4,10 +4,16 @@
 //! nothing of requests or of who is signed in, and they never write a `style` attribute: the content
 //! security policy would refuse it.
 
+#[cfg(feature = "ssr")]
+pub mod asking;
 pub mod bar;
+#[cfg(feature = "ssr")]
+pub mod deed;
 pub mod form;
 pub mod mark;
 pub mod moment;
 pub mod panel;
 pub mod sprite;
 pub mod state;
+#[cfg(feature = "ssr")]
+pub mod text_area;

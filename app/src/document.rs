@@ -12,9 +12,10 @@ use leptos::{prelude::*, tachys::view::RenderHtml};
 use crate::{
     components::{mark, moment::Clock, sprite::SPRITE},
     frame::{Frame, Page, Place, Theme},
+    pages::shortcuts,
 };
 
-const PAGE_SCRIPT: &str = include_str!("scripts/page.js");
+const PAGE_SCRIPT: &str = concat!(include_str!("scripts/page.js"), include_str!("scripts/keys.js"));
 const BOOT_SCRIPT: &str = include_str!("scripts/boot.js");
 
 /// Draws a page. `page` makes it inside the reactive owner that the views need.
@@ -41,6 +42,7 @@ pub fn document(frame: &Frame, page: impl FnOnce() -> Page) -> String {
                         {content}
                     </main>
                     {footer(frame)}
+                    {frame.person.is_some().then(shortcuts::dialog)}
                     <script nonce=frame.nonce.clone() inner_html=PAGE_SCRIPT></script>
                     {lives.then(|| boot(frame))}
                 </body>
@@ -78,7 +80,13 @@ fn boot(frame: &Frame) -> impl IntoView + use<> {
 
 fn banner(frame: &Frame, place: Place) -> impl IntoView + use<> {
     let person = frame.person.clone();
-    let current = move |link: Place| (link == place).then_some("page");
+    let link = move |to: &'static str, word: &'static str, there: Place| {
+        view! {
+            <a href=to aria-current=(there == place).then_some("page")>
+                {word}
+            </a>
+        }
+    };
     view! {
         <header class="banner">
             <a class="brand" href="/">
@@ -88,30 +96,21 @@ fn banner(frame: &Frame, place: Place) -> impl IntoView + use<> {
             {person
                 .map(|person| {
                     let (staff, admin) = (person.staff, person.admin);
-                    let link = move |shown: bool, address: &'static str, at: Place, word: &'static str| {
-                        shown
-                            .then(|| {
-                                view! {
-                                    <a href=address aria-current=current(at)>
-                                        {word}
-                                    </a>
-                                }
-                            })
-                    };
                     view! {
                         <nav aria-label="Main">
-                            <a href="/imports" aria-current=current(Place::Imports)>
-                                "My uploads"
-                            </a>
-                            <a href="/jobs" aria-current=current(Place::Jobs)>
-                                {if staff { "Jobs" } else { "My jobs" }}
-                            </a>
-                            {link(admin, "/people", Place::People, "People")}
-                            {link(admin, "/services", Place::Services, "Services")}
-                            {link(staff, "/audit", Place::Audit, "Audit")}
+                            {staff.then(|| link("/", "Overview", Place::Overview))}
+                            {link("/imports", "My uploads", Place::Imports)}
+                            {link("/jobs", if staff { "Jobs" } else { "My jobs" }, Place::Jobs)}
+                            {link("/dead", "Failures", Place::Dead)}
+                            {staff.then(|| link("/bulk", "Operations", Place::Bulk))}
+                            {staff.then(|| link("/workers", "Workers", Place::Workers))}
+                            {staff.then(|| link("/types", "Job types", Place::Types))}
+                            {admin.then(|| link("/people", "People", Place::People))}
+                            {admin.then(|| link("/services", "Services", Place::Services))}
+                            {staff.then(|| link("/audit", "Audit", Place::Audit))}
                         </nav>
                         <form class="person" method="post" action="/sign-out">
-                            <a class="person-name" href="/account" aria-current=current(Place::Account)>
+                            <a class="person-name" href="/account" aria-current=(Place::Account == place).then_some("page")>
                                 {person.name}
                             </a>
                             <button class="quiet" type="submit">
@@ -154,7 +153,12 @@ fn footer(frame: &Frame) -> impl IntoView + use<> {
                 <input type="hidden" name="back" value=address />
                 {choices}
             </form>
-            <a href="/api/docs">"API"</a>
+            <p class="footer-links">
+                <a href="/shortcuts" id="keys-link">
+                    "Keys"
+                </a>
+                <a href="/api/docs">"API"</a>
+            </p>
         </footer>
     }
 }

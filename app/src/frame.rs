@@ -81,8 +81,13 @@ pub struct Page {
 /// The places that the navigation knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
+    Overview,
     Imports,
     Jobs,
+    Dead,
+    Bulk,
+    Workers,
+    Types,
     People,
     Services,
     Audit,

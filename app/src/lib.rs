@@ -7,6 +7,8 @@
 
 #![recursion_limit = "512"]
 
+#[cfg(feature = "ssr")]
+pub mod address;
 pub mod components;
 #[cfg(feature = "ssr")]
 pub mod document;

@@ -4,15 +4,21 @@
 
 pub mod account;
 pub mod audit;
+pub mod bulk;
+pub mod dead;
 pub mod import;
 pub mod imports;
 pub mod item;
 pub mod job;
 pub mod jobs;
 pub mod new_import;
+pub mod overview;
 pub mod people;
 pub mod problems;
+mod rows;
 pub mod services;
 pub mod share;
+pub mod shortcuts;
 pub mod sign_in;
 pub mod trouble;
+pub mod types;

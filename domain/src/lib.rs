@@ -31,6 +31,7 @@ pub mod change;
 pub mod document;
 pub mod export;
 pub mod feed;
+pub mod filter;
 pub mod fingerprint;
 pub mod id;
 pub mod item;

@@ -1,4 +1,8 @@
-//! `/items/{id}`: one unit of work: where it stands, why, and every attempt.
+//! `/items/{id}`: one unit of work: where it stands and how it came there, why, every attempt, its payload, and
+//! what can be done to it.
+
+mod deeds;
+mod path;
 
 use domain::{
     Document, Item, ItemState,
@@ -6,9 +10,12 @@ use domain::{
 };
 use leptos::prelude::*;
 
+pub use deeds::{Deeds, Edit};
+
 use crate::{
     components::{
-        moment::{ago, clock},
+        deed::told,
+        moment::{ago, clock, since},
         panel::{note, section},
         state::{icon, item_badge},
     },
@@ -17,9 +24,9 @@ use crate::{
 };
 
 /// Most characters of a document on a page; the API has all of it.
-const MOST: usize = 20_000;
+pub(super) const MOST: usize = 20_000;
 
-pub fn page(item: &Item, attempts: &[Attempt]) -> Page {
+pub fn page(item: &Item, attempts: &[Attempt], deeds: &Deeds) -> Page {
     let title = Flight::of(item, |_| None).label;
     let why = why(item);
     let error = item.last_error.as_ref().filter(|_| item.state != ItemState::Succeeded).map(|error| {
@@ -36,24 +43,56 @@ pub fn page(item: &Item, attempts: &[Attempt]) -> Page {
             </div>
         }
     });
+    let tree = (item.root_id != item.job_id).then(|| {
+        view! {
+            <a href=format!("/jobs/{}", item.root_id)>"its tree"</a>
+            " / "
+        }
+    });
     let content = view! {
         <p class="crumbs">
             <a href="/jobs">"Jobs"</a>
             " / "
+            {tree}
             <a href=format!("/jobs/{}", item.job_id)>"its job"</a>
         </p>
         <div class="page-head">
             <h1>{title.clone()}</h1>
             {item_badge(item.state)}
         </div>
-        {why.map(note)}
+        {told(deeds.did.as_deref())}
+        {path::drawing(item, attempts)}
+        {why.map(|why| view! { <p class="why">{why}</p> })}
         {error}
-        {item.payload.as_ref().map(|payload| section("payload", "Payload", document(payload)))}
+        {deeds::section_of(item, deeds)}
+        {payload(item)}
+        {item.step.as_ref().map(|step| {
+            let name = view! { <p>"Reached " <span class="mono">{step.name.clone()}</span> "; a later attempt begins there."</p> };
+            section("step", "Step", view! { {name} {document(&step.data)} }.into_any())
+        })}
         {item.result.as_ref().map(|result| section("result", "Result", document(result)))}
         {section("attempts", "Attempts", history(item, attempts))}
+        {section("details", "Details", facts(item))}
     }
     .into_any();
     Page { title, place: Place::Jobs, content, lives: false }
+}
+
+fn payload(item: &Item) -> Option<AnyView> {
+    let now = item.payload.as_ref()?;
+    let original = item.original_payload.as_ref().map(|original| {
+        view! {
+            <details>
+                <summary>"As it came, before it was edited"</summary>
+                {document(original)}
+            </details>
+        }
+    });
+    Some(section(
+        "payload",
+        if original.is_some() { "Payload, edited" } else { "Payload" },
+        view! { {document(now)} {original} }.into_any(),
+    ))
 }
 
 /// Why it is where it is, in one sentence.
@@ -66,18 +105,26 @@ fn why(item: &Item) -> Option<AnyView> {
             "serialize_key" => "An older item with the same serialize key goes first",
             "paused" => "Its job type is paused",
             "concurrency" => "As many items of its type as are allowed are in work",
-            _ => "No worker has asked for it yet",
+            _ => "It is waiting for a worker",
         };
-        let detail = waiting.detail.clone().map(|detail| format!(": {detail}"));
-        let until = waiting.until.map(|at| view! { ", until " {clock(at)} });
-        return Some(view! { {reason} {detail} {until} "." }.into_any());
+        let detail = waiting.detail.clone().map(|detail| format!(": {}", detail.trim_end_matches('.')));
+        let until = waiting.until.map(|at| view! { ", at " {clock(at)} });
+        return Some(view! { <strong>"Why is it not running? "</strong> {reason} {detail} {until} "." }.into_any());
+    }
+    if let Some(holder) = &item.assignment {
+        let stopping = item.cancel_requested_at.map(|_| " It was cancelled; the worker has been told to stop.");
+        return Some(
+            view! {
+                "In work at " <span class="mono">{holder.worker_id.clone()}</span> " for " {since(holder.since)} ", last heard of "
+                {ago(holder.last_heartbeat_at)} "." {stopping}
+            }
+            .into_any(),
+        );
     }
     let sentence = match item.state {
         ItemState::Dead => "It will not be tried again by itself. A person can retry it.",
         ItemState::Expired => "Its time passed before it could start.",
-        ItemState::Running if item.cancel_requested_at.is_some() => {
-            "It was cancelled; its worker has been told to stop."
-        }
+        ItemState::Cancelled => "It was cancelled before it could end.",
         _ => return None,
     };
     Some(sentence.into_any())
@@ -128,7 +175,7 @@ fn history(item: &Item, attempts: &[Attempt]) -> AnyView {
     .into_any()
 }
 
-const fn ended(how: Option<EndedAs>) -> (&'static str, &'static str) {
+pub(super) const fn ended(how: Option<EndedAs>) -> (&'static str, &'static str) {
     match how {
         None => ("running", "in work"),
         Some(EndedAs::Succeeded) => ("succeeded", "succeeded"),
@@ -138,6 +185,27 @@ const fn ended(how: Option<EndedAs>) -> (&'static str, &'static str) {
         Some(EndedAs::Released) => ("retryable", "given back"),
         Some(EndedAs::Cancelled) => ("cancelled", "cancelled"),
     }
+}
+
+fn facts(item: &Item) -> AnyView {
+    let fact = |term: &'static str, value: AnyView| view! { <div class="fact"><dt>{term}</dt> <dd>{value}</dd></div> };
+    let mono = |value: String| view! { <span class="mono">{value}</span> }.into_any();
+    let empty_metadata = matches!(item.metadata.text(), "{}" | "null");
+    view! {
+        <dl class="details">
+            {fact("Id", mono(item.id.to_string()))} {fact("Type", mono(item.job_type.clone()))}
+            {fact("Added", clock(item.created_at).into_any())}
+            {item.run_after.map(|at| fact("Not before", clock(at).into_any()))}
+            {item.expires_at.map(|at| fact("Not after", clock(at).into_any()))}
+            {item.finished_at.map(|at| fact("Ended", clock(at).into_any()))}
+            {(item.priority != 0).then(|| fact("Priority", mono(item.priority.to_string())))}
+            {item.serialize_key.clone().map(|key| fact("Serialize key", mono(key)))}
+            {item.dedupe_key.clone().map(|key| fact("Dedupe key", mono(key)))}
+            {item.fed_by.map(|id| fact("Fed by", view! { <a href=format!("/items/{id}")>"an item of the parent"</a> }.into_any()))}
+        </dl>
+        {(!empty_metadata).then(|| document(&item.metadata))}
+    }
+    .into_any()
 }
 
 /// A user's document as it came.

@@ -1,17 +1,32 @@
-//! `/jobs/{id}`: a job for those who run it. Errors first, then the tree, then what is in work.
+//! `/jobs/{id}`: a job for those who run it. Errors first, then the tree, then what is in work, then what can be
+//! done to it.
 
-use domain::{Item, Job, JobStatus, api::ErrorGroup};
+mod deeds;
+
+use domain::{
+    Item, ItemState, Job, JobStatus,
+    api::ErrorGroup,
+    filter::{Term, lists::List},
+    progress::grouped,
+};
 use leptos::prelude::*;
 
-use super::problems;
+pub use deeds::Deeds;
+
+use super::{dead, problems};
 use crate::{
-    components::{moment::clock, panel::section},
+    components::{
+        deed::told,
+        moment::clock,
+        panel::section,
+        state::{icon, word},
+    },
     frame::{Page, Place},
     live::job::{First, LiveJob},
     reading::{Flight, Head, Line},
 };
 
-pub fn page(job: &Job, groups: &[ErrorGroup], in_flight: &[Item]) -> Page {
+pub fn page(job: &Job, groups: &[ErrorGroup], in_flight: &[Item], deeds: &Deeds) -> Page {
     let name = super::import::name(job);
     let completed = job.tree.status == JobStatus::Completed;
     let dead = job.tree.counts.dead;
@@ -23,26 +38,67 @@ pub fn page(job: &Job, groups: &[ErrorGroup], in_flight: &[Item]) -> Page {
             <a href=format!("/jobs/{}", job.root_id)>"its tree"</a>
         }
     });
-    let wrong =
-        (dead > 0).then(|| section("problems", "What went wrong", problems::groups(groups, dead, !completed, false)));
+    let problems = (dead > 0).then(|| section("problems", "What went wrong", wrong(job, groups, dead, !completed)));
     let content = view! {
         <p class="crumbs">
             <a href="/jobs">"Jobs"</a>
             {above}
         </p>
         <h1 class="file-name">{name.clone()}</h1>
+        {told(deeds.did.as_deref())}
         <LiveJob id=job.id label=format!("Progress of {name}") first>
             <div id="around" data-refresh="">
-                {wrong}
+                {problems}
             </div>
         </LiveJob>
         <div id="take-home" data-refresh="">
             {section("downloads", "Take home", super::import::downloads(job, completed))}
         </div>
+        <div id="ways" data-refresh="">{ways(job)}</div>
+        {deeds::section_of(job, deeds)}
         {section("details", "Details", details(job))}
     }
     .into_any();
     Page { title: name, place: Place::Jobs, content, lives: true }
+}
+
+/// Groups of errors with the ways from them: to the rows, and to all of them at once.
+fn wrong(job: &Job, groups: &[ErrorGroup], dead: i64, running: bool) -> AnyView {
+    // A root stands for its tree; of a job below, an operation meets its own items.
+    let (term, met) = match job.parent_id {
+        None => (Term::is("root", &job.id.to_string()), dead),
+        Some(_) => (Term::is("job", &job.id.to_string()), job.counts.dead),
+    };
+    let all = dead::rows_of("/dead", List::Dead, vec![term.clone()]);
+    let list = problems::groups_of(groups, dead, running, &term);
+    let retry = (met > 0).then(|| {
+        let button = if met == 1 { "Retry it…".to_owned() } else { format!("Retry all {}…", grouped(met)) };
+        dead::preview(&vec![term].into(), button)
+    });
+    view! {
+        {list}
+        <div class="actions">{retry} <a href=all>"See the failed items"</a></div>
+    }
+    .into_any()
+}
+
+/// Exact counts as links to the items behind them.
+fn ways(job: &Job) -> Option<AnyView> {
+    let of_job = Term::is("job", &job.id.to_string());
+    let links = ItemState::ALL
+        .into_iter()
+        .filter(|&state| job.counts.get(state) > 0)
+        .map(|state| {
+            let there = dead::rows_of("/items", List::Items, vec![of_job.clone(), Term::is("state", state.as_str())]);
+            view! {
+                <li>
+                    <a href=there>{icon(state.as_str())} " " {grouped(job.counts.get(state))} " " {word(state)}</a>
+                </li>
+            }
+        })
+        .collect_view();
+    let own = if job.tree.item_count == job.item_count { "Items" } else { "Items of this job itself" };
+    (job.item_count > 0).then(|| section("items", own, view! { <ul class="shortcuts">{links}</ul> }.into_any()))
 }
 
 fn details(job: &Job) -> AnyView {
@@ -60,6 +116,12 @@ fn details(job: &Job) -> AnyView {
             {job.completed_at.map(|at| fact("Completed", clock(at).into_any()))}
             {job.run_after.map(|at| fact("Not before", clock(at).into_any()))}
             {job.expires_at.map(|at| fact("Not after", clock(at).into_any()))}
+            {job.replay_of.map(|id| {
+                fact("Made again from", view! { <a href=format!("/jobs/{id}")>"an earlier tree"</a> }.into_any())
+            })}
+            {job.superseded_by.map(|id| {
+                fact("Made again as", view! { <a href=format!("/jobs/{id}")>"a newer tree"</a> }.into_any())
+            })}
             {fact("Sealed", text(if job.sealed { "yes" } else { "no: more items may come" }.to_owned()))}
             {job.dedupe_key.clone().map(|key| fact("Dedupe key", mono(key)))}
             {job.upload_id.map(|id| {

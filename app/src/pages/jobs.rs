@@ -1,109 +1,85 @@
 //! `/jobs`: root jobs by filter, newest first. The filter is the address.
 
-use domain::{Job, JobStatus, Outcome, progress::grouped};
+use domain::{Job, filter::Term, progress::grouped};
 use leptos::prelude::*;
 
 use crate::{
     components::{
+        asking::{Asked, bar},
         bar::{Size, still_bar},
+        deed::told,
         moment::ago,
-        panel::{empty, refusal},
+        panel::empty,
         state::job_badge,
     },
     frame::{Page, Place},
     meter::Meter,
 };
 
-/// The filter as it stands in the address: unchecked words.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Filter {
-    pub status: String,
-    pub outcome: String,
-    pub job_type: String,
-    pub q: String,
-}
-
-impl Filter {
-    pub fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
-}
-
 /// What the page shows.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Jobs {
-    pub filter: Filter,
+    pub asked: Asked,
     pub job_types: Vec<String>,
     pub jobs: Vec<Job>,
     /// Address of the next page.
     pub next: Option<String>,
     /// Whether this is the first page.
     pub first: bool,
-    /// What is wrong with the filter.
-    pub problem: Option<String>,
+    pub did: Option<String>,
 }
 
 pub fn page(jobs: &Jobs) -> Page {
-    let list = match (&jobs.problem, jobs.jobs.is_empty()) {
-        (Some(problem), _) => refusal("This filter cannot be used", problem),
-        (None, true) => nothing(jobs),
-        (None, false) => table(jobs),
+    let list = match (jobs.asked.fault.is_some(), jobs.jobs.is_empty()) {
+        (true, _) => ().into_any(),
+        (false, true) => nothing(jobs),
+        (false, false) => table(jobs),
     };
+    let status = |word: &str| Some(Term::is("status", word));
+    let outcome = |word: &str| Some(Term::is("outcome", word));
+    let shortcuts = [
+        ("All", None),
+        ("Waiting", status("waiting")),
+        ("Running", status("running")),
+        ("Partly failed", outcome("partial")),
+        ("Failed", outcome("failed")),
+        ("Stalled", Some(Term::is("stalled", "yes"))),
+    ];
     let content = view! {
         <div class="page-head">
             <h1>"Jobs"</h1>
+            <a href="/items">"Items"</a>
         </div>
-        {filter_form(jobs)}
+        {told(jobs.did.as_deref())}
+        {bar(&jobs.asked, "Filter jobs", &shortcuts, &jobs.job_types)}
         {list}
     }
     .into_any();
     Page { title: "Jobs".to_owned(), place: Place::Jobs, content, lives: false }
 }
 
-fn filter_form(jobs: &Jobs) -> impl IntoView + use<> {
-    let filter = jobs.filter.clone();
-    let option = |value: &str, word: &str, chosen: &str| {
-        let (value, selected) = (value.to_owned(), value == chosen);
-        view! {
-            <option value=value selected=selected>
-                {word.to_owned()}
-            </option>
-        }
-    };
-    let statuses = JobStatus::ALL.map(|status| option(status.as_str(), status.as_str(), &filter.status)).collect_view();
-    let outcomes = [Outcome::Succeeded, Outcome::Partial, Outcome::Failed, Outcome::Cancelled]
-        .map(|outcome| option(outcome.as_str(), outcome.as_str(), &filter.outcome))
-        .collect_view();
-    let types = jobs.job_types.iter().map(|name| option(name, name, &filter.job_type)).collect_view();
-    let clear = (!filter.is_empty()).then(|| view! { <a href="/jobs">"Clear"</a> });
-    view! {
-        <form class="filter" method="get" action="/jobs" role="search" aria-label="Filter jobs">
-            <label class="field field-wide">
-                <span>"Name, key or metadata"</span>
-                <input type="search" name="q" value=filter.q.clone() maxlength="200" />
-            </label>
-            <label class="field">
-                <span>"Status"</span>
-                <select name="status">{option("", "any", &filter.status)} {statuses}</select>
-            </label>
-            <label class="field">
-                <span>"Outcome"</span>
-                <select name="outcome">{option("", "any", &filter.outcome)} {outcomes}</select>
-            </label>
-            <label class="field">
-                <span>"Type"</span>
-                <select name="type">{option("", "any", &filter.job_type)} {types}</select>
-            </label>
-            <div class="filter-actions">
-                <button type="submit">"Filter"</button>
-                {clear}
-            </div>
-        </form>
-    }
-}
-
 fn nothing(jobs: &Jobs) -> AnyView {
-    if !jobs.filter.is_empty() {
+    if let Some(next) = jobs.next.clone() {
+        let go_on = view! {
+            <a class="button" href=next rel="next">
+                "Look further"
+            </a>
+        };
+        return empty(
+            "Nothing so far",
+            "The newest jobs hold nothing that matches. There are older ones.",
+            go_on.into_any(),
+        );
+    }
+    if !jobs.first {
+        let back = view! {
+            <a class="button" href=jobs.asked.link(&jobs.asked.filter)>
+                "Back to the newest"
+            </a>
+        };
+        return empty("That was the last page", "There are no older jobs.", back.into_any());
+    }
+    if !jobs.asked.is_empty() {
         let clear = view! {
             <a class="button" href="/jobs">
                 "Clear the filter"
@@ -114,14 +90,6 @@ fn nothing(jobs: &Jobs) -> AnyView {
             "No job fits this filter. Take something out of it, or clear it.",
             clear.into_any(),
         );
-    }
-    if !jobs.first {
-        let back = view! {
-            <a class="button" href="/jobs">
-                "Back to the newest"
-            </a>
-        };
-        return empty("That was the last page", "There are no older jobs.", back.into_any());
     }
     let start = view! {
         <a class="button primary" href="/imports/new">

@@ -1,8 +1,13 @@
 //! What went wrong, in groups: the same list for the owner of a file and for staff.
 
-use domain::{api::ErrorGroup, progress::grouped};
+use domain::{
+    api::ErrorGroup,
+    filter::{Term, lists::List},
+    progress::grouped,
+};
 use leptos::prelude::*;
 
+use super::dead::rows_of;
 use crate::components::{moment::ago, panel::note, state::icon};
 
 /// Most groups on a page; the download has every row.
@@ -10,15 +15,31 @@ const MOST: usize = 10;
 
 /// The groups, largest first. `dead` is how many items are dead in all.
 pub fn groups(groups: &[ErrorGroup], dead: i64, running: bool, plain: bool) -> AnyView {
-    list(groups, dead, running, plain, true)
+    of(groups, dead, running, Rows { plain, linked: true, scope: None })
 }
 
 /// The same for somebody who may not see single items.
 pub fn unlinked(groups: &[ErrorGroup], dead: i64, running: bool) -> AnyView {
-    list(groups, dead, running, true, false)
+    of(groups, dead, running, Rows { plain: true, linked: false, scope: None })
 }
 
-fn list(groups: &[ErrorGroup], dead: i64, running: bool, plain: bool, linked: bool) -> AnyView {
+/// The same for staff, with the way to the rows of each: `scope` says within what.
+pub fn groups_of(groups: &[ErrorGroup], dead: i64, running: bool, scope: &Term) -> AnyView {
+    of(groups, dead, running, Rows { plain: false, linked: true, scope: Some(scope) })
+}
+
+/// How a group is shown.
+#[derive(Clone, Copy)]
+struct Rows<'a> {
+    /// For uploaders: rows, not items, and no kinds of error.
+    plain: bool,
+    /// With the way to an item that is an example.
+    linked: bool,
+    /// With the way to all of them, within this.
+    scope: Option<&'a Term>,
+}
+
+fn of(groups: &[ErrorGroup], dead: i64, running: bool, how: Rows<'_>) -> AnyView {
     if groups.is_empty() {
         let text = match (dead, running) {
             (0, true) => "Nothing has failed so far.",
@@ -28,7 +49,7 @@ fn list(groups: &[ErrorGroup], dead: i64, running: bool, plain: bool, linked: bo
         return note(text);
     }
     let most = groups.iter().map(|group| group.count).max().unwrap_or(1).max(1);
-    let rows = groups.iter().take(MOST).map(|group| one(group, most, plain, linked)).collect_view();
+    let rows = groups.iter().take(MOST).map(|group| one(group, most, how)).collect_view();
     let more = groups.len().saturating_sub(MOST);
     view! {
         <ol class="problems">{rows}</ol>
@@ -38,7 +59,12 @@ fn list(groups: &[ErrorGroup], dead: i64, running: bool, plain: bool, linked: bo
     .into_any()
 }
 
-fn one(group: &ErrorGroup, most: i64, plain: bool, linked: bool) -> impl IntoView + use<> {
+fn one(group: &ErrorGroup, most: i64, how: Rows<'_>) -> impl IntoView + use<> {
+    let Rows { plain, linked, scope } = how;
+    let rows = scope.map(|scope| {
+        let terms = vec![scope.clone(), Term::is("error", &group.fingerprint), Term::is("type", &group.job_type)];
+        view! { <a href=rows_of("/dead", List::Dead, terms)>"show them"</a> }
+    });
     let share = format!("{:.1}%", group.count as f64 / most as f64 * 100.0);
     let unit = match (plain, group.count) {
         (true, 1) => "row",
@@ -61,6 +87,7 @@ fn one(group: &ErrorGroup, most: i64, plain: bool, linked: bool) -> impl IntoVie
                 <p class="sub">
                     {(!plain).then(|| group.kind.clone().map(|kind| view! { <span class="mono">{kind}</span> " · " }))}
                     "last " {ago(group.last_seen_at)}
+                    {rows.map(|rows| view! { " · " {rows} })}
                     {linked
                         .then(|| {
                             view! {

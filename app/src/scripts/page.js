@@ -82,5 +82,16 @@
     });
   }
 
+  // A section that changes by itself is fetched again while it says so and somebody looks.
+  const poll = async () => {
+    const section = document.querySelector("[data-poll]");
+    if (!section) return;
+    await new Promise((passed) => setTimeout(passed, Number(section.dataset.poll)));
+    if (!document.hidden) await refresh();
+    poll();
+  };
+  poll();
+
+  document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
   document.getElementById("refusal")?.focus();
 })();

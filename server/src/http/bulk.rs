@@ -118,7 +118,7 @@ pub async fn cancel_bulk(
 }
 
 /// The filter as the list reads it.
-fn wanted(target: BulkTarget, filter: &Document) -> Result<Wanted> {
+pub(super) fn wanted(target: BulkTarget, filter: &Document) -> Result<Wanted> {
     let query = query(filter).map_err(|(name, detail)| Problem::invalid_body([(pointer(&name), detail.to_owned())]))?;
     let read = match target {
         BulkTarget::Items => ItemList::read(&query).map(Wanted::Items),

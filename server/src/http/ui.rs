@@ -27,20 +27,25 @@ use crate::{
 };
 
 mod account; // one's own account
+mod asked; // what the address of a list asks for
 mod audit; // who did what
+mod bulk; // deeds over many
 mod fields; // forms as they come in
+mod form; // what was typed
 mod imports; // uploads and what became of them
-mod jobs; // jobs and items
+mod items; // items, failures first
+mod jobs; // jobs
 mod people; // accounts
 mod services; // services and tokens
 mod shares; // links to one tree
 mod sign_in; // in and out
 mod theme; // the choice of colours
+mod watch; // what is going on, for staff
 
 /// Every page. What has no route here and nowhere else is a page, too: the one that says so.
 pub fn router() -> Router<App> {
     Router::new()
-        .route("/", get(start))
+        .route("/", get(watch::start))
         .route("/sign-in", get(sign_in::show).post(sign_in::begin))
         .route("/sign-in/{token}", get(sign_in::confirm).post(sign_in::redeem))
         .route("/sign-out", post(sign_in::end))
@@ -69,12 +74,35 @@ pub fn router() -> Router<App> {
         .route("/audit", get(audit::show))
         .route("/jobs", get(jobs::list))
         .route("/jobs/{id}", get(jobs::show))
-        .route("/items/{id}", get(jobs::show_item))
+        .route("/jobs/{id}/cancel", post(jobs::cancel).get(back))
+        .route("/jobs/{id}/replay", post(jobs::replay).get(back))
+        .route("/jobs/{id}/keep", post(jobs::keep).get(back))
+        .route("/jobs/{id}/unkeep", post(jobs::unkeep).get(back))
+        .route("/jobs/{id}/delete", post(jobs::delete).get(back))
+        .route("/dead", get(items::dead))
+        .route("/items", get(items::list))
+        .route("/items/{id}", get(items::show))
+        .route("/items/{id}/retry", post(items::retry).get(back))
+        .route("/items/{id}/cancel", post(items::cancel).get(back))
+        .route("/items/{id}/replay", post(items::replay).get(back))
+        .route("/bulk", get(bulk::list).post(bulk::preview))
+        .route("/bulk/new", get(bulk::new))
+        .route("/bulk/{id}", get(bulk::show))
+        .route("/bulk/{id}/start", post(bulk::start).get(back))
+        .route("/bulk/{id}/cancel", post(bulk::cancel).get(back))
+        .route("/workers", get(watch::workers))
+        .route("/types", get(watch::types))
+        .route("/types/{name}", get(watch::show_type).post(watch::change))
+        .route("/types/{name}/pause", post(watch::pause).get(back))
+        .route("/types/{name}/resume", post(watch::resume).get(back))
+        .route("/shortcuts", get(watch::shortcuts))
         .fallback(nothing)
 }
 
-async fn start(_: Signed) -> Redirect {
-    Redirect::to("/imports")
+/// The address of a form that was refused, loaded again: the page that the form is on, with the form open.
+async fn back(_: Signed, uri: Uri) -> Response {
+    let (page, deed) = uri.path().rsplit_once('/').unwrap_or(("/", ""));
+    see_other(&address(page, &[("open", deed)]))
 }
 
 async fn nothing(visit: Visit, uri: Uri) -> Response {

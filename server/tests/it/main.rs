@@ -10,6 +10,7 @@ mod audit;
 mod bulk;
 mod creation;
 mod crossings;
+mod desk;
 mod exports;
 mod files;
 mod formats;

@@ -1,122 +1,66 @@
-//! `/jobs`, `/jobs/{id}` and `/items/{id}`: the views of the API, drawn.
+//! `/jobs` and `/jobs/{id}`: the views of the API, drawn, and what people do to a job.
 
-use app::{frame::Page, pages};
+use app::{
+    components::deed::Refused,
+    frame::Page,
+    pages::{self, job::Deeds},
+};
 use axum::{
     extract::{RawQuery, State},
     http::StatusCode,
     response::Response,
 };
-use domain::{JobStatus, Outcome, Problem};
-use serde::Serialize;
+use domain::{Job, filter::lists::List, job::OwnerKind};
 use uuid::Uuid;
 
-use super::{Signed, address, pairs};
+use super::{
+    Signed,
+    asked::Asking,
+    form::{Fields, in_the_form},
+    pairs, see_other,
+};
 use crate::{
     App,
     auth::Caller,
-    error::{Error, Result},
-    http::{cursor::Paged, extract::Path},
+    error::Result,
+    http::{cursor::Paged as _, extract::Path, jobs::JobList},
     job_types,
-    jobs::JobFilter,
 };
-
-/// Jobs on a page.
-const ROWS: i64 = 50;
-
-/// The filter as typed; what a cursor belongs to.
-#[derive(Clone, Debug, Default, Serialize)]
-struct JobList {
-    status: String,
-    outcome: String,
-    job_type: String,
-    q: String,
-    #[serde(skip_serializing)]
-    cursor: Option<String>,
-}
-
-impl Paged for JobList {
-    const LIST: &'static str = "page of jobs";
-    fn cursor(&self) -> Option<&str> {
-        self.cursor.as_deref()
-    }
-    fn limit(&self) -> Option<i64> {
-        Some(ROWS)
-    }
-}
-
-impl JobList {
-    /// Parameters that are not known are passed over: the address may carry those of other pages.
-    fn read(query: Option<&str>) -> Self {
-        let mut list = Self::default();
-        for (name, value) in pairs(query) {
-            match name.as_str() {
-                "status" => list.status = value,
-                "outcome" => list.outcome = value,
-                "type" => list.job_type = value,
-                "q" => list.q = value,
-                "cursor" => list.cursor = Some(value),
-                _ => {}
-            }
-        }
-        list
-    }
-
-    fn filter(&self) -> Result<JobFilter> {
-        let given = |word: &str| (!word.is_empty()).then(|| word.to_owned());
-        let status = given(&self.status)
-            .map(|word| {
-                JobStatus::parse(&word).ok_or_else(|| Problem::parameter("status", "expected a status of a job"))
-            })
-            .transpose()?;
-        let outcome = given(&self.outcome)
-            .map(|word| {
-                Outcome::parse(&word).ok_or_else(|| Problem::parameter("outcome", "expected an outcome of a job"))
-            })
-            .transpose()?;
-        Ok(JobFilter {
-            root: Some(true),
-            status,
-            outcome,
-            job_type: given(&self.job_type),
-            q: given(&self.q),
-            ..JobFilter::default()
-        })
-    }
-}
 
 /// `GET /jobs`
 pub(super) async fn list(State(app): State<App>, signed: Signed, RawQuery(query): RawQuery) -> Response {
-    let list = JobList::read(query.as_deref());
+    let mut asking = Asking::read(List::Jobs, "/jobs", query.as_deref());
     let mut shown = pages::jobs::Jobs {
-        filter: pages::jobs::Filter {
-            status: list.status.clone(),
-            outcome: list.outcome.clone(),
-            job_type: list.job_type.clone(),
-            q: list.q.clone(),
-        },
-        first: list.cursor.is_none(),
-        ..Default::default()
+        asked: asking.asked.clone(),
+        job_types: Vec::new(),
+        jobs: Vec::new(),
+        next: None,
+        first: asking.cursor.is_none(),
+        did: asking.did.clone(),
     };
-    match find(&app, &signed.caller, &list, &mut shown).await {
-        Ok(()) => signed.visit.page(StatusCode::OK, || pages::jobs::page(&shown)),
-        // A bad filter is answered by the same page, with what was typed.
-        Err(Error::Problem(problem)) if problem.status == 400 => {
-            shown.problem = Some(problem.detail);
-            signed.visit.page(StatusCode::BAD_REQUEST, || pages::jobs::page(&shown))
-        }
-        Err(error) => signed.visit.trouble(error),
+    let mut status = asking.status();
+    if let Err(error) = find(&app, &signed.caller, &asking, &mut shown).await {
+        status = match asking.fault(error) {
+            Ok(status) => status,
+            Err(error) => return signed.visit.trouble(error),
+        };
+        shown.asked = asking.asked;
     }
+    signed.visit.page(status, || pages::jobs::page(&shown))
 }
 
-async fn find(app: &App, caller: &Caller, list: &JobList, shown: &mut pages::jobs::Jobs) -> Result<()> {
+async fn find(app: &App, caller: &Caller, asking: &Asking, shown: &mut pages::jobs::Jobs) -> Result<()> {
     shown.job_types = type_names(app).await?;
-    let (filter, after) = (list.filter()?, list.place::<i64>()?);
-    let (jobs, next) = app.engine.list_jobs(caller, &filter, after, list.rows()?).await?;
-    let page = list.page(jobs, next);
-    shown.next = page.next_cursor.map(|cursor| {
-        let JobList { status, outcome, job_type, q, .. } = list;
-        address("/jobs", &[("status", status), ("outcome", outcome), ("type", job_type), ("q", q), ("cursor", &cursor)])
-    });
+    if asking.asked.fault.is_some() {
+        return Ok(());
+    }
+    // Whole trees, unless the filter speaks of jobs within them.
+    let within = ["root", "root_id", "parent"].iter().any(|name| asking.value(name).is_some());
+    let filter = JobList::read(&asking.api((!within).then_some(("root", "true"))))?;
+    let pages = asking.pages();
+    let (jobs, next) = app.engine.list_jobs(caller, &filter, pages.place::<i64>()?, pages.rows()?).await?;
+    let page = pages.page(jobs, next);
+    shown.next = asking.next(page.next_cursor);
     shown.jobs = page.data;
     Ok(())
 }
@@ -126,30 +70,147 @@ pub(super) async fn type_names(app: &App) -> Result<Vec<String>> {
     Ok(job_types::list(app, "", 1_000).await?.into_iter().map(|it| it.name).collect())
 }
 
+/// Whether a job is the caller's own, as far as the page can say. The server asks again.
+pub(super) fn own(caller: &Caller, job: &Job) -> bool {
+    job.owner.kind == caller.kind && job.owner.name == caller.name
+}
+
 /// `GET /jobs/{id}`
-pub(super) async fn show(State(app): State<App>, signed: Signed, id: Result<Path<Uuid>>) -> Response {
-    let drawn = draw_job(&app, &signed.caller, id).await;
+pub(super) async fn show(
+    State(app): State<App>,
+    signed: Signed,
+    RawQuery(query): RawQuery,
+    id: Result<Path<Uuid>>,
+) -> Response {
+    let word = |wanted: &str| pairs(query.as_deref()).find(|(name, _)| name == wanted).map(|(_, word)| word);
+    let deeds = Deeds { did: word("did"), open: word("open"), ..Deeds::default() };
+    let drawn = match id {
+        Ok(Path(id)) => draw(&app, &signed.caller, id, deeds).await,
+        Err(error) => Err(error),
+    };
     signed.answer(drawn)
 }
 
-async fn draw_job(app: &App, caller: &Caller, id: Result<Path<Uuid>>) -> Result<impl FnOnce() -> Page + use<>> {
-    let Path(id) = id?;
+async fn draw(app: &App, caller: &Caller, id: Uuid, deeds: Deeds) -> Result<impl FnOnce() -> Page + use<>> {
     let job = app.engine.job(caller, id, true).await?;
     let groups = app.engine.error_groups(caller, id).await?;
     let in_flight = app.engine.items_in_flight(caller, id).await?;
-    Ok(move || pages::job::page(&job, &groups, &in_flight))
+    let deeds = Deeds { own: own(caller, &job), admin: caller.is_admin(), ..deeds };
+    Ok(move || pages::job::page(&job, &groups, &in_flight, &deeds))
 }
 
-/// `GET /items/{id}`
-pub(super) async fn show_item(State(app): State<App>, signed: Signed, id: Result<Path<Uuid>>) -> Response {
-    let drawn = draw_item(&app, &signed.caller, id).await;
-    signed.answer(drawn)
+/// What is done to a job by its forms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Deed {
+    Cancel,
+    Replay,
+    Keep,
+    Unkeep,
+    Delete,
 }
 
-async fn draw_item(app: &App, caller: &Caller, id: Result<Path<Uuid>>) -> Result<impl FnOnce() -> Page + use<>> {
-    let Path(id) = id?;
-    let item = app.engine.item(caller, id).await?;
-    let mut attempts = app.engine.attempts(caller, id).await?;
-    attempts.reverse();
-    Ok(move || pages::item::page(&item, &attempts))
+impl Deed {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Cancel => "cancel",
+            Self::Replay => "replay",
+            Self::Keep => "keep",
+            Self::Unkeep => "unkeep",
+            Self::Delete => "delete",
+        }
+    }
+}
+
+/// `POST /jobs/{id}/cancel`
+pub(super) async fn cancel(
+    app: State<App>,
+    signed: Signed,
+    id: Result<Path<Uuid>>,
+    fields: Result<Fields>,
+) -> Response {
+    done(&app, signed, id, fields, Deed::Cancel).await
+}
+
+/// `POST /jobs/{id}/replay`
+pub(super) async fn replay(
+    app: State<App>,
+    signed: Signed,
+    id: Result<Path<Uuid>>,
+    fields: Result<Fields>,
+) -> Response {
+    done(&app, signed, id, fields, Deed::Replay).await
+}
+
+/// `POST /jobs/{id}/keep`
+pub(super) async fn keep(app: State<App>, signed: Signed, id: Result<Path<Uuid>>, fields: Result<Fields>) -> Response {
+    done(&app, signed, id, fields, Deed::Keep).await
+}
+
+/// `POST /jobs/{id}/unkeep`
+pub(super) async fn unkeep(
+    app: State<App>,
+    signed: Signed,
+    id: Result<Path<Uuid>>,
+    fields: Result<Fields>,
+) -> Response {
+    done(&app, signed, id, fields, Deed::Unkeep).await
+}
+
+/// `POST /jobs/{id}/delete`
+pub(super) async fn delete(
+    app: State<App>,
+    signed: Signed,
+    id: Result<Path<Uuid>>,
+    fields: Result<Fields>,
+) -> Response {
+    done(&app, signed, id, fields, Deed::Delete).await
+}
+
+/// Does it, and leads to where one sees what came of it; or shows the page again, with the refusal in its form.
+async fn done(app: &App, signed: Signed, id: Result<Path<Uuid>>, fields: Result<Fields>, deed: Deed) -> Response {
+    let (id, fields) = match (id, fields) {
+        (Ok(Path(id)), Ok(fields)) => (id, fields),
+        (Err(error), _) | (_, Err(error)) => return signed.visit.trouble(error),
+    };
+    let refused = match act(app, &signed.caller, id, fields.given("reason"), deed).await {
+        Ok(to) => return see_other(&to),
+        Err(error) => in_the_form(error),
+    };
+    let problem = match refused {
+        Ok(problem) => problem,
+        Err(error) => return signed.visit.trouble(error),
+    };
+    let refused = Refused { deed: deed.word(), problem, reason: fields.text("reason").to_owned() };
+    let deeds = Deeds { refused: Some(refused), ..Deeds::default() };
+    match draw(app, &signed.caller, id, deeds).await {
+        Ok(draw) => signed.visit.page(StatusCode::UNPROCESSABLE_ENTITY, draw),
+        Err(error) => signed.visit.trouble(error),
+    }
+}
+
+async fn act(app: &App, caller: &Caller, id: Uuid, reason: Option<&str>, deed: Deed) -> Result<String> {
+    let engine = &app.engine;
+    Ok(match deed {
+        Deed::Cancel => {
+            engine.cancel_job(caller, id, reason).await?;
+            format!("/jobs/{id}?did=cancelled")
+        }
+        Deed::Replay => {
+            let made = engine.replay_tree(caller, id, reason, None).await?;
+            format!("/jobs/{made}?did=replayed")
+        }
+        Deed::Keep => {
+            engine.keep(caller, id, true, reason).await?;
+            format!("/jobs/{id}?did=kept")
+        }
+        Deed::Unkeep => {
+            engine.keep(caller, id, false, reason).await?;
+            format!("/jobs/{id}?did=unkept")
+        }
+        Deed::Delete => {
+            engine.remove(caller, id, reason).await?;
+            let home = if caller.kind == OwnerKind::User && !caller.sees_all() { "/imports" } else { "/jobs" };
+            format!("{home}?did=deleted")
+        }
+    })
 }

@@ -1,174 +1,24 @@
-//! Draws every page in each of its states, with made-up data, to HTML files for looking at:
-//!
-//! ```text
-//! cargo run -p app --features ssr --example gallery -- DIRECTORY
-//! ```
-//!
-//! The pages link to `style/main.css` beside them, and start no WASM.
+//! Made-up data: one of everything, and of some things the worst that can come.
 
-use std::{fs, path::PathBuf};
-
-use app::{
-    document::document,
-    frame::{Assets, Frame, Page, Person, Theme},
-    pages,
-    upload::ImportForm,
-};
+use app::upload::ImportForm;
 use domain::{
-    Code, Counts, Document, Item, ItemState, Job, JobStatus, Outcome, Problem, Time,
+    Counts, Document, Item, ItemState, Job, JobStatus, Outcome, Time,
     api::ErrorGroup,
     id::Uuid,
     item::{Attempt, EndedAs, Holder, ItemError, ItemProgress, MaxFailures},
     job::{Owner, OwnerKind, TreeSummary},
     progress,
-    upload::{Upload, UploadFormat},
 };
 
-#[path = "gallery/accounts.rs"]
-mod accounts;
-
-type Draw = Box<dyn FnOnce() -> Page>;
-
-fn main() -> std::io::Result<()> {
-    let directory = PathBuf::from(std::env::args().nth(1).unwrap_or_else(|| "target/gallery".to_owned()));
-    fs::create_dir_all(&directory)?;
-    for theme in [Theme::Light, Theme::Dark] {
-        for (name, draw) in all() {
-            let frame = frame(theme, !name.starts_with("sign") && !name.starts_with("trouble"));
-            fs::write(directory.join(format!("{name}-{}.html", theme.as_str())), document(&frame, draw))?;
-        }
-    }
-    Ok(())
-}
-
-fn frame(theme: Theme, signed_in: bool) -> Frame {
-    Frame {
-        nonce: "gallery".to_owned(),
-        assets: Assets {
-            script: "none.js".to_owned(),
-            wasm: "none.wasm".to_owned(),
-            style: "style/main.css".to_owned(),
-            font: "style/fonts/sans.woff2".to_owned(),
-        },
-        theme,
-        now: at("2026-11-20T14:03:07Z"),
-        offset_minutes: Some(60),
-        person: signed_in.then(|| Person { name: "Ada Lovelace".to_owned(), staff: true, admin: true }),
-        address: "/".to_owned(),
-        refresh_seconds: None,
-    }
-}
-
-fn all() -> Vec<(&'static str, Draw)> {
-    let mut pages: Vec<(&'static str, Draw)> = Vec::new();
-    let mut add = |name, draw: Draw| pages.push((name, draw));
-    add("sign-in", Box::new(|| pages::sign_in::page(&pages::sign_in::SignIn::default())));
-    add("sign-in-link", Box::new(|| pages::sign_in::confirm("abc")));
-    add("sign-in-used", Box::new(pages::sign_in::refused));
-    add(
-        "imports-empty",
-        Box::new(|| pages::imports::page(&pages::imports::Imports { first: true, ..Default::default() })),
-    );
-    add(
-        "imports",
-        Box::new(|| {
-            pages::imports::page(&pages::imports::Imports {
-                jobs: vec![running(), partial(), waiting(), complete(), failed(), million(), hostile()],
-                next: Some("?after=x".to_owned()),
-                first: true,
-            })
-        }),
-    );
-    add("new", Box::new(|| pages::new_import::page(form(), None)));
-    add(
-        "new-refused",
-        Box::new(|| {
-            let problem = Problem::new(
-                Code::BadHeader,
-                "Column 3 has no name. Give it one, or untick that the first row names the columns.",
-            );
-            let upload = Upload {
-                id: Uuid::from_u128(9),
-                filename: "airports.csv".to_owned(),
-                bytes: 210_436,
-                sha256: String::new(),
-                format: UploadFormat::Csv,
-                created_at: at("2026-11-20T14:00:00Z"),
-            };
-            pages::new_import::page(ImportForm { upload: Some(upload), ..form() }, Some(&problem))
-        }),
-    );
-    add("import-running", Box::new(|| pages::import::page(&running(), &groups()[..1], true)));
-    add("import-waiting", Box::new(|| pages::import::page(&waiting(), &[], false)));
-    add("import-partial", Box::new(|| pages::import::page(&partial(), &groups(), true)));
-    add("import-complete", Box::new(|| pages::import::page(&complete(), &[], false)));
-    add("import-failed", Box::new(|| pages::import::page(&failed(), &groups()[..1], false)));
-    add("import-hostile", Box::new(|| pages::import::page(&hostile(), &hostile_groups(), true)));
-    add("jobs-empty", Box::new(|| pages::jobs::page(&pages::jobs::Jobs { first: true, ..Default::default() })));
-    add(
-        "jobs-nothing",
-        Box::new(|| {
-            let filter = pages::jobs::Filter { q: "payroll".to_owned(), ..Default::default() };
-            pages::jobs::page(&pages::jobs::Jobs { filter, job_types: types(), first: true, ..Default::default() })
-        }),
-    );
-    add(
-        "jobs",
-        Box::new(|| {
-            pages::jobs::page(&pages::jobs::Jobs {
-                filter: pages::jobs::Filter::default(),
-                job_types: types(),
-                jobs: vec![
-                    running(),
-                    tree(),
-                    million(),
-                    partial(),
-                    waiting(),
-                    complete(),
-                    cancelled(),
-                    failed(),
-                    hostile(),
-                ],
-                next: Some("?after=x".to_owned()),
-                first: true,
-                problem: None,
-            })
-        }),
-    );
-    add("job-tree", Box::new(|| pages::job::page(&tree(), &groups(), &in_flight())));
-    add("job-running", Box::new(|| pages::job::page(&running(), &groups()[..1], &in_flight())));
-    add("job-complete", Box::new(|| pages::job::page(&complete(), &[], &[])));
-    add("item-dead", Box::new(|| pages::item::page(&dead_item(), &attempts())));
-    for (name, code) in [
-        ("trouble-missing", Code::NotFound),
-        ("trouble-removed", Code::JobRemoved),
-        ("trouble-forbidden", Code::Forbidden),
-        ("trouble-broken", Code::Internal),
-        ("trouble-away", Code::DatabaseUnavailable),
-    ] {
-        add(
-            name,
-            Box::new(move || {
-                let problem = Problem::new(code, "This page is for support staff.");
-                pages::trouble::page(&Problem { request_id: Some("0199-a3f2-77".to_owned()), ..problem })
-            }),
-        );
-    }
-    pages.extend(accounts::all(running(), partial(), groups()));
-    pages
-}
-
-// ---- Made-up data -----------------------------------------------------------------------------
-
-fn at(text: &str) -> Time {
+pub(crate) fn at(text: &str) -> Time {
     Time::parse(text).expect("a time")
 }
 
-fn types() -> Vec<String> {
+pub(crate) fn types() -> Vec<String> {
     ["import", "export", "invoice-shipments"].map(str::to_owned).to_vec()
 }
 
-fn form() -> ImportForm {
+pub(crate) fn form() -> ImportForm {
     ImportForm {
         job_types: types(),
         job_type: "import".to_owned(),
@@ -180,11 +30,18 @@ fn form() -> ImportForm {
     }
 }
 
-fn counts(succeeded: i64, dead: i64, running: i64, retryable: i64, available: i64) -> Counts {
+pub(crate) fn counts(succeeded: i64, dead: i64, running: i64, retryable: i64, available: i64) -> Counts {
     Counts { succeeded, dead, running, retryable, available, ..Counts::default() }
 }
 
-fn job(number: u128, name: &str, key: &str, counts: Counts, outcome: Option<Outcome>, children: Vec<Job>) -> Job {
+pub(crate) fn job(
+    number: u128,
+    name: &str,
+    key: &str,
+    counts: Counts,
+    outcome: Option<Outcome>,
+    children: Vec<Job>,
+) -> Job {
     let own = if outcome.is_some() { JobStatus::Completed } else { JobStatus::of(&counts, false, false, false) };
     let mut all = counts;
     for child in &children {
@@ -235,41 +92,41 @@ fn job(number: u128, name: &str, key: &str, counts: Counts, outcome: Option<Outc
     }
 }
 
-fn running() -> Job {
+pub(crate) fn running() -> Job {
     job(1, "airports.csv", "import", counts(2_019, 22, 8, 3, 3_324), None, Vec::new())
 }
 
-fn waiting() -> Job {
+pub(crate) fn waiting() -> Job {
     job(2, "march-orders.csv", "import", counts(0, 0, 0, 0, 812), None, Vec::new())
 }
 
-fn partial() -> Job {
+pub(crate) fn partial() -> Job {
     job(3, "airports-europe.csv", "import", counts(4_980, 20, 0, 0, 0), Some(Outcome::Partial), Vec::new())
 }
 
-fn complete() -> Job {
+pub(crate) fn complete() -> Job {
     job(4, "customers.ndjson", "import", counts(12_400, 0, 0, 0, 0), Some(Outcome::Succeeded), Vec::new())
 }
 
-fn failed() -> Job {
+pub(crate) fn failed() -> Job {
     job(5, "wrong-file.csv", "import", counts(0, 7, 0, 0, 0), Some(Outcome::Failed), Vec::new())
 }
 
-fn cancelled() -> Job {
+pub(crate) fn cancelled() -> Job {
     let counts = Counts { succeeded: 200, cancelled: 650, expired: 50, ..Counts::default() };
     job(6, "nightly sync", "sync", counts, Some(Outcome::Cancelled), Vec::new())
 }
 
-fn million() -> Job {
+pub(crate) fn million() -> Job {
     job(7, "telemetry-2026-11.csv", "import", counts(641_203, 1, 64, 12, 358_720), None, Vec::new())
 }
 
-fn hostile() -> Job {
+pub(crate) fn hostile() -> Job {
     let name = "</textarea><script>alert(1)</script> \u{202e}vsc.txet 日本語 🌲 an-extremely-long-file-name-without-any-space-at-all-that-goes-on-and-on-and-on.csv";
     job(8, name, "import", counts(3, 1, 0, 0, 0), Some(Outcome::Partial), Vec::new())
 }
 
-fn tree() -> Job {
+pub(crate) fn tree() -> Job {
     let below = |number, key: &str, counts, outcome, children| {
         let mut job = job(number, "", key, counts, outcome, children);
         job.parent_id = Some(Uuid::from_u128(20));
@@ -290,7 +147,7 @@ fn tree() -> Job {
     root
 }
 
-fn groups() -> Vec<ErrorGroup> {
+pub(crate) fn groups() -> Vec<ErrorGroup> {
     let group = |message: &str, kind: &str, count| ErrorGroup {
         fingerprint: message.to_owned(),
         message: message.to_owned(),
@@ -308,14 +165,14 @@ fn groups() -> Vec<ErrorGroup> {
     ]
 }
 
-fn hostile_groups() -> Vec<ErrorGroup> {
+pub(crate) fn hostile_groups() -> Vec<ErrorGroup> {
     let mut groups = groups();
     groups.truncate(1);
     groups[0].message = "<img src=x onerror=alert(1)> ".to_owned() + &"x".repeat(300);
     groups
 }
 
-fn item(number: u128, row: i64, progress: Option<ItemProgress>) -> Item {
+pub(crate) fn item(number: u128, row: i64, progress: Option<ItemProgress>) -> Item {
     Item {
         id: Uuid::from_u128(number),
         job_id: Uuid::from_u128(22),
@@ -356,7 +213,7 @@ fn item(number: u128, row: i64, progress: Option<ItemProgress>) -> Item {
     }
 }
 
-fn in_flight() -> Vec<Item> {
+pub(crate) fn in_flight() -> Vec<Item> {
     let progress =
         |done, total, message: Option<&str>| Some(ItemProgress { done, total, message: message.map(str::to_owned) });
     let mut stopping = item(34, 2_049, progress(Some(8), Some(10), None));
@@ -370,7 +227,7 @@ fn in_flight() -> Vec<Item> {
     ]
 }
 
-fn dead_item() -> Item {
+pub(crate) fn dead_item() -> Item {
     Item {
         state: ItemState::Dead,
         attempts: 3,
@@ -389,7 +246,7 @@ fn dead_item() -> Item {
     }
 }
 
-fn attempts() -> Vec<Attempt> {
+pub(crate) fn attempts() -> Vec<Attempt> {
     let attempt = |number, ended_as, message: &str| Attempt {
         attempt: number,
         worker_id: Some("worker-7f3a".to_owned()),

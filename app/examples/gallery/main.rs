@@ -1,0 +1,128 @@
+//! Draws every page in each of its states, with made-up data, to HTML files for looking at:
+//!
+//! ```text
+//! cargo run -p app --features ssr --example gallery -- DIRECTORY
+//! ```
+//!
+//! The pages link to `style/main.css` beside them, and start no WASM.
+
+mod accounts; // people, services, the log
+mod made; // the data
+mod staff; // the pages of those who look after the work
+
+use std::{fs, path::PathBuf};
+
+use app::{
+    document::document,
+    frame::{Assets, Frame, Page, Person, Theme},
+    pages,
+    upload::ImportForm,
+};
+use domain::{
+    Code, Problem,
+    id::Uuid,
+    upload::{Upload, UploadFormat},
+};
+use made::{
+    at, complete, failed, form, groups, hostile, hostile_groups, in_flight, million, partial, running, tree, waiting,
+};
+
+type Draw = Box<dyn FnOnce() -> Page>;
+
+fn main() -> std::io::Result<()> {
+    let directory = PathBuf::from(std::env::args().nth(1).unwrap_or_else(|| "target/gallery".to_owned()));
+    fs::create_dir_all(&directory)?;
+    for theme in [Theme::Light, Theme::Dark] {
+        for (name, draw) in all() {
+            let frame = frame(theme, !name.starts_with("sign") && !name.starts_with("trouble"));
+            fs::write(directory.join(format!("{name}-{}.html", theme.as_str())), document(&frame, draw))?;
+        }
+    }
+    Ok(())
+}
+
+fn frame(theme: Theme, signed_in: bool) -> Frame {
+    Frame {
+        nonce: "gallery".to_owned(),
+        assets: Assets {
+            script: "none.js".to_owned(),
+            wasm: "none.wasm".to_owned(),
+            style: "style/main.css".to_owned(),
+            font: "style/fonts/sans.woff2".to_owned(),
+        },
+        theme,
+        now: at("2026-11-20T14:03:07Z"),
+        offset_minutes: Some(60),
+        person: signed_in.then(|| Person { name: "Ada Lovelace".to_owned(), staff: true, admin: true }),
+        address: "/".to_owned(),
+        refresh_seconds: None,
+    }
+}
+
+fn all() -> Vec<(&'static str, Draw)> {
+    let mut pages: Vec<(&'static str, Draw)> = Vec::new();
+    let mut add = |name, draw: Draw| pages.push((name, draw));
+    add("sign-in", Box::new(|| pages::sign_in::page(&pages::sign_in::SignIn::default())));
+    add("sign-in-link", Box::new(|| pages::sign_in::confirm("abc")));
+    add("sign-in-used", Box::new(pages::sign_in::refused));
+    add(
+        "imports-empty",
+        Box::new(|| pages::imports::page(&pages::imports::Imports { first: true, ..Default::default() })),
+    );
+    add(
+        "imports",
+        Box::new(|| {
+            pages::imports::page(&pages::imports::Imports {
+                jobs: vec![running(), partial(), waiting(), complete(), failed(), million(), hostile()],
+                next: Some("?after=x".to_owned()),
+                first: true,
+            })
+        }),
+    );
+    add("new", Box::new(|| pages::new_import::page(form(), None)));
+    add(
+        "new-refused",
+        Box::new(|| {
+            let problem = Problem::new(
+                Code::BadHeader,
+                "Column 3 has no name. Give it one, or untick that the first row names the columns.",
+            );
+            let upload = Upload {
+                id: Uuid::from_u128(9),
+                filename: "airports.csv".to_owned(),
+                bytes: 210_436,
+                sha256: String::new(),
+                format: UploadFormat::Csv,
+                created_at: at("2026-11-20T14:00:00Z"),
+            };
+            pages::new_import::page(ImportForm { upload: Some(upload), ..form() }, Some(&problem))
+        }),
+    );
+    add("import-running", Box::new(|| pages::import::page(&running(), &groups()[..1], true)));
+    add("import-waiting", Box::new(|| pages::import::page(&waiting(), &[], false)));
+    add("import-partial", Box::new(|| pages::import::page(&partial(), &groups(), true)));
+    add("import-complete", Box::new(|| pages::import::page(&complete(), &[], false)));
+    add("import-failed", Box::new(|| pages::import::page(&failed(), &groups()[..1], false)));
+    add("import-hostile", Box::new(|| pages::import::page(&hostile(), &hostile_groups(), true)));
+    add("job-tree", Box::new(|| pages::job::page(&tree(), &groups(), &in_flight(), &pages::job::Deeds::default())));
+    add("job-running", Box::new(|| pages::job::page(&running(), &groups()[..1], &in_flight(), &staff::own())));
+    add("job-complete", Box::new(|| pages::job::page(&complete(), &[], &[], &staff::own())));
+    staff::all(&mut add);
+    for (name, code) in [
+        ("trouble-missing", Code::NotFound),
+        ("trouble-removed", Code::JobRemoved),
+        ("trouble-forbidden", Code::Forbidden),
+        ("trouble-broken", Code::Internal),
+        ("trouble-away", Code::DatabaseUnavailable),
+    ] {
+        add(
+            name,
+            Box::new(move || {
+                let problem = Problem::new(code, "This page is for support staff.");
+                pages::trouble::page(&Problem { request_id: Some("0199-a3f2-77".to_owned()), ..problem })
+            }),
+        );
+    }
+    pages.extend(accounts::all(running(), partial(), groups()));
+    pages
+}

@@ -1,0 +1,398 @@
+//! The pages of those who look after the work, in their states.
+
+use app::{
+    components::{asking::Asked, deed::Refused},
+    pages::{
+        self, bulk,
+        dead::Items,
+        item::{Deeds, Edit},
+        jobs::Jobs,
+        overview::Overview,
+        types::{Shown, Typed},
+    },
+};
+use domain::{
+    Code, Document, Item, ItemState, JobType, Problem, Time,
+    alert::{Alert, AlertKind},
+    api::{
+        BulkAction, BulkOperation, BulkSample, BulkSkipped, BulkState, BulkTarget, ErrorGroup, Rate, Stats, TypeStats,
+        Worker,
+    },
+    filter::{Filter, lists::List},
+    id::Uuid,
+    item::{MaxFailures, WaitingFor},
+    job::{Owner, OwnerKind},
+    job_type::{Builtin, Delivery, Executor},
+    retry::Backoff,
+};
+
+use crate::{
+    Draw,
+    made::{
+        at, attempts, cancelled, complete, counts, dead_item, failed, groups, hostile, hostile_groups, item, million,
+        partial, running, tree, types, waiting,
+    },
+};
+
+/// A job of the reader's own.
+pub(crate) fn own() -> pages::job::Deeds {
+    pages::job::Deeds { own: true, ..Default::default() }
+}
+
+fn refused(deed: &'static str, problem: Problem) -> Refused {
+    Refused { deed, problem, reason: "the bank was down".to_owned() }
+}
+
+fn asked(list: List, path: &'static str, typed: &str) -> Asked {
+    let asked = Asked { typed: typed.to_owned(), ..Asked::nothing(list, path) };
+    let now = at("2026-11-20T14:03:07Z");
+    match Filter::parse(typed).and_then(|filter| filter.parameters(list, now).map(|_| filter)) {
+        Ok(filter) => Asked { filter, ..asked },
+        Err(fault) => Asked { fault: Some(fault), ..asked },
+    }
+}
+
+pub(crate) fn all(add: &mut impl FnMut(&'static str, Draw)) {
+    lists(add);
+    one_item(add);
+    operations(add);
+    watching(add);
+}
+
+fn lists(add: &mut impl FnMut(&'static str, Draw)) {
+    let jobs = |typed: &str| Jobs {
+        asked: asked(List::Jobs, "/jobs", typed),
+        job_types: types(),
+        jobs: Vec::new(),
+        next: None,
+        first: true,
+        did: None,
+    };
+    add("jobs-empty", Box::new(move || pages::jobs::page(&jobs(""))));
+    add("jobs-nothing", Box::new(move || pages::jobs::page(&jobs("payroll created:<2h"))));
+    add("jobs-fault", Box::new(move || pages::jobs::page(&jobs("status:running colour:red"))));
+    add(
+        "jobs",
+        Box::new(move || {
+            let shown =
+                vec![running(), tree(), million(), partial(), waiting(), complete(), cancelled(), failed(), hostile()];
+            let next = Some("?after=x".to_owned());
+            pages::jobs::page(&Jobs { jobs: shown, next, did: Some("deleted".to_owned()), ..jobs("") })
+        }),
+    );
+    let dead = |typed: &str, groups: Option<Vec<ErrorGroup>>, items: Vec<Item>| Items {
+        asked: asked(List::Dead, "/dead", typed),
+        types: types(),
+        groups,
+        items,
+        next: None,
+        first: true,
+        did: None,
+    };
+    add("dead-empty", Box::new(move || pages::dead::page(&dead("", None, Vec::new()))));
+    add("dead-nothing", Box::new(move || pages::dead::page(&dead("type:import row:7", None, Vec::new()))));
+    add(
+        "dead",
+        Box::new(move || {
+            let mut all = groups();
+            all.extend(hostile_groups());
+            all[0].count = 12_431;
+            pages::dead::page(&Items { next: Some("?".to_owned()), ..dead("", Some(all), dead_items()) })
+        }),
+    );
+    add(
+        "dead-filtered",
+        Box::new(move || pages::dead::page(&dead("type:import latitude worker:w-1", None, dead_items()))),
+    );
+    add(
+        "items",
+        Box::new(move || {
+            let asked = asked(List::Items, "/items", "state:running");
+            let running = vec![item(31, 2_042, None), item(32, 2_043, None)];
+            pages::dead::items_page(&Items { asked, ..dead("", None, running) })
+        }),
+    );
+    let cancel = |deeds: pages::job::Deeds| move || pages::job::page(&running(), &groups()[..1], &[], &deeds);
+    let problem = Problem::new(
+        Code::ReasonRequired,
+        "This is somebody else's work: say why, as `reason`. It is kept in the audit log.",
+    );
+    add(
+        "job-refused",
+        Box::new(cancel(pages::job::Deeds { refused: Some(refused("cancel", problem)), ..Default::default() })),
+    );
+    add("job-partial", Box::new(|| pages::job::page(&partial(), &groups(), &[], &own())));
+}
+
+fn dead_items() -> Vec<Item> {
+    let mut hostile = dead_item();
+    if let Some(error) = &mut hostile.last_error {
+        error.message = "<img src=x onerror=alert(1)> ".to_owned() + &"x".repeat(200);
+    }
+    vec![dead_item(), hostile, Item { row: None, seq: 1_204_331, ..dead_item() }]
+}
+
+fn one_item(add: &mut impl FnMut(&'static str, Draw)) {
+    add(
+        "item-dead",
+        Box::new(|| pages::item::page(&dead_item(), &attempts(), &Deeds { own: true, ..Deeds::default() })),
+    );
+    add(
+        "item-retry",
+        Box::new(|| {
+            let deeds = Deeds { open: Some("retry".to_owned()), ..Deeds::default() };
+            pages::item::page(&dead_item(), &attempts(), &deeds)
+        }),
+    );
+    add(
+        "item-refused",
+        Box::new(|| {
+            let problem = Problem::invalid_body([
+                ("/payload/latitude".to_owned(), "\"n/a\" is not of type \"number\"".to_owned()),
+                ("/payload".to_owned(), "\"longitude\" is a required property".to_owned()),
+            ]);
+            let payload = Some("{\"iata\":\"00M\",\n \"latitude\":\"n/a\"}".to_owned());
+            let edit = Edit { payload, ..Edit::default() };
+            pages::item::page(
+                &dead_item(),
+                &attempts(),
+                &Deeds { refused: Some(refused("retry", problem)), edit, ..Deeds::default() },
+            )
+        }),
+    );
+    add(
+        "item-waiting",
+        Box::new(|| {
+            let waiting_for = Some(WaitingFor {
+                reason: "not_claimed".to_owned(),
+                detail: Some("No worker has asked for send-check since 2026-11-20T13:03:00Z.".to_owned()),
+                until: None,
+            });
+            let item =
+                Item { state: ItemState::Available, attempts: 0, assignment: None, waiting_for, ..item(40, 12, None) };
+            pages::item::page(&item, &[], &Deeds { did: Some("retried".to_owned()), ..Deeds::default() })
+        }),
+    );
+    add(
+        "item-retrying",
+        Box::new(|| {
+            let waiting_for =
+                Some(WaitingFor { reason: "retry".to_owned(), detail: None, until: Some(at("2026-11-20T14:05:00Z")) });
+            let item = Item { state: ItemState::Retryable, assignment: None, waiting_for, ..dead_item() };
+            pages::item::page(&item, &attempts(), &Deeds::default())
+        }),
+    );
+    add("item-running", Box::new(|| pages::item::page(&item(41, 13, None), &attempts()[2..], &Deeds::default())));
+}
+
+fn operation(state: BulkState, dry_run: bool) -> BulkOperation {
+    let through = matches!(state, BulkState::Completed);
+    let sample = (0..3).map(|n| BulkSample {
+        id: Uuid::from_u128(70 + n),
+        job_id: Uuid::from_u128(3),
+        root_id: Uuid::from_u128(3),
+        job_type: "import".to_owned(),
+        state: "dead".to_owned(),
+        message: Some("Column latitude: expected a number, found \u{201c}n/a\u{201d}".to_owned()),
+    });
+    BulkOperation {
+        id: Uuid::from_u128(90),
+        action: BulkAction::Retry,
+        target: BulkTarget::Items,
+        filter: Document::trusted("{\"state\":\"dead\",\"type\":\"import\",\"error\":\"5f3a99c0\"}".to_owned()),
+        payload_edit: Vec::new(),
+        reason: (!dry_run).then(|| "The bank was down from 13:00 to 14:00".to_owned()),
+        rate_per_second: (!dry_run).then_some(250.0),
+        dry_run,
+        state,
+        total: 12_431,
+        processed: if through { 12_390 } else { 4_200 * i64::from(!dry_run) },
+        skipped: if dry_run {
+            Vec::new()
+        } else {
+            vec![
+                BulkSkipped { reason: "not_retryable".to_owned(), count: 38 },
+                BulkSkipped { reason: "job_cancelled".to_owned(), count: 2 },
+            ]
+        },
+        errored: i64::from(through),
+        sample: sample.collect(),
+        owner: Owner { kind: OwnerKind::User, name: "Ada Lovelace".to_owned() },
+        created_at: at("2026-11-20T14:02:00Z"),
+        updated_at: at("2026-11-20T14:03:00Z"),
+        finished_at: through.then(|| at("2026-11-20T14:03:00Z")),
+    }
+}
+
+fn operations(add: &mut impl FnMut(&'static str, Draw)) {
+    let shown = |one: BulkOperation| bulk::Shown {
+        one,
+        own: true,
+        staff: true,
+        did: None,
+        refused: None,
+        rate: String::new(),
+        edits: String::new(),
+    };
+    add("bulk-empty", Box::new(|| bulk::list_page(&[], None, true)));
+    add(
+        "bulk",
+        Box::new(|| {
+            let all = [
+                operation(BulkState::Running, false),
+                operation(BulkState::Completed, false),
+                operation(BulkState::Ready, true),
+            ];
+            bulk::list_page(&all, None, true)
+        }),
+    );
+    add(
+        "bulk-new",
+        Box::new(|| {
+            let fault = Filter::parse("state:dead colour:red")
+                .expect("a filter")
+                .parameters(List::Items, at("2026-11-20T14:03:07Z"))
+                .err();
+            bulk::new_page(&bulk::Asking {
+                action: BulkAction::Cancel,
+                target: BulkTarget::Items,
+                q: "state:dead colour:red".to_owned(),
+                fault,
+                problem: None,
+            })
+        }),
+    );
+    add("bulk-counting", Box::new(move || bulk::page(&shown(operation(BulkState::Counting, true)))));
+    add("bulk-preview", Box::new(move || bulk::page(&shown(operation(BulkState::Ready, true)))));
+    add(
+        "bulk-refused",
+        Box::new(move || {
+            let problem = Problem::invalid_body([(
+                "/payload_edit".to_owned(),
+                "expected set /place value, or remove /place, found \"put /a 1\"".to_owned(),
+            )]);
+            let refused = Some(refused("start", problem));
+            bulk::page(&bulk::Shown {
+                refused,
+                edits: "put /a 1".to_owned(),
+                rate: "50".to_owned(),
+                ..shown(operation(BulkState::Ready, true))
+            })
+        }),
+    );
+    add("bulk-running", Box::new(move || bulk::page(&shown(operation(BulkState::Running, false)))));
+    add("bulk-completed", Box::new(move || bulk::page(&shown(operation(BulkState::Completed, false)))));
+}
+
+fn stats(name: &str, waiting: i64, dead: i64, rate: f64) -> TypeStats {
+    TypeStats {
+        job_type: name.to_owned(),
+        counts: counts(641_203, dead, 8, 12, waiting),
+        open: 8,
+        oldest_waiting_seconds: (waiting > 0).then_some(184.0),
+        last_asked_at: Some(at("2026-11-20T14:03:05Z")),
+        rates: vec![Rate { seconds: 60, in_per_second: rate, out_per_second: rate * 0.9 }],
+        days: Vec::new(),
+    }
+}
+
+fn alert(kind: AlertKind, message: &str, job_type: Option<&str>) -> Alert {
+    Alert {
+        id: Uuid::from_u128(50),
+        kind,
+        subject: "import".to_owned(),
+        message: message.to_owned(),
+        job_type: job_type.map(str::to_owned),
+        root_id: None,
+        job_id: None,
+        item_id: job_type.is_none().then(|| Uuid::from_u128(77)),
+        count: 12,
+        raised_at: at("2026-11-20T13:40:00Z"),
+        last_seen_at: at("2026-11-20T14:03:00Z"),
+        cleared_at: None,
+    }
+}
+
+fn job_type(name: &str, executor: Executor, paused: bool) -> JobType {
+    JobType {
+        name: name.to_owned(),
+        delivery: Delivery::AtLeastOnce,
+        max_failures: MaxFailures::AtMost(3),
+        concurrency: paused.then_some(5),
+        backoff: Backoff::default(),
+        heartbeat_seconds: 60.0,
+        run_timeout_seconds: None,
+        steps: vec!["charged".to_owned(), "shipped".to_owned()],
+        retain_seconds: Some(604_800),
+        payload_schema: Some(Document::trusted("{\"type\":\"object\"}".to_owned())),
+        executor,
+        require_idempotency_key: false,
+        paused,
+        created_at: at("2026-11-01T08:00:00Z"),
+        updated_at: at("2026-11-20T12:00:00Z"),
+        version: 4,
+    }
+}
+
+fn worker(name: &str, open: i64, seen: Time) -> Worker {
+    let types = vec!["import".to_owned(), "invoice-shipments".to_owned()];
+    Worker { worker_id: name.to_owned(), owner: "billing".to_owned(), types, open, last_seen_at: seen }
+}
+
+fn workers() -> Vec<Worker> {
+    vec![
+        worker("w-1", 8, at("2026-11-20T14:03:05Z")),
+        worker("<script>alert(1)</script>-with-a-name-that-goes-on-and-on-and-on", 0, at("2026-11-20T11:00:00Z")),
+    ]
+}
+
+fn watching(add: &mut impl FnMut(&'static str, Draw)) {
+    add(
+        "overview",
+        Box::new(|| {
+            let data = vec![
+                stats("import", 358_720, 12_431, 412.4),
+                stats("invoice-shipments", 0, 0, 0.04),
+                stats("export", 3, 0, 3.2),
+            ];
+            let stats = Stats { data, counted_at: Some(at("2026-11-20T14:03:00Z")), age_seconds: Some(7.0) };
+            let alerts = vec![
+                alert(AlertKind::DeadLetters, "12 new dead letters of import in the last minute", Some("import")),
+                alert(AlertKind::Worker, "The card terminal answers <b>slowly</b>", None),
+            ];
+            pages::overview::page(&Overview { stats, alerts, workers: workers(), more_workers: false })
+        }),
+    );
+    add(
+        "overview-empty",
+        Box::new(|| {
+            let stats = Stats { data: Vec::new(), counted_at: None, age_seconds: None };
+            pages::overview::page(&Overview { stats, alerts: Vec::new(), workers: Vec::new(), more_workers: false })
+        }),
+    );
+    add("workers", Box::new(|| pages::overview::workers_page(&workers(), None, true)));
+    add("workers-empty", Box::new(|| pages::overview::workers_page(&[], None, true)));
+    let kinds = || {
+        [
+            job_type("export", Executor::builtin(Builtin::Export), false),
+            job_type("invoice-shipments", Executor::pull(), true),
+        ]
+    };
+    add("types", Box::new(move || pages::types::list_page(&kinds())));
+    let shown = move |admin, problem| {
+        let [_, job_type] = kinds();
+        let typed = Typed::of(&job_type);
+        Shown { job_type, admin, did: None, problem, typed }
+    };
+    add("type", Box::new(move || pages::types::page(&shown(true, None))));
+    add("type-support", Box::new(move || pages::types::page(&shown(false, None))));
+    add(
+        "type-refused",
+        Box::new(move || {
+            let problem =
+                Problem::invalid_body([("/backoff/factor".to_owned(), "expected a number from 1 to 1000".to_owned())]);
+            pages::types::page(&shown(true, Some(problem)))
+        }),
+    );
+    add("shortcuts", Box::new(pages::shortcuts::page));
+}

@@ -1,0 +1,43 @@
+//! Addresses of this site with a query, as pages write them into links. The server reads them with a
+//! library; this is the small half that the pages need, and all there is of it.
+
+use std::fmt::Write as _;
+
+/// A path with a query. Empty values are left out.
+pub fn address(path: &str, pairs: &[(&str, &str)]) -> String {
+    let mut whole = path.to_owned();
+    let mut mark = '?';
+    for (name, value) in pairs.iter().filter(|(_, value)| !value.is_empty()) {
+        whole.push(mark);
+        mark = '&';
+        encode(&mut whole, name);
+        whole.push('=');
+        encode(&mut whole, value);
+    }
+    whole
+}
+
+fn encode(whole: &mut String, text: &str) {
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~' | b':' | b',') {
+            whole.push(char::from(byte));
+        } else {
+            // Writing to a string cannot fail.
+            let _ = write!(whole, "%{byte:02X}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_a_meaning_in_an_address_is_written_round_it() {
+        assert_eq!(
+            address("/jobs", &[("q", "state:dead a&b=\"é\""), ("x", "")]),
+            "/jobs?q=state:dead%20a%26b%3D%22%C3%A9%22"
+        );
+        assert_eq!(address("/jobs", &[("q", "")]), "/jobs");
+    }
+}

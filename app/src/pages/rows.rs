@@ -1,0 +1,83 @@
+//! Items as rows of a table: the same on `/dead` and on `/items`. Nothing here holds a payload, so that a page
+//! of the largest items is as small as any.
+
+use domain::{Item, ItemState};
+use leptos::prelude::*;
+
+use crate::{
+    components::{moment::ago, state::item_badge},
+    reading::Flight,
+};
+
+/// The rows, and the way to the next page.
+pub(super) fn table(items: &[Item], next: Option<&String>) -> AnyView {
+    let rows = items.iter().map(row).collect_view();
+    let next = next.cloned().map(|next| {
+        view! {
+            <nav class="pages" aria-label="Pages">
+                <a class="button" href=next rel="next">
+                    "More items"
+                </a>
+            </nav>
+        }
+    });
+    view! {
+        <div class="scroll" tabindex="0" role="region" aria-label="Items">
+            <table class="table items" role="table">
+                <thead role="rowgroup">
+                    <tr role="row">
+                        <th scope="col" role="columnheader">"Item"</th>
+                        <th scope="col" role="columnheader">"State"</th>
+                        <th scope="col" role="columnheader">"Last error"</th>
+                        <th scope="col" role="columnheader" class="number">"Attempts"</th>
+                        <th scope="col" role="columnheader">"Changed"</th>
+                        <th scope="col" role="columnheader">
+                            <span class="quiet-status">"What to do"</span>
+                        </th>
+                    </tr>
+                </thead>
+                <tbody role="rowgroup">{rows}</tbody>
+            </table>
+        </div>
+        {next}
+    }
+    .into_any()
+}
+
+fn row(item: &Item) -> impl IntoView + use<> {
+    let label = Flight::of(item, |_| None).label;
+    let retryable = matches!(item.state, ItemState::Dead | ItemState::Expired | ItemState::Cancelled);
+    let error = item.last_error.as_ref().filter(|_| item.state != ItemState::Succeeded).map(|error| {
+        let kind = error.kind.clone().map(|kind| view! { <span class="sub mono">{kind}</span> });
+        view! {
+            <span class="clamp">{error.message.clone()}</span>
+            {kind}
+        }
+    });
+    let address = format!("/items/{}", item.id);
+    let retry = retryable.then(|| {
+        view! {
+            <a href=format!("{address}?open=retry#retry")>"Retry…" <span class="quiet-status">" " {label.clone()}</span></a>
+        }
+    });
+    view! {
+        <tr role="row">
+            <th scope="row" role="rowheader">
+                <a href=address>{label.clone()}</a>
+                " "
+                <span class="sub">{item.job_type.clone()}</span>
+            </th>
+            <td role="cell">{item_badge(item.state)}</td>
+            <td role="cell" class="items-error">
+                {error}
+            </td>
+            <td role="cell" class="number" data-label="Attempts">
+                {item.attempts}
+            </td>
+            <td role="cell" data-label="Changed">
+                {ago(item.updated_at)}
+            </td>
+            <td role="cell">{retry}</td>
+        </tr>
+    }
+}

@@ -1,0 +1,246 @@
+//! `/types`: the job types; `/types/{name}`: one, with what acts live: pause, cap, backoff.
+//!
+//! Everybody on the staff sees them; only admins change them, and the forms are there for nobody else. A change names
+//! the version that was looked at, so that two people who edit at once do not overwrite each other.
+
+use domain::{
+    JobType, Problem,
+    filter::{Term, lists::List},
+    item::MaxFailures,
+    job_type::ExecutorKind,
+};
+use leptos::prelude::*;
+
+use super::dead::rows_of;
+use crate::{
+    components::{
+        deed::{field_fault, told, trouble},
+        moment::clock,
+        panel::{note, section},
+        state::icon,
+    },
+    frame::{Page, Place},
+    pace::duration,
+};
+
+pub fn list_page(types: &[JobType]) -> Page {
+    let rows = types
+        .iter()
+        .map(|it| {
+            view! {
+                <tr role="row">
+                    <th scope="row" role="rowheader">
+                        <a href=format!("/types/{}", it.name)>{it.name.clone()}</a>
+                    </th>
+                    <td role="cell">{badge(it.paused)}</td>
+                    <td role="cell" data-label="Done by">{executor(it)}</td>
+                    <td role="cell" class="number" data-label="At once">{cap(it.concurrency)}</td>
+                    <td role="cell" class="number" data-label="Failures">{budget(it)}</td>
+                    <td role="cell" data-label="Backoff">{backoff(it)}</td>
+                </tr>
+            }
+        })
+        .collect_view();
+    let content = view! {
+        <div class="page-head">
+            <h1>"Job types"</h1>
+        </div>
+        <div class="scroll" tabindex="0" role="region" aria-label="Job types">
+            <table class="table types" role="table">
+                <thead role="rowgroup">
+                    <tr role="row">
+                        <th scope="col" role="columnheader">"Type"</th>
+                        <th scope="col" role="columnheader">"State"</th>
+                        <th scope="col" role="columnheader">"Done by"</th>
+                        <th scope="col" role="columnheader" class="number">"At once"</th>
+                        <th scope="col" role="columnheader" class="number">"Failures"</th>
+                        <th scope="col" role="columnheader">"Backoff"</th>
+                    </tr>
+                </thead>
+                <tbody role="rowgroup">{rows}</tbody>
+            </table>
+        </div>
+    }
+    .into_any();
+    Page { title: "Job types".to_owned(), place: Place::Types, content, lives: false }
+}
+
+/// One type, and what was typed into its form.
+#[derive(Clone, Debug)]
+pub struct Shown {
+    pub job_type: JobType,
+    /// May change it.
+    pub admin: bool,
+    pub did: Option<String>,
+    pub problem: Option<Problem>,
+    pub typed: Typed,
+}
+
+/// The form's fields.
+#[derive(Clone, Debug, Default)]
+pub struct Typed {
+    pub concurrency: String,
+    pub min_seconds: String,
+    pub max_seconds: String,
+    pub factor: String,
+    pub jitter: bool,
+}
+
+impl Typed {
+    /// The fields as the type has them.
+    pub fn of(job_type: &JobType) -> Self {
+        let (spec, backoff) = (job_type, job_type.backoff);
+        Self {
+            concurrency: spec.concurrency.map(|cap| cap.to_string()).unwrap_or_default(),
+            min_seconds: backoff.min_seconds.to_string(),
+            max_seconds: backoff.max_seconds.map(|max| max.to_string()).unwrap_or_default(),
+            factor: backoff.factor.to_string(),
+            jitter: backoff.jitter,
+        }
+    }
+}
+
+pub fn page(shown: &Shown) -> Page {
+    let it = &shown.job_type;
+    let name = it.name.clone();
+    let verb = if it.paused { "resume" } else { "pause" };
+    let pause = shown.admin.then(|| {
+        let text = if it.paused {
+            "Workers get its items again."
+        } else {
+            "No item of this type is handed out until somebody resumes it. What is in work goes on."
+        };
+        view! {
+            <form class="actions" method="post" action=format!("/types/{name}/{verb}")>
+                <button type="submit">{if it.paused { "Resume" } else { "Pause" }}</button>
+                <span class="sub">{text}</span>
+            </form>
+        }
+    });
+    let fact = |term: &'static str, value: AnyView| view! { <div class="fact"><dt>{term}</dt> <dd>{value}</dd></div> };
+    let spec = it;
+    let retain = spec.retain_seconds.map_or_else(|| "for ever".to_owned(), |seconds| duration(seconds as f64));
+    let steps = if spec.steps.is_empty() { "none".to_owned() } else { spec.steps.join(", ") };
+    let content = view! {
+        <p class="crumbs">
+            <a href="/types">"Job types"</a>
+        </p>
+        <div class="page-head">
+            <h1>{name.clone()}</h1>
+            {badge(spec.paused)}
+        </div>
+        {told(shown.did.as_deref())}
+        <p class="actions">
+            <a href=rows_of("/jobs", List::Jobs, vec![Term::is("type", &name)])>"Its jobs"</a>
+            <a href=rows_of("/dead", List::Dead, vec![Term::is("type", &name)])>"Its failures"</a>
+        </p>
+        {pause}
+        {if shown.admin { section("change", "What acts at once", form(shown)) } else { note("Only admins change job types.") }}
+        {section(
+            "details",
+            "The contract",
+            view! {
+                <dl class="details">
+                    {fact("Done by", executor(it).into_any())} {fact("Delivery", spec.delivery.as_str().replace('_', " ").into_any())}
+                    {fact("Failures", budget(it).into_any())} {fact("At once", cap(spec.concurrency).into_any())}
+                    {fact("Backoff", backoff(it).into_any())} {fact("Heartbeat", duration(spec.heartbeat_seconds).into_any())}
+                    {spec.run_timeout_seconds.map(|seconds| fact("Ends after", duration(seconds).into_any()))}
+                    {fact("Steps", steps.into_any())} {fact("Kept when complete", retain.into_any())}
+                    {fact("Idempotency-Key", if spec.require_idempotency_key { "required" } else { "optional" }.into_any())}
+                    {fact("Changed", clock(it.updated_at).into_any())} {fact("Version", it.version.to_string().into_any())}
+                </dl>
+                {spec.payload_schema.as_ref().map(|schema| view! {
+                    <details>
+                        <summary>"The schema of its payloads"</summary>
+                        <pre class="document" tabindex="0">{schema.text().to_owned()}</pre>
+                    </details>
+                })}
+            }
+            .into_any(),
+        )}
+    }
+    .into_any();
+    Page { title: name, place: Place::Types, content, lives: false }
+}
+
+fn form(shown: &Shown) -> AnyView {
+    let (it, typed, problem) = (&shown.job_type, &shown.typed, shown.problem.as_ref());
+    let field = |label: &'static str, name: &'static str, value: &str, pointer: &'static str| {
+        let id = format!("{name}-fault");
+        let faults = field_fault(problem, pointer, &id);
+        let bad = faults.is_some();
+        view! {
+            <div class="field">
+                <label for=name>{label}</label>
+                <input
+                    type="text"
+                    inputmode="decimal"
+                    id=name
+                    name=name
+                    value=value.to_owned()
+                    maxlength="20"
+                    autocomplete="off"
+                    aria-describedby=bad.then(|| id.clone())
+                    aria-invalid=bad.then_some("true")
+                />
+                {faults}
+            </div>
+        }
+    };
+    view! {
+        <form class="form" method="post" action=format!("/types/{}", it.name)>
+            {problem.map(trouble)}
+            <input type="hidden" name="version" value=it.version.to_string() />
+            <div class="fields">
+                {field("At once (empty: no cap; 0: nothing starts)", "concurrency", &typed.concurrency, "/concurrency")}
+            </div>
+            <div class="fields">
+                {field("First wait, in seconds", "min_seconds", &typed.min_seconds, "/backoff/min_seconds")}
+                {field("Times this, each time", "factor", &typed.factor, "/backoff/factor")}
+                {field("Longest wait (empty: no cap)", "max_seconds", &typed.max_seconds, "/backoff/max_seconds")}
+            </div>
+            <label class="check">
+                <input type="checkbox" name="jitter" value="yes" checked=typed.jitter />
+                <span>"Spread the waits: up to half as long again, at random"</span>
+            </label>
+            <div class="actions">
+                <button class="primary" type="submit">
+                    "Change it"
+                </button>
+                <span class="sub">"Items that already wait for their next try keep their time."</span>
+            </div>
+        </form>
+    }
+    .into_any()
+}
+
+fn badge(paused: bool) -> AnyView {
+    let (shape, word) = if paused { ("retryable", "paused") } else { ("succeeded", "open") };
+    let drawn = if paused { "pause" } else { "succeeded" };
+    view! { <span class=format!("state state-{shape}")>{icon(drawn)} " " {word}</span> }.into_any()
+}
+
+fn executor(it: &JobType) -> String {
+    match it.executor.kind {
+        ExecutorKind::Pull => "workers that ask".to_owned(),
+        ExecutorKind::Push => format!("posts to {}", it.executor.url.clone().unwrap_or_default()),
+        ExecutorKind::Builtin => "Treeline itself".to_owned(),
+    }
+}
+
+fn cap(concurrency: Option<i32>) -> String {
+    concurrency.map_or_else(|| "no cap".to_owned(), |cap| cap.to_string())
+}
+
+fn budget(it: &JobType) -> String {
+    match it.max_failures {
+        MaxFailures::AtMost(most) => most.to_string(),
+        MaxFailures::Unlimited => "no limit".to_owned(),
+    }
+}
+
+fn backoff(it: &JobType) -> String {
+    let backoff = it.backoff;
+    let most = backoff.max_seconds.map_or_else(|| "no cap".to_owned(), |max| format!("at most {}", duration(max)));
+    format!("{}, × {}, {most}", duration(backoff.min_seconds), backoff.factor)
+}

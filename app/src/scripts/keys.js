@@ -1,0 +1,65 @@
+// Keys for those who do not want to reach for the mouse. Never in a field or an open dialog, never with a modifier,
+// and not at all where the reader has switched them off.
+(() => {
+  const places = { o: "/", i: "/imports", j: "/jobs", d: "/dead", b: "/bulk", w: "/workers", t: "/types" };
+  const dialog = document.getElementById("keys");
+  const off = document.getElementById("keys-off");
+  let going = -Infinity;
+  const stored = (value) => {
+    try {
+      if (value !== undefined) localStorage.setItem("treeline_keys", value);
+      return localStorage.getItem("treeline_keys");
+    } catch {
+      return null;
+    }
+  };
+  if (off) {
+    off.checked = stored() === "off";
+    off.addEventListener("change", () => stored(off.checked ? "off" : "on"));
+  }
+  const show = () => dialog && !dialog.open && dialog.showModal();
+  document.getElementById("keys-link")?.addEventListener("click", (event) => {
+    if (!dialog || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    show();
+  });
+  const move = (by) => {
+    const rows = [...document.querySelectorAll("main tbody th[scope=row] a, main .card-link")].filter((row) => row.checkVisibility());
+    const at = rows.indexOf(document.activeElement);
+    const row = rows[at < 0 ? (by > 0 ? 0 : rows.length - 1) : Math.min(Math.max(at + by, 0), rows.length - 1)];
+    row?.focus();
+    row?.scrollIntoView({ block: "nearest" });
+  };
+  addEventListener("keydown", (event) => {
+    if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
+    const target = event.target;
+    const writes = target.isContentEditable || target.closest?.("input, textarea, select, dialog");
+    if (writes) {
+      if (event.key === "Escape" && target.id === "filter") target.blur();
+      return;
+    }
+    if (stored() === "off") return;
+    const went = performance.now() - going < 1500;
+    going = -Infinity;
+    if (went && places[event.key]) {
+      event.preventDefault();
+      location.assign(places[event.key]);
+    } else if (event.key === "g") {
+      going = performance.now();
+    } else if (event.key === "?") {
+      event.preventDefault();
+      show();
+    } else if (event.key === "/") {
+      const filter = document.getElementById("filter");
+      if (!filter) return;
+      event.preventDefault();
+      filter.focus();
+      filter.select();
+    } else if (event.key === "j" || event.key === "k") {
+      // In a tree the arrow keys move; there letters are for the tree.
+      if (target.closest?.("[role=treegrid]")) return;
+      event.preventDefault();
+      move(event.key === "j" ? 1 : -1);
+    }
+  });
+})();

@@ -1,0 +1,182 @@
+// The support desk, whole: the failed rows of one error are found, previewed, given back with a reason, and the import
+// comes to its end; with scripts and without; by keys alone; on every size and scheme.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { accessible, openPage, screenshot, startServer } from '../harness.mjs';
+import { Worker } from '../worker.mjs';
+
+const ROWS = 40;
+
+/** An import of forty rows, of which twelve have no account, three are refused and the rest are done. */
+async function failing(server) {
+  await server.api('PUT', '/job-types/accounts', { executor: { kind: 'pull' } });
+  const csv = ['account,amount', ...Array.from({ length: ROWS }, (_, row) => `A-${row},${row}.10`)].join('\n');
+  const stored = await server.api('POST', '/uploads?filename=accounts.csv', csv, { 'content-type': 'application/octet-stream' });
+  assert.equal(stored.status, 201, await stored.clone().text());
+  const made = await server.api('POST', '/jobs', { type: 'accounts', name: 'accounts.csv', upload: { id: (await stored.json()).id } });
+  assert.equal(made.status, 201, await made.clone().text());
+  const { id } = await made.json();
+  const worker = new Worker(server, 'accounts');
+  for (let seen = 0; seen < ROWS; ) {
+    const held = await worker.claim(100);
+    seen += held.length;
+    const endings = held.map((assignment) => ({ assignment_id: assignment.id, ...ending(assignment.item.row - 2) }));
+    await worker.call('/assignments/finish', { endings });
+  }
+  return { id, worker };
+}
+
+function ending(row) {
+  const failed = (message, kind) => ({ error: { message, kind }, retryable: false });
+  if (row < 12) return failed(`no such account A-${row}`, 'no_account');
+  if (row < 15) return failed('the bank said no', 'refused');
+  return { result: { row } };
+}
+
+/** Everything that waits for the worker is done. */
+async function finishAll(worker, count) {
+  for (let done = 0; done < count; ) {
+    const held = await worker.claim(100);
+    await worker.finish(held);
+    done += held.length;
+  }
+}
+
+test('the failed rows of one error are found, given back with a reason, and the import comes to its end', async (t) => {
+  const server = await startServer(t);
+  const { id, worker } = await failing(server);
+  const page = await openPage(server, { path: '/' });
+  await page.getByRole('heading', { name: 'Overview' }).waitFor();
+  await page.getByRole('navigation', { name: 'Main' }).getByRole('link', { name: 'Failures' }).click();
+  const group = page.locator('.error-groups .problem', { hasText: 'no such account' });
+  await group.getByText('12 items').waitFor();
+  await screenshot(page, 'failures');
+  await group.getByRole('link', { name: 'show them' }).click();
+  await page.locator('.items tbody tr').nth(11).waitFor();
+  assert.equal(await page.locator('.items tbody tr').count(), 12);
+
+  // Searched in the payload, too.
+  await page.locator('#filter').fill('type:accounts "A-7"');
+  await page.getByRole('button', { name: 'Filter', exact: true }).click();
+  await page.waitForURL(/A-7/);
+  assert.equal(await page.locator('.items tbody tr').count(), 1);
+  await page.goBack();
+
+  await page.locator('.error-groups').getByRole('button', { name: 'Retry all 12…' }).click();
+  await page.waitForURL(/\/bulk\/[0-9a-f-]{36}$/);
+  await page.getByText('12 items would be met. Nothing has been done.').waitFor();
+  await screenshot(page, 'operation-preview');
+  const reason = page.getByRole('textbox', { name: /^Reason/ });
+  await reason.fill('The accounts were opened');
+  const preview = page.url();
+  await page.getByRole('button', { name: 'Retry 12 items' }).click();
+  await page.waitForURL((url) => /\/bulk\/[0-9a-f-]{36}$/.test(url.pathname) && url.href !== preview);
+  await page.getByText('Through: each of 12 items was dealt with once.').waitFor();
+  await screenshot(page, 'operation-through');
+  await finishAll(worker, 12);
+
+  // One of the others, with its payload mended; the exact number stays as it is written.
+  await page.goto(`/dead?q=root:${id}`);
+  await page.locator('.items tbody tr').first().getByRole('link', { name: 'Retry…' }).click();
+  const payload = page.locator('#retry-payload');
+  const stored = await payload.inputValue();
+  assert.match(stored, /"amount"/);
+  await payload.fill('{"account": "B-1", "amount": 9007199254740993.10}');
+  await page.locator('#retry-reason').fill('Typing error');
+  await page.getByRole('button', { name: 'Retry it', exact: true }).click();
+  await page.getByText('Given back').waitFor();
+  await page.getByText('9007199254740993.10').first().waitFor();
+  await page.getByText('Why is it not running?').waitFor();
+  await screenshot(page, 'item-waiting');
+  await finishAll(worker, 1);
+
+  // The rest without scripts: forms and links alone.
+  const plain = await openPage(server, { javaScriptEnabled: false, path: `/jobs/${id}` });
+  await plain.getByRole('button', { name: 'Retry all 2…' }).click();
+  await plain.getByText('2 items would be met').waitFor();
+  await plain.locator('input[name=reason]').fill('The bank said yes');
+  await plain.getByRole('button', { name: 'Retry 2 items' }).click();
+  await plain.waitForURL(/\/bulk\//);
+  for (let tries = 0; (await plain.getByText('Through:').count()) === 0; tries += 1) {
+    assert.ok(tries < 100, 'the operation never ends');
+    await plain.reload();
+  }
+  await finishAll(worker, 2);
+  await page.goto(`/imports/${id}`);
+  await page.getByText(`All ${ROWS} rows are done.`).first().waitFor();
+  const audit = await (await server.api('GET', '/audit?action=bulk.retry')).json();
+  assert.deepEqual(audit.data.map((entry) => entry.reason), ['The bank said yes', 'The accounts were opened']);
+});
+
+test('keys lead through lists and pages, and stay out of fields', async (t) => {
+  const server = await startServer(t);
+  await failing(server);
+  const page = await openPage(server, { path: '/dead' });
+  await page.keyboard.press('j');
+  await page.keyboard.press('j');
+  await page.keyboard.press('k');
+  const first = page.locator('.items tbody th a').first();
+  assert.ok(await first.evaluate((link) => link === document.activeElement));
+  await page.keyboard.press('/');
+  assert.ok(await page.locator('#filter').evaluate((field) => field === document.activeElement));
+  await page.keyboard.type('gj?/');
+  assert.equal(await page.locator('#filter').inputValue(), 'gj?/');
+  await page.keyboard.press('Escape');
+  await page.keyboard.press('?');
+  const dialog = page.locator('#keys');
+  assert.ok(await dialog.evaluate((it) => it.open));
+  await screenshot(page, 'keys');
+  await page.keyboard.press('Escape');
+  assert.ok(!(await dialog.evaluate((it) => it.open)));
+  await page.keyboard.press('g');
+  await page.keyboard.press('t');
+  await page.waitForURL(/\/types$/);
+  // Switched off, they do nothing.
+  await page.keyboard.press('?');
+  await page.getByLabel('Switch single keys off in this browser').check();
+  await page.keyboard.press('Escape');
+  await page.keyboard.press('?');
+  assert.ok(!(await dialog.evaluate((it) => it.open)));
+  // Without scripts the keys are a page.
+  const plain = await openPage(server, { javaScriptEnabled: false, path: '/dead' });
+  await plain.getByRole('link', { name: 'Keys' }).click();
+  await plain.waitForURL(/\/shortcuts$/);
+});
+
+test('the pages of the desk hold on every size and scheme, without a fault that axe can find', async (t) => {
+  const server = await startServer(t);
+  const { id } = await failing(server);
+  const filter = { state: 'dead', root: id };
+  const asked = await server.api('POST', '/bulk-operations', { action: 'retry', target: 'items', filter, dry_run: true });
+  const preview = (await asked.json()).id;
+  const { data } = await (await server.api('GET', `/dead-letters?root=${id}`)).json();
+  for (const colorScheme of ['light', 'dark']) {
+    for (const width of [320, 1280]) {
+      const page = await openPage(server, { colorScheme, viewport: { width, height: 800 } });
+      page.tolerate(/status of 400/);
+      for (const [name, path] of [
+        ['overview', '/'],
+        ['jobs-fault', '/jobs?q=colour:red'],
+        ['jobs-none', '/jobs?q=type:none'],
+        ['dead', '/dead'],
+        ['items', `/items?q=root:${id}`],
+        ['item-retry', `/items/${data[0].id}?open=retry`],
+        ['job-deeds', `/jobs/${id}`],
+        ['bulk', '/bulk'],
+        ['bulk-new', '/bulk/new'],
+        ['bulk-preview', `/bulk/${preview}`],
+        ['workers', '/workers'],
+        ['types', '/types'],
+        ['type', '/types/accounts'],
+        ['shortcuts', '/shortcuts'],
+      ]) {
+        await page.goto(path);
+        if (name === 'job-deeds') for (const deed of await page.locator('.deed > summary').all()) await deed.click();
+        await screenshot(page, `desk-${name}-${colorScheme}-${width}`);
+        await accessible(page);
+        const overflow = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+        assert.ok(overflow <= 0, `${path} at ${width} is ${overflow} px too wide`);
+      }
+    }
+  }
+});

@@ -1,0 +1,299 @@
+//! `/bulk`: deeds over many, from the preview to the last of them. A preview is a dry run of the API, kept like any;
+//! what it begins is asked for under a key of its own, so that a form sent twice begins one operation.
+
+use app::{
+    components::deed::Refused,
+    pages::bulk::{self as pages, Asking, Shown, list_of},
+};
+use axum::{
+    extract::{RawQuery, State},
+    http::StatusCode,
+    response::Response,
+};
+use domain::{
+    Document, Problem,
+    api::{BulkAction, BulkTarget, EditOp, NewBulk, PayloadEdit},
+    filter::{Fault, Filter},
+};
+use uuid::Uuid;
+
+use super::{
+    Signed,
+    asked::{Pages, now},
+    form::{Fields, in_the_form},
+    pairs, see_other,
+};
+use crate::{
+    App,
+    auth::Caller,
+    error::{Error, Result},
+    http::{
+        bulk::wanted,
+        cursor::{Paged as _, cut},
+        extract::Path,
+        idempotency::{Key, fingerprint},
+    },
+    jobs::KeyedCall,
+};
+
+/// `GET /bulk`
+pub(super) async fn list(State(app): State<App>, signed: Signed, RawQuery(query): RawQuery) -> Response {
+    let pages = Pages::plain("/bulk", query.as_deref());
+    let found = async {
+        let (limit, before) = (pages.rows()?, pages.place::<Uuid>()?);
+        let (found, next) = cut(app.engine.list_bulk(&signed.caller, before, limit + 1).await?, limit, |one| one.id);
+        let page = pages.page(found, next);
+        let next = page.next_cursor.map(|cursor| super::address("/bulk", &[("cursor", &cursor)]));
+        let first = pages.first();
+        Ok(move || pages::list_page(&page.data, next.as_ref(), first))
+    };
+    signed.answer(found.await)
+}
+
+/// `GET /bulk/new`
+pub(super) async fn new(signed: Signed, RawQuery(query): RawQuery) -> Response {
+    let (mut what, mut q) = (String::new(), String::new());
+    for (name, value) in pairs(query.as_deref()) {
+        match name.as_str() {
+            "what" => what = value,
+            "q" => q = value,
+            _ => {}
+        }
+    }
+    let (action, target) = read_what(&what).unwrap_or((BulkAction::Retry, BulkTarget::Items));
+    let asking = Asking { action, target, q, fault: None, problem: None };
+    signed.visit.page(StatusCode::OK, || pages::new_page(&asking))
+}
+
+/// `retry items`, as the form's choice says it.
+fn read_what(what: &str) -> Option<(BulkAction, BulkTarget)> {
+    let (action, target) = what.split_once(' ')?;
+    Some((BulkAction::parse(action)?, BulkTarget::parse(target)?))
+}
+
+/// `POST /bulk`: a preview.
+pub(super) async fn preview(State(app): State<App>, signed: Signed, fields: Result<Fields>) -> Response {
+    let fields = match fields {
+        Ok(fields) => fields,
+        Err(error) => return signed.visit.trouble(error),
+    };
+    let apart = (BulkAction::parse(fields.text("action")), BulkTarget::parse(fields.text("target")));
+    let what = match apart {
+        (Some(action), Some(target)) => Some((action, target)),
+        _ => read_what(fields.text("what")),
+    };
+    let (action, target) = what.unwrap_or((BulkAction::Retry, BulkTarget::Items));
+    let mut asking = Asking { action, target, q: fields.text("q").to_owned(), fault: None, problem: None };
+    let filter = match filter(target, &asking.q) {
+        Ok(filter) => filter,
+        Err(fault) => {
+            asking.fault = Some(fault);
+            return signed.visit.page(StatusCode::UNPROCESSABLE_ENTITY, || pages::new_page(&asking));
+        }
+    };
+    let new = NewBulk {
+        action,
+        target,
+        filter,
+        payload_edit: Vec::new(),
+        reason: None,
+        rate_per_second: None,
+        dry_run: true,
+    };
+    match begin(&app, &signed.caller, new, None).await {
+        Ok(id) => see_other(&format!("/bulk/{id}")),
+        Err(Error::Problem(problem)) if matches!(problem.status, 400 | 404 | 409 | 422) => {
+            asking.problem = Some(*problem);
+            signed.visit.page(StatusCode::UNPROCESSABLE_ENTITY, || pages::new_page(&asking))
+        }
+        Err(error) => signed.visit.trouble(error),
+    }
+}
+
+/// The filter language as the object that the API takes. Ages are points in time from here on.
+fn filter(target: BulkTarget, text: &str) -> Result<Document, Fault> {
+    let parameters = Filter::parse(text)?.parameters(list_of(target), now())?;
+    if parameters.is_empty() {
+        return Err(Fault {
+            at: 0,
+            detail: "Say at least one condition: an operation over everything is not meant by accident".to_owned(),
+        });
+    }
+    // In the order in which they were written.
+    let members: Vec<String> = parameters
+        .iter()
+        .map(|(name, value)| format!("{}:{}", Document::of(name).text(), Document::of(value).text()))
+        .collect();
+    Ok(Document::trusted(format!("{{{}}}", members.join(","))))
+}
+
+async fn begin(app: &App, caller: &Caller, new: NewBulk, key: Option<KeyedCall>) -> Result<Uuid> {
+    let wanted = wanted(new.target, &new.filter)?;
+    Ok(app.engine.create_bulk(caller, new, wanted, key).await?.id)
+}
+
+/// `GET /bulk/{id}`
+pub(super) async fn show(
+    State(app): State<App>,
+    signed: Signed,
+    RawQuery(query): RawQuery,
+    id: Result<Path<Uuid>>,
+) -> Response {
+    let did = pairs(query.as_deref()).find(|(name, _)| name == "did").map(|(_, did)| did);
+    let drawn = match id {
+        Ok(Path(id)) => shown(&app, &signed.caller, id).await,
+        Err(error) => Err(error),
+    };
+    signed.answer(drawn.map(|shown| move || pages::page(&Shown { did, ..shown })))
+}
+
+async fn shown(app: &App, caller: &Caller, id: Uuid) -> Result<Shown> {
+    let one = app.engine.bulk(caller, id).await?;
+    Ok(Shown {
+        own: one.owner.kind == caller.kind && one.owner.name == caller.name,
+        staff: caller.sees_all(),
+        one,
+        did: None,
+        refused: None,
+        rate: String::new(),
+        edits: String::new(),
+    })
+}
+
+/// `POST /bulk/{id}/start`: the operation that a preview was for.
+pub(super) async fn start(
+    State(app): State<App>,
+    signed: Signed,
+    id: Result<Path<Uuid>>,
+    fields: Result<Fields>,
+) -> Response {
+    done(&app, signed, id, fields, "start").await
+}
+
+/// `POST /bulk/{id}/cancel`
+pub(super) async fn cancel(
+    State(app): State<App>,
+    signed: Signed,
+    id: Result<Path<Uuid>>,
+    fields: Result<Fields>,
+) -> Response {
+    done(&app, signed, id, fields, "cancel").await
+}
+
+async fn done(
+    app: &App,
+    signed: Signed,
+    id: Result<Path<Uuid>>,
+    fields: Result<Fields>,
+    deed: &'static str,
+) -> Response {
+    let (id, fields) = match (id, fields) {
+        (Ok(Path(id)), Ok(fields)) => (id, fields),
+        (Err(error), _) | (_, Err(error)) => return signed.visit.trouble(error),
+    };
+    let acted = async {
+        if deed == "start" {
+            return started(app, &signed.caller, id, &fields).await;
+        }
+        app.engine.cancel_bulk(&signed.caller, id, fields.given("reason")).await?;
+        Ok(format!("/bulk/{id}?did=stopped"))
+    };
+    let refused = match acted.await {
+        Ok(to) => return see_other(&to),
+        Err(error) => in_the_form(error),
+    };
+    let problem = match refused {
+        Ok(problem) => problem,
+        Err(error) => return signed.visit.trouble(error),
+    };
+    match shown(app, &signed.caller, id).await {
+        Ok(shown) => {
+            let shown = Shown {
+                refused: Some(Refused { deed, problem, reason: fields.text("reason").to_owned() }),
+                rate: fields.text("rate").to_owned(),
+                edits: fields.lines("edits").unwrap_or_default(),
+                ..shown
+            };
+            signed.visit.page(StatusCode::UNPROCESSABLE_ENTITY, || pages::page(&shown))
+        }
+        Err(error) => signed.visit.trouble(error),
+    }
+}
+
+async fn started(app: &App, caller: &Caller, id: Uuid, fields: &Fields) -> Result<String> {
+    let preview = app.engine.bulk(caller, id).await?;
+    if !preview.dry_run {
+        return Ok(format!("/bulk/{id}"));
+    }
+    let rate_per_second = match fields.given("rate") {
+        None => None,
+        Some(typed) => Some(typed.parse::<f64>().ok().filter(|rate| rate.is_finite()).ok_or_else(|| {
+            let detail = "expected a number above 0, or nothing".to_owned();
+            Problem::invalid_body([("/rate_per_second".to_owned(), detail)])
+        })?),
+    };
+    let new = NewBulk {
+        action: preview.action,
+        target: preview.target,
+        filter: preview.filter,
+        payload_edit: edits(&fields.lines("edits").unwrap_or_default())?,
+        reason: fields.given("reason").map(str::to_owned),
+        rate_per_second,
+        dry_run: false,
+    };
+    // On others' work the engine asks for a reason when it meets some; whoever sees all says it before.
+    if caller.sees_all() && new.reason.is_none() {
+        let detail = "Say why: it is kept in the audit log with every item that this touches.";
+        return Err(Error::refuse(domain::Code::ReasonRequired, detail));
+    }
+    let text = Document::of(&new);
+    let name = Key(Some(format!("preview:{id}"))).name(caller);
+    let key = name.map(|name| KeyedCall { name, call: "POST /bulk/{id}/start", fingerprint: fingerprint(text.text()) });
+    Ok(format!("/bulk/{}", begin(app, caller, new, key).await?))
+}
+
+/// Edits as they are typed, one a line: `set /amount 12.50`, `remove /draft`. Values keep their text.
+fn edits(text: &str) -> Result<Vec<PayloadEdit>> {
+    let mut edits = Vec::new();
+    for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let wrong =
+            |detail: &str| Problem::invalid_body([("/payload_edit".to_owned(), format!("{detail}, found {line:?}"))]);
+        let (verb, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+        let rest = rest.trim();
+        let edit = match verb {
+            "remove" => PayloadEdit { op: EditOp::Remove, path: rest.to_owned(), value: None },
+            "set" => {
+                let (path, value) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+                let value = Document::parse(value.trim().to_owned())
+                    .map_err(|_| wrong("expected JSON after the place; a text stands in quotation marks"))?;
+                PayloadEdit { op: EditOp::Set, path: path.to_owned(), value: Some(value) }
+            }
+            _ => return Err(wrong("expected set /place value, or remove /place").into()),
+        };
+        edit.read().map_err(|(_, detail)| wrong(detail))?;
+        edits.push(edit);
+    }
+    Ok(edits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn edits_are_read_line_by_line_and_numbers_stay_as_they_are() {
+        let read = edits("set /amount 1.10\n\n remove /draft \nset /big 9007199254740993").expect("edits");
+        let back: Vec<String> = read.iter().map(pages::edit).collect();
+        assert_eq!(back, ["set /amount 1.10", "remove /draft", "set /big 9007199254740993"]);
+        for bad in ["put /a 1", "set /a", "set a 1", "remove", "set /a {"] {
+            assert!(edits(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn an_operation_over_everything_is_refused() {
+        assert!(filter(BulkTarget::Items, "  ").is_err());
+        let one = filter(BulkTarget::Items, "state:dead \"a: b\"").expect("a filter");
+        assert_eq!(one.text(), r#"{"state":"dead","q":"a: b"}"#);
+    }
+}

@@ -1,0 +1,87 @@
+//! The fields of a form that was posted, and what becomes of a refusal: the same page, 422, with what was typed.
+
+use axum::extract::{FromRequest, Request};
+use domain::{Document, Problem, Time};
+
+use crate::{
+    App,
+    error::{Error, Result},
+    http::extract::{body, media_type, wrong_media_type},
+};
+
+const FORM: &str = "application/x-www-form-urlencoded";
+
+/// The fields of a form, in order.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Fields(Vec<(String, String)>);
+
+impl FromRequest<App> for Fields {
+    type Rejection = Error;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self> {
+        // A form without fields may come without a type.
+        let stated = media_type(request.headers());
+        if stated.as_deref().is_some_and(|stated| stated != FORM) {
+            return Err(wrong_media_type(FORM));
+        }
+        let bytes = body(request, app.config.body_limit.bytes()).await?;
+        let fields = form_urlencoded::parse(&bytes).into_owned().collect::<Vec<_>>();
+        if fields.iter().any(|(_, value)| value.contains('\0')) {
+            return Err(Problem::invalid_body([(String::new(), "expected text without NUL".to_owned())]).into());
+        }
+        Ok(Self(fields))
+    }
+}
+
+impl Fields {
+    /// The first field of this name; empty where there is none.
+    pub(super) fn text(&self, name: &str) -> &str {
+        self.0.iter().find(|(field, _)| field == name).map_or("", |(_, value)| value)
+    }
+
+    /// The same, where it says something.
+    pub(super) fn given(&self, name: &str) -> Option<&str> {
+        Some(self.text(name).trim()).filter(|text| !text.is_empty())
+    }
+
+    /// A box that is ticked.
+    pub(super) fn ticked(&self, name: &str) -> bool {
+        self.text(name) == "yes"
+    }
+
+    /// The text of a field of several lines. Browsers send line ends as CR LF, whatever stood there.
+    pub(super) fn lines(&self, name: &str) -> Option<String> {
+        self.0.iter().find(|(field, _)| field == name).map(|(_, value)| value.replace("\r\n", "\n"))
+    }
+
+    /// A document that may have been edited: `None` where it is still the text that is stored.
+    pub(super) fn edited(&self, name: &str, stored: Option<&Document>) -> Result<Option<Document>> {
+        let Some(typed) = self.lines(name) else { return Ok(None) };
+        if stored.is_some_and(|stored| stored.text().replace("\r\n", "\n").trim() == typed.trim()) {
+            return Ok(None);
+        }
+        let document = Document::parse(typed.trim().to_owned()).map_err(|e| {
+            let detail = format!("expected JSON; found {e}");
+            Problem::invalid_body([(format!("/{name}"), detail)])
+        })?;
+        Ok(Some(document))
+    }
+
+    /// A point in time, where one is given.
+    pub(super) fn time(&self, name: &str) -> Result<Option<Time>> {
+        let Some(typed) = self.given(name) else { return Ok(None) };
+        let read = Time::parse(typed).ok_or_else(|| {
+            let detail = "expected a time such as 2026-12-01T12:00:00Z".to_owned();
+            Problem::invalid_body([(format!("/{name}"), detail)])
+        })?;
+        Ok(Some(read))
+    }
+}
+
+/// Whether a refusal is one to be shown in the form: what was typed, or the state of the thing, is in the way.
+pub(super) fn in_the_form(error: Error) -> Result<Problem> {
+    match error {
+        Error::Problem(problem) if matches!(problem.status, 400 | 409 | 412 | 422) => Ok(*problem),
+        error => Err(error),
+    }
+}

@@ -1,0 +1,232 @@
+//! `/dead`, `/items` and `/items/{id}`: what failed, any items by filter, and one item with what people do to it.
+
+use app::{
+    components::deed::Refused,
+    frame::Page,
+    pages::{
+        self,
+        dead::Items,
+        item::{Deeds, Edit},
+    },
+};
+use axum::{
+    extract::{RawQuery, State},
+    http::StatusCode,
+    response::Response,
+};
+use domain::{
+    api::{ErrorGroup, ReplayBody, RetryBody},
+    filter::lists::List,
+};
+use uuid::Uuid;
+
+use super::{
+    Signed,
+    asked::Asking,
+    form::{Fields, in_the_form},
+    jobs::{own, type_names},
+    pairs, see_other,
+};
+use crate::{
+    App,
+    auth::Caller,
+    error::Result,
+    http::{cursor::Paged as _, extract::Path, items::ItemList},
+    jobs::GroupFilter,
+};
+
+/// Groups that are read, the largest first.
+const GROUPS: i64 = 1_000;
+
+/// `GET /dead`
+pub(super) async fn dead(State(app): State<App>, signed: Signed, RawQuery(query): RawQuery) -> Response {
+    listed(&app, &signed, Asking::read(List::Dead, "/dead", query.as_deref())).await
+}
+
+/// `GET /items`
+pub(super) async fn list(State(app): State<App>, signed: Signed, RawQuery(query): RawQuery) -> Response {
+    listed(&app, &signed, Asking::read(List::Items, "/items", query.as_deref())).await
+}
+
+async fn listed(app: &App, signed: &Signed, mut asking: Asking) -> Response {
+    let mut shown = Items {
+        asked: asking.asked.clone(),
+        types: Vec::new(),
+        groups: None,
+        items: Vec::new(),
+        next: None,
+        first: asking.cursor.is_none(),
+        did: asking.did.clone(),
+    };
+    let mut status = asking.status();
+    if let Err(error) = find(app, &signed.caller, &asking, &mut shown).await {
+        status = match asking.fault(error) {
+            Ok(status) => status,
+            Err(error) => return signed.visit.trouble(error),
+        };
+        shown.asked = asking.asked;
+    }
+    let dead = shown.asked.list == List::Dead;
+    signed.visit.page(status, || if dead { pages::dead::page(&shown) } else { pages::dead::items_page(&shown) })
+}
+
+async fn find(app: &App, caller: &Caller, asking: &Asking, shown: &mut Items) -> Result<()> {
+    shown.types = type_names(app).await?;
+    if asking.asked.fault.is_some() {
+        return Ok(());
+    }
+    let dead = asking.asked.list == List::Dead;
+    let filter = ItemList::read(&asking.api(dead.then_some(("state", "dead"))))?;
+    let pages = asking.pages();
+    let (items, next) = app.engine.list_items(caller, &filter, pages.place::<(i64, i64)>()?, pages.rows()?).await?;
+    if dead && pages.first() {
+        shown.groups = groups(app, caller, asking).await?;
+    }
+    let page = pages.page(items, next);
+    shown.next = asking.next(page.next_cursor);
+    shown.items = page.data;
+    Ok(())
+}
+
+/// The groups that the filter meets; `None` where it asks for what groups are not counted by.
+async fn groups(app: &App, caller: &Caller, asking: &Asking) -> Result<Option<Vec<ErrorGroup>>> {
+    let known = |name: &str| matches!(name, "job" | "root" | "type" | "error" | "q");
+    if !asking.query.iter().all(|(name, _)| known(name)) {
+        return Ok(None);
+    }
+    let id = |name: &str| asking.value(name).and_then(|id| Uuid::parse_str(id).ok());
+    let filter = GroupFilter {
+        job: id("job"),
+        root: id("root"),
+        job_type: asking.value("type").map(str::to_owned),
+        owner: None,
+        q: asking.value("q").map(str::to_owned),
+    };
+    let mut groups = app.engine.groups(caller, &filter, GROUPS).await?;
+    if let Some(fingerprint) = asking.value("error") {
+        groups.retain(|group| group.fingerprint == fingerprint);
+    }
+    Ok(Some(groups))
+}
+
+/// `GET /items/{id}`
+pub(super) async fn show(
+    State(app): State<App>,
+    signed: Signed,
+    RawQuery(query): RawQuery,
+    id: Result<Path<Uuid>>,
+) -> Response {
+    let mut deeds = Deeds::default();
+    for (name, value) in pairs(query.as_deref()) {
+        match name.as_str() {
+            "did" => deeds.did = Some(value),
+            "open" => deeds.open = Some(value),
+            _ => {}
+        }
+    }
+    let drawn = match id {
+        Ok(Path(id)) => draw(&app, &signed.caller, id, deeds).await,
+        Err(error) => Err(error),
+    };
+    signed.answer(drawn)
+}
+
+async fn draw(app: &App, caller: &Caller, id: Uuid, deeds: Deeds) -> Result<impl FnOnce() -> Page + use<>> {
+    let item = app.engine.item(caller, id).await?;
+    let mut attempts = app.engine.attempts(caller, id).await?;
+    attempts.reverse();
+    let job = app.engine.job(caller, item.job_id, false).await?;
+    let deeds = Deeds { own: own(caller, &job), ..deeds };
+    Ok(move || pages::item::page(&item, &attempts, &deeds))
+}
+
+/// What is done to an item by its forms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Deed {
+    Retry,
+    Cancel,
+    Replay,
+}
+
+impl Deed {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Retry => "retry",
+            Self::Cancel => "cancel",
+            Self::Replay => "replay",
+        }
+    }
+}
+
+/// `POST /items/{id}/retry`
+pub(super) async fn retry(app: State<App>, signed: Signed, id: Result<Path<Uuid>>, fields: Result<Fields>) -> Response {
+    done(&app, signed, id, fields, Deed::Retry).await
+}
+
+/// `POST /items/{id}/cancel`
+pub(super) async fn cancel(
+    app: State<App>,
+    signed: Signed,
+    id: Result<Path<Uuid>>,
+    fields: Result<Fields>,
+) -> Response {
+    done(&app, signed, id, fields, Deed::Cancel).await
+}
+
+/// `POST /items/{id}/replay`
+pub(super) async fn replay(
+    app: State<App>,
+    signed: Signed,
+    id: Result<Path<Uuid>>,
+    fields: Result<Fields>,
+) -> Response {
+    done(&app, signed, id, fields, Deed::Replay).await
+}
+
+/// Does it, and leads to where one sees what came of it; or shows the page again, with the refusal in its form.
+async fn done(app: &App, signed: Signed, id: Result<Path<Uuid>>, fields: Result<Fields>, deed: Deed) -> Response {
+    let (id, fields) = match (id, fields) {
+        (Ok(Path(id)), Ok(fields)) => (id, fields),
+        (Err(error), _) | (_, Err(error)) => return signed.visit.trouble(error),
+    };
+    let refused = match act(app, &signed.caller, id, &fields, deed).await {
+        Ok(to) => return see_other(&to),
+        Err(error) => in_the_form(error),
+    };
+    let problem = match refused {
+        Ok(problem) => problem,
+        Err(error) => return signed.visit.trouble(error),
+    };
+    let deeds = Deeds {
+        refused: Some(Refused { deed: deed.word(), problem, reason: fields.text("reason").to_owned() }),
+        edit: Edit {
+            payload: fields.lines("payload"),
+            expires_at: fields.text("expires_at").to_owned(),
+            restart: fields.ticked("restart"),
+        },
+        ..Deeds::default()
+    };
+    match draw(app, &signed.caller, id, deeds).await {
+        Ok(draw) => signed.visit.page(StatusCode::UNPROCESSABLE_ENTITY, draw),
+        Err(error) => signed.visit.trouble(error),
+    }
+}
+
+async fn act(app: &App, caller: &Caller, id: Uuid, fields: &Fields, deed: Deed) -> Result<String> {
+    let engine = &app.engine;
+    let reason = fields.given("reason").map(str::to_owned);
+    if deed == Deed::Cancel {
+        engine.cancel_item(caller, id, reason.as_deref()).await?;
+        return Ok(format!("/items/{id}?did=cancelled"));
+    }
+    let item = engine.item(caller, id).await?;
+    let payload = fields.edited("payload", item.payload.as_ref())?;
+    let expires_at = fields.time("expires_at")?;
+    if deed == Deed::Retry {
+        let body = RetryBody { payload, expires_at, restart: fields.ticked("restart"), reason };
+        engine.retry_item(caller, id, body).await?;
+        return Ok(format!("/items/{id}?did=retried"));
+    }
+    let made = engine.replay_item(caller, id, ReplayBody { payload, expires_at, reason }, None).await?;
+    Ok(format!("/jobs/{made}?did=replayed"))
+}

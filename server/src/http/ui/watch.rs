@@ -1,0 +1,222 @@
+//! `/`, `/workers` and `/types`: what is going on, for staff. The figures are those of the API; people without the role
+//! are sent to their uploads, or told.
+
+use app::pages::{
+    self,
+    overview::Overview,
+    types::{Shown, Typed},
+};
+use axum::{
+    extract::{RawQuery, State},
+    http::StatusCode,
+    response::Response,
+};
+use domain::{Code, Document, Problem};
+use serde_json::value::RawValue;
+use uuid::Uuid;
+
+use super::{
+    Signed,
+    asked::Pages,
+    form::{Fields, in_the_form},
+    pairs, see_other,
+};
+use crate::{
+    App,
+    auth::Caller,
+    error::{Error, Result},
+    http::{
+        cursor::{Paged as _, cut},
+        extract::Path,
+    },
+    job_types,
+    store::alerts::AlertQuery,
+};
+
+/// Alerts and workers on the overview.
+const ALERTS: i64 = 20;
+const WORKERS: i64 = 1_000;
+
+fn staff(caller: &Caller) -> Result<()> {
+    if caller.sees_all() {
+        return Ok(());
+    }
+    Err(Error::refuse(Code::Forbidden, "This page is for support staff: it shows everybody's work."))
+}
+
+/// `GET /`
+pub(super) async fn start(State(app): State<App>, signed: Signed) -> Response {
+    if !signed.caller.sees_all() {
+        return see_other("/imports");
+    }
+    let drawn = overview(&app, &signed.caller).await;
+    signed.answer(drawn.map(|overview| move || pages::overview::page(&overview)))
+}
+
+async fn overview(app: &App, caller: &Caller) -> Result<Overview> {
+    let query = AlertQuery { owner_id: None, kind: None, all: false, before: None, limit: ALERTS };
+    let workers = app.engine.workers(caller, None, WORKERS + 1).await?;
+    let (workers, more) = cut(workers, WORKERS, |_| ());
+    Ok(Overview {
+        stats: app.engine.stats(caller).await?,
+        alerts: app.engine.alerts(caller, query).await?,
+        workers: workers.into_iter().map(|(_, worker)| worker).collect(),
+        more_workers: more.is_some(),
+    })
+}
+
+/// `GET /workers`
+pub(super) async fn workers(State(app): State<App>, signed: Signed, RawQuery(query): RawQuery) -> Response {
+    let pages = Pages::plain("/workers", query.as_deref());
+    let found = async {
+        staff(&signed.caller)?;
+        let (limit, after) = (pages.rows()?, pages.place::<(String, Uuid)>()?);
+        let (found, next) =
+            cut(app.engine.workers(&signed.caller, after, limit + 1).await?, limit, |(place, _)| place.clone());
+        let page = pages.page(found.into_iter().map(|(_, worker)| worker).collect(), next);
+        let next = page.next_cursor.map(|cursor| super::address("/workers", &[("cursor", &cursor)]));
+        let first = pages.first();
+        Ok(move || pages::overview::workers_page(&page.data, next.as_ref(), first))
+    };
+    signed.answer(found.await)
+}
+
+/// `GET /types`
+pub(super) async fn types(State(app): State<App>, signed: Signed) -> Response {
+    let found = async {
+        staff(&signed.caller)?;
+        let types = job_types::list(&app, "", 1_000).await?;
+        Ok(move || pages::types::list_page(&types))
+    };
+    signed.answer(found.await)
+}
+
+/// `GET /types/{name}`
+pub(super) async fn show_type(
+    State(app): State<App>,
+    signed: Signed,
+    RawQuery(query): RawQuery,
+    name: Result<Path<String>>,
+) -> Response {
+    let did = pairs(query.as_deref()).find(|(name, _)| name == "did").map(|(_, did)| did);
+    let found = async {
+        staff(&signed.caller)?;
+        let Path(name) = name?;
+        shown(&app, &signed.caller, &name).await
+    };
+    signed.answer(found.await.map(|shown| move || pages::types::page(&Shown { did, ..shown })))
+}
+
+async fn shown(app: &App, caller: &Caller, name: &str) -> Result<Shown> {
+    let job_type = job_types::get(app, name).await?;
+    Ok(Shown { typed: Typed::of(&job_type), job_type, admin: caller.is_admin(), did: None, problem: None })
+}
+
+/// `POST /types/{name}/pause`
+pub(super) async fn pause(State(app): State<App>, signed: Signed, name: Result<Path<String>>) -> Response {
+    paused(&app, &signed, name, true).await
+}
+
+/// `POST /types/{name}/resume`
+pub(super) async fn resume(State(app): State<App>, signed: Signed, name: Result<Path<String>>) -> Response {
+    paused(&app, &signed, name, false).await
+}
+
+async fn paused(app: &App, signed: &Signed, name: Result<Path<String>>, wanted: bool) -> Response {
+    let done = async {
+        admin(&signed.caller)?;
+        let Path(name) = name?;
+        job_types::set_paused(app, &signed.caller, &name, wanted).await
+    };
+    let word = if wanted { "paused" } else { "resumed" };
+    match done.await {
+        Ok(it) => see_other(&format!("/types/{}?did={word}", it.name)),
+        Err(error) => signed.visit.trouble(error),
+    }
+}
+
+fn admin(caller: &Caller) -> Result<()> {
+    if caller.is_admin() {
+        return Ok(());
+    }
+    Err(Error::refuse(Code::Forbidden, "Only admins change job types."))
+}
+
+/// `POST /types/{name}`: cap and backoff.
+pub(super) async fn change(
+    State(app): State<App>,
+    signed: Signed,
+    name: Result<Path<String>>,
+    fields: Result<Fields>,
+) -> Response {
+    let checked = admin(&signed.caller).and(name).and_then(|Path(name)| Ok((name, fields?)));
+    let (name, fields) = match checked {
+        Ok(checked) => checked,
+        Err(error) => return signed.visit.trouble(error),
+    };
+    let refused = match changed(&app, &signed.caller, &name, &fields).await {
+        Ok(()) => return see_other(&format!("/types/{name}?did=changed")),
+        Err(error) => in_the_form(error),
+    };
+    let problem = match refused {
+        Ok(problem) => problem,
+        Err(error) => return signed.visit.trouble(error),
+    };
+    match shown(&app, &signed.caller, &name).await {
+        Ok(shown) => {
+            let text = |name: &str| fields.text(name).to_owned();
+            let typed = Typed {
+                concurrency: text("concurrency"),
+                min_seconds: text("min_seconds"),
+                max_seconds: text("max_seconds"),
+                factor: text("factor"),
+                jitter: fields.ticked("jitter"),
+            };
+            let shown = Shown { typed, problem: Some(problem), ..shown };
+            signed.visit.page(StatusCode::UNPROCESSABLE_ENTITY, || pages::types::page(&shown))
+        }
+        Err(error) => signed.visit.trouble(error),
+    }
+}
+
+async fn changed(app: &App, caller: &Caller, name: &str, fields: &Fields) -> Result<()> {
+    let version = fields.given("version").and_then(|version| version.parse().ok());
+    let mut faults = Vec::new();
+    // Numbers go on as they were typed; what is none is said at its field.
+    let mut number = |field: &str, pointer: &str, optional: bool| {
+        let typed = fields.given(field);
+        let number = typed.filter(|typed| typed.starts_with(|c: char| c.is_ascii_digit() || c == '-'));
+        let read = match (typed, number.and_then(|typed| Document::parse(typed.to_owned()).ok())) {
+            (None, _) if optional => return "null".to_owned(),
+            (_, read) => read,
+        };
+        read.map_or_else(
+            || {
+                let detail = if optional { "expected a number, or nothing" } else { "expected a number" };
+                faults.push((pointer.to_owned(), detail.to_owned()));
+                "null".to_owned()
+            },
+            |read| read.text().to_owned(),
+        )
+    };
+    let concurrency = number("concurrency", "/concurrency", true);
+    let backoff = format!(
+        r#"{{"min_seconds":{},"max_seconds":{},"factor":{},"jitter":{}}}"#,
+        number("min_seconds", "/backoff/min_seconds", false),
+        number("max_seconds", "/backoff/max_seconds", true),
+        number("factor", "/backoff/factor", false),
+        fields.ticked("jitter"),
+    );
+    if !faults.is_empty() {
+        return Err(Problem::invalid_body(faults).into());
+    }
+    let raw = |text: String| RawValue::from_string(text).map_err(|e| Error::Broken(e.to_string()));
+    let fields = [("concurrency".to_owned(), raw(concurrency)?), ("backoff".to_owned(), raw(backoff)?)].into();
+    job_types::patch(app, caller, name, &fields, version).await?;
+    Ok(())
+}
+
+/// `GET /shortcuts`
+pub(super) async fn shortcuts(signed: Signed) -> Response {
+    signed.visit.page(StatusCode::OK, pages::shortcuts::page)
+}
