@@ -82,7 +82,7 @@ impl Reader {
                 }
                 self.checked = Instant::now();
             }
-            let event = match self.watch.next() {
+            let event = match self.watch.newer() {
                 Next::Change(json) => Some(Event::default().event(event::CHANGE).data(json)),
                 Next::Anew => match self.watch.snapshot(&self.app.engine, &self.caller).await {
                     Ok(json) => Some(Event::default().event(event::SNAPSHOT).data(json)),

@@ -47,8 +47,11 @@ pub(super) struct RootsTopic {
     /// The number of the last change.
     seq: watch::Sender<u64>,
     woken: Notify,
-    snapshots: Mutex<HashMap<Option<Uuid>, Arc<tokio::sync::Mutex<Option<Snapshot>>>>>,
+    snapshots: Mutex<HashMap<Option<Uuid>, Cell>>,
 }
+
+/// A snapshot that is read by one and used by all whose it is.
+type Cell = Arc<tokio::sync::Mutex<Option<Snapshot>>>;
 
 /// The newest trees of one owner, or of all.
 #[derive(Clone)]
@@ -205,7 +208,7 @@ impl RootsWatch {
     }
 
     /// What is to be sent now.
-    pub fn next(&mut self) -> Next {
+    pub fn newer(&mut self) -> Next {
         self.seen.borrow_and_update();
         let mut recent = self.hub.0.roots.recent();
         if self.place < recent.floor {
@@ -330,7 +333,7 @@ mod tests {
 
     fn told(frame: Option<Arc<str>>) -> Vec<u128> {
         let roots = frame.map(|json| serde_json::from_str::<Roots>(&json).expect("JSON"));
-        roots.map(|roots| roots.removed.iter().map(|id| id.as_u128()).collect()).unwrap_or_default()
+        roots.map(|roots| roots.removed.iter().map(Uuid::as_u128).collect()).unwrap_or_default()
     }
 
     #[test]
