@@ -88,7 +88,7 @@ test('an admin lets somebody in, who uploads and shares; a stranger watches unti
   await whenLive(guest);
 
   // Taken back: the page that is open stops, and the link shows nothing.
-  await ada.getByRole('button', { name: 'Take this link back' }).click();
+  await ada.getByRole('button', { name: 'Take back this link' }).click();
   await ada.getByText('Nobody else can see this upload').waitFor();
   await guest.waitForFunction(() => !document.querySelector('[data-live="live"]'), null, { timeout: 60_000 });
   await guest.goto(link);

@@ -115,7 +115,7 @@ fn row(share: &Share, needs_reason: bool) -> impl IntoView + use<> {
         None => "nobody has looked yet".into_any(),
     };
     let action = format!("/shares/{}/revoke", share.id);
-    let label = "Take this link back".to_owned();
+    let label = "Take back this link".to_owned();
     let end = if needs_reason {
         view! {
             <form method="post" action=action class="inline">
