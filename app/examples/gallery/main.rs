@@ -123,6 +123,6 @@ fn all() -> Vec<(&'static str, Draw)> {
             }),
         );
     }
-    pages.extend(accounts::all(running(), partial(), groups()));
+    pages.extend(accounts::all(&running(), partial(), groups()));
     pages
 }
