@@ -164,10 +164,13 @@ pub fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
         Error::refuse(Code::InvalidJson, format!("The body is not JSON: {} at {place}.", without_place(&e)))
     })?;
     document::scan(raw.get()).map_err(|e| Problem::invalid_body([(String::new(), format!("found {e}"))]))?;
-    match serde_json::from_str(raw.get()) {
-        Ok(value) => Ok(value),
-        Err(_) => Err(shape_problem::<T>(raw.get()).into()),
-    }
+    let said = match serde_json::from_str(raw.get()) {
+        Ok(value) => return Ok(value),
+        Err(error) => without_place(&error),
+    };
+    // A message that is cut speaks of something huge, which the second reading would copy again.
+    let is_cut = said.ends_with(CUT);
+    Err(if is_cut { Problem::invalid_body([(String::new(), said)]) } else { shape_problem::<T>(raw.get()) }.into())
 }
 
 /// Reads the text again, this time keeping track of the place, and says where the shape is wrong.
@@ -201,13 +204,14 @@ fn shortly(what: impl std::fmt::Display) -> String {
     }
     let mut short = Short(String::new());
     if std::fmt::Write::write_fmt(&mut short, format_args!("{what}")).is_err() {
-        short.0.push('\u{2026}');
+        short.0.push(CUT);
     }
     short.0
 }
 
-/// Bytes of a request that a refusal repeats, at most.
+/// Bytes of a request that a refusal repeats, at most, and what stands for the rest.
 const LONGEST_ECHO: usize = 500;
+const CUT: char = '\u{2026}';
 
 /// A JSON Pointer (RFC 6901).
 fn pointer(path: &serde_path_to_error::Path) -> String {

@@ -194,6 +194,40 @@ async fn nothing_comes_back_to_a_tree_that_is_going() {
     server.stop().await;
 }
 
+/// Rule 21: a step of the rows that follow a decision is undone where another server has taken it meanwhile.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_step_that_was_taken_elsewhere_is_undone() {
+    let server = Server::start().await;
+    let pool = &server.running.app.pool;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let job = id(&server.post("/api/v1/jobs", json!({"type": "a", "items": [{}, {}]})).await.expect(201));
+    let gate = hold(pool, &job).await;
+    let cancel = send(pool, &server, format!("/api/v1/jobs/{job}/cancel"), json!({}), 1).await;
+    // Next in line behind the cancel, and before the rows that follow it.
+    let next = tokio::spawn({
+        let (pool, job) = (pool.clone(), job.clone());
+        async move { hold(&pool, &job).await }
+    });
+    while waiting(pool).await < 2 {
+        tokio::task::yield_now().await;
+    }
+    gate.commit().await.expect("the gate is let go");
+    let mut gate = next.await.expect("no panic");
+    cancel.await.expect("no panic").expect(200);
+    while waiting(pool).await < 1 {
+        tokio::task::yield_now().await;
+    }
+    sqlx::query("update carry set seq = 1000").execute(&mut *gate).await.expect("the walk is elsewhere");
+    gate.commit().await.expect("the gate is let go");
+    let count =
+        |of: &'static str| async move { sqlx::query_scalar::<_, i64>(of).fetch_one(pool).await.expect("a count") };
+    while count("select count(*) from carry").await > 0 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(count("select count(*) from ready").await, 2, "whoever moved the walk was to end them");
+    server.stop().await;
+}
+
 /// P17: rows come from the place where their file is, and from there once, however many servers cut it.
 #[tokio::test]
 async fn rows_come_once_from_the_place_where_their_file_is() {
