@@ -154,7 +154,7 @@ fn all() -> Vec<(&'static str, Draw)> {
             }),
         );
     }
-    pages.extend(accounts::all(running(), partial(), groups()));
+    pages.extend(accounts::all(&running(), partial(), groups()));
     pages
 }
 

@@ -28,7 +28,7 @@ use super::{Draw, at};
 const HOSTILE: &str = "</title><script>alert(1)</script> a-name-without-any-place-to-break-that-goes-on-and-on-and-on";
 
 /// The pages; the jobs to share are the gallery's own.
-pub(super) fn all(running: Job, partial: Job, groups: Vec<ErrorGroup>) -> Vec<(&'static str, Draw)> {
+pub(super) fn all(running: &Job, partial: Job, groups: Vec<ErrorGroup>) -> Vec<(&'static str, Draw)> {
     let (shared_job, again, shared_groups) = (running.clone(), partial.clone(), groups.clone());
     vec![
         draw("sign-in-refused", || {
