@@ -73,6 +73,8 @@ test('an admin lets somebody in, who uploads and shares; a stranger watches unti
   assert.equal(held.length, ROWS / 2);
   await worker.finish(held);
   await guest.waitForFunction(() => document.querySelector('.meter-tall .meter-number')?.textContent === '50%');
+  await guest.reload();
+  await whenLive(guest);
   await guest.locator('a[href*="/results?format=csv"]').waitFor();
   await screenshot(guest, 'shared');
   assert.equal(await guest.locator('header nav, a[href^="/items"], a[href^="/jobs"]').count(), 0);

@@ -328,36 +328,3 @@ pub async fn count_owner_errors(tx: &mut Tx, deltas: &[OwnerDelta]) -> Result<()
     .await?;
     Ok(())
 }
-
-/// One dead item less; of a job's group, or of its `other` where it was counted there.
-pub async fn uncount(
-    tx: &mut Tx,
-    gate_id: i64,
-    owner_id: Uuid,
-    type_id: i32,
-    fingerprint: &str,
-) -> Result<(), sqlx::Error> {
-    let print = sqlx::query_scalar!(
-        "update error_group set n_dead = n_dead - 1
-         where gate_id = $1 and n_dead > 0 and fingerprint = (
-           select fingerprint from error_group
-           where gate_id = $1 and fingerprint in ($2, 'other') order by fingerprint = $2 desc limit 1)
-         returning fingerprint",
-        gate_id,
-        fingerprint
-    )
-    .fetch_optional(&mut **tx)
-    .await?;
-    if let Some(print) = print {
-        sqlx::query!(
-            "update owner_error set n_dead = n_dead - 1
-             where owner_id = $1 and type_id = $2 and fingerprint = $3 and n_dead > 0",
-            owner_id,
-            type_id,
-            print
-        )
-        .execute(&mut **tx)
-        .await?;
-    }
-    Ok(())
-}

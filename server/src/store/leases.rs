@@ -371,17 +371,6 @@ pub async fn open(tx: &mut Tx, fences: &[Uuid]) -> Result<Vec<ClaimedRow>, sqlx:
     .await
 }
 
-/// Asks the holder of an item to stop. False: nobody holds it.
-pub async fn ask_to_cancel(tx: &mut Tx, item_id: Uuid) -> Result<bool, sqlx::Error> {
-    let done = sqlx::query!(
-        "update lease set cancel_requested_at = coalesce(cancel_requested_at, clock_timestamp()) where item_id = $1",
-        item_id
-    )
-    .execute(&mut **tx)
-    .await?;
-    Ok(done.rows_affected() == 1)
-}
-
 /// Of these assignments, those that have reported a step or progress and are not cancelled: fence and
 /// gate. Locks them.
 pub async fn touched(tx: &mut Tx, fences: &[Uuid]) -> Result<Vec<(Uuid, i64)>, sqlx::Error> {

@@ -90,6 +90,14 @@ async fn what_a_job_has_decided_is_read_before_its_rows_follow() {
     let job = job(&server, json!({"type": "a", "items": items})).await;
     let items = all(&server, &format!("/api/v1/items?job={}", id(&job))).await;
     claim(&server, "w", &["a"], 1).await;
+    // The walk that lets rows follow a decision gets nowhere meanwhile.
+    sql(
+        &server,
+        "create function held() returns trigger language plpgsql as 'begin raise exception ''held''; end';
+         create trigger held before delete or update of seq on carry for each row execute function held()"
+            .into(),
+    )
+    .await;
     // The commit of a cancellation; the rows of the other four still stand in `ready`.
     sql(
         &server,
