@@ -54,7 +54,12 @@ impl Error {
     pub fn is_database_away(&self) -> bool {
         match self {
             Self::Database(
-                sqlx::Error::Io(_) | sqlx::Error::PoolTimedOut | sqlx::Error::PoolClosed | sqlx::Error::Tls(_),
+                // A connection that ends in the middle of an answer breaks the protocol.
+                sqlx::Error::Io(_)
+                | sqlx::Error::PoolTimedOut
+                | sqlx::Error::PoolClosed
+                | sqlx::Error::Tls(_)
+                | sqlx::Error::Protocol(_),
             ) => true,
             // 57P0x: the server is shutting down or starting up; 08xxx: the connection broke; 53300: too many connections.
             Self::Database(sqlx::Error::Database(e)) => {

@@ -4,6 +4,7 @@
 //! and the one that carries the tree's turns), so places in the sequence and turns are exact, and a
 //! refusal of one request (sealed, cancelled, a double) leaves the others alone.
 
+mod refusal; // what a job does not take
 mod reserve; // places for many items, taken before their rows are written
 pub(super) mod rows; // rows on their way into the tables
 
@@ -40,6 +41,8 @@ use super::{
     prepare::Prepared,
     settle,
 };
+
+use refusal::{refusal, refuse_doubles, refuse_early_seals, removed};
 
 pub(super) use reserve::Reserved;
 
@@ -258,29 +261,6 @@ pub(super) async fn add(
     Ok(AddedRows { answers, ready: intake.ready(), roots, settle, arrived })
 }
 
-/// Rule 11: a command with doubles is refused as a whole, unless it asked for them to be left out.
-async fn refuse_doubles(tx: &mut Tx, commands: &[&AddCommand], intake: &Intake) -> Result<Vec<(usize, Problem)>> {
-    let keyed = |item: &Prepared| item.dedupe_key.is_some();
-    let mut refused = Vec::new();
-    for (at, command) in commands.iter().enumerate() {
-        let double = command.items.iter().position(|item| intake.is_double(item));
-        let Some(place) = double.filter(|_| command.on_duplicate == OnDuplicate::Refuse) else { continue };
-        // Another command may have lost its key to this one, which now gives it back: run apart.
-        let beside = |other: &&AddCommand| other.job.gate_id == command.job.gate_id && other.items.iter().any(keyed);
-        if commands.iter().copied().filter(beside).count() > 1 {
-            return Err(Error::Broken("a double among several requests".to_owned()));
-        }
-        let key = command.items[place].dedupe_key.as_deref().unwrap_or_default();
-        let holder = dedupe::holder(tx, command.job.gate_id, key).await?;
-        // A double within one request names no item that would exist.
-        let own = holder.is_some_and(|id| command.items.iter().any(|item| item.id == id));
-        let detail = format!("Item {place} of the request: the job has an item with the dedupe key {key:?} already.");
-        let problem = Problem { id: holder.filter(|_| !own), ..Problem::new(Code::Duplicate, detail) };
-        refused.push((at, problem));
-    }
-    Ok(refused)
-}
-
 /// The keys of commands that add nothing after all.
 async fn give_back_keys(
     tx: &mut Tx,
@@ -304,45 +284,6 @@ async fn give_back_keys(
         dedupe::give_back(tx, &items, &gates, &names).await?;
     }
     Ok(())
-}
-
-/// A job that is filled from a file is sealed at the file's end: by hand, the rest of its rows would be
-/// lost.
-async fn refuse_early_seals(tx: &mut Tx, commands: &[&AddCommand]) -> Result<Vec<(usize, Problem)>> {
-    let by_hand = |command: &AddCommand| command.seal && command.place.is_none();
-    let fed = commands.iter().enumerate().filter(|(_, command)| by_hand(command) && command.job.fed).map(|(at, _)| {
-        let detail = "The job is fed by its parent and is sealed by itself when the parent is complete.";
-        (at, Problem::new(Code::JobIsFed, detail))
-    });
-    let mut refused: Vec<(usize, Problem)> = fed.collect();
-    let gates: Vec<i64> = commands.iter().filter(|c| by_hand(c)).map(|c| c.job.gate_id).collect();
-    if gates.is_empty() {
-        return Ok(refused);
-    }
-    let being_split = jobs::being_split(tx, &gates).await?;
-    let problem = || {
-        Problem::new(Code::JobIsFed, "The job is being filled from its file and is sealed by itself at the file's end.")
-    };
-    let split = |command: &AddCommand| by_hand(command) && being_split.contains(&command.job.gate_id);
-    refused.extend(commands.iter().enumerate().filter(|(_, command)| split(command)).map(|(at, _)| (at, problem())));
-    Ok(refused)
-}
-
-/// Rule 3 and 15: a sealed or cancelled job takes nothing more. Sealing again is fine.
-fn refusal(gate: &gates::Locked, command: &AddCommand) -> Option<Problem> {
-    if gate.removed {
-        Some(removed())
-    } else if gate.cancelled {
-        Some(Problem::new(Code::JobCancelled, "The job is cancelled and takes no more items."))
-    } else if gate.sealed && !command.items.is_empty() {
-        Some(Problem::new(Code::JobSealed, "The job is sealed and takes no more items. Create another job for them."))
-    } else {
-        None
-    }
-}
-
-fn removed() -> Problem {
-    Problem::new(Code::JobRemoved, "The job was removed.")
 }
 
 impl Engine {

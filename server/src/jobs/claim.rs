@@ -28,6 +28,7 @@ use crate::{
         contracts::{JobInfo, TypeInfo},
         gates::Delta,
         leases::{self, ClaimedRow, Mark, Slot},
+        results,
     },
 };
 
@@ -271,12 +272,12 @@ pub(super) async fn assignments(core: &Core, tx: &mut Tx, rows: Vec<Vec<ClaimedR
 /// What the jobs that this one waited for have brought (rule 5): the results of those of one item, else
 /// where to read them.
 async fn inputs_of(core: &Core, tx: &mut Tx, job: &JobInfo) -> Result<BTreeMap<String, Inputs>> {
-    let plan = core.plans.of(&core.pools.read, job.root_id).await?;
+    let plan = core.plans.of(&mut **tx, job.root_id).await?;
     let Some(at) = plan.place(job.gate_id) else { return Ok(BTreeMap::new()) };
     let mut inputs = BTreeMap::new();
     for &before in &plan.jobs[at].after {
         let before = &plan.jobs[before];
-        let results = leases::only_result(tx, before.gate_id).await?;
+        let results = results::only_result(tx, before.gate_id).await?;
         let input = match results {
             Some(result) => Inputs::Results(result.into_iter().map(Document::trusted).collect()),
             None => Inputs::Link(format!("/api/v1/jobs/{}/results", before.job_id)),

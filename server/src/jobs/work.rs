@@ -346,6 +346,14 @@ impl Engine {
                 if body.error.message.len() > 65_536 {
                     return fault("error/message", "expected at most 65536 bytes");
                 }
+                let detail = body.error.detail.as_ref().map_or(0, |detail| detail.text().len());
+                if detail > self.0.core.payload_limit {
+                    let limit = self.0.core.payload_limit;
+                    return Err(Problem::new(
+                        Code::TooLarge,
+                        format!("The detail of an error has at most {limit} bytes."),
+                    ));
+                }
                 if body.error.kind.as_ref().is_some_and(|k| k.is_empty() || k.len() > 255 || k.contains('\0')) {
                     return fault("error/kind", "expected 1 to 255 bytes of text");
                 }

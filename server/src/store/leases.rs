@@ -385,18 +385,3 @@ pub async fn touched(tx: &mut Tx, fences: &[Uuid]) -> Result<Vec<(Uuid, i64)>, s
     .await?;
     Ok(rows.into_iter().map(|row| (row.id, row.gate_id)).collect())
 }
-
-/// The result of a job of a single item, none where that item did not succeed; `None`: it has more items
-/// than one.
-pub async fn only_result(tx: &mut Tx, gate_id: i64) -> Result<Option<Vec<String>>, sqlx::Error> {
-    let row = sqlx::query!(
-        r#"select next_seq = 2 as "single!",
-             (select o.result from outcome o
-              where o.item_id = (select i.id from item i where i.gate_id = $1 and i.seq = 1) and o.state = 1) as result
-           from gate where gate_id = $1"#,
-        gate_id
-    )
-    .fetch_optional(&mut **tx)
-    .await?;
-    Ok(row.and_then(|row| row.single.then(|| row.result.into_iter().collect())))
-}

@@ -17,7 +17,7 @@ use crate::{
     },
 };
 
-use super::{AddCommand, refusal, rows::ITEMS_A_TURN};
+use super::{AddCommand, refusal::refusal, rows::ITEMS_A_TURN};
 use crate::jobs::{Core, intake};
 
 /// Items from which on two transactions cost less than the wait of the others.
