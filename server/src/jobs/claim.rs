@@ -352,7 +352,7 @@ impl Engine {
                             pointer,
                             detail: "expected a job type".to_owned(),
                         }],
-                        ..Problem::new(Code::UnknownJobType, format!("There is no job type {name:?}."))
+                        ..Problem::new(Code::UnknownJobType, format!("There is no job type \"{name:.100}\"."))
                     }
                     .into());
                 };

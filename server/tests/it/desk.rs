@@ -174,7 +174,8 @@ async fn everybody_does_what_they_may_and_nothing_else() {
     }
     for page in [format!("/items/{}", items[0]), format!("/jobs/{job}")] {
         assert_eq!(ada.get(&page).await.status, 404);
-        assert_eq!(led(&server.stranger().get(&page).await), "/sign-in");
+        let after = format!("/sign-in?back={}", page.replace('/', "%2F"));
+        assert_eq!(led(&server.stranger().get(&page).await), after);
         for deed in ["cancel", "replay"] {
             let path = format!("{page}/{deed}");
             assert_eq!(submit(&ada, &path, &[("reason", "mine")]).await.status, 404, "{path}");

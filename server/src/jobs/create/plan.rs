@@ -100,7 +100,8 @@ fn lay_out(root: NewJob, types: Types<'_>) -> Result<Vec<Node>, Problem> {
             return Err(Problem::new(Code::TooLarge, format!("A tree has at most {MAX_JOBS} jobs.")));
         }
         let info = types(&new.job_type).ok_or_else(|| {
-            let problem = Problem::new(Code::UnknownJobType, format!("There is no job type {:?}.", new.job_type));
+            let problem =
+                Problem::new(Code::UnknownJobType, format!("There is no job type \"{:.100}\".", new.job_type));
             at(format!("{pointer}/type"), problem)
         })?;
         let place = nodes.len();
