@@ -44,3 +44,18 @@ pub fn refusal(title: &str, detail: &str) -> AnyView {
 pub fn note(text: impl IntoView + 'static) -> AnyView {
     view! { <p class="note">{text}</p> }.into_any()
 }
+
+/// The way to the next page of a list, if there is one; `word` says what is there.
+pub fn next_page(next: Option<&String>, word: &'static str) -> AnyView {
+    next.cloned()
+        .map(|next| {
+            view! {
+                <nav class="pages" aria-label="Pages">
+                    <a class="button" href=next rel="next">
+                        {word}
+                    </a>
+                </nav>
+            }
+        })
+        .into_any()
+}

@@ -10,7 +10,7 @@ use crate::{
     components::{
         form::{Field, press},
         moment::ago,
-        panel::{note, refusal, section},
+        panel::{next_page, note, refusal, section},
     },
     frame::{Page, Place},
 };
@@ -99,7 +99,7 @@ fn sessions(account: &Account) -> AnyView {
     };
     view! {
         {list(&account.sessions, &end)}
-        {super::people::more(account.next.clone(), "Older sessions")}
+        {next_page(account.next.as_ref(), "Older sessions")}
         {others
             .then(|| {
                 view! {

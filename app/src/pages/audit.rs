@@ -9,12 +9,12 @@ use leptos::prelude::*;
 use crate::{
     components::{
         moment::clock,
-        panel::{empty, refusal},
+        panel::{empty, next_page, refusal},
     },
     frame::{Page, Place},
 };
 
-use super::people::{encoded, more};
+use super::people::encoded;
 
 /// The filter as it stands in the address: unchecked words.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -109,7 +109,7 @@ fn table(audit: &Audit) -> AnyView {
                 <tbody role="rowgroup">{rows}</tbody>
             </table>
         </div>
-        {more(audit.next.clone(), "Older entries")}
+        {next_page(audit.next.as_ref(), "Older entries")}
     }
     .into_any()
 }

@@ -17,7 +17,11 @@ pub use begin::{Asking, new_page};
 pub use one::{Shown, edit, page};
 
 use crate::{
-    components::{moment::ago, panel::empty, state::icon},
+    components::{
+        moment::ago,
+        panel::{empty, next_page},
+        state::icon,
+    },
     frame::{Page, Place},
 };
 
@@ -72,15 +76,7 @@ fn table(operations: &[BulkOperation], next: Option<&String>) -> AnyView {
             }
         })
         .collect_view();
-    let next = next.cloned().map(|next| {
-        view! {
-            <nav class="pages" aria-label="Pages">
-                <a class="button" href=next rel="next">
-                    "Older operations"
-                </a>
-            </nav>
-        }
-    });
+    let next = next_page(next, "Older operations");
     view! {
         <div class="scroll" tabindex="0" role="region" aria-label="Operations">
             <table class="table operations" role="table">

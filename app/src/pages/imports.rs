@@ -7,7 +7,7 @@ use crate::{
     components::{
         bar::{Size, still_bar},
         moment::ago,
-        panel::empty,
+        panel::{empty, next_page},
         state::{icon, job_badge},
     },
     frame::{Page, Place},
@@ -51,18 +51,7 @@ pub fn page(imports: &Imports) -> Page {
         let rows = imports.jobs.iter().map(row).collect_view();
         view! {
             <ul class="cards">{rows}</ul>
-            {imports
-                .next
-                .clone()
-                .map(|next| {
-                    view! {
-                        <nav class="pages" aria-label="Pages">
-                            <a class="button" href=next>
-                                "Older uploads"
-                            </a>
-                        </nav>
-                    }
-                })}
+            {next_page(imports.next.as_ref(), "Older uploads")}
         }
         .into_any()
     };

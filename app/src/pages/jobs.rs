@@ -9,7 +9,7 @@ use crate::{
         bar::{Size, still_bar},
         deed::told,
         moment::ago,
-        panel::empty,
+        panel::{empty, next_page},
         state::job_badge,
     },
     frame::{Page, Place},
@@ -102,15 +102,7 @@ fn nothing(jobs: &Jobs) -> AnyView {
 
 fn table(jobs: &Jobs) -> AnyView {
     let rows = jobs.jobs.iter().map(row).collect_view();
-    let next = jobs.next.clone().map(|next| {
-        view! {
-            <nav class="pages" aria-label="Pages">
-                <a class="button" href=next rel="next">
-                    "Older jobs"
-                </a>
-            </nav>
-        }
-    });
+    let next = next_page(jobs.next.as_ref(), "Older jobs");
     view! {
         <div class="scroll" tabindex="0" role="region" aria-label="Jobs">
             <table class="table jobs" role="table">

@@ -15,7 +15,7 @@ use super::dead::rows_of;
 use crate::{
     components::{
         moment::{ago, clock},
-        panel::{note, section},
+        panel::{next_page, note, section},
         state::icon,
     },
     frame::{Page, Place},
@@ -252,9 +252,7 @@ fn worker_table(workers: &[Worker], next: Option<&String>) -> AnyView {
             }
         })
         .collect_view();
-    let next = next.cloned().map(|next| {
-        view! { <nav class="pages" aria-label="Pages"><a class="button" href=next rel="next">"More workers"</a></nav> }
-    });
+    let next = next_page(next, "More workers");
     view! {
         <div class="scroll" tabindex="0" role="region" aria-label="Workers">
             <table class="table workers" role="table">

@@ -10,7 +10,7 @@ use crate::{
     components::{
         form::{Field, choice, press, secret},
         moment::ago,
-        panel::{note, refusal, section},
+        panel::{next_page, note, refusal, section},
     },
     frame::{Page, Place},
 };
@@ -74,7 +74,7 @@ pub fn page(people: &People) -> Page {
         <h1>"People"</h1>
         {refused}
         {table(&people.users)}
-        {more(people.next.clone(), "More people")}
+        {next_page(people.next.as_ref(), "More people")}
         {section("add", "Add somebody", add.into_any())}
     }
     .into_any();
@@ -121,20 +121,6 @@ fn row(user: &User) -> impl IntoView + use<> {
             <td role="cell" data-label="Since">{ago(user.created_at)}</td>
         </tr>
     }
-}
-
-/// The way to the next page, if there is one.
-pub(super) fn more(next: Option<String>, word: &'static str) -> AnyView {
-    next.map(|next| {
-        view! {
-            <nav class="pages" aria-label="Pages">
-                <a class="button" href=next rel="next">
-                    {word}
-                </a>
-            </nav>
-        }
-    })
-    .into_any()
 }
 
 /// What `/people/{id}` shows.

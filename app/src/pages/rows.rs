@@ -5,22 +5,14 @@ use domain::{Item, ItemState};
 use leptos::prelude::*;
 
 use crate::{
-    components::{moment::ago, state::item_badge},
+    components::{moment::ago, panel::next_page, state::item_badge},
     reading::Flight,
 };
 
 /// The rows, and the way to the next page.
 pub(super) fn table(items: &[Item], next: Option<&String>) -> AnyView {
     let rows = items.iter().map(row).collect_view();
-    let next = next.cloned().map(|next| {
-        view! {
-            <nav class="pages" aria-label="Pages">
-                <a class="button" href=next rel="next">
-                    "More items"
-                </a>
-            </nav>
-        }
-    });
+    let next = next_page(next, "More items");
     view! {
         <div class="scroll" tabindex="0" role="region" aria-label="Items">
             <table class="table items" role="table">

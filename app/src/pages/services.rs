@@ -10,12 +10,10 @@ use crate::{
     components::{
         form::{Field, choice, fault, press, secret},
         moment::ago,
-        panel::{note, refusal, section},
+        panel::{next_page, note, refusal, section},
     },
     frame::{Page, Place},
 };
-
-use super::people::more;
 
 /// What a token may do.
 const SCOPES: [(&str, &str); 4] = [
@@ -133,7 +131,7 @@ fn tokens(shown: &Services) -> AnyView {
                 <tbody role="rowgroup">{rows}</tbody>
             </table>
         </div>
-        {more(shown.next.clone(), "Older tokens")}
+        {next_page(shown.next.as_ref(), "Older tokens")}
     }
     .into_any()
 }

@@ -30,7 +30,6 @@ mod account; // one's own account
 mod asked; // what the address of a list asks for
 mod audit; // who did what
 mod bulk; // deeds over many
-mod fields; // forms as they come in
 mod form; // what was typed
 mod imports; // uploads and what became of them
 mod items; // items, failures first
@@ -239,14 +238,6 @@ impl Signed {
         Err(Box::new(
             self.visit.trouble(Error::refuse(Code::Forbidden, format!("This page is for {who}. Ask one of them."))),
         ))
-    }
-}
-
-/// What a form can be corrected from. Everything else is a page of its own.
-fn correctable(error: Error) -> Result<Problem, Error> {
-    match error {
-        Error::Problem(problem) if matches!(problem.status, 400 | 409 | 422 | 429) => Ok(*problem),
-        other => Err(other),
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! One transaction for many requests. It takes dedupe keys and lanes, then locks the gates (the job's,
 //! and the one that carries the tree's turns), so places in the sequence and turns are exact, and a
-//! refusal of one request (sealed, cancelled, a double) leaves the others alone.
+//! refusal of one request (sealed, cancelled, a double) leaves the others alone. Large batches take their
+//! places first and lock the gates last (`reserve.rs`).
 
 mod refusal; // what a job does not take
 mod reserve; // places for many items, taken before their rows are written

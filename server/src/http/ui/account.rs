@@ -13,7 +13,11 @@ use domain::{Problem, account::NewPassword};
 use serde::Serialize;
 use uuid::Uuid;
 
-use super::{Signed, address, correctable, fields::Fields, pairs, see_other};
+use super::{
+    Signed, address,
+    form::{Fields, in_the_form},
+    pairs, see_other,
+};
 use crate::{
     App,
     auth::{people, sessions},
@@ -86,8 +90,8 @@ pub(super) async fn set_password(
     peer: Option<Extension<ConnectInfo<SocketAddr>>>,
     fields: Fields,
 ) -> Response {
-    let current = Some(fields.raw("current_password").to_owned()).filter(|text| !text.is_empty());
-    let new = NewPassword { current_password: current, new_password: fields.raw("new_password").to_owned() };
+    let current = Some(fields.text("current_password").to_owned()).filter(|text| !text.is_empty());
+    let new = NewPassword { current_password: current, new_password: fields.text("new_password").to_owned() };
     match people::set_password(&app, &signed.caller, new, session::address(peer)).await {
         Ok(()) => see_other("/account?done=password"),
         Err(error) => refused(&app, &signed, error).await,
@@ -112,7 +116,7 @@ pub(super) async fn end_others(State(app): State<App>, signed: Signed) -> Respon
 }
 
 async fn refused(app: &App, signed: &Signed, error: Error) -> Response {
-    let problem: Problem = match correctable(error) {
+    let problem: Problem = match in_the_form(error) {
         Ok(problem) => problem,
         Err(error) => return signed.visit.trouble(error),
     };

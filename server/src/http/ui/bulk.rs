@@ -72,11 +72,7 @@ fn read_what(what: &str) -> Option<(BulkAction, BulkTarget)> {
 }
 
 /// `POST /bulk`: a preview.
-pub(super) async fn preview(State(app): State<App>, signed: Signed, fields: Result<Fields>) -> Response {
-    let fields = match fields {
-        Ok(fields) => fields,
-        Err(error) => return signed.visit.trouble(error),
-    };
+pub(super) async fn preview(State(app): State<App>, signed: Signed, fields: Fields) -> Response {
     let apart = (BulkAction::parse(fields.text("action")), BulkTarget::parse(fields.text("target")));
     let what = match apart {
         (Some(action), Some(target)) => Some((action, target)),
@@ -161,35 +157,19 @@ async fn shown(app: &App, caller: &Caller, id: Uuid) -> Result<Shown> {
 }
 
 /// `POST /bulk/{id}/start`: the operation that a preview was for.
-pub(super) async fn start(
-    State(app): State<App>,
-    signed: Signed,
-    id: Result<Path<Uuid>>,
-    fields: Result<Fields>,
-) -> Response {
+pub(super) async fn start(State(app): State<App>, signed: Signed, id: Result<Path<Uuid>>, fields: Fields) -> Response {
     done(&app, signed, id, fields, "start").await
 }
 
 /// `POST /bulk/{id}/cancel`
-pub(super) async fn cancel(
-    State(app): State<App>,
-    signed: Signed,
-    id: Result<Path<Uuid>>,
-    fields: Result<Fields>,
-) -> Response {
+pub(super) async fn cancel(State(app): State<App>, signed: Signed, id: Result<Path<Uuid>>, fields: Fields) -> Response {
     done(&app, signed, id, fields, "cancel").await
 }
 
-async fn done(
-    app: &App,
-    signed: Signed,
-    id: Result<Path<Uuid>>,
-    fields: Result<Fields>,
-    deed: &'static str,
-) -> Response {
-    let (id, fields) = match (id, fields) {
-        (Ok(Path(id)), Ok(fields)) => (id, fields),
-        (Err(error), _) | (_, Err(error)) => return signed.visit.trouble(error),
+async fn done(app: &App, signed: Signed, id: Result<Path<Uuid>>, fields: Fields, deed: &'static str) -> Response {
+    let id = match id {
+        Ok(Path(id)) => id,
+        Err(error) => return signed.visit.trouble(error),
     };
     let acted = async {
         if deed == "start" {

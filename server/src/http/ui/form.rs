@@ -1,8 +1,12 @@
 //! The fields of a form that was posted, and what becomes of a refusal: the same page, 422, with what was typed.
 
-use axum::extract::{FromRequest, Request};
+use axum::{
+    extract::{FromRequest, FromRequestParts, Request},
+    response::Response,
+};
 use domain::{Document, Problem, Time};
 
+use super::Visit;
 use crate::{
     App,
     error::{Error, Result},
@@ -16,30 +20,46 @@ const FORM: &str = "application/x-www-form-urlencoded";
 pub(super) struct Fields(Vec<(String, String)>);
 
 impl FromRequest<App> for Fields {
-    type Rejection = Error;
+    type Rejection = Response;
 
-    async fn from_request(request: Request, app: &App) -> Result<Self> {
-        // A form without fields may come without a type.
-        let stated = media_type(request.headers());
-        if stated.as_deref().is_some_and(|stated| stated != FORM) {
-            return Err(wrong_media_type(FORM));
-        }
-        let bytes = body(request, app.config.body_limit.bytes()).await?;
-        let fields = form_urlencoded::parse(&bytes).into_owned().collect::<Vec<_>>();
-        if fields.iter().any(|(_, value)| value.contains('\0')) {
-            return Err(Problem::invalid_body([(String::new(), "expected text without NUL".to_owned())]).into());
-        }
-        Ok(Self(fields))
+    async fn from_request(request: Request, app: &App) -> Result<Self, Response> {
+        let (mut parts, rest) = request.into_parts();
+        let visit = <Visit as FromRequestParts<App>>::from_request_parts(&mut parts, app).await?;
+        read(Request::from_parts(parts, rest), app).await.map_err(|error| visit.trouble(error))
     }
 }
 
+async fn read(request: Request, app: &App) -> Result<Fields> {
+    let stated = media_type(request.headers());
+    let bytes = body(request, app.config.body_limit.bytes()).await?;
+    // A form without fields may come without a type.
+    if !bytes.is_empty() && stated.as_deref() != Some(FORM) {
+        return Err(wrong_media_type(FORM));
+    }
+    let fields: Vec<(String, String)> = form_urlencoded::parse(&bytes).into_owned().collect();
+    if fields.iter().any(|(_, value)| value.contains('\0')) {
+        return Err(Problem::invalid_body([(String::new(), "expected text without NUL".to_owned())]).into());
+    }
+    Ok(Fields(fields))
+}
+
 impl Fields {
-    /// The first field of this name; empty where there is none.
+    /// The first field of this name, as it was sent; empty where there is none.
     pub(super) fn text(&self, name: &str) -> &str {
         self.0.iter().find(|(field, _)| field == name).map_or("", |(_, value)| value)
     }
 
-    /// The same, where it says something.
+    /// The same, without white space around it.
+    pub(super) fn trimmed(&self, name: &str) -> String {
+        self.text(name).trim().to_owned()
+    }
+
+    /// Every value of a field that can be sent several times.
+    pub(super) fn all(&self, name: &str) -> Vec<String> {
+        self.0.iter().filter(|(field, _)| field == name).map(|(_, value)| value.clone()).collect()
+    }
+
+    /// The same as [`Self::trimmed`], where it says something.
     pub(super) fn given(&self, name: &str) -> Option<&str> {
         Some(self.text(name).trim()).filter(|text| !text.is_empty())
     }
@@ -81,7 +101,7 @@ impl Fields {
 /// Whether a refusal is one to be shown in the form: what was typed, or the state of the thing, is in the way.
 pub(super) fn in_the_form(error: Error) -> Result<Problem> {
     match error {
-        Error::Problem(problem) if matches!(problem.status, 400 | 409 | 412 | 422) => Ok(*problem),
+        Error::Problem(problem) if matches!(problem.status, 400 | 409 | 412 | 422 | 429) => Ok(*problem),
         error => Err(error),
     }
 }

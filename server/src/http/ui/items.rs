@@ -159,35 +159,25 @@ impl Deed {
 }
 
 /// `POST /items/{id}/retry`
-pub(super) async fn retry(app: State<App>, signed: Signed, id: Result<Path<Uuid>>, fields: Result<Fields>) -> Response {
+pub(super) async fn retry(app: State<App>, signed: Signed, id: Result<Path<Uuid>>, fields: Fields) -> Response {
     done(&app, signed, id, fields, Deed::Retry).await
 }
 
 /// `POST /items/{id}/cancel`
-pub(super) async fn cancel(
-    app: State<App>,
-    signed: Signed,
-    id: Result<Path<Uuid>>,
-    fields: Result<Fields>,
-) -> Response {
+pub(super) async fn cancel(app: State<App>, signed: Signed, id: Result<Path<Uuid>>, fields: Fields) -> Response {
     done(&app, signed, id, fields, Deed::Cancel).await
 }
 
 /// `POST /items/{id}/replay`
-pub(super) async fn replay(
-    app: State<App>,
-    signed: Signed,
-    id: Result<Path<Uuid>>,
-    fields: Result<Fields>,
-) -> Response {
+pub(super) async fn replay(app: State<App>, signed: Signed, id: Result<Path<Uuid>>, fields: Fields) -> Response {
     done(&app, signed, id, fields, Deed::Replay).await
 }
 
 /// Does it, and leads to where one sees what came of it; or shows the page again, with the refusal in its form.
-async fn done(app: &App, signed: Signed, id: Result<Path<Uuid>>, fields: Result<Fields>, deed: Deed) -> Response {
-    let (id, fields) = match (id, fields) {
-        (Ok(Path(id)), Ok(fields)) => (id, fields),
-        (Err(error), _) | (_, Err(error)) => return signed.visit.trouble(error),
+async fn done(app: &App, signed: Signed, id: Result<Path<Uuid>>, fields: Fields, deed: Deed) -> Response {
+    let id = match id {
+        Ok(Path(id)) => id,
+        Err(error) => return signed.visit.trouble(error),
     };
     let refused = match act(app, &signed.caller, id, &fields, deed).await {
         Ok(to) => return see_other(&to),

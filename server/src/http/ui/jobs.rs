@@ -122,55 +122,35 @@ impl Deed {
 }
 
 /// `POST /jobs/{id}/cancel`
-pub(super) async fn cancel(
-    app: State<App>,
-    signed: Signed,
-    id: Result<Path<Uuid>>,
-    fields: Result<Fields>,
-) -> Response {
+pub(super) async fn cancel(app: State<App>, signed: Signed, id: Result<Path<Uuid>>, fields: Fields) -> Response {
     done(&app, signed, id, fields, Deed::Cancel).await
 }
 
 /// `POST /jobs/{id}/replay`
-pub(super) async fn replay(
-    app: State<App>,
-    signed: Signed,
-    id: Result<Path<Uuid>>,
-    fields: Result<Fields>,
-) -> Response {
+pub(super) async fn replay(app: State<App>, signed: Signed, id: Result<Path<Uuid>>, fields: Fields) -> Response {
     done(&app, signed, id, fields, Deed::Replay).await
 }
 
 /// `POST /jobs/{id}/keep`
-pub(super) async fn keep(app: State<App>, signed: Signed, id: Result<Path<Uuid>>, fields: Result<Fields>) -> Response {
+pub(super) async fn keep(app: State<App>, signed: Signed, id: Result<Path<Uuid>>, fields: Fields) -> Response {
     done(&app, signed, id, fields, Deed::Keep).await
 }
 
 /// `POST /jobs/{id}/unkeep`
-pub(super) async fn unkeep(
-    app: State<App>,
-    signed: Signed,
-    id: Result<Path<Uuid>>,
-    fields: Result<Fields>,
-) -> Response {
+pub(super) async fn unkeep(app: State<App>, signed: Signed, id: Result<Path<Uuid>>, fields: Fields) -> Response {
     done(&app, signed, id, fields, Deed::Unkeep).await
 }
 
 /// `POST /jobs/{id}/delete`
-pub(super) async fn delete(
-    app: State<App>,
-    signed: Signed,
-    id: Result<Path<Uuid>>,
-    fields: Result<Fields>,
-) -> Response {
+pub(super) async fn delete(app: State<App>, signed: Signed, id: Result<Path<Uuid>>, fields: Fields) -> Response {
     done(&app, signed, id, fields, Deed::Delete).await
 }
 
 /// Does it, and leads to where one sees what came of it; or shows the page again, with the refusal in its form.
-async fn done(app: &App, signed: Signed, id: Result<Path<Uuid>>, fields: Result<Fields>, deed: Deed) -> Response {
-    let (id, fields) = match (id, fields) {
-        (Ok(Path(id)), Ok(fields)) => (id, fields),
-        (Err(error), _) | (_, Err(error)) => return signed.visit.trouble(error),
+async fn done(app: &App, signed: Signed, id: Result<Path<Uuid>>, fields: Fields, deed: Deed) -> Response {
+    let id = match id {
+        Ok(Path(id)) => id,
+        Err(error) => return signed.visit.trouble(error),
     };
     let refused = match act(app, &signed.caller, id, fields.given("reason"), deed).await {
         Ok(to) => return see_other(&to),

@@ -10,7 +10,11 @@ use domain::account::{NewUser, UserPatch};
 use serde::Serialize;
 use uuid::Uuid;
 
-use super::{Signed, address, correctable, fields::Fields, pairs, see_other, with_cookie};
+use super::{
+    Signed, address,
+    form::{Fields, in_the_form},
+    pairs, see_other, with_cookie,
+};
 use crate::{
     App,
     auth::{Role, people, sessions},
@@ -75,10 +79,10 @@ pub(super) async fn create(State(app): State<App>, signed: Signed, fields: Field
         return *refused;
     }
     let new = NewUser {
-        name: fields.text("name"),
-        email: fields.text("email"),
-        role: fields.given("role"),
-        password: Some(fields.raw("password").to_owned()).filter(|text| !text.is_empty()),
+        name: fields.trimmed("name"),
+        email: fields.trimmed("email"),
+        role: fields.given("role").map(str::to_owned),
+        password: Some(fields.text("password").to_owned()).filter(|text| !text.is_empty()),
         reason: None,
     };
     let form = page::NewPerson {
@@ -92,7 +96,7 @@ pub(super) async fn create(State(app): State<App>, signed: Signed, fields: Field
             let path = format!("/people/{}", made.user.id);
             to_person(&app, &path, made.sign_in_link)
         }
-        Err(error) => match correctable(error) {
+        Err(error) => match in_the_form(error) {
             Ok(problem) => {
                 let form = page::NewPerson { problem: Some(problem), ..form };
                 show_list(&app, &signed, PeopleList::default(), form).await
@@ -159,9 +163,9 @@ async fn read_one(app: &App, signed: &Signed, id: Uuid) -> Result<page::Person> 
 /// `POST /people/{id}`
 pub(super) async fn change(State(app): State<App>, signed: Signed, id: Result<Path<Uuid>>, fields: Fields) -> Response {
     let patch = UserPatch {
-        role: fields.given("role"),
-        email: fields.given("email"),
-        reason: fields.given("reason"),
+        role: fields.given("role").map(str::to_owned),
+        email: fields.given("email").map(str::to_owned),
+        reason: fields.given("reason").map(str::to_owned),
         disabled: None,
     };
     apply(&app, &signed, id, patch).await
@@ -193,7 +197,7 @@ async fn apply(app: &App, signed: &Signed, id: Result<Path<Uuid>>, patch: UserPa
 
 /// The same page with what was typed.
 async fn refused(app: &App, signed: &Signed, id: Uuid, typed: UserPatch, error: Error) -> Response {
-    let problem = match correctable(error) {
+    let problem = match in_the_form(error) {
         Ok(problem) => problem,
         Err(error) => return signed.visit.trouble(error),
     };

@@ -14,7 +14,11 @@ use domain::{
 use serde::Serialize;
 use uuid::Uuid;
 
-use super::{Signed, address, correctable, fields::Fields, pairs, see_other, with_cookie};
+use super::{
+    Signed, address,
+    form::{Fields, in_the_form},
+    pairs, see_other, with_cookie,
+};
 use crate::{
     App,
     auth::{Role, tokens},
@@ -82,7 +86,7 @@ async fn draw(app: &App, signed: &Signed, list: TokenList, typed: page::Services
 }
 
 async fn refused(app: &App, signed: &Signed, error: Error, typed: page::Services) -> Response {
-    match correctable(error) {
+    match in_the_form(error) {
         Ok(problem) => {
             draw(app, signed, TokenList::default(), page::Services { problem: Some(problem), ..typed }).await
         }
@@ -95,7 +99,7 @@ pub(super) async fn create(State(app): State<App>, signed: Signed, fields: Field
     if let Err(refused) = signed.require(Role::Admin) {
         return *refused;
     }
-    let name = fields.text("name");
+    let name = fields.trimmed("name");
     match tokens::create_service(&app, &signed.caller, NewService { name: name.clone() }).await {
         Ok(_) => see_other(PATH),
         Err(error) => refused(&app, &signed, error, page::Services { service_name: name, ..Default::default() }).await,
@@ -108,10 +112,10 @@ pub(super) async fn create_token(State(app): State<App>, signed: Signed, fields:
         return *refused;
     }
     let form = page::NewTokenForm {
-        service: fields.text("service"),
-        name: fields.text("token_name"),
+        service: fields.trimmed("service"),
+        name: fields.trimmed("token_name"),
         scopes: fields.all("scope"),
-        types: fields.text("types"),
+        types: fields.trimmed("types"),
     };
     let types: Vec<String> = form.types.split([' ', ',', ';']).filter(|it| !it.is_empty()).map(str::to_owned).collect();
     let new = NewToken {

@@ -12,7 +12,11 @@ use axum::{
 use domain::{Problem, share::shared};
 use uuid::Uuid;
 
-use super::{Signed, Visit, correctable, fields::Fields, imports, see_other, status, with_cookie};
+use super::{
+    Signed, Visit,
+    form::{Fields, in_the_form},
+    imports, see_other, status, with_cookie,
+};
 use crate::{
     App,
     auth::{SharedTree, look_for_changes},
@@ -53,7 +57,7 @@ pub(super) async fn create(State(app): State<App>, signed: Signed, id: Result<Pa
         Ok(Path(id)) => id,
         Err(error) => return signed.visit.trouble(error),
     };
-    let reason = fields.text("reason");
+    let reason = fields.trimmed("reason");
     match app.engine.share(&signed.caller, id, Some(&reason), app.public_url.as_str()).await {
         Ok(made) => {
             let path = format!("/imports/{id}");
@@ -65,7 +69,7 @@ pub(super) async fn create(State(app): State<App>, signed: Signed, id: Result<Pa
 
 /// `POST /shares/{id}/revoke`
 pub(super) async fn revoke(State(app): State<App>, signed: Signed, id: Result<Path<Uuid>>, fields: Fields) -> Response {
-    let reason = fields.text("reason");
+    let reason = fields.trimmed("reason");
     let revoked = async {
         let id = id?.0;
         let root_id = app.engine.share_root(&signed.caller, id).await?;
@@ -82,7 +86,7 @@ pub(super) async fn revoke(State(app): State<App>, signed: Signed, id: Result<Pa
 
 /// The import's page with what was typed.
 async fn refused(app: &App, signed: &Signed, id: Uuid, reason: String, error: Error) -> Response {
-    let problem = match correctable(error) {
+    let problem = match in_the_form(error) {
         Ok(problem) => problem,
         Err(error) => return signed.visit.trouble(error),
     };

@@ -13,7 +13,7 @@ use axum::{
 };
 use domain::{Code, Problem};
 
-use super::{Visit, fields::Fields, pairs, see_other, status, theme::own_path, with_cookie};
+use super::{Visit, form::Fields, pairs, see_other, status, theme::own_path, with_cookie};
 use crate::{
     App,
     auth::{links, people, sessions},
@@ -42,9 +42,9 @@ pub(super) async fn begin(
     headers: HeaderMap,
     fields: Fields,
 ) -> Response {
-    let (email, password) = (fields.text("email"), fields.raw("password").to_owned());
+    let (email, password) = (fields.trimmed("email"), fields.text("password").to_owned());
     let signed_in = people::sign_in(&app, &email, password, user_agent(&headers), address(peer)).await;
-    let back = fields.text("back");
+    let back = fields.trimmed("back");
     match signed_in {
         Ok(cookie) => with_cookie(see_other(own_path(&back)), cookie),
         Err(Error::Problem(problem)) if matches!(problem.status, 401 | 422 | 429) => {

@@ -147,11 +147,10 @@ pub(super) async fn change(
     State(app): State<App>,
     signed: Signed,
     name: Result<Path<String>>,
-    fields: Result<Fields>,
+    fields: Fields,
 ) -> Response {
-    let checked = admin(&signed.caller).and(name).and_then(|Path(name)| Ok((name, fields?)));
-    let (name, fields) = match checked {
-        Ok(checked) => checked,
+    let name = match admin(&signed.caller).and(name) {
+        Ok(Path(name)) => name,
         Err(error) => return signed.visit.trouble(error),
     };
     let refused = match changed(&app, &signed.caller, &name, &fields).await {
