@@ -10,7 +10,7 @@
 use std::process::Command;
 
 /// glibc's name for the size, in bytes, from which a block is a mapping of its own.
-pub const THRESHOLD: &str = "MALLOC_MMAP_THRESHOLD_";
+const THRESHOLD: &str = "MALLOC_MMAP_THRESHOLD_";
 const ONE_MEBIBYTE: &str = "1048576";
 
 /// Replaces the process by itself with the threshold set, unless somebody has chosen one. Same process
