@@ -218,8 +218,8 @@ impl Link {
         );
     }
 
-    /// Asks once instead of listening; what comes after depends on the answer.
-    fn ask(&self, then: impl Fn(&Link) + 'static) {
+    /// Asks once instead of listening; what comes after is told whether the job answered.
+    fn ask(&self, then: impl Fn(&Link, bool) + 'static) {
         let Some(job) = self.job.get() else { return };
         let generation = self.generation.get();
         leptos::task::spawn_local(async move {
@@ -228,9 +228,12 @@ impl Link {
                 if link.generation.get() != generation || !link.wanted() {
                     return;
                 }
+                let heard = matches!(answer, Answer::Job(_));
                 match answer {
                     Answer::Job(job) => {
                         link.heard_at.set(now());
+                        // Without a stream still, but the numbers are of this moment.
+                        link.lost_at.set(link.lost_at.get().map(|_| now()));
                         super::session::hear(Heard::Snapshot(job));
                     }
                     Answer::SignedOut => return link.end(Liveness::SignedOut),
@@ -238,16 +241,17 @@ impl Link {
                     Answer::Closed => return link.end(Liveness::Closed),
                     Answer::Nothing => link.lost(),
                 }
-                then(link);
+                then(link, heard);
             });
         });
     }
 
     fn poll(&self) {
-        self.ask(|link| {
+        self.ask(|link, heard| {
             let polls = link.polls.get() + 1;
             link.polls.set(polls);
-            if link.lost_at.get().is_none() {
+            if heard {
+                link.lost_at.set(None);
                 link.show(Liveness::Polling);
             }
             if polls >= POLLS {
@@ -278,6 +282,7 @@ fn hear(name: &'static str, message: &MessageEvent) {
         }
         event::BUSY => LINK.with(|link| {
             link.close();
+            link.lost_at.set(None);
             link.show(Liveness::Polling);
             link.poll();
         }),
@@ -299,7 +304,7 @@ fn broken() {
             link.source.borrow().as_ref().is_some_and(|source| source.events.ready_state() == EventSource::CLOSED);
         if gave_up {
             link.close();
-            link.ask(Link::later);
+            link.ask(|link, _| link.later());
         }
     });
 }
