@@ -137,3 +137,154 @@ test('whatever happens to the stream, the page comes back by itself and equals t
   await equals(page, server, id, 'at the end');
   assert.equal(proxy.streams.size, 0, 'a page that has seen the end listens no more');
 });
+
+test('a stream that falls silent is opened anew, and one that stays away makes the numbers stale', async (t) => {
+  const { server, proxy, page, id, worker } = await watched(t);
+  await page.clock.install();
+  await page.goto(`/jobs/${id}`);
+  await whenLive(page);
+  // Nothing is closed and nothing comes any more, as when a phone changes its network.
+  for (const stream of proxy.streams) stream.held = true;
+  let held = await work(worker, [], 5);
+  const before = proxy.passed;
+  await page.clock.fastForward('01:01');
+  await proxy.until(() => proxy.passed > before);
+  await equals(page, server, id, 'after silence');
+
+  proxy.refusals.push(...Array.from({ length: 100 }, () => badGateway));
+  proxy.cut();
+  await proxy.until(() => proxy.refusals.length < 100);
+  await page.clock.fastForward(4_000);
+  await whenLive(page, 'reconnecting');
+  await page.clock.fastForward(16_000);
+  await whenLive(page, 'stale');
+  await page.getByText('These numbers may be out of date').waitFor();
+  held = await work(worker, held, 5);
+  proxy.refusals.length = 0;
+  await page.clock.fastForward('00:31');
+  await whenLive(page);
+  await equals(page, server, id, 'after being away');
+  assert.equal(await page.getByText('These numbers may be out of date').isVisible(), false);
+});
+
+test('ten pages one after the other keep one stream, and going back is live again', async (t) => {
+  const { proxy, page, id } = await watched(t);
+  await page.addInitScript(() => addEventListener('pageshow', (event) => (document.documentElement.dataset.persisted = event.persisted)));
+  for (let visit = 0; visit < 10; visit += 1) {
+    await page.goto(visit % 2 === 0 ? `/jobs/${id}` : `/imports/${id}`);
+    await whenLive(page);
+    await proxy.until(() => proxy.streams.size === 1);
+  }
+  await page.evaluate(() => history.back());
+  await page.locator('[data-persisted="true"]').waitFor({ state: 'attached' });
+  await whenLive(page);
+  await proxy.until(() => proxy.streams.size === 1);
+});
+
+test('of many tabs only those that are looked at keep a stream, so that the seventh works', async (t) => {
+  const { server, proxy, page, id, worker } = await watched(t);
+  const tabs = [page];
+  while (tabs.length < 7) tabs.push(await page.context().newPage());
+  const turn = (tab, state) =>
+    tab.evaluate((state) => {
+      Object.defineProperty(document, 'visibilityState', { configurable: true, get: () => state });
+      document.dispatchEvent(new Event('visibilitychange'));
+    }, state);
+  for (const [at, tab] of tabs.entries()) {
+    await tab.clock.install();
+    await tab.goto(`/jobs/${id}`);
+    await whenLive(tab);
+    assert.equal(proxy.streams.size, 1, `tab ${at + 1}`);
+    if (at === 6) break;
+    await turn(tab, 'hidden');
+    await tab.clock.fastForward(6_000);
+    await proxy.until(() => proxy.streams.size === 0);
+  }
+  await work(worker, [], 7);
+  await equals(tabs[6], server, id, 'the seventh tab');
+  await turn(tabs[0], 'visible');
+  await equals(tabs[0], server, id, 'the first tab, looked at again');
+});
+
+test('a reader who hears the page is told milestones only', async (t) => {
+  const { page, id, worker } = await watched(t, 100);
+  await page.goto(`/jobs/${id}`);
+  await whenLive(page);
+  await page.evaluate(() => {
+    const region = document.querySelector('.quiet-status[role=status]');
+    window.said = [];
+    new MutationObserver(() => region.textContent && window.said.push(region.textContent)).observe(region, { childList: true, characterData: true, subtree: true });
+  });
+  let held = await work(worker, [], 10);
+  while (held.length > 0) held = await work(worker, held, 10);
+  await whenLive(page, 'finished');
+  await page.waitForFunction(() => window.said.some((text) => /attention/.test(text)));
+  const said = await page.evaluate(() => window.said);
+  assert.ok(said.length <= 6, said.join(' | '));
+});
+
+test('an hour of events, reconnects and opened lines leaves nothing behind', async (t) => {
+  const { server, proxy, page, id, worker } = await watched(t);
+  await page.addInitScript(() => {
+    const { instantiate, instantiateStreaming } = WebAssembly;
+    const keep = (made) => ((window.wasm = (made.instance ?? made).exports.memory), made);
+    WebAssembly.instantiate = async (...of) => keep(await instantiate(...of));
+    WebAssembly.instantiateStreaming = async (...of) => keep(await instantiateStreaming(...of));
+  });
+  await page.goto(`/jobs/${id}`);
+  await whenLive(page);
+  let held = [];
+  /** An hour at four events a second, with what people do meanwhile. */
+  const live = async (events) => {
+    const asked = proxy.asked;
+    const burst = 500;
+    for (let done = 0; done < events; done += burst) {
+      proxy.mangle = (frame) => {
+        proxy.mangle = (frame) => `${frame}\n\n`;
+        return `${frame}\n\n`.repeat(burst);
+      };
+      held = await work(worker, held, 4);
+      await equals(page, server, id, 'while it lives');
+    }
+    const expander = page.locator('#tree .expander').first();
+    for (let press = 0; press < 100; press += 1) await expander.click();
+    for (let press = 0; press < 25; press += 1) {
+      await page.getByRole('button', { name: 'Pause' }).click();
+      await page.getByRole('button', { name: 'Resume' }).click();
+      await whenLive(page);
+    }
+    assert.ok(proxy.asked >= asked + 25);
+  };
+  const devtools = await page.context().newCDPSession(page);
+  await devtools.send('Performance.enable');
+  const weigh = async () => {
+    await devtools.send('HeapProfiler.collectGarbage');
+    const { metrics } = await devtools.send('Performance.getMetrics');
+    const of = (name) => metrics.find((metric) => metric.name === name).value;
+    return { nodes: of('Nodes'), listeners: of('JSEventListeners'), heap: of('JSHeapUsedSize'), wasm: await page.evaluate(() => window.wasm.buffer.byteLength) };
+  };
+  // Until the allocator has found its size.
+  await live(6_000);
+  const before = await weigh();
+  await live(14_400);
+  const after = await weigh();
+  // Memory of a module never shrinks and comes in pages of 64 KiB: less than 75 bytes an event are its seams.
+  assert.ok(after.wasm <= before.wasm + (1 << 20), `the module: ${before.wasm} bytes, then ${after.wasm}`);
+  assert.ok(after.listeners <= before.listeners + 5, `listeners: ${before.listeners}, then ${after.listeners}`);
+  assert.ok(after.nodes <= before.nodes + 200, `nodes: ${before.nodes}, then ${after.nodes}`);
+  assert.ok(after.heap <= before.heap * 1.2 + 500_000, `heap: ${before.heap}, then ${after.heap}`);
+});
+
+test('a page whose live part does not load says so and is whole without it', async (t) => {
+  const { page, id } = await watched(t);
+  page.tolerate(/ERR_FAILED|WebAssembly|wasm/);
+  for (const spoil of [(route) => route.abort(), (route) => route.fulfill({ contentType: 'application/wasm', body: 'no module' })]) {
+    await page.route('**/*.wasm', spoil);
+    await page.goto(`/jobs/${id}`);
+    await page.locator('html[data-islands="failed"]').waitFor({ state: 'attached' });
+    await page.getByText('Not live').waitFor();
+    await page.getByRole('link', { name: 'Refresh' }).first().click();
+    await page.getByText('Not live').waitFor();
+    await page.unroute('**/*.wasm');
+  }
+});
