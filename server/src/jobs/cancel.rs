@@ -37,7 +37,7 @@ use super::{
 /// What a decision to cancel has brought.
 #[derive(Default)]
 pub(super) struct Decided {
-    /// Jobs that nobody works on: complete.
+    /// Jobs that nobody works on: complete. And complete ones that others wait for.
     pub(super) settle: Vec<(i64, Uuid)>,
     /// Jobs that are cancelled now.
     pub(super) gates: Vec<i64>,
@@ -46,8 +46,8 @@ pub(super) struct Decided {
 /// Cancels a job and everything below it. Locks their gates and the root's. Again is
 /// fine; a complete job is refused.
 pub(super) async fn decide(tx: &mut Tx, plan: &Plan, at: usize, reason: Option<&str>) -> Result<Decided> {
-    let below: Vec<i64> = plan.subtree(at).into_iter().map(|n| plan.jobs[n].gate_id).collect();
-    let mut ids = below.clone();
+    let below = plan.subtree(at);
+    let mut ids: Vec<i64> = below.iter().map(|&n| plan.jobs[n].gate_id).collect();
     ids.push(plan.root_gate());
     ids.sort_unstable();
     ids.dedup();
@@ -61,13 +61,18 @@ pub(super) async fn decide(tx: &mut Tx, plan: &Plan, at: usize, reason: Option<&
     let mut decided = Decided::default();
     let mut walks = Vec::new();
     let mut open = false;
-    for &gate_id in &below {
+    for n in below {
+        let gate_id = plan.jobs[n].gate_id;
         let gate = locked.get(gate_id)?;
         if gate.cancelled {
             continue;
         }
         decided.gates.push(gate_id);
         if gate.completed_at.is_some() {
+            // Whoever waits for it and for others hears now that it did not end as asked for (rule 5).
+            if plan.waiting_for(n).next().is_some() {
+                decided.settle.push((gate_id, plan.root_id));
+            }
             continue;
         }
         open = true;

@@ -69,17 +69,21 @@ async fn settle_one(tx: &mut Tx, plan: &Plan, at: usize) -> Result<Settled> {
     let gate_id = plan.jobs[at].gate_id;
     carry::settled(tx, gate_id).await?;
     let mut settled = Settled::default();
-    if !locked.get(gate_id)?.looks_complete() {
+    let gate = locked.get(gate_id)?;
+    let completes = gate.looks_complete();
+    // One that was complete and is cancelled since has only those to tell that still wait for it.
+    if !completes && !(gate.completed_at.is_some() && gate.cancelled) {
         return Ok(settled);
     }
-    settle::complete(tx, &[gate_id]).await?;
-    locked.complete(gate_id);
-
     let gate_of = |n: usize| plan.jobs[n].gate_id;
-    let fed: Vec<i64> = plan.fed_by(at).map(gate_of).collect();
-    let fed: Vec<i64> = fed.into_iter().filter(|&gate| locked.is_open(gate)).collect();
-    settle::seal_fed(tx, &fed).await?;
-    settled.next.extend(fed);
+    if completes {
+        settle::complete(tx, &[gate_id]).await?;
+        locked.complete(gate_id);
+        let fed: Vec<i64> = plan.fed_by(at).map(gate_of).collect();
+        let fed: Vec<i64> = fed.into_iter().filter(|&gate| locked.is_open(gate)).collect();
+        settle::seal_fed(tx, &fed).await?;
+        settled.next.extend(fed);
+    }
     for waiting in plan.waiting_for(at) {
         let gate_id = gate_of(waiting);
         let gate = locked.get(gate_id)?;
@@ -98,6 +102,9 @@ async fn settle_one(tx: &mut Tx, plan: &Plan, at: usize) -> Result<Settled> {
             settled.walks.push(gate_id);
         }
         settled.next.push(gate_id);
+    }
+    if !completes {
+        return Ok(settled);
     }
     let root = plan.root_gate();
     let (open, holds) = settle::count_jobs(tx, root, -1).await?;

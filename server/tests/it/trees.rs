@@ -247,6 +247,28 @@ async fn a_serialize_key_lets_one_through_at_a_time_across_jobs_in_order() {
 }
 
 #[tokio::test]
+async fn who_waits_for_several_hears_at_once_that_a_complete_one_was_cancelled() {
+    let server = Server::start().await;
+    types(&server, &["a", "below", "slow", "last"]).await;
+    let tree = json!({"type": "a", "key": "root", "sealed": true, "children": [
+        {"type": "a", "key": "done", "sealed": true, "items": [{}],
+         "children": [{"type": "below", "key": "open", "sealed": true, "items": [{}]}]},
+        {"type": "slow", "key": "slow", "sealed": true, "items": [{}]},
+        {"type": "last", "key": "last", "sealed": true, "after": ["done", "slow"], "items": [{}]}]});
+    let root = id(&server.post("/api/v1/jobs", tree).await.expect(201));
+    let held = claim(&server, &["a"], 1, 5).await;
+    finish(&server, &held[0], json!({})).await;
+    let tree = until(&server, &root, |job| key(job, "done")["status"] == "completed").await;
+    server.post(&format!("/api/v1/jobs/{}/cancel", id(key(&tree, "done"))), json!({})).await.expect(200);
+    let told = until(&server, &root, |job| key(job, "last")["counts"]["cancelled"] == 1).await;
+    assert_eq!(key(&told, "slow")["status"], "waiting", "what else it waits for has not even begun");
+    let held = claim(&server, &["slow"], 1, 5).await;
+    finish(&server, &held[0], json!({})).await;
+    let done = until(&server, &root, |job| job["tree"]["status"] == "completed").await;
+    assert_eq!((&done["tree"]["outcome"], &done["completion"]), (&json!("partial"), &json!(1)));
+}
+
+#[tokio::test]
 async fn a_cancelled_job_waits_for_what_runs_and_takes_nothing_more_from_it() {
     let server = Server::start().await;
     types(&server, &["a"]).await;
