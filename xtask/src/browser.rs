@@ -45,3 +45,17 @@ pub(crate) fn test(postgres: &Throwaway, filter: Option<&str>) -> Result<()> {
         .env_remove("DATABASE_URL");
     step::show("test in the browser", node)
 }
+
+/// Draws every page in its states and takes the pictures of docs/gallery.
+pub(crate) fn gallery() -> Result<()> {
+    let pages = places::target()?.join("gallery");
+    let mut draw = cargo(["run", "--package", "app", "--features", "ssr", "--example", "gallery", "--"]);
+    draw.arg(&pages);
+    step::run("draw the pages", draw)?;
+    let chromium = setup::chromium().context("Chromium is missing; run: cargo xtask setup")?;
+    let mut node = Command::new("node");
+    node.arg(places::end2end().join("gallery.mjs"))
+        .args([pages, places::root().join("site"), places::root().join("docs").join("gallery")])
+        .env("TREELINE_CHROMIUM", chromium);
+    step::run("take the pictures", node)
+}

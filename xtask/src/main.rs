@@ -63,6 +63,8 @@ enum Verb {
         #[command(subcommand)]
         length: bench::Length,
     },
+    /// Draws every page in its states, with made-up data, and takes the pictures of docs/gallery.
+    Gallery,
     /// Formats all Rust code.
     Fmt,
     /// Lints all Rust code, the browser's part included.
@@ -101,6 +103,11 @@ fn run(verb: Verb) -> Result<()> {
             browser::test(&postgres, filter.as_deref())
         }
         Verb::Bench { length } => bench::run(&length),
+        Verb::Gallery => {
+            setup::all(Need::Everything)?;
+            site::build(site::Kind::Quick)?;
+            browser::gallery()
+        }
         Verb::Fmt => step::run("format", cargo(["fmt", "--all"])),
         Verb::Lint => test::lint(),
     }
