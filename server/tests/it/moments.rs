@@ -168,7 +168,7 @@ async fn an_absence_of_the_database_costs_no_worker_its_item() {
     let held = two_held(&server).await;
     wire.cut();
     beat(&server, &held[0], ABSENCE).await;
-    assert!(server.get("/readyz").await.status.is_server_error(), "it is away");
+    assert_eq!(server.get("/readyz").await.status, 503, "it is away");
     wire.mend();
     let returned = Instant::now();
     while server.get("/readyz").await.status != 200 {
