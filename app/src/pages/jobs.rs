@@ -1,19 +1,18 @@
 //! `/jobs`: root jobs by filter, newest first. The filter is the address.
 
-use domain::{Job, filter::Term, progress::grouped};
+use domain::{Job, Time, filter::Term};
 use leptos::prelude::*;
 
 use crate::{
+    address::address,
     components::{
         asking::{Asked, bar},
-        bar::{Size, still_bar},
         deed::told,
-        moment::ago,
         panel::{empty, next_page},
-        state::job_badge,
+        selection::{Selection, form},
     },
     frame::{Page, Place},
-    meter::Meter,
+    live::rows::{Listed, LiveJobs, News, Row, RowBoard, table},
 };
 
 /// What the page shows.
@@ -27,14 +26,22 @@ pub struct Jobs {
     /// Whether this is the first page.
     pub first: bool,
     pub did: Option<String>,
+    /// Where the list lives.
+    pub watched: Option<Watched>,
+}
+
+/// What a live list is told by.
+#[derive(Clone, Debug)]
+pub struct Watched {
+    /// Parameters of `GET /jobs`; ages are points in time.
+    pub asked: Vec<(String, String)>,
+    /// When the page was asked for.
+    pub as_of: Time,
 }
 
 pub fn page(jobs: &Jobs) -> Page {
-    let list = match (jobs.asked.fault.is_some(), jobs.jobs.is_empty()) {
-        (true, _) => ().into_any(),
-        (false, true) => nothing(jobs),
-        (false, false) => table(jobs),
-    };
+    let fault = jobs.asked.fault.is_some();
+    let list = if fault { ().into_any() } else { list(jobs) };
     let status = |word: &str| Some(Term::is("status", word));
     let outcome = |word: &str| Some(Term::is("outcome", word));
     let shortcuts = [
@@ -55,7 +62,7 @@ pub fn page(jobs: &Jobs) -> Page {
         {list}
     }
     .into_any();
-    Page { title: "Jobs".to_owned(), place: Place::Jobs, content, lives: false }
+    Page { title: "Jobs".to_owned(), place: Place::Jobs, content, lives: jobs.watched.is_some() && !fault }
 }
 
 fn nothing(jobs: &Jobs) -> AnyView {
@@ -100,56 +107,48 @@ fn nothing(jobs: &Jobs) -> AnyView {
     empty("No jobs yet", "Jobs appear here as soon as a file is uploaded or a service creates one.", start.into_any())
 }
 
-fn table(jobs: &Jobs) -> AnyView {
-    let rows = jobs.jobs.iter().map(row).collect_view();
-    let next = next_page(jobs.next.as_ref(), "Older jobs");
+/// What stands below the rows.
+fn below(jobs: &Jobs) -> AnyView {
+    let mut filter = jobs.asked.filter.clone();
+    // The page shows roots where the filter does not say otherwise; so does what all of them means.
+    if !jobs.asked.is_within() {
+        filter = filter.with(Term::is("root", "yes"));
+    }
+    let selection = Selection {
+        deeds: &[("cancel jobs", "Cancel selected…"), ("delete jobs", "Delete selected…")],
+        matching: (!jobs.asked.filter.is_empty()).then(|| filter.to_string()),
+        exact: None,
+    };
     view! {
-        <div class="scroll" tabindex="0" role="region" aria-label="Jobs">
-            <table class="table jobs" role="table">
-                <thead role="rowgroup">
-                    <tr role="row">
-                        <th scope="col" role="columnheader">"Job"</th>
-                        <th scope="col" role="columnheader">"Status"</th>
-                        <th scope="col" role="columnheader">"Progress"</th>
-                        <th scope="col" role="columnheader" class="number">"Done"</th>
-                        <th scope="col" role="columnheader" class="number">"Failed"</th>
-                        <th scope="col" role="columnheader" class="number">"All"</th>
-                        <th scope="col" role="columnheader">"Owner"</th>
-                        <th scope="col" role="columnheader">"Created"</th>
-                    </tr>
-                </thead>
-                <tbody role="rowgroup">{rows}</tbody>
-            </table>
-        </div>
-        {next}
+        {next_page(jobs.next.as_ref(), "Older jobs")}
+        {form(selection)}
     }
     .into_any()
 }
 
-fn row(job: &Job) -> impl IntoView + use<> {
-    let name = super::import::name(job);
-    let meter = Meter::of_tree(job);
-    let state = (job.tree.status, job.tree.outcome);
-    let counts = meter.counts;
-    view! {
-        <tr role="row">
-            <th scope="row" role="rowheader">
-                <a href=format!("/jobs/{}", job.id)>{name.clone()}</a>
-                " "
-                <span class="sub">{job.job_type.clone()}</span>
-            </th>
-            <td role="cell">{job_badge(Signal::stored(state))}</td>
-            <td role="cell" class="jobs-bar">
-                <span class="meter">
-                    {still_bar(meter, Size::Thin, format!("Progress of {name}"))}
-                    <span class="meter-number">{meter.number()}</span>
-                </span>
-            </td>
-            <td role="cell" class="number" data-label="Done">{grouped(counts.succeeded)}</td>
-            <td role="cell" class="number" data-label="Failed">{grouped(counts.dead)}</td>
-            <td role="cell" class="number" data-label="All">{grouped(meter.whole)}</td>
-            <td role="cell" data-label="Owner">{job.owner.name.clone()}</td>
-            <td role="cell" data-label="Created">{ago(job.created_at)}</td>
-        </tr>
-    }
+/// The list, alive where all that it shows are roots: of others the stream does not tell.
+fn list(jobs: &Jobs) -> AnyView {
+    let rows: Vec<Row> = jobs.jobs.iter().map(Row::of).collect();
+    let none = rows.is_empty();
+    let below = if none { nothing(jobs) } else { below(jobs) };
+    let Some(watched) = &jobs.watched else {
+        return view! {
+            {table(RowBoard::new(rows))}
+            {below}
+        }
+        .into_any();
+    };
+    let news = jobs.first.then(|| News {
+        floor: jobs.next.is_some().then(|| rows.last().map_or(watched.as_of, |row| row.created_at)),
+        as_of: watched.as_of,
+    });
+    let q = jobs.asked.filter.to_string();
+    let listed = Listed {
+        rows,
+        asked: watched.asked.clone(),
+        news,
+        first: jobs.asked.link(&jobs.asked.filter),
+        again: address(jobs.asked.path, &[("q", &q), ("refresh", "10")]),
+    };
+    view! { <LiveJobs listed=listed>{below}</LiveJobs> }.into_any()
 }
