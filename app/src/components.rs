@@ -13,6 +13,7 @@ pub mod form;
 pub mod mark;
 pub mod moment;
 pub mod panel;
+#[cfg(feature = "ssr")]
 pub mod selection;
 pub mod sprite;
 pub mod state;

@@ -14,6 +14,8 @@ pub mod job;
 mod link;
 pub mod liveness;
 #[cfg(feature = "hydrate")]
+mod paint;
+#[cfg(feature = "hydrate")]
 mod roots;
 pub mod rows;
 #[cfg(feature = "hydrate")]

@@ -4,6 +4,7 @@
 //! all that match the list's filter. The script `select.js` adds what is quicker than ticking one by one: the page at
 //! once, ranges, keys, a count. Apart from the tables, as each of them has it.
 
+use domain::progress::grouped;
 use leptos::prelude::*;
 
 /// The form's id, by which boxes anywhere on the page belong to it.
@@ -34,7 +35,6 @@ pub fn pick_page() -> impl IntoView {
 }
 
 /// What can be done to the ticked.
-#[cfg(feature = "ssr")]
 #[derive(Clone, Debug)]
 pub struct Selection {
     /// What the form sends and what the button says: `("retry items", "Retry selected…")`.
@@ -46,10 +46,7 @@ pub struct Selection {
 }
 
 /// The form. It stays in sight below the list.
-#[cfg(feature = "ssr")]
 pub fn form(selection: Selection) -> AnyView {
-    use domain::progress::grouped;
-
     let Selection { deeds, matching, exact } = selection;
     let all = matching.filter(|_| exact != Some(0)).map(|matching| {
         let words = exact.map_or_else(|| "All that match".to_owned(), |n| format!("All {} that match", grouped(n)));

@@ -1,38 +1,36 @@
 //! The life of a list of jobs in the browser: what is known of its rows, what is new, and when it is drawn.
 //!
 //! A snapshot of the stream carries the newest trees only; rows that are older are then asked for by their ids, so
-//! that after a break the whole page is true again. The signals are written once per animation frame.
+//! that after a break the whole page is true again. All is drawn once per animation frame.
 
-use std::{
-    cell::RefCell,
-    collections::{HashMap, HashSet},
-    time::Duration,
-};
+use std::{cell::RefCell, time::Duration};
 
-use domain::{Job, api::Page, change::Roots, filter::fit::fits, id::Uuid};
+use domain::{Job, change::Roots, filter::fit::fits, id::Uuid};
 use leptos::prelude::*;
 
 use super::{
     link,
-    rows::{Fresh, Listed, MOST_NEW, Row, RowBoard, Stay},
+    liveness::Liveness,
+    paint::{self, Asked, Row, Stay},
+    rows::{Fresh, MOST_NEW},
     watched::Watched,
 };
 
-/// Milliseconds between two questions for rows.
+/// Milliseconds after which a question for rows that was not answered is asked again.
 const PAUSE: f64 = 2_000.0;
+/// Rows that are asked for at once: an answer of so few is never cut short, however large their trees.
+const AT_ONCE: usize = 20;
 
 struct Session {
-    board: RowBoard,
-    listed: Listed,
-    /// The rows as they are known; drawn or not.
-    known: HashMap<Uuid, Row>,
-    /// Rows that are to be drawn.
-    changed: HashSet<Uuid>,
+    asked: Asked,
+    rows: Vec<Row>,
     /// New jobs, and whether each is known to fit.
-    fresh: HashMap<Uuid, bool>,
+    fresh: Vec<(Uuid, bool)>,
+    /// What the page says of them.
+    shown: Fresh,
     drawing: bool,
     /// Rows that have to be asked for, until they are answered; when they were asked for last.
-    wanted: HashSet<Uuid>,
+    wanted: Vec<Uuid>,
     asked_at: f64,
 }
 
@@ -41,34 +39,32 @@ thread_local! {
 }
 
 /// Begins to live.
-pub(super) fn start(listed: Listed, board: RowBoard) {
-    let known = listed.rows.iter().map(|row| (row.id, row.clone())).collect();
+pub(super) fn start(liveness: RwSignal<Liveness>) {
     let session = Session {
-        board,
-        listed,
-        known,
-        changed: HashSet::new(),
-        fresh: HashMap::new(),
+        asked: Asked::read(),
+        rows: Row::all(),
+        fresh: Vec::new(),
+        shown: Fresh::default(),
         drawing: false,
-        wanted: HashSet::new(),
+        wanted: Vec::new(),
         asked_at: f64::NEG_INFINITY,
     };
     SESSION.set(Some(session));
-    link::start(Watched::Roots, board.liveness);
+    link::start(Watched::Roots, liveness);
     // As long as the page.
     let _ = set_interval_with_handle(tick, Duration::from_secs(1));
 }
 
-/// Where rows are asked for: those that are wanted, else all.
+/// Where rows are asked for: some of those that are wanted, else of all.
 pub(super) fn address() -> String {
     SESSION.with_borrow_mut(|session| {
-        let Some(session) = session else { return "/api/v1/jobs?limit=1".to_owned() };
+        let Some(session) = session else { return String::new() };
         if session.wanted.is_empty() {
-            session.wanted.extend(session.known.keys());
+            session.wanted = session.rows.iter().map(|row| row.id).collect();
         }
-        let ids: Vec<String> = session.wanted.iter().map(Uuid::to_string).collect();
+        let ids: Vec<String> = session.wanted.iter().take(AT_ONCE).map(Uuid::to_string).collect();
         // An empty list asks for something, too: that it may is the answer.
-        let which = if ids.is_empty() { "limit=1".to_owned() } else { format!("limit=1000&id={}", ids.join(",")) };
+        let which = if ids.is_empty() { "limit=1".to_owned() } else { format!("id={}", ids.join(",")) };
         format!("/api/v1/jobs?{which}")
     })
 }
@@ -77,37 +73,35 @@ pub(super) fn address() -> String {
 pub(super) fn hear(roots: Roots, newest: bool) {
     change(|session| {
         if newest {
-            let told: HashSet<Uuid> = roots.jobs.iter().map(|job| job.id).collect();
-            session.wanted.extend(session.known.keys().filter(|id| !told.contains(id)));
+            let told = |id: Uuid| roots.jobs.iter().any(|job| job.id == id);
+            session.wanted = session.rows.iter().map(|row| row.id).filter(|&id| !told(id)).collect();
         }
         for id in roots.removed {
             session.remove(id);
         }
-        for job in &roots.jobs {
-            session.take_in(job);
-        }
+        session.take_in(roots.jobs);
     });
     ask();
 }
 
-/// Takes in rows that were asked for by an address. What it names and is not among them is gone, unless there is more
-/// to the answer.
-pub(super) fn answered(page: &Page<Job>, address: &str) {
+/// Takes in rows that were asked for by an address. What it names and is not among them is gone.
+pub(super) fn answered(jobs: Vec<Job>, address: &str) {
     change(|session| {
-        for job in &page.data {
-            if session.wanted.remove(&job.id) {
-                session.take_in(job);
-            }
-        }
-        if page.next_cursor.is_none() {
-            let gone: Vec<Uuid> =
-                session.wanted.iter().filter(|id| address.contains(&id.to_string())).copied().collect();
-            for id in gone {
-                session.wanted.remove(&id);
+        for id in std::mem::take(&mut session.wanted) {
+            if !address.contains(&id.to_string()) {
+                session.wanted.push(id);
+            } else if !jobs.iter().any(|job| job.id == id) {
                 session.remove(id);
             }
         }
+        if !session.wanted.is_empty() {
+            session.asked_at = f64::NEG_INFINITY;
+        }
+        if !session.rows.is_empty() {
+            session.take_in(jobs);
+        }
     });
+    ask();
 }
 
 fn change(what: impl FnOnce(&mut Session)) {
@@ -122,60 +116,51 @@ fn change(what: impl FnOnce(&mut Session)) {
 }
 
 impl Session {
-    fn take_in(&mut self, job: &Job) {
-        let fit = fits(&self.listed.asked, job);
-        if let Some(row) = self.known.get_mut(&job.id) {
-            if job.version >= row.version && row.stay != Stay::Gone {
-                let stay = if fit == Some(false) { Stay::Left } else { Stay::Fits };
-                *row = Row { stay, ..Row::of(job) };
-                self.changed.insert(job.id);
+    fn take_in(&mut self, jobs: Vec<Job>) {
+        for job in jobs {
+            let fit = fits(&self.asked.filter, &job);
+            match self.rows.iter_mut().find(|row| row.id == job.id) {
+                Some(row) => row.hear(job, fit),
+                None => self.news(&job, fit),
             }
-            return;
         }
-        let Some(news) = self.listed.news else { return };
+    }
+
+    fn news(&mut self, job: &Job, fit: Option<bool>) {
+        let Some(as_of) = self.asked.as_of else { return };
         let new = match fit {
-            Some(true) => news.floor.is_none_or(|floor| job.created_at > floor),
-            Some(false) => false,
-            None => job.created_at > news.as_of,
+            Some(fit) => fit && self.asked.after.is_none_or(|after| job.created_at > after),
+            None => job.created_at > as_of,
         };
-        if !new {
-            self.fresh.remove(&job.id);
-        } else if self.fresh.len() < MOST_NEW || self.fresh.contains_key(&job.id) {
-            self.fresh.insert(job.id, fit.is_some());
+        let known = self.fresh.iter().position(|fresh| fresh.0 == job.id);
+        match known {
+            Some(at) if !new => drop(self.fresh.swap_remove(at)),
+            None if new && self.fresh.len() < MOST_NEW => self.fresh.push((job.id, fit.is_some())),
+            _ => {}
         }
     }
 
     fn remove(&mut self, id: Uuid) {
-        self.fresh.remove(&id);
-        if let Some(row) = self.known.get_mut(&id) {
+        self.fresh.retain(|fresh| fresh.0 != id);
+        if let Some(row) = self.rows.iter_mut().find(|row| row.id == id) {
             row.stay = Stay::Gone;
-            self.changed.insert(id);
         }
     }
 }
 
-/// Writes what is known into the signals.
+/// Paints what is known.
 fn draw() {
-    let drawn = SESSION.with_borrow_mut(|session| {
-        let session = session.as_mut()?;
+    SESSION.with_borrow_mut(|session| {
+        let Some(session) = session else { return };
         session.drawing = false;
-        let changed: Vec<Row> = session.changed.drain().filter_map(|id| session.known.get(&id)).cloned().collect();
-        let fresh = Fresh { count: session.fresh.len(), unsure: session.fresh.values().any(|sure| !sure) };
-        Some((session.board, changed, fresh))
-    });
-    // The signals are written outside the borrow: what reads them may call back.
-    let Some((board, changed, fresh)) = drawn else { return };
-    let rows = board.rows.with_value(Clone::clone);
-    for row in changed {
-        if let Some(kept) = rows.iter().find(|kept| kept.id == row.id)
-            && kept.now.with_untracked(|before| *before != row)
-        {
-            kept.now.set(row);
+        session.rows.iter_mut().for_each(Row::paint);
+        let unsure = session.fresh.iter().any(|fresh| !fresh.1);
+        let fresh = Fresh { count: session.fresh.len(), unsure };
+        if session.shown != fresh {
+            session.shown = fresh;
+            paint::fresh(fresh);
         }
-    }
-    if board.fresh.get_untracked() != fresh {
-        board.fresh.set(fresh);
-    }
+    });
 }
 
 /// Once a second.
@@ -184,7 +169,7 @@ fn tick() {
     ask();
 }
 
-/// Asks for the rows where that is due.
+/// Asks for rows where that is due.
 fn ask() {
     let due = SESSION.with_borrow_mut(|session| {
         let Some(session) = session else { return false };

@@ -5,7 +5,6 @@
 
 use domain::{
     Job,
-    api::Page,
     change::{Change, Roots, event},
     id::Uuid,
 };
@@ -42,7 +41,7 @@ impl Watched {
     fn answer(self, address: String, text: &str) -> Option<Heard> {
         match self {
             Self::Job(_) => serde_json::from_str(text).ok().map(Heard::Snapshot),
-            Self::Roots => serde_json::from_str(text).ok().map(|page| Heard::Rows(page, address)),
+            Self::Roots => serde_json::from_str(text).ok().map(|rows| Heard::Rows(rows, address)),
         }
     }
 
@@ -64,7 +63,7 @@ pub(super) enum Heard {
     /// Trees in brief; whether they are the newest of all.
     Roots(Roots, bool),
     /// The jobs that were asked for, as far as they are still there, and the address that named them.
-    Rows(Page<Job>, String),
+    Rows(Roots, String),
 }
 
 /// Brings it to whoever draws.
@@ -72,7 +71,7 @@ pub(super) fn tell(heard: Heard) {
     match heard {
         Heard::Snapshot(_) | Heard::Change(_) => super::session::hear(heard),
         Heard::Roots(roots, newest) => super::roots::hear(roots, newest),
-        Heard::Rows(page, address) => super::roots::answered(&page, &address),
+        Heard::Rows(rows, address) => super::roots::answered(rows.jobs, &address),
     }
 }
 

@@ -1,18 +1,22 @@
 //! `/jobs`: root jobs by filter, newest first. The filter is the address.
 
-use domain::{Job, Time, filter::Term};
+use domain::{Job, Time, filter::Term, progress::grouped};
 use leptos::prelude::*;
 
 use crate::{
     address::address,
     components::{
         asking::{Asked, bar},
+        bar::{Size, still_bar},
         deed::told,
+        moment::ago,
         panel::{empty, next_page},
-        selection::{Selection, form},
+        selection::{Selection, form, pick, pick_page},
+        state::job_badge,
     },
     frame::{Page, Place},
-    live::rows::{Listed, LiveJobs, News, Row, RowBoard, table},
+    live::rows::LiveJobs,
+    meter::Meter,
 };
 
 /// What the page shows.
@@ -37,6 +41,8 @@ pub struct Watched {
     pub asked: Vec<(String, String)>,
     /// When the page was asked for.
     pub as_of: Time,
+    /// Where it begins.
+    pub cursor: Option<String>,
 }
 
 pub fn page(jobs: &Jobs) -> Page {
@@ -128,27 +134,88 @@ fn below(jobs: &Jobs) -> AnyView {
 
 /// The list, alive where all that it shows are roots: of others the stream does not tell.
 fn list(jobs: &Jobs) -> AnyView {
-    let rows: Vec<Row> = jobs.jobs.iter().map(Row::of).collect();
-    let none = rows.is_empty();
-    let below = if none { nothing(jobs) } else { below(jobs) };
-    let Some(watched) = &jobs.watched else {
-        return view! {
-            {table(RowBoard::new(rows))}
-            {below}
-        }
-        .into_any();
-    };
-    let news = jobs.first.then(|| News {
-        floor: jobs.next.is_some().then(|| rows.last().map_or(watched.as_of, |row| row.created_at)),
-        as_of: watched.as_of,
-    });
+    let content =
+        if jobs.jobs.is_empty() { nothing(jobs) } else { view! { {table(&jobs.jobs)} {below(jobs)} }.into_any() };
+    let Some(watched) = &jobs.watched else { return content };
+    let last = jobs.jobs.last().map_or(watched.as_of, |job| job.created_at);
     let q = jobs.asked.filter.to_string();
-    let listed = Listed {
-        rows,
-        asked: watched.asked.clone(),
-        news,
-        first: jobs.asked.link(&jobs.asked.filter),
-        again: address(jobs.asked.path, &[("q", &q), ("refresh", "10")]),
-    };
-    view! { <LiveJobs listed=listed>{below}</LiveJobs> }.into_any()
+    let cursor = watched.cursor.as_deref().unwrap_or_default();
+    let again = address(jobs.asked.path, &[("q", &q), ("cursor", cursor), ("refresh", "10")]);
+    let asked: Vec<&String> = watched.asked.iter().flat_map(|(name, value)| [name, value]).collect();
+    // `live::paint` reads what is new here.
+    view! {
+        <LiveJobs>
+            <p class="fresh">
+                <a
+                    class="button"
+                    id="fresh"
+                    href=jobs.asked.link(&jobs.asked.filter)
+                    data-asked=serde_json::to_string(&asked).unwrap_or_default()
+                    data-after=jobs.next.is_some().then(|| last.to_rfc3339())
+                    data-as-of=jobs.first.then(|| watched.as_of.to_rfc3339())
+                    hidden
+                ></a>
+                <a class="only-still" href=again>
+                    "Every 10 s"
+                </a>
+            </p>
+            <div class="quiet-status" role="status" id="fresh-told"></div>
+            {content}
+        </LiveJobs>
+    }
+    .into_any()
+}
+
+fn table(jobs: &[Job]) -> impl IntoView + use<> {
+    let rows = jobs.iter().map(row).collect_view();
+    view! {
+        <div class="scroll" tabindex="0" role="region" aria-label="Jobs">
+            <table class="table jobs" role="table">
+                <thead role="rowgroup">
+                    <tr role="row">
+                        {pick_page()}
+                        <th scope="col" role="columnheader">"Job"</th>
+                        <th scope="col" role="columnheader">"Status"</th>
+                        <th scope="col" role="columnheader">"Progress"</th>
+                        <th scope="col" role="columnheader" class="number">"Done"</th>
+                        <th scope="col" role="columnheader" class="number">"Failed"</th>
+                        <th scope="col" role="columnheader" class="number">"All"</th>
+                        <th scope="col" role="columnheader">"Owner"</th>
+                        <th scope="col" role="columnheader">"Created"</th>
+                    </tr>
+                </thead>
+                <tbody role="rowgroup">{rows}</tbody>
+            </table>
+        </div>
+    }
+}
+
+/// A row. While the page lives, `live::paint` finds the parts by their classes and labels.
+fn row(job: &Job) -> impl IntoView + use<> {
+    let name = super::import::name(job);
+    let meter = Meter::of_tree(job);
+    let state = (job.tree.status, job.tree.outcome);
+    let counts = meter.counts;
+    view! {
+        <tr role="row" data-job=job.id.to_string() data-version=job.version.to_string()>
+            {pick(job.id.to_string(), &name)}
+            <th scope="row" role="rowheader">
+                <a href=format!("/jobs/{}", job.id)>{name.clone()}</a>
+                " "
+                <span class="sub">{job.job_type.clone()}</span>
+            </th>
+            <td role="cell" class="jobs-state">{job_badge(Signal::stored(state))}</td>
+            <td role="cell" class="jobs-bar">
+                <span class="meter">
+                    {still_bar(meter, Size::Thin, format!("Progress of {name}"))}
+                    <span class="meter-number">{meter.number()}</span>
+                </span>
+            </td>
+            <td role="cell" class="number" data-label="Done">{grouped(counts.succeeded)}</td>
+            <td role="cell" class="number" data-label="Failed">{grouped(counts.dead)}</td>
+            <td role="cell" class="number" data-label="All">{grouped(meter.whole)}</td>
+            <td role="cell" data-label="Owner">{job.owner.name.clone()}</td>
+            <td role="cell" data-label="Created">{ago(job.created_at)}</td>
+        </tr>
+    }
 }

@@ -48,7 +48,7 @@
     const typed = text.slice(from, caret).toLowerCase();
     found = found.filter(({ value }) => value.toLowerCase().startsWith(typed)).slice(0, 20);
     if (named && found.some(({ value }) => value.toLowerCase() === typed)) found = [];
-    return { from, to: caret + rest, found };
+    return { from, to: caret + rest, found, blank: !named && typed === "" };
   };
 
   let now = { found: [] };
@@ -66,8 +66,10 @@
     field.setAttribute("aria-expanded", "false");
     activate(-1);
   };
-  const open = () => {
+  /** Offers what the word could become; of an empty one only when it is asked for. */
+  const open = (asked) => {
     now = look();
+    if (!asked && now.blank) now.found = [];
     const options = now.found.map(({ value, end, example }, at) => {
       const option = document.createElement("li");
       option.id = `filter-option-${at}`;
@@ -91,16 +93,16 @@
     const behind = field.value.slice(now.to);
     field.setRangeText(value + (end === " " && /^[\s,]/.test(behind) ? "" : end), now.from, now.to, "end");
     if (end === " ") close();
-    else open();
+    else open(false);
   };
 
-  field.addEventListener("input", open);
+  field.addEventListener("input", () => open(false));
   field.addEventListener("blur", close);
   field.addEventListener("keydown", (event) => {
     if (event.isComposing || event.ctrlKey || event.metaKey || event.altKey) return;
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (step) {
-      if (list.hidden) open();
+      if (list.hidden) open(true);
       const n = now.found.length;
       if (list.hidden) return;
       activate(active < 0 ? (step > 0 ? 0 : n - 1) : (active + step + n) % n);

@@ -21,7 +21,7 @@
       page.checked = whole;
       page.indeterminate = ticked > 0 && !whole;
     }
-    const text = all?.checked ? all.closest("label").textContent.trim() : ticked ? `${ticked} selected` : "";
+    const text = all?.checked ? "All selected" : ticked ? `${ticked} selected` : "";
     count.textContent = text;
     if (told.textContent !== text) told.textContent = text;
     form.hidden = ticked === 0;

@@ -64,7 +64,8 @@ async fn find(app: &App, caller: &Caller, asking: &Asking, shown: &mut pages::jo
     shown.next = asking.next(page.next_cursor);
     shown.jobs = page.data;
     if shown.jobs.iter().all(|job| job.parent_id.is_none()) && filter.root != Some(false) {
-        shown.watched = Some(pages::jobs::Watched { asked: asking.query.clone(), as_of });
+        let (asked, cursor) = (asking.query.clone(), asking.cursor.clone());
+        shown.watched = Some(pages::jobs::Watched { asked, as_of, cursor });
     }
     Ok(())
 }
