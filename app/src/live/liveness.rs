@@ -85,11 +85,6 @@ impl Liveness {
 
 /// The indicator with its pause button; where nothing lives, with links that load the page again.
 pub fn pill(liveness: RwSignal<Liveness>) -> impl IntoView {
-    pill_of(liveness, "?refresh=10")
-}
-
-/// The same where `again` loads the page every ten seconds; empty: the page has a link of its own that does.
-pub fn pill_of(liveness: RwSignal<Liveness>, again: &'static str) -> impl IntoView {
     view! {
         <div class="pill-group">
             <span class=move || format!("pill pill-{}", liveness.get().as_str())>
@@ -110,7 +105,7 @@ pub fn pill_of(liveness: RwSignal<Liveness>, again: &'static str) -> impl IntoVi
             <a class="pill-link" href="" hidden=move || !matches!(liveness.get(), Liveness::Off | Liveness::Removed)>
                 "Refresh"
             </a>
-            <a class="pill-link only-still" href=again hidden=move || again.is_empty() || liveness.get() != Liveness::Off>
+            <a class="pill-link only-still" href="?refresh=10" hidden=move || liveness.get() != Liveness::Off>
                 "Every 10 s"
             </a>
             <a class="pill-link" href="/sign-in" hidden=move || liveness.get() != Liveness::SignedOut>

@@ -7,7 +7,7 @@
 use domain::progress::grouped;
 use leptos::prelude::*;
 
-use super::liveness::{Liveness, pill_of};
+use super::liveness::{Liveness, pill};
 
 /// How many are new, and whether all of them are known to fit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,7 +43,7 @@ pub fn LiveJobs(children: Children) -> impl IntoView {
     };
     view! {
         <div class="live live-list" data-live=move || liveness.get().as_str()>
-            {pill_of(liveness, "")}
+            {pill(liveness)}
             <div class="quiet-status" role="status">
                 {told}
             </div>

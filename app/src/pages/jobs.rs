@@ -141,20 +141,16 @@ fn list(jobs: &Jobs) -> AnyView {
     let q = jobs.asked.filter.to_string();
     let cursor = watched.cursor.as_deref().unwrap_or_default();
     let again = address(jobs.asked.path, &[("q", &q), ("cursor", cursor), ("refresh", "10")]);
+    let newest = jobs.asked.link(&jobs.asked.filter);
+    // `live::paint` reads here what is new to the list.
     let asked: Vec<&String> = watched.asked.iter().flat_map(|(name, value)| [name, value]).collect();
-    // `live::paint` reads what is new here.
+    let asked = serde_json::to_string(&asked).unwrap_or_default();
+    let after = jobs.next.is_some().then(|| last.to_rfc3339());
+    let as_of = jobs.first.then(|| watched.as_of.to_rfc3339());
     view! {
         <LiveJobs>
             <p class="fresh">
-                <a
-                    class="button"
-                    id="fresh"
-                    href=jobs.asked.link(&jobs.asked.filter)
-                    data-asked=serde_json::to_string(&asked).unwrap_or_default()
-                    data-after=jobs.next.is_some().then(|| last.to_rfc3339())
-                    data-as-of=jobs.first.then(|| watched.as_of.to_rfc3339())
-                    hidden
-                ></a>
+                <a class="button" id="fresh" href=newest data-asked=asked data-after=after data-as-of=as_of hidden></a>
                 <a class="only-still" href=again>
                     "Every 10 s"
                 </a>
