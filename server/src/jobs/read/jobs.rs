@@ -22,8 +22,10 @@ use super::{
     shape,
 };
 
-/// What a list of jobs is filtered by.
+/// What a list of jobs is filtered by. It is stored with operations: a server that does not know
+/// a condition must refuse it, and not take the operation for one over more.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct JobFilter {
     /// Any of these; empty: all.
     #[serde(default)]

@@ -21,8 +21,10 @@ use crate::{
 
 use super::super::{Core, Engine};
 
-/// What a list of items is filtered by.
+/// What a list of items is filtered by. It is stored with operations: a server that does not know
+/// a condition must refuse it, and not take the operation for one over more.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ItemFilter {
     /// Any of these; empty: all.
     #[serde(default)]
