@@ -175,6 +175,8 @@ let opened = null;
 export function browser() {
   opened ??= chromium.launch({
     executablePath: process.env.TREELINE_CHROMIUM ?? '/usr/bin/chromium',
+    // As people have it: a page that is left lives on for a while, with everything it holds.
+    ignoreDefaultArgs: ['--disable-back-forward-cache'],
     args: [
       '--no-sandbox',
       '--disable-gpu',

@@ -33,6 +33,7 @@ pub mod export;
 pub mod feed;
 pub mod filter;
 pub mod fingerprint;
+pub mod hold;
 pub mod id;
 pub mod item;
 pub mod job;

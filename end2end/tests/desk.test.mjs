@@ -60,7 +60,7 @@ test('the failed rows of one error are found, given back with a reason, and the 
   await page.getByRole('button', { name: 'Filter', exact: true }).click();
   await page.waitForURL(/A-7/);
   assert.equal(await page.locator('.items tbody tr').count(), 1);
-  await page.goBack();
+  await page.goBack({ waitUntil: 'commit' });
 
   await page.locator('.error-groups').getByRole('button', { name: 'Retry all 12…' }).click();
   await page.waitForURL(/\/bulk\/[0-9a-f-]{36}$/);

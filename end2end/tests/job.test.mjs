@@ -85,17 +85,3 @@ test('the pages hold on every size and scheme, without a fault that axe can find
     }
   }
 });
-
-test('pages that are left and come back to keep one stream, with the back/forward cache', async (t) => {
-  const server = await startServer(t);
-  const { id } = await tree(server);
-  const page = await openPage(server, { path: `/jobs/${id}` });
-  for (let visit = 0; visit < 10; visit += 1) {
-    await whenLive(page);
-    await page.goto(visit % 2 === 0 ? `/imports/${id}` : `/jobs/${id}`);
-  }
-  await whenLive(page);
-  await page.evaluate(() => history.back());
-  await page.waitForURL(`**/imports/${id}`);
-  await whenLive(page);
-});

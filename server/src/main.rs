@@ -14,7 +14,7 @@ use server::{
     Database,
     auth::links,
     config::Config,
-    postgres,
+    memory, postgres,
     store::{identity, migrations},
 };
 use tokio::signal::unix::{SignalKind, signal};
@@ -53,8 +53,13 @@ enum Command {
     Postgres(postgres::Arguments),
 }
 
+fn main() -> ExitCode {
+    memory::settle();
+    run()
+}
+
 #[tokio::main]
-async fn main() -> ExitCode {
+async fn run() -> ExitCode {
     let line = Line::parse();
     start_log();
     let done = match line.command {

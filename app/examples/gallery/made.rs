@@ -4,6 +4,7 @@ use app::upload::ImportForm;
 use domain::{
     Counts, Document, Item, ItemState, Job, JobStatus, Outcome, Time,
     api::ErrorGroup,
+    hold::{Held, Hold},
     id::Uuid,
     item::{Attempt, EndedAs, Holder, ItemError, ItemProgress, MaxFailures},
     job::{Owner, OwnerKind, TreeSummary},
@@ -90,6 +91,16 @@ pub(crate) fn job(
         version: 7,
         children: Some(children),
     }
+}
+
+/// What may hold a tree up.
+pub(crate) fn held() -> Vec<Held> {
+    let held = |job_type: &str, count, hold| Held { job_type: job_type.to_owned(), count, hold };
+    vec![
+        held("invoice-shipments", 1_204, Hold::Unasked(Some(at("2026-11-20T13:03:00Z")))),
+        held("export", 12, Hold::Paused),
+        held("import", 1, Hold::Capped { open: 5, cap: 5 }),
+    ]
 }
 
 pub(crate) fn running() -> Job {

@@ -24,7 +24,8 @@ use domain::{
     upload::{Upload, UploadFormat},
 };
 use made::{
-    at, complete, failed, form, groups, hostile, hostile_groups, in_flight, million, partial, running, tree, waiting,
+    at, complete, failed, form, groups, held, hostile, hostile_groups, in_flight, million, partial, running, tree,
+    waiting,
 };
 
 type Draw = Box<dyn FnOnce() -> Page>;
@@ -104,9 +105,12 @@ fn all() -> Vec<(&'static str, Draw)> {
     add("import-complete", Box::new(|| pages::import::page(&complete(), &[], false)));
     add("import-failed", Box::new(|| pages::import::page(&failed(), &groups()[..1], false)));
     add("import-hostile", Box::new(|| pages::import::page(&hostile(), &hostile_groups(), true)));
-    add("job-tree", Box::new(|| pages::job::page(&tree(), &groups(), &in_flight(), &pages::job::Deeds::default())));
-    add("job-running", Box::new(|| pages::job::page(&running(), &groups()[..1], &in_flight(), &staff::own())));
-    add("job-complete", Box::new(|| pages::job::page(&complete(), &[], &[], &staff::own())));
+    add(
+        "job-tree",
+        Box::new(|| pages::job::page(&tree(), &groups(), &in_flight(), &held(), &pages::job::Deeds::default())),
+    );
+    add("job-running", Box::new(|| pages::job::page(&running(), &groups()[..1], &in_flight(), &[], &staff::own())));
+    add("job-complete", Box::new(|| pages::job::page(&complete(), &[], &[], &[], &staff::own())));
     staff::all(&mut add);
     for (name, code) in [
         ("trouble-missing", Code::NotFound),

@@ -233,8 +233,8 @@ impl Link {
         );
     }
 
-    /// Asks once instead of listening; what comes after depends on the answer.
-    fn ask(&self, then: impl Fn(&Link) + 'static) {
+    /// Asks once instead of listening; what comes after is told whether it was answered.
+    fn ask(&self, then: impl Fn(&Link, bool) + 'static) {
         let Some(watched) = self.watched.get() else { return };
         let generation = self.generation.get();
         leptos::task::spawn_local(async move {
@@ -243,9 +243,12 @@ impl Link {
                 if link.generation.get() != generation || !link.wanted() {
                     return;
                 }
+                let answered = matches!(answer, Answer::Heard(_));
                 match answer {
                     Answer::Heard(heard) => {
                         link.heard_at.set(now());
+                        // Without a stream still, but the numbers are of this moment.
+                        link.lost_at.set(link.lost_at.get().map(|_| now()));
                         tell(heard);
                     }
                     Answer::SignedOut => return link.end(Liveness::SignedOut),
@@ -253,16 +256,17 @@ impl Link {
                     Answer::Closed => return link.end(Liveness::Closed),
                     Answer::Nothing => link.lost(),
                 }
-                then(link);
+                then(link, answered);
             });
         });
     }
 
     fn poll(&self) {
-        self.ask(|link| {
+        self.ask(|link, heard| {
             let polls = link.polls.get() + 1;
             link.polls.set(polls);
-            if link.lost_at.get().is_none() {
+            if heard {
+                link.lost_at.set(None);
                 link.show(Liveness::Polling);
             }
             if polls >= POLLS {
@@ -288,6 +292,7 @@ fn hear(name: &'static str, message: &MessageEvent) {
         }
         event::BUSY => LINK.with(|link| {
             link.close();
+            link.lost_at.set(None);
             link.show(Liveness::Polling);
             link.poll();
         }),
@@ -309,7 +314,7 @@ fn broken() {
             link.source.borrow().as_ref().is_some_and(|source| source.events.ready_state() == EventSource::CLOSED);
         if gave_up {
             link.close();
-            link.ask(Link::later);
+            link.ask(|link, _| link.later());
         }
     });
 }

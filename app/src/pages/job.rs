@@ -2,11 +2,14 @@
 //! done to it.
 
 mod deeds;
+pub mod holds;
+mod timeline;
 
 use domain::{
     Item, ItemState, Job, JobStatus,
     api::ErrorGroup,
     filter::{Term, lists::List},
+    hold::Held,
     progress::grouped,
 };
 use leptos::prelude::*;
@@ -26,7 +29,7 @@ use crate::{
     reading::{Flight, Head, Line},
 };
 
-pub fn page(job: &Job, groups: &[ErrorGroup], in_flight: &[Item], deeds: &Deeds) -> Page {
+pub fn page(job: &Job, groups: &[ErrorGroup], in_flight: &[Item], held: &[Held], deeds: &Deeds) -> Page {
     let name = super::import::name(job);
     let completed = job.tree.status == JobStatus::Completed;
     let dead = job.tree.counts.dead;
@@ -39,6 +42,7 @@ pub fn page(job: &Job, groups: &[ErrorGroup], in_flight: &[Item], deeds: &Deeds)
         }
     });
     let problems = (dead > 0).then(|| section("problems", "What went wrong", wrong(job, groups, dead, !completed)));
+    let holds = holds::holds(held);
     let content = view! {
         <p class="crumbs">
             <a href="/jobs">"Jobs"</a>
@@ -47,7 +51,9 @@ pub fn page(job: &Job, groups: &[ErrorGroup], in_flight: &[Item], deeds: &Deeds)
         <h1 class="file-name">{name.clone()}</h1>
         {told(deeds.did.as_deref())}
         <LiveJob id=job.id label=format!("Progress of {name}") first>
-            <div id="around" data-refresh="">
+            // While it is open, what holds it may change without an event of its own.
+            <div id="around" data-refresh="" data-poll=(!completed).then_some("20000")>
+                {holds}
                 {problems}
             </div>
         </LiveJob>
@@ -55,6 +61,7 @@ pub fn page(job: &Job, groups: &[ErrorGroup], in_flight: &[Item], deeds: &Deeds)
             {section("downloads", "Take home", super::import::downloads(job, completed))}
         </div>
         <div id="ways" data-refresh="">{ways(job)}</div>
+        <div id="when" data-refresh="">{timeline::timeline(job).map(|drawn| section("timeline", "Timeline", drawn))}</div>
         {deeds::section_of(job, deeds)}
         {section("details", "Details", details(job))}
     }
@@ -75,9 +82,13 @@ fn wrong(job: &Job, groups: &[ErrorGroup], dead: i64, running: bool) -> AnyView 
         let button = if met == 1 { "Retry it…".to_owned() } else { format!("Retry all {}…", grouped(met)) };
         dead::preview(&vec![term].into(), button)
     });
+    let first = groups.iter().min_by_key(|group| group.first_seen_at).filter(|_| dead > 1);
+    let first = first.map(|group| {
+        view! { <a href=format!("/items/{}", group.sample_item_id)>"Jump to the first failure"</a> }
+    });
     view! {
         {list}
-        <div class="actions">{retry} <a href=all>"See the failed items"</a></div>
+        <div class="actions">{retry} <a href=all>"See the failed items"</a> {first}</div>
     }
     .into_any()
 }

@@ -85,6 +85,7 @@ pub async fn get_metrics(
     metrics::histogram!("treeline_metrics_read_seconds").record(began.elapsed().as_secs_f64());
     let under_way = app.under_way.load(std::sync::atomic::Ordering::Relaxed);
     metrics::gauge!("treeline_http_requests_under_way").set(under_way as f64);
+    metrics::gauge!("treeline_event_streams_open").set(app.hub.open_streams() as f64);
     Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], recorder.render()).into_response())
 }
 

@@ -98,6 +98,8 @@ impl Programs {
         for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("PG")) {
             command.env_remove(name);
         }
+        // What the server sets for itself (`memory`) is not for PostgreSQL.
+        command.env_remove("MALLOC_MMAP_THRESHOLD_");
         // Messages in one language, and a folder that the account may stand in.
         command.env("LC_ALL", "C").current_dir("/").stdin(Stdio::null());
         command

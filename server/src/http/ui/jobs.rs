@@ -100,8 +100,9 @@ async fn draw(app: &App, caller: &Caller, id: Uuid, deeds: Deeds) -> Result<impl
     let job = app.engine.job(caller, id, true).await?;
     let groups = app.engine.error_groups(caller, id).await?;
     let in_flight = app.engine.items_in_flight(caller, id).await?;
+    let held = app.engine.held(caller, id).await?;
     let deeds = Deeds { own: own(caller, &job), admin: caller.is_admin(), ..deeds };
-    Ok(move || pages::job::page(&job, &groups, &in_flight, &deeds))
+    Ok(move || pages::job::page(&job, &groups, &in_flight, &held, &deeds))
 }
 
 /// What is done to a job by its forms.

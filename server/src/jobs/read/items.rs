@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use domain::{
     Code, Document, Item, Problem, Time,
+    hold::Held,
     item::{Attempt, EndedAs, Step},
 };
 use uuid::Uuid;
@@ -63,6 +64,12 @@ impl Engine {
     pub async fn items_in_flight(&self, caller: &Caller, job_id: Uuid) -> Result<Vec<Item>> {
         let job = self.job(caller, job_id, true).await?;
         self.flights(&job).await
+    }
+
+    /// What the waiting items of a job and below it wait for, by type, the most first.
+    pub async fn held(&self, caller: &Caller, job_id: Uuid) -> Result<Vec<Held>> {
+        let job = self.job(caller, job_id, true).await?;
+        if job.tree.counts.available == 0 { Ok(Vec::new()) } else { self.0.core.held(&job).await }
     }
 
     /// The items in flight of a tree, whoever asks.

@@ -8,7 +8,12 @@ use std::{
     sync::Arc,
 };
 
-use domain::{ItemState, Time, item::WaitingFor, job_type::ExecutorKind};
+use domain::{
+    ItemState, Job, Time,
+    hold::{Held, Hold},
+    item::WaitingFor,
+    job_type::ExecutorKind,
+};
 use uuid::Uuid;
 
 use crate::{
@@ -70,15 +75,7 @@ impl Core {
                 }
             }
         }
-        if !capped.is_empty() {
-            let capped: Vec<i32> = capped.into_iter().collect();
-            waits.open = reading::open_of_types(pool, &capped).await?.into_iter().collect();
-        }
-        if !names.is_empty() {
-            let names: Vec<String> = names.into_iter().collect();
-            let asked = workers::asked(pool, &names).await?;
-            waits.asked = asked.into_iter().map(|row| (row.type_name, (Time(row.asked_at), row.age))).collect();
-        }
+        self.learn(&mut waits, capped, names).await?;
         Ok(waits)
     }
 
@@ -101,39 +98,73 @@ impl Core {
                 });
                 reason("serialize_key", detail)
             }
-            ItemState::Available => self.not_taken(job, waits),
+            ItemState::Available => {
+                self.hold(&job.type_name, job.type_id, waits).map(|hold| hold.waiting_for(&job.type_name))
+            }
             _ => None,
         }
     }
 
-    fn not_taken(&self, job: &JobInfo, waits: &Waits) -> Option<WaitingFor> {
-        let name = &job.type_name;
-        let because = |reason: &str, detail: String| {
-            Some(WaitingFor { reason: reason.to_owned(), detail: Some(detail), until: None })
-        };
-        let info = self.types.by_id(job.type_id)?;
-        if info.paused {
-            return because("paused", format!("The job type {name} is paused."));
+    /// What the available items of a tree wait for, by type, the most first.
+    pub(super) async fn held(&self, tree: &Job) -> Result<Vec<Held>> {
+        let mut counts: HashMap<&str, i64> = HashMap::new();
+        for job in tree.walk().into_iter().filter(|job| job.counts.available > 0) {
+            *counts.entry(&job.job_type).or_default() += job.counts.available;
         }
-        if let Some(cap) = info.concurrency {
-            let open = waits.open.get(&job.type_id).copied().unwrap_or(0);
-            if open >= i64::from(cap) {
-                return because("concurrency", format!("{open} of at most {cap} items of {name} are running."));
+        let mut waits = Waits::default();
+        let mut types = Vec::new();
+        for (name, count) in counts {
+            if let Some(info) = self.types.find(name).await? {
+                types.push((name.to_owned(), count, info));
+            }
+        }
+        let capped = types.iter().filter(|(_, _, info)| info.concurrency.is_some()).map(|(_, _, info)| info.id);
+        self.learn(&mut waits, capped.collect(), types.iter().map(|(name, ..)| name.clone()).collect()).await?;
+        let mut held: Vec<Held> = types
+            .into_iter()
+            .filter_map(|(job_type, count, info)| {
+                Some(Held { hold: self.hold(&job_type, info.id, &waits)?, job_type, count })
+            })
+            .collect();
+        held.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.job_type.cmp(&b.job_type)));
+        Ok(held)
+    }
+
+    /// Looks up what holds available items of these types: open assignments of capped ones, who asked.
+    async fn learn(&self, waits: &mut Waits, capped: HashSet<i32>, names: HashSet<String>) -> Result<()> {
+        let pool = &self.pools.read;
+        if !capped.is_empty() {
+            let capped: Vec<i32> = capped.into_iter().collect();
+            waits.open = reading::open_of_types(pool, &capped).await?.into_iter().collect();
+        }
+        if !names.is_empty() {
+            let names: Vec<String> = names.into_iter().collect();
+            let asked = workers::asked(pool, &names).await?;
+            waits.asked = asked.into_iter().map(|row| (row.type_name, (Time(row.asked_at), row.age))).collect();
+        }
+        Ok(())
+    }
+
+    fn hold(&self, name: &str, type_id: i32, waits: &Waits) -> Option<Hold> {
+        let info = self.types.by_id(type_id)?;
+        if info.paused {
+            return Some(Hold::Paused);
+        }
+        if let Some(cap) = info.concurrency.map(i64::from) {
+            let open = waits.open.get(&type_id).copied().unwrap_or(0);
+            if open >= cap {
+                return Some(Hold::Capped { open, cap });
             }
         }
         if info.executor.kind != ExecutorKind::Pull {
-            return because("not_claimed", "Treeline itself takes it when its turn comes.".to_owned());
+            return Some(Hold::Ours);
         }
         let here = self.workers.asked_ago(name);
         let stored = waits.asked.get(name);
         let ago = [here, stored.map(|asked| asked.1)].into_iter().flatten().reduce(f64::min);
-        because(
-            "not_claimed",
-            match (ago, stored) {
-                (Some(ago), _) if ago <= LATELY => format!("Workers ask for {name}; others go first."),
-                (_, Some((at, _))) => format!("No worker has asked for {name} since {at}."),
-                _ => format!("No worker has asked for {name} yet."),
-            },
-        )
+        Some(match ago {
+            Some(ago) if ago <= LATELY => Hold::Shared,
+            _ => Hold::Unasked(stored.map(|asked| asked.0)),
+        })
     }
 }

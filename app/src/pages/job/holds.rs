@@ -1,0 +1,55 @@
+//! What keeps a job from going on: said in words, since an estimate that nobody will keep is worse than none.
+
+use domain::{
+    hold::{Held, Hold},
+    progress::grouped,
+};
+use leptos::prelude::*;
+
+use crate::components::{moment::clock, state::icon};
+
+/// A line for every type whose items wait for more than their turn. Empty where all goes well.
+pub fn holds(held: &[Held]) -> Vec<AnyView> {
+    held.iter().filter_map(line).collect()
+}
+
+fn line(held: &Held) -> Option<AnyView> {
+    let name = held.job_type.clone();
+    let waiting = held.waiting();
+    let types = |word: &'static str| view! { <a href="/types">{word}</a> };
+    let text = match &held.hold {
+        Hold::Ours | Hold::Shared => return None,
+        Hold::Paused => view! {
+            {waiting}
+            ", and none will start: the job type "
+            <span class="mono">{name}</span>
+            " is paused. "
+            {types("Job types")}
+        }
+        .into_any(),
+        Hold::Capped { open, cap } => view! {
+            {waiting}
+            {format!(": {} of at most {} items of ", grouped(*open), grouped(*cap))}
+            <span class="mono">{name}</span>
+            " are running."
+        }
+        .into_any(),
+        Hold::Unasked(since) => {
+            let since = since.map(|at| view! { " since " {clock(at)} });
+            let yet = since.is_none().then_some(" yet");
+            view! {
+                {waiting}
+                ", and none will start as it is: no worker has asked for "
+                <span class="mono">{name}</span>
+                {yet}
+                {since}
+                ". "
+                <a href="/workers">"Workers"</a>
+            }
+            .into_any()
+        }
+    };
+    let class = if held.hold.is_stuck() { "note note-warn" } else { "note" };
+    let shape = if held.hold.is_stuck() { "partial" } else { "scheduled" };
+    Some(view! { <p class=class>{icon(shape)} " " <span>{text}</span></p> }.into_any())
+}

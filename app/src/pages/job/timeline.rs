@@ -1,0 +1,114 @@
+//! When the jobs of a tree waited, worked and ended, on one axis: a table whose third column is drawn.
+//!
+//! Drawn by the server from the times that every job carries; it costs no query and no WASM. A job that
+//! has not ended runs to the moment of drawing.
+
+use domain::{Job, Time};
+use leptos::prelude::*;
+
+use crate::{
+    components::{
+        moment::{Clock, clock},
+        panel::note,
+    },
+    pace::duration,
+};
+
+/// Most jobs on one axis; deeper ones have pages of their own.
+const MOST: usize = 40;
+
+/// When a job waited and worked, in seconds from the axis' beginning.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Span {
+    made: f64,
+    started: Option<f64>,
+    ended: f64,
+    open: bool,
+}
+
+/// The axis with a line per job. Nothing where nothing has begun.
+pub(super) fn timeline(job: &Job) -> Option<AnyView> {
+    let now = use_context::<Clock>().map_or(job.updated_at, |clock| clock.now);
+    let jobs = job.walk();
+    job.started_at?;
+    let begin = jobs.iter().map(|job| job.created_at).min()?;
+    let span = |job: &Job| {
+        let end = job.completed_at.unwrap_or(now);
+        Span {
+            made: job.created_at.seconds_since(begin),
+            started: job.started_at.map(|at| at.seconds_since(begin)),
+            ended: end.seconds_since(begin).max(0.0),
+            open: job.completed_at.is_none(),
+        }
+    };
+    let whole = jobs.iter().map(|job| span(job).ended).fold(0.001, f64::max);
+    let left_out = jobs.len().saturating_sub(MOST);
+    let rows = jobs.iter().take(MOST).map(|job| row(job, span(job), whole)).collect_view();
+    let head = |word: &'static str| view! { <th scope="col" role="columnheader">{word}</th> };
+    Some(
+        view! {
+            <div class="scroll" tabindex="0" role="region" aria-label="Timeline">
+                <table class="table timeline" role="table">
+                    <thead role="rowgroup">
+                        <tr role="row">
+                            {head("Job")} {head("Started")}
+                            <th scope="col" role="columnheader" class="timeline-axis">
+                                <span>{clock(begin)}</span>
+                                " "
+                                <span>{end_of(job, now)}</span>
+                            </th> {head("Waited")} {head("Worked")}
+                        </tr>
+                    </thead>
+                    <tbody role="rowgroup">{rows}</tbody>
+                </table>
+            </div>
+            {(left_out > 0).then(|| note(format!("and {left_out} more jobs, on the pages of the jobs above them")))}
+        }
+        .into_any(),
+    )
+}
+
+fn end_of(job: &Job, now: Time) -> AnyView {
+    match job.completed_at.filter(|_| job.tree.status == domain::JobStatus::Completed) {
+        Some(at) => clock(at).into_any(),
+        None => view! { "now, " {clock(now)} }.into_any(),
+    }
+}
+
+fn row(job: &Job, span: Span, whole: f64) -> impl IntoView + use<> {
+    let percent = |seconds: f64| format!("{:.2}%", (seconds / whole * 100.0).clamp(0.0, 100.0));
+    let waited = span.started.unwrap_or(span.ended) - span.made;
+    let worked = span.started.map(|started| span.ended - started);
+    let tail = if span.open { " so far" } else { "" };
+    let long = |seconds: f64| if seconds < 1.0 { "under 1 s".to_owned() } else { duration(seconds) };
+    let at_work = span.started.map(|started| {
+        let class = if span.open { "seg seg-running" } else { "seg seg-succeeded" };
+        // A moment of work is still to be seen.
+        let width = percent((span.ended - started).max(whole / 200.0));
+        view! { <rect class=class x=percent(started) width=width height="100%" rx="2" /> }
+    });
+    view! {
+        <tr role="row">
+            <th scope="row" role="rowheader">
+                <a href=format!("/jobs/{}", job.id)>{job.key.clone()}</a>
+            </th>
+            <td role="cell" data-label="Started">
+                {job.started_at.map_or_else(|| "not yet".into_any(), |at| clock(at).into_any())}
+            </td>
+            <td role="cell" class="timeline-axis">
+                <svg class="bar bar-middle" aria-hidden="true" focusable="false">
+                    <rect class="track" width="100%" height="100%" />
+                    <rect class="timeline-wait" x=percent(span.made) width=percent(waited) y="40%" height="20%" />
+                    {at_work}
+                </svg>
+            </td>
+            <td role="cell" data-label="Waited">
+                {long(waited)}
+                {span.started.is_none().then_some(tail)}
+            </td>
+            <td role="cell" data-label="Worked">
+                {worked.map_or_else(|| "\u{2013}".to_owned(), |worked| format!("{}{tail}", long(worked)))}
+            </td>
+        </tr>
+    }
+}

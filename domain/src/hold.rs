@@ -1,0 +1,63 @@
+//! What keeps waiting items of one job type from being worked on, in words for people.
+//!
+//! Found by the server from what claims themselves go by (spec §3, `waiting_for`); drawn by pages. It
+//! must not promise: items whose type is asked for are taken "when their turn comes", never "soon".
+
+use crate::{Time, item::WaitingFor, progress::grouped};
+
+/// Why available items of a type are not taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Hold {
+    Paused,
+    /// As many are running as may.
+    Capped {
+        open: i64,
+        cap: i64,
+    },
+    /// Treeline does the work itself.
+    Ours,
+    /// Workers ask for the type; others go first.
+    Shared,
+    /// Nobody asks for it, since when; `None`: never yet.
+    Unasked(Option<Time>),
+}
+
+impl Hold {
+    /// As the API says it of an item of the type `name`.
+    pub fn waiting_for(&self, name: &str) -> WaitingFor {
+        let (reason, detail) = match self {
+            Self::Paused => ("paused", format!("The job type {name} is paused.")),
+            Self::Capped { open, cap } => {
+                ("concurrency", format!("{open} of at most {cap} items of {name} are running."))
+            }
+            Self::Ours => ("not_claimed", "Treeline itself takes it when its turn comes.".to_owned()),
+            Self::Shared => ("not_claimed", format!("Workers ask for {name}; others go first.")),
+            Self::Unasked(Some(at)) => ("not_claimed", format!("No worker has asked for {name} since {at}.")),
+            Self::Unasked(None) => ("not_claimed", format!("No worker has asked for {name} yet.")),
+        };
+        WaitingFor { reason: reason.to_owned(), detail: Some(detail), until: None }
+    }
+
+    /// Whether nothing will happen until somebody does something.
+    pub const fn is_stuck(&self) -> bool {
+        matches!(self, Self::Paused | Self::Unasked(_))
+    }
+}
+
+/// Available items of one type in a tree, and what holds them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Held {
+    pub job_type: String,
+    pub count: i64,
+    pub hold: Hold,
+}
+
+impl Held {
+    /// `1,204 items wait` or `1 item waits`.
+    pub fn waiting(&self) -> String {
+        match self.count {
+            1 => "1 item waits".to_owned(),
+            n => format!("{} items wait", grouped(n)),
+        }
+    }
+}

@@ -1,0 +1,290 @@
+// What happens on the way of a stream: whatever breaks it, the page says so, comes back by itself and equals the database;
+// many tabs, many events and long watching cost nothing that piles up.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { openPage, startServer, whenLive } from '../harness.mjs';
+import { FaultyProxy, badGateway, busy, hangUp } from '../faulty.mjs';
+import { Worker } from '../worker.mjs';
+
+const BREAKS = /ERR_INCOMPLETE_CHUNKED|ERR_EMPTY_RESPONSE|ERR_CONNECTION_RESET|502 \(Bad Gateway\)/;
+
+/** A tree of two jobs with many items, a worker for it, and a page that watches it through a proxy. */
+async function watched(t, items = 400) {
+  const server = await startServer(t);
+  const proxy = await FaultyProxy.start(t, server);
+  await server.api('PUT', '/job-types/stream', { executor: { kind: 'pull' } });
+  const some = (n) => Array.from({ length: n }, (_, at) => ({ payload: { at } }));
+  const half = some(items / 2);
+  const made = await server.api('POST', '/jobs', {
+    type: 'stream', name: 'watched', sealed: true, items: half, children: [{ type: 'stream', key: 'below', sealed: true, items: half }],
+  });
+  assert.equal(made.status, 201, await made.clone().text());
+  const { id } = await made.json();
+  const page = await openPage(server, { baseURL: proxy.url });
+  page.tolerate(BREAKS);
+  return { server, proxy, page, id, worker: new Worker(server, 'stream') };
+}
+
+/** Some items end, one in ten of them badly, and some stay in the worker's hands. */
+async function work(worker, held, count) {
+  const claimed = await worker.claim(count);
+  const endings = held.map(({ id }, at) =>
+    at % 10 === 9
+      ? { assignment_id: id, error: { message: 'the way was bad' }, retryable: false }
+      : { assignment_id: id, result: {} },
+  );
+  if (endings.length > 0) await worker.call('/assignments/finish', { endings });
+  return claimed;
+}
+
+/** What the database knows: per job done, failed, in work, all. */
+async function known(server, id) {
+  const job = await (await server.api('GET', `/jobs/${id}`)).json();
+  const line = ({ id, counts }) => [id, counts.succeeded, counts.dead, counts.running, Object.values(counts).reduce((sum, n) => sum + n, 0)].join(' ');
+  return [line(job), ...job.children.map(line), `flights ${job.counts.running + job.children.reduce((sum, child) => sum + child.counts.running, 0)}`];
+}
+
+/** What the page shows of the same; or, asked with what is wanted, whether it shows that. */
+function shown(wanted) {
+  const rows = [...document.querySelectorAll('#tree tbody tr')].map((row) =>
+    [row.id.replace('job-', ''), ...[...row.querySelectorAll('td.number')].map((cell) => cell.textContent.replaceAll(',', ''))].join(' '),
+  );
+  const all = [...rows, `flights ${document.querySelectorAll('#flights tbody tr').length}`];
+  return wanted === null ? all : JSON.stringify(all) === JSON.stringify(wanted);
+}
+
+/** The page equals the database within five seconds. */
+async function equals(page, server, id, story) {
+  const wanted = await known(server, id);
+  await page.waitForFunction(shown, wanted, { timeout: 5_000 }).catch(async () => {
+    assert.deepEqual(await page.evaluate(shown, null), wanted, story);
+  });
+}
+
+test('whatever happens to the stream, the page comes back by itself and equals the database', async (t) => {
+  const { server, proxy, page, id, worker } = await watched(t);
+  await page.goto(`/jobs/${id}`);
+  await whenLive(page);
+  let held = await work(worker, [], 8);
+  await equals(page, server, id, 'at first');
+
+  const plain = (frame) => `${frame}\n\n`;
+  let kept = null;
+  const faults = {
+    'dropped': () => proxy.cut(),
+    'refused three times by what stands before the server': () => {
+      proxy.refusals.push(badGateway, badGateway, badGateway);
+      proxy.cut();
+    },
+    'hung up on twice': () => {
+      proxy.refusals.push(hangUp, hangUp);
+      proxy.cut();
+    },
+    'cut in the middle of an event': () => {
+      proxy.mangle = (frame, stream) => {
+        proxy.mangle = plain;
+        stream.response.write(frame.slice(0, frame.length / 2), () => stream.cut());
+        return '';
+      };
+    },
+    'doubled': () => {
+      proxy.mangle = (frame) => `${frame}\n\n${frame}\n\n`;
+    },
+    'out of order': () => {
+      proxy.mangle = (frame) => {
+        const [older, newer] = [kept ?? frame, frame];
+        kept = frame;
+        return `${newer}\n\n${older}\n\n`;
+      };
+    },
+    'among things that nobody understands': () => {
+      proxy.mangle = (frame) =>
+        `event: change\ndata: {"jobs":[{"id":7}]}\n\nevent: later\ndata: x\n\nevent: snapshot\ndata:\n\n: a comment\n\n${frame}\n\n`;
+    },
+    'ten thousand times': () => {
+      proxy.mangle = (frame) => {
+        proxy.mangle = plain;
+        return `${frame}\n\n`.repeat(10_000);
+      };
+    },
+    'busy': () => {
+      proxy.refusals.push(busy);
+      proxy.cut();
+    },
+  };
+  for (const [story, begin] of Object.entries(faults)) {
+    const before = proxy.passed;
+    proxy.mangle = plain;
+    begin();
+    held = await work(worker, held, 8);
+    // A stream that broke comes back; one that only carries rubbish stays.
+    if (['doubled', 'out of order', 'among things that nobody understands', 'ten thousand times'].includes(story)) {
+      held = await work(worker, held, 8);
+    } else if (story === 'busy') {
+      await whenLive(page, 'polling');
+    } else {
+      await proxy.until(() => proxy.passed > before && proxy.streams.size === 1);
+    }
+    await equals(page, server, id, story);
+  }
+  proxy.mangle = plain;
+  // Busy is over when somebody tries again: the reader's own press is enough.
+  await page.getByRole('button', { name: 'Pause' }).click();
+  await page.getByRole('button', { name: 'Resume' }).click();
+  await whenLive(page);
+  while (held.length > 0) held = await work(worker, held, 100);
+  await whenLive(page, 'finished');
+  await equals(page, server, id, 'at the end');
+  assert.equal(proxy.streams.size, 0, 'a page that has seen the end listens no more');
+});
+
+test('a stream that falls silent is opened anew, and one that stays away makes the numbers stale', async (t) => {
+  const { server, proxy, page, id, worker } = await watched(t);
+  await page.clock.install();
+  await page.goto(`/jobs/${id}`);
+  await whenLive(page);
+  // Nothing is closed and nothing comes any more, as when a phone changes its network.
+  for (const stream of proxy.streams) stream.held = true;
+  let held = await work(worker, [], 5);
+  const before = proxy.passed;
+  await page.clock.fastForward('01:01');
+  await proxy.until(() => proxy.passed > before);
+  await equals(page, server, id, 'after silence');
+
+  proxy.refusals.push(...Array.from({ length: 100 }, () => badGateway));
+  proxy.cut();
+  await proxy.until(() => proxy.refusals.length < 100);
+  await page.clock.fastForward(4_000);
+  await whenLive(page, 'reconnecting');
+  await page.clock.fastForward(16_000);
+  await whenLive(page, 'stale');
+  await page.getByText('These numbers may be out of date').waitFor();
+  held = await work(worker, held, 5);
+  proxy.refusals.length = 0;
+  await page.clock.fastForward('00:31');
+  await whenLive(page);
+  await equals(page, server, id, 'after being away');
+  assert.equal(await page.getByText('These numbers may be out of date').isVisible(), false);
+});
+
+test('ten pages one after the other keep one stream, and going back is live again', async (t) => {
+  const { proxy, page, id } = await watched(t);
+  await page.addInitScript(() => addEventListener('pageshow', (event) => (document.documentElement.dataset.persisted = event.persisted)));
+  for (let visit = 0; visit < 10; visit += 1) {
+    await page.goto(visit % 2 === 0 ? `/jobs/${id}` : `/imports/${id}`);
+    await whenLive(page);
+    await proxy.until(() => proxy.streams.size === 1);
+  }
+  await page.evaluate(() => history.back());
+  await page.locator('[data-persisted="true"]').waitFor({ state: 'attached' });
+  await whenLive(page);
+  await proxy.until(() => proxy.streams.size === 1);
+});
+
+test('of many tabs only those that are looked at keep a stream, so that the seventh works', async (t) => {
+  const { server, proxy, page, id, worker } = await watched(t);
+  const tabs = [page];
+  while (tabs.length < 7) tabs.push(await page.context().newPage());
+  const turn = (tab, state) =>
+    tab.evaluate((state) => {
+      Object.defineProperty(document, 'visibilityState', { configurable: true, get: () => state });
+      document.dispatchEvent(new Event('visibilitychange'));
+    }, state);
+  for (const [at, tab] of tabs.entries()) {
+    await tab.clock.install();
+    await tab.goto(`/jobs/${id}`);
+    await whenLive(tab);
+    assert.equal(proxy.streams.size, 1, `tab ${at + 1}`);
+    if (at === 6) break;
+    await turn(tab, 'hidden');
+    await tab.clock.fastForward(6_000);
+    await proxy.until(() => proxy.streams.size === 0);
+  }
+  await work(worker, [], 7);
+  await equals(tabs[6], server, id, 'the seventh tab');
+  await turn(tabs[0], 'visible');
+  await equals(tabs[0], server, id, 'the first tab, looked at again');
+});
+
+test('a reader who hears the page is told milestones only', async (t) => {
+  const { page, id, worker } = await watched(t, 100);
+  await page.goto(`/jobs/${id}`);
+  await whenLive(page);
+  await page.evaluate(() => {
+    const region = document.querySelector('.quiet-status[role=status]');
+    window.said = [];
+    new MutationObserver(() => region.textContent && window.said.push(region.textContent)).observe(region, { childList: true, characterData: true, subtree: true });
+  });
+  let held = await work(worker, [], 10);
+  while (held.length > 0) held = await work(worker, held, 10);
+  await whenLive(page, 'finished');
+  await page.waitForFunction(() => window.said.some((text) => /attention/.test(text)));
+  const said = await page.evaluate(() => window.said);
+  assert.ok(said.length <= 6, said.join(' | '));
+});
+
+test('an hour of events, reconnects and opened lines leaves nothing behind', async (t) => {
+  const { server, proxy, page, id, worker } = await watched(t);
+  await page.addInitScript(() => {
+    const { instantiate, instantiateStreaming } = WebAssembly;
+    const keep = (made) => ((window.wasm = (made.instance ?? made).exports.memory), made);
+    WebAssembly.instantiate = async (...of) => keep(await instantiate(...of));
+    WebAssembly.instantiateStreaming = async (...of) => keep(await instantiateStreaming(...of));
+  });
+  await page.goto(`/jobs/${id}`);
+  await whenLive(page);
+  let held = [];
+  /** An hour at four events a second, with what people do meanwhile. */
+  const live = async (events) => {
+    const asked = proxy.asked;
+    const burst = 500;
+    for (let done = 0; done < events; done += burst) {
+      proxy.mangle = (frame) => {
+        proxy.mangle = (frame) => `${frame}\n\n`;
+        return `${frame}\n\n`.repeat(burst);
+      };
+      held = await work(worker, held, 4);
+      await equals(page, server, id, 'while it lives');
+    }
+    const expander = page.locator('#tree .expander').first();
+    for (let press = 0; press < 100; press += 1) await expander.click();
+    for (let press = 0; press < 25; press += 1) {
+      await page.getByRole('button', { name: 'Pause' }).click();
+      await page.getByRole('button', { name: 'Resume' }).click();
+      await whenLive(page);
+    }
+    assert.ok(proxy.asked >= asked + 25);
+  };
+  const devtools = await page.context().newCDPSession(page);
+  await devtools.send('Performance.enable');
+  const weigh = async () => {
+    await devtools.send('HeapProfiler.collectGarbage');
+    const { metrics } = await devtools.send('Performance.getMetrics');
+    const of = (name) => metrics.find((metric) => metric.name === name).value;
+    return { nodes: of('Nodes'), listeners: of('JSEventListeners'), heap: of('JSHeapUsedSize'), wasm: await page.evaluate(() => window.wasm.buffer.byteLength) };
+  };
+  // Until the allocator has found its size.
+  await live(6_000);
+  const before = await weigh();
+  await live(14_400);
+  const after = await weigh();
+  // Memory of a module never shrinks and comes in pages of 64 KiB: less than 75 bytes an event are its seams.
+  assert.ok(after.wasm <= before.wasm + (1 << 20), `the module: ${before.wasm} bytes, then ${after.wasm}`);
+  assert.ok(after.listeners <= before.listeners + 5, `listeners: ${before.listeners}, then ${after.listeners}`);
+  assert.ok(after.nodes <= before.nodes + 200, `nodes: ${before.nodes}, then ${after.nodes}`);
+  assert.ok(after.heap <= before.heap * 1.2 + 500_000, `heap: ${before.heap}, then ${after.heap}`);
+});
+
+test('a page whose live part does not load says so and is whole without it', async (t) => {
+  const { page, id } = await watched(t);
+  page.tolerate(/ERR_FAILED|WebAssembly|wasm/);
+  for (const spoil of [(route) => route.abort(), (route) => route.fulfill({ contentType: 'application/wasm', body: 'no module' })]) {
+    await page.route('**/*.wasm', spoil);
+    await page.goto(`/jobs/${id}`);
+    await page.locator('html[data-islands="failed"]').waitFor({ state: 'attached' });
+    await page.getByText('Not live').waitFor();
+    await page.getByRole('link', { name: 'Refresh' }).first().click();
+    await page.getByText('Not live').waitFor();
+    await page.unroute('**/*.wasm');
+  }
+});
