@@ -13,6 +13,8 @@ pub mod form;
 pub mod mark;
 pub mod moment;
 pub mod panel;
+#[cfg(feature = "ssr")]
+pub mod selection;
 pub mod sprite;
 pub mod state;
 #[cfg(feature = "ssr")]

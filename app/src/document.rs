@@ -15,7 +15,12 @@ use crate::{
     pages::shortcuts,
 };
 
-const PAGE_SCRIPT: &str = concat!(include_str!("scripts/page.js"), include_str!("scripts/keys.js"));
+const PAGE_SCRIPT: &str = concat!(
+    include_str!("scripts/page.js"),
+    include_str!("scripts/keys.js"),
+    include_str!("scripts/select.js"),
+    include_str!("scripts/filter.js"),
+);
 const BOOT_SCRIPT: &str = include_str!("scripts/boot.js");
 
 /// Draws a page. `page` makes it inside the reactive owner that the views need.

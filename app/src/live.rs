@@ -14,5 +14,12 @@ pub mod job;
 mod link;
 pub mod liveness;
 #[cfg(feature = "hydrate")]
+mod paint;
+#[cfg(feature = "hydrate")]
+mod roots;
+pub mod rows;
+#[cfg(feature = "hydrate")]
 mod session;
 pub mod tree;
+#[cfg(feature = "hydrate")]
+mod watched;

@@ -77,12 +77,15 @@ impl utoipa::PartialSchema for JobEvent {
 #[cfg(feature = "openapi")]
 impl utoipa::ToSchema for JobEvent {}
 
-/// Trees in brief.
+/// Trees in brief. A page of `GET /jobs` can be read as such, too: its jobs, and nothing removed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Roots {
     /// Their roots, without children. The newest hundred, or those that changed.
+    #[serde(alias = "data")]
     pub jobs: Vec<Job>,
     /// Trees that are gone.
+    #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(required = true))]
     pub removed: Vec<crate::id::Uuid>,
 }

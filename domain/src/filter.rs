@@ -5,6 +5,7 @@
 //! quotes hold what would otherwise end a word. [`Filter::parse`] and printing are each other's inverse.
 //! What a list can be asked for is in [`lists`]; nothing here knows a column or a clock.
 
+pub mod fit;
 pub mod lists;
 
 use std::fmt::{self, Display, Write as _};

@@ -67,6 +67,7 @@ fn lists(add: &mut impl FnMut(&'static str, Draw)) {
         next: None,
         first: true,
         did: None,
+        watched: Some(pages::jobs::Watched { asked: Vec::new(), as_of: at("2026-11-20T14:03:07Z"), cursor: None }),
     };
     add("jobs-empty", Box::new(move || pages::jobs::page(&jobs(""))));
     add("jobs-nothing", Box::new(move || pages::jobs::page(&jobs("payroll created:<2h"))));
@@ -84,6 +85,7 @@ fn lists(add: &mut impl FnMut(&'static str, Draw)) {
         asked: asked(List::Dead, "/dead", typed),
         types: types(),
         groups,
+        exact: None,
         items,
         next: None,
         first: true,

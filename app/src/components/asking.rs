@@ -3,7 +3,7 @@
 //! A GET form and links, nothing else: the filter is the address, so a page can be sent to somebody. What
 //! cannot be read is said under the field with its place, and nothing is listed then.
 
-use domain::filter::{Fault, Filter, Term, lists::List};
+use domain::filter::{Fault, Filter, Term, Test, lists::List};
 use leptos::prelude::*;
 
 use super::state::icon;
@@ -33,13 +33,29 @@ impl Asked {
         address(self.path, &[("q", &filter.to_string())])
     }
 
+    /// Whether it speaks of jobs within trees, too. Else a list of jobs shows roots.
+    pub fn is_within(&self) -> bool {
+        let within = |term: &Term| matches!(term.name.as_deref(), Some("root" | "root_id" | "parent" | "id"));
+        self.filter.terms.iter().any(within)
+    }
+
     pub fn is_empty(&self) -> bool {
         self.typed.trim().is_empty()
     }
 }
 
+/// A condition as it is shown: of more than three ids only how many they are.
+pub fn brief(term: &Term) -> String {
+    match (&term.name, &term.test) {
+        (Some(name), Test::Any(words)) if name == "id" && words.len() > 3 => format!("id: {} of them", words.len()),
+        _ => term.to_string(),
+    }
+}
+
 /// A filter that many people want: its word, and the condition; without one, everything.
 pub type Shortcut = (&'static str, Option<Term>);
+
+const METADATA: &str = "metadata.team:hr";
 
 /// The form. `shortcuts` are links into the filter; `types` are offered as a choice.
 pub fn bar(asked: &Asked, label: &'static str, shortcuts: &[Shortcut], types: &[String]) -> AnyView {
@@ -69,8 +85,8 @@ pub fn bar(asked: &Asked, label: &'static str, shortcuts: &[Shortcut], types: &[
     });
     view! {
         <form class="filter" method="get" action=asked.path role="search" aria-label=label>
-            <label class="field field-wide">
-                <span>"Filter"</span>
+            <div class="field field-wide combo">
+                <label for="filter">"Filter"</label>
                 <input
                     type="search"
                     name="q"
@@ -83,8 +99,9 @@ pub fn bar(asked: &Asked, label: &'static str, shortcuts: &[Shortcut], types: &[
                     autocapitalize="none"
                     aria-describedby=if bad { "filter-fault" } else { "filter-help" }
                     aria-invalid=bad.then_some("true")
+                    data-names=names(asked.list)
                 />
-            </label>
+            </div>
             {choice}
             <div class="filter-actions">
                 <button type="submit">"Filter"</button>
@@ -97,6 +114,20 @@ pub fn bar(asked: &Asked, label: &'static str, shortcuts: &[Shortcut], types: &[
         {help(asked.list)}
     }
     .into_any()
+}
+
+/// What the list knows, for the script `filter.js`, as JSON.
+fn names(list: List) -> String {
+    #[derive(serde::Serialize)]
+    struct Known {
+        name: &'static str,
+        example: &'static str,
+        values: Vec<&'static str>,
+    }
+    let known = list.names().iter().map(|it| Known { name: it.name, example: it.example, values: it.values() });
+    let metadata = Known { name: "metadata.", example: METADATA, values: Vec::new() };
+    let all: Vec<Known> = known.chain((list == List::Jobs).then_some(metadata)).collect();
+    serde_json::to_string(&all).unwrap_or_default()
 }
 
 fn links(asked: &Asked, shortcuts: &[Shortcut]) -> Option<AnyView> {
@@ -146,7 +177,7 @@ fn chips(asked: &Asked) -> Option<AnyView> {
                 <li>
                     <a class="chip" href=asked.link(&asked.filter.without(at))>
                         <span class="quiet-status">"Take out "</span>
-                        <span class="mono">{term.to_string()}</span>
+                        <span class="mono">{brief(term)}</span>
                         {icon("dead")}
                     </a>
                 </li>
@@ -159,7 +190,7 @@ fn chips(asked: &Asked) -> Option<AnyView> {
 fn help(list: List) -> AnyView {
     let examples =
         list.names().iter().map(|name| view! { <li><code class="mono">{name.example}</code></li> }).collect_view();
-    let metadata = (list == List::Jobs).then(|| view! { <li><code class="mono">"metadata.team:hr"</code></li> });
+    let metadata = (list == List::Jobs).then(|| view! { <li><code class="mono">{METADATA}</code></li> });
     view! {
         <details class="help" id="filter-help">
             <summary>"What can be asked"</summary>

@@ -76,7 +76,8 @@ const fn pattern(state: ItemState) -> Option<&'static str> {
     }
 }
 
-fn in_percent(share: f64) -> String {
+/// A share of a hundred as an SVG takes it.
+pub(crate) fn in_percent(share: f64) -> String {
     // In whole numbers: printing a float brings in ten kilobytes of WASM.
     let thousandths = (share * 1000.0).round() as u32;
     format!("{}.{:03}%", thousandths / 1000, thousandths % 1000)

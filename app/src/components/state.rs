@@ -28,7 +28,7 @@ pub fn job_badge(of: Signal<(JobStatus, Option<Outcome>)>) -> impl IntoView {
                 <use href=move || format!("#i-{}", shape()) />
             </svg>
             " "
-            {move || of.with(|&(status, outcome)| job_word(status, outcome))}
+            <span class="state-word">{move || of.with(|&(status, outcome)| job_word(status, outcome))}</span>
         </span>
     }
 }

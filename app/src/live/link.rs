@@ -1,4 +1,4 @@
-//! The page's one connection to the event stream of its job.
+//! The page's one connection to an event stream: that of its job, or of all trees where it is a list.
 //!
 //! `EventSource` reconnects by itself after a drop, but gives up for ever on any answer other than 200,
 //! keeps its connection while the page lies in the back/forward cache (six of those and the site hangs
@@ -11,17 +11,15 @@ use std::{
     time::Duration,
 };
 
-use domain::{
-    Job,
-    change::{Change, event},
-    id::Uuid,
-};
+use domain::change::event;
 use leptos::prelude::*;
-use wasm_bindgen::{JsCast, JsValue, closure::Closure};
-use wasm_bindgen_futures::JsFuture;
-use web_sys::{EventSource, MessageEvent, RequestInit, Response, VisibilityState};
+use wasm_bindgen::{JsCast, closure::Closure};
+use web_sys::{EventSource, MessageEvent, VisibilityState};
 
-use super::liveness::Liveness;
+use super::{
+    liveness::Liveness,
+    watched::{Answer, Watched, fetch, tell},
+};
 
 /// A break shorter than this is not shown, in milliseconds.
 const UNSEEN: f64 = 3_000.0;
@@ -34,12 +32,6 @@ const HIDDEN: Duration = Duration::from_secs(5);
 /// Between two questions while the server is busy, and how many before the stream is tried again.
 const POLL: Duration = Duration::from_secs(10);
 const POLLS: u32 = 6;
-
-/// What the stream said.
-pub(super) enum Heard {
-    Snapshot(Box<Job>),
-    Change(Box<Change>),
-}
 
 /// An open `EventSource` with its listeners; closed when dropped.
 struct Source {
@@ -59,7 +51,7 @@ impl Drop for Source {
 
 #[derive(Default)]
 struct Link {
-    job: Cell<Option<Uuid>>,
+    watched: Cell<Option<Watched>>,
     liveness: Cell<Option<RwSignal<Liveness>>>,
     source: RefCell<Option<Source>>,
     /// Grows with every opening and closing; a timer of an older one does nothing.
@@ -80,10 +72,10 @@ thread_local! {
     static LINK: Link = Link::default();
 }
 
-/// Opens the stream of a job and keeps it open for as long as somebody looks.
-pub(super) fn start(job: Uuid, liveness: RwSignal<Liveness>) {
+/// Opens the stream of what is watched and keeps it open for as long as somebody looks.
+pub(super) fn start(watched: Watched, liveness: RwSignal<Liveness>) {
     LINK.with(|link| {
-        link.job.set(Some(job));
+        link.watched.set(Some(watched));
         link.liveness.set(Some(liveness));
         link.paused.set(remembered_pause());
         if link.paused.get() {
@@ -118,6 +110,29 @@ pub(super) fn pause_or_resume() {
 /// The tree is complete: closes the stream for good.
 pub(super) fn finish() {
     LINK.with(|link| link.end(Liveness::Finished));
+}
+
+/// Asks once, beside the stream, for what the snapshot of a list did not carry.
+pub(super) fn look() {
+    LINK.with(|link| {
+        // While the stream is away there is nothing to add to: it begins with a snapshot when it comes back.
+        let connected = link.wanted() && link.lost_at.get().is_none();
+        let Some(watched) = link.watched.get().filter(|_| connected) else { return };
+        let generation = link.generation.get();
+        leptos::task::spawn_local(async move {
+            let answer = fetch(watched).await;
+            LINK.with(|link| {
+                if link.generation.get() != generation || !link.wanted() {
+                    return;
+                }
+                match answer {
+                    Answer::Heard(heard) => tell(heard),
+                    Answer::SignedOut => link.end(Liveness::SignedOut),
+                    _ => {}
+                }
+            });
+        });
+    });
 }
 
 /// The clock of the connection: once a second.
@@ -160,9 +175,9 @@ impl Link {
 
     fn open(&self) {
         self.close();
-        let Some(job) = self.job.get().filter(|_| self.wanted()) else { return };
+        let Some(watched) = self.watched.get().filter(|_| self.wanted()) else { return };
         self.heard_at.set(now());
-        let Ok(events) = EventSource::new(&format!("/api/v1/jobs/{job}/events")) else {
+        let Ok(events) = EventSource::new(&watched.stream()) else {
             self.lost();
             return self.later();
         };
@@ -218,30 +233,30 @@ impl Link {
         );
     }
 
-    /// Asks once instead of listening; what comes after is told whether the job answered.
+    /// Asks once instead of listening; what comes after is told whether it was answered.
     fn ask(&self, then: impl Fn(&Link, bool) + 'static) {
-        let Some(job) = self.job.get() else { return };
+        let Some(watched) = self.watched.get() else { return };
         let generation = self.generation.get();
         leptos::task::spawn_local(async move {
-            let answer = fetch_job(job).await;
+            let answer = fetch(watched).await;
             LINK.with(|link| {
                 if link.generation.get() != generation || !link.wanted() {
                     return;
                 }
-                let heard = matches!(answer, Answer::Job(_));
+                let answered = matches!(answer, Answer::Heard(_));
                 match answer {
-                    Answer::Job(job) => {
+                    Answer::Heard(heard) => {
                         link.heard_at.set(now());
                         // Without a stream still, but the numbers are of this moment.
                         link.lost_at.set(link.lost_at.get().map(|_| now()));
-                        super::session::hear(Heard::Snapshot(job));
+                        tell(heard);
                     }
                     Answer::SignedOut => return link.end(Liveness::SignedOut),
                     Answer::Removed => return link.end(Liveness::Removed),
                     Answer::Closed => return link.end(Liveness::Closed),
                     Answer::Nothing => link.lost(),
                 }
-                then(link, heard);
+                then(link, answered);
             });
         });
     }
@@ -268,16 +283,11 @@ impl Link {
 fn hear(name: &'static str, message: &MessageEvent) {
     let data = message.data().as_string().unwrap_or_default();
     match name {
-        event::SNAPSHOT => {
-            if let Ok(job) = serde_json::from_str::<Job>(&data) {
+        event::SNAPSHOT | event::CHANGE => {
+            let watched = LINK.with(|link| link.watched.get());
+            if let Some(heard) = watched.and_then(|watched| watched.event(name, &data)) {
                 LINK.with(|link| link.found(Liveness::Live));
-                super::session::hear(Heard::Snapshot(Box::new(job)));
-            }
-        }
-        event::CHANGE => {
-            if let Ok(change) = serde_json::from_str::<Change>(&data) {
-                LINK.with(|link| link.found(Liveness::Live));
-                super::session::hear(Heard::Change(Box::new(change)));
+                tell(heard);
             }
         }
         event::BUSY => LINK.with(|link| {
@@ -307,38 +317,6 @@ fn broken() {
             link.ask(|link, _| link.later());
         }
     });
-}
-
-enum Answer {
-    Job(Box<Job>),
-    SignedOut,
-    Removed,
-    /// The link to it shows nothing any more.
-    Closed,
-    Nothing,
-}
-
-async fn fetch_job(job: Uuid) -> Answer {
-    let request = RequestInit::new();
-    // A link opens the stream and no job; whether it still does, its own page tells.
-    let shared = window().location().pathname().ok().filter(|path| path.starts_with("/s/"));
-    let is_shared = shared.is_some();
-    let address = shared.unwrap_or_else(|| format!("/api/v1/jobs/{job}"));
-    let promise = window().fetch_with_str_and_init(&address, &request);
-    let Ok(response) = JsFuture::from(promise).await.map(JsValue::unchecked_into::<Response>) else {
-        return Answer::Nothing;
-    };
-    match response.status() {
-        404 | 410 if is_shared => return Answer::Closed,
-        _ if is_shared => return Answer::Nothing,
-        200 => {}
-        401 => return Answer::SignedOut,
-        404 | 410 => return Answer::Removed,
-        _ => return Answer::Nothing,
-    }
-    let Ok(text) = response.text() else { return Answer::Nothing };
-    let text = JsFuture::from(text).await.ok().and_then(|text| text.as_string()).unwrap_or_default();
-    serde_json::from_str(&text).map_or(Answer::Nothing, Answer::Job)
 }
 
 /// Closes the stream when the page is left or hidden for long, and opens it when somebody looks again.

@@ -11,8 +11,9 @@ use leptos::prelude::*;
 use super::{
     announce::Announcer,
     board::Board,
-    link::{self, Heard},
+    link,
     liveness::Liveness,
+    watched::{Heard, Watched},
 };
 use crate::{
     pace::{self, Pace},
@@ -55,7 +56,7 @@ pub(super) fn start(job: Uuid, board: Board) {
         refreshed: (head.meter.counts.dead, false, f64::NEG_INFINITY),
     };
     SESSION.set(Some(session));
-    link::start(job, board.liveness);
+    link::start(Watched::Job(job), board.liveness);
     // As long as the page.
     let _ = set_interval_with_handle(tick, Duration::from_secs(1));
 }
@@ -86,7 +87,7 @@ impl Session {
                 root.apply(&change);
                 self.items = Some(change.items);
             }
-            (Heard::Change(_), None) => {}
+            (Heard::Change(_), None) | (Heard::Roots(..) | Heard::Rows(..), _) => {}
         }
         if let Some(root) = &self.root {
             self.pace.note(link::now(), root.tree.counts.finished());

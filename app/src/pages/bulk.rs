@@ -18,6 +18,7 @@ pub use one::{Shown, edit, page};
 
 use crate::{
     components::{
+        asking::brief,
         moment::ago,
         panel::{empty, next_page},
         state::icon,
@@ -64,7 +65,7 @@ fn table(operations: &[BulkOperation], next: Option<&String>) -> AnyView {
                     <th scope="row" role="rowheader">
                         <a href=format!("/bulk/{}", one.id)>{name(one)}</a>
                         " "
-                        <span class="sub mono">{filter(one).to_string()}</span>
+                        <span class="sub mono">{told(&filter(one))}</span>
                     </th>
                     <td role="cell"><span class=format!("state state-{shape}")>{icon(shape)} " " {word}</span></td>
                     <td role="cell" class="number" data-label="Found">{grouped(one.total)}</td>
@@ -150,6 +151,11 @@ pub const fn list_of(target: BulkTarget) -> List {
 /// Its filter in the filter language.
 fn filter(one: &BulkOperation) -> Filter {
     Filter::of_parameters(list_of(one.target), &parameters(one))
+}
+
+/// A filter as it is shown.
+fn told(filter: &Filter) -> String {
+    filter.terms.iter().map(brief).collect::<Vec<_>>().join(" ")
 }
 
 /// Its filter as parameters of the list.

@@ -6,7 +6,7 @@
 use domain::{
     Item,
     api::ErrorGroup,
-    filter::{Filter, Term, Test, lists::List},
+    filter::{Filter, Term, lists::List},
     progress::grouped,
 };
 use leptos::prelude::*;
@@ -18,6 +18,7 @@ use crate::{
         deed::told,
         moment::ago,
         panel::{empty, note, section},
+        selection::Selection,
         state::icon,
     },
     frame::{Page, Place},
@@ -30,6 +31,8 @@ pub struct Items {
     pub types: Vec<String>,
     /// `None` where groups are not counted by what the filter asks.
     pub groups: Option<Vec<ErrorGroup>>,
+    /// How many match, where counters tell.
+    pub exact: Option<i64>,
     pub items: Vec<Item>,
     pub next: Option<String>,
     pub first: bool,
@@ -78,7 +81,9 @@ pub fn items_page(shown: &Items) -> Page {
             _ => empty("Nothing matches", "No item fits this filter. Take a condition out of it, or clear it.", clear),
         }
     } else {
-        rows::table(&shown.items, shown.next.as_ref())
+        let deeds = &[("retry items", "Retry selected…"), ("cancel items", "Cancel selected…")];
+        let matching = (!asked.filter.is_empty()).then(|| asked.filter.to_string());
+        rows::table(&shown.items, shown.next.as_ref(), Selection { deeds, matching, exact: shown.exact })
     };
     let content = view! {
         <p class="crumbs">
@@ -183,21 +188,28 @@ fn failed_rows(shown: &Items) -> AnyView {
         Some(n) => format!("Retry all {} that match…", grouped(n)),
         None => "Retry all that match…".to_owned(),
     };
+    let matching = Some(dead_of(&shown.asked.filter).to_string());
+    let selection = Selection { deeds: &[("retry items", "Retry selected…")], matching, exact: total(shown) };
     view! {
         <div class="actions">
             {preview(&shown.asked.filter, button)}
             <span class="sub">"First a preview with the exact count; nothing is done before you say why."</span>
         </div>
-        {rows::table(&shown.items, shown.next.as_ref())}
+        {rows::table(&shown.items, shown.next.as_ref(), selection)}
     }
     .into_any()
 }
 
+/// The dead items of a filter.
+fn dead_of(filter: &Filter) -> Filter {
+    let mut terms = vec![Term::is("state", "dead")];
+    terms.extend(filter.terms.iter().filter(|term| term.name.as_deref() != Some("state")).cloned());
+    terms.into()
+}
+
 /// The way to do something to all dead items of a filter: it begins with a dry run.
 pub(super) fn preview(filter: &Filter, button: String) -> AnyView {
-    let mut terms = vec![Term { not: false, name: Some("state".to_owned()), test: Test::Any(vec!["dead".to_owned()]) }];
-    terms.extend(filter.terms.iter().filter(|term| term.name.as_deref() != Some("state")).cloned());
-    let whole = Filter::from(terms).to_string();
+    let whole = dead_of(filter).to_string();
     view! {
         <form method="post" action="/bulk">
             <input type="hidden" name="action" value="retry" />

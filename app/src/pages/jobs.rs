@@ -1,18 +1,21 @@
 //! `/jobs`: root jobs by filter, newest first. The filter is the address.
 
-use domain::{Job, filter::Term, progress::grouped};
+use domain::{Job, Time, filter::Term, progress::grouped};
 use leptos::prelude::*;
 
 use crate::{
+    address::address,
     components::{
         asking::{Asked, bar},
         bar::{Size, still_bar},
         deed::told,
         moment::ago,
         panel::{empty, next_page},
+        selection::{Selection, form, pick, pick_page},
         state::job_badge,
     },
     frame::{Page, Place},
+    live::rows::LiveJobs,
     meter::Meter,
 };
 
@@ -27,14 +30,24 @@ pub struct Jobs {
     /// Whether this is the first page.
     pub first: bool,
     pub did: Option<String>,
+    /// Where the list lives.
+    pub watched: Option<Watched>,
+}
+
+/// What a live list is told by.
+#[derive(Clone, Debug)]
+pub struct Watched {
+    /// Parameters of `GET /jobs`; ages are points in time.
+    pub asked: Vec<(String, String)>,
+    /// When the page was asked for.
+    pub as_of: Time,
+    /// Where it begins.
+    pub cursor: Option<String>,
 }
 
 pub fn page(jobs: &Jobs) -> Page {
-    let list = match (jobs.asked.fault.is_some(), jobs.jobs.is_empty()) {
-        (true, _) => ().into_any(),
-        (false, true) => nothing(jobs),
-        (false, false) => table(jobs),
-    };
+    let fault = jobs.asked.fault.is_some();
+    let list = if fault { ().into_any() } else { list(jobs) };
     let status = |word: &str| Some(Term::is("status", word));
     let outcome = |word: &str| Some(Term::is("outcome", word));
     let shortcuts = [
@@ -55,7 +68,7 @@ pub fn page(jobs: &Jobs) -> Page {
         {list}
     }
     .into_any();
-    Page { title: "Jobs".to_owned(), place: Place::Jobs, content, lives: false }
+    Page { title: "Jobs".to_owned(), place: Place::Jobs, content, lives: jobs.watched.is_some() && !fault }
 }
 
 fn nothing(jobs: &Jobs) -> AnyView {
@@ -100,14 +113,63 @@ fn nothing(jobs: &Jobs) -> AnyView {
     empty("No jobs yet", "Jobs appear here as soon as a file is uploaded or a service creates one.", start.into_any())
 }
 
-fn table(jobs: &Jobs) -> AnyView {
-    let rows = jobs.jobs.iter().map(row).collect_view();
-    let next = next_page(jobs.next.as_ref(), "Older jobs");
+/// What stands below the rows.
+fn below(jobs: &Jobs) -> AnyView {
+    let mut filter = jobs.asked.filter.clone();
+    // The page shows roots where the filter does not say otherwise; so does what all of them means.
+    if !jobs.asked.is_within() {
+        filter = filter.with(Term::is("root", "yes"));
+    }
+    let selection = Selection {
+        deeds: &[("cancel jobs", "Cancel selected…"), ("delete jobs", "Delete selected…")],
+        matching: (!jobs.asked.filter.is_empty()).then(|| filter.to_string()),
+        exact: None,
+    };
+    view! {
+        {next_page(jobs.next.as_ref(), "Older jobs")}
+        {form(selection)}
+    }
+    .into_any()
+}
+
+/// The list, alive where all that it shows are roots: of others the stream does not tell.
+fn list(jobs: &Jobs) -> AnyView {
+    let content =
+        if jobs.jobs.is_empty() { nothing(jobs) } else { view! { {table(&jobs.jobs)} {below(jobs)} }.into_any() };
+    let Some(watched) = &jobs.watched else { return content };
+    let last = jobs.jobs.last().map_or(watched.as_of, |job| job.created_at);
+    let q = jobs.asked.filter.to_string();
+    let cursor = watched.cursor.as_deref().unwrap_or_default();
+    let again = address(jobs.asked.path, &[("q", &q), ("cursor", cursor), ("refresh", "10")]);
+    let newest = jobs.asked.link(&jobs.asked.filter);
+    // `live::paint` reads here what is new to the list.
+    let asked: Vec<&String> = watched.asked.iter().flat_map(|(name, value)| [name, value]).collect();
+    let asked = serde_json::to_string(&asked).unwrap_or_default();
+    let after = jobs.next.is_some().then(|| last.to_rfc3339());
+    let as_of = jobs.first.then(|| watched.as_of.to_rfc3339());
+    view! {
+        <LiveJobs>
+            <p class="fresh">
+                <a class="button" id="fresh" href=newest data-asked=asked data-after=after data-as-of=as_of hidden></a>
+                <a class="only-still" href=again>
+                    "Every 10 s"
+                </a>
+            </p>
+            <div class="quiet-status" role="status" id="fresh-told"></div>
+            {content}
+        </LiveJobs>
+    }
+    .into_any()
+}
+
+fn table(jobs: &[Job]) -> impl IntoView + use<> {
+    let rows = jobs.iter().map(row).collect_view();
     view! {
         <div class="scroll" tabindex="0" role="region" aria-label="Jobs">
             <table class="table jobs" role="table">
                 <thead role="rowgroup">
                     <tr role="row">
+                        {pick_page()}
                         <th scope="col" role="columnheader">"Job"</th>
                         <th scope="col" role="columnheader">"Status"</th>
                         <th scope="col" role="columnheader">"Progress"</th>
@@ -121,24 +183,24 @@ fn table(jobs: &Jobs) -> AnyView {
                 <tbody role="rowgroup">{rows}</tbody>
             </table>
         </div>
-        {next}
     }
-    .into_any()
 }
 
+/// A row. While the page lives, `live::paint` finds the parts by their classes and labels.
 fn row(job: &Job) -> impl IntoView + use<> {
     let name = super::import::name(job);
     let meter = Meter::of_tree(job);
     let state = (job.tree.status, job.tree.outcome);
     let counts = meter.counts;
     view! {
-        <tr role="row">
+        <tr role="row" data-job=job.id.to_string() data-version=job.version.to_string()>
+            {pick(job.id.to_string(), &name)}
             <th scope="row" role="rowheader">
                 <a href=format!("/jobs/{}", job.id)>{name.clone()}</a>
                 " "
                 <span class="sub">{job.job_type.clone()}</span>
             </th>
-            <td role="cell">{job_badge(Signal::stored(state))}</td>
+            <td role="cell" class="jobs-state">{job_badge(Signal::stored(state))}</td>
             <td role="cell" class="jobs-bar">
                 <span class="meter">
                     {still_bar(meter, Size::Thin, format!("Progress of {name}"))}

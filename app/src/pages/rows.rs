@@ -5,12 +5,17 @@ use domain::{Item, ItemState};
 use leptos::prelude::*;
 
 use crate::{
-    components::{moment::ago, panel::next_page, state::item_badge},
+    components::{
+        moment::ago,
+        panel::next_page,
+        selection::{Selection, form, pick, pick_page},
+        state::item_badge,
+    },
     reading::Flight,
 };
 
-/// The rows, and the way to the next page.
-pub(super) fn table(items: &[Item], next: Option<&String>) -> AnyView {
+/// The rows, the way to the next page, and what can be done to those that are ticked.
+pub(super) fn table(items: &[Item], next: Option<&String>, selection: Selection) -> AnyView {
     let rows = items.iter().map(row).collect_view();
     let next = next_page(next, "More items");
     view! {
@@ -18,6 +23,7 @@ pub(super) fn table(items: &[Item], next: Option<&String>) -> AnyView {
             <table class="table items" role="table">
                 <thead role="rowgroup">
                     <tr role="row">
+                        {pick_page()}
                         <th scope="col" role="columnheader">"Item"</th>
                         <th scope="col" role="columnheader">"State"</th>
                         <th scope="col" role="columnheader">"Last error"</th>
@@ -32,6 +38,7 @@ pub(super) fn table(items: &[Item], next: Option<&String>) -> AnyView {
             </table>
         </div>
         {next}
+        {form(selection)}
     }
     .into_any()
 }
@@ -54,6 +61,7 @@ fn row(item: &Item) -> impl IntoView + use<> {
     });
     view! {
         <tr role="row">
+            {pick(item.id.to_string(), &label)}
             <th scope="row" role="rowheader">
                 <a href=address>{label.clone()}</a>
                 " "

@@ -5,12 +5,14 @@ use leptos::prelude::*;
 use crate::frame::{Page, Place};
 
 /// Keys and what they do. The script `keys.js` acts on them; a test holds the two together.
-pub const KEYS: [(&str, &str); 13] = [
+pub const KEYS: [(&str, &str); 15] = [
     ("?", "show these keys"),
     ("/", "go to the filter"),
     ("j", "next row"),
     ("k", "row before"),
     ("Enter", "open the row"),
+    ("x", "select the row"),
+    ("Shift x", "select from the last one to this row"),
     ("g o", "go to the overview"),
     ("g i", "go to my uploads"),
     ("g j", "go to the jobs"),
@@ -18,7 +20,7 @@ pub const KEYS: [(&str, &str); 13] = [
     ("g b", "go to the operations"),
     ("g w", "go to the workers"),
     ("g t", "go to the job types"),
-    ("Esc", "close, or leave a field"),
+    ("Esc", "close, leave a field, or select nothing"),
 ];
 
 /// `/shortcuts`.
@@ -78,6 +80,7 @@ mod tests {
         for (keys, _) in KEYS {
             let acted = match keys.strip_prefix("g ") {
                 Some(place) => script.contains(&format!(" {place}: \"/")),
+                None if keys == "Shift x" => script.contains("event.key === \"X\""),
                 // The browser's own.
                 None if matches!(keys, "Enter" | "Esc") => true,
                 None => script.contains(&format!("event.key === \"{keys}\"")),

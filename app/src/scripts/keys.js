@@ -25,7 +25,8 @@
   });
   const move = (by) => {
     const rows = [...document.querySelectorAll("main tbody th[scope=row] a, main .card-link")].filter((row) => row.checkVisibility());
-    const at = rows.indexOf(document.activeElement);
+    const here = document.activeElement;
+    const at = rows.findIndex((row) => row === here || row.closest("tr")?.contains(here));
     const row = rows[at < 0 ? (by > 0 ? 0 : rows.length - 1) : Math.min(Math.max(at + by, 0), rows.length - 1)];
     row?.focus();
     row?.scrollIntoView({ block: "nearest" });
@@ -33,7 +34,7 @@
   addEventListener("keydown", (event) => {
     if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
     const target = event.target;
-    const writes = target.isContentEditable || target.closest?.("input, textarea, select, dialog");
+    const writes = target.isContentEditable || target.closest?.("input:not([type=checkbox]), textarea, select, dialog");
     if (writes) {
       if (event.key === "Escape" && target.id === "filter") target.blur();
       return;
@@ -55,6 +56,12 @@
       event.preventDefault();
       filter.focus();
       filter.select();
+    } else if (event.key === "x" || event.key === "X") {
+      // As a click on the row's box, with Shift for all from the last one to here.
+      const box = target.closest?.("tr")?.querySelector("input[name=id]");
+      if (!box) return;
+      event.preventDefault();
+      box.dispatchEvent(new MouseEvent("click", { bubbles: true, cancelable: true, shiftKey: event.key === "X" }));
     } else if (event.key === "j" || event.key === "k") {
       // In a tree the arrow keys move; there letters are for the tree.
       if (target.closest?.("[role=treegrid]")) return;

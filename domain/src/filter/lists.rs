@@ -26,6 +26,8 @@ enum Kind {
     Outcome,
     Flag,
     Id,
+    /// Any of them.
+    Ids,
     Row,
     Moment,
     Text,
@@ -37,6 +39,20 @@ pub struct Name {
     pub name: &'static str,
     pub example: &'static str,
     kind: Kind,
+}
+
+impl Name {
+    /// What can stand behind its colon, where that is known; of ages, some.
+    pub fn values(&self) -> Vec<&'static str> {
+        match self.kind {
+            Kind::States => ItemState::ALL.map(ItemState::as_str).to_vec(),
+            Kind::Status => JobStatus::ALL.map(JobStatus::as_str).to_vec(),
+            Kind::Outcome => Outcome::ALL.map(Outcome::as_str).to_vec(),
+            Kind::Flag => vec!["yes", "no"],
+            Kind::Moment => vec!["<1h", "<24h", "<7d", ">7d"],
+            Kind::Id | Kind::Ids | Kind::Row | Kind::Text => Vec::new(),
+        }
+    }
 }
 
 const fn name(name: &'static str, kind: Kind, example: &'static str) -> Name {
@@ -56,6 +72,7 @@ const JOBS: &[Name] = &[
     name("parent", Kind::Id, "parent:0199…"),
     name("replay_of", Kind::Id, "replay_of:0199…"),
     name("dedupe_key", Kind::Text, "dedupe_key:order-7"),
+    name("id", Kind::Ids, "id:0199…,019a…"),
 ];
 
 const ITEMS: &[Name] = &[
@@ -69,6 +86,7 @@ const ITEMS: &[Name] = &[
     name("created", Kind::Moment, "created:<2h"),
     name("dedupe_key", Kind::Text, "dedupe_key:order-7"),
     name("serialize_key", Kind::Text, "serialize_key:customer-7"),
+    name("id", Kind::Ids, "id:0199…,019a…"),
 ];
 
 /// Before the name of a field of a job's metadata.
@@ -121,7 +139,7 @@ impl Filter {
         let mut terms: Vec<Term> = pairs
             .iter()
             .filter_map(|(name, value)| match list.kind(name)? {
-                Kind::States => {
+                Kind::States | Kind::Ids => {
                     let words = value.split(',').map(|word| word.trim().to_owned()).collect();
                     Some(Term { not: false, name: Some(name.clone()), test: Test::Any(words) })
                 }
@@ -171,6 +189,9 @@ fn parameter(name: &str, kind: Kind, term: &Term, now: Time) -> Result<Vec<(Stri
     if term.not {
         return Err(format!("`{name}` cannot be excluded here"));
     }
+    if kind == Kind::Ids {
+        return Ok(vec![(name.to_owned(), ids(words)?)]);
+    }
     let [word] = words.as_slice() else {
         return Err(format!("expected one value of `{name}`"));
     };
@@ -200,6 +221,11 @@ fn parameter(name: &str, kind: Kind, term: &Term, now: Time) -> Result<Vec<(Stri
 
 fn one_of(name: &str, words: &[&str]) -> String {
     format!("expected one of {} after `{name}:`", words.join(", "))
+}
+
+fn ids(words: &[String]) -> Result<String, String> {
+    let read: Option<Vec<String>> = words.iter().map(|word| Some(Uuid::parse_str(word).ok()?.to_string())).collect();
+    read.map(|ids| ids.join(",")).ok_or_else(|| "expected whole ids after `id:`, with commas between them".to_owned())
 }
 
 fn states(words: &[String], not: bool) -> Result<String, String> {
@@ -281,6 +307,7 @@ mod tests {
                 "state=running,retryable,available,scheduled,blocked",
             ),
             (List::Dead, "type:import row:42 \"a: b\"", "type=import&row=42&q=a: b"),
+            (List::Items, "id:00000000-0000-7000-8000-00000000000A", "id=00000000-0000-7000-8000-00000000000a"),
             (List::Dead, "created:>7d", "created_before=2026-11-13T14:03:07Z"),
             (
                 List::Dead,
@@ -302,6 +329,8 @@ mod tests {
             (List::Items, "type:a,b", 1, "one value"),
             (List::Items, "type:a type:b", 8, "twice"),
             (List::Items, "job:12", 1, "whole id"),
+            (List::Jobs, "id:00000000-0000-7000-8000-00000000000a,12", 1, "whole ids"),
+            (List::Items, "-id:00000000-0000-7000-8000-00000000000a", 1, "excluded"),
             (List::Items, "row:0", 1, "from 1"),
             (List::Items, "created:2026-11-01", 1, "range"),
             (List::Items, "created:>soon", 1, "date"),
@@ -315,10 +344,23 @@ mod tests {
     }
 
     #[test]
+    fn every_value_that_is_offered_is_understood() {
+        for list in [List::Jobs, List::Items, List::Dead] {
+            for name in list.names() {
+                for value in name.values() {
+                    let text = format!("{}:{value}", name.name);
+                    assert!(read(list, &text).is_ok(), "{text}");
+                }
+            }
+        }
+    }
+
+    #[test]
     fn parameters_are_a_filter_again() {
         for (list, text) in [
             (List::Jobs, "status:running stalled:yes metadata.team:hr march"),
             (List::Items, "state:dead,expired row:42 created:2026-11-01T00:00:00Z..2026-11-02T00:00:00Z"),
+            (List::Jobs, "id:00000000-0000-7000-8000-00000000000a,00000000-0000-7000-8000-00000000000b"),
             (List::Dead, "error:5f3a created:>2026-11-01T00:00:00Z \"no such user\""),
         ] {
             let filter = Filter::parse(text).expect(text);

@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::{
     cursor::{Paged, cut},
-    extract::{Path, Query, read_query},
+    extract::{Path, Query, ids, read_query},
 };
 use crate::{
     App,
@@ -26,6 +26,8 @@ use crate::{
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct ItemList {
+    /// Ids with commas between them: any of them, at most 1,000
+    id: Option<String>,
     /// Items of this job
     job: Option<Uuid>,
     /// Items of this tree
@@ -39,7 +41,7 @@ pub struct ItemList {
     error: Option<String>,
     /// The first line of its record in the upload
     row: Option<i64>,
-    /// Text in payload or error; needs `job`, `root`, or a `state` other than succeeded
+    /// Text in payload or error; needs `id`, `job`, `root`, or a `state` other than succeeded
     q: Option<String>,
     /// The worker that holds it, or that ended it
     worker: Option<String>,
@@ -82,10 +84,13 @@ impl ItemList {
         states.sort_unstable_by_key(|state| state.code());
         states.dedup();
         let narrow = !states.is_empty() && !states.contains(&ItemState::Succeeded);
-        if self.q.is_some() && self.job.is_none() && self.root.is_none() && !narrow {
-            return Err(Problem::parameter("q", "expected beside job, root, or a state other than succeeded").into());
+        let named = self.id.is_some() || self.job.is_some() || self.root.is_some();
+        if self.q.is_some() && !named && !narrow {
+            let expected = "expected beside id, job, root, or a state other than succeeded";
+            return Err(Problem::parameter("q", expected).into());
         }
         Ok(ItemFilter {
+            ids: ids(self.id.as_deref())?,
             job: self.job,
             root: self.root,
             job_type: self.job_type.clone(),

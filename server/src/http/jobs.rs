@@ -18,7 +18,7 @@ use uuid::Uuid;
 
 use super::{
     cursor::Paged,
-    extract::{Filters, Path, Query, read_filters},
+    extract::{Filters, Path, Query, ids, read_filters},
     idempotency::{self, Key, Text},
 };
 use crate::{
@@ -36,6 +36,8 @@ const LONGEST_WAIT: u64 = 30;
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct JobList {
+    /// Ids with commas between them: any of them, at most 1,000
+    id: Option<String>,
     /// `true`: roots only; status and outcome are then those of the tree
     root: Option<bool>,
     /// Jobs of this tree
@@ -87,11 +89,12 @@ impl JobList {
     /// The filter of a query.
     pub(super) fn read(query: &str) -> Result<JobFilter> {
         let Filters(list, metadata) = read_filters::<Self>(query)?;
-        Ok(Self { metadata, ..list }.filter())
+        Self { metadata, ..list }.filter()
     }
 
-    fn filter(&self) -> JobFilter {
-        JobFilter {
+    fn filter(&self) -> Result<JobFilter> {
+        Ok(JobFilter {
+            ids: ids(self.id.as_deref())?,
             root: self.root,
             root_id: self.root_id,
             parent: self.parent,
@@ -108,7 +111,7 @@ impl JobList {
             stalled: self.stalled,
             created_after: self.created_after,
             created_before: self.created_before,
-        }
+        })
     }
 }
 
@@ -188,7 +191,7 @@ pub async fn list_jobs(
 ) -> Result<Answer<Page<Job>>> {
     let query = JobList { metadata, ..query };
     let (limit, after) = (query.rows()?, query.place::<i64>()?);
-    let (jobs, next) = app.engine.list_jobs(&caller, &query.filter(), after, limit).await?;
+    let (jobs, next) = app.engine.list_jobs(&caller, &query.filter()?, after, limit).await?;
     Ok(Answer(query.page(jobs, next)))
 }
 

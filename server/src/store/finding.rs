@@ -77,6 +77,14 @@ pub async fn gates_of_tree(pool: &PgPool, root_id: Uuid) -> Result<Vec<ListedGat
     gates(pool, &ids).await
 }
 
+/// The gates of these items' jobs, in order.
+pub async fn gates_of_items(pool: &PgPool, ids: &[Uuid]) -> Result<Vec<ListedGate>, sqlx::Error> {
+    let ids = sqlx::query_scalar!("select distinct gate_id from item where id = any($1::uuid[])", ids)
+        .fetch_all(pool)
+        .await?;
+    gates(pool, &ids).await
+}
+
 /// These gates, in order; those that are gone are missing.
 pub async fn gates(pool: &PgPool, gate_ids: &[i64]) -> Result<Vec<ListedGate>, sqlx::Error> {
     let rows = sqlx::query_as!(

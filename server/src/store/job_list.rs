@@ -28,23 +28,26 @@ pub enum Anchor {
     Type(i32),
     Initiator(String),
     DedupeKey(String),
+    /// Exactly these.
+    Ids(Vec<Uuid>),
 }
 
 impl Anchor {
-    /// Name, id, number and text, as the statements take them.
-    fn parts(&self) -> (&'static str, Option<Uuid>, Option<i32>, Option<&str>) {
+    /// Name, id, number, text and ids, as the statements take them.
+    fn parts(&self) -> (&'static str, Option<Uuid>, Option<i32>, Option<&str>, &[Uuid]) {
         match self {
-            Self::All => ("all", None, None, None),
-            Self::Roots => ("roots", None, None, None),
-            Self::Owner(id) => ("owner", Some(*id), None, None),
-            Self::OwnerRoots(id) => ("owner roots", Some(*id), None, None),
-            Self::OwnerChildren(id) => ("owner children", Some(*id), None, None),
-            Self::Root(id) => ("root", Some(*id), None, None),
-            Self::Parent(id) => ("parent", Some(*id), None, None),
-            Self::ReplayOf(id) => ("replay", Some(*id), None, None),
-            Self::Type(id) => ("type", None, Some(*id), None),
-            Self::Initiator(name) => ("initiator", None, None, Some(name)),
-            Self::DedupeKey(key) => ("dedupe key", None, None, Some(key)),
+            Self::All => ("all", None, None, None, &[]),
+            Self::Roots => ("roots", None, None, None, &[]),
+            Self::Owner(id) => ("owner", Some(*id), None, None, &[]),
+            Self::OwnerRoots(id) => ("owner roots", Some(*id), None, None, &[]),
+            Self::OwnerChildren(id) => ("owner children", Some(*id), None, None, &[]),
+            Self::Root(id) => ("root", Some(*id), None, None, &[]),
+            Self::Parent(id) => ("parent", Some(*id), None, None, &[]),
+            Self::ReplayOf(id) => ("replay", Some(*id), None, None, &[]),
+            Self::Type(id) => ("type", None, Some(*id), None, &[]),
+            Self::Initiator(name) => ("initiator", None, None, Some(name), &[]),
+            Self::DedupeKey(key) => ("dedupe key", None, None, Some(key), &[]),
+            Self::Ids(ids) => ("ids", None, None, None, ids),
         }
     }
 }
@@ -89,7 +92,7 @@ pub struct Found {
     pub looked_to: Option<i64>,
 }
 
-/// A statement around the walk over the anchor's index (`$1` to `$5`): what stands before it, and behind.
+/// A statement around the walk over the anchor's index (`$1` to `$6`): what stands before it, and behind.
 macro_rules! around_walk {
     ($before:tt, $behind:tt, $($values:tt)+) => {
         sqlx::query!(
@@ -121,6 +124,9 @@ macro_rules! around_walk {
                 order by gate_id desc limit 20000)
                union all
                (select gate_id from job where $1 = 'dedupe key' and dedupe_key = $5 and gate_id < $2
+                order by gate_id desc limit 20000)
+               union all
+               (select gate_id from job where $1 = 'ids' and id = any($6::uuid[]) and gate_id < $2
                 order by gate_id desc limit 20000)"
                 + $behind,
             $($values)+
@@ -132,7 +138,7 @@ macro_rules! around_walk {
 ///
 /// Metadata is read as `json`, not `jsonb`: its numbers stay text, and none grows.
 pub async fn list(pool: &PgPool, query: &JobQuery) -> Result<Found, sqlx::Error> {
-    let (anchor, id, number, text) = query.anchor.parts();
+    let (anchor, id, number, text, ids) = query.anchor.parts();
     let before = query.before.unwrap_or(i64::MAX);
     let names: Vec<&str> = query.metadata.iter().map(|(name, _)| name.as_str()).collect();
     let values: Vec<&str> = query.metadata.iter().map(|(_, value)| value.as_str()).collect();
@@ -143,51 +149,52 @@ pub async fn list(pool: &PgPool, query: &JobQuery) -> Result<Found, sqlx::Error>
            join job s on s.gate_id = walked.gate_id
            join gate g on g.gate_id = walked.gate_id
            where g.removed_at is null
-             and ($6::uuid is null or s.owner_id = $6)
-             and ($7::bool is null or (s.parent_id is null) = $7)
-             and (not $8::bool or s.upload_id is not null)
-             and ($9::uuid is null or s.root_id = $9)
-             and ($10::uuid is null or s.parent_id = $10)
-             and ($11::uuid is null or s.replay_of = $11)
-             and ($12::text is null or s.dedupe_key = $12)
-             and ($13::int is null or s.type_id = $13)
-             and ($14::text is null or s.owner_id in (select o.id from owner o where o.name = $14))
-             and ($15::text is null or s.initiated_by = $15)
-             and ($16::text is null or s.name ilike $16 or s.key ilike $16 or s.metadata ilike $16)
-             and (cardinality($17::text[]) = 0 or s.metadata <> '{}' and not exists (
-               select 1 from unnest($17::text[], $18::text[]) as wanted (name, value)
+             and ($7::uuid is null or s.owner_id = $7)
+             and ($8::bool is null or (s.parent_id is null) = $8)
+             and (not $9::bool or s.upload_id is not null)
+             and ($10::uuid is null or s.root_id = $10)
+             and ($11::uuid is null or s.parent_id = $11)
+             and ($12::uuid is null or s.replay_of = $12)
+             and ($13::text is null or s.dedupe_key = $13)
+             and ($14::int is null or s.type_id = $14)
+             and ($15::text is null or s.owner_id in (select o.id from owner o where o.name = $15))
+             and ($16::text is null or s.initiated_by = $16)
+             and ($17::text is null or s.name ilike $17 or s.key ilike $17 or s.metadata ilike $17)
+             and (cardinality($18::text[]) = 0 or s.metadata <> '{}' and not exists (
+               select 1 from unnest($18::text[], $19::text[]) as wanted (name, value)
                where (s.metadata::json ->> wanted.name) is distinct from wanted.value))
-             and ($19::timestamptz is null or s.created_at > $19)
-             and ($20::timestamptz is null or s.created_at < $20)
-             and ($21::smallint is null or $21 = case
-               when coalesce($7, false) then case when g.tree_completed_at is not null then g.tree_outcome end
+             and ($20::timestamptz is null or s.created_at > $20)
+             and ($21::timestamptz is null or s.created_at < $21)
+             and ($22::smallint is null or $22 = case
+               when coalesce($8, false) then case when g.tree_completed_at is not null then g.tree_outcome end
                when g.completed_at is null then null
                when g.cancelled_at is not null then 4
                when g.n_dead + g.n_cancelled + g.n_expired = 0 then 1
                when g.n_succeeded > 0 then 2
                else 3 end)
-             and ($22::text is null or $22 = case
-               when coalesce($7, false) and g.tree_completed_at is not null then 'completed'
-               when not coalesce($7, false) and g.completed_at is not null then 'completed'
+             and ($23::text is null or $23 = case
+               when coalesce($8, false) and g.tree_completed_at is not null then 'completed'
+               when not coalesce($8, false) and g.completed_at is not null then 'completed'
                when g.cancelled_at is not null then 'cancelling'
                when g.started_at is not null or g.n_running + g.n_succeeded + g.n_dead + g.n_cancelled + g.n_expired > 0
-                 or coalesce($7, false) and exists (
+                 or coalesce($8, false) and exists (
                    select 1 from gate b where b.root_id = s.root_id
                      and (b.started_at is not null or b.n_running + b.n_succeeded + b.n_dead + b.n_cancelled
                           + b.n_expired > 0))
                  then 'running'
                else 'waiting' end)
-             and ($23::bool is null or $23 = case
+             and ($24::bool is null or $24 = case
                when s.parent_id is null then g.tree_completed_at is null and not exists (
                  select 1 from gate b where b.root_id = s.root_id
                    and b.updated_at > clock_timestamp() - interval '1 hour')
                else g.completed_at is null and g.updated_at <= clock_timestamp() - interval '1 hour' end)
-           order by s.gate_id desc limit $24"#,
+           order by s.gate_id desc limit $25"#,
         anchor,
         before,
         id,
         number,
         text,
+        ids,
         query.owner_id,
         query.roots,
         query.uploads_only,
@@ -217,7 +224,7 @@ pub async fn list(pool: &PgPool, query: &JobQuery) -> Result<Found, sqlx::Error>
 
 /// The last row that a short page has looked at, when it stopped for having looked at enough.
 async fn looked_to(pool: &PgPool, query: &JobQuery) -> Result<Option<i64>, sqlx::Error> {
-    let (anchor, id, number, text) = query.anchor.parts();
+    let (anchor, id, number, text, ids) = query.anchor.parts();
     let row = around_walk!(
         r#"select gate_id as "gate_id!" from ("#,
         ") one_of order by gate_id desc offset 19999 limit 1",
@@ -225,7 +232,8 @@ async fn looked_to(pool: &PgPool, query: &JobQuery) -> Result<Option<i64>, sqlx:
         query.before.unwrap_or(i64::MAX),
         id,
         number,
-        text
+        text,
+        ids
     )
     .fetch_optional(pool)
     .await?;

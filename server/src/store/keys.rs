@@ -228,6 +228,31 @@ pub async fn deduped_of(
     .await
 }
 
+/// Items by their ids.
+pub async fn named_of(
+    pool: &PgPool,
+    gate_ids: &[i64],
+    ids: &[Uuid],
+    after: Position,
+    limit: i64,
+) -> Result<Vec<Key>, sqlx::Error> {
+    sqlx::query_as!(
+        Key,
+        "select i.id, i.gate_id, i.seq
+         from unnest($2::uuid[]) as named (id)
+         cross join lateral (select id, gate_id, seq from item where id = named.id offset 0) i
+         where i.gate_id = any($1::bigint[]) and (i.gate_id, i.seq) > ($3::bigint, $4::bigint)
+         order by i.gate_id, i.seq limit $5",
+        gate_ids,
+        ids,
+        after.0,
+        after.1,
+        limit
+    )
+    .fetch_all(pool)
+    .await
+}
+
 /// What keys are tested for; whatever is `None` is not.
 #[derive(Clone, Debug, Default)]
 pub struct Test {

@@ -23,6 +23,7 @@ mod lifecycle;
 mod lists;
 mod live;
 mod moments;
+mod named;
 mod openapi;
 mod ownership;
 mod pairs;

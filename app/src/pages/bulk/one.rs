@@ -6,12 +6,12 @@
 use domain::{
     Problem,
     api::{BulkAction, BulkOperation, BulkSample, BulkState, BulkTarget, EditOp, PayloadEdit},
-    filter::{Filter, Term},
+    filter::Filter,
     progress::grouped,
 };
 use leptos::prelude::*;
 
-use super::{filter, list_of, name, skipped, state, things};
+use super::{filter, list_of, name, skipped, state, things, told as terms_of};
 use crate::{
     address::address,
     components::{
@@ -281,7 +281,7 @@ fn details(one: &BulkOperation) -> AnyView {
         &[("what", &format!("{} {}", one.action.as_str(), one.target.as_str())), ("q", &asked.to_string())],
     );
     let edits = one.payload_edit.iter().map(edit).collect::<Vec<_>>().join("\n");
-    let terms = asked.terms.iter().map(Term::to_string).collect::<Vec<_>>().join(" ");
+    let terms = terms_of(&asked);
     view! {
         <dl class="details">
             {fact("All that match", mono(terms))} {fact("By", one.owner.name.clone().into_any())}

@@ -79,10 +79,13 @@ pub(super) async fn preview(State(app): State<App>, signed: Signed, fields: Fiel
         _ => read_what(fields.text("what")),
     };
     let (action, target) = what.unwrap_or((BulkAction::Retry, BulkTarget::Items));
-    let mut asking = Asking { action, target, q: fields.text("q").to_owned(), fault: None, problem: None };
+    let mut asking = Asking { action, target, q: meant(&fields), fault: None, problem: None };
     let filter = match filter(target, &asking.q) {
         Ok(filter) => filter,
         Err(fault) => {
+            let nothing = fields.given("selection").is_some() && asking.q.is_empty();
+            let detail = "Nothing was selected: go back and tick some, or say here which are meant";
+            let fault = if nothing { Fault { at: 0, detail: detail.to_owned() } } else { fault };
             asking.fault = Some(fault);
             return signed.visit.page(StatusCode::UNPROCESSABLE_ENTITY, || pages::new_page(&asking));
         }
@@ -104,6 +107,15 @@ pub(super) async fn preview(State(app): State<App>, signed: Signed, fields: Fiel
         }
         Err(error) => signed.visit.trouble(error),
     }
+}
+
+/// The filter that a form means: as it is written, that of the list whose rows were ticked, or the rows themselves.
+fn meant(fields: &Fields) -> String {
+    if fields.ticked("all") {
+        return fields.text("matching").to_owned();
+    }
+    let ids = fields.all("id");
+    if ids.is_empty() { fields.text("q").to_owned() } else { format!("id:{}", ids.join(",")) }
 }
 
 /// The filter language as the object that the API takes. Ages are points in time from here on.

@@ -15,6 +15,7 @@ use axum::{
     response::Response,
 };
 use domain::{
+    ItemState,
     api::{ErrorGroup, ReplayBody, RetryBody},
     filter::lists::List,
 };
@@ -53,6 +54,7 @@ async fn listed(app: &App, signed: &Signed, mut asking: Asking) -> Response {
         asked: asking.asked.clone(),
         types: Vec::new(),
         groups: None,
+        exact: None,
         items: Vec::new(),
         next: None,
         first: asking.cursor.is_none(),
@@ -79,13 +81,35 @@ async fn find(app: &App, caller: &Caller, asking: &Asking, shown: &mut Items) ->
     let filter = ItemList::read(&asking.api(dead.then_some(("state", "dead"))))?;
     let pages = asking.pages();
     let (items, next) = app.engine.list_items(caller, &filter, pages.place::<(i64, i64)>()?, pages.rows()?).await?;
-    if dead && pages.first() {
-        shown.groups = groups(app, caller, asking).await?;
+    if pages.first() {
+        if dead {
+            shown.groups = groups(app, caller, asking).await?;
+        } else {
+            shown.exact = exact(app, caller, asking).await?;
+        }
     }
     let page = pages.page(items, next);
     shown.next = asking.next(page.next_cursor);
     shown.items = page.data;
     Ok(())
+}
+
+/// How many items match, where a job's counters tell: of one job or one tree, in some states or in all.
+async fn exact(app: &App, caller: &Caller, asking: &Asking) -> Result<Option<i64>> {
+    let known = |name: &str| matches!(name, "job" | "root" | "state");
+    let id = |name: &str| asking.value(name).and_then(|id| Uuid::parse_str(id).ok());
+    let (of, whole_tree) = match (id("job"), id("root")) {
+        (Some(job), None) => (job, false),
+        (None, Some(root)) => (root, true),
+        _ => return Ok(None),
+    };
+    if !asking.query.iter().all(|(name, _)| known(name)) {
+        return Ok(None);
+    }
+    let job = app.engine.job(caller, of, false).await?;
+    let counts = if whole_tree { job.tree.counts } else { job.counts };
+    let states = asking.value("state").map(|words| words.split(',').filter_map(ItemState::parse));
+    Ok(Some(states.map_or(counts.total(), |states| states.map(|state| counts.get(state)).sum())))
 }
 
 /// The groups that the filter meets; `None` where it asks for what groups are not counted by.

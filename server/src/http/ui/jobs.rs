@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use super::{
     Signed,
-    asked::Asking,
+    asked::{Asking, now},
     form::{Fields, in_the_form},
     pairs, see_other,
 };
@@ -37,6 +37,7 @@ pub(super) async fn list(State(app): State<App>, signed: Signed, RawQuery(query)
         next: None,
         first: asking.cursor.is_none(),
         did: asking.did.clone(),
+        watched: None,
     };
     let mut status = asking.status();
     if let Err(error) = find(&app, &signed.caller, &asking, &mut shown).await {
@@ -54,14 +55,18 @@ async fn find(app: &App, caller: &Caller, asking: &Asking, shown: &mut pages::jo
     if asking.asked.fault.is_some() {
         return Ok(());
     }
+    let as_of = now();
     // Whole trees, unless the filter speaks of jobs within them.
-    let within = ["root", "root_id", "parent"].iter().any(|name| asking.value(name).is_some());
-    let filter = JobList::read(&asking.api((!within).then_some(("root", "true"))))?;
+    let filter = JobList::read(&asking.api((!asking.asked.is_within()).then_some(("root", "true"))))?;
     let pages = asking.pages();
     let (jobs, next) = app.engine.list_jobs(caller, &filter, pages.place::<i64>()?, pages.rows()?).await?;
     let page = pages.page(jobs, next);
     shown.next = asking.next(page.next_cursor);
     shown.jobs = page.data;
+    if shown.jobs.iter().all(|job| job.parent_id.is_none()) && filter.root != Some(false) {
+        let (asked, cursor) = (asking.query.clone(), asking.cursor.clone());
+        shown.watched = Some(pages::jobs::Watched { asked, as_of, cursor });
+    }
     Ok(())
 }
 

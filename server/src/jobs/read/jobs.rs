@@ -22,9 +22,14 @@ use super::{
     shape,
 };
 
-/// What a list of jobs is filtered by.
+/// What a list of jobs is filtered by. It is stored with operations: a server that does not know
+/// a condition must refuse it, and not take the operation for one over more.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct JobFilter {
+    /// Any of these; empty: all.
+    #[serde(default)]
+    pub ids: Vec<Uuid>,
     /// Roots only, or children only. With `true`, status and outcome are those of the tree.
     pub root: Option<bool>,
     pub root_id: Option<Uuid>,
@@ -222,6 +227,9 @@ impl Engine {
 
 /// The narrowest index that the filter can be walked by.
 fn anchor(filter: &JobFilter, owner_id: Option<Uuid>, type_id: Option<i32>) -> Anchor {
+    if !filter.ids.is_empty() {
+        return Anchor::Ids(filter.ids.clone());
+    }
     if let Some(id) = filter.parent {
         return Anchor::Parent(id);
     }

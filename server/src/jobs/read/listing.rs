@@ -21,9 +21,14 @@ use crate::{
 
 use super::super::{Core, Engine};
 
-/// What a list of items is filtered by.
+/// What a list of items is filtered by. It is stored with operations: a server that does not know
+/// a condition must refuse it, and not take the operation for one over more.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ItemFilter {
+    /// Any of these; empty: all.
+    #[serde(default)]
+    pub ids: Vec<Uuid>,
     pub job: Option<Uuid>,
     pub root: Option<Uuid>,
     pub job_type: Option<String>,
@@ -69,6 +74,7 @@ const SORTED: i64 = 10_000;
 /// Which index leads to the keys; the test does the rest.
 #[derive(Clone, Debug)]
 enum Way {
+    Ids(Vec<Uuid>),
     Row(i64),
     Dedupe(String),
     Error(String),
@@ -79,6 +85,9 @@ enum Way {
 
 impl Way {
     fn of(filter: &ItemFilter) -> Self {
+        if !filter.ids.is_empty() {
+            return Self::Ids(filter.ids.clone());
+        }
         if let Some(row) = filter.row {
             return Self::Row(row);
         }
@@ -118,7 +127,7 @@ impl Way {
     /// How many keys a job has on this way, at most.
     fn weight(&self, counts: &Counts) -> i64 {
         match self {
-            Self::Row(_) | Self::Dedupe(_) => 1,
+            Self::Ids(_) | Self::Row(_) | Self::Dedupe(_) => 1,
             Self::Error(_) | Self::Unsuccessful(_) => counts.unsuccessful(),
             Self::Held(held) => {
                 let of = |wanted, n| if wanted { n } else { 0 };
@@ -163,7 +172,7 @@ fn grouped(gates: &[ListedGate], way: &Way) -> Vec<Group> {
 
 /// Where the gates of a list come from.
 enum Source {
-    /// A job's or a tree's, all of them.
+    /// A job's, a tree's, or those of the items that are named: all of them.
     These(Vec<ListedGate>),
     Owner(Uuid),
     Type(i32),
@@ -195,6 +204,8 @@ impl Engine {
         let owner_id = caller.visible_owner();
         let source = if let Some(id) = filter.job.or(filter.root) {
             Source::These(core.listed_gates(filter, id).await?)
+        } else if !filter.ids.is_empty() {
+            Source::These(finding::gates_of_items(&core.pools.read, &filter.ids).await?)
         } else if let Some(owner_id) = owner_id {
             Source::Owner(owner_id)
         } else if let Some(type_id) = type_id {
@@ -298,6 +309,7 @@ async fn keys_of(core: &Core, group: &Group, after: Position, n: i64) -> Result<
         (Way::Error(print), Some((gate, seq))) => keys::error_of_one(pool, gate, print, seq, n).await?,
         (Way::Error(print), None) => keys::error_of(pool, gates, print, after, n).await?,
         (Way::Held(held), _) => keys::held_of(pool, gates, *held, after, n).await?,
+        (Way::Ids(ids), _) => keys::named_of(pool, gates, ids, after, n).await?,
         (Way::Row(row), _) => keys::row_of(pool, gates, *row, after, n).await?,
         (Way::Dedupe(key), _) => keys::deduped_of(pool, gates, key, after, n).await?,
     })
@@ -358,7 +370,7 @@ impl Core {
                 }
                 found
             }
-            (Source::Everybody, Way::All | Way::Row(_) | Way::Dedupe(_)) => {
+            (Source::Everybody, Way::All | Way::Ids(_) | Way::Row(_) | Way::Dedupe(_)) => {
                 finding::walk_gates(pool, from, GATES).await?
             }
         };

@@ -1,0 +1,56 @@
+// Rows of a list that are ticked: counted, a page or a range at once. Boxes and form are the server's and work without
+// this. Nothing here moves a row: the form is below the list, and shows while something is ticked.
+(() => {
+  const form = document.getElementById("selection");
+  if (!form) return;
+  const told = document.getElementById("selection-told");
+  const count = form.querySelector(".selection-count");
+  const page = document.querySelector("[data-select-page]");
+  const all = form.elements.all;
+  const boxes = () => [...form.elements].filter((it) => it.name === "id");
+  let last = null;
+  const show = () => {
+    const rows = boxes();
+    const ticked = rows.filter((box) => box.checked).length;
+    const whole = ticked > 0 && ticked === rows.length;
+    if (all) {
+      all.checked &&= whole;
+      all.closest("label").hidden = !whole;
+    }
+    if (page) {
+      page.checked = whole;
+      page.indeterminate = ticked > 0 && !whole;
+    }
+    const text = all?.checked ? "All selected" : ticked ? `${ticked} selected` : "";
+    count.textContent = text;
+    if (told.textContent !== text) told.textContent = text;
+    form.hidden = ticked === 0;
+  };
+  document.addEventListener("click", (event) => {
+    const box = event.target;
+    if (box.form !== form || box.name !== "id") return;
+    const rows = boxes();
+    const [from, to] = [rows.indexOf(last), rows.indexOf(box)].sort((a, b) => a - b);
+    if (event.shiftKey && from >= 0) for (const between of rows.slice(from, to)) between.checked = box.checked;
+    last = box;
+  });
+  // A range is meant, not the text between.
+  document.addEventListener("mousedown", (event) => {
+    if (event.shiftKey && event.target.closest?.(".pick")) event.preventDefault();
+  });
+  document.addEventListener("change", ({ target }) => {
+    if (target === page) for (const box of boxes()) box.checked = page.checked;
+    if (target === page || target.form === form) show();
+  });
+  addEventListener("keydown", (event) => {
+    if (event.key !== "Escape" || event.defaultPrevented || form.hidden) return;
+    if (event.target.closest?.("dialog, textarea, select, input:not([type=checkbox])")) return;
+    const lost = form.contains(document.activeElement) && (last ?? boxes()[0]);
+    for (const box of boxes()) box.checked = false;
+    last = null;
+    show();
+    if (lost) lost.focus();
+  });
+  addEventListener("pageshow", show);
+  show();
+})();

@@ -1,0 +1,114 @@
+//! Whether a job is one that a list was asked for, as far as whoever holds only the job can tell.
+//!
+//! For readers who hear of jobs and have no database to ask: a page that lives. What cannot be told from the job
+//! alone (text in metadata, how long nothing has happened) is left open, and never guessed. Status and outcome
+//! are the tree's, as in a list of roots.
+
+use crate::{Job, Time};
+
+/// Whether a root fits the parameters of `GET /jobs`; `None` where that cannot be told.
+pub fn fits(asked: &[(String, String)], job: &Job) -> Option<bool> {
+    let told: Vec<Option<bool>> = asked.iter().map(|(name, value)| holds(name, value, job)).collect();
+    if told.contains(&Some(false)) {
+        return Some(false);
+    }
+    (!told.contains(&None)).then_some(true)
+}
+
+fn holds(name: &str, value: &str, job: &Job) -> Option<bool> {
+    let id = |id: Option<crate::id::Uuid>| id.is_some_and(|id| id.to_string() == value);
+    Some(match name {
+        "id" => value.split(',').any(|one| one == job.id.to_string()),
+        "root" => value == "true" && job.parent_id.is_none(),
+        "root_id" => id(Some(job.root_id)),
+        "parent" => id(job.parent_id),
+        "replay_of" => id(job.replay_of),
+        "status" => job.tree.status.as_str() == value,
+        "outcome" => job.tree.outcome.is_some_and(|outcome| outcome.as_str() == value),
+        "type" => job.job_type == value,
+        "owner" => job.owner.name == value,
+        "initiated_by" => job.initiated_by.as_deref() == Some(value),
+        "dedupe_key" => job.dedupe_key.as_deref() == Some(value),
+        "created_after" => job.created_at > Time::parse(value)?,
+        "created_before" => job.created_at < Time::parse(value)?,
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        Counts, Document, JobStatus,
+        id::Uuid,
+        item::MaxFailures,
+        job::{Owner, OwnerKind, TreeSummary},
+    };
+
+    fn running() -> Job {
+        let at = Time::parse("2026-11-20T14:03:07Z").expect("a time");
+        let id = Uuid::from_u128(7);
+        let status = JobStatus::Running;
+        let counts = Counts { running: 1, ..Counts::default() };
+        Job {
+            id,
+            root_id: id,
+            parent_id: None,
+            key: "march".to_owned(),
+            job_type: "payroll".to_owned(),
+            name: None,
+            status: JobStatus::Waiting,
+            outcome: None,
+            sealed: true,
+            item_count: 1,
+            item_progress: 0,
+            expected_count: None,
+            percent: Some(0),
+            message: String::new(),
+            counts,
+            tree: TreeSummary { status, outcome: None, item_count: 1, item_progress: 0, counts },
+            after: Vec::new(),
+            feed: None,
+            final_stage: false,
+            max_failures: MaxFailures::Unlimited,
+            metadata: Document::trusted("{\"team\":\"hr\"}".to_owned()),
+            dedupe_key: None,
+            owner: Owner { kind: OwnerKind::Service, name: "shop".to_owned() },
+            initiated_by: None,
+            upload_id: None,
+            replay_of: None,
+            superseded_by: None,
+            completion: 0,
+            keep: false,
+            open_because: None,
+            created_at: at,
+            started_at: None,
+            completed_at: None,
+            updated_at: at,
+            run_after: None,
+            expires_at: None,
+            priority: 0,
+            version: 1,
+            children: None,
+        }
+    }
+
+    #[test]
+    fn what_can_be_told_is_told_and_nothing_else() {
+        let told = |pairs: &[(&str, &str)]| {
+            let asked: Vec<(String, String)> =
+                pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+            fits(&asked, &running())
+        };
+        assert_eq!(told(&[]), Some(true));
+        assert_eq!(told(&[("status", "running"), ("type", "payroll"), ("root", "true")]), Some(true));
+        assert_eq!(told(&[("status", "waiting")]), Some(false), "its tree runs");
+        assert_eq!(told(&[("outcome", "failed")]), Some(false));
+        assert_eq!(told(&[("created_after", "2026-11-20T14:03:07Z")]), Some(false));
+        assert_eq!(told(&[("created_before", "2026-11-21T00:00:00Z"), ("owner", "shop")]), Some(true));
+        assert_eq!(told(&[("id", "00000000-0000-0000-0000-000000000007")]), Some(true));
+        assert_eq!(told(&[("metadata.team", "hr")]), None);
+        assert_eq!(told(&[("q", "march"), ("status", "waiting")]), Some(false), "one is enough");
+        assert_eq!(told(&[("status", "running"), ("stalled", "true")]), None);
+    }
+}
