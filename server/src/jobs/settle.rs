@@ -72,7 +72,7 @@ async fn settle_one(tx: &mut Tx, plan: &Plan, at: usize) -> Result<Settled> {
     let gate = locked.get(gate_id)?;
     let completes = gate.looks_complete();
     // One that was complete and is cancelled since has only those to tell that still wait for it.
-    if !completes && !(gate.completed_at.is_some() && gate.cancelled) {
+    if !(completes || gate.completed_at.is_some() && gate.cancelled) {
         return Ok(settled);
     }
     let gate_of = |n: usize| plan.jobs[n].gate_id;
