@@ -103,6 +103,19 @@ pub struct Upload {
     pub created_at: Time,
 }
 
+/// A file that comes a piece at a time (tus 1.0). When its last byte is in, it is an [`Upload`] of the same id.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ResumableUpload {
+    pub id: Uuid,
+    pub filename: String,
+    /// What was announced.
+    pub bytes: i64,
+    /// What is here.
+    pub received: i64,
+    pub created_at: Time,
+}
+
 /// The first records of a file, before anything runs: `GET /uploads/{id}/preview`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]

@@ -3,6 +3,7 @@
 //! Used by the API and by the form of the pages alike. Knows nothing of HTTP; how a file is cut into
 //! rows is in `split`, where its bytes are in `files`.
 
+pub mod partial; // files that come a piece at a time
 mod stage; // workbooks as lines
 mod sweep; // files that nobody needs
 
@@ -46,9 +47,7 @@ where
 {
     caller.require(Scope::JobsWrite)?;
     let filename = clean_filename(filename);
-    let limit = app.config.upload_limit.bytes() as u64;
-    let is_named_workbook = format.unwrap_or_else(|| UploadFormat::detect(&filename, b"")) == UploadFormat::Xlsx;
-    let limit = if is_named_workbook { limit.min(app.files.workbook_limit()) } else { limit };
+    let (limit, is_named_workbook) = limit_of(app, &filename, format);
     let arrived = app.files.receive(source, limit).await.map_err(|error| match error {
         ReceiveError::TooLarge => too_large(limit, is_named_workbook),
         ReceiveError::Sender(error) => {
@@ -67,12 +66,7 @@ where
         sha256: arrived.sha256.clone(),
         made_by: None,
     };
-    let workbook_limit = app.files.workbook_limit();
-    let refused = if format == UploadFormat::Xlsx && arrived.bytes > workbook_limit {
-        Some(too_large(workbook_limit, true))
-    } else {
-        not_of(format, &arrived.start).map(Error::from)
-    };
+    let refused = refusal_of(app, format, &arrived);
     let (pool, files) = (app.pool.clone(), app.files.clone());
     // A task of its own: a client that goes away now leaves either the whole upload or nothing.
     let kept = tokio::spawn(async move {
@@ -86,6 +80,22 @@ where
         kept
     });
     kept.await.map_err(|e| Error::Broken(e.to_string()))?
+}
+
+/// The most bytes of a file, and whether that is because it is called a workbook.
+fn limit_of(app: &App, filename: &str, format: Option<UploadFormat>) -> (u64, bool) {
+    let limit = app.config.upload_limit.bytes() as u64;
+    let is_workbook = format.unwrap_or_else(|| UploadFormat::detect(filename, b"")) == UploadFormat::Xlsx;
+    (if is_workbook { limit.min(app.files.workbook_limit()) } else { limit }, is_workbook)
+}
+
+/// Why a file that is here whole is not taken, if it is not.
+fn refusal_of(app: &App, format: UploadFormat, arrived: &Arrived) -> Option<Error> {
+    let workbook_limit = app.files.workbook_limit();
+    if format == UploadFormat::Xlsx && arrived.bytes > workbook_limit {
+        return Some(too_large(workbook_limit, true));
+    }
+    not_of(format, &arrived.start).map(Error::from)
 }
 
 fn too_large(limit: u64, is_workbook: bool) -> Error {

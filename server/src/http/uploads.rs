@@ -49,9 +49,9 @@ const DRAIN_PATIENCE: Duration = Duration::from_secs(10);
 #[into_params(parameter_in = Query)]
 pub struct Naming {
     /// The file's name, where the body is the file itself
-    filename: Option<String>,
+    pub(super) filename: Option<String>,
     /// Absent: the one that its name and its first bytes suggest. `none`: a file of any kind
-    format: Option<UploadFormat>,
+    pub(super) format: Option<UploadFormat>,
 }
 
 /// A form with a file.
@@ -189,11 +189,11 @@ fn may_be_a_file(media_type: Option<&str>) -> bool {
         )
 }
 
-fn announced(headers: &HeaderMap) -> Option<u64> {
+pub(super) fn announced(headers: &HeaderMap) -> Option<u64> {
     headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-fn refuse_compressed(headers: &HeaderMap) -> Result<()> {
+pub(super) fn refuse_compressed(headers: &HeaderMap) -> Result<()> {
     match headers.get(header::CONTENT_ENCODING) {
         Some(encoding) if encoding != "identity" => {
             Err(Error::refuse(Code::UnsupportedMediaType, "Send the file as it is, without Content-Encoding."))

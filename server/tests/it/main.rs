@@ -33,6 +33,7 @@ mod problems;
 mod races;
 mod reading;
 mod replay;
+mod resumable;
 mod retention;
 mod shares;
 mod sign_in;
