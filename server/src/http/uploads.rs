@@ -242,6 +242,9 @@ pub struct Reading {
     delimiter: Option<String>,
     /// XLSX: the name of the sheet; absent: the first one
     sheet: Option<String>,
+    /// A job type: the answer says in `check` how the columns and the first 200 rows fit its schema
+    #[serde(rename = "type")]
+    job_type: Option<String>,
 }
 
 /// The first 20 rows as a job would read them
@@ -253,9 +256,10 @@ pub async fn preview_upload(
     State(app): State<App>,
     caller: Caller,
     Path(id): Path<Uuid>,
-    Query(Reading { format, header, delimiter, sheet }): Query<Reading>,
+    Query(Reading { format, header, delimiter, sheet, job_type }): Query<Reading>,
 ) -> Result<Answer<Preview>> {
-    Ok(Answer(uploads::preview(&app, &caller, &JobUpload { id, format, header, delimiter, sheet }).await?))
+    let wanted = JobUpload { id, format, header, delimiter, sheet };
+    Ok(Answer(uploads::preview(&app, &caller, &wanted, job_type.as_deref()).await?))
 }
 
 /// A response that a browser saves and never shows, whatever is in it.
