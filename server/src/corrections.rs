@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use domain::{Document, Item, ItemState, Job, Problem, api::RetryBody};
+use domain::{Code, Document, Item, ItemState, Job, Problem, api::RetryBody};
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
@@ -54,7 +54,16 @@ pub enum Outcome {
     /// Given back, but for those that were refused.
     Done(Refused),
     /// Rows that do not fit what the job expects, and why; nothing was given back.
-    Misfits(HashMap<Uuid, String>),
+    Misfits(HashMap<Uuid, Misfit>),
+}
+
+/// Why a corrected row does not fit.
+#[derive(Clone, Debug)]
+pub struct Misfit {
+    /// The place of the cell, where it is one.
+    pub place: Option<usize>,
+    /// A sentence.
+    pub why: String,
 }
 
 /// The failed rows of a job that the caller may see.
@@ -135,14 +144,14 @@ impl Failed {
             return Ok(Outcome::Misfits(misfits));
         }
         if bodies.is_empty() {
-            let detail = "nothing was changed; correct a row, or tick that the others go back as they are".to_owned();
-            return Err(Problem::invalid_body([(String::new(), detail)]).into());
+            let detail = "Nothing was changed: correct a row, or tick that the others are tried once more.";
+            return Err(Problem::new(Code::InvalidBody, detail).into());
         }
         Ok(Outcome::Done(app.engine.retry_items(caller, bodies).await?))
     }
 
-    /// The payload with the cells that were typed. The error is a sentence.
-    fn corrected(&self, row: &FailedRow, typed: &[Option<String>]) -> Result<Document, String> {
+    /// The payload with the cells that were typed.
+    fn corrected(&self, row: &FailedRow, typed: &[Option<String>]) -> Result<Document, Misfit> {
         let text = match &self.columns {
             Some(columns) => self.object(columns, row, typed),
             None if self.is_table => {
@@ -151,13 +160,14 @@ impl Failed {
             }
             None => typed.first().cloned().flatten().unwrap_or_default(),
         };
-        let payload = Document::parse(text).map_err(|e| format!("Expected JSON; found {e}."))?;
+        let payload =
+            Document::parse(text).map_err(|e| Misfit { place: Some(0), why: format!("Expected JSON; found {e}.") })?;
         let Some(schema) = &self.schema else { return Ok(payload) };
         match schema.faults(&payload).into_iter().next() {
             None => Ok(payload),
             Some((pointer, expected)) => {
-                let place = self.place(&pointer);
-                Err(format!("{place}: {expected}, found {}.", shown(&payload, &pointer)))
+                let (place, name) = self.cell_of(&pointer);
+                Err(Misfit { place, why: format!("{name}: {expected}, found {}.", shown(&payload, &pointer)) })
             }
         }
     }
@@ -198,12 +208,14 @@ impl Failed {
         json_of(typed, if kind == CellKind::Text && was_number { CellKind::Number } else { kind })
     }
 
-    fn place(&self, pointer: &str) -> String {
-        let Some(first) = pointer.split('/').nth(1) else { return "The row".to_owned() };
+    /// The cell that a pointer leads to, and what it is called.
+    fn cell_of(&self, pointer: &str) -> (Option<usize>, String) {
+        let Some(first) = pointer.split('/').nth(1) else { return (None, "The row".to_owned()) };
         let name = first.replace("~1", "/").replace("~0", "~");
-        match name.parse::<usize>() {
-            Ok(place) if self.columns.is_none() => format!("Column {}", place + 1),
-            _ => format!("Column {name}"),
+        match (&self.columns, name.parse::<usize>()) {
+            (Some(columns), _) => (columns.iter().position(|column| *column == name), format!("Column {name}")),
+            (None, Ok(place)) => (Some(place), format!("Column {}", place + 1)),
+            _ => (None, pointer.to_owned()),
         }
     }
 }

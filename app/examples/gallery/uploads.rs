@@ -9,7 +9,7 @@ use app::{
     upload::{Corrects, ImportForm},
 };
 use domain::{
-    Problem,
+    Code, Problem,
     id::Uuid,
     upload::{ColumnCheck, ColumnFinding, FindingKind, Preview, PreviewRow, Upload, UploadFormat},
 };
@@ -95,6 +95,7 @@ fn rows(refused: bool) -> Correct {
         problem: problem.to_owned(),
         cells: cells.map(str::to_owned).to_vec(),
         fault: fault.map(str::to_owned),
+        bad: fault.map(|_| 2),
     };
     let fault = refused.then_some("Column amount: expected a number, found \"twelve\".");
     Correct {
@@ -116,12 +117,8 @@ fn rows(refused: bool) -> Correct {
             ),
         ],
         is_cut: !refused,
-        problem: refused.then(|| {
-            Problem::invalid_body([(
-                String::new(),
-                "One row does not fit yet; what is wrong is said at the row".to_owned(),
-            )])
-        }),
+        problem: refused
+            .then(|| Problem::new(Code::InvalidBody, "One row does not fit yet; what is wrong is said at the row.")),
         ..Correct::default()
     }
 }

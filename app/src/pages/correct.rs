@@ -43,6 +43,8 @@ pub struct CorrectRow {
     pub cells: Vec<String>,
     /// Why what was typed was refused.
     pub fault: Option<String>,
+    /// The place of the cell that was.
+    pub bad: Option<usize>,
 }
 
 pub fn page(job: &Job, shown: &Correct) -> Page {
@@ -126,7 +128,7 @@ fn form(job: &Job, shown: &Correct) -> AnyView {
 fn one(row: &CorrectRow, columns: &[String], width: &str) -> impl IntoView + use<> {
     let line = row.row.map_or_else(|| "?".to_owned(), |row| row.to_string());
     let why = format!("why-{}", row.id);
-    let bad = row.fault.is_some();
+    let bad = row.bad;
     let cells = columns
         .iter()
         .zip(&row.cells)
@@ -146,7 +148,7 @@ fn one(row: &CorrectRow, columns: &[String], width: &str) -> impl IntoView + use
                         spellcheck="false"
                         aria-label=format!("{name}, line {line}")
                         aria-describedby=why.clone()
-                        aria-invalid=bad.then_some("true")
+                        aria-invalid=(bad == Some(place)).then_some("true")
                     />
                 </td>
             }
@@ -158,7 +160,7 @@ fn one(row: &CorrectRow, columns: &[String], width: &str) -> impl IntoView + use
             <tr>
                 <th scope="row" class="number sub">
                     <span class="correct-name" aria-hidden="true">
-                        "Line"
+                        "Line "
                     </span>
                     {line}
                 </th>

@@ -111,7 +111,7 @@ fn send(desk: Desk, file: File, limit: i64) {
     if bytes == 0 {
         return sending.fail("it is empty.".to_owned());
     }
-    sending.show(0.0, false);
+    sending.show(0.0);
     leptos::task::spawn_local(async move {
         let sent =
             if sending.whole > AT_ONCE { in_pieces(&sending, &file).await } else { at_once(&sending, &file).await };
@@ -145,11 +145,22 @@ impl Sending {
         GENERATION.get() == self.generation
     }
 
-    fn show(&self, sent: f64, broken: bool) {
+    fn show(&self, sent: f64) {
         let percent = (sent / self.whole * 100.0).clamp(0.0, 100.0) as u8;
-        let phase = Phase::Sending { filename: self.filename.clone(), percent, broken };
+        let phase = Phase::Sending { filename: self.filename.clone(), percent, broken: false };
         if self.is_current() && self.desk.phase.with_untracked(|before| *before != phase) {
             self.desk.phase.set(phase);
+        }
+    }
+
+    /// There is no connection: what was shown stays until the server has said how much it has.
+    fn hold(&self) {
+        if self.is_current() {
+            self.desk.phase.update(|phase| {
+                if let Phase::Sending { broken, .. } = phase {
+                    *broken = true;
+                }
+            });
         }
     }
 
@@ -160,7 +171,7 @@ impl Sending {
     /// Tells of each byte that leaves, from `at` on.
     fn from(&self, at: f64) -> impl FnMut(f64) + 'static {
         let sending = self.clone();
-        move |sent| sending.show(at + sent, false)
+        move |sent| sending.show(at + sent)
     }
 }
 
@@ -170,7 +181,7 @@ async fn at_once(sending: &Sending, file: &File) -> Result<Upload, String> {
     let accept = [("Accept", "application/json")];
     // A form's own words are sent, too.
     let (shown, whole) = (sending.clone(), sending.whole);
-    let progress = move |sent: f64| shown.show(sent.min(whole), false);
+    let progress = move |sent: f64| shown.show(sent.min(whole));
     let reply =
         exchange("POST", "/api/v1/uploads", &accept, Body::Form(&form), progress).await.map_err(|_| cannot())?;
     match reply.status {
@@ -211,7 +222,7 @@ async fn in_pieces(sending: &Sending, file: &File) -> Result<Upload, String> {
                 }
                 at = number(&reply, "Upload-Offset");
                 breaks = 0;
-                sending.show(at.unwrap_or(0.0), false);
+                sending.show(at.unwrap_or(0.0));
             }
             // It ends elsewhere; perhaps what was under way when the connection broke has come in after all.
             409 if at.is_some() => at = None,
@@ -220,7 +231,7 @@ async fn in_pieces(sending: &Sending, file: &File) -> Result<Upload, String> {
                 (place, at) = (None, None);
             }
             status if is_trouble(status) => {
-                sending.show(at.unwrap_or(0.0), true);
+                sending.hold();
                 let longest = (SHORTEST * f64::from(1 << breaks.min(8))).min(LONGEST);
                 pause(longest * (0.5 + js_sys::Math::random() / 2.0)).await;
                 breaks += 1;

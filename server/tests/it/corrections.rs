@@ -150,7 +150,7 @@ async fn failed_rows_are_corrected_in_the_page() {
     assert!(refused.text.contains("value=\"Di\""), "{}", refused.text);
     let nothing = ada.form(&path, &[]).await;
     assert_eq!(nothing.status, 422);
-    assert!(nothing.text.contains("nothing was changed"), "{}", nothing.text);
+    assert!(nothing.text.contains("Nothing was changed"), "{}", nothing.text);
     // On somebody else's work it takes a reason.
     assert_eq!(sue.form(&path, &[(five.as_str(), "Di")]).await.status, 422);
     let reasoned = sue.form(&path, &[(five.as_str(), "Di"), ("reason", "asked on the phone")]).await;

@@ -7,7 +7,7 @@ use app::pages::{
     correct::{Correct, CorrectRow},
 };
 use axum::{extract::State, http::StatusCode, response::Response};
-use domain::Problem;
+use domain::{Code, Problem};
 use uuid::Uuid;
 
 use super::{
@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     App,
-    corrections::{self, Failed, FailedRow, Outcome},
+    corrections::{self, Failed, FailedRow, Misfit, Outcome},
     error::Result,
     http::extract::Path,
 };
@@ -51,7 +51,10 @@ pub(super) async fn retry(State(app): State<App>, signed: Signed, id: Result<Pat
     let done = failed.give_back(&app, &signed.caller, typed, others_too, fields.given("reason")).await;
     let (problem, faults) = match done {
         Ok(Outcome::Done(refused)) if refused.is_empty() => return see_other(&format!("/imports/{}", failed.job.id)),
-        Ok(Outcome::Done(refused)) => (None, refused.into_iter().map(|(id, problem)| (id, problem.detail)).collect()),
+        Ok(Outcome::Done(refused)) => {
+            let misfit = |problem: Problem| Misfit { place: None, why: problem.detail };
+            (None, refused.into_iter().map(|(id, problem)| (id, misfit(problem))).collect())
+        }
         Ok(Outcome::Misfits(faults)) => (None, faults),
         Err(error) => match in_the_form(error) {
             Ok(problem) => (Some(problem), HashMap::new()),
@@ -61,11 +64,13 @@ pub(super) async fn retry(State(app): State<App>, signed: Signed, id: Result<Pat
     let others = !own(&signed.caller, &failed.job);
     let mut shown = drawn(&failed, others, |row, place| typed(row, place).or_else(|| row.cells.get(place).cloned()));
     for row in &mut shown.rows {
-        row.fault = faults.get(&row.id).cloned();
+        let fault = faults.get(&row.id);
+        row.fault = fault.map(|misfit| misfit.why.clone());
+        row.bad = fault.and_then(|misfit| misfit.place);
     }
     let told = |count: usize| {
         let rows = if count == 1 { "One row does".to_owned() } else { format!("{count} rows do") };
-        Problem::invalid_body([(String::new(), format!("{rows} not fit yet; what is wrong is said at the row"))])
+        Problem::new(Code::InvalidBody, format!("{rows} not fit yet; what is wrong is said at the row."))
     };
     shown.problem = problem.or_else(|| Some(told(faults.len())));
     shown.others_too = others_too;
@@ -80,6 +85,7 @@ fn drawn(failed: &Failed, needs_reason: bool, cell: impl Fn(&FailedRow, usize) -
         problem: row.problem.clone(),
         cells: (0..failed.names.len()).map(|place| cell(row, place).unwrap_or_default()).collect(),
         fault: None,
+        bad: None,
     };
     Correct {
         columns: failed.names.clone(),
