@@ -5,6 +5,7 @@
 pub mod account;
 pub mod audit;
 pub mod bulk;
+pub mod correct;
 pub mod dead;
 pub mod import;
 pub mod imports;

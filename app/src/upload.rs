@@ -1,15 +1,25 @@
 //! The form that starts an import: an island around a form that works without it.
 //!
-//! Without WASM the form posts the file itself. With it, the file is sent as soon as it is chosen or
-//! dropped, with progress, and its first rows are shown before anything runs; the form then posts only
-//! the id of the stored file. The server checks everything again; what is said here is a courtesy.
+//! Without WASM the form posts the file itself, and comes back once where its columns do not fit. With
+//! it, the file is sent as soon as it is chosen or dropped, over connections that break, and its first
+//! rows are shown before anything runs; the form then posts only the id of the stored file. The server
+//! checks everything again; what is said here is a courtesy.
 
+#[cfg(feature = "hydrate")]
+mod memory; // files that were not sent whole
 pub mod preview;
 #[cfg(feature = "hydrate")]
 mod send;
+#[cfg(feature = "hydrate")]
+mod wire; // one request
 
-use domain::upload::Upload;
-use leptos::{ev::DragEvent, prelude::*};
+use std::fmt;
+
+use domain::{
+    id::Uuid,
+    upload::{Preview, Upload},
+};
+use leptos::prelude::*;
 
 use crate::components::state::icon;
 
@@ -24,10 +34,33 @@ pub struct ImportForm {
     pub delimiter: String,
     /// A file that is stored already, from before a refusal.
     pub upload: Option<Upload>,
+    /// Its first rows, where something does not fit.
+    pub preview: Option<Preview>,
+    /// What the reader has seen the first rows of: a [`Seen`].
+    pub checked: String,
+    /// The import whose failed rows this file corrects.
+    pub corrects: Option<Corrects>,
     /// Largest file, in bytes.
     pub limit_bytes: i64,
     /// Largest workbook, in bytes.
     pub xlsx_limit_bytes: i64,
+}
+
+/// An import whose failed rows are corrected.
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
+pub struct Corrects {
+    pub id: Uuid,
+    pub name: String,
+}
+
+/// A file and the type that it was held against.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen<'a>(pub Uuid, pub &'a str);
+
+impl fmt::Display for Seen<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.0, self.1)
+    }
 }
 
 /// Delimiters that can be chosen, with their names.
@@ -39,10 +72,16 @@ pub const DELIMITERS: [(&str, &str); 5] =
 pub enum Phase {
     #[default]
     Idle,
-    /// Share sent, in percent.
+    /// Nothing is chosen, but a file was not sent whole before; so much of it is here.
+    Unfinished {
+        filename: String,
+        percent: u8,
+    },
+    /// Share sent, in percent; `broken` while there is no connection.
     Sending {
         filename: String,
         percent: u8,
+        broken: bool,
     },
     Stored(Upload),
     Failed {
@@ -55,7 +94,8 @@ pub enum Phase {
 #[derive(Clone, Copy)]
 pub struct Desk {
     pub phase: RwSignal<Phase>,
-    pub preview: RwSignal<Option<domain::upload::Preview>>,
+    pub preview: RwSignal<Option<Preview>>,
+    pub job_type: RwSignal<String>,
     pub header: RwSignal<bool>,
     pub delimiter: RwSignal<String>,
     /// A file is being dragged over the page.
@@ -65,20 +105,25 @@ pub struct Desk {
 /// The whole form of `/imports/new`.
 #[island]
 pub fn UploadForm(form: ImportForm) -> impl IntoView {
-    let ImportForm { job_types, job_type, header, delimiter, upload, limit_bytes: limit, xlsx_limit_bytes: xlsx_limit } =
-        form;
+    let ImportForm { job_types, job_type, header, delimiter, upload, preview, corrects, .. } = form;
+    let (limit, xlsx_limit) = (form.limit_bytes, form.xlsx_limit_bytes);
     let desk = Desk {
         phase: RwSignal::new(upload.map_or(Phase::Idle, Phase::Stored)),
-        preview: RwSignal::new(None),
+        preview: RwSignal::new(preview),
+        job_type: RwSignal::new(job_type.clone()),
         header: RwSignal::new(header),
         delimiter: RwSignal::new(delimiter.clone()),
         over: RwSignal::new(false),
     };
-    wake(desk);
-    let stored = move || {
-        desk.phase.with(|phase| if let Phase::Stored(upload) = phase { Some(upload.id.to_string()) } else { None })
-    };
+    wake(desk, limit);
+    let stored =
+        move || desk.phase.with(|phase| if let Phase::Stored(upload) = phase { Some(upload.id) } else { None });
     let sending = move || desk.phase.with(|phase| matches!(phase, Phase::Sending { .. }));
+    // What is on the page has been seen.
+    let seen = move || {
+        let checked = desk.preview.with(|preview| Some(preview.as_ref()?.check.as_ref()?.job_type.clone()));
+        stored().zip(checked).map(|(id, job_type)| Seen(id, &job_type).to_string())
+    };
     view! {
         <form
             class="form"
@@ -87,17 +132,19 @@ pub fn UploadForm(form: ImportForm) -> impl IntoView {
             enctype="multipart/form-data"
             data-upload=move || phase_word(&desk.phase.get())
         >
-            <input type="hidden" name="upload_id" value=move || stored().unwrap_or_default() disabled=move || stored().is_none() />
-            <div
-                class=move || if desk.over.get() { "drop drop-over" } else { "drop" }
-                on:dragover=move |event| hover(&event, desk, true)
-                on:dragleave=move |event| hover(&event, desk, false)
-                on:drop=move |event| dropped(&event, desk, limit)
-            >
+            <input
+                type="hidden"
+                name="upload_id"
+                value=move || stored().map(|id| id.to_string()).unwrap_or_default()
+                disabled=move || stored().is_none()
+            />
+            <input type="hidden" name="checked" value=move || seen().unwrap_or_default() disabled=move || seen().is_none() />
+            {corrects.map(|first| view! { <input type="hidden" name="corrects" value=first.id.to_string() /> })}
+            <div class=move || if desk.over.get() { "drop drop-over" } else { "drop" }>
                 {icon("upload")}
                 <label for="file">
                     <strong>"Choose a file"</strong>
-                    <span class="only-awake">" or drop it here"</span>
+                    <span class="only-awake">" or drop it anywhere here"</span>
                 </label>
                 <input
                     type="file"
@@ -120,7 +167,7 @@ pub fn UploadForm(form: ImportForm) -> impl IntoView {
             <div class="fields">
                 <label class="field">
                     <span>"What to do with the rows"</span>
-                    <select name="type">
+                    <select name="type" on:change=move |event| desk.job_type.set(event_target_value(&event))>
                         {job_types
                             .iter()
                             .map(|name| {
@@ -176,8 +223,14 @@ fn file_line(desk: Desk) -> impl IntoView {
     let words = move || {
         desk.phase.with(|phase| match phase {
             Phase::Idle => String::new(),
-            Phase::Sending { filename, percent: 100 } => format!("{filename}: sent, being checked…"),
-            Phase::Sending { filename, percent } => {
+            Phase::Unfinished { filename, percent } => format!(
+                "{filename} was not sent whole: {percent}% of it is here. Choose it again, and it goes on from there."
+            ),
+            Phase::Sending { filename, percent, broken: true } => {
+                format!("{filename}: connection lost, going on by itself at {percent}%.")
+            }
+            Phase::Sending { filename, percent: 100, .. } => format!("{filename}: sent, being checked…"),
+            Phase::Sending { filename, percent, .. } => {
                 format!("{filename}: {percent}% sent. Keep this page open until it is done.")
             }
             Phase::Stored(upload) => format!("{}: stored, {}.", upload.filename, size(upload.bytes)),
@@ -187,6 +240,7 @@ fn file_line(desk: Desk) -> impl IntoView {
     let class = move || {
         desk.phase.with(|phase| match phase {
             Phase::Failed { .. } => "file file-bad",
+            Phase::Sending { broken: true, .. } | Phase::Unfinished { .. } => "file file-held",
             Phase::Stored(_) => "file file-good",
             _ => "file",
         })
@@ -206,7 +260,8 @@ fn file_line(desk: Desk) -> impl IntoView {
 
 const fn phase_word(phase: &Phase) -> &'static str {
     match phase {
-        Phase::Idle => "idle",
+        Phase::Idle | Phase::Unfinished { .. } => "idle",
+        Phase::Sending { broken: true, .. } => "broken",
         Phase::Sending { .. } => "sending",
         Phase::Stored(_) => "stored",
         Phase::Failed { .. } => "failed",
@@ -231,8 +286,8 @@ pub fn size(bytes: i64) -> String {
 }
 
 #[cfg(feature = "hydrate")]
-fn wake(desk: Desk) {
-    send::wake(desk);
+fn wake(desk: Desk, limit: i64) {
+    send::wake(desk, limit);
 }
 
 #[cfg(feature = "hydrate")]
@@ -240,30 +295,11 @@ fn chosen(desk: Desk, limit: i64) {
     send::chosen(desk, limit);
 }
 
-#[cfg(feature = "hydrate")]
-fn hover(event: &DragEvent, desk: Desk, over: bool) {
-    event.prevent_default();
-    desk.over.set(over);
-}
-
-#[cfg(feature = "hydrate")]
-fn dropped(event: &DragEvent, desk: Desk, limit: i64) {
-    event.prevent_default();
-    desk.over.set(false);
-    send::dropped(event, desk, limit);
-}
-
 #[cfg(not(feature = "hydrate"))]
-const fn wake(_desk: Desk) {}
+const fn wake(_desk: Desk, _limit: i64) {}
 
 #[cfg(not(feature = "hydrate"))]
 const fn chosen(_desk: Desk, _limit: i64) {}
-
-#[cfg(not(feature = "hydrate"))]
-const fn hover(_event: &DragEvent, _desk: Desk, _over: bool) {}
-
-#[cfg(not(feature = "hydrate"))]
-const fn dropped(_event: &DragEvent, _desk: Desk, _limit: i64) {}
 
 #[cfg(test)]
 mod tests {

@@ -70,6 +70,8 @@ codes! {
     JobTypeInUse = "job_type_in_use", 409, "Jobs use this type";
     LastAdmin = "last_admin", 409, "Somebody must be able to administer";
     UserDisabled = "user_disabled", 409, "The person is disabled";
+    /// Of a file that comes a piece at a time; the header `Upload-Offset` says the right one.
+    WrongOffset = "wrong_offset", 409, "The file does not end there";
     UploadInUse = "upload_in_use", 409, "A job uses this upload";
     JobRemoved = "job_removed", 410, "The job was removed";
     LinkUsed = "link_used", 410, "The link was used or has expired";

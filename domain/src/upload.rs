@@ -103,6 +103,19 @@ pub struct Upload {
     pub created_at: Time,
 }
 
+/// A file that comes a piece at a time (tus 1.0). When its last byte is in, it is an [`Upload`] of the same id.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ResumableUpload {
+    pub id: Uuid,
+    pub filename: String,
+    /// What was announced.
+    pub bytes: i64,
+    /// What is here.
+    pub received: i64,
+    pub created_at: Time,
+}
+
 /// The first records of a file, before anything runs: `GET /uploads/{id}/preview`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -118,6 +131,48 @@ pub struct Preview {
     pub rows: Vec<PreviewRow>,
     /// What is wrong with the file as a whole (`no_rows`, `bad_header`, `invalid_body`), if anything.
     pub problem: Option<String>,
+    /// How the columns and the first rows fit the job type that was asked about, where it has a schema.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub check: Option<ColumnCheck>,
+}
+
+/// A file's columns and first rows beside the schema of a job type.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ColumnCheck {
+    #[serde(rename = "type")]
+    pub job_type: String,
+    /// Names that the schema knows.
+    pub expected: Vec<String>,
+    /// How many rows were looked at.
+    pub rows: i64,
+    /// What does not fit, at most 30; empty: nothing was found.
+    pub findings: Vec<ColumnFinding>,
+}
+
+/// What does not fit of one column.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ColumnFinding {
+    /// Null: the row as a whole.
+    pub column: Option<String>,
+    pub kind: FindingKind,
+    /// A sentence for people.
+    pub message: String,
+    /// The first line where it was found, from 1; null: it is the column itself.
+    pub row: Option<i64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub enum FindingKind {
+    /// Every row needs it, and the file has no such column.
+    Missing,
+    /// The schema does not know it.
+    Unknown,
+    /// A cell is not what the schema expects.
+    Mismatch,
 }
 
 /// One record of a preview: cells of a table's row, or one JSON value.

@@ -59,6 +59,8 @@ struct Incoming {
 #[derive(Debug)]
 pub struct Arrived {
     pub id: Uuid,
+    /// Where it waits.
+    at: Key,
     pub bytes: u64,
     /// Lower-case hexadecimal.
     pub sha256: String,
@@ -110,12 +112,20 @@ impl Files {
 
     /// Receives a stream of at most `limit` bytes. Until [`Files::keep`], nobody can see it; dropped
     /// half way, nothing remains.
-    pub async fn receive<S, E>(&self, mut source: S, limit: u64) -> Result<Arrived, ReceiveError<E>>
+    pub async fn receive<S, E>(&self, source: S, limit: u64) -> Result<Arrived, ReceiveError<E>>
     where
         S: Stream<Item = Result<Bytes, E>> + Unpin,
     {
-        let id = Uuid::now_v7();
-        let upload = self.0.store.put_multipart(&self.arrives_at(id)).await?;
+        self.receive_as(Uuid::now_v7(), source, limit).await
+    }
+
+    /// The same for a file that has its id already; several may arrive for it at once.
+    pub async fn receive_as<S, E>(&self, id: Uuid, mut source: S, limit: u64) -> Result<Arrived, ReceiveError<E>>
+    where
+        S: Stream<Item = Result<Bytes, E>> + Unpin,
+    {
+        let at = self.arrives_at(id);
+        let upload = self.0.store.put_multipart(&at).await?;
         let mut unfinished = Unfinished(Some(WriteMultipart::new_with_chunk_size(upload, self.0.piece)));
         let Some(writer) = &mut unfinished.0 else { return Err(ReceiveError::Store(nothing_open())) };
         let mut hash = Sha256::new();
@@ -143,20 +153,20 @@ impl Files {
         if let Some(writer) = unfinished.0.take() {
             writer.finish().await?;
         }
-        Ok(Arrived { id, bytes, sha256: hex(&hash.finalize()), start })
+        Ok(Arrived { id, at, bytes, sha256: hex(&hash.finalize()), start })
     }
 
     /// Puts a file that has arrived into its place.
     pub async fn keep(&self, arrived: &Arrived) -> object_store::Result<()> {
         match &self.0.incoming {
-            Some(_) => self.0.store.rename(&self.arrives_at(arrived.id), &place(arrived.id)).await,
+            Some(_) => self.0.store.rename(&arrived.at, &place(arrived.id)).await,
             None => Ok(()),
         }
     }
 
     /// Forgets a file that has arrived.
     pub async fn forget(&self, arrived: &Arrived) -> object_store::Result<()> {
-        gone_is_fine(self.0.store.delete(&self.arrives_at(arrived.id)).await)
+        gone_is_fine(self.0.store.delete(&arrived.at).await)
     }
 
     /// The bytes of a file of `bytes` bytes, from `from` on.
@@ -179,6 +189,23 @@ impl Files {
         }
     }
 
+    /// Files of so many bytes, one behind the other.
+    pub fn read_all(&self, files: Vec<(Uuid, i64)>) -> ByteStream {
+        let begin = (self.clone(), files.into_iter(), None::<ByteStream>);
+        let pieces = futures::stream::try_unfold(begin, |(store, mut files, mut open)| async move {
+            loop {
+                if let Some(stream) = &mut open
+                    && let Some(piece) = stream.try_next().await?
+                {
+                    return Ok(Some((piece, (store, files, open))));
+                }
+                let Some((id, bytes)) = files.next() else { return Ok(None) };
+                open = Some(store.read(id, 0, bytes as u64).await?);
+            }
+        });
+        pieces.boxed()
+    }
+
     /// Removes a file. One that is gone already is fine.
     pub async fn remove(&self, id: Uuid) -> object_store::Result<()> {
         gone_is_fine(self.0.store.delete(&place(id)).await)
@@ -198,9 +225,10 @@ impl Files {
         found.try_filter_map(move |meta| std::future::ready(Ok(id(&meta).filter(|_| is_old(&meta))))).boxed()
     }
 
+    /// In a folder a place of its own; in a bucket, where half a file is not seen, the one where it stays.
     fn arrives_at(&self, id: Uuid) -> Key {
         match &self.0.incoming {
-            Some(incoming) => incoming.folder.clone().join(id.to_string()),
+            Some(incoming) => incoming.folder.clone().join(Uuid::now_v7().to_string()),
             None => place(id),
         }
     }

@@ -18,6 +18,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 pub mod addresses; // what user-given URLs may reach
 pub mod auth; // who is asking
 pub mod config; // what the environment says
+pub mod corrections; // failed rows, corrected by hand
 pub mod duties; // what goes on in the background
 pub mod error; // what a use-case can fail with
 pub mod exports; // results and failures as streams

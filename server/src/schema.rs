@@ -54,6 +54,14 @@ impl Schema {
         faults
     }
 
+    /// The properties that it names, and those of them that every row needs.
+    pub fn names(&self) -> (Vec<String>, Vec<String>) {
+        let schema = self.follow(&self.source);
+        let names = schema["properties"].as_object().map(|all| all.keys().cloned().collect()).unwrap_or_default();
+        let required = schema["required"].as_array().into_iter().flatten();
+        (names, required.filter_map(Value::as_str).map(str::to_owned).collect())
+    }
+
     /// What each column of a table has to be: by name, or by place where there are no names.
     pub fn column_kinds(&self, columns: Option<&[String]>, width: usize) -> Vec<CellKind> {
         let schema = self.follow(&self.source);

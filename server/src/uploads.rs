@@ -3,6 +3,9 @@
 //! Used by the API and by the form of the pages alike. Knows nothing of HTTP; how a file is cut into
 //! rows is in `split`, where its bytes are in `files`.
 
+mod check; // columns beside a schema
+pub mod partial; // files that come a piece at a time
+mod preview; // the first rows
 mod stage; // workbooks as lines
 mod sweep; // files that nobody needs
 
@@ -10,7 +13,7 @@ use bytes::Bytes;
 use domain::{
     Code, Problem,
     api::JobUpload,
-    upload::{Preview, PreviewRow, Upload, UploadFormat},
+    upload::{Upload, UploadFormat},
 };
 use futures::Stream;
 use sqlx::PgPool;
@@ -21,15 +24,12 @@ use crate::{
     auth::{Caller, Scope},
     error::{Error, Result},
     files::{Arrived, Files, ReceiveError},
-    sheet,
-    split::{self, Head, HeadError, Reader, Rules, Want},
+    split::{self, Head, HeadError, Want},
     store::uploads::{self, NewUpload},
 };
 
+pub use preview::preview;
 pub use sweep::{sweep, sweep_orphans};
-
-/// Rows of a preview.
-const PREVIEW_ROWS: usize = 20;
 
 /// Receives a file for a caller. `format`: absent, the one that its name and its first bytes suggest.
 /// Whatever goes wrong, nothing of half a file remains.
@@ -46,9 +46,7 @@ where
 {
     caller.require(Scope::JobsWrite)?;
     let filename = clean_filename(filename);
-    let limit = app.config.upload_limit.bytes() as u64;
-    let is_named_workbook = format.unwrap_or_else(|| UploadFormat::detect(&filename, b"")) == UploadFormat::Xlsx;
-    let limit = if is_named_workbook { limit.min(app.files.workbook_limit()) } else { limit };
+    let (limit, is_named_workbook) = limit_of(app, &filename, format);
     let arrived = app.files.receive(source, limit).await.map_err(|error| match error {
         ReceiveError::TooLarge => too_large(limit, is_named_workbook),
         ReceiveError::Sender(error) => {
@@ -67,12 +65,7 @@ where
         sha256: arrived.sha256.clone(),
         made_by: None,
     };
-    let workbook_limit = app.files.workbook_limit();
-    let refused = if format == UploadFormat::Xlsx && arrived.bytes > workbook_limit {
-        Some(too_large(workbook_limit, true))
-    } else {
-        not_of(format, &arrived.start).map(Error::from)
-    };
+    let refused = refusal_of(app, format, &arrived);
     let (pool, files) = (app.pool.clone(), app.files.clone());
     // A task of its own: a client that goes away now leaves either the whole upload or nothing.
     let kept = tokio::spawn(async move {
@@ -86,6 +79,22 @@ where
         kept
     });
     kept.await.map_err(|e| Error::Broken(e.to_string()))?
+}
+
+/// The most bytes of a file, and whether that is because it is called a workbook.
+fn limit_of(app: &App, filename: &str, format: Option<UploadFormat>) -> (u64, bool) {
+    let limit = app.config.upload_limit.bytes() as u64;
+    let is_workbook = format.unwrap_or_else(|| UploadFormat::detect(filename, b"")) == UploadFormat::Xlsx;
+    (if is_workbook { limit.min(app.files.workbook_limit()) } else { limit }, is_workbook)
+}
+
+/// Why a file that is here whole is not taken, if it is not.
+fn refusal_of(app: &App, format: UploadFormat, arrived: &Arrived) -> Option<Error> {
+    let workbook_limit = app.files.workbook_limit();
+    if format == UploadFormat::Xlsx && arrived.bytes > workbook_limit {
+        return Some(too_large(workbook_limit, true));
+    }
+    not_of(format, &arrived.start).map(Error::from)
 }
 
 fn too_large(limit: u64, is_workbook: bool) -> Error {
@@ -223,53 +232,6 @@ async fn inspect(
         Err(HeadError::Refused(problem)) => Ok(Err(problem)),
         Err(HeadError::Read(error)) => Err(error.into()),
     }
-}
-
-/// The first rows of a file as they would be read.
-pub async fn preview(app: &App, caller: &Caller, wanted: &JobUpload) -> Result<Preview> {
-    let upload = find(&app.pool, caller, wanted.id).await?;
-    let want = want(&upload, wanted)?;
-    let empty = |problem| Preview {
-        format: want.format,
-        delimiter: want.delimiter.map(String::from),
-        encoding: split::Encoding::Utf8.as_str().to_owned(),
-        columns: Vec::new(),
-        rows: Vec::new(),
-        problem,
-    };
-    if want.format == UploadFormat::None {
-        let payload = split::whole_file_payload(upload.id);
-        let row = PreviewRow { row: 1, cells: Vec::new(), payload: Some(payload), problem: None };
-        return Ok(Preview { rows: vec![row], ..empty(None) });
-    }
-    let head = match inspect(&app.pool, &app.files, &upload, want, wanted.sheet.as_deref()).await? {
-        Ok(head) => head,
-        Err(problem) => return Ok(empty(Some(format!("{}: {}", problem.code.as_str(), problem.detail)))),
-    };
-    let (object_id, bytes) = head.source(upload.id, upload.bytes as u64);
-    let source = app.files.read(object_id, head.first.offset, bytes).await?;
-    let rules = Rules { kinds: Vec::new(), payload_limit: app.config.payload_limit.bytes() };
-    let mut reader = Reader::new(source, head.clone(), head.first, rules);
-    let mut rows = Vec::new();
-    while rows.len() < PREVIEW_ROWS
-        && let Some(row) = reader.next().await?
-    {
-        let is_table = head.format.is_table();
-        rows.push(PreviewRow {
-            row: row.number,
-            cells: if is_table { sheet::cells(&row.payload, head.data_columns()) } else { Vec::new() },
-            payload: (!is_table).then_some(row.payload),
-            problem: row.fault.map(|fault| fault.message()),
-        });
-    }
-    Ok(Preview {
-        format: head.format,
-        delimiter: head.delimiter.map(String::from),
-        encoding: head.encoding.as_str().to_owned(),
-        columns: head.data_columns().map(<[String]>::to_vec).unwrap_or_default(),
-        rows,
-        problem: None,
-    })
 }
 
 #[cfg(test)]

@@ -78,11 +78,11 @@ pub(super) fn all(running: &Job, partial: Job, groups: Vec<ErrorGroup>) -> Vec<(
         draw("import-share", move || {
             let made = Some("http://127.0.0.1:3000/s/0nce0nce0nce0nce0nce0nce0nce0nce0nce0nce0nce".to_owned());
             let panel = SharePanel { shares: shares(), made, ..SharePanel::default() };
-            import::page_with(&partial, &groups, false, Some(share::panel(&partial, &panel)))
+            import::page_with(&partial, &groups, false, around(share::panel(&partial, &panel)))
         }),
         draw("import-share-others", move || {
             let panel = SharePanel { shares: shares(), needs_reason: true, ..SharePanel::default() };
-            import::page_with(&again, &[], true, Some(share::panel(&again, &panel)))
+            import::page_with(&again, &[], true, around(share::panel(&again, &panel)))
         }),
         draw("sign-out-shared", move || share::page(&shared_job, &shared_groups)),
         draw("trouble-share", || share::gone(&Problem::new(Code::LinkUsed, ""))),
@@ -211,4 +211,8 @@ fn entries() -> Vec<AuditEntry> {
         entry(3, "2026-11-20T12:00:00Z", "user.role", None, Some("user → support")),
         entry(4, "2026-11-19T12:00:00Z", "token.create", Some(HOSTILE), Some("night run: work")),
     ]
+}
+
+fn around(panel: leptos::prelude::AnyView) -> import::Around {
+    import::Around { panel: Some(panel), ..import::Around::default() }
 }

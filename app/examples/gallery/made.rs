@@ -26,6 +26,9 @@ pub(crate) fn form() -> ImportForm {
         header: true,
         delimiter: String::new(),
         upload: None,
+        preview: None,
+        checked: String::new(),
+        corrects: None,
         limit_bytes: 2 << 30,
         xlsx_limit_bytes: 50 << 20,
     }

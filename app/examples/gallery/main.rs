@@ -9,6 +9,7 @@
 mod accounts; // people, services, the log
 mod made; // the data
 mod staff; // the pages of those who look after the work
+mod uploads; // files on their way
 
 use std::{fs, path::PathBuf};
 
@@ -111,6 +112,7 @@ fn all() -> Vec<(&'static str, Draw)> {
     );
     add("job-running", Box::new(|| pages::job::page(&running(), &groups()[..1], &in_flight(), &[], &staff::own())));
     add("job-complete", Box::new(|| pages::job::page(&complete(), &[], &[], &[], &staff::own())));
+    uploads::all(&mut add);
     staff::all(&mut add);
     for (name, code) in [
         ("trouble-missing", Code::NotFound),

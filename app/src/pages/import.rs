@@ -9,6 +9,7 @@ use crate::{
     frame::{Page, Place},
     live::import::LiveImport,
     reading::Head,
+    upload::Corrects,
 };
 
 /// How an import is called: its file's name.
@@ -17,14 +18,31 @@ pub fn name(job: &Job) -> String {
 }
 
 pub fn page(job: &Job, groups: &[ErrorGroup], staff: bool) -> Page {
-    page_with(job, groups, staff, None)
+    page_with(job, groups, staff, Around::default())
 }
 
-/// The same, with a panel between the downloads and the small print.
-pub fn page_with(job: &Job, groups: &[ErrorGroup], staff: bool, panel: Option<AnyView>) -> Page {
+/// What else is known around an import.
+#[derive(Default)]
+pub struct Around {
+    /// Between the downloads and the small print.
+    pub panel: Option<AnyView>,
+    /// Whether the reader may correct its failed rows.
+    pub may_correct: bool,
+    /// The import whose rows this one corrects, and those that correct rows of this one.
+    pub corrects: Option<Corrects>,
+    pub corrected_by: Vec<Corrects>,
+}
+
+/// Failed rows that can be corrected in a page.
+const FEW: i64 = 200;
+
+/// The same, with what is around it.
+pub fn page_with(job: &Job, groups: &[ErrorGroup], staff: bool, around: Around) -> Page {
     let name = name(job);
     let completed = job.tree.status == JobStatus::Completed;
     let dead = job.tree.counts.dead;
+    let Around { panel, may_correct, corrects, corrected_by } = around;
+    let correct = (may_correct && dead > 0).then(|| section("correct", "Correct", corrections(job)));
     let content = view! {
         <div class="narrow">
             <p class="crumbs">
@@ -35,9 +53,9 @@ pub fn page_with(job: &Job, groups: &[ErrorGroup], staff: bool, panel: Option<An
             <div id="around" data-refresh="">
                 {(dead > 0 || !completed)
                     .then(|| section("problems", "What went wrong", problems::groups(groups, dead, !completed, true)))}
-                {section("downloads", "Take home", downloads(job, completed))}
+                {section("downloads", "Take home", downloads(job, completed))} {correct}
             </div>
-            {panel}
+            {related(corrects.as_ref(), &corrected_by)} {panel}
             <p class="sub">
                 "Uploaded " {clock(job.created_at)} " · type " {job.job_type.clone()}
                 {staff.then(|| view! { " · " <a href=format!("/jobs/{}", job.id)>"as a job"</a> })}
@@ -46,6 +64,47 @@ pub fn page_with(job: &Job, groups: &[ErrorGroup], staff: bool, panel: Option<An
     }
     .into_any();
     Page { title: name, place: Place::Imports, content, lives: true }
+}
+
+/// What to do about rows that failed.
+fn corrections(job: &Job) -> AnyView {
+    let id = job.id;
+    let dead = job.counts.dead;
+    let here = (1..=FEW).contains(&dead).then(|| {
+        view! {
+            <a class="button" href=format!("/imports/{id}/correct")>
+                "Correct these rows"
+            </a>
+        }
+    });
+    view! {
+        <p>
+            "Correct the failed rows in the list from above, in any program that opens CSV, and upload that list: only those rows are worked on again."
+            {here.is_some().then_some(" A few rows are corrected quickest right here.")}
+        </p>
+        <div class="actions">
+            {here}
+            <a class="button" href=format!("/imports/new?again={id}")>
+                {icon("upload")}
+                "Upload corrected rows"
+            </a>
+        </div>
+    }
+    .into_any()
+}
+
+/// The ways between an import and those that correct its rows.
+fn related(corrects: Option<&Corrects>, corrected_by: &[Corrects]) -> Option<AnyView> {
+    if corrects.is_none() && corrected_by.is_empty() {
+        return None;
+    }
+    let link = |import: &Corrects| view! { <a href=format!("/imports/{}", import.id)>{import.name.clone()}</a> };
+    let first = corrects.map(|first| view! { <p class="note">"These rows correct " {link(first)} "."</p> });
+    let later = corrected_by
+        .iter()
+        .map(|later| view! { <p class="note">"Corrected rows were uploaded as " {link(later)} "."</p> })
+        .collect_view();
+    Some(view! { <div class="related">{first} {later}</div> }.into_any())
 }
 
 /// The files to take home. While work goes on they hold what is there so far, and say so.

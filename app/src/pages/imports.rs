@@ -44,7 +44,7 @@ pub fn page(imports: &Imports) -> Page {
         .into_any();
         empty(
             "No uploads yet",
-            "Drop a spreadsheet here and watch its rows being worked on, one by one. The results, and the rows that failed with the reasons, are yours to take home.",
+            "Upload a spreadsheet and watch its rows being worked on, one by one. The results, and the rows that failed with the reasons, are yours to take home.",
             action,
         )
     } else {

@@ -10,14 +10,25 @@ use crate::{
 };
 
 pub fn page(form: ImportForm, problem: Option<&Problem>) -> Page {
+    let unseen = form.preview.is_some();
+    let corrects = form.corrects.as_ref().map(|first| {
+        view! {
+            <p class="note">
+                "These rows correct "
+                <a href=format!("/imports/{}", first.id)>{first.name.clone()}</a>
+                ". The list of failed rows is taken as it was downloaded: the columns that begin with _ are left out, and each row keeps its line."
+            </p>
+        }
+    });
+    let heading = if form.corrects.is_some() { "Upload corrected rows" } else { "Upload a file" };
     let refused = problem.map(|problem| refusal(title(problem), &detail(problem, form.limit_bytes)));
     let content = view! {
         <div class="narrow">
-            <h1>"Upload a file"</h1>
+            <h1>{heading}</h1>
             <p class="lede">
                 "Each row becomes one item of work. Rows that cannot be read are set aside with the reason; the others go on."
             </p>
-            {refused}
+            {refused} {corrects}
             <UploadForm form />
             <p class="quiet-text">
                 "No file at hand? "
@@ -28,8 +39,8 @@ pub fn page(form: ImportForm, problem: Option<&Problem>) -> Page {
         </div>
     }
     .into_any();
-    let title = if problem.is_some() { "Not started: upload a file" } else { "Upload a file" };
-    Page { title: title.to_owned(), place: Place::Imports, content, lives: true }
+    let title = if problem.is_some() || unseen { format!("Not started: {heading}") } else { heading.to_owned() };
+    Page { title, place: Place::Imports, content, lives: true }
 }
 
 /// What happened, for the owner of the file.

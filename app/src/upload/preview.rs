@@ -1,6 +1,6 @@
 //! The first rows of a stored file, as the server reads them, before anything runs.
 
-use domain::upload::{Preview, PreviewRow, UploadFormat};
+use domain::upload::{ColumnCheck, Preview, PreviewRow, UploadFormat};
 use leptos::prelude::*;
 
 use super::Desk;
@@ -16,6 +16,15 @@ pub fn table(desk: Desk) -> impl IntoView {
     move || desk.preview.get().map(|preview| draw(&preview))
 }
 
+/// As much of a preview as is shown.
+pub fn brief(mut preview: Preview) -> Preview {
+    preview.rows.truncate(MOST_ROWS);
+    for cell in preview.rows.iter_mut().flat_map(|row| &mut row.cells) {
+        *cell = short(cell);
+    }
+    preview
+}
+
 fn draw(preview: &Preview) -> impl IntoView + use<> {
     let columns = preview.columns.len();
     let names: Vec<String> = preview.columns.iter().take(MOST_COLUMNS).cloned().collect();
@@ -25,6 +34,7 @@ fn draw(preview: &Preview) -> impl IntoView + use<> {
     view! {
         <div class="preview">
             {preview.problem.as_deref().map(|problem| view! { <p class="note note-warn">{in_words(problem)}</p> })}
+            {preview.check.as_ref().map(columns_of)}
             <p class="sub" hidden=!readable>{summary(preview)}</p>
             <div class="scroll" tabindex="0" role="region" aria-label="First rows" hidden=!readable>
                 <table class="table cells">
@@ -41,6 +51,41 @@ fn draw(preview: &Preview) -> impl IntoView + use<> {
                 .then(|| view! { <p class="sub">{format!("and {} more columns", columns - MOST_COLUMNS)}</p> })}
         </div>
     }
+}
+
+/// How the columns fit what is done with them.
+fn columns_of(check: &ColumnCheck) -> AnyView {
+    let name = check.job_type.clone();
+    let expected = (!check.expected.is_empty()).then(|| {
+        let names: Vec<&str> = check.expected.iter().take(MOST_COLUMNS).map(String::as_str).collect();
+        let more = check.expected.len().saturating_sub(MOST_COLUMNS);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        format!("Expected columns: {}{more}.", names.join(", "))
+    });
+    if check.findings.is_empty() {
+        let text = if check.rows == 1 { "row fits" } else { "rows fit" };
+        let text = format!("The columns and the first {} {text} what {name} expects.", check.rows);
+        return view! { <p class="note note-good">{text}</p> }.into_any();
+    }
+    let findings = check.findings.iter().map(|finding| view! { <li>{finding.message.clone()}</li> }).collect_view();
+    let count = match check.findings.len() {
+        1 => "One thing does not fit".to_owned(),
+        count => format!("{count} things do not fit"),
+    };
+    view! {
+        <div class="notice notice-warn" id="check" tabindex="-1">
+            {icon("retryable")}
+            <div>
+                <strong>{count} " what " {name} " expects"</strong>
+                <ul>{findings}</ul>
+                {expected.map(|text| view! { <p class="sub">{text}</p> })}
+                <p>
+                    "Start the import all the same, and the rows that do not fit are set aside and listed at the end. Or correct the file and choose it again."
+                </p>
+            </div>
+        </div>
+    }
+    .into_any()
 }
 
 fn summary(preview: &Preview) -> String {

@@ -1,174 +1,312 @@
-//! Sending a file with progress, which only `XMLHttpRequest` can tell, and asking for its first rows.
+//! Sending a file: small ones at once, others a piece at a time, so that a lost connection costs one
+//! piece; and asking for the first rows of what is stored.
+//!
+//! Gives up only on a refusal. Whatever else happens, it asks where the file ends and goes on there, after
+//! a pause that grows and is never the same in two browsers.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 
 use domain::{
     Problem,
     upload::{Preview, Upload},
 };
 use leptos::prelude::*;
-use wasm_bindgen::{JsCast, JsValue, closure::Closure};
+use wasm_bindgen::{JsCast, closure::Closure};
 use wasm_bindgen_futures::JsFuture;
-use web_sys::{DragEvent, Event, File, FormData, HtmlInputElement, ProgressEvent, Response, XmlHttpRequest};
+use web_sys::{DragEvent, Event, File, FormData, HtmlInputElement, Response};
 
-use super::{Desk, Phase, size};
+use super::{
+    Desk, Phase, memory, size,
+    wire::{self, Body, Reply, exchange, pause},
+};
 
-type Listener = Closure<dyn FnMut(ProgressEvent)>;
-
-/// A file on its way. A newer choice aborts it.
-struct Sending {
-    request: XmlHttpRequest,
-    listeners: Vec<Listener>,
-}
+/// Larger files go in pieces.
+const AT_ONCE: f64 = 1_048_576.0;
+/// Bytes of a piece.
+const PIECE: f64 = 4.0 * 1_048_576.0;
+/// The first pause after a break, and the longest, in milliseconds.
+const SHORTEST: f64 = 400.0;
+const LONGEST: f64 = 15_000.0;
 
 thread_local! {
-    static SENDING: RefCell<Option<Sending>> = const { RefCell::new(None) };
+    /// Which choice of a file is the newest.
     static GENERATION: Cell<u32> = const { Cell::new(0) };
 }
 
 /// Shows what works only now, and keeps the preview in step with the choices.
-pub(super) fn wake(desk: Desk) {
-    Effect::new(move |_| {
-        let upload = desk.phase.with(|phase| if let Phase::Stored(upload) = phase { Some(upload.id) } else { None });
-        let (header, delimiter) = (desk.header.get(), desk.delimiter.get());
-        match upload {
-            None => desk.preview.set(None),
-            Some(id) => {
-                let mut address = format!("/api/v1/uploads/{id}/preview?header={header}");
-                if !delimiter.is_empty() {
-                    let quoted = js_sys::encode_uri_component(&delimiter);
-                    address = format!("{address}&delimiter={}", String::from(quoted));
-                }
-                look(desk, address);
-            }
-        }
+pub(super) fn wake(desk: Desk, limit: i64) {
+    Effect::new(move |_| match address_of(desk) {
+        None => desk.preview.set(None),
+        Some(address) => look(desk, address),
     });
     // A page must not be left while its file is half sent.
-    let warn = Closure::<dyn FnMut(Event)>::new(move |event: Event| {
+    listen("beforeunload", move |event: Event| {
         if desk.phase.with_untracked(|phase| matches!(phase, Phase::Sending { .. })) {
             event.prevent_default();
         }
     });
-    let _ = window().add_event_listener_with_callback("beforeunload", warn.as_ref().unchecked_ref());
-    warn.forget();
+    listen("dragover", move |event: DragEvent| hover(&event, desk, true));
+    listen("dragleave", move |event: DragEvent| hover(&event, desk, event.related_target().is_some()));
+    listen("drop", move |event: DragEvent| {
+        hover(&event, desk, false);
+        let file = event.data_transfer().and_then(|data| data.files()).and_then(|files| files.get(0));
+        if let Some(file) = file {
+            send(desk, file, limit);
+        }
+    });
+    if desk.phase.with_untracked(|phase| *phase == Phase::Idle)
+        && let Some((key, filename, place)) = memory::any()
+    {
+        leptos::task::spawn_local(async move {
+            let Ok(reply) = exchange("HEAD", &place, &[], Body::Nothing, |_| {}).await else { return };
+            match (reply.status, number(&reply, "Upload-Offset"), number(&reply, "Upload-Length")) {
+                (200, Some(here), Some(whole)) if here < whole => {
+                    let percent = (here / whole * 100.0) as u8;
+                    // Meanwhile a file may have been chosen.
+                    desk.phase.maybe_update(|phase| {
+                        let idle = *phase == Phase::Idle;
+                        if idle {
+                            *phase = Phase::Unfinished { filename, percent };
+                        }
+                        idle
+                    });
+                }
+                (200 | 404, ..) => memory::forget(&key),
+                _ => {}
+            }
+        });
+    }
+}
+
+fn listen<E: wasm_bindgen::convert::FromWasmAbi + 'static>(event: &str, heard: impl FnMut(E) + 'static) {
+    let heard = Closure::<dyn FnMut(E)>::new(heard);
+    let _ = window().add_event_listener_with_callback(event, heard.as_ref().unchecked_ref());
+    heard.forget();
+}
+
+fn hover(event: &DragEvent, desk: Desk, over: bool) {
+    event.prevent_default();
+    if desk.over.get_untracked() != over {
+        desk.over.set(over);
+    }
 }
 
 /// The reader chose a file in the input.
 pub(super) fn chosen(desk: Desk, limit: i64) {
     let file = input().and_then(|input| input.files()).and_then(|files| files.get(0));
     if let Some(file) = file {
-        send(desk, &file, limit);
+        send(desk, file, limit);
     }
 }
 
-/// The reader dropped a file.
-pub(super) fn dropped(event: &DragEvent, desk: Desk, limit: i64) {
-    let file = event.data_transfer().and_then(|data| data.files()).and_then(|files| files.get(0));
-    if let Some(file) = file {
-        send(desk, &file, limit);
-    }
-}
-
-fn send(desk: Desk, file: &File, limit: i64) {
-    abort();
-    let generation = GENERATION.get();
-    let filename = file.name();
-    let fail = {
-        let filename = filename.clone();
-        move |why: String| desk.phase.set(Phase::Failed { filename: filename.clone(), why })
-    };
+fn send(desk: Desk, file: File, limit: i64) {
+    GENERATION.set(GENERATION.get() + 1);
+    wire::abort();
+    let sending = Sending { desk, filename: file.name(), whole: file.size(), generation: GENERATION.get() };
     // Numbers of bytes fit a double exactly up to 8 PiB.
-    let bytes = file.size() as i64;
+    let bytes = sending.whole as i64;
     if bytes > limit {
-        return fail(format!("it has {}, and {} is the most.", size(bytes), size(limit)));
+        return sending.fail(format!("it has {}, and {} is the most.", size(bytes), size(limit)));
     }
     if bytes == 0 {
-        return fail("it is empty.".to_owned());
+        return sending.fail("it is empty.".to_owned());
     }
-    let sent = (|| {
-        let form = FormData::new()?;
-        form.append_with_blob_and_filename("file", file, &filename)?;
-        let request = XmlHttpRequest::new()?;
-        request.open("POST", "/api/v1/uploads")?;
-        request.set_request_header("Accept", "application/json")?;
-        Ok::<_, JsValue>((request, form))
-    })();
-    let Ok((request, form)) = sent else {
-        return fail(
-            "this browser could not send it. Try without dropping: choose it and press Start import.".to_owned(),
-        );
-    };
-    desk.phase.set(Phase::Sending { filename: filename.clone(), percent: 0 });
-
-    let current = move || GENERATION.get() == generation;
-    let progress = Listener::new({
-        let filename = filename.clone();
-        move |event: ProgressEvent| {
-            if current() && event.length_computable() {
-                let percent = (event.loaded() / event.total() * 100.0).clamp(0.0, 100.0) as u8;
-                let phase = Phase::Sending { filename: filename.clone(), percent };
-                if desk.phase.with_untracked(|before| *before != phase) {
-                    desk.phase.set(phase);
+    sending.show(0.0);
+    leptos::task::spawn_local(async move {
+        let sent =
+            if sending.whole > AT_ONCE { in_pieces(&sending, &file).await } else { at_once(&sending, &file).await };
+        if !sending.is_current() {
+            return;
+        }
+        match sent {
+            Ok(upload) => {
+                // The file is stored: it need not travel with the form.
+                if let Some(input) = input() {
+                    input.set_value("");
                 }
+                desk.phase.set(Phase::Stored(upload));
             }
+            Err(why) => sending.fail(why),
         }
     });
-    let ended = Listener::new({
-        let request = request.clone();
-        let fail = fail.clone();
-        move |_| {
-            if !current() {
-                return;
-            }
-            let text = request.response_text().ok().flatten().unwrap_or_default();
-            match (request.status(), serde_json::from_str::<Upload>(&text)) {
-                (Ok(200..300), Ok(upload)) => {
-                    // The file is stored: it need not travel with the form.
-                    if let Some(input) = input() {
-                        input.set_value("");
-                    }
-                    desk.phase.set(Phase::Stored(upload));
-                }
-                (Ok(401), _) => fail("you are signed out. Sign in and choose it again.".to_owned()),
-                _ => fail(serde_json::from_str::<Problem>(&text).map_or_else(
-                    |_| "the server did not take it. Try again in a moment.".to_owned(),
-                    |problem| problem.detail,
-                )),
-            }
-        }
-    });
-    let broken = Listener::new(move |_| {
-        if current() {
-            fail("the connection broke on the way. Choose it again.".to_owned());
-        }
-    });
-    if let Ok(upload) = request.upload() {
-        upload.set_onprogress(Some(progress.as_ref().unchecked_ref()));
-    }
-    request.set_onload(Some(ended.as_ref().unchecked_ref()));
-    request.set_onerror(Some(broken.as_ref().unchecked_ref()));
-    let _ = request.send_with_opt_form_data(Some(&form));
-    SENDING.set(Some(Sending { request, listeners: vec![progress, ended, broken] }));
 }
 
-fn abort() {
-    GENERATION.set(GENERATION.get() + 1);
-    if let Some(Sending { request, listeners }) = SENDING.take() {
-        let _ = request.abort();
-        drop(listeners);
+/// A file on its way.
+#[derive(Clone)]
+struct Sending {
+    desk: Desk,
+    filename: String,
+    whole: f64,
+    generation: u32,
+}
+
+impl Sending {
+    fn is_current(&self) -> bool {
+        GENERATION.get() == self.generation
     }
+
+    fn show(&self, sent: f64) {
+        let percent = (sent / self.whole * 100.0).clamp(0.0, 100.0) as u8;
+        let phase = Phase::Sending { filename: self.filename.clone(), percent, broken: false };
+        if self.is_current() && self.desk.phase.with_untracked(|before| *before != phase) {
+            self.desk.phase.set(phase);
+        }
+    }
+
+    /// There is no connection: what was shown stays until the server has said how much it has.
+    fn hold(&self) {
+        if self.is_current() {
+            self.desk.phase.update(|phase| {
+                if let Phase::Sending { broken, .. } = phase {
+                    *broken = true;
+                }
+            });
+        }
+    }
+
+    fn fail(&self, why: String) {
+        self.desk.phase.set(Phase::Failed { filename: self.filename.clone(), why });
+    }
+
+    /// Tells of each byte that leaves, from `at` on.
+    fn from(&self, at: f64) -> impl FnMut(f64) + 'static {
+        let sending = self.clone();
+        move |sent| sending.show(at + sent)
+    }
+}
+
+async fn at_once(sending: &Sending, file: &File) -> Result<Upload, String> {
+    let form = FormData::new().map_err(|_| cannot())?;
+    form.append_with_blob_and_filename("file", file, &sending.filename).map_err(|_| cannot())?;
+    let accept = [("Accept", "application/json")];
+    // A form's own words are sent, too.
+    let (shown, whole) = (sending.clone(), sending.whole);
+    let progress = move |sent: f64| shown.show(sent.min(whole));
+    let reply =
+        exchange("POST", "/api/v1/uploads", &accept, Body::Form(&form), progress).await.map_err(|_| cannot())?;
+    match reply.status {
+        200..300 => read(&reply),
+        status if is_trouble(status) => in_pieces(sending, file).await,
+        _ => Err(refusal(&reply)),
+    }
+}
+
+/// Begins, or finds where it stopped; sends piece after piece.
+async fn in_pieces(sending: &Sending, file: &File) -> Result<Upload, String> {
+    let key = memory::key(file);
+    let mut place = memory::recall(&key);
+    let mut at: Option<f64> = None;
+    let mut breaks = 0;
+    while sending.is_current() {
+        let reply = match (&place, at) {
+            (None, _) => begin(sending).await,
+            (Some(place), None) => exchange("HEAD", place, &[], Body::Nothing, |_| {}).await,
+            (Some(place), Some(at)) if at < sending.whole => piece(sending, file, place, at).await,
+            (Some(place), _) => {
+                let made = place.replace("/resumable", "");
+                exchange("GET", &made, &[], Body::Nothing, |_| {}).await
+            }
+        };
+        let reply = reply.map_err(|_| cannot())?;
+        match reply.status {
+            200..300 if at.is_some_and(|at| at >= sending.whole) => {
+                memory::forget(&key);
+                return read(&reply);
+            }
+            200..300 => {
+                if place.is_none() {
+                    place = reply.header("Location");
+                    if let Some(place) = &place {
+                        memory::remember(&key, place);
+                    }
+                }
+                at = number(&reply, "Upload-Offset");
+                breaks = 0;
+                sending.show(at.unwrap_or(0.0));
+            }
+            // It ends elsewhere; perhaps what was under way when the connection broke has come in after all.
+            409 if at.is_some() => at = None,
+            404 if place.is_some() => {
+                memory::forget(&key);
+                (place, at) = (None, None);
+            }
+            status if is_trouble(status) => {
+                sending.hold();
+                let longest = (SHORTEST * f64::from(1 << breaks.min(8))).min(LONGEST);
+                pause(longest * (0.5 + js_sys::Math::random() / 2.0)).await;
+                breaks += 1;
+                at = None;
+            }
+            status => {
+                if status != 401 {
+                    memory::forget(&key);
+                }
+                return Err(refusal(&reply));
+            }
+        }
+    }
+    Err(String::new())
+}
+
+async fn begin(sending: &Sending) -> Result<Reply, wasm_bindgen::JsValue> {
+    let name = String::from(js_sys::encode_uri_component(&sending.filename));
+    let length = sending.whole.to_string();
+    let address = format!("/api/v1/uploads/resumable?filename={name}");
+    exchange("POST", &address, &[("Upload-Length", &length)], Body::Nothing, |_| {}).await
+}
+
+async fn piece(sending: &Sending, file: &File, place: &str, at: f64) -> Result<Reply, wasm_bindgen::JsValue> {
+    let piece = file.slice_with_f64_and_f64(at, (at + PIECE).min(sending.whole))?;
+    let headers = [("Content-Type", "application/offset+octet-stream"), ("Upload-Offset", &at.to_string())];
+    exchange("PATCH", place, &headers, Body::Piece(&piece), sending.from(at)).await
+}
+
+/// What passes by itself: no connection, a body that broke off, a server or a proxy in need of a pause.
+const fn is_trouble(status: u16) -> bool {
+    matches!(status, 0 | 408 | 422 | 429 | 500..)
+}
+
+fn number(reply: &Reply, name: &str) -> Option<f64> {
+    reply.header(name)?.parse().ok()
+}
+
+fn read(reply: &Reply) -> Result<Upload, String> {
+    serde_json::from_str(&reply.text).map_err(|_| refusal(reply))
+}
+
+fn refusal(reply: &Reply) -> String {
+    if reply.status == 401 {
+        return "you are signed out. Sign in and choose it again.".to_owned();
+    }
+    serde_json::from_str::<Problem>(&reply.text)
+        .map_or_else(|_| "the server did not take it. Try again in a moment.".to_owned(), |problem| problem.detail)
+}
+
+fn cannot() -> String {
+    "this browser could not send it. Try without dropping: choose it and press Start import.".to_owned()
 }
 
 fn input() -> Option<HtmlInputElement> {
     document().get_element_by_id("file").and_then(|input| input.dyn_into().ok())
 }
 
+/// Where the first rows are, of what is stored and as it is to be read.
+fn address_of(desk: Desk) -> Option<String> {
+    let id = desk.phase.with(|phase| if let Phase::Stored(upload) = phase { Some(upload.id) } else { None });
+    let quoted = |text: String| String::from(js_sys::encode_uri_component(&text));
+    let (job_type, header, delimiter) = (quoted(desk.job_type.get()), desk.header.get(), quoted(desk.delimiter.get()));
+    let mut address = format!("/api/v1/uploads/{}/preview?header={header}&type={job_type}", id?);
+    if !delimiter.is_empty() {
+        address = format!("{address}&delimiter={delimiter}");
+    }
+    Some(address)
+}
+
 /// Asks for the first rows. An answer to an older question is dropped.
 fn look(desk: Desk, address: String) {
-    let generation = GENERATION.get();
     leptos::task::spawn_local(async move {
         let preview = fetch_preview(&address).await;
-        if GENERATION.get() == generation && desk.phase.with_untracked(|phase| matches!(phase, Phase::Stored(_))) {
+        if untrack(|| address_of(desk)).as_ref() == Some(&address) {
             desk.preview.set(preview);
         }
     });

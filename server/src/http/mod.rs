@@ -45,6 +45,7 @@ pub mod people; // accounts
 pub mod remove; // trees that go, trees that are kept
 pub mod replay; // trees and items made again
 pub mod results; // results and failures as streams
+pub mod resumable; // files in, a piece at a time
 pub mod serve; // the accept loop
 pub mod session; // signing in and out
 pub mod shares; // links to a tree
@@ -70,6 +71,12 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(uploads::get_upload, uploads::delete_upload))
         .routes(routes!(uploads::get_upload_content))
         .routes(routes!(uploads::preview_upload))
+        .routes(routes!(resumable::create_resumable_upload))
+        .routes(routes!(
+            resumable::get_resumable_upload,
+            resumable::append_to_upload,
+            resumable::delete_resumable_upload
+        ))
         .routes(routes!(jobs::create_job, jobs::list_jobs))
         .routes(routes!(jobs::get_job, jobs::put_job))
         .routes(routes!(jobs::seal_job))

@@ -30,6 +30,7 @@ mod account; // one's own account
 mod asked; // what the address of a list asks for
 mod audit; // who did what
 mod bulk; // deeds over many
+mod correct; // failed rows, corrected
 mod form; // what was typed
 mod imports; // uploads and what became of them
 mod items; // items, failures first
@@ -52,6 +53,7 @@ pub fn router() -> Router<App> {
         .route("/imports", get(imports::list).post(imports::create))
         .route("/imports/new", get(imports::new))
         .route("/imports/{id}", get(imports::show))
+        .route("/imports/{id}/correct", get(correct::show).post(correct::retry))
         .route("/imports/{id}/share", post(shares::create))
         .route("/shares/{id}/revoke", post(shares::revoke))
         .route("/s/{token}", get(shares::show))

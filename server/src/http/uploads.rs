@@ -49,9 +49,9 @@ const DRAIN_PATIENCE: Duration = Duration::from_secs(10);
 #[into_params(parameter_in = Query)]
 pub struct Naming {
     /// The file's name, where the body is the file itself
-    filename: Option<String>,
+    pub(super) filename: Option<String>,
     /// Absent: the one that its name and its first bytes suggest. `none`: a file of any kind
-    format: Option<UploadFormat>,
+    pub(super) format: Option<UploadFormat>,
 }
 
 /// A form with a file.
@@ -189,11 +189,11 @@ fn may_be_a_file(media_type: Option<&str>) -> bool {
         )
 }
 
-fn announced(headers: &HeaderMap) -> Option<u64> {
+pub(super) fn announced(headers: &HeaderMap) -> Option<u64> {
     headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-fn refuse_compressed(headers: &HeaderMap) -> Result<()> {
+pub(super) fn refuse_compressed(headers: &HeaderMap) -> Result<()> {
     match headers.get(header::CONTENT_ENCODING) {
         Some(encoding) if encoding != "identity" => {
             Err(Error::refuse(Code::UnsupportedMediaType, "Send the file as it is, without Content-Encoding."))
@@ -242,6 +242,9 @@ pub struct Reading {
     delimiter: Option<String>,
     /// XLSX: the name of the sheet; absent: the first one
     sheet: Option<String>,
+    /// A job type: the answer says in `check` how the columns and the first 200 rows fit its schema
+    #[serde(rename = "type")]
+    job_type: Option<String>,
 }
 
 /// The first 20 rows as a job would read them
@@ -253,9 +256,10 @@ pub async fn preview_upload(
     State(app): State<App>,
     caller: Caller,
     Path(id): Path<Uuid>,
-    Query(Reading { format, header, delimiter, sheet }): Query<Reading>,
+    Query(Reading { format, header, delimiter, sheet, job_type }): Query<Reading>,
 ) -> Result<Answer<Preview>> {
-    Ok(Answer(uploads::preview(&app, &caller, &JobUpload { id, format, header, delimiter, sheet }).await?))
+    let wanted = JobUpload { id, format, header, delimiter, sheet };
+    Ok(Answer(uploads::preview(&app, &caller, &wanted, job_type.as_deref()).await?))
 }
 
 /// A response that a browser saves and never shows, whatever is in it.

@@ -81,6 +81,7 @@ pub use create::{Creation, Made, Turn};
 pub use ending::EndingKind;
 pub use keys::{Adding, KeyMove, KeyedCall, OnDuplicate, Once, key_reused, sum};
 pub use read::{GroupFilter, ItemFilter, JobFilter};
+pub use retry::Refused;
 
 /// The use-cases over one database. Cheap to clone.
 #[derive(Clone)]

@@ -45,7 +45,7 @@ pub(super) struct Retry {
 }
 
 /// Why items are not given back, by item.
-pub(super) type Refused = HashMap<Uuid, Problem>;
+pub type Refused = HashMap<Uuid, Problem>;
 
 impl Engine {
     /// The job of an item, if the caller may see it.
@@ -54,28 +54,33 @@ impl Engine {
         found.ok_or_else(|| Problem::not_found("item").into())
     }
 
-    /// Gives a dead, expired or singly cancelled item back to the workers; what waits for its time is due
-    /// now. Any other state is 409 `not_retryable`.
+    /// Gives a dead, expired or singly cancelled item back; what waits for its time is due now. Others: 409.
     pub async fn retry_item(&self, caller: &Caller, item_id: Uuid, body: RetryBody) -> Result<()> {
+        let mut refused = self.retry_items(caller, vec![(item_id, body)]).await?;
+        refused.remove(&item_id).map_or(Ok(()), |problem| Err(problem.into()))
+    }
+
+    /// The same for several. Where one may not be seen, does not fit or lacks its reason, nothing happens.
+    pub async fn retry_items(&self, caller: &Caller, bodies: Vec<(Uuid, RetryBody)>) -> Result<Refused> {
         caller.require(Scope::JobsWrite)?;
-        let job = self.job_of_item(caller, item_id).await?;
-        let reason = audit::reason_for(caller, job.owner_id, body.reason.as_deref())?;
-        let deed = audit::row(caller, "item.retry", job.owner_id, reason.as_deref())
-            .map(|row| row.about(job.root_id, job.job_id, Some(item_id)));
         let core = &self.0.core;
-        let payload = match body.payload {
-            Some(payload) => Some(core.checked_payload(&job, payload)?),
-            None => None,
-        };
-        let retry =
-            Retry { item_id, job, payload, expires_at: body.expires_at.map(|at| at.0), restart: body.restart, deed };
-        let retries = Arc::new([retry]);
-        let run = move |core: Arc<Core>| {
+        let jobs = core.jobs_of_items(caller, &bodies.iter().map(|(id, _)| *id).collect::<Vec<_>>()).await?;
+        let mut retries = Vec::with_capacity(bodies.len());
+        for (item_id, body) in bodies {
+            let job = Arc::clone(jobs.get(&item_id).ok_or_else(|| Problem::not_found("item"))?);
+            let reason = audit::reason_for(caller, job.owner_id, body.reason.as_deref())?;
+            let deed = audit::row(caller, "item.retry", job.owner_id, reason.as_deref());
+            let deed = deed.map(|row| row.about(job.root_id, job.job_id, Some(item_id)));
+            let payload = body.payload.map(|payload| core.checked_payload(&job, payload)).transpose()?;
+            let expires_at = body.expires_at.map(|at| at.0);
+            retries.push(Retry { item_id, job, payload, expires_at, restart: body.restart, deed });
+        }
+        let retries = Arc::new(retries);
+        core.retrying(move |core: Arc<Core>| {
             let retries = Arc::clone(&retries);
             async move { retry_many(&core, retries.iter().collect(), None).await }
-        };
-        let mut refused = core.retrying(run).await?;
-        refused.remove(&item_id).map_or(Ok(()), |problem| Err(problem.into()))
+        })
+        .await
     }
 }
 
@@ -95,8 +100,8 @@ impl Core {
     }
 }
 
-/// Gives items back in one transaction; returns those that are refused. Where they are members of a bulk
-/// operation, all of those are counted in it.
+/// Gives items back in one transaction; returns those that are refused. Members of a bulk operation are all
+/// counted in it.
 pub(super) async fn retry_many(core: &Arc<Core>, retries: Vec<&Retry>, mut tally: Option<Tally>) -> Result<Refused> {
     let mut refused = Refused::new();
     let mut open = retries;

@@ -27,7 +27,7 @@ use serde::{Deserialize, Serialize};
 
 pub use head::{HeadError, Want, inspect};
 pub use read::{Reader, Rules};
-pub use row::{CellKind, Fault, FaultKind, Row};
+pub use row::{CellKind, Fault, FaultKind, Row, json_of};
 
 /// What was made of a workbook, to be read in its stead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -242,9 +242,7 @@ impl RowMaker {
     /// Cells as an object by column name, or as an array.
     fn payload(&self, cells: &[String]) -> String {
         let kind = |place| self.rules.kinds.get(place).copied().unwrap_or_default();
-        let values = cells.iter().enumerate().map(|(place, cell)| {
-            if takes_as_it_is(cell, kind(place)) { cell.clone() } else { Document::of(cell).text().to_owned() }
-        });
+        let values = cells.iter().enumerate().map(|(place, cell)| json_of(cell, kind(place)));
         self.object_of(&values.collect::<Vec<_>>())
     }
 
@@ -290,6 +288,11 @@ fn shorten(text: &str, most: usize) -> String {
     }
     let end = (0..=most).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
     format!("{}…", &text[..end])
+}
+
+/// A cell as JSON: a string, or the same text as a number or boolean where one is asked for.
+pub fn json_of(cell: &str, kind: CellKind) -> String {
+    if takes_as_it_is(cell, kind) { cell.to_owned() } else { Document::of(&cell).text().to_owned() }
 }
 
 /// Whether the cell's own text is the JSON value that the schema asks for.

@@ -148,7 +148,8 @@ pub async fn take_unreferenced(pool: &PgPool, seconds: f64, limit: i64) -> Resul
 pub async fn known(pool: &PgPool, ids: &[Uuid]) -> Result<Vec<Uuid>, sqlx::Error> {
     sqlx::query_scalar!(
         r#"select id as "id!" from upload where id = any($1)
-           union all select object_id from staged where object_id = any($1)"#,
+           union all select object_id from staged where object_id = any($1)
+           union all select object_id from upload_part where object_id = any($1)"#,
         ids
     )
     .fetch_all(pool)

@@ -48,6 +48,10 @@ fn table() -> Vec<Line> {
         ("DELETE", "/uploads/{id}", "/uploads/{upload}", nothing.clone(), Nobody),
         ("GET", "/uploads/{id}/content", "/uploads/{upload}/content", nothing.clone(), Nobody),
         ("GET", "/uploads/{id}/preview", "/uploads/{upload}/preview", nothing.clone(), Nobody),
+        ("POST", "/uploads/resumable", "/uploads/resumable?filename=own.csv", nothing.clone(), Own),
+        ("GET", "/uploads/resumable/{id}", "/uploads/resumable/{partial}", nothing.clone(), Nobody),
+        ("PATCH", "/uploads/resumable/{id}", "/uploads/resumable/{partial}", json!("stolen"), Nobody),
+        ("DELETE", "/uploads/resumable/{id}", "/uploads/resumable/{partial}", nothing.clone(), Nobody),
         ("GET", "/jobs", "/jobs", nothing.clone(), Own),
         ("GET", "/jobs", "/jobs?root_id={job}", nothing.clone(), Own),
         ("GET", "/jobs", "/jobs?owner=ada", nothing.clone(), Own),
@@ -191,8 +195,12 @@ async fn things(server: &Server, ada: &Api) -> (Things, Api) {
     let cookie = page.headers["set-cookie"].to_str().expect("text").split(';').next().expect("a cookie").to_owned();
     let users = server.get("/api/v1/users").await.expect(200);
     let user = users["data"].as_array().expect("people").iter().find(|user| user["name"] == "ada").expect("Ada");
+    let partial =
+        ada.request(Method::POST, "/api/v1/uploads/resumable?filename=secret.csv").header("upload-length", "9");
+    let partial = Answer::of(partial).await.expect(201);
     let things = Things(vec![
         ("upload", text(&upload["id"])),
+        ("partial", text(&partial["id"])),
         ("item", text(&held[0]["item"]["id"])),
         ("assignment", text(&held[1]["id"])),
         ("bulk", text(&bulk["id"])),

@@ -49,6 +49,11 @@ impl Fields {
         self.0.iter().find(|(field, _)| field == name).map_or("", |(_, value)| value)
     }
 
+    /// Every field with its value.
+    pub(super) fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
     /// The same, without white space around it.
     pub(super) fn trimmed(&self, name: &str) -> String {
         self.text(name).trim().to_owned()

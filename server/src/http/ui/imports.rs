@@ -6,20 +6,20 @@
 
 use app::{
     frame::Page,
-    pages::{self, share::SharePanel},
-    upload::ImportForm,
+    pages::{self, import::Around, share::SharePanel},
+    upload::{Corrects, ImportForm, Seen, preview::brief},
 };
 use axum::{
     extract::{DefaultBodyLimit, FromRequest as _, Multipart, RawQuery, Request, State, multipart::MultipartError},
-    http::{HeaderMap, header},
+    http::{HeaderMap, StatusCode, header},
     response::{IntoResponse as _, Response},
 };
 use domain::{
-    Problem,
+    Document, Job, Problem,
     api::{JobUpload, NewJob},
-    upload::Upload,
+    upload::{Preview, Upload},
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::{Signed, address, jobs::type_names, pairs, see_other, status, with_cookie};
@@ -83,9 +83,29 @@ async fn draw_list(app: &App, caller: &Caller, list: ImportList) -> Result<impl 
 }
 
 /// `GET /imports/new`
-pub(super) async fn new(State(app): State<App>, signed: Signed) -> Response {
-    let drawn = empty_form(&app).await.map(|form| move || pages::new_import::page(form, None));
-    signed.answer(drawn)
+///
+/// `?again={id}`: to upload the corrected rows of that import.
+pub(super) async fn new(State(app): State<App>, signed: Signed, RawQuery(query): RawQuery) -> Response {
+    let again = pairs(query.as_deref()).find(|(name, _)| name == "again").map(|(_, value)| value);
+    let drawn = begun_form(&app, &signed.caller, again).await;
+    signed.answer(drawn.map(|form| move || pages::new_import::page(form, None)))
+}
+
+async fn begun_form(app: &App, caller: &Caller, again: Option<String>) -> Result<ImportForm> {
+    let mut form = empty_form(app).await?;
+    if let Some(id) = again {
+        let (first, job_type) = first_import(app, caller, &id).await?;
+        form.job_type = job_type;
+        form.corrects = Some(first);
+    }
+    Ok(form)
+}
+
+/// The import whose rows are corrected, and its type. What one does not see, one does not correct.
+async fn first_import(app: &App, caller: &Caller, id: &str) -> Result<(Corrects, String)> {
+    let id = Uuid::parse_str(id).map_err(|_| Problem::not_found("import"))?;
+    let job = app.engine.job(caller, id, false).await?;
+    Ok((named(&job), job.job_type))
 }
 
 async fn empty_form(app: &App) -> Result<ImportForm> {
@@ -95,6 +115,9 @@ async fn empty_form(app: &App) -> Result<ImportForm> {
         header: true,
         delimiter: String::new(),
         upload: None,
+        preview: None,
+        checked: String::new(),
+        corrects: None,
         limit_bytes: app.config.upload_limit.bytes() as i64,
         xlsx_limit_bytes: app.files.workbook_limit() as i64,
     })
@@ -106,7 +129,14 @@ pub(super) async fn create(State(app): State<App>, signed: Signed, request: Requ
         Ok(form) => form,
         Err(error) => return signed.visit.trouble(error),
     };
-    let made = match receive(&app, &signed.caller, request, &mut form).await {
+    let received = receive(&app, &signed.caller, request, &mut form).await;
+    if received.is_ok()
+        && let Some(found) = first_look(&app, &signed.caller, &form).await
+    {
+        form.preview = Some(brief(found));
+        return signed.visit.page(StatusCode::UNPROCESSABLE_ENTITY, || pages::new_import::page(form, None));
+    }
+    let made = match received {
         Ok(()) => make_job(&app, &signed.caller, &form).await,
         Err(error) => Err(error),
     };
@@ -117,6 +147,25 @@ pub(super) async fn create(State(app): State<App>, signed: Signed, request: Requ
             signed.visit.page(status(&problem), || pages::new_import::page(form, Some(&problem)))
         }
         Err(error) => signed.visit.trouble(error),
+    }
+}
+
+/// The first rows, where something does not fit and the reader has not seen it yet.
+async fn first_look(app: &App, caller: &Caller, form: &ImportForm) -> Option<Preview> {
+    let upload = form.upload.as_ref().filter(|upload| form.checked != Seen(upload.id, &form.job_type).to_string())?;
+    let preview = uploads::preview(app, caller, &reading(form, upload), Some(&form.job_type)).await.ok()?;
+    let found = preview.check.as_ref().is_some_and(|check| !check.findings.is_empty());
+    found.then_some(preview)
+}
+
+/// How the file is to be read.
+fn reading(form: &ImportForm, upload: &Upload) -> JobUpload {
+    JobUpload {
+        id: upload.id,
+        format: None,
+        header: Some(form.header),
+        delimiter: (!form.delimiter.is_empty()).then(|| form.delimiter.clone()),
+        sheet: None,
     }
 }
 
@@ -155,6 +204,8 @@ async fn receive(app: &App, caller: &Caller, mut request: Request, form: &mut Im
             "type" => form.job_type = value,
             "delimiter" => form.delimiter = value,
             "header" => form.header = value == "yes",
+            "checked" => form.checked = value,
+            "corrects" => form.corrects = Some(first_import(app, caller, &value).await?.0),
             "upload_id" => form.upload = Some(stored(app, caller, &value).await?),
             _ => {}
         }
@@ -177,13 +228,8 @@ async fn make_job(app: &App, caller: &Caller, form: &ImportForm) -> Result<Uuid>
         .ok_or_else(|| Problem::invalid_body([("/file".to_owned(), "choose a file first".to_owned())]))?;
     let new = NewJob {
         name: Some(upload.filename.clone()),
-        upload: Some(JobUpload {
-            id: upload.id,
-            format: None,
-            header: Some(form.header),
-            delimiter: (!form.delimiter.is_empty()).then(|| form.delimiter.clone()),
-            sheet: None,
-        }),
+        upload: Some(reading(form, upload)),
+        metadata: form.corrects.as_ref().map(|first| Document::of(&serde_json::json!({"corrects": first.id}))),
         ..NewJob::of(&form.job_type)
     };
     app.engine.create_job(caller, new).await
@@ -222,10 +268,48 @@ pub(super) async fn draw(
     } else {
         None
     };
+    let corrects = match corrected(&job) {
+        Some(first) => app.engine.job(caller, first, false).await.ok().map(|first| named(&first)),
+        None => None,
+    };
+    let corrected_by = if job.tree.counts.unsuccessful() > 0 || job.completion > 1 {
+        corrections_of(app, caller, &job).await?
+    } else {
+        Vec::new()
+    };
     Ok(move || {
+        let may_correct = panel.is_some();
         let panel = panel.map(|panel| pages::share::panel(&job, &panel));
-        pages::import::page_with(&job, &groups, staff, panel)
+        let around = Around { panel, may_correct, corrects, corrected_by };
+        pages::import::page_with(&job, &groups, staff, around)
     })
+}
+
+/// The import whose failed rows this one corrects, as its metadata says. Whoever made it may have written
+/// anything there.
+fn corrected(job: &Job) -> Option<Uuid> {
+    #[derive(Deserialize)]
+    struct Known {
+        corrects: Uuid,
+    }
+    serde_json::from_str::<Known>(job.metadata.text()).ok().map(|known| known.corrects)
+}
+
+fn named(job: &Job) -> Corrects {
+    Corrects { id: job.id, name: pages::import::name(job) }
+}
+
+/// The imports that correct rows of this one, of those that the caller sees.
+async fn corrections_of(app: &App, caller: &Caller, job: &Job) -> Result<Vec<Corrects>> {
+    let filter = JobFilter {
+        root: Some(true),
+        owner: Some(job.owner.name.clone()),
+        metadata: vec![("corrects".to_owned(), job.id.to_string())],
+        created_after: Some(job.created_at),
+        ..JobFilter::default()
+    };
+    let (jobs, _) = app.engine.list_jobs(caller, &filter, None, 20).await?;
+    Ok(jobs.iter().map(named).collect())
 }
 
 /// `GET /sample.csv`

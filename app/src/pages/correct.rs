@@ -1,0 +1,178 @@
+//! `/imports/{id}/correct`: the failed rows of an import as a table of fields, what was wrong beside each,
+//! and one button that gives the corrected ones back.
+//!
+//! A plain form. On a phone each row is a card, each cell with its name.
+
+use domain::{Job, Problem, id::Uuid, progress::grouped};
+use leptos::prelude::*;
+
+use super::import;
+use crate::{
+    components::{
+        deed::{reason, trouble},
+        panel::{empty, note},
+        state::icon,
+    },
+    frame::{Page, Place},
+};
+
+/// What the page shows.
+#[derive(Clone, Debug, Default)]
+pub struct Correct {
+    pub columns: Vec<String>,
+    pub rows: Vec<CorrectRow>,
+    /// There are more rows than can be corrected here.
+    pub is_cut: bool,
+    /// Rows that were not changed are given back, too.
+    pub others_too: bool,
+    /// Whether it is somebody else's work.
+    pub needs_reason: bool,
+    pub reason: String,
+    pub problem: Option<Problem>,
+}
+
+/// A failed row.
+#[derive(Clone, Debug)]
+pub struct CorrectRow {
+    /// The item's.
+    pub id: Uuid,
+    pub row: Option<i64>,
+    /// Why it failed.
+    pub problem: String,
+    /// As typed, or as they came.
+    pub cells: Vec<String>,
+    /// Why what was typed was refused.
+    pub fault: Option<String>,
+    /// The place of the cell that was.
+    pub bad: Option<usize>,
+}
+
+pub fn page(job: &Job, shown: &Correct) -> Page {
+    let name = import::name(job);
+    let content = if shown.rows.is_empty() {
+        let back = view! {
+            <a class="button" href=format!("/imports/{}", job.id)>
+                "Back to the import"
+            </a>
+        };
+        empty("Nothing to correct", "No row of this import has failed, or all have been given back.", back.into_any())
+    } else {
+        form(job, shown)
+    };
+    let content = view! {
+        <p class="crumbs">
+            <a href="/imports">"My uploads"</a>
+            " / "
+            <a href=format!("/imports/{}", job.id)>{name.clone()}</a>
+        </p>
+        <h1>"Correct failed rows"</h1>
+        {content}
+    }
+    .into_any();
+    let title = if shown.problem.is_some() { "Not given back: correct failed rows" } else { "Correct failed rows" };
+    Page { title: format!("{title} of {name}"), place: Place::Imports, content, lives: false }
+}
+
+fn form(job: &Job, shown: &Correct) -> AnyView {
+    let id = job.id;
+    let cut = shown.is_cut.then(|| {
+        note(view! {
+            "These are the first " {grouped(shown.rows.len() as i64)} " of " {grouped(job.counts.dead)}
+            " failed rows. For many it is easier to "
+            <a href=format!("/api/v1/jobs/{id}/failures?format=csv")>"download them"</a>
+            ", correct them there, and "
+            <a href=format!("/imports/new?again={id}")>"upload them"</a>
+            "."
+        })
+    });
+    let names = shown.columns.iter().map(|name| view! { <th scope="col">{name.clone()}</th> }).collect_view();
+    let width = (shown.columns.len() + 1).to_string();
+    let rows = shown.rows.iter().map(|row| one(row, &shown.columns, &width)).collect_view();
+    view! {
+        {shown.problem.as_ref().map(trouble)}
+        <p class="lede">
+            "Change what is wrong; the rows that you have changed are worked on again, and the others stay as they are."
+        </p>
+        {cut}
+        <form class="form" method="post" action=format!("/imports/{id}/correct")>
+            <div class="scroll" tabindex="0" role="region" aria-label="Failed rows">
+                <table class="table correct">
+                    <thead>
+                        <tr>
+                            <th scope="col" class="number">
+                                "Line"
+                            </th>
+                            {names}
+                        </tr>
+                    </thead>
+                    {rows}
+                </table>
+            </div>
+            <label class="check">
+                <input type="checkbox" name="others" value="yes" checked=shown.others_too />
+                <span>"Try the rows that I did not change once more, too"</span>
+            </label>
+            {shown.needs_reason.then(|| reason("correct", &shown.reason, true))}
+            <div class="actions">
+                <button class="primary" type="submit">
+                    "Retry these rows"
+                </button>
+                <a href=format!("/imports/{id}")>"Back to the import"</a>
+            </div>
+        </form>
+    }
+    .into_any()
+}
+
+/// One row: its cells, and below them what was wrong.
+fn one(row: &CorrectRow, columns: &[String], width: &str) -> impl IntoView + use<> {
+    let line = row.row.map_or_else(|| "?".to_owned(), |row| row.to_string());
+    let why = format!("why-{}", row.id);
+    let bad = row.bad;
+    let cells = columns
+        .iter()
+        .zip(&row.cells)
+        .enumerate()
+        .map(|(place, (name, cell))| {
+            view! {
+                <td>
+                    <span class="correct-name" aria-hidden="true">
+                        {name.clone()}
+                    </span>
+                    <input
+                        type="text"
+                        name=format!("c.{}.{place}", row.id)
+                        value=cell.clone()
+                        size=cell.chars().count().clamp(6, 32).to_string()
+                        autocomplete="off"
+                        spellcheck="false"
+                        aria-label=format!("{name}, line {line}")
+                        aria-describedby=why.clone()
+                        aria-invalid=(bad == Some(place)).then_some("true")
+                    />
+                </td>
+            }
+        })
+        .collect_view();
+    let said = row.fault.clone().unwrap_or_else(|| row.problem.clone());
+    view! {
+        <tbody>
+            <tr>
+                <th scope="row" class="number sub">
+                    <span class="correct-name" aria-hidden="true">
+                        "Line "
+                    </span>
+                    {line}
+                </th>
+                {cells}
+            </tr>
+            <tr class="row-bad">
+                <td colspan=width.to_owned() class="cell-bad" id=why>
+                    {icon("dead")}
+                    " "
+                    {said}
+                </td>
+            </tr>
+        </tbody>
+    }
+}

@@ -1,0 +1,79 @@
+//! One request, with the progress of what is sent, which only `XMLHttpRequest` can tell; and pauses.
+
+use std::cell::RefCell;
+
+use js_sys::{Function, Promise};
+use leptos::prelude::window;
+use wasm_bindgen::{JsCast, JsValue, closure::Closure};
+use wasm_bindgen_futures::JsFuture;
+use web_sys::{Blob, FormData, ProgressEvent, XmlHttpRequest};
+
+/// What came back. Status 0: nothing, the connection broke.
+pub(super) struct Reply {
+    pub(super) status: u16,
+    pub(super) text: String,
+    request: XmlHttpRequest,
+}
+
+impl Reply {
+    pub(super) fn header(&self, name: &str) -> Option<String> {
+        self.request.get_response_header(name).ok()?
+    }
+}
+
+/// What is sent.
+pub(super) enum Body<'a> {
+    Nothing,
+    Form(&'a FormData),
+    Piece(&'a Blob),
+}
+
+thread_local! {
+    /// The request that is under way. A newer choice of a file aborts it.
+    static OPEN: RefCell<Option<XmlHttpRequest>> = const { RefCell::new(None) };
+}
+
+/// Breaks off what is under way.
+pub(super) fn abort() {
+    if let Some(request) = OPEN.take() {
+        let _ = request.abort();
+    }
+}
+
+/// Sends a request; `progress` hears how many bytes have left. The error is the browser's own.
+pub(super) async fn exchange(
+    method: &str,
+    address: &str,
+    headers: &[(&str, &str)],
+    body: Body<'_>,
+    mut progress: impl FnMut(f64) + 'static,
+) -> Result<Reply, JsValue> {
+    let request = XmlHttpRequest::new()?;
+    request.open(method, address)?;
+    for (name, value) in headers {
+        request.set_request_header(name, value)?;
+    }
+    let listener = Closure::<dyn FnMut(ProgressEvent)>::new(move |event: ProgressEvent| progress(event.loaded()));
+    if !matches!(body, Body::Nothing) {
+        request.upload()?.set_onprogress(Some(listener.as_ref().unchecked_ref()));
+    }
+    let ended = Promise::new(&mut |resolve: Function, _| request.set_onloadend(Some(&resolve)));
+    match body {
+        Body::Nothing => request.send()?,
+        Body::Form(form) => request.send_with_opt_form_data(Some(form))?,
+        Body::Piece(piece) => request.send_with_opt_blob(Some(piece))?,
+    }
+    OPEN.set(Some(request.clone()));
+    JsFuture::from(ended).await?;
+    let text = request.response_text().ok().flatten().unwrap_or_default();
+    Ok(Reply { status: request.status().unwrap_or(0), text, request })
+}
+
+/// Waits so long, or until the browser says that it has a connection again.
+pub(super) async fn pause(milliseconds: f64) {
+    let over = Promise::new(&mut |resolve: Function, _| {
+        window().set_ononline(Some(&resolve));
+        let _ = window().set_timeout_with_callback_and_timeout_and_arguments_0(&resolve, milliseconds as i32);
+    });
+    let _ = JsFuture::from(over).await;
+}

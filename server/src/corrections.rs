@@ -1,0 +1,226 @@
+//! The failed rows of an import, corrected by hand and given back.
+//!
+//! A row is shown as the cells that it came from and becomes a payload by the rule by which a file's rows
+//! do: text stays text unless the schema asks for a number. What nobody touched keeps its bytes. Either
+//! every corrected row fits what the job expects, or none is given back.
+
+use std::collections::HashMap;
+
+use domain::{Code, Document, Item, ItemState, Job, Problem, api::RetryBody};
+use serde_json::value::RawValue;
+use uuid::Uuid;
+
+use crate::{
+    App,
+    auth::Caller,
+    error::Result,
+    jobs::{ItemFilter, Refused},
+    schema::{Schema, shown},
+    sheet,
+    split::{CellKind, Head, json_of},
+    store::{contracts, results},
+};
+
+/// Rows that are corrected in a page, at most; more of them are a file.
+pub const MOST_ROWS: usize = 200;
+
+/// The failed rows of a job.
+pub struct Failed {
+    pub job: Job,
+    /// Names of the columns; by number where there are none.
+    pub names: Vec<String>,
+    /// In order, at most [`MOST_ROWS`].
+    pub rows: Vec<FailedRow>,
+    /// There are more.
+    pub is_cut: bool,
+    columns: Option<Vec<String>>,
+    is_table: bool,
+    kinds: Vec<CellKind>,
+    schema: Option<Schema>,
+}
+
+/// A failed row as cells.
+pub struct FailedRow {
+    pub item_id: Uuid,
+    pub row: Option<i64>,
+    /// What went wrong.
+    pub problem: String,
+    pub cells: Vec<String>,
+    payload: Document,
+}
+
+/// What came of the corrections.
+pub enum Outcome {
+    /// Given back, but for those that were refused.
+    Done(Refused),
+    /// Rows that do not fit what the job expects, and why; nothing was given back.
+    Misfits(HashMap<Uuid, Misfit>),
+}
+
+/// Why a corrected row does not fit.
+#[derive(Clone, Debug)]
+pub struct Misfit {
+    /// The place of the cell, where it is one.
+    pub place: Option<usize>,
+    /// A sentence.
+    pub why: String,
+}
+
+/// The failed rows of a job that the caller may see.
+pub async fn find(app: &App, caller: &Caller, id: Uuid) -> Result<Failed> {
+    let job = app.engine.job(caller, id, false).await?;
+    let listed = results::jobs(&app.pool, job.root_id).await?;
+    let head = listed.iter().find(|listed| listed.job_id == id).and_then(|listed| listed.head.as_deref());
+    let head: Option<Head> = head.and_then(|text| serde_json::from_str(text).ok()).filter(|head: &Head| head.width > 0);
+    let columns = head.as_ref().and_then(Head::data_columns).map(<[String]>::to_vec);
+    let width = head.as_ref().map_or(0, Head::data_width);
+    let contract = contracts::job_by_id(&app.pool, id).await?;
+    let schema = contract.and_then(|job| job.payload_schema).and_then(|text| Schema::compile(&text).ok());
+    let kinds = schema.as_ref().map_or_else(Vec::new, |schema| schema.column_kinds(columns.as_deref(), width));
+
+    let filter = ItemFilter { job: Some(id), states: vec![ItemState::Dead], ..ItemFilter::default() };
+    let mut items: Vec<Item> = Vec::new();
+    let mut place = None;
+    while items.len() <= MOST_ROWS {
+        let (page, next) = app.engine.list_items(caller, &filter, place, MOST_ROWS as i64 + 1).await?;
+        items.extend(page);
+        place = next;
+        if place.is_none() {
+            break;
+        }
+    }
+    let is_cut = items.len() > MOST_ROWS;
+    items.truncate(MOST_ROWS);
+    let is_table = width > 0;
+    let rows: Vec<FailedRow> = items.into_iter().map(|item| row(item, is_table, columns.as_deref())).collect();
+    let names = match &columns {
+        Some(columns) => columns.clone(),
+        None if is_table => (1..=width).map(|place| format!("Column {place}")).collect(),
+        None => vec!["Payload".to_owned()],
+    };
+    Ok(Failed { job, names, rows, is_cut, columns, is_table, kinds, schema })
+}
+
+fn row(item: Item, is_table: bool, columns: Option<&[String]>) -> FailedRow {
+    let payload = item.payload.unwrap_or_else(Document::null);
+    let cells = if is_table { sheet::cells(&payload, columns) } else { vec![payload.text().to_owned()] };
+    let problem = item.last_error.map(|error| error.message).unwrap_or_default();
+    FailedRow { item_id: item.id, row: item.row, problem, cells, payload }
+}
+
+impl Failed {
+    /// Gives rows back: those that `typed` changes, with what was typed; `others` too, as they are.
+    pub async fn give_back(
+        &self,
+        app: &App,
+        caller: &Caller,
+        typed: impl Fn(&FailedRow, usize) -> Option<String>,
+        others: bool,
+        reason: Option<&str>,
+    ) -> Result<Outcome> {
+        let mut bodies = Vec::new();
+        let mut misfits = HashMap::new();
+        for row in &self.rows {
+            let cells: Vec<Option<String>> = (0..self.names.len())
+                .map(|place| typed(row, place).filter(|typed| !is_same(row.cells.get(place), typed)))
+                .collect();
+            let payload = if cells.iter().any(Option::is_some) {
+                match self.corrected(row, &cells) {
+                    Ok(payload) => Some(payload),
+                    Err(why) => {
+                        misfits.insert(row.item_id, why);
+                        continue;
+                    }
+                }
+            } else {
+                None
+            };
+            if payload.is_some() || others {
+                let reason = reason.map(str::to_owned);
+                bodies.push((row.item_id, RetryBody { payload, reason, ..RetryBody::default() }));
+            }
+        }
+        if !misfits.is_empty() {
+            return Ok(Outcome::Misfits(misfits));
+        }
+        if bodies.is_empty() {
+            let detail = "Nothing was changed: correct a row, or tick that the others are tried once more.";
+            return Err(Problem::new(Code::InvalidBody, detail).into());
+        }
+        Ok(Outcome::Done(app.engine.retry_items(caller, bodies).await?))
+    }
+
+    /// The payload with the cells that were typed.
+    fn corrected(&self, row: &FailedRow, typed: &[Option<String>]) -> Result<Document, Misfit> {
+        let text = match &self.columns {
+            Some(columns) => self.object(columns, row, typed),
+            None if self.is_table => {
+                let stored: Vec<&RawValue> = serde_json::from_str(row.payload.text()).unwrap_or_default();
+                self.array(&stored, typed)
+            }
+            None => typed.first().cloned().flatten().unwrap_or_default(),
+        };
+        let payload =
+            Document::parse(text).map_err(|e| Misfit { place: Some(0), why: format!("Expected JSON; found {e}.") })?;
+        let Some(schema) = &self.schema else { return Ok(payload) };
+        match schema.faults(&payload).into_iter().next() {
+            None => Ok(payload),
+            Some((pointer, expected)) => {
+                let (place, name) = self.cell_of(&pointer);
+                Err(Misfit { place, why: format!("{name}: {expected}, found {}.", shown(&payload, &pointer)) })
+            }
+        }
+    }
+
+    fn object(&self, columns: &[String], row: &FailedRow, typed: &[Option<String>]) -> String {
+        let stored: HashMap<String, &RawValue> = serde_json::from_str(row.payload.text()).unwrap_or_default();
+        let mut fields: Vec<String> = Vec::new();
+        let mut field = |name: &str, value: &str| fields.push(format!("{}:{value}", Document::of(&name).text()));
+        for (place, name) in columns.iter().enumerate() {
+            match (typed.get(place).and_then(Option::as_ref), stored.get(name)) {
+                (Some(typed), before) => field(name, &self.value(place, typed, before.map(|value| value.get()))),
+                (None, Some(value)) => field(name, value.get()),
+                (None, None) => {}
+            }
+        }
+        for (name, value) in stored.iter().filter(|(name, _)| !columns.contains(name)) {
+            field(name, value.get());
+        }
+        format!("{{{}}}", fields.join(","))
+    }
+
+    fn array(&self, stored: &[&RawValue], typed: &[Option<String>]) -> String {
+        let value = |place: usize| {
+            let before = stored.get(place).map(|value| value.get());
+            match typed.get(place).and_then(Option::as_ref) {
+                Some(typed) => self.value(place, typed, before),
+                None => before.unwrap_or("\"\"").to_owned(),
+            }
+        };
+        let values: Vec<String> = (0..typed.len().max(stored.len())).map(value).collect();
+        format!("[{}]", values.join(","))
+    }
+
+    /// A typed cell as JSON: a number where the schema asks for one, or where there was one.
+    fn value(&self, place: usize, typed: &str, before: Option<&str>) -> String {
+        let was_number = before.is_some_and(|text| text.starts_with(|c: char| c == '-' || c.is_ascii_digit()));
+        let kind = self.kinds.get(place).copied().unwrap_or_default();
+        json_of(typed, if kind == CellKind::Text && was_number { CellKind::Number } else { kind })
+    }
+
+    /// The cell that a pointer leads to, and what it is called.
+    fn cell_of(&self, pointer: &str) -> (Option<usize>, String) {
+        let Some(first) = pointer.split('/').nth(1) else { return (None, "The row".to_owned()) };
+        let name = first.replace("~1", "/").replace("~0", "~");
+        match (&self.columns, name.parse::<usize>()) {
+            (Some(columns), _) => (columns.iter().position(|column| *column == name), format!("Column {name}")),
+            (None, Ok(place)) => (Some(place), format!("Column {}", place + 1)),
+            _ => (None, pointer.to_owned()),
+        }
+    }
+}
+
+/// Whether a cell is as it was. A field of one line shows no line breaks, and sends none.
+fn is_same(before: Option<&String>, typed: &str) -> bool {
+    before.map_or(typed.is_empty(), |before| before.replace(['\r', '\n'], "") == typed)
+}

@@ -1,0 +1,305 @@
+//! Files that arrive a piece at a time: what came before a connection broke is kept, and the next
+//! request goes on behind it.
+//!
+//! A part is stored first and counted then, in one statement that names the place where the file ended:
+//! a server killed at any point has lost nothing that it has said to have, and of two senders one is
+//! first. When the last byte is in, the parts become one file and an ordinary upload, by the same rules
+//! as a file that came at once. Nothing here holds a transaction while bytes move.
+
+use std::{
+    convert::Infallible,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use bytes::Bytes;
+use domain::{
+    Code, Problem,
+    upload::{Upload, UploadFormat},
+};
+use futures::{Stream, StreamExt as _};
+use uuid::Uuid;
+
+use super::{clean_filename, limit_of, not_of, refusal_of, too_large};
+use crate::{
+    App,
+    auth::{Caller, Scope},
+    error::{Error, Result},
+    files::{Arrived, ReceiveError},
+    store::{
+        idempotency::KeyName,
+        partials::{self, Partial},
+        uploads::{self, NewUpload},
+    },
+};
+
+/// Bytes of a part, at most: what a killed server may have to be sent again.
+const PART: u64 = 8 << 20;
+
+/// Parts of a file, at most: 2 GiB over a line that breaks every 100 KiB.
+const MOST_PARTS: i64 = 20_000;
+
+/// So many first bytes tell whether a file can be of its format.
+const TELLING: usize = 1 << 10;
+
+/// Begins a file of `bytes` bytes. `format`: absent, the one that its name and its first bytes suggest.
+pub async fn begin(
+    app: &App,
+    caller: &Caller,
+    filename: &str,
+    format: Option<UploadFormat>,
+    bytes: u64,
+) -> Result<Partial> {
+    caller.require(Scope::JobsWrite)?;
+    let filename = clean_filename(filename);
+    let (limit, is_workbook) = limit_of(app, &filename, format);
+    if bytes > limit {
+        return Err(too_large(limit, is_workbook));
+    }
+    let partial = partials::insert(&app.pool, caller.owner_id, &filename, format, bytes as i64).await?;
+    if bytes == 0 {
+        finish(app, &partial).await?;
+    }
+    Ok(partial)
+}
+
+/// A file on its way, its owner's alone. One that is here whole becomes an upload first: whoever asks
+/// may have missed that it was, or the server was killed before it could.
+pub async fn find(app: &App, caller: &Caller, id: Uuid) -> Result<Partial> {
+    let partial = own(app, caller, id).await?;
+    if partial.received == partial.bytes && !partial.is_finished {
+        finish(app, &partial).await?;
+    }
+    Ok(partial)
+}
+
+/// The same as it stands.
+pub async fn own(app: &App, caller: &Caller, id: Uuid) -> Result<Partial> {
+    caller.require(Scope::JobsWrite)?;
+    let found = partials::find(&app.pool, id, caller.owner_id).await?;
+    Ok(found.ok_or_else(|| Problem::not_found("upload"))?)
+}
+
+/// Appends what comes, at `offset`; `announced`: how much that is to be, if it was said. Returns where the
+/// file ends then. Runs to its end whoever goes away: spawn it.
+pub async fn append<S>(app: &App, partial: Partial, offset: i64, announced: Option<u64>, source: S) -> Result<i64>
+where
+    S: Stream<Item = Result<Bytes, String>> + Unpin + Send,
+{
+    if offset != partial.received {
+        return Err(wrong_offset(partial.received));
+    }
+    let left = (partial.bytes - partial.received) as u64;
+    if announced.is_some_and(|bytes| bytes > left) {
+        return Err(too_long(&partial));
+    }
+    if left > 0 && partials::count_parts(&app.pool, partial.id).await? >= MOST_PARTS {
+        let detail = format!("The file comes in more than {MOST_PARTS} pieces; begin anew with larger ones.");
+        return Err(Error::refuse(Code::TooLarge, detail));
+    }
+    let mut coming = Coming { source, waiting: Bytes::new(), left: 0, ended: false, broken: None };
+    let mut at = partial.received;
+    while coming.has_more().await {
+        if at == partial.bytes {
+            return Err(too_long(&partial));
+        }
+        at += store_part(app, &partial, at, &mut coming).await?;
+    }
+    if at == partial.bytes {
+        finish(app, &partial).await?;
+    } else if let Some(why) = coming.broken {
+        let detail = format!("expected {} bytes; what came before it broke off is kept: {why}", partial.bytes - at);
+        return Err(Problem::invalid_body([(String::new(), detail)]).into());
+    }
+    Ok(at)
+}
+
+/// Stores what comes next, up to the length of a part, and counts it. Returns how much that was.
+async fn store_part<S>(app: &App, partial: &Partial, at: i64, coming: &mut Coming<S>) -> Result<i64>
+where
+    S: Stream<Item = Result<Bytes, String>> + Unpin + Send,
+{
+    coming.left = PART.min((partial.bytes - at) as u64);
+    let arrived = app.files.receive(&mut *coming, PART).await.map_err(|error| match error {
+        ReceiveError::Store(error) => Error::Files(error),
+        ReceiveError::TooLarge | ReceiveError::Sender(_) => Error::Broken("a part became too long".to_owned()),
+    })?;
+    let end = at + arrived.bytes as i64;
+    if end == partial.bytes && coming.has_more().await {
+        app.files.forget(&arrived).await?;
+        return Err(too_long(partial));
+    }
+    if at == 0
+        && let Some(refused) = early(app, partial, &arrived)
+    {
+        app.files.forget(&arrived).await?;
+        remove(app, partial.id).await?;
+        return Err(refused);
+    }
+    app.files.keep(&arrived).await?;
+    if partials::add_part(&app.pool, partial.id, at, arrived.bytes as i64, arrived.id).await? {
+        return Ok(arrived.bytes as i64);
+    }
+    app.files.remove(arrived.id).await?;
+    match partials::find(&app.pool, partial.id, partial.owner_id).await? {
+        Some(now) => Err(wrong_offset(now.received)),
+        None => Err(Problem::not_found("upload").into()),
+    }
+}
+
+/// Refuses at the first part what would be refused at the end.
+fn early(app: &App, partial: &Partial, first: &Arrived) -> Option<Error> {
+    if first.start.len() < TELLING {
+        return None;
+    }
+    let format = partial.format.unwrap_or_else(|| UploadFormat::detect(&partial.filename, &first.start));
+    let workbook_limit = app.files.workbook_limit();
+    if format == UploadFormat::Xlsx && partial.bytes as u64 > workbook_limit {
+        return Some(too_large(workbook_limit, true));
+    }
+    not_of(format, &first.start).map(Error::from)
+}
+
+/// Makes an upload of a file that is here whole. Whoever asks meanwhile on this server waits for it; on
+/// another one it may be read together twice, and the first commit counts.
+async fn finish(app: &App, partial: &Partial) -> Result<()> {
+    let (app, partial) = (app.clone(), partial.clone());
+    let task = app.tasks.clone().spawn(async move {
+        let turn = KeyName { owner_id: partial.owner_id, scope: "upload".to_owned(), key: partial.id.to_string() };
+        let _turn = app.engine.key_turn(&turn).await;
+        match partials::find(&app.pool, partial.id, partial.owner_id).await? {
+            None => Err(Problem::not_found("upload").into()),
+            Some(now) if now.is_finished => Ok(()),
+            Some(now) => put_together(&app, now).await,
+        }
+    });
+    task.await.map_err(|e| Error::Broken(e.to_string()))?
+}
+
+async fn put_together(app: &App, partial: Partial) -> Result<()> {
+    let parts = partials::parts(&app.pool, partial.id).await?;
+    let source = app.files.read_all(parts);
+    let arriving = app.files.receive_as(partial.id, source, u64::MAX);
+    let arrived = tokio::select! {
+        arrived = arriving => arrived.map_err(|error| match error {
+            ReceiveError::Store(error) | ReceiveError::Sender(error) => Error::Files(error),
+            ReceiveError::TooLarge => Error::Broken("a file without end".to_owned()),
+        })?,
+        () = app.shutdown.cancelled() => {
+            return Err(Error::refuse(Code::ShuttingDown, "The server stops; ask again where the file stands."));
+        }
+    };
+    if arrived.bytes != partial.bytes as u64 {
+        return Err(Error::Broken(format!("of upload {} there are {} bytes", partial.id, arrived.bytes)));
+    }
+    let format = partial.format.unwrap_or_else(|| UploadFormat::detect(&partial.filename, &arrived.start));
+    if let Some(refused) = refusal_of(app, format, &arrived) {
+        app.files.forget(&arrived).await?;
+        remove(app, partial.id).await?;
+        return Err(refused);
+    }
+    let new = NewUpload {
+        id: partial.id,
+        owner_id: partial.owner_id,
+        format,
+        filename: partial.filename,
+        bytes: partial.bytes,
+        sha256: arrived.sha256.clone(),
+        made_by: None,
+    };
+    let mut tx = app.pool.begin().await?;
+    if !partials::finish(&mut tx, partial.id).await? {
+        tx.rollback().await?;
+        // Of two servers the other was first, or it was removed meanwhile; then it is nobody's.
+        if uploads::find(&app.pool, partial.id, None).await?.is_none() {
+            app.files.forget(&arrived).await?;
+        }
+        return Ok(());
+    }
+    let _: Upload = uploads::insert(&mut tx, &new).await?;
+    let objects = partials::take_parts(&mut tx, partial.id).await?;
+    app.files.keep(&arrived).await?;
+    // Where the commit's answer is lost the file stays: if it did not happen, the next one to ask does it
+    // again, and a file that nobody knows of goes by itself.
+    tx.commit().await?;
+    for object in objects {
+        app.files.remove(object).await?;
+    }
+    Ok(())
+}
+
+/// Removes a file on its way, or the upload that it has become (409 `upload_in_use`).
+pub async fn delete(app: &App, caller: &Caller, id: Uuid) -> Result<()> {
+    let partial = own(app, caller, id).await?;
+    remove(app, id).await?;
+    match partials::find(&app.pool, id, partial.owner_id).await? {
+        Some(_) => super::delete(app, caller, id).await,
+        None => Ok(()),
+    }
+}
+
+async fn remove(app: &App, id: Uuid) -> Result<()> {
+    for object in partials::remove(&app.pool, id).await? {
+        app.files.remove(object).await?;
+    }
+    Ok(())
+}
+
+fn wrong_offset(received: i64) -> Error {
+    Error::refuse(Code::WrongOffset, format!("The file ends at byte {received}; go on from there."))
+}
+
+fn too_long(partial: &Partial) -> Error {
+    Error::refuse(Code::TooLarge, format!("The file was announced with {} bytes; this is more.", partial.bytes))
+}
+
+/// A body on its way, cut into parts: a stream of at most `left` bytes, which ends where the body does,
+/// however that is.
+struct Coming<S> {
+    source: S,
+    /// What has come and was not asked for yet.
+    waiting: Bytes,
+    left: u64,
+    ended: bool,
+    broken: Option<String>,
+}
+
+impl<S: Stream<Item = Result<Bytes, String>> + Unpin> Coming<S> {
+    /// Waits until there is a byte, or it is known that there is none.
+    async fn has_more(&mut self) -> bool {
+        while self.waiting.is_empty() && !self.ended {
+            match self.source.next().await {
+                Some(Ok(piece)) => self.waiting = piece,
+                end => self.end(end.and_then(Result::err)),
+            }
+        }
+        !self.waiting.is_empty()
+    }
+
+    fn end(&mut self, why: Option<String>) {
+        self.ended = true;
+        self.broken = why;
+    }
+}
+
+impl<S: Stream<Item = Result<Bytes, String>> + Unpin> Stream for Coming<S> {
+    type Item = Result<Bytes, Infallible>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        while self.left > 0 {
+            if !self.waiting.is_empty() {
+                let most = usize::try_from(self.left).unwrap_or(usize::MAX).min(self.waiting.len());
+                self.left -= most as u64;
+                return Poll::Ready(Some(Ok(self.waiting.split_to(most))));
+            }
+            if self.ended {
+                break;
+            }
+            match std::task::ready!(self.source.poll_next_unpin(context)) {
+                Some(Ok(piece)) => self.waiting = piece,
+                end => self.end(end.and_then(Result::err)),
+            }
+        }
+        Poll::Ready(None)
+    }
+}

@@ -1,0 +1,100 @@
+//! The first rows of a stored file, as a job would read them, and how they fit what it expects.
+//!
+//! A courtesy before anything runs: whatever is said here, every row is looked at again when it is
+//! added. Reads the beginning of the file only.
+
+use domain::{
+    Code,
+    api::JobUpload,
+    upload::{Preview, PreviewRow, UploadFormat},
+};
+
+use super::{check, find, inspect, want};
+use crate::{
+    App,
+    auth::Caller,
+    error::{Error, Result},
+    job_types,
+    schema::Schema,
+    sheet,
+    split::{self, Reader, Rules},
+};
+
+/// Rows of a preview.
+const PREVIEW_ROWS: usize = 20;
+
+/// Rows that are held against a schema.
+const CHECK_ROWS: usize = 200;
+
+/// The first rows of a file as they would be read; `job_type`: as a job of this type would, and how they
+/// fit its schema (422 `unknown_job_type`).
+pub async fn preview(app: &App, caller: &Caller, wanted: &JobUpload, job_type: Option<&str>) -> Result<Preview> {
+    let upload = find(&app.pool, caller, wanted.id).await?;
+    let want = want(&upload, wanted)?;
+    let schema = match job_type {
+        Some(name) => schema_of(app, name).await?,
+        None => None,
+    };
+    let empty = |problem| Preview {
+        format: want.format,
+        delimiter: want.delimiter.map(String::from),
+        encoding: split::Encoding::Utf8.as_str().to_owned(),
+        columns: Vec::new(),
+        rows: Vec::new(),
+        problem,
+        check: None,
+    };
+    if want.format == UploadFormat::None {
+        let payload = split::whole_file_payload(upload.id);
+        let row = PreviewRow { row: 1, cells: Vec::new(), payload: Some(payload), problem: None };
+        return Ok(Preview { rows: vec![row], ..empty(None) });
+    }
+    let head = match inspect(&app.pool, &app.files, &upload, want, wanted.sheet.as_deref()).await? {
+        Ok(head) => head,
+        Err(problem) => return Ok(empty(Some(format!("{}: {}", problem.code.as_str(), problem.detail)))),
+    };
+    let (object_id, bytes) = head.source(upload.id, upload.bytes as u64);
+    let source = app.files.read(object_id, head.first.offset, bytes).await?;
+    let kinds = schema.as_ref().map_or_else(Vec::new, |s| s.column_kinds(head.data_columns(), head.data_width()));
+    let rules = Rules { kinds, payload_limit: app.config.payload_limit.bytes() };
+    let mut reader = Reader::new(source, head.clone(), head.first, rules);
+    let most = if schema.is_some() { CHECK_ROWS } else { PREVIEW_ROWS };
+    let is_table = head.format.is_table();
+    let mut check = schema.as_ref().map(|schema| check::Check::new(schema, head.data_columns(), is_table));
+    let mut rows = Vec::new();
+    for _ in 0..most {
+        let Some(row) = reader.next().await? else { break };
+        if let (None, Some(check)) = (&row.fault, &mut check) {
+            check.look(row.line, &row.payload);
+        }
+        if rows.len() < PREVIEW_ROWS {
+            rows.push(PreviewRow {
+                row: row.number,
+                cells: if is_table { sheet::cells(&row.payload, head.data_columns()) } else { Vec::new() },
+                payload: (!is_table).then_some(row.payload),
+                problem: row.fault.map(|fault| fault.message()),
+            });
+        }
+    }
+    Ok(Preview {
+        format: head.format,
+        delimiter: head.delimiter.map(String::from),
+        encoding: head.encoding.as_str().to_owned(),
+        columns: head.data_columns().map(<[String]>::to_vec).unwrap_or_default(),
+        rows,
+        problem: None,
+        check: check.zip(job_type).map(|(check, name)| check.end(name)),
+    })
+}
+
+/// The schema of a type, if it has one.
+async fn schema_of(app: &App, name: &str) -> Result<Option<Schema>> {
+    let unknown = |error| match error {
+        Error::Problem(problem) if problem.code == Code::NotFound => {
+            Error::refuse(Code::UnknownJobType, "There is no job type of this name.")
+        }
+        error => error,
+    };
+    let found = job_types::get(app, name).await.map_err(unknown)?;
+    Ok(found.payload_schema.and_then(|text| Schema::compile(text.text()).ok()))
+}

@@ -1,0 +1,203 @@
+//! From a file whose columns do not fit to its corrected rows: what is said before it runs, and the two
+//! ways to correct what failed. Through the pages, without a script, and through the API.
+
+use serde_json::{Value, json};
+
+use crate::support::{
+    Answer, Api, Server,
+    imports::{complete, import, lines, upload},
+};
+
+const FILE: &str = "id,customer,amount\n1,Ada,10\n2,Ben,12 CHF\n3,\"<b>Cy</b>\",007\n4,,1.50\n";
+
+/// A type that wants numbers where the file has other things.
+async fn invoices(server: &Server) {
+    let schema = json!({
+        "type": "object", "required": ["id", "amount", "customer"], "additionalProperties": false,
+        "properties": {"id": {"type": "string"}, "amount": {"type": "number"}, "customer": {"type": "string", "minLength": 1}},
+    });
+    let spec =
+        json!({"executor": {"kind": "builtin", "name": "validate"}, "max_failures": 1, "payload_schema": schema});
+    server.put("/api/v1/job-types/invoices", spec).await.expect(201);
+}
+
+/// The form of `/imports/new` as a browser without scripts posts it.
+async fn post_form(caller: &Api, fields: &[(&str, &str)], file: Option<(&str, &str)>) -> Answer {
+    let mut form = reqwest::multipart::Form::new();
+    for (name, value) in fields {
+        form = form.text((*name).to_owned(), (*value).to_owned());
+    }
+    if let Some((name, content)) = file {
+        let part = reqwest::multipart::Part::bytes(content.as_bytes().to_vec()).file_name(name.to_owned());
+        form = form.part("file", part);
+    }
+    Answer::of(caller.request(reqwest::Method::POST, "/imports").multipart(form)).await
+}
+
+/// The value of a hidden field.
+fn hidden(page: &str, name: &str) -> String {
+    let at = page.find(&format!("name=\"{name}\"")).unwrap_or_else(|| panic!("no field {name} in {page}"));
+    let value = &page[at..];
+    let value = &value[value.find("value=\"").expect("a value") + 7..];
+    value[..value.find('"').expect("its end")].to_owned()
+}
+
+fn id_of(answer: &Answer) -> String {
+    assert_eq!(answer.status, 303, "{}", answer.text);
+    answer.headers["location"].to_str().expect("text").rsplit('/').next().expect("an id").to_owned()
+}
+
+async fn done(caller: &Api, id: &str) -> Value {
+    let job = caller.get(&format!("/api/v1/jobs/{id}")).await.expect(200);
+    if job["status"] == "completed" { job } else { complete(caller, &job).await }
+}
+
+#[tokio::test]
+async fn columns_that_do_not_fit_are_told_before_anything_runs() {
+    let server = Server::start().await;
+    invoices(&server).await;
+    let ada = server.person("ada", "user").await;
+    let id = upload(&ada, "invoices.csv", "id,custommer,amount\n1,Ada,10\n2,Ben,12 CHF\n3,Cy,2 CHF\n").await;
+    let preview = ada.get(&format!("/api/v1/uploads/{id}/preview?type=invoices")).await.expect(200);
+    let check = &preview["check"];
+    assert_eq!((&check["type"], &check["rows"]), (&json!("invoices"), &json!(3)));
+    assert_eq!(check["expected"], json!(["amount", "customer", "id"]));
+    let told: Vec<(&str, &str)> = check["findings"]
+        .as_array()
+        .expect("findings")
+        .iter()
+        .map(|finding| (finding["kind"].as_str().expect("a kind"), finding["message"].as_str().expect("a sentence")))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            ("missing", "Column customer is missing; every row needs it."),
+            ("unknown", "Column custommer is not among those that are expected."),
+            (
+                "mismatch",
+                "Column amount: expected a number, found \"12 CHF\" in line 3, and one more like it in the first 3 rows."
+            ),
+        ]
+    );
+    // Without the question the answer is what it always was.
+    let plain = ada.get(&format!("/api/v1/uploads/{id}/preview")).await.expect(200);
+    assert!(plain.get("check").is_none(), "{plain}");
+    let unknown = ada.get(&format!("/api/v1/uploads/{id}/preview?type=nothing")).await;
+    unknown.expect_problem(422, "unknown_job_type");
+    let none = ada.get(&format!("/api/v1/uploads/{id}/preview?type=import")).await.expect(200);
+    assert!(none.get("check").is_none(), "a type without a schema expects nothing");
+
+    // Without scripts the form comes back once, with what was found and the file in it.
+    let typed = [("type", "invoices"), ("header", "yes"), ("delimiter", "")];
+    let page = post_form(&ada, &typed, Some(("invoices.csv", FILE))).await;
+    assert_eq!(page.status, 422, "{}", page.text);
+    assert!(page.text.contains("expected a number, found \"12 CHF\" in line 3"), "{}", page.text);
+    let (stored, checked) = (hidden(&page.text, "upload_id"), hidden(&page.text, "checked"));
+    let mut again = typed.to_vec();
+    again.extend([("upload_id", stored.as_str()), ("checked", checked.as_str())]);
+    // Another file has not been seen, though the form says that one was.
+    let other = post_form(&ada, &again, Some(("invoices.csv", FILE))).await;
+    assert_eq!(other.status, 422);
+    let job = done(&ada, &id_of(&post_form(&ada, &again, None).await)).await;
+    assert_eq!((&job["counts"]["succeeded"], &job["counts"]["dead"]), (&json!(1), &json!(3)));
+    // What fits starts at once.
+    let good = post_form(&ada, &typed, Some(("good.csv", "id,customer,amount\n1,Ada,10\n"))).await;
+    assert_eq!(done(&ada, &id_of(&good)).await["outcome"], "succeeded");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn failed_rows_are_corrected_in_the_page() {
+    let server = Server::start().await;
+    invoices(&server).await;
+    let (ada, eve) = (server.person("ada", "user").await, server.person("eve", "user").await);
+    let sue = server.person("sue", "support").await;
+    let file = upload(&ada, "invoices.csv", FILE).await;
+    let job = complete(&ada, &import(&ada, "invoices", &file).await).await;
+    assert_eq!(job["counts"]["dead"], 3);
+    let id = job["id"].as_str().expect("an id");
+    let path = format!("/imports/{id}/correct");
+    let import_page = ada.get(&format!("/imports/{id}")).await.text;
+    assert!(import_page.contains(&format!("href=\"{path}\"")), "{import_page}");
+    assert_eq!(eve.get(&path).await.status, 404);
+    assert_eq!(eve.form(&path, &[("others", "yes")]).await.status, 404);
+
+    let failed = lines(&ada, &job, "failures").await;
+    let field = |row: i64, place: usize| {
+        let item = failed.iter().find(|line| line["row"] == row).expect("a failed row");
+        format!("c.{}.{place}", item["item_id"].as_str().expect("an id"))
+    };
+    let page = ada.get(&path).await;
+    assert_eq!(page.status, 200);
+    assert!(page.text.contains(&field(3, 2)) && page.text.contains("value=\"12 CHF\""), "{}", page.text);
+    assert!(page.text.contains("&lt;b&gt;Cy&lt;/b&gt;") && !page.text.contains("<b>Cy"), "{}", page.text);
+
+    // Two rows are changed; the third, sent as it is, stays where it is.
+    let (three, four, five) = (field(3, 2), field(4, 2), field(5, 1));
+    let same = field(5, 2);
+    let typed = [(three.as_str(), "12.00"), (&four, "7.0"), (&five, ""), (&same, "1.50")];
+    assert_eq!(ada.form(&path, &typed).await.status, 303);
+    let job = done(&ada, id).await;
+    assert_eq!((&job["counts"]["succeeded"], &job["counts"]["dead"]), (&json!(3), &json!(1)));
+    let raw = ada.get(&format!("/api/v1/jobs/{id}/results")).await.text;
+    assert!(raw.contains("\"amount\":12.00") && raw.contains("\"amount\":7.0"), "same text, as a number: {raw}");
+    assert!(raw.contains("\"id\":\"2\""), "what was text stays text: {raw}");
+
+    // What does not fit comes back with what was typed.
+    let refused = ada.form(&path, &[(same.as_str(), "a few"), (five.as_str(), "Di")]).await;
+    assert_eq!(refused.status, 422);
+    assert!(refused.text.contains("Column amount: expected a number, found \"a few\""), "{}", refused.text);
+    assert!(refused.text.contains("value=\"Di\""), "{}", refused.text);
+    let nothing = ada.form(&path, &[]).await;
+    assert_eq!(nothing.status, 422);
+    assert!(nothing.text.contains("Nothing was changed"), "{}", nothing.text);
+    // On somebody else's work it takes a reason.
+    assert_eq!(sue.form(&path, &[(five.as_str(), "Di")]).await.status, 422);
+    let reasoned = sue.form(&path, &[(five.as_str(), "Di"), ("reason", "asked on the phone")]).await;
+    assert_eq!(reasoned.status, 303, "{}", reasoned.text);
+    assert_eq!(done(&ada, id).await["outcome"], "succeeded");
+    let page = ada.get(&path).await;
+    assert!(page.text.contains("Nothing to correct"), "{}", page.text);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_list_of_failed_rows_comes_back_and_both_imports_know_it() {
+    let server = Server::start().await;
+    invoices(&server).await;
+    let (ada, eve) = (server.person("ada", "user").await, server.person("eve", "user").await);
+    let file = upload(&ada, "invoices.csv", FILE).await;
+    let first = complete(&ada, &import(&ada, "invoices", &file).await).await;
+    let first_id = first["id"].as_str().expect("an id").to_owned();
+    let again = ada.get(&format!("/imports/new?again={first_id}")).await;
+    assert_eq!(again.status, 200);
+    assert!(again.text.contains("Upload corrected rows") && hidden(&again.text, "corrects") == first_id);
+    assert!(again.text.contains("<option value=\"invoices\" selected"), "{}", again.text);
+    assert_eq!(eve.get(&format!("/imports/new?again={first_id}")).await.status, 404);
+
+    let list = ada.get(&format!("/api/v1/jobs/{first_id}/failures?format=csv")).await.text;
+    let corrected = list.replace("12 CHF", "12").replace(",007,", ",7,").replace("4,,1.50", "4,Di,1.50");
+    let typed = [("type", "invoices"), ("header", "yes"), ("corrects", first_id.as_str())];
+    let stolen = post_form(&eve, &typed, Some(("fixed.csv", &corrected))).await;
+    assert_eq!(stolen.status, 422, "{}", stolen.text);
+    let second = done(&ada, &id_of(&post_form(&ada, &typed, Some(("fixed.csv", &corrected))).await)).await;
+    assert_eq!(second["metadata"], json!({"corrects": first_id}));
+    assert_eq!((&second["outcome"], &second["counts"]["succeeded"]), (&json!("succeeded"), &json!(3)));
+    let rows: Vec<Value> = lines(&ada, &second, "results").await.iter().map(|line| line["row"].clone()).collect();
+    assert_eq!(rows, [3, 4, 5], "each row keeps its line");
+    let second_id = second["id"].as_str().expect("an id");
+    let (first_page, second_page) =
+        (ada.get(&format!("/imports/{first_id}")).await, ada.get(&format!("/imports/{second_id}")).await);
+    assert!(first_page.text.contains(&format!("href=\"/imports/{second_id}\"")), "{}", first_page.text);
+    assert!(second_page.text.contains(&format!("href=\"/imports/{first_id}\"")), "{}", second_page.text);
+
+    // Whoever writes somebody else's id there learns nothing.
+    let forged =
+        json!({"type": "import", "items": [{"payload": 1}], "sealed": true, "metadata": {"corrects": first_id}});
+    let forged = eve.post("/api/v1/jobs", forged).await.expect(201);
+    let page = eve.get(&format!("/imports/{}", forged["id"].as_str().expect("an id"))).await;
+    assert!(!page.text.contains("invoices.csv") && !page.text.contains("These rows correct"), "{}", page.text);
+    let page = ada.get(&format!("/imports/{first_id}")).await;
+    assert_eq!(page.text.matches("Corrected rows were uploaded").count(), 1);
+    server.stop().await;
+}

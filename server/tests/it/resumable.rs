@@ -1,0 +1,292 @@
+//! Files that come a piece at a time, over connections that break and servers that are killed.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::StreamExt as _;
+use reqwest::Method;
+use serde_json::json;
+use sha2::{Digest as _, Sha256};
+use tokio::sync::mpsc;
+
+use crate::support::{
+    Answer, Api, Server,
+    imports::{complete, import},
+    s3::Bucket,
+};
+
+const PLACE: &str = "/api/v1/uploads/resumable";
+
+/// Begins a file; returns its address.
+async fn begin(caller: &Api, name: &str, bytes: usize) -> String {
+    let request = caller.request(Method::POST, &format!("{PLACE}?filename={name}"));
+    let answer = Answer::of(request.header("upload-length", bytes).header("tus-resumable", "1.0.0")).await;
+    let made = answer.expect(201);
+    assert_eq!((&made["bytes"], &made["received"]), (&json!(bytes), &json!(0)));
+    assert_eq!(answer.headers["tus-resumable"], "1.0.0");
+    let place = answer.headers["location"].to_str().expect("text").to_owned();
+    assert_eq!(place, format!("{PLACE}/{}", made["id"].as_str().expect("an id")));
+    place
+}
+
+fn piece(caller: &Api, place: &str, offset: usize, body: impl Into<reqwest::Body>) -> reqwest::RequestBuilder {
+    let request = caller.request(Method::PATCH, place).header("upload-offset", offset);
+    request.header("content-type", "application/offset+octet-stream").body(body)
+}
+
+async fn send(caller: &Api, place: &str, offset: usize, body: impl Into<reqwest::Body>) -> Answer {
+    Answer::of(piece(caller, place, offset, body)).await
+}
+
+/// Where the file ends.
+async fn offset(caller: &Api, place: &str) -> usize {
+    let answer = Answer::of(caller.request(Method::HEAD, place)).await;
+    assert_eq!(answer.status, 200);
+    assert_eq!(answer.headers["cache-control"], "no-store");
+    number(&answer)
+}
+
+fn number(answer: &Answer) -> usize {
+    answer.headers["upload-offset"].to_str().expect("text").parse().expect("a number")
+}
+
+fn table(rows: usize) -> Vec<u8> {
+    let rows: String = (0..rows).map(|row| format!("{row},{}\n", "x".repeat(950))).collect();
+    format!("id,text\n{rows}").into_bytes()
+}
+
+/// The ordinary upload that has come of it is the file.
+async fn is_whole(caller: &Api, place: &str, file: &[u8]) -> String {
+    let id = place.rsplit('/').next().expect("an id").to_owned();
+    let upload = caller.get(&format!("/api/v1/uploads/{id}")).await.expect(200);
+    let hash: String = Sha256::digest(file).iter().map(|byte| format!("{byte:02x}")).collect();
+    assert_eq!((&upload["bytes"], &upload["sha256"]), (&json!(file.len()), &json!(hash)));
+    let content = caller.get(&format!("/api/v1/uploads/{id}/content")).await;
+    assert!(content.text.as_bytes() == file, "the same bytes");
+    id
+}
+
+#[tokio::test]
+async fn a_file_goes_on_where_its_connection_broke() {
+    let server = Server::start().await;
+    let ada = server.person("ada", "user").await;
+    let file = table(20_000);
+    let place = begin(&ada, "large.csv", file.len()).await;
+    assert_eq!(offset(&ada, &place).await, 0);
+    assert_eq!(number(&send(&ada, &place, 0, file[..1_000].to_vec()).await), 1_000);
+    ada.get(&place.replace("/resumable", "")).await.expect_problem(404, "not_found");
+
+    // Twelve megabytes, and then the wire is cut: more than a part is on the way.
+    let (sender, receiver) = mpsc::channel::<Result<Bytes, std::io::Error>>(1);
+    let body = reqwest::Body::wrap_stream(tokio_stream::wrappers::ReceiverStream::new(receiver));
+    let sending = tokio::spawn(piece(&ada, &place, 1_000, body).send());
+    for chunk in file[1_000..12 << 20].chunks(64 << 10) {
+        sender.send(Ok(Bytes::copy_from_slice(chunk))).await.expect("it is taken");
+    }
+    let broken = std::io::Error::other("cut");
+    sender.send(Err(broken)).await.expect("it is taken");
+    sending.await.expect("the task").expect_err("the connection broke");
+
+    // A whole part is there for certain. What else came is kept when the server has noticed the break,
+    // perhaps only after it was asked: then it says so.
+    let mut at = offset(&ada, &place).await;
+    while at < 8 << 20 {
+        at = offset(&ada, &place).await;
+    }
+    assert!(at <= 12 << 20, "not more than was sent: {at}");
+    let found = ada.get(&place).await.expect(200);
+    assert_eq!((&found["filename"], &found["bytes"]), (&json!("large.csv"), &json!(file.len())));
+    let mut answer = send(&ada, &place, at, file[at..].to_vec()).await;
+    while answer.status == 409 {
+        at = number(&answer);
+        answer = send(&ada, &place, at, file[at..].to_vec()).await;
+    }
+    answer.expect(204);
+    assert_eq!(number(&answer), file.len());
+    let id = is_whole(&ada, &place, &file).await;
+    assert_eq!(offset(&ada, &place).await, file.len(), "whoever missed the answer learns it");
+    let done = complete(&ada, &import(&ada, "import", &id).await).await;
+    assert_eq!(done["counts"]["succeeded"], 20_000);
+    ada.delete(&place).await.expect_problem(409, "upload_in_use");
+    // Of the parts nothing is left.
+    let app = &server.running.app;
+    let folder = app.config.data_dir().expect("a folder").join("files");
+    assert_eq!(std::fs::read_dir(folder).expect("files").count(), 2, "the file, and the folder where files arrive");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn only_the_right_bytes_at_the_right_place_are_taken() {
+    let server = Server::start_with(|config| config.upload_limit = "1MiB".parse().expect("a size")).await;
+    let ada = server.person("ada", "user").await;
+    let place = begin(&ada, "a.csv", 8).await;
+    send(&ada, &place, 0, "id\n").await.expect(204);
+    for wrong in [0, 2, 4, 8] {
+        let answer = send(&ada, &place, wrong, "1\n").await;
+        answer.expect_problem(409, "wrong_offset");
+        assert_eq!(number(&answer), 3);
+    }
+    send(&ada, &place, 3, "1\n2\n3\n").await.expect_problem(413, "too_large");
+    let unsaid = reqwest::Body::wrap_stream(futures::stream::iter(["1\n", "2\n", "3\n"]).map(Ok::<_, std::io::Error>));
+    send(&ada, &place, 3, unsaid).await.expect_problem(413, "too_large");
+    let typed = piece(&ada, &place, 3, "1\n2\n\n");
+    Answer::of(typed.header("tus-resumable", "0.2.2")).await.expect_problem(412, "precondition_failed");
+    let other = ada.request(Method::PATCH, &place).header("upload-offset", 3).header("content-type", "text/csv");
+    Answer::of(other.body("1\n2\n\n")).await.expect_problem(415, "unsupported_media_type");
+    let unplaced = ada.request(Method::PATCH, &place).header("content-type", "application/offset+octet-stream");
+    Answer::of(unplaced.body("1\n2\n\n")).await.expect_problem(400, "invalid_parameter");
+    assert_eq!(offset(&ada, &place).await, 3, "nothing of all that was taken");
+    send(&ada, &place, 3, "1\n2\n\n").await.expect(204);
+    is_whole(&ada, &place, b"id\n1\n2\n\n").await;
+    send(&ada, &place, 8, "").await.expect(204);
+    send(&ada, &place, 8, "x").await.expect_problem(413, "too_large");
+
+    // What cannot become an upload does not begin, or ends at its first piece.
+    let unsaid = ada.request(Method::POST, PLACE);
+    Answer::of(unsaid).await.expect_problem(400, "invalid_parameter");
+    let long = ada.request(Method::POST, PLACE).header("upload-length", (1 << 20) + 1);
+    Answer::of(long).await.expect_problem(413, "too_large");
+    let mut image = b"\x89PNG".to_vec();
+    image.resize(500_000, 0);
+    let place = begin(&ada, "a.csv", 1 << 20).await;
+    send(&ada, &place, 0, image).await.expect_problem(415, "unsupported_media_type");
+    Answer::of(ada.request(Method::HEAD, &place)).await.status.is_client_error().then_some(()).expect("it is gone");
+    let place = begin(&ada, "b.csv", 5).await;
+    send(&ada, &place, 0, "%PDF-").await.expect_problem(415, "unsupported_media_type");
+    ada.get(&place).await.expect_problem(404, "not_found");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn of_two_senders_at_one_place_one_is_first() {
+    let server = Server::start().await;
+    let other = server.another().await;
+    let ada = server.person("ada", "user").await;
+    let there = other.with_cookie(ada.cookie());
+    let file = table(100);
+    let place = begin(&ada, "a.csv", file.len()).await;
+    let mut at = 0;
+    let mut refused = 0;
+    while at < file.len() {
+        let next = (at + 7_000).min(file.len());
+        let both = [send(&ada, &place, at, file[at..next].to_vec()), send(&there, &place, at, file[at..next].to_vec())];
+        let mut won = 0;
+        for answer in futures::future::join_all(both).await {
+            match answer.status.as_u16() {
+                204 => won += 1,
+                409 => refused += 1,
+                status => panic!("{status} {}", answer.text),
+            }
+        }
+        // At the end, both may find that there is nothing left to be done.
+        assert!(won == 1, "{won} were first at {at}");
+        at = next;
+    }
+    assert!(refused > 0);
+    is_whole(&there, &place, &file).await;
+    server.stop().await;
+    other.stop().await;
+}
+
+#[tokio::test]
+async fn a_killed_server_has_lost_nothing_that_it_said_to_have() {
+    let server = Server::start().await;
+    let app = server.running.app.clone();
+    let file = table(15_000);
+    let own = server.spawn_program().await;
+    let place = begin(&own.api, "a.csv", file.len()).await;
+    send(&own.api, &place, 0, file[..100_000].to_vec()).await.expect(204);
+    // It is killed in the middle of a piece of which a part has been counted.
+    let (sender, receiver) = mpsc::channel::<Result<Bytes, std::io::Error>>(1);
+    let body = reqwest::Body::wrap_stream(tokio_stream::wrappers::ReceiverStream::new(receiver));
+    let sending = tokio::spawn(piece(&own.api, &place, 100_000, body).send());
+    for chunk in file[100_000..10 << 20].chunks(64 << 10) {
+        sender.send(Ok(Bytes::copy_from_slice(chunk))).await.expect("it is taken");
+    }
+    let counted = 100_000 + (8 << 20);
+    while offset(&server, &place).await < counted {}
+    drop(own);
+    drop(sender);
+    sending.await.expect("the task").expect_err("the server is gone");
+    assert_eq!(offset(&server, &place).await, counted);
+
+    // Killed again when the last byte is in and the file is not yet put together: whoever asks has it done.
+    let id = place.rsplit('/').next().expect("an id");
+    send(&server, &place, counted, file[counted..file.len() - 10].to_vec()).await.expect(204);
+    let last = app
+        .files
+        .receive(futures::stream::iter([Ok::<_, String>(Bytes::copy_from_slice(&file[file.len() - 10..]))]), 10);
+    let last = last.await.expect("arrives");
+    app.files.keep(&last).await.expect("kept");
+    sqlx::query(
+        "with moved as (update upload_partial set received = bytes where id::text = $1 returning id, bytes)
+         insert into upload_part select id, bytes - 10, 10, $2::uuid from moved",
+    )
+    .bind(id)
+    .bind(last.id.to_string())
+    .execute(&app.pool)
+    .await
+    .expect("as a killed server leaves it");
+    server.get(&format!("/api/v1/uploads/{id}")).await.expect_problem(404, "not_found");
+    assert_eq!(offset(&server, &place).await, file.len());
+    is_whole(&server, &place, &file).await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn it_is_its_owners_alone_and_goes_after_a_while() {
+    let server = Server::start_with(|config| config.files.upload_ttl_seconds = 2).await;
+    let (ada, eve) = (server.person("ada", "user").await, server.person("eve", "user").await);
+    let (support, reader) = (server.person("sue", "support").await, server.service("r", &["jobs:read"]).await);
+    let app = &server.running.app;
+    let place = begin(&ada, "a.csv", 8).await;
+    send(&ada, &place, 0, "id\n1").await.expect(204);
+    for nobody in [&eve, &support] {
+        nobody.get(&place).await.expect_problem(404, "not_found");
+        send(nobody, &place, 4, "\n2\n").await.expect_problem(404, "not_found");
+        nobody.delete(&place).await.expect_problem(404, "not_found");
+    }
+    reader.get(&place).await.expect_problem(403, "forbidden");
+    Answer::of(reader.request(Method::POST, PLACE).header("upload-length", 5)).await.expect_problem(403, "forbidden");
+    // A part is no orphan.
+    assert_eq!(server::uploads::sweep_orphans(&app.pool, &app.files, Duration::ZERO).await.expect("swept"), 0);
+
+    let taken_back = begin(&ada, "b.csv", 8).await;
+    send(&ada, &taken_back, 0, "id\n1").await.expect(204);
+    ada.delete(&taken_back).await.expect(204);
+    ada.get(&taken_back).await.expect_problem(404, "not_found");
+
+    while ada.get(&place).await.status == 200 {}
+    send(&ada, &place, 4, "\n2\n").await.expect_problem(404, "not_found");
+    assert_eq!(server::uploads::sweep_orphans(&app.pool, &app.files, Duration::ZERO).await.expect("swept"), 0);
+    let folder = app.config.data_dir().expect("a folder").join("files");
+    while std::fs::read_dir(&folder).expect("files").count() > 1 {}
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_bucket_takes_pieces_too() {
+    let bucket = Bucket::start().await;
+    let server = Server::start_with(|config| bucket.configure(&mut config.files)).await;
+    let other = server.another_with(|config| bucket.configure(&mut config.files)).await;
+    let file = table(12_000);
+    let key = server.request(Method::POST, &format!("{PLACE}?filename=a.csv")).header("idempotency-key", "k");
+    let place = Answer::of(key.header("upload-length", file.len())).await.headers["location"].clone();
+    let place = place.to_str().expect("text").to_owned();
+    let again = server.request(Method::POST, &format!("{PLACE}?filename=a.csv")).header("idempotency-key", "k");
+    let again = Answer::of(again.header("upload-length", file.len())).await;
+    assert_eq!(again.headers["location"], place.as_str(), "the same key is the same file");
+    let mut at = 0;
+    for (turn, next) in [3, 9 << 20, 10 << 20, file.len()].into_iter().enumerate() {
+        let api: &Api = if turn % 2 == 0 { &server } else { &other };
+        assert_eq!(offset(api, &place).await, at);
+        send(api, &place, at, file[at..next].to_vec()).await.expect(204);
+        at = next;
+    }
+    let id = is_whole(&other, &place, &file).await;
+    assert_eq!((bucket.objects(), bucket.unfinished()), (vec![format!("a/prefix/{id}")], 0));
+    other.delete(&place).await.expect(204);
+    assert_eq!(bucket.objects(), [""; 0]);
+    server.stop().await;
+    other.stop().await;
+}
