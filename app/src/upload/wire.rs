@@ -28,6 +28,9 @@ pub(super) enum Body<'a> {
     Piece(&'a Blob),
 }
 
+/// Hears how many bytes have left. Boxed: every other type of closure would be another copy of [`exchange`].
+pub(super) type Progress = Option<Box<dyn FnMut(f64)>>;
+
 thread_local! {
     /// The request that is under way. A newer choice of a file aborts it.
     static OPEN: RefCell<Option<XmlHttpRequest>> = const { RefCell::new(None) };
@@ -46,15 +49,17 @@ pub(super) async fn exchange(
     address: &str,
     headers: &[(&str, &str)],
     body: Body<'_>,
-    mut progress: impl FnMut(f64) + 'static,
+    progress: Progress,
 ) -> Result<Reply, JsValue> {
     let request = XmlHttpRequest::new()?;
     request.open(method, address)?;
     for (name, value) in headers {
         request.set_request_header(name, value)?;
     }
-    let listener = Closure::<dyn FnMut(ProgressEvent)>::new(move |event: ProgressEvent| progress(event.loaded()));
-    if !matches!(body, Body::Nothing) {
+    let listener = progress.map(|mut progress| {
+        Closure::<dyn FnMut(ProgressEvent)>::new(move |event: ProgressEvent| progress(event.loaded()))
+    });
+    if let Some(listener) = &listener {
         request.upload()?.set_onprogress(Some(listener.as_ref().unchecked_ref()));
     }
     let ended = Promise::new(&mut |resolve: Function, _| request.set_onloadend(Some(&resolve)));
