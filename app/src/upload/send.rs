@@ -171,7 +171,7 @@ impl Sending {
     /// Tells of each byte that leaves, from `at` on.
     fn from(&self, at: f64) -> Progress {
         let sending = self.clone();
-        Some(Box::new(move |sent| sending.show(at + sent)))
+        Box::new(move |sent| sending.show(at + sent))
     }
 }
 
@@ -181,9 +181,9 @@ async fn at_once(sending: &Sending, file: &File) -> Result<Upload, String> {
     let accept = [("Accept", "application/json")];
     // A form's own words are sent, too.
     let (shown, whole) = (sending.clone(), sending.whole);
-    let progress: Progress = Some(Box::new(move |sent: f64| shown.show(sent.min(whole))));
+    let progress: Progress = Box::new(move |sent: f64| shown.show(sent.min(whole)));
     let reply =
-        exchange("POST", "/api/v1/uploads", &accept, Body::Form(&form), progress).await.map_err(|_| cannot())?;
+        exchange("POST", "/api/v1/uploads", &accept, Body::Form(&form), Some(progress)).await.map_err(|_| cannot())?;
     match reply.status {
         200..300 => read(&reply),
         status if is_trouble(status) => in_pieces(sending, file).await,
@@ -258,7 +258,7 @@ async fn begin(sending: &Sending) -> Result<Reply, wasm_bindgen::JsValue> {
 async fn piece(sending: &Sending, file: &File, place: &str, at: f64) -> Result<Reply, wasm_bindgen::JsValue> {
     let piece = file.slice_with_f64_and_f64(at, (at + PIECE).min(sending.whole))?;
     let headers = [("Content-Type", "application/offset+octet-stream"), ("Upload-Offset", &whole_number(at))];
-    exchange("PATCH", place, &headers, Body::Piece(&piece), sending.from(at)).await
+    exchange("PATCH", place, &headers, Body::Piece(&piece), Some(sending.from(at))).await
 }
 
 /// What passes by itself: no connection, a body that broke off, a server or a proxy in need of a pause.

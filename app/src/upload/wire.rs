@@ -29,7 +29,7 @@ pub(super) enum Body<'a> {
 }
 
 /// Hears how many bytes have left. Boxed: every other type of closure would be another copy of [`exchange`].
-pub(super) type Progress = Option<Box<dyn FnMut(f64)>>;
+pub(super) type Progress = Box<dyn FnMut(f64)>;
 
 thread_local! {
     /// The request that is under way. A newer choice of a file aborts it.
@@ -49,7 +49,7 @@ pub(super) async fn exchange(
     address: &str,
     headers: &[(&str, &str)],
     body: Body<'_>,
-    progress: Progress,
+    progress: Option<Progress>,
 ) -> Result<Reply, JsValue> {
     let request = XmlHttpRequest::new()?;
     request.open(method, address)?;
