@@ -10,7 +10,7 @@ const [pages, site, pictures] = process.argv.slice(2).map((folder) => path.resol
 
 /** What is shown: the page's name, light at 1,280 px; and where another look tells more, that too. */
 const SHOWN = [
-  ['Uploads', ['imports', 'imports-empty', 'new', 'new-refused', 'import-running', 'import-partial', 'import-complete', 'import-hostile']],
+  ['Uploads', ['imports', 'imports-empty', 'new', 'new-check', 'new-refused', 'correct', 'import-running', 'import-partial', 'import-complete', 'import-hostile']],
   ['Jobs', ['jobs', 'job-tree', 'job-running', 'bulk-preview', 'bulk-running', 'item-dead', 'item-retry', 'item-waiting']],
   ['Failures and the rest', ['overview', 'dead', 'dead-nothing', 'workers', 'types', 'audit', 'people', 'services', 'account', 'sign-in', 'trouble-removed']],
 ];
