@@ -31,22 +31,34 @@ pub struct Change {
     pub items: Vec<Item>,
 }
 
-/// What one event of the stream is made of, for the API's description: its name, its data, its id.
+/// What one event of a job's stream is made of, for the API's description: its name, its data, its id.
 #[cfg(feature = "openapi")]
 #[derive(Clone, Copy, Debug)]
 pub struct JobEvent;
 
+/// The same of the stream of all trees.
 #[cfg(feature = "openapi")]
-impl utoipa::PartialSchema for JobEvent {
-    fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
-        use utoipa::openapi::{
+#[derive(Clone, Copy, Debug)]
+pub struct RootsEvent;
+
+#[cfg(feature = "openapi")]
+mod described {
+    use utoipa::{
+        PartialSchema, ToSchema,
+        openapi::{
             Ref, RefOr,
             schema::{Object, OneOfBuilder, Schema, SchemaType, Type},
-        };
-        let text = |description: &'static str| {
+        },
+    };
+
+    use super::{JobEvent, RootsEvent, event};
+
+    /// Events of these names, each with the data that is said.
+    fn one_of(description: &str, events: [(&[&'static str], &str, RefOr<Schema>); 3]) -> RefOr<Schema> {
+        let text = |description: &str| {
             Object::builder().schema_type(SchemaType::new(Type::String)).description(Some(description))
         };
-        let event = |names: &[&'static str], holds: &'static str, data: RefOr<Schema>| {
+        let event = |(names, holds, data): (&[&'static str], &str, RefOr<Schema>)| {
             Object::builder()
                 .schema_type(SchemaType::new(Type::Object))
                 .property("event", text("What the data is").enum_values(Some(names.iter().copied())))
@@ -61,21 +73,46 @@ impl utoipa::PartialSchema for JobEvent {
                 .required("event")
                 .required("data")
         };
-        let empty = Object::builder().schema_type(SchemaType::new(Type::Object)).into();
-        OneOfBuilder::new()
-            .description(Some(
+        let all = OneOfBuilder::new().description(Some(description));
+        events.into_iter().fold(all, |all, one| all.item(event(one))).into()
+    }
+
+    fn empty() -> RefOr<Schema> {
+        Object::builder().schema_type(SchemaType::new(Type::Object)).into()
+    }
+
+    impl PartialSchema for JobEvent {
+        fn schema() -> RefOr<Schema> {
+            one_of(
                 "One event: `snapshot` first (data: a Job with its children), then `change` (data: a Change); \
                  `busy`, `bye` and `removed` (data: an empty object) end the stream",
-            ))
-            .item(event(&[event::SNAPSHOT], "A Job with its children", Ref::from_schema_name("Job").into()))
-            .item(event(&[event::CHANGE], "A Change", Ref::from_schema_name("Change").into()))
-            .item(event(&[event::BUSY, event::BYE, event::REMOVED], "An empty object", empty))
-            .into()
+                [
+                    (&[event::SNAPSHOT], "A Job with its children", Ref::from_schema_name("Job").into()),
+                    (&[event::CHANGE], "A Change", Ref::from_schema_name("Change").into()),
+                    (&[event::BUSY, event::BYE, event::REMOVED], "An empty object", empty()),
+                ],
+            )
+        }
     }
-}
 
-#[cfg(feature = "openapi")]
-impl utoipa::ToSchema for JobEvent {}
+    impl ToSchema for JobEvent {}
+
+    impl PartialSchema for RootsEvent {
+        fn schema() -> RefOr<Schema> {
+            one_of(
+                "One event: `snapshot` first (the newest trees; another where changes were too many), then `change` \
+                 (the trees that changed, or are gone); `busy` and `bye` (data: an empty object) end the stream",
+                [
+                    (&[event::SNAPSHOT], "The newest trees", Ref::from_schema_name("Roots").into()),
+                    (&[event::CHANGE], "Trees that changed", Ref::from_schema_name("Roots").into()),
+                    (&[event::BUSY, event::BYE], "An empty object", empty()),
+                ],
+            )
+        }
+    }
+
+    impl ToSchema for RootsEvent {}
+}
 
 /// Trees in brief. A page of `GET /jobs` can be read as such, too: its jobs, and nothing removed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

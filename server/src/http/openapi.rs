@@ -38,7 +38,7 @@ use crate::{
     ),
     security(("token" = []), ("session" = [])),
     // What only parameters and events refer to.
-    components(schemas(domain::Problem, domain::change::Change, domain::export::ExportFormat)),
+    components(schemas(domain::Problem, domain::change::Change, domain::change::Roots, domain::export::ExportFormat)),
     tags(
         (name = "job types", description = "The contract shared by all jobs of a kind"),
         (name = "uploads", description = "Files that jobs are filled from"),
@@ -133,6 +133,8 @@ fn complete(method: &HttpMethod, operation: &mut Operation) {
     let takes = |place: ParameterIn| parameters.iter().any(|it| matches!(it, RefOr::T(it) if it.parameter_in == place));
     // An operation that says nothing needs a credential; one that is open says so by an empty need.
     let nothing = SecurityRequirement::default();
+    let named = |name: &str| parameters.iter().any(|it| matches!(it, RefOr::T(it) if it.name == name));
+    let piece = named("Tus-Resumable");
     let open = operation.security.as_ref().is_some_and(|needs| needs.contains(&nothing));
     let unsafe_method = !matches!(method, HttpMethod::Get);
     let body = operation.request_body.is_some();
@@ -147,14 +149,10 @@ fn complete(method: &HttpMethod, operation: &mut Operation) {
         ),
         ("409", unsafe_method, "The state of things does not allow it; see `code`"),
         ("410", takes(ParameterIn::Path), "The job was removed"),
-        (
-            "412",
-            parameters.iter().any(|it| matches!(it, RefOr::T(it) if it.name == "If-Match")),
-            "The version is not the newest",
-        ),
-        ("413", body, "Too large"),
-        ("415", body, "Not the media type that is expected"),
-        ("422", body, "Understood, but not valid; `errors` says where"),
+        ("412", named("If-Match") || piece, "The version that the request names is not the one here"),
+        ("413", body || piece, "Too large"),
+        ("415", body || piece, "Not the media type that is expected"),
+        ("422", body || named("Idempotency-Key"), "Understood, but not valid; `errors` says where"),
         ("429", !open, "Too many requests"),
         ("500", true, "Something broke on our side"),
         ("503", true, "The database is away, or the server is shutting down"),

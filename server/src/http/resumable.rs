@@ -42,15 +42,12 @@ const PIECE: &str = "application/offset+octet-stream";
 /// Then `PATCH` the address in `Location`. The name may come as `?filename=` or as `filename` in
 /// `Upload-Metadata`. A file of which nothing comes for a day is removed.
 #[utoipa::path(post, path = "/uploads/resumable", tag = "uploads",
-    params(Naming, ("Upload-Length" = u64, Header, description = "Bytes of the whole file"),
+    params(Naming, ("Tus-Resumable" = Option<String>, Header, description = "`1.0.0`"),
+        ("Upload-Length" = u64, Header, description = "Bytes of the whole file"),
         ("Upload-Metadata" = Option<String>, Header, description = "`filename` and its base64"),
         ("Idempotency-Key" = Option<String>, Header, description = "1 to 255 characters")),
     responses((status = 201, body = ResumableUpload,
-        headers(("Location" = String, description = "Where the pieces go"))),
-        (status = 412, description = "Another version of the protocol", body = Problem,
-         content_type = "application/problem+json"),
-        (status = 413, description = "Longer than a file may be", body = Problem,
-         content_type = "application/problem+json")))]
+        headers(("Location" = String, description = "Where the pieces go")))))]
 pub async fn create_resumable_upload(
     State(app): State<App>,
     caller: Caller,
@@ -82,14 +79,11 @@ pub async fn create_resumable_upload(
 /// How much of a file is here; `HEAD` answers the headers alone (tus 1.0)
 ///
 /// One that is here whole is an upload of the same id by the time this answers: `GET /uploads/{id}`.
-#[utoipa::path(get, path = "/uploads/resumable/{id}", tag = "uploads", params(("id" = Uuid, Path)),
+#[utoipa::path(get, path = "/uploads/resumable/{id}", tag = "uploads",
+    params(("id" = Uuid, Path), ("Tus-Resumable" = Option<String>, Header, description = "`1.0.0`")),
     responses((status = 200, body = ResumableUpload,
         headers(("Upload-Offset" = i64, description = "Where to go on"),
-                ("Upload-Length" = i64, description = "What was announced"))),
-        (status = 413, description = "It is whole, and too large for its format", body = Problem,
-         content_type = "application/problem+json"),
-        (status = 415, description = "It is whole, and of a kind that cannot be read", body = Problem,
-         content_type = "application/problem+json")))]
+                ("Upload-Length" = i64, description = "What was announced")))))]
 pub async fn get_resumable_upload(
     State(app): State<App>,
     caller: Caller,
@@ -108,17 +102,12 @@ pub async fn get_resumable_upload(
 ///
 /// What came before a connection breaks is kept. Behind the last byte the file is an upload of the same id.
 #[utoipa::path(patch, path = "/uploads/resumable/{id}", tag = "uploads",
-    params(("id" = Uuid, Path), ("Upload-Offset" = i64, Header, description = "Where the file ends")),
+    params(("id" = Uuid, Path), ("Tus-Resumable" = Option<String>, Header, description = "`1.0.0`"),
+        ("Upload-Offset" = i64, Header, description = "Where the file ends")),
     request_body(content = Vec<u8>, content_type = "application/offset+octet-stream"),
     responses((status = 204, description = "It is here",
         headers(("Upload-Offset" = i64, description = "Where the file ends now"))),
         (status = 409, description = "`wrong_offset`: the file ends elsewhere, as the header `Upload-Offset` says",
-         body = Problem, content_type = "application/problem+json"),
-        (status = 412, description = "Another version of the protocol", body = Problem,
-         content_type = "application/problem+json"),
-        (status = 413, description = "More than was announced, or than a file may have", body = Problem,
-         content_type = "application/problem+json"),
-        (status = 415, description = "A kind of file that cannot be read, or not said to be a piece of one",
          body = Problem, content_type = "application/problem+json")))]
 pub async fn append_to_upload(
     State(app): State<App>,

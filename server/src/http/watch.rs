@@ -10,7 +10,7 @@ use axum::{
     http::request::Parts,
     response::{Response, sse::Event},
 };
-use domain::change::{Roots, event};
+use domain::change::event;
 use tokio::time::{Duration, Instant};
 
 use crate::{
@@ -32,8 +32,8 @@ const PAUSE: Duration = Duration::from_secs(1);
     get, path = "/events", tag = "watch",
     responses(
         (status = 200, content_type = "text/event-stream",
-         description = "`snapshot` and `change`, each {jobs, removed}: roots without children, at most four events a second; `busy`, `bye`",
-         body = Roots),
+         description = "Events, each of this shape: `snapshot` first, then `change` whenever a tree did, at most four a second",
+         body = domain::change::RootsEvent),
         (status = 401, description = "Not signed in", body = domain::Problem, content_type = "application/problem+json"),
     )
 )]
