@@ -102,20 +102,23 @@ fn too_large(limit: u64, is_workbook: bool) -> Error {
     Error::refuse(Code::TooLarge, format!("{what} may have at most {limit} bytes."))
 }
 
-/// The row is written first and becomes visible last: between them the file is put into its place.
+/// The file is put into its place first, and its row written then, so that no transaction waits for a disk
+/// or a network. A file without a row is an orphan, and goes.
 pub async fn keep(pool: &PgPool, files: &Files, arrived: &Arrived, new: &NewUpload) -> Result<Upload> {
-    let mut tx = pool.begin().await?;
-    let upload = uploads::insert(&mut tx, new).await?;
     files.keep(arrived).await?;
-    match tx.commit().await {
-        Ok(()) => Ok(upload),
-        Err(error) => {
-            // The commit may have happened all the same; then the file is found missing and the upload
-            // reads as gone, which the caller, who got an error, expects.
-            files.remove(arrived.id).await?;
-            Err(error.into())
-        }
+    let row = async {
+        let mut tx = pool.begin().await?;
+        let upload = uploads::insert(&mut tx, new).await?;
+        tx.commit().await?;
+        Ok(upload)
+    };
+    let kept: Result<Upload> = row.await;
+    if kept.is_err() {
+        // The commit may have happened all the same; then the file is found missing and the upload reads
+        // as gone, which the caller, who got an error, expects.
+        files.remove(arrived.id).await?;
     }
+    kept
 }
 
 /// Files that cannot be of their format, told by their first bytes. They would become one dead row per
@@ -146,10 +149,16 @@ fn may_be_a_workbook(start: &[u8]) -> bool {
     [&b"[Content_Types].xml"[..], b"_rels/", b"xl/", b"docProps/", b"customXml/"].iter().any(|p| name.starts_with(p))
 }
 
-/// The last part of a path, without control characters, 1 to 200 characters.
+/// Characters that turn the direction of what follows: with them a name may seem to end as it does not.
+const TURNING: [char; 12] = [
+    '\u{61c}', '\u{200e}', '\u{200f}', '\u{202a}', '\u{202b}', '\u{202c}', '\u{202d}', '\u{202e}', '\u{2066}',
+    '\u{2067}', '\u{2068}', '\u{2069}',
+];
+
+/// The last part of a path, without control characters or any that turn the direction, 1 to 200 characters.
 pub(crate) fn clean_filename(name: &str) -> String {
     let last = name.rsplit(['/', '\\']).next().unwrap_or_default();
-    let clean: String = last.chars().filter(|c| !c.is_control()).collect();
+    let clean: String = last.chars().filter(|c| !c.is_control() && !TURNING.contains(c)).collect();
     let clean = clean.trim();
     if clean.is_empty() || clean.chars().all(|c| c == '.') {
         return "upload".to_owned();
@@ -245,6 +254,7 @@ mod tests {
             ("../../etc/passwd", "passwd"),
             ("C:\\temp\\a.csv", "a.csv"),
             ("a\0\r\nb.csv", "ab.csv"),
+            ("\u{202e}vsc.exe", "vsc.exe"),
             ("..", "upload"),
             ("", "upload"),
             ("dir/", "upload"),

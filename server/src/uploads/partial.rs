@@ -207,18 +207,18 @@ async fn put_together(app: &App, partial: Partial) -> Result<()> {
         sha256: arrived.sha256.clone(),
         made_by: None,
     };
+    app.files.keep(&arrived).await?;
     let mut tx = app.pool.begin().await?;
     if !partials::finish(&mut tx, partial.id).await? {
         tx.rollback().await?;
         // Of two servers the other was first, or it was removed meanwhile; then it is nobody's.
         if uploads::find(&app.pool, partial.id, None).await?.is_none() {
-            app.files.forget(&arrived).await?;
+            app.files.remove(partial.id).await?;
         }
         return Ok(());
     }
     let _: Upload = uploads::insert(&mut tx, &new).await?;
     let objects = partials::take_parts(&mut tx, partial.id).await?;
-    app.files.keep(&arrived).await?;
     // Where the commit's answer is lost the file stays: if it did not happen, the next one to ask does it
     // again, and a file that nobody knows of goes by itself.
     tx.commit().await?;

@@ -1,0 +1,212 @@
+// What holds on every page there is: it shows what strangers wrote as text, axe finds nothing in any scheme or width,
+// nothing moves while it loads, nothing sticks out, and every control is reached by keys and seen to be.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { accessible, openPage, screenshot, startServer } from '../harness.mjs';
+import { Worker } from '../worker.mjs';
+
+/** What a stranger may write where a name, a text or a key is asked for. */
+const EVIL = '"><img src=x onerror=alert(1)><script>alert(2)</script></textarea>\'{{7*7}}‮gpj';
+const LONG = 'W'.repeat(180);
+const NOBODY = '00000000-0000-7000-8000-000000000000';
+
+/** A call that must go well. */
+async function made(server, method, route, body, headers) {
+  const answer = await server.api(method, route, body, headers);
+  const text = await answer.text();
+  assert.ok(answer.ok, `${method} ${route}: ${answer.status} ${text}`);
+  return text ? JSON.parse(text) : null;
+}
+
+/** A server on which every text is hostile, and the addresses of all its pages. */
+async function haunted(t) {
+  const server = await startServer(t);
+  await made(server, 'PUT', '/job-types/haunted', { executor: { kind: 'pull' }, steps: ['one', 'two'], max_failures: 1 });
+  const file = [`${EVIL.replaceAll('"', '')},amount`, ...Array.from({ length: 12 }, (_, n) => `'${EVIL.replaceAll('"', '')} ${n}',${n}`), 'too,many,fields'];
+  const query = new URLSearchParams({ filename: `${EVIL}.csv`, format: 'csv' });
+  const upload = await made(server, 'POST', `/uploads?${query}`, file.join('\n'), { 'content-type': 'application/octet-stream' });
+  const metadata = { [EVIL]: EVIL };
+  const imported = await made(server, 'POST', '/jobs', {
+    type: 'haunted', name: EVIL, metadata, initiated_by: EVIL, dedupe_key: EVIL, upload: { id: upload.id, format: 'csv' },
+  });
+  const item = (n) => ({ payload: { [EVIL]: EVIL, n }, dedupe_key: `${EVIL}${n}`, serialize_key: n > 4 ? EVIL : null, metadata });
+  const tree = await made(server, 'POST', '/jobs', {
+    type: 'haunted', key: 'tree', name: LONG, metadata, sealed: true, items: [0, 1, 2, 3, 4, 5, 6, 7].map(item),
+    children: [{ type: 'haunted', key: 'below', name: EVIL, sealed: true, items: [{ payload: LONG }] }],
+  });
+  const cancelled = await made(server, 'POST', '/jobs', { type: 'haunted', name: EVIL, items: [{ payload: EVIL }] });
+  await made(server, 'POST', `/jobs/${cancelled.id}/cancel`, { reason: EVIL });
+  const removed = await made(server, 'POST', '/jobs', { type: 'haunted', sealed: true, items: [] });
+  await made(server, 'DELETE', `/jobs/${removed.id}`);
+
+  const worker = new Worker(server, 'haunted');
+  const claim = (max) => worker.call('/assignments', { worker_id: EVIL, types: ['haunted'], max, wait_seconds: 10 });
+  const error = { message: EVIL, kind: EVIL.slice(0, 60), detail: { [EVIL]: EVIL } };
+  const kept = [];
+  for (let seen = 0; seen < 18; ) {
+    const { assignments } = await claim(50);
+    seen += assignments.length;
+    for (const [n, { id, item }] of assignments.entries()) {
+      await worker.call(`/assignments/${id}/step`, { name: 'one', data: { [EVIL]: EVIL } });
+      await worker.call(`/assignments/${id}/heartbeat`, { progress: { done: 1, total: 3, message: EVIL } });
+      if (n % 4 === 0) await worker.call(`/assignments/${id}/failure`, { error, retryable: false });
+      else if (n % 4 === 1) await worker.call(`/assignments/${id}/result`, { result: { [EVIL]: EVIL } });
+      else kept.push({ id, item: item.id });
+    }
+  }
+  await made(server, 'POST', `/assignments/${kept[0].id}/alert`, { message: EVIL });
+  const dead = (await made(server, 'GET', `/dead-letters?root=${tree.id}`)).data;
+  const done = (await made(server, 'GET', `/items?root=${tree.id}&state=succeeded`)).data;
+  const filter = { root: tree.id, state: 'dead' };
+  const preview = await made(server, 'POST', '/bulk-operations', { action: 'retry', target: 'items', filter, reason: EVIL, dry_run: true });
+  const operation = await made(server, 'POST', '/bulk-operations', { action: 'retry', target: 'items', filter: { root: imported.id, state: 'dead' }, reason: EVIL });
+  const user = await made(server, 'POST', '/users', { name: EVIL.slice(0, 100), email: 'evil@example.com', role: 'support', password: 'correct horse battery' });
+  await made(server, 'POST', '/services', { name: 'evil' });
+  await made(server, 'POST', '/tokens', { service: 'evil', name: EVIL.slice(0, 100), scopes: ['work'], types: ['haunted'] });
+  const share = await made(server, 'POST', `/jobs/${imported.id}/share`);
+
+  const pages = {
+    overview: '/',
+    imports: '/imports',
+    'imports-new': '/imports/new',
+    import: `/imports/${imported.id}`,
+    'import-correct': `/imports/${imported.id}/correct`,
+    jobs: '/jobs',
+    'jobs-none': '/jobs?q=name-of-nothing',
+    'jobs-wrong': `/jobs?${new URLSearchParams({ q: EVIL })}`,
+    'job-tree': `/jobs/${tree.id}`,
+    'job-cancelled': `/jobs/${cancelled.id}`,
+    dead: '/dead',
+    items: `/items?q=root:${tree.id}`,
+    'item-dead': `/items/${dead[0].id}`,
+    'item-running': `/items/${kept[0].item}`,
+    'item-done': `/items/${done[0].id}`,
+    bulk: '/bulk',
+    'bulk-preview': `/bulk/${preview.id}`,
+    'bulk-operation': `/bulk/${operation.id}`,
+    workers: '/workers',
+    types: '/types',
+    type: '/types/haunted',
+    people: '/people',
+    person: `/people/${user.id}`,
+    services: '/services',
+    account: '/account',
+    audit: '/audit',
+    shortcuts: '/shortcuts',
+    share: new URL(share.url).pathname,
+    'not-there': `/jobs/${NOBODY}`,
+    removed: `/jobs/${removed.id}`,
+  };
+  return { server, pages };
+}
+
+/** Remembers what moved, and whoever got something executed. */
+function watch() {
+  globalThis.moved = [];
+  new PerformanceObserver((list) => {
+    for (const entry of list.getEntries()) {
+      const whose = entry.sources.map(({ node, previousRect, currentRect }) => {
+        const name = node?.id ? `#${node.id}` : (node?.className?.toString() || node?.nodeName);
+        return `${name} ${Math.round(previousRect.y)}→${Math.round(currentRect.y)}, ${Math.round(previousRect.height)}→${Math.round(currentRect.height)} px high`;
+      });
+      globalThis.moved.push({ by: entry.value, whose });
+    }
+  }).observe({ type: 'layout-shift', buffered: true });
+}
+
+/** Waits until the page has everything it loads, and its live part said so. */
+async function settled(page) {
+  await page.waitForLoadState('load');
+  await page.evaluate(() => document.fonts.ready);
+  if (await page.locator('leptos-island').count()) await page.locator('html[data-islands="ready"]').waitFor({ state: 'attached' });
+  const live = page.locator('[data-live]').first();
+  if (await live.count()) await page.waitForFunction(() => !['off', 'connecting'].includes(document.querySelector('[data-live]')?.dataset.live));
+  await page.evaluate(() => new Promise((next) => requestAnimationFrame(() => requestAnimationFrame(next))));
+}
+
+test('every page shows what strangers wrote as text, and axe finds nothing in any scheme or width', async (t) => {
+  const { server, pages } = await haunted(t);
+  const page = await openPage(server);
+  page.tolerate(/status of 4(00|04|10|22)/);
+  page.on('dialog', async (dialog) => {
+    page.problems.push(`executed: ${dialog.message()} at ${page.url()}`);
+    await dialog.dismiss();
+  });
+  await page.addInitScript(watch);
+  const wrong = [];
+  for (const [name, path] of Object.entries(pages)) {
+    for (const width of [1280, 700, 412, 320]) {
+      await page.setViewportSize({ width, height: 800 });
+      await page.emulateMedia({ colorScheme: 'light' });
+      const answer = await page.goto(path);
+      assert.ok(answer.status() < 500, `${path}: ${answer.status()}`);
+      await settled(page);
+      assert.equal(await page.locator('h1').count(), 1, `${path} has one heading`);
+      const moved = await page.evaluate(() => globalThis.moved);
+      const shift = moved.reduce((sum, { by }) => sum + by, 0);
+      if (shift > 0.02) wrong.push(`${name} at ${width} px moved by ${shift.toFixed(3)}: ${moved.flatMap(({ whose }) => whose).join('; ')}`);
+      // axe where the layouts are; between them, only what moves and sticks out.
+      for (const colorScheme of width === 1280 || width === 320 ? ['light', 'dark'] : []) {
+        await page.emulateMedia({ colorScheme });
+        // Colours pass into each other; what is halfway is no colour of either scheme.
+        await page.evaluate(() => Promise.all(document.getAnimations().filter((it) => it instanceof CSSTransition).map((it) => it.finished)));
+        await accessible(page).catch((error) => wrong.push(`${name}, ${colorScheme}, ${width} px: ${error.message}`));
+      }
+      const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+      if (wide > 0) wrong.push(`${name} at ${width} px is ${wide} px too wide`);
+      assert.equal(await page.evaluate(() => document.querySelectorAll('main img, main script:not([nonce])').length), 0, `${name} has an element of a stranger`);
+    }
+  }
+  assert.equal(wrong.join('\n'), '');
+});
+
+test('every control of every page is reached by keys and seen to be, in forced colours and without motion too', async (t) => {
+  const { server, pages } = await haunted(t);
+  const page = await openPage(server, { viewport: { width: 1280, height: 900 }, reducedMotion: 'reduce' });
+  page.tolerate(/status of 4(00|04|10|22)/);
+  const wrong = [];
+  for (const [name, path] of Object.entries(pages)) {
+    await page.goto(path);
+    await settled(page);
+    const still = await page.evaluate(() => document.getAnimations().filter((it) => it.effect.getComputedTiming().endTime > 50).length);
+    if (still > 0) wrong.push(`${name}: ${still} animations though less motion was asked for`);
+    const unreached = await walk(page, name, wrong);
+    if (unreached.length) wrong.push(`${name}: not reached by Tab: ${unreached.join(' · ')}`);
+    await page.emulateMedia({ forcedColors: 'active' });
+    await screenshot(page, `forced-${name}`);
+    await page.emulateMedia({ forcedColors: 'none' });
+    await page.setViewportSize({ width: 2560, height: 900 });
+    const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+    if (wide > 0) wrong.push(`${name} at 2560 px is ${wide} px too wide`);
+    await screenshot(page, `wide-${name}`);
+    await page.setViewportSize({ width: 1280, height: 900 });
+  }
+  assert.equal(wrong.join('\n'), '');
+});
+
+/** Tabs once through the page; what could be clicked and was never reached. */
+async function walk(page, name, wrong) {
+  const all = await page.evaluate(() => {
+    const visible = (it) => it.checkVisibility({ visibilityProperty: true }) && it.getClientRects().length > 0;
+    const wanted = [...document.querySelectorAll('a[href], button, input:not([type=hidden]), select, textarea, summary')];
+    // One radio of a group, one row of a grid: the others are reached by arrows from there.
+    const found = wanted.filter((it) => visible(it) && !it.disabled && !it.closest('[role=treegrid], dialog, [inert]') && it.type !== 'radio');
+    found.forEach((it, n) => (it.dataset.walked = n));
+    return found.length;
+  });
+  await page.evaluate(() => (document.activeElement?.blur(), scrollTo(0, 0)));
+  for (let n = 0; n < all * 2 + 40; n += 1) {
+    await page.keyboard.press('Tab');
+    const now = await page.evaluate(() => {
+      const it = document.activeElement;
+      if (!it || it === document.body) return 'out';
+      delete it.dataset.walked;
+      const { outlineStyle, outlineWidth, boxShadow } = getComputedStyle(it);
+      const seen = (outlineStyle !== 'none' && parseFloat(outlineWidth) >= 1) || boxShadow !== 'none';
+      return seen ? 'seen' : `${it.outerHTML.slice(0, 120)}`;
+    });
+    if (now === 'out') break;
+    if (now !== 'seen') wrong.push(`${name}: focus is not seen on ${now}`);
+  }
+  return page.evaluate(() => [...document.querySelectorAll('[data-walked]')].map((it) => it.outerHTML.slice(0, 120)));
+}
