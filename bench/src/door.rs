@@ -61,14 +61,14 @@ impl Door {
         Ok(())
     }
 
-    async fn claim(&self, claim: Claim) -> Result<Vec<Assignment>> {
+    pub(crate) async fn claim(&self, claim: Claim) -> Result<Vec<Assignment>> {
         Ok(match self {
             Self::Engine(engine, caller) => engine.claim(caller, claim).await?.assignments,
             Self::Http(client) => client.claim(&claim).await?.assignments,
         })
     }
 
-    async fn finish(&self, body: FinishBody) -> Result<Finished> {
+    pub(crate) async fn finish(&self, body: FinishBody) -> Result<Finished> {
         Ok(match self {
             Self::Engine(engine, caller) => engine.finish(caller, body).await?,
             Self::Http(client) => client.finish(&body).await?,
@@ -185,7 +185,8 @@ fn items(n: u64, payload: &str) -> Vec<NewItem> {
     vec![item; n as usize]
 }
 
-fn ending(assignment_id: Uuid) -> Ending {
+/// A success.
+pub(crate) fn ending(assignment_id: Uuid) -> Ending {
     Ending {
         assignment_id,
         result: Some(Document::trusted(super::RESULT.to_owned())),

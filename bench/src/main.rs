@@ -8,6 +8,7 @@ mod bare; // the limits
 mod door; // the ways in, and the work
 mod machine; // what it ran on
 mod meter; // what work costs
+mod pages; // what people wait for
 mod report; // the table
 mod statements; // which statements took the time
 
@@ -31,6 +32,7 @@ use crate::{
     bare::Bare,
     door::{Door, Manner},
     meter::Meter,
+    pages::Known,
     report::Report,
 };
 
@@ -83,6 +85,8 @@ struct Bench {
     engine: Door,
     http: Door,
     client: Client,
+    /// Where the server listens.
+    url: String,
     report: Report,
     /// Job types made so far: each piece of work has its own.
     types: usize,
@@ -101,12 +105,14 @@ async fn run(arguments: Arguments) -> Result<()> {
     let machine = machine::facts(&url).await?;
     let running = start(&url, data.path()).await?;
     let meter = Meter::connect(&url).await?;
-    let client = Client::new(&format!("http://{}", running.addr), Some(TOKEN))?;
+    let listens = format!("http://{}", running.addr);
+    let client = Client::new(&listens, Some(TOKEN))?;
     let mut bench = Bench {
         bare: Bare::connect(&url).await?,
         engine: Door::Engine(running.app.engine.clone(), caller(&running).await?),
         http: Door::Http(client.clone()),
         client,
+        url: listens,
         meter,
         report: Report::new(machine),
         types: 0,
@@ -226,6 +232,19 @@ impl Bench {
             times.1.push(engine.claim_time(&large, 40).await?);
         }
         self.report.claims(times.0, times.1);
+        self.pages(Known { job, job_type: large }).await
+    }
+
+    /// Pages of a job with as many items, and of one with a thousand.
+    async fn pages(&mut self, large: Known) -> Result<()> {
+        let engine = self.engine.clone();
+        let (job_type, job) = self.job(&engine).await?;
+        let small = Known { job, job_type };
+        engine.add(job, 1_000, PAYLOAD).await?;
+        pages::work_on(&engine, &small, 500).await?;
+        pages::work_on(&engine, &large, 50_000).await?;
+        let times = pages::measure(&self.url, TOKEN, &engine, &large, &small).await?;
+        self.report.pages(times);
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::meter::Cost;
+use crate::{meter::Cost, pages::PageTime};
 
 /// What is compared: a figure, a limit of the same run, the bar, and what the bar says.
 const RATIOS: &[(&str, &str, Option<f64>)] = &[
@@ -33,11 +33,12 @@ pub(crate) struct Report {
     figures: Vec<(&'static str, Vec<Cost>)>,
     /// Medians of claims of ten, in microseconds: with a thousand waiting, with a million.
     claims: Option<(f64, f64)>,
+    pages: Vec<PageTime>,
 }
 
 impl Report {
     pub(crate) const fn new(machine: Vec<String>) -> Self {
-        Self { machine, figures: Vec::new(), claims: None }
+        Self { machine, figures: Vec::new(), claims: None, pages: Vec::new() }
     }
 
     /// One more measurement of a figure; shown at once, as a sign of life.
@@ -51,6 +52,10 @@ impl Report {
 
     pub(crate) fn claims(&mut self, few: Vec<f64>, many: Vec<f64>) {
         self.claims = Some((median(few), median(many)));
+    }
+
+    pub(crate) fn pages(&mut self, times: Vec<PageTime>) {
+        self.pages = times;
     }
 
     /// The measurement in the middle.
@@ -82,6 +87,17 @@ impl Report {
             let _ = writeln!(
                 text,
                 "| claim of 10 with 1,000,000 waiting, p50 {many:.0} µs | with 1,000, p50 {few:.0} µs | {ratio:.2} | ≤ 1.20 | {held} |"
+            );
+        }
+        if !self.pages.is_empty() {
+            text.push_str(PAGES_HEAD);
+        }
+        for PageTime { page, large, small, again } in &self.pages {
+            let (ratio, noise) = (large / small, again / small);
+            let held = if *large <= 50.0 && ratio <= 1.25 { "yes" } else { "**no**" };
+            let _ = writeln!(
+                text,
+                "| {page} | {large:.1} | {small:.1} | {again:.1} | {ratio:.2} | {noise:.2} | ≤ 50 ms, ≤ 1.25 | {held} |"
             );
         }
         text.push_str(FIGURES_HEAD);
@@ -121,6 +137,16 @@ const RATIOS_HEAD: &str = "
 
 | what | against | ratio | bar | held |
 |---|---|--:|--:|---|
+";
+
+const PAGES_HEAD: &str = "
+## Pages
+
+The time to the last byte of a page while 1,000 items of the large job end every second, over HTTP from this machine; 95 of 100
+answers came within it. *Again* is the small page asked for a second time in the same turns: what that differs is noise.
+
+| page | 1,000,000 items, ms | 1,000 items, ms | again, ms | ratio | noise | bar | held |
+|---|--:|--:|--:|--:|--:|---|---|
 ";
 
 const FIGURES_HEAD: &str = "

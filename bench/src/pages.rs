@@ -1,0 +1,138 @@
+//! Pages of a job with a million items beside the same pages of one with a thousand, while a thousand items
+//! end every second.
+//!
+//! The two are asked for in turns, so both meet the same moments. The lists are narrowed to one of the two
+//! jobs. In between the small job's page is asked for once more: what differs between two answers that are
+//! the same is what this machine cannot tell.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use domain::api::{Claim, FinishBody, WorkError};
+use uuid::Uuid;
+
+use crate::door::{self, Door};
+
+/// How often each page is asked for.
+const SAMPLES: usize = 500;
+/// Items that end at a time, and how often.
+const BATCH: u32 = 100;
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// A job with its type, which no other job has.
+#[derive(Clone, Debug)]
+pub(crate) struct Known {
+    pub(crate) job: Uuid,
+    pub(crate) job_type: String,
+}
+
+/// What one page took, in milliseconds: 95 of 100 answers came within.
+#[derive(Clone, Debug)]
+pub(crate) struct PageTime {
+    pub(crate) page: &'static str,
+    pub(crate) large: f64,
+    pub(crate) small: f64,
+    /// The small one, asked for again in the same turns.
+    pub(crate) again: f64,
+}
+
+/// Fails every tenth of so many items, so that there is something to show of each kind.
+pub(crate) async fn work_on(door: &Door, known: &Known, items: u64) -> Result<()> {
+    let mut left = items;
+    while left > 0 {
+        let ended = end_some(door, &known.job_type).await?;
+        ensure!(ended > 0, "{} has no more items", known.job_type);
+        left = left.saturating_sub(ended);
+    }
+    Ok(())
+}
+
+/// Measures all pages while items of the large job end.
+pub(crate) async fn measure(
+    url: &str,
+    token: &str,
+    door: &Door,
+    large: &Known,
+    small: &Known,
+) -> Result<Vec<PageTime>> {
+    let ending = async {
+        let mut pace = tokio::time::interval(PAUSE);
+        loop {
+            pace.tick().await;
+            end_some(door, &large.job_type).await?;
+        }
+    };
+    tokio::select! {
+        times = look(url, token, large, small) => times,
+        failed = ending => failed,
+    }
+}
+
+async fn look(url: &str, token: &str, large: &Known, small: &Known) -> Result<Vec<PageTime>> {
+    let http = reqwest::Client::new();
+    let mut times = Vec::new();
+    for (page, path_of) in pages() {
+        let paths = [large, small, small].map(|known| format!("{url}{}", path_of(known)));
+        let mut taken = [(); 3].map(|()| Vec::with_capacity(SAMPLES));
+        for _ in 0..SAMPLES {
+            for (path, taken) in paths.iter().zip(&mut taken) {
+                let began = Instant::now();
+                let answer = http.get(path).bearer_auth(token).header("accept", "text/html").send().await?;
+                ensure!(answer.status().is_success(), "{path}: {}", answer.status());
+                answer.bytes().await?;
+                taken.push(began.elapsed().as_secs_f64() * 1e3);
+            }
+        }
+        let [large, small, again] = taken.map(within);
+        eprintln!("  {page}: p95 {large:.1} ms, with 1,000 items {small:.1} ms and {again:.1} ms");
+        times.push(PageTime { page, large, small, again });
+    }
+    Ok(times)
+}
+
+type PathOf = fn(&Known) -> String;
+
+fn pages() -> [(&'static str, PathOf); 4] {
+    [
+        ("/jobs", |known| format!("/jobs?q=type:{}", known.job_type)),
+        ("/jobs/{id}", |known| format!("/jobs/{}", known.job)),
+        ("/items", |known| format!("/items?q=job:{}", known.job)),
+        ("/dead", |known| format!("/dead?q=root:{}", known.job)),
+    ]
+}
+
+/// 95 of 100 are not longer.
+fn within(mut times: Vec<f64>) -> f64 {
+    times.sort_by(f64::total_cmp);
+    times[times.len() * 95 / 100]
+}
+
+/// Claims and ends at most a hundred: one in ten fails for good.
+async fn end_some(door: &Door, job_type: &str) -> Result<u64> {
+    let claim = Claim {
+        worker_id: "pages".to_owned(),
+        types: vec![job_type.to_owned()],
+        item_ids: None,
+        max: Some(BATCH),
+        wait_seconds: None,
+        claim_id: None,
+    };
+    let held = door.claim(claim).await?;
+    let endings: Vec<_> = held
+        .into_iter()
+        .enumerate()
+        .map(|(n, assignment)| {
+            let mut ending = door::ending(assignment.id);
+            if n % 10 == 0 {
+                ending.result = None;
+                ending.error = Some(WorkError { message: format!("no such user {n}"), kind: None, detail: None });
+                ending.retryable = false;
+            }
+            ending
+        })
+        .collect();
+    let n = endings.len() as u64;
+    let finished = door.finish(FinishBody { endings, claim: None }).await?;
+    let refused = finished.endings.iter().find(|ending| ending.code.is_some());
+    refused.map_or(Ok(n), |refused| Err(anyhow::anyhow!("an ending was refused: {refused:?}")))
+}
