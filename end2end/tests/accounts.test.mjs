@@ -61,6 +61,7 @@ test('an admin lets somebody in, who uploads and shares; a stranger watches unti
   await accessible(ada);
   await ada.reload();
   assert.equal(await ada.getByLabel('Link', { exact: true }).count(), 0, 'the link is shown once');
+  await ada.getByText(`${ROWS} rows wait. Nobody has begun to work on files of this kind.`).waitFor();
 
   // A stranger's browser: live, with the rows counted as they end.
   const guest = await openPage(server, { signedIn: false, path: link });

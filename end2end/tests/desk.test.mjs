@@ -33,6 +33,14 @@ function ending(row) {
   return { result: { row } };
 }
 
+/** Without scripts a page is loaded again until it says so. */
+async function shown(page, text) {
+  for (let tries = 0; (await page.getByText(text).count()) === 0; tries += 1) {
+    assert.ok(tries < 400, `the page never says: ${text}`);
+    await page.reload();
+  }
+}
+
 /** Everything that waits for the worker is done. */
 async function finishAll(worker, count) {
   for (let done = 0; done < count; ) {
@@ -97,15 +105,44 @@ test('the failed rows of one error are found, given back with a reason, and the 
   await plain.locator('input[name=reason]').fill('The bank said yes');
   await plain.getByRole('button', { name: 'Retry 2 items' }).click();
   await plain.waitForURL(/\/bulk\//);
-  for (let tries = 0; (await plain.getByText('Through:').count()) === 0; tries += 1) {
-    assert.ok(tries < 100, 'the operation never ends');
-    await plain.reload();
-  }
+  await shown(plain, 'Through:');
   await finishAll(worker, 2);
   await page.goto(`/imports/${id}`);
   await page.getByText(`All ${ROWS} rows are done.`).first().waitFor();
   const audit = await (await server.api('GET', '/audit?action=bulk.retry')).json();
   assert.deepEqual(audit.data.map((entry) => entry.reason), ['The bank said yes', 'The accounts were opened']);
+});
+
+test('twelve thousand failed items are given back without scripts, once, though the button is pressed twice', async (t) => {
+  const server = await startServer(t);
+  const all = 12_431;
+  await server.api('PUT', '/job-types/many', { executor: { kind: 'pull' } });
+  const { id } = await (await server.api('POST', '/jobs', { type: 'many', name: 'refunds.csv' })).json();
+  const lines = Array.from({ length: all }, (_, n) => `{"payload":{"n":${n}}}`).join('\n');
+  const added = await server.api('POST', `/jobs/${id}/items?seal=true`, lines, { 'content-type': 'application/x-ndjson' });
+  assert.equal(added.status, 200, await added.text());
+  const worker = new Worker(server, 'many');
+  const error = { message: 'the bank is closed', kind: 'bank' };
+  for (let failed = 0; failed < all; ) {
+    const held = await worker.claim(1000);
+    const endings = held.map((assignment) => ({ assignment_id: assignment.id, error, retryable: false }));
+    await worker.call('/assignments/finish', { endings });
+    failed += held.length;
+  }
+
+  const page = await openPage(server, { javaScriptEnabled: false, path: '/dead' });
+  await page.getByRole('button', { name: 'Retry all 12,431…' }).first().click();
+  await shown(page, '12,431 items would be met');
+  await page.locator('input[name=reason]').fill('The bank is open again');
+  await page.getByRole('button', { name: 'Retry 12,431 items' }).dblclick();
+  await page.waitForURL(/\/bulk\//);
+  await shown(page, 'Through: each of 12,431 items was dealt with once.');
+  await screenshot(page, 'operation-many');
+  const operations = (await (await server.api('GET', '/bulk-operations')).json()).data;
+  const begun = operations.filter((operation) => operation.state !== 'ready');
+  assert.deepEqual(begun.map(({ total, processed, errored }) => ({ total, processed, errored })), [{ total: all, processed: all, errored: 0 }]);
+  const { counts } = await (await server.api('GET', `/jobs/${id}`)).json();
+  assert.equal(counts.available, all);
 });
 
 test('keys lead through lists and pages, and stay out of fields', async (t) => {

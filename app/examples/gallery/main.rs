@@ -101,7 +101,13 @@ fn all() -> Vec<(&'static str, Draw)> {
         }),
     );
     add("import-running", Box::new(|| pages::import::page(&running(), &groups()[..1], true)));
-    add("import-waiting", Box::new(|| pages::import::page(&waiting(), &[], false)));
+    add(
+        "import-waiting",
+        Box::new(|| {
+            let around = pages::import::Around { held: held(), ..pages::import::Around::default() };
+            pages::import::page_with(&waiting(), &[], false, around)
+        }),
+    );
     add("import-partial", Box::new(|| pages::import::page(&partial(), &groups(), true)));
     add("import-complete", Box::new(|| pages::import::page(&complete(), &[], false)));
     add("import-failed", Box::new(|| pages::import::page(&failed(), &groups()[..1], false)));

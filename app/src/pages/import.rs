@@ -1,9 +1,9 @@
 //! `/imports/{id}`: one sentence, one bar, one number; then what went wrong; then what to take home.
 
-use domain::{Job, JobStatus, api::ErrorGroup};
+use domain::{Job, JobStatus, api::ErrorGroup, hold::Held};
 use leptos::prelude::*;
 
-use super::problems;
+use super::{job::holds::holds_of_import, problems};
 use crate::{
     components::{moment::clock, panel::section, state::icon},
     frame::{Page, Place},
@@ -24,6 +24,8 @@ pub fn page(job: &Job, groups: &[ErrorGroup], staff: bool) -> Page {
 /// What else is known around an import.
 #[derive(Default)]
 pub struct Around {
+    /// What keeps its rows from being worked on.
+    pub held: Vec<Held>,
     /// Between the downloads and the small print.
     pub panel: Option<AnyView>,
     /// Whether the reader may correct its failed rows.
@@ -41,7 +43,7 @@ pub fn page_with(job: &Job, groups: &[ErrorGroup], staff: bool, around: Around) 
     let name = name(job);
     let completed = job.tree.status == JobStatus::Completed;
     let dead = job.tree.counts.dead;
-    let Around { panel, may_correct, corrects, corrected_by } = around;
+    let Around { held, panel, may_correct, corrects, corrected_by } = around;
     let correct = (may_correct && dead > 0).then(|| section("correct", "Correct", corrections(job)));
     let content = view! {
         <div class="narrow">
@@ -50,7 +52,9 @@ pub fn page_with(job: &Job, groups: &[ErrorGroup], staff: bool, around: Around) 
             </p>
             <h1 class="file-name">{icon("file")} " " {name.clone()}</h1>
             <LiveImport id=job.id label=format!("Progress of {name}") head=Head::of(job) />
-            <div id="around" data-refresh="">
+            // While it is open, what holds it may change without an event of its own.
+            <div id="around" data-refresh="" data-poll=(!completed).then_some("20000")>
+                {holds_of_import(&held)}
                 {(dead > 0 || !completed)
                     .then(|| section("problems", "What went wrong", problems::groups(groups, dead, !completed, true)))}
                 {section("downloads", "Take home", downloads(job, completed))} {correct}

@@ -53,3 +53,25 @@ fn line(held: &Held) -> Option<AnyView> {
     let shape = if held.hold.is_stuck() { "partial" } else { "scheduled" };
     Some(view! { <p class=class>{icon(shape)} " " <span>{text}</span></p> }.into_any())
 }
+
+/// The same for whoever uploaded a file: only what will not pass by itself, without the words and the links of
+/// those who run the work.
+pub fn holds_of_import(held: &[Held]) -> Vec<AnyView> {
+    let stuck = held.iter().filter_map(|held| {
+        let why = match &held.hold {
+            Hold::Paused => view! { "This kind of work is paused for now." }.into_any(),
+            Hold::Unasked(None) => view! { "Nobody has begun to work on files of this kind." }.into_any(),
+            Hold::Unasked(Some(at)) => {
+                view! { "Nobody has worked on files of this kind since " {clock(*at)} "." }.into_any()
+            }
+            Hold::Ours | Hold::Shared | Hold::Capped { .. } => return None,
+        };
+        let rows = match held.count {
+            1 => "1 row waits. ".to_owned(),
+            n => format!("{} rows wait. ", grouped(n)),
+        };
+        let rest = " Nothing is lost: they go on as soon as that changes.";
+        Some(view! { <p class="note note-warn">{icon("partial")} " " <span>{rows} {why} {rest}</span></p> }.into_any())
+    });
+    stuck.collect()
+}

@@ -259,6 +259,7 @@ pub(super) async fn draw(
     let Path(id) = id?;
     let job = app.engine.job(caller, id, true).await?;
     let groups = app.engine.error_groups(caller, id).await?;
+    let held = app.engine.held(caller, id).await?;
     let staff = caller.role >= Some(Role::Support);
     let panel = if job.parent_id.is_none() && caller.require(Scope::JobsWrite).is_ok() {
         let needs_reason = (caller.kind, &caller.name) != (job.owner.kind, &job.owner.name);
@@ -280,7 +281,7 @@ pub(super) async fn draw(
     Ok(move || {
         let may_correct = panel.is_some();
         let panel = panel.map(|panel| pages::share::panel(&job, &panel));
-        let around = Around { panel, may_correct, corrects, corrected_by };
+        let around = Around { held, panel, may_correct, corrects, corrected_by };
         pages::import::page_with(&job, &groups, staff, around)
     })
 }
