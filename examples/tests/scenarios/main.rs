@@ -6,7 +6,12 @@ mod support;
 use std::process::Stdio;
 
 use client::ItemFilter;
-use domain::{ItemState, JobStatus, Outcome, item::EndedAs};
+use domain::{
+    Document, ItemState, JobStatus, Outcome,
+    api::{NewItem, NewJob},
+    item::EndedAs,
+    job_type::JobTypeSpec,
+};
 use examples::{import, invoices, payroll, refund, site};
 use tokio::process::Command;
 
@@ -107,5 +112,38 @@ async fn a_program_says_what_happens_and_whether_it_was_as_promised() {
         assert_eq!(refused.status.code(), Some(1));
         assert!(String::from_utf8_lossy(&refused.stderr).contains(why), "{refused:?}");
     }
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_of_sixty_lines_of_python_does_the_work_and_leaves_nothing_behind() {
+    let text = include_str!("../../worker/plain.py");
+    assert!(text.lines().count() <= 60, "it is meant to be read at a glance");
+    let server = Server::start().await;
+    server.client.put_job_type(&JobTypeSpec::named("letters")).await.expect("a type");
+    let items = (0..25).map(|n| NewItem { payload: Some(Document::of(&n)), ..NewItem::default() }).collect();
+    let new = NewJob { items, sealed: true, ..NewJob::of("letters") };
+    let job = server.client.create_job(&new).await.expect("a job").id;
+    let mut worker = Command::new("python3")
+        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/worker/plain.py"))
+        .arg("letters")
+        .env("TREELINE_URL", &server.url)
+        .env("TREELINE_TOKEN", TOKEN)
+        .kill_on_drop(true)
+        .spawn()
+        .expect("python3 runs");
+    let mut done = server.client.job(job).await.expect("the job");
+    while done.status != JobStatus::Completed {
+        done = server.client.newer_job(job, done.version, 20).await.expect("the job").expect("it goes on");
+    }
+    assert_eq!((done.outcome, done.counts.succeeded), (Some(Outcome::Succeeded), 25));
+    // Told to leave, it ends by itself; its long poll is over within seconds, as there is something to take.
+    let leave = Command::new("kill").arg(worker.id().expect("it runs").to_string()).status().await.expect("kill runs");
+    assert!(leave.success());
+    let more = NewJob { items: vec![NewItem::default()], sealed: true, ..NewJob::of("letters") };
+    let more = server.client.create_job(&more).await.expect("a job").id;
+    let status = worker.wait().await.expect("it ends");
+    assert!(status.success(), "{status}");
+    assert_eq!(server.client.job(more).await.expect("the job").counts.running, 0);
     server.stop().await;
 }

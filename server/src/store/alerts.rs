@@ -108,7 +108,7 @@ pub async fn clear_recovered(pool: &PgPool) -> Result<u64, sqlx::Error> {
                            where j.id = a.job_id and d.failures >= 10)
            and not exists (select 1 from job j join lease l on l.type_id = j.type_id and l.gate_id = j.gate_id
                            where j.id = a.job_id and l.failures >= 10)
-           and not exists (select 1 from ready r where r.item_id = a.item_id and r.failures >= 10)"
+           and coalesce((select r.failures from ready r where r.item_id = a.item_id limit 1), 0) < 10"
     )
     .execute(pool)
     .await?;

@@ -111,7 +111,8 @@ pub async fn items(executor: impl PgExecutor<'_>, ids: &[Uuid], payloads: bool) 
            left join lease l on l.item_id = i.id
            left join deferred d on d.item_id = i.id
            left join blocked b on b.item_id = i.id
-           left join ready r on r.item_id = i.id
+           left join lateral (
+             select attempts, failures from ready where item_id = i.id limit 1) r on true
            left join item_step s on s.item_id = i.id
            left join lateral (
              select payload, edited_at from item_edit where item_id = i.id order by edit desc limit 1) e on true
