@@ -1,14 +1,15 @@
 //! The calls of `/api/v1` (spec §3), one function each, in the words of the contract.
 //!
 //! Here is what workers and most callers need; making trees by a key or an id is in `made`, what people do
-//! to work in `deeds`, reading items in `items`. What a call may be repeated for is decided with it: reads,
+//! to work in `deeds` and `bulk`, reading items in `items`, files in `files`, who may ask in `people`, and the rest
+//! in `house`. What a call may be repeated for is decided with it: reads,
 //! claims with a `claim_id`, heartbeats, steps, endings and seals are idempotent by contract; creating
 //! carries a client-made id and an `Idempotency-Key`. Nothing here keeps state.
 
 use std::time::Duration;
 
 use domain::{
-    Code, Item, Job, JobType,
+    Code, Item, Job, JobType, Time,
     api::{
         Added, Claim, Claimed, Ended, FailureBody, FinishBody, Finished, Heartbeat, HeartbeatBody, Heartbeats,
         HeartbeatsBody, Me, NewItem, NewJob, Page, ReleaseBody, ResultBody, StepBody,
@@ -37,6 +38,22 @@ pub struct JobFilter {
     pub q: Option<String>,
     /// Only roots, that is whole trees.
     pub root: Option<bool>,
+    /// The name of the person or service whose work it is.
+    pub owner: Option<String>,
+    pub initiated_by: Option<String>,
+    /// Jobs of this tree.
+    pub root_id: Option<Uuid>,
+    /// Children of this job.
+    pub parent: Option<Uuid>,
+    pub dedupe_key: Option<String>,
+    /// Trees that were made again from this one.
+    pub replay_of: Option<Uuid>,
+    /// Fields of the metadata, as text.
+    pub metadata: Vec<(String, String)>,
+    /// Open, and without progress for an hour.
+    pub stalled: Option<bool>,
+    pub created_after: Option<Time>,
+    pub created_before: Option<Time>,
     /// 1 to 1,000; absent: 50.
     pub limit: Option<u32>,
     /// `next_cursor` of the page before.
@@ -106,10 +123,23 @@ impl Client {
 
     /// A page of jobs, newest first.
     pub async fn jobs(&self, filter: &JobFilter) -> Result<Page<Job>> {
+        let text = |id: Option<Uuid>| id.map(|id| id.to_string());
+        let time = |at: Option<Time>| at.map(|at| at.to_string());
         let root = filter.root.map(|root| root.to_string());
+        let stalled = filter.stalled.map(|stalled| stalled.to_string());
         let limit = filter.limit.map(|limit| limit.to_string());
-        let call = self
-            .get(&["jobs"])
+        let named = |call: Call, (name, value): &(String, String)| call.query(&format!("metadata.{name}"), value);
+        let call = filter.metadata.iter().fold(self.get(&["jobs"]), named);
+        let call = call
+            .query_some("owner", filter.owner.as_deref())
+            .query_some("initiated_by", filter.initiated_by.as_deref())
+            .query_some("root_id", text(filter.root_id).as_deref())
+            .query_some("parent", text(filter.parent).as_deref())
+            .query_some("dedupe_key", filter.dedupe_key.as_deref())
+            .query_some("replay_of", text(filter.replay_of).as_deref())
+            .query_some("stalled", stalled.as_deref())
+            .query_some("created_after", time(filter.created_after).as_deref())
+            .query_some("created_before", time(filter.created_before).as_deref())
             .query_some("status", filter.status.as_deref())
             .query_some("outcome", filter.outcome.as_deref())
             .query_some("type", filter.job_type.as_deref())

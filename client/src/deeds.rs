@@ -1,14 +1,19 @@
-//! What people do to work: cancel, retry, replay, delete (rules 15 to 17 and 20).
+//! What people do to work: cancel, retry, replay, keep, change, share, delete (rules 15 to 17 and 20).
 //!
 //! Each takes a reason where the contract does: required on somebody else's work, kept in the audit log.
 //! All but the retry may be sent again after a lost answer: by then the item may have been retried, failed
 //! again, and be retried a second time.
 
-use domain::{Item, Job, api::RetryBody, id::Uuid};
+use domain::{
+    Item, Job,
+    api::{ItemPatch, JobPatch, Page, ReplayBody, RetryBody},
+    id::Uuid,
+    share::{Share, ShareMade},
+};
 use reqwest::Method;
 use serde::Serialize;
 
-use crate::{again::Again, calls::key, client::Client, error::Result};
+use crate::{again::Again, calls::key, client::Client, error::Result, lists::Part};
 
 /// A body that only says why.
 #[derive(Serialize)]
@@ -61,6 +66,58 @@ impl Client {
     /// 409 `job_not_complete` or `not_root`.
     pub async fn delete_job(&self, id: Uuid, reason: Option<&str>) -> Result<()> {
         let call = self.call(Method::DELETE, &["jobs", &id.to_string()]).query_some("reason", reason);
+        self.send(call.again(Again::Always)).await.map(drop)
+    }
+
+    /// Runs one item once more, as a tree of its own; with another payload where one is given.
+    pub async fn replay_item(&self, id: Uuid, body: &ReplayBody) -> Result<Job> {
+        let call = self.post(&["items", &id.to_string(), "replay"]).json(body);
+        let call = call.header("idempotency-key", key(&Uuid::now_v7().to_string())?);
+        self.fetch(call.again(Again::Always)).await
+    }
+
+    /// Keeps a tree beyond its retention (`keep` true), or no longer. Again is no change.
+    ///
+    /// # Errors
+    /// 409 `not_root`.
+    pub async fn keep_job(&self, id: Uuid, keep: bool, reason: Option<&str>) -> Result<Job> {
+        let path = ["jobs", &id.to_string(), "keep"];
+        let call = if keep {
+            self.post(&path).json(&Why { reason })
+        } else {
+            self.call(Method::DELETE, &path).query_some("reason", reason)
+        };
+        self.fetch(call.again(Again::Always)).await
+    }
+
+    /// Changes the fields of a job that `patch` names; of `version`, where one is given.
+    ///
+    /// # Errors
+    /// 412 `precondition_failed`.
+    pub async fn patch_job(&self, id: Uuid, patch: &JobPatch, version: Option<i64>) -> Result<Job> {
+        self.fetch(self.call(Method::PATCH, &["jobs", &id.to_string()]).json(patch).if_version(version)).await
+    }
+
+    /// The same of an item that waits.
+    pub async fn patch_item(&self, id: Uuid, patch: &ItemPatch, version: Option<i64>) -> Result<Item> {
+        self.fetch(self.call(Method::PATCH, &["items", &id.to_string()]).json(patch).if_version(version)).await
+    }
+
+    /// Makes a link that shows one tree to whoever has it. The link is in this answer and nowhere else.
+    pub async fn share_job(&self, id: Uuid, reason: Option<&str>) -> Result<ShareMade> {
+        let call = self.post(&["jobs", &id.to_string(), "share"]).json(&Why { reason });
+        let call = call.header("idempotency-key", key(&Uuid::now_v7().to_string())?);
+        self.fetch(call.again(Again::Always)).await
+    }
+
+    /// The links to a tree, without their secrets.
+    pub async fn shares(&self, id: Uuid, part: &Part) -> Result<Page<Share>> {
+        self.list(self.get(&["jobs", &id.to_string(), "shares"]), part).await
+    }
+
+    /// Takes a link back.
+    pub async fn revoke_share(&self, id: Uuid, reason: Option<&str>) -> Result<()> {
+        let call = self.call(Method::DELETE, &["shares", &id.to_string()]).query_some("reason", reason);
         self.send(call.again(Again::Always)).await.map(drop)
     }
 }

@@ -17,7 +17,7 @@ use domain::{
     Code,
     api::{FailureLine, ResultLine},
     id::Uuid,
-    upload::{Upload, UploadFormat},
+    upload::{Preview, Upload, UploadFormat},
 };
 use futures::TryStreamExt;
 use reqwest::{Body, Method, Response, header::HeaderValue};
@@ -27,7 +27,7 @@ use tokio_util::io::ReaderStream;
 
 use crate::{
     again::backoff,
-    client::{Client, read},
+    client::{Call, Client, read},
     error::{Error, Result},
 };
 
@@ -105,6 +105,29 @@ impl Client {
         }
     }
 
+    /// What is known of a stored file.
+    pub async fn stored(&self, upload: Uuid) -> Result<Upload> {
+        self.fetch(self.get(&["uploads", &upload.to_string()])).await
+    }
+
+    /// The first rows of a stored file as a job of `job_type` would get them, and what does not fit in them.
+    pub async fn preview(&self, upload: Uuid, job_type: Option<&str>) -> Result<Preview> {
+        self.fetch(self.get(&["uploads", &upload.to_string(), "preview"]).query_some("type", job_type)).await
+    }
+
+    /// A stored file as it came.
+    pub async fn content(&self, upload: Uuid) -> Result<Download> {
+        self.download(self.get(&["uploads", &upload.to_string(), "content"])).await
+    }
+
+    /// Removes a file that no job was made of.
+    ///
+    /// # Errors
+    /// 409 `upload_in_use`.
+    pub async fn delete_upload(&self, upload: Uuid) -> Result<()> {
+        self.send(self.call(Method::DELETE, &["uploads", &upload.to_string()])).await.map(drop)
+    }
+
     /// The results of a tree, one line each, in order; `after` resumes behind that item.
     pub async fn results(&self, job: Uuid, after: Option<Uuid>) -> Result<Lines<ResultLine>> {
         Ok(Lines::of(self.rows(job, "results", RowFormat::Ndjson, after).await?))
@@ -128,7 +151,11 @@ impl Client {
     async fn rows(&self, job: Uuid, what: &str, format: RowFormat, after: Option<Uuid>) -> Result<Download> {
         let after = after.map(|id| id.to_string());
         let call = self.call(Method::GET, &["jobs", &job.to_string(), what]).query("format", format.as_str());
-        let call = call.query_some("after", after.as_deref()).streams();
+        self.download(call.query_some("after", after.as_deref())).await
+    }
+
+    async fn download(&self, call: Call) -> Result<Download> {
+        let call = call.streams();
         Ok(Download { call: call.name(), response: self.send(call).await? })
     }
 }

@@ -30,14 +30,18 @@
 //! ```
 
 mod again;
+mod bulk;
 mod calls;
 mod client;
 mod deeds;
 mod error;
 mod events;
 mod files;
+mod house;
 mod items;
+mod lists;
 mod made;
+mod people;
 mod watch;
 mod worker;
 
@@ -47,7 +51,9 @@ pub use domain::Document;
 pub use error::{Error, Result};
 pub use events::{Events, Frame, JobEvent, Parser, TooLarge};
 pub use files::{Download, Lines, RowFormat};
+pub use house::AuditFilter;
 pub use items::ItemFilter;
+pub use lists::Part;
 pub use made::Made;
 pub use watch::{Seen, Watch};
 pub use worker::{Drain, Summary, Task, Unfinished, Worker};

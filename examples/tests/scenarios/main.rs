@@ -1,6 +1,7 @@
 //! The five examples as tests: each is played against a server of its own. A story checks its promises
 //! itself; what is asserted here is read from the API afterwards, by somebody who was not in the story.
 
+mod calls;
 mod support;
 
 use std::process::Stdio;

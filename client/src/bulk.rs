@@ -1,0 +1,37 @@
+//! One deed to everything that a list shows: retry, cancel or delete, previewed, paced and counted (spec §3).
+
+use domain::{
+    api::{BulkOperation, NewBulk, Page},
+    id::Uuid,
+};
+
+use crate::{again::Again, calls::key, client::Client, error::Result, lists::Part};
+
+impl Client {
+    /// Begins an operation, or with `dry_run` only counts what it would meet. A lost answer is asked for
+    /// again and begins no second one.
+    ///
+    /// # Errors
+    /// 422 `reason_required` on somebody else's work.
+    pub async fn create_bulk(&self, new: &NewBulk) -> Result<BulkOperation> {
+        let call = self.post(&["bulk-operations"]).json(new);
+        let call = call.header("idempotency-key", key(&Uuid::now_v7().to_string())?);
+        self.fetch(call.again(Again::Always)).await
+    }
+
+    /// How far an operation is.
+    pub async fn bulk(&self, id: Uuid) -> Result<BulkOperation> {
+        self.fetch(self.get(&["bulk-operations", &id.to_string()])).await
+    }
+
+    /// Operations, newest first.
+    pub async fn bulks(&self, part: &Part) -> Result<Page<BulkOperation>> {
+        self.list(self.get(&["bulk-operations"]), part).await
+    }
+
+    /// Stops an operation; what it has done stays done. Again is no change.
+    pub async fn cancel_bulk(&self, id: Uuid) -> Result<BulkOperation> {
+        let call = self.post(&["bulk-operations", &id.to_string(), "cancel"]);
+        self.fetch(call.again(Again::Always)).await
+    }
+}

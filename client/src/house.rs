@@ -1,0 +1,103 @@
+//! For whoever keeps the house: job types, figures, workers, alerts, and what people did.
+
+use domain::{
+    JobType,
+    alert::{Alert, AlertBody},
+    api::{Page, Stats, Worker},
+    audit::AuditEntry,
+    id::Uuid,
+    job_type::JobTypeSpec,
+};
+use reqwest::Method;
+use serde::Serialize;
+
+use crate::{again::Again, calls::key, client::Client, error::Result, lists::Part};
+
+/// Which entries of the audit log; every field narrows.
+#[derive(Clone, Debug, Default)]
+pub struct AuditFilter {
+    /// The person or service who did it.
+    pub actor: Option<String>,
+    /// `job.cancel`, `item.retry` …
+    pub action: Option<String>,
+    /// What was done to this job.
+    pub job: Option<Uuid>,
+    /// What was done within this tree.
+    pub root: Option<Uuid>,
+    /// What was done to this item.
+    pub item: Option<Uuid>,
+    pub part: Part,
+}
+
+impl Client {
+    /// Creates a job type.
+    ///
+    /// # Errors
+    /// 409 `duplicate` where there is one of the name.
+    pub async fn create_job_type(&self, spec: &JobTypeSpec) -> Result<JobType> {
+        let call = self.post(&["job-types"]).json(spec);
+        let call = call.header("idempotency-key", key(&Uuid::now_v7().to_string())?);
+        self.fetch(call.again(Again::Always)).await
+    }
+
+    /// Changes the fields of a job type that `fields` names; of `version`, where one is given.
+    ///
+    /// # Errors
+    /// 412 `precondition_failed`.
+    pub async fn patch_job_type(&self, name: &str, fields: &impl Serialize, version: Option<i64>) -> Result<JobType> {
+        let call = self.call(Method::PATCH, &["job-types", name]).json(fields).if_version(version);
+        self.fetch(call).await
+    }
+
+    /// Removes a job type that no job uses.
+    ///
+    /// # Errors
+    /// 409 `job_type_in_use`.
+    pub async fn delete_job_type(&self, name: &str) -> Result<()> {
+        self.send(self.call(Method::DELETE, &["job-types", name])).await.map(drop)
+    }
+
+    /// Nothing of the type is handed out any more. Again is no change.
+    pub async fn pause_job_type(&self, name: &str) -> Result<JobType> {
+        self.fetch(self.post(&["job-types", name, "pause"]).again(Again::Always)).await
+    }
+
+    /// Goes on with a type that was paused. Again is no change.
+    pub async fn resume_job_type(&self, name: &str) -> Result<JobType> {
+        self.fetch(self.post(&["job-types", name, "resume"]).again(Again::Always)).await
+    }
+
+    /// Items by state, rates and days of every type.
+    pub async fn stats(&self) -> Result<Stats> {
+        self.fetch(self.get(&["stats"])).await
+    }
+
+    /// Who has asked for work lately.
+    pub async fn workers(&self, part: &Part) -> Result<Page<Worker>> {
+        self.list(self.get(&["workers"]), part).await
+    }
+
+    /// What somebody should look at, newest first.
+    pub async fn alerts(&self, part: &Part) -> Result<Page<Alert>> {
+        self.list(self.get(&["alerts"]), part).await
+    }
+
+    /// A worker raises an alert of its own about an item in its hands.
+    pub async fn alert(&self, assignment: Uuid, message: &str) -> Result<()> {
+        let body = AlertBody { message: message.to_owned() };
+        self.send(self.post(&["assignments", &assignment.to_string(), "alert"]).json(&body)).await.map(drop)
+    }
+
+    /// What people did to others' work, newest first.
+    pub async fn audit(&self, filter: &AuditFilter) -> Result<Page<AuditEntry>> {
+        let text = |id: Option<Uuid>| id.map(|id| id.to_string());
+        let call = self
+            .get(&["audit"])
+            .query_some("actor", filter.actor.as_deref())
+            .query_some("action", filter.action.as_deref())
+            .query_some("job", text(filter.job).as_deref())
+            .query_some("root", text(filter.root).as_deref())
+            .query_some("item", text(filter.item).as_deref());
+        self.list(call, &filter.part).await
+    }
+}

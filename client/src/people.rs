@@ -1,0 +1,86 @@
+//! Who may ask: people and their sessions, services and their tokens (spec §8). All of it needs the scope `admin`,
+//! but one's own sessions and password.
+
+use domain::{
+    access::{NewService, NewToken, Service, Token, TokenMade},
+    account::{LinkMade, NewUser, Session, SessionsEnded, User, UserMade, UserPatch},
+    api::Page,
+    id::Uuid,
+};
+use reqwest::Method;
+
+use crate::{again::Again, calls::key, client::Client, error::Result, lists::Part};
+
+impl Client {
+    /// Lets somebody in. Without a password the answer brings a link that signs in once.
+    pub async fn create_user(&self, new: &NewUser) -> Result<UserMade> {
+        let call = self.post(&["users"]).json(new).header("idempotency-key", key(&Uuid::now_v7().to_string())?);
+        self.fetch(call.again(Again::Always)).await
+    }
+
+    /// People, by name.
+    pub async fn users(&self, part: &Part) -> Result<Page<User>> {
+        self.list(self.get(&["users"]), part).await
+    }
+
+    /// One person.
+    pub async fn user(&self, id: Uuid) -> Result<User> {
+        self.fetch(self.get(&["users", &id.to_string()])).await
+    }
+
+    /// Changes a role, or closes an account.
+    pub async fn patch_user(&self, id: Uuid, patch: &UserPatch) -> Result<User> {
+        self.fetch(self.call(Method::PATCH, &["users", &id.to_string()]).json(patch).again(Again::Always)).await
+    }
+
+    /// A link that signs somebody in once, within the hour.
+    pub async fn create_sign_in_link(&self, user: Uuid) -> Result<LinkMade> {
+        let call = self.post(&["users", &user.to_string(), "sign-in-link"]);
+        let call = call.header("idempotency-key", key(&Uuid::now_v7().to_string())?);
+        self.fetch(call.again(Again::Always)).await
+    }
+
+    /// Where somebody is signed in.
+    pub async fn user_sessions(&self, user: Uuid, part: &Part) -> Result<Page<Session>> {
+        self.list(self.get(&["users", &user.to_string(), "sessions"]), part).await
+    }
+
+    /// Signs somebody out everywhere.
+    pub async fn end_user_sessions(&self, user: Uuid) -> Result<SessionsEnded> {
+        let call = self.call(Method::DELETE, &["users", &user.to_string(), "sessions"]);
+        self.fetch(call.again(Again::Always)).await
+    }
+
+    /// Signs somebody out in one place.
+    pub async fn end_user_session(&self, user: Uuid, session: Uuid) -> Result<()> {
+        let call = self.call(Method::DELETE, &["users", &user.to_string(), "sessions", &session.to_string()]);
+        self.send(call).await.map(drop)
+    }
+
+    /// Makes a service: the owner of what its tokens make.
+    pub async fn create_service(&self, new: &NewService) -> Result<Service> {
+        let call = self.post(&["services"]).json(new).header("idempotency-key", key(&Uuid::now_v7().to_string())?);
+        self.fetch(call.again(Again::Always)).await
+    }
+
+    /// Services, by name.
+    pub async fn services(&self, part: &Part) -> Result<Page<Service>> {
+        self.list(self.get(&["services"]), part).await
+    }
+
+    /// Makes a token. Its secret is in this answer and nowhere else.
+    pub async fn create_token(&self, new: &NewToken) -> Result<TokenMade> {
+        let call = self.post(&["tokens"]).json(new).header("idempotency-key", key(&Uuid::now_v7().to_string())?);
+        self.fetch(call.again(Again::Always)).await
+    }
+
+    /// Tokens, without their secrets.
+    pub async fn tokens(&self, part: &Part) -> Result<Page<Token>> {
+        self.list(self.get(&["tokens"]), part).await
+    }
+
+    /// Takes a token back; it opens nothing any more.
+    pub async fn revoke_token(&self, id: Uuid) -> Result<()> {
+        self.send(self.call(Method::DELETE, &["tokens", &id.to_string()]).again(Again::Always)).await.map(drop)
+    }
+}
