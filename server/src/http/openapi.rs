@@ -12,7 +12,7 @@ use axum::{
     response::{IntoResponse, Redirect, Response},
 };
 use domain::problem::MEDIA_TYPE;
-use serde_json::Value;
+use serde_json::{Value, json};
 use utoipa::{
     OpenApi,
     openapi::{
@@ -101,6 +101,7 @@ pub fn describe(mut document: utoipa::openapi::OpenApi) -> Arc<Described> {
         for (method, operation) in operations {
             if let Some(operation) = operation {
                 complete(&method, operation);
+                describe_answers(operation);
             }
         }
     }
@@ -113,8 +114,13 @@ pub fn describe(mut document: utoipa::openapi::OpenApi) -> Arc<Described> {
     })
 }
 
-/// `null` is a [`domain::Document`] already: "one of the two" would be neither.
+/// `null` is a [`domain::Document`] already: "one of the two" would be neither. Bytes are bytes, not a JSON array
+/// of numbers.
 fn simplify(value: &mut Value) {
+    let bytes = json!({"type": "array", "items": {"type": "integer", "format": "int32", "minimum": 0}});
+    if *value == bytes {
+        *value = json!({"type": "string", "format": "binary"});
+    }
     const DOCUMENT: &str = "#/components/schemas/Document";
     let document = value["oneOf"].as_array().and_then(|all| all.iter().find(|one| one["$ref"] == DOCUMENT)).cloned();
     if let Some(document) = document {
@@ -160,6 +166,23 @@ fn complete(method: &HttpMethod, operation: &mut Operation) {
     for (status, applies, description) in possible {
         if applies {
             operation.responses.responses.entry(status.to_owned()).or_insert_with(|| problem(description));
+        }
+    }
+}
+
+/// Every answer says what it is: generators of clients refuse a document in which one does not.
+fn describe_answers(operation: &mut Operation) {
+    for (status, answer) in &mut operation.responses.responses {
+        if let RefOr::T(answer) = answer
+            && answer.description.is_empty()
+        {
+            let words = match status.as_str() {
+                "200" => "As it is now",
+                "201" => "Made",
+                "202" => "Taken on; it goes on by itself",
+                _ => "Done",
+            };
+            words.clone_into(&mut answer.description);
         }
     }
 }

@@ -62,6 +62,11 @@ async fn the_document_shows_every_route_with_its_refusals() {
             operations += 1;
             assert!(operation["summary"].is_string(), "{method} {path} says nothing of itself");
             assert!(responses.contains_key("500"), "{method} {path}");
+            // Generators of clients refuse a document in which an answer does not say what it is.
+            for (status, response) in responses {
+                let said = response["description"].as_str().is_some_and(|words| !words.is_empty());
+                assert!(said, "{method} {path} {status} does not say what it is");
+            }
             for (status, response) in responses.iter().filter(|(status, _)| status.as_str() >= "400") {
                 let schema = &response["content"]["application/problem+json"]["schema"]["$ref"];
                 assert_eq!(schema, "#/components/schemas/Problem", "{method} {path} {status}");
