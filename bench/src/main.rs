@@ -39,7 +39,7 @@ use crate::{
 /// What every item ends with: 30 bytes.
 pub(crate) const RESULT: &str = r#"{"shipped":true,"parcel":4711}"#;
 /// What every item carries: about 100 bytes.
-const PAYLOAD: &str =
+pub(crate) const PAYLOAD: &str =
     r#"{"user":4711,"amount":"129.90","currency":"EUR","reason":"monthly payroll","reference":"2026-11-000471"}"#;
 const TOKEN: &str = "a-token-that-lives-as-long-as-the-benchmark";
 
@@ -243,6 +243,9 @@ impl Bench {
         engine.add(job, 1_000, PAYLOAD).await?;
         pages::work_on(&engine, &small, 500).await?;
         pages::work_on(&engine, &large, 50_000).await?;
+        for known in [&small, &large] {
+            pages::hold_some(&engine, known).await?;
+        }
         let times = pages::measure(&self.url, TOKEN, &engine, &large, &small).await?;
         self.report.pages(times);
         Ok(())

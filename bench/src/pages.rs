@@ -1,8 +1,9 @@
 //! Pages of a job with a million items beside the same pages of one with a thousand, while a thousand items
 //! end every second.
 //!
-//! The two are asked for in turns, so both meet the same moments. The lists are narrowed to one of the two
-//! jobs. In between the small job's page is asked for once more: what differs between two answers that are
+//! The two are asked for in turns, so both meet the same moments, and both live: ten times a second a hundred
+//! items of the large one end, and two of the small one, which gets two new ones. The lists are narrowed to one of
+//! the two jobs. In between the small job's page is asked for once more: what differs between two answers that are
 //! the same is what this machine cannot tell.
 
 use std::time::{Duration, Instant};
@@ -11,12 +12,16 @@ use anyhow::{Result, ensure};
 use domain::api::{Claim, FinishBody, WorkError};
 use uuid::Uuid;
 
-use crate::door::{self, Door};
+use crate::{
+    PAYLOAD,
+    door::{self, Door},
+};
 
 /// How often each page is asked for.
 const SAMPLES: usize = 500;
 /// Items that end at a time, and how often.
 const BATCH: u32 = 100;
+const A_FEW: u32 = 2;
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// A job with its type, which no other job has.
@@ -40,7 +45,7 @@ pub(crate) struct PageTime {
 pub(crate) async fn work_on(door: &Door, known: &Known, items: u64) -> Result<()> {
     let mut left = items;
     while left > 0 {
-        let ended = end_some(door, &known.job_type).await?;
+        let ended = end_some(door, &known.job_type, BATCH).await?;
         ensure!(ended > 0, "{} has no more items", known.job_type);
         left = left.saturating_sub(ended);
     }
@@ -59,7 +64,9 @@ pub(crate) async fn measure(
         let mut pace = tokio::time::interval(PAUSE);
         loop {
             pace.tick().await;
-            end_some(door, &large.job_type).await?;
+            end_some(door, &large.job_type, BATCH).await?;
+            end_some(door, &small.job_type, A_FEW).await?;
+            door.add(small.job, A_FEW.into(), PAYLOAD).await?;
         }
     };
     tokio::select! {
@@ -107,17 +114,27 @@ fn within(mut times: Vec<f64>) -> f64 {
     times[times.len() * 95 / 100]
 }
 
-/// Claims and ends at most a hundred: one in ten fails for good.
-async fn end_some(door: &Door, job_type: &str) -> Result<u64> {
-    let claim = Claim {
+/// Takes a hundred items into a worker's hands, where they stay: a page shows what is in work.
+pub(crate) async fn hold_some(door: &Door, known: &Known) -> Result<()> {
+    let held = door.claim(claim(&known.job_type, BATCH)).await?;
+    ensure!(held.len() == BATCH as usize, "of {} only {} items could be had", known.job_type, held.len());
+    Ok(())
+}
+
+fn claim(job_type: &str, most: u32) -> Claim {
+    Claim {
         worker_id: "pages".to_owned(),
         types: vec![job_type.to_owned()],
         item_ids: None,
-        max: Some(BATCH),
+        max: Some(most),
         wait_seconds: None,
         claim_id: None,
-    };
-    let held = door.claim(claim).await?;
+    }
+}
+
+/// Claims and ends items: the first of every ten fails for good.
+async fn end_some(door: &Door, job_type: &str, most: u32) -> Result<u64> {
+    let held = door.claim(claim(job_type, most)).await?;
     let endings: Vec<_> = held
         .into_iter()
         .enumerate()

@@ -143,7 +143,7 @@ const PAGES_HEAD: &str = "
 ## Pages
 
 The time to the last byte of a page while 1,000 items of the large job end every second, over HTTP from this machine; 95 of 100
-answers came within it. *Again* is the small page asked for a second time in the same turns: what that differs is noise.
+answers came within it. Both jobs live, have items in work and failures of the same kinds. *Again* is the small page asked for a second time in the same turns: what that differs is noise.
 
 | page | 1,000,000 items, ms | 1,000 items, ms | again, ms | ratio | noise | bar | held |
 |---|--:|--:|--:|--:|--:|---|---|
