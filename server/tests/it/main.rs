@@ -31,6 +31,7 @@ mod pairs;
 mod patching;
 mod people;
 mod people_pages;
+mod plans;
 mod problems;
 mod races;
 mod reading;

@@ -163,6 +163,22 @@ impl Server {
         String::from_utf8(output.stdout).expect("text")
     }
 
+    /// Stops this server, the only one. By table: the rows that its statements met while they passed over the
+    /// table from end to end, as PostgreSQL counts them.
+    pub(crate) async fn stop_and_count_rows_of_scans(self) -> Vec<(String, i64)> {
+        let Self { running, place, .. } = self;
+        running.shutdown().await.expect("the server stops");
+        let mut connection = PgConnection::connect(&place.database.url()).await.expect("PostgreSQL");
+        // What a connection counted is known when it has ended.
+        let others =
+            "select count(*) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()";
+        while sqlx::query_scalar::<_, i64>(others).fetch_one(&mut connection).await.expect("a number") > 0 {
+            tokio::task::yield_now().await;
+        }
+        let rows = "select relname::text, seq_tup_read from pg_stat_user_tables";
+        sqlx::query_as(rows).fetch_all(&mut connection).await.expect("rows")
+    }
+
     /// Stops this server; its database stays while another uses it.
     pub(crate) async fn stop(self) {
         self.running.shutdown().await.expect("the server stops");
