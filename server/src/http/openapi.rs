@@ -117,11 +117,11 @@ pub fn describe(mut document: utoipa::openapi::OpenApi) -> Arc<Described> {
 /// `null` is a [`domain::Document`] already: "one of the two" would be neither. Bytes are bytes, not a JSON array
 /// of numbers.
 fn simplify(value: &mut Value) {
+    const DOCUMENT: &str = "#/components/schemas/Document";
     let bytes = json!({"type": "array", "items": {"type": "integer", "format": "int32", "minimum": 0}});
     if *value == bytes {
         *value = json!({"type": "string", "format": "binary"});
     }
-    const DOCUMENT: &str = "#/components/schemas/Document";
     let document = value["oneOf"].as_array().and_then(|all| all.iter().find(|one| one["$ref"] == DOCUMENT)).cloned();
     if let Some(document) = document {
         *value = document;
