@@ -1,13 +1,18 @@
 //! A worker: claims items, runs a handler for each, keeps them alive, and reports what became of them.
 //!
 //! This is its public face; the loop is in `run` and its parts, what it holds in `held`, how endings
-//! reach the server in `report`. The worker trusts nothing it heard: the server's fence decides (rule 8), and a handler
+//! reach the server in `report`, what RabbitMQ says in `rabbit`. The worker trusts nothing it heard: the server's fence decides (rule 8), and a handler
 //! whose lease may have been lost is stopped before another worker can be given its item (rule 7).
 
 mod beats;
 mod claims;
 mod endings;
 mod held;
+#[cfg(feature = "rabbitmq")]
+mod rabbit;
+#[cfg(not(feature = "rabbitmq"))]
+#[path = "worker/deaf.rs"]
+mod rabbit;
 mod report;
 mod run;
 
@@ -45,6 +50,7 @@ pub struct Worker {
     concurrency: usize,
     drain_limit: Duration,
     stop_grace: Duration,
+    broker: Option<rabbit::Address>,
 }
 
 impl Worker {
@@ -57,6 +63,7 @@ impl Worker {
             concurrency: 1,
             drain_limit: Duration::from_secs(30),
             stop_grace: Duration::from_secs(5),
+            broker: None,
         }
     }
 
@@ -87,6 +94,28 @@ impl Worker {
     pub fn stop_grace(mut self, grace: Duration) -> Self {
         self.stop_grace = grace;
         self
+    }
+
+    /// Listens to RabbitMQ at this address, such as `amqp://user:password@host:5672/vhost`: items are asked for
+    /// as their wake-ups come. While nothing can be heard there, and every few seconds anyway, the worker asks
+    /// the server as it always does: losing the broker costs time, not items.
+    ///
+    /// ```no_run
+    /// # async fn example(client: client::Client) -> Result<(), client::Error> {
+    /// use client::{Document, Worker};
+    ///
+    /// let worker = Worker::new(client, ["greet"]).rabbitmq("amqp://127.0.0.1:5672")?;
+    /// worker.run(|_task| async { Ok(Document::empty_object()) }).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Where it is no such address; the message does not repeat it.
+    #[cfg(feature = "rabbitmq")]
+    pub fn rabbitmq(mut self, url: &str) -> Result<Self> {
+        self.broker = Some(rabbit::Address::parse(url)?);
+        Ok(self)
     }
 
     /// The name this worker goes by.
@@ -188,6 +217,8 @@ pub struct Summary {
     pub closed: u64,
     /// Items whose ending could not be reported before the worker left; their leases run out.
     pub unreported: u64,
+    /// Messages of the broker that were no wake-ups.
+    pub unreadable: u64,
 }
 
 /// Why a handler has no result.

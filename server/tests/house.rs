@@ -45,6 +45,12 @@ const RULES: &[Rule] = &[
         why: "the client knows domain and HTTP only",
     },
     Rule {
+        place: "client/src",
+        but: &["client/src/worker/rabbit.rs"],
+        words: &["lapin"],
+        why: "RabbitMQ is known in worker/rabbit.rs only",
+    },
+    Rule {
         place: "examples/src",
         but: &[],
         words: &["sqlx", "server::", "app::"],

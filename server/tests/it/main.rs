@@ -7,6 +7,7 @@ mod support;
 mod access;
 mod alerts;
 mod audit;
+mod broker;
 mod bulk;
 mod corrections;
 mod creation;
