@@ -16,8 +16,7 @@ use domain::{
     alert::{Alert, AlertKind},
     api::{
         BrokerStats, BulkAction, BulkOperation, BulkSample, BulkSkipped, BulkState, BulkTarget, ErrorGroup, QueueStats,
-        Rate, Stats, TypeStats,
-        Worker,
+        Rate, Stats, TypeStats, Worker,
     },
     filter::{Filter, lists::List},
     id::Uuid,

@@ -24,6 +24,8 @@ use crate::{again::persist, error::Result};
 
 /// Seconds a claim waits at the server for work.
 const WAIT: u32 = 20;
+/// The same where RabbitMQ is to be heard but is not: what comes of it meanwhile waits as long.
+const SHORT_WAIT: u32 = 5;
 /// How often a worker that hears wake-ups looks by itself: what was never said, or was lost.
 const LOOK: Duration = Duration::from_secs(5);
 /// How long a leaving worker tries to learn what a broken-off claim took.
@@ -51,7 +53,8 @@ impl Loop {
                 return;
             }
             self.ask_after = now + LOOK.mul_f64(rand::random_range(0.8..1.2));
-            let claim = self.claim_for(slots, (!hears).then_some(WAIT));
+            let wait = if self.ear.is_some() { SHORT_WAIT } else { WAIT };
+            let claim = self.claim_for(slots, (!hears).then_some(wait));
             let client = self.worker.client.with_patience(Duration::ZERO);
             let asked = claim.clone();
             let call = self.poll(async move { persist("a claim", || client.claim(&asked)).await });

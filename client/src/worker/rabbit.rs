@@ -17,9 +17,12 @@ use domain::{
     id::Uuid,
     wake::{self, WakeUp},
 };
-use futures::{StreamExt, stream};
+use futures::{
+    StreamExt,
+    stream::{self, BoxStream},
+};
 use lapin::{
-    Connection, ConnectionProperties, Consumer,
+    Connection, ConnectionProperties,
     message::Delivery,
     options::{BasicAckOptions, BasicConsumeOptions, BasicNackOptions, BasicQosOptions},
     types::FieldTable,
@@ -41,7 +44,7 @@ const FULL: Duration = Duration::from_secs(1);
 const ANSWER: Duration = Duration::from_secs(5);
 /// The pauses between two attempts to connect.
 const SHORTEST: Duration = Duration::from_millis(250);
-const LONGEST: Duration = Duration::from_secs(4);
+const LONGEST: Duration = Duration::from_secs(2);
 /// Seconds between two signs of life, unless the address says otherwise.
 const HEARTBEAT: u16 = 5;
 
@@ -116,6 +119,9 @@ struct Listener {
     state: Arc<State>,
 }
 
+/// What consumers bring; nothing more where one of them has ended.
+type Deliveries = stream::SelectAll<BoxStream<'static, Option<lapin::Result<Delivery>>>>;
+
 /// Why listening ended.
 enum End {
     /// The worker's hands are full.
@@ -169,7 +175,7 @@ impl Listener {
         (true, end)
     }
 
-    async fn consume(&self) -> lapin::Result<(Connection, stream::SelectAll<Consumer>)> {
+    async fn consume(&self) -> lapin::Result<(Connection, Deliveries)> {
         let properties = ConnectionProperties::default().with_connection_name("treeline-worker".into());
         let connection = Connection::connect_uri(self.address.0.clone(), properties).await?;
         let mut consumers = Vec::with_capacity(self.types.len());
@@ -179,17 +185,19 @@ impl Listener {
             channel.basic_qos(self.prefetch, BasicQosOptions::default()).await?;
             let queue = wake::queue(job_type).as_str().into();
             let options = BasicConsumeOptions::default();
-            consumers.push(channel.basic_consume(queue, "".into(), options, FieldTable::default()).await?);
+            let consumer = channel.basic_consume(queue, "".into(), options, FieldTable::default()).await?;
+            // One that ends says so, and is not just missing among the others.
+            consumers.push(consumer.map(Some).chain(stream::iter([None])).boxed());
         }
         Ok((connection, stream::select_all(consumers)))
     }
 
-    async fn hand_on(&self, consumers: &mut stream::SelectAll<Consumer>) -> End {
+    async fn hand_on(&self, consumers: &mut Deliveries) -> End {
         loop {
             let delivery = match consumers.next().await {
-                Some(Ok(delivery)) => delivery,
-                Some(Err(error)) => return End::Lost(error.to_string()),
-                None => return End::Lost("the broker has ended the consumers".to_owned()),
+                Some(Some(Ok(delivery))) => delivery,
+                Some(Some(Err(error))) => return End::Lost(error.to_string()),
+                Some(None) | None => return End::Lost("the broker has ended the consumers".to_owned()),
             };
             let Some(item_id) = self.read(&delivery) else {
                 if let Err(error) = delivery.acker.ack(BasicAckOptions::default()).await {

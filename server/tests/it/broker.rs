@@ -2,7 +2,7 @@
 //! each once, none twice. And what is published is what the contract says.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     time::{Duration, Instant},
 };
 
@@ -226,8 +226,9 @@ async fn ten_thousand_items_and_queues_that_are_deleted() {
         vhost.delete(QUEUE).await;
         mill.add(ALL / 8).await;
         vhost.attached(QUEUE, 2).await;
-        assert_eq!(vhost.queue(QUEUE).await["type"], "quorum");
     }
+    vhost.serves(QUEUE).await;
+    assert_eq!(vhost.queue(QUEUE).await["type"], "quorum");
     mill.finish().await;
 }
 
@@ -413,7 +414,7 @@ async fn what_a_server_without_a_broker_adds_is_named_by_one_with() {
     let options = BasicConsumeOptions::default();
     let mut queue =
         channel.basic_consume(QUEUE.into(), "".into(), options, FieldTable::default()).await.expect("consumes");
-    let mut found = std::collections::BTreeSet::new();
+    let mut found = BTreeSet::new();
     while found.len() < 2 {
         let message = next(&mut queue).await;
         message.acker.ack(BasicAckOptions::default()).await.expect("acknowledged");
