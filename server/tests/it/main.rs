@@ -38,6 +38,7 @@ mod reading;
 mod replay;
 mod resumable;
 mod retention;
+mod servers;
 mod shares;
 mod sign_in;
 mod trees;
