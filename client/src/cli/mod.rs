@@ -163,7 +163,8 @@ impl Exit {
 
 /// Writes the log to standard error; `RUST_LOG` chooses what.
 pub(crate) fn log(args: &Args) {
-    let usual = if matches!(args.command, Verb::Work(_)) { "client=info,treeline=info,warn" } else { "error" };
+    let usual =
+        if matches!(args.command, Verb::Work(_)) { "client=info,treeline=info,lapin=off,warn" } else { "error" };
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(usual));
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)

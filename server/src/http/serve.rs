@@ -108,20 +108,17 @@ async fn converse(
         }
         () = stop.cancelled() => None,
     };
-    let ended = match ended {
-        Some(ended) => ended,
-        None => {
-            // A notice of long ago counts too: whoever has spoken once waits for no further request.
-            let asked = tokio::time::timeout(LAST_MOMENT, spoke.1.notified());
-            tokio::select! {
-                ended = &mut connection => return log(peer, ended),
-                _ = asked => {}
-            }
-            connection.as_mut().graceful_shutdown();
-            connection.await
-        }
-    };
-    log(peer, ended);
+    if let Some(ended) = ended {
+        return log(peer, ended);
+    }
+    // A notice of long ago counts too: whoever has spoken once waits for no further request.
+    let asked = tokio::time::timeout(LAST_MOMENT, spoke.1.notified());
+    tokio::select! {
+        ended = &mut connection => return log(peer, ended),
+        _ = asked => {}
+    }
+    connection.as_mut().graceful_shutdown();
+    log(peer, connection.await);
 }
 
 fn log(peer: SocketAddr, ended: Result<(), Box<dyn std::error::Error + Send + Sync>>) {

@@ -67,7 +67,7 @@ impl Mill {
     async fn until(&self, n: usize) {
         let began = Instant::now();
         while self.succeeded().await < n {
-            assert!(began.elapsed() < Duration::from_secs(60), "{} of {n} after a minute", self.succeeded().await);
+            assert!(began.elapsed() < Duration::from_mins(1), "{} of {n} after a minute", self.succeeded().await);
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
