@@ -27,7 +27,7 @@ const WAIT: u32 = 20;
 /// The same where RabbitMQ is to be heard but is not: what comes of it meanwhile waits as long.
 const SHORT_WAIT: u32 = 5;
 /// How often a worker that hears wake-ups looks by itself: what was never said, or was lost.
-const LOOK: Duration = Duration::from_secs(5);
+const LOOK: Duration = Duration::from_secs(10);
 /// How long a leaving worker tries to learn what a broken-off claim took.
 const LAST_WORD: Duration = Duration::from_secs(2);
 

@@ -4,6 +4,7 @@
 //! nothing. Every wait for the broker has a limit, as one under an alarm says nothing at all.
 
 use std::{
+    collections::HashSet,
     sync::atomic::{AtomicBool, Ordering},
     time::Duration,
 };
@@ -55,10 +56,16 @@ pub(super) struct Sent {
 pub(super) struct Link {
     connection: Connection,
     publishing: Channel,
-    /// Declarations have a channel of their own: one that is refused closes it.
-    declaring: Mutex<Channel>,
+    declaring: Mutex<Declaring>,
     is_broken: AtomicBool,
     broke: Notify,
+}
+
+/// Declarations have a channel of their own: one that is refused closes it.
+struct Declaring {
+    channel: Channel,
+    /// Types whose queues somebody else made, with other arguments.
+    others: HashSet<String>,
 }
 
 impl Link {
@@ -77,7 +84,7 @@ impl Link {
         let link = Self {
             connection,
             publishing,
-            declaring: Mutex::new(declaring),
+            declaring: Mutex::new(Declaring { channel: declaring, others: HashSet::new() }),
             is_broken: AtomicBool::new(false),
             broke: Notify::new(),
         };
@@ -130,13 +137,17 @@ impl Link {
 
     /// Declares the queue of a type; returns how many messages wait in it.
     pub(super) async fn declare_queue(&self, job_type: &str) -> Result<u32, Fault> {
-        let mut channel = self.declaring.lock().await;
+        let mut declaring = self.declaring.lock().await;
         let declare = async {
-            match topology::declare_queue(&channel, job_type).await {
+            if declaring.others.contains(job_type) {
+                return topology::find_queue(&declaring.channel, job_type).await;
+            }
+            match topology::declare_queue(&declaring.channel, job_type).await {
                 Err(error) if is_other(&error) => {
                     tracing::warn!(job_type, "a queue of this name has other arguments; it is used as it is");
-                    *channel = self.connection.create_channel().await?;
-                    topology::find_queue(&channel, job_type).await
+                    declaring.channel = self.connection.create_channel().await?;
+                    declaring.others.insert(job_type.to_owned());
+                    topology::find_queue(&declaring.channel, job_type).await
                 }
                 other => other,
             }

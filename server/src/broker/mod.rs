@@ -32,6 +32,9 @@ const LONGEST: Duration = Duration::from_secs(4);
 /// a word is noticed after two.
 const HEARTBEAT: u16 = 5;
 
+/// What the log leaves out unless asked: that the broker is away is said once, here.
+pub const QUIET: &str = "lapin=off";
+
 /// What a letter is about, and so where it goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject {

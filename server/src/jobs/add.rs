@@ -234,7 +234,7 @@ pub(super) async fn add(
     if after.len() != deltas.len() {
         return Err(Error::Broken("a gate refused what its lock allowed".to_owned()));
     }
-    core.announce_complete(tx, &deltas.iter().map(|delta| delta.0).collect::<Vec<_>>()).await?;
+    core.announce_complete_of(tx, &deltas).await?;
     groups::count(core, tx, &intake.dead()).await?;
     let settle: Vec<(i64, Uuid)> = after.iter().filter(|a| a.needs_settle).map(|a| (a.gate_id, a.root_id)).collect();
     if !settle.is_empty() {

@@ -19,6 +19,7 @@ use crate::{
         Tx,
         contracts::TypeInfo,
         endings::FinalRow,
+        gates::Delta,
         items::{self, ReadyRow},
         outbox::{self, OutboxRow},
     },
@@ -96,6 +97,15 @@ impl Core {
             return Ok(());
         }
         Ok(outbox::completed(tx, gate_ids).await?)
+    }
+
+    /// The same for the gates of a batch: only those are looked at that were sealed or have less pending now.
+    pub(super) async fn announce_complete_of(&self, tx: &mut Tx, deltas: &[(i64, Delta)]) -> Result<()> {
+        if !self.has_broker {
+            return Ok(());
+        }
+        let may = deltas.iter().filter(|(_, delta)| delta.seal || delta.counts.pending() < 0);
+        self.announce_complete(tx, &may.map(|delta| delta.0).collect::<Vec<_>>()).await
     }
 
     async fn wake_ups(&self, items: impl Iterator<Item = (Uuid, i64)> + Clone) -> Result<Vec<WakeUp>> {

@@ -221,7 +221,7 @@ async fn close_with(core: &Core, tx: &mut Tx, rows: &mut EndingRows, mut arrivin
         let refused = deltas.iter().map(|d| d.0).filter(|gate| !came.contains(gate)).collect();
         return Err(Error::JobsCancelled(refused));
     }
-    core.announce_complete(tx, &deltas.iter().map(|delta| delta.0).collect::<Vec<_>>()).await?;
+    core.announce_complete_of(tx, &deltas).await?;
     let mut settle: Vec<(i64, Uuid)> =
         after.iter().filter(|a| a.needs_settle).map(|a| (a.gate_id, a.root_id)).collect();
     for plan in &plans {

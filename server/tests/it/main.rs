@@ -43,4 +43,5 @@ mod shares;
 mod sign_in;
 mod trees;
 mod turns;
+mod wake_ups;
 mod work;
