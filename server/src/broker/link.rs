@@ -117,7 +117,9 @@ impl Link {
             tokio::select! {
                 () = broke => {}
                 event = events.next() => match event {
-                    Some(Event::Error(_)) | None => return,
+                    // A channel that is closed is not the connection; whoever needs it says so.
+                    Some(Event::Error(error)) if !error.is_amqp_soft_error() => return,
+                    None => return,
                     Some(_) => {}
                 },
             }

@@ -30,7 +30,6 @@ pub(crate) struct Node {
     running: Option<Guarded>,
     /// Removes the folder when its input closes.
     _sweeper: Child,
-    client: reqwest::Client,
 }
 
 /// A process group that ends with this, or with the process of the tests.
@@ -82,8 +81,6 @@ impl Node {
              vm_memory_high_watermark.relative = 0.8\n"
         );
         std::fs::write(folder.join("rabbitmq.conf"), settings).expect("a file");
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let client = reqwest::Client::new();
         let sweeper = Command::new("sh")
             .args(["-c", "cat > /dev/null; sleep 1; rm -rf \"$0\""])
             .arg(&folder)
@@ -91,7 +88,7 @@ impl Node {
             .process_group(0)
             .spawn()
             .expect("sh runs");
-        Self { folder, port, management, names, distribution, running: None, _sweeper: sweeper, client }
+        Self { folder, port, management, names, distribution, running: None, _sweeper: sweeper }
     }
 
     /// Where it listens, when it does; its default virtual host.
@@ -134,13 +131,9 @@ impl Node {
             .expect("sh runs");
         self.running = Some(Guarded { group, child, _guard: guard });
         let began = Instant::now();
+        let vhost = self.root();
         let listens = format!("/api/health/checks/port-listener/{}", self.port);
-        while self
-            .root()
-            .ask(reqwest::Method::GET, &listens, &Value::Null)
-            .await
-            .is_none_or(|(status, _)| status != 200)
-        {
+        while vhost.ask(reqwest::Method::GET, &listens, &Value::Null).await.is_none_or(|(status, _)| status != 200) {
             let ended = self.running.as_mut().and_then(|it| it.child.try_wait().ok().flatten());
             let errors = || std::fs::read_to_string(file("errors")).unwrap_or_default();
             assert!(ended.is_none(), "RabbitMQ ended: {ended:?} {}", errors());
@@ -159,7 +152,7 @@ impl Node {
         let vhost = Vhost {
             url: format!("amqp://guest:guest@127.0.0.1:{}/{name}", self.port),
             management: self.management,
-            client: self.client.clone(),
+            client: client(),
             name,
         };
         vhost.put(&format!("/api/vhosts/{}", vhost.name), &json!({})).await;
@@ -170,7 +163,7 @@ impl Node {
 
     /// Its default virtual host.
     pub(crate) fn root(&self) -> Vhost {
-        Vhost { name: "%2F".to_owned(), management: self.management, client: self.client.clone(), url: self.url() }
+        Vhost { name: "%2F".to_owned(), management: self.management, client: client(), url: self.url() }
     }
 }
 
@@ -249,6 +242,12 @@ impl Vhost {
 fn program() -> &'static Path {
     let debian = Path::new("/usr/lib/rabbitmq/bin/rabbitmq-server");
     if debian.exists() { debian } else { Path::new("rabbitmq-server") }
+}
+
+/// One for each story: its connections belong to the story's runtime, and end with it.
+fn client() -> reqwest::Client {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    reqwest::Client::new()
 }
 
 fn free_ports() -> [u16; 4] {
