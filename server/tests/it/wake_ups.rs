@@ -138,8 +138,8 @@ async fn lost_wake_ups_are_sent_again_but_not_into_a_long_queue() {
         let item = body(&next(&mut copies).await)["item_id"].as_str().expect("an id").to_owned();
         let now = Instant::now();
         let (before, times) = last.get(&item).copied().unwrap_or((now, 0));
-        // A little less than the second that the servers rest: messages come closer together than they went.
-        assert!(times == 0 || now - before > Duration::from_millis(800), "again after {:?}", now - before);
+        // Less than the second that the servers rest: messages may come closer together than they went.
+        assert!(times == 0 || now - before > Duration::from_millis(500), "again after {:?}", now - before);
         last.insert(item, (now, times + 1));
     }
 
