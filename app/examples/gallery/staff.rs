@@ -293,7 +293,7 @@ fn broker() -> BrokerStats {
         since: at("2026-11-20T09:12:00Z"),
         fault: None,
         outbox_waiting: 0,
-        queues: vec![queue("import", 0), queue("send-check", 1_204)],
+        queues: vec![queue("invoice-shipments", 0), queue("send-check", 1_204)],
     }
 }
 

@@ -215,7 +215,7 @@ fn broker(broker: &BrokerStats) -> AnyView {
         1 => "1 queue".to_owned(),
         n => format!("{} queues", grouped(n as i64)),
     };
-    let (shape, stands) = if broker.up { ("live", "Connected") } else { ("dead", "Away") };
+    let (shape, stands) = if broker.up { ("succeeded", "Connected") } else { ("dead", "Away") };
     let fault = broker.fault.clone().map(|fault| view! { <p class="problem-message">{fault}</p> });
     let lies = if broker.up {
         format!("{} wake-ups in {queues}", grouped(messages))
