@@ -92,18 +92,18 @@ impl Link {
         Ok(link)
     }
 
-    /// Publishes to nobody: a broker under an alarm accepts connections and confirms nothing.
+    /// Publishes to nobody, twice: a broker under an alarm accepts a connection, takes what it publishes first, and
+    /// reads no further.
     async fn probe(&self) -> Result<(), Fault> {
-        let (options, properties) = (BasicPublishOptions::default(), BasicProperties::default());
         let probe = async {
-            let confirm =
-                self.publishing.basic_publish(wake::ITEMS.into(), "".into(), options, b"", properties).await?;
-            confirm.await
+            for _ in 0..2 {
+                let (options, properties) = (BasicPublishOptions::default(), BasicProperties::default());
+                let to = wake::ITEMS.into();
+                self.publishing.basic_publish(to, "".into(), options, b"", properties).await?.await?;
+            }
+            Ok::<_, Fault>(())
         };
-        match timeout(ANSWER, probe).await {
-            Ok(answer) => Ok(answer.map(|_| ())?),
-            Err(_) => Err(Fault::Unconfirmed),
-        }
+        timeout(ANSWER, probe).await.map_err(|_| Fault::Unconfirmed)?
     }
 
     /// Resolves when the link is of no use any more.
