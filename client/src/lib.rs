@@ -1,8 +1,9 @@
 //! Treeline for Rust programs: typed calls of the HTTP API, and a worker loop.
 //!
 //! The types on the wire are those of the crate `domain`, the same that the server compiles. A
-//! [`Client`] speaks; a [`Worker`] works; a [`Watch`] looks on. The crate knows HTTP only: it never
-//! touches the database or the broker, and nothing is correct because a connection stayed open.
+//! [`Client`] speaks; a [`Worker`] works; a [`Watch`] looks on. The crate knows HTTP: it never
+//! touches the database, and nothing is correct because a connection stayed open. With the feature `rabbitmq` (on
+//! unless switched off) a worker can listen to the broker for wake-ups: [`Worker::rabbitmq`].
 //!
 //! ```no_run
 //! use client::{Client, Document, Task, Unfinished, Worker};

@@ -1,21 +1,24 @@
 //! A worker: claims items, runs a handler for each, keeps them alive, and reports what became of them.
 //!
 //! This is its public face; the loop is in `run` and its parts, what it holds in `held`, how endings
-//! reach the server in `report`. The worker trusts nothing it heard: the server's fence decides (rule 8), and a handler
-//! whose lease may have been lost is stopped before another worker can be given its item (rule 7).
+//! reach the server in `report`, what RabbitMQ says in `rabbit`. The worker trusts nothing it heard: the
+//! server's fence decides (rule 8), and a handler whose lease may have been lost is stopped before another
+//! worker can be given its item (rule 7).
 
 mod beats;
 mod claims;
 mod endings;
 mod held;
+mod progress;
+#[cfg(feature = "rabbitmq")]
+mod rabbit;
+#[cfg(not(feature = "rabbitmq"))]
+#[path = "worker/deaf.rs"]
+mod rabbit;
 mod report;
 mod run;
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use domain::{
     Document,
@@ -23,8 +26,9 @@ use domain::{
     id::Uuid,
     item::{ItemProgress, Step},
 };
-use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
+
+use progress::{ProgressCell, printable};
 
 use crate::{
     client::Client,
@@ -33,8 +37,6 @@ use crate::{
 
 /// The most that one claim, and one batch of heartbeats, may name.
 const MOST: usize = 1_000;
-/// The most characters of a progress message that are sent.
-const MESSAGE_CHARS: usize = 200;
 
 /// What to claim, and how much of it at once.
 #[derive(Clone, Debug)]
@@ -45,6 +47,7 @@ pub struct Worker {
     concurrency: usize,
     drain_limit: Duration,
     stop_grace: Duration,
+    broker: Option<rabbit::Address>,
 }
 
 impl Worker {
@@ -57,6 +60,7 @@ impl Worker {
             concurrency: 1,
             drain_limit: Duration::from_secs(30),
             stop_grace: Duration::from_secs(5),
+            broker: None,
         }
     }
 
@@ -87,6 +91,28 @@ impl Worker {
     pub fn stop_grace(mut self, grace: Duration) -> Self {
         self.stop_grace = grace;
         self
+    }
+
+    /// Listens to RabbitMQ at this address, such as `amqp://user:password@host:5672/vhost`: items are asked for
+    /// as their wake-ups come. While nothing can be heard there, and every few seconds anyway, the worker asks
+    /// the server as it always does: losing the broker costs time, not items.
+    ///
+    /// ```no_run
+    /// # async fn example(client: client::Client) -> Result<(), client::Error> {
+    /// use client::{Document, Worker};
+    ///
+    /// let worker = Worker::new(client, ["greet"]).rabbitmq("amqp://127.0.0.1:5672")?;
+    /// worker.run(|_task| async { Ok(Document::empty_object()) }).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Where it is no such address; the message does not repeat it.
+    #[cfg(feature = "rabbitmq")]
+    pub fn rabbitmq(mut self, url: &str) -> Result<Self> {
+        self.broker = Some(rabbit::Address::parse(url)?);
+        Ok(self)
     }
 
     /// The name this worker goes by.
@@ -188,6 +214,8 @@ pub struct Summary {
     pub closed: u64,
     /// Items whose ending could not be reported before the worker left; their leases run out.
     pub unreported: u64,
+    /// Messages of the broker that were no wake-ups.
+    pub unreadable: u64,
 }
 
 /// Why a handler has no result.
@@ -298,80 +326,8 @@ impl Task {
     }
 }
 
-/// The latest progress of one item, and whether it is news.
-#[derive(Debug)]
-struct ProgressCell {
-    /// What was said last, and whether it still waits to be sent.
-    latest: Mutex<(ItemProgress, bool)>,
-    /// Wakes the loop.
-    news: Arc<Notify>,
-}
-
-impl ProgressCell {
-    fn new(news: Arc<Notify>) -> Self {
-        Self { latest: Mutex::default(), news }
-    }
-
-    fn set(&self, mut progress: ItemProgress) {
-        progress.message = progress.message.map(|text| printable(&text, MESSAGE_CHARS));
-        progress.done = progress.done.filter(|&n| n >= 0);
-        progress.total = progress.total.filter(|&n| n >= 0);
-        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
-        if latest.0 != progress {
-            *latest = (progress, true);
-            drop(latest);
-            self.news.notify_one();
-        }
-    }
-
-    /// The progress to send, if it is news.
-    fn take(&self) -> Option<ItemProgress> {
-        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::take(&mut latest.1).then(|| latest.0.clone())
-    }
-
-    /// What was taken did not arrive. Whatever is latest now is sent next.
-    fn put_back(&self) {
-        self.latest.lock().unwrap_or_else(PoisonError::into_inner).1 = true;
-    }
-
-    fn is_news(&self) -> bool {
-        self.latest.lock().unwrap_or_else(PoisonError::into_inner).1
-    }
-}
-
-/// At most `chars` characters of one line, without control characters: what the server takes as a message.
-fn printable(text: &str, chars: usize) -> String {
-    text.trim().chars().map(|c| if c.is_control() { ' ' } else { c }).take(chars).collect()
-}
-
 fn default_worker_id() -> String {
     let system = rustix::system::uname();
     let host = printable(&system.nodename().to_string_lossy(), 60);
     format!("{host}-{}-{:04x}", std::process::id(), rand::random::<u16>())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_the_latest_progress_is_sent_and_only_once() {
-        let cell = ProgressCell::new(Arc::default());
-        let at = |done| ItemProgress { done: Some(done), ..ItemProgress::default() };
-        assert_eq!(cell.take(), None);
-        cell.set(at(1));
-        cell.set(at(2));
-        assert_eq!(cell.take(), Some(at(2)));
-        cell.set(at(2));
-        assert_eq!(cell.take(), None);
-        cell.put_back();
-        assert_eq!(cell.take(), Some(at(2)));
-    }
-
-    #[test]
-    fn a_message_is_one_printable_line() {
-        assert_eq!(printable("  a\0b\nc ", 10), "a b c");
-        assert_eq!(printable(&"é".repeat(300), 200).chars().count(), 200);
-    }
 }

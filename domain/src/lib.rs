@@ -45,6 +45,7 @@ pub mod share;
 pub mod transition;
 pub mod tree;
 pub mod upload;
+pub mod wake;
 
 pub use document::Document;
 pub use item::{Item, ItemState};

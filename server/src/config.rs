@@ -3,6 +3,7 @@
 //! Read once at the start and never again; nothing else in the server looks at the environment
 //! (`RUST_LOG`, which the log reads itself, is the exception). Secrets do not show in `Debug`.
 
+pub mod broker; // where RabbitMQ is
 pub mod files; // where files are kept
 
 use std::{fmt, net::SocketAddr, path::PathBuf, str::FromStr};
@@ -73,6 +74,9 @@ pub struct Config {
 
     #[command(flatten)]
     pub alerts: Alerts,
+
+    #[command(flatten)]
+    pub broker: broker::BrokerSettings,
 
     #[command(flatten)]
     pub files: files::FileSettings,

@@ -17,6 +17,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub mod addresses; // what user-given URLs may reach
 pub mod auth; // who is asking
+pub mod broker; // RabbitMQ
 pub mod config; // what the environment says
 pub mod corrections; // failed rows, corrected by hand
 pub mod duties; // what goes on in the background
@@ -54,6 +55,8 @@ pub struct App {
     pub files: files::Files,
     pub hub: live::Hub,
     pub auth: Arc<Auth>,
+    /// RabbitMQ, where there is one.
+    pub broker: Option<broker::Broker>,
     /// Requests that are being answered now.
     pub under_way: Arc<AtomicUsize>,
     /// Cancelled when the server is told to stop: whatever waits or streams ends.
@@ -78,6 +81,7 @@ pub struct Running {
 pub async fn start(config: Config) -> anyhow::Result<Running> {
     config.check()?;
     let data_dir = config.data_dir()?;
+    let broker = config.broker.amqp_url.as_ref().map(|url| broker::Broker::at(url.reveal())).transpose()?;
     // The port first: a second start by mistake fails before it touches anything.
     let listener = TcpListener::bind(config.listen)
         .await
@@ -103,11 +107,13 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
         payload: config.payload_limit.bytes(),
         idempotency_window_seconds: f64::from(config.idempotency_window_seconds),
         callbacks: config.callback_allow.clone(),
+        has_broker: broker.is_some(),
     };
     let engine = jobs::Engine::start(pools.clone(), hub.clone(), files.clone(), limits, shutdown.clone()).await?;
     let app = App {
         under_way: Arc::default(),
         auth: Arc::new(Auth::new(bootstrap, public_url.is_secure())),
+        broker,
         config: Arc::new(config),
         public_url,
         engine,

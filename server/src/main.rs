@@ -13,6 +13,7 @@ use clap::{Parser, Subcommand};
 use server::{
     Database,
     auth::links,
+    broker,
     config::Config,
     memory, postgres,
     store::{identity, migrations},
@@ -141,9 +142,10 @@ fn say(line: &str) -> std::io::Result<()> {
 }
 
 fn start_log() {
-    // PostgreSQL's notices (a table exists already) are noise at a start.
-    let filter =
-        EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info,sqlx::postgres::notice=warn"));
+    // PostgreSQL's notices (a table exists already) are noise at a start; what goes wrong with the broker is said
+    // once, by its own room.
+    let filter = EnvFilter::try_from_default_env()
+        .unwrap_or_else(|_| EnvFilter::new(format!("info,sqlx::postgres::notice=warn,{}", broker::QUIET)));
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     if std::io::stderr().is_terminal() {
         log.with_target(false).init();

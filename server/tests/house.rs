@@ -45,6 +45,12 @@ const RULES: &[Rule] = &[
         why: "the client knows domain and HTTP only",
     },
     Rule {
+        place: "client/src",
+        but: &["client/src/worker/rabbit.rs", "client/src/cli/mod.rs"],
+        words: &["lapin"],
+        why: "RabbitMQ is known in worker/rabbit.rs only; the command line keeps its log quiet",
+    },
+    Rule {
         place: "examples/src",
         but: &[],
         words: &["sqlx", "server::", "app::"],

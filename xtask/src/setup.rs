@@ -25,7 +25,7 @@ pub(crate) enum Need {
     Postgres,
     /// Both.
     Run,
-    /// Both, a browser, and cargo's own tools.
+    /// Both, a browser, RabbitMQ, and cargo's own tools.
     Everything,
 }
 
@@ -44,6 +44,7 @@ pub(crate) fn all(need: Need) -> Result<()> {
                 debian("Chromium", &["chromium"], "any Chromium or Chrome; TREELINE_CHROMIUM may name it")?;
                 ensure!(chromium().is_some(), "chromium was installed but is not to be found");
             }
+            rabbitmq()?;
         }
         Ok(())
     })
@@ -140,6 +141,18 @@ fn postgres() -> Result<()> {
     }
     debian("PostgreSQL 15 or newer", &["postgresql"], "dnf install postgresql-server, or brew install postgresql@17")?;
     Programs::newest()?;
+    Ok(())
+}
+
+/// The tests start nodes of their own. Whether the package starts one for the machine is its own affair: that one
+/// is left alone.
+fn rabbitmq() -> Result<()> {
+    let is_there =
+        || Path::new("/usr/lib/rabbitmq/bin/rabbitmq-server").exists() || on_path("rabbitmq-server").is_some();
+    if !is_there() {
+        debian("RabbitMQ", &["rabbitmq-server"], "dnf install rabbitmq-server, or brew install rabbitmq")?;
+        ensure!(is_there(), "rabbitmq-server was installed but is not to be found");
+    }
     Ok(())
 }
 

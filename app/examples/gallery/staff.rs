@@ -15,8 +15,8 @@ use domain::{
     Code, Document, Item, ItemState, JobType, Problem, Time,
     alert::{Alert, AlertKind},
     api::{
-        BulkAction, BulkOperation, BulkSample, BulkSkipped, BulkState, BulkTarget, ErrorGroup, Rate, Stats, TypeStats,
-        Worker,
+        BrokerStats, BulkAction, BulkOperation, BulkSample, BulkSkipped, BulkState, BulkTarget, ErrorGroup, QueueStats,
+        Rate, Stats, TypeStats, Worker,
     },
     filter::{Filter, lists::List},
     id::Uuid,
@@ -286,6 +286,17 @@ fn operations(add: &mut impl FnMut(&'static str, Draw)) {
     add("bulk-completed", Box::new(move || bulk::page(&shown(operation(BulkState::Completed, false)))));
 }
 
+fn broker() -> BrokerStats {
+    let queue = |job_type: &str, messages| QueueStats { job_type: job_type.to_owned(), messages };
+    BrokerStats {
+        up: true,
+        since: at("2026-11-20T09:12:00Z"),
+        fault: None,
+        outbox_waiting: 0,
+        queues: vec![queue("invoice-shipments", 0), queue("send-check", 1_204)],
+    }
+}
+
 fn stats(name: &str, waiting: i64, dead: i64, rate: f64) -> TypeStats {
     TypeStats {
         job_type: name.to_owned(),
@@ -357,7 +368,12 @@ fn watching(add: &mut impl FnMut(&'static str, Draw)) {
                 stats("invoice-shipments", 0, 0, 0.04),
                 stats("export", 3, 0, 3.2),
             ];
-            let stats = Stats { data, counted_at: Some(at("2026-11-20T14:03:00Z")), age_seconds: Some(7.0) };
+            let stats = Stats {
+                data,
+                counted_at: Some(at("2026-11-20T14:03:00Z")),
+                age_seconds: Some(7.0),
+                broker: Some(broker()),
+            };
             let alerts = vec![
                 alert(AlertKind::DeadLetters, "12 new dead letters of import in the last minute", Some("import")),
                 alert(AlertKind::Worker, "The card terminal answers <b>slowly</b>", None),
@@ -368,7 +384,7 @@ fn watching(add: &mut impl FnMut(&'static str, Draw)) {
     add(
         "overview-empty",
         Box::new(|| {
-            let stats = Stats { data: Vec::new(), counted_at: None, age_seconds: None };
+            let stats = Stats { data: Vec::new(), counted_at: None, age_seconds: None, broker: None };
             pages::overview::page(&Overview { stats, alerts: Vec::new(), workers: Vec::new(), more_workers: false })
         }),
     );

@@ -5,7 +5,7 @@
 
 use domain::{
     alert::{Alert, AlertKind},
-    api::{Stats, TypeStats, Worker},
+    api::{BrokerStats, Stats, TypeStats, Worker},
     filter::{Term, lists::List},
     progress::grouped,
 };
@@ -44,6 +44,7 @@ pub fn page(overview: &Overview) -> Page {
             {figures(overview)}
             {section("alerts", "Needs a look", alerts(&overview.alerts))}
             {section("types", "By job type", types(&stats.data))}
+            {stats.broker.as_ref().map(|it| section("broker", "RabbitMQ", broker(it)))}
         </div>
     }
     .into_any();
@@ -203,6 +204,35 @@ fn types(types: &[TypeStats]) -> AnyView {
                 <tbody role="rowgroup">{rows}</tbody>
             </table>
         </div>
+    }
+    .into_any()
+}
+
+/// One line: how it stands, and how much lies there.
+fn broker(broker: &BrokerStats) -> AnyView {
+    let messages: i64 = broker.queues.iter().map(|queue| i64::from(queue.messages)).sum();
+    let queues = match broker.queues.len() {
+        1 => "1 queue".to_owned(),
+        n => format!("{} queues", grouped(n as i64)),
+    };
+    let (shape, stands) = if broker.up { ("succeeded", "Connected") } else { ("dead", "Away") };
+    let fault = broker.fault.clone().map(|fault| view! { <p class="problem-message">{fault}</p> });
+    let lies = if broker.up {
+        format!("{} wake-ups in {queues}", grouped(messages))
+    } else {
+        "Workers are woken without it, a little later".to_owned()
+    };
+    let waiting = (broker.outbox_waiting > 0).then(|| {
+        let more = if broker.outbox_waiting >= 10_000 { "or more " } else { "" };
+        format!(" · {} {more}batches to be published", grouped(broker.outbox_waiting))
+    });
+    view! {
+        <p>
+            <span class=format!("state-{shape}")>{icon(shape)}</span>
+            " " {stands} ", since " {ago(broker.since)}
+        </p>
+        {fault}
+        <p class="sub">{lies} {waiting}</p>
     }
     .into_any()
 }

@@ -75,6 +75,10 @@ struct WorkOptions {
     /// How long a command may take from SIGTERM until its process group is killed.
     #[arg(long, default_value_t = 5.0, value_name = "SECONDS", value_parser = seconds)]
     grace_seconds: f64,
+    /// RabbitMQ to listen to for wake-ups, such as amqp://user:password@host:5672; the server is asked all the same.
+    #[cfg(feature = "rabbitmq")]
+    #[arg(long, env = "AMQP_URL", hide_env_values = true, value_name = "URL")]
+    amqp: Option<String>,
     /// The command and its arguments, after `--`.
     #[arg(last = true, required = true, value_name = "CMD")]
     command: Vec<OsString>,
@@ -159,7 +163,8 @@ impl Exit {
 
 /// Writes the log to standard error; `RUST_LOG` chooses what.
 pub(crate) fn log(args: &Args) {
-    let usual = if matches!(args.command, Verb::Work(_)) { "client=info,treeline=info,warn" } else { "error" };
+    let usual =
+        if matches!(args.command, Verb::Work(_)) { "client=info,treeline=info,lapin=off,warn" } else { "error" };
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(usual));
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)

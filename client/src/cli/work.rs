@@ -36,6 +36,10 @@ pub(super) async fn work(client: Client, options: WorkOptions, json: bool) -> an
     if let Some(id) = options.worker_id {
         worker = worker.worker_id(id);
     }
+    #[cfg(feature = "rabbitmq")]
+    if let Some(url) = &options.amqp {
+        worker = worker.rabbitmq(url)?;
+    }
     tracing::info!(worker = worker.id(), types = options.types.join(","), slots = options.concurrency, "working");
 
     let (drain, is_forced) = drain()?;
@@ -80,8 +84,8 @@ fn report(summary: &Summary, json: bool) {
     if json {
         show::json(summary);
     } else {
-        let Summary { succeeded, failed, released, closed, unreported } = *summary;
-        tracing::info!(succeeded, failed, released, closed, unreported, "left");
+        let Summary { succeeded, failed, released, closed, unreported, unreadable } = *summary;
+        tracing::info!(succeeded, failed, released, closed, unreported, unreadable, "left");
     }
 }
 

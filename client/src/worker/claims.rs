@@ -17,12 +17,17 @@ use tokio::{
 use super::{
     MOST, ProgressCell, Task,
     held::{Held, Phase},
+    rabbit::Ear,
     run::{Leaving, Loop, Reply},
 };
 use crate::{again::persist, error::Result};
 
 /// Seconds a claim waits at the server for work.
 const WAIT: u32 = 20;
+/// The same where RabbitMQ is to be heard but is not: what comes of it meanwhile waits as long.
+const SHORT_WAIT: u32 = 5;
+/// How often a worker that hears wake-ups looks by itself: what was never said, or was lost.
+const LOOK: Duration = Duration::from_secs(10);
 /// How long a leaving worker tries to learn what a broken-off claim took.
 const LAST_WORD: Duration = Duration::from_secs(2);
 
@@ -38,11 +43,18 @@ pub(super) enum Claiming {
 
 impl Loop {
     /// Asks for work where there are free slots and nothing waits to be reported; a report brings a
-    /// claim of its own.
-    pub(super) fn claim(&mut self) {
-        let slots = self.worker.concurrency.saturating_sub(self.held.len());
+    /// claim of its own. What RabbitMQ has named is asked for by name; while it can be heard, the server is
+    /// not kept waiting for anything else.
+    pub(super) fn claim(&mut self, now: Instant) {
+        let slots = self.free_slots();
         if slots > 0 && self.leaving.is_none() && self.claiming.is_none() && self.endings.is_empty() {
-            let claim = self.claim_for(slots, Some(WAIT));
+            let hears = self.ear.as_ref().is_some_and(Ear::is_attached);
+            if hears && self.heard.is_empty() && now < self.ask_after {
+                return;
+            }
+            self.ask_after = now + LOOK.mul_f64(rand::random_range(0.8..1.2));
+            let wait = if self.ear.is_some() { SHORT_WAIT } else { WAIT };
+            let claim = self.claim_for(slots, (!hears).then_some(wait));
             let client = self.worker.client.with_patience(Duration::ZERO);
             let asked = claim.clone();
             let call = self.poll(async move { persist("a claim", || client.claim(&asked)).await });
@@ -50,13 +62,16 @@ impl Loop {
         }
     }
 
-    pub(super) fn claim_for(&self, slots: usize, wait_seconds: Option<u32>) -> Claim {
+    /// For items that were heard of, if there are any, else for whatever there is.
+    pub(super) fn claim_for(&mut self, slots: usize, wait_seconds: Option<u32>) -> Claim {
+        let named = self.heard.len().min(slots).min(MOST);
+        let named: Option<Vec<Uuid>> = (named > 0).then(|| self.heard.drain(..named).collect());
         Claim {
             worker_id: self.worker.name.clone(),
-            types: self.worker.types.clone(),
-            item_ids: None,
+            types: if named.is_some() { Vec::new() } else { self.worker.types.clone() },
+            wait_seconds: wait_seconds.filter(|_| named.is_none()),
+            item_ids: named,
             max: Some(slots.min(MOST) as u32),
-            wait_seconds,
             claim_id: Some(Uuid::now_v7()),
         }
     }
@@ -84,6 +99,10 @@ impl Loop {
 
     pub(super) fn accept(&mut self, assignments: Vec<Assignment>, sent: Instant) {
         let now = Instant::now();
+        if !assignments.is_empty() {
+            // Where there was something there may be more.
+            self.ask_after = now;
+        }
         for assignment in assignments {
             // A repeated claim answers with what it gave before.
             if self.held.contains_key(&assignment.id) {

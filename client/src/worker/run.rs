@@ -27,6 +27,7 @@ use super::{
     Drain, Summary, Task, Unfinished, Worker,
     claims::Claiming,
     held::{Held, Phase, Why},
+    rabbit::Ear,
     report::{Reported, Returned},
 };
 use crate::error::{Error, Result};
@@ -57,6 +58,12 @@ pub(super) struct Loop {
     pub(super) endings: VecDeque<Ending>,
     pub(super) summary: Summary,
     pub(super) claiming: Option<Claiming>,
+    /// Listens to RabbitMQ, where the worker was told to.
+    pub(super) ear: Option<Ear>,
+    /// Items that it has heard of and not asked for yet; never more than there are free slots.
+    pub(super) heard: VecDeque<Uuid>,
+    /// While it is attached, nothing else is asked for before this.
+    pub(super) ask_after: Instant,
     /// No report before this: the last one was put off.
     pub(super) report_after: Instant,
     pub(super) reporting: bool,
@@ -81,8 +88,9 @@ pub(super) struct Leaving {
 }
 
 impl Loop {
-    pub(super) fn new(worker: Worker, handler: Handler) -> Self {
+    pub(super) fn new(mut worker: Worker, handler: Handler) -> Self {
         let now = Instant::now();
+        let ear = worker.broker.take().map(|at| Ear::open(at, worker.types.clone(), worker.concurrency));
         Self {
             worker,
             handler,
@@ -93,6 +101,9 @@ impl Loop {
             endings: VecDeque::new(),
             summary: Summary::default(),
             claiming: None,
+            ear,
+            heard: VecDeque::new(),
+            ask_after: now,
             report_after: now,
             reporting: false,
             beating: false,
@@ -114,9 +125,11 @@ impl Loop {
                 break;
             }
             let wake = self.wake_at(now);
+            let listens = self.leaving.is_none() && self.heard.len() < self.free_slots();
             select! {
                 Some(ended) = self.handlers.join_next_with_id() => self.handler_ended(ended),
                 Some(reply) = self.calls.join_next() => self.answered(reply),
+                Some(item_id) = hear(&mut self.ear), if listens => self.heard.push_back(item_id),
                 () = sleep_until(wake) => {}
                 () = news.notified() => self.news_waits = true,
                 () = drain.begun(), if self.leaving.is_none() => self.leave(),
@@ -124,6 +137,7 @@ impl Loop {
             }
         }
         self.summary.unreported += self.held.len() as u64;
+        self.summary.unreadable = self.ear.as_ref().map_or(0, Ear::unreadable);
         self.handlers.shutdown().await;
         self.fatal.map_or(Ok(self.summary), Err)
     }
@@ -134,7 +148,12 @@ impl Loop {
         self.watch_leaving(now);
         self.beat(now);
         self.report(now);
-        self.claim();
+        self.claim(now);
+    }
+
+    /// Slots that no item is in.
+    pub(super) fn free_slots(&self) -> usize {
+        self.worker.concurrency.saturating_sub(self.held.len())
     }
 
     fn watch_leases(&mut self, now: Instant) {
@@ -181,8 +200,10 @@ impl Loop {
         let leases = self.held.values().filter_map(|held| held.wake_at(self.beating));
         let news = (self.news_waits && !self.beating).then_some(self.news_after);
         let report = (!self.endings.is_empty() && !self.reporting).then_some(self.report_after);
+        let may_ask = self.ear.is_some() && self.leaving.is_none() && self.claiming.is_none() && self.free_slots() > 0;
+        let ask = may_ask.then_some(self.ask_after);
         let leaving = self.leaving.map(|leaving| leaving.give_up_at.unwrap_or(leaving.stop_at));
-        leases.chain(news).chain(report).chain(leaving).min().unwrap_or(now + LONG)
+        leases.chain(news).chain(report).chain(ask).chain(leaving).min().unwrap_or(now + LONG)
     }
 
     fn answered(&mut self, reply: Result<Reply, JoinError>) {
@@ -194,5 +215,13 @@ impl Loop {
             Err(error) if error.is_cancelled() => {}
             Err(error) => tracing::error!(%error, "a call broke"),
         }
+    }
+}
+
+/// The next item that is heard of; never where nobody listens.
+async fn hear(ear: &mut Option<Ear>) -> Option<Uuid> {
+    match ear {
+        Some(ear) => ear.items.recv().await,
+        None => std::future::pending().await,
     }
 }

@@ -136,6 +136,33 @@ pub struct Stats {
     pub counted_at: Option<Time>,
     /// How old the counts are.
     pub age_seconds: Option<f64>,
+    /// RabbitMQ as the answering server sees it; null where it has none.
+    pub broker: Option<BrokerStats>,
+}
+
+/// How the broker stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct BrokerStats {
+    /// Whether it can be published to.
+    pub up: bool,
+    /// Since when it has been so.
+    pub since: Time,
+    /// Why it is away.
+    pub fault: Option<String>,
+    /// Batches of wake-ups and announcements that wait to be published, counted up to 10,000.
+    pub outbox_waiting: i64,
+    /// Messages in the queues of job types, as last seen, by the type's name.
+    pub queues: Vec<QueueStats>,
+}
+
+/// Messages that wait in one queue.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct QueueStats {
+    #[serde(rename = "type")]
+    pub job_type: String,
+    pub messages: u32,
 }
 
 #[cfg(test)]

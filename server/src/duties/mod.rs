@@ -7,6 +7,7 @@ mod builtin; // executors that are built in and quick
 mod bulk; // deeds over many, trees made again
 mod credentials; // rights that were taken away
 mod exporter; // the executor that writes files
+mod relay; // the outbox to the broker
 mod retention; // trees whose time has come
 mod splitter; // files into items
 mod uploads; // files that nobody needs
@@ -92,6 +93,7 @@ pub fn spawn(app: &App, tracker: &TaskTracker) {
     }));
     retention::spawn(app, tracker, every);
     alerts::spawn(app, tracker, every);
+    relay::spawn(app, tracker, every);
     credentials::spawn(app, tracker, every);
     let a = app.clone();
     let orphans_at = std::sync::Arc::new(tokio::sync::Mutex::new(None));

@@ -104,6 +104,14 @@ async fn read_gauges(app: &App) -> Result<()> {
     for (job_type, open) in figures::open_assignments(&app.pool).await? {
         metrics::gauge!("treeline_open_assignments", "type" => job_type).set(open as f64);
     }
+    if let Some(broker) = &app.broker {
+        let standing = broker.standing();
+        metrics::gauge!("treeline_broker_up").set(f64::from(u8::from(standing.is_up)));
+        metrics::gauge!("treeline_broker_outbox_waiting").set(app.engine.news_waiting().await? as f64);
+        for (job_type, messages) in standing.queues {
+            metrics::gauge!("treeline_broker_queue_depth", "type" => job_type).set(f64::from(messages));
+        }
+    }
     let open: HashMap<String, i64> = alerts::open_counts(&app.pool).await?.into_iter().collect();
     for kind in AlertKind::ALL.map(AlertKind::as_str) {
         metrics::gauge!("treeline_alerts_open", "kind" => kind).set(open.get(kind).copied().unwrap_or(0) as f64);

@@ -2,7 +2,8 @@
 //!
 //! A connection that is slow with its headers, or says nothing at all, is dropped. When the server
 //! stops, nothing new is accepted, requests under way are finished, and what is still open after ten
-//! seconds is cut off; event streams and long polls end by themselves on the shutdown token.
+//! seconds is cut off; event streams and long polls end by themselves on the shutdown token. Who had
+//! connected and not asked yet gets a moment to: its request may be on its way.
 
 use std::{
     io,
@@ -16,16 +17,15 @@ use std::{
 };
 
 use axum::{Router, body::Body, extract::ConnectInfo};
+use futures::FutureExt as _;
 use hyper::{Request, body::Incoming, service::service_fn};
 use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
-    server::{
-        conn::auto::Builder,
-        graceful::{GracefulShutdown, Watcher},
-    },
+    server::conn::auto::Builder,
 };
 use tokio::net::{TcpListener, TcpStream};
-use tokio_util::sync::CancellationToken;
+use tokio::sync::Notify;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tower::Service as _;
 
 /// How long a client may take to send a request's headers, from the first on a new connection.
@@ -33,6 +33,9 @@ const HEADER_PATIENCE: Duration = Duration::from_secs(30);
 
 /// How long requests that are under way may take once the server stops.
 const DRAIN_PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long one that has connected and not asked for anything yet is waited for then.
+const LAST_MOMENT: Duration = Duration::from_secs(1);
 
 /// Requests at once on one HTTP/2 connection: a worker with 300 slots long-polls on a single one.
 const STREAMS_PER_CONNECTION: u32 = 1_000;
@@ -47,18 +50,24 @@ pub async fn serve(listener: TcpListener, router: Router, stop: CancellationToke
         .max_concurrent_streams(STREAMS_PER_CONNECTION)
         .keep_alive_interval(Duration::from_secs(30));
     let builder = Arc::new(builder);
-    let open = GracefulShutdown::new();
+    let open = TaskTracker::new();
+    let talk = |stream: TcpStream, peer: SocketAddr| {
+        let (builder, router, stop) = (Arc::clone(&builder), router.clone(), stop.clone());
+        open.spawn(async move { converse(&builder, stream, peer, router, &stop).await });
+    };
     while let Some(accepted) = stop.run_until_cancelled(listener.accept()).await {
         match accepted {
-            Ok((stream, peer)) => {
-                let (builder, router, watcher) = (Arc::clone(&builder), router.clone(), open.watcher());
-                tokio::spawn(async move { converse(&builder, stream, peer, router, watcher).await });
-            }
+            Ok((stream, peer)) => talk(stream, peer),
             Err(error) => refused(&error).await,
         }
     }
+    // Those that are connected already as far as they know.
+    while let Some(Ok((stream, peer))) = listener.accept().now_or_never() {
+        talk(stream, peer);
+    }
     drop(listener);
-    if tokio::time::timeout(DRAIN_PATIENCE, open.shutdown()).await.is_err() {
+    open.close();
+    if tokio::time::timeout(DRAIN_PATIENCE, open.wait()).await.is_err() {
         tracing::warn!("some requests were still open after {DRAIN_PATIENCE:?} and were cut off");
     }
 }
@@ -69,35 +78,52 @@ async fn converse(
     stream: TcpStream,
     peer: SocketAddr,
     router: Router,
-    watcher: Watcher,
+    stop: &CancellationToken,
 ) {
     // Without it a small answer waits for the acknowledgement of the one before.
     let _ = stream.set_nodelay(true);
-    let spoke = Arc::new(AtomicBool::new(false));
+    let spoke = Arc::new((AtomicBool::new(false), Notify::new()));
     let heard = Arc::clone(&spoke);
     let service = service_fn(move |request: Request<Incoming>| {
-        heard.store(true, Ordering::Relaxed);
+        heard.0.store(true, Ordering::Relaxed);
+        heard.1.notify_one();
         let mut router = router.clone();
         let mut request = request.map(Body::new);
         request.extensions_mut().insert(ConnectInfo(peer));
         async move { router.call(request).await }
     });
-    let connection = builder.serve_connection(TokioIo::new(stream), service);
-    let mut connection = pin!(watcher.watch(connection));
+    let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
     // hyper's own bound begins with the first byte; this one is for those that never send it.
     let silent = async {
         tokio::time::sleep(HEADER_PATIENCE).await;
-        if spoke.load(Ordering::Relaxed) {
+        if spoke.0.load(Ordering::Relaxed) {
             std::future::pending::<()>().await;
         }
     };
-    tokio::select! {
-        ended = &mut connection => {
-            if let Err(error) = ended {
-                tracing::debug!(%peer, error, "connection ended");
-            }
+    let ended = tokio::select! {
+        ended = &mut connection => Some(ended),
+        () = silent => {
+            tracing::debug!(%peer, "connection dropped: it never asked for anything");
+            return;
         }
-        () = silent => tracing::debug!(%peer, "connection dropped: it never asked for anything"),
+        () = stop.cancelled() => None,
+    };
+    if let Some(ended) = ended {
+        return log(peer, ended);
+    }
+    // A notice of long ago counts too: whoever has spoken once waits for no further request.
+    let asked = tokio::time::timeout(LAST_MOMENT, spoke.1.notified());
+    tokio::select! {
+        ended = &mut connection => return log(peer, ended),
+        _ = asked => {}
+    }
+    connection.as_mut().graceful_shutdown();
+    log(peer, connection.await);
+}
+
+fn log(peer: SocketAddr, ended: Result<(), Box<dyn std::error::Error + Send + Sync>>) {
+    if let Err(error) = ended {
+        tracing::debug!(%peer, error, "connection ended");
     }
 }
 

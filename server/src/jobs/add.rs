@@ -222,7 +222,7 @@ pub(super) async fn add(
     }
     give_back_keys(tx, commands, &refused, &intake).await?;
 
-    intake.write(tx, &mut deltas).await?;
+    intake.write(core, tx, &mut deltas).await?;
     if let Some(reserved) = reserved {
         reserved.confirm(tx, commands).await?;
         for delta in deltas.values_mut() {
@@ -234,6 +234,7 @@ pub(super) async fn add(
     if after.len() != deltas.len() {
         return Err(Error::Broken("a gate refused what its lock allowed".to_owned()));
     }
+    core.announce_complete_of(tx, &deltas).await?;
     groups::count(core, tx, &intake.dead()).await?;
     let settle: Vec<(i64, Uuid)> = after.iter().filter(|a| a.needs_settle).map(|a| (a.gate_id, a.root_id)).collect();
     if !settle.is_empty() {

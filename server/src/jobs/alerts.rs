@@ -24,6 +24,9 @@ use crate::{
 
 use super::{Core, Engine};
 
+/// An alert that servers keep open goes when none has said so for this long.
+const KEPT_SECONDS: f64 = 10.0;
+
 /// When to worry.
 #[derive(Clone, Copy, Debug)]
 pub struct Worries {
@@ -121,6 +124,30 @@ impl Engine {
         alerts::clear_moved(pool).await?;
         alerts::clear_quiet(pool, quiet).await?;
         Ok(raised)
+    }
+
+    /// This server's broker, by its address, is away for this reason, or is not: an alert that stays open while
+    /// some server says so.
+    pub async fn broker_stands(&self, place: &str, away: Option<&str>) -> Result<()> {
+        let pool = &self.0.core.pools.read;
+        let kind = AlertKind::BrokerAway;
+        if let Some(why) = away {
+            let row = RaiseRow {
+                kind,
+                subject: place.to_owned(),
+                message: format!("RabbitMQ at {place} is away: {}. Workers are woken without it.", cut(why)),
+                owner_id: None,
+                job_type: None,
+                root_id: None,
+                job_id: None,
+                item_id: None,
+            };
+            if !counted(alerts::raise(pool, &row, false).await?, kind) {
+                alerts::keep(pool, kind, place).await?;
+            }
+        }
+        alerts::clear_unkept(pool, kind, KEPT_SECONDS).await?;
+        Ok(())
     }
 
     /// Takes alerts that nobody was told of yet; who takes them tells.

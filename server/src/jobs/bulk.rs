@@ -277,7 +277,7 @@ async fn let_go(core: &Arc<Core>, id: Uuid) -> Result<bool> {
         let mut tx = core.pools.hot.begin().await?;
         trees::lock(&mut tx, &[plan.root_gate()]).await?;
         if !members::drop_holds(&mut tx, id, &[root_id]).await?.is_empty() {
-            settle::release_holds(&mut tx, &[&plan]).await?;
+            settle::release_holds(core, &mut tx, &[&plan]).await?;
         }
         tx.commit().await?;
         core.hub.touch(&[root_id]);

@@ -110,6 +110,7 @@ impl Engine {
                     let at = plan.place(job.gate_id).ok_or_else(|| Problem::not_found("job"))?;
                     let mut tx = core.pools.hot.begin().await?;
                     let decided = decide(&mut tx, &plan, at, reason.as_deref()).await?;
+                    core.announce_complete(&mut tx, &decided.gates).await?;
                     gates::ask_to_settle(&mut tx, &decided.settle.iter().map(|s| s.0).collect::<Vec<_>>()).await?;
                     if let Some(deed) = deed.filter(|_| !decided.gates.is_empty()) {
                         deeds::record(&mut tx, &deed).await?;
@@ -233,7 +234,7 @@ async fn attempt(
                 tally.skip(item_id, problem.code.as_str());
             }
         }
-        tally.write(&mut tx, &plans).await?;
+        tally.write(core, &mut tx, &plans).await?;
     }
     tx.commit().await?;
     closed.after_commit(core, &rows).await;

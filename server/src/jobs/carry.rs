@@ -219,7 +219,7 @@ async fn let_go(
         rows.delta(job.gate_id).counts.blocked -= 1;
         intake.put(core, tx, job, item, gate, &mut rows.deltas).await?;
     }
-    intake.write(tx, &mut rows.deltas).await?;
+    intake.write(core, tx, &mut rows.deltas).await?;
     rows.ready
         .extend(intake.ready().into_iter().flat_map(|(type_id, (n, mark))| std::iter::repeat_n((type_id, mark), n)));
     Ok(true)

@@ -379,6 +379,6 @@ pub(super) async fn make_ready_now(core: &Core, tx: &mut Tx, mut ready: Vec<Read
             turn
         };
     }
-    items::make_ready(tx, &ready).await?;
+    core.make_ready(tx, &ready).await?;
     Ok(ready.into_iter().map(|row| (row.type_id, Mark { rank: row.rank, turn: row.turn })).collect())
 }

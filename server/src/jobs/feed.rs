@@ -220,7 +220,7 @@ async fn carry_on(core: &Arc<Core>, rest: Rest) -> Result<usize> {
     if last {
         deltas.entry(child.gate_id).or_default().feeds -= 1;
     }
-    intake.write(&mut tx, &mut deltas).await?;
+    intake.write(core, &mut tx, &mut deltas).await?;
     let after = gates::apply(&mut tx, &deltas.into_iter().collect::<Vec<_>>()).await?;
     groups::count(core, &mut tx, &intake.dead()).await?;
     // Under the gate: a cancel that came first has taken the record away.

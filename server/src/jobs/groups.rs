@@ -29,6 +29,7 @@ pub(super) async fn count(core: &Core, tx: &mut Tx, dead: &[FinalRow]) -> Result
     if dead.is_empty() {
         return Ok(());
     }
+    core.announce_dead(tx, dead).await?;
     let mut groups = group(dead);
     let mut gates: Vec<i64> = groups.iter().map(|g| g.gate_id).collect();
     gates.dedup();

@@ -181,11 +181,11 @@ impl Intake {
     }
 
     /// Writes the rows; only the gates are left.
-    pub(super) async fn write(&self, tx: &mut Tx, deltas: &mut BTreeMap<i64, Delta>) -> Result<()> {
+    pub(super) async fn write(&self, core: &Core, tx: &mut Tx, deltas: &mut BTreeMap<i64, Delta>) -> Result<()> {
         for (gate_id, delta) in deltas {
             delta.turn = self.turns.get(gate_id).copied().unwrap_or(0);
         }
-        self.rows.write(tx).await?;
+        self.rows.write(core, tx).await?;
         self.lanes.write(tx).await
     }
 

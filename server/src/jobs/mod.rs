@@ -40,6 +40,7 @@ mod keep; // trees that are kept
 mod keys; // Idempotency-Keys of adding
 mod lanes; // serialize keys
 mod marks; // where claims start to look
+mod outbox; // what is said on the broker
 mod past; // assignments that are over
 mod patch; // small edits by people
 mod plan; // what depends on what in a tree
@@ -80,6 +81,7 @@ pub use cache::TypeCache;
 pub use create::{Creation, Made, Turn};
 pub use ending::EndingKind;
 pub use keys::{Adding, KeyMove, KeyedCall, OnDuplicate, Once, key_reused, sum};
+pub use outbox::{News, Parcel};
 pub use read::{GroupFilter, ItemFilter, JobFilter};
 pub use retry::Refused;
 
@@ -122,6 +124,8 @@ pub(crate) struct Core {
     window_seconds: f64,
     /// What completion callbacks may reach.
     callbacks: Allowed,
+    /// What becomes claimable, dead or complete is written down for the broker.
+    has_broker: bool,
     /// Requests with one Idempotency-Key take turns here, before any of them takes a connection.
     turns: create::Turns,
     /// Cancelled when the server stops: claims wait no longer.
@@ -137,6 +141,8 @@ pub struct Limits {
     pub idempotency_window_seconds: f64,
     /// What completion callbacks may reach.
     pub callbacks: Allowed,
+    /// Whether there is a broker to be told of things.
+    pub has_broker: bool,
 }
 
 impl Engine {
@@ -168,6 +174,7 @@ impl Engine {
             payload_limit: limits.payload,
             window_seconds: limits.idempotency_window_seconds,
             callbacks: limits.callbacks,
+            has_broker: limits.has_broker,
             turns: create::Turns::default(),
             shutdown,
         });

@@ -212,7 +212,7 @@ impl<'a> Batch<'a> {
             for (&item_id, problem) in &*refused {
                 tally.skip(item_id, problem.code.as_str());
             }
-            tally.write(&mut tx, &self.plans).await?;
+            tally.write(core, &mut tx, &self.plans).await?;
         }
         if !settle.is_empty() {
             gates::ask_to_settle(&mut tx, &settle.iter().map(|s| s.0).collect::<Vec<_>>()).await?;
@@ -357,7 +357,7 @@ impl<'a> Batch<'a> {
             };
             intake.put(core, tx, job, going, gate, &mut deltas).await?;
         }
-        intake.write(tx, &mut deltas).await?;
+        intake.write(core, tx, &mut deltas).await?;
         let deltas: Vec<(i64, Delta)> = deltas.into_iter().collect();
         let after = gates::apply(tx, &deltas).await?;
         if after.len() != deltas.len() {

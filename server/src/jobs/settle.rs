@@ -37,6 +37,9 @@ async fn settle_tree(core: &Core, gate_id: i64, root_id: Uuid) -> Result<()> {
         let Some(at) = plan.place(gate_id) else { continue };
         let mut tx = core.pools.hot.begin().await?;
         let done = settle_one(&mut tx, &plan, at).await?;
+        if done.completes_tree {
+            core.announce_complete(&mut tx, &[plan.root_gate()]).await?;
+        }
         // One of these may look complete now, and the server may die before it is settled.
         gates::ask_to_settle(&mut tx, &done.next).await?;
         tx.commit().await?;
@@ -54,6 +57,8 @@ struct Settled {
     next: Vec<i64>,
     /// Jobs whose rows follow a decision.
     walks: Vec<i64>,
+    /// The tree is complete with it.
+    completes_tree: bool,
 }
 
 async fn settle_one(tx: &mut Tx, plan: &Plan, at: usize) -> Result<Settled> {
@@ -110,6 +115,7 @@ async fn settle_one(tx: &mut Tx, plan: &Plan, at: usize) -> Result<Settled> {
     let (open, holds) = settle::count_jobs(tx, root, -1).await?;
     if open == 0 && (holds == 0 || locked.get(root)?.cancelled) {
         settle::complete_tree(tx, root, plan.root_id).await?;
+        settled.completes_tree = true;
     }
     Ok(settled)
 }
@@ -236,7 +242,7 @@ pub(super) async fn reopen(tx: &mut Tx, plan: &Plan, at: usize, locked: &mut Loc
 
 /// Gives back a hold on each of these trees, and completes those that waited for nothing else. Locks
 /// their roots' gates.
-pub(super) async fn release_holds(tx: &mut Tx, plans: &[&Plan]) -> Result<()> {
+pub(super) async fn release_holds(core: &Core, tx: &mut Tx, plans: &[&Plan]) -> Result<()> {
     let mut roots: Vec<i64> = plans.iter().map(|plan| plan.root_gate()).collect();
     roots.sort_unstable();
     let locked = Locked::read(tx, &roots).await?;
@@ -248,5 +254,5 @@ pub(super) async fn release_holds(tx: &mut Tx, plans: &[&Plan]) -> Result<()> {
             settle::complete_tree(tx, gate.gate_id, plan.root_id).await?;
         }
     }
-    Ok(())
+    core.announce_complete(tx, &roots).await
 }

@@ -183,7 +183,7 @@ impl Arriving {
             owed.extend(fed.rest.iter().map(|&(item_id, next)| Rest { item_id, gate_id, next }));
         }
         feeds::owe(tx, &owed).await?;
-        self.intake.write(tx, &mut rows.deltas).await
+        self.intake.write(core, tx, &mut rows.deltas).await
     }
 }
 
@@ -221,10 +221,13 @@ async fn close_with(core: &Core, tx: &mut Tx, rows: &mut EndingRows, mut arrivin
         let refused = deltas.iter().map(|d| d.0).filter(|gate| !came.contains(gate)).collect();
         return Err(Error::JobsCancelled(refused));
     }
+    core.announce_complete_of(tx, &deltas).await?;
     let mut settle: Vec<(i64, Uuid)> =
         after.iter().filter(|a| a.needs_settle).map(|a| (a.gate_id, a.root_id)).collect();
     for plan in &plans {
-        settle.extend(cancel::decide(tx, plan, 0, Some("A worker gave the tree up.")).await?.settle);
+        let decided = cancel::decide(tx, plan, 0, Some("A worker gave the tree up.")).await?;
+        core.announce_complete(tx, &decided.gates).await?;
+        settle.extend(decided.settle);
     }
     settle.sort_unstable();
     settle.dedup();

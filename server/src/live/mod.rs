@@ -42,6 +42,8 @@ struct Inner {
     /// What other servers are to be told.
     news: Mutex<News>,
     news_came: Notify,
+    /// Work was added here since the relay last looked.
+    work_came: Notify,
     /// Open event streams.
     streams: AtomicUsize,
 }
@@ -102,6 +104,12 @@ impl Hub {
     pub fn work_added(&self, type_id: i32) {
         self.0.news.lock().unwrap_or_else(PoisonError::into_inner).types.insert(type_id);
         self.0.news_came.notify_one();
+        self.0.work_came.notify_one();
+    }
+
+    /// Resolves when work was added here since the last time. A hint, for one listener.
+    pub async fn work_came(&self) {
+        self.0.work_came.notified().await;
     }
 
     /// Marks watched trees as changed, on this server only.

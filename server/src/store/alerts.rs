@@ -69,6 +69,32 @@ pub async fn clear(pool: &PgPool, kind: AlertKind, subjects: &[String]) -> Resul
     Ok(done.rows_affected())
 }
 
+/// Says that an open alert is still so.
+pub async fn keep(pool: &PgPool, kind: AlertKind, subject: &str) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "update alert set last_seen_at = clock_timestamp() where kind = $1 and subject = $2 and cleared_at is null",
+        kind.as_str(),
+        subject
+    )
+    .execute(pool)
+    .await?;
+    Ok(())
+}
+
+/// Clears open alerts of a kind that nobody has said are still so for so many seconds.
+pub async fn clear_unkept(pool: &PgPool, kind: AlertKind, seconds: f64) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "update alert set cleared_at = clock_timestamp()
+         where kind = $1 and cleared_at is null
+           and last_seen_at < (select clock_timestamp()) - make_interval(secs => $2)",
+        kind.as_str(),
+        seconds
+    )
+    .execute(pool)
+    .await?;
+    Ok(())
+}
+
 /// Clears what happened once and has been quiet since: refused endings, callbacks given up, and what
 /// workers said of assignments that are over.
 pub async fn clear_quiet(pool: &PgPool, quiet_seconds: f64) -> Result<u64, sqlx::Error> {

@@ -27,6 +27,13 @@ pub struct TypeInfo {
     pub paused: bool,
 }
 
+impl TypeInfo {
+    /// Whether workers claim its items.
+    pub fn is_pulled(&self) -> bool {
+        self.executor.kind == domain::job_type::ExecutorKind::Pull
+    }
+}
+
 /// Every job type.
 pub async fn types(pool: &PgPool) -> Result<Vec<TypeInfo>, sqlx::Error> {
     let rows = sqlx::query!(

@@ -34,6 +34,7 @@ pub mod keys; // keys of items in the order of lists
 pub mod lanes; // serialize keys
 pub mod leases; // open assignments
 pub mod migrations; // the schema itself
+pub mod outbox; // what is to be said on the broker
 pub mod partials; // files that come a piece at a time
 pub mod patch; // small edits by people
 pub mod people; // accounts and their sessions

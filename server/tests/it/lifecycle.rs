@@ -7,6 +7,10 @@ use std::{
 
 use reqwest::Method;
 use serde_json::json;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+};
 
 use crate::support::{Answer, Server};
 
@@ -37,6 +41,25 @@ async fn a_server_that_stops_lets_nobody_wait() {
         rest.extend_from_slice(&chunk);
     }
     assert!(String::from_utf8_lossy(&rest).contains("event: bye"));
+}
+
+/// A client's request may be on its way when the server is told to stop: who had connected is still answered.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_had_connected_when_the_server_stopped_is_still_answered() {
+    let server = Server::start().await;
+    let addr = server.running.addr;
+    let mut early = TcpStream::connect(addr).await.expect("connected");
+    // Connections are accepted in their order: this one's answer says that the first is in.
+    server.get("/healthz").await.expect(200);
+    let stopped = tokio::spawn(server.stop());
+    while TcpStream::connect(addr).await.is_ok() {
+        tokio::task::yield_now().await;
+    }
+    early.write_all(b"GET /healthz HTTP/1.1\r\nhost: here\r\n\r\n").await.expect("sent");
+    let mut answer = String::new();
+    early.read_to_string(&mut answer).await.expect("an answer, and then the end");
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    stopped.await.expect("no panic");
 }
 
 #[tokio::test]

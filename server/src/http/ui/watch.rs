@@ -28,6 +28,7 @@ use crate::{
     http::{
         cursor::{Paged as _, cut},
         extract::Path,
+        stats,
     },
     job_types,
     store::alerts::AlertQuery,
@@ -58,7 +59,7 @@ async fn overview(app: &App, caller: &Caller) -> Result<Overview> {
     let workers = app.engine.workers(caller, None, WORKERS + 1).await?;
     let (workers, more) = cut(workers, WORKERS, |_| ());
     Ok(Overview {
-        stats: app.engine.stats(caller).await?,
+        stats: stats::stats(app, caller).await?,
         alerts: app.engine.alerts(caller, query).await?,
         workers: workers.into_iter().map(|(_, worker)| worker).collect(),
         more_workers: more.is_some(),

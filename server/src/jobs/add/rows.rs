@@ -17,7 +17,7 @@ use crate::{
     },
 };
 
-use super::super::{lanes::Lanes, prepare::Prepared};
+use super::super::{Core, lanes::Lanes, prepare::Prepared};
 
 /// Items of one tree that share a turn (rule 6): one a turn would make every batch touch as many gates
 /// as items.
@@ -160,11 +160,11 @@ impl Rows {
     }
 
     /// Writes everything; the lanes' entries are the caller's.
-    pub(in super::super) async fn write(&self, tx: &mut Tx) -> Result<()> {
+    pub(in super::super) async fn write(&self, core: &Core, tx: &mut Tx) -> Result<()> {
         if !self.items.is_empty() {
             items::insert(tx, &self.items).await?;
         }
-        items::make_ready(tx, &self.ready).await?;
+        core.make_ready(tx, &self.ready).await?;
         items::defer(tx, &self.deferred).await?;
         items::block(tx, &self.blocked).await?;
         endings::finish(tx, &self.finals).await?;

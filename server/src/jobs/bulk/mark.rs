@@ -81,7 +81,12 @@ impl Tally {
 
     /// Counts the members, in the transaction of the deed. `plans` has their trees. Refused where a member
     /// was counted meanwhile or the operation stopped: the deed is to be rolled back.
-    pub(in crate::jobs) async fn write(&self, tx: &mut Tx, plans: &BTreeMap<Uuid, Arc<Plan>>) -> Result<()> {
+    pub(in crate::jobs) async fn write(
+        &self,
+        core: &Core,
+        tx: &mut Tx,
+        plans: &BTreeMap<Uuid, Arc<Plan>>,
+    ) -> Result<()> {
         let ids: Vec<Uuid> = self.members.keys().copied().collect();
         if members::mark(tx, self.bulk_id, &ids).await? != ids.len() as u64 {
             return Err(Error::Conflict("another server has counted a member"));
@@ -96,7 +101,7 @@ impl Tally {
             let through = members::drop_holds(tx, self.bulk_id, &through).await?;
             let plans: Vec<&Plan> =
                 through.iter().filter_map(|root_id| plans.get(root_id).map(AsRef::as_ref)).collect();
-            settle::release_holds(tx, &plans).await?;
+            settle::release_holds(core, tx, &plans).await?;
         }
         if !members::count(tx, self.bulk_id, &self.counts()).await? {
             return Err(Error::refuse(Code::OperationOver, "The operation was stopped."));
@@ -113,7 +118,7 @@ impl Tally {
         let mut gates: Vec<i64> = plans.values().map(|plan| plan.root_gate()).collect();
         gates.sort_unstable();
         trees::lock(&mut tx, &gates).await?;
-        self.write(&mut tx, &plans).await?;
+        self.write(core, &mut tx, &plans).await?;
         tx.commit().await?;
         core.hub.touch(&roots);
         Ok(())

@@ -87,7 +87,7 @@ impl Core {
             }
         }
         let blocked = patch::change_blocked(tx, rows).await?;
-        items::make_ready(tx, &ready).await?;
+        self.make_ready(tx, &ready).await?;
         items::defer(tx, &deferred).await?;
         let moved = ready.len() + deferred.len() + blocked.len();
         if gates::apply(tx, &[(gate_id, delta)]).await?.is_empty() {

@@ -70,7 +70,12 @@ impl Engine {
             })
             .collect();
         let counted = figures::counted_at(pool).await?;
-        Ok(Stats { data, counted_at: counted.map(|(at, _)| Time(at)), age_seconds: counted.map(|(_, age)| age) })
+        Ok(Stats {
+            data,
+            counted_at: counted.map(|(at, _)| Time(at)),
+            age_seconds: counted.map(|(_, age)| age),
+            broker: None,
+        })
     }
 }
 

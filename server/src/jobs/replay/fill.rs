@@ -90,7 +90,7 @@ pub(super) async fn step(core: &Arc<Core>, root_id: Uuid, from: Uuid) -> Result<
     if to.is_none() {
         deltas.entry(job.gate_id).or_default().feeds -= 1;
     }
-    intake.write(&mut tx, &mut deltas).await?;
+    intake.write(core, &mut tx, &mut deltas).await?;
     let deltas: Vec<(i64, Delta)> = deltas.into_iter().collect();
     let after = gates::apply(&mut tx, &deltas).await?;
     if after.len() != deltas.len() {
@@ -160,7 +160,7 @@ async fn end(core: &Core, root_id: Uuid, from: Uuid) -> Result<()> {
     if !replaying::end(&mut tx, root_id).await? {
         return Ok(());
     }
-    settle::release_holds(&mut tx, &[&old, &new]).await?;
+    settle::release_holds(core, &mut tx, &[&old, &new]).await?;
     tx.commit().await?;
     core.hub.touch(&[from, root_id]);
     Ok(())

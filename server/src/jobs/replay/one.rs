@@ -159,8 +159,9 @@ async fn make(core: &Arc<Core>, again: Again) -> Result<Option<Uuid>> {
     intake.open(&mut tx, &locked).await?;
     let mut deltas: BTreeMap<i64, Delta> = BTreeMap::new();
     intake.place(core, &mut tx, &arrivals[0], gate, &mut deltas).await?;
-    intake.write(&mut tx, &mut deltas).await?;
+    intake.write(core, &mut tx, &mut deltas).await?;
     gates::apply(&mut tx, &deltas.into_iter().collect::<Vec<_>>()).await?;
+    core.announce_complete(&mut tx, &[gate_id]).await?;
     groups::count(core, &mut tx, &intake.dead()).await?;
     write_down(&mut tx, again.key.as_ref(), again.deed, root_id).await?;
     tx.commit().await?;

@@ -13,9 +13,24 @@ use super::{Api, Server, TOKEN};
 pub(crate) struct Program {
     pub(crate) api: Api,
     pub(crate) process: u32,
-    _child: Child,
+    child: Child,
     /// Kept open: a program that cannot print what it has to say ends.
     _out: BufReader<ChildStdout>,
+}
+
+impl Program {
+    /// Kills it where it stands.
+    pub(crate) async fn kill(mut self) {
+        self.child.kill().await.expect("it is killed");
+    }
+
+    /// Asks it to stop, as a service manager does, and waits until it has.
+    pub(crate) async fn terminate(mut self) {
+        let process = rustix::process::Pid::from_raw(self.process as i32).expect("a process");
+        rustix::process::kill_process(process, rustix::process::Signal::TERM).expect("it runs");
+        let status = self.child.wait().await.expect("it ends");
+        assert!(status.success(), "{status}");
+    }
 }
 
 /// The most memory that a process has had, in KiB.
@@ -28,11 +43,17 @@ pub(crate) fn peak_kib(process: u32) -> u64 {
 impl Server {
     /// Another server on the same database and files, in a process of its own.
     pub(crate) async fn spawn_program(&self) -> Program {
+        self.spawn_program_with(&[]).await
+    }
+
+    /// The same with more in its environment.
+    pub(crate) async fn spawn_program_with(&self, environment: &[(&str, &str)]) -> Program {
         let mut child = Command::new(env!("CARGO_BIN_EXE_treeline-server"))
             .env("DATABASE_URL", self.place.database.url())
             .env("TREELINE_DATA_DIR", self.place.data_dir.path())
             .env("TREELINE_LISTEN", "127.0.0.1:0")
             .env("TREELINE_BOOTSTRAP_TOKEN", TOKEN)
+            .envs(environment.iter().copied())
             .stdout(Stdio::piped())
             .kill_on_drop(true)
             .spawn()
@@ -42,6 +63,6 @@ impl Server {
         out.read_line(&mut line).await.expect("a line");
         let url = line.trim().rsplit(' ').next().expect("where it listens");
         let api = Api::new(url).with_token(TOKEN);
-        Program { api, process: child.id().expect("a running process"), _child: child, _out: out }
+        Program { api, process: child.id().expect("a running process"), child, _out: out }
     }
 }

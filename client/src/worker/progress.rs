@@ -1,0 +1,83 @@
+//! How far one item has come, as its handler says it: the latest word, and whether it is news.
+//!
+//! Apart from the loop, as handlers write here from their own tasks. It sends nothing.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use domain::item::ItemProgress;
+use tokio::sync::Notify;
+
+/// The most characters of a progress message that are sent.
+const MESSAGE_CHARS: usize = 200;
+
+/// The latest progress of one item, and whether it is news.
+#[derive(Debug)]
+pub(super) struct ProgressCell {
+    /// What was said last, and whether it still waits to be sent.
+    latest: Mutex<(ItemProgress, bool)>,
+    /// Wakes the loop.
+    news: Arc<Notify>,
+}
+
+impl ProgressCell {
+    pub(super) fn new(news: Arc<Notify>) -> Self {
+        Self { latest: Mutex::default(), news }
+    }
+
+    pub(super) fn set(&self, mut progress: ItemProgress) {
+        progress.message = progress.message.map(|text| printable(&text, MESSAGE_CHARS));
+        progress.done = progress.done.filter(|&n| n >= 0);
+        progress.total = progress.total.filter(|&n| n >= 0);
+        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        if latest.0 != progress {
+            *latest = (progress, true);
+            drop(latest);
+            self.news.notify_one();
+        }
+    }
+
+    /// The progress to send, if it is news.
+    pub(super) fn take(&self) -> Option<ItemProgress> {
+        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut latest.1).then(|| latest.0.clone())
+    }
+
+    /// What was taken did not arrive. Whatever is latest now is sent next.
+    pub(super) fn put_back(&self) {
+        self.latest.lock().unwrap_or_else(PoisonError::into_inner).1 = true;
+    }
+
+    pub(super) fn is_news(&self) -> bool {
+        self.latest.lock().unwrap_or_else(PoisonError::into_inner).1
+    }
+}
+
+/// At most `chars` characters of one line, without control characters: what the server takes as a message.
+pub(super) fn printable(text: &str, chars: usize) -> String {
+    text.trim().chars().map(|c| if c.is_control() { ' ' } else { c }).take(chars).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_latest_progress_is_sent_and_only_once() {
+        let cell = ProgressCell::new(Arc::default());
+        let at = |done| ItemProgress { done: Some(done), ..ItemProgress::default() };
+        assert_eq!(cell.take(), None);
+        cell.set(at(1));
+        cell.set(at(2));
+        assert_eq!(cell.take(), Some(at(2)));
+        cell.set(at(2));
+        assert_eq!(cell.take(), None);
+        cell.put_back();
+        assert_eq!(cell.take(), Some(at(2)));
+    }
+
+    #[test]
+    fn a_message_is_one_printable_line() {
+        assert_eq!(printable("  a\0b\nc ", 10), "a b c");
+        assert_eq!(printable(&"é".repeat(300), 200).chars().count(), 200);
+    }
+}

@@ -1,0 +1,244 @@
+//! Listening to RabbitMQ: wake-ups come in, items are asked for by the loop.
+//!
+//! A task of its own keeps one connection with a consumer for each job type, and makes everything anew
+//! after any loss. Messages are acknowledged at once, whatever is in them: they are hints, and the server
+//! decides. While the worker's hands are full, the consumers are given up, so that no wake-up waits with
+//! one that is busy. Nothing that goes wrong here may reach the loop: it only hears less.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use domain::{
+    id::Uuid,
+    wake::{self, WakeUp},
+};
+use futures::{
+    StreamExt,
+    stream::{self, BoxStream},
+};
+use lapin::{
+    Connection, ConnectionProperties,
+    message::Delivery,
+    options::{BasicAckOptions, BasicConsumeOptions, BasicNackOptions, BasicQosOptions},
+    types::FieldTable,
+    uri::{AMQPScheme, AMQPUri},
+};
+use tokio::{
+    sync::mpsc,
+    time::{sleep, timeout},
+};
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::error::{Error, Result};
+
+/// Messages that a consumer may hold unacknowledged, and wake-ups that wait for the loop, at most.
+const PREFETCH: usize = 256;
+/// With full hands for so long, the consumers are given up.
+const FULL: Duration = Duration::from_secs(1);
+/// How long the broker may take to answer.
+const ANSWER: Duration = Duration::from_secs(5);
+/// The pauses between two attempts to connect.
+const SHORTEST: Duration = Duration::from_millis(250);
+const LONGEST: Duration = Duration::from_secs(2);
+/// Seconds between two signs of life, unless the address says otherwise.
+const HEARTBEAT: u16 = 5;
+
+/// Where the broker is. Shows nothing of itself: there may be a password in it.
+#[derive(Clone)]
+pub(super) struct Address(AMQPUri);
+
+impl std::fmt::Debug for Address {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("***")
+    }
+}
+
+impl Address {
+    pub(super) fn parse(url: &str) -> Result<Self> {
+        let mut uri: AMQPUri = url.parse().map_err(|_| {
+            let expected = "amqp://user:password@host:5672/vhost";
+            Error::Configuration(format!("The address of RabbitMQ is none; expected {expected}"))
+        })?;
+        // `amqp://host/` means the vhost of that name.
+        if uri.vhost.is_empty() {
+            "/".clone_into(&mut uri.vhost);
+        }
+        uri.query.heartbeat.get_or_insert(HEARTBEAT);
+        if uri.scheme == AMQPScheme::AMQPS {
+            // Once a process; whoever installed another before keeps it.
+            let _ = rustls::crypto::ring::default_provider().install_default();
+        }
+        Ok(Self(uri))
+    }
+}
+
+/// What is heard.
+pub(super) struct Ear {
+    pub(super) items: mpsc::Receiver<Uuid>,
+    state: Arc<State>,
+    _listening: AbortOnDropHandle<()>,
+}
+
+#[derive(Default)]
+struct State {
+    is_attached: AtomicBool,
+    unreadable: AtomicU64,
+}
+
+impl Ear {
+    /// Begins to listen to the wake-ups of these types.
+    pub(super) fn open(address: Address, types: Vec<String>, room: usize) -> Self {
+        let (heard, items) = mpsc::channel(room.clamp(1, PREFETCH));
+        let state = Arc::new(State::default());
+        let listener =
+            Listener { address, types, prefetch: room.clamp(1, PREFETCH) as u16, heard, state: Arc::clone(&state) };
+        Self { items, state, _listening: AbortOnDropHandle::new(tokio::spawn(listener.run())) }
+    }
+
+    /// Whether wake-ups arrive, as far as one can know.
+    pub(super) fn is_attached(&self) -> bool {
+        self.state.is_attached.load(Ordering::Relaxed)
+    }
+
+    /// Messages that said nothing.
+    pub(super) fn unreadable(&self) -> u64 {
+        self.state.unreadable.load(Ordering::Relaxed)
+    }
+}
+
+struct Listener {
+    address: Address,
+    types: Vec<String>,
+    prefetch: u16,
+    heard: mpsc::Sender<Uuid>,
+    state: Arc<State>,
+}
+
+/// What consumers bring; nothing more where one of them has ended.
+type Deliveries = stream::SelectAll<BoxStream<'static, Option<lapin::Result<Delivery>>>>;
+
+/// Why listening ended.
+enum End {
+    /// The worker's hands are full.
+    Full,
+    Lost(String),
+}
+
+impl Listener {
+    async fn run(self) {
+        let place = format!("{}:{}", self.address.0.authority.host, self.address.0.authority.port);
+        let mut pause = SHORTEST;
+        let mut was_lost = false;
+        loop {
+            let (was_attached, end) = self.attach().await;
+            if was_attached {
+                pause = SHORTEST;
+            }
+            match end {
+                End::Full => {
+                    was_lost = false;
+                    // Until there is room again; the permit itself is not used.
+                    if self.heard.reserve().await.is_err() {
+                        return;
+                    }
+                    continue;
+                }
+                End::Lost(why) if was_attached || !was_lost => {
+                    tracing::warn!(broker = place, why, "not listening to RabbitMQ; asking the server instead");
+                }
+                End::Lost(why) => tracing::debug!(broker = place, why, "still not listening to RabbitMQ"),
+            }
+            was_lost = true;
+            sleep(pause.mul_f64(rand::random_range(0.67..1.33))).await;
+            pause = (pause * 2).min(LONGEST);
+        }
+    }
+
+    /// Connects, consumes, and hands on what comes until something ends it. Returns whether it came so far.
+    async fn attach(&self) -> (bool, End) {
+        let (connection, mut consumers) = match timeout(ANSWER, self.consume()).await {
+            Ok(Ok(consuming)) => consuming,
+            Ok(Err(error)) => return (false, End::Lost(error.to_string())),
+            Err(_) => return (false, End::Lost("it does not answer".to_owned())),
+        };
+        self.state.is_attached.store(true, Ordering::Relaxed);
+        tracing::debug!(types = self.types.join(","), "listening to RabbitMQ");
+        let end = self.hand_on(&mut consumers).await;
+        self.state.is_attached.store(false, Ordering::Relaxed);
+        // What was delivered and not acknowledged goes to somebody else with the connection.
+        let _ = timeout(ANSWER, connection.close(200, "bye".into())).await;
+        (true, end)
+    }
+
+    async fn consume(&self) -> lapin::Result<(Connection, Deliveries)> {
+        let properties = ConnectionProperties::default().with_connection_name("treeline-worker".into());
+        let connection = Connection::connect_uri(self.address.0.clone(), properties).await?;
+        let mut consumers = Vec::with_capacity(self.types.len());
+        for job_type in &self.types {
+            // A channel each: one whose queue is missing closes its channel.
+            let channel = connection.create_channel().await?;
+            channel.basic_qos(self.prefetch, BasicQosOptions::default()).await?;
+            let queue = wake::queue(job_type).as_str().into();
+            let options = BasicConsumeOptions::default();
+            let consumer = channel.basic_consume(queue, "".into(), options, FieldTable::default()).await?;
+            // One that ends says so, and is not just missing among the others.
+            consumers.push(consumer.map(Some).chain(stream::iter([None])).boxed());
+        }
+        Ok((connection, stream::select_all(consumers)))
+    }
+
+    async fn hand_on(&self, consumers: &mut Deliveries) -> End {
+        loop {
+            let delivery = match consumers.next().await {
+                Some(Some(Ok(delivery))) => delivery,
+                Some(Some(Err(error))) => return End::Lost(error.to_string()),
+                Some(None) | None => return End::Lost("the broker has ended the consumers".to_owned()),
+            };
+            let Some(item_id) = self.read(&delivery) else {
+                if let Err(error) = delivery.acker.ack(BasicAckOptions::default()).await {
+                    return End::Lost(error.to_string());
+                }
+                continue;
+            };
+            let Ok(room) = timeout(FULL, self.heard.reserve()).await else {
+                let back = BasicNackOptions { requeue: true, ..BasicNackOptions::default() };
+                let _ = delivery.acker.nack(back).await;
+                return End::Full;
+            };
+            // The loop is gone.
+            let Ok(room) = room else { return End::Full };
+            if let Err(error) = delivery.acker.ack(BasicAckOptions::default()).await {
+                return End::Lost(error.to_string());
+            }
+            room.send(item_id);
+        }
+    }
+
+    fn read(&self, delivery: &Delivery) -> Option<Uuid> {
+        let read: Option<WakeUp> = serde_json::from_slice(&delivery.data).ok();
+        if read.is_none() {
+            self.state.unreadable.fetch_add(1, Ordering::Relaxed);
+            tracing::debug!(bytes = delivery.data.len(), "a message that is no wake-up");
+        }
+        read.map(|wake_up| wake_up.item_id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_shows_nothing_of_itself() {
+        let address = Address::parse("amqp://me:secret@mq.example/work").expect("an address");
+        assert!(!format!("{address:?}").contains("secret"));
+        assert_eq!(Address::parse("amqp://mq.example/").expect("an address").0.vhost, "/");
+        let refused = Address::parse("http://me:secret@mq.example").expect_err("no address").to_string();
+        assert!(!refused.contains("secret"), "{refused}");
+    }
+}

@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+"""A worker that listens to RabbitMQ: python3 worker.py TYPE. Needs pika (pip install pika).
+
+A message is only a wake-up. It is acknowledged at once; the item is then asked for over HTTP, and only who is
+given it works on it. What was never said, or was lost, is found by asking for the type every few seconds.
+"""
+import json, os, sys, threading, time, urllib.error, urllib.request, uuid
+
+import pika
+
+URL = os.environ.get("TREELINE_URL", "http://127.0.0.1:3000")
+TOKEN = os.environ["TREELINE_TOKEN"]
+AMQP = pika.URLParameters(os.environ.get("AMQP_URL", "amqp://127.0.0.1:5672/%2f"))
+TYPE = sys.argv[1]
+WORKER = f"python-{os.getpid()}"
+LOOK = 5  # seconds between two looks of its own
+
+
+def call(path, body):
+    """Sends a request until it is answered; None where what it names is over (409) or unknown (404)."""
+    headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
+    while True:
+        try:
+            request = urllib.request.Request(URL + "/api/v1" + path, json.dumps(body).encode(), headers)
+            with urllib.request.urlopen(request, timeout=30) as answer:
+                return json.load(answer)
+        except urllib.error.HTTPError as error:
+            if error.code in (404, 409):
+                return None
+            if error.code < 500 and error.code != 429:
+                sys.exit(f"{path}: {error.read().decode()}")
+        except OSError as error:
+            print("Treeline does not answer:", error, file=sys.stderr)
+        time.sleep(1)
+
+
+def handle(payload):
+    """The work: replace this. What it returns is the result; an exception is a failure."""
+    return {"echo": payload}
+
+
+def keep_alive(assignment, over):
+    while not over.wait(assignment["heartbeat_seconds"]):
+        call(f"/assignments/{assignment['id']}/heartbeat", {})
+
+
+def claim(**what):
+    """Asks for work and does it; returns how many items it was."""
+    # The same claim_id again gives the same items again: a lost answer costs nothing.
+    body = {"worker_id": WORKER, "max": 1, "claim_id": str(uuid.uuid4()), **what}
+    assignments = (call("/assignments", body) or {}).get("assignments", [])
+    for assignment in assignments:
+        over = threading.Event()
+        threading.Thread(target=keep_alive, args=(assignment, over), daemon=True).start()
+        try:
+            verb, ending = "result", {"result": handle(assignment["item"]["payload"])}
+        except Exception as error:
+            verb, ending = "failure", {"error": {"message": str(error) or repr(error), "kind": type(error).__name__}}
+        over.set()
+        call(f"/assignments/{assignment['id']}/{verb}", ending)
+    return len(assignments)
+
+
+while True:
+    try:
+        channel = pika.BlockingConnection(AMQP).channel()
+        channel.basic_qos(prefetch_count=1)
+        for method, _, body in channel.consume(f"treeline.items.{TYPE}", inactivity_timeout=LOOK):
+            if method is None:
+                while claim(types=[TYPE]):
+                    pass
+                continue
+            channel.basic_ack(method.delivery_tag)
+            try:
+                claim(item_ids=[json.loads(body)["item_id"]])
+            except (ValueError, KeyError, TypeError):
+                print("not a wake-up:", body[:80], file=sys.stderr)
+    except pika.exceptions.AMQPError as error:
+        print("RabbitMQ is away:", repr(error), file=sys.stderr)
+        while claim(types=[TYPE]):
+            pass
+        time.sleep(2)

@@ -1,0 +1,153 @@
+//! What was written into the outbox goes to the broker, and what may have been lost there goes again.
+//!
+//! News are taken under a short lease, published, and deleted when the broker has confirmed them; no
+//! transaction is open meanwhile. A crash in between repeats them. The sweep names items that have waited
+//! for a while, while their queue is short, and says what the page and the metrics show of queues.
+
+use std::time::Duration;
+
+use tokio_util::task::TaskTracker;
+
+use crate::{
+    App,
+    broker::{Broker, Letter, Subject},
+    error::Result,
+    jobs::{Engine, News, Parcel},
+};
+
+use super::Every;
+
+/// How long the relay waits for news that nobody told it of: those of another server that is gone.
+const LOOK: Duration = Duration::from_millis(500);
+/// No wake-up is sent again while its queue has so many messages.
+const SHORT: i64 = 10_000;
+/// Beyond this nobody seems to listen: wake-ups are left to the sweep, so that the queue does not grow for ever.
+const LONG: u32 = 100_000;
+/// Away for so long, somebody is told.
+const AWAY: Duration = Duration::from_secs(10);
+
+/// Starts the connection and the duties that need it.
+pub(super) fn spawn(app: &App, tracker: &TaskTracker, every: impl Fn(f64, &'static str) -> Every) {
+    let Some(broker) = &app.broker else { return };
+    tracker.spawn(broker.clone().run(app.shutdown.clone()));
+    tracker.spawn(relay(app.clone(), broker.clone()));
+    let resend = f64::from(app.config.broker.broker_resend_seconds);
+    let (engine, sweeping) = (app.engine.clone(), broker.clone());
+    tracker.spawn(every((resend / 4.0).min(2.0), "lost wake-ups").run(move || {
+        let (engine, broker) = (engine.clone(), sweeping.clone());
+        async move {
+            let forgotten = engine.age_news(resend).await?;
+            if forgotten > 0 {
+                tracing::debug!(forgotten, "wake-ups that nobody could publish are left to the sweep");
+            }
+            sweep(&engine, &broker, resend).await.map(|()| 0)
+        }
+    }));
+    let (engine, broker) = (app.engine.clone(), broker.clone());
+    tracker.spawn(every(2.0, "broker's alert").run(move || {
+        let (engine, broker) = (engine.clone(), broker.clone());
+        async move {
+            let standing = broker.standing();
+            let away = !standing.is_up && standing.lasts >= AWAY;
+            let fault = standing.fault.unwrap_or_else(|| "it has not answered yet".to_owned());
+            engine.broker_stands(broker.place(), away.then_some(fault.as_str())).await.map(|()| 0)
+        }
+    }));
+}
+
+/// Publishes news as they come, until shutdown.
+async fn relay(app: App, broker: Broker) {
+    let mut pause = Duration::ZERO;
+    let stopped = app.shutdown.clone();
+    loop {
+        let news = async {
+            broker.up().await;
+            tokio::time::sleep(pause).await;
+            tokio::select! {
+                () = app.hub.work_came() => {}
+                () = tokio::time::sleep(LOOK) => {}
+            }
+        };
+        if stopped.run_until_cancelled(news).await.is_none() {
+            return;
+        }
+        pause = match relay_all(&app.engine, &broker).await {
+            Ok(true) => Duration::ZERO,
+            Ok(false) => LOOK,
+            Err(error) => {
+                tracing::debug!(%error, "news were not relayed; trying again");
+                LOOK
+            }
+        };
+    }
+}
+
+/// Publishes what there is. False: some of it could not be.
+async fn relay_all(engine: &Engine, broker: &Broker) -> Result<bool> {
+    loop {
+        let parcels = engine.take_news().await?;
+        if parcels.is_empty() {
+            return Ok(true);
+        }
+        let letters: Vec<Vec<Letter>> = parcels.iter().map(|parcel| letters(parcel, broker)).collect();
+        let flat: Vec<Letter> = letters.iter().flatten().cloned().collect();
+        declare_missing(broker, &flat).await;
+        let mut confirmed = broker.send(&flat).await.into_iter();
+        let (mut said, mut unsaid) = (Vec::new(), Vec::new());
+        for (parcel, letters) in parcels.iter().zip(&letters) {
+            // All of them are looked at: they stand in a row.
+            let whole = confirmed.by_ref().take(letters.len()).filter(|confirmed| !confirmed).count() == 0;
+            if whole { said.push(parcel.id) } else { unsaid.push(parcel.id) }
+        }
+        engine.news_said(&said, &unsaid).await?;
+        if !unsaid.is_empty() {
+            return Ok(false);
+        }
+    }
+}
+
+fn letters(parcel: &Parcel, broker: &Broker) -> Vec<Letter> {
+    let letter = |news: &News| match news {
+        News::Item(item) if broker.depth(&item.job_type).is_some_and(|depth| depth >= LONG) => None,
+        News::Item(item) => Some(Letter::about_item(Subject::Item, item)),
+        News::Dead(item) => Some(Letter::about_item(Subject::Dead, item)),
+        News::Completed(tree) => Some(Letter::completed(tree)),
+    };
+    parcel.news.iter().filter_map(letter).collect()
+}
+
+/// Declares the queues that these letters need and that are not known to be there.
+async fn declare_missing(broker: &Broker, letters: &[Letter]) {
+    let mut types: Vec<&str> = letters
+        .iter()
+        .filter(|letter| letter.subject == Subject::Item)
+        .map(|letter| letter.job_type.as_str())
+        .collect();
+    types.sort_unstable();
+    types.dedup();
+    for job_type in types {
+        if broker.depth(job_type).is_none() {
+            broker.declare_queue(job_type).await;
+        }
+    }
+}
+
+/// Declares every queue again, and names what has waited for long in those that are short.
+async fn sweep(engine: &Engine, broker: &Broker, resend: f64) -> Result<()> {
+    let types = engine.pulled_types();
+    broker.keep_queues(&types.iter().map(|info| info.name.as_str()).collect::<Vec<_>>());
+    for info in types {
+        let Some(depth) = broker.declare_queue(&info.name).await else { return Ok(()) };
+        let room = SHORT - i64::from(depth);
+        if room <= 0 || info.paused || info.concurrency == Some(0) {
+            continue;
+        }
+        let waiting = engine.long_waiting(info.id, room, resend).await?;
+        if !waiting.is_empty() {
+            let letters: Vec<Letter> = waiting.iter().map(|item| Letter::about_item(Subject::Item, item)).collect();
+            broker.send(&letters).await;
+            metrics::counter!("treeline_broker_resent_total").increment(letters.len() as u64);
+        }
+    }
+    Ok(())
+}

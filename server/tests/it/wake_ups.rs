@@ -1,0 +1,230 @@
+//! What is published on the broker and when: what the contract says, again where it was lost, and never to a queue
+//! that is long.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    time::{Duration, Instant},
+};
+
+use domain::wake;
+use futures::StreamExt as _;
+use lapin::{
+    BasicProperties,
+    options::{BasicAckOptions, BasicConsumeOptions, BasicPublishOptions, QueueDeclareOptions},
+    types::FieldTable,
+};
+use serde_json::{Value, json};
+
+use crate::{
+    broker::{QUEUE, body, broker_stats, channel, listen, next, with, worker},
+    support::{Api, Server, rabbit},
+};
+
+/// Waits until the server has declared what it needs.
+async fn up(server: &Api) {
+    while broker_stats(server).await["up"] != true {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// A worker that hears wake-ups asks for nothing else but every ten seconds: what it does sooner, it was told of.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_that_listens_is_woken_by_the_message() {
+    let vhost = rabbit::vhost().await;
+    let server = Server::start_with(with(&vhost.url)).await;
+    server.put("/api/v1/job-types/mail", json!({})).await.expect(201);
+    let job = server.post("/api/v1/jobs", json!({"type": "mail"})).await.expect(201);
+    let job = format!("/api/v1/jobs/{}", job["id"].as_str().expect("an id"));
+    let (drain, worker) = worker(&server, &vhost.url, 0);
+    vhost.attached(QUEUE, 1).await;
+    let mut took = Vec::new();
+    for n in 1..=12 {
+        let began = Instant::now();
+        server.post(&format!("{job}/items"), json!([{}])).await.expect(200);
+        while server.get(&job).await.expect(200)["counts"]["succeeded"] != n {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        took.push(began.elapsed());
+    }
+    // The first may have been found by the look with which a worker begins.
+    took.sort_unstable();
+    assert!(took[took.len() - 2] < Duration::from_secs(2), "{took:?}");
+    drain.begin();
+    worker.await.expect("no panic").expect("the worker leaves");
+    server.stop().await;
+}
+
+/// Spec §4: exchange, quorum queue, persistent messages; dead letters and complete trees are announced.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_published_is_what_the_contract_says() {
+    let vhost = rabbit::vhost().await;
+    let server = Server::start_with(with(&vhost.url)).await;
+    server.put("/api/v1/job-types/mail", json!({"max_failures": 2, "backoff": {"min_seconds": 0}})).await.expect(201);
+    up(&server).await;
+    let (_connection, channel) = channel(&vhost.url).await;
+    let mut items = listen(&channel, wake::ITEMS, "mail").await;
+    let mut dead = listen(&channel, wake::DEAD, "mail").await;
+    let mut completed = listen(&channel, wake::COMPLETED, "mail").await;
+
+    let tree = json!({"type": "mail", "sealed": true, "items": [{"payload": 1}]});
+    let job = server.post("/api/v1/jobs", tree).await.expect(201)["id"].clone();
+    let woken = next(&mut items).await;
+    assert_eq!(woken.properties.delivery_mode(), &Some(2), "persistent");
+    let wake_up = body(&woken);
+    assert_eq!((&wake_up["job_id"], &wake_up["type"]), (&job, &json!("mail")));
+    assert_eq!(wake_up.as_object().expect("an object").len(), 3, "{wake_up}");
+    let queue = vhost.queue(QUEUE).await;
+    assert_eq!((&queue["type"], &queue["durable"]), (&json!("quorum"), &json!(true)), "{queue}");
+
+    for attempt in 1..=2 {
+        let claim = json!({"worker_id": "w", "item_ids": [wake_up["item_id"]]});
+        let held = server.post("/api/v1/assignments", claim).await.expect(200)["assignments"][0].clone();
+        assert_eq!(held["attempt"], attempt);
+        let failure = json!({"error": {"message": "no"}});
+        server
+            .post(&format!("/api/v1/assignments/{}/failure", held["id"].as_str().expect("an id")), failure)
+            .await
+            .expect(200);
+        if attempt == 1 {
+            assert_eq!(body(&next(&mut items).await), wake_up, "due again, said again");
+        }
+    }
+    assert_eq!(body(&next(&mut dead).await), wake_up);
+    let said = body(&next(&mut completed).await);
+    assert_eq!(said, json!({"job_id": job, "type": "mail", "completion": 1, "outcome": "failed"}));
+
+    // A person gives it back; it succeeds, and the tree completes again.
+    let item = format!("/api/v1/items/{}", wake_up["item_id"].as_str().expect("an id"));
+    server.post(&format!("{item}/retry"), json!({"reason": "try again"})).await.expect(200);
+    assert_eq!(body(&next(&mut items).await), wake_up);
+    let claim = json!({"worker_id": "w", "types": ["mail"]});
+    let held = server.post("/api/v1/assignments", claim).await.expect(200)["assignments"][0].clone();
+    server
+        .post(&format!("/api/v1/assignments/{}/result", held["id"].as_str().expect("an id")), json!({}))
+        .await
+        .expect(200);
+    let said = body(&next(&mut completed).await);
+    assert_eq!((&said["completion"], &said["outcome"]), (&json!(2), &json!("succeeded")));
+
+    // Trees of several jobs, cancelled ones and empty ones complete too, each once.
+    let two = json!({"type": "mail", "sealed": true, "children": [{"type": "mail", "key": "second", "sealed": true}]});
+    let two = server.post("/api/v1/jobs", two).await.expect(201)["id"].clone();
+    assert_eq!(body(&next(&mut completed).await)["job_id"], two);
+    let open = server.post("/api/v1/jobs", json!({"type": "mail"})).await.expect(201)["id"].clone();
+    server
+        .post(&format!("/api/v1/jobs/{}/cancel", open.as_str().expect("an id")), json!({"reason": "no"}))
+        .await
+        .expect(200);
+    let said = body(&next(&mut completed).await);
+    assert_eq!((&said["job_id"], &said["outcome"]), (&open, &json!("cancelled")));
+    while broker_stats(&server).await["outbox_waiting"] != 0 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    server.stop().await;
+}
+
+/// Wake-ups that were lost are sent again, no item's within the pause, and none while the queue is long.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lost_wake_ups_are_sent_again_but_not_into_a_long_queue() {
+    let vhost = rabbit::vhost().await;
+    let server = Server::start_with(with(&vhost.url)).await;
+    server.put("/api/v1/job-types/mail", json!({})).await.expect(201);
+    up(&server).await;
+    let (_connection, channel) = channel(&vhost.url).await;
+    let mut copies = listen(&channel, wake::ITEMS, "mail").await;
+    server.post("/api/v1/jobs", json!({"type": "mail", "items": vec![json!({}); 20]})).await.expect(201);
+    let mut last: HashMap<String, (Instant, usize)> = HashMap::new();
+    while last.len() < 20 || last.values().any(|(_, times)| *times < 4) {
+        let item = body(&next(&mut copies).await)["item_id"].as_str().expect("an id").to_owned();
+        let now = Instant::now();
+        let (before, times) = last.get(&item).copied().unwrap_or((now, 0));
+        // Less than the second that the servers rest: messages may come closer together than they went.
+        assert!(times == 0 || now - before > Duration::from_millis(500), "again after {:?}", now - before);
+        last.insert(item, (now, times + 1));
+    }
+
+    let fill = vec![b'x'; 8];
+    vhost.serves(QUEUE).await;
+    for _ in 0..10_000 {
+        let (options, properties) = (BasicPublishOptions::default(), BasicProperties::default());
+        drop(channel.basic_publish("".into(), QUEUE.into(), options, &fill, properties).await.expect("sent"));
+    }
+    channel.wait_for_confirms().await.expect("confirmed");
+    let horizon = async || -> i64 {
+        let of = "select extract(epoch from new_at)::bigint from wake_horizon";
+        sqlx::query_scalar(of).fetch_one(&server.running.app.pool).await.expect("the horizon")
+    };
+    let deep = async || {
+        broker_stats(&server).await["queues"].as_array().is_some_and(|queues| {
+            queues.iter().any(|queue| queue["type"] == "mail" && queue["messages"].as_u64() >= Some(10_000))
+        })
+    };
+    while !deep().await {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    // What was on its way when the queue grew long has come; from here on nothing does.
+    let from = horizon().await;
+    while horizon().await < from + 2 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    while tokio::time::timeout(Duration::ZERO, copies.next()).await.is_ok() {}
+    let from = horizon().await;
+    while horizon().await < from + 4 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert!(tokio::time::timeout(Duration::ZERO, copies.next()).await.is_err(), "sent into a long queue");
+    vhost.purge(QUEUE).await;
+    next(&mut copies).await;
+    server.stop().await;
+}
+
+/// Somebody has made a queue of the same name with arguments of their own: it is used as it is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_queue_with_other_arguments_is_used_as_it_is() {
+    let vhost = rabbit::vhost().await;
+    let (_connection, channel) = channel(&vhost.url).await;
+    let durable = QueueDeclareOptions::durable();
+    channel.queue_declare(QUEUE.into(), durable, FieldTable::default()).await.expect("a classic queue");
+    let server = Server::start_with(with(&vhost.url)).await;
+    server.put("/api/v1/job-types/mail", json!({})).await.expect(201);
+    let options = BasicConsumeOptions { no_ack: true, ..BasicConsumeOptions::default() };
+    let mut queue =
+        channel.basic_consume(QUEUE.into(), "".into(), options, FieldTable::default()).await.expect("a consumer");
+    let job = server.post("/api/v1/jobs", json!({"type": "mail", "items": [{}]})).await.expect(201);
+    for _ in 0..3 {
+        assert_eq!(body(&next(&mut queue).await)["job_id"], job["id"]);
+    }
+    let stats = broker_stats(&server).await;
+    assert_eq!(stats["up"], true, "{stats}");
+    server.stop().await;
+}
+
+/// A server without a broker writes nothing down for one; its items are found by those who have one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_server_without_a_broker_adds_is_named_by_one_with() {
+    let plain = Server::start().await;
+    plain.put("/api/v1/job-types/mail", json!({})).await.expect(201);
+    plain.post("/api/v1/jobs", json!({"type": "mail", "items": [{}, {}]})).await.expect(201);
+    let rows = async || {
+        let of = "select count(*) from outbox";
+        sqlx::query_scalar::<_, i64>(of).fetch_one(&plain.running.app.pool).await.expect("a count")
+    };
+    assert_eq!(rows().await, 0);
+    assert_eq!(broker_stats(&plain).await, Value::Null);
+    let vhost = rabbit::vhost().await;
+    let other = plain.another_with(with(&vhost.url)).await;
+    up(&other).await;
+    let (_connection, channel) = channel(&vhost.url).await;
+    vhost.serves(QUEUE).await;
+    let options = BasicConsumeOptions::default();
+    let mut queue =
+        channel.basic_consume(QUEUE.into(), "".into(), options, FieldTable::default()).await.expect("consumes");
+    let mut found = BTreeSet::new();
+    while found.len() < 2 {
+        let message = next(&mut queue).await;
+        message.acker.ack(BasicAckOptions::default()).await.expect("acknowledged");
+        found.insert(body(&message)["item_id"].as_str().expect("an id").to_owned());
+    }
+    other.stop().await;
+    plain.stop().await;
+}
