@@ -4,6 +4,7 @@
 //! (`RUST_LOG`, which the log reads itself, is the exception). Secrets do not show in `Debug`.
 
 pub mod files; // where files are kept
+pub mod outbound; // what goes out
 
 use std::{fmt, net::SocketAddr, path::PathBuf, str::FromStr};
 
@@ -70,6 +71,9 @@ pub struct Config {
     /// commas: `hooks.internal,10.1.0.0/16`. Default: none
     #[arg(long, env = "TREELINE_CALLBACK_ALLOW", default_value = "", hide_default_value = true)]
     pub callback_allow: Allowed,
+
+    #[command(flatten)]
+    pub outbound: outbound::Outbound,
 
     #[command(flatten)]
     pub alerts: Alerts,

@@ -13,6 +13,7 @@
 //!    never wait
 //! 6. gates, by gate id, which is topological within a tree (the root's gate is the lowest)
 //! 7. error groups
+//! 8. deliveries
 //!
 //! Lanes come before whatever waits in them, so who takes waiting rows looks first without locks. Lanes
 //! are made in commits of their own. Adding items locks its gates before it inserts, as it needs places
@@ -29,6 +30,7 @@ mod cancel; // jobs with everything below them, and items
 mod carry; // rows that follow a decision
 mod claim; // the claiming half of a work batch
 mod create; // new trees
+mod deliveries; // callbacks of complete trees
 mod ending; // the ending half of a work batch
 mod fate; // what becomes of an item without a result
 mod feed; // items of a parent become items of its children
@@ -63,7 +65,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::{
-    addresses::Allowed,
+    addresses::Reach,
     auth::Caller,
     error::Result,
     files::Files,
@@ -116,12 +118,14 @@ pub(crate) struct Core {
     replay_asked: tokio::sync::Notify,
     /// A bulk operation has something to do.
     bulk_asked: tokio::sync::Notify,
+    /// A callback is to be sent again.
+    delivery_asked: tokio::sync::Notify,
     /// Bytes of one payload, at most.
     payload_limit: usize,
     /// How long an Idempotency-Key is remembered at least.
     window_seconds: f64,
     /// What completion callbacks may reach.
-    callbacks: Allowed,
+    callbacks: Reach,
     /// Requests with one Idempotency-Key take turns here, before any of them takes a connection.
     turns: create::Turns,
     /// Cancelled when the server stops: claims wait no longer.
@@ -136,7 +140,7 @@ pub struct Limits {
     /// How long an Idempotency-Key is remembered at least.
     pub idempotency_window_seconds: f64,
     /// What completion callbacks may reach.
-    pub callbacks: Allowed,
+    pub callbacks: Reach,
 }
 
 impl Engine {
@@ -160,6 +164,7 @@ impl Engine {
             walk_asked: tokio::sync::Notify::new(),
             replay_asked: tokio::sync::Notify::new(),
             bulk_asked: tokio::sync::Notify::new(),
+            delivery_asked: tokio::sync::Notify::new(),
             marks: marks::Marks::default(),
             waiters: wake::Waiters::default(),
             workers: workers::Workers::default(),

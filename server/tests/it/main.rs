@@ -8,6 +8,7 @@ mod access;
 mod alerts;
 mod audit;
 mod bulk;
+mod callbacks;
 mod corrections;
 mod creation;
 mod crossings;

@@ -28,11 +28,17 @@ pub(crate) fn peak_kib(process: u32) -> u64 {
 impl Server {
     /// Another server on the same database and files, in a process of its own.
     pub(crate) async fn spawn_program(&self) -> Program {
+        self.spawn_program_with(&[]).await
+    }
+
+    /// The same with more of an environment.
+    pub(crate) async fn spawn_program_with(&self, environment: &[(&str, &str)]) -> Program {
         let mut child = Command::new(env!("CARGO_BIN_EXE_treeline-server"))
             .env("DATABASE_URL", self.place.database.url())
             .env("TREELINE_DATA_DIR", self.place.data_dir.path())
             .env("TREELINE_LISTEN", "127.0.0.1:0")
             .env("TREELINE_BOOTSTRAP_TOKEN", TOKEN)
+            .envs(environment.iter().copied())
             .stdout(Stdio::piped())
             .kill_on_drop(true)
             .spawn()
