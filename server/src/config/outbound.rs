@@ -10,7 +10,7 @@ pub struct Outbound {
     #[arg(long, env = "TREELINE_PUSH_ALLOW", default_value = "", hide_default_value = true)]
     pub push_allow: Allowed,
 
-    /// Posts under way at once to one target (scheme, host and port), from one server
+    /// Posts under way at once to one target (host and port), from one server
     #[arg(long, env = "TREELINE_PUSH_CONCURRENCY", default_value_t = 100,
           value_parser = clap::value_parser!(u16).range(1..=10_000))]
     pub push_concurrency: u16,

@@ -8,6 +8,7 @@ mod bulk; // deeds over many, trees made again
 mod callbacks; // telling that a tree is complete
 mod credentials; // rights that were taken away
 mod exporter; // the executor that writes files
+mod push; // posts to workers
 mod retention; // trees whose time has come
 mod splitter; // files into items
 mod uploads; // files that nobody needs
@@ -130,6 +131,7 @@ pub fn spawn(app: &App, tracker: &TaskTracker) {
     tracker.spawn(builtin::run(app.clone()));
     tracker.spawn(exporter::run(app.clone()));
     tracker.spawn(callbacks::run(app.clone()));
+    tracker.spawn(push::run(app.clone()));
     tracker.spawn(crate::live::listen(app.hub.clone(), app.engine.clone(), app.pools.clone(), app.shutdown.clone()));
 }
 

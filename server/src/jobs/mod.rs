@@ -42,6 +42,7 @@ mod keep; // trees that are kept
 mod keys; // Idempotency-Keys of adding
 mod lanes; // serialize keys
 mod marks; // where claims start to look
+mod own; // executors that are Treeline's own
 mod past; // assignments that are over
 mod patch; // small edits by people
 mod plan; // what depends on what in a tree
@@ -110,6 +111,7 @@ pub(crate) struct Core {
     waiters: wake::Waiters,
     workers: workers::Workers,
     figures: figures::Figures,
+    away: own::Away,
     /// A file waits to be cut into items.
     split_asked: tokio::sync::Notify,
     /// Rows are to follow a decision.
@@ -169,6 +171,7 @@ impl Engine {
             waiters: wake::Waiters::default(),
             workers: workers::Workers::default(),
             figures: figures::Figures::default(),
+            away: own::Away::default(),
             split_asked: tokio::sync::Notify::new(),
             payload_limit: limits.payload,
             window_seconds: limits.idempotency_window_seconds,
@@ -195,19 +198,6 @@ impl Engine {
     /// Resolves when a file was handed in to be cut into items. A hint: the splitter also looks by itself.
     pub async fn split_asked(&self) {
         self.0.core.split_asked.notified().await;
-    }
-
-    /// Who the executors that are built in claim as.
-    pub fn builtin_caller() -> Caller {
-        Caller {
-            owner_id: claim::BUILTIN,
-            kind: domain::job::OwnerKind::Service,
-            name: "treeline".to_owned(),
-            role: None,
-            scopes: vec![crate::auth::Scope::Work],
-            credential_id: claim::BUILTIN,
-            work_types: None,
-        }
     }
 
     /// The job, if the caller may see it. Somebody else's is `not_found` (rule of spec §8).

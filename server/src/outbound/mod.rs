@@ -7,6 +7,7 @@
 //! name becomes between a check and a connection does not matter. It knows no jobs.
 
 pub mod sign; // Standard Webhooks
+pub mod template; // URLs that are filled in
 
 use std::{
     error::Error as StdError,

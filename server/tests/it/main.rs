@@ -33,6 +33,8 @@ mod patching;
 mod people;
 mod people_pages;
 mod problems;
+mod push;
+mod push_limits;
 mod races;
 mod reading;
 mod replay;

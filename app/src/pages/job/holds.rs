@@ -27,6 +27,16 @@ fn line(held: &Held) -> Option<AnyView> {
             {types("Job types")}
         }
         .into_any(),
+        Hold::Away { target, until } => view! {
+            {waiting}
+            ": "
+            <span class="mono">{target.clone()}</span>
+            " does not answer, and is asked again at "
+            {clock(*until)}
+            ". "
+            {types("Job types")}
+        }
+        .into_any(),
         Hold::Capped { open, cap } => view! {
             {waiting}
             {format!(": {} of at most {} items of ", grouped(*open), grouped(*cap))}
