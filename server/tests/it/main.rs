@@ -8,6 +8,7 @@ mod access;
 mod alerts;
 mod audit;
 mod bulk;
+mod callback_limits;
 mod callbacks;
 mod corrections;
 mod creation;

@@ -368,6 +368,8 @@ async fn every_page_keeps_what_is_somebodys_from_everybody_else() {
         ("/people/{ada}", 403),
         ("/services", 403),
         ("/audit", 403),
+        ("/deliveries", 403),
+        ("/deliveries/{delivery}", 404),
     ] {
         let answer = eve.get(&things.fill(path)).await;
         assert_eq!(answer.status, status, "{path}");
@@ -377,7 +379,7 @@ async fn every_page_keeps_what_is_somebodys_from_everybody_else() {
             assert_eq!(answer.status, 303, "{path}");
         }
     }
-    for path in ["/imports/{job}/share", "/shares/{share}/revoke"] {
+    for path in ["/deliveries/{delivery}/resend", "/imports/{job}/share", "/shares/{share}/revoke"] {
         assert_eq!(eve.form(&things.fill(path), &[]).await.status, 404, "{path}");
     }
     let revoked = eve.form(&things.fill("/account/sessions/{session}/end"), &[]).await;
