@@ -13,7 +13,7 @@ use std::{
     error::Error as StdError,
     fmt,
     net::{IpAddr, SocketAddr},
-    sync::Arc,
+    sync::{Arc, OnceLock},
     time::{Duration, SystemTime},
 };
 
@@ -50,11 +50,11 @@ impl Outgoing {
     /// Builds the clients, and reads the deployment's key or makes it.
     pub async fn open(config: &Config, pool: &PgPool) -> anyhow::Result<Self> {
         Ok(Self {
-            callbacks: Client::new(Reach::Public(config.callback_allow.clone()), 4)?,
+            callbacks: Client::new(Reach::Public(config.callback_allow.clone()), 4),
             push: Client::new(
                 Reach::of_push(config.outbound.push_allow.clone()),
                 config.outbound.push_concurrency.into(),
-            )?,
+            ),
             key: own_key(config, pool).await?,
         })
     }
@@ -72,8 +72,10 @@ pub async fn own_key(config: &Config, pool: &PgPool) -> anyhow::Result<Key> {
 /// Posts to addresses that may be reached. Cheap to clone.
 #[derive(Clone)]
 pub struct Client {
-    http: reqwest::Client,
+    /// Built when it is first needed: the certificates that it trusts take a while to read, and memory.
+    http: Arc<OnceLock<Result<reqwest::Client, String>>>,
     reach: Arc<Reach>,
+    idle: usize,
 }
 
 /// An answer whose body has not been read.
@@ -111,11 +113,19 @@ impl fmt::Display for Fault {
 
 impl Client {
     /// A client that reaches so far. `idle`: connections to one host that are kept for later.
-    pub fn new(reach: Reach, idle: usize) -> Result<Self, reqwest::Error> {
+    pub fn new(reach: Reach, idle: usize) -> Self {
+        Self { http: Arc::default(), reach: Arc::new(reach), idle }
+    }
+
+    fn http(&self) -> Result<&reqwest::Client, Fault> {
+        let built = self.http.get_or_init(|| self.build().map_err(|error| error.to_string()));
+        built.as_ref().map_err(|why| Fault::Unreachable(why.clone()))
+    }
+
+    fn build(&self) -> Result<reqwest::Client, reqwest::Error> {
         // Ring is ours, once a process; whoever installed another before keeps it.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let reach = Arc::new(reach);
-        let http = reqwest::Client::builder()
+        reqwest::Client::builder()
             .user_agent(concat!("Treeline/", env!("CARGO_PKG_VERSION")))
             .redirect(Policy::none())
             .retry(reqwest::retry::never())
@@ -123,11 +133,10 @@ impl Client {
             .referer(false)
             .connect_timeout(CONNECT)
             .pool_idle_timeout(KEPT)
-            .pool_max_idle_per_host(idle)
+            .pool_max_idle_per_host(self.idle)
             .tcp_nodelay(true)
-            .dns_resolver(Guard(Arc::clone(&reach)))
-            .build()?;
-        Ok(Self { http, reach })
+            .dns_resolver(Guard(Arc::clone(&self.reach)))
+            .build()
     }
 
     /// Posts a body, and waits for the head of the answer until then.
@@ -142,7 +151,7 @@ impl Client {
         if literal.is_some_and(|ip| !self.reach.permits(url.host_str().unwrap_or_default(), ip)) {
             return Err(Fault::Forbidden);
         }
-        let sent = self.http.post(url.clone()).headers(headers).body(body).send();
+        let sent = self.http()?.post(url.clone()).headers(headers).body(body).send();
         let response = match timeout_at(until, sent).await {
             Err(_) => return Err(Fault::TimedOut),
             Ok(Err(error)) => return Err(fault(error)),
@@ -274,7 +283,7 @@ mod tests {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
         listener.set_nonblocking(true).expect("it does not wait");
         let port = listener.local_addr().expect("an address").port();
-        let client = Client::new(Reach::Public("".parse().expect("a list")), 0).expect("a client");
+        let client = Client::new(Reach::Public("".parse().expect("a list")), 0);
         for host in ["127.0.0.1", "localhost", "127.1", "2130706433", "0x7f000001", "[::ffff:127.0.0.1]", "0.0.0.0"] {
             let url: Url = format!("http://{host}:{port}/").parse().expect("a URL");
             let until = Instant::now() + Duration::from_secs(20);
