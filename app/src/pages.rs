@@ -7,6 +7,7 @@ pub mod audit;
 pub mod bulk;
 pub mod correct;
 pub mod dead;
+pub mod deliveries;
 pub mod import;
 pub mod imports;
 pub mod item;

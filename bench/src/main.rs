@@ -9,6 +9,7 @@ mod door; // the ways in, and the work
 mod machine; // what it ran on
 mod meter; // what work costs
 mod pages; // what people wait for
+mod push; // posts to workers
 mod report; // the table
 mod statements; // which statements took the time
 
@@ -124,6 +125,7 @@ async fn run(arguments: Arguments) -> Result<()> {
         bench.round(round).await?;
     }
     bench.spread().await?;
+    bench.posts().await?;
     bench.backlog().await?;
     let text = bench.report.markdown();
     std::fs::write(&bench.arguments.out, &text).with_context(|| bench.arguments.out.display().to_string())?;
@@ -214,6 +216,23 @@ impl Bench {
         let cost = meter.measure(both).await?;
         self.end_statements(self.arguments.rounds - 1, "trees of one item").await?;
         self.report.add("create and drain in process, trees of one item, fused", cost);
+        Ok(())
+    }
+
+    /// Posts to workers against the bare client.
+    async fn posts(&mut self) -> Result<()> {
+        let n = self.arguments.items / 5;
+        let target = push::Target::start().await?;
+        for round in 0..self.arguments.rounds {
+            let cost = self.meter.measure(target.bare(n, PAYLOAD)).await?;
+            self.report.add("limit: the bare HTTP client, 100 posts under way", cost);
+            self.types += 1;
+            let (spec, job) = target.filled(&self.client, &format!("bench-{}", self.types), n, PAYLOAD).await?;
+            self.begin_statements().await?;
+            let cost = self.meter.measure(target.posted(&self.client, &spec, job, n)).await?;
+            self.end_statements(round, "posts to a worker").await?;
+            self.report.add("push, one post an item, 100 under way", cost);
+        }
         Ok(())
     }
 

@@ -17,6 +17,7 @@ const RATIOS: &[(&str, &str, Option<f64>)] = &[
     ("drain over HTTP, 1 a request, fused, 64 workers", SINGLES, Some(0.60)),
     ("drain over HTTP, 1 a request, fused, 64 workers", EMPTY_HTTP, None),
     ("drain in process, 100 a call, fused, 2 workers", "drain in process, the items in 1,000 jobs, fused", Some(0.90)),
+    ("push, one post an item, 100 under way", "limit: the bare HTTP client, 100 posts under way", Some(0.50)),
     ("create and drain in process, trees of one item, fused", "add and drain in process, one job, fused", Some(0.40)),
 ];
 

@@ -16,6 +16,11 @@ pub enum Hold {
     },
     /// Treeline does the work itself.
     Ours,
+    /// Treeline posts them, and whoever it posts to does not answer: not before then.
+    Away {
+        target: String,
+        until: Time,
+    },
     /// Workers ask for the type; others go first.
     Shared,
     /// Nobody asks for it, since when; `None`: never yet.
@@ -25,22 +30,26 @@ pub enum Hold {
 impl Hold {
     /// As the API says it of an item of the type `name`.
     pub fn waiting_for(&self, name: &str) -> WaitingFor {
+        let until = if let Self::Away { until, .. } = self { Some(*until) } else { None };
         let (reason, detail) = match self {
             Self::Paused => ("paused", format!("The job type {name} is paused.")),
             Self::Capped { open, cap } => {
                 ("concurrency", format!("{open} of at most {cap} items of {name} are running."))
             }
             Self::Ours => ("not_claimed", "Treeline itself takes it when its turn comes.".to_owned()),
+            Self::Away { target, .. } => {
+                ("not_claimed", format!("{target} does not answer, and is left alone for a while."))
+            }
             Self::Shared => ("not_claimed", format!("Workers ask for {name}; others go first.")),
             Self::Unasked(Some(at)) => ("not_claimed", format!("No worker has asked for {name} since {at}.")),
             Self::Unasked(None) => ("not_claimed", format!("No worker has asked for {name} yet.")),
         };
-        WaitingFor { reason: reason.to_owned(), detail: Some(detail), until: None }
+        WaitingFor { reason: reason.to_owned(), detail: Some(detail), until }
     }
 
-    /// Whether nothing will happen until somebody does something.
+    /// Whether nothing will happen until somebody does something, or somebody who is away is back.
     pub const fn is_stuck(&self) -> bool {
-        matches!(self, Self::Paused | Self::Unasked(_))
+        matches!(self, Self::Paused | Self::Away { .. } | Self::Unasked(_))
     }
 }
 

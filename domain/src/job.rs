@@ -157,6 +157,17 @@ impl Outcome {
         Self::ALL.into_iter().find(|o| o.as_str() == word)
     }
 
+    /// The outcome that a stored number stands for. Never renumber.
+    pub const fn from_code(code: i16) -> Option<Self> {
+        match code {
+            1 => Some(Self::Succeeded),
+            2 => Some(Self::Partial),
+            3 => Some(Self::Failed),
+            4 => Some(Self::Cancelled),
+            _ => None,
+        }
+    }
+
     /// Rule 1, over the items of a complete job or tree.
     pub const fn of(counts: &Counts, cancelled: bool) -> Self {
         if cancelled {

@@ -1,8 +1,15 @@
 //! Job types: the contract shared by all jobs of a kind (spec §3 "Job type").
 
+mod push;
+
 use serde::{Deserialize, Serialize};
 
 use crate::{Document, Time, item::MaxFailures, retry::Backoff};
+
+pub use push::{BasicAuth, Headers, PushSecrets, SigningSecret};
+
+/// The lease of a post to a worker where its type says nothing, in seconds.
+pub const PUSH_TIMEOUT_SECONDS: f64 = 300.0;
 
 /// How often an item may be handed out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,18 +72,53 @@ pub struct Executor {
     /// `push`: where to; `{type} {item_id} {job_id}` are filled in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// `push`: the lease, from sending.
+    /// `push`: the lease, from sending. Absent: 300.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_seconds: Option<f64>,
+    /// `push`: sent along. Written, never read back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(write_only))]
+    pub auth: Option<BasicAuth>,
+    /// `push`: sent along. Written, never read back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(write_only))]
+    pub headers: Option<Headers>,
+    /// `push`: what signs instead of the deployment's own key. Written, never read back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(write_only))]
+    pub secret: Option<SigningSecret>,
 }
 
 impl Executor {
     pub const fn pull() -> Self {
-        Self { kind: ExecutorKind::Pull, name: None, url: None, timeout_seconds: None }
+        Self {
+            kind: ExecutorKind::Pull,
+            name: None,
+            url: None,
+            timeout_seconds: None,
+            auth: None,
+            headers: None,
+            secret: None,
+        }
     }
 
-    pub const fn builtin(name: Builtin) -> Self {
-        Self { kind: ExecutorKind::Builtin, name: Some(name), url: None, timeout_seconds: None }
+    pub fn builtin(name: Builtin) -> Self {
+        Self { kind: ExecutorKind::Builtin, name: Some(name), ..Self::pull() }
+    }
+
+    /// Posts to this URL, with the default timeout.
+    pub fn push(url: String) -> Self {
+        Self { kind: ExecutorKind::Push, url: Some(url), timeout_seconds: Some(PUSH_TIMEOUT_SECONDS), ..Self::pull() }
+    }
+
+    /// What everybody may see, complete with its defaults, and what nobody reads back.
+    pub fn parted(&self) -> (Self, PushSecrets) {
+        let mut open = self.clone();
+        let secrets = PushSecrets { auth: open.auth.take(), headers: open.headers.take(), secret: open.secret.take() };
+        if open.kind == ExecutorKind::Push {
+            open.timeout_seconds.get_or_insert(PUSH_TIMEOUT_SECONDS);
+        }
+        (open, secrets)
     }
 }
 
@@ -206,6 +248,15 @@ impl JobTypeSpec {
         if executor.kind != ExecutorKind::Push && (executor.url.is_some() || executor.timeout_seconds.is_some()) {
             say("/executor/url", "expected only where kind is push");
         }
+        if executor.timeout_seconds.is_some_and(|s| !(0.1..=86_400.0).contains(&s)) {
+            say("/executor/timeout_seconds", "expected a number of seconds from 0.1 to 86400");
+        }
+        let (_, secrets) = executor.parted();
+        if executor.kind == ExecutorKind::Push {
+            found.extend(secrets.problems().into_iter().map(|(at, detail)| (format!("/executor{at}"), detail)));
+        } else if !secrets.is_empty() {
+            say("/executor", "expected auth, headers and secret only where kind is push");
+        }
         found
     }
 }
@@ -253,6 +304,21 @@ mod tests {
         assert_eq!(once.max_failures(), MaxFailures::AtMost(1));
         let twice = read(r#"{"name":"a","delivery":"at_most_once","max_failures":2}"#);
         assert_eq!(twice.problems()[0].0, "/max_failures");
+    }
+
+    #[test]
+    fn what_a_push_executor_sends_along_is_not_read_back() {
+        let spec = read(
+            r#"{"name":"a","executor":{"kind":"push","url":"https://a","auth":{"user":"u","password":"hidden"},
+                "headers":{"X-A":"hidden"},"secret":"hidden"}}"#,
+        );
+        assert_eq!(spec.problems(), []);
+        let (open, secrets) = spec.executor.parted();
+        assert_eq!(open, Executor::push("https://a".to_owned()));
+        assert!(secrets.auth.is_some() && secrets.headers.is_some() && secrets.secret.is_some());
+        assert!(!format!("{spec:?}").contains("hidden"));
+        let odd = read(r#"{"name":"a","executor":{"kind":"pull","secret":"x"}}"#);
+        assert_eq!(odd.problems()[0].0, "/executor");
     }
 
     #[test]

@@ -28,6 +28,7 @@ pub mod api;
 pub mod assignment;
 pub mod audit;
 pub mod change;
+pub mod delivery;
 pub mod document;
 pub mod export;
 pub mod feed;

@@ -66,6 +66,8 @@ codes! {
     ItemFinal = "item_final", 409, "The item is final already";
     ItemNotFinal = "item_not_final", 409, "The item is not final";
     NotRetryable = "not_retryable", 409, "The item cannot be retried in this state";
+    /// A delivery; carries the `id` of the newest one of its tree where it is superseded.
+    NotResendable = "not_resendable", 409, "The callback cannot be sent again";
     OperationOver = "operation_over", 409, "The operation is over";
     JobTypeInUse = "job_type_in_use", 409, "Jobs use this type";
     LastAdmin = "last_admin", 409, "Somebody must be able to administer";

@@ -1,8 +1,10 @@
-//! Which addresses user-given URLs may reach (spec §4 "Addresses").
+//! Which addresses what goes out may reach (spec §4 "Addresses").
 //!
-//! Private, loopback, link-local and metadata addresses are closed; `TREELINE_CALLBACK_ALLOW` opens named
-//! ones. A URL can be checked when it is handed in only as far as it names an address itself; whoever
-//! connects asks [`Allowed::permits`] again for the address that the name has become.
+//! To callbacks, whose URLs users give, private, loopback, link-local and metadata addresses are closed;
+//! `TREELINE_CALLBACK_ALLOW` opens named ones. Posts to workers, whose URLs admins give, may reach any
+//! address unless `TREELINE_PUSH_ALLOW` names those that they may. A URL can be checked when it is handed in
+//! only as far as it names an address itself; whoever connects (`outbound`) asks [`Reach::permits`] again for
+//! the address that the name has become.
 
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
@@ -44,11 +46,54 @@ impl FromStr for Allowed {
 }
 
 impl Allowed {
-    /// Whether a connection to this address may be made for this host name (as the URL has it).
+    /// Whether this host (as the URL has it) or this address is named here.
+    fn names(&self, host: &str, ip: IpAddr) -> bool {
+        self.names_host(host) || self.networks.iter().any(|network| within(*network, ip))
+    }
+
+    fn names_host(&self, host: &str) -> bool {
+        self.hosts.iter().any(|open| open.eq_ignore_ascii_case(host))
+    }
+
+    fn is_empty(&self) -> bool {
+        self.hosts.is_empty() && self.networks.is_empty()
+    }
+}
+
+/// How far connections of one kind may reach.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// What is public, and what is named.
+    Public(Allowed),
+    /// Everything.
+    Any,
+    /// What is named, and nothing else.
+    Only(Allowed),
+}
+
+impl Reach {
+    /// Of posts to workers: everything, unless something is named.
+    pub fn of_push(allowed: Allowed) -> Self {
+        if allowed.is_empty() { Self::Any } else { Self::Only(allowed) }
+    }
+
+    /// Whether a connection to this address may be made for this host (as the URL has it).
     pub fn permits(&self, host: &str, ip: IpAddr) -> bool {
-        is_public(ip)
-            || self.hosts.iter().any(|open| open.eq_ignore_ascii_case(host))
-            || self.networks.iter().any(|network| within(*network, ip))
+        match self {
+            Self::Any => true,
+            Self::Public(allowed) => is_public(ip) || allowed.names(host, ip),
+            Self::Only(allowed) => allowed.names(host, ip),
+        }
+    }
+
+    /// The addresses that a name stands for, as far as a connection may be made to them. One that is closed
+    /// closes the name: it answers differently to different people. This machine's own name is excepted, which
+    /// stands for itself in both families whichever of them is open.
+    pub fn permitted(&self, host: &str, all: Vec<IpAddr>) -> Option<Vec<IpAddr>> {
+        let n = all.len();
+        let open: Vec<IpAddr> = all.into_iter().filter(|ip| self.permits(host, *ip)).collect();
+        let whole = open.len() == n || is_loopback_name(host);
+        (whole && !open.is_empty()).then_some(open)
     }
 
     /// A URL that is handed in: its syntax, its scheme, and the address where it names one itself.
@@ -58,19 +103,39 @@ impl Allowed {
         if !matches!(url.scheme(), "http" | "https") {
             return refuse("Only http and https can be reached.");
         }
-        let ip = match url.host() {
-            Some(Host::Ipv4(ip)) => IpAddr::V4(ip),
-            Some(Host::Ipv6(ip)) => IpAddr::V6(ip),
+        let host = url.host_str().unwrap_or_default();
+        let open = match url.host() {
+            Some(Host::Ipv4(ip)) => self.permits(host, IpAddr::V4(ip)),
+            Some(Host::Ipv6(ip)) => self.permits(host, IpAddr::V6(ip)),
             // What a name stands for is checked when it is connected to; this one cannot be anything else.
-            Some(Host::Domain(name)) if is_loopback_name(name) => IpAddr::V4(Ipv4Addr::LOCALHOST),
-            Some(Host::Domain(_)) => return Ok(()),
+            Some(Host::Domain(name)) if is_loopback_name(name) => {
+                let both = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
+                both.into_iter().any(|ip| self.permits(host, ip))
+            }
+            Some(Host::Domain(name)) => match self {
+                Self::Only(allowed) => allowed.names_host(name) || !allowed.networks.is_empty(),
+                _ => true,
+            },
             None => return refuse("The URL names no host."),
         };
-        if self.permits(url.host_str().unwrap_or_default(), ip) {
-            Ok(())
-        } else {
-            refuse("The address is private. TREELINE_CALLBACK_ALLOW opens internal networks.")
+        match self {
+            _ if open => Ok(()),
+            Self::Public(_) => refuse("The address is private. TREELINE_CALLBACK_ALLOW opens internal networks."),
+            _ => refuse("The address is not among those that TREELINE_PUSH_ALLOW names."),
         }
+    }
+}
+
+/// The URL for people: without what may be a secret in it.
+pub fn shown(url: &Url) -> String {
+    let mut url = url.clone();
+    let quiet = url.set_username("").and_then(|()| url.set_password(None));
+    let query = url.query().is_some();
+    url.set_query(None);
+    url.set_fragment(None);
+    match quiet {
+        Ok(()) if query => format!("{url}?…"),
+        _ => url.to_string(),
     }
 }
 
@@ -99,17 +164,20 @@ fn is_public_v4(ip: Ipv4Addr) -> bool {
         || ip.is_broadcast()
         || ip.is_documentation()
         || a >= 224
-        // Carrier-grade NAT, IETF protocol assignments, benchmarks.
+        // Carrier-grade NAT, IETF protocol assignments, relays of 6to4, benchmarks.
         || (a == 100 && (64..128).contains(&b))
         || (a == 192 && b == 0 && c == 0)
+        || (a == 192 && b == 88 && c == 99)
         || (a == 198 && (b == 18 || b == 19));
     !closed
 }
 
 fn is_public_v6(ip: Ipv6Addr) -> bool {
     let first = ip.segments()[0];
-    // 2000::/3 is all that is given out; of it, documentation and benchmarks are not.
-    first & 0xe000 == 0x2000 && !(first == 0x2001 && (ip.segments()[1] == 0x0db8 || ip.segments()[1] < 0x0200))
+    // 2000::/3 is all that is given out; of it, documentation, benchmarks and Teredo are not.
+    first & 0xe000 == 0x2000
+        && !(first == 0x2001 && (ip.segments()[1] == 0x0db8 || ip.segments()[1] < 0x0200))
+        && !(first == 0x3fff && ip.segments()[1] < 0x1000)
 }
 
 /// The IPv4 address that NAT64 and 6to4 carry within.
@@ -138,6 +206,14 @@ fn within((network, bits): (IpAddr, u8), ip: IpAddr) -> bool {
 mod tests {
     use super::*;
 
+    fn public(allowed: &str) -> Reach {
+        Reach::Public(allowed.parse().expect("a list"))
+    }
+
+    fn ip(text: &str) -> IpAddr {
+        text.parse().expect("an address")
+    }
+
     #[test]
     fn what_is_not_public_is_closed() {
         for closed in [
@@ -150,36 +226,75 @@ mod tests {
             "http://172.31.0.1",
             "http://0.0.0.0",
             "http://[::1]",
+            "http://[::]",
             "http://[fe80::1]",
             "http://[fd00::1]",
             "http://[::ffff:10.0.0.1]",
+            "http://[::10.0.0.1]",
             "http://[64:ff9b::a00:1]",
+            "http://[64:ff9b:1::a00:1]",
+            "http://[2002:7f00:1::]",
+            "http://[2001:0:a00:1::1]",
+            "http://[3fff::1]",
             "http://2130706433",
             "http://0x7f.1",
+            "http://0177.0.0.1",
+            "http://127.1",
+            "http://\u{ff11}27.0.0.1",
             "http://100.64.0.1",
+            "http://192.88.99.1",
             "ftp://example.com",
             "example.com",
             "http://",
             "file:///etc/passwd",
         ] {
-            assert!(Allowed::default().check(closed).is_err(), "{closed}");
+            assert!(public("").check(closed).is_err(), "{closed}");
         }
         for open in ["https://example.com/done?x=1", "http://93.184.216.34:8080", "https://[2606:4700::1111]/"] {
-            assert!(Allowed::default().check(open).is_ok(), "{open}");
+            assert!(public("").check(open).is_ok(), "{open}");
         }
     }
 
     #[test]
     fn named_networks_are_open() {
-        let allowed: Allowed = "127.0.0.0/8, hooks.internal,[::1], 10.1.0.0/16".parse().expect("a list");
+        let reach = public("127.0.0.0/8, hooks.internal,[::1], 10.1.0.0/16");
         for open in ["http://127.0.0.1:9000/", "http://[::1]:9000/", "http://10.1.255.1", "http://localhost"] {
-            assert!(allowed.check(open).is_ok(), "{open}");
+            assert!(reach.check(open).is_ok(), "{open}");
         }
-        assert!(allowed.check("http://10.2.0.1").is_err());
-        assert!(allowed.permits("HOOKS.internal", "10.9.9.9".parse().expect("an address")));
-        assert!(!allowed.permits("other.internal", "10.9.9.9".parse().expect("an address")));
+        assert!(reach.check("http://10.2.0.1").is_err());
+        assert!(reach.permits("HOOKS.internal", ip("10.9.9.9")));
+        assert!(!reach.permits("other.internal", ip("10.9.9.9")));
         for bad in ["10.0.0.0/33", "hooks.internal/8"] {
             assert!(bad.parse::<Allowed>().is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn a_name_that_stands_for_a_closed_address_too_is_closed() {
+        let reach = public("127.0.0.1");
+        let (open, closed) = (ip("93.184.216.34"), ip("10.0.0.1"));
+        assert_eq!(reach.permitted("a.example", vec![open]), Some(vec![open]));
+        assert_eq!(reach.permitted("a.example", vec![open, closed]), None);
+        assert_eq!(reach.permitted("a.example", vec![closed]), None);
+        assert_eq!(reach.permitted("a.example", vec![]), None);
+        let here = ip("127.0.0.1");
+        assert_eq!(reach.permitted("localhost", vec![ip("::1"), here]), Some(vec![here]));
+    }
+
+    #[test]
+    fn posts_to_workers_reach_everything_or_what_is_named() {
+        let any = Reach::of_push("".parse().expect("a list"));
+        assert!(any.check("http://127.0.0.1:9000").is_ok() && any.permits("a", ip("10.0.0.1")));
+        let only = Reach::of_push("workers.internal".parse().expect("a list"));
+        assert!(only.check("http://workers.internal/x").is_ok() && only.permits("workers.internal", ip("10.0.0.1")));
+        assert!(only.check("https://example.com").is_err() && only.check("http://127.0.0.1").is_err());
+        let network = Reach::of_push("10.0.0.0/8".parse().expect("a list"));
+        assert!(network.check("http://any.internal").is_ok() && !network.permits("any.internal", ip("192.0.2.1")));
+    }
+
+    #[test]
+    fn a_url_is_shown_without_its_secrets() {
+        let url: Url = "https://ann:secret@hooks.example:8443/done/1?key=secret#secret".parse().expect("a URL");
+        assert_eq!(shown(&url), "https://hooks.example:8443/done/1?…");
     }
 }

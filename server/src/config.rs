@@ -5,6 +5,7 @@
 
 pub mod broker; // where RabbitMQ is
 pub mod files; // where files are kept
+pub mod outbound; // what goes out
 
 use std::{fmt, net::SocketAddr, path::PathBuf, str::FromStr};
 
@@ -71,6 +72,9 @@ pub struct Config {
     /// commas: `hooks.internal,10.1.0.0/16`. Default: none
     #[arg(long, env = "TREELINE_CALLBACK_ALLOW", default_value = "", hide_default_value = true)]
     pub callback_allow: Allowed,
+
+    #[command(flatten)]
+    pub outbound: outbound::Outbound,
 
     #[command(flatten)]
     pub alerts: Alerts,

@@ -6,13 +6,19 @@
 
 use std::collections::BTreeMap;
 
-use domain::{Code, Document, JobType, Problem, job_type::JobTypeSpec};
+use domain::{
+    Code, Document, JobType, Problem,
+    job_type::{ExecutorKind, JobTypeSpec, PushSecrets},
+    problem::FieldProblem,
+};
 use serde_json::value::RawValue;
 
 use crate::{
     App,
+    addresses::Reach,
     auth::{Caller, Scope},
     error::{Error, Result},
+    outbound::template,
     schema::Schema,
     store::job_types::{self as store, Deleted},
 };
@@ -45,6 +51,7 @@ pub async fn list(app: &App, after: &str, limit: i64) -> Result<Vec<JobType>> {
 pub async fn put(app: &App, caller: &Caller, spec: &JobTypeSpec, expected: Option<i64>) -> Result<(JobType, bool)> {
     caller.require(Scope::Admin)?;
     check(app, spec)?;
+    let (_, secrets) = spec.executor.parted();
     loop {
         let current = store::find(&app.pool, &spec.name).await?;
         if expected.is_some() && expected != current.as_ref().map(|it| it.version) {
@@ -52,7 +59,7 @@ pub async fn put(app: &App, caller: &Caller, spec: &JobTypeSpec, expected: Optio
         }
         // Nothing comes back when somebody was quicker: then look again.
         let (stored, is_new) = match &current {
-            Some(current) => (store::replace(&app.pool, spec, current.version).await?, false),
+            Some(current) => (store::replace(&app.pool, spec, &secrets, current.version).await?, false),
             None => (store::insert(&app.pool, spec).await?, true),
         };
         if let Some(stored) = stored {
@@ -72,7 +79,8 @@ pub async fn patch(app: &App, caller: &Caller, name: &str, fields: &Fields, expe
         }
         let spec = merged(&current, fields)?;
         check(app, &spec)?;
-        if let Some(stored) = store::replace(&app.pool, &spec, current.version).await? {
+        let secrets = kept(&current, store::secrets(&app.pool, name).await?, &spec, fields)?;
+        if let Some(stored) = store::replace(&app.pool, &spec, &secrets, current.version).await? {
             changed(app, caller, name, "changed").await?;
             return Ok(stored);
         }
@@ -129,6 +137,39 @@ fn merged(current: &JobType, fields: &Fields) -> Result<JobTypeSpec> {
     Ok(spec)
 }
 
+/// What the executor sends along after a PATCH: what it does not speak of stays, as nobody can read it to send
+/// it again. Except to another host: whoever may change the URL would read it there.
+fn kept(before: &JobType, stored: PushSecrets, spec: &JobTypeSpec, fields: &Fields) -> Result<PushSecrets> {
+    let Some(given) = fields.get("executor") else { return Ok(stored) };
+    let (_, mut secrets) = spec.executor.parted();
+    if spec.executor.kind != ExecutorKind::Push {
+        return Ok(secrets);
+    }
+    let given = fields_of(&Document::trusted(given.get().to_owned()))?;
+    let origin = |url: &Option<String>| url.as_ref().and_then(|url| template::origin(url, &spec.name));
+    let moved = origin(&before.executor.url) != origin(&spec.executor.url);
+    let mut faults = Vec::new();
+    let mut stays = |name: &str, is_there: bool| {
+        let stays = is_there && !given.contains_key(name);
+        if stays && moved {
+            let detail = "expected it anew, or null: the URL leads to another host".to_owned();
+            faults.push((format!("/executor/{name}"), detail));
+        }
+        stays
+    };
+    if stays("auth", stored.auth.is_some()) {
+        secrets.auth = stored.auth;
+    }
+    if stays("headers", stored.headers.is_some()) {
+        secrets.headers = stored.headers;
+    }
+    // It signs and is not sent: no host learns it.
+    if !given.contains_key("secret") {
+        secrets.secret = stored.secret;
+    }
+    if faults.is_empty() { Ok(secrets) } else { Err(Problem::invalid_body(faults).into()) }
+}
+
 /// The body of a PUT, whose `name` may be left to the path.
 pub fn named(name: &str, mut fields: Fields) -> Result<JobTypeSpec> {
     let quoted = Document::of(&name).text().to_owned();
@@ -157,7 +198,22 @@ fn check(app: &App, spec: &JobTypeSpec) -> Result<()> {
     if let Some(Err(reason)) = spec.payload_schema.as_ref().map(|schema| Schema::compile(schema.text())) {
         faults.push(("/payload_schema".into(), format!("expected a JSON Schema (2020-12): {reason}")));
     }
-    if faults.is_empty() { Ok(()) } else { Err(Problem::invalid_body(faults).into()) }
+    let url = spec.executor.url.as_deref().filter(|_| spec.executor.kind == ExecutorKind::Push);
+    let target = url.map(|url| template::check(url, &spec.name));
+    if let Some(Err(expected)) = target {
+        faults.push(("/executor/url".into(), expected.to_owned()));
+    }
+    if !faults.is_empty() {
+        return Err(Problem::invalid_body(faults).into());
+    }
+    if let Some(Ok(url)) = target {
+        let reach = Reach::of_push(app.config.outbound.push_allow.clone());
+        reach.check(url.as_str()).map_err(|problem| Problem {
+            errors: vec![FieldProblem { pointer: "/executor/url".to_owned(), detail: problem.detail.clone() }],
+            ..problem
+        })?;
+    }
+    Ok(())
 }
 
 async fn changed(app: &App, caller: &Caller, name: &str, what: &str) -> Result<()> {

@@ -30,6 +30,7 @@ pub mod job_types; // use-cases on job types
 pub mod jobs; // use-cases on jobs, items, assignments
 pub mod live; // event streams
 pub mod memory; // how it is given back
+pub mod outbound; // what goes out over HTTP
 pub mod postgres; // the private PostgreSQL
 pub mod schema; // payloads against their schema
 pub mod sheet; // rows for spreadsheets
@@ -54,6 +55,8 @@ pub struct App {
     pub pool: PgPool,
     pub files: files::Files,
     pub hub: live::Hub,
+    /// What goes out over HTTP.
+    pub outgoing: Arc<outbound::Outgoing>,
     pub auth: Arc<Auth>,
     /// RabbitMQ, where there is one.
     pub broker: Option<broker::Broker>,
@@ -101,12 +104,13 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
         if identity::has_admin(&pool).await? { None } else { Some(links::create(&pool, &public_url, None).await?) };
 
     let files = open_files(&config, &data_dir).await?;
+    let outgoing = outbound::Outgoing::open(&config, &pool).await?;
     let hub = live::Hub::default();
     let shutdown = CancellationToken::new();
     let limits = jobs::Limits {
         payload: config.payload_limit.bytes(),
         idempotency_window_seconds: f64::from(config.idempotency_window_seconds),
-        callbacks: config.callback_allow.clone(),
+        callbacks: addresses::Reach::Public(config.callback_allow.clone()),
         has_broker: broker.is_some(),
     };
     let engine = jobs::Engine::start(pools.clone(), hub.clone(), files.clone(), limits, shutdown.clone()).await?;
@@ -121,6 +125,7 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
         pool,
         files,
         hub,
+        outgoing: Arc::new(outgoing),
         shutdown,
         tasks: TaskTracker::new(),
     };

@@ -15,7 +15,9 @@ use server::{
     auth::links,
     broker,
     config::Config,
-    memory, postgres,
+    memory,
+    outbound::own_key,
+    postgres,
     store::{identity, migrations},
 };
 use tokio::signal::unix::{SignalKind, signal};
@@ -49,6 +51,16 @@ enum Command {
         #[arg(long)]
         user: Option<String>,
     },
+    /// Print the secret that signs callbacks of an owner's trees, or posts to the workers of a job type, where
+    /// neither the tree nor the type names one
+    SigningSecret {
+        /// A user or a service, by name
+        #[arg(long, conflicts_with = "job_type", required_unless_present = "job_type")]
+        owner: Option<String>,
+        /// A job type, by name
+        #[arg(long = "type")]
+        job_type: Option<String>,
+    },
     /// A PostgreSQL that runs until standard input closes
     #[command(hide = true)]
     Postgres(postgres::Arguments),
@@ -67,6 +79,7 @@ async fn run() -> ExitCode {
         None => serve(line.config).await,
         Some(Command::Migrate { status }) => migrate(line.config, status).await,
         Some(Command::SignInLink { user }) => sign_in_link(line.config, user).await,
+        Some(Command::SigningSecret { owner, job_type }) => signing_secret(line.config, owner, job_type).await,
         Some(Command::Postgres(arguments)) => postgres::command(arguments).await,
     };
     match done {
@@ -132,6 +145,23 @@ async fn sign_in_link(config: Config, user: Option<String>) -> anyhow::Result<()
     };
     let link = links::create(pool, &config.public_url(config.listen), Some(owner_id)).await?;
     say(&format!("Sign in: {link}"))?;
+    database.close().await
+}
+
+async fn signing_secret(config: Config, owner: Option<String>, job_type: Option<String>) -> anyhow::Result<()> {
+    let database = Database::open(&config).await?;
+    let pool = &database.pools.read;
+    let key = own_key(&config, pool).await?;
+    let key = match (owner, job_type) {
+        (Some(name), _) => {
+            let user = identity::find_user(pool, &name).await?;
+            let service = identity::find_service(pool, &name).await?.map(|service| service.id);
+            key.of_owner(user.or(service).with_context(|| format!("there is no user or service {name}"))?)
+        }
+        (None, Some(name)) => key.of_type(&name),
+        (None, None) => bail!("name an owner or a job type"),
+    };
+    say(&key.text())?;
     database.close().await
 }
 

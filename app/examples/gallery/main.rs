@@ -7,6 +7,7 @@
 //! The pages link to `style/main.css` beside them, and start no WASM.
 
 mod accounts; // people, services, the log
+mod callbacks; // who is told that a tree is complete
 mod made; // the data
 mod staff; // the pages of those who look after the work
 mod uploads; // files on their way
@@ -114,12 +115,19 @@ fn all() -> Vec<(&'static str, Draw)> {
     add("import-hostile", Box::new(|| pages::import::page(&hostile(), &hostile_groups(), true)));
     add(
         "job-tree",
-        Box::new(|| pages::job::page(&tree(), &groups(), &in_flight(), &held(), &pages::job::Deeds::default())),
+        Box::new(|| pages::job::page(&tree(), &groups(), &in_flight(), &held(), &[], &pages::job::Deeds::default())),
     );
-    add("job-running", Box::new(|| pages::job::page(&running(), &groups()[..1], &in_flight(), &[], &staff::own())));
-    add("job-complete", Box::new(|| pages::job::page(&complete(), &[], &[], &[], &staff::own())));
+    add(
+        "job-running",
+        Box::new(|| pages::job::page(&running(), &groups()[..1], &in_flight(), &[], &[], &staff::own())),
+    );
+    add(
+        "job-complete",
+        Box::new(|| pages::job::page(&complete(), &[], &[], &[], &callbacks::called()[..1], &staff::own())),
+    );
     uploads::all(&mut add);
     staff::all(&mut add);
+    callbacks::all(&mut add);
     for (name, code) in [
         ("trouble-missing", Code::NotFound),
         ("trouble-removed", Code::JobRemoved),

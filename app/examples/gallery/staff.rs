@@ -27,7 +27,7 @@ use domain::{
 };
 
 use crate::{
-    Draw,
+    Draw, callbacks,
     made::{
         at, attempts, cancelled, complete, counts, dead_item, failed, groups, hostile, hostile_groups, item, million,
         partial, running, tree, types, waiting,
@@ -114,7 +114,7 @@ fn lists(add: &mut impl FnMut(&'static str, Draw)) {
             pages::dead::items_page(&Items { asked, ..dead("", None, running) })
         }),
     );
-    let cancel = |deeds: pages::job::Deeds| move || pages::job::page(&running(), &groups()[..1], &[], &[], &deeds);
+    let cancel = |deeds: pages::job::Deeds| move || pages::job::page(&running(), &groups()[..1], &[], &[], &[], &deeds);
     let problem = Problem::new(
         Code::ReasonRequired,
         "This is somebody else's work: say why, as `reason`. It is kept in the audit log.",
@@ -123,7 +123,7 @@ fn lists(add: &mut impl FnMut(&'static str, Draw)) {
         "job-refused",
         Box::new(cancel(pages::job::Deeds { refused: Some(refused("cancel", problem)), ..Default::default() })),
     );
-    add("job-partial", Box::new(|| pages::job::page(&partial(), &groups(), &[], &[], &own())));
+    add("job-partial", Box::new(|| pages::job::page(&partial(), &groups(), &[], &[], &callbacks::twice(), &own())));
 }
 
 fn dead_items() -> Vec<Item> {

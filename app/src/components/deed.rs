@@ -126,6 +126,7 @@ pub fn told(word: Option<&str>) -> Option<AnyView> {
         "deleted" => "Deleted, with everything below it.",
         "paused" => "Paused: nothing of this type is handed out any more. What is in work goes on.",
         "resumed" => "Resumed.",
+        "resent" => "It is being sent again. This page shows what comes of it.",
         "changed" => "Changed. It holds from now on, within a second on every server.",
         "stopped" => "Stopping: nothing more is done. What was done stays done.",
         _ => return None,

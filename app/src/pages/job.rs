@@ -8,6 +8,7 @@ mod timeline;
 use domain::{
     Item, ItemState, Job, JobStatus,
     api::ErrorGroup,
+    delivery::CallbackDelivery,
     filter::{Term, lists::List},
     hold::Held,
     progress::grouped,
@@ -16,7 +17,7 @@ use leptos::prelude::*;
 
 pub use deeds::Deeds;
 
-use super::{dead, problems};
+use super::{dead, deliveries, problems};
 use crate::{
     components::{
         deed::told,
@@ -29,7 +30,14 @@ use crate::{
     reading::{Flight, Head, Line},
 };
 
-pub fn page(job: &Job, groups: &[ErrorGroup], in_flight: &[Item], held: &[Held], deeds: &Deeds) -> Page {
+pub fn page(
+    job: &Job,
+    groups: &[ErrorGroup],
+    in_flight: &[Item],
+    held: &[Held],
+    callbacks: &[CallbackDelivery],
+    deeds: &Deeds,
+) -> Page {
     let name = super::import::name(job);
     let completed = job.tree.status == JobStatus::Completed;
     let dead = job.tree.counts.dead;
@@ -62,6 +70,7 @@ pub fn page(job: &Job, groups: &[ErrorGroup], in_flight: &[Item], held: &[Held],
         </div>
         <div id="ways" data-refresh="">{ways(job)}</div>
         <div id="when" data-refresh="">{timeline::timeline(job).map(|drawn| section("timeline", "Timeline", drawn))}</div>
+        {deliveries::of_job(callbacks, deeds.own)}
         {deeds::section_of(job, deeds)}
         {section("details", "Details", details(job))}
     }

@@ -38,7 +38,10 @@ pub fn page(overview: &Overview) -> Page {
     let content = view! {
         <div class="page-head">
             <h1>"Overview"</h1>
-            {stats.counted_at.map(|at| view! { <p class="sub">"Counted " {ago(at)}</p> })}
+            <p class="sub">
+                {stats.counted_at.map(|at| view! { "Counted " {ago(at)} " · " })}
+                <a href="/deliveries">"Callbacks"</a>
+            </p>
         </div>
         <div class="overview" id="overview" data-refresh="" data-poll="5000">
             {figures(overview)}
@@ -141,6 +144,9 @@ fn kind(kind: AlertKind) -> &'static str {
 fn link(alert: &Alert) -> Option<(String, &'static str)> {
     if let Some(id) = alert.item_id {
         return Some((format!("/items/{id}"), "see the item"));
+    }
+    if let Some(id) = alert.job_id.filter(|_| alert.kind == AlertKind::DeliveryFailed) {
+        return Some((format!("/jobs/{id}#callbacks"), "see its callbacks"));
     }
     if let Some(id) = alert.job_id.or(alert.root_id) {
         return Some((format!("/jobs/{id}"), "see the job"));

@@ -5,8 +5,10 @@
 mod alerts; // what somebody should look at
 mod builtin; // executors that are built in and quick
 mod bulk; // deeds over many, trees made again
+mod callbacks; // telling that a tree is complete
 mod credentials; // rights that were taken away
 mod exporter; // the executor that writes files
+mod push; // posts to workers
 mod relay; // the outbox to the broker
 mod retention; // trees whose time has come
 mod splitter; // files into items
@@ -130,6 +132,8 @@ pub fn spawn(app: &App, tracker: &TaskTracker) {
     tracker.spawn(splitter::run(app.clone()));
     tracker.spawn(builtin::run(app.clone()));
     tracker.spawn(exporter::run(app.clone()));
+    tracker.spawn(callbacks::run(app.clone()));
+    tracker.spawn(push::run(app.clone()));
     tracker.spawn(crate::live::listen(app.hub.clone(), app.engine.clone(), app.pools.clone(), app.shutdown.clone()));
 }
 

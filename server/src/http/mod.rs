@@ -28,6 +28,7 @@ pub mod audit; // who did what
 pub mod bulk; // deeds over many
 pub mod cursor; // places in lists
 pub mod deeds; // what people do to work
+pub mod deliveries; // callbacks of complete trees
 mod docs; // the API's description as a page
 pub mod events; // a job, live
 pub mod extract; // what handlers take from a request
@@ -129,6 +130,9 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(audit::list_audit))
         .routes(routes!(alerts::list_alerts))
         .routes(routes!(alerts::alert_assignment))
+        .routes(routes!(deliveries::list_deliveries))
+        .routes(routes!(deliveries::list_job_deliveries))
+        .routes(routes!(deliveries::resend_delivery))
         .routes(routes!(remove::delete_job))
         .routes(routes!(remove::keep_job, remove::keep_job_no_longer))
 }

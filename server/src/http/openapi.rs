@@ -47,6 +47,7 @@ use crate::{
         (name = "assignments", description = "What workers say"),
         (name = "dead letters", description = "Items that wait for a person"),
         (name = "bulk", description = "One deed to everything that a list shows"),
+        (name = "deliveries", description = "Callbacks of complete trees"),
         (name = "watch", description = "What changes, as it changes"),
         (name = "people", description = "Who may ask"),
         (name = "ops", description = "For whoever runs the server"),

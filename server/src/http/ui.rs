@@ -31,6 +31,7 @@ mod asked; // what the address of a list asks for
 mod audit; // who did what
 mod bulk; // deeds over many
 mod correct; // failed rows, corrected
+mod deliveries; // callbacks of complete trees
 mod form; // what was typed
 mod imports; // uploads and what became of them
 mod items; // items, failures first
@@ -80,6 +81,9 @@ pub fn router() -> Router<App> {
         .route("/jobs/{id}/keep", post(jobs::keep).get(back))
         .route("/jobs/{id}/unkeep", post(jobs::unkeep).get(back))
         .route("/jobs/{id}/delete", post(jobs::delete).get(back))
+        .route("/deliveries", get(deliveries::list))
+        .route("/deliveries/{id}", get(deliveries::show))
+        .route("/deliveries/{id}/resend", post(deliveries::resend).get(back))
         .route("/dead", get(items::dead))
         .route("/items", get(items::list))
         .route("/items/{id}", get(items::show))

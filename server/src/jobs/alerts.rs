@@ -22,7 +22,10 @@ use crate::{
     },
 };
 
-use super::{Core, Engine};
+use super::{
+    Core, Engine,
+    own::{Holder, PUSH},
+};
 
 /// An alert that servers keep open goes when none has said so for this long.
 const KEPT_SECONDS: f64 = 10.0;
@@ -54,7 +57,11 @@ impl Engine {
             return Err(Problem::invalid_body([("/message".to_owned(), detail)]).into());
         }
         let pool = &self.0.core.pools.read;
-        let Some(held) = alerts::held(pool, assignment_id, caller.credential_id).await? else {
+        let mut held = alerts::held(pool, assignment_id, caller.credential_id).await?;
+        if held.is_none() && !self.0.core.lent(pool, [(assignment_id, &Holder::of(caller))]).await?.is_empty() {
+            held = alerts::held(pool, assignment_id, PUSH).await?;
+        }
+        let Some(held) = held else {
             return Err(self.why_closed(assignment_id).await?.into());
         };
         let row = RaiseRow {

@@ -22,7 +22,11 @@ use crate::{
     },
 };
 
-use super::{Core, Engine, past};
+use super::{
+    Core, Engine,
+    own::{Holder, PUSH},
+    past,
+};
 
 /// The heartbeats of one request.
 pub(super) struct BeatCommand {
@@ -96,7 +100,15 @@ impl Engine {
             check_progress(at, beat)?;
         }
         let ids: Vec<Uuid> = beats.iter().map(|beat| beat.assignment_id).collect();
-        let renewed = self.0.beats.run(BeatCommand { credential_id: caller.credential_id, beats }).await?;
+        let holder = Holder::of(caller);
+        let credential_id = caller.credential_id;
+        let mut renewed = self.0.beats.run(BeatCommand { credential_id, beats: beats.clone() }).await?;
+        let left = ids.iter().copied().filter(|id| !renewed.contains_key(id));
+        let lent = self.0.core.lent(&self.0.core.pools.beats, left.map(|id| (id, &holder))).await?;
+        if !lent.is_empty() {
+            let beats = beats.into_iter().filter(|beat| lent.binary_search(&beat.assignment_id).is_ok()).collect();
+            renewed.extend(self.0.beats.run(BeatCommand { credential_id: PUSH, beats }).await?);
+        }
         let gone: Vec<Uuid> = ids.iter().copied().filter(|id| !renewed.contains_key(id)).collect();
         let past = if gone.is_empty() { HashMap::new() } else { self.past(&gone).await? };
         Ok(ids
@@ -148,8 +160,14 @@ impl Engine {
             return Err(Error::refuse(Code::TooLarge, format!("A step's data has at most {limit} bytes.")));
         }
         let core = Arc::clone(&self.0.core);
-        let credential_id = caller.credential_id;
-        let run = async move { record_step(&core, id, credential_id, step).await };
+        let holder = Holder::of(caller);
+        let run = async move {
+            let kept = record_step(&core, id, holder.credential_id, step.clone()).await?;
+            if kept.is_none() && !core.lent(&core.pools.read, [(id, &holder)]).await?.is_empty() {
+                return record_step(&core, id, PUSH, step).await;
+            }
+            Ok(kept)
+        };
         // A task of its own: a client that goes away cannot leave a transaction open.
         let done = tokio::spawn(run).await.map_err(|e| Error::Broken(e.to_string()))?;
         match done {

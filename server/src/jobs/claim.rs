@@ -13,7 +13,6 @@ use std::{
 use domain::{
     Code, Document, Problem, Time,
     api::{AssignedItem, Assignment, Claim, Claimed, Inputs, Refused},
-    assignment::lease_seconds,
     item::Step,
     job_type::ExecutorKind,
 };
@@ -32,7 +31,7 @@ use crate::{
     },
 };
 
-use super::{Core, Engine, work::Work};
+use super::{Core, Engine, own, work::Work};
 
 /// One claim, checked.
 #[derive(Clone, Debug)]
@@ -150,12 +149,8 @@ async fn claim_type(core: &Core, tx: &mut Tx, info: &TypeInfo, slots: &[Slot]) -
     if slots.is_empty() {
         return Ok(Vec::new());
     }
-    let lease = match info.executor.kind {
-        ExecutorKind::Builtin => BUILTIN_LEASE_SECONDS,
-        ExecutorKind::Pull | ExecutorKind::Push => lease_seconds(info.heartbeat_seconds),
-    };
     let start = core.marks.start(info.id);
-    let times = (lease, info.run_timeout_seconds);
+    let times = (own::lease_of(info), info.run_timeout_seconds);
     let ghosts = core.ghosts.known();
     let mut rows = leases::claim(tx, info.id, start, slots, times, &ghosts).await?;
     if rows.len() < slots.len() && start != Mark::BOTTOM {
@@ -182,8 +177,7 @@ async fn claim_named(
         let Some(info) = core.types.by_id(type_id).filter(|info| !info.paused) else { continue };
         let n = ids.len().min(room(tx, type_id, caps).await?.unwrap_or(usize::MAX));
         let slots: Vec<Slot> = (0..n).map(|_| slot(claim)).collect();
-        let lease = lease_seconds(info.heartbeat_seconds);
-        let times = (lease, info.run_timeout_seconds);
+        let times = (own::lease_of(&info), info.run_timeout_seconds);
         rows.extend(leases::claim_items(tx, &ids, &[type_id], &slots, times, &core.ghosts.known()).await?);
     }
     Ok(rows)
@@ -356,7 +350,7 @@ impl Engine {
                     }
                     .into());
                 };
-                if info.executor.kind != ExecutorKind::Pull && caller.credential_id != BUILTIN {
+                if !own::may_claim(info.executor.kind, caller.credential_id) {
                     return Err(fault(&pointer, "expected a type whose executor is pull"));
                 }
                 if !allowed(name) {
@@ -380,10 +374,3 @@ impl Engine {
         })
     }
 }
-
-/// How long an executor that is built in holds an item: it ends a batch within milliseconds, or its
-/// server has died, and then nobody should have to wait three minutes for the last rows of a file.
-const BUILTIN_LEASE_SECONDS: f64 = 15.0;
-
-/// The credential of the executors that are built in.
-pub(super) const BUILTIN: Uuid = Uuid::from_u128(0x0000_b017_1000_7000_8000_0000_0000_0001);

@@ -28,6 +28,8 @@ use crate::{
 use super::{
     Core,
     fate::{Fate, How, Then, decide},
+    marks,
+    own::Holder,
     past,
 };
 
@@ -43,7 +45,7 @@ pub enum EndingKind {
 #[derive(Clone, Debug)]
 pub(super) struct EndCommand {
     pub(super) fence: Uuid,
-    pub(super) credential_id: Uuid,
+    pub(super) holder: Holder,
     pub(super) kind: EndingKind,
 }
 
@@ -102,9 +104,16 @@ pub(super) async fn end_all(
     for (at, command) in commands.iter().enumerate() {
         first.entry(command.fence).or_insert(at);
     }
-    refuse_started_releases(core, tx, commands, &first, &mut answers, rows).await?;
-    succeed(tx, commands, &first, &mut answers, rows).await?;
-    take_back(core, tx, commands, &first, &mut answers, rows).await?;
+    end_held(core, tx, commands, &first, &mut answers, rows).await?;
+    let left = commands.iter().zip(&answers).filter(|(_, answer)| answer.is_none());
+    let lent = core.lent(&mut **tx, left.map(|(command, _)| (command.fence, &command.holder))).await?;
+    if !lent.is_empty() {
+        // What was posted to a worker is in Treeline's own hands; who may end it does so in its name.
+        let ours = |command: &&EndCommand| EndCommand { holder: command.holder.of_posted(), ..(*command).clone() };
+        let ours: Vec<EndCommand> = commands.iter().map(ours).collect();
+        first.retain(|fence, _| lent.binary_search(fence).is_ok());
+        end_held(core, tx, &ours.iter().collect::<Vec<_>>(), &first, &mut answers, rows).await?;
+    }
 
     let open: Vec<Uuid> =
         commands.iter().zip(&answers).filter(|(_, answer)| answer.is_none()).map(|(c, _)| c.fence).collect();
@@ -119,6 +128,20 @@ pub(super) async fn end_all(
     }
     let missing = || Err(Problem::not_found("assignment"));
     Ok(answers.into_iter().map(|answer| answer.unwrap_or_else(missing)).collect())
+}
+
+/// Ends what these commands' holders hold.
+async fn end_held(
+    core: &Core,
+    tx: &mut Tx,
+    commands: &[&EndCommand],
+    first: &BTreeMap<Uuid, usize>,
+    answers: &mut [Option<Result<Ended, Problem>>],
+    rows: &mut EndingRows,
+) -> Result<()> {
+    refuse_started_releases(core, tx, commands, first, answers, rows).await?;
+    succeed(tx, commands, first, answers, rows).await?;
+    take_back(core, tx, commands, first, answers, rows).await
 }
 
 /// Rule 9: work that may only be handed out once and has begun cannot be given back.
@@ -165,7 +188,7 @@ async fn succeed(
     for (&fence, &at) in first {
         if let EndingKind::Result(document) = &commands[at].kind {
             fences.push(fence);
-            credentials.push(commands[at].credential_id);
+            credentials.push(commands[at].holder.credential_id);
             results.push(document.text());
         }
     }
@@ -200,7 +223,7 @@ async fn take_back(
         return Ok(());
     }
     let fences: Vec<Uuid> = wanted.iter().map(|w| w.0).collect();
-    let credentials: Vec<Uuid> = wanted.iter().map(|w| commands[w.1].credential_id).collect();
+    let credentials: Vec<Uuid> = wanted.iter().map(|w| commands[w.1].holder.credential_id).collect();
     let taken = leases::take(tx, &fences, &credentials).await?;
     let gates: HashMap<Uuid, i64> = taken.iter().map(|row| (row.id, row.gate_id)).collect();
     let ends: Vec<(TakenRow, How<'_>)> = taken
@@ -360,25 +383,7 @@ pub(super) async fn put_aside(
     endings::record_attempts(tx, &attempts).await?;
     endings::finish(tx, &finals).await?;
     items::defer(tx, &deferred).await?;
-    rows.ready.extend(make_ready_now(core, tx, ready).await?);
+    rows.ready.extend(marks::make_ready_now(core, tx, ready).await?);
     rows.dead.extend(finals.into_iter().filter(|row| row.state == ItemState::Dead.code()));
     Ok(answers)
-}
-
-/// Puts items at the lowest turn that waits: they have waited before.
-pub(super) async fn make_ready_now(core: &Core, tx: &mut Tx, mut ready: Vec<ReadyRow>) -> Result<Vec<(i32, Mark)>> {
-    let mut turns: HashMap<(i32, i16), i64> = HashMap::new();
-    for row in &mut ready {
-        let key = (row.type_id, row.rank);
-        row.turn = if let Some(&turn) = turns.get(&key) {
-            turn
-        } else {
-            let from = core.marks.turn(row.type_id, row.rank);
-            let turn = items::current_turn(tx, row.type_id, row.rank, from).await?.unwrap_or(from.max(0));
-            turns.insert(key, turn);
-            turn
-        };
-    }
-    core.make_ready(tx, &ready).await?;
-    Ok(ready.into_iter().map(|row| (row.type_id, Mark { rank: row.rank, turn: row.turn })).collect())
 }

@@ -19,6 +19,8 @@ pub(super) enum How<'a> {
     Released(&'a ReleaseBody),
     /// Its lease or its run time was up.
     Lost,
+    /// The same, of what was posted: nobody was to send heartbeats.
+    Unanswered,
     /// A result of work that was cancelled meanwhile.
     TooLate(&'a Document),
 }
@@ -45,8 +47,8 @@ impl Fate {
     /// Rule 15 for one assignment: any ending makes the item cancelled.
     pub(super) fn cancelled(row: &TakenRow, how: &How<'_>) -> Self {
         let ended_as = match how {
-            How::Lost if row.timed_out => EndedAs::TimedOut,
-            How::Lost => EndedAs::LeaseLost,
+            How::Lost | How::Unanswered if row.timed_out => EndedAs::TimedOut,
+            How::Lost | How::Unanswered => EndedAs::LeaseLost,
             _ => EndedAs::Cancelled,
         };
         let error = match how {
@@ -94,6 +96,10 @@ pub(super) fn decide(
         _ if row.timed_out => {
             let message = "The attempt ran longer than its type allows.".to_owned();
             (EndedAs::TimedOut, message, Some("timed_out".to_owned()), None, true, None)
+        }
+        How::Unanswered => {
+            let message = format!("No answer from {} in time.", row.worker_id);
+            (EndedAs::LeaseLost, message, Some("lease_lost".to_owned()), None, true, None)
         }
         _ => {
             let message = format!("No heartbeat from worker {} for three intervals.", row.worker_id);

@@ -17,10 +17,7 @@ use crate::{
     },
 };
 
-use super::{
-    Core,
-    ending::{self, EndingRows},
-};
+use super::{Core, ending::EndingRows, marks};
 
 /// Lanes of one batch.
 #[derive(Default)]
@@ -127,7 +124,7 @@ pub(super) async fn pass_on(core: &Core, tx: &mut Tx, rows: &mut EndingRows) -> 
             });
         }
     }
-    rows.ready.extend(ending::make_ready_now(core, tx, ready).await?);
+    rows.ready.extend(marks::make_ready_now(core, tx, ready).await?);
     Ok(())
 }
 

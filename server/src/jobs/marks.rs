@@ -11,7 +11,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::store::leases::Mark;
+use crate::{
+    error::Result,
+    store::{
+        Tx,
+        items::{self, ReadyRow},
+        leases::Mark,
+    },
+};
+
+use super::Core;
 
 const FROM_THE_BOTTOM_EVERY: Duration = Duration::from_millis(250);
 
@@ -55,4 +64,22 @@ impl Marks {
     pub(super) fn turn(&self, type_id: i32, rank: i16) -> i64 {
         self.with(type_id, |entry| if entry.mark.rank == rank { entry.mark.turn } else { i64::MIN })
     }
+}
+
+/// Puts items at the lowest turn that waits: they have waited before.
+pub(super) async fn make_ready_now(core: &Core, tx: &mut Tx, mut ready: Vec<ReadyRow>) -> Result<Vec<(i32, Mark)>> {
+    let mut turns: HashMap<(i32, i16), i64> = HashMap::new();
+    for row in &mut ready {
+        let key = (row.type_id, row.rank);
+        row.turn = if let Some(&turn) = turns.get(&key) {
+            turn
+        } else {
+            let from = core.marks.turn(row.type_id, row.rank);
+            let turn = items::current_turn(tx, row.type_id, row.rank, from).await?.unwrap_or(from.max(0));
+            turns.insert(key, turn);
+            turn
+        };
+    }
+    core.make_ready(tx, &ready).await?;
+    Ok(ready.into_iter().map(|row| (row.type_id, Mark { rank: row.rank, turn: row.turn })).collect())
 }

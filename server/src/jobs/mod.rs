@@ -13,6 +13,7 @@
 //!    never wait
 //! 6. gates, by gate id, which is topological within a tree (the root's gate is the lowest)
 //! 7. error groups
+//! 8. deliveries
 //!
 //! Lanes come before whatever waits in them, so who takes waiting rows looks first without locks. Lanes
 //! are made in commits of their own. Adding items locks its gates before it inserts, as it needs places
@@ -29,6 +30,7 @@ mod cancel; // jobs with everything below them, and items
 mod carry; // rows that follow a decision
 mod claim; // the claiming half of a work batch
 mod create; // new trees
+mod deliveries; // callbacks of complete trees
 mod ending; // the ending half of a work batch
 mod fate; // what becomes of an item without a result
 mod feed; // items of a parent become items of its children
@@ -41,6 +43,7 @@ mod keys; // Idempotency-Keys of adding
 mod lanes; // serialize keys
 mod marks; // where claims start to look
 mod outbox; // what is said on the broker
+mod own; // executors that are Treeline's own
 mod past; // assignments that are over
 mod patch; // small edits by people
 mod plan; // what depends on what in a tree
@@ -64,7 +67,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::{
-    addresses::Allowed,
+    addresses::Reach,
     auth::Caller,
     error::Result,
     files::Files,
@@ -110,6 +113,7 @@ pub(crate) struct Core {
     waiters: wake::Waiters,
     workers: workers::Workers,
     figures: figures::Figures,
+    away: own::Away,
     /// A file waits to be cut into items.
     split_asked: tokio::sync::Notify,
     /// Rows are to follow a decision.
@@ -118,12 +122,14 @@ pub(crate) struct Core {
     replay_asked: tokio::sync::Notify,
     /// A bulk operation has something to do.
     bulk_asked: tokio::sync::Notify,
+    /// A callback is to be sent again.
+    delivery_asked: tokio::sync::Notify,
     /// Bytes of one payload, at most.
     payload_limit: usize,
     /// How long an Idempotency-Key is remembered at least.
     window_seconds: f64,
     /// What completion callbacks may reach.
-    callbacks: Allowed,
+    callbacks: Reach,
     /// What becomes claimable, dead or complete is written down for the broker.
     has_broker: bool,
     /// Requests with one Idempotency-Key take turns here, before any of them takes a connection.
@@ -140,7 +146,7 @@ pub struct Limits {
     /// How long an Idempotency-Key is remembered at least.
     pub idempotency_window_seconds: f64,
     /// What completion callbacks may reach.
-    pub callbacks: Allowed,
+    pub callbacks: Reach,
     /// Whether there is a broker to be told of things.
     pub has_broker: bool,
 }
@@ -166,10 +172,12 @@ impl Engine {
             walk_asked: tokio::sync::Notify::new(),
             replay_asked: tokio::sync::Notify::new(),
             bulk_asked: tokio::sync::Notify::new(),
+            delivery_asked: tokio::sync::Notify::new(),
             marks: marks::Marks::default(),
             waiters: wake::Waiters::default(),
             workers: workers::Workers::default(),
             figures: figures::Figures::default(),
+            away: own::Away::default(),
             split_asked: tokio::sync::Notify::new(),
             payload_limit: limits.payload,
             window_seconds: limits.idempotency_window_seconds,
@@ -197,19 +205,6 @@ impl Engine {
     /// Resolves when a file was handed in to be cut into items. A hint: the splitter also looks by itself.
     pub async fn split_asked(&self) {
         self.0.core.split_asked.notified().await;
-    }
-
-    /// Who the executors that are built in claim as.
-    pub fn builtin_caller() -> Caller {
-        Caller {
-            owner_id: claim::BUILTIN,
-            kind: domain::job::OwnerKind::Service,
-            name: "treeline".to_owned(),
-            role: None,
-            scopes: vec![crate::auth::Scope::Work],
-            credential_id: claim::BUILTIN,
-            work_types: None,
-        }
     }
 
     /// The job, if the caller may see it. Somebody else's is `not_found` (rule of spec §8).

@@ -22,7 +22,7 @@ use crate::{
     auth::{Caller, Scope},
     error::{Error, Result},
     store::{
-        audit as log, contracts,
+        audit as log, contracts, deliveries,
         patch::{self, ItemRow, JobRow},
         reading, trees,
     },
@@ -110,6 +110,9 @@ impl Core {
         expected: Option<i64>,
         deed: Deed,
     ) -> Result<()> {
+        if body.on_completed.is_some() {
+            deliveries::may_call(&self.pools.read, id).await?;
+        }
         let mut tx = self.pools.read.begin().await?;
         let Some(old) = patch::lock_job(&mut tx, id).await? else { return Err(read::gone(id)) };
         if let Some(expected) = expected {
@@ -123,6 +126,9 @@ impl Core {
             return Ok(());
         }
         patch::write_job(&mut tx, &new).await?;
+        if new.on_completed != old.on_completed {
+            deliveries::redirect(&mut tx, id, new.on_completed.as_deref()).await?;
+        }
         if let Some(deed) = &deed {
             log::record(&mut tx, deed).await?;
         }

@@ -19,6 +19,7 @@ use crate::{
     store::{
         Tx,
         audit::{self as log, AuditRow},
+        deliveries,
         retention::{self, LockedGate, Place},
         tended, totals,
     },
@@ -149,6 +150,7 @@ impl Core {
         let mut gate_ids = ids(gates);
         gate_ids.sort_unstable();
         retention::bury(tx, &gate_ids).await?;
+        deliveries::outlive(tx, &gate_ids).await?;
         totals::count(tx, &gate_ids).await?;
         Ok(retention::forget_errors(tx, &gate_ids).await?)
     }

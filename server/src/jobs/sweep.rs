@@ -23,7 +23,7 @@ use super::{
     cancel,
     ending::{self, EndingRows},
     fate::How,
-    lanes, settle, work,
+    lanes, marks, settle, work,
 };
 
 /// Rows that one sweep takes.
@@ -70,7 +70,8 @@ impl Engine {
             let n = taken.len();
             if n > 0 {
                 let mut rows = EndingRows::knowing(&cancelled);
-                let ends = taken.into_iter().map(|row| (row, How::Lost)).collect();
+                let how = |type_id| if core.is_posted(type_id) { How::Unanswered } else { How::Lost };
+                let ends = taken.into_iter().map(|row| (how(row.type_id), row)).map(|(how, row)| (row, how)).collect();
                 ending::put_aside(&core, &mut tx, ends, &mut rows).await?;
                 work::let_next_go(&core, &mut tx, &mut rows).await?;
                 let done = work::close(&core, &mut tx, &mut rows).await?;
@@ -148,7 +149,7 @@ impl Engine {
             endings::finish(&mut tx, &ghosts).await?;
             lanes::pass_on(&core, &mut tx, &mut rows).await?;
             items::block(&mut tx, &blocked).await?;
-            rows.ready.extend(ending::make_ready_now(&core, &mut tx, ready).await?);
+            rows.ready.extend(marks::make_ready_now(&core, &mut tx, ready).await?);
             let done = work::close(&core, &mut tx, &mut rows).await?;
             tx.commit().await?;
             done.after_commit(&core, &rows).await;

@@ -15,7 +15,7 @@ use crate::{
     error::{Error, Result},
     store::{
         alerts::{self, RaiseRow},
-        retention,
+        deliveries, retention,
         tended::{self, DueRow, OpenTree},
     },
 };
@@ -35,10 +35,12 @@ impl Engine {
         tokio::spawn(async move { core.tend(stalled_after).await }).await.map_err(|e| Error::Broken(e.to_string()))?
     }
 
-    /// Forgets what was removed, or cleared, ninety days ago. Returns how many rows.
+    /// Forgets what was removed, or cleared, ninety days ago, and callbacks of trees that went thirty days ago.
+    /// Returns how many rows.
     pub async fn forget_old(&self) -> Result<usize> {
         let pool = &self.0.core.pools.read;
-        Ok((retention::forget_removed(pool).await? + alerts::forget(pool).await?) as usize)
+        let gone = retention::forget_removed(pool).await? + alerts::forget(pool).await?;
+        Ok((gone + deliveries::forget(pool).await?) as usize)
     }
 }
 
@@ -123,7 +125,7 @@ fn next_look(row: &DueRow, tree: Option<&OpenTree>, stalled_after: Duration) -> 
     }
     if let Some(completed_at) = row.completed_at {
         let Some(retain) = retain else { return Next::At(None) };
-        if row.held {
+        if row.held || row.calling {
             return Next::At(later(row.now, Duration::from_mins(1)));
         }
         if row.keep {
@@ -191,6 +193,7 @@ mod tests {
             removed: false,
             keep: false,
             held: false,
+            calling: false,
             completed_at: Some(at(3_590)),
             created_at: Some(at(0)),
             retain_seconds: Some(10),
@@ -213,6 +216,7 @@ mod tests {
         assert_eq!(next(DueRow { window_ends: Some(at(9_000)), ..row() }), Next::At(Some(at(9_000))));
         assert_eq!(next(DueRow { keep: true, ..row() }), Next::At(Some(at(7_200))));
         assert_eq!(next(DueRow { held: true, ..row() }), Next::At(Some(at(3_660))));
+        assert_eq!(next(DueRow { calling: true, ..row() }), Next::At(Some(at(3_660))));
         assert_eq!(next(DueRow { root_id: None, ..row() }), Next::At(None));
     }
 

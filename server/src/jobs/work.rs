@@ -31,6 +31,7 @@ use super::{
     groups,
     intake::{Arrivals, Intake},
     lanes,
+    own::Holder,
     plan::Plan,
     settle,
 };
@@ -288,7 +289,7 @@ impl Engine {
     pub async fn end(&self, caller: &Caller, id: Uuid, kind: EndingKind) -> Result<Ended> {
         caller.require(Scope::Work)?;
         let kind = self.check_ending(kind, "")?;
-        let command = EndCommand { fence: id, credential_id: caller.credential_id, kind };
+        let command = EndCommand { fence: id, holder: Holder::of(caller), kind };
         let mut done = self.0.work.run(Work { endings: vec![command], claim: None }).await?;
         match done.endings.pop() {
             Some(ended) => Ok(ended?),
@@ -310,13 +311,14 @@ impl Engine {
             Some(claim) => Some(self.check_claim(caller, claim).await?),
             None => None,
         };
+        let holder = Holder::of(caller);
         let mut answers: Vec<Option<EndingAnswer>> = Vec::with_capacity(body.endings.len());
         let mut endings = Vec::with_capacity(body.endings.len());
         for ending in body.endings {
             let fence = ending.assignment_id;
             match self.check_ending(kind_of(ending), "") {
                 Ok(kind) => {
-                    endings.push(EndCommand { fence, credential_id: caller.credential_id, kind });
+                    endings.push(EndCommand { fence, holder: holder.clone(), kind });
                     answers.push(None);
                 }
                 Err(problem) => answers.push(Some(answer(fence, Err(&problem)))),

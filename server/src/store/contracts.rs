@@ -3,7 +3,7 @@
 
 use domain::{
     item::MaxFailures,
-    job_type::{Delivery, Executor},
+    job_type::{Delivery, Executor, PushSecrets},
     retry::Backoff,
 };
 use sqlx::PgPool;
@@ -24,6 +24,8 @@ pub struct TypeInfo {
     pub retain_seconds: Option<i64>,
     pub payload_schema: Option<String>,
     pub executor: Executor,
+    /// What goes along with posts, and nobody reads back.
+    pub secrets: PushSecrets,
     pub paused: bool,
 }
 
@@ -39,7 +41,7 @@ pub async fn types(pool: &PgPool) -> Result<Vec<TypeInfo>, sqlx::Error> {
     let rows = sqlx::query!(
         "select id, name, delivery, max_failures, concurrency, backoff_min_seconds, backoff_max_seconds,
            backoff_factor, backoff_jitter, heartbeat_seconds, run_timeout_seconds, steps, retain_seconds,
-           payload_schema, executor, paused
+           payload_schema, executor, executor_secrets, paused
          from job_type"
     )
     .fetch_all(pool)
@@ -64,6 +66,7 @@ pub async fn types(pool: &PgPool) -> Result<Vec<TypeInfo>, sqlx::Error> {
             retain_seconds: row.retain_seconds,
             payload_schema: row.payload_schema,
             executor: serde_json::from_str(&row.executor).unwrap_or_default(),
+            secrets: row.executor_secrets.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default(),
             paused: row.paused,
         })
         .collect())

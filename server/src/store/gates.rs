@@ -8,7 +8,7 @@
 use domain::Counts;
 use uuid::Uuid;
 
-use super::Tx;
+use super::{Tx, deliveries};
 
 /// What a batch changes on one gate.
 #[derive(Clone, Copy, Debug, Default)]
@@ -52,6 +52,8 @@ pub struct After {
     pub root_id: Uuid,
     /// A job of a larger tree that looks complete: it is to be settled.
     pub needs_settle: bool,
+    /// A tree of one job that is complete since this transaction, and may have somebody to call.
+    pub calls: bool,
 }
 
 /// Where a job stands that is about to be changed, read under its lock.
@@ -91,7 +93,7 @@ pub async fn lock(tx: &mut Tx, gate_ids: &[i64]) -> Result<Vec<Locked>, sqlx::Er
 }
 
 /// Applies deltas, sorted by gate and one for each. A gate that refuses (cancelled; sealed and added to)
-/// does not come back: the caller compares and rolls back.
+/// does not come back: the caller compares and rolls back. Trees that this completes are announced.
 pub async fn apply(tx: &mut Tx, deltas: &[(i64, Delta)]) -> Result<Vec<After>, sqlx::Error> {
     let ids: Vec<i64> = deltas.iter().map(|(id, _)| *id).collect();
     if ids.len() > 1 {
@@ -99,7 +101,7 @@ pub async fn apply(tx: &mut Tx, deltas: &[(i64, Delta)]) -> Result<Vec<After>, s
     }
     let column = |of: fn(&Delta) -> i64| -> Vec<i64> { deltas.iter().map(|(_, d)| of(d)).collect() };
     let flag = |of: fn(&Delta) -> bool| -> Vec<bool> { deltas.iter().map(|(_, d)| of(d)).collect() };
-    sqlx::query_as!(
+    let after = sqlx::query_as!(
         After,
         r#"update gate g set
              n_available = n_available + ($2::bigint[])[width_bucket(g.gate_id, $1::bigint[])],
@@ -158,7 +160,8 @@ pub async fn apply(tx: &mut Tx, deltas: &[(i64, Delta)]) -> Result<Vec<After>, s
              and not (g.sealed and ($17::bool[])[width_bucket(g.gate_id, $1::bigint[])])
            returning g.gate_id, g.root_id,
              (not g.solo and g.sealed and g.completed_at is null and g.open_feeds = 0 and g.after_open = 0
-              and g.n_available + g.n_running + g.n_retryable + g.n_scheduled + g.n_blocked = 0) as "needs_settle!""#,
+              and g.n_available + g.n_running + g.n_retryable + g.n_scheduled + g.n_blocked = 0) as "needs_settle!",
+             (g.solo and g.calls is distinct from false and coalesce(g.tree_completed_at >= now(), false)) as "calls!""#,
         &ids,
         &column(|d| d.counts.available),
         &column(|d| d.counts.running),
@@ -182,7 +185,12 @@ pub async fn apply(tx: &mut Tx, deltas: &[(i64, Delta)]) -> Result<Vec<After>, s
         &flag(|d| d.stays_open),
     )
     .fetch_all(&mut **tx)
-    .await
+    .await?;
+    let called: Vec<i64> = after.iter().filter(|gate| gate.calls).map(|gate| gate.gate_id).collect();
+    if !called.is_empty() {
+        deliveries::announce(tx, &called).await?;
+    }
+    Ok(after)
 }
 
 /// Takes `n` consecutive places in the order of gates; returns the first.

@@ -3,7 +3,7 @@
 use domain::{
     Document, JobType,
     item::MaxFailures,
-    job_type::{Delivery, JobTypeSpec},
+    job_type::{Delivery, JobTypeSpec, PushSecrets},
     retry::Backoff,
 };
 use sqlx::PgPool;
@@ -92,13 +92,14 @@ pub async fn list(pool: &PgPool, after: &str, limit: i64) -> sqlx::Result<Vec<Jo
 
 /// Makes a type. `None`: one of this name exists.
 pub async fn insert(pool: &PgPool, spec: &JobTypeSpec) -> sqlx::Result<Option<JobType>> {
-    let executor = Document::of(&spec.executor);
+    let (executor, secrets) = spec.executor.parted();
+    let executor = Document::of(&executor);
     let row = sqlx::query_as!(
         Row,
         "insert into job_type (name, delivery, max_failures, concurrency, backoff_min_seconds, backoff_max_seconds,
            backoff_factor, backoff_jitter, heartbeat_seconds, run_timeout_seconds, steps, retain_seconds,
-           payload_schema, executor, require_idempotency_key, paused)
-         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
+           payload_schema, executor, require_idempotency_key, paused, executor_secrets)
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)
          on conflict on constraint job_type_name do nothing
          returning name, delivery, max_failures, concurrency, backoff_min_seconds, backoff_max_seconds,
            backoff_factor, backoff_jitter, heartbeat_seconds, run_timeout_seconds, steps, retain_seconds,
@@ -118,7 +119,8 @@ pub async fn insert(pool: &PgPool, spec: &JobTypeSpec) -> sqlx::Result<Option<Jo
         spec.payload_schema.as_ref().map(Document::text),
         executor.text(),
         spec.require_idempotency_key,
-        spec.paused
+        spec.paused,
+        stored(&secrets)
     )
     .fetch_optional(pool)
     .await?;
@@ -126,15 +128,21 @@ pub async fn insert(pool: &PgPool, spec: &JobTypeSpec) -> sqlx::Result<Option<Jo
 }
 
 /// Replaces a type that still has the version. `None`: it has another by now, or is gone.
-pub async fn replace(pool: &PgPool, spec: &JobTypeSpec, version: i64) -> sqlx::Result<Option<JobType>> {
-    let executor = Document::of(&spec.executor);
+pub async fn replace(
+    pool: &PgPool,
+    spec: &JobTypeSpec,
+    secrets: &PushSecrets,
+    version: i64,
+) -> sqlx::Result<Option<JobType>> {
+    let (executor, _) = spec.executor.parted();
+    let executor = Document::of(&executor);
     let row = sqlx::query_as!(
         Row,
         "update job_type
          set delivery = $2, max_failures = $3, concurrency = $4, backoff_min_seconds = $5, backoff_max_seconds = $6,
            backoff_factor = $7, backoff_jitter = $8, heartbeat_seconds = $9, run_timeout_seconds = $10, steps = $11,
            retain_seconds = $12, payload_schema = $13, executor = $14, require_idempotency_key = $15, paused = $16,
-           updated_at = clock_timestamp(), version = version + 1
+           executor_secrets = $18, updated_at = clock_timestamp(), version = version + 1
          where name = $1 and version = $17
          returning name, delivery, max_failures, concurrency, backoff_min_seconds, backoff_max_seconds,
            backoff_factor, backoff_jitter, heartbeat_seconds, run_timeout_seconds, steps, retain_seconds,
@@ -155,11 +163,25 @@ pub async fn replace(pool: &PgPool, spec: &JobTypeSpec, version: i64) -> sqlx::R
         executor.text(),
         spec.require_idempotency_key,
         spec.paused,
-        version
+        version,
+        stored(secrets)
     )
     .fetch_optional(pool)
     .await?;
     Ok(row.map(Into::into))
+}
+
+/// What a type's executor sends along.
+pub async fn secrets(pool: &PgPool, name: &str) -> sqlx::Result<PushSecrets> {
+    let text = sqlx::query_scalar!("select executor_secrets from job_type where name = $1", name)
+        .fetch_optional(pool)
+        .await?
+        .flatten();
+    Ok(text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default())
+}
+
+fn stored(secrets: &PushSecrets) -> Option<String> {
+    (!secrets.is_empty()).then(|| Document::of(secrets).text().to_owned())
 }
 
 /// Pauses or resumes a type. Again changes nothing, the version neither. `false`: no such type.

@@ -107,18 +107,21 @@ pub struct NewGateRow {
     pub open_jobs: i32,
     /// How many jobs it waits for.
     pub after_open: i32,
+    /// On the root's gate: the tree names somebody to call.
+    pub calls: bool,
 }
 
 /// Writes the gates of new trees.
 pub async fn insert_gates(tx: &mut Tx, gates: &[NewGateRow]) -> Result<(), sqlx::Error> {
     sqlx::query!(
-        "insert into gate (gate_id, root_id, solo, open_jobs, after_open)
-         select * from unnest($1::bigint[], $2::uuid[], $3::bool[], $4::int[], $5::int[])",
+        "insert into gate (gate_id, root_id, solo, open_jobs, after_open, calls)
+         select * from unnest($1::bigint[], $2::uuid[], $3::bool[], $4::int[], $5::int[], $6::bool[])",
         &column(gates, |g| g.gate_id),
         &column(gates, |g| g.root_id),
         &column(gates, |g| g.solo),
         &column(gates, |g| g.open_jobs),
         &column(gates, |g| g.after_open),
+        &column(gates, |g| g.calls),
     )
     .execute(&mut **tx)
     .await?;

@@ -17,6 +17,7 @@ pub mod carry; // rows that follow a decision
 pub mod claim_requests; // claims that named themselves
 pub mod contracts; // what the engine needs to know of every job type
 pub mod dedupe; // dedupe keys of items
+pub mod deliveries; // callbacks of complete trees
 pub mod endings; // outcomes, attempts, and what an ended assignment ended as
 pub mod exports; // every item of a job, for a file
 pub mod feeds; // what feeds still owe
@@ -38,6 +39,7 @@ pub mod outbox; // what is to be said on the broker
 pub mod partials; // files that come a piece at a time
 pub mod patch; // small edits by people
 pub mod people; // accounts and their sessions
+pub mod posted; // assignments that were posted to a worker
 pub mod reading; // what pages and the API show of items
 pub mod replaying; // trees made again
 pub mod results; // results and failures, streamed
@@ -45,6 +47,7 @@ pub mod retention; // trees that go
 pub mod retrying; // items that a person gives back
 pub mod settle; // gates of trees, one by one
 pub mod shares; // links to a tree
+pub mod signing; // the key that signs what goes out
 pub mod tended; // when to look at which tree
 pub mod totals; // what trees that are gone amounted to
 pub mod trees; // what pages and the API show of jobs

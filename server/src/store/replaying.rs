@@ -77,11 +77,12 @@ pub struct CopiedGate {
     pub holds: i32,
 }
 
-/// Writes the gates.
+/// Writes the gates; the definitions are there.
 pub async fn insert_gates(tx: &mut Tx, root_id: Uuid, gates: &[CopiedGate]) -> Result<(), sqlx::Error> {
     sqlx::query!(
-        "insert into gate (gate_id, root_id, solo, sealed, open_feeds, open_jobs, after_open, holds)
-         select gate_id, $1, solo, sealed, open_feeds, open_jobs, after_open, holds
+        "insert into gate (gate_id, root_id, solo, sealed, open_feeds, open_jobs, after_open, holds, calls)
+         select gate_id, $1, solo, sealed, open_feeds, open_jobs, after_open, holds,
+           exists (select 1 from job j where j.gate_id = new.gate_id and j.on_completed is not null)
          from unnest($2::bigint[], $3::bool[], $4::bool[], $5::int[], $6::int[], $7::int[], $8::int[])
            as new (gate_id, solo, sealed, open_feeds, open_jobs, after_open, holds)",
         root_id,

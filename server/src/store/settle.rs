@@ -4,7 +4,7 @@
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::Tx;
+use super::{Tx, deliveries};
 
 /// A gate of a tree, under its lock.
 #[derive(Clone, Debug)]
@@ -143,7 +143,7 @@ pub async fn return_after(tx: &mut Tx, gate_id: i64) -> Result<(), sqlx::Error> 
 }
 
 /// Cancels jobs: what waits counts as cancelled, nothing is added, a tree of one job that nobody works on
-/// is complete. Those that are complete only learn that they belong to what was cancelled (rule 1).
+/// is complete, and announced. Those that are complete only learn that they belong to what was cancelled (rule 1).
 pub async fn cancel(tx: &mut Tx, gate_ids: &[i64], reason: Option<&str>) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "update gate set cancelled_at = clock_timestamp(), cancel_reason = $2, sealed = true, open_feeds = 0,
@@ -162,6 +162,7 @@ pub async fn cancel(tx: &mut Tx, gate_ids: &[i64], reason: Option<&str>) -> Resu
     )
     .execute(&mut **tx)
     .await?;
+    deliveries::announce(tx, gate_ids).await?;
     sqlx::query!("delete from feed_rest where gate_id = any($1::bigint[])", gate_ids).execute(&mut **tx).await?;
     sqlx::query!("delete from deadline where gate_id = any($1::bigint[])", gate_ids).execute(&mut **tx).await?;
     sqlx::query!(
@@ -187,7 +188,7 @@ pub async fn count_jobs(tx: &mut Tx, root_gate: i64, by: i32) -> Result<(i32, i3
 }
 
 /// Completes a tree whose jobs all are. Its outcome is taken over all items, or is `cancelled` where its
-/// root was (rule 1). At most a thousand gates, once in a tree's life.
+/// root was (rule 1). At most a thousand gates, once in a tree's life. It is announced.
 pub async fn complete_tree(tx: &mut Tx, root_gate: i64, root_id: Uuid) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "update gate set tree_completed_at = clock_timestamp(), completion = completion + 1,
@@ -202,7 +203,7 @@ pub async fn complete_tree(tx: &mut Tx, root_gate: i64, root_id: Uuid) -> Result
     )
     .execute(&mut **tx)
     .await?;
-    Ok(())
+    deliveries::announce(tx, &[root_gate]).await
 }
 
 /// Makes a tree incomplete again.
@@ -216,7 +217,8 @@ pub async fn reopen_tree(tx: &mut Tx, root_gate: i64) -> Result<(), sqlx::Error>
     Ok(())
 }
 
-/// Trees of one job that a hold has kept open complete, where nothing is pending. Others are passed over.
+/// Trees of one job that a hold has kept open complete, where nothing is pending, and are announced. Others are
+/// passed over.
 pub async fn complete_solos(tx: &mut Tx, gate_ids: &[i64]) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "update gate set completed_at = clock_timestamp(), tree_completed_at = clock_timestamp(),
@@ -230,7 +232,7 @@ pub async fn complete_solos(tx: &mut Tx, gate_ids: &[i64]) -> Result<(), sqlx::E
     )
     .execute(&mut **tx)
     .await?;
-    Ok(())
+    deliveries::announce(tx, gate_ids).await
 }
 
 /// Takes a hold on the completion of each of these trees, or gives one back. Their roots' gates are locked.

@@ -65,6 +65,8 @@ pub struct DueRow {
     pub completed_at: Option<OffsetDateTime>,
     pub created_at: Option<OffsetDateTime>,
     pub retain_seconds: Option<i64>,
+    /// A callback of it is still to be tried.
+    pub calling: bool,
     /// The latest end of an idempotency window that names the tree and is still ahead.
     pub window_ends: Option<OffsetDateTime>,
     pub now: OffsetDateTime,
@@ -95,6 +97,7 @@ pub async fn take_due(tx: &mut Tx, limit: i64) -> Result<Vec<DueRow>, sqlx::Erro
              j.name, coalesce(g.solo, true) as "solo!", g.removed_at is not null as "removed!",
              coalesce(g.keep, false) as "keep!", coalesce(g.holds, 0) > 0 as "held!",
              g.tree_completed_at as "completed_at?", j.created_at as "created_at?", j.retain_seconds,
+             exists (select 1 from delivery d where d.job_id = j.id and d.state = 1) as "calling!",
              (select max(k.lapses_at) from idempotency k
               where k.job_id = j.id and k.lapses_at > clock_timestamp()) as window_ends,
              clock_timestamp() as "now!"
@@ -142,15 +145,16 @@ pub async fn look_now(pool: &sqlx::PgPool, gate_id: i64) -> Result<(), sqlx::Err
     Ok(())
 }
 
-/// Of these roots, under their gates' locks, those whose retention is over and whose idempotency
-/// windows have passed.
+/// Of these roots, under their gates' locks, those whose retention is over, whose idempotency windows have
+/// passed, and whose callbacks are not to be tried any more.
 pub async fn retention_over(tx: &mut Tx, root_ids: &[Uuid]) -> Result<Vec<Uuid>, sqlx::Error> {
     sqlx::query_scalar!(
         "select j.id from job j join gate g on g.gate_id = j.gate_id
          where j.id = any($1::uuid[]) and j.retain_seconds is not null and g.tree_completed_at is not null
            and g.tree_completed_at + make_interval(secs => j.retain_seconds::float8) <= clock_timestamp()
            and not exists (
-             select 1 from idempotency k where k.job_id = j.id and k.lapses_at > clock_timestamp())",
+             select 1 from idempotency k where k.job_id = j.id and k.lapses_at > clock_timestamp())
+           and not exists (select 1 from delivery d where d.job_id = j.id and d.state = 1)",
         root_ids
     )
     .fetch_all(&mut **tx)

@@ -110,6 +110,11 @@ fn table() -> Vec<Line> {
         ("GET", EVENTS, EVENTS, nothing.clone(), Own),
         ("GET", "/stats", "/stats", nothing.clone(), Admins),
         ("GET", "/workers", "/workers", nothing.clone(), Own),
+        ("GET", "/deliveries", "/deliveries", nothing.clone(), Own),
+        ("GET", "/deliveries", "/deliveries?owner=ada", nothing.clone(), Own),
+        ("GET", "/deliveries", "/deliveries?job={done}", nothing.clone(), Own),
+        ("GET", "/jobs/{id}/deliveries", "/jobs/{done}/deliveries", nothing.clone(), Nobody),
+        ("POST", "/deliveries/{id}/resend", "/deliveries/{delivery}/resend", json!({}), Nobody),
         ("GET", "/alerts", "/alerts?all=true", nothing.clone(), Own),
         ("GET", "/audit", "/audit", nothing.clone(), Own),
         ("GET", "/audit", "/audit?job={job}", nothing.clone(), Own),
@@ -198,7 +203,12 @@ async fn things(server: &Server, ada: &Api) -> (Things, Api) {
     let partial =
         ada.request(Method::POST, "/api/v1/uploads/resumable?filename=secret.csv").header("upload-length", "9");
     let partial = Answer::of(partial).await.expect(201);
+    let done = json!({"type": "a", "sealed": true, "on_completed": {"url": "https://example.invalid/secret"}});
+    let done = text(&ada.post("/api/v1/jobs", done).await.expect(201)["id"]);
+    let calls = ada.get(&format!("/api/v1/jobs/{done}/deliveries")).await.expect(200);
     let things = Things(vec![
+        ("delivery", text(&calls["data"][0]["id"])),
+        ("done", done),
         ("upload", text(&upload["id"])),
         ("partial", text(&partial["id"])),
         ("item", text(&held[0]["item"]["id"])),
@@ -358,6 +368,8 @@ async fn every_page_keeps_what_is_somebodys_from_everybody_else() {
         ("/people/{ada}", 403),
         ("/services", 403),
         ("/audit", 403),
+        ("/deliveries", 403),
+        ("/deliveries/{delivery}", 404),
     ] {
         let answer = eve.get(&things.fill(path)).await;
         assert_eq!(answer.status, status, "{path}");
@@ -367,7 +379,7 @@ async fn every_page_keeps_what_is_somebodys_from_everybody_else() {
             assert_eq!(answer.status, 303, "{path}");
         }
     }
-    for path in ["/imports/{job}/share", "/shares/{share}/revoke"] {
+    for path in ["/deliveries/{delivery}/resend", "/imports/{job}/share", "/shares/{share}/revoke"] {
         assert_eq!(eve.form(&things.fill(path), &[]).await.status, 404, "{path}");
     }
     let revoked = eve.form(&things.fill("/account/sessions/{session}/end"), &[]).await;

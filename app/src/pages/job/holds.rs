@@ -27,6 +27,16 @@ fn line(held: &Held) -> Option<AnyView> {
             {types("Job types")}
         }
         .into_any(),
+        Hold::Away { target, until } => view! {
+            {waiting}
+            ": "
+            <span class="mono">{target.clone()}</span>
+            " does not answer, and is asked again at "
+            {clock(*until)}
+            ". "
+            {types("Job types")}
+        }
+        .into_any(),
         Hold::Capped { open, cap } => view! {
             {waiting}
             {format!(": {} of at most {} items of ", grouped(*open), grouped(*cap))}
@@ -64,6 +74,7 @@ pub fn holds_of_import(held: &[Held]) -> Vec<AnyView> {
             Hold::Unasked(Some(at)) => {
                 view! { "Nobody has worked on files of this kind since " {clock(*at)} "." }.into_any()
             }
+            Hold::Away { .. } => view! { "What works on files of this kind does not answer at the moment." }.into_any(),
             Hold::Ours | Hold::Shared | Hold::Capped { .. } => return None,
         };
         let rows = match held.count {

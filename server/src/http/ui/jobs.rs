@@ -25,7 +25,11 @@ use crate::{
     error::Result,
     http::{cursor::Paged as _, extract::Path, jobs::JobList},
     job_types,
+    store::deliveries::DeliveryQuery,
 };
+
+/// Callbacks on the page of a job, the newest ones.
+const CALLBACKS: i64 = 10;
 
 /// `GET /jobs`
 pub(super) async fn list(State(app): State<App>, signed: Signed, RawQuery(query): RawQuery) -> Response {
@@ -101,8 +105,10 @@ async fn draw(app: &App, caller: &Caller, id: Uuid, deeds: Deeds) -> Result<impl
     let groups = app.engine.error_groups(caller, id).await?;
     let in_flight = app.engine.items_in_flight(caller, id).await?;
     let held = app.engine.held(caller, id).await?;
+    let query = DeliveryQuery { limit: CALLBACKS, ..DeliveryQuery::default() };
+    let called = app.engine.job_deliveries(caller, id, query).await?;
     let deeds = Deeds { own: own(caller, &job), admin: caller.is_admin(), ..deeds };
-    Ok(move || pages::job::page(&job, &groups, &in_flight, &held, &deeds))
+    Ok(move || pages::job::page(&job, &groups, &in_flight, &held, &called, &deeds))
 }
 
 /// What is done to a job by its forms.

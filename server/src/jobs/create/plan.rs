@@ -16,7 +16,7 @@ use domain::{
 };
 
 use crate::{
-    addresses::Allowed,
+    addresses::Reach,
     split::Head,
     store::{contracts::TypeInfo, jobs::JobKey},
 };
@@ -58,7 +58,7 @@ pub(super) type Types<'a> = &'a dyn Fn(&str) -> Option<Arc<TypeInfo>>;
 type Faults = Vec<(String, String)>;
 
 /// Checks a tree and lays it out.
-pub(super) fn plan(root: NewJob, types: Types<'_>, callbacks: &Allowed) -> Result<Vec<Node>, Problem> {
+pub(super) fn plan(root: NewJob, types: Types<'_>, callbacks: &Reach) -> Result<Vec<Node>, Problem> {
     let mut faults = Faults::new();
     let mut nodes = lay_out(root, types)?;
     let items: usize = nodes.iter().map(|node| node.new.items.len()).sum();

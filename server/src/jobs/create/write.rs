@@ -335,6 +335,7 @@ impl Rows {
                 solo: nodes.len() == 1,
                 open_jobs: if at == 0 { nodes.len() as i32 } else { 0 },
                 after_open: node.after.len() as i32,
+                calls: at == 0 && node.new.on_completed.is_some(),
             });
             self.keys.extend(node.dedupe(tree.owner_id).map(|key| (key, node.id)));
             self.deadlines.extend(node.expires_at.map(|expires_at| (gate_id, expires_at.0)));

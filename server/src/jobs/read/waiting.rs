@@ -157,7 +157,7 @@ impl Core {
             }
         }
         if info.executor.kind != ExecutorKind::Pull {
-            return Some(Hold::Ours);
+            return Some(self.away.hold(type_id).unwrap_or(Hold::Ours));
         }
         let here = self.workers.asked_ago(name);
         let stored = waits.asked.get(name);

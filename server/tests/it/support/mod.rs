@@ -7,6 +7,7 @@ pub(crate) mod imports; // files on their way to a complete job
 pub(crate) mod invariants; // what must hold in the tables
 pub(crate) mod program; // a server in a process of its own
 pub(crate) mod rabbit; // RabbitMQ
+pub(crate) mod receiver; // who is posted to
 pub(crate) mod s3; // a bucket
 pub(crate) mod wire; // to the database, and cut
 pub(crate) mod xlsx; // workbooks
@@ -85,6 +86,7 @@ impl Server {
             payload_limit: "256KiB".parse().expect("a size"),
             idempotency_window_seconds: 86_400,
             callback_allow: "".parse().expect("a list"),
+            outbound: server::config::outbound::Outbound::default(),
             alerts: server::config::Alerts::default(),
             broker: server::config::broker::BrokerSettings::default(),
             files: server::config::files::FileSettings::default(),

@@ -1,0 +1,332 @@
+//! Callbacks: the list of them for staff, one with all its tries, and the section on the page of a job.
+//!
+//! What a receiver answered is somebody's text: it is drawn as text and cut short in lists.
+
+use domain::{
+    JobStatus, Outcome,
+    delivery::{CallbackDelivery, DeliveryState, DeliveryTry},
+};
+use leptos::prelude::*;
+
+use crate::{
+    components::{
+        deed::{Deed, Refused, deed_open, told},
+        moment::{ago, clock},
+        panel::{empty, next_page, note, refusal, section},
+        state::icon,
+    },
+    frame::{Page, Place},
+    reading::{job_shape, job_word},
+};
+
+/// What the list shows.
+#[derive(Clone, Debug, Default)]
+pub struct Deliveries {
+    /// The state that the address asks for; empty: all.
+    pub state: String,
+    pub all: Vec<CallbackDelivery>,
+    /// Address of the next page.
+    pub next: Option<String>,
+    pub first: bool,
+    /// What is wrong with the address.
+    pub problem: Option<String>,
+}
+
+/// `/deliveries`.
+pub fn list_page(shown: &Deliveries) -> Page {
+    let list = match (&shown.problem, shown.all.is_empty()) {
+        (Some(problem), _) => refusal("There is no such list", problem),
+        (None, false) => {
+            let next = next_page(shown.next.as_ref(), "Older callbacks");
+            view! { {table(&shown.all, true)} {next} }.into_any()
+        }
+        (None, true) if !shown.state.is_empty() || !shown.first => empty(
+            "Nothing matches",
+            "No callback stands like this.",
+            view! {
+                <a class="button" href="/deliveries">
+                    "See all"
+                </a>
+            }
+            .into_any(),
+        ),
+        (None, true) => empty(
+            "No callbacks yet",
+            "A tree that names a receiver when it is made tells it when it is complete. Each such call is listed here, with every try.",
+            view! { <a href="/api/docs">"How a tree names one"</a> }.into_any(),
+        ),
+    };
+    let pending = shown.all.iter().any(|one| one.state == DeliveryState::Pending);
+    let content = view! {
+        <div class="page-head">
+            <h1>"Callbacks"</h1>
+        </div>
+        {filter(&shown.state)}
+        <div id="callbacks" data-refresh="" data-poll=pending.then_some("5000")>
+            {list}
+        </div>
+    }
+    .into_any();
+    Page { title: "Callbacks".to_owned(), place: Place::Overview, content, lives: false }
+}
+
+fn filter(asked: &str) -> AnyView {
+    let link = |word: &'static str, state: &'static str| {
+        let there = if state.is_empty() { "/deliveries".to_owned() } else { format!("/deliveries?state={state}") };
+        view! {
+            <li>
+                <a href=there aria-current=(state == asked).then_some("true")>
+                    {word}
+                </a>
+            </li>
+        }
+    };
+    let states = DeliveryState::ALL.map(|state| link(word(state), state.as_str()));
+    view! {
+        <nav aria-label="By state">
+            <ul class="shortcuts">{link("all", "")} {states.into_iter().collect_view()}</ul>
+        </nav>
+    }
+    .into_any()
+}
+
+/// A row for each callback; `trees`: with the tree it is of.
+fn table(all: &[CallbackDelivery], trees: bool) -> AnyView {
+    let rows = all
+        .iter()
+        .map(|one| {
+            let last = one.tries.last();
+            let tree = trees.then(|| {
+                view! {
+                    <td role="cell" data-label="Tree">
+                        <a class="mono" href=format!("/jobs/{}", one.job_id)>{short(&one.job_id)}</a>
+                    </td>
+                }
+            });
+            view! {
+                <tr role="row">
+                    <th scope="row" role="rowheader">
+                        <a href=format!("/deliveries/{}", one.id)>{receiver(one)}</a>
+                        {(one.completion > 1).then(|| view! { " " <span class="sub">{format!("completion {}", one.completion)}</span> })}
+                    </th>
+                    <td role="cell">{badge(one.state)}</td>
+                    {tree}
+                    <td role="cell" class="wrap" data-label="Last answer">{last.map_or_else(|| "none yet".to_owned(), answer)}</td>
+                    <td role="cell" data-label="Tried">
+                        {last.map_or_else(|| "not yet".into_any(), |last| ago(last.at).into_any())}
+                        {(one.tries.len() > 1).then(|| view! { " " <span class="sub">{format!("({}\u{a0}times)", one.tries.len())}</span> })}
+                    </td>
+                    <td role="cell" data-label="Next try">
+                        {one.next_try_at.map_or_else(|| "\u{2013}".into_any(), |at| clock(at).into_any())}
+                    </td>
+                </tr>
+            }
+        })
+        .collect_view();
+    let head = |word: &'static str| view! { <th scope="col" role="columnheader">{word}</th> };
+    view! {
+        <div class="scroll" tabindex="0" role="region" aria-label="Callbacks">
+            <table class="table operations" role="table">
+                <thead role="rowgroup">
+                    <tr role="row">
+                        {head("To")} {head("State")} {trees.then(|| head("Tree"))} {head("Last answer")} {head("Tried")} {head("Next try")}
+                    </tr>
+                </thead>
+                <tbody role="rowgroup">{rows}</tbody>
+            </table>
+        </div>
+    }
+    .into_any()
+}
+
+/// One callback, and who looks.
+#[derive(Clone, Debug)]
+pub struct Shown {
+    pub one: CallbackDelivery,
+    /// It is of the reader's own tree.
+    pub own: bool,
+    /// The reader sees everybody's.
+    pub staff: bool,
+    /// A form is to be open.
+    pub open: bool,
+    pub refused: Option<Refused>,
+    pub did: Option<String>,
+}
+
+/// `/deliveries/{id}`.
+pub fn page(shown: &Shown) -> Page {
+    let one = &shown.one;
+    let pending = one.state == DeliveryState::Pending;
+    let fact = |term: &'static str, value: AnyView| view! { <div class="fact"><dt>{term}</dt> <dd>{value}</dd></div> };
+    let crumb = if shown.staff {
+        view! { <a href="/deliveries">"Callbacks"</a> }.into_any()
+    } else {
+        view! { <a href=format!("/jobs/{}", one.job_id)>"Its tree"</a> }.into_any()
+    };
+    let deed = match one.state {
+        DeliveryState::Superseded => note(
+            "The tree was complete once more since: its newest callback says how it stands, and that one can be sent again.",
+        ),
+        _ if one.url.is_none() => note("The tree names no receiver any more."),
+        _ => resend(one, shown.own, shown.open, shown.refused.as_ref()),
+    };
+    let content = view! {
+        <p class="crumbs">{crumb}</p>
+        <div class="page-head">
+            <h1 class="file-name">{receiver(one)}</h1>
+            {badge(one.state)}
+        </div>
+        {told(shown.did.as_deref())}
+        <div id="tries-part" data-refresh="" data-poll=pending.then_some("5000")>
+            {section("tries", "Tries", tries(one))}
+        </div>
+        {section("deeds", "What you can do", view! { <div class="deeds">{deed}</div> }.into_any())}
+        {section(
+            "details",
+            "Details",
+            view! {
+                <dl class="details">
+                    {fact("Id, the same on every try", view! { <span class="mono">{one.id.to_string()}</span> }.into_any())}
+                    {fact(
+                        "Tree",
+                        view! { <a class="mono" href=format!("/jobs/{}", one.job_id)>{one.job_id.to_string()}</a> }.into_any(),
+                    )}
+                    {one.outcome.map(|outcome| fact("It tells that the tree ended", ended(outcome)))}
+                    {fact("Completion", one.completion.to_string().into_any())}
+                    {fact("Since", clock(one.created_at).into_any())}
+                    {one.next_try_at.map(|at| fact("Next try", clock(at).into_any()))}
+                </dl>
+            }
+            .into_any(),
+        )}
+    }
+    .into_any();
+    Page { title: format!("Callback to {}", receiver(one)), place: Place::Elsewhere, content, lives: false }
+}
+
+fn tries(one: &CallbackDelivery) -> AnyView {
+    if one.tries.is_empty() {
+        return note("Not tried yet.");
+    }
+    let rows = one
+        .tries
+        .iter()
+        .enumerate()
+        .rev()
+        .map(|(at, one)| {
+            let (shape, said) = match one.status {
+                Some(status) if (200..300).contains(&status) => ("succeeded", status.to_string()),
+                Some(status) => ("dead", status.to_string()),
+                None => ("dead", "no answer".to_owned()),
+            };
+            view! {
+                <tr role="row">
+                    <th scope="row" role="rowheader">{(at + 1).to_string()}</th>
+                    <td role="cell" data-label="At">{clock(one.at)}</td>
+                    <td role="cell"><span class=format!("state state-{shape}")>{icon(shape)} " " {said}</span></td>
+                    <td role="cell" class="wrap" data-label="Why">{one.error.clone().unwrap_or_else(|| "\u{2013}".to_owned())}</td>
+                </tr>
+            }
+        })
+        .collect_view();
+    let head = |word: &'static str| view! { <th scope="col" role="columnheader">{word}</th> };
+    view! {
+        <div class="scroll" tabindex="0" role="region" aria-label="Tries">
+            <table class="table operations" role="table">
+                <thead role="rowgroup">
+                    <tr role="row">{head("Try")} {head("At")} {head("Answer")} {head("Why it did not arrive")}</tr>
+                </thead>
+                <tbody role="rowgroup">{rows}</tbody>
+            </table>
+        </div>
+    }
+    .into_any()
+}
+
+/// The section on the page of a job; nothing where its tree has called nobody.
+pub(super) fn of_job(all: &[CallbackDelivery], own: bool) -> Option<AnyView> {
+    let newest = all.first()?;
+    let pending = newest.state == DeliveryState::Pending;
+    let again = (newest.state != DeliveryState::Superseded && newest.url.is_some())
+        .then(|| view! { <div class="deeds">{resend(newest, own, false, None)}</div> });
+    let content = view! {
+        <div id="called" data-refresh="" data-poll=pending.then_some("5000")>
+            {table(all, false)}
+        </div>
+        {again}
+    };
+    Some(section("callbacks", "Callbacks", content.into_any()))
+}
+
+fn resend(one: &CallbackDelivery, own: bool, open: bool, refused: Option<&Refused>) -> AnyView {
+    let text = match one.state {
+        DeliveryState::Pending => {
+            "It is sent now, and not only when its time comes. If it is not taken it is tried for as long as a new one."
+        }
+        DeliveryState::Delivered => {
+            "It has arrived. It is sent once more under the same id, by which a careful receiver knows that it has it already."
+        }
+        _ => "It is sent now under the same id, and if it is not taken it is tried for as long as a new one.",
+    };
+    let form = Deed {
+        deed: "resend",
+        action: format!("/deliveries/{}/resend", one.id),
+        verb: "Send again…",
+        text: text.into_any(),
+        fields: None,
+        button: "Send it again".to_owned(),
+        dangerous: false,
+        others: !own,
+    };
+    deed_open(form, refused, open)
+}
+
+/// Where it goes, for people.
+fn receiver(one: &CallbackDelivery) -> String {
+    one.url.clone().unwrap_or_else(|| "nobody any more".to_owned())
+}
+
+/// What came of a try, in a line.
+fn answer(one: &DeliveryTry) -> String {
+    const LONGEST: usize = 80;
+    let text = match (one.status, &one.error) {
+        (_, Some(error)) => error.clone(),
+        (Some(status), None) => format!("{status}: taken"),
+        (None, None) => "no answer".to_owned(),
+    };
+    let short: String = text.chars().take(LONGEST).collect();
+    if short.len() < text.len() { format!("{short}…") } else { text }
+}
+
+fn badge(state: DeliveryState) -> AnyView {
+    let shape = match state {
+        DeliveryState::Pending => "scheduled",
+        DeliveryState::Delivered => "succeeded",
+        DeliveryState::Failed => "dead",
+        DeliveryState::Abandoned => "expired",
+        DeliveryState::Superseded => "cancelled",
+    };
+    view! { <span class=format!("state state-{shape}")>{icon(shape)} " " {word(state)}</span> }.into_any()
+}
+
+const fn word(state: DeliveryState) -> &'static str {
+    match state {
+        DeliveryState::Pending => "pending",
+        DeliveryState::Delivered => "delivered",
+        DeliveryState::Failed => "refused for good",
+        DeliveryState::Abandoned => "given up",
+        DeliveryState::Superseded => "superseded",
+    }
+}
+
+fn ended(outcome: Outcome) -> AnyView {
+    let (shape, word) = (job_shape(JobStatus::Completed, Some(outcome)), job_word(JobStatus::Completed, Some(outcome)));
+    view! { <span class=format!("state state-{shape}")>{icon(shape)} " " {word}</span> }.into_any()
+}
+
+/// The end of an id: the beginning is the time, which many share.
+fn short(id: &domain::id::Uuid) -> String {
+    let id = id.to_string();
+    // A word joiner: no line breaks behind the ellipsis.
+    format!("…\u{2060}{}", &id[id.len().saturating_sub(8)..])
+}

@@ -1,0 +1,193 @@
+//! Callbacks of complete trees: what is delivered, how often it is tried, and when it is given up (rule 18).
+
+use serde::{Deserialize, Serialize};
+use time::{Duration, OffsetDateTime};
+
+use crate::{Outcome, Time, id::Uuid, retry::Backoff};
+
+/// What has become of a callback.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub enum DeliveryState {
+    /// It is tried, or will be.
+    Pending,
+    /// The receiver took it: a 2xx.
+    Delivered,
+    /// The receiver wants no more of it: a 410.
+    Failed,
+    /// It was tried for as long as it is tried, or the tree names no receiver any more.
+    Abandoned,
+    /// The tree was complete once more before it arrived.
+    Superseded,
+}
+
+impl DeliveryState {
+    pub const ALL: [DeliveryState; 5] =
+        [Self::Pending, Self::Delivered, Self::Failed, Self::Abandoned, Self::Superseded];
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Delivered => "delivered",
+            Self::Failed => "failed",
+            Self::Abandoned => "abandoned",
+            Self::Superseded => "superseded",
+        }
+    }
+
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|state| state.as_str() == word)
+    }
+
+    /// The number that stands for it in the store. Never renumber.
+    pub const fn code(self) -> i16 {
+        match self {
+            Self::Pending => 1,
+            Self::Delivered => 2,
+            Self::Failed => 3,
+            Self::Abandoned => 4,
+            Self::Superseded => 5,
+        }
+    }
+
+    pub fn from_code(code: i16) -> Option<Self> {
+        Self::ALL.into_iter().find(|state| state.code() == code)
+    }
+}
+
+/// One try of a callback.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct DeliveryTry {
+    pub at: Time,
+    /// What the receiver answered; absent where it did not.
+    pub status: Option<u16>,
+    /// Why it did not arrive, with the beginning of the answer; absent where it did.
+    pub error: Option<String>,
+}
+
+/// A callback: one for each time that a tree with `on_completed` is complete. Outlives its tree by 30 days.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct CallbackDelivery {
+    /// The `webhook-id` of every try.
+    pub id: Uuid,
+    /// The root of the tree.
+    pub job_id: Uuid,
+    /// The how many-eth time it was complete, from 1.
+    pub completion: i32,
+    /// How the tree ended that time.
+    pub outcome: Option<Outcome>,
+    pub state: DeliveryState,
+    /// Where it goes, without what may be a secret; absent where the tree names no receiver any more.
+    pub url: Option<String>,
+    pub tries: Vec<DeliveryTry>,
+    /// While it is pending.
+    pub next_try_at: Option<Time>,
+    pub created_at: Time,
+}
+
+/// The schedule of a callback.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Schedule {
+    /// The wait after the first failure.
+    pub retry_seconds: f64,
+    /// How long it is tried, from its beginning.
+    pub give_up_seconds: f64,
+}
+
+/// The longest wait between two tries that nobody asked for.
+const LONGEST_WAIT: f64 = 7_200.0;
+
+/// How a try ended.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Tried {
+    Taken,
+    /// 410.
+    Unwanted,
+    /// Anything else; with the seconds that the receiver asks to wait, where it may (429, 503).
+    Refused(Option<f64>),
+}
+
+/// What follows a try.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Next {
+    Is(DeliveryState),
+    TryAt(OffsetDateTime),
+}
+
+impl Schedule {
+    /// What follows the `tries`-th try (from 1) of a callback that is tried since `began`. The last try is when
+    /// the time is up. `random` is uniform in [0, 1).
+    pub fn next(&self, tried: Tried, tries: i32, began: OffsetDateTime, now: OffsetDateTime, random: f64) -> Next {
+        let asked = match tried {
+            Tried::Taken => return Next::Is(DeliveryState::Delivered),
+            Tried::Unwanted => return Next::Is(DeliveryState::Failed),
+            Tried::Refused(asked) => asked,
+        };
+        let later = |from: OffsetDateTime, seconds: f64| {
+            from.checked_add(Duration::saturating_seconds_f64(seconds)).unwrap_or(from)
+        };
+        let ends = later(began, self.give_up_seconds);
+        if now >= ends {
+            return Next::Is(DeliveryState::Abandoned);
+        }
+        let max_seconds = Some(LONGEST_WAIT.max(self.retry_seconds));
+        let backoff = Backoff { min_seconds: self.retry_seconds, max_seconds, factor: 3.0, jitter: true };
+        // Whoever asks for no wait at all gets a second.
+        let wait = asked.map_or_else(|| backoff.delay_seconds(tries, random), |seconds| seconds.clamp(1.0, 86_400.0));
+        Next::TryAt(later(now, wait).min(ends))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DAY: Schedule = Schedule { retry_seconds: 5.0, give_up_seconds: 86_400.0 };
+
+    fn at(seconds: i64) -> OffsetDateTime {
+        OffsetDateTime::from_unix_timestamp(1_800_000_000 + seconds).expect("a time")
+    }
+
+    #[test]
+    fn a_callback_is_tried_for_a_day_ever_more_rarely() {
+        let (mut now, mut waits) = (at(0), Vec::new());
+        for tries in 1.. {
+            match DAY.next(Tried::Refused(None), tries, at(0), now, 0.0) {
+                Next::TryAt(next) => {
+                    waits.push((next - now).whole_seconds());
+                    now = next;
+                }
+                Next::Is(state) => {
+                    assert_eq!(state, DeliveryState::Abandoned);
+                    break;
+                }
+            }
+        }
+        assert_eq!(waits[..8], [5, 15, 45, 135, 405, 1_215, 3_645, 7_200]);
+        assert_eq!((now, waits.len()), (at(86_400), 19), "the last one when the day is over");
+        let jittered = DAY.next(Tried::Refused(None), 1, at(0), at(0), 0.5);
+        assert_eq!(jittered, Next::TryAt(at(0) + Duration::milliseconds(6_250)));
+    }
+
+    #[test]
+    fn what_the_receiver_says_counts() {
+        let next = |tried| DAY.next(tried, 1, at(0), at(10), 0.0);
+        assert_eq!(next(Tried::Taken), Next::Is(DeliveryState::Delivered));
+        assert_eq!(next(Tried::Unwanted), Next::Is(DeliveryState::Failed));
+        assert_eq!(next(Tried::Refused(Some(120.0))), Next::TryAt(at(130)));
+        assert_eq!(next(Tried::Refused(Some(0.0))), Next::TryAt(at(11)));
+        assert_eq!(next(Tried::Refused(Some(1e12))), Next::TryAt(at(86_400)));
+    }
+
+    #[test]
+    fn a_state_is_its_word_on_the_wire() {
+        for state in DeliveryState::ALL {
+            assert_eq!(serde_json::to_string(&state).expect("json"), format!("\"{}\"", state.as_str()));
+            assert_eq!(DeliveryState::parse(state.as_str()), Some(state));
+            assert_eq!(DeliveryState::from_code(state.code()), Some(state));
+        }
+    }
+}

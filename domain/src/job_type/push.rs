@@ -1,0 +1,176 @@
+//! What a push executor sends along and nobody reads back: a password, headers, the secret that signs.
+//!
+//! Apart from the executor, which everybody may see: the store keeps both in columns of their own, so that
+//! no answer, page or log can show what it does not have. It does not show in `Debug` either.
+
+use std::{collections::BTreeMap, fmt};
+
+use serde::{Deserialize, Serialize};
+
+/// Headers that Treeline sets itself, or that belong to the connection.
+const RESERVED: &[&str] = &[
+    "connection",
+    "content-encoding",
+    "content-length",
+    "content-type",
+    "expect",
+    "host",
+    "idempotency-key",
+    "keep-alive",
+    "proxy-authorization",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "user-agent",
+    "webhook-id",
+    "webhook-signature",
+    "webhook-timestamp",
+];
+
+/// Most headers of one executor, and the longest value in bytes.
+const MOST_HEADERS: usize = 50;
+const LONGEST_VALUE: usize = 8_192;
+
+/// User and password, sent as HTTP's basic authentication.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct BasicAuth {
+    pub user: String,
+    pub password: String,
+}
+
+impl fmt::Debug for BasicAuth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
+
+/// Headers by name.
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Headers(pub BTreeMap<String, String>);
+
+impl fmt::Debug for Headers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}
+
+/// A secret that signs: `whsec_` and base64, or any text.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct SigningSecret(pub String);
+
+impl fmt::Debug for SigningSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
+
+/// What is written and never read back.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PushSecrets {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub auth: Option<BasicAuth>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub headers: Option<Headers>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub secret: Option<SigningSecret>,
+}
+
+impl PushSecrets {
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Everything that is wrong with it: JSON Pointer within the executor, and what was expected.
+    pub(super) fn problems(&self) -> Vec<(String, String)> {
+        let mut found = Vec::new();
+        let mut say = |pointer: String, detail: &str| found.push((pointer, detail.to_owned()));
+        if let Some(auth) = &self.auth {
+            let plain = |text: &str| text.len() <= LONGEST_VALUE && !text.chars().any(char::is_control);
+            if auth.user.is_empty() || auth.user.contains(':') || !plain(&auth.user) {
+                say("/auth/user".to_owned(), "expected text without a colon");
+            }
+            if !plain(&auth.password) {
+                say("/auth/password".to_owned(), "expected text without line breaks");
+            }
+        }
+        let headers = self.headers.iter().flat_map(|headers| &headers.0);
+        if headers.clone().count() > MOST_HEADERS {
+            say("/headers".to_owned(), "expected at most 50 headers");
+        }
+        let mut names: Vec<String> = Vec::new();
+        for (name, value) in headers {
+            let pointer = format!("/headers/{}", name.replace('~', "~0").replace('/', "~1"));
+            let lower = name.to_ascii_lowercase();
+            let taken = RESERVED.contains(&lower.as_str()) || (lower == "authorization" && self.auth.is_some());
+            if !is_token(name) {
+                say(pointer, "expected the name of a header");
+            } else if taken {
+                say(pointer, "expected another header: Treeline sets this one itself");
+            } else if names.contains(&lower) {
+                say(pointer, "expected each header once");
+            } else if value.len() > LONGEST_VALUE || !value.bytes().all(|b| b == b'\t' || (32..127).contains(&b)) {
+                say(pointer, "expected at most 8192 visible ASCII characters");
+            }
+            names.push(lower);
+        }
+        if self.secret.as_ref().is_some_and(|secret| !crate::id::is_key(&secret.0)) {
+            say("/secret".to_owned(), "expected 1 to 255 characters");
+        }
+        found
+    }
+}
+
+/// Whether this can be the name of a header (RFC 9110, token).
+fn is_token(name: &str) -> bool {
+    let letter = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
+    (1..=100).contains(&name.len()) && name.bytes().all(letter)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> PushSecrets {
+        serde_json::from_str(text).expect(text)
+    }
+
+    #[test]
+    fn what_cannot_be_sent_is_refused() {
+        let bad = read(
+            r#"{"auth":{"user":"a:b","password":"x\ny"},"secret":"",
+                "headers":{"a b":"1","Host":"x","Authorization":"x","X-A":"1","x-a":"2","X-B":"ä"}}"#,
+        );
+        let pointers: Vec<String> = bad.problems().into_iter().map(|(pointer, _)| pointer).collect();
+        assert_eq!(
+            pointers,
+            [
+                "/auth/user",
+                "/auth/password",
+                "/headers/Authorization",
+                "/headers/Host",
+                "/headers/X-B",
+                "/headers/a b",
+                "/headers/x-a",
+                "/secret"
+            ]
+        );
+        let good = read(r#"{"headers":{"Authorization":"Bearer x","X-Team":"hr"},"secret":"whsec_c2VjcmV0"}"#);
+        assert_eq!(good.problems(), []);
+    }
+
+    #[test]
+    fn secrets_do_not_show() {
+        let secrets =
+            read(r#"{"auth":{"user":"ann","password":"hidden"},"headers":{"X-Key":"hidden"},"secret":"hidden"}"#);
+        assert!(!format!("{secrets:?}").contains("hidden"), "{secrets:?}");
+    }
+}

@@ -1,0 +1,88 @@
+//! What goes out over HTTP: callbacks of complete trees, and posts to the workers of push types.
+
+use super::Secret;
+use crate::addresses::Allowed;
+
+/// How callbacks and posts to workers are made.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Outbound {
+    /// Hosts and networks that posts to workers may reach, and no others, separated by commas. Default: all
+    #[arg(long, env = "TREELINE_PUSH_ALLOW", default_value = "", hide_default_value = true)]
+    pub push_allow: Allowed,
+
+    /// Posts under way at once to one target (host and port), from one server
+    #[arg(long, env = "TREELINE_PUSH_CONCURRENCY", default_value_t = 100,
+          value_parser = clap::value_parser!(u16).range(1..=10_000))]
+    pub push_concurrency: u16,
+
+    /// Posts to one target that fail one after another (no answer, or a 5xx) before it is left alone for a while
+    #[arg(long, env = "TREELINE_PUSH_BREAK_AFTER", default_value_t = 20,
+          value_parser = clap::value_parser!(u16).range(1..))]
+    pub push_break_after: u16,
+
+    /// How long a target is left alone at first, in seconds; twice as long each time that one post more fails,
+    /// up to a minute
+    #[arg(long, env = "TREELINE_PUSH_BREAK_SECONDS", default_value = "1", value_parser = seconds)]
+    pub push_break_seconds: f64,
+
+    /// How long the receiver of a callback may take to answer, in seconds
+    #[arg(long, env = "TREELINE_CALLBACK_TIMEOUT_SECONDS", default_value = "15", value_parser = seconds)]
+    pub callback_timeout_seconds: f64,
+
+    /// How long a callback waits after its first failure, in seconds; three times as long after each further one,
+    /// up to two hours
+    #[arg(long, env = "TREELINE_CALLBACK_RETRY_SECONDS", default_value = "5", value_parser = seconds)]
+    pub callback_retry_seconds: f64,
+
+    /// How long a callback is tried before it is given up, in seconds
+    #[arg(long, env = "TREELINE_CALLBACK_GIVE_UP_SECONDS", default_value = "86400", value_parser = seconds)]
+    pub callback_give_up_seconds: f64,
+
+    /// What signs where neither the tree nor the job type names a secret: `whsec_` and base64, or any text.
+    /// Default: made at the first start and kept in the database
+    #[arg(long, env = "TREELINE_SIGNING_SECRET", hide_env_values = true)]
+    pub signing_secret: Option<Secret>,
+}
+
+impl Default for Outbound {
+    fn default() -> Self {
+        Self {
+            push_allow: Allowed::default(),
+            push_concurrency: 100,
+            push_break_after: 20,
+            push_break_seconds: 1.0,
+            callback_timeout_seconds: 15.0,
+            callback_retry_seconds: 5.0,
+            callback_give_up_seconds: 86_400.0,
+            signing_secret: None,
+        }
+    }
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    text.parse()
+        .ok()
+        .filter(|seconds| (0.01..=31_536_000.0).contains(seconds))
+        .ok_or_else(|| "expected a number of seconds from 0.01 to 31536000".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        outbound: Outbound,
+    }
+
+    #[test]
+    fn the_defaults_of_the_command_line_are_those_of_the_code() {
+        let parsed = Line::parse_from(["server"]).outbound;
+        assert_eq!(format!("{parsed:?}"), format!("{:?}", Outbound::default()));
+        let refused = Line::try_parse_from(["server", "--callback-retry-seconds", "0"]);
+        assert!(refused.is_err());
+    }
+}

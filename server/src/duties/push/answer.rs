@@ -1,0 +1,161 @@
+//! What the answer of a worker comes to (spec §4 "Push").
+//!
+//! Pure, so that every status can be looked at. It speaks of the item, for the engine, and of the target,
+//! for its breaker: a handler that fails on one item answers, a server that is away does not.
+
+use domain::{
+    Document,
+    api::{FailureBody, WorkError},
+};
+use reqwest::StatusCode;
+use serde::Serialize;
+
+use crate::{
+    jobs::EndingKind,
+    outbound::{Fault, excerpt, named},
+};
+
+/// What is kept of the answer of a failure, in characters: in its message, and in its detail.
+const IN_MESSAGE: usize = 200;
+const IN_DETAIL: usize = 1_000;
+
+/// What a post came to.
+#[derive(Debug)]
+pub(super) enum Came {
+    Ends(EndingKind),
+    /// 202: the worker ends the assignment itself.
+    Later,
+    /// Nobody answered in time: the lease, which is over now, decides.
+    Silence,
+}
+
+/// What came, and whether the target is there.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) came: Came,
+    pub(super) answered: bool,
+}
+
+/// What failed before there was a whole answer.
+pub(super) fn of_fault(fault: &Fault) -> Answer {
+    let kind = match fault {
+        Fault::TimedOut => return Answer { came: Came::Silence, answered: false },
+        Fault::Forbidden => "url_not_allowed",
+        Fault::Unreachable(_) | Fault::Broken(_) => "connection_failed",
+    };
+    Answer { came: failure(kind, fault.to_string(), None, true, None), answered: false }
+}
+
+/// A whole answer; `cut`: its body is longer than a result may be, of which this is the beginning.
+pub(super) fn of_reply(status: StatusCode, retry_after: Option<f64>, body: &[u8], cut: bool) -> Answer {
+    if status == StatusCode::ACCEPTED {
+        return Answer { came: Came::Later, answered: true };
+    }
+    if status.is_success() {
+        return Answer { came: result(status, body, cut), answered: true };
+    }
+    let asked = matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE);
+    let text = excerpt(body, IN_MESSAGE);
+    let message = if text.is_empty() { named(status) } else { format!("{}: {text}", named(status)) };
+    let kind = format!("http_{}", status.as_u16());
+    let came =
+        failure(&kind, message, Some(detail(status, body)), status != StatusCode::GONE, retry_after.filter(|_| asked));
+    Answer { came, answered: !status.is_server_error() }
+}
+
+fn result(status: StatusCode, body: &[u8], cut: bool) -> Came {
+    let bad = |why: &str| failure("bad_response", why.to_owned(), Some(detail(status, body)), true, None);
+    if cut {
+        return bad("The answer is larger than a result may be.");
+    }
+    let Ok(text) = std::str::from_utf8(body) else { return bad("The answer is not UTF-8.") };
+    // A result is never null.
+    if matches!(text.trim(), "" | "null") {
+        return Came::Ends(EndingKind::Result(Document::empty_object()));
+    }
+    match Document::parse(text.trim().to_owned()) {
+        Ok(document) => Came::Ends(EndingKind::Result(document)),
+        Err(error) => bad(&format!("The answer is no JSON that can be kept: {error}.")),
+    }
+}
+
+fn detail(status: StatusCode, body: &[u8]) -> Document {
+    #[derive(Serialize)]
+    struct Detail {
+        status: u16,
+        body: String,
+    }
+    Document::of(&Detail { status: status.as_u16(), body: excerpt(body, IN_DETAIL) })
+}
+
+fn failure(
+    kind: &str,
+    message: String,
+    detail: Option<Document>,
+    retryable: bool,
+    retry_after_seconds: Option<f64>,
+) -> Came {
+    let error = WorkError { message, kind: Some(kind.to_owned()), detail };
+    Came::Ends(EndingKind::Failure(FailureBody { error, retryable, retry_after_seconds, cancel_tree: false }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(status: u16, body: &str) -> Answer {
+        of_reply(StatusCode::from_u16(status).expect("a status"), Some(7.0), body.as_bytes(), false)
+    }
+
+    fn failed(answer: Answer) -> (String, String, bool, Option<f64>, bool) {
+        let Came::Ends(EndingKind::Failure(body)) = answer.came else { panic!("{answer:?}") };
+        let kind = body.error.kind.expect("a kind");
+        (kind, body.error.message, body.retryable, body.retry_after_seconds, answer.answered)
+    }
+
+    fn resulted(answer: &Answer) -> &str {
+        let Came::Ends(EndingKind::Result(document)) = &answer.came else { panic!("{answer:?}") };
+        document.text()
+    }
+
+    #[test]
+    fn what_is_json_is_the_result() {
+        assert_eq!(resulted(&of(200, r#" {"n": 1.10} "#)), r#"{"n": 1.10}"#);
+        assert_eq!(resulted(&of(201, "17")), "17");
+        for nothing in ["", "  \n", "null"] {
+            assert_eq!(resulted(&of(204, nothing)), "{}");
+        }
+        assert!(matches!(of(202, "thanks").came, Came::Later));
+        for bad in ["<html>", r#"{"a":1,"a":2}"#, "\"\\u0000\"", "{"] {
+            let (kind, _, retryable, _, answered) = failed(of(200, bad));
+            assert_eq!((kind.as_str(), retryable, answered), ("bad_response", true, true), "{bad}");
+        }
+        assert_eq!(failed(of_reply(StatusCode::OK, None, b"\xff", false)).0, "bad_response");
+        assert_eq!(failed(of_reply(StatusCode::OK, None, b"{}", true)).0, "bad_response");
+    }
+
+    #[test]
+    fn anything_else_is_a_failure_of_its_own_kind() {
+        let (kind, message, retryable, after, answered) = failed(of(500, "no\nsuch user"));
+        assert_eq!(message, "500 Internal Server Error: no such user");
+        assert_eq!((kind.as_str(), retryable, after, answered), ("http_500", true, None, false));
+        for (status, retryable, after, answered) in [
+            (302, true, None, true),
+            (400, true, None, true),
+            (410, false, None, true),
+            (429, true, Some(7.0), true),
+            (503, true, Some(7.0), false),
+        ] {
+            let (kind, _, may, wait, there) = failed(of(status, ""));
+            assert_eq!((kind, may, wait, there), (format!("http_{status}"), retryable, after, answered));
+        }
+    }
+
+    #[test]
+    fn who_does_not_answer_is_away() {
+        assert!(matches!(of_fault(&Fault::TimedOut), Answer { came: Came::Silence, answered: false }));
+        let (kind, message, ..) = failed(of_fault(&Fault::Unreachable("refused".to_owned())));
+        assert_eq!((kind.as_str(), message.as_str()), ("connection_failed", "No connection: refused."));
+        assert_eq!(failed(of_fault(&Fault::Forbidden)).0, "url_not_allowed");
+    }
+}

@@ -1,0 +1,226 @@
+//! One item on its way: what is posted, signed, and what the engine is told when the answer is here.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use bytes::Bytes;
+use domain::{
+    Document,
+    api::{Assignment, Inputs, ReleaseBody},
+    item::Step,
+    job_type::PUSH_TIMEOUT_SECONDS,
+};
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use serde::Serialize;
+use time::OffsetDateTime;
+use tokio::{sync::OwnedSemaphorePermit, time::Instant};
+use url::Url;
+use uuid::Uuid;
+
+use crate::{
+    App,
+    error::Error,
+    jobs::{EndingKind, Engine},
+    outbound::{sign::Key, template},
+    store::contracts::TypeInfo,
+};
+
+use super::{
+    answer::{self, Answer, Came},
+    target::Target,
+};
+
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+
+/// How long a stopping server waits for the answers to what it has posted. What has not been answered by then is
+/// left to its lease.
+const DRAIN: Duration = Duration::from_secs(8);
+
+/// The longest pause between two tries to hand an answer to a database that is away.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// A type, ready to be posted.
+pub(super) struct Prepared {
+    pub(super) info: Arc<TypeInfo>,
+    /// Host and port.
+    pub(super) target: String,
+    template: String,
+    /// Where every item has the same.
+    url: Option<Url>,
+    headers: HeaderMap,
+    key: Key,
+    timeout: Duration,
+}
+
+/// What is posted.
+#[derive(Serialize)]
+struct Posted<'a> {
+    assignment_id: Uuid,
+    item_id: Uuid,
+    job_id: Uuid,
+    #[serde(rename = "type")]
+    job_type: &'a str,
+    attempt: i32,
+    payload: &'a Document,
+    step: Option<&'a Step>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    inputs: Option<&'a BTreeMap<String, Inputs>>,
+}
+
+impl Prepared {
+    /// `None`: it leads nowhere, as only a type from before its URL was checked can.
+    pub(super) fn of(info: Arc<TypeInfo>, own: &Key) -> Option<Self> {
+        let template = info.executor.url.clone()?;
+        let url = template::check(&template, &info.name).ok()?;
+        let mut headers = HeaderMap::new();
+        for (name, value) in info.secrets.headers.iter().flat_map(|headers| &headers.0) {
+            // Checked when they were handed in.
+            if let (Ok(name), Ok(value)) = (name.parse::<HeaderName>(), HeaderValue::try_from(value)) {
+                headers.insert(name, secret(value));
+            }
+        }
+        if let Some(auth) = &info.secrets.auth {
+            let coded = STANDARD.encode(format!("{}:{}", auth.user, auth.password));
+            if let Ok(value) = HeaderValue::try_from(format!("Basic {coded}")) {
+                headers.insert(AUTHORIZATION, secret(value));
+            }
+        }
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        let seconds = info.executor.timeout_seconds.unwrap_or(PUSH_TIMEOUT_SECONDS);
+        let seconds = info.run_timeout_seconds.map_or(seconds, |most| most.min(seconds));
+        let key = info.secrets.secret.as_ref().map_or_else(|| own.of_type(&info.name), |secret| Key::of(&secret.0));
+        Some(Self {
+            target: template::target(&url),
+            url: template::is_fixed(&template).then_some(url),
+            timeout: Duration::from_secs_f64(seconds),
+            template,
+            headers,
+            key,
+            info,
+        })
+    }
+
+    /// Whether it is still what the type says.
+    pub(super) fn is_of(&self, info: &TypeInfo) -> bool {
+        let now = &*self.info;
+        (&now.name, &now.executor, &now.secrets, now.run_timeout_seconds)
+            == (&info.name, &info.executor, &info.secrets, info.run_timeout_seconds)
+    }
+
+    fn url(&self, assignment: &Assignment) -> Option<Url> {
+        let item = &assignment.item;
+        self.url
+            .clone()
+            .or_else(|| Url::parse(&template::fill(&self.template, &self.info.name, item.id, item.job_id)).ok())
+    }
+
+    /// Body and headers of a post at this moment.
+    fn message(&self, assignment: &Assignment) -> Result<(HeaderMap, Bytes), serde_json::Error> {
+        let item = &assignment.item;
+        let body = Bytes::from(serde_json::to_vec(&Posted {
+            assignment_id: assignment.id,
+            item_id: item.id,
+            job_id: item.job_id,
+            job_type: &item.job_type,
+            attempt: assignment.attempt,
+            payload: &item.payload,
+            step: item.step.as_ref(),
+            inputs: assignment.inputs.as_ref(),
+        })?);
+        let mut headers = self.headers.clone();
+        if let Ok(id) = HeaderValue::try_from(item.id.to_string()) {
+            headers.insert(IDEMPOTENCY_KEY, id);
+        }
+        // A message is one attempt; what repeats is told by the Idempotency-Key.
+        self.key.stamp(&mut headers, assignment.id, OffsetDateTime::now_utc().unix_timestamp(), &body);
+        Ok((headers, body))
+    }
+}
+
+fn secret(mut value: HeaderValue) -> HeaderValue {
+    value.set_sensitive(true);
+    value
+}
+
+/// Posts an item, and ends its assignment by the answer. `permit` is the target's room, free as soon as the
+/// target has answered.
+pub(super) async fn work(
+    app: App,
+    target: Arc<Target>,
+    ready: Arc<Prepared>,
+    assignment: Assignment,
+    permit: OwnedSemaphorePermit,
+) {
+    let began = Instant::now();
+    let until = began + ready.timeout;
+    let drained = async {
+        app.shutdown.cancelled().await;
+        tokio::time::sleep(DRAIN).await;
+    };
+    let Answer { came, answered } = tokio::select! {
+        answer = post(&app, &ready, &assignment, until) => answer,
+        () = drained => {
+            tracing::info!(assignment = %assignment.id, "stopped before a worker has answered: left to its lease");
+            return;
+        }
+    };
+    target.came(answered);
+    drop(permit);
+    metrics::histogram!("treeline_push_seconds").record(began.elapsed().as_secs_f64());
+    let word = match &came {
+        Came::Ends(EndingKind::Result(_)) => "result",
+        Came::Ends(_) => "failure",
+        Came::Later => "later",
+        Came::Silence => "silence",
+    };
+    metrics::counter!("treeline_push_answers_total", "type" => ready.info.name.clone(), "answer" => word).increment(1);
+    if let Came::Ends(kind) = came {
+        end(&app, assignment.id, kind, until).await;
+    }
+}
+
+async fn post(app: &App, ready: &Prepared, assignment: &Assignment, until: Instant) -> Answer {
+    let broken = |why: String| answer::of_fault(&crate::outbound::Fault::Broken(why));
+    let Some(url) = ready.url(assignment) else { return broken("the URL cannot be read".to_owned()) };
+    let (headers, body) = match ready.message(assignment) {
+        Ok(message) => message,
+        Err(error) => return broken(error.to_string()),
+    };
+    let reply = match app.outgoing.push.post(&url, headers, body, until).await {
+        Ok(reply) => reply,
+        Err(fault) => return answer::of_fault(&fault),
+    };
+    let (status, retry_after) = (reply.status, reply.retry_after);
+    match reply.read(app.config.payload_limit.bytes()).await {
+        Ok((body, cut)) => answer::of_reply(status, retry_after, &body, cut),
+        // A failure is one however its text ends, and so is the promise of a later ending.
+        Err(_) if !status.is_success() || status == reqwest::StatusCode::ACCEPTED => {
+            answer::of_reply(status, retry_after, &[], false)
+        }
+        Err(fault) => answer::of_fault(&fault),
+    }
+}
+
+/// Ends an assignment. What was ended meanwhile, by its lease or by the worker itself, stays as it is; while the
+/// database is away it is tried again, until the lease is over and says the last word.
+async fn end(app: &App, id: Uuid, kind: EndingKind, until: Instant) {
+    let caller = Engine::push_caller();
+    let mut pause = Duration::from_millis(50);
+    loop {
+        match app.engine.end(&caller, id, kind.clone()).await {
+            Ok(_) | Err(Error::Problem(_)) => return,
+            Err(error) if Instant::now() + pause > until || app.shutdown.is_cancelled() => {
+                tracing::warn!(%error, assignment = %id, "an answer could not be recorded: left to its lease");
+                return;
+            }
+            Err(_) => tokio::time::sleep(pause).await,
+        }
+        pause = (pause * 2).min(PATIENCE);
+    }
+}
+
+/// Gives an item back that was claimed and will not be posted.
+pub(super) async fn give_back(app: &App, id: Uuid) {
+    let release = EndingKind::Release(ReleaseBody::default());
+    end(app, id, release, Instant::now() + PATIENCE).await;
+}

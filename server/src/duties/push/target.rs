@@ -1,0 +1,186 @@
+//! A place that items are posted to: how many are under way, and whether it answers.
+//!
+//! After so many failures in a row nothing is claimed for it during a pause; then a single post is tried,
+//! and each that fails doubles the pause. So a target that is away costs the items of its types a failure
+//! a minute, and not their budgets. Known to one server alone: each finds out for itself.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError, RwLock},
+    time::Duration,
+};
+
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::Instant,
+};
+
+use crate::config::outbound::Outbound;
+
+use super::post::Prepared;
+
+/// The longest pause.
+const LONGEST: Duration = Duration::from_mins(1);
+
+/// A target with the types that lead there.
+pub(super) struct Target {
+    /// Host and port.
+    pub(super) name: String,
+    types: RwLock<Arc<Vec<Arc<Prepared>>>>,
+    permits: Arc<Semaphore>,
+    most: usize,
+    breaker: Mutex<Breaker>,
+}
+
+/// What may be posted now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Allowance {
+    Open,
+    /// One, to see whether it answers again.
+    Probe,
+    Wait(Instant),
+}
+
+impl Target {
+    pub(super) fn new(name: String, config: &Outbound) -> Self {
+        let most = usize::from(config.push_concurrency);
+        Self {
+            name,
+            types: RwLock::default(),
+            permits: Arc::new(Semaphore::new(most)),
+            most,
+            breaker: Mutex::new(Breaker {
+                break_after: config.push_break_after.into(),
+                first_pause: Duration::from_secs_f64(config.push_break_seconds),
+                failures: 0,
+                broken: None,
+            }),
+        }
+    }
+
+    /// These types lead here from now on.
+    pub(super) fn lead(&self, types: Vec<Arc<Prepared>>) {
+        *self.types.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(types);
+    }
+
+    pub(super) fn types(&self) -> Arc<Vec<Arc<Prepared>>> {
+        Arc::clone(&self.types.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Room for at most so many posts, as soon as there is any.
+    pub(super) async fn room(&self, most: u32) -> Option<OwnedSemaphorePermit> {
+        let mut permits = Arc::clone(&self.permits).acquire_owned().await.ok()?;
+        let more = u32::try_from(self.permits.available_permits()).unwrap_or(u32::MAX).min(most.saturating_sub(1));
+        if let Ok(more) = Arc::clone(&self.permits).try_acquire_many_owned(more) {
+            permits.merge(more);
+        }
+        Some(permits)
+    }
+
+    pub(super) fn under_way(&self) -> usize {
+        self.most - self.permits.available_permits().min(self.most)
+    }
+
+    pub(super) fn allowance(&self, now: Instant) -> Allowance {
+        self.with(|breaker| breaker.allowance(now))
+    }
+
+    pub(super) fn left_alone_until(&self) -> Option<Instant> {
+        self.with(|breaker| breaker.broken.map(|broken| broken.until))
+    }
+
+    /// A post has been answered, or has failed in a way that speaks of the target rather than of the item.
+    pub(super) fn came(&self, answered: bool) {
+        let now = Instant::now();
+        let change = self.with(|breaker| if answered { breaker.answered() } else { breaker.failed(now) });
+        match change {
+            Some(Change::Broke(pause)) => {
+                tracing::warn!(target = self.name, ?pause, "a push target does not answer and is left alone");
+            }
+            Some(Change::Mended) => tracing::info!(target = self.name, "a push target answers again"),
+            None => {}
+        }
+    }
+
+    fn with<R>(&self, ask: impl FnOnce(&mut Breaker) -> R) -> R {
+        ask(&mut self.breaker.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Counts failures in a row.
+#[derive(Debug)]
+struct Breaker {
+    break_after: u32,
+    first_pause: Duration,
+    failures: u32,
+    broken: Option<Broken>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Broken {
+    until: Instant,
+    pause: Duration,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Change {
+    Broke(Duration),
+    Mended,
+}
+
+impl Breaker {
+    fn allowance(&self, now: Instant) -> Allowance {
+        match self.broken {
+            None => Allowance::Open,
+            Some(broken) if broken.until <= now => Allowance::Probe,
+            Some(broken) => Allowance::Wait(broken.until),
+        }
+    }
+
+    fn answered(&mut self) -> Option<Change> {
+        self.failures = 0;
+        self.broken.take().map(|_| Change::Mended)
+    }
+
+    fn failed(&mut self, now: Instant) -> Option<Change> {
+        self.failures = self.failures.saturating_add(1);
+        let pause = match self.broken {
+            None if self.failures < self.break_after => return None,
+            None => self.first_pause,
+            // Of those that were under way when it broke.
+            Some(broken) if now < broken.until => return None,
+            Some(broken) => (broken.pause * 2).min(LONGEST.max(self.first_pause)),
+        };
+        let is_new = self.broken.is_none();
+        self.broken = Some(Broken { until: now + pause, pause });
+        is_new.then_some(Change::Broke(pause))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_target_that_fails_is_left_alone_longer_and_longer_and_then_tried_once() {
+        let second = Duration::from_secs(1);
+        let mut breaker = Breaker { break_after: 3, first_pause: second, failures: 0, broken: None };
+        let start = Instant::now();
+        assert_eq!((breaker.failed(start), breaker.failed(start)), (None, None));
+        assert_eq!(breaker.allowance(start), Allowance::Open);
+        assert_eq!(breaker.answered(), None, "an answer in between: it counts from the beginning");
+        assert_eq!((breaker.failed(start), breaker.failed(start)), (None, None));
+        assert_eq!(breaker.failed(start), Some(Change::Broke(second)));
+        assert_eq!(breaker.failed(start), None, "it was under way already");
+        assert_eq!(breaker.allowance(start), Allowance::Wait(start + second));
+        let mut now = start;
+        for pause in [1, 2, 4, 8, 16, 32, 60, 60] {
+            let Allowance::Wait(until) = breaker.allowance(now) else { panic!("it waits") };
+            assert_eq!(until - now, Duration::from_secs(pause));
+            now = until;
+            assert_eq!(breaker.allowance(now), Allowance::Probe);
+            assert_eq!(breaker.failed(now), None);
+        }
+        assert_eq!(breaker.answered(), Some(Change::Mended));
+        assert_eq!(breaker.allowance(now), Allowance::Open);
+    }
+}

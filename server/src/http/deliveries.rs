@@ -1,0 +1,146 @@
+//! Callbacks of complete trees over HTTP: how they went, and sending them again (rule 18).
+
+use axum::{Json as Answer, extract::State};
+use domain::{
+    Problem, Time,
+    api::{Page, ReasonBody},
+    delivery::{CallbackDelivery, DeliveryState},
+};
+use serde::{Deserialize, Serialize};
+use utoipa::IntoParams;
+use uuid::Uuid;
+
+use super::{
+    cursor::{Paged, cut},
+    extract::{JsonOrDefault, Path, Query},
+};
+use crate::{App, auth::Caller, error::Result, store::deliveries::DeliveryQuery};
+
+/// Filters of the list of deliveries; all that are given must hold.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct DeliveryList {
+    /// Any of these, with commas between them: `pending`, `delivered`, `failed`, `abandoned`, `superseded`
+    state: Option<String>,
+    /// Of the tree with this root
+    job: Option<Uuid>,
+    /// Of trees of this owner, by name
+    owner: Option<String>,
+    /// Not older than this
+    #[param(value_type = Option<String>, format = DateTime)]
+    created_after: Option<Time>,
+    /// Older than this
+    #[param(value_type = Option<String>, format = DateTime)]
+    created_before: Option<Time>,
+    /// Rows on the page, 1 to 1,000; default 50
+    #[serde(skip_serializing)]
+    limit: Option<i64>,
+    /// The `next_cursor` of the page before
+    #[serde(skip_serializing)]
+    cursor: Option<String>,
+}
+
+impl Paged for DeliveryList {
+    const LIST: &'static str = "deliveries";
+    fn cursor(&self) -> Option<&str> {
+        self.cursor.as_deref()
+    }
+    fn limit(&self) -> Option<i64> {
+        self.limit
+    }
+}
+
+impl DeliveryList {
+    fn query(&self) -> Result<DeliveryQuery> {
+        Ok(DeliveryQuery {
+            owner_id: None,
+            owner: self.owner.clone(),
+            job_id: self.job,
+            states: states(self.state.as_deref())?,
+            created_after: self.created_after.map(|at| at.0),
+            created_before: self.created_before.map(|at| at.0),
+            before: self.place::<Uuid>()?,
+            limit: self.rows()? + 1,
+        })
+    }
+}
+
+/// The words of a `state` parameter.
+pub(super) fn states(words: Option<&str>) -> Result<Vec<DeliveryState>, Problem> {
+    let state = |word: &str| {
+        DeliveryState::parse(word.trim()).ok_or_else(|| {
+            let all = DeliveryState::ALL.map(DeliveryState::as_str).join(", ");
+            Problem::parameter("state", &format!("expected any of {all}, with commas between them"))
+        })
+    };
+    words.map_or_else(|| Ok(Vec::new()), |words| words.split(',').map(state).collect())
+}
+
+/// List callbacks, newest first: to staff all of them, to others those of their own trees
+#[utoipa::path(get, path = "/deliveries", tag = "deliveries", params(DeliveryList),
+    responses((status = 200, body = Page<CallbackDelivery>)))]
+pub async fn list_deliveries(
+    State(app): State<App>,
+    caller: Caller,
+    Query(list): Query<DeliveryList>,
+) -> Result<Answer<Page<CallbackDelivery>>> {
+    let found = app.engine.deliveries(&caller, list.query()?).await?;
+    let (data, next) = cut(found, list.rows()?, |delivery| delivery.id);
+    Ok(Answer(list.page(data, next)))
+}
+
+/// Where a page of a tree's deliveries begins.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct JobDeliveryList {
+    /// Rows on the page, 1 to 1,000; default 50
+    #[serde(skip_serializing)]
+    limit: Option<i64>,
+    /// The `next_cursor` of the page before
+    #[serde(skip_serializing)]
+    cursor: Option<String>,
+}
+
+impl Paged for JobDeliveryList {
+    const LIST: &'static str = "deliveries of a job";
+    fn cursor(&self) -> Option<&str> {
+        self.cursor.as_deref()
+    }
+    fn limit(&self) -> Option<i64> {
+        self.limit
+    }
+}
+
+/// List the callbacks of the tree that a job is in, newest first
+///
+/// One for each time that the tree was complete and named somebody to call. They outlive the tree by 30 days.
+#[utoipa::path(get, path = "/jobs/{id}/deliveries", tag = "deliveries", params(("id" = Uuid, Path), JobDeliveryList),
+    responses((status = 200, body = Page<CallbackDelivery>)))]
+pub async fn list_job_deliveries(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<Uuid>,
+    Query(list): Query<JobDeliveryList>,
+) -> Result<Answer<Page<CallbackDelivery>>> {
+    let query = DeliveryQuery { before: list.place::<Uuid>()?, limit: list.rows()? + 1, ..DeliveryQuery::default() };
+    let found = app.engine.job_deliveries(&caller, id, query).await?;
+    let (data, next) = cut(found, list.rows()?, |delivery| delivery.id);
+    Ok(Answer(list.page(data, next)))
+}
+
+/// Send a callback again, under the same `webhook-id`
+///
+/// Now, and then by the whole schedule; one that is pending is due now. 409 `not_resendable` where the tree was
+/// complete once more since (`id` is the newest delivery), or names no receiver any more.
+#[utoipa::path(post, path = "/deliveries/{id}/resend", tag = "deliveries", params(("id" = Uuid, Path)),
+    request_body = ReasonBody, responses((status = 200, body = CallbackDelivery)))]
+pub async fn resend_delivery(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<Uuid>,
+    JsonOrDefault(body): JsonOrDefault<ReasonBody>,
+) -> Result<Answer<CallbackDelivery>> {
+    Ok(Answer(app.engine.resend(&caller, id, body.reason.as_deref()).await?))
+}

@@ -1,0 +1,136 @@
+//! `/deliveries` and `/deliveries/{id}`: callbacks of complete trees, as the API shows them, and sending one again.
+
+use app::{
+    components::deed::Refused,
+    frame::Page,
+    pages::deliveries::{self as page, Deliveries, Shown},
+};
+use axum::{
+    extract::{RawQuery, State},
+    http::StatusCode,
+    response::Response,
+};
+use serde::Serialize;
+use uuid::Uuid;
+
+use super::{
+    Signed, address,
+    form::{Fields, in_the_form},
+    pairs, see_other,
+};
+use crate::{
+    App,
+    auth::{Caller, Role},
+    error::{Error, Result},
+    http::{
+        cursor::{Paged, cut},
+        deliveries::states,
+        extract::Path,
+    },
+    store::deliveries::DeliveryQuery,
+};
+
+/// Rows on a page.
+const ROWS: i64 = 50;
+
+/// What the address asks for; what a cursor belongs to.
+#[derive(Clone, Debug, Default, Serialize)]
+struct DeliveryPages {
+    state: String,
+    #[serde(skip_serializing)]
+    cursor: Option<String>,
+}
+
+impl Paged for DeliveryPages {
+    const LIST: &'static str = "page of deliveries";
+    fn cursor(&self) -> Option<&str> {
+        self.cursor.as_deref()
+    }
+    fn limit(&self) -> Option<i64> {
+        Some(ROWS)
+    }
+}
+
+/// `GET /deliveries`
+pub(super) async fn list(State(app): State<App>, signed: Signed, RawQuery(query): RawQuery) -> Response {
+    if let Err(refused) = signed.require(Role::Support) {
+        return *refused;
+    }
+    let mut pages = DeliveryPages::default();
+    for (name, value) in pairs(query.as_deref()) {
+        match name.as_str() {
+            "state" => pages.state = value,
+            "cursor" => pages.cursor = Some(value),
+            _ => {}
+        }
+    }
+    let mut shown = Deliveries { state: pages.state.clone(), first: pages.cursor.is_none(), ..Deliveries::default() };
+    match find(&app, &signed.caller, &pages, &mut shown).await {
+        Ok(()) => signed.visit.page(StatusCode::OK, || page::list_page(&shown)),
+        Err(Error::Problem(problem)) if problem.status == 400 => {
+            shown.problem = Some(problem.detail);
+            signed.visit.page(StatusCode::BAD_REQUEST, || page::list_page(&shown))
+        }
+        Err(error) => signed.visit.trouble(error),
+    }
+}
+
+async fn find(app: &App, caller: &Caller, pages: &DeliveryPages, shown: &mut Deliveries) -> Result<()> {
+    let states = states(Some(pages.state.as_str()).filter(|state| !state.is_empty()))?;
+    let query = DeliveryQuery { states, before: pages.place::<Uuid>()?, limit: ROWS + 1, ..DeliveryQuery::default() };
+    let (all, next) = cut(app.engine.deliveries(caller, query).await?, ROWS, |one| one.id);
+    let found = pages.page(all, next);
+    shown.next =
+        found.next_cursor.map(|cursor| address("/deliveries", &[("state", &pages.state), ("cursor", &cursor)]));
+    shown.all = found.data;
+    Ok(())
+}
+
+/// `GET /deliveries/{id}`
+pub(super) async fn show(
+    State(app): State<App>,
+    signed: Signed,
+    RawQuery(query): RawQuery,
+    id: Result<Path<Uuid>>,
+) -> Response {
+    let word = |wanted: &str| pairs(query.as_deref()).find(|(name, _)| name == wanted).map(|(_, word)| word);
+    let (did, open) = (word("did"), word("open").as_deref() == Some("resend"));
+    let drawn = match id {
+        Ok(Path(id)) => draw(&app, &signed.caller, id, did, open, None).await,
+        Err(error) => Err(error),
+    };
+    signed.answer(drawn)
+}
+
+async fn draw(
+    app: &App,
+    caller: &Caller,
+    id: Uuid,
+    did: Option<String>,
+    open: bool,
+    refused: Option<Refused>,
+) -> Result<impl FnOnce() -> Page + use<>> {
+    let (one, own) = app.engine.delivery(caller, id).await?;
+    let shown = Shown { one, own, staff: caller.sees_all(), open, refused, did };
+    Ok(move || page::page(&shown))
+}
+
+/// `POST /deliveries/{id}/resend`
+pub(super) async fn resend(State(app): State<App>, signed: Signed, id: Result<Path<Uuid>>, fields: Fields) -> Response {
+    let id = match id {
+        Ok(Path(id)) => id,
+        Err(error) => return signed.visit.trouble(error),
+    };
+    let problem = match app.engine.resend(&signed.caller, id, fields.given("reason")).await {
+        Ok(_) => return see_other(&address(&format!("/deliveries/{id}"), &[("did", "resent")])),
+        Err(error) => match in_the_form(error) {
+            Ok(problem) => problem,
+            Err(error) => return signed.visit.trouble(error),
+        },
+    };
+    let refused = Refused { deed: "resend", problem, reason: fields.text("reason").to_owned() };
+    match draw(&app, &signed.caller, id, None, true, Some(refused)).await {
+        Ok(draw) => signed.visit.page(StatusCode::UNPROCESSABLE_ENTITY, draw),
+        Err(error) => signed.visit.trouble(error),
+    }
+}

@@ -1,0 +1,109 @@
+//! Callbacks of complete trees, for those who look: listed, and sent again (rule 18).
+//!
+//! They are written where trees complete (`store::deliveries`) and tried by a duty (`duties::callbacks`);
+//! nothing here posts. A delivery outlives its tree, so whose it is stands on the delivery itself.
+
+use std::sync::Arc;
+
+use domain::{
+    Code, Problem,
+    delivery::{CallbackDelivery, DeliveryState},
+};
+use uuid::Uuid;
+
+use crate::{
+    auth::{Caller, Scope},
+    error::{Error, Result},
+    store::{
+        audit as log,
+        deliveries::{self, DeliveryQuery},
+        retention,
+    },
+};
+
+use super::{Engine, audit};
+
+impl Engine {
+    /// Deliveries that match, newest first: to staff all of them, to others those of their own trees.
+    pub async fn deliveries(&self, caller: &Caller, query: DeliveryQuery) -> Result<Vec<CallbackDelivery>> {
+        caller.require(Scope::JobsRead)?;
+        let owner_id = caller.visible_owner();
+        Ok(deliveries::list(&self.0.core.pools.read, &DeliveryQuery { owner_id, ..query }).await?)
+    }
+
+    /// The deliveries of the tree that a job is in, newest first. Those of a tree that was removed are there for
+    /// thirty days more; without any, 410.
+    pub async fn job_deliveries(
+        &self,
+        caller: &Caller,
+        job_id: Uuid,
+        query: DeliveryQuery,
+    ) -> Result<Vec<CallbackDelivery>> {
+        caller.require(Scope::JobsRead)?;
+        let pool = &self.0.core.pools.read;
+        let place = retention::find(pool, job_id).await?;
+        let place = place.filter(|place| caller.visible_owner().is_none_or(|owner| owner == place.owner_id));
+        let Some(place) = place else { return Err(Problem::not_found("job").into()) };
+        let found = deliveries::list(pool, &DeliveryQuery { job_id: Some(place.root_id), ..query }).await?;
+        if place.is_removed && found.is_empty() {
+            return Err(Error::refuse(Code::JobRemoved, "The tree was removed, and it has called nobody lately."));
+        }
+        Ok(found)
+    }
+
+    /// One delivery, and whether it is the caller's own. 404 where it is not theirs to see.
+    pub async fn delivery(&self, caller: &Caller, id: Uuid) -> Result<(CallbackDelivery, bool)> {
+        caller.require(Scope::JobsRead)?;
+        let (delivery, owner_id) = self.visible_delivery(caller, id).await?;
+        Ok((delivery, owner_id == caller.owner_id))
+    }
+
+    /// Sends a callback again, now, and then by the schedule from its beginning; one that is pending is due now.
+    /// 409 `not_resendable` where the tree was complete again since, with the newest delivery's id, or where it
+    /// names no receiver any more.
+    pub async fn resend(&self, caller: &Caller, id: Uuid, reason: Option<&str>) -> Result<CallbackDelivery> {
+        caller.require(Scope::JobsWrite)?;
+        let (delivery, owner_id) = self.visible_delivery(caller, id).await?;
+        let reason = audit::reason_for(caller, owner_id, reason)?;
+        let row = audit::row(caller, "delivery.resend", owner_id, reason.as_deref()).map(|row| log::AuditRow {
+            detail: Some(format!("the delivery {id}")),
+            ..row.about(delivery.job_id, delivery.job_id, None)
+        });
+        let core = Arc::clone(&self.0.core);
+        // A task of its own: a client that goes away cannot leave a transaction open.
+        let again = tokio::spawn(async move {
+            let mut tx = core.pools.read.begin().await?;
+            let again = deliveries::resend(&mut tx, id).await?;
+            if let Some(row) = row.filter(|_| again) {
+                log::record(&mut tx, &row).await?;
+            }
+            tx.commit().await?;
+            core.delivery_asked.notify_one();
+            Ok::<_, Error>(again)
+        })
+        .await
+        .map_err(|e| Error::Broken(e.to_string()))??;
+        let (delivery, _) = self.visible_delivery(caller, id).await?;
+        if again {
+            return Ok(delivery);
+        }
+        if delivery.state == DeliveryState::Superseded {
+            let newest = deliveries::newest_of(&self.0.core.pools.read, delivery.job_id).await?;
+            let detail = "The tree was complete once more since: its newest delivery says how it stands.";
+            return Err(Problem { id: newest, ..Problem::new(Code::NotResendable, detail) }.into());
+        }
+        Err(Error::refuse(Code::NotResendable, "The tree names no receiver any more: give it one with PATCH."))
+    }
+
+    /// Resolves when a callback was asked for by a person. A hint: the duty also looks by itself.
+    pub async fn delivery_asked(&self) {
+        self.0.core.delivery_asked.notified().await;
+    }
+
+    async fn visible_delivery(&self, caller: &Caller, id: Uuid) -> Result<(CallbackDelivery, Uuid)> {
+        let found = deliveries::find(&self.0.core.pools.read, id).await?;
+        found
+            .filter(|(_, owner_id)| caller.visible_owner().is_none_or(|owner| owner == *owner_id))
+            .ok_or_else(|| Problem::not_found("delivery").into())
+    }
+}

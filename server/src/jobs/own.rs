@@ -1,0 +1,145 @@
+//! Executors that are Treeline's own: what is built in, and posts to workers (spec §3 "Executors", §4 "Push").
+//!
+//! They claim and end like any worker, under credentials that no token has. What was posted may be ended by
+//! others: the worker that got it answers 202 and says later what came of it, with a token of its own. The
+//! assignment's id was given to it alone; with it, any token that may work on the type is the holder.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, PoisonError, RwLock},
+};
+
+use domain::{
+    assignment::lease_seconds,
+    hold::Hold,
+    job::OwnerKind,
+    job_type::{ExecutorKind, PUSH_TIMEOUT_SECONDS},
+};
+use sqlx::PgExecutor;
+use uuid::Uuid;
+
+use crate::{
+    auth::{Caller, Scope},
+    error::Result,
+    store::{contracts::TypeInfo, posted},
+};
+
+use super::{Core, Engine};
+
+/// The credential of the executors that are built in.
+const BUILTIN: Uuid = Uuid::from_u128(0x0000_b017_1000_7000_8000_0000_0000_0001);
+
+/// The credential of posts to workers.
+pub(super) const PUSH: Uuid = Uuid::from_u128(0x0000_b017_1000_7000_8000_0000_0000_0002);
+
+/// How long an executor that is built in holds an item: it ends a batch within milliseconds, or its
+/// server has died, and then nobody should have to wait three minutes for the last rows of a file.
+const BUILTIN_LEASE_SECONDS: f64 = 15.0;
+
+/// How long an assignment of this type is held without a sign of life.
+pub(super) fn lease_of(info: &TypeInfo) -> f64 {
+    match info.executor.kind {
+        ExecutorKind::Builtin => BUILTIN_LEASE_SECONDS,
+        ExecutorKind::Push => info.executor.timeout_seconds.unwrap_or(PUSH_TIMEOUT_SECONDS),
+        ExecutorKind::Pull => lease_seconds(info.heartbeat_seconds),
+    }
+}
+
+/// Whether items of a type with this executor are this credential's to claim.
+pub(super) fn may_claim(kind: ExecutorKind, credential_id: Uuid) -> bool {
+    match kind {
+        ExecutorKind::Pull => true,
+        ExecutorKind::Builtin => credential_id == BUILTIN,
+        ExecutorKind::Push => credential_id == PUSH,
+    }
+}
+
+fn caller(credential_id: Uuid) -> Caller {
+    Caller {
+        owner_id: credential_id,
+        kind: OwnerKind::Service,
+        name: "treeline".to_owned(),
+        role: None,
+        scopes: vec![Scope::Work],
+        credential_id,
+        work_types: None,
+    }
+}
+
+/// Who ends an assignment, and which types their token may work on; `None` is all.
+#[derive(Clone, Debug)]
+pub(super) struct Holder {
+    pub(super) credential_id: Uuid,
+    types: Option<Arc<Vec<String>>>,
+}
+
+impl Holder {
+    pub(super) fn of(caller: &Caller) -> Self {
+        Self { credential_id: caller.credential_id, types: caller.work_types.clone().map(Arc::new) }
+    }
+
+    /// The same rights, with what was posted in hand.
+    pub(super) fn of_posted(&self) -> Self {
+        Self { credential_id: PUSH, types: self.types.clone() }
+    }
+}
+
+impl Core {
+    /// Of these assignments, those that were posted, are open, and may be ended by this holder: ascending.
+    pub(super) async fn lent(
+        &self,
+        executor: impl PgExecutor<'_>,
+        asked: impl IntoIterator<Item = (Uuid, &Holder)>,
+    ) -> Result<Vec<Uuid>> {
+        let asked: HashMap<Uuid, &Holder> = asked.into_iter().collect();
+        let fences: Vec<Uuid> = asked.keys().copied().collect();
+        if fences.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut lent: Vec<Uuid> = posted::open_of(executor, &fences, PUSH)
+            .await?
+            .into_iter()
+            .filter(|(fence, type_id)| {
+                let allowed = |types: &Vec<String>| {
+                    self.types.by_id(*type_id).is_some_and(|info| types.iter().any(|name| *name == info.name))
+                };
+                asked.get(fence).is_some_and(|holder| holder.types.as_deref().is_none_or(allowed))
+            })
+            .map(|(fence, _)| fence)
+            .collect();
+        lent.sort_unstable();
+        Ok(lent)
+    }
+
+    /// Whether items of this type are posted to somebody.
+    pub(super) fn is_posted(&self, type_id: i32) -> bool {
+        self.types.by_id(type_id).is_some_and(|info| info.executor.kind == ExecutorKind::Push)
+    }
+}
+
+impl Engine {
+    /// Who the executors that are built in claim as.
+    pub fn builtin_caller() -> Caller {
+        caller(BUILTIN)
+    }
+
+    /// Who posts to workers claim as.
+    pub fn push_caller() -> Caller {
+        caller(PUSH)
+    }
+
+    /// Which types' targets this server leaves alone for a while, and why. Replaces what was said before.
+    pub fn targets_away(&self, holds: HashMap<i32, Hold>) {
+        *self.0.core.away.0.write().unwrap_or_else(PoisonError::into_inner) = holds;
+    }
+}
+
+/// Types whose target does not answer, by what this server has seen.
+#[derive(Debug, Default)]
+pub(super) struct Away(RwLock<HashMap<i32, Hold>>);
+
+impl Away {
+    pub(super) fn hold(&self, type_id: i32) -> Option<Hold> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).get(&type_id).cloned()
+    }
+}

@@ -1,0 +1,330 @@
+//! Callbacks of complete trees: written in the commit that completes a tree, tried by whichever server
+//! takes them, kept until long after their tree.
+//!
+//! Whoever completes a tree calls [`announce`] in the same transaction; the functions in `gates` and
+//! `settle` do, and no other statement completes one. Deliveries come last in the order of locks: who
+//! holds one waits for nothing else.
+
+mod due; // to be tried
+
+use domain::{
+    Counts, Outcome, Time,
+    delivery::{CallbackDelivery, DeliveryState, DeliveryTry},
+};
+use sqlx::PgPool;
+use time::OffsetDateTime;
+use url::Url;
+use uuid::Uuid;
+
+use super::Tx;
+use crate::addresses::shown;
+
+pub use due::{Came, Room, Taken, host_of, record, take};
+
+/// A row to be written.
+struct New {
+    id: Uuid,
+    job_id: Uuid,
+    owner_id: Uuid,
+    completion: i32,
+    target: String,
+    host: String,
+    outcome: i16,
+    counts: String,
+    metadata: String,
+    completed_at: OffsetDateTime,
+}
+
+/// Writes a delivery for each of these roots whose tree this transaction has completed and which names a
+/// receiver; those of earlier completions that are still open are superseded. Under the roots' gates. Twice is
+/// once.
+pub async fn announce(tx: &mut Tx, root_gates: &[i64]) -> Result<(), sqlx::Error> {
+    // `now()` is when the transaction began: what was complete before is not announced again.
+    let found = sqlx::query!(
+        r#"select j.id, j.owner_id, j.metadata, j.on_completed as "on_completed!", g.completion,
+             g.tree_outcome as "outcome!", g.tree_completed_at as "completed_at!",
+             s.available as "available!", s.running as "running!", s.retryable as "retryable!",
+             s.scheduled as "scheduled!", s.blocked as "blocked!", s.succeeded as "succeeded!", s.dead as "dead!",
+             s.cancelled as "cancelled!", s.expired as "expired!"
+           from gate g
+           cross join lateral (
+             select id, owner_id, metadata, on_completed from job where gate_id = g.gate_id offset 0) j
+           cross join lateral (
+             select sum(n_available)::bigint as available, sum(n_running)::bigint as running,
+               sum(n_retryable)::bigint as retryable, sum(n_scheduled)::bigint as scheduled,
+               sum(n_blocked)::bigint as blocked, sum(n_succeeded)::bigint as succeeded,
+               sum(n_dead)::bigint as dead, sum(n_cancelled)::bigint as cancelled,
+               sum(n_expired)::bigint as expired
+             from gate where root_id = g.root_id offset 0) s
+           where g.gate_id = any($1::bigint[]) and g.tree_completed_at >= now() and j.on_completed is not null"#,
+        root_gates
+    )
+    .fetch_all(&mut **tx)
+    .await?;
+    if found.is_empty() {
+        return Ok(());
+    }
+    let new: Vec<New> = found
+        .into_iter()
+        .map(|row| {
+            let counts = Counts {
+                available: row.available,
+                running: row.running,
+                retryable: row.retryable,
+                scheduled: row.scheduled,
+                blocked: row.blocked,
+                succeeded: row.succeeded,
+                dead: row.dead,
+                cancelled: row.cancelled,
+                expired: row.expired,
+            };
+            New {
+                id: Uuid::now_v7(),
+                job_id: row.id,
+                owner_id: row.owner_id,
+                completion: row.completion,
+                host: host_of(&row.on_completed),
+                target: row.on_completed,
+                outcome: row.outcome,
+                counts: serde_json::to_string(&counts).unwrap_or_default(),
+                metadata: row.metadata,
+                completed_at: row.completed_at,
+            }
+        })
+        .collect();
+    insert(tx, &new).await?;
+    for row in new.iter().filter(|row| row.completion > 1) {
+        sqlx::query!(
+            "update delivery set state = 5, next_try_at = null where job_id = $1 and completion < $2 and state = 1",
+            row.job_id,
+            row.completion
+        )
+        .execute(&mut **tx)
+        .await?;
+    }
+    Ok(())
+}
+
+async fn insert(tx: &mut Tx, new: &[New]) -> Result<(), sqlx::Error> {
+    fn column<'a, T>(rows: &'a [New], of: impl Fn(&'a New) -> T) -> Vec<T> {
+        rows.iter().map(of).collect()
+    }
+    sqlx::query!(
+        "insert into delivery (id, job_id, owner_id, completion, target, host, outcome, counts, metadata, completed_at,
+           next_try_at)
+         select *, clock_timestamp()
+         from unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::int[], $5::text[], $6::text[], $7::smallint[], $8::text[],
+           $9::text[], $10::timestamptz[])
+         on conflict on constraint delivery_completion do nothing",
+        &column(new, |row| row.id),
+        &column(new, |row| row.job_id),
+        &column(new, |row| row.owner_id),
+        &column(new, |row| row.completion),
+        &column(new, |row| row.target.as_str()) as &[&str],
+        &column(new, |row| row.host.as_str()) as &[&str],
+        &column(new, |row| row.outcome),
+        &column(new, |row| row.counts.as_str()) as &[&str],
+        &column(new, |row| row.metadata.as_str()) as &[&str],
+        &column(new, |row| row.completed_at),
+    )
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
+}
+
+/// Says that a tree may have somebody to call from now on. In a commit of its own, before the edit that
+/// names the receiver: gates come before definitions in the order of locks.
+pub async fn may_call(pool: &PgPool, job_id: Uuid) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "update gate set calls = true
+         where gate_id = (select gate_id from job where id = $1 and parent_id is null)
+           and calls is distinct from true and removed_at is null",
+        job_id
+    )
+    .execute(pool)
+    .await?;
+    Ok(())
+}
+
+/// The receiver of a tree is another one from now on, or none.
+pub async fn redirect(tx: &mut Tx, job_id: Uuid, target: Option<&str>) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "update delivery set target = $2, host = $3 where job_id = $1",
+        job_id,
+        target,
+        target.map(host_of).unwrap_or_default()
+    )
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
+}
+
+/// Takes what trees that go name as their receivers over into their deliveries. Under their gates.
+pub async fn outlive(tx: &mut Tx, gate_ids: &[i64]) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "update delivery d set target = j.on_completed, gone_at = clock_timestamp()
+         from job j where j.gate_id = any($1::bigint[]) and j.parent_id is null and d.job_id = j.id",
+        gate_ids
+    )
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
+}
+
+/// Forgets deliveries whose tree went thirty days ago, with their tries. Returns how many.
+pub async fn forget(pool: &PgPool) -> Result<u64, sqlx::Error> {
+    let gone = sqlx::query!(
+        "with gone as (
+           delete from delivery where id = any(array(
+             select id from delivery where gone_at < (select clock_timestamp()) - interval '30 days' limit 5000))
+           returning id)
+         delete from delivery_try where delivery_id in (select id from gone)"
+    )
+    .execute(pool)
+    .await?;
+    Ok(gone.rows_affected())
+}
+
+/// How many are pending.
+pub async fn pending(pool: &PgPool) -> Result<i64, sqlx::Error> {
+    sqlx::query_scalar!(r#"select count(*) as "n!" from delivery where state = 1"#).fetch_one(pool).await
+}
+
+/// What a list of deliveries is filtered by; all that are given must hold.
+#[derive(Clone, Debug, Default)]
+pub struct DeliveryQuery {
+    /// Only of this owner's trees.
+    pub owner_id: Option<Uuid>,
+    /// Of trees of the owner of this name.
+    pub owner: Option<String>,
+    /// Only of this tree.
+    pub job_id: Option<Uuid>,
+    /// Any of these; empty: all.
+    pub states: Vec<DeliveryState>,
+    pub created_after: Option<OffsetDateTime>,
+    pub created_before: Option<OffsetDateTime>,
+    /// The last one of the page before.
+    pub before: Option<Uuid>,
+    pub limit: i64,
+}
+
+struct Row {
+    id: Uuid,
+    job_id: Uuid,
+    completion: i32,
+    outcome: i16,
+    state: i16,
+    target: Option<String>,
+    next_try_at: Option<OffsetDateTime>,
+    created_at: OffsetDateTime,
+}
+
+/// Selects deliveries that match, newest first, from those that `$which` leads to by an index.
+macro_rules! listed {
+    ($which:tt, $query:expr, $codes:expr, $pool:expr) => {
+        sqlx::query_as!(
+            Row,
+            "select d.id, d.job_id, d.completion, d.outcome, d.state, d.target, d.next_try_at, d.created_at
+             from delivery d
+             where ($1::uuid is null or d.owner_id = $1) and ($2::uuid is null or d.job_id = $2)
+               and ($3::smallint[] is null or d.state = any($3))
+               and ($4::text is null or d.owner_id in (select id from owner where name = $4))
+               and ($5::timestamptz is null or d.created_at >= $5)
+               and ($6::timestamptz is null or d.created_at < $6)
+               and ($7::uuid is null or d.id < $7)"
+                + $which
+                + " order by d.id desc limit $8",
+            $query.owner_id,
+            $query.job_id,
+            $codes as Option<&[i16]>,
+            $query.owner,
+            $query.created_after,
+            $query.created_before,
+            $query.before,
+            $query.limit
+        )
+        .fetch_all($pool)
+        .await?
+    };
+}
+
+/// Deliveries that match, newest first, with their tries.
+pub async fn list(pool: &PgPool, query: &DeliveryQuery) -> Result<Vec<CallbackDelivery>, sqlx::Error> {
+    let codes: Vec<i16> = query.states.iter().map(|state| state.code()).collect();
+    let codes = (!codes.is_empty()).then_some(&codes[..]);
+    let undelivered = codes.is_some_and(|codes| !codes.contains(&DeliveryState::Delivered.code()));
+    let rows =
+        if undelivered { listed!(" and d.state <> 2", query, codes, pool) } else { listed!("", query, codes, pool) };
+    with_tries(pool, rows).await
+}
+
+/// A delivery, with whose it is.
+pub async fn find(pool: &PgPool, id: Uuid) -> Result<Option<(CallbackDelivery, Uuid)>, sqlx::Error> {
+    let owner = sqlx::query_scalar!("select owner_id from delivery where id = $1", id).fetch_optional(pool).await?;
+    let Some(owner_id) = owner else { return Ok(None) };
+    let row = sqlx::query_as!(
+        Row,
+        "select id, job_id, completion, outcome, state, target, next_try_at, created_at from delivery where id = $1",
+        id
+    )
+    .fetch_all(pool)
+    .await?;
+    Ok(with_tries(pool, row).await?.pop().map(|delivery| (delivery, owner_id)))
+}
+
+/// The newest delivery of the same tree.
+pub async fn newest_of(pool: &PgPool, job_id: Uuid) -> Result<Option<Uuid>, sqlx::Error> {
+    sqlx::query_scalar!("select id from delivery where job_id = $1 order by completion desc limit 1", job_id)
+        .fetch_optional(pool)
+        .await
+}
+
+/// Begins the schedule of a delivery anew, now. False: it is superseded, or has no receiver any more.
+pub async fn resend(tx: &mut Tx, id: Uuid) -> Result<bool, sqlx::Error> {
+    let done = sqlx::query!(
+        "update delivery set state = 1, next_try_at = clock_timestamp(), began_at = clock_timestamp(), round = 0
+         where id = $1 and state <> 5 and target is not null",
+        id
+    )
+    .execute(&mut **tx)
+    .await?;
+    Ok(done.rows_affected() == 1)
+}
+
+async fn with_tries(pool: &PgPool, rows: Vec<Row>) -> Result<Vec<CallbackDelivery>, sqlx::Error> {
+    let ids: Vec<Uuid> = rows.iter().map(|row| row.id).collect();
+    let tries = sqlx::query!(
+        "select delivery_id, at, status, error from delivery_try where delivery_id = any($1::uuid[])
+         order by delivery_id, n",
+        &ids
+    )
+    .fetch_all(pool)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| CallbackDelivery {
+            id: row.id,
+            job_id: row.job_id,
+            completion: row.completion,
+            outcome: Outcome::from_code(row.outcome),
+            state: DeliveryState::from_code(row.state).unwrap_or(DeliveryState::Pending),
+            url: row
+                .target
+                .as_deref()
+                .and_then(due::url_of)
+                .and_then(|url| Url::parse(&url).ok())
+                .map(|url| shown(&url)),
+            tries: tries
+                .iter()
+                .filter(|one| one.delivery_id == row.id)
+                .map(|one| DeliveryTry {
+                    at: Time(one.at),
+                    status: one.status.and_then(|status| u16::try_from(status).ok()),
+                    error: one.error.clone(),
+                })
+                .collect(),
+            next_try_at: row.next_try_at.map(Time),
+            created_at: Time(row.created_at),
+        })
+        .collect())
+}

@@ -1,0 +1,159 @@
+//! Callbacks that are to be tried: taken by one server for as long as a try may take, and what came of it.
+
+use domain::{Counts, Outcome, api::OnCompleted, delivery::DeliveryState};
+use sqlx::PgPool;
+use time::OffsetDateTime;
+use url::Url;
+use uuid::Uuid;
+
+/// Of what is due, so many rows are looked at.
+const LOOK_AT: i64 = 500;
+
+/// A callback that is this server's to try, until `held_until`.
+#[derive(Clone, Debug)]
+pub struct Taken {
+    pub id: Uuid,
+    pub job_id: Uuid,
+    pub owner_id: Uuid,
+    pub completion: i32,
+    /// `on_completed`, as it is now.
+    pub target: Option<String>,
+    /// What it counts as under way to.
+    pub host: String,
+    pub outcome: Option<Outcome>,
+    pub counts: Counts,
+    pub metadata: String,
+    pub completed_at: OffsetDateTime,
+    /// When its schedule began, the tries since then, and all of them.
+    pub began_at: OffsetDateTime,
+    pub round: i32,
+    pub tries: i32,
+    pub held_until: OffsetDateTime,
+    /// The database's clock.
+    pub now: OffsetDateTime,
+}
+
+/// How many are taken at most.
+#[derive(Clone, Copy, Debug)]
+pub struct Room {
+    pub all: i64,
+    pub per_host: i64,
+    pub per_owner: i64,
+}
+
+/// Takes callbacks that are due, except those to hosts and of owners that have enough under way, and holds
+/// them for so many seconds.
+pub async fn take(
+    pool: &PgPool,
+    room: Room,
+    busy_hosts: &[String],
+    busy_owners: &[Uuid],
+    hold_seconds: f64,
+) -> Result<Vec<Taken>, sqlx::Error> {
+    let rows = sqlx::query!(
+        r#"with due as materialized (
+             select id, host, owner_id, next_try_at from delivery
+             where state = 1 and next_try_at <= (select clock_timestamp())
+               and (held_until is null or held_until < clock_timestamp())
+               and host <> all($4::text[]) and owner_id <> all($5::uuid[])
+             order by next_try_at limit $6 for update skip locked),
+           ranked as (
+             select id, next_try_at, row_number() over (partition by host order by next_try_at) as of_host,
+               row_number() over (partition by owner_id order by next_try_at) as of_owner
+             from due),
+           picked as (
+             select id from ranked where of_host <= $2 and of_owner <= $3 order by next_try_at limit $1)
+           update delivery d set held_until = clock_timestamp() + make_interval(secs => $7)
+           from picked where d.id = picked.id
+           returning d.id, d.job_id, d.owner_id, d.completion, d.target, d.host, d.outcome, d.counts, d.metadata,
+             d.completed_at, d.began_at, d.round, d.tries, d.held_until as "held_until!",
+             clock_timestamp() as "now!"
+        "#,
+        room.all,
+        room.per_host,
+        room.per_owner,
+        busy_hosts,
+        busy_owners,
+        LOOK_AT,
+        hold_seconds
+    )
+    .fetch_all(pool)
+    .await?;
+    let jobs: Vec<Uuid> = rows.iter().map(|row| row.job_id).collect();
+    // While the tree is there its definition says where to; an edit acts on the next try.
+    let targets =
+        sqlx::query!("select id, on_completed from job where id = any($1::uuid[])", &jobs).fetch_all(pool).await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| {
+            let there = targets.iter().find(|job| job.id == row.job_id);
+            Taken {
+                id: row.id,
+                job_id: row.job_id,
+                owner_id: row.owner_id,
+                completion: row.completion,
+                target: there.map_or(row.target, |job| job.on_completed.clone()),
+                host: row.host,
+                outcome: Outcome::from_code(row.outcome),
+                counts: serde_json::from_str(&row.counts).unwrap_or_default(),
+                metadata: row.metadata,
+                completed_at: row.completed_at,
+                began_at: row.began_at,
+                round: row.round,
+                tries: row.tries,
+                held_until: row.held_until,
+                now: row.now,
+            }
+        })
+        .collect())
+}
+
+/// What came of a try.
+#[derive(Clone, Debug)]
+pub struct Came {
+    pub at: OffsetDateTime,
+    pub status: Option<u16>,
+    pub error: Option<String>,
+    pub state: DeliveryState,
+    /// Where it stays pending.
+    pub next_try_at: Option<OffsetDateTime>,
+}
+
+/// Records a try of a callback that this server still holds. One that was superseded meanwhile stays so. False:
+/// it took so long that another server has taken the callback over, and this try does not count.
+pub async fn record(pool: &PgPool, taken: &Taken, came: &Came) -> Result<bool, sqlx::Error> {
+    let done = sqlx::query!(
+        "with held as (
+           update delivery
+           set tries = tries + 1, round = round + 1, held_until = null,
+             state = case when state = 1 then $3 else state end,
+             next_try_at = case when state = 1 then $4::timestamptz end
+           where id = $1 and held_until = $2
+           returning id, tries)
+         insert into delivery_try (delivery_id, n, at, status, error)
+         select id, tries, $5, $6, $7 from held",
+        taken.id,
+        taken.held_until,
+        came.state.code(),
+        came.next_try_at,
+        came.at,
+        came.status.map(|status| status as i16),
+        came.error
+    )
+    .execute(pool)
+    .await?;
+    Ok(done.rows_affected() == 1)
+}
+
+/// The URL in an `on_completed` as it is stored.
+pub(super) fn url_of(target: &str) -> Option<String> {
+    serde_json::from_str(target).ok().map(|target: OnCompleted| target.url)
+}
+
+/// Host and port of an `on_completed` as it is stored.
+pub fn host_of(target: &str) -> String {
+    let url = url_of(target).and_then(|url| Url::parse(&url).ok());
+    url.as_ref()
+        .and_then(|url| Some(format!("{}:{}", url.host_str()?, url.port_or_known_default()?)))
+        .unwrap_or_default()
+}

@@ -1,0 +1,252 @@
+//! What callbacks must never do: reach an address that is closed, wait for each other, be told twice by two
+//! servers or not at all by one that was killed, or go with their tree. And what people see of them.
+
+use serde_json::{Value, json};
+use server::config::Config;
+
+use crate::{
+    bulk::id,
+    callbacks::{deliveries, done, once, quick, quick_server, statuses},
+    retention::until,
+    support::{Api, Server, receiver::Receiver},
+};
+
+#[tokio::test]
+async fn a_closed_address_is_never_reached() {
+    let mut receiver = Receiver::start().await;
+    let port = receiver.port;
+    let strict = Server::start().await;
+    strict.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let forms = [
+        "127.0.0.1",
+        "localhost",
+        "LOCALHOST.",
+        "a.localhost",
+        "127.1",
+        "127.0.1",
+        "2130706433",
+        "0x7f000001",
+        "0x7f.0.0.1",
+        "0177.0.0.1",
+        "017700000001",
+        "0.0.0.0",
+        "[::1]",
+        "[::]",
+        "[::ffff:127.0.0.1]",
+        "[::ffff:7f00:1]",
+        "[::127.0.0.1]",
+        "[64:ff9b::127.0.0.1]",
+        "[2002:7f00:1::]",
+        "10.0.0.1",
+        "169.254.169.254",
+        "[fd00:ec2::254]",
+    ];
+    let (mut tried, mut refused) = (0, 0);
+    for host in forms {
+        for scheme in ["http", "https"] {
+            tried += 1;
+            let body =
+                json!({"type": "a", "sealed": true, "on_completed": {"url": format!("{scheme}://{host}:{port}/")}});
+            let problem = strict.post("/api/v1/jobs", body).await.expect_problem(422, "url_not_allowed");
+            assert_eq!(problem["errors"][0]["pointer"], "/on_completed/url");
+            refused += 1;
+        }
+    }
+    assert_eq!(tried, refused);
+
+    // What was accepted while it was open, or is a name, is asked again at the moment of connecting.
+    let open = strict.another_with(quick).await;
+    let path = "/api/v1/jobs";
+    let mut jobs = Vec::new();
+    for host in
+        forms.iter().filter(|host| !host.starts_with("10.") && !host.starts_with("169.") && !host.contains("ec2"))
+    {
+        let body = json!({"type": "a", "on_completed": {"url": format!("http://{host}:{port}/")}});
+        let answer = open.post(path, body).await;
+        if answer.status == 201 {
+            jobs.push(answer.json());
+        }
+    }
+    let name = gethostname();
+    let body = json!({"type": "a", "on_completed": {"url": format!("http://{name}:{port}/")}});
+    jobs.push(strict.post(path, body).await.expect(201));
+    assert!(jobs.len() >= 8, "{jobs:?}");
+    open.stop().await;
+    for job in &jobs {
+        strict.post(&format!("{path}/{}/seal", id(job)), json!({})).await.expect(200);
+    }
+    for job in &jobs {
+        until(async || {
+            !deliveries(&strict, job).await.is_empty() && !statuses(&deliveries(&strict, job).await[0]).is_empty()
+        })
+        .await;
+        let delivery = deliveries(&strict, job).await[0].clone();
+        assert_eq!((&delivery["state"], statuses(&delivery)), (&json!("pending"), vec![Value::Null]), "{delivery}");
+    }
+    assert!(receiver.now().is_none(), "0 requests out of all that were tried");
+    strict.stop().await;
+}
+
+/// The machine's own name, which stands for an address of its own.
+fn gethostname() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/hostname").expect("a name").trim().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_receiver_that_hangs_holds_nobody_up() {
+    let server = quick_server().await;
+    let (mut slow, mut fast) = (Receiver::start().await, Receiver::start().await);
+    for _ in 0..30 {
+        done(&server, json!({"url": slow.url("/")})).await;
+    }
+    let mut hanging = vec![slow.next().await];
+    let mut jobs = Vec::new();
+    for _ in 0..10 {
+        jobs.push(done(&server, json!({"url": fast.url("/")})).await);
+    }
+    for _ in &jobs {
+        fast.next().await.status(200);
+    }
+    for job in &jobs {
+        once(&server, job, "delivered").await;
+    }
+    while let Some(post) = slow.now() {
+        hanging.push(post);
+    }
+    // The first ones have not even timed out, or the next few have taken their place: never more at once.
+    assert!(hanging.len() <= 16, "{} posts to one host", hanging.len());
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_servers_tell_everything_once() {
+    let patient = |config: &mut Config| {
+        quick(config);
+        config.outbound.callback_timeout_seconds = 60.0;
+    };
+    let server = Server::start_with(patient).await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let second = server.another_with(patient).await;
+    let mut receiver = Receiver::start().await;
+    let mut jobs = Vec::new();
+    for n in 0..40 {
+        let api: &Api = if n % 2 == 0 { &server } else { &second };
+        jobs.push(id(&done(api, json!({"url": receiver.url("/")})).await));
+    }
+    let mut told = Vec::new();
+    for _ in &jobs {
+        let post = receiver.next().await;
+        told.push(post.json()["data"]["job_id"].as_str().expect("an id").to_owned());
+        post.status(200);
+    }
+    told.sort();
+    jobs.sort();
+    assert_eq!(told, jobs);
+    until(async || server.get("/api/v1/deliveries?state=pending").await.expect(200)["data"][0].is_null()).await;
+    assert!(receiver.now().is_none());
+    second.stop().await;
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_is_killed_between_post_and_record_is_followed_by_the_same_message() {
+    let server = quick_server().await;
+    let mut receiver = Receiver::start().await;
+    let job =
+        server.post("/api/v1/jobs", json!({"type": "a", "on_completed": {"url": receiver.url("/")}})).await.expect(201);
+    // Only the program posts.
+    server.running.app.shutdown.cancel();
+    let environment = [("TREELINE_CALLBACK_ALLOW", "127.0.0.1"), ("TREELINE_CALLBACK_TIMEOUT_SECONDS", "1")];
+    let program = server.spawn_program_with(&environment).await;
+    program.api.post(&format!("/api/v1/jobs/{}/seal", id(&job)), json!({})).await.expect(200);
+    let first = receiver.next().await;
+    // Killed (-9) while the receiver has the message and nobody has recorded that.
+    drop(program);
+    let next = server.another_with(quick).await;
+    let second = receiver.next().await;
+    assert_eq!(first.header("webhook-id"), second.header("webhook-id"));
+    assert_eq!(first.body, second.body);
+    second.status(200);
+    let delivery = once(&next, &job, "delivered").await;
+    assert_eq!(statuses(&delivery), [json!(200)]);
+    next.stop().await;
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tree_stays_until_it_has_told_and_what_it_told_outlives_it() {
+    let server = quick_server().await;
+    let mut receiver = Receiver::start().await;
+    server.put("/api/v1/job-types/brief", json!({"retain_seconds": 0})).await.expect(201);
+    let job = json!({"type": "brief", "sealed": true, "on_completed": {"url": receiver.url("/"), "secret": "s"}});
+    let job = server.post("/api/v1/jobs", job).await.expect(201);
+    let path = format!("/api/v1/jobs/{}", id(&job));
+    let post = receiver.next().await;
+    until(async || {
+        let looked = "select count(*) from tended where look_at > clock_timestamp() + interval '50 seconds'";
+        sqlx::query_scalar::<_, i64>(looked).fetch_one(&server.running.app.pool).await.expect("a count") > 0
+    })
+    .await;
+    server.get(&path).await.expect(200);
+    post.status(200);
+    once(&server, &job, "delivered").await;
+    server.delete(&path).await.expect(204);
+    server.get(&path).await.expect_problem(410, "job_removed");
+    let delivery = deliveries(&server, &job).await[0].clone();
+    assert_eq!(delivery["state"], "delivered", "it outlives the tree");
+    server.post(&format!("/api/v1/deliveries/{}/resend", id(&delivery)), json!({})).await.expect(200);
+    let again = receiver.next().await;
+    assert!(again.is_signed_by(b"s") && again.json()["data"]["job_id"] == job["id"]);
+    again.status(200);
+    until(async || deliveries(&server, &job).await[0]["state"] == "delivered").await;
+
+    sqlx::query("update delivery set gone_at = gone_at - interval '31 days'")
+        .execute(&server.running.app.pool)
+        .await
+        .expect("a month goes by");
+    server.running.app.engine.forget_old().await.expect("it forgets");
+    server.get(&format!("{path}/deliveries")).await.expect_problem(410, "job_removed");
+    server.get(&format!("/api/v1/deliveries?job={}", id(&job))).await.expect(200);
+    let left = "select (select count(*) from delivery) + (select count(*) from delivery_try)";
+    let left: i64 = sqlx::query_scalar(left).fetch_one(&server.running.app.pool).await.expect("a count");
+    assert_eq!(left, 0);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn people_see_what_was_called_and_send_it_again() {
+    let server = quick_server().await;
+    let mut receiver = Receiver::start().await;
+    let (ada, sam) = (server.person("ada", "user").await, server.person("sam", "support").await);
+    let job = done(&ada, json!({"url": receiver.url("/hook?key=s3cret")})).await;
+    receiver.next().await.text(410, "<b>gone</b>");
+    let delivery = once(&ada, &job, "failed").await;
+    let (page, of_job) = (format!("/deliveries/{}", id(&delivery)), format!("/jobs/{}", id(&job)));
+
+    let list = sam.get("/deliveries?state=failed").await;
+    assert!(list.status == 200 && list.text.contains(&page), "{}", list.text);
+    assert!(list.text.contains("410 Gone: &lt;b&gt;gone&lt;/b&gt;") && !list.text.contains("s3cret"), "{}", list.text);
+    assert!(!sam.get("/deliveries?state=pending").await.text.contains(&page));
+    assert_eq!(sam.get("/deliveries?state=odd").await.status, 400);
+    assert_eq!(ada.get("/deliveries").await.status, 403, "it shows everybody's");
+    let own = ada.get(&of_job).await;
+    assert!(own.text.contains("Callbacks") && own.text.contains(&format!("{page}/resend")), "{}", own.text);
+    assert_eq!(ada.get(&page).await.status, 200);
+    let overview = sam.get("/").await;
+    assert!(overview.text.contains(&format!("{of_job}#callbacks")), "{}", overview.text);
+
+    let resend = format!("{page}/resend");
+    let refused = sam.form(&resend, &[("reason", " ")]).await;
+    assert!(refused.status == 422 && refused.text.contains("A reason is required"), "{}", refused.text);
+    let again = sam.form(&resend, &[("reason", "they asked for it")]).await;
+    assert_eq!(again.status, 303);
+    assert_eq!(again.headers["location"], format!("{page}?did=resent"));
+    receiver.next().await.status(200);
+    once(&ada, &job, "delivered").await;
+    assert_eq!(ada.form(&resend, &[]).await.status, 303, "one's own takes no reason");
+    receiver.next().await.status(200);
+    let opened = sam.get(&resend).await;
+    assert_eq!(opened.status, 303);
+    assert_eq!(opened.headers["location"], format!("{page}?open=resend"));
+    server.stop().await;
+}

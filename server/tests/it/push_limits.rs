@@ -1,0 +1,194 @@
+//! What posting to workers must never do: more at once than it may, hammer a target that is away, reach an
+//! address that is closed, or do a thing twice that is done at most once, whichever server dies.
+
+use std::{
+    collections::{HashMap, HashSet},
+    time::Duration,
+};
+
+use serde_json::{Value, json};
+
+use crate::{
+    bulk::id,
+    push::{item_in, item_of, job, push_type},
+    retention::until,
+    support::{
+        Server,
+        receiver::{Post, Receiver},
+    },
+};
+
+fn payloads(n: usize) -> Vec<Value> {
+    (0..n).map(|n| json!(n)).collect()
+}
+
+async fn complete(server: &Server, tree: &Value) -> Value {
+    let path = format!("/api/v1/jobs/{}", id(tree));
+    until(async || server.get(&path).await.expect(200)["status"] == "completed").await;
+    server.get(&path).await.expect(200)
+}
+
+/// Answers `n` posts, as late as it can: only when nothing more comes by itself. Returns the most at once.
+async fn answered_late(receiver: &mut Receiver, n: usize) -> usize {
+    let (mut left, mut most) = (n, 0);
+    let mut open: Vec<Post> = Vec::new();
+    while left > 0 {
+        // Time for one too many to come.
+        let more = tokio::time::timeout(Duration::from_millis(300), receiver.next()).await;
+        if let Ok(post) = more {
+            open.push(post);
+            most = most.max(open.len());
+            continue;
+        }
+        left -= open.len();
+        for post in open.drain(..) {
+            post.status(200);
+        }
+    }
+    most
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_target_has_only_so_many_under_way() {
+    let server = Server::start_with(|config| config.outbound.push_concurrency = 3).await;
+    let mut receiver = Receiver::start().await;
+    for name in ["a", "b"] {
+        push_type(&server, name, &receiver, json!({})).await;
+    }
+    let trees = [job(&server, "a", &payloads(6)).await, job(&server, "b", &payloads(6)).await];
+    assert_eq!(answered_late(&mut receiver, 12).await, 3, "of both types together");
+    for tree in &trees {
+        assert_eq!(complete(&server, tree).await["outcome"], "succeeded");
+    }
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_servers_post_every_item_once_and_keep_the_cap() {
+    let server = Server::start().await;
+    let mut receiver = Receiver::start().await;
+    push_type(&server, "a", &receiver, json!({"concurrency": 4})).await;
+    let second = server.another().await;
+    let tree = job(&second, "a", &payloads(60)).await;
+    let (mut seen, mut open, mut most) = (HashSet::new(), Vec::new(), 0);
+    while seen.len() < 60 {
+        let post = receiver.next().await;
+        assert!(seen.insert(post.header("idempotency-key").to_owned()), "an item twice");
+        open.push(post);
+        most = most.max(open.len());
+        if open.len() == 4 || seen.len() > 56 {
+            open.drain(..).for_each(|post| post.status(200));
+        }
+    }
+    let done = complete(&server, &tree).await;
+    assert_eq!((&done["outcome"], &done["counts"]["succeeded"]), (&json!("succeeded"), &json!(60)));
+    assert_eq!(most, 4, "the cap, exactly");
+    assert!(receiver.now().is_none());
+    second.stop().await;
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_target_that_is_away_is_left_alone_tried_once_and_then_served() {
+    let server = Server::start_with(|config| {
+        config.outbound.push_break_after = 3;
+        config.outbound.push_break_seconds = 8.0;
+        config.outbound.push_concurrency = 3;
+    })
+    .await;
+    let mut receiver = Receiver::start().await;
+    let backoff = json!({"min_seconds": 3600, "max_seconds": 3600});
+    push_type(&server, "a", &receiver, json!({"max_failures": 5, "backoff": backoff})).await;
+    let tree = job(&server, "a", &payloads(20)).await;
+    // Whoever asks is told when nothing goes on any more, and why.
+    let path = format!("/api/v1/items?job={}&state=available", id(&tree));
+    let told = async || server.get(&path).await.expect(200)["data"][0]["waiting_for"].clone();
+    let mut failed = 0;
+    while !told().await["until"].is_string() {
+        while let Some(post) = receiver.now() {
+            failed += 1;
+            post.status(502);
+        }
+    }
+    assert!((3..=6).contains(&failed), "three in a row, and those that were under way: {failed}");
+    let told = told().await;
+    assert_eq!(told["reason"], "not_claimed");
+    assert!(told["detail"].as_str().expect("text").contains(&format!("127.0.0.1:{}", receiver.port)), "{told}");
+    let metrics = server.get("/metrics").await.text;
+    let gauge = format!("treeline_push_target_away{{target=\"127.0.0.1:{}\"}} 1", receiver.port);
+    assert!(metrics.contains(&gauge), "{metrics}");
+    let page = server.admin().await.get(&format!("/jobs/{}", id(&tree))).await;
+    assert!(page.text.contains("does not answer, and is asked again at"), "{}", page.text);
+    assert!(receiver.now().is_none(), "it is left alone");
+
+    let probe = receiver.next().await;
+    let more = tokio::time::timeout(Duration::from_millis(500), receiver.next()).await;
+    assert!(more.is_err(), "one, and no more until it is answered");
+    probe.status(200);
+    for _ in 0..19 - failed {
+        receiver.next().await.status(200);
+    }
+    let counts = async || server.get(&format!("/api/v1/jobs/{}", id(&tree))).await.expect(200)["counts"].clone();
+    until(async || counts().await["succeeded"] == 20 - failed).await;
+    assert_eq!(counts().await["retryable"], failed, "the others have lost nothing by it");
+    until(async || server.get("/metrics").await.text.contains(&gauge.replace("} 1", "} 0"))).await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn only_named_targets_are_reached_where_some_are_named() {
+    let server = Server::start().await;
+    let mut receiver = Receiver::start().await;
+    push_type(&server, "a", &receiver, json!({})).await;
+    server.running.app.shutdown.cancel();
+    let strict = server
+        .another_with(|config| config.outbound.push_allow = "workers.internal,10.0.0.0/8".parse().expect("a list"));
+    let strict = strict.await;
+    for url in [receiver.url("/"), format!("http://localhost:{}/", receiver.port), "https://93.184.216.34/".to_owned()]
+    {
+        let spec = json!({"executor": {"kind": "push", "url": url}});
+        let refused = strict.put("/api/v1/job-types/b", spec).await.expect_problem(422, "url_not_allowed");
+        assert_eq!(refused["errors"][0]["pointer"], "/executor/url", "{url}");
+    }
+    let open = json!({"executor": {"kind": "push", "url": "http://workers.internal/x"}});
+    strict.put("/api/v1/job-types/b", open).await.expect(201);
+    // A type from before the list was given is asked again at the moment of connecting.
+    let tree = job(&strict, "a", &[json!(1)]).await;
+    assert_eq!(item_in(&strict, &tree, "dead").await["last_error"]["kind"], "url_not_allowed");
+    assert!(receiver.now().is_none(), "nothing was sent");
+    strict.stop().await;
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_is_killed_after_it_has_posted_leaves_it_to_the_delivery() {
+    let server = Server::start().await;
+    let mut receiver = Receiver::start().await;
+    let executor = json!({"timeout_seconds": 2});
+    push_type(&server, "more", &receiver, json!({"max_failures": 3, "executor": executor})).await;
+    push_type(&server, "once", &receiver, json!({"delivery": "at_most_once", "executor": executor})).await;
+    // Only the program posts.
+    server.running.app.shutdown.cancel();
+    let program = server.spawn_program().await;
+    let more = job(&program.api, "more", &[json!(1)]).await;
+    let once = job(&program.api, "once", &[json!(1)]).await;
+    let mut first: HashMap<String, Post> = HashMap::new();
+    for _ in 0..2 {
+        let post = receiver.next().await;
+        first.insert(post.json()["type"].as_str().expect("a type").to_owned(), post);
+    }
+    // Killed (-9) while the worker has both and nobody has recorded an answer.
+    drop(program);
+    let next = server.another().await;
+    let again = receiver.next().await;
+    assert_eq!((&again.json()["type"], &again.json()["attempt"]), (&json!("more"), &json!(2)));
+    assert_eq!(again.header("idempotency-key"), first["more"].header("idempotency-key"), "the worker can tell");
+    again.text(200, "\"done\"");
+    assert_eq!(item_in(&next, &more, "succeeded").await["result"], "done");
+    let item = item_in(&next, &once, "dead").await;
+    assert_eq!((&item["last_error"]["kind"], &item["attempts"]), (&json!("outcome_unknown"), &json!(1)));
+    assert!(receiver.now().is_none(), "at most once");
+    assert_eq!(item_of(&next, &once).await["state"], "dead");
+    next.stop().await;
+    server.stop().await;
+}

@@ -1,0 +1,169 @@
+//! Somebody who is posted to: takes what comes, hands it to the story, and answers as the story says.
+
+use std::{convert::Infallible, time::Duration};
+
+use axum::{
+    Router,
+    body::{Body, Bytes},
+    extract::{OriginalUri, State},
+    http::{HeaderMap, StatusCode},
+    response::Response,
+};
+use futures::{StreamExt as _, stream};
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+use tokio::{
+    io::AsyncReadExt as _,
+    net::TcpListener,
+    sync::{mpsc, oneshot},
+    time::{Instant, timeout},
+};
+
+/// A receiver on a port of its own.
+pub(crate) struct Receiver {
+    pub(crate) port: u16,
+    posts: mpsc::UnboundedReceiver<Post>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+/// One request, which waits for its answer.
+pub(crate) struct Post {
+    pub(crate) at: Instant,
+    pub(crate) path: String,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: String,
+    answer: oneshot::Sender<Response>,
+}
+
+type Posts = mpsc::UnboundedSender<Post>;
+
+impl Receiver {
+    /// A receiver whose answers the story gives one by one.
+    pub(crate) async fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        let (heard, posts) = mpsc::unbounded_channel();
+        let router = Router::new().fallback(take).with_state(heard);
+        let task = tokio::spawn(async move { axum::serve(listener, router).await.expect("it serves") });
+        Self { port, posts, task }
+    }
+
+    /// One that closes every connection as soon as something came, and counts them.
+    pub(crate) async fn closing() -> (u16, mpsc::UnboundedReceiver<()>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        let (heard, came) = mpsc::unbounded_channel();
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let mut some = [0; 64];
+                let _ = stream.read(&mut some).await;
+                if heard.send(()).is_err() {
+                    return;
+                }
+            }
+        });
+        (port, came)
+    }
+
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("http://127.0.0.1:{}{path}", self.port)
+    }
+
+    /// The next request, within half a minute.
+    pub(crate) async fn next(&mut self) -> Post {
+        let post = timeout(Duration::from_secs(30), self.posts.recv()).await;
+        post.expect("somebody posts within half a minute").expect("the receiver runs")
+    }
+
+    /// A request that is here already.
+    pub(crate) fn now(&mut self) -> Option<Post> {
+        self.posts.try_recv().ok()
+    }
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn take(
+    State(posts): State<Posts>,
+    OriginalUri(uri): OriginalUri,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Infallible> {
+    let (answer, answered) = oneshot::channel();
+    let body = String::from_utf8(body.to_vec()).expect("text");
+    let _ = posts.send(Post { at: Instant::now(), path: uri.to_string(), headers, body, answer });
+    match answered.await {
+        Ok(response) => Ok(response),
+        // A story that drops the request never answers it.
+        Err(_) => std::future::pending().await,
+    }
+}
+
+impl Post {
+    pub(crate) fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", |value| value.to_str().expect("text"))
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.body).expect("JSON")
+    }
+
+    pub(crate) fn status(self, status: u16) {
+        self.answer(status, &[], Body::empty());
+    }
+
+    pub(crate) fn text(self, status: u16, text: &str) {
+        self.answer(status, &[], Body::from(text.to_owned()));
+    }
+
+    pub(crate) fn answer(self, status: u16, headers: &[(&str, &str)], body: Body) {
+        let mut response = Response::builder().status(StatusCode::from_u16(status).expect("a status"));
+        for (name, value) in headers {
+            response = response.header(*name, *value);
+        }
+        // Who asked may have gone.
+        let _ = self.answer.send(response.body(body).expect("a response"));
+    }
+
+    /// An answer that is cut off: the connection closes.
+    pub(crate) fn broken(self, status: u16, begins: &'static str) {
+        let parts = stream::iter([Ok(Bytes::from(begins)), Err(std::io::Error::other("cut off"))]);
+        self.answer(status, &[], Body::from_stream(parts));
+    }
+
+    /// A body without an end.
+    pub(crate) fn endless(self, status: u16) {
+        let parts = stream::repeat(Bytes::from(vec![b' '; 65_536])).map(Ok::<_, Infallible>);
+        self.answer(status, &[], Body::from_stream(parts));
+    }
+
+    /// A body without an end, a byte at a time.
+    pub(crate) fn dripping(self, status: u16) {
+        let ticks = tokio::time::interval(Duration::from_millis(50));
+        let parts = stream::unfold(ticks, |mut ticks| async move {
+            ticks.tick().await;
+            Some((Ok::<_, Infallible>(Bytes::from_static(b" ")), ticks))
+        });
+        self.answer(status, &[], Body::from_stream(parts.boxed()));
+    }
+
+    /// Checks the signature with a computation of its own: HMAC (RFC 2104) over id, time and body, by hand.
+    pub(crate) fn is_signed_by(&self, key: &[u8]) -> bool {
+        let signed = format!("{}.{}.{}", self.header("webhook-id"), self.header("webhook-timestamp"), self.body);
+        let mut block = [0_u8; 64];
+        if key.len() > 64 {
+            block[..32].copy_from_slice(&Sha256::digest(key));
+        } else {
+            block[..key.len()].copy_from_slice(key);
+        }
+        let pad = |with: u8| block.map(|byte| byte ^ with);
+        let inner = Sha256::new().chain_update(pad(0x36)).chain_update(signed).finalize();
+        let mac = Sha256::new().chain_update(pad(0x5c)).chain_update(inner).finalize();
+        let expected = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, mac);
+        self.header("webhook-signature") == format!("v1,{expected}")
+    }
+}
