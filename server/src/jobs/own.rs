@@ -16,6 +16,7 @@ use domain::{
     job_type::{ExecutorKind, PUSH_TIMEOUT_SECONDS},
 };
 use sqlx::PgExecutor;
+use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use crate::{
@@ -126,6 +127,12 @@ impl Engine {
     /// Who posts to workers claim as.
     pub fn push_caller() -> Caller {
         caller(PUSH)
+    }
+
+    /// A place in the line of those who wait for items of these types: resolves when there may be some. Taken
+    /// before looking, it misses nothing.
+    pub fn line(&self, types: &[i32]) -> oneshot::Receiver<()> {
+        self.0.core.waiters.wait(types)
     }
 
     /// Which types' targets this server leaves alone for a while, and why. Replaces what was said before.

@@ -1,4 +1,4 @@
-//! One item on its way: what is posted, signed, and what the engine is told when the answer is here.
+//! One item on its way: what is posted, signed, and what the answer comes to.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -6,7 +6,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use domain::{
     Document,
-    api::{Assignment, Inputs, ReleaseBody},
+    api::{Assignment, Ending, FailureBody, Inputs, ReleaseBody},
     item::Step,
     job_type::PUSH_TIMEOUT_SECONDS,
 };
@@ -19,7 +19,6 @@ use uuid::Uuid;
 
 use crate::{
     App,
-    error::Error,
     jobs::{EndingKind, Engine},
     outbound::{sign::Key, template},
     store::contracts::TypeInfo,
@@ -35,9 +34,6 @@ const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 /// How long a stopping server waits for the answers to what it has posted. What has not been answered by then is
 /// left to its lease.
 const DRAIN: Duration = Duration::from_secs(8);
-
-/// The longest pause between two tries to hand an answer to a database that is away.
-const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A type, ready to be posted.
 pub(super) struct Prepared {
@@ -142,15 +138,22 @@ fn secret(mut value: HeaderValue) -> HeaderValue {
     value
 }
 
-/// Posts an item, and ends its assignment by the answer. `permit` is the target's room, free as soon as the
-/// target has answered.
+/// What came of a post.
+pub(super) struct Done {
+    /// Nothing where the worker will end it itself, or nobody has answered.
+    pub(super) ending: Option<Ending>,
+    /// When its lease is over, and whatever is said of it too late.
+    pub(super) until: Instant,
+}
+
+/// Posts an item and waits for the answer. `permit` is the target's room, free as soon as it has answered.
 pub(super) async fn work(
-    app: App,
-    target: Arc<Target>,
-    ready: Arc<Prepared>,
-    assignment: Assignment,
+    app: &App,
+    target: &Target,
+    ready: &Prepared,
+    assignment: &Assignment,
     permit: OwnedSemaphorePermit,
-) {
+) -> Done {
     let began = Instant::now();
     let until = began + ready.timeout;
     let drained = async {
@@ -158,10 +161,10 @@ pub(super) async fn work(
         tokio::time::sleep(DRAIN).await;
     };
     let Answer { came, answered } = tokio::select! {
-        answer = post(&app, &ready, &assignment, until) => answer,
+        answer = post(app, ready, assignment, until) => answer,
         () = drained => {
             tracing::info!(assignment = %assignment.id, "stopped before a worker has answered: left to its lease");
-            return;
+            return Done { ending: None, until };
         }
     };
     target.came(answered);
@@ -174,8 +177,25 @@ pub(super) async fn work(
         Came::Silence => "silence",
     };
     metrics::counter!("treeline_push_answers_total", "type" => ready.info.name.clone(), "answer" => word).increment(1);
-    if let Came::Ends(kind) = came {
-        end(&app, assignment.id, kind, until).await;
+    let ending = if let Came::Ends(kind) = came { ending(assignment.id, kind) } else { None };
+    Done { ending, until }
+}
+
+fn ending(assignment_id: Uuid, kind: EndingKind) -> Option<Ending> {
+    let none = Ending {
+        assignment_id,
+        result: None,
+        error: None,
+        retryable: true,
+        retry_after_seconds: None,
+        cancel_tree: false,
+    };
+    match kind {
+        EndingKind::Result(result) => Some(Ending { result: Some(result), ..none }),
+        EndingKind::Failure(FailureBody { error, retryable, retry_after_seconds, cancel_tree }) => {
+            Some(Ending { error: Some(error), retryable, retry_after_seconds, cancel_tree, ..none })
+        }
+        EndingKind::Release(_) => None,
     }
 }
 
@@ -201,26 +221,10 @@ async fn post(app: &App, ready: &Prepared, assignment: &Assignment, until: Insta
     }
 }
 
-/// Ends an assignment. What was ended meanwhile, by its lease or by the worker itself, stays as it is; while the
-/// database is away it is tried again, until the lease is over and says the last word.
-async fn end(app: &App, id: Uuid, kind: EndingKind, until: Instant) {
-    let caller = Engine::push_caller();
-    let mut pause = Duration::from_millis(50);
-    loop {
-        match app.engine.end(&caller, id, kind.clone()).await {
-            Ok(_) | Err(Error::Problem(_)) => return,
-            Err(error) if Instant::now() + pause > until || app.shutdown.is_cancelled() => {
-                tracing::warn!(%error, assignment = %id, "an answer could not be recorded: left to its lease");
-                return;
-            }
-            Err(_) => tokio::time::sleep(pause).await,
-        }
-        pause = (pause * 2).min(PATIENCE);
-    }
-}
-
-/// Gives an item back that was claimed and will not be posted.
+/// Gives an item back that was claimed and will not be posted. Where that fails its lease does it.
 pub(super) async fn give_back(app: &App, id: Uuid) {
     let release = EndingKind::Release(ReleaseBody::default());
-    end(app, id, release, Instant::now() + PATIENCE).await;
+    if let Err(error) = app.engine.end(&Engine::push_caller(), id, release).await {
+        tracing::warn!(%error, assignment = %id, "an item could not be given back: left to its lease");
+    }
 }

@@ -66,14 +66,10 @@ impl Target {
         Arc::clone(&self.types.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Room for at most so many posts, as soon as there is any.
-    pub(super) async fn room(&self, most: u32) -> Option<OwnedSemaphorePermit> {
-        let mut permits = Arc::clone(&self.permits).acquire_owned().await.ok()?;
-        let more = u32::try_from(self.permits.available_permits()).unwrap_or(u32::MAX).min(most.saturating_sub(1));
-        if let Ok(more) = Arc::clone(&self.permits).try_acquire_many_owned(more) {
-            permits.merge(more);
-        }
-        Some(permits)
+    /// Room for at most so many posts, if there is any. Only the task that serves the target takes of it.
+    pub(super) fn room(&self, most: u32) -> Option<OwnedSemaphorePermit> {
+        let free = u32::try_from(self.permits.available_permits()).unwrap_or(u32::MAX).min(most);
+        (free > 0).then(|| Arc::clone(&self.permits).try_acquire_many_owned(free).ok()).flatten()
     }
 
     pub(super) fn under_way(&self) -> usize {
