@@ -188,10 +188,11 @@ async fn a_rolling_restart_loses_no_request() {
     let mut programs = vec![first.spawn_program().await, first.spawn_program().await];
     let round = Round(Arc::new(Mutex::new(programs.iter().map(|program| program.api.url("")).collect())));
     let over = Arc::new(AtomicBool::new(false));
-    let reset = Arc::new(AtomicUsize::new(0));
-    let clients: Vec<_> = (0..6)
+    let (reset, done) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let clients: Vec<tokio::task::JoinHandle<i64>> = (0..6)
         .map(|n| {
-            let (round, over, reset) = (round.clone(), Arc::clone(&over), Arc::clone(&reset));
+            let (round, over) = (round.clone(), Arc::clone(&over));
+            let (reset, done) = (Arc::clone(&reset), Arc::clone(&done));
             // A connection for each request: on one that is kept open, a request may cross with its closing.
             let client = reqwest::Client::builder().pool_max_idle_per_host(0).build().expect("a client");
             tokio::spawn(async move {
@@ -201,6 +202,7 @@ async fn a_rolling_restart_loses_no_request() {
                     // 200, 202: it was sent again, and had been done.
                     assert!([200, 201, 202].contains(&status.as_u16()), "{status} after {made}");
                     made += 1;
+                    done.fetch_add(1, Ordering::Relaxed);
                 }
                 made
             })
@@ -219,6 +221,11 @@ async fn a_rolling_restart_loses_no_request() {
             urls.insert(0, programs[0].api.url(""));
         }
         programs.rotate_left(1);
+        // Requests keep coming between two restarts, however slow the machine.
+        let enough = done.load(Ordering::Relaxed) + 30;
+        while done.load(Ordering::Relaxed) < enough && clients.iter().all(|client| !client.is_finished()) {
+            tokio::task::yield_now().await;
+        }
     }
     over.store(true, Ordering::Relaxed);
     let mut made = 0;
