@@ -144,6 +144,7 @@ pub fn page(shown: &Shown) -> Page {
                     {fact("Done by", executor(it).into_any())} {fact("Delivery", spec.delivery.as_str().replace('_', " ").into_any())}
                     {fact("Failures", budget(it).into_any())} {fact("At once", cap(spec.concurrency).into_any())}
                     {fact("Backoff", backoff(it).into_any())} {fact("Heartbeat", duration(spec.heartbeat_seconds).into_any())}
+                    {spec.executor.timeout_seconds.map(|seconds| fact("Answers within", duration(seconds).into_any()))}
                     {spec.run_timeout_seconds.map(|seconds| fact("Ends after", duration(seconds).into_any()))}
                     {fact("Steps", steps.into_any())} {fact("Kept when complete", retain.into_any())}
                     {fact("Idempotency-Key", if spec.require_idempotency_key { "required" } else { "optional" }.into_any())}

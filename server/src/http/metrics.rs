@@ -23,7 +23,7 @@ use crate::{
     App,
     auth::{Caller, MaybeCaller, Scope},
     error::{Error, Result},
-    store::{alerts, figures},
+    store::{alerts, deliveries, figures},
 };
 
 /// Bounds of the latency histogram, in seconds.
@@ -112,6 +112,7 @@ async fn read_gauges(app: &App) -> Result<()> {
             metrics::gauge!("treeline_broker_queue_depth", "type" => job_type).set(f64::from(messages));
         }
     }
+    metrics::gauge!("treeline_callbacks_pending").set(deliveries::pending(&app.pool).await? as f64);
     let open: HashMap<String, i64> = alerts::open_counts(&app.pool).await?.into_iter().collect();
     for kind in AlertKind::ALL.map(AlertKind::as_str) {
         metrics::gauge!("treeline_alerts_open", "kind" => kind).set(open.get(kind).copied().unwrap_or(0) as f64);

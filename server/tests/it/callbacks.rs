@@ -310,6 +310,7 @@ async fn a_callback_is_given_up_in_the_end_and_somebody_is_told() {
     assert_eq!((&alert["kind"], &alert["job_id"]), (&json!("delivery_failed"), &job["id"]));
     assert!(alert["message"].as_str().expect("text").contains(&format!("127.0.0.1:{port}")), "{alert}");
     let metrics = server.get("/metrics").await.text;
+    assert!(metrics.contains("treeline_callbacks_pending 0"), "{metrics}");
     assert!(metrics.contains("treeline_callback_tries_total{came_to=\"abandoned\"}"), "{metrics}");
     server.stop().await;
 }

@@ -1,0 +1,106 @@
+// Callbacks as people see them: what a receiver did not take, sent again from the tree's page with and without scripts;
+// and the pages on every size and scheme.
+import assert from 'node:assert/strict';
+import { createServer } from 'node:http';
+import { test } from 'node:test';
+import { accessible, openPage, screenshot, startServer } from '../harness.mjs';
+
+const quick = { TREELINE_CALLBACK_ALLOW: '127.0.0.1' };
+
+/** A receiver that answers with these, the last one for ever; what it was told, by webhook-id. */
+async function receiver(t, ...answers) {
+  const told = [];
+  const server = createServer((request, response) => {
+    told.push(request.headers['webhook-id']);
+    const [status, text] = answers.length > 1 ? answers.shift() : answers[0];
+    request.resume().on('end', () => response.writeHead(status).end(text));
+  });
+  await new Promise((listening) => server.listen(0, '127.0.0.1', listening));
+  t.after(() => new Promise((closed) => server.close(closed)));
+  return { url: `http://127.0.0.1:${server.address().port}/done?key=secret`, told };
+}
+
+/** A complete tree that calls this address. */
+async function called(server, url) {
+  await server.api('PUT', '/job-types/a', {});
+  const made = await server.api('POST', '/jobs', { type: 'a', name: 'March', sealed: true, on_completed: { url } });
+  assert.equal(made.status, 201, await made.clone().text());
+  return (await made.json()).id;
+}
+
+test('a callback that was refused is sent again from the page of its tree', async (t) => {
+  const server = await startServer(t, quick);
+  const there = await receiver(t, [410, 'no more of this'], [410, 'really'], [204, '']);
+  const id = await called(server, there.url);
+  const page = await openPage(server, { path: '/' });
+  // The alert leads there.
+  await page.getByText('callback given up').waitFor();
+  await page.getByRole('link', { name: 'see its callbacks' }).click();
+  await page.waitForURL(new RegExp(`/jobs/${id}#callbacks$`));
+  const section = page.locator('#callbacks');
+  await section.getByText('refused for good').waitFor();
+  await section.getByText('410 Gone: no more of this').waitFor();
+  assert.ok(!(await page.content()).includes('key=secret'), 'a query may be a secret');
+  await screenshot(page, 'callbacks-job');
+
+  // By keys alone: the form opens, and the first press goes to the reason that is missing.
+  await section.getByText('Send again…').focus();
+  await page.keyboard.press('Enter');
+  await section.getByLabel(/^Reason/).fill('The receiver was mended');
+  await page.keyboard.press('Enter');
+  await page.waitForURL(/\/deliveries\/[0-9a-f-]{36}\?did=resent$/);
+  await page.getByText('It is being sent again').waitFor();
+  await page.getByText('410 Gone: really').waitFor();
+  await screenshot(page, 'callbacks-one');
+
+  // Without scripts the same forms do it, and a missing reason is said in its place.
+  const plain = await openPage(server, { javaScriptEnabled: false, path: '/deliveries?state=failed' });
+  plain.tolerate(/status of 422/);
+  await plain.locator('tbody tr').getByRole('link').first().click();
+  await plain.getByText('Send again…').click();
+  await plain.locator('#resend-reason').evaluate((field) => field.removeAttribute('required'));
+  await plain.getByRole('button', { name: 'Send it again' }).click();
+  await plain.getByText('A reason is required').waitFor();
+  await plain.getByLabel(/^Reason/).fill('Once more');
+  await plain.getByRole('button', { name: 'Send it again' }).click();
+  await plain.waitForURL(/did=resent$/);
+  for (;;) {
+    await plain.goto('/deliveries?state=delivered');
+    if (await plain.getByText('204: taken').count()) break;
+  }
+  assert.equal(there.told.length, 3);
+  assert.equal(new Set(there.told).size, 1, 'under one id');
+});
+
+test('the pages of callbacks hold on every size and scheme, without a fault that axe can find', async (t) => {
+  const server = await startServer(t, quick);
+  const gone = await receiver(t, [410, `<b>${'x'.repeat(300)}</b>`]);
+  const away = await receiver(t, [503, 'we are painting the walls']);
+  const id = await called(server, gone.url);
+  await called(server, away.url);
+  const states = async () => {
+    const { data } = await (await server.api('GET', '/deliveries')).json();
+    return data.filter((one) => one.tries.length > 0);
+  };
+  while ((await states()).length < 2);
+  const { data } = await (await server.api('GET', `/jobs/${id}/deliveries`)).json();
+  for (const colorScheme of ['light', 'dark']) {
+    for (const width of [320, 1280]) {
+      const page = await openPage(server, { colorScheme, viewport: { width, height: 800 } });
+      page.tolerate(/status of 400/);
+      for (const [name, path] of [
+        ['list', '/deliveries'],
+        ['none', '/deliveries?state=superseded'],
+        ['fault', '/deliveries?state=odd'],
+        ['one', `/deliveries/${data[0].id}?open=resend`],
+        ['job', `/jobs/${id}`],
+      ]) {
+        await page.goto(path);
+        await screenshot(page, `callbacks-${name}-${colorScheme}-${width}`);
+        await accessible(page);
+        const overflow = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+        assert.ok(overflow <= 0, `${path} at ${width} is ${overflow} px too wide`);
+      }
+    }
+  }
+});
