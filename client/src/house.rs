@@ -1,10 +1,11 @@
-//! For whoever keeps the house: job types, figures, workers, alerts, and what people did.
+//! For whoever keeps the house: job types, figures, workers, alerts, callbacks, and what people did.
 
 use domain::{
     JobType,
     alert::{Alert, AlertBody},
-    api::{Page, Stats, Worker},
+    api::{Page, ReasonBody, Stats, Worker},
     audit::AuditEntry,
+    delivery::CallbackDelivery,
     id::Uuid,
     job_type::JobTypeSpec,
 };
@@ -86,6 +87,22 @@ impl Client {
     pub async fn alert(&self, assignment: Uuid, message: &str) -> Result<()> {
         let body = AlertBody { message: message.to_owned() };
         self.send(self.post(&["assignments", &assignment.to_string(), "alert"]).json(&body)).await.map(drop)
+    }
+
+    /// Callbacks of complete trees, newest first, with every try.
+    pub async fn deliveries(&self, part: &Part) -> Result<Page<CallbackDelivery>> {
+        self.list(self.get(&["deliveries"]), part).await
+    }
+
+    /// The same of one tree.
+    pub async fn deliveries_of(&self, job: Uuid, part: &Part) -> Result<Page<CallbackDelivery>> {
+        self.list(self.get(&["jobs", &job.to_string(), "deliveries"]), part).await
+    }
+
+    /// Sends a callback again, under the same `webhook-id`.
+    pub async fn resend_delivery(&self, id: Uuid, reason: Option<&str>) -> Result<CallbackDelivery> {
+        let body = ReasonBody { reason: reason.map(str::to_owned) };
+        self.fetch(self.post(&["deliveries", &id.to_string(), "resend"]).json(&body)).await
     }
 
     /// What people did to others' work, newest first.
