@@ -186,7 +186,7 @@ impl Engine {
             turns: create::Turns::default(),
             shutdown,
         });
-        // As many flushers as cores: more only adds latency.
+        // As many flushers as cores: more only adds latency and makes the batches smaller.
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
         Ok(Self(Arc::new(Inner {
             work: Coalescer::start(work::WorkBatch(Arc::clone(&core)), cores),

@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::{Tx, deliveries};
 
 /// What a batch changes on one gate.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a change of its own")]
 pub struct Delta {
     pub counts: Counts,
@@ -42,6 +42,13 @@ impl Delta {
     /// Of a gate that only carries the turns of others.
     pub fn turns() -> Self {
         Self { turn_only: true, ..Self::default() }
+    }
+
+    /// Whether items were only handed out and succeeded: what a busy worker does all day.
+    fn is_work(&self) -> bool {
+        let Counts { available, running, succeeded, .. } = self.counts;
+        let counts = Counts { available, running, succeeded, ..Counts::default() };
+        *self == Self { counts, starts: self.starts, ..Self::default() }
     }
 }
 
@@ -95,6 +102,38 @@ pub async fn lock(tx: &mut Tx, gate_ids: &[i64]) -> Result<Vec<Locked>, sqlx::Er
 /// Applies deltas, sorted by gate and one for each. A gate that refuses (cancelled; sealed and added to)
 /// does not come back: the caller compares and rolls back. Trees that this completes are announced.
 pub async fn apply(tx: &mut Tx, deltas: &[(i64, Delta)]) -> Result<Vec<After>, sqlx::Error> {
+    if let [(gate_id, delta)] = deltas
+        && delta.is_work()
+    {
+        let Some((after, may_complete)) = work(tx, *gate_id, delta).await? else { return Ok(Vec::new()) };
+        return if may_complete { change(tx, &[(*gate_id, Delta::default())]).await } else { Ok(vec![after]) };
+    }
+    change(tx, deltas).await
+}
+
+/// Counts work on one gate: a third of what the statement for everything costs. The second answer says
+/// that nothing is pending and nothing is to come, so that the other statement must look.
+async fn work(tx: &mut Tx, gate_id: i64, delta: &Delta) -> Result<Option<(After, bool)>, sqlx::Error> {
+    let row = sqlx::query!(
+        r#"update gate set n_available = n_available + $2, n_running = n_running + $3, n_succeeded = n_succeeded + $4,
+             started_at = case when $5 then coalesce(started_at, clock_timestamp()) else started_at end,
+             version = version + 1, updated_at = clock_timestamp()
+           where gate_id = $1 and cancelled_at is null and removed_at is null
+           returning root_id, (sealed and completed_at is null
+             and n_available + n_running + n_retryable + n_scheduled + n_blocked = 0) as "may_complete!""#,
+        gate_id,
+        delta.counts.available,
+        delta.counts.running,
+        delta.counts.succeeded,
+        delta.starts
+    )
+    .fetch_optional(&mut **tx)
+    .await?;
+    Ok(row.map(|row| (After { gate_id, root_id: row.root_id, needs_settle: false, calls: false }, row.may_complete)))
+}
+
+/// [`apply`] for everything a delta can say.
+async fn change(tx: &mut Tx, deltas: &[(i64, Delta)]) -> Result<Vec<After>, sqlx::Error> {
     let ids: Vec<i64> = deltas.iter().map(|(id, _)| *id).collect();
     if ids.len() > 1 {
         lock(tx, &ids).await?;

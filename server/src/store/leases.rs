@@ -51,9 +51,9 @@ pub struct ClaimedRow {
     pub created_at: OffsetDateTime,
 }
 
-/// Fills at most `slots.len()` slots with items of one type, in order of rank, turn and item. Driven
-/// from the delete; the pick is one index scan that starts at `mark`. `ghosts` are cancelled jobs whose
-/// rows have not been swept yet.
+/// Fills at most `slots.len()` slots with items of one type, the first by rank, turn and item; they come
+/// back in that order, and which of them gets which slot is open. Driven from the delete; the pick is one
+/// index scan that starts at `mark`. `ghosts` are cancelled jobs whose rows have not been swept yet.
 pub async fn claim(
     tx: &mut Tx,
     type_id: i32,
@@ -65,7 +65,7 @@ pub async fn claim(
     let fences: Vec<Uuid> = slots.iter().map(|s| s.fence).collect();
     let credentials: Vec<Uuid> = slots.iter().map(|s| s.credential_id).collect();
     let workers: Vec<&str> = slots.iter().map(|s| s.worker_id.as_str()).collect();
-    sqlx::query_as!(
+    let mut rows = sqlx::query_as!(
         ClaimedRow,
         r#"with pick as materialized (
              select ctid from ready
@@ -77,7 +77,7 @@ pub async fn claim(
              delete from ready where ctid = any(array(select ctid from pick))
              returning item_id, gate_id, attempts, failures, rank, turn, expires_at, lane_id),
            numbered as (
-             select gone.*, i.*, row_number() over (order by rank, turn, item_id) as n
+             select gone.*, i.*, row_number() over () as n
              from gone cross join lateral (
                select seq, row, metadata, dedupe_key, serialize_key, created_at, expires_at as item_expires_at,
                  case when changed_at is null then payload else coalesce(
@@ -96,7 +96,7 @@ pub async fn claim(
              clock_timestamp() + make_interval(secs => $8::float8) as "lease_expires_at!",
              seq as "seq!", row, payload as "payload!", metadata, dedupe_key, serialize_key,
              item_expires_at as expires_at, created_at as "created_at!"
-           from numbered order by n"#,
+           from numbered"#,
         type_id,
         mark.rank,
         mark.turn,
@@ -109,7 +109,9 @@ pub async fn claim(
         ghosts,
     )
     .fetch_all(&mut **tx)
-    .await
+    .await?;
+    rows.sort_unstable_by_key(|row| (row.rank, row.turn, row.item_id));
+    Ok(rows)
 }
 
 /// Takes named items out of `ready` for the given slots, those of them that can be had.
@@ -124,7 +126,7 @@ pub async fn claim_items(
     let fences: Vec<Uuid> = slots.iter().map(|s| s.fence).collect();
     let credentials: Vec<Uuid> = slots.iter().map(|s| s.credential_id).collect();
     let workers: Vec<&str> = slots.iter().map(|s| s.worker_id.as_str()).collect();
-    sqlx::query_as!(
+    let mut rows = sqlx::query_as!(
         ClaimedRow,
         r#"with pick as materialized (
              select ctid from ready
@@ -136,7 +138,7 @@ pub async fn claim_items(
              delete from ready where ctid = any(array(select ctid from pick))
              returning item_id, gate_id, type_id, attempts, failures, rank, turn, expires_at, lane_id),
            numbered as (
-             select gone.*, i.*, row_number() over (order by item_id) as n
+             select gone.*, i.*, row_number() over () as n
              from gone cross join lateral (
                select seq, row, metadata, dedupe_key, serialize_key, created_at, expires_at as item_expires_at,
                  case when changed_at is null then payload else coalesce(
@@ -155,7 +157,7 @@ pub async fn claim_items(
              clock_timestamp() + make_interval(secs => $7::float8) as "lease_expires_at!",
              seq as "seq!", row, payload as "payload!", metadata, dedupe_key, serialize_key,
              item_expires_at as expires_at, created_at as "created_at!"
-           from numbered order by n"#,
+           from numbered"#,
         item_ids,
         type_ids,
         slots.len() as i64,
@@ -167,7 +169,9 @@ pub async fn claim_items(
         ghosts,
     )
     .fetch_all(&mut **tx)
-    .await
+    .await?;
+    rows.sort_unstable_by_key(|row| (row.rank, row.turn, row.item_id));
+    Ok(rows)
 }
 
 /// The payloads of items as they are now: the last edit, or the original. In no order.
