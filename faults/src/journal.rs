@@ -26,6 +26,10 @@ pub(crate) enum What {
     /// Items of these dedupe keys.
     Add { job: Uuid, items: Vec<String> },
     Cancel { job: Uuid },
+    /// A tree of this name, filled from a file of so many rows.
+    File { key: String, rows: usize },
+    /// A person gives an item back.
+    Retry { item: Uuid },
 }
 
 /// How a call ended.
