@@ -99,6 +99,11 @@ pub(crate) struct Verdict {
 }
 
 impl Verdict {
+    /// Nothing found, so much acknowledged.
+    pub(crate) fn acknowledging(acknowledged: usize) -> Self {
+        Self { acknowledged, ..Self::default() }
+    }
+
     pub(crate) fn find(&mut self, kind: Kind, what: impl fmt::Display) {
         self.found.entry(kind).or_default().push(what.to_string());
     }

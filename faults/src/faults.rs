@@ -51,7 +51,7 @@ pub(crate) async fn play(house: &House, fault: &Fault) -> Result<Row> {
 
 /// How long everything may take to come to its end once nothing disturbs it any more.
 pub(crate) fn patience(house: &House) -> Duration {
-    if house.full { Duration::from_mins(10) } else { Duration::from_secs(60) }
+    if house.full { Duration::from_mins(10) } else { Duration::from_mins(1) }
 }
 
 /// The common end of a story: waits, then judges. Files of a stage in which something was found stay.

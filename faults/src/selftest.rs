@@ -32,14 +32,13 @@ fn slow(broken: Option<&str>) -> Setting {
 
 /// What is offered here: little, and of these types.
 fn few(house: &House, only: &[&'static str]) -> Load {
-    Load { only: only.to_vec(), cancels: 0, ..Load::of(if house.full { 1_200 } else { 600 }, house.seed) }
+    Load { only: only.to_vec(), cancels: 0, ..Load::of(if house.full { 1_200 } else { 400 }, house.seed) }
 }
 
 /// The broken server must have been noticed, by what it broke.
-fn noticed(played: Played, expected: Kind, broken: &str) -> Played {
+fn noticed(played: &Played, expected: Kind, broken: &str) -> Played {
     let n = played.verdict.count(expected);
-    let mut verdict = Verdict::default();
-    verdict.acknowledged = played.verdict.acknowledged;
+    let mut verdict = Verdict::acknowledging(played.verdict.acknowledged);
     if n == 0 {
         verdict.find(Kind::Story, format!("the judge did not notice: {broken}"));
     }
@@ -79,14 +78,14 @@ async fn intact(house: &House) -> Result<Played> {
 async fn without_a_fence(house: &House) -> Result<Played> {
     let broken = slow(Some("no_fence:jobs/ending"));
     let played = disturbed(house, broken, few(house, &["plain"])).await?;
-    Ok(noticed(played, Kind::Fence, "no fence: late results end whatever assignment the item is in"))
+    Ok(noticed(&played, Kind::Fence, "no fence: late results end whatever assignment the item is in"))
 }
 
 /// S2: the sweep looks for lost leases, and ends whatever their items are in a little later.
 async fn sweeping_by_item(house: &House) -> Result<Played> {
     let broken = slow(Some("sweep_by_item:store/leases"));
     let played = disturbed(house, broken, few(house, &["plain"])).await?;
-    Ok(noticed(played, Kind::EarlyLoss, "lost leases are swept by item"))
+    Ok(noticed(&played, Kind::EarlyLoss, "lost leases are swept by item"))
 }
 
 /// S3: who adds is answered before the commit, and the server is killed.
@@ -106,7 +105,7 @@ async fn answering_first(house: &House) -> Result<Played> {
         })
         .await?;
     let played = end_broken(stage, load).await?;
-    Ok(noticed(played, Kind::Lost, "answers before the commit"))
+    Ok(noticed(&played, Kind::Lost, "answers before the commit"))
 }
 
 /// S4: Idempotency-Keys are neither looked up nor unique.
@@ -116,11 +115,11 @@ async fn without_a_unique_key(house: &House) -> Result<Played> {
     sqlx::raw_sql("alter table idempotency drop constraint idempotency_pkey").execute(&stage.pool).await?;
     let load = callers::identical(&stage, house.seed, 5, 16)?;
     let played = end_broken(stage, load).await?;
-    Ok(noticed(played, Kind::Doubled, "Idempotency-Keys that are not unique"))
+    Ok(noticed(&played, Kind::Doubled, "Idempotency-Keys that are not unique"))
 }
 
 /// S5: what may be handed out once is offered again after its lease was lost.
 async fn offering_again(house: &House) -> Result<Played> {
     let played = disturbed(house, slow(Some("offer_again:jobs/fate")), few(house, &["once"])).await?;
-    Ok(noticed(played, Kind::Twice, "at_most_once offered again"))
+    Ok(noticed(&played, Kind::Twice, "at_most_once offered again"))
 }

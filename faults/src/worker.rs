@@ -63,6 +63,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<()> {
     let client = Client::new(&arguments.url, Some(&arguments.token))?;
     let ledger = Ledger::open(&arguments.ledger)?;
     if arguments.stubborn {
+        let client = client.with_patience(Duration::ZERO);
         let slots = (0..arguments.slots).map(|_| stubborn(client.clone(), ledger.clone(), arguments.clone()));
         futures::future::join_all(slots).await;
         return Ok(());
@@ -122,22 +123,30 @@ async fn pause(n: u64, work_ms: u64) {
 
 /// Claims one, works, hands in, for ever.
 async fn stubborn(client: Client, ledger: Ledger, arguments: Arguments) {
-    let claim = Claim {
-        worker_id: format!("stubborn-{}", std::process::id()),
-        types: arguments.types.clone(),
-        item_ids: None,
-        max: Some(1),
-        wait_seconds: Some(1),
-        claim_id: None,
-    };
     loop {
-        match client.claim(&claim).await {
-            Ok(claimed) => {
-                for assignment in claimed.assignments {
-                    hand_in(&client, &ledger, &assignment, arguments.work_ms).await;
-                }
+        let claim = Claim {
+            worker_id: format!("stubborn-{}", std::process::id()),
+            types: arguments.types.clone(),
+            item_ids: None,
+            max: Some(1),
+            wait_seconds: Some(1),
+            claim_id: Some(Uuid::now_v7()),
+        };
+        // The same claim until it is answered: what it was given while nobody could say so is not lost.
+        if let Ok(claimed) = until_answered(async || client.claim(&claim).await).await {
+            for assignment in claimed.assignments {
+                hand_in(&client, &ledger, &assignment, arguments.work_ms).await;
             }
-            Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+        }
+    }
+}
+
+/// Tries again ten times a second, as a lease is short here and nobody renews it.
+async fn until_answered<T>(call: impl AsyncFn() -> client::Result<T>) -> client::Result<T> {
+    loop {
+        match call().await {
+            Err(error) if error.is_passing() => tokio::time::sleep(Duration::from_millis(100)).await,
+            answer => return answer,
         }
     }
 }
@@ -151,7 +160,7 @@ async fn hand_in(client: &Client, ledger: &Ledger, assignment: &Assignment, work
     pause(payload.n, work_ms).await;
     ledger.write(item.id, assignment.id, Deed::Finish { well: true });
     let body = ResultBody { result: Some(Document::of(&Done { by: assignment.id, n: payload.n })) };
-    let status = match client.result(assignment.id, &body).await {
+    let status = match until_answered(async || client.result(assignment.id, &body).await).await {
         Ok(_) => 200,
         Err(error) => error.status().unwrap_or(0),
     };

@@ -196,7 +196,7 @@ fn read(file: &Path) -> String {
 
 fn all_sources() -> Vec<PathBuf> {
     let rooms =
-        ["domain/src", "app/src", "frontend/src", "client/src", "server/src", "examples/src", "bench/src", "xtask/src"];
+        ["domain/src", "app/src", "frontend/src", "client/src", "server/src", "examples/src", "bench/src", "faults/src", "xtask/src"];
     rooms.into_iter().flat_map(sources).collect()
 }
 

@@ -23,11 +23,11 @@ pub(crate) enum Need {
     Site,
     /// PostgreSQL's programs.
     Postgres,
-    /// PostgreSQL's and RabbitMQ's.
-    Faults,
-    /// Both.
+    /// The two above.
     Run,
-    /// Both, a browser, RabbitMQ, and cargo's own tools.
+    /// PostgreSQL's programs and RabbitMQ.
+    Faults,
+    /// All of these, a browser, and cargo's own tools.
     Everything,
 }
 

@@ -15,7 +15,7 @@ pub(crate) struct Job {
     pub(crate) root_id: Uuid,
     pub(crate) parent_id: Option<Uuid>,
     pub(crate) name: Option<String>,
-    pub(crate) job_type: String,
+    pub(crate) of_type: String,
     pub(crate) once: bool,
     pub(crate) fed: bool,
     pub(crate) max_failures: Option<i32>,
@@ -66,7 +66,7 @@ pub(crate) struct History {
     pub(crate) held: Vec<Held>,
 }
 
-const JOBS: &str = "select j.id, j.root_id, j.parent_id, j.name, t.name as job_type,
+const JOBS: &str = "select j.id, j.root_id, j.parent_id, j.name, t.name as of_type,
       j.delivery = 'at_most_once' as once, j.feed is not null as fed, j.max_failures, t.concurrency as cap,
       (t.heartbeat_seconds * 3000000)::bigint as lease_us,
       (extract(epoch from g.cancelled_at) * 1000000)::bigint as cancelled_us, g.completed_at is not null as complete

@@ -34,7 +34,9 @@ pub(super) fn judge(history: &History) -> Verdict {
     for one in &history.held {
         held.entry(one.item_id).or_default().push(one);
     }
-    held.values_mut().for_each(|of_item| of_item.sort_by_key(|one| (one.started_us, one.attempt)));
+    for of_item in held.values_mut() {
+        of_item.sort_by_key(|one| (one.started_us, one.attempt));
+    }
     let items = history.items.iter().map(|item| (item.id, item)).collect();
     let mut retries: HashMap<Uuid, usize> = HashMap::new();
     for call in history.calls.iter().filter(|call| call.said == Said::Ok) {
@@ -133,7 +135,7 @@ fn ended(seen: &Seen<'_>, verdict: &mut Verdict) {
         verdict.find(Kind::Stuck, format!("item {}", item.id));
     }
     for job in seen.history.jobs.values().filter(|job| !job.complete) {
-        verdict.find(Kind::Stuck, format!("job {} of type {}", job.id, job.job_type));
+        verdict.find(Kind::Stuck, format!("job {} of type {}", job.id, job.of_type));
     }
     for one in seen.history.held.iter().filter(|one| one.ended_us.is_none()) {
         verdict.find(Kind::Stuck, format!("open assignment {}", one.id));
@@ -181,7 +183,8 @@ fn alone(seen: &Seen<'_>, verdict: &mut Verdict) {
         }
         for one in held.iter().filter(|one| one.ended_as == Some(LEASE_LOST)) {
             verdict.leases_lost += 1;
-            let lease = seen.items.get(item).and_then(|item| seen.history.jobs.get(&item.job_id)).map(|job| job.lease_us);
+            let lease =
+                seen.items.get(item).and_then(|item| seen.history.jobs.get(&item.job_id)).map(|job| job.lease_us);
             if let (Some(ended), Some(lease)) = (one.ended_us, lease)
                 && ended - one.started_us < lease
             {
@@ -200,7 +203,7 @@ fn capped(seen: &Seen<'_>, verdict: &mut Verdict) {
             continue;
         };
         let Some(cap) = job.cap else { continue };
-        let of_type = edges.entry((&job.job_type, cap)).or_default();
+        let of_type = edges.entry((&job.of_type, cap)).or_default();
         of_type.push((one.started_us, 1));
         of_type.extend(one.ended_us.map(|ended| (ended, -1)));
     }
@@ -260,7 +263,9 @@ fn fenced(seen: &Seen<'_>, verdict: &mut Verdict) {
         let Deed::Answer { status, well: true } = entry.deed else { continue };
         let counts = by_id.get(&entry.assignment).is_some_and(|one| one.ended_as == Some(SUCCEEDED));
         match status {
-            200 if !counts => verdict.find(Kind::Fence, format!("{} was accepted and does not count", entry.assignment)),
+            200 if !counts => {
+                verdict.find(Kind::Fence, format!("{} was accepted and does not count", entry.assignment));
+            }
             409 if counts => verdict.find(Kind::Fence, format!("{} was refused and counts", entry.assignment)),
             409 => verdict.refused_late += 1,
             _ => {}
@@ -304,7 +309,10 @@ fn budgets(seen: &Seen<'_>, verdict: &mut Verdict) {
         let failed = held.iter().filter(|one| matches!(one.ended_as, Some(2..=4))).count() as i32;
         // What was cancelled while it ran keeps the failures that it had.
         if matches!(item.state, Some(SUCCEEDED | DEAD)) && item.failures != Some(failed) {
-            verdict.find(Kind::Budget, format!("item {}: {:?} failures, {failed} attempts failed", item.id, item.failures));
+            verdict.find(
+                Kind::Budget,
+                format!("item {}: {:?} failures, {failed} attempts failed", item.id, item.failures),
+            );
         }
         let Some(max) = job.max_failures else { continue };
         let (dead, spent) = (item.state == Some(DEAD), failed >= max);

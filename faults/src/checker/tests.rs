@@ -20,7 +20,7 @@ fn job(id: u128, job_type: &str) -> Job {
         root_id: Uuid::from_u128(id),
         parent_id: None,
         name: Some(format!("tree-{id}")),
-        job_type: job_type.to_owned(),
+        of_type: job_type.to_owned(),
         once: job_type == "once",
         fed: false,
         max_failures: Some(if job_type == "once" { 1 } else { 3 }),
@@ -187,7 +187,9 @@ fn what_is_not_over_is_stuck() {
     history.held.pop();
     only(&history, Kind::Stuck);
     let mut history = clean("plain");
-    history.jobs.values_mut().for_each(|job| job.complete = false);
+    for job in history.jobs.values_mut() {
+        job.complete = false;
+    }
     only(&history, Kind::Stuck);
 }
 
@@ -279,7 +281,9 @@ fn who_gives_an_item_back_gets_one_more_attempt() {
 fn a_file_makes_as_many_items_as_it_has_rows() {
     let filled = |rows| {
         let mut history = clean("plain");
-        history.items.iter_mut().for_each(|item| item.dedupe_key = None);
+        for item in &mut history.items {
+            item.dedupe_key = None;
+        }
         history.calls = vec![said_ok(What::File { key: "tree-1".to_owned(), rows }, Some(1))];
         history
     };
@@ -299,7 +303,9 @@ fn a_cap_that_is_exceeded_is_found() {
 fn serialize_keys_that_overlap_or_turn_round_are_found() {
     let keyed = || {
         let mut history = clean("serial");
-        history.items.iter_mut().for_each(|item| item.serialize_key = Some("key".to_owned()));
+        for item in &mut history.items {
+            item.serialize_key = Some("key".to_owned());
+        }
         history
     };
     assert!(rules::judge(&keyed()).is_clean());
@@ -315,7 +321,9 @@ fn serialize_keys_that_overlap_or_turn_round_are_found() {
 fn what_happens_after_a_cancel_is_found() {
     let cancelled = |at| {
         let mut history = clean("plain");
-        history.jobs.values_mut().for_each(|job| job.cancelled_us = Some(at));
+        for job in history.jobs.values_mut() {
+            job.cancelled_us = Some(at);
+        }
         history.calls.push(said_ok(What::Cancel { job: Uuid::from_u128(1) }, None));
         history
     };

@@ -13,8 +13,8 @@ use futures::FutureExt as _;
 
 use super::{Played, Story, end, patience};
 use crate::{
-    load::Load,
     checker::Kind,
+    load::Load,
     stage::{House, LEASE, Setting, Stage, postgres::Going, process::Process},
 };
 
@@ -35,7 +35,7 @@ async fn killed_servers(house: &House) -> Result<Played> {
     let mut load = stage.load(Load::of(house.items, house.seed))?;
     let least = if house.full { 60 } else { 6 };
     let kills = stage
-        .disturb(&mut load, least, Duration::from_millis(2_000), |stage, _| {
+        .disturb(&mut load, least, Duration::from_secs(2), |stage, _| {
             async move {
                 let at = rand::random_range(0..stage.servers.len());
                 stage.servers[at].process.kill().await?;
@@ -87,7 +87,9 @@ async fn rolling_restarts(house: &House) -> Result<Played> {
     listeners.iter().for_each(tokio::task::JoinHandle::abort);
     let opened = opened.load(Ordering::Relaxed);
     ensure!(opened > listeners.len(), "{opened} streams were opened: none was closed by a restart");
-    let done = format!("3 servers stopped and started in turn, {restarts} times, 15 streams open; {opened} streams opened in all");
+    let done = format!(
+        "3 servers stopped and started in turn, {restarts} times, 15 streams open; {opened} streams opened in all"
+    );
     end(house, stage, load, done).await
 }
 
@@ -150,7 +152,9 @@ async fn held_workers(house: &House) -> Result<Played> {
             .boxed()
         })
         .await?;
-    let played = end(house, stage, load, format!("two worker processes held past their lease and let go, {holds} times")).await?;
+    let played =
+        end(house, stage, load, format!("two worker processes held past their lease and let go, {holds} times"))
+            .await?;
     ensure!(played.verdict.refused_late > 0, "no result came late: nothing was tested");
     Ok(played)
 }
@@ -189,7 +193,8 @@ async fn everybody_away(house: &House) -> Result<Played> {
     let load = stage.load(Load { only, cancels: 0, ..Load::of(house.items, house.seed) })?;
     let rounds = if house.full { 10 } else { 1 };
     let mut held = 0;
-    for _ in 0..rounds {
+    for round in 0..rounds {
+        let going = [Going::Immediate, Going::Fast, Going::Killed][round % 3];
         tokio::time::sleep(Duration::from_secs(2)).await;
         held += open_leases(&stage).await?;
         for server in &mut stage.servers {
@@ -201,7 +206,7 @@ async fn everybody_away(house: &House) -> Result<Played> {
         }
         tokio::time::sleep(Duration::from_secs(2)).await;
         held += open_leases(&stage).await?;
-        tokio::task::block_in_place(|| house.postgres.go(Going::Immediate))?;
+        tokio::task::block_in_place(|| house.postgres.go(going))?;
         tokio::time::sleep(AWAY).await;
         tokio::task::block_in_place(|| house.postgres.come_back())?;
     }
@@ -242,7 +247,8 @@ async fn poison(house: &House) -> Result<Played> {
     let dead = "select count(*) from outcome o join item i on i.id = o.item_id where i.dedupe_key like 'poison-%' and o.state = 2";
     let dead: i64 = sqlx::query_scalar(dead).fetch_one(&stage.pool).await?;
     ensure!(dead == count as i64, "{dead} of {count} items that kill are dead letters");
-    end(house, stage, load, format!("{count} items that kill their worker: {deaths} workers died, {dead} dead letters")).await
+    end(house, stage, load, format!("{count} items that kill their worker: {deaths} workers died, {dead} dead letters"))
+        .await
 }
 
 fn replace_dead(worker: &mut Process) -> Result<()> {

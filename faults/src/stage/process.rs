@@ -171,7 +171,7 @@ impl Server {
     /// Starts it and waits until it serves.
     pub(crate) async fn start(&mut self) -> Result<()> {
         self.process.start()?;
-        self.serves(Duration::from_secs(60)).await
+        self.serves(Duration::from_mins(1)).await
     }
 
     /// Waits until it says that it is ready.
