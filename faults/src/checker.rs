@@ -140,7 +140,10 @@ pub(crate) async fn judge(stage: &mut Stage, drained: bool) -> Result<Verdict> {
     }
     for server in &stage.servers {
         let log = std::fs::read_to_string(server.process.log()).context("a server's log")?;
-        for line in log.lines().filter(|line| line.contains("panicked at") || line.contains("25P02")) {
+        for line in log
+            .lines()
+            .filter(|line| ["panicked at", "25P02", "already a transaction"].iter().any(|word| line.contains(word)))
+        {
             verdict.find(Kind::Log, line.chars().take(300).collect::<String>());
         }
     }

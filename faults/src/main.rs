@@ -30,7 +30,7 @@ struct Line {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Every fault with 1,200 items.
+    /// Every fault with 800 items.
     Quick(Choice),
     /// Every fault with 100,000 items.
     Full(Choice),
@@ -88,7 +88,7 @@ async fn run(choice: Choice, full: bool) -> Result<bool> {
         postgres: tokio::task::spawn_blocking(Postgres::start).await??,
         server: choice.server.canonicalize()?,
         seed: choice.seed.unwrap_or_else(rand::random::<u64>) % 1_000_000_000,
-        items: choice.items.unwrap_or(if full { 100_000 } else { 1_200 }),
+        items: choice.items.unwrap_or(if full { 100_000 } else { 800 }),
         full,
     };
     println!("seed {}, {} items a fault", house.seed, house.items);

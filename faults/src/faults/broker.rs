@@ -125,7 +125,7 @@ async fn repeated_messages(house: &House) -> Result<Played> {
     let (_connection, channel, copies) = overhear(&vhost.url).await?;
     let sent = Arc::new(AtomicUsize::new(0));
     let repeating = tokio::spawn(repeat(channel, copies, Arc::clone(&sent)));
-    let load = stage.load(Load::of(offered(house), house.seed))?;
+    let load = stage.load(Load::of(offered(house) / 2, house.seed))?;
     let played = end(house, stage, load, String::new()).await?;
     ensure!(!repeating.is_finished(), "the messages were not repeated: {:?}", repeating.await);
     repeating.abort();

@@ -98,7 +98,7 @@ async fn one_key(clients: &Arc<[Client]>, journal: &Journal, key: &str, times: u
 /// F37: 64 identical requests for each key, while servers are killed.
 async fn identical_requests(house: &House) -> Result<Played> {
     let mut stage = Stage::set(house, Setting { work_ms: 5, ..Setting::default() }).await?;
-    let count = if house.full { 2_000 } else { 40 };
+    let count = if house.full { 2_000 } else { 15 };
     let mut load = identical(&stage, house.seed, count, 64)?;
     let kills = stage
         .disturb(&mut load, 2, Duration::from_secs(2), |stage, times| {

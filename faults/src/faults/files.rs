@@ -18,7 +18,7 @@ pub(super) const FAULTS: &[(&str, Story)] = &[("F36", |house| cut_uploads(house)
 /// F36: the server is killed in the middle of an upload, and again while it cuts the file into items.
 async fn cut_uploads(house: &House) -> Result<Played> {
     let mut stage = Stage::set(house, Setting { servers: 1, work_ms: 1, slots: 32, ..Setting::default() }).await?;
-    let (rounds, rows) = if house.full { (100, 5_000) } else { (5, 400) };
+    let (rounds, rows) = if house.full { (100, 5_000) } else { (3, 200) };
     for round in 0..rounds {
         let key = format!("file-{}-{round}", house.seed);
         let path = stage.path(&format!("{key}.csv"));
