@@ -76,7 +76,7 @@ async fn intact(house: &House) -> Result<Played> {
 
 /// S1: an ending names its item instead of its assignment.
 async fn without_a_fence(house: &House) -> Result<Played> {
-    let broken = slow(Some("no_fence:jobs/ending"));
+    let broken = slow(Some("no_fence:jobs/unfenced"));
     let played = disturbed(house, broken, few(house, &["plain"])).await?;
     Ok(noticed(&played, Kind::Fence, "no fence: late results end whatever assignment the item is in"))
 }
