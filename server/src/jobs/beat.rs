@@ -138,9 +138,15 @@ impl Engine {
     }
 
     async fn past(&self, fences: &[Uuid]) -> Result<HashMap<Uuid, (ItemState, EndedAs)>> {
-        let mut tx = self.0.core.pools.hot.begin().await?;
-        let rows = endings::past(&mut tx, fences).await?;
-        tx.commit().await?;
+        let (core, fences) = (Arc::clone(&self.0.core), fences.to_vec());
+        let look = async move {
+            let mut tx = core.pools.hot.begin().await?;
+            let rows = endings::past(&mut tx, &fences).await?;
+            crate::store::commit(tx).await?;
+            Ok::<_, Error>(rows)
+        };
+        // A task of its own: a heartbeat is given up by its client, and would leave a transaction open.
+        let rows = tokio::spawn(look).await.map_err(|e| Error::Broken(e.to_string()))??;
         Ok(rows
             .into_iter()
             .map(|row| {
@@ -197,7 +203,7 @@ async fn record_step(core: &Core, id: Uuid, credential_id: Uuid, step: Step) -> 
         }
     }
     leases::set_step(&mut tx, held.item_id, &step.name, step.data.text()).await?;
-    tx.commit().await?;
+    crate::store::commit(tx).await?;
     Ok(Some(step))
 }
 

@@ -98,6 +98,10 @@ pub(super) async fn end_all(
     commands: &[&EndCommand],
     rows: &mut EndingRows,
 ) -> Result<Vec<Result<Ended, Problem>>> {
+    #[cfg(feature = "failpoints")]
+    let unfenced = super::unfenced::unfenced(tx, commands).await?;
+    #[cfg(feature = "failpoints")]
+    let commands: &[&EndCommand] = &unfenced.iter().collect::<Vec<_>>();
     let mut answers: Vec<Option<Result<Ended, Problem>>> = vec![None; commands.len()];
     // The first command for each fence counts; a second one in the same batch is looked up below.
     let mut first: BTreeMap<Uuid, usize> = BTreeMap::new();

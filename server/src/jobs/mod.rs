@@ -57,6 +57,8 @@ mod share; // links to a tree
 mod sweep; // what duties do: lost leases, due items, expiry
 mod tend; // trees whose time has come
 mod types; // job types that change while jobs run
+#[cfg(feature = "failpoints")]
+mod unfenced; // endings without a fence, in builds made to fail
 mod wake; // waiting claims
 mod work; // endings and claims in one transaction
 mod workers; // who asked for work
