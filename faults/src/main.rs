@@ -1,0 +1,5 @@
+//! Faults, on purpose.
+
+mod proxy;
+
+fn main() {}
