@@ -1,6 +1,8 @@
 // What holds on every page there is: it shows what strangers wrote as text, axe finds nothing in any scheme or width,
 // nothing moves while it loads, nothing sticks out, and every control is reached by keys and seen to be.
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
 import { test } from 'node:test';
 import { accessible, openPage, screenshot, startServer } from '../harness.mjs';
 import { Worker } from '../worker.mjs';
@@ -20,7 +22,11 @@ async function made(server, method, route, body, headers) {
 
 /** A server on which every text is hostile, and the addresses of all its pages. */
 async function haunted(t) {
-  const server = await startServer(t);
+  const receiver = createServer((_, answer) => answer.writeHead(410, { 'content-type': 'text/html' }).end(EVIL.replace('\u202e', '')));
+  receiver.listen(0, '127.0.0.1');
+  await once(receiver, 'listening');
+  t.after(() => receiver.close());
+  const server = await startServer(t, { TREELINE_CALLBACK_ALLOW: '127.0.0.1' });
   await made(server, 'PUT', '/job-types/haunted', { executor: { kind: 'pull' }, steps: ['one', 'two'], max_failures: 1 });
   const file = [`${EVIL.replaceAll('"', '')},amount`, ...Array.from({ length: 12 }, (_, n) => `'${EVIL.replaceAll('"', '')} ${n}',${n}`), 'too,many,fields'];
   const query = new URLSearchParams({ filename: `${EVIL}.csv`, format: 'csv' });
@@ -34,7 +40,8 @@ async function haunted(t) {
     type: 'haunted', key: 'tree', name: LONG, metadata, sealed: true, items: [0, 1, 2, 3, 4, 5, 6, 7].map(item),
     children: [{ type: 'haunted', key: 'below', name: EVIL, sealed: true, items: [{ payload: LONG }] }],
   });
-  const cancelled = await made(server, 'POST', '/jobs', { type: 'haunted', name: EVIL, items: [{ payload: EVIL }] });
+  const url = `http://127.0.0.1:${receiver.address().port}/${encodeURIComponent(EVIL)}`;
+  const cancelled = await made(server, 'POST', '/jobs', { type: 'haunted', name: EVIL, items: [{ payload: EVIL }], on_completed: { url } });
   await made(server, 'POST', `/jobs/${cancelled.id}/cancel`, { reason: EVIL });
   const removed = await made(server, 'POST', '/jobs', { type: 'haunted', sealed: true, items: [] });
   await made(server, 'DELETE', `/jobs/${removed.id}`);
@@ -57,6 +64,8 @@ async function haunted(t) {
   await made(server, 'POST', `/assignments/${kept[0].id}/alert`, { message: EVIL });
   const dead = (await made(server, 'GET', `/dead-letters?root=${tree.id}`)).data;
   const done = (await made(server, 'GET', `/items?root=${tree.id}&state=succeeded`)).data;
+  let callback;
+  while (callback?.state !== 'failed') [callback] = (await made(server, 'GET', `/jobs/${cancelled.id}/deliveries`)).data;
   const filter = { root: tree.id, state: 'dead' };
   const preview = await made(server, 'POST', '/bulk-operations', { action: 'retry', target: 'items', filter, reason: EVIL, dry_run: true });
   const operation = await made(server, 'POST', '/bulk-operations', { action: 'retry', target: 'items', filter: { root: imported.id, state: 'dead' }, reason: EVIL });
@@ -76,6 +85,8 @@ async function haunted(t) {
     'jobs-wrong': `/jobs?${new URLSearchParams({ q: EVIL })}`,
     'job-tree': `/jobs/${tree.id}`,
     'job-cancelled': `/jobs/${cancelled.id}`,
+    callbacks: '/deliveries',
+    callback: `/deliveries/${callback.id}`,
     dead: '/dead',
     items: `/items?q=root:${tree.id}`,
     'item-dead': `/items/${dead[0].id}`,

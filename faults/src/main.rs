@@ -1,5 +1,123 @@
-//! Faults, on purpose.
+//! Faults: the product under everything that can go wrong, and a judge who holds it to its promises.
+//!
+//! `cargo xtask faults` builds and runs this. It starts a durable PostgreSQL of its own, servers and workers as
+//! processes, offers items through the public API, kills and cuts what can be killed and cut, and then asks
+//! the journal of the callers, the ledgers of the workers and the tables whether every promise was kept.
+//! Nothing depends on this crate.
 
-mod proxy;
+mod checker; // the judge
+mod faults; // the stories
+mod journal; // what callers were told
+mod ledger; // what workers did
+mod load; // what is offered
+mod report; // the table
+mod stage; // where it is played
+mod worker; // the worker process
 
-fn main() {}
+use std::{path::PathBuf, process::ExitCode};
+
+use anyhow::{Result, ensure};
+use clap::{Parser, Subcommand};
+
+use crate::stage::{House, postgres::Postgres};
+
+#[derive(Parser)]
+struct Line {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Every fault with 5,000 items.
+    Quick(Choice),
+    /// Every fault with 100,000 items.
+    Full(Choice),
+    /// A worker process.
+    #[command(hide = true)]
+    Worker(worker::Arguments),
+}
+
+#[derive(clap::Args)]
+struct Choice {
+    /// Only these: F01,F05.
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<String>,
+    /// Items of one fault.
+    #[arg(long)]
+    items: Option<usize>,
+    /// What is offered follows from it. Absent: another each time.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// The server's program, built with the feature `failpoints`.
+    #[arg(long)]
+    server: PathBuf,
+    /// The page that holds the table; written when all faults ran.
+    #[arg(long)]
+    out: Option<PathBuf>,
+}
+
+fn main() -> ExitCode {
+    let line = Line::parse();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let done = runtime.map_err(Into::into).and_then(|runtime| match line.command {
+        Command::Worker(arguments) => runtime.block_on(worker::run(arguments)).map(|()| true),
+        Command::Quick(choice) => runtime.block_on(run(choice, false)),
+        Command::Full(choice) => runtime.block_on(run(choice, true)),
+    });
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("faults: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Plays what was asked for; whether every promise was kept.
+async fn run(choice: Choice, full: bool) -> Result<bool> {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let chosen: Vec<faults::Fault> = faults::all()
+        .into_iter()
+        .filter(|fault| choice.only.is_empty() || choice.only.iter().any(|id| id.eq_ignore_ascii_case(fault.id)))
+        .collect();
+    ensure!(!chosen.is_empty(), "no such fault; there are {}", ids(&faults::all()));
+    let house = House {
+        postgres: tokio::task::spawn_blocking(Postgres::start).await??,
+        server: choice.server.canonicalize()?,
+        seed: choice.seed.unwrap_or_else(rand::random::<u64>) % 1_000_000_000,
+        items: choice.items.unwrap_or(if full { 100_000 } else { 5_000 }),
+        full,
+    };
+    println!("seed {}, {} items a fault", house.seed, house.items);
+    let mut rows = Vec::new();
+    let mut kept = true;
+    for fault in &chosen {
+        match faults::play(&house, fault).await {
+            Ok(row) => {
+                println!("{}", row.line());
+                kept &= row.verdict.is_clean();
+                rows.push(row);
+            }
+            Err(error) => {
+                println!("FAIL {}  could not be judged: {error:#}", fault.id);
+                kept = false;
+            }
+        }
+    }
+    if let Some(out) = choice.out.filter(|_| choice.only.is_empty() && rows.len() == chosen.len()) {
+        let length = if full { "full" } else { "quick" };
+        let how = format!(
+            "`cargo xtask faults {length}`: {} items a fault, seed {}. A fault passes when nothing is lost, doubled or \
+             stuck and no rule of the checker is broken.",
+            house.items, house.seed
+        );
+        report::write(&out, &rows, &how)?;
+    }
+    Ok(kept)
+}
+
+fn ids(faults: &[faults::Fault]) -> String {
+    faults.iter().map(|fault| fault.id).collect::<Vec<_>>().join(", ")
+}

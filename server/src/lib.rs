@@ -23,6 +23,7 @@ pub mod corrections; // failed rows, corrected by hand
 pub mod duties; // what goes on in the background
 pub mod error; // what a use-case can fail with
 pub mod exports; // results and failures as streams
+pub mod failpoints; // crashes that are asked for, in builds made for that
 pub mod files; // uploaded files as bytes
 pub mod flush; // requests that arrive together become one batch
 pub mod http; // the front door

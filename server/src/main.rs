@@ -75,6 +75,8 @@ fn main() -> ExitCode {
 async fn run() -> ExitCode {
     let line = Line::parse();
     start_log();
+    #[cfg(feature = "failpoints")]
+    server::failpoints::set_up();
     let done = match line.command {
         None => serve(line.config).await,
         Some(Command::Migrate { status }) => migrate(line.config, status).await,

@@ -109,7 +109,7 @@ pub async fn keep(pool: &PgPool, files: &Files, arrived: &Arrived, new: &NewUplo
     let row = async {
         let mut tx = pool.begin().await?;
         let upload = uploads::insert(&mut tx, new).await?;
-        tx.commit().await?;
+        crate::store::commit(tx).await?;
         Ok(upload)
     };
     let kept: Result<Upload> = row.await;

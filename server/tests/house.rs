@@ -75,6 +75,12 @@ const RULES: &[Rule] = &[
         why: "RabbitMQ is known in broker/ only",
     },
     Rule {
+        place: "server/src",
+        but: &["server/src/store/commit.rs", "server/src/failpoints.rs"],
+        words: &[".commit().await"],
+        why: "commit through store::commit, where crashes are tested",
+    },
+    Rule {
         place: "server/src/duties",
         but: &[],
         words: &["crate::http"],

@@ -6,6 +6,7 @@
 
 mod bench;
 mod browser;
+mod faults;
 mod places;
 mod prepare;
 mod setup;
@@ -63,6 +64,12 @@ enum Verb {
         #[command(subcommand)]
         length: bench::Length,
     },
+    /// Kills, cuts and stops everything that can be, checks that every promise holds, and writes the table in
+    /// docs/promises.md.
+    Faults {
+        #[command(subcommand)]
+        length: faults::Length,
+    },
     /// Draws every page in its states, with made-up data, and takes the pictures of docs/gallery.
     Gallery,
     /// Formats all Rust code.
@@ -103,6 +110,7 @@ fn run(verb: Verb) -> Result<()> {
             browser::test(&postgres, filter.as_deref())
         }
         Verb::Bench { length } => bench::run(&length),
+        Verb::Faults { length } => faults::run(&length),
         Verb::Gallery => {
             setup::all(Need::Everything)?;
             site::build(site::Kind::Quick)?;

@@ -23,6 +23,8 @@ pub(crate) enum Need {
     Site,
     /// PostgreSQL's programs.
     Postgres,
+    /// PostgreSQL's and RabbitMQ's.
+    Faults,
     /// Both.
     Run,
     /// Both, a browser, RabbitMQ, and cargo's own tools.
@@ -31,7 +33,7 @@ pub(crate) enum Need {
 
 pub(crate) fn all(need: Need) -> Result<()> {
     step::time("setup", || {
-        if need != Need::Postgres {
+        if !matches!(need, Need::Postgres | Need::Faults) {
             wasm_target()?;
             npm_parts()?;
         }
@@ -44,6 +46,8 @@ pub(crate) fn all(need: Need) -> Result<()> {
                 debian("Chromium", &["chromium"], "any Chromium or Chrome; TREELINE_CHROMIUM may name it")?;
                 ensure!(chromium().is_some(), "chromium was installed but is not to be found");
             }
+        }
+        if matches!(need, Need::Faults | Need::Everything) {
             rabbitmq()?;
         }
         Ok(())

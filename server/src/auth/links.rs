@@ -58,7 +58,7 @@ pub async fn redeem(app: &App, token: &str, user_agent: &str, address: Option<Ip
         };
         let Some(owner_id) = owner_id else { return Ok(None) };
         let Some(secret) = sessions::begin(&mut tx, owner_id, &user_agent, true).await? else { return Ok(None) };
-        tx.commit().await?;
+        crate::store::commit(tx).await?;
         tracing::info!(%owner_id, "signed in by link");
         Ok::<_, sqlx::Error>(Some(secret))
     });

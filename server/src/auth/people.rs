@@ -79,7 +79,7 @@ pub async fn create(app: &App, caller: &Caller, new: NewUser) -> Result<UserMade
         if made.is_some() {
             log::record(&mut tx, &row).await?;
         }
-        tx.commit().await?;
+        crate::store::commit(tx).await?;
         Ok(made)
     })
     .await?;
@@ -117,7 +117,7 @@ pub async fn change(app: &App, caller: &Caller, id: Uuid, patch: UserPatch) -> R
     let changed = in_task("changing a person", async move {
         let mut tx = pool.begin().await?;
         let changed = wanted.apply(&mut tx, &by, id, reason).await?;
-        tx.commit().await?;
+        crate::store::commit(tx).await?;
         Ok(changed)
     })
     .await;
@@ -209,7 +209,7 @@ pub async fn sign_in(
             in_task("signing in", async move {
                 let mut tx = pool.begin().await?;
                 let secret = sessions::begin(&mut tx, account.id, &user_agent, false).await?;
-                tx.commit().await?;
+                crate::store::commit(tx).await?;
                 tracing::info!(owner_id = %account.id, "signed in by password");
                 Ok(secret)
             })
@@ -260,7 +260,7 @@ pub async fn set_password(app: &App, caller: &Caller, new: NewPassword, address:
             store::void_links(&mut tx, id).await?;
             store::count_change(&mut tx).await?;
         }
-        tx.commit().await?;
+        crate::store::commit(tx).await?;
         Ok(set)
     })
     .await?;
@@ -303,7 +303,7 @@ async fn record(pool: &PgPool, row: AuditRow) -> Result<()> {
     in_task("writing the audit log", async move {
         let mut tx = pool.begin().await?;
         log::record(&mut tx, &row).await?;
-        tx.commit().await?;
+        crate::store::commit(tx).await?;
         Ok(())
     })
     .await

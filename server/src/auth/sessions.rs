@@ -91,7 +91,7 @@ pub async fn end_some(app: &App, caller: &Caller, owner_id: Uuid, only: Option<U
             }
             store::count_change(&mut tx).await?;
         }
-        tx.commit().await?;
+        crate::store::commit(tx).await?;
         Ok::<_, sqlx::Error>(ended)
     });
     let ended = ended.await.map_err(|e| Error::Broken(format!("ending sessions: {e}")))??;

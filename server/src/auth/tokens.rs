@@ -40,7 +40,7 @@ pub async fn create_service(app: &App, caller: &Caller, new: NewService) -> Resu
         if made.is_some() {
             log::record(&mut tx, &deed(&by, "service.create", id, None, Some(name))).await?;
         }
-        tx.commit().await?;
+        crate::store::commit(tx).await?;
         Ok(made)
     })
     .await?;
@@ -76,7 +76,7 @@ pub async fn create_token(app: &App, caller: &Caller, new: NewToken) -> Result<T
         let mut tx = pool.begin().await?;
         let made = identity::insert_token(&mut *tx, id, service.id, &name, &hash, &scopes, types.as_deref()).await?;
         log::record(&mut tx, &row).await?;
-        tx.commit().await?;
+        crate::store::commit(tx).await?;
         Ok(made)
     })
     .await?;
@@ -111,7 +111,7 @@ pub async fn revoke_token(app: &App, caller: &Caller, id: Uuid) -> Result<()> {
             log::record(&mut tx, &deed(&by, "token.revoke", token.owner_id, None, Some(token.name))).await?;
             count_change(&mut tx).await?;
         }
-        tx.commit().await?;
+        crate::store::commit(tx).await?;
         Ok(())
     })
     .await?;

@@ -46,6 +46,7 @@ pub async fn identify(State(app): State<App>, mut request: Request, next: Next) 
     let under_way = UnderWay::one_more(&app);
     let mut response = next.run(request).instrument(span.clone()).await;
     drop(under_way);
+    crate::failpoints::crash("before_reply", file!());
     if let Some(problem) = response.extensions_mut().remove::<Problem>() {
         response = complete(response, problem, &id);
     }

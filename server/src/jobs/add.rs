@@ -121,7 +121,7 @@ impl Batch for AddBatch {
 async fn attempt(core: &Core, commands: &[&AddCommand], reserved: Option<&Reserved>) -> Result<AddedRows> {
     let mut tx = core.pools.hot.begin().await?;
     let done = keys::add(core, &mut tx, commands, reserved).await?;
-    tx.commit().await?;
+    crate::store::commit(tx).await?;
     Ok(done)
 }
 

@@ -140,7 +140,7 @@ impl Engine {
     async fn past(&self, fences: &[Uuid]) -> Result<HashMap<Uuid, (ItemState, EndedAs)>> {
         let mut tx = self.0.core.pools.hot.begin().await?;
         let rows = endings::past(&mut tx, fences).await?;
-        tx.commit().await?;
+        crate::store::commit(tx).await?;
         Ok(rows
             .into_iter()
             .map(|row| {
@@ -197,7 +197,7 @@ async fn record_step(core: &Core, id: Uuid, credential_id: Uuid, step: Step) -> 
         }
     }
     leases::set_step(&mut tx, held.item_id, &step.name, step.data.text()).await?;
-    tx.commit().await?;
+    crate::store::commit(tx).await?;
     Ok(Some(step))
 }
 

@@ -113,7 +113,7 @@ impl Engine {
                     if let Some(deed) = &deed {
                         deeds::record(&mut tx, deed).await?;
                     }
-                    tx.commit().await?;
+                    crate::store::commit(tx).await?;
                     engine.first_look(row.id).await;
                     Ok(Some(row.id))
                 }
@@ -188,7 +188,7 @@ impl Engine {
                     if let Some(deed) = &deed {
                         deeds::record(&mut tx, deed).await?;
                     }
-                    tx.commit().await?;
+                    crate::store::commit(tx).await?;
                     let_go(&core, id).await?;
                     Ok(true)
                 }
@@ -279,7 +279,7 @@ async fn let_go(core: &Arc<Core>, id: Uuid) -> Result<bool> {
         if !members::drop_holds(&mut tx, id, &[root_id]).await?.is_empty() {
             settle::release_holds(core, &mut tx, &[&plan]).await?;
         }
-        tx.commit().await?;
+        crate::store::commit(tx).await?;
         core.hub.touch(&[root_id]);
     }
     if roots.is_empty() {

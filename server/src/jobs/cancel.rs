@@ -115,7 +115,7 @@ impl Engine {
                     if let Some(deed) = deed.filter(|_| !decided.gates.is_empty()) {
                         deeds::record(&mut tx, &deed).await?;
                     }
-                    tx.commit().await?;
+                    crate::store::commit(tx).await?;
                     core.ghosts.met(&decided.gates);
                     settle::settle_all(&core, &decided.settle).await;
                     core.hub.touch(&[job.root_id]);
@@ -236,7 +236,7 @@ async fn attempt(
         }
         tally.write(core, &mut tx, &plans).await?;
     }
-    tx.commit().await?;
+    crate::store::commit(tx).await?;
     closed.after_commit(core, &rows).await;
     core.hub.touch(&done().map(|cancel| cancel.root_id).collect::<Vec<_>>());
     Ok(true)

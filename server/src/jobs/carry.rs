@@ -113,7 +113,7 @@ async fn step(core: &Core, gate_id: i64) -> Result<bool> {
     if !carry::moved(&mut tx, walk, to).await? {
         return Ok(true);
     }
-    tx.commit().await?;
+    crate::store::commit(tx).await?;
     done.after_commit(core, &rows).await;
     Ok(more)
 }

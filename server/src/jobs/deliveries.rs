@@ -77,7 +77,7 @@ impl Engine {
             if let Some(row) = row.filter(|_| again) {
                 log::record(&mut tx, &row).await?;
             }
-            tx.commit().await?;
+            crate::store::commit(tx).await?;
             core.delivery_asked.notify_one();
             Ok::<_, Error>(again)
         })

@@ -98,6 +98,10 @@ pub(super) async fn end_all(
     commands: &[&EndCommand],
     rows: &mut EndingRows,
 ) -> Result<Vec<Result<Ended, Problem>>> {
+    #[cfg(feature = "failpoints")]
+    let unfenced = unfenced(tx, commands).await?;
+    #[cfg(feature = "failpoints")]
+    let commands: &[&EndCommand] = &unfenced.iter().collect::<Vec<_>>();
     let mut answers: Vec<Option<Result<Ended, Problem>>> = vec![None; commands.len()];
     // The first command for each fence counts; a second one in the same batch is looked up below.
     let mut first: BTreeMap<Uuid, usize> = BTreeMap::new();
@@ -128,6 +132,20 @@ pub(super) async fn end_all(
     }
     let missing = || Err(Problem::not_found("assignment"));
     Ok(answers.into_iter().map(|answer| answer.unwrap_or_else(missing)).collect())
+}
+
+/// The commands as they would be if an ending named its item, not its assignment.
+#[cfg(feature = "failpoints")]
+async fn unfenced(tx: &mut Tx, commands: &[&EndCommand]) -> Result<Vec<EndCommand>> {
+    let mut commands: Vec<EndCommand> = commands.iter().map(|&command| command.clone()).collect();
+    if crate::failpoints::broken("no_fence", file!()) {
+        let fences: Vec<Uuid> = commands.iter().map(|command| command.fence).collect();
+        let heirs: HashMap<Uuid, Uuid> = crate::store::broken::heirs(tx, &fences).await?.into_iter().collect();
+        for command in &mut commands {
+            command.fence = heirs.get(&command.fence).copied().unwrap_or(command.fence);
+        }
+    }
+    Ok(commands)
 }
 
 /// Ends what these commands' holders hold.

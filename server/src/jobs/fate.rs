@@ -78,6 +78,12 @@ pub(super) fn decide(
         let wait = Duration::try_from(std::time::Duration::try_from_secs_f64(seconds).unwrap_or_default());
         (seconds > 0.0).then(|| wait.ok().and_then(|wait| now.checked_add(wait)).unwrap_or(now))
     };
+    #[cfg(feature = "failpoints")]
+    let (delivery, max_failures) = if crate::failpoints::broken("offer_again", file!()) {
+        (Delivery::AtLeastOnce, domain::item::MaxFailures::Unlimited)
+    } else {
+        (delivery, max_failures)
+    };
     let expired = row.expires_at.is_some_and(|at| at <= now);
     if let How::Released(body) = how {
         let again = Then::Again(later(body.retry_after_seconds.unwrap_or(0.0)));

@@ -72,7 +72,7 @@ impl Engine {
         let walked = tokio::spawn(async move {
             let mut tx = core.pools.read.begin().await?;
             let walked = figures::walk(&mut tx).await?;
-            tx.commit().await?;
+            crate::store::commit(tx).await?;
             Ok::<_, sqlx::Error>(walked)
         });
         Ok(walked.await.map_err(|e| crate::error::Error::Broken(e.to_string()))??)

@@ -27,7 +27,7 @@ impl Engine {
             if let (true, Some(row)) = (changed, row) {
                 log::record(&mut tx, &row.about(place.root_id, id, None)).await?;
             }
-            tx.commit().await?;
+            crate::store::commit(tx).await?;
             if changed {
                 core.hub.touch(&[place.root_id]);
             }

@@ -196,7 +196,7 @@ impl Engine {
                 }
                 let mut tx = core.pools.hot.begin().await?;
                 let step = outbox::walk(&mut tx, type_id, limit, resend_seconds).await?;
-                tx.commit().await?;
+                crate::store::commit(tx).await?;
                 found.extend(step.items);
                 if step.over {
                     break;

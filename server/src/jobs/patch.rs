@@ -132,7 +132,7 @@ impl Core {
         if let Some(deed) = &deed {
             log::record(&mut tx, deed).await?;
         }
-        tx.commit().await?;
+        crate::store::commit(tx).await?;
         self.jobs.forget(&[old.gate_id]);
         self.hub.touch(&[root_id]);
         let moves = |job: &JobRow| (job.priority, job.run_after, job.expires_at);
@@ -167,7 +167,7 @@ impl Core {
             let refiled = self.refile(&mut tx, new.gate_id, &rows).await?;
             // Cancelled or complete meanwhile: nothing waits any more.
             let Some(refiled) = refiled else { return Ok(()) };
-            tx.commit().await?;
+            crate::store::commit(tx).await?;
             refiled.after_commit(self);
         }
         Ok(())
@@ -279,7 +279,7 @@ impl Core {
         if let Some(deed) = deed {
             log::record(&mut tx, deed).await?;
         }
-        tx.commit().await?;
+        crate::store::commit(tx).await?;
         Ok(Some(refiled))
     }
 }

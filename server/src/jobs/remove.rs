@@ -102,7 +102,7 @@ impl Core {
                 if let Some(row) = row {
                     log::record(&mut tx, &row).await?;
                 }
-                tx.commit().await?;
+                crate::store::commit(tx).await?;
                 self.hub.touch(&[place.root_id]);
                 tracing::info!(root_id = %place.root_id, "tree removed");
                 return Ok(());
@@ -139,7 +139,7 @@ impl Core {
         }
         let gates: Vec<LockedGate> = trees.values().flatten().copied().collect();
         self.bury(&mut tx, &gates).await?;
-        tx.commit().await?;
+        crate::store::commit(tx).await?;
         let gone: Vec<Uuid> = trees.into_keys().collect();
         self.hub.touch(&gone);
         Ok(gone.len())
@@ -190,7 +190,7 @@ impl Core {
                 retention::remove_jobs(&mut tx, &empty).await?;
             }
         }
-        tx.commit().await?;
+        crate::store::commit(tx).await?;
         Ok(found)
     }
 }

@@ -180,7 +180,7 @@ async fn again(core: &Arc<Core>, replay: Replay) -> Result<Option<Uuid>> {
     replaying::begin(&mut tx, ids[0], plan.root_id, &copying).await?;
     gates::ask_to_settle(&mut tx, &empty.iter().map(|job| job.0).collect::<Vec<_>>()).await?;
     write_down(&mut tx, replay.key.as_ref(), replay.deed, ids[0]).await?;
-    tx.commit().await?;
+    crate::store::commit(tx).await?;
 
     settle::settle_all(core, &empty).await;
     fill::first_steps(core, ids[0], plan.root_id).await;

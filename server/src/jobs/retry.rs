@@ -217,7 +217,7 @@ impl<'a> Batch<'a> {
         if !settle.is_empty() {
             gates::ask_to_settle(&mut tx, &settle.iter().map(|s| s.0).collect::<Vec<_>>()).await?;
         }
-        tx.commit().await?;
+        crate::store::commit(tx).await?;
         AddedRows::of(intake.ready(), roots, settle).after_commit(core).await;
         walks::follow(core, &reopened).await;
         Ok(None)

@@ -42,7 +42,7 @@ async fn settle_tree(core: &Core, gate_id: i64, root_id: Uuid) -> Result<()> {
         }
         // One of these may look complete now, and the server may die before it is settled.
         gates::ask_to_settle(&mut tx, &done.next).await?;
-        tx.commit().await?;
+        crate::store::commit(tx).await?;
         open.extend(done.next);
         // Boxed: what is let go may complete jobs in turn.
         Box::pin(walks::follow(core, &done.walks)).await;

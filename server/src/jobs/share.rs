@@ -47,7 +47,7 @@ impl Engine {
             if let Some(row) = row {
                 log::record(&mut tx, &row.about(place.root_id, id, None)).await?;
             }
-            tx.commit().await?;
+            crate::store::commit(tx).await?;
             Ok::<_, Error>(())
         })
         .await
@@ -81,7 +81,7 @@ impl Engine {
                 }
                 people::count_change(&mut tx).await?;
             }
-            tx.commit().await?;
+            crate::store::commit(tx).await?;
             Ok::<_, Error>(())
         })
         .await

@@ -75,7 +75,7 @@ impl Engine {
                 ending::put_aside(&core, &mut tx, ends, &mut rows).await?;
                 work::let_next_go(&core, &mut tx, &mut rows).await?;
                 let done = work::close(&core, &mut tx, &mut rows).await?;
-                tx.commit().await?;
+                crate::store::commit(tx).await?;
                 done.after_commit(&core, &rows).await;
             }
             Ok(n)
@@ -151,7 +151,7 @@ impl Engine {
             items::block(&mut tx, &blocked).await?;
             rows.ready.extend(marks::make_ready_now(&core, &mut tx, ready).await?);
             let done = work::close(&core, &mut tx, &mut rows).await?;
-            tx.commit().await?;
+            crate::store::commit(tx).await?;
             done.after_commit(&core, &rows).await;
             Ok(ids.len())
         })
@@ -188,7 +188,7 @@ impl Engine {
             endings::finish(&mut tx, &finals).await?;
             lanes::pass_on(&core, &mut tx, &mut rows).await?;
             let done = work::close(&core, &mut tx, &mut rows).await?;
-            tx.commit().await?;
+            crate::store::commit(tx).await?;
             done.after_commit(&core, &rows).await;
             Ok(finals.len())
         })
@@ -210,7 +210,7 @@ impl Engine {
                 }
             }
             let done = work::close(&core, &mut tx, &mut rows).await?;
-            tx.commit().await?;
+            crate::store::commit(tx).await?;
             done.after_commit(&core, &rows).await;
             Ok(due.len())
         })

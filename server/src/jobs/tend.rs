@@ -50,7 +50,7 @@ impl Core {
         for walk in [1, 2] {
             let mut tx = self.pools.read.begin().await?;
             if let Some(n) = tended::walk(&mut tx, walk, stalled_after.as_secs_f64()).await? {
-                tx.commit().await?;
+                crate::store::commit(tx).await?;
                 found = found.max(n as usize);
             }
         }
@@ -82,7 +82,7 @@ impl Core {
         }
         let (gate_ids, times): (Vec<i64>, Vec<Option<OffsetDateTime>>) = again.into_iter().unzip();
         tended::look_again(&mut tx, &gate_ids, &times).await?;
-        tx.commit().await?;
+        crate::store::commit(tx).await?;
 
         for row in &stalled {
             counted(alerts::raise(&self.pools.read, row, false).await?, row.kind);

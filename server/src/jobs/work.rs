@@ -93,7 +93,7 @@ async fn attempt(core: &Arc<Core>, works: &[&Work], cancelled: &[i64]) -> Result
     let claimed = claim::claim_all(core, &mut tx, &claims, &caps, &mut rows.deltas).await?;
     let assignments = claim::assignments(core, &mut tx, claimed.rows).await?;
     let done = close_with(core, &mut tx, &mut rows, arriving).await?;
-    tx.commit().await?;
+    crate::store::commit(tx).await?;
     done.after_commit(core, &rows).await;
     if !endings.is_empty() {
         wake_capped(core, endings.len());

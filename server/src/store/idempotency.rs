@@ -48,6 +48,10 @@ impl Stored {
 
 /// A key, if it is known.
 pub async fn find(pool: &PgPool, name: &KeyName) -> Result<Option<Stored>, sqlx::Error> {
+    #[cfg(feature = "failpoints")]
+    if crate::failpoints::broken("no_lookup", file!()) {
+        return Ok(None);
+    }
     sqlx::query_as!(
         Stored,
         r#"select i.call, i.fingerprint, i.job_id, i.status, i.answer, i.lines,

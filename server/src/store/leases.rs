@@ -246,6 +246,10 @@ pub async fn take(tx: &mut Tx, fences: &[Uuid], credentials: &[Uuid]) -> Result<
 /// Takes assignments whose lease or run time is over, at most `limit`, skipping what is being ended.
 /// No lease is lost that could not have been renewed: time before `resumed_at` does not count.
 pub async fn take_lost(tx: &mut Tx, limit: i64) -> Result<Vec<TakenRow>, sqlx::Error> {
+    #[cfg(feature = "failpoints")]
+    if crate::failpoints::broken("sweep_by_item", file!()) {
+        return super::broken::take_lost(tx, limit).await;
+    }
     sqlx::query_as!(
         TakenRow,
         r#"with up as materialized (select resumed_at from uptime),

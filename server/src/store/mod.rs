@@ -8,6 +8,9 @@
 //! `($2)[width_bucket(key, $1)]`, single rows by scalar subquery; never a join between an array and a
 //! hot table.
 
+#[cfg(feature = "failpoints")]
+pub mod broken; // statements without their guards, in builds made to fail
+mod commit; // the end of every transaction
 mod pools;
 
 pub mod alerts; // what somebody should look at
@@ -56,6 +59,7 @@ pub mod uptime; // when service was last known to be up
 pub mod waiting; // items taken from where they wait
 pub mod workers; // who asked for work
 
+pub use commit::commit;
 pub use pools::Pools;
 
 /// A transaction on PostgreSQL.

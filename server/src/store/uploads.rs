@@ -5,6 +5,8 @@ use sqlx::PgPool;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
+use super::commit;
+
 struct Row {
     id: Uuid,
     filename: String,
@@ -140,7 +142,7 @@ pub async fn take_unreferenced(pool: &PgPool, seconds: f64, limit: i64) -> Resul
     )
     .fetch_all(&mut *tx)
     .await?;
-    tx.commit().await?;
+    commit(tx).await?;
     Ok((gone, looked_at.len()))
 }
 

@@ -221,7 +221,7 @@ async fn put_together(app: &App, partial: Partial) -> Result<()> {
     let objects = partials::take_parts(&mut tx, partial.id).await?;
     // Where the commit's answer is lost the file stays: if it did not happen, the next one to ask does it
     // again, and a file that nobody knows of goes by itself.
-    tx.commit().await?;
+    crate::store::commit(tx).await?;
     for object in objects {
         app.files.remove(object).await?;
     }

@@ -69,7 +69,7 @@ impl Reserved {
         if gates::apply(&mut tx, &deltas).await?.len() != deltas.len() {
             return Ok(None);
         }
-        tx.commit().await?;
+        crate::store::commit(tx).await?;
         Ok(Some(Self { gates }))
     }
 

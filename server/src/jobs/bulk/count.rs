@@ -137,7 +137,7 @@ async fn freeze(engine: &Engine, row: &BulkRow, page: Page) -> Result<()> {
     }
     let sample = if (row.total as usize) < SAMPLE { Some(sample(row, &found)?) } else { None };
     bulk::counted(&mut tx, row.id, page.next, n, sample.as_deref()).await?;
-    tx.commit().await?;
+    crate::store::commit(tx).await?;
     Ok(())
 }
 

@@ -119,7 +119,7 @@ impl Tally {
         gates.sort_unstable();
         trees::lock(&mut tx, &gates).await?;
         self.write(core, &mut tx, &plans).await?;
-        tx.commit().await?;
+        crate::store::commit(tx).await?;
         core.hub.touch(&roots);
         Ok(())
     }

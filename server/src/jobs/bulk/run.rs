@@ -93,7 +93,7 @@ pub(super) async fn slice(engine: &Engine, id: Uuid) -> Result<Duration> {
     if pace.rate.is_some() && !taken.is_empty() {
         members::set_pace(&mut tx, id, next).await?;
     }
-    tx.commit().await?;
+    crate::store::commit(tx).await?;
     if taken.is_empty() {
         return Ok(IDLE);
     }

@@ -59,7 +59,7 @@ impl Batch for CreateBatch {
                     }
                 }
                 Written::All(added) => {
-                    tx.commit().await?;
+                    crate::store::commit(tx).await?;
                     if let Some(added) = added {
                         added.after_commit(core).await;
                     }

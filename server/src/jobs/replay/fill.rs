@@ -102,7 +102,7 @@ pub(super) async fn step(core: &Arc<Core>, root_id: Uuid, from: Uuid) -> Result<
     }
     let settle: Vec<(i64, Uuid)> = after.iter().filter(|a| a.needs_settle).map(|a| (a.gate_id, a.root_id)).collect();
     gates::ask_to_settle(&mut tx, &settle.iter().map(|s| s.0).collect::<Vec<_>>()).await?;
-    tx.commit().await?;
+    crate::store::commit(tx).await?;
     AddedRows::of(intake.ready(), vec![root_id], settle).after_commit(core).await;
     Ok(true)
 }
@@ -148,7 +148,7 @@ async fn give_up(core: &Core, copying: &Copying) -> Result<()> {
     let mut tx = core.pools.hot.begin().await?;
     gates::lock(&mut tx, &[copying.gate_id]).await?;
     replaying::moved(&mut tx, copying, None).await?;
-    tx.commit().await?;
+    crate::store::commit(tx).await?;
     Ok(())
 }
 
@@ -161,7 +161,7 @@ async fn end(core: &Core, root_id: Uuid, from: Uuid) -> Result<()> {
         return Ok(());
     }
     settle::release_holds(core, &mut tx, &[&old, &new]).await?;
-    tx.commit().await?;
+    crate::store::commit(tx).await?;
     core.hub.touch(&[from, root_id]);
     Ok(())
 }

@@ -164,7 +164,7 @@ async fn make(core: &Arc<Core>, again: Again) -> Result<Option<Uuid>> {
     core.announce_complete(&mut tx, &[gate_id]).await?;
     groups::count(core, &mut tx, &intake.dead()).await?;
     write_down(&mut tx, again.key.as_ref(), again.deed, root_id).await?;
-    tx.commit().await?;
+    crate::store::commit(tx).await?;
     AddedRows::of(intake.ready(), vec![root_id], Vec::new()).after_commit(core).await;
     Ok(Some(root_id))
 }

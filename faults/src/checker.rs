@@ -1,0 +1,141 @@
+//! The judge: what the callers were told, what the workers did and what the tables say, held against each
+//! other and against what was promised.
+//!
+//! `history` reads, `rules` judges without any I/O, so that forged histories can show that each rule notices. A run that
+//! cannot be judged is an error, never a pass.
+
+mod history;
+mod rules;
+
+use std::{collections::BTreeMap, fmt, time::Duration};
+
+use anyhow::{Context as _, Result};
+
+use crate::{journal, ledger, stage::Stage};
+
+pub(crate) use history::History;
+
+/// The statements of the server's own tests: what must hold in the tables at rest.
+#[path = "../../server/tests/it/support/invariants.rs"]
+mod invariants;
+
+/// What may be found. The order is that of the report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Kind {
+    /// Acknowledged and not there.
+    Lost,
+    /// There, and never asked for.
+    Unexpected,
+    /// One key, two items or trees; one item, two accepted results; one source, two fed items.
+    Doubled,
+    /// Not final at the end, or a tree that is not complete.
+    Stuck,
+    /// Two assignments of one item at once.
+    Overlap,
+    /// More open assignments of a type than its cap.
+    OverCap,
+    /// Two items of one serialize key at once, or out of order.
+    Serialize,
+    /// A worker's result counted although its assignment was over, or an accepted one that does not count.
+    Fence,
+    /// Handed out or succeeded after its cancel was acknowledged.
+    AfterCancel,
+    /// Dead before its budget was spent, alive after it, or attempts that do not add up.
+    Budget,
+    /// An acknowledged step was forgotten or done again.
+    Step,
+    /// At most once, and handed out twice.
+    Twice,
+    /// A lease that ended before its time.
+    EarlyLoss,
+    /// A source without the item that it feeds.
+    Unfed,
+    /// Tables that contradict each other.
+    Tables,
+    /// A server that panicked, or a session inside somebody else's transaction.
+    Log,
+    /// What a story looked for itself.
+    Story,
+}
+
+impl Kind {
+    pub(crate) const fn words(self) -> &'static str {
+        match self {
+            Self::Lost => "lost",
+            Self::Unexpected => "unexpected",
+            Self::Doubled => "doubled",
+            Self::Stuck => "stuck",
+            Self::Overlap => "overlapping assignments",
+            Self::OverCap => "over the cap",
+            Self::Serialize => "serialize keys overlapping or out of order",
+            Self::Fence => "results past the fence",
+            Self::AfterCancel => "effects after a cancel",
+            Self::Budget => "wrong budgets",
+            Self::Step => "steps lost or repeated",
+            Self::Twice => "at_most_once handed out twice",
+            Self::EarlyLoss => "leases lost before their time",
+            Self::Unfed => "not fed",
+            Self::Tables => "contradicting tables",
+            Self::Log => "panics or broken sessions in logs",
+            Self::Story => "of the story",
+        }
+    }
+}
+
+/// What the judge has to say.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Verdict {
+    /// Items and trees whose creation was acknowledged.
+    pub(crate) acknowledged: usize,
+    /// Items of at_least_once whose work was begun more than once: allowed, counted.
+    pub(crate) repeated: usize,
+    /// Leases that were lost: allowed, counted.
+    pub(crate) leases_lost: usize,
+    /// Endings that were refused as late.
+    pub(crate) refused_late: usize,
+    found: BTreeMap<Kind, Vec<String>>,
+}
+
+impl Verdict {
+    pub(crate) fn find(&mut self, kind: Kind, what: impl fmt::Display) {
+        self.found.entry(kind).or_default().push(what.to_string());
+    }
+
+    pub(crate) fn count(&self, kind: Kind) -> usize {
+        self.found.get(&kind).map_or(0, Vec::len)
+    }
+
+    pub(crate) fn is_clean(&self) -> bool {
+        self.found.is_empty()
+    }
+
+    /// The kinds that were found, with how many and the first few.
+    pub(crate) fn findings(&self) -> impl Iterator<Item = (Kind, usize, &[String])> {
+        self.found.iter().map(|(kind, all)| (*kind, all.len(), &all[..all.len().min(3)]))
+    }
+}
+
+/// Judges a stage whose load has ended. `drained`: whether everything came to its end in time.
+pub(crate) async fn judge(stage: &mut Stage, drained: bool) -> Result<Verdict> {
+    // The tables first, as they are at rest; then nothing may write any more.
+    let at_rest = invariants::hold(&stage.pool, None, Duration::from_secs(10)).await;
+    stage.stop().await?;
+    let history = History {
+        calls: journal::read(&stage.path("journal")).context("the journal")?,
+        deeds: ledger::read_all(stage.folder()).context("the ledgers")?,
+        ..history::read(&stage.pool).await.context("the tables")?
+    };
+    let mut verdict = rules::judge(&history);
+    if let Err(what) = at_rest
+        && drained
+    {
+        verdict.find(Kind::Tables, what);
+    }
+    for server in &stage.servers {
+        let log = std::fs::read_to_string(server.process.log()).context("a server's log")?;
+        for line in log.lines().filter(|line| line.contains("panicked at") || line.contains("25P02")) {
+            verdict.find(Kind::Log, line.chars().take(300).collect::<String>());
+        }
+    }
+    Ok(verdict)
+}

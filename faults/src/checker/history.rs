@@ -1,0 +1,94 @@
+//! Everything that is known of a run, in plain rows. Reads the tables and decides nothing.
+
+use std::collections::HashMap;
+
+use anyhow::Result;
+use domain::id::Uuid;
+use sqlx::{FromRow, PgPool};
+
+use crate::{journal::Call, ledger::Entry};
+
+/// A job as its tables have it.
+#[derive(Clone, Debug, FromRow)]
+pub(crate) struct Job {
+    pub(crate) id: Uuid,
+    pub(crate) root_id: Uuid,
+    pub(crate) parent_id: Option<Uuid>,
+    pub(crate) name: Option<String>,
+    pub(crate) job_type: String,
+    pub(crate) once: bool,
+    pub(crate) fed: bool,
+    pub(crate) max_failures: Option<i32>,
+    pub(crate) cap: Option<i32>,
+    pub(crate) lease_us: i64,
+    pub(crate) cancelled_us: Option<i64>,
+    pub(crate) complete: bool,
+}
+
+/// An item and where it stands.
+#[derive(Clone, Debug, FromRow)]
+pub(crate) struct Item {
+    pub(crate) id: Uuid,
+    pub(crate) job_id: Uuid,
+    pub(crate) seq: i64,
+    pub(crate) dedupe_key: Option<String>,
+    pub(crate) serialize_key: Option<String>,
+    pub(crate) fed_by: Option<Uuid>,
+    /// 1 succeeded, 2 dead, 3 cancelled, 4 expired; none: not final.
+    pub(crate) state: Option<i16>,
+    pub(crate) failures: Option<i32>,
+    pub(crate) error_kind: Option<String>,
+    /// The assignment that says in the result that it brought it.
+    pub(crate) result_by: Option<String>,
+}
+
+/// One assignment, open or over.
+#[derive(Clone, Debug, FromRow)]
+pub(crate) struct Held {
+    pub(crate) id: Uuid,
+    pub(crate) item_id: Uuid,
+    pub(crate) attempt: i32,
+    pub(crate) started_us: i64,
+    /// None: open.
+    pub(crate) ended_us: Option<i64>,
+    /// 1 succeeded, 2 failed, 3 lease lost, 4 timed out, 5 released, 6 cancelled.
+    pub(crate) ended_as: Option<i16>,
+}
+
+/// A run.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct History {
+    pub(crate) calls: Vec<Call>,
+    pub(crate) deeds: Vec<Entry>,
+    pub(crate) jobs: HashMap<Uuid, Job>,
+    pub(crate) items: Vec<Item>,
+    pub(crate) held: Vec<Held>,
+}
+
+const JOBS: &str = "select j.id, j.root_id, j.parent_id, j.name, t.name as job_type,
+      j.delivery = 'at_most_once' as once, j.feed is not null as fed, j.max_failures, t.concurrency as cap,
+      (t.heartbeat_seconds * 3000000)::bigint as lease_us,
+      (extract(epoch from g.cancelled_at) * 1000000)::bigint as cancelled_us, g.completed_at is not null as complete
+    from job j join gate g on g.gate_id = j.gate_id join job_type t on t.id = j.type_id";
+
+const ITEMS: &str = "select i.id, j.id as job_id, i.seq, i.dedupe_key, i.serialize_key, i.fed_by, o.state, o.failures,
+      o.error_kind, o.result::json ->> 'by' as result_by
+    from item i join job j on j.gate_id = i.gate_id left join outcome o on o.item_id = i.id";
+
+const HELD: &str = "select lease_id as id, item_id, attempt, (extract(epoch from started_at) * 1000000)::bigint as started_us,
+      (extract(epoch from ended_at) * 1000000)::bigint as ended_us, coalesce(ended_as, case when state = 1 then 1::smallint end) as ended_as
+    from outcome where lease_id is not null
+    union all select lease_id, item_id, attempt, (extract(epoch from started_at) * 1000000)::bigint,
+      (extract(epoch from ended_at) * 1000000)::bigint, ended_as from attempt
+    union all select id, item_id, attempt, (extract(epoch from started_at) * 1000000)::bigint, null, null from lease";
+
+/// Reads the tables, in one snapshot.
+pub(crate) async fn read(pool: &PgPool) -> Result<History> {
+    let mut tx = pool.begin().await?;
+    sqlx::query("set transaction isolation level repeatable read, read only").execute(&mut *tx).await?;
+    let jobs: Vec<Job> = sqlx::query_as(JOBS).fetch_all(&mut *tx).await?;
+    let items = sqlx::query_as(ITEMS).fetch_all(&mut *tx).await?;
+    let held = sqlx::query_as(HELD).fetch_all(&mut *tx).await?;
+    let jobs = jobs.into_iter().map(|job| (job.id, job)).collect();
+    Ok(History { jobs, items, held, ..History::default() })
+}

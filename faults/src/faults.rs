@@ -1,0 +1,58 @@
+//! The faults, each a story: it sets a stage, offers items, disturbs, and hands over to the judge.
+
+mod process; // servers and workers that die, stop and come back
+
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use futures::future::BoxFuture;
+
+use crate::{
+    checker::{self, Verdict},
+    report::Row,
+    stage::{House, Stage},
+};
+
+/// One fault of the list.
+pub(crate) struct Fault {
+    pub(crate) id: &'static str,
+    pub(crate) play: for<'a> fn(&'a House) -> BoxFuture<'a, Result<Played>>,
+}
+
+/// What a story did, and what came of it.
+pub(crate) struct Played {
+    pub(crate) done: String,
+    pub(crate) verdict: Verdict,
+}
+
+/// Every fault, in the order in which they are played.
+pub(crate) fn all() -> Vec<Fault> {
+    process::FAULTS.iter().map(|&(id, play)| Fault { id, play }).collect()
+}
+
+/// Plays one.
+pub(crate) async fn play(house: &House, fault: &Fault) -> Result<Row> {
+    let began = Instant::now();
+    let Played { done, verdict } = (fault.play)(house).await?;
+    Ok(Row { id: fault.id, done, verdict, seconds: began.elapsed().as_secs_f64() })
+}
+
+/// How long everything may take to come to its end once nothing disturbs it any more.
+pub(crate) fn patience(house: &House) -> Duration {
+    if house.full { Duration::from_mins(10) } else { Duration::from_secs(60) }
+}
+
+/// The common end of a story: waits, then judges. Files of a stage in which something was found stay.
+pub(crate) async fn end(
+    house: &House,
+    mut stage: Stage,
+    load: tokio::task::JoinHandle<Result<()>>,
+    done: String,
+) -> Result<Played> {
+    let drained = stage.settle(load, patience(house)).await?;
+    let verdict = checker::judge(&mut stage, drained).await?;
+    if !verdict.is_clean() {
+        eprintln!("     its files are in {}", stage.keep().display());
+    }
+    Ok(Played { done, verdict })
+}

@@ -1,0 +1,122 @@
+//! What the callers asked for and what they were told: a file of its own, outside the database, that is
+//! synced before a call goes out and after its answer came. What it says was acknowledged must exist.
+
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    io::{BufRead as _, BufReader, Write as _},
+    path::Path,
+    sync::{
+        Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::SystemTime,
+};
+
+use anyhow::{Context as _, Result};
+use domain::id::Uuid;
+use serde::{Deserialize, Serialize};
+
+/// What a call asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum What {
+    /// A tree under an Idempotency-Key, which is its name too, with items of these dedupe keys.
+    Create { key: String, items: Vec<String> },
+    /// Items of these dedupe keys.
+    Add { job: Uuid, items: Vec<String> },
+    Cancel { job: Uuid },
+}
+
+/// How a call ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Said {
+    Ok,
+    /// Refused: nothing happened.
+    Fail,
+    /// No answer, or a 5xx: it may have happened.
+    Info,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Line {
+    n: u64,
+    at_us: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    what: Option<What>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    said: Option<Said>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    job: Option<Uuid>,
+}
+
+/// One call, as the journal tells it.
+#[derive(Clone, Debug)]
+pub(crate) struct Call {
+    pub(crate) what: What,
+    /// The last that was heard of it: `Info` where nothing was.
+    pub(crate) said: Said,
+    /// The tree that was made.
+    pub(crate) job: Option<Uuid>,
+    /// When the last answer came, in microseconds of the wall clock.
+    pub(crate) answered_us: u64,
+}
+
+/// The file, open for writing.
+pub(crate) struct Journal {
+    file: Mutex<File>,
+    next: AtomicU64,
+}
+
+impl Journal {
+    pub(crate) fn create(path: &Path) -> Result<Self> {
+        let file = File::create(path).with_context(|| path.display().to_string())?;
+        Ok(Self { file: Mutex::new(file), next: AtomicU64::new(1) })
+    }
+
+    /// Before a call goes out; its number.
+    pub(crate) fn invoke(&self, what: What) -> Result<u64> {
+        let n = self.next.fetch_add(1, Ordering::Relaxed);
+        self.write(&Line { n, at_us: now_us(), what: Some(what), said: None, job: None })?;
+        Ok(n)
+    }
+
+    /// After its answer, or instead of one.
+    pub(crate) fn said(&self, n: u64, said: Said, job: Option<Uuid>) -> Result<()> {
+        self.write(&Line { n, at_us: now_us(), what: None, said: Some(said), job })
+    }
+
+    fn write(&self, line: &Line) -> Result<()> {
+        let mut text = serde_json::to_vec(line)?;
+        text.push(b'\n');
+        let mut file = self.file.lock().map_err(|_| anyhow::anyhow!("the journal broke"))?;
+        file.write_all(&text)?;
+        Ok(file.sync_data()?)
+    }
+}
+
+/// Reads a journal back.
+pub(crate) fn read(path: &Path) -> Result<Vec<Call>> {
+    let mut calls: BTreeMap<u64, Call> = BTreeMap::new();
+    for line in BufReader::new(File::open(path)?).lines() {
+        let line: Line = serde_json::from_str(&line?).context("a line of the journal")?;
+        match (line.what, line.said) {
+            (Some(what), _) => {
+                calls.insert(line.n, Call { what, said: Said::Info, job: None, answered_us: line.at_us });
+            }
+            (None, Some(said)) => {
+                let call = calls.get_mut(&line.n).context("an answer without a call")?;
+                (call.said, call.answered_us) = (said, line.at_us);
+                call.job = line.job.or(call.job);
+            }
+            (None, None) => anyhow::bail!("an empty line in the journal"),
+        }
+    }
+    Ok(calls.into_values().collect())
+}
+
+/// Microseconds of the wall clock; one machine, so one clock.
+pub(crate) fn now_us() -> u64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_micros() as u64
+}

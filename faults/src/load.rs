@@ -1,0 +1,281 @@
+//! What is offered: trees and items of every kind, through the public API, each call again until somebody
+//! has answered it, each written down in the journal.
+//!
+//! Every item carries a dedupe key and every tree an Idempotency-Key, so that a call whose answer was lost can be made again
+//! and the journal knows each item by name. What is offered follows from the seed alone.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result, bail};
+use client::{Client, Document};
+use domain::{
+    Code, JobType,
+    api::{NewItem, NewJob, OnCompleted},
+    id::Uuid,
+    item::MaxFailures,
+    job_type::{Delivery, JobTypeSpec},
+    retry::Backoff,
+};
+use rand::{RngExt as _, SeedableRng as _, rngs::StdRng, seq::SliceRandom as _};
+
+use crate::{
+    journal::{Journal, Said, What},
+    stage::HEARTBEAT,
+    worker::{Payload, STEPS},
+};
+
+/// The job types, all of which the workers take.
+pub(crate) const TYPES: [&str; 8] = ["plain", "once", "serial", "capped", "steps", "stage-1", "stage-2", "stage-3"];
+/// The cap of the type `capped`.
+pub(crate) const CAP: i32 = 5;
+/// Failures that an item may have, of every type but `once`.
+pub(crate) const MAX_FAILURES: u32 = 8;
+/// Items of one call.
+const CHUNK: usize = 50;
+/// How long one call is made again before it counts as unanswered.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// How much is offered, and what besides.
+#[derive(Clone, Debug)]
+pub(crate) struct Load {
+    pub(crate) items: usize,
+    pub(crate) seed: u64,
+    /// Calls at once.
+    pub(crate) callers: usize,
+    /// At most so many calls a second, all together; `None`: as fast as they are answered.
+    pub(crate) calls_a_second: Option<f64>,
+    /// Items whose worker dies of them.
+    pub(crate) poison: usize,
+    /// Where complete trees are told of.
+    pub(crate) callback: Option<OnCompleted>,
+    /// Trees that are cancelled while they run.
+    pub(crate) cancels: usize,
+    /// Only these types; empty: all.
+    pub(crate) only: Vec<&'static str>,
+}
+
+impl Load {
+    /// So many items of every kind.
+    pub(crate) fn of(items: usize, seed: u64) -> Self {
+        Self {
+            items,
+            seed,
+            callers: 6,
+            calls_a_second: None,
+            poison: 0,
+            callback: None,
+            cancels: 2,
+            only: Vec::new(),
+        }
+    }
+}
+
+/// Makes the job types.
+pub(crate) async fn put_types(client: &Client) -> Result<()> {
+    for name in TYPES {
+        let backoff = Backoff { min_seconds: 0.05, max_seconds: Some(0.5), factor: 2.0, jitter: true };
+        let mut spec = JobTypeSpec { backoff, heartbeat_seconds: HEARTBEAT, ..JobTypeSpec::named(name) };
+        spec.max_failures = Some(MaxFailures::AtMost(MAX_FAILURES as _));
+        match name {
+            "once" => (spec.delivery, spec.max_failures) = (Delivery::AtMostOnce, None),
+            "capped" => spec.concurrency = Some(CAP),
+            "steps" => spec.steps = STEPS.map(str::to_owned).to_vec(),
+            _ => {}
+        }
+        let _: JobType = client.put_job_type(&spec).await?;
+    }
+    Ok(())
+}
+
+/// One call to be made.
+enum Call {
+    Create { key: String, tree: Box<NewJob> },
+    Add { job: Uuid, items: Vec<NewItem> },
+}
+
+/// Calls that are made again until they are answered.
+struct Caller {
+    clients: Vec<Client>,
+    journal: Arc<Journal>,
+}
+
+/// Offers everything; returns when every call was answered and every job is sealed.
+pub(crate) async fn offer(load: Load, clients: Vec<Client>, journal: Arc<Journal>) -> Result<()> {
+    let caller = Arc::new(Caller { clients, journal });
+    let mut rng = StdRng::seed_from_u64(load.seed);
+    let (mut calls, mut open) = (Vec::new(), Vec::new());
+    for (name, share) in [("plain", 20), ("once", 15), ("serial", 15), ("capped", 8), ("steps", 10), ("stage-1", 4)] {
+        if !load.only.is_empty() && !load.only.contains(&name) {
+            continue;
+        }
+        let key = format!("{name}-{}", load.seed);
+        let job = caller.create(&key, &tree(name, &load)).await?;
+        open.push(job);
+        let items: Vec<NewItem> = (0..load.items * share / 80).map(|n| item(name, n, &mut rng)).collect();
+        calls.extend(items.chunks(CHUNK).map(|items| Call::Add { job, items: items.to_vec() }));
+    }
+    if load.only.is_empty() || load.only.contains(&"trees") {
+        for at in 0..load.items / 10 / 10 {
+            let key = format!("small-{}-{at}", load.seed);
+            let items: Vec<NewItem> = (0..10).map(|n| item("plain", n, &mut rng)).collect();
+            let tree = NewJob { items, sealed: true, ..tree("plain", &load) };
+            calls.push(Call::Create { key, tree: Box::new(tree) });
+        }
+    }
+    for n in 0..load.poison {
+        let payload = Document::of(&Payload { n: n as u64, fails: 0, poison: true });
+        let poison = NewItem { payload: Some(payload), dedupe_key: Some(format!("poison-{n}")), ..NewItem::default() };
+        calls.push(Call::Add { job: open[0], items: vec![poison] });
+    }
+    calls.shuffle(&mut rng);
+    let queue = Arc::new(Mutex::new(VecDeque::from(calls)));
+    let pace = load.calls_a_second.map(|rate| Duration::from_secs_f64(load.callers as f64 / rate));
+    let callers = (0..load.callers).map(|_| tokio::spawn(work_off(Arc::clone(&caller), Arc::clone(&queue), pace)));
+    let cancels = tokio::spawn(cancel_some(Arc::clone(&caller), load.clone()));
+    for done in futures::future::join_all(callers).await {
+        done??;
+    }
+    cancels.await??;
+    for job in open {
+        caller.until_answered(|client| async move { client.seal(job).await.map(drop) }).await?.context("sealing")?;
+    }
+    Ok(())
+}
+
+/// A tree of one job, but `stage-1`, which feeds two more.
+fn tree(name: &str, load: &Load) -> NewJob {
+    let feed = || Some(Document::trusted(r#"{"payload":{"$from":"/payload"},"dedupe_key":{"$from":"/item_id"}}"#.into()));
+    let mut tree = NewJob { on_completed: load.callback.clone(), ..NewJob::of(name) };
+    if name == "stage-1" {
+        let last = NewJob { feed: feed(), final_stage: true, ..NewJob::of("stage-3") };
+        tree.children = vec![NewJob { feed: feed(), children: vec![last], ..NewJob::of("stage-2") }];
+    }
+    tree
+}
+
+/// One in twenty fails once, one in a hundred for ever.
+fn item(name: &str, n: usize, rng: &mut StdRng) -> NewItem {
+    let fails = match rng.random_range(0..100) {
+        0 => 99,
+        1..=5 => 1,
+        _ => 0,
+    };
+    let payload = Payload { n: n as u64, fails, poison: false };
+    // A key lives within one call, so that the order of the call is the order of acceptance.
+    let serialize_key = (name == "serial").then(|| format!("key-{}-{}", n / CHUNK, n % 5));
+    NewItem {
+        payload: Some(Document::of(&payload)),
+        dedupe_key: Some(format!("{name}-{n}")),
+        serialize_key,
+        ..NewItem::default()
+    }
+}
+
+async fn work_off(caller: Arc<Caller>, queue: Arc<Mutex<VecDeque<Call>>>, pace: Option<Duration>) -> Result<()> {
+    let mut next = Instant::now();
+    loop {
+        let call = queue.lock().map_err(|_| anyhow::anyhow!("a caller broke"))?.pop_front();
+        match call {
+            None => return Ok(()),
+            Some(Call::Create { key, tree }) => drop(caller.create(&key, &tree).await?),
+            Some(Call::Add { job, items }) => caller.add(job, &items).await?,
+        }
+        if let Some(pace) = pace {
+            next += pace;
+            tokio::time::sleep_until(next.into()).await;
+        }
+    }
+}
+
+/// Makes trees that are cancelled as soon as they have begun.
+async fn cancel_some(caller: Arc<Caller>, load: Load) -> Result<()> {
+    let mut rng = StdRng::seed_from_u64(load.seed ^ 0xcace1);
+    for at in 0..load.cancels {
+        let items: Vec<NewItem> = (0..100).map(|n| item("plain", n, &mut rng)).collect();
+        let tree = NewJob { items, sealed: true, ..tree("plain", &load) };
+        let job = caller.create(&format!("cancelled-{}-{at}", load.seed), &tree).await?;
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_secs(5) {
+            let seen = caller.until_answered(|client| async move { client.job(job).await }).await?.context("reading")?;
+            if seen.counts.succeeded > 0 {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        caller.cancel(job).await?;
+    }
+    Ok(())
+}
+
+impl Caller {
+    /// A tree, once, whatever happens on the way.
+    async fn create(&self, key: &str, tree: &NewJob) -> Result<Uuid> {
+        let items = tree.items.iter().filter_map(|item| item.dedupe_key.clone()).collect();
+        let n = self.journal.invoke(What::Create { key: key.to_owned(), items })?;
+        let tree = &NewJob { name: Some(key.to_owned()), ..tree.clone() };
+        let made = self.until_answered(|client| async move { client.create_job_once(tree, key).await }).await?;
+        match made {
+            Ok(made) => {
+                self.journal.said(n, Said::Ok, Some(made.job().id))?;
+                Ok(made.job().id)
+            }
+            Err(error) => {
+                self.journal.said(n, said(&error), None)?;
+                bail!("creating a tree: {error}")
+            }
+        }
+    }
+
+    /// Items, once: a second try that is told that they are there already knows that the first was carried out.
+    async fn add(&self, job: Uuid, items: &[NewItem]) -> Result<()> {
+        let keys = items.iter().filter_map(|item| item.dedupe_key.clone()).collect();
+        let n = self.journal.invoke(What::Add { job, items: keys })?;
+        match self.until_answered(|client| async move { client.add_items(job, items, false).await }).await? {
+            Ok(_) => self.journal.said(n, Said::Ok, None),
+            Err(error) if error.code() == Some(Code::Duplicate) => self.journal.said(n, Said::Ok, None),
+            Err(error) => {
+                self.journal.said(n, said(&error), None)?;
+                bail!("adding items: {error}")
+            }
+        }
+    }
+
+    async fn cancel(&self, job: Uuid) -> Result<()> {
+        let n = self.journal.invoke(What::Cancel { job })?;
+        match self.until_answered(|client| async move { client.cancel_job(job, None).await }).await? {
+            Ok(_) => self.journal.said(n, Said::Ok, None),
+            // All of it was done before.
+            Err(error) if error.code() == Some(Code::JobCompleted) => self.journal.said(n, Said::Fail, None),
+            Err(error) => {
+                self.journal.said(n, said(&error), None)?;
+                bail!("cancelling: {error}")
+            }
+        }
+    }
+
+    /// Calls one server after the other until one answers; what cannot pass is handed back.
+    async fn until_answered<T, F>(&self, call: impl Fn(Client) -> F) -> Result<Result<T, client::Error>>
+    where
+        F: Future<Output = client::Result<T>>,
+    {
+        let began = Instant::now();
+        let mut tries = rand::random_range(0..self.clients.len());
+        loop {
+            match call(self.clients[tries % self.clients.len()].clone()).await {
+                Err(error) if error.is_passing() && began.elapsed() < PATIENCE => {
+                    tries += 1;
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+                answer => return Ok(answer),
+            }
+        }
+    }
+}
+
+fn said(error: &client::Error) -> Said {
+    if error.is_passing() { Said::Info } else { Said::Fail }
+}

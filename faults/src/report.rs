@@ -1,0 +1,90 @@
+//! What came of it: a row a fault, on the terminal and as a table in docs/promises.md.
+
+use std::{fmt::Write as _, path::Path};
+
+use anyhow::{Context as _, Result};
+
+use crate::checker::{Kind, Verdict};
+
+const BEGIN: &str = "<!-- faults: written by `cargo xtask faults` -->";
+const END: &str = "<!-- faults: end -->";
+
+/// One fault that was played.
+#[derive(Clone, Debug)]
+pub(crate) struct Row {
+    pub(crate) id: &'static str,
+    /// What was done, with counts.
+    pub(crate) done: String,
+    pub(crate) verdict: Verdict,
+    pub(crate) seconds: f64,
+}
+
+impl Row {
+    /// One line, for people who watch.
+    pub(crate) fn line(&self) -> String {
+        let v = &self.verdict;
+        let mut line = format!(
+            "{} {}  {} · acknowledged {} · lost {} · doubled {} · stuck {} · {:.1} s",
+            if v.is_clean() { "ok  " } else { "FAIL" },
+            self.id,
+            self.done,
+            v.acknowledged,
+            v.count(Kind::Lost),
+            v.count(Kind::Doubled),
+            v.count(Kind::Stuck),
+            self.seconds
+        );
+        for (kind, n, examples) in v.findings() {
+            let _ = write!(line, "\n       {n} {}: {}", kind.words(), examples.join(" · "));
+        }
+        line
+    }
+
+    fn cells(&self) -> String {
+        let v = &self.verdict;
+        let mut other: Vec<String> = v
+            .findings()
+            .filter(|(kind, ..)| !matches!(kind, Kind::Lost | Kind::Doubled | Kind::Stuck))
+            .map(|(kind, n, _)| format!("**{n} {}**", kind.words()))
+            .collect();
+        if v.leases_lost + v.repeated + v.refused_late > 0 {
+            let allowed = format!(
+                "allowed: {} leases lost, {} items begun again, {} late results refused",
+                v.leases_lost, v.repeated, v.refused_late
+            );
+            other.push(allowed);
+        }
+        if other.is_empty() {
+            other.push("none".to_owned());
+        }
+        format!(
+            "| {} | {} | {} | {} | {} | {} | {} | {:.0} |",
+            self.id,
+            self.done,
+            v.acknowledged,
+            v.count(Kind::Lost),
+            v.count(Kind::Doubled),
+            v.count(Kind::Stuck),
+            other.join("; "),
+            self.seconds
+        )
+    }
+}
+
+/// Puts the table between its two marks, or at the end where they are missing.
+pub(crate) fn write(path: &Path, rows: &[Row], how: &str) -> Result<()> {
+    let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
+    let mut table = format!("{BEGIN}\n{how}\n\n");
+    table += "| fault | what was done | acknowledged | lost | doubled | stuck | other findings | seconds |\n";
+    table += "|---|---|---|---|---|---|---|---|\n";
+    for row in rows {
+        table += &row.cells();
+        table.push('\n');
+    }
+    table += END;
+    let text = match (text.split_once(BEGIN), text.split_once(END)) {
+        (Some((before, _)), Some((_, after))) => format!("{before}{table}{after}"),
+        _ => format!("{}\n\n## Faults\n\n{table}\n", text.trim_end()),
+    };
+    std::fs::write(path, text).with_context(|| path.display().to_string())
+}

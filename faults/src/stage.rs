@@ -1,0 +1,267 @@
+//! Where a fault is played: a fresh database in the run's PostgreSQL, servers and workers as processes, and
+//! what watches them.
+//!
+//! Servers keep their address over restarts, so callers go on with the one they know. Nothing here knows which fault
+//! is played; stories do that, in `faults`.
+
+pub(crate) mod postgres;
+pub(crate) mod process;
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result, ensure};
+use client::Client;
+use futures::future::BoxFuture;
+use sqlx::{PgPool, postgres::PgPoolOptions};
+use tempfile::TempDir;
+
+use crate::{
+    journal::Journal,
+    load::{self, Load},
+    stage::{
+        postgres::Postgres,
+        process::{Guard, Process, Server},
+    },
+};
+
+/// The bootstrap token of every server here.
+pub(crate) const TOKEN: &str = "a-token-that-lives-as-long-as-the-faults";
+/// Seconds between heartbeats of every type here; three of them are a lease.
+pub(crate) const HEARTBEAT: f64 = 0.7;
+/// A lease, in seconds.
+pub(crate) const LEASE: Duration = Duration::from_millis(2_100);
+
+/// What a run of faults shares.
+pub(crate) struct House {
+    pub(crate) postgres: Postgres,
+    /// The server's program, built with its crash points.
+    pub(crate) server: PathBuf,
+    pub(crate) seed: u64,
+    /// Items that one fault offers.
+    pub(crate) items: usize,
+    /// Whether it is the long run.
+    pub(crate) full: bool,
+}
+
+/// How a stage is set.
+#[derive(Clone, Debug)]
+pub(crate) struct Setting {
+    pub(crate) servers: usize,
+    pub(crate) workers: usize,
+    /// Items at once, of each worker.
+    pub(crate) slots: usize,
+    /// How long a piece of work takes about.
+    pub(crate) work_ms: u64,
+    /// Workers without a watch over their lease.
+    pub(crate) stubborn: bool,
+    /// More in every server's environment.
+    pub(crate) environment: Vec<(String, String)>,
+    /// What the workers listen to.
+    pub(crate) amqp: Option<String>,
+}
+
+impl Default for Setting {
+    fn default() -> Self {
+        Self {
+            servers: 2,
+            workers: 4,
+            slots: 8,
+            work_ms: 30,
+            stubborn: false,
+            environment: Vec::new(),
+            amqp: None,
+        }
+    }
+}
+
+/// One fault's servers, workers and database.
+pub(crate) struct Stage {
+    pub(crate) setting: Setting,
+    pub(crate) servers: Vec<Server>,
+    pub(crate) workers: Vec<Process>,
+    /// Straight to the database, whatever the servers go through.
+    pub(crate) pool: PgPool,
+    /// Its name in the PostgreSQL of the house.
+    pub(crate) database: String,
+    pub(crate) journal: Arc<Journal>,
+    folder: TempDir,
+    guard: Guard,
+    pub(crate) began: Instant,
+}
+
+impl Stage {
+    /// A fresh database, servers that are ready, workers, job types.
+    pub(crate) async fn set(house: &House, setting: Setting) -> Result<Self> {
+        let began = Instant::now();
+        let database = house.postgres.database().await?;
+        let pool = PgPoolOptions::new()
+            .max_connections(4)
+            .acquire_timeout(Duration::from_secs(3))
+            .connect_lazy(&house.postgres.url(&database))?;
+        let folder = tempfile::Builder::new().prefix("treeline-faults-").tempdir()?;
+        let journal = Arc::new(Journal::create(&folder.path().join("journal"))?);
+        let guard = Guard::new()?;
+        let mut stage = Self {
+            setting: setting.clone(),
+            servers: Vec::new(),
+            workers: Vec::new(),
+            pool,
+            database,
+            journal,
+            folder,
+            guard,
+            began,
+        };
+        for _ in 0..setting.servers {
+            stage.add_server(house).await?;
+        }
+        load::put_types(&stage.client(0)?).await?;
+        for at in 0..setting.workers {
+            stage.add_worker(at % setting.servers.max(1), &load::TYPES, setting.stubborn)?;
+        }
+        Ok(stage)
+    }
+
+    /// One more server on the same database, ready.
+    pub(crate) async fn add_server(&mut self, house: &House) -> Result<()> {
+        let at = self.servers.len();
+        let port = postgres::free_port()?;
+        let mut process = Process::new(&house.server, self.path(&format!("server-{at}.log")), &self.guard);
+        for (name, value) in [
+            ("DATABASE_URL", house.postgres.url(&self.database).as_str()),
+            ("TREELINE_DATA_DIR", &self.path("data").to_string_lossy()),
+            ("TREELINE_LISTEN", &format!("127.0.0.1:{port}")),
+            ("TREELINE_BOOTSTRAP_TOKEN", TOKEN),
+            ("RUST_LOG", "info,sqlx=warn"),
+        ] {
+            process.set(name, value);
+        }
+        for (name, value) in &self.setting.environment {
+            process.set(name, value);
+        }
+        let mut server = Server { process, port };
+        server.start().await?;
+        self.servers.push(server);
+        Ok(())
+    }
+
+    /// One more worker process of these types, at this server.
+    pub(crate) fn add_worker(&mut self, server: usize, types: &[&str], stubborn: bool) -> Result<()> {
+        let url = self.servers.get(server).context("no such server")?.url();
+        self.add_worker_at(&url, types, stubborn)
+    }
+
+    /// The same at any address.
+    pub(crate) fn add_worker_at(&mut self, url: &str, types: &[&str], stubborn: bool) -> Result<()> {
+        let at = self.workers.len();
+        let ledger = self.path(&format!("worker-{at}.ledger")).to_string_lossy().into_owned();
+        let (slots, work_ms) = (self.setting.slots.to_string(), self.setting.work_ms.to_string());
+        let line = ["worker", "--url", url, "--token", TOKEN, "--ledger", &ledger, "--slots", &slots];
+        let mut line: Vec<String> = line.iter().map(|&word| word.to_owned()).collect();
+        line.extend(["--work-ms".to_owned(), work_ms]);
+        for name in types {
+            line.extend(["--types".to_owned(), (*name).to_owned()]);
+        }
+        if stubborn {
+            line.push("--stubborn".to_owned());
+        }
+        if let Some(amqp) = &self.setting.amqp {
+            line.extend(["--amqp".to_owned(), amqp.clone()]);
+        }
+        let log = self.path(&format!("worker-{at}.log"));
+        let mut process = Process::new(&std::env::current_exe()?, log, &self.guard).arguments(line);
+        process.start()?;
+        self.workers.push(process);
+        Ok(())
+    }
+
+    /// A caller at one server.
+    pub(crate) fn client(&self, server: usize) -> Result<Client> {
+        let url = self.servers.get(server).context("no such server")?.url();
+        Ok(Client::new(&url, Some(TOKEN))?.with_patience(Duration::from_secs(2)))
+    }
+
+    /// Offers items to all servers, in the background.
+    pub(crate) fn load(&self, load: Load) -> Result<tokio::task::JoinHandle<Result<()>>> {
+        let clients = (0..self.servers.len()).map(|at| self.client(at)).collect::<Result<Vec<_>>>()?;
+        Ok(tokio::spawn(load::offer(load, clients, Arc::clone(&self.journal))))
+    }
+
+    /// Whether every tree is complete and nothing follows it any more. `None`: the database does not say.
+    pub(crate) async fn is_drained(&self) -> Option<bool> {
+        let open = "select count(*) from gate g join job j on j.gate_id = g.gate_id
+            where j.parent_id is null and g.tree_completed_at is null and g.removed_at is null";
+        let open: i64 = sqlx::query_scalar(open).fetch_one(&self.pool).await.ok()?;
+        Some(open == 0)
+    }
+
+    /// Plays a disturbance again and again, at least `least` times, until what was offered is over. How often.
+    pub(crate) async fn disturb<'a>(
+        &'a mut self,
+        load: &mut tokio::task::JoinHandle<Result<()>>,
+        least: usize,
+        pause: Duration,
+        mut play: impl for<'b> FnMut(&'b mut Stage, usize) -> BoxFuture<'b, Result<()>>,
+    ) -> Result<usize> {
+        let mut times = 0;
+        loop {
+            tokio::time::sleep(pause).await;
+            let over = load.is_finished() && self.is_drained().await == Some(true);
+            if over && times >= least {
+                return Ok(times);
+            }
+            ensure!(times < 1_000, "what was offered does not come to an end after {times} disturbances");
+            play(self, times).await?;
+            times += 1;
+        }
+    }
+
+    /// Waits until what was offered is over: every call answered, every tree complete. `Ok(false)`: it was
+    /// waited for in vain.
+    pub(crate) async fn settle(
+        &self,
+        load: tokio::task::JoinHandle<Result<()>>,
+        patience: Duration,
+    ) -> Result<bool> {
+        tokio::time::timeout(Duration::from_mins(3), load).await.context("the load does not end")???;
+        let began = Instant::now();
+        while self.is_drained().await != Some(true) {
+            if began.elapsed() > patience {
+                return Ok(false);
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        Ok(true)
+    }
+
+    /// A file or folder of this stage.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Where its files are: journal, ledgers, logs.
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Kills whatever runs, so that nothing is written any more.
+    pub(crate) async fn stop(&mut self) -> Result<()> {
+        for worker in &mut self.workers {
+            worker.kill().await?;
+        }
+        for server in &mut self.servers {
+            server.process.kill().await?;
+        }
+        Ok(())
+    }
+
+    /// Leaves its files where they are, for whoever looks into a failure; where that is.
+    pub(crate) fn keep(&mut self) -> PathBuf {
+        self.folder.disable_cleanup(true);
+        self.folder.path().to_owned()
+    }
+}

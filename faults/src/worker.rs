@@ -1,0 +1,159 @@
+//! A worker in a process of its own, so that it can be killed and stopped like one.
+//!
+//! `tool` works as users do, with the worker loop of the crate `client`. `stubborn` has no watch over its
+//! lease: it hands in what it has however late it is, and writes down what it was answered.
+
+use std::{path::PathBuf, time::Duration};
+
+use anyhow::Result;
+use client::{Client, Document, Task, Unfinished, Worker};
+use domain::{
+    api::{Assignment, Claim, ResultBody},
+    id::Uuid,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::ledger::{Deed, Ledger};
+
+/// The steps of the type `steps`.
+pub(crate) const STEPS: [&str; 3] = ["fetched", "worked", "stored"];
+
+/// How a worker process is started; written by `stage`, read here.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Arguments {
+    #[arg(long)]
+    pub(crate) url: String,
+    #[arg(long)]
+    pub(crate) token: String,
+    #[arg(long)]
+    pub(crate) ledger: PathBuf,
+    #[arg(long)]
+    pub(crate) types: Vec<String>,
+    #[arg(long)]
+    pub(crate) slots: usize,
+    /// How long a piece of work takes about.
+    #[arg(long)]
+    pub(crate) work_ms: u64,
+    #[arg(long)]
+    pub(crate) stubborn: bool,
+    #[arg(long)]
+    pub(crate) amqp: Option<String>,
+}
+
+/// What an item asks for.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Payload {
+    pub(crate) n: u64,
+    /// So many failures before it works.
+    #[serde(default)]
+    pub(crate) fails: i32,
+    /// Whoever takes it dies.
+    #[serde(default)]
+    pub(crate) poison: bool,
+}
+
+/// What an item brings: the assignment that did it says so itself.
+#[derive(Serialize)]
+struct Done {
+    by: Uuid,
+    n: u64,
+}
+
+pub(crate) async fn run(arguments: Arguments) -> Result<()> {
+    let client = Client::new(&arguments.url, Some(&arguments.token))?;
+    let ledger = Ledger::open(&arguments.ledger)?;
+    if arguments.stubborn {
+        let slots = (0..arguments.slots).map(|_| stubborn(client.clone(), ledger.clone(), arguments.clone()));
+        futures::future::join_all(slots).await;
+        return Ok(());
+    }
+    let mut worker = Worker::new(client, arguments.types.clone()).concurrency(arguments.slots);
+    if let Some(amqp) = &arguments.amqp {
+        worker = worker.rabbitmq(amqp)?;
+    }
+    let work_ms = arguments.work_ms;
+    worker.run(move |task| work(task, ledger.clone(), work_ms)).await?;
+    Ok(())
+}
+
+async fn work(task: Task, ledger: Ledger, work_ms: u64) -> Result<Document, Unfinished> {
+    let item = task.item();
+    let (id, assignment) = (item.id, task.assignment_id());
+    let step = item.step.as_ref().map(|step| step.name.clone());
+    let attempt = task.attempt();
+    ledger.write(id, assignment, Deed::Start { attempt, job_type: item.job_type.clone(), step: step.clone() });
+    let payload: Payload = serde_json::from_str(item.payload.text()).map_err(|e| Unfinished::failed(e.to_string()))?;
+    if payload.poison {
+        std::process::abort();
+    }
+    let stopped = || Err(Unfinished::released());
+    if item.job_type == "steps" {
+        let reached = step.and_then(|name| STEPS.iter().position(|step| *step == name)).map_or(0, |at| at + 1);
+        for name in &STEPS[reached..] {
+            tokio::select! {
+                () = pause(payload.n, work_ms / 3) => {}
+                () = task.stopped() => return stopped(),
+            }
+            match task.step(*name, Some(Document::of(&payload.n))).await {
+                Ok(_) => ledger.write(id, assignment, Deed::Step { name: (*name).to_owned() }),
+                Err(_) => return stopped(),
+            }
+        }
+    } else {
+        tokio::select! {
+            () = pause(payload.n, work_ms) => {}
+            () = task.stopped() => return stopped(),
+        }
+    }
+    let well = item.failures >= payload.fails;
+    ledger.write(id, assignment, Deed::Finish { well });
+    if well {
+        Ok(Document::of(&Done { by: assignment, n: payload.n }))
+    } else {
+        Err(Unfinished::failed("asked to fail").kind("asked"))
+    }
+}
+
+/// Half of the time to one and a half of it.
+async fn pause(n: u64, work_ms: u64) {
+    let thousandths = 500 + n.wrapping_mul(0x9e37_79b9_7f4a_7c15) % 1_000;
+    tokio::time::sleep(Duration::from_micros(work_ms * thousandths)).await;
+}
+
+/// Claims one, works, hands in, for ever.
+async fn stubborn(client: Client, ledger: Ledger, arguments: Arguments) {
+    let claim = Claim {
+        worker_id: format!("stubborn-{}", std::process::id()),
+        types: arguments.types.clone(),
+        item_ids: None,
+        max: Some(1),
+        wait_seconds: Some(1),
+        claim_id: None,
+    };
+    loop {
+        match client.claim(&claim).await {
+            Ok(claimed) => {
+                for assignment in claimed.assignments {
+                    hand_in(&client, &ledger, &assignment, arguments.work_ms).await;
+                }
+            }
+            Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+        }
+    }
+}
+
+async fn hand_in(client: &Client, ledger: &Ledger, assignment: &Assignment, work_ms: u64) {
+    let item = &assignment.item;
+    let step = item.step.as_ref().map(|step| step.name.clone());
+    let deed = Deed::Start { attempt: assignment.attempt, job_type: item.job_type.clone(), step };
+    ledger.write(item.id, assignment.id, deed);
+    let payload: Payload = serde_json::from_str(item.payload.text()).unwrap_or_default();
+    pause(payload.n, work_ms).await;
+    ledger.write(item.id, assignment.id, Deed::Finish { well: true });
+    let body = ResultBody { result: Some(Document::of(&Done { by: assignment.id, n: payload.n })) };
+    let status = match client.result(assignment.id, &body).await {
+        Ok(_) => 200,
+        Err(error) => error.status().unwrap_or(0),
+    };
+    ledger.write(item.id, assignment.id, Deed::Answer { status, well: true });
+}

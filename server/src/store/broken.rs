@@ -1,0 +1,60 @@
+//! Statements that break promises, in builds with the cargo feature `failpoints` only: what the store would
+//! be without its guards. The checker of `cargo xtask faults` must notice each of them.
+
+use sqlx::Row as _;
+use uuid::Uuid;
+
+use super::{Tx, leases::TakenRow};
+
+/// The assignments that the items of these closed ones are in now: (closed, open).
+pub async fn heirs(tx: &mut Tx, fences: &[Uuid]) -> Result<Vec<(Uuid, Uuid)>, sqlx::Error> {
+    sqlx::query_as(
+        "select a.lease_id, l.id from attempt a join lease l on l.item_id = a.item_id where a.lease_id = any($1)",
+    )
+    .bind(fences)
+    .fetch_all(&mut **tx)
+    .await
+}
+
+/// Takes back lost leases without looking again: whoever holds their items by then has lost them.
+pub async fn take_lost(tx: &mut Tx, limit: i64) -> Result<Vec<TakenRow>, sqlx::Error> {
+    let items: Vec<(Uuid,)> = sqlx::query_as(
+        "select item_id from lease where last_beat + make_interval(secs => lease_seconds) < clock_timestamp() limit $1",
+    )
+    .bind(limit)
+    .fetch_all(&mut **tx)
+    .await?;
+    if items.is_empty() {
+        return Ok(Vec::new());
+    }
+    sqlx::query("select pg_sleep(1.5)").execute(&mut **tx).await?;
+    let items: Vec<Uuid> = items.into_iter().map(|row| row.0).collect();
+    let rows = sqlx::query(
+        "delete from lease where item_id = any($1)
+         returning id, item_id, gate_id, started_at, type_id, attempt, failures, rank, touched, worker_id, expires_at,
+           lane_id, cancel_requested_at is not null",
+    )
+    .bind(&items)
+    .fetch_all(&mut **tx)
+    .await?;
+    rows.iter()
+        .map(|row| {
+            Ok(TakenRow {
+                id: row.try_get(0)?,
+                item_id: row.try_get(1)?,
+                gate_id: row.try_get(2)?,
+                started_at: row.try_get(3)?,
+                type_id: row.try_get(4)?,
+                attempt: row.try_get(5)?,
+                failures: row.try_get(6)?,
+                rank: row.try_get(7)?,
+                touched: row.try_get(8)?,
+                worker_id: row.try_get(9)?,
+                expires_at: row.try_get(10)?,
+                timed_out: false,
+                lane_id: row.try_get(11)?,
+                cancel_requested: row.try_get(12)?,
+            })
+        })
+        .collect()
+}
