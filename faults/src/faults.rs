@@ -1,5 +1,8 @@
 //! The faults, each a story: it sets a stage, offers items, disturbs, and hands over to the judge.
 
+mod clients; // who asks, and who is called
+mod database; // PostgreSQL
+mod network; // wires and clocks
 mod process; // servers and workers that die, stop and come back
 
 use std::time::{Duration, Instant};
@@ -27,7 +30,8 @@ pub(crate) struct Played {
 
 /// Every fault, in the order in which they are played.
 pub(crate) fn all() -> Vec<Fault> {
-    process::FAULTS.iter().map(|&(id, play)| Fault { id, play }).collect()
+    let all = [process::FAULTS, database::FAULTS, network::FAULTS, clients::FAULTS];
+    all.into_iter().flatten().map(|&(id, play)| Fault { id, play }).collect()
 }
 
 /// Plays one.

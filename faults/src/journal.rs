@@ -22,10 +22,18 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "snake_case")]
 pub(crate) enum What {
     /// A tree under an Idempotency-Key, which is its name too, with items of these dedupe keys.
-    Create { key: String, items: Vec<String> },
+    Create {
+        key: String,
+        items: Vec<String>,
+    },
     /// Items of these dedupe keys.
-    Add { job: Uuid, items: Vec<String> },
-    Cancel { job: Uuid },
+    Add {
+        job: Uuid,
+        items: Vec<String>,
+    },
+    Cancel {
+        job: Uuid,
+    },
 }
 
 /// How a call ended.
