@@ -27,7 +27,6 @@ pub(crate) struct Api {
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) retry_after: Option<u64>,
-    pub(crate) date: Option<String>,
     pub(crate) text: String,
 }
 
@@ -51,11 +50,9 @@ impl Api {
             request = request.json(body);
         }
         let response = request.send().await?;
-        let header = |name| response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
-        let (retry_after, date) = (header(RETRY_AFTER), header(reqwest::header::DATE));
         let status = response.status().as_u16();
-        let retry_after = retry_after.and_then(|text| text.parse().ok());
-        Ok(Answer { status, retry_after, date, text: response.text().await? })
+        let retry_after = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
+        Ok(Answer { status, retry_after, text: response.text().await? })
     }
 
     pub(crate) async fn get(&self, path: &str) -> reqwest::Result<Answer> {

@@ -15,8 +15,8 @@ use crate::stage::House;
 type Story = for<'a> fn(&'a House) -> BoxFuture<'a, anyhow::Result<Played>>;
 
 pub(super) const FAULTS: &[(&str, Story)] = &[
-    ("F28a", |house| told(house, |house| cuts::play(house, cuts::Wire::Worker, scaled(house, 13, 1)))),
-    ("F28b", |house| told(house, |house| cuts::play(house, cuts::Wire::Database, scaled(house, 61, 3)))),
-    ("F29", |house| told(house, |house| replies::play(house, scaled(house, 100, 1_000)))),
+    ("F28a", |house| told(house, |house| cuts::play(house, cuts::Wire::Worker, scaled(house, 41, 1)))),
+    ("F28b", |house| told(house, |house| cuts::play(house, cuts::Wire::Database, scaled(house, 601, 3)))),
+    ("F29", |house| told(house, |house| replies::play(house, scaled(house, 60, 1_000)))),
     ("F30", |house| told(house, |house| clock::play(house, scaled(house, 30, 300)))),
 ];

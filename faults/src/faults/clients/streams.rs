@@ -98,7 +98,7 @@ pub(crate) async fn play(house: &House, reconnects: usize) -> Result<Told> {
                 && let Ok(next) = timeout(Duration::from_millis(400), stream.next()).await
             {
                 let (_, change) = next?;
-                seen = change["jobs"].as_array().and_then(|jobs| jobs[0]["version"].as_i64()).or(seen);
+                seen = change["jobs"].as_array().and_then(|jobs| jobs.first()?["version"].as_i64()).or(seen);
             }
         }
         anyhow::Ok((late, slowest, behind))

@@ -167,7 +167,7 @@ async fn deed(api: &Api, known: &Mutex<Known>) -> Result<Vec<u16>> {
     match (rand::random_range(0..20), tree, item, held) {
         (0..3, tree, ..) if tree.is_none() || rand::random_range(0..3) == 0 => {
             let items: Vec<Value> = (0..12)
-                .map(|n| json!({"payload": n, "serialize_key": (n % 3 == 0).then(|| format!("k{}", n % 2))}))
+                .map(|n| json!({"payload": n, "serialize_key": (n % 3 == 0).then(|| format!("k{}", rand::random_range(0..40)))}))
                 .collect();
             let child = json!({"type": "below", "feed": {}});
             let tree = json!({"type": "crowd", "items": items, "children": [child]});

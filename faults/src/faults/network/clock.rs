@@ -5,10 +5,7 @@ use std::{path::PathBuf, time::Duration};
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
-use time::{
-    OffsetDateTime,
-    format_description::well_known::{Rfc2822, Rfc3339},
-};
+use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
 use crate::{
     raw::until,
@@ -39,6 +36,7 @@ pub(crate) async fn play(house: &House, items: usize) -> Result<Told> {
     let clock = scene.folder().join("clock").to_string_lossy().into_owned();
     std::fs::write(&clock, "+0")?;
     let faked = [
+        ("TREELINE_LOG_HTTP", "1"),
         ("LD_PRELOAD", library.as_str()),
         ("FAKETIME_TIMESTAMP_FILE", &clock),
         ("FAKETIME_NO_CACHE", "1"),
@@ -115,17 +113,14 @@ pub(crate) async fn play(house: &House, items: usize) -> Result<Told> {
     Ok(told)
 }
 
-/// How far the server's clock is from ours, by the date on its answers, in seconds.
+/// How far the server's clock is from ours, by the last line of its log, in seconds.
 async fn seen(served: &Served) -> Result<f64> {
-    // The date on answers is kept for a second or so.
-    let mut off = 0.0;
-    for _ in 0..3 {
-        tokio::time::sleep(Duration::from_millis(600)).await;
-        let date = served.api.get("/me").await?.date.context("a date")?;
-        let date = OffsetDateTime::parse(&date.replace("GMT", "+0000"), &Rfc2822)?;
-        off = (date - OffsetDateTime::now_utc()).as_seconds_f64();
-    }
-    Ok(off)
+    served.api.get("/me").await?.ok()?;
+    let log = std::fs::read_to_string(served.server.process.log())?;
+    let last =
+        log.lines().rev().find_map(|line| serde_json::from_str::<Value>(line).ok()).context("a line of the log")?;
+    let at = OffsetDateTime::parse(last["timestamp"].as_str().context("a time")?, &Rfc3339)?;
+    Ok((at - OffsetDateTime::now_utc()).as_seconds_f64())
 }
 
 /// Whether the worker has written down moments that are far from now.

@@ -42,8 +42,9 @@ pub(crate) async fn play(house: &House, wire: Wire, step: usize) -> Result<Told>
     let mut places = Vec::new();
     for (manner, how) in [Cut::Reset, Cut::HalfClose, Cut::Silence].into_iter().enumerate() {
         for (way, length) in [(Way::There, lengths[0]), (Way::Back, lengths[1])] {
-            // Each manner begins a little further on, so that together they are denser.
-            places.extend((manner..=length).step_by(step).map(|at| Mode::CutAfter(way, at as u64, how)));
+            // Each run and each manner begins elsewhere, so that together they come by everywhere.
+            let first = (house.seed as usize + manner * step / 3) % step;
+            places.extend((first..=length).step_by(step).map(|at| Mode::CutAfter(way, at as u64, how)));
         }
     }
     let mut told = Told::new(format!(
