@@ -6,6 +6,8 @@
 
 mod history;
 mod rules;
+#[cfg(test)]
+mod tests;
 
 use std::{collections::BTreeMap, fmt, time::Duration};
 

@@ -1,7 +1,11 @@
 //! The faults, each a story: it sets a stage, offers items, disturbs, and hands over to the judge.
 
+mod broker; // RabbitMQ away, killed, emptied, repeated
+pub(crate) mod callers; // callers who race each other
 mod clients; // who asks, and who is called
+mod crashes; // servers that die at every commit
 mod database; // PostgreSQL
+mod files; // uploads that are cut
 mod network; // wires and clocks
 mod process; // servers and workers that die, stop and come back
 
@@ -13,14 +17,18 @@ use futures::future::BoxFuture;
 use crate::{
     checker::{self, Verdict},
     report::Row,
+    selftest,
     stage::{House, Stage},
 };
 
 /// One fault of the list.
 pub(crate) struct Fault {
     pub(crate) id: &'static str,
-    pub(crate) play: for<'a> fn(&'a House) -> BoxFuture<'a, Result<Played>>,
+    pub(crate) play: Story,
 }
+
+/// How a fault is played.
+pub(crate) type Story = for<'a> fn(&'a House) -> BoxFuture<'a, Result<Played>>;
 
 /// What a story did, and what came of it.
 pub(crate) struct Played {
@@ -30,8 +38,12 @@ pub(crate) struct Played {
 
 /// Every fault, in the order in which they are played.
 pub(crate) fn all() -> Vec<Fault> {
-    let all = [process::FAULTS, database::FAULTS, network::FAULTS, clients::FAULTS];
-    all.into_iter().flatten().map(|&(id, play)| Fault { id, play }).collect()
+    let lists = [selftest::FAULTS, process::FAULTS, crashes::FAULTS, broker::FAULTS, files::FAULTS, callers::FAULTS];
+    let lists = lists.into_iter().chain([database::FAULTS, network::FAULTS, clients::FAULTS]);
+    let mut all: Vec<Fault> = lists.flatten().map(|&(id, play)| Fault { id, play }).collect();
+    // The judge is judged first.
+    all.sort_by_key(|fault| (!fault.id.starts_with('S'), fault.id));
+    all
 }
 
 /// Plays one.
@@ -49,14 +61,22 @@ pub(crate) fn patience(house: &House) -> Duration {
 /// The common end of a story: waits, then judges. Files of a stage in which something was found stay.
 pub(crate) async fn end(
     house: &House,
-    mut stage: Stage,
+    stage: Stage,
     load: tokio::task::JoinHandle<Result<()>>,
     done: String,
 ) -> Result<Played> {
+    let mut stage = stage;
     let drained = stage.settle(load, patience(house)).await?;
     let verdict = checker::judge(&mut stage, drained).await?;
     if !verdict.is_clean() {
         eprintln!("     its files are in {}", stage.keep().display());
     }
     Ok(Played { done, verdict })
+}
+
+/// The end where servers were broken on purpose: calls may have failed, and not everything comes to its end.
+pub(crate) async fn end_broken(mut stage: Stage, load: tokio::task::JoinHandle<Result<()>>) -> Result<Played> {
+    let drained = stage.settle(load, Duration::from_secs(6)).await.unwrap_or(false);
+    let verdict = checker::judge(&mut stage, drained).await?;
+    Ok(Played { done: String::new(), verdict })
 }

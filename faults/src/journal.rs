@@ -34,6 +34,15 @@ pub(crate) enum What {
     Cancel {
         job: Uuid,
     },
+    /// A tree of this name, filled from a file of so many rows.
+    File {
+        key: String,
+        rows: usize,
+    },
+    /// A person gives an item back.
+    Retry {
+        item: Uuid,
+    },
 }
 
 /// How a call ended.

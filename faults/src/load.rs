@@ -34,6 +34,8 @@ pub(crate) const TYPES: [&str; 8] = ["plain", "once", "serial", "capped", "steps
 pub(crate) const CAP: i32 = 5;
 /// Failures that an item may have, of every type but `once`.
 pub(crate) const MAX_FAILURES: u32 = 8;
+/// Failures that an item may have which kills its worker.
+pub(crate) const POISON_FAILURES: u32 = 3;
 /// Items of one call.
 const CHUNK: usize = 50;
 /// How long one call is made again before it counts as unanswered.
@@ -104,7 +106,7 @@ pub(crate) async fn offer(load: Load, clients: Vec<Client>, journal: Arc<Journal
             continue;
         }
         let key = format!("{name}-{}", load.seed);
-        let job = caller.create(&key, &tree(name, &load)).await?;
+        let job = caller.create(&key, &tree(name, load.callback.clone())).await?;
         open.push(job);
         let items: Vec<NewItem> = (0..load.items * share / 80).map(|n| item(name, n, &mut rng)).collect();
         calls.extend(items.chunks(CHUNK).map(|items| Call::Add { job, items: items.to_vec() }));
@@ -113,14 +115,19 @@ pub(crate) async fn offer(load: Load, clients: Vec<Client>, journal: Arc<Journal
         for at in 0..load.items / 10 / 10 {
             let key = format!("small-{}-{at}", load.seed);
             let items: Vec<NewItem> = (0..10).map(|n| item("plain", n, &mut rng)).collect();
-            let tree = NewJob { items, sealed: true, ..tree("plain", &load) };
+            let tree = NewJob { items, sealed: true, ..tree("plain", load.callback.clone()) };
             calls.push(Call::Create { key, tree: Box::new(tree) });
         }
     }
-    for n in 0..load.poison {
-        let payload = Document::of(&Payload { n: n as u64, fails: 0, poison: true });
-        let poison = NewItem { payload: Some(payload), dedupe_key: Some(format!("poison-{n}")), ..NewItem::default() };
-        calls.push(Call::Add { job: open[0], items: vec![poison] });
+    if load.poison > 0 {
+        let item = |n| {
+            let payload = Document::of(&Payload { n: n as u64, fails: 0, poison: true });
+            NewItem { payload: Some(payload), dedupe_key: Some(format!("poison-{n}")), ..NewItem::default() }
+        };
+        let items = (0..load.poison).map(item).collect();
+        let max_failures = Some(MaxFailures::AtMost(POISON_FAILURES as _));
+        let tree = NewJob { items, max_failures, sealed: true, ..tree("plain", load.callback.clone()) };
+        calls.push(Call::Create { key: format!("poison-{}", load.seed), tree: Box::new(tree) });
     }
     calls.shuffle(&mut rng);
     let queue = Arc::new(Mutex::new(VecDeque::from(calls)));
@@ -138,10 +145,10 @@ pub(crate) async fn offer(load: Load, clients: Vec<Client>, journal: Arc<Journal
 }
 
 /// A tree of one job, but `stage-1`, which feeds two more.
-fn tree(name: &str, load: &Load) -> NewJob {
+pub(crate) fn tree(name: &str, callback: Option<OnCompleted>) -> NewJob {
     let feed =
         || Some(Document::trusted(r#"{"payload":{"$from":"/payload"},"dedupe_key":{"$from":"/item_id"}}"#.into()));
-    let mut tree = NewJob { on_completed: load.callback.clone(), ..NewJob::of(name) };
+    let mut tree = NewJob { on_completed: callback, ..NewJob::of(name) };
     if name == "stage-1" {
         let last = NewJob { feed: feed(), final_stage: true, ..NewJob::of("stage-3") };
         tree.children = vec![NewJob { feed: feed(), children: vec![last], ..NewJob::of("stage-2") }];
@@ -188,7 +195,7 @@ async fn cancel_some(caller: Arc<Caller>, load: Load) -> Result<()> {
     let mut rng = StdRng::seed_from_u64(load.seed ^ 0xcace1);
     for at in 0..load.cancels {
         let items: Vec<NewItem> = (0..100).map(|n| item("plain", n, &mut rng)).collect();
-        let tree = NewJob { items, sealed: true, ..tree("plain", &load) };
+        let tree = NewJob { items, sealed: true, ..tree("plain", load.callback.clone()) };
         let job = caller.create(&format!("cancelled-{}-{at}", load.seed), &tree).await?;
         let begun = Instant::now();
         while begun.elapsed() < Duration::from_secs(5) {

@@ -14,6 +14,7 @@ mod proxy; // wires that can be cut
 mod raw; // requests that are sent once
 mod report; // the table
 mod scene; // a database, a wire, a server
+mod selftest; // servers broken on purpose
 mod stage; // where it is played
 mod told; // what a scene brought to light
 mod worker; // the worker process
@@ -33,7 +34,7 @@ struct Line {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Every fault with 5,000 items.
+    /// Every fault with 1,200 items.
     Quick(Choice),
     /// Every fault with 100,000 items.
     Full(Choice),
@@ -91,7 +92,7 @@ async fn run(choice: Choice, full: bool) -> Result<bool> {
         postgres: tokio::task::spawn_blocking(Postgres::start).await??,
         server: choice.server.canonicalize()?,
         seed: choice.seed.unwrap_or_else(rand::random::<u64>) % 1_000_000_000,
-        items: choice.items.unwrap_or(if full { 100_000 } else { 5_000 }),
+        items: choice.items.unwrap_or(if full { 100_000 } else { 1_200 }),
         full,
     };
     println!("seed {}, {} items a fault", house.seed, house.items);

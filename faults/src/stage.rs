@@ -82,13 +82,13 @@ pub(crate) struct Stage {
     pub(crate) journal: Arc<Journal>,
     folder: TempDir,
     guard: Guard,
-    pub(crate) began: Instant,
+    /// What must live as long as the stage: a broker.
+    kept: Vec<Box<dyn std::any::Any + Send + Sync>>,
 }
 
 impl Stage {
     /// A fresh database, servers that are ready, workers, job types.
     pub(crate) async fn set(house: &House, setting: Setting) -> Result<Self> {
-        let began = Instant::now();
         let database = house.postgres.database().await?;
         let pool = PgPoolOptions::new()
             .max_connections(4)
@@ -106,7 +106,7 @@ impl Stage {
             journal,
             folder,
             guard,
-            began,
+            kept: Vec::new(),
         };
         for _ in 0..setting.servers {
             stage.add_server(house).await?;
@@ -191,7 +191,8 @@ impl Stage {
         Some(open == 0)
     }
 
-    /// Plays a disturbance again and again, at least `least` times, until what was offered is over. How often.
+    /// Plays a disturbance again and again while calls are made, at least `least` times, and at most twice as often
+    /// while what was offered is worked off. How often.
     pub(crate) async fn disturb<'a>(
         &'a mut self,
         load: &mut tokio::task::JoinHandle<Result<()>>,
@@ -202,11 +203,11 @@ impl Stage {
         let mut times = 0;
         loop {
             tokio::time::sleep(pause).await;
-            let over = load.is_finished() && self.is_drained().await == Some(true);
-            if over && times >= least {
+            let enough = times >= least && load.is_finished();
+            if enough && (times >= 2 * least || self.is_drained().await == Some(true)) {
                 return Ok(times);
             }
-            ensure!(times < 1_000, "what was offered does not come to an end after {times} disturbances");
+            ensure!(times < 10_000, "what was offered is not answered after {times} disturbances");
             play(self, times).await?;
             times += 1;
         }
@@ -245,6 +246,11 @@ impl Stage {
             server.process.kill().await?;
         }
         Ok(())
+    }
+
+    /// Keeps something alive until the stage has been judged.
+    pub(crate) fn keep_until_judged(&mut self, what: Box<dyn std::any::Any + Send + Sync>) {
+        self.kept.push(what);
     }
 
     /// Leaves its files where they are, for whoever looks into a failure; where that is.

@@ -38,6 +38,7 @@ pub(crate) struct Item {
     pub(crate) state: Option<i16>,
     pub(crate) failures: Option<i32>,
     pub(crate) error_kind: Option<String>,
+    pub(crate) created_us: i64,
     /// The assignment that says in the result that it brought it.
     pub(crate) result_by: Option<String>,
 }
@@ -72,7 +73,7 @@ const JOBS: &str = "select j.id, j.root_id, j.parent_id, j.name, t.name as job_t
     from job j join gate g on g.gate_id = j.gate_id join job_type t on t.id = j.type_id";
 
 const ITEMS: &str = "select i.id, j.id as job_id, i.seq, i.dedupe_key, i.serialize_key, i.fed_by, o.state, o.failures,
-      o.error_kind, o.result::json ->> 'by' as result_by
+      o.error_kind, (extract(epoch from i.created_at) * 1000000)::bigint as created_us, o.result::json ->> 'by' as result_by
     from item i join job j on j.gate_id = i.gate_id left join outcome o on o.item_id = i.id";
 
 const HELD: &str = "select lease_id as id, item_id, attempt, (extract(epoch from started_at) * 1000000)::bigint as started_us,

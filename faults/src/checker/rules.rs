@@ -24,6 +24,8 @@ struct Seen<'a> {
     items: HashMap<Uuid, &'a Item>,
     /// Ascending by start.
     held: HashMap<Uuid, Vec<&'a Held>>,
+    /// How often a person gave an item back, and was told that it was.
+    retries: HashMap<Uuid, usize>,
 }
 
 /// Judges a history by every rule.
@@ -34,7 +36,13 @@ pub(super) fn judge(history: &History) -> Verdict {
     }
     held.values_mut().for_each(|of_item| of_item.sort_by_key(|one| (one.started_us, one.attempt)));
     let items = history.items.iter().map(|item| (item.id, item)).collect();
-    let seen = Seen { history, items, held };
+    let mut retries: HashMap<Uuid, usize> = HashMap::new();
+    for call in history.calls.iter().filter(|call| call.said == Said::Ok) {
+        if let What::Retry { item } = call.what {
+            *retries.entry(item).or_default() += 1;
+        }
+    }
+    let seen = Seen { history, items, held, retries };
     let mut verdict = Verdict::default();
     let rules: [fn(&Seen<'_>, &mut Verdict); 11] =
         [created, ended, fed, alone, capped, serialized, fenced, cancelled, budgets, stepped, handed_out];
@@ -56,6 +64,7 @@ fn created(seen: &Seen<'_>, verdict: &mut Verdict) {
     }
     let mut asked: HashSet<(Uuid, &str)> = HashSet::new();
     let mut named: HashSet<&str> = HashSet::new();
+    let mut filled: HashSet<Uuid> = HashSet::new();
     for call in &seen.history.calls {
         let (jobs, items): (Vec<Uuid>, &[String]) = match &call.what {
             What::Create { key, items } => {
@@ -73,7 +82,14 @@ fn created(seen: &Seen<'_>, verdict: &mut Verdict) {
                 (made, items)
             }
             What::Add { job, items } => (vec![*job], items),
-            What::Cancel { .. } => continue,
+            What::File { key, rows } => {
+                named.insert(key);
+                let made = trees.get(key.as_str()).cloned().unwrap_or_default();
+                files(seen, verdict, call.said, key, *rows, &made);
+                filled.extend(made);
+                continue;
+            }
+            What::Cancel { .. } | What::Retry { .. } => continue,
         };
         for key in items {
             asked.extend(jobs.iter().map(|job| (*job, key.as_str())));
@@ -88,13 +104,26 @@ fn created(seen: &Seen<'_>, verdict: &mut Verdict) {
     for (name, of_name) in trees.iter().filter(|(name, _)| !named.contains(*name)) {
         verdict.find(Kind::Unexpected, format!("{} trees {name:?}", of_name.len()));
     }
-    for ((job, key), n) in found {
+    for ((job, key), n) in found.into_iter().filter(|((job, _), _)| !filled.contains(job)) {
         if n > 1 {
             verdict.find(Kind::Doubled, format!("{n} items {key} in {job}"));
         }
         if !asked.contains(&(job, key)) {
             verdict.find(Kind::Unexpected, format!("item {key} in {job}"));
         }
+    }
+}
+
+/// A file of so many rows makes as many items, in one tree.
+fn files(seen: &Seen<'_>, verdict: &mut Verdict, said: Said, key: &str, rows: usize, made: &[Uuid]) {
+    let items = seen.history.items.iter().filter(|item| made.contains(&item.job_id)).count();
+    if said == Said::Ok {
+        verdict.acknowledged += rows + 1;
+    }
+    if made.len() > 1 || items > rows {
+        verdict.find(Kind::Doubled, format!("{} trees and {items} items of the {rows} rows of {key}", made.len()));
+    } else if items < rows && (said == Said::Ok || !made.is_empty()) {
+        verdict.find(Kind::Lost, format!("{items} items of the {rows} rows of {key}"));
     }
 }
 
@@ -257,6 +286,9 @@ fn cancelled(seen: &Seen<'_>, verdict: &mut Verdict) {
     }
     for item in &seen.history.items {
         let Some(at) = seen.history.jobs.get(&item.job_id).and_then(|job| trees.get(&job.root_id)) else { continue };
+        if item.created_us > *at {
+            verdict.find(Kind::AfterCancel, format!("item {} was added", item.id));
+        }
         for one in seen.held.get(&item.id).into_iter().flatten() {
             let late = one.ended_as == Some(SUCCEEDED) && one.ended_us > Some(*at);
             if one.started_us > *at || late {
@@ -268,7 +300,8 @@ fn cancelled(seen: &Seen<'_>, verdict: &mut Verdict) {
 
 /// Failures are those of the attempts, and death comes exactly when they are spent.
 fn budgets(seen: &Seen<'_>, verdict: &mut Verdict) {
-    for item in &seen.history.items {
+    // Who is given back begins with nothing spent: these are counted by attempts, in `handed_out`.
+    for item in seen.history.items.iter().filter(|item| !seen.retries.contains_key(&item.id)) {
         let Some(job) = seen.history.jobs.get(&item.job_id) else { continue };
         let held = seen.held.get(&item.id).map(Vec::as_slice).unwrap_or_default();
         let failed = held.iter().filter(|one| matches!(one.ended_as, Some(2..=4))).count() as i32;
@@ -328,8 +361,12 @@ fn handed_out(seen: &Seen<'_>, verdict: &mut Verdict) {
         let by_workers = begun.get(&item.id).map_or(0, HashSet::len);
         let held = seen.held.get(&item.id).map(Vec::as_slice).unwrap_or_default();
         let given_back = held.iter().filter(|one| one.ended_as == Some(5)).count();
-        if once && (held.len() > given_back + 1 || by_workers > given_back + 1) {
-            let n = held.len();
+        let retries = seen.retries.get(&item.id).copied().unwrap_or(0);
+        let allowed = given_back + retries + 1;
+        let n = held.len();
+        if once && retries > 0 && n < allowed {
+            verdict.find(Kind::Lost, format!("item {}: {n} assignments after {retries} retries", item.id));
+        } else if once && (n > allowed || by_workers > allowed) {
             verdict.find(Kind::Twice, format!("item {}: {n} assignments, {by_workers} begun", item.id));
         } else if by_workers > 1 {
             verdict.repeated += 1;

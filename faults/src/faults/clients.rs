@@ -10,10 +10,8 @@ use anyhow::Result;
 use futures::{FutureExt as _, future::BoxFuture};
 use tokio::{runtime::Handle, task::block_in_place};
 
-use super::Played;
+use super::{Played, Story};
 use crate::{stage::House, told::Told};
-
-type Story = for<'a> fn(&'a House) -> BoxFuture<'a, Result<Played>>;
 
 pub(super) const FAULTS: &[(&str, Story)] = &[
     ("F13", |house| told(house, |house| storm::play(house, scaled(house, 4_000, 50_000)))),

@@ -12,12 +12,10 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 
 use super::{
-    Played,
+    Story,
     clients::{here, scaled, told},
 };
 use crate::stage::House;
-
-type Story = for<'a> fn(&'a House) -> BoxFuture<'a, anyhow::Result<Played>>;
 
 pub(super) const FAULTS: &[(&str, Story)] = &[
     ("F10", |house| here(house, |house| crashes::crashes(house))),

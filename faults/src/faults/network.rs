@@ -7,12 +7,10 @@ mod replies; // answers that are lost
 use futures::future::BoxFuture;
 
 use super::{
-    Played,
+    Story,
     clients::{scaled, told},
 };
 use crate::stage::House;
-
-type Story = for<'a> fn(&'a House) -> BoxFuture<'a, anyhow::Result<Played>>;
 
 pub(super) const FAULTS: &[(&str, Story)] = &[
     ("F28a", |house| told(house, |house| cuts::play(house, cuts::Wire::Worker, scaled(house, 41, 1)))),

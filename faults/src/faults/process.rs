@@ -1,20 +1,112 @@
 //! Servers and workers that die, stop and come back.
 
-use std::time::Duration;
-
-use anyhow::Result;
-use futures::{FutureExt as _, future::BoxFuture};
-use rand::RngExt as _;
-
-use super::{Played, end};
-use crate::{
-    load::Load,
-    stage::{House, Setting, Stage},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
 };
 
-type Story = for<'a> fn(&'a House) -> BoxFuture<'a, Result<Played>>;
+use anyhow::{Result, ensure};
+use futures::FutureExt as _;
 
-pub(super) const FAULTS: &[(&str, Story)] = &[("F05", |house| killed_workers(house).boxed())];
+use super::{Played, Story, end, patience};
+use crate::{
+    checker::Kind,
+    load::Load,
+    stage::{House, LEASE, Setting, Stage, postgres::Going, process::Process},
+};
+
+pub(super) const FAULTS: &[(&str, Story)] = &[
+    ("F01", |house| killed_servers(house).boxed()),
+    ("F03", |house| many_servers(house).boxed()),
+    ("F04", |house| rolling_restarts(house).boxed()),
+    ("F05", |house| killed_workers(house).boxed()),
+    ("F06", |house| held_workers(house).boxed()),
+    ("F07", |house| a_held_server(house).boxed()),
+    ("F08", |house| everybody_away(house).boxed()),
+    ("F09", |house| poison(house).boxed()),
+];
+
+/// F01: servers are killed where they stand and started again.
+async fn killed_servers(house: &House) -> Result<Played> {
+    let mut stage = Stage::set(house, Setting::default()).await?;
+    let mut load = stage.load(Load::of(house.items, house.seed))?;
+    let least = if house.full { 60 } else { 6 };
+    let kills = stage
+        .disturb(&mut load, least, Duration::from_millis(2_000), |stage, _| {
+            async move {
+                let at = rand::random_range(0..stage.servers.len());
+                stage.servers[at].process.kill().await?;
+                stage.servers[at].start().await
+            }
+            .boxed()
+        })
+        .await?;
+    end(house, stage, load, format!("one of two servers killed and started again, {kills} times")).await
+}
+
+/// F03: several servers, all of which do every duty.
+async fn many_servers(house: &House) -> Result<Played> {
+    let mut stage = Stage::set(house, Setting { servers: 5, workers: 5, slots: 6, ..Setting::default() }).await?;
+    let mut load = stage.load(Load::of(house.items, house.seed))?;
+    // Leases are lost and items due all the time, so that every duty has something to fight over.
+    let kills = stage
+        .disturb(&mut load, 4, Duration::from_millis(1_500), |stage, times| {
+            async move {
+                let at = times % stage.workers.len();
+                stage.workers[at].kill().await?;
+                stage.workers[at].start()
+            }
+            .boxed()
+        })
+        .await?;
+    end(house, stage, load, format!("5 servers at every duty, a worker killed {kills} times")).await
+}
+
+/// F04: servers are told to stop and started again, one after the other, while streams are open.
+async fn rolling_restarts(house: &House) -> Result<Played> {
+    let mut stage = Stage::set(house, Setting { servers: 3, ..Setting::default() }).await?;
+    let mut load = stage.load(Load::of(house.items, house.seed))?;
+    let opened = Arc::new(AtomicUsize::new(0));
+    let listeners = (0..15).map(|at| tokio::spawn(listen(stage.servers[at % 3].url(), Arc::clone(&opened))));
+    let listeners: Vec<_> = listeners.collect();
+    let least = if house.full { 30 } else { 6 };
+    let restarts = stage
+        .disturb(&mut load, least, Duration::from_millis(500), |stage, times| {
+            async move {
+                let server = &mut stage.servers[times % 3];
+                let status = server.process.terminate().await?;
+                ensure!(status.success(), "a server that was told to stop ended with {status}");
+                server.start().await
+            }
+            .boxed()
+        })
+        .await?;
+    listeners.iter().for_each(tokio::task::JoinHandle::abort);
+    let opened = opened.load(Ordering::Relaxed);
+    ensure!(opened > listeners.len(), "{opened} streams were opened: none was closed by a restart");
+    let done = format!(
+        "3 servers stopped and started in turn, {restarts} times, 15 streams open; {opened} streams opened in all"
+    );
+    end(house, stage, load, done).await
+}
+
+/// Keeps a stream of all trees open, again and again, and counts how often it was opened.
+async fn listen(url: String, opened: Arc<AtomicUsize>) {
+    let client = reqwest::Client::new();
+    loop {
+        let stream = client.get(format!("{url}/api/v1/events")).bearer_auth(crate::stage::TOKEN).send().await;
+        if let Ok(mut stream) = stream
+            && stream.status().is_success()
+        {
+            opened.fetch_add(1, Ordering::Relaxed);
+            while let Ok(Some(_)) = stream.chunk().await {}
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
 
 /// F05: workers are killed where they stand, and others take their place.
 async fn killed_workers(house: &House) -> Result<Played> {
@@ -24,7 +116,7 @@ async fn killed_workers(house: &House) -> Result<Played> {
     let kills = stage
         .disturb(&mut load, least, Duration::from_millis(700), |stage, _| {
             async move {
-                let at = rand::rng().random_range(0..stage.workers.len());
+                let at = rand::random_range(0..stage.workers.len());
                 stage.workers[at].kill().await?;
                 stage.workers[at].start()
             }
@@ -32,4 +124,133 @@ async fn killed_workers(house: &House) -> Result<Played> {
         })
         .await?;
     end(house, stage, load, format!("a worker process killed and replaced, {kills} times")).await
+}
+
+/// F06: workers that watch no lease are held past it, let go, and hand in what they have.
+async fn held_workers(house: &House) -> Result<Played> {
+    let mut stage = Stage::set(house, Setting::default()).await?;
+    for at in 0..4 {
+        stage.add_worker(at % 2, &["plain", "once", "serial", "capped", "stage-1", "stage-2", "stage-3"], true)?;
+    }
+    let mut load = stage.load(Load::of(house.items, house.seed))?;
+    let least = if house.full { 30 } else { 4 };
+    let holds = stage
+        .disturb(&mut load, least, Duration::from_millis(300), |stage, times| {
+            async move {
+                // A careful worker and a stubborn one.
+                let pair = [times % 4, 4 + times % 4];
+                for at in pair {
+                    stage.workers[at].pause()?;
+                }
+                let more = rand::random_range(300..1_500);
+                tokio::time::sleep(LEASE + Duration::from_millis(more)).await;
+                for at in pair {
+                    stage.workers[at].resume()?;
+                }
+                Ok(())
+            }
+            .boxed()
+        })
+        .await?;
+    let played =
+        end(house, stage, load, format!("two worker processes held past their lease and let go, {holds} times"))
+            .await?;
+    ensure!(played.verdict.refused_late > 0, "no result came late: nothing was tested");
+    Ok(played)
+}
+
+/// F07: a server is held for two leases and let go.
+async fn a_held_server(house: &House) -> Result<Played> {
+    let mut stage = Stage::set(house, Setting::default()).await?;
+    let mut load = stage.load(Load::of(house.items, house.seed))?;
+    let least = if house.full { 20 } else { 1 };
+    let holds = stage
+        .disturb(&mut load, least, Duration::from_millis(1_500), |stage, times| {
+            async move {
+                let server = &mut stage.servers[times % 2];
+                server.process.pause()?;
+                tokio::time::sleep(LEASE * 2).await;
+                server.process.resume()?;
+                server.serves(Duration::from_secs(20)).await
+            }
+            .boxed()
+        })
+        .await?;
+    end(house, stage, load, format!("one of two servers held for two leases and let go, {holds} times")).await
+}
+
+/// Longer than a lease, and than the five seconds from which on an absence is known as one.
+const AWAY: Duration = Duration::from_secs(7);
+
+/// F08: all servers, then PostgreSQL, are away for longer than a lease while workers go on.
+async fn everybody_away(house: &House) -> Result<Played> {
+    // Workers without a watch over their lease: who is not robbed of an item hands it in after the return.
+    let mut stage = Stage::set(house, Setting { workers: 0, work_ms: 300, ..Setting::default() }).await?;
+    for at in 0..4 {
+        stage.add_worker(at % 2, &["plain", "once", "serial"], true)?;
+    }
+    let only = vec!["plain", "once", "serial"];
+    let load = stage.load(Load { only, cancels: 0, ..Load::of(house.items, house.seed) })?;
+    let rounds = if house.full { 10 } else { 1 };
+    let mut held = 0;
+    for _ in 0..rounds {
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        held += open_leases(&stage).await?;
+        for server in &mut stage.servers {
+            server.process.kill().await?;
+        }
+        tokio::time::sleep(AWAY).await;
+        for server in &mut stage.servers {
+            server.start().await?;
+        }
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        held += open_leases(&stage).await?;
+        tokio::task::block_in_place(|| house.postgres.go(Going::Immediate))?;
+        tokio::time::sleep(AWAY).await;
+        tokio::task::block_in_place(|| house.postgres.come_back())?;
+    }
+    ensure!(held > 0, "nobody held anything: nothing was tested");
+    let done = format!("all servers killed for 7 s, then PostgreSQL, {rounds} times each, with {held} items in hand");
+    let mut played = end(house, stage, load, done).await?;
+    let (lost, repeated) = (played.verdict.leases_lost, played.verdict.repeated);
+    if lost + repeated > 0 {
+        let what = format!("{lost} leases of healthy workers were lost, {repeated} items begun again");
+        played.verdict.find(Kind::Story, what);
+    }
+    Ok(played)
+}
+
+async fn open_leases(stage: &Stage) -> Result<i64> {
+    Ok(sqlx::query_scalar("select count(*) from lease").fetch_one(&stage.pool).await?)
+}
+
+/// F09: items that kill whoever takes them.
+async fn poison(house: &House) -> Result<Played> {
+    let count = if house.full { 20 } else { 4 };
+    let mut stage = Stage::set(house, Setting { slots: 4, ..Setting::default() }).await?;
+    let load = stage.load(Load { poison: count, ..Load::of(house.items / 2, house.seed) })?;
+    let mut deaths = 0;
+    let began = Instant::now();
+    // Somebody always starts workers again; each death takes three innocent items with it for a lease.
+    while !(load.is_finished() && stage.is_drained().await == Some(true)) {
+        ensure!(began.elapsed() < patience(house) * 2, "items that kill are not put aside");
+        for worker in &mut stage.workers {
+            replace_dead(worker)?;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    for worker in &stage.workers {
+        deaths += worker.starts - 1;
+    }
+    ensure!(deaths > count, "{deaths} workers died of {count} items: nothing was tested");
+    let dead = "select count(*) from outcome o join item i on i.id = o.item_id where i.dedupe_key like 'poison-%' and o.state = 2";
+    let dead: i64 = sqlx::query_scalar(dead).fetch_one(&stage.pool).await?;
+    ensure!(dead == count as i64, "{dead} of {count} items that kill are dead letters");
+    end(house, stage, load, format!("{count} items that kill their worker: {deaths} workers died, {dead} dead letters"))
+        .await
+}
+
+fn replace_dead(worker: &mut Process) -> Result<()> {
+    worker.look()?;
+    if worker.is_running() { Ok(()) } else { worker.start() }
 }

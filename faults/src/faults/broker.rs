@@ -1,0 +1,180 @@
+//! RabbitMQ away, killed, emptied, repeated: it changes when a worker asks, never what it gets.
+//!
+//! Nodes are those of the server's own tests: private, on free ports.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result, ensure};
+use domain::wake;
+use futures::{FutureExt as _, StreamExt as _};
+use lapin::{
+    BasicProperties, Channel, Connection, ConnectionProperties, Consumer,
+    options::{BasicConsumeOptions, BasicPublishOptions, QueueBindOptions, QueueDeclareOptions},
+    types::FieldTable,
+};
+use rand::seq::SliceRandom as _;
+
+use super::{Played, Story, end};
+use crate::{
+    load::{Load, TYPES},
+    stage::{House, Setting, Stage, postgres::free_port},
+};
+
+#[path = "../../../server/tests/it/support/rabbit.rs"]
+#[expect(dead_code, reason = "the server's tests use the rest of it")]
+mod rabbit;
+
+use rabbit::Node;
+
+pub(super) const FAULTS: &[(&str, Story)] = &[
+    ("F21", |house| never_there(house).boxed()),
+    ("F22", |house| killed_brokers(house).boxed()),
+    ("F23", |house| emptied_queues(house).boxed()),
+    ("F24", |house| repeated_messages(house).boxed()),
+];
+
+/// Servers and workers that know this broker.
+fn listening(url: &str) -> Setting {
+    let environment = [("AMQP_URL", url), ("TREELINE_BROKER_RESEND_SECONDS", "1")];
+    let environment = environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    Setting { environment, amqp: Some(url.to_owned()), work_ms: 10, ..Setting::default() }
+}
+
+fn queue(name: &str) -> String {
+    format!("treeline.items.{name}")
+}
+
+/// F21: a broker that never comes.
+async fn never_there(house: &House) -> Result<Played> {
+    let stage = Stage::set(house, listening(&format!("amqp://127.0.0.1:{}", free_port()?))).await?;
+    let load = stage.load(Load::of(house.items, house.seed))?;
+    end(house, stage, load, "a broker that is never there".to_owned()).await
+}
+
+/// F22: the broker is killed and started again.
+async fn killed_brokers(house: &House) -> Result<Played> {
+    let mut node = Node::new();
+    node.start().await;
+    let mut stage = Stage::set(house, listening(&node.url())).await?;
+    node.root().attached(&queue("plain"), 4).await;
+    let load = stage.load(Load { calls_a_second: Some(4.0), ..Load::of(house.items, house.seed) })?;
+    let (rounds, mut longest) = (if house.full { 50 } else { 2 }, Duration::ZERO);
+    for _ in 0..rounds {
+        node.kill();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        node.start().await;
+        // Panics after 15 s, which ends the fault: consumers that do not come back are one.
+        longest = longest.max(node.root().attached(&queue("plain"), 4).await);
+    }
+    let done = format!(
+        "the broker killed and started again, {rounds} times; all 4 consumers back after at most {:.1} s",
+        longest.as_secs_f64()
+    );
+    stage.keep_until_judged(Box::new(node));
+    end(house, stage, load, done).await
+}
+
+/// F23: queues are purged and deleted all the time.
+async fn emptied_queues(house: &House) -> Result<Played> {
+    let mut node = Node::new();
+    node.start().await;
+    let mut stage = Stage::set(house, listening(&node.url())).await?;
+    let vhost = node.root();
+    vhost.attached(&queue("plain"), 4).await;
+    let mut load = stage.load(Load::of(house.items, house.seed))?;
+    let vhost = Arc::new(vhost);
+    let times = stage
+        .disturb(&mut load, 20, Duration::from_millis(150), |_, times| {
+            let vhost = Arc::clone(&vhost);
+            async move {
+                for name in TYPES {
+                    if times % 10 == 9 {
+                        vhost.delete(&queue(name)).await;
+                    } else {
+                        vhost.purge(&queue(name)).await;
+                    }
+                }
+                Ok(())
+            }
+            .boxed()
+        })
+        .await?;
+    vhost.attached(&queue("plain"), 4).await;
+    stage.keep_until_judged(Box::new(node));
+    let done = format!(
+        "every queue purged {} times and deleted {} times; all consumers came back",
+        times - times / 10,
+        times / 10
+    );
+    end(house, stage, load, done).await
+}
+
+/// F24: every message ten times and in no order, among garbage.
+async fn repeated_messages(house: &House) -> Result<Played> {
+    let mut node = Node::new();
+    node.start().await;
+    let url = node.url();
+    let mut stage = Stage::set(house, listening(&url)).await?;
+    node.root().attached(&queue("plain"), 4).await;
+    let (_connection, channel, copies) = overhear(&url).await?;
+    let sent = Arc::new(AtomicUsize::new(0));
+    let repeating = tokio::spawn(repeat(channel, copies, Arc::clone(&sent)));
+    let load = stage.load(Load::of(house.items, house.seed))?;
+    stage.keep_until_judged(Box::new(node));
+    let played = end(house, stage, load, String::new()).await?;
+    ensure!(!repeating.is_finished(), "the messages were not repeated: {:?}", repeating.await);
+    repeating.abort();
+    let sent = sent.load(Ordering::Relaxed);
+    ensure!(sent > 0, "nothing was repeated");
+    Ok(Played {
+        done: format!("{sent} messages more: each nine times again in no order, a tenth of it garbage"),
+        ..played
+    })
+}
+
+/// A connection that hears all that is said of items.
+async fn overhear(url: &str) -> Result<(Connection, Channel, Consumer)> {
+    let connection = Connection::connect(url, ConnectionProperties::default()).await?;
+    let channel = connection.create_channel().await?;
+    let options = QueueDeclareOptions { exclusive: true, ..QueueDeclareOptions::default() };
+    let heard = channel.queue_declare("".into(), options, FieldTable::default()).await?;
+    let name = heard.name().clone();
+    for key in TYPES {
+        let bind = QueueBindOptions::default();
+        channel.queue_bind(name.clone(), wake::ITEMS.into(), key.into(), bind, FieldTable::default()).await?;
+    }
+    let consume = BasicConsumeOptions { no_ack: true, ..BasicConsumeOptions::default() };
+    let copies = channel.basic_consume(name, "".into(), consume, FieldTable::default()).await?;
+    Ok((connection, channel, copies))
+}
+
+/// Sends what is heard nine times more, and counts it.
+async fn repeat(channel: Channel, mut copies: Consumer, sent: Arc<AtomicUsize>) -> Result<()> {
+    const GARBAGE: [&[u8]; 4] = [b"", b"\xff\xfe", b"{\"item_id\":7}", b"[[[["];
+    let mut heard: Vec<(String, Vec<u8>)> = Vec::new();
+    while let Some(copy) = copies.next().await {
+        let copy = copy.context("a message")?;
+        heard.push((copy.routing_key.to_string(), copy.data));
+        if heard.len() < 20 {
+            continue;
+        }
+        let mut again: Vec<(String, Vec<u8>)> = (0..9).flat_map(|_| heard.clone()).collect();
+        let garbage = || GARBAGE[rand::random_range(0..GARBAGE.len())].to_vec();
+        again.extend((0..heard.len()).map(|_| ("plain".to_owned(), garbage())));
+        again.shuffle(&mut rand::rng());
+        for (key, data) in again {
+            let (options, properties) = (BasicPublishOptions::default(), BasicProperties::default());
+            // Straight into the queue: whoever listens to the exchange would hear it again for ever.
+            channel.basic_publish("".into(), queue(&key).into(), options, &data, properties).await?;
+            sent.fetch_add(1, Ordering::Relaxed);
+        }
+        heard.clear();
+    }
+    Ok(())
+}

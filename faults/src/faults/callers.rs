@@ -1,0 +1,267 @@
+//! Callers who race each other: the same request many times, the same keys from many sides, a cancel between
+//! additions, one button pressed by two people.
+
+use std::{sync::Arc, time::Duration};
+
+use anyhow::{Context as _, Result, ensure};
+use client::{Client, Document, Made};
+use domain::{
+    Code,
+    api::{NewItem, NewJob, RetryBody},
+    id::Uuid,
+};
+use futures::{FutureExt as _, StreamExt as _, stream};
+use tokio::task::JoinHandle;
+
+use super::{Played, Story, end};
+use crate::{
+    journal::{Journal, Said, What},
+    load,
+    stage::{House, Setting, Stage},
+    worker::Payload,
+};
+
+pub(super) const FAULTS: &[(&str, Story)] = &[
+    ("F37", |house| identical_requests(house).boxed()),
+    ("F38", |house| contested_keys(house).boxed()),
+    ("F39", |house| cancelled_trees(house).boxed()),
+    ("F43", |house| two_presses(house).boxed()),
+];
+
+fn items(name: &str, n: usize, fails: i32) -> Vec<NewItem> {
+    let item = |at| NewItem {
+        payload: Some(Document::of(&Payload { n: at as u64, fails, poison: false })),
+        dedupe_key: Some(format!("{name}-{at}")),
+        serialize_key: name.starts_with("serial").then(|| format!("{name}-{}", at % 3)),
+        ..NewItem::default()
+    };
+    (0..n).map(item).collect()
+}
+
+fn keys(items: &[NewItem]) -> Vec<String> {
+    items.iter().filter_map(|item| item.dedupe_key.clone()).collect()
+}
+
+/// Calls the servers in turn until one answers.
+async fn answered<T, F>(clients: &[Client], call: impl Fn(Client) -> F) -> Result<T, client::Error>
+where
+    F: Future<Output = client::Result<T>>,
+{
+    let first = rand::random_range(0..clients.len());
+    for at in first..first + 1_000 {
+        match call(clients[at % clients.len()].clone()).await {
+            Err(error) if error.is_passing() => tokio::time::sleep(Duration::from_millis(50)).await,
+            other => return other,
+        }
+    }
+    call(clients[0].clone()).await
+}
+
+/// The same request so many times at once, for each of so many keys, over all servers.
+pub(crate) fn identical(stage: &Stage, seed: u64, count: usize, times: usize) -> Result<JoinHandle<Result<()>>> {
+    let clients: Arc<[Client]> = (0..stage.servers.len()).map(|at| stage.client(at)).collect::<Result<_>>()?;
+    let journal = Arc::clone(&stage.journal);
+    Ok(tokio::spawn(async move {
+        for n in 0..count {
+            one_key(&clients, &journal, &format!("same-{seed}-{n}"), times).await?;
+        }
+        Ok(())
+    }))
+}
+
+async fn one_key(clients: &Arc<[Client]>, journal: &Journal, key: &str, times: usize) -> Result<()> {
+    let items = items("same", 3, 0);
+    let call = journal.invoke(What::Create { key: key.to_owned(), items: keys(&items) })?;
+    let tree = NewJob { name: Some(key.to_owned()), items, sealed: true, ..NewJob::of("plain") };
+    let posts = (0..times).map(|_| {
+        let (clients, tree, key) = (Arc::clone(clients), tree.clone(), key.to_owned());
+        tokio::spawn(async move {
+            let (tree, key) = (&tree, key.as_str());
+            answered(&clients, |client| async move { client.create_job_once(tree, key).await }).await
+        })
+    });
+    let mut made: Vec<Made> = Vec::new();
+    for post in futures::future::join_all(posts).await {
+        made.push(post??);
+    }
+    journal.said(call, Said::Ok, made.first().map(|made| made.job().id))?;
+    let other = NewJob { items: Vec::new(), ..tree };
+    let (other, new) = (&other, made.iter().filter(|made| made.is_new()).count());
+    let refused = answered(clients, |client| async move { client.create_job_once(other, key).await }).await;
+    let reused = refused.is_err_and(|error| error.code() == Some(Code::IdempotencyKeyReused));
+    let same = made.windows(2).all(|pair| pair[0].job().id == pair[1].job().id);
+    ensure!(new <= 1 && same, "the key {key}: {new} answers say that it made a tree; one tree: {same}");
+    ensure!(reused, "the key {key} was taken with another body");
+    Ok(())
+}
+
+/// F37: 64 identical requests for each key, while servers are killed.
+async fn identical_requests(house: &House) -> Result<Played> {
+    let mut stage = Stage::set(house, Setting { work_ms: 5, ..Setting::default() }).await?;
+    let count = if house.full { 2_000 } else { 40 };
+    let mut load = identical(&stage, house.seed, count, 64)?;
+    let kills = stage
+        .disturb(&mut load, 2, Duration::from_millis(2_000), |stage, times| {
+            async move {
+                let server = &mut stage.servers[times % 2];
+                server.process.kill().await?;
+                server.start().await
+            }
+            .boxed()
+        })
+        .await?;
+    let done = format!(
+        "64 identical POSTs at once for each of {count} keys, and one with another body; {kills} servers killed"
+    );
+    end(house, stage, load, done).await
+}
+
+/// F38: many producers with the same keys, under a cap and serialize keys.
+async fn contested_keys(house: &House) -> Result<Played> {
+    let stage = Stage::set(house, Setting { work_ms: 5, ..Setting::default() }).await?;
+    let clients: Arc<[Client]> = (0..2).map(|at| stage.client(at)).collect::<Result<_>>()?;
+    let journal = Arc::clone(&stage.journal);
+    let (seed, rounds) = (house.seed, if house.full { 400 } else { 20 });
+    let load = tokio::spawn(async move {
+        let mut jobs = Vec::new();
+        for name in ["capped", "serial"] {
+            let key = format!("{name}-{seed}");
+            let call = journal.invoke(What::Create { key: key.clone(), items: Vec::new() })?;
+            let job = clients[0].create_job_once(&NewJob { name: Some(key.clone()), ..NewJob::of(name) }, &key).await?;
+            journal.said(call, Said::Ok, Some(job.job().id))?;
+            jobs.push((name, job.job().id));
+        }
+        for round in 0..rounds {
+            for &(name, job) in &jobs {
+                contest(&clients, &journal, job, &items(&format!("{name}-{round}"), 10, 0)).await?;
+            }
+        }
+        for (_, job) in jobs {
+            clients[0].seal(job).await?;
+        }
+        Ok(())
+    });
+    let done = format!(
+        "64 producers add the same 10 items at once, {} times, under a cap of {} and serialize keys",
+        rounds * 2,
+        load::CAP
+    );
+    end(house, stage, load, done).await
+}
+
+/// One of 64 wins; the others are told that it is there.
+async fn contest(clients: &Arc<[Client]>, journal: &Journal, job: Uuid, items: &[NewItem]) -> Result<()> {
+    let call = journal.invoke(What::Add { job, items: keys(items) })?;
+    let adds = (0..64).map(|n| {
+        let (client, items) = (clients[n % clients.len()].clone(), items.to_vec());
+        tokio::spawn(async move { client.add_items(job, &items, false).await })
+    });
+    let mut won = 0;
+    for add in futures::future::join_all(adds).await {
+        match add? {
+            Ok(_) => won += 1,
+            Err(error) if error.code() == Some(Code::Duplicate) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    ensure!(won == 1, "{won} of 64 identical additions were accepted");
+    journal.said(call, Said::Ok, None)
+}
+
+/// F39: trees are cancelled while items are added to them, fed and finished.
+async fn cancelled_trees(house: &House) -> Result<Played> {
+    let stage = Stage::set(house, Setting { work_ms: 10, ..Setting::default() }).await?;
+    let clients: Arc<[Client]> = (0..2).map(|at| stage.client(at)).collect::<Result<_>>()?;
+    let journal = Arc::clone(&stage.journal);
+    let (seed, count) = (house.seed, if house.full { 1_000 } else { 40 });
+    let load = tokio::spawn(async move {
+        let trees = stream::iter(0..count)
+            .map(|n| cancelled_tree(Arc::clone(&clients), Arc::clone(&journal), format!("cancel-{seed}-{n}")));
+        let done: Vec<Result<()>> = trees.buffer_unordered(8).collect().await;
+        done.into_iter().collect()
+    });
+    end(
+        house,
+        stage,
+        load,
+        format!("{count} trees of three jobs that feed each other, cancelled at a random moment while items are added"),
+    )
+    .await
+}
+
+async fn cancelled_tree(clients: Arc<[Client]>, journal: Arc<Journal>, key: String) -> Result<()> {
+    let first = items("first", 20, 0);
+    let call = journal.invoke(What::Create { key: key.clone(), items: keys(&first) })?;
+    let tree = NewJob { name: Some(key.clone()), items: first, ..load::tree("stage-1", None) };
+    let job = clients[0].create_job_once(&tree, &key).await?.job().id;
+    journal.said(call, Said::Ok, Some(job))?;
+    let adding = async {
+        for n in 0..4 {
+            let more = items(&format!("more-{n}"), 20, 0);
+            let call = journal.invoke(What::Add { job, items: keys(&more) })?;
+            match clients[n % 2].add_items(job, &more, false).await {
+                Ok(_) => journal.said(call, Said::Ok, None)?,
+                Err(error) if error.code() == Some(Code::JobCancelled) => journal.said(call, Said::Fail, None)?,
+                Err(error) => return Err(anyhow::Error::from(error)),
+            }
+        }
+        Ok(())
+    };
+    let cancelling = async {
+        tokio::time::sleep(Duration::from_millis(rand::random_range(0..400))).await;
+        let call = journal.invoke(What::Cancel { job })?;
+        clients[1].cancel_job(job, None).await?;
+        journal.said(call, Said::Ok, None)
+    };
+    let (added, cancelled) = tokio::join!(adding, cancelling);
+    added?;
+    cancelled
+}
+
+/// F43: one dead item, given back by two people at once, while workers finish others.
+async fn two_presses(house: &House) -> Result<Played> {
+    let stage = Stage::set(house, Setting { work_ms: 5, ..Setting::default() }).await?;
+    let clients: Arc<[Client]> = (0..2).map(|at| stage.client(at)).collect::<Result<_>>()?;
+    let journal = Arc::clone(&stage.journal);
+    let count = if house.full { 10_000 } else { 300 };
+    let key = format!("presses-{}", house.seed);
+    let dead = items("dead", count, 99);
+    let call = journal.invoke(What::Create { key: key.clone(), items: keys(&dead) })?;
+    let tree = NewJob { name: Some(key.clone()), items: dead, sealed: true, ..NewJob::of("once") };
+    let job = clients[0].create_job_once(&tree, &key).await?.job().id;
+    journal.said(call, Said::Ok, Some(job))?;
+    let pool = stage.pool.clone();
+    let load: JoinHandle<Result<()>> = tokio::spawn(async move {
+        let dead =
+            "select o.item_id from outcome o join job j on j.gate_id = o.gate_id where j.id = $1 and o.state = 2";
+        let began = std::time::Instant::now();
+        let all: Vec<(Uuid,)> = loop {
+            let all: Vec<(Uuid,)> = sqlx::query_as(dead).bind(job).fetch_all(&pool).await?;
+            if all.len() == count {
+                break all;
+            }
+            ensure!(began.elapsed() < Duration::from_mins(2), "{} of {count} are dead letters", all.len());
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        };
+        let presses = stream::iter(all).map(|(item,)| press(Arc::clone(&clients), Arc::clone(&journal), item));
+        let done: Vec<Result<()>> = presses.buffer_unordered(8).collect().await;
+        done.into_iter().collect()
+    });
+    let done = format!("{count} dead letters, each given back by two people at once while workers go on");
+    end(house, stage, load, done).await
+}
+
+async fn press(clients: Arc<[Client]>, journal: Arc<Journal>, item: Uuid) -> Result<()> {
+    let one = async |at: usize| {
+        let call = journal.invoke(What::Retry { item })?;
+        let answer = clients[at].retry_item(item, &RetryBody::default()).await;
+        match answer {
+            Ok(_) => journal.said(call, Said::Ok, None).map(|()| 1),
+            Err(error) if error.code() == Some(Code::NotRetryable) => journal.said(call, Said::Fail, None).map(|()| 0),
+            Err(error) => Err(error).context("giving an item back"),
+        }
+    };
+    let (first, second) = tokio::join!(one(0), one(1));
+    ensure!(first? + second? > 0, "nobody could give item {item} back");
+    Ok(())
+}

@@ -1,0 +1,78 @@
+//! Files: uploads that are cut, and servers that are killed while they take a file or cut it into items.
+
+use std::{path::Path, time::Duration};
+
+use anyhow::{Context as _, Result, ensure};
+use client::Client;
+use domain::api::{JobUpload, NewJob};
+use futures::{FutureExt as _, stream};
+
+use super::{Played, Story, end};
+use crate::{
+    journal::{Said, What},
+    stage::{House, Setting, Stage, TOKEN},
+};
+
+pub(super) const FAULTS: &[(&str, Story)] = &[("F36", |house| cut_uploads(house).boxed())];
+
+/// F36: the server is killed in the middle of an upload, and again while it cuts the file into items.
+async fn cut_uploads(house: &House) -> Result<Played> {
+    let mut stage = Stage::set(house, Setting { servers: 1, work_ms: 1, slots: 32, ..Setting::default() }).await?;
+    let (rounds, rows) = if house.full { (100, 5_000) } else { (5, 400) };
+    for round in 0..rounds {
+        let key = format!("file-{}-{round}", house.seed);
+        let path = stage.path(&format!("{key}.csv"));
+        let text: String = (0..rows).fold("n,note\n".to_owned(), |text, n| text + &format!("{n},row {n} of {key}\n"));
+        std::fs::write(&path, &text)?;
+        let stored = count(&stage, "select count(*) from upload").await?;
+        let share = rand::random_range(1..100);
+        begin_upload(&stage.servers[0].url(), &key, text.as_bytes(), share).await;
+        restart(&mut stage).await?;
+        let after = count(&stage, "select count(*) from upload").await?;
+        ensure!(after == stored, "half an upload is stored");
+        fill(&mut stage, &key, &path, rows).await?;
+    }
+    let done = format!(
+        "{rounds} uploads cut at 1 to 99 % by a killed server, each sent again and made {rows} items by a server that is killed meanwhile"
+    );
+    end(house, stage, tokio::spawn(async { Ok(()) }), done).await
+}
+
+async fn restart(stage: &mut Stage) -> Result<()> {
+    stage.servers[0].process.kill().await?;
+    stage.servers[0].start().await
+}
+
+async fn count(stage: &Stage, what: &'static str) -> Result<i64> {
+    Ok(sqlx::query_scalar(what).fetch_one(&stage.pool).await?)
+}
+
+/// Sends so much of a file and no more; returns when it is on its way, as the rest never comes.
+async fn begin_upload(url: &str, key: &str, bytes: &[u8], percent: usize) {
+    let part = bytes[..bytes.len() * percent / 100].to_vec();
+    let sent = futures::StreamExt::chain(stream::iter([Ok::<_, std::io::Error>(part)]), stream::pending());
+    let request = reqwest::Client::new()
+        .post(format!("{url}/api/v1/uploads?filename={key}.csv"))
+        .bearer_auth(TOKEN)
+        .header("content-length", bytes.len())
+        .body(reqwest::Body::wrap_stream(sent));
+    let _ = tokio::time::timeout(Duration::from_millis(200), request.send()).await;
+}
+
+/// The whole file, and a tree of it, although the server is killed once more.
+async fn fill(stage: &mut Stage, key: &str, path: &Path, rows: usize) -> Result<()> {
+    let client: Client = stage.client(0)?.with_patience(Duration::from_secs(30));
+    let upload = client.upload(path, |_| {}).await.context("the whole file")?;
+    let source = JobUpload { id: upload.id, format: None, header: None, delimiter: None, sheet: None };
+    let tree = NewJob { name: Some(key.to_owned()), upload: Some(source), ..NewJob::of("plain") };
+    let call = stage.journal.invoke(What::File { key: key.to_owned(), rows })?;
+    let pause = Duration::from_millis(rand::random_range(0..150));
+    let creating = tokio::spawn({
+        let key = key.to_owned();
+        async move { client.create_job_once(&tree, &key).await }
+    });
+    tokio::time::sleep(pause).await;
+    restart(stage).await?;
+    let made = creating.await?.context("a tree of the file")?;
+    Ok(stage.journal.said(call, Said::Ok, Some(made.job().id))?)
+}
