@@ -9,8 +9,6 @@ mod slow; // far away
 
 use std::time::Duration;
 
-use futures::future::BoxFuture;
-
 use super::{
     Story,
     clients::{here, scaled, told},

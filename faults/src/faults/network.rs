@@ -4,13 +4,10 @@ mod clock; // clocks that jump
 mod cuts; // a cut at every place
 mod replies; // answers that are lost
 
-use futures::future::BoxFuture;
-
 use super::{
     Story,
     clients::{scaled, told},
 };
-use crate::stage::House;
 
 pub(super) const FAULTS: &[(&str, Story)] = &[
     ("F28a", |house| told(house, |house| cuts::play(house, cuts::Wire::Worker, scaled(house, 41, 1)))),

@@ -30,8 +30,10 @@ pub(crate) async fn play(house: &House, claims: usize) -> Result<Told> {
     let lost = async |job_type: &str, claim_id: Option<Uuid>| {
         let claim = json!({"worker_id": "deaf", "types": [job_type], "max": 2, "claim_id": claim_id});
         let bytes = request("POST", "/assignments", TOKEN, Some(&claim));
-        wire.set(Mode::CutAfter(Way::Back, 0, Cut::Reset));
-        let came = exchange(through, &bytes, Duration::from_secs(5)).await;
+        // Cut off, or on its way for ever: then the worker has enough.
+        let silent = rand::random_range(0..4) == 0;
+        wire.set(if silent { Mode::Lose(Way::Back) } else { Mode::CutAfter(Way::Back, 0, Cut::Reset) });
+        let came = exchange(through, &bytes, Duration::from_secs(if silent { 1 } else { 5 })).await;
         anyhow::ensure!(came.is_empty(), "something came back over a cut wire");
         anyhow::Ok(bytes)
     };
