@@ -36,7 +36,7 @@ pub(crate) async fn play(house: &House) -> Result<Played> {
         stage.add_worker(server, &load::TYPES, false)?;
     }
     wire.set(Mode::Delay(FAR));
-    let items = if house.full { house.items / 10 } else { house.items / 10 };
+    let items = house.items / 10;
     let load = stage.load(Load::of(items, house.seed))?;
     let mut played = end(house, stage, load, String::new()).await?;
     // Nobody was killed here, and nobody was away.
