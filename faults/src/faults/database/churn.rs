@@ -45,10 +45,10 @@ pub(crate) async fn bloat(house: &House, length: Duration) -> Result<Told> {
         }
         anyhow::Ok(())
     }));
-    let working = try_join_all((0..6).map(|_| async {
+    let working = try_join_all((0..10).map(|_| async {
         while begun.elapsed() < length {
             let asked = Instant::now();
-            let held = api.claim("churn", 20).await?;
+            let held = api.claim("churn", 5).await?;
             if held.is_empty() {
                 tokio::time::sleep(Duration::from_millis(5)).await;
                 continue;
@@ -69,15 +69,17 @@ pub(crate) async fn bloat(house: &House, length: Duration) -> Result<Told> {
         claims.iter().filter(|(at, _)| (of(from)..of(to)).contains(at)).map(|(_, took)| *took).collect()
     };
     let (mut first, mut last) = (within(0.05, 0.35), within(0.7, 1.0));
-    ensure!(first.len() > 100 && last.len() > 100, "too few claims to judge: {} and {}", first.len(), last.len());
+    ensure!(first.len() > 50 && last.len() > 50, "too few claims to judge: {} and {}", first.len(), last.len());
     let (start, end) = (quantile(&mut first, 0.99), quantile(&mut last, 0.99));
     let ended = scene.number("select count(*) from outcome").await?;
     let mut told =
         Told::new(format!("{ended} items came and went beside a view that stayed open for {} s", length.as_secs()));
     told.acknowledged = ended as u64;
     told.note(format!("claim p99 {} ms at the start, {} ms at the end", start.as_millis(), end.as_millis()));
-    // Below a few milliseconds it is the machine that is measured.
-    told.check(end <= start * 3 + Duration::from_millis(5), || format!("a claim's p99 went from {start:?} to {end:?}"));
+    // Below some milliseconds it is the machine that is measured.
+    told.check(end <= start * 3 + Duration::from_millis(20), || {
+        format!("a claim's p99 went from {start:?} to {end:?}")
+    });
 
     told.must(scene.drain(api, &["churn"], Duration::from_secs(30)).await);
     let dead =
