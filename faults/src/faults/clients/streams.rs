@@ -32,13 +32,14 @@ fn settings(scene: &Scene, port: u16, server: u16) -> String {
     let user = if rustix::process::geteuid().is_root() { "user root;" } else { "" };
     let folder = scene.folder().display();
     let paths = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
-    let paths: String = paths.iter().map(|name| format!("{name}_temp_path {folder}/nginx-{name};\n")).collect();
+    let paths = paths.map(|name| format!("{name}_temp_path {folder}/nginx-{name};")).join("\n");
     format!(
         "{user} daemon off; worker_processes auto; pid {folder}/nginx.pid; error_log {folder}/nginx-errors.log;
 events {{ worker_connections 768; }}
 http {{
 sendfile on; tcp_nopush on; gzip on; access_log off;
-{paths}server {{ listen 127.0.0.1:{port}; location / {{ proxy_pass http://127.0.0.1:{server}; }} }}
+{paths}
+server {{ listen 127.0.0.1:{port}; location / {{ proxy_pass http://127.0.0.1:{server}; }} }}
 }}
 "
     )

@@ -13,9 +13,9 @@ use crate::{
     checker::Kind,
     load::{self, Load},
     proxy::{Mode, Proxy},
-    raw::{id, quantile},
+    raw::{Api, id, quantile},
     scene::Scene,
-    stage::{House, Setting, Stage},
+    stage::{House, Setting, Stage, TOKEN},
 };
 
 const FAR: Duration = Duration::from_millis(200);
@@ -34,6 +34,12 @@ pub(crate) async fn play(house: &House) -> Result<Played> {
     }
     for server in 0..stage.servers.len() {
         stage.add_worker(server, &load::TYPES, false)?;
+    }
+    // At this distance a transaction takes a second: leases are those of a patient type, twenty times as long as that.
+    let api = Api::new(&stage.servers[0].url(), TOKEN)?;
+    for name in load::TYPES {
+        let patient = json!({"heartbeat_seconds": 7});
+        api.send(reqwest::Method::PATCH, &format!("/job-types/{name}"), Some(&patient)).await?.ok()?;
     }
     wire.set(Mode::Delay(FAR));
     let items = house.items / 10;
@@ -61,9 +67,9 @@ pub(crate) async fn play(house: &House) -> Result<Played> {
     Ok(played)
 }
 
-/// Fifty items whose workers send heartbeats every five seconds, among others who add.
+/// Fifty items whose workers send heartbeats every ten seconds, among others who add.
 async fn heartbeats(house: &House) -> Result<(usize, Duration, usize)> {
-    const BEAT: Duration = Duration::from_secs(5);
+    const BEAT: Duration = Duration::from_secs(10);
     let scene = Scene::new(house, "").await?;
     let mut served = scene.serve(&[]).await?;
     let api = &served.api;
@@ -71,9 +77,13 @@ async fn heartbeats(house: &House) -> Result<(usize, Duration, usize)> {
     let items: Vec<Value> = (0..50).map(|n| json!({"payload": n})).collect();
     api.tree(&json!({"type": "far", "sealed": true, "items": items})).await?;
     let held = api.claim("far", 50).await?;
+    // The connections are there: making one takes several round trips, and longer than anybody waits for one.
+    for one in &held {
+        api.post(&format!("/assignments/{}/heartbeat", id(one)?), &json!({})).await?.ok()?;
+    }
     scene.wire.set(Mode::Delay(VERY_FAR));
     let begun = Instant::now();
-    let length = BEAT * 3;
+    let length = BEAT * 2;
     let beating = futures::future::try_join_all(held.iter().map(|one| async {
         let (path, mut took) = (format!("/assignments/{}/heartbeat", id(one)?), Vec::new());
         // Not all at once.
