@@ -27,10 +27,9 @@ pub(crate) async fn bloat(house: &House, length: Duration) -> Result<Told> {
     api.put_type("churn", &json!({})).await?;
     let mut session = scene.session().await?;
     // So that what follows shows what cleaning can do, and not how seldom it comes by.
-    sqlx::raw_sql("alter system set autovacuum_naptime = '1s'; select pg_reload_conf()")
-        .execute(&mut session)
-        .await
-        .ok();
+    for statement in ["alter system set autovacuum_naptime = '1s'", "select pg_reload_conf()"] {
+        sqlx::raw_sql(statement).execute(&mut session).await?;
+    }
     let mut view = session.begin().await?;
     sqlx::raw_sql("set transaction isolation level repeatable read; select count(*) from item")
         .execute(&mut *view)
@@ -92,7 +91,9 @@ pub(crate) async fn bloat(house: &House, length: Duration) -> Result<Told> {
         Ok(took) => told.note(format!("cleaned away {:.1} s after", took.as_secs_f64())),
         Err(error) => told.must::<()>(Err(error)),
     }
-    sqlx::raw_sql("alter system reset autovacuum_naptime; select pg_reload_conf()").execute(&scene.pool).await.ok();
+    for statement in ["alter system reset autovacuum_naptime", "select pg_reload_conf()"] {
+        sqlx::raw_sql(statement).execute(&scene.pool).await?;
+    }
     told.whole(&scene, &[&served]).await?;
     served.stop().await?;
     Ok(told)
