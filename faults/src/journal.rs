@@ -22,27 +22,14 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "snake_case")]
 pub(crate) enum What {
     /// A tree under an Idempotency-Key, which is its name too, with items of these dedupe keys.
-    Create {
-        key: String,
-        items: Vec<String>,
-    },
+    Create { key: String, items: Vec<String> },
     /// Items of these dedupe keys.
-    Add {
-        job: Uuid,
-        items: Vec<String>,
-    },
-    Cancel {
-        job: Uuid,
-    },
+    Add { job: Uuid, items: Vec<String> },
+    Cancel { job: Uuid },
     /// A tree of this name, filled from a file of so many rows.
-    File {
-        key: String,
-        rows: usize,
-    },
+    File { key: String, rows: usize },
     /// A person gives an item back.
-    Retry {
-        item: Uuid,
-    },
+    Retry { item: Uuid },
 }
 
 /// How a call ended.

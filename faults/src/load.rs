@@ -63,7 +63,16 @@ pub(crate) struct Load {
 impl Load {
     /// So many items of every kind.
     pub(crate) fn of(items: usize, seed: u64) -> Self {
-        Self { items, seed, callers: 6, calls_a_second: None, poison: 0, callback: None, cancels: 2, only: Vec::new() }
+        Self {
+            items,
+            seed,
+            callers: 6,
+            calls_a_second: None,
+            poison: 0,
+            callback: None,
+            cancels: 2,
+            only: Vec::new(),
+        }
     }
 }
 
@@ -146,8 +155,7 @@ pub(crate) async fn offer(load: Load, clients: Vec<Client>, journal: Arc<Journal
 
 /// A tree of one job, but `stage-1`, which feeds two more.
 pub(crate) fn tree(name: &str, callback: Option<OnCompleted>) -> NewJob {
-    let feed =
-        || Some(Document::trusted(r#"{"payload":{"$from":"/payload"},"dedupe_key":{"$from":"/item_id"}}"#.into()));
+    let feed = || Some(Document::trusted(r#"{"payload":{"$from":"/payload"},"dedupe_key":{"$from":"/item_id"}}"#.into()));
     let mut tree = NewJob { on_completed: callback, ..NewJob::of(name) };
     if name == "stage-1" {
         let last = NewJob { feed: feed(), final_stage: true, ..NewJob::of("stage-3") };
@@ -199,8 +207,7 @@ async fn cancel_some(caller: Arc<Caller>, load: Load) -> Result<()> {
         let job = caller.create(&format!("cancelled-{}-{at}", load.seed), &tree).await?;
         let begun = Instant::now();
         while begun.elapsed() < Duration::from_secs(5) {
-            let seen =
-                caller.until_answered(|client| async move { client.job(job).await }).await?.context("reading")?;
+            let seen = caller.until_answered(|client| async move { client.job(job).await }).await?.context("reading")?;
             if seen.counts.succeeded > 0 {
                 break;
             }

@@ -66,7 +66,15 @@ pub(crate) struct Setting {
 
 impl Default for Setting {
     fn default() -> Self {
-        Self { servers: 2, workers: 4, slots: 8, work_ms: 30, stubborn: false, environment: Vec::new(), amqp: None }
+        Self {
+            servers: 2,
+            workers: 4,
+            slots: 8,
+            work_ms: 30,
+            stubborn: false,
+            environment: Vec::new(),
+            amqp: None,
+        }
     }
 }
 
@@ -215,7 +223,11 @@ impl Stage {
 
     /// Waits until what was offered is over: every call answered, every tree complete. `Ok(false)`: it was
     /// waited for in vain.
-    pub(crate) async fn settle(&self, load: tokio::task::JoinHandle<Result<()>>, patience: Duration) -> Result<bool> {
+    pub(crate) async fn settle(
+        &self,
+        load: tokio::task::JoinHandle<Result<()>>,
+        patience: Duration,
+    ) -> Result<bool> {
         tokio::time::timeout(Duration::from_mins(3), load).await.context("the load does not end")???;
         let began = Instant::now();
         while self.is_drained().await != Some(true) {

@@ -181,8 +181,7 @@ fn alone(seen: &Seen<'_>, verdict: &mut Verdict) {
         }
         for one in held.iter().filter(|one| one.ended_as == Some(LEASE_LOST)) {
             verdict.leases_lost += 1;
-            let lease =
-                seen.items.get(item).and_then(|item| seen.history.jobs.get(&item.job_id)).map(|job| job.lease_us);
+            let lease = seen.items.get(item).and_then(|item| seen.history.jobs.get(&item.job_id)).map(|job| job.lease_us);
             if let (Some(ended), Some(lease)) = (one.ended_us, lease)
                 && ended - one.started_us < lease
             {
@@ -261,9 +260,7 @@ fn fenced(seen: &Seen<'_>, verdict: &mut Verdict) {
         let Deed::Answer { status, well: true } = entry.deed else { continue };
         let counts = by_id.get(&entry.assignment).is_some_and(|one| one.ended_as == Some(SUCCEEDED));
         match status {
-            200 if !counts => {
-                verdict.find(Kind::Fence, format!("{} was accepted and does not count", entry.assignment))
-            }
+            200 if !counts => verdict.find(Kind::Fence, format!("{} was accepted and does not count", entry.assignment)),
             409 if counts => verdict.find(Kind::Fence, format!("{} was refused and counts", entry.assignment)),
             409 => verdict.refused_late += 1,
             _ => {}
@@ -307,10 +304,7 @@ fn budgets(seen: &Seen<'_>, verdict: &mut Verdict) {
         let failed = held.iter().filter(|one| matches!(one.ended_as, Some(2..=4))).count() as i32;
         // What was cancelled while it ran keeps the failures that it had.
         if matches!(item.state, Some(SUCCEEDED | DEAD)) && item.failures != Some(failed) {
-            verdict.find(
-                Kind::Budget,
-                format!("item {}: {:?} failures, {failed} attempts failed", item.id, item.failures),
-            );
+            verdict.find(Kind::Budget, format!("item {}: {:?} failures, {failed} attempts failed", item.id, item.failures));
         }
         let Some(max) = job.max_failures else { continue };
         let (dead, spent) = (item.state == Some(DEAD), failed >= max);

@@ -107,11 +107,7 @@ async fn emptied_queues(house: &House) -> Result<Played> {
         .await?;
     vhost.attached(&queue("plain"), 4).await;
     stage.keep_until_judged(Box::new(node));
-    let done = format!(
-        "every queue purged {} times and deleted {} times; all consumers came back",
-        times - times / 10,
-        times / 10
-    );
+    let done = format!("every queue purged {} times and deleted {} times; all consumers came back", times - times / 10, times / 10);
     end(house, stage, load, done).await
 }
 
@@ -132,10 +128,7 @@ async fn repeated_messages(house: &House) -> Result<Played> {
     repeating.abort();
     let sent = sent.load(Ordering::Relaxed);
     ensure!(sent > 0, "nothing was repeated");
-    Ok(Played {
-        done: format!("{sent} messages more: each nine times again in no order, a tenth of it garbage"),
-        ..played
-    })
+    Ok(Played { done: format!("{sent} messages more: each nine times again in no order, a tenth of it garbage"), ..played })
 }
 
 /// A connection that hears all that is said of items.

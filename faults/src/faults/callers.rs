@@ -110,9 +110,7 @@ async fn identical_requests(house: &House) -> Result<Played> {
             .boxed()
         })
         .await?;
-    let done = format!(
-        "64 identical POSTs at once for each of {count} keys, and one with another body; {kills} servers killed"
-    );
+    let done = format!("64 identical POSTs at once for each of {count} keys, and one with another body; {kills} servers killed");
     end(house, stage, load, done).await
 }
 
@@ -141,11 +139,7 @@ async fn contested_keys(house: &House) -> Result<Played> {
         }
         Ok(())
     });
-    let done = format!(
-        "64 producers add the same 10 items at once, {} times, under a cap of {} and serialize keys",
-        rounds * 2,
-        load::CAP
-    );
+    let done = format!("64 producers add the same 10 items at once, {} times, under a cap of {} and serialize keys", rounds * 2, load::CAP);
     end(house, stage, load, done).await
 }
 
@@ -175,18 +169,11 @@ async fn cancelled_trees(house: &House) -> Result<Played> {
     let journal = Arc::clone(&stage.journal);
     let (seed, count) = (house.seed, if house.full { 1_000 } else { 40 });
     let load = tokio::spawn(async move {
-        let trees = stream::iter(0..count)
-            .map(|n| cancelled_tree(Arc::clone(&clients), Arc::clone(&journal), format!("cancel-{seed}-{n}")));
+        let trees = stream::iter(0..count).map(|n| cancelled_tree(Arc::clone(&clients), Arc::clone(&journal), format!("cancel-{seed}-{n}")));
         let done: Vec<Result<()>> = trees.buffer_unordered(8).collect().await;
         done.into_iter().collect()
     });
-    end(
-        house,
-        stage,
-        load,
-        format!("{count} trees of three jobs that feed each other, cancelled at a random moment while items are added"),
-    )
-    .await
+    end(house, stage, load, format!("{count} trees of three jobs that feed each other, cancelled at a random moment while items are added")).await
 }
 
 async fn cancelled_tree(clients: Arc<[Client]>, journal: Arc<Journal>, key: String) -> Result<()> {
@@ -232,8 +219,7 @@ async fn two_presses(house: &House) -> Result<Played> {
     journal.said(call, Said::Ok, Some(job))?;
     let pool = stage.pool.clone();
     let load: JoinHandle<Result<()>> = tokio::spawn(async move {
-        let dead =
-            "select o.item_id from outcome o join job j on j.gate_id = o.gate_id where j.id = $1 and o.state = 2";
+        let dead = "select o.item_id from outcome o join job j on j.gate_id = o.gate_id where j.id = $1 and o.state = 2";
         let began = std::time::Instant::now();
         let all: Vec<(Uuid,)> = loop {
             let all: Vec<(Uuid,)> = sqlx::query_as(dead).bind(job).fetch_all(&pool).await?;

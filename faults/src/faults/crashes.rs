@@ -53,9 +53,7 @@ async fn at_every_commit(house: &House) -> Result<Played> {
     let (crashes, reached) = (tally.values().sum::<usize>(), tally.values().filter(|n| **n > 0).count());
     ensure!(crashes > 0, "no server crashed in {:?}", patience(house));
     let all = tally.len();
-    let done = format!(
-        "{crashes} crashes at {reached} of the {all} points before and after every commit and before the answer"
-    );
+    let done = format!("{crashes} crashes at {reached} of the {all} points before and after every commit and before the answer");
     end(house, stage, load, done).await
 }
 

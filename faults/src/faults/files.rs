@@ -32,9 +32,7 @@ async fn cut_uploads(house: &House) -> Result<Played> {
         ensure!(after == stored, "half an upload is stored");
         fill(&mut stage, &key, &path, rows).await?;
     }
-    let done = format!(
-        "{rounds} uploads cut at 1 to 99 % by a killed server, each sent again and made {rows} items by a server that is killed meanwhile"
-    );
+    let done = format!("{rounds} uploads cut at 1 to 99 % by a killed server, each sent again and made {rows} items by a server that is killed meanwhile");
     end(house, stage, tokio::spawn(async { Ok(()) }), done).await
 }
 

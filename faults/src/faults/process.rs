@@ -13,8 +13,8 @@ use futures::FutureExt as _;
 
 use super::{Played, Story, end, patience};
 use crate::{
-    checker::Kind,
     load::Load,
+    checker::Kind,
     stage::{House, LEASE, Setting, Stage, postgres::Going, process::Process},
 };
 
@@ -87,9 +87,7 @@ async fn rolling_restarts(house: &House) -> Result<Played> {
     listeners.iter().for_each(tokio::task::JoinHandle::abort);
     let opened = opened.load(Ordering::Relaxed);
     ensure!(opened > listeners.len(), "{opened} streams were opened: none was closed by a restart");
-    let done = format!(
-        "3 servers stopped and started in turn, {restarts} times, 15 streams open; {opened} streams opened in all"
-    );
+    let done = format!("3 servers stopped and started in turn, {restarts} times, 15 streams open; {opened} streams opened in all");
     end(house, stage, load, done).await
 }
 
@@ -152,9 +150,7 @@ async fn held_workers(house: &House) -> Result<Played> {
             .boxed()
         })
         .await?;
-    let played =
-        end(house, stage, load, format!("two worker processes held past their lease and let go, {holds} times"))
-            .await?;
+    let played = end(house, stage, load, format!("two worker processes held past their lease and let go, {holds} times")).await?;
     ensure!(played.verdict.refused_late > 0, "no result came late: nothing was tested");
     Ok(played)
 }
@@ -246,8 +242,7 @@ async fn poison(house: &House) -> Result<Played> {
     let dead = "select count(*) from outcome o join item i on i.id = o.item_id where i.dedupe_key like 'poison-%' and o.state = 2";
     let dead: i64 = sqlx::query_scalar(dead).fetch_one(&stage.pool).await?;
     ensure!(dead == count as i64, "{dead} of {count} items that kill are dead letters");
-    end(house, stage, load, format!("{count} items that kill their worker: {deaths} workers died, {dead} dead letters"))
-        .await
+    end(house, stage, load, format!("{count} items that kill their worker: {deaths} workers died, {dead} dead letters")).await
 }
 
 fn replace_dead(worker: &mut Process) -> Result<()> {

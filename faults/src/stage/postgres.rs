@@ -69,12 +69,11 @@ impl Postgres {
         let port = free_port()?;
         let postgres = Self { programs, home, port, guard };
         let cluster = postgres.cluster();
-        let made: Vec<std::ffi::OsString> =
-            ["--username=postgres", "--encoding=UTF8", "--locale=C", "--no-sync", "--auth=trust", "--pgdata"]
-                .iter()
-                .map(Into::into)
-                .chain([cluster.clone().into_os_string()])
-                .collect();
+        let made: Vec<std::ffi::OsString> = ["--username=postgres", "--encoding=UTF8", "--locale=C", "--no-sync", "--auth=trust", "--pgdata"]
+            .iter()
+            .map(Into::into)
+            .chain([cluster.clone().into_os_string()])
+            .collect();
         postgres.programs.run("initdb", made)?;
         let mut file = std::fs::File::options().append(true).open(cluster.join("postgresql.conf"))?;
         writeln!(file, "{SETTINGS}port = {port}")?;
