@@ -23,11 +23,11 @@ pub(crate) enum Need {
     Site,
     /// PostgreSQL's programs.
     Postgres,
-    /// PostgreSQL's, RabbitMQ's, a proxy and clocks that can be set wrong.
-    Faults,
-    /// Both.
+    /// The two above.
     Run,
-    /// Both, a browser, RabbitMQ, and cargo's own tools.
+    /// PostgreSQL's programs and RabbitMQ.
+    Faults,
+    /// All of these, a browser, and cargo's own tools.
     Everything,
 }
 
