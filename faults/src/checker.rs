@@ -19,7 +19,7 @@ pub(crate) use history::History;
 
 /// The statements of the server's own tests: what must hold in the tables at rest.
 #[path = "../../server/tests/it/support/invariants.rs"]
-mod invariants;
+pub(crate) mod invariants;
 
 /// What may be found. The order is that of the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -2,8 +2,11 @@
 
 mod broker; // RabbitMQ away, killed, emptied, repeated
 pub(crate) mod callers; // callers who race each other
+mod clients; // who asks, and who is called
 mod crashes; // servers that die at every commit
+mod database; // PostgreSQL
 mod files; // uploads that are cut
+mod network; // wires and clocks
 mod process; // servers and workers that die, stop and come back
 
 use std::time::{Duration, Instant};
@@ -36,7 +39,8 @@ pub(crate) struct Played {
 /// Every fault, in the order in which they are played.
 pub(crate) fn all() -> Vec<Fault> {
     let lists = [selftest::FAULTS, process::FAULTS, crashes::FAULTS, broker::FAULTS, files::FAULTS, callers::FAULTS];
-    let mut all: Vec<Fault> = lists.into_iter().flatten().map(|&(id, play)| Fault { id, play }).collect();
+    let lists = lists.into_iter().chain([database::FAULTS, network::FAULTS, clients::FAULTS]);
+    let mut all: Vec<Fault> = lists.flatten().map(|&(id, play)| Fault { id, play }).collect();
     // The judge is judged first.
     all.sort_by_key(|fault| (!fault.id.starts_with('S'), fault.id));
     all

@@ -10,9 +10,13 @@ mod faults; // the stories
 mod journal; // what callers were told
 mod ledger; // what workers did
 mod load; // what is offered
+mod proxy; // wires that can be cut
+mod raw; // requests that are sent once
 mod report; // the table
+mod scene; // a database, a wire, a server
 mod selftest; // servers broken on purpose
 mod stage; // where it is played
+mod told; // what a scene brought to light
 mod worker; // the worker process
 
 use std::{path::PathBuf, process::ExitCode};

@@ -50,7 +50,7 @@ impl Error {
         Problem::new(code, detail).into()
     }
 
-    /// Whether the database could not be reached at all, as opposed to refusing a statement.
+    /// Whether the database could not be reached or did not get to it in time, as opposed to refusing a statement.
     pub fn is_database_away(&self) -> bool {
         match self {
             Self::Database(
@@ -62,9 +62,10 @@ impl Error {
                 | sqlx::Error::Protocol(_),
             ) => true,
             // 57P0x: the server is shutting down or starting up; 08xxx: the connection broke; 53300: too many connections.
-            Self::Database(sqlx::Error::Database(e)) => {
-                e.code().is_some_and(|c| c.starts_with("57P") || c.starts_with("08") || c == "53300")
-            }
+            // 55P03, 57014: it was busy with others for longer than a statement waits for a lock, or lasts.
+            Self::Database(sqlx::Error::Database(e)) => e.code().is_some_and(|code| {
+                code.starts_with("57P") || code.starts_with("08") || ["53300", "55P03", "57014"].contains(&&*code)
+            }),
             _ => false,
         }
     }

@@ -50,6 +50,10 @@ pub(crate) fn all(need: Need) -> Result<()> {
         if matches!(need, Need::Faults | Need::Everything) {
             rabbitmq()?;
         }
+        if need == Need::Faults {
+            nginx()?;
+            faketime()?;
+        }
         Ok(())
     })
 }
@@ -156,6 +160,22 @@ fn rabbitmq() -> Result<()> {
     if !is_there() {
         debian("RabbitMQ", &["rabbitmq-server"], "dnf install rabbitmq-server, or brew install rabbitmq")?;
         ensure!(is_there(), "rabbitmq-server was installed but is not to be found");
+    }
+    Ok(())
+}
+
+/// Event streams go through it as people install it. Debian may start one for the machine, which nobody here uses.
+fn nginx() -> Result<()> {
+    if on_path("nginx").is_none() && !Path::new("/usr/sbin/nginx").exists() {
+        debian("nginx", &["nginx"], "dnf install nginx, or brew install nginx")?;
+    }
+    Ok(())
+}
+
+/// Sets the clock of one process wrong.
+fn faketime() -> Result<()> {
+    if on_path("faketime").is_none() {
+        debian("libfaketime", &["faketime"], "dnf install libfaketime, or brew install libfaketime")?;
     }
     Ok(())
 }

@@ -143,6 +143,11 @@ impl Process {
         Ok(ended)
     }
 
+    /// Its id while it runs.
+    pub(crate) fn id(&self) -> Option<u32> {
+        self.child.as_ref().and_then(Child::id)
+    }
+
     pub(crate) fn is_running(&self) -> bool {
         self.child.is_some()
     }

@@ -1,0 +1,116 @@
+//! F14: every connection to the database is taken. Heartbeats have their own; the others are told to come again.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use futures::future::join_all;
+use serde_json::{Value, json};
+use sqlx::Connection as _;
+use tokio::time::sleep;
+
+use crate::{
+    raw::{Answer, id, quantile, until},
+    scene::Scene,
+    stage::House,
+    told::Told,
+};
+
+/// The smallest pool that a server takes.
+const POOL: &str = "8";
+/// How long one statement holds what everybody else needs.
+const HELD: Duration = Duration::from_secs(10);
+/// A statement waits for a lock for five seconds, and who waits for a connection for two.
+const PATIENCE: Duration = Duration::from_secs(8);
+
+pub(crate) async fn play(house: &House, requests: usize) -> Result<Told> {
+    let scene = Scene::new(house, "").await?;
+    let mut served = scene.serve(&[("TREELINE_DB_POOL", POOL)]).await?;
+    let api = &served.api;
+    api.put_type("full", &json!({"heartbeat_seconds": 1})).await?;
+    let items: Vec<Value> = (0..50).map(|n| json!({"payload": n})).collect();
+    let job = api.tree(&json!({"type": "full", "items": items})).await?;
+    let held = api.claim("full", 20).await?;
+
+    let mut blocker = scene.session().await?;
+    let mut long = blocker.begin().await?;
+    sqlx::query("lock table item in access exclusive mode").execute(&mut *long).await?;
+    let begun = Instant::now();
+
+    let asking = join_all((0..requests).map(|n| {
+        let (api, job) = (api.clone(), &job);
+        async move {
+            let begun = Instant::now();
+            let answer = match n % 3 {
+                0 => api.post("/jobs", &json!({"type": "full", "sealed": true, "items": [{"payload": n}]})).await,
+                1 => api.post(&format!("/jobs/{job}/items"), &json!([{"payload": n}])).await,
+                _ => api.get(&format!("/items?job={job}")).await,
+            };
+            (begun.elapsed(), answer)
+        }
+    }));
+    let beating = async {
+        let beats: Vec<Value> = held.iter().map(|one| json!({"assignment_id": one["id"]})).collect();
+        let (mut took, mut failed) = (Vec::new(), 0_u64);
+        while begun.elapsed() < HELD {
+            let begun = Instant::now();
+            let answer = api.post("/assignments/heartbeat", &json!({"heartbeats": beats})).await;
+            let kept = |answer: Answer| {
+                let body = answer.json();
+                let beats = body["heartbeats"].as_array().map(Vec::as_slice).unwrap_or_default();
+                answer.status == 200 && beats.len() == held.len() && beats.iter().all(|one| one["status"] == 200)
+            };
+            failed += u64::from(!answer.is_ok_and(kept));
+            took.push(begun.elapsed());
+            sleep(Duration::from_millis(200)).await;
+        }
+        (took, failed)
+    };
+    let releasing = async {
+        sleep(HELD).await;
+        long.rollback().await
+    };
+    let (answers, (mut beats, failed), released) = tokio::join!(asking, beating, releasing);
+    released?;
+    let freed = Instant::now();
+
+    let mut told = Told::new(format!(
+        "{requests} requests at once on a pool of {POOL} while one statement holds the items for {} s, {} heartbeats",
+        HELD.as_secs(),
+        beats.len()
+    ));
+    told.zero("heartbeats failed", failed);
+    told.note(format!("slowest heartbeat {} ms", quantile(&mut beats, 1.0).as_millis()));
+    let (mut refused, mut other, mut late) = (Vec::new(), Vec::new(), 0);
+    for (took, answer) in answers {
+        match answer {
+            Ok(answer) if answer.status < 300 => told.acknowledged += u64::from(answer.status == 201),
+            Ok(answer) if answer.status == 503 && answer.retry_after.is_some() => {
+                late += u64::from(took > PATIENCE);
+                refused.push(took);
+            }
+            Ok(answer) => other.push(format!("{} after {took:?}: {}", answer.status, answer.text)),
+            Err(error) => other.push(format!("after {took:?}: {error}")),
+        }
+    }
+    told.check(!refused.is_empty(), || "nobody was refused: the pool was never exhausted".to_owned());
+    told.zero("refusals that took longer than eight seconds", late);
+    let worst = quantile(&mut refused, 1.0).as_millis();
+    told.note(format!("{} × 503 with Retry-After, the slowest after {worst} ms", refused.len()));
+    let first = other.first().cloned().unwrap_or_default();
+    told.check(other.is_empty(), || format!("{} other answers, such as {first}", other.len()));
+
+    let again = until("it works again", Duration::from_secs(5), async || {
+        let answer = api.post("/jobs", &json!({"type": "full", "sealed": true, "items": [{"payload": 1}]})).await?;
+        Ok(answer.status == 201)
+    });
+    told.must(again.await);
+    told.note(format!("works again after {} ms", freed.elapsed().as_millis()));
+    for one in &held {
+        api.post(&format!("/assignments/{}/result", id(one)?), &json!({})).await?.ok()?;
+    }
+    api.post(&format!("/jobs/{job}/seal"), &json!({})).await?.ok()?;
+    told.must(scene.drain(api, &["full"], Duration::from_secs(30)).await);
+    told.whole(&scene, &[&served]).await?;
+    served.stop().await?;
+    Ok(told)
+}

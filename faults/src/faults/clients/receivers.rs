@@ -1,0 +1,191 @@
+//! F40: receivers of callbacks that misbehave, each in its own manner the first time, beside others that do not.
+
+use std::{
+    collections::BTreeMap,
+    convert::Infallible,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result};
+use axum::{
+    Router,
+    body::{Body, Bytes},
+    extract::{OriginalUri, State},
+    http::{HeaderMap, Response},
+};
+use futures::{StreamExt as _, stream};
+use serde_json::json;
+use tokio::{net::TcpSocket, task::JoinSet};
+
+use crate::{
+    raw::{quantile, until},
+    scene::Scene,
+    stage::House,
+    told::Told,
+};
+
+/// What a receiver does the first time.
+const MANNERS: [&str; 9] = ["well", "hangs", "500", "302", "410", "429", "breaks", "endless", "bomb"];
+/// More of one answer than this is never read: what the server reads, and what sockets hold besides.
+const MOST_READ: u64 = 1 << 20;
+
+#[derive(Default)]
+struct Heard {
+    /// By path: id, and when, of every try.
+    posts: Mutex<BTreeMap<String, Vec<(String, Instant)>>>,
+    /// Bytes that endless answers got rid of.
+    poured: AtomicU64,
+    stolen: AtomicU64,
+}
+
+pub(crate) async fn play(house: &House, each: usize) -> Result<Told> {
+    let heard = Arc::new(Heard::default());
+    // Each at a port of its own: what one receiver does holds up nobody else.
+    let mut receiving = JoinSet::new();
+    let mut ports = BTreeMap::new();
+    for manner in MANNERS {
+        ports.insert(manner, listen(&mut receiving, &heard)?);
+    }
+
+    let scene = Scene::new(house, "").await?;
+    let quick = [("TREELINE_CALLBACK_RETRY_SECONDS", "0.3"), ("TREELINE_CALLBACK_TIMEOUT_SECONDS", "1")];
+    let mut served = scene.serve(&quick).await?;
+    let api = &served.api;
+    api.put_type("told", &json!({})).await?;
+    let tree = async |path: String| {
+        let port = ports[path.split('/').nth(1).unwrap_or_default()];
+        let url = format!("http://127.0.0.1:{port}{path}");
+        let tree = json!({"type": "told", "sealed": true, "on_completed": {"url": url}});
+        let begun = Instant::now();
+        api.tree(&tree).await.map(|_| (path, begun))
+    };
+    let all_heard = |paths: &[(String, Instant)]| {
+        let posts = heard.posts.lock().unwrap_or_else(PoisonError::into_inner);
+        paths.iter().all(|(path, _)| posts.contains_key(path))
+    };
+    let delays = |paths: &[(String, Instant)]| -> Vec<Duration> {
+        let posts = heard.posts.lock().unwrap_or_else(PoisonError::into_inner);
+        paths.iter().filter_map(|(path, begun)| Some(posts.get(path)?.first()?.1.duration_since(*begun))).collect()
+    };
+
+    let mut told =
+        Told::new(format!("{each} callbacks to each of {} receivers: {}", MANNERS.len(), MANNERS.join(", ")));
+    // First those that behave, alone; then all of them together.
+    let mut alone = Vec::new();
+    for n in 0..each {
+        alone.push(tree(format!("/well/alone-{n}")).await?);
+    }
+    told.must(until("callbacks alone", Duration::from_secs(20), async || Ok(all_heard(&alone))).await);
+    let mut paths = Vec::new();
+    for n in 0..each {
+        for manner in MANNERS {
+            paths.push(tree(format!("/{manner}/{n}")).await?);
+        }
+    }
+    told.acknowledged = (alone.len() + paths.len()) as u64;
+    let open = "select count(*) from delivery where state = 1";
+    let settled = until("every callback is settled", Duration::from_secs(40), async || {
+        Ok(all_heard(&paths) && scene.number(open).await? == 0)
+    });
+    told.must(settled.await);
+
+    let well: Vec<_> = paths.iter().filter(|(path, _)| path.starts_with("/well/")).cloned().collect();
+    let (before, beside) = (quantile(&mut delays(&alone), 0.99), quantile(&mut delays(&well), 0.99));
+    told.note(format!("p99 of those that behave: {} ms alone, {} ms beside", before.as_millis(), beside.as_millis()));
+    told.check(beside < before * 2 + Duration::from_secs(1), || format!("{beside:?} beside others, {before:?} alone"));
+    told.zero("redirects followed", heard.stolen.load(Relaxed));
+    let poured = heard.poured.load(Relaxed);
+    let endless = each as u64 * 2;
+    told.note(format!("{} KiB read of an endless answer", poured / endless / 1024));
+    told.check(poured / endless < MOST_READ, || format!("{poured} bytes were read of {endless} endless answers"));
+    let delivered = scene.number("select count(*) from delivery where state = 2").await? as u64;
+    let failed = scene.number("select count(*) from delivery where state = 3").await? as u64;
+    told.lost = told.acknowledged - delivered - failed;
+    told.check(failed == each as u64, || format!("{failed} have failed, not the {each} with a 410"));
+    judge(&mut told, &heard, &paths)?;
+    receiving.abort_all();
+    told.whole(&scene, &[&served]).await?;
+    served.stop().await?;
+    Ok(told)
+}
+
+/// A receiver; its port.
+fn listen(receiving: &mut JoinSet<std::io::Result<()>>, heard: &Arc<Heard>) -> Result<u16> {
+    let socket = TcpSocket::new_v4()?;
+    // Inherited by what is accepted: little hides in the sockets.
+    socket.set_send_buffer_size(16 * 1024)?;
+    socket.bind(([127, 0, 0, 1], 0).into())?;
+    let listener = socket.listen(1024)?;
+    let port = listener.local_addr()?.port();
+    let router = Router::new().fallback(receive).with_state(Arc::clone(heard));
+    receiving.spawn(async move { axum::serve(listener, router).await });
+    Ok(port)
+}
+
+/// How often each was tried, under which id, and after how long.
+fn judge(told: &mut Told, heard: &Heard, paths: &[(String, Instant)]) -> Result<()> {
+    let posts = heard.posts.lock().unwrap_or_else(PoisonError::into_inner);
+    for (path, _) in paths {
+        let tries = posts.get(path).context("a callback")?;
+        let manner = path.split('/').nth(1).unwrap_or_default();
+        // An answer whose status was a success is one, whatever follows it.
+        let expected = if ["well", "410", "endless", "bomb"].contains(&manner) { 1 } else { 2 };
+        told.check(tries.len() == expected, || format!("{path}: {} tries, not {expected}", tries.len()));
+        told.check(tries.iter().all(|one| one.0 == tries[0].0), || format!("{path}: another id at another try"));
+        let asked = manner == "429" && tries.len() > 1 && tries[1].1 - tries[0].1 < Duration::from_secs(1);
+        told.check(!asked, || format!("{path}: asked for two seconds and was tried again sooner"));
+    }
+    Ok(())
+}
+
+async fn receive(
+    State(heard): State<Arc<Heard>>,
+    OriginalUri(uri): OriginalUri,
+    headers: HeaderMap,
+    _: Bytes,
+) -> Result<Response<Body>, Infallible> {
+    let path = uri.path().to_owned();
+    if path == "/stolen" {
+        heard.stolen.fetch_add(1, Relaxed);
+    }
+    let id = headers.get("webhook-id").and_then(|id| id.to_str().ok()).unwrap_or_default().to_owned();
+    let tries = {
+        let mut posts = heard.posts.lock().unwrap_or_else(PoisonError::into_inner);
+        let tries = posts.entry(path.clone()).or_default();
+        tries.push((id, Instant::now()));
+        tries.len()
+    };
+    let manner = path.split('/').nth(1).unwrap_or_default();
+    let answer = |status: u16, headers: &[(&str, &str)], body: Body| {
+        let mut response = Response::builder().status(status);
+        for (name, value) in headers {
+            response = response.header(*name, *value);
+        }
+        Ok(response.body(body).unwrap_or_default())
+    };
+    let pour = |zeros: &'static [u8]| {
+        let heard = Arc::clone(&heard);
+        let parts = stream::repeat(Bytes::from_static(zeros)).inspect(move |part| {
+            heard.poured.fetch_add(part.len() as u64, Relaxed);
+        });
+        Body::from_stream(parts.map(Ok::<_, Infallible>))
+    };
+    match (manner, tries) {
+        ("hangs", 1) => std::future::pending().await,
+        ("500", 1) => answer(500, &[], Body::from("no")),
+        ("302", 1) => answer(302, &[("location", "/stolen")], Body::empty()),
+        ("410", _) => answer(410, &[], Body::empty()),
+        ("429", 1) => answer(429, &[("retry-after", "2")], Body::empty()),
+        ("breaks", 1) => {
+            let parts = [Ok(Bytes::from_static(b"half")), Err(std::io::Error::other("cut off"))];
+            answer(500, &[], Body::from_stream(stream::iter(parts)))
+        }
+        ("endless", _) => answer(200, &[], pour(&[b' '; 4096])),
+        ("bomb", _) => answer(200, &[("content-encoding", "gzip")], pour(&[0; 4096])),
+        _ => answer(200, &[], Body::from(json!({"thank": "you"}).to_string())),
+    }
+}

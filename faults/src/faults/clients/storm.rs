@@ -1,0 +1,94 @@
+//! F13: clients that go away in the middle of everything. A transaction must never be left open by that.
+
+use std::{
+    net::SocketAddr,
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    time::Duration,
+};
+
+use anyhow::{Result, ensure};
+use futures::future::{join_all, try_join_all};
+use serde_json::json;
+use tokio::{io::AsyncWriteExt as _, net::TcpStream, time::sleep};
+
+use crate::{
+    proxy::Mode,
+    raw::{request, until},
+    scene::Scene,
+    stage::{House, TOKEN},
+    told::Told,
+};
+
+/// Clients at once.
+const CLIENTS: u64 = 64;
+
+pub(crate) async fn play(house: &House, requests: u64) -> Result<Told> {
+    let scene = Scene::new(house, "").await?;
+    let mut served = scene.serve(&[]).await?;
+    let spec = json!({"heartbeat_seconds": 0.5, "max_failures": "unlimited",
+        "backoff": {"min_seconds": 0.1, "max_seconds": 0.1}});
+    served.api.put_type("storm", &spec).await?;
+    scene.wire.set(Mode::Delay(Duration::from_millis(5)));
+
+    let left = AtomicU64::new(requests);
+    let next = || left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)).ok();
+    let client = async || {
+        while let Some(number) = next() {
+            gone(served.addr, number).await?;
+        }
+        anyhow::Ok(())
+    };
+    try_join_all((0..CLIENTS).map(|_| client())).await?;
+    scene.wire.set(Mode::Pass);
+
+    let mut told = Told::new(format!("{requests} requests, each reset after 0 to 20 ms, over a wire of 5 ms"));
+    let closed = until("no transaction is left open", Duration::from_secs(5), async || {
+        Ok(scene.idle_in_transaction().await? == 0)
+    });
+    told.must(closed.await);
+
+    // Every connection of the pools is good for something: more requests at once than there are connections.
+    let tree = |n| json!({"type": "storm", "sealed": true, "items": [{"payload": n}]});
+    let after = join_all((0..100).map(|n| {
+        let api = served.api.clone();
+        async move { api.tree(&tree(n)).await }
+    }));
+    let made: Vec<Result<String>> = after.await;
+    let pages = join_all((0..100).map(|_| served.api.get("/jobs?limit=20"))).await;
+    let bad = pages.iter().filter(|page| !page.as_ref().is_ok_and(|page| page.status == 200)).count();
+    told.zero("pages refused afterwards", bad as u64);
+    told.zero("trees refused afterwards", made.iter().filter(|made| made.is_err()).count() as u64);
+    told.acknowledged = made.iter().filter(|made| made.is_ok()).count() as u64;
+
+    told.must(scene.drain(&served.api, &["storm"], Duration::from_secs(30)).await);
+    let all = scene.number("select count(*) from job").await?;
+    ensure!(all > 100, "no request of the storm ever reached the engine");
+    told.note(format!("{} of the trees asked for were made", all - 100));
+    for id in made.into_iter().flatten() {
+        let here = served.api.get(&format!("/jobs/{id}")).await?;
+        told.lost += u64::from(here.status != 200);
+    }
+    told.whole(&scene, &[&served]).await?;
+    served.stop().await?;
+    Ok(told)
+}
+
+/// One request whose client is gone a moment later.
+async fn gone(server: SocketAddr, number: u64) -> Result<()> {
+    let bytes = match number % 5 {
+        0 | 1 => {
+            let tree = json!({"type": "storm", "sealed": true, "items": [{"payload": number}, {"payload": "again"}]});
+            request("POST", "/jobs", TOKEN, Some(&tree))
+        }
+        2 | 3 => {
+            let claim = json!({"worker_id": "storm", "types": ["storm"], "max": 5, "wait_seconds": number % 2});
+            request("POST", "/assignments", TOKEN, Some(&claim))
+        }
+        _ => request("GET", "/jobs?limit=20", TOKEN, None),
+    };
+    let mut stream = TcpStream::connect(server).await?;
+    stream.write_all(&bytes).await?;
+    sleep(Duration::from_millis(rand::random_range(0..=20))).await;
+    stream.set_zero_linger()?;
+    Ok(())
+}

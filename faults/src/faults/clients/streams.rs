@@ -1,0 +1,150 @@
+//! F34: event streams through a proxy as people install it. The first event comes at once, and whoever connects
+//! anew misses nothing: each stream begins with the whole state.
+
+use std::{
+    path::PathBuf,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result, bail};
+use client::Parser;
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use crate::{
+    raw::{install_crypto, until},
+    scene::Scene,
+    stage::{House, TOKEN, postgres::free_port},
+    told::Told,
+};
+
+/// How long the first event may take.
+const FIRST: Duration = Duration::from_secs(1);
+
+fn nginx() -> Result<PathBuf> {
+    let places = ["/usr/sbin/nginx", "/usr/bin/nginx", "/usr/local/bin/nginx", "/opt/homebrew/bin/nginx"];
+    let found = places.iter().map(PathBuf::from).find(|file| file.is_file());
+    found.context("nginx is missing: cargo xtask faults installs it, or apt-get install nginx")
+}
+
+/// As Debian ships it, but for where it keeps its files.
+fn settings(scene: &Scene, port: u16, server: u16) -> String {
+    let user = if rustix::process::geteuid().is_root() { "user root;" } else { "" };
+    let folder = scene.folder().display();
+    let paths = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
+    let paths = paths.map(|name| format!("{name}_temp_path {folder}/nginx-{name};")).join("\n");
+    format!(
+        "{user} daemon off; worker_processes auto; pid {folder}/nginx.pid; error_log {folder}/nginx-errors.log;
+events {{ worker_connections 768; }}
+http {{
+sendfile on; tcp_nopush on; gzip on; access_log off;
+{paths}
+server {{ listen 127.0.0.1:{port}; location / {{ proxy_pass http://127.0.0.1:{server}; }} }}
+}}
+"
+    )
+}
+
+pub(crate) async fn play(house: &House, reconnects: usize) -> Result<Told> {
+    let program = nginx()?;
+    install_crypto();
+    let scene = Scene::new(house, "").await?;
+    let mut served = scene.serve(&[]).await?;
+    let port = free_port()?;
+    let file = scene.folder().join("nginx.conf");
+    std::fs::write(&file, settings(&scene, port, served.server.port))?;
+    let words = ["-p", &scene.folder().to_string_lossy(), "-c", &file.to_string_lossy()].map(str::to_owned);
+    let mut nginx = scene.process(&program, "nginx.log").arguments(words);
+    nginx.start()?;
+
+    let api = served.api.clone();
+    api.put_type("shown", &json!({})).await?;
+    let items: Vec<Value> = (0..reconnects).map(|n| json!({"payload": n})).collect();
+    let job = api.tree(&json!({"type": "shown", "sealed": true, "items": items})).await?;
+    let url = format!("http://127.0.0.1:{port}/api/v1/jobs/{job}/events");
+    let http = reqwest::Client::builder().tls_certs_only([]).build()?;
+    let open = async |seen: Option<i64>| -> Result<Listener> {
+        let mut request = http.get(&url).bearer_auth(TOKEN);
+        if let Some(version) = seen {
+            request = request.header("last-event-id", version);
+        }
+        let begun = Instant::now();
+        let response = request.send().await?.error_for_status()?;
+        Ok(Listener { begun, response, parser: Parser::default(), frames: Vec::new() })
+    };
+    until("nginx answers", Duration::from_secs(10), async || Ok(open(None).await.is_ok())).await?;
+
+    let mut told = Told::new(format!("{reconnects} streams through nginx with its defaults, one after the other"));
+    told.acknowledged = reconnects as u64;
+    let working = async {
+        for _ in 0..reconnects {
+            let held = api.claim("shown", 1).await?;
+            let fence = crate::raw::id(held.first().context("an item")?)?.to_owned();
+            api.post(&format!("/assignments/{fence}/result"), &json!({})).await?.ok()?;
+        }
+        anyhow::Ok(Instant::now())
+    };
+    let watching = async {
+        let (mut seen, mut late, mut slowest, mut behind) = (None, 0, Duration::ZERO, 0);
+        for n in 0..reconnects {
+            let mut stream = open(seen).await?;
+            // What is known before the stream began must be in it.
+            let (name, first) = stream.next().await?;
+            late += u64::from(stream.begun.elapsed() > FIRST);
+            slowest = slowest.max(stream.begun.elapsed());
+            let version = first["version"].as_i64().context("a version")?;
+            behind += u64::from(name != "snapshot" || seen.is_some_and(|seen| version < seen));
+            seen = Some(version);
+            if n % 4 == 0
+                && let Ok(next) = timeout(Duration::from_millis(400), stream.next()).await
+            {
+                let (_, change) = next?;
+                seen = change["jobs"].as_array().and_then(|jobs| jobs.first()?["version"].as_i64()).or(seen);
+            }
+        }
+        anyhow::Ok((late, slowest, behind))
+    };
+    let lasting = async {
+        // One stays for the whole of it.
+        let mut stream = open(None).await?;
+        loop {
+            let (_, event) = stream.next().await?;
+            let job = if event["jobs"].is_array() { &event["jobs"][0] } else { &event };
+            if job["status"] == "completed" {
+                return anyhow::Ok((job["counts"]["succeeded"].clone(), Instant::now()));
+            }
+        }
+    };
+    let all = timeout(Duration::from_secs(120), async { tokio::try_join!(working, watching, lasting) });
+    let (ended, (late, slowest, behind), (last, shown)) = all.await.context("streams end within two minutes")??;
+    told.zero("first events later than a second", late);
+    told.zero("streams that began behind what was known", behind);
+    told.note(format!("slowest first event {} ms", slowest.as_millis()));
+    told.check(last == json!(reconnects), || format!("the last event shows {last} of {reconnects}"));
+    let delay = shown.saturating_duration_since(ended);
+    told.check(delay < Duration::from_secs(5), || format!("the end is shown after {delay:?}"));
+    nginx.kill().await?;
+    told.whole(&scene, &[&served]).await?;
+    served.stop().await?;
+    Ok(told)
+}
+
+/// An open stream.
+struct Listener {
+    begun: Instant,
+    response: reqwest::Response,
+    parser: Parser,
+    frames: Vec<client::Frame>,
+}
+
+impl Listener {
+    /// The next event: its name and what it says.
+    async fn next(&mut self) -> Result<(String, Value)> {
+        while self.frames.is_empty() {
+            let Some(bytes) = self.response.chunk().await? else { bail!("the stream ended") };
+            self.parser.feed(&bytes, &mut self.frames).map_err(|_| anyhow::anyhow!("an event is too large"))?;
+        }
+        let frame = self.frames.remove(0);
+        Ok((frame.event, serde_json::from_str(&frame.data)?))
+    }
+}

@@ -1,0 +1,30 @@
+//! A database that dies, is full, is crowded, and whose sessions end.
+
+mod churn; // old views, and everybody at once
+mod crashes; // deaths, restarts, sessions that end
+mod disk; // no room
+mod herd; // everybody comes back at once
+mod migrations; // servers that start beside others
+
+use std::time::Duration;
+
+use super::{
+    Story,
+    clients::{here, scaled, told},
+};
+use crate::stage::House;
+
+pub(super) const FAULTS: &[(&str, Story)] = &[
+    ("F10", |house| here(house, |house| crashes::crashes(house))),
+    ("F11", |house| here(house, |house| crashes::restarts(house))),
+    ("F15", |house| told(house, |house| churn::bloat(house, seconds(house, 10, 600)))),
+    ("F16", |house| told(house, |house| churn::crowd(house, seconds(house, 8, 600)))),
+    ("F17a", |house| told(house, |house| disk::play(house, seconds(house, 8, 60)))),
+    ("F19", |house| told(house, |house| migrations::play(house, scaled(house, 4, 20)))),
+    ("F20", |house| here(house, |house| crashes::sessions(house))),
+    ("F41", |house| told(house, |house| herd::play(house, house.items))),
+];
+
+fn seconds(house: &House, quick: u64, full: u64) -> Duration {
+    Duration::from_secs(scaled(house, quick, full))
+}

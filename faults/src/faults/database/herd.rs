@@ -1,0 +1,129 @@
+//! F41: everything falls due while all servers are away, and everybody comes back at once.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    time::{Duration, Instant},
+};
+
+use anyhow::Result;
+use client::{Client, Document, Drain, Worker};
+use serde_json::{Value, json};
+use time::{OffsetDateTime, format_description::well_known::Rfc3339};
+
+use crate::{
+    raw::{Api, id, quantile, until},
+    scene::Scene,
+    stage::{House, TOKEN},
+    told::Told,
+};
+
+/// Connections of one server: its pools, and two for hints beside them.
+const POOL: i64 = 16 + 2;
+const SERVERS: usize = 2;
+const OUTAGE: Duration = Duration::from_secs(5);
+/// On a machine that others use, what is left of the usual speed.
+const SPEED: f64 = 0.5;
+
+pub(crate) async fn play(house: &House, items: usize) -> Result<Told> {
+    let scene = Scene::new(house, "").await?;
+    let mut servers = [scene.serve(&[]).await?, scene.serve(&[]).await?];
+    let api = servers[0].api.clone();
+    api.put_type("herd", &json!({"heartbeat_seconds": 0.7})).await?;
+    let drain = Drain::new();
+    let working: Vec<_> = (0..8)
+        .map(|n| {
+            let client = Client::new(&servers[n % SERVERS].server.url(), Some(TOKEN))?;
+            let worker = Worker::new(client, ["herd"]).concurrency(16);
+            let drain = drain.clone();
+            anyhow::Ok(tokio::spawn(worker.run_until(drain, |_| async {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+                Ok(Document::empty_object())
+            })))
+        })
+        .collect::<Result<_>>()?;
+
+    // The usual speed first.
+    offer(&api, items, None).await?;
+    let steady = drained(&scene, items).await?;
+    let due = OffsetDateTime::now_utc() + OUTAGE;
+    offer(&api, items, Some(due)).await?;
+    for server in &mut servers {
+        server.stop().await?;
+    }
+    let early = scene.number("select count(*) from outcome").await? - items as i64;
+    let left = due - OffsetDateTime::now_utc();
+    tokio::time::sleep(left.try_into().unwrap_or(Duration::ZERO) + Duration::from_secs(2)).await;
+    let (one, other) = servers.split_at_mut(1);
+    tokio::try_join!(one[0].server.start(), other[0].server.start())?;
+
+    let over = Arc::new(AtomicBool::new(false));
+    let sampling = async {
+        let (mut most, mut claims) = (0, Vec::new());
+        let sessions = "select count(*) from pg_stat_activity where datname = current_database() and application_name = 'treeline'";
+        while !over.load(Relaxed) {
+            most = most.max(scene.number(sessions).await?);
+            let asked = Instant::now();
+            let held = api.claim("herd", 1).await?;
+            claims.push(asked.elapsed());
+            for one in held {
+                api.post(&format!("/assignments/{}/result", id(&one)?), &json!({})).await?.ok()?;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        anyhow::Ok((most, claims))
+    };
+    let draining = async {
+        let took = drained(&scene, 2 * items).await;
+        over.store(true, Relaxed);
+        took
+    };
+    let (sampled, took) = tokio::join!(sampling, draining);
+    let ((most, mut claims), took) = (sampled?, took?);
+
+    let mut told = Told::new(format!("{items} items due while {SERVERS} servers were away, 128 workers waiting"));
+    told.acknowledged = 2 * items as u64;
+    let p99 = quantile(&mut claims, 0.99);
+    let speed = steady.as_secs_f64() / took.as_secs_f64().max(0.001);
+    told.note(format!(
+        "at most {most} sessions, claim p99 {} ms, {:.0} % of the usual speed",
+        p99.as_millis(),
+        speed * 100.0
+    ));
+    told.check(most <= POOL * SERVERS as i64, || format!("{most} sessions, more than {}", POOL * SERVERS as i64));
+    told.check(p99 < Duration::from_secs(1), || format!("a claim's p99 was {p99:?}"));
+    told.check(speed >= SPEED, || format!("drained at {:.0} % of the usual speed", speed * 100.0));
+    told.zero("items handed out before they were due", early as u64);
+    let lost = scene.number("select count(*) from attempt where ended_as = 3").await?;
+    told.zero("leases lost", lost as u64);
+    told.lost = told.acknowledged - scene.number("select count(*) from outcome where state = 1").await? as u64;
+    drain.begin();
+    for worker in working {
+        worker.await??;
+    }
+    told.whole(&scene, &[&servers[0], &servers[1]]).await?;
+    for server in &mut servers {
+        server.stop().await?;
+    }
+    Ok(told)
+}
+
+/// Sealed trees of so many items in all.
+async fn offer(api: &Api, items: usize, due: Option<OffsetDateTime>) -> Result<()> {
+    let due = due.map(|due| due.format(&Rfc3339)).transpose()?;
+    for part in (0..items).collect::<Vec<_>>().chunks(1_000) {
+        let list: Vec<Value> = part.iter().map(|n| json!({"payload": n, "run_after": due})).collect();
+        api.tree(&json!({"type": "herd", "sealed": true, "items": list})).await?;
+    }
+    Ok(())
+}
+
+/// How long until so many items have ended.
+async fn drained(scene: &Scene, items: usize) -> Result<Duration> {
+    until("all items have ended", Duration::from_secs(300), async || {
+        Ok(scene.number("select count(*) from outcome").await? >= items as i64)
+    })
+    .await
+}

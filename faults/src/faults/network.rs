@@ -1,0 +1,17 @@
+//! Wires that break, answers that are lost, clocks that are wrong.
+
+mod clock; // clocks that jump
+mod cuts; // a cut at every place
+mod replies; // answers that are lost
+
+use super::{
+    Story,
+    clients::{scaled, told},
+};
+
+pub(super) const FAULTS: &[(&str, Story)] = &[
+    ("F28a", |house| told(house, |house| cuts::play(house, cuts::Wire::Worker, scaled(house, 41, 1)))),
+    ("F28b", |house| told(house, |house| cuts::play(house, cuts::Wire::Database, scaled(house, 601, 3)))),
+    ("F29", |house| told(house, |house| replies::play(house, scaled(house, 60, 1_000)))),
+    ("F30", |house| told(house, |house| clock::play(house, scaled(house, 30, 300)))),
+];

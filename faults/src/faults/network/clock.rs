@@ -1,0 +1,132 @@
+//! F30: clocks of servers and workers that jump, run at half speed and at double. Only the database's counts
+//! (rule 21).
+
+use std::{path::PathBuf, time::Duration};
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::{Value, json};
+use time::{OffsetDateTime, format_description::well_known::Rfc3339};
+
+use crate::{
+    raw::until,
+    scene::{Scene, Served},
+    stage::{House, TOKEN},
+    told::Told,
+};
+
+/// What is done to a clock, and how far off it must then be seen, in seconds.
+const CLOCKS: [(&str, f64); 4] = [("+3600", 3600.0), ("-3600", -3600.0), ("+7200 x2", 7200.0), ("-7200 x0.5", -7200.0)];
+
+/// Where Debian, Fedora and Homebrew keep it.
+const LIBRARIES: [&str; 4] = [
+    "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1",
+    "/usr/lib/aarch64-linux-gnu/faketime/libfaketime.so.1",
+    "/usr/lib64/faketime/libfaketime.so.1",
+    "/usr/lib/faketime/libfaketime.so.1",
+];
+
+fn library() -> Result<PathBuf> {
+    let found = LIBRARIES.iter().map(PathBuf::from).find(|file| file.is_file());
+    found.context("libfaketime is missing: cargo xtask faults installs it, or apt-get install libfaketime")
+}
+
+pub(crate) async fn play(house: &House, items: usize) -> Result<Told> {
+    let library = library()?.to_string_lossy().into_owned();
+    let scene = Scene::new(house, "").await?;
+    let clock = scene.folder().join("clock").to_string_lossy().into_owned();
+    std::fs::write(&clock, "+0")?;
+    let faked = [
+        ("TREELINE_LOG_HTTP", "1"),
+        ("LD_PRELOAD", library.as_str()),
+        ("FAKETIME_TIMESTAMP_FILE", &clock),
+        ("FAKETIME_NO_CACHE", "1"),
+        // A program's own waiting jumps with nobody's wall clock; speeds change both.
+        ("DONT_FAKE_MONOTONIC", "1"),
+        ("FAKETIME_DONT_FAKE_MONOTONIC", "1"),
+    ];
+    let mut served = scene.serve(&faked).await?;
+    let api = served.api.clone();
+    api.put_type("timed", &json!({"heartbeat_seconds": 0.7})).await?;
+    let mut worker = scene.process(&std::env::current_exe()?, "worker.log").arguments([
+        "worker",
+        "--url",
+        &served.server.url(),
+        "--token",
+        TOKEN,
+        "--ledger",
+        &scene.folder().join("ledger").to_string_lossy(),
+        "--slots",
+        "16",
+        "--work-ms",
+        "2500",
+        "--types",
+        "timed",
+    ]);
+    for (name, value) in faked {
+        worker.set(name, value);
+    }
+    worker.start()?;
+
+    let mut told = Told::new(format!(
+        "{} clocks at a server and a worker ({}), {items} items each, worked on for longer than a lease",
+        CLOCKS.len(),
+        CLOCKS.map(|clock| clock.0).join(", ")
+    ));
+    for (change, off) in CLOCKS {
+        std::fs::write(&clock, "+0")?;
+        let now = OffsetDateTime::now_utc();
+        let text = |seconds: f64| (now + time::Duration::seconds_f64(seconds)).format(&Rfc3339);
+        let (due, late) = (text(2.0)?, text(600.0)?);
+        let list: Vec<Value> = (0..items as u64)
+            .map(|n| match n % 3 {
+                0 => json!({"payload": {"n": n}}),
+                1 => json!({"payload": {"n": n}, "run_after": due}),
+                _ => json!({"payload": {"n": n}, "expires_at": late}),
+            })
+            .collect();
+        let job = api.tree(&json!({"type": "timed", "sealed": true, "items": list})).await?;
+        told.acknowledged += items as u64;
+        until("work begins", Duration::from_secs(10), async || {
+            Ok(scene.number("select count(*) from lease").await? > 0)
+        })
+        .await?;
+        std::fs::write(&clock, change)?;
+        let seen = seen(&served).await?;
+        // A clock of another speed has gone on meanwhile.
+        ensure!((seen - off).abs() < 60.0, "{change}: the server's clock is off by {seen} s: the fault did not take");
+        let complete = until("all is done", Duration::from_secs(40), async || {
+            Ok(api.get(&format!("/jobs/{job}")).await?.json()["status"] == "completed")
+        });
+        told.must(complete.await.with_context(|| change.to_owned()));
+    }
+    let early = "select count(*) from outcome o join item i on i.id = o.item_id where o.started_at < i.run_after";
+    told.zero("items handed out early", scene.number(early).await? as u64);
+    told.zero("items expired", scene.number("select count(*) from outcome where state = 4").await? as u64);
+    told.zero("attempts lost", scene.number("select count(*) from attempt").await? as u64);
+    let done = scene.number("select count(*) from outcome where state = 1 and attempt = 1").await? as u64;
+    told.lost = told.acknowledged.saturating_sub(done);
+    let stamped = worker_clocks(&scene)?;
+    told.check(stamped, || "the worker's clock never was off: the fault did not take there".to_owned());
+    worker.kill().await?;
+    told.whole(&scene, &[&served]).await?;
+    served.server.process.kill().await?;
+    Ok(told)
+}
+
+/// How far the server's clock is from ours, by the last line of its log, in seconds.
+async fn seen(served: &Served) -> Result<f64> {
+    served.api.get("/me").await?.ok()?;
+    let log = std::fs::read_to_string(served.server.process.log())?;
+    let last =
+        log.lines().rev().find_map(|line| serde_json::from_str::<Value>(line).ok()).context("a line of the log")?;
+    let at = OffsetDateTime::parse(last["timestamp"].as_str().context("a time")?, &Rfc3339)?;
+    Ok((at - OffsetDateTime::now_utc()).as_seconds_f64())
+}
+
+/// Whether the worker has written down moments that are far from now.
+fn worker_clocks(scene: &Scene) -> Result<bool> {
+    let now = OffsetDateTime::now_utc().unix_timestamp() as f64;
+    let ledger = std::fs::read_to_string(scene.folder().join("ledger"))?;
+    let at = |line: &str| serde_json::from_str::<Value>(line).ok()?["at_us"].as_f64();
+    Ok(ledger.lines().filter_map(at).any(|us| (us / 1e6 - now).abs() > 1_800.0))
+}

@@ -1,0 +1,142 @@
+//! F28: a connection that breaks after every single byte of an exchange. Whoever asks again gets the same answer.
+
+use std::{net::SocketAddr, time::Duration};
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::{
+    proxy::{Cut, Mode, Proxy, Way},
+    raw::{Api, exchange, id, request, until, whole},
+    scene::Scene,
+    stage::{House, TOKEN},
+    told::Told,
+};
+
+/// How long a worker waits on a connection that has fallen silent.
+const SILENT: Duration = Duration::from_millis(150);
+
+/// Which wire is cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wire {
+    /// Between the worker and the server.
+    Worker,
+    /// Between the server and the database.
+    Database,
+}
+
+/// One claim and one result for each place of a cut, in three manners. `step`: every so many bytes.
+pub(crate) async fn play(house: &House, wire: Wire, step: usize) -> Result<Told> {
+    let scene = Scene::new(house, "").await?;
+    let mut served = scene.serve(&[]).await?;
+    served.api.put_type("cut", &json!({"heartbeat_seconds": 60})).await?;
+    let direct = served.addr;
+    let near = Proxy::to(direct).await?;
+    let (cutting, through) = match wire {
+        Wire::Worker => (&near, SocketAddr::from(([127, 0, 0, 1], near.port()))),
+        Wire::Database => (&scene.wire, direct),
+    };
+
+    let lengths = lengths(&scene, &served.api, cutting, through).await?;
+    let mut places = Vec::new();
+    for (manner, how) in [Cut::Reset, Cut::HalfClose, Cut::Silence].into_iter().enumerate() {
+        for (way, length) in [(Way::There, lengths[0]), (Way::Back, lengths[1])] {
+            // Each run and each manner begins elsewhere, so that together they come by everywhere.
+            let first = (house.seed as usize + manner * step / 3) % step;
+            places.extend((first..=length).step_by(step).map(|at| Mode::CutAfter(way, at as u64, how)));
+        }
+    }
+    let mut told = Told::new(format!(
+        "{} cuts (reset, half-close, silence; every {step} bytes of {} there and {} back), each in a claim and in a \
+         result",
+        2 * places.len(),
+        lengths[0],
+        lengths[1]
+    ));
+    for part in places.chunks(1_000) {
+        let items: Vec<Value> = part.iter().map(|_| json!({"payload": "cut me"})).collect();
+        served.api.tree(&json!({"type": "cut", "sealed": true, "items": items})).await?;
+        told.acknowledged += part.len() as u64;
+        for &place in part {
+            one(&mut told, cutting, through, direct, place).await.with_context(|| format!("at {place:?}"))?;
+        }
+    }
+    told.lost =
+        told.acknowledged.saturating_sub(scene.number("select count(*) from outcome where state = 1").await? as u64);
+    told.doubled = scene.number("select count(*) from outcome where attempt <> 1").await? as u64;
+    told.stuck = scene.number("select (select count(*) from ready) + (select count(*) from lease)").await? as u64;
+    told.zero("attempts beside the first", scene.number("select count(*) from attempt").await? as u64);
+    told.whole(&scene, &[&served]).await?;
+    served.stop().await?;
+    Ok(told)
+}
+
+/// How many bytes a claim and its result take there and back, the longer of the two: so far cuts are made.
+async fn lengths(scene: &Scene, api: &Api, wire: &Proxy, through: SocketAddr) -> Result<[usize; 2]> {
+    api.tree(&json!({"type": "cut", "sealed": true, "items": [{"payload": "cut me"}]})).await?;
+    let mut most = [0; 2];
+    let mut fence = String::new();
+    for turn in 0..2 {
+        let bytes = if turn == 0 { claiming(Uuid::now_v7()) } else { ending(&fence) };
+        let before = [wire.bytes(Way::There), wire.bytes(Way::Back)];
+        let body = whole(&exchange(through, &bytes, Duration::from_secs(10)).await).context("an answer")?;
+        for (way, most) in [Way::There, Way::Back].into_iter().zip(&mut most) {
+            *most = usize::max(*most, (wire.bytes(way) - before[way as usize]) as usize);
+        }
+        if turn == 0 {
+            fence = id(&body["assignments"][0])?.to_owned();
+        }
+    }
+    ensure!(scene.number("select count(*) from outcome").await? == 1, "the item has ended");
+    Ok(most)
+}
+
+fn claiming(claim_id: Uuid) -> Vec<u8> {
+    let claim = json!({"worker_id": "cut", "types": ["cut"], "max": 1, "claim_id": claim_id});
+    request("POST", "/assignments", TOKEN, Some(&claim))
+}
+
+fn ending(fence: &str) -> Vec<u8> {
+    request("POST", &format!("/assignments/{fence}/result"), TOKEN, Some(&json!({"result": {"done": true}})))
+}
+
+/// A claim that is cut and asked again, and a result.
+async fn one(told: &mut Told, wire: &Proxy, through: SocketAddr, direct: SocketAddr, place: Mode) -> Result<()> {
+    let answer = twice(told, wire, through, direct, place, &claiming(Uuid::now_v7())).await?;
+    let held = answer["assignments"].as_array().context("assignments")?;
+    ensure!(held.len() == 1, "a claim that was cut brought {} items", held.len());
+    twice(told, wire, through, direct, place, &ending(id(&held[0])?)).await.map(drop)
+}
+
+/// Sends a request over a wire that will be cut, then as often as it takes over one that is whole. All answers that
+/// come are the same; a lease that was renewed may end later.
+async fn twice(
+    told: &mut Told,
+    wire: &Proxy,
+    through: SocketAddr,
+    direct: SocketAddr,
+    place: Mode,
+    bytes: &[u8],
+) -> Result<Value> {
+    wire.set(place);
+    let cut = whole(&exchange(through, bytes, SILENT).await);
+    wire.set(Mode::Pass);
+    wire.reset();
+    let mut answers: Vec<Value> = cut.into_iter().collect();
+    let mut ask = async || {
+        let came = whole(&exchange(direct, bytes, Duration::from_secs(5)).await);
+        answers.extend(came.clone());
+        Ok(came.is_some())
+    };
+    until("an answer", Duration::from_secs(20), &mut ask).await?;
+    until("the same answer again", Duration::from_secs(20), &mut ask).await?;
+    for answer in &mut answers {
+        for held in answer["assignments"].as_array_mut().into_iter().flatten() {
+            held["lease_expires_at"].take();
+        }
+    }
+    let same = answers.windows(2).all(|two| two[0] == two[1]);
+    told.check(same, || format!("{place:?}: answers differ: {answers:?}"));
+    answers.pop().context("an answer")
+}

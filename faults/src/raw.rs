@@ -1,0 +1,167 @@
+//! Requests that are sent once, and told as they went: no trying again, which would hide what a fault is to show.
+//!
+//! [`Api`] speaks HTTP through a client; [`exchange`] and [`request`] are bytes on a connection of their own, for
+//! whoever cuts them.
+
+use std::{io, net::SocketAddr, sync::Once, time::Duration};
+
+use anyhow::{Context as _, Result, ensure};
+use reqwest::{Method, header::RETRY_AFTER};
+use serde_json::Value;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+    time::timeout,
+};
+
+/// Somebody who asks a server, with a token.
+#[derive(Clone, Debug)]
+pub(crate) struct Api {
+    http: reqwest::Client,
+    base: String,
+    token: String,
+}
+
+/// What came back.
+#[derive(Clone, Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) retry_after: Option<u64>,
+    pub(crate) text: String,
+}
+
+impl Api {
+    /// A caller of the server at `http://host:port`.
+    pub(crate) fn new(base: &str, token: &str) -> Result<Self> {
+        install_crypto();
+        let http = reqwest::Client::builder()
+            .timeout(Duration::from_secs(40))
+            .redirect(reqwest::redirect::Policy::none())
+            .retry(reqwest::retry::never())
+            .tls_certs_only([])
+            .build()?;
+        Ok(Self { http, base: base.to_owned(), token: token.to_owned() })
+    }
+
+    /// One request, once. An error is that no whole answer came.
+    pub(crate) async fn send(&self, method: Method, path: &str, body: Option<&Value>) -> reqwest::Result<Answer> {
+        let mut request = self.http.request(method, format!("{}/api/v1{path}", self.base)).bearer_auth(&self.token);
+        if let Some(body) = body {
+            request = request.json(body);
+        }
+        let response = request.send().await?;
+        let status = response.status().as_u16();
+        let retry_after = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
+        Ok(Answer { status, retry_after, text: response.text().await? })
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> reqwest::Result<Answer> {
+        self.send(Method::GET, path, None).await
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> reqwest::Result<Answer> {
+        self.send(Method::POST, path, Some(body)).await
+    }
+
+    /// Defines a job type anew.
+    pub(crate) async fn put_type(&self, name: &str, spec: &Value) -> Result<()> {
+        let made = self.send(Method::PUT, &format!("/job-types/{name}"), Some(spec)).await?;
+        made.ok().with_context(|| format!("defining the type {name}")).map(drop)
+    }
+
+    /// A tree; gives its id.
+    pub(crate) async fn tree(&self, tree: &Value) -> Result<String> {
+        let made = self.post("/jobs", tree).await?.ok()?;
+        Ok(made["id"].as_str().context("a job without an id")?.to_owned())
+    }
+
+    /// Assignments, without waiting.
+    pub(crate) async fn claim(&self, job_type: &str, max: usize) -> Result<Vec<Value>> {
+        let claim = serde_json::json!({"worker_id": "raw", "types": [job_type], "max": max});
+        let claimed = self.post("/assignments", &claim).await?.ok()?;
+        Ok(claimed["assignments"].as_array().cloned().unwrap_or_default())
+    }
+}
+
+impl Answer {
+    /// The body as JSON; null when there is none.
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap_or(Value::Null)
+    }
+
+    /// The body of an answer that must be a success.
+    pub(crate) fn ok(&self) -> Result<Value> {
+        ensure!((200..300).contains(&self.status), "{}: {}", self.status, self.text);
+        Ok(self.json())
+    }
+}
+
+/// The id of an assignment, a job or an item.
+pub(crate) fn id(value: &Value) -> Result<&str> {
+    value["id"].as_str().with_context(|| format!("no id in {value}"))
+}
+
+/// A request as the bytes of HTTP/1.1; the connection closes after the answer.
+pub(crate) fn request(method: &str, path: &str, token: &str, body: Option<&Value>) -> Vec<u8> {
+    let body = body.map(Value::to_string).unwrap_or_default();
+    let head = format!(
+        "{method} /api/v1{path} HTTP/1.1\r\nhost: treeline\r\nauthorization: Bearer {token}\r\n\
+         content-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+        body.len()
+    );
+    (head + &body).into_bytes()
+}
+
+/// Sends bytes on a connection of their own and reads until its end, at most so long. What came, however it ended.
+pub(crate) async fn exchange(to: SocketAddr, bytes: &[u8], patience: Duration) -> Vec<u8> {
+    let mut came = Vec::new();
+    let talk = async {
+        let mut stream = TcpStream::connect(to).await?;
+        stream.write_all(bytes).await?;
+        stream.read_to_end(&mut came).await?;
+        io::Result::Ok(())
+    };
+    // Whatever went wrong is what the caller is after: it looks at what came.
+    let _ = timeout(patience, talk).await;
+    came
+}
+
+/// Whether these bytes are a whole answer with a success: its body.
+pub(crate) fn whole(answer: &[u8]) -> Option<Value> {
+    let text = std::str::from_utf8(answer).ok()?;
+    let (head, body) = text.split_once("\r\n\r\n")?;
+    let length = head.lines().find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse::<usize>().ok())?
+    })?;
+    (head.starts_with("HTTP/1.1 200") && body.len() == length).then(|| serde_json::from_str(body).ok())?
+}
+
+/// reqwest is built without a cryptography provider of its own.
+pub(crate) fn install_crypto() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+    });
+}
+
+/// Tries until it is so, at most so long. `Err` says what was awaited.
+pub(crate) async fn until(
+    what: &str,
+    patience: Duration,
+    mut look: impl AsyncFnMut() -> Result<bool>,
+) -> Result<Duration> {
+    let begun = tokio::time::Instant::now();
+    while !look().await? {
+        ensure!(begun.elapsed() < patience, "{what}: not within {patience:?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    Ok(begun.elapsed())
+}
+
+/// The value below which so much of a sample lies, such as 0.99 of it. Zero for an empty sample.
+pub(crate) fn quantile(sample: &mut [Duration], share: f64) -> Duration {
+    sample.sort_unstable();
+    let at = ((sample.len() as f64 * share).ceil() as usize).clamp(1, sample.len().max(1)) - 1;
+    sample.get(at).copied().unwrap_or_default()
+}

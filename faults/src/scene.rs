@@ -1,0 +1,176 @@
+//! Where a fault of the network is played: a database, a wire to it, and servers that know only the wire.
+//!
+//! Below the scene is a PostgreSQL that several scenes share, each with a database of its own. Servers are
+//! processes; what they say is kept in a file and read at the end, so that nothing is judged clean that has
+//! complained.
+
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicU32, Ordering::Relaxed},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result};
+use serde_json::{Value, json};
+use sqlx::{
+    Connection as _, PgConnection, PgPool,
+    postgres::{PgConnectOptions, PgPoolOptions},
+};
+use tempfile::TempDir;
+
+use crate::{
+    proxy::Proxy,
+    raw::{Api, until},
+    stage::{
+        House, TOKEN,
+        postgres::free_port,
+        process::{Guard, Process, Server},
+    },
+};
+
+/// What a log must never hold: a panic, a statement in a broken transaction, a transaction inside another.
+const NEVER: &[&str] = &["panicked at", "25P02", "25001", "already a transaction", "already in progress"];
+
+/// A database, the wire to it, and a folder for files.
+pub(crate) struct Scene {
+    /// Straight to the database: for looking, never through the wire.
+    pub(crate) pool: PgPool,
+    /// Between the servers and the database.
+    pub(crate) wire: Proxy,
+    /// How the database is reached through the wire.
+    pub(crate) url: String,
+    program: PathBuf,
+    direct: PgConnectOptions,
+    folder: TempDir,
+    guard: Guard,
+    started: AtomicU32,
+}
+
+/// A server that runs, and a caller of it.
+pub(crate) struct Served {
+    pub(crate) api: Api,
+    pub(crate) addr: SocketAddr,
+    pub(crate) server: Server,
+}
+
+impl Scene {
+    /// A new database. `more`: how it is made, such as `tablespace small`.
+    pub(crate) async fn new(house: &House, more: &str) -> Result<Self> {
+        let name = format!("scene_{:08x}", rand::random::<u32>());
+        let mut connection = PgConnection::connect(&house.postgres.url("postgres")).await?;
+        let make = sqlx::AssertSqlSafe(format!("create database {name} {more}"));
+        sqlx::raw_sql(make).execute(&mut connection).await.context("making a database")?;
+        let wire = Proxy::to(SocketAddr::from(([127, 0, 0, 1], house.postgres.port))).await?;
+        let direct: PgConnectOptions = house.postgres.url(&name).parse()?;
+        let url =
+            house.postgres.url(&name).replace(&format!(":{}/", house.postgres.port), &format!(":{}/", wire.port()));
+        let pool = PgPoolOptions::new().max_connections(6).connect_lazy_with(direct.clone());
+        let folder = tempfile::Builder::new().prefix("treeline-faults-").tempdir()?;
+        let (program, guard, started) = (house.server.clone(), Guard::new()?, AtomicU32::new(1));
+        Ok(Self { pool, wire, url, program, direct, folder, guard, started })
+    }
+
+    /// A connection of one's own, straight to the database, as nobody's server.
+    pub(crate) async fn session(&self) -> Result<PgConnection> {
+        Ok(PgConnection::connect_with(&self.direct.clone().application_name("fault")).await?)
+    }
+
+    /// A folder for whatever the fault needs.
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// A program whose end comes with ours.
+    pub(crate) fn process(&self, program: &Path, log: &str) -> Process {
+        Process::new(program, self.folder().join(log), &self.guard)
+    }
+
+    /// The server's program in the scene's environment, not started.
+    pub(crate) fn program(&self, listen: &str, environment: &[(&str, &str)]) -> Process {
+        let number = self.started.fetch_add(1, Relaxed);
+        let mut process = self.process(&self.program, &format!("server-{number}.log"));
+        for (name, value) in [
+            ("DATABASE_URL", self.url.as_str()),
+            ("TREELINE_DATA_DIR", &self.folder().join("data").to_string_lossy()),
+            ("TREELINE_LISTEN", listen),
+            ("TREELINE_BOOTSTRAP_TOKEN", TOKEN),
+            ("TREELINE_CALLBACK_ALLOW", "127.0.0.1"),
+            ("RUST_LOG", "info,sqlx=warn"),
+        ] {
+            process.set(name, value);
+        }
+        for (name, value) in environment {
+            process.set(name, value);
+        }
+        process
+    }
+
+    /// A server that answers.
+    pub(crate) async fn serve(&self, environment: &[(&str, &str)]) -> Result<Served> {
+        let port = free_port()?;
+        let process = self.program(&format!("127.0.0.1:{port}"), environment);
+        let mut server = Server { process, port };
+        server.start().await?;
+        let api = Api::new(&server.url(), TOKEN)?;
+        Ok(Served { api, addr: SocketAddr::from(([127, 0, 0, 1], port)), server })
+    }
+
+    /// One number from the database.
+    pub(crate) async fn number(&self, statement: &'static str) -> Result<i64> {
+        Ok(sqlx::query_scalar(statement).fetch_one(&self.pool).await?)
+    }
+
+    /// Sessions of servers that stand in an open transaction for more than a second.
+    pub(crate) async fn idle_in_transaction(&self) -> Result<i64> {
+        self.number(
+            "select count(*) from pg_stat_activity where datname = current_database() and application_name = 'treeline'
+             and state like 'idle in transaction%' and clock_timestamp() - state_change > interval '1 second'",
+        )
+        .await
+    }
+
+    /// Ends everything that may still be had or is held, and waits until all trees are complete and nothing is on
+    /// its way. Leases of those who are gone run out meanwhile.
+    pub(crate) async fn drain(&self, api: &Api, types: &[&str], patience: Duration) -> Result<()> {
+        let open =
+            "select (select count(*) from ready) + (select count(*) from deferred) + (select count(*) from blocked)
+             + (select count(*) from lease) + (select count(*) from settle) + (select count(*) from carry)";
+        until("everything has ended", patience, async || {
+            for job_type in types {
+                let held = api.claim(job_type, 500).await?;
+                let ending = |one: &Value| json!({"assignment_id": one["id"], "result": {}});
+                let endings: Vec<_> = held.iter().map(ending).collect();
+                if !endings.is_empty() {
+                    api.post("/assignments/finish", &json!({"endings": endings})).await?.ok()?;
+                }
+            }
+            Ok(self.number(open).await? == 0)
+        })
+        .await
+        .map(drop)
+    }
+}
+
+impl Served {
+    /// What it said that it must never say: the first such line.
+    pub(crate) fn complaint(&self) -> Result<Option<String>> {
+        let said = std::fs::read_to_string(self.server.process.log())?;
+        Ok(said.lines().find(|line| NEVER.iter().any(|never| line.contains(never))).map(str::to_owned))
+    }
+
+    /// Its memory now, in KiB.
+    pub(crate) fn memory(&self) -> Result<u64> {
+        let id = self.server.process.id().context("it runs")?;
+        let status = std::fs::read_to_string(format!("/proc/{id}/status"))?;
+        let line = status.lines().find(|line| line.starts_with("VmRSS:")).context("its memory")?;
+        line.split_whitespace().nth(1).context("a number")?.parse().context("a number")
+    }
+
+    /// Asks it to stop, and waits until it has; how long that took.
+    pub(crate) async fn stop(&mut self) -> Result<Duration> {
+        let begun = Instant::now();
+        self.server.process.terminate().await?;
+        Ok(begun.elapsed())
+    }
+}
