@@ -114,7 +114,7 @@ pub async fn items(executor: impl PgExecutor<'_>, ids: &[Uuid], payloads: bool) 
            left join lateral (select * from deferred where item_id = i.id offset 0) d on true
            left join lateral (select * from blocked where item_id = i.id offset 0) b on true
            left join lateral (
-             select attempts, failures from ready where item_id = i.id limit 1) r on true
+             select attempts, failures from ready where item_id = i.id order by attempts desc limit 1) r on true
            left join lateral (select * from item_step where item_id = i.id offset 0) s on true
            left join lateral (
              select payload, edited_at from item_edit where item_id = i.id order by edit desc limit 1) e on true
