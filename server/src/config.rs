@@ -5,6 +5,7 @@
 
 pub mod broker; // where RabbitMQ is
 pub mod files; // where files are kept
+pub mod front; // who may connect
 pub mod outbound; // what goes out
 
 use std::{fmt, net::SocketAddr, path::PathBuf, str::FromStr};
@@ -72,6 +73,9 @@ pub struct Config {
     /// commas: `hooks.internal,10.1.0.0/16`. Default: none
     #[arg(long, env = "TREELINE_CALLBACK_ALLOW", default_value = "", hide_default_value = true)]
     pub callback_allow: Allowed,
+
+    #[command(flatten)]
+    pub front: front::Front,
 
     #[command(flatten)]
     pub outbound: outbound::Outbound,

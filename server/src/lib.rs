@@ -135,7 +135,8 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
     if let Some(private) = &database.private {
         app.tasks.spawn(postgres::watch(Arc::clone(private), app.shutdown.clone()));
     }
-    let served = tokio::spawn(http::serve::serve(listener, http::router(&app), app.shutdown.clone()));
+    let front = app.config.front;
+    let served = tokio::spawn(http::serve::serve(listener, http::router(&app), front, app.shutdown.clone()));
     Ok(Running { addr, sign_in_link, app, served, database })
 }
 

@@ -99,9 +99,28 @@ async fn fetch(files: &Files, id: Uuid, bytes: u64) -> Result<File, WorkbookErro
     Ok(file)
 }
 
+/// The lines of a workbook in memory: the door for those who try to break the reading.
+#[doc(hidden)]
+pub fn lines_of(workbook: Vec<u8>, limit: u64) -> Result<Vec<u8>, WorkbookError> {
+    let (pieces, mut received) = mpsc::channel(4);
+    let reading = std::thread::spawn(move || read(io::Cursor::new(workbook), limit, None, &pieces));
+    let mut lines = Vec::new();
+    while let Some(piece) = received.blocking_recv() {
+        lines.extend_from_slice(&piece?);
+    }
+    // As in `convert`: a library that gives up altogether has met a damaged workbook.
+    reading.join().unwrap_or_else(|_| Err(WorkbookError::Unreadable("is damaged".to_owned())))?;
+    Ok(lines)
+}
+
 type Pieces = mpsc::Sender<Result<Bytes, WorkbookError>>;
 
-fn read(mut file: File, limit: u64, sheet: Option<&str>, pieces: &Pieces) -> Result<(), WorkbookError> {
+fn read(
+    mut file: impl io::Read + io::Seek,
+    limit: u64,
+    sheet: Option<&str>,
+    pieces: &Pieces,
+) -> Result<(), WorkbookError> {
     guard::check(&mut file, limit).map_err(WorkbookError::Unreadable)?;
     file.rewind()?;
     let unreadable = |error: calamine::XlsxError| {

@@ -82,20 +82,21 @@ pub fn scan(text: &str) -> Result<(), ScanError> {
     Ok(())
 }
 
-/// Refuses a key that stands twice. Only keys of one hash are compared, so hardly ever any.
+/// Refuses a key that stands twice, and names the first that does, whatever order the hashes bring. Only keys of one
+/// hash are compared, so hardly ever any.
 fn check_keys(text: &str, mut keys: Vec<(u64, usize)>) -> Result<(), ScanError> {
     keys.sort_unstable();
+    let mut first: Option<usize> = None;
     for same in keys.chunk_by(|a, b| a.0 == b.0).filter(|same| same.len() > 1) {
         let mut values: Vec<(Cow<'_, str>, usize)> = Vec::with_capacity(same.len());
         for &(_, at) in same {
             values.push((check_string(text, at, string_end(text.as_bytes(), at))?, at));
         }
         values.sort_unstable();
-        if let Some(pair) = values.windows(2).find(|pair| pair[0].0 == pair[1].0) {
-            return Err(ScanError { at: pair[1].1, what: "a key that stands twice in one object" });
-        }
+        let again = values.windows(2).filter(|pair| pair[0].0 == pair[1].0).map(|pair| pair[1].1);
+        first = first.into_iter().chain(again).min();
     }
-    Ok(())
+    first.map_or(Ok(()), |at| Err(ScanError { at, what: "a key that stands twice in one object" }))
 }
 
 /// The offset just behind the closing quote of the string that opens at `start`.
@@ -131,6 +132,14 @@ mod tests {
 
     fn refused(text: &str) -> &'static str {
         Document::parse(text.to_owned()).expect_err(text).what
+    }
+
+    #[test]
+    fn the_same_document_is_refused_at_the_same_place() {
+        for _ in 0..20 {
+            let refused = Document::parse(r#"{"a":1,"b":1,"c":1,"c":2,"b":2,"a":2}"#.to_owned()).expect_err("doubles");
+            assert_eq!(refused.at, 19);
+        }
     }
 
     #[test]

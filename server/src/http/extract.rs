@@ -19,11 +19,19 @@ use serde_json::value::RawValue;
 
 use crate::{
     App,
+    config::front::Front,
     error::{Error, Result},
 };
 
-/// How long a body may take to arrive.
-const BODY_PATIENCE: Duration = Duration::from_mins(2);
+/// How long a body may take to arrive, in the extensions of a request.
+#[derive(Clone, Copy, Debug)]
+pub struct BodyPatience(pub Duration);
+
+impl Default for BodyPatience {
+    fn default() -> Self {
+        Self(Front::default().body_patience())
+    }
+}
 
 /// How much of a refused body is read and thrown away, so that the refusal arrives before the
 /// connection breaks: in bytes and in time.
@@ -264,6 +272,7 @@ pub async fn body(request: Request, limit: usize) -> Result<Bytes> {
         .get(header::CONTENT_LENGTH)
         .and_then(|value| value.to_str().ok())
         .and_then(|text| text.parse::<u64>().ok());
+    let patience = request.extensions().get::<BodyPatience>().copied().unwrap_or_default();
     let mut chunks = request.into_body().into_data_stream();
     let mut whole = Vec::with_capacity(announced.map_or(0, |n| usize::try_from(n).unwrap_or(limit)).min(limit));
     let mut too_large = announced.is_some_and(|n| n > limit as u64);
@@ -277,7 +286,7 @@ pub async fn body(request: Request, limit: usize) -> Result<Bytes> {
         }
         Ok::<_, Error>(())
     };
-    tokio::time::timeout(BODY_PATIENCE, arriving)
+    tokio::time::timeout(patience.0, arriving)
         .await
         .map_err(|_| Error::refuse(Code::InvalidJson, "The body took too long to arrive."))??;
     if too_large {

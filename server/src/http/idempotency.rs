@@ -7,7 +7,7 @@
 
 use axum::{
     extract::{FromRequest, FromRequestParts, Request},
-    http::{HeaderValue, StatusCode, header, request::Parts},
+    http::{HeaderMap, HeaderValue, StatusCode, header, request::Parts},
     response::{IntoResponse as _, Response},
 };
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
@@ -35,7 +35,14 @@ impl FromRequestParts<App> for Key {
     type Rejection = Error;
 
     async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self> {
-        let mut values = parts.headers.get_all("idempotency-key").iter();
+        Self::read(&parts.headers)
+    }
+}
+
+impl Key {
+    /// The key among the headers of a request.
+    pub fn read(headers: &HeaderMap) -> Result<Self> {
+        let mut values = headers.get_all("idempotency-key").iter();
         let Some(value) = values.next() else { return Ok(Self(None)) };
         let key = std::str::from_utf8(value.as_bytes()).ok().filter(|key| is_key(key));
         match key {
@@ -43,9 +50,7 @@ impl FromRequestParts<App> for Key {
             _ => Err(Problem::parameter("Idempotency-Key", "expected one header of 1 to 255 characters").into()),
         }
     }
-}
 
-impl Key {
     /// The key in the caller's space.
     pub fn name(self, caller: &Caller) -> Option<KeyName> {
         let key = self.0?;

@@ -21,6 +21,7 @@ use domain::{Code, Problem};
 use tracing::Instrument as _;
 use uuid::Uuid;
 
+use super::extract::BodyPatience;
 use crate::{App, error::problem_response};
 
 /// The header that carries a request's id, both ways.
@@ -40,6 +41,7 @@ pub async fn identify(State(app): State<App>, mut request: Request, next: Next) 
         .filter(|id| is_sane(id))
         .map_or_else(|| Uuid::now_v7().to_string(), str::to_owned);
     request.extensions_mut().insert(RequestId(id.clone()));
+    request.extensions_mut().insert(BodyPatience(app.config.front.body_patience()));
     let span = tracing::info_span!("request", id);
     let asked = app.config.log_http.then(|| describe(&request));
     let began = Instant::now();

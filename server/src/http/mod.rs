@@ -42,6 +42,7 @@ pub mod metrics; // for monitoring
 pub mod openapi; // the API's description
 pub mod ops; // alive and ready
 pub mod patch; // small edits
+mod patient; // readers who must go on reading
 pub mod people; // accounts
 pub mod remove; // trees that go, trees that are kept
 pub mod replay; // trees and items made again

@@ -1,7 +1,7 @@
 //! The accept loop: connections over HTTP/1 and HTTP/2, with bounds that `axum::serve` does not have.
 //!
-//! A connection that is slow with its headers, or says nothing at all, is dropped. When the server
-//! stops, nothing new is accepted, requests under way are finished, and what is still open after ten
+//! A connection that is slow with its headers, does not read its answers, or says nothing at all, is dropped;
+//! one too many is told so. When the server stops, nothing new is accepted, requests under way are finished, and what is still open after ten
 //! seconds is cut off; event streams and long polls end by themselves on the shutdown token. Who had
 //! connected and not asked yet gets a moment to: its request may be on its way.
 
@@ -17,19 +17,23 @@ use std::{
 };
 
 use axum::{Router, body::Body, extract::ConnectInfo};
+use domain::{Code, Problem};
 use futures::FutureExt as _;
 use hyper::{Request, body::Incoming, service::service_fn};
 use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
     server::conn::auto::Builder,
 };
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Notify;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpListener, TcpStream},
+    sync::{Notify, Semaphore},
+};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tower::Service as _;
 
-/// How long a client may take to send a request's headers, from the first on a new connection.
-const HEADER_PATIENCE: Duration = Duration::from_secs(30);
+use super::patient::Patient;
+use crate::config::front::Front;
 
 /// How long requests that are under way may take once the server stops.
 const DRAIN_PATIENCE: Duration = Duration::from_secs(10);
@@ -37,13 +41,17 @@ const DRAIN_PATIENCE: Duration = Duration::from_secs(10);
 /// How long one that has connected and not asked for anything yet is waited for then.
 const LAST_MOMENT: Duration = Duration::from_secs(1);
 
+/// Those who are one too many and are told so at the same time; more are only closed.
+const GOODBYES: usize = 64;
+
 /// Requests at once on one HTTP/2 connection: a worker with 300 slots long-polls on a single one.
 const STREAMS_PER_CONNECTION: u32 = 1_000;
 
 /// Serves until `stop`, then drains.
-pub async fn serve(listener: TcpListener, router: Router, stop: CancellationToken) {
+pub async fn serve(listener: TcpListener, router: Router, front: Front, stop: CancellationToken) {
+    let patience = front.patience();
     let mut builder = Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADER_PATIENCE);
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(patience);
     builder
         .http2()
         .timer(TokioTimer::new())
@@ -51,9 +59,21 @@ pub async fn serve(listener: TcpListener, router: Router, stop: CancellationToke
         .keep_alive_interval(Duration::from_secs(30));
     let builder = Arc::new(builder);
     let open = TaskTracker::new();
+    let room = front.room();
+    let goodbyes = Arc::new(Semaphore::new(GOODBYES));
     let talk = |stream: TcpStream, peer: SocketAddr| {
+        if open.len() >= room {
+            metrics::counter!("treeline_connections_refused_total").increment(1);
+            if let Ok(turn) = Arc::clone(&goodbyes).try_acquire_owned() {
+                tokio::spawn(async move {
+                    say_full(stream).await;
+                    drop(turn);
+                });
+            }
+            return;
+        }
         let (builder, router, stop) = (Arc::clone(&builder), router.clone(), stop.clone());
-        open.spawn(async move { converse(&builder, stream, peer, router, &stop).await });
+        open.spawn(async move { converse(&builder, stream, peer, router, patience, &stop).await });
     };
     while let Some(accepted) = stop.run_until_cancelled(listener.accept()).await {
         match accepted {
@@ -78,6 +98,7 @@ async fn converse(
     stream: TcpStream,
     peer: SocketAddr,
     router: Router,
+    patience: Duration,
     stop: &CancellationToken,
 ) {
     // Without it a small answer waits for the acknowledgement of the one before.
@@ -92,10 +113,10 @@ async fn converse(
         request.extensions_mut().insert(ConnectInfo(peer));
         async move { router.call(request).await }
     });
-    let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
+    let mut connection = pin!(builder.serve_connection(TokioIo::new(Patient::new(stream, patience)), service));
     // hyper's own bound begins with the first byte; this one is for those that never send it.
     let silent = async {
-        tokio::time::sleep(HEADER_PATIENCE).await;
+        tokio::time::sleep(patience).await;
         if spoke.0.load(Ordering::Relaxed) {
             std::future::pending::<()>().await;
         }
@@ -119,6 +140,28 @@ async fn converse(
     }
     connection.as_mut().graceful_shutdown();
     log(peer, connection.await);
+}
+
+/// Tells somebody who is one too many to come again, without listening to what they want.
+async fn say_full(mut stream: TcpStream) {
+    let detail = "Too many are connected. Come again in a moment.";
+    let problem = Problem { retry_after_seconds: Some(1), ..Problem::new(Code::TooManyRequests, detail) };
+    let body = serde_json::to_string(&problem).unwrap_or_default();
+    let answer = format!(
+        "HTTP/1.1 {} Too Many Requests\r\ncontent-type: application/problem+json\r\ncontent-length: {}\r\n\
+         retry-after: 1\r\nconnection: close\r\n\r\n{body}",
+        problem.status,
+        body.len()
+    );
+    let farewell = async {
+        stream.write_all(answer.as_bytes()).await?;
+        stream.shutdown().await?;
+        // What they were sending is read: a connection closed over it would take the answer with it.
+        let mut thrown_away = [0; 1024];
+        while stream.read(&mut thrown_away).await? > 0 {}
+        Ok::<_, io::Error>(())
+    };
+    let _ = tokio::time::timeout(LAST_MOMENT, farewell).await;
 }
 
 fn log(peer: SocketAddr, ended: Result<(), Box<dyn std::error::Error + Send + Sync>>) {

@@ -228,11 +228,14 @@ pub async fn current_turn(tx: &mut Tx, type_id: i32, rank: i16, from: i64) -> Re
     .await
 }
 
-/// Which of these types have something to claim.
+/// Which of these types have something to claim. One probe of the index each: asked whether there is any, the planner
+/// would read all that waits for one type to find nothing of another.
 pub async fn waiting_types(pool: &PgPool, type_ids: &[i32]) -> Result<Vec<i32>, sqlx::Error> {
     sqlx::query_scalar!(
         r#"select t as "t!" from unnest($1::int[]) as t
-           where exists (select 1 from ready where type_id = t and (expires_at is null or expires_at > clock_timestamp()))"#,
+           cross join lateral (
+             select 1 from ready where type_id = t and (expires_at is null or expires_at > clock_timestamp())
+             order by type_id, rank, turn, item_id limit 1) r"#,
         type_ids
     )
     .fetch_all(pool)

@@ -64,7 +64,8 @@ pub struct ItemView {
 /// Items by id, in no order. With `payloads` false the payloads stay where they are.
 ///
 /// The state is that of `keys::matching`: a final row, unless it was ended by a failed `after` that is
-/// good again; an open lease; then the job's own decision; then the table that holds the row.
+/// good again; an open lease; then the job's own decision; then the table that holds the row. Each is looked
+/// up by its key (`offset 0`): a plan made while the tables were small is kept when they have grown.
 pub async fn items(executor: impl PgExecutor<'_>, ids: &[Uuid], payloads: bool) -> Result<Vec<ItemView>, sqlx::Error> {
     sqlx::query_as!(
         ItemView,
@@ -105,22 +106,22 @@ pub async fn items(executor: impl PgExecutor<'_>, ids: &[Uuid], payloads: bool) 
              s.name as "step_name?", s.data as "step_data?", s.reached_at as "step_at?",
              g.cancelled_at as "job_cancelled_at?", g.cancel_reason as "job_cancel_reason?",
              g.after_failed as "after_failed!", g.removed_at is not null as "removed!"
-           from item i
-           join gate g on g.gate_id = i.gate_id
-           left join outcome o on o.item_id = i.id
-           left join lease l on l.item_id = i.id
-           left join deferred d on d.item_id = i.id
-           left join blocked b on b.item_id = i.id
+           from (select distinct id from unnest($1::uuid[]) as named (id)) named
+           cross join lateral (select * from item where id = named.id offset 0) i
+           cross join lateral (select * from gate where gate_id = i.gate_id offset 0) g
+           left join lateral (select * from outcome where item_id = i.id offset 0) o on true
+           left join lateral (select * from lease where item_id = i.id offset 0) l on true
+           left join lateral (select * from deferred where item_id = i.id offset 0) d on true
+           left join lateral (select * from blocked where item_id = i.id offset 0) b on true
            left join lateral (
-             select attempts, failures from ready where item_id = i.id limit 1) r on true
-           left join item_step s on s.item_id = i.id
+             select attempts, failures from ready where item_id = i.id order by attempts desc limit 1) r on true
+           left join lateral (select * from item_step where item_id = i.id offset 0) s on true
            left join lateral (
              select payload, edited_at from item_edit where item_id = i.id order by edit desc limit 1) e on true
            left join lateral (
              select error_message, error_kind, error_detail, ended_at from attempt
              where item_id = i.id and error_message is not null order by attempt desc limit 1) a
-             on o.item_id is null or o.state in (3, 4)
-           where i.id = any($1::uuid[])"#,
+             on o.item_id is null or o.state in (3, 4)"#,
         ids,
         payloads
     )

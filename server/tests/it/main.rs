@@ -46,6 +46,7 @@ mod retention;
 mod servers;
 mod shares;
 mod sign_in;
+mod slow;
 mod trees;
 mod turns;
 mod wake_ups;

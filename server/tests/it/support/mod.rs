@@ -86,6 +86,7 @@ impl Server {
             payload_limit: "256KiB".parse().expect("a size"),
             idempotency_window_seconds: 86_400,
             callback_allow: "".parse().expect("a list"),
+            front: server::config::front::Front::default(),
             outbound: server::config::outbound::Outbound::default(),
             alerts: server::config::Alerts::default(),
             broker: server::config::broker::BrokerSettings::default(),

@@ -1,0 +1,124 @@
+//! JSON: documents, requests, feeds, and what comes over RabbitMQ.
+
+use domain::{
+    Document,
+    api::{NewItem, NewJob},
+    document::{
+        canonical::canonical,
+        walk::{Pointer, elements, find, members},
+    },
+    feed::{Feed, FeedFault, Source},
+    id::Uuid,
+    wake::{TreeCompleted, WakeUp},
+};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::value::RawValue;
+
+fn is_json(text: &str) -> bool {
+    serde_json::from_str::<&RawValue>(text).is_ok()
+}
+
+/// A user's document: taken as it is or refused, never changed; equal to its one spelling.
+pub fn document(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    // Comes to an end whatever the text is.
+    let spelt = canonical(text);
+    match Document::parse(text.to_owned()) {
+        Ok(document) => {
+            assert!(is_json(text), "taken though it is no JSON");
+            assert_eq!(document.text(), text.trim_matches([' ', '\t', '\r', '\n']), "changed");
+            assert_eq!(canonical(&spelt), spelt, "one spelling of the one spelling");
+            assert_eq!(Document::parse(spelt.clone()).map(|again| canonical(again.text())), Ok(spelt));
+            look_inside(document.text());
+        }
+        Err(refused) => assert!(!is_json(text) || refused.at <= text.len(), "{refused}"),
+    }
+    if let Some(pointer) = Pointer::parse(text) {
+        assert_eq!(pointer.to_string(), text, "a pointer is written as it is read");
+        pointer.find(r#"{"a":[1,{"b~/":2}],"":{"0":null}}"#);
+    }
+}
+
+fn look_inside(text: &str) {
+    for (name, value) in members(text).into_iter().flatten() {
+        assert_eq!(find(text, std::slice::from_ref(&name)), Some(value), "{name}");
+        let pointer = format!("/{}", name.replace('~', "~0").replace('/', "~1"));
+        assert_eq!(Pointer::parse(&pointer).and_then(|pointer| pointer.find(text)), Some(value), "{pointer}");
+        assert!(is_json(value), "{value}");
+    }
+    for (at, value) in elements(text).into_iter().flatten().enumerate().take(100) {
+        assert_eq!(find(text, &[at.to_string()]), Some(value), "{at}");
+    }
+}
+
+/// The bodies of requests: read, or refused in few words.
+pub fn body(data: &[u8]) {
+    fn read<T: DeserializeOwned>(data: &[u8]) {
+        if let Err(refused) = server::http::extract::read::<T>(data) {
+            let said = format!("{refused:?}");
+            assert!(said.len() < 20_000, "{} bytes", said.len());
+        }
+    }
+    read::<NewJob>(data);
+    read::<NewItem>(data);
+    read::<serde_json::Value>(data);
+    if let Ok(text) = std::str::from_utf8(data)
+        && Document::parse(text.to_owned()).is_ok()
+    {
+        use server::http::idempotency::{chained, fingerprint, fingerprint_without_id};
+        assert_eq!(fingerprint(text), fingerprint(&canonical(text)), "equal JSON is equal");
+        assert_eq!(chained([0; 32], text), chained([0; 32], &canonical(text)));
+        fingerprint_without_id(text);
+    }
+}
+
+/// A rule, a payload and a result, each on a line of its own.
+pub fn feed(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let mut lines = text.splitn(3, '\n').map(|line| Document::parse(line.to_owned()));
+    let (Some(Ok(rule)), Some(Ok(payload)), Some(Ok(result))) = (lines.next(), lines.next(), lines.next()) else {
+        return;
+    };
+    let Ok(feed) = Feed::parse(&rule) else { return };
+    let source = Source { payload: &payload, result: &result, item_id: Uuid::from_u128(1), job_id: Uuid::from_u128(2) };
+    let feed = feed.with_limit(64 << 10);
+    let count = match feed.count(&source) {
+        Ok(count) => count,
+        Err(_) => {
+            assert!(matches!(feed.items(&source, 0..10).as_slice(), [Err(_)]), "one dead item in place of all");
+            return;
+        }
+    };
+    let count = count.min(200);
+    let shown = |items: Vec<Result<NewItem, FeedFault>>| -> Vec<String> { items.iter().map(show).collect() };
+    let whole = shown(feed.items(&source, 0..count));
+    assert_eq!(whole.len(), count);
+    let half = count / 2;
+    let halves = [shown(feed.items(&source, 0..half)), shown(feed.items(&source, half..count))].concat();
+    assert_eq!(halves, whole, "in pieces as in one go");
+    assert_eq!(shown(feed.items(&source, 0..count)), whole, "twice the same");
+}
+
+fn show(item: &Result<NewItem, FeedFault>) -> String {
+    match item {
+        Ok(item) => {
+            let text = serde_json::to_string(item).expect("an item is JSON");
+            assert!(text.len() < 1 << 20, "{} bytes of 64 KiB a template", text.len());
+            assert!(is_json(&text), "{text}");
+            text
+        }
+        Err(fault) => format!("fault: {fault}"),
+    }
+}
+
+/// What is published and heard over RabbitMQ.
+pub fn wake(data: &[u8]) {
+    fn back<T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(data: &[u8]) {
+        if let Ok(heard) = serde_json::from_slice::<T>(data) {
+            let said = serde_json::to_vec(&heard).expect("what was heard can be said");
+            assert_eq!(serde_json::from_slice::<T>(&said).ok(), Some(heard));
+        }
+    }
+    back::<WakeUp>(data);
+    back::<TreeCompleted>(data);
+}

@@ -1,0 +1,156 @@
+//! Texts of strangers that are no documents: filters, cursors, headers, templates, event streams.
+
+use client::{Frame, Parser};
+use domain::{
+    Time,
+    filter::{Filter, lists::List},
+    id::{Uuid, is_key},
+};
+use serde::Serialize;
+use server::{
+    http::{
+        cursor::Paged,
+        extract::read_query,
+        idempotency::Key as IdempotencyKey,
+        items::{AttemptList, ItemList},
+        jobs::JobList,
+    },
+    outbound::{sign::Key, template as urls},
+};
+
+/// The filter of a list: printed as it is read, and the same in the words of the API.
+pub fn filter(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let end = text.chars().count() + 1;
+    let filter = match Filter::parse(&text) {
+        Ok(filter) => filter,
+        Err(fault) => {
+            assert!((1..=end).contains(&fault.at), "{fault}");
+            return;
+        }
+    };
+    let printed = filter.to_string();
+    assert_eq!(Filter::parse(&printed).as_ref(), Ok(&filter), "printed as {printed}");
+    let now = Time::parse("2026-11-21T10:00:00Z").expect("a time");
+    for list in [List::Jobs, List::Items, List::Dead] {
+        match filter.parameters(list, now) {
+            Err(fault) => assert!(fault.at <= end, "{fault}"),
+            Ok(mut pairs) => {
+                let again = Filter::of_parameters(list, &pairs);
+                let mut said =
+                    again.parameters(list, now).unwrap_or_else(|fault| panic!("{pairs:?} as {again}: {fault}"));
+                pairs.sort();
+                said.sort();
+                assert_eq!(said, pairs, "as {again}");
+                assert_eq!(Filter::parse(&again.to_string()).as_ref(), Ok(&again), "{again}");
+            }
+        }
+    }
+}
+
+/// The query of a list, as it stands in a URL.
+pub fn query(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    fn read<T: Paged + serde::de::DeserializeOwned>(text: &str) {
+        match read_query::<T>(text) {
+            Ok(list) => {
+                let _ = list.rows();
+                let _ = list.place::<(i64, i64)>();
+            }
+            Err(refused) => drop(format!("{refused:?}")),
+        }
+    }
+    read::<ItemList>(&text);
+    read::<JobList>(&text);
+    read::<AttemptList>(&text);
+}
+
+#[derive(Serialize)]
+struct Things<'a> {
+    colour: u8,
+    #[serde(skip_serializing)]
+    cursor: Option<&'a str>,
+}
+
+impl Paged for Things<'_> {
+    const LIST: &'static str = "things";
+    fn cursor(&self) -> Option<&str> {
+        self.cursor
+    }
+    fn limit(&self) -> Option<i64> {
+        None
+    }
+}
+
+/// A cursor, as sent and as made: what is read of it leads back to it.
+pub fn cursor(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let sent = Things { colour: 1, cursor: Some(&text) };
+    let _ = sent.place::<(i64, i64)>();
+    let _ = sent.place::<(Uuid, Option<String>)>();
+    // Behind a fingerprint that fits, any place.
+    let place = text.clone().into_owned();
+    let made = Things { colour: 1, cursor: None }.page(Vec::<()>::new(), Some(place.clone())).next_cursor;
+    assert_eq!(Things { colour: 1, cursor: made.as_deref() }.place::<String>().ok(), Some(Some(place)));
+    assert!(Things { colour: 1, cursor: made.as_deref() }.place::<(i64, i64)>().is_err(), "of another shape");
+    assert!(Things { colour: 2, cursor: made.as_deref() }.place::<String>().is_err(), "of other filters");
+}
+
+/// The header `Idempotency-Key`.
+pub fn key(data: &[u8]) {
+    let Ok(value) = axum::http::HeaderValue::from_bytes(data) else { return };
+    let mut headers = axum::http::HeaderMap::new();
+    headers.insert("idempotency-key", value.clone());
+    match IdempotencyKey::read(&headers) {
+        Ok(IdempotencyKey(key)) => {
+            let key = key.expect("one was sent");
+            assert!(is_key(&key) && key.as_bytes() == data, "{key:?}");
+        }
+        Err(_) => assert!(!std::str::from_utf8(data).is_ok_and(is_key), "{value:?}"),
+    }
+    headers.append("idempotency-key", value);
+    assert!(IdempotencyKey::read(&headers).is_err(), "two of them");
+}
+
+/// A secret that signs, and a message: the first line, and the rest.
+pub fn secret(data: &[u8]) {
+    let end = data.iter().position(|&byte| byte == b'\n').unwrap_or(data.len());
+    let (secret, message) = data.split_at(end);
+    let key = Key::of(&String::from_utf8_lossy(secret));
+    assert!(Key::of(&key.text()) == key, "a key is what it is written as");
+    let signed = key.sign("id", 1, message);
+    assert_eq!(signed, key.sign("id", 1, message));
+    assert!(signed.len() == 47 && signed.starts_with("v1,"), "{signed}");
+    assert_ne!(signed, key.sign("id", 1, &[message, b"."].concat()));
+    assert_ne!(signed, key.sign("id", 2, message));
+    assert_ne!(signed, key.of_type("a").sign("id", 1, message));
+}
+
+/// The URL of a push executor.
+pub fn template(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let Ok(url) = urls::check(&text, "a") else { return };
+    let filled = |id: u128| urls::fill(&text, "a", Uuid::from_u128(id), Uuid::from_u128(id ^ 1));
+    let one = url::Url::parse(&filled(7)).expect("what was checked is a URL for every item");
+    assert_eq!(one.origin(), url.origin(), "whichever item it is for");
+    assert_eq!(urls::target(&one), urls::target(&url));
+    assert_eq!(urls::is_fixed(&text), filled(7) == filled(8));
+}
+
+/// A stream of events: in pieces as in one go.
+pub fn events(data: &[u8]) {
+    let read = |size: usize| {
+        let (mut parser, mut frames): (Parser, Vec<Frame>) = Default::default();
+        for piece in data.chunks(size) {
+            parser.feed(piece, &mut frames).expect("it is small");
+        }
+        frames
+    };
+    let whole = read(data.len().max(1));
+    for size in [1, 2, 3, 7] {
+        assert_eq!(read(size), whole, "in pieces of {size}");
+    }
+    for frame in &whole {
+        let _ = serde_json::from_str::<domain::change::Change>(&frame.data);
+    }
+}

@@ -1,0 +1,109 @@
+//! A connection whose reader must go on reading.
+//!
+//! What a client does not read fills its window and then the system's buffers, and from there on a write
+//! waits for as long as the client likes. Here it waits for so long and no longer: then the connection breaks.
+
+use std::{
+    io,
+    pin::Pin,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    time::{Instant, Sleep, sleep},
+};
+
+/// A stream that breaks when nothing could be written for so long.
+pub(super) struct Patient<S> {
+    stream: S,
+    patience: Duration,
+    /// Runs while a write waits; made once.
+    alarm: Option<Pin<Box<Sleep>>>,
+    waits: bool,
+}
+
+impl<S> Patient<S> {
+    pub(super) fn new(stream: S, patience: Duration) -> Self {
+        Self { stream, patience, alarm: None, waits: false }
+    }
+
+    /// What a write came to, unless it has waited for too long.
+    fn judged<T>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        if written.is_ready() {
+            self.waits = false;
+            return written;
+        }
+        let patience = self.patience;
+        let alarm = self.alarm.get_or_insert_with(|| Box::pin(sleep(patience)));
+        if !std::mem::replace(&mut self.waits, true) {
+            alarm.as_mut().reset(Instant::now() + patience);
+        }
+        ready!(alarm.as_mut().poll(cx));
+        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client does not read")))
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, buffer)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        self.judged(cx, written)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
+        self.judged(cx, written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let flushed = Pin::new(&mut self.stream).poll_flush(cx);
+        self.judged(cx, flushed)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let shut = Pin::new(&mut self.stream).poll_shutdown(cx);
+        self.judged(cx, shut)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, duplex};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn who_reads_slowly_gets_it_all_and_who_stops_is_left() {
+        let (ours, mut theirs) = duplex(10);
+        let mut ours = Patient::new(ours, Duration::from_secs(30));
+        let sent = tokio::spawn(async move {
+            let all = ours.write_all(&[7; 100]).await;
+            (all, ours.write_all(&[8; 100]).await)
+        });
+        let mut ten = [0; 10];
+        for _ in 0..10 {
+            sleep(Duration::from_secs(29)).await;
+            theirs.read_exact(&mut ten).await.expect("ten bytes");
+        }
+        let stopped = Instant::now();
+        let (all, more) = sent.await.expect("it ends");
+        all.expect("the first hundred");
+        assert_eq!(more.expect_err("nobody reads").kind(), io::ErrorKind::TimedOut);
+        assert_eq!(stopped.elapsed().as_secs(), 30);
+    }
+}

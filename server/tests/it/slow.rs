@@ -1,0 +1,174 @@
+//! Those who connect and then take their time: half a header, a body byte by byte, an answer that is never read, and
+//! more of them than there is room for. Each is sent away in its time, and whoever asks properly notices nothing.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use server::config::front::Front;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+};
+
+use crate::support::{Server, TOKEN};
+
+/// How long each may take here, in seconds.
+const PATIENCE: u32 = 2;
+/// By when it must be gone; other stories run beside.
+const GONE: Duration = Duration::from_secs(30);
+/// Half-open requests at once.
+const HALVES: usize = 5_000;
+
+async fn server() -> Server {
+    Server::start_with(|config| {
+        config.front.patience_seconds = PATIENCE;
+        config.front.body_seconds = PATIENCE;
+    })
+    .await
+}
+
+async fn connected(server: &Server, begin: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(server.running.addr).await.expect("a connection");
+    stream.write_all(begin.as_bytes()).await.expect("the beginning");
+    stream
+}
+
+/// What else is said to this one until the connection ends.
+async fn last_words(stream: &mut TcpStream) -> String {
+    let mut said = Vec::new();
+    // Closed, or broken: both are an end.
+    let _ = tokio::time::timeout(GONE, stream.read_to_end(&mut said)).await.expect("it is closed in its time");
+    String::from_utf8_lossy(&said).into_owned()
+}
+
+/// The time that an ordinary request takes.
+async fn ordinary(server: &Server) -> Duration {
+    let began = Instant::now();
+    server.get("/api/v1/me").await.expect(200);
+    began.elapsed()
+}
+
+#[tokio::test]
+async fn who_is_slow_to_ask_is_sent_away() {
+    let server = server().await;
+    let halves = [
+        "",
+        "G",
+        "GET /api/v1/me HTT",
+        "GET /api/v1/me HTTP/1.1\r\nhost: x\r\nx-half: ",
+        "PRI * HTTP/2.0\r\n\r\nSM",
+        "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        // The second request of a connection.
+        "GET /healthz HTTP/1.1\r\nhost: x\r\n\r\nGET /healthz HTTP/1.1\r\nhost: x\r\nx-half: ",
+    ];
+    futures::future::join_all(halves.map(async |begin| {
+        let began = Instant::now();
+        let mut stream = connected(&server, begin).await;
+        last_words(&mut stream).await;
+        assert!(began.elapsed() >= Duration::from_secs(1), "{begin:?}: not before its time");
+    }))
+    .await;
+    // One byte now and then is no progress.
+    let mut stream = connected(&server, "GET /healthz HTTP/1.1\r\nhost: x\r\nx-slow: ").await;
+    let began = Instant::now();
+    while stream.write_all(b"x").await.is_ok() {
+        assert!(began.elapsed() < GONE, "a header byte by byte");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn who_sends_a_body_byte_by_byte_is_told_and_sent_away() {
+    let server = server().await;
+    let head = format!(
+        "POST /api/v1/jobs HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {TOKEN}\r\n\
+         content-type: application/json\r\ncontent-length: 1000\r\n\r\n"
+    );
+    let stream = connected(&server, &head).await;
+    let (mut reading, mut writing) = stream.into_split();
+    let drip = tokio::spawn(async move {
+        while writing.write_all(b" ").await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    });
+    let mut said = vec![0; 4_096];
+    let n = tokio::time::timeout(GONE, reading.read(&mut said)).await.expect("in its time").expect("an answer");
+    let said = String::from_utf8_lossy(&said[..n]).into_owned();
+    assert!(said.starts_with("HTTP/1.1 400 ") && said.contains("took too long"), "{said}");
+    tokio::time::timeout(GONE, async { while reading.read(&mut [0; 1024]).await.is_ok_and(|n| n > 0) {} })
+        .await
+        .expect("closed after it was told");
+    drop(reading);
+    drip.await.expect("it notices");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn who_never_reads_the_answer_is_sent_away() {
+    let server = server().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let items = json!([{"payload": "x".repeat(200_000)}]);
+    let job = server.post("/api/v1/jobs", json!({"type": "a", "items": items})).await.expect(201)["id"].clone();
+    let path = format!("/api/v1/items?job={}", job.as_str().expect("an id"));
+    let item = server.get(&path).await.expect(200)["data"][0]["id"].clone();
+    let path = format!("/api/v1/items/{}", item.as_str().expect("an id"));
+    // More answers than any buffer on the way holds, none of which is read.
+    let ask = format!("GET {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {TOKEN}\r\n\r\n");
+    let mut stream = connected(&server, "").await;
+    let began = Instant::now();
+    let asked = async { while stream.write_all(ask.as_bytes()).await.is_ok() {} };
+    tokio::time::timeout(GONE, asked).await.expect("the connection breaks while it is asked");
+    assert!(began.elapsed() >= Duration::from_secs(1), "not before its time");
+    assert!(ordinary(&server).await < GONE);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn thousands_of_half_requests_hold_nobody_up() {
+    let server = Server::start_with(|config| config.front.patience_seconds = 5).await;
+    // Both ends are in this process, beside the other stories: two files each.
+    let room = Front { connections: 1_000_000, ..Front::default() }.room();
+    let halves = HALVES.min(room / 4);
+    assert!(halves >= 100, "{room} files");
+    let quiet = ordinary(&server).await;
+    let mut open = Vec::new();
+    for _ in 0..halves {
+        open.push(connected(&server, "GET /api/v1/me HTTP/1.1\r\nhost: x\r\nx-half: ").await);
+    }
+    let mut slowest = Duration::ZERO;
+    for _ in 0..20 {
+        slowest = slowest.max(ordinary(&server).await);
+    }
+    assert!(slowest < Duration::from_secs(5).max(quiet * 20), "{slowest:?} beside {halves} half requests");
+    for stream in &mut open {
+        last_words(stream).await;
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn who_is_one_too_many_is_told_to_come_again() {
+    let server = Server::start_with(|config| config.front.connections = 10).await;
+    let api = server.stranger();
+    let mut open = Vec::new();
+    for _ in 0..10 {
+        let mut stream = connected(&server, "GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n").await;
+        let n = stream.read(&mut [0; 4_096]).await.expect("an answer");
+        assert!(n > 0);
+        open.push(stream);
+    }
+    let mut eleventh = connected(&server, "GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n").await;
+    let said = last_words(&mut eleventh).await;
+    assert!(said.starts_with("HTTP/1.1 429 ") && said.contains("\r\nretry-after: 1\r\n"), "{said}");
+    let body: serde_json::Value = serde_json::from_str(said.split("\r\n\r\n").nth(1).expect("a body")).expect("JSON");
+    assert_eq!((&body["code"], &body["status"]), (&json!("too_many_requests"), &json!(429)), "{body}");
+    // Room again as soon as somebody has gone.
+    open.pop();
+    let began = Instant::now();
+    while api.get("/healthz").await.status != 200 {
+        assert!(began.elapsed() < GONE, "no room");
+        tokio::task::yield_now().await;
+    }
+    server.stop().await;
+}
