@@ -59,10 +59,8 @@ async fn main() -> Result<()> {
         deadline_duration: Duration::ZERO,
         ..QueueConfig::default()
     };
-    let client = Client::builder(pool.clone())
-        .queue(QUEUE, queue)
-        .register_worker(Counts(Arc::clone(&handled)))
-        .build()?;
+    let client =
+        Client::builder(pool.clone()).queue(QUEUE, queue).register_worker(Counts(Arc::clone(&handled))).build()?;
     println!(
         "{}",
         serde_json::json!({"ready": true, "version": VERSION, "settings":
