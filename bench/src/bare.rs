@@ -66,10 +66,15 @@ impl Bare {
 
     /// Inserts `n` items, 5,000 a statement, over two connections.
     pub(crate) async fn add(&self, n: u64, payload: &str) -> Result<u64> {
-        let halves = (0..2).map(|half| async move {
-            let mut at = half * ADDED_AT_ONCE;
+        self.add_by(n, payload, 2, ADDED_AT_ONCE).await
+    }
+
+    /// Inserts `n` items, so many a statement, over some connections.
+    pub(crate) async fn add_by(&self, n: u64, payload: &str, connections: u64, at_once: u64) -> Result<u64> {
+        let halves = (0..connections).map(|half| async move {
+            let mut at = half * at_once;
             while at < n {
-                let ids: Vec<i64> = (at..(at + ADDED_AT_ONCE).min(n)).map(|id| id as i64).collect();
+                let ids: Vec<i64> = (at..(at + at_once).min(n)).map(|id| id as i64).collect();
                 let payloads = vec![payload; ids.len()];
                 sqlx::query(
                     "with new as (insert into bare.item (id, job_id, payload)
@@ -80,7 +85,7 @@ impl Bare {
                 .bind(&payloads)
                 .execute(&self.pool)
                 .await?;
-                at += 2 * ADDED_AT_ONCE;
+                at += connections * at_once;
             }
             Ok::<_, sqlx::Error>(())
         });
@@ -88,9 +93,9 @@ impl Bare {
         Ok(n)
     }
 
-    /// Claims and ends everything, 100 at a time, over two connections: two commits a batch.
-    pub(crate) async fn drain(&self, n: u64) -> Result<u64> {
-        let ended: u64 = try_join_all((0..2).map(|_| self.drain_one())).await?.into_iter().sum();
+    /// Claims and ends everything, 100 at a time, over some connections: two commits a batch.
+    pub(crate) async fn drain(&self, n: u64, connections: usize) -> Result<u64> {
+        let ended: u64 = try_join_all((0..connections).map(|_| self.drain_one())).await?.into_iter().sum();
         let counted: i64 = sqlx::query_scalar("select n_done from bare.counter").fetch_one(&self.pool).await?;
         ensure!(ended == n && counted as u64 == n, "{ended} ended and {counted} counted of {n}");
         Ok(n)
@@ -132,6 +137,19 @@ impl Bare {
             ensure!(done.rows_affected() == 1, "the counter is gone");
             ended += ids.len() as u64;
         }
+    }
+
+    /// How long a commit of one row takes from one connection that nobody disturbs, in milliseconds.
+    pub(crate) async fn commit_times(&self, n: usize, payload: &str) -> Result<Vec<f64>> {
+        let mut connection = self.pool.acquire().await?;
+        let mut times = Vec::with_capacity(n);
+        for _ in 0..n {
+            let began = std::time::Instant::now();
+            let insert = sqlx::query("insert into bare.single (payload) values ($1)").bind(payload);
+            insert.execute(&mut *connection).await?;
+            times.push(began.elapsed().as_secs_f64() * 1e3);
+        }
+        Ok(times)
     }
 
     /// One row a commit from 64 connections: what no system exceeds that commits for each item.

@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Result, bail, ensure};
 use client::Client;
 use domain::{
     Document,
@@ -42,16 +42,20 @@ pub(crate) struct Manner {
 impl Door {
     /// A tree of one job.
     pub(crate) async fn create(&self, job_type: &str, items: Vec<NewItem>, sealed: bool) -> Result<Uuid> {
-        let mut new: NewJob = serde_json::from_str(&serde_json::json!({"type": job_type}).to_string())?;
+        let mut new = NewJob::of(job_type);
         new.items = items;
         new.sealed = sealed;
+        self.create_tree(new).await
+    }
+
+    pub(crate) async fn create_tree(&self, new: NewJob) -> Result<Uuid> {
         Ok(match self {
             Self::Engine(engine, caller) => engine.create_job(caller, new).await?,
             Self::Http(client) => client.create_job(&new).await?.id,
         })
     }
 
-    async fn add_once(&self, job: Uuid, items: Vec<NewItem>) -> Result<()> {
+    pub(crate) async fn add_once(&self, job: Uuid, items: Vec<NewItem>) -> Result<()> {
         let n = items.len() as i64;
         let added = match self {
             Self::Engine(engine, caller) => engine.add_items(caller, job, items, Adding::default()).await?,
@@ -77,10 +81,15 @@ impl Door {
 
     /// Adds `n` items to a job, 5,000 a call, from two callers.
     pub(crate) async fn add(&self, job: Uuid, n: u64, payload: &str) -> Result<u64> {
+        self.add_by(job, n, payload, 2, ADDED_AT_ONCE).await
+    }
+
+    /// Adds `n` items to a job, so many a call, from some callers.
+    pub(crate) async fn add_by(&self, job: Uuid, n: u64, payload: &str, callers: u64, at_once: u64) -> Result<u64> {
         let left = AtomicU64::new(n);
-        try_join_all((0..2).map(|_| async {
+        try_join_all((0..callers).map(|_| async {
             loop {
-                let part = take(&left, ADDED_AT_ONCE);
+                let part = take(&left, at_once);
                 if part == 0 {
                     return Ok::<_, anyhow::Error>(());
                 }
@@ -112,14 +121,7 @@ impl Door {
     }
 
     async fn work(&self, worker: usize, job_type: &str, n: u64, manner: Manner, ended: &AtomicU64) -> Result<()> {
-        let claim = Claim {
-            worker_id: format!("w-{worker}"),
-            types: vec![job_type.to_owned()],
-            item_ids: None,
-            max: Some(manner.batch),
-            wait_seconds: None,
-            claim_id: None,
-        };
+        let claim = claim_of(&format!("w-{worker}"), job_type, manner.batch);
         let mut held: Vec<Assignment> = Vec::new();
         let mut in_vain = 0;
         while ended.load(Ordering::Relaxed) < n {
@@ -148,29 +150,17 @@ impl Door {
         }
         Ok(())
     }
+}
 
-    /// How long claims of ten take, one after another, in microseconds: the median. What was claimed ends
-    /// outside the clock.
-    pub(crate) async fn claim_time(&self, job_type: &str, claims: usize) -> Result<f64> {
-        let mut times = Vec::with_capacity(claims);
-        for _ in 0..claims {
-            let claim = Claim {
-                worker_id: "w".to_owned(),
-                types: vec![job_type.to_owned()],
-                item_ids: None,
-                max: Some(10),
-                wait_seconds: None,
-                claim_id: None,
-            };
-            let began = std::time::Instant::now();
-            let held = self.claim(claim).await?;
-            times.push(began.elapsed().as_secs_f64() * 1e6);
-            ensure!(held.len() == 10, "a claim of ten brought {}", held.len());
-            let endings = held.into_iter().map(|assignment| ending(assignment.id)).collect();
-            self.finish(FinishBody { endings, claim: None }).await?;
-        }
-        times.sort_by(f64::total_cmp);
-        times.get(claims / 2).copied().context("no claims")
+/// A claim that does not wait.
+pub(crate) fn claim_of(worker: &str, job_type: &str, most: u32) -> Claim {
+    Claim {
+        worker_id: worker.to_owned(),
+        types: vec![job_type.to_owned()],
+        item_ids: None,
+        max: Some(most),
+        wait_seconds: None,
+        claim_id: None,
     }
 }
 

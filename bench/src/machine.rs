@@ -2,7 +2,8 @@
 
 use std::process::Command;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
+use server::postgres::programs::Programs;
 use sqlx::{Connection as _, PgConnection, Row as _};
 
 /// Settings that change what durability costs.
@@ -32,6 +33,8 @@ pub(crate) async fn facts(url: &str) -> Result<Vec<String>> {
             sqlx::query_scalar("select current_setting($1)").bind(*name).fetch_one(&mut connection).await?;
         settings.push(format!("`{name} = {value}`"));
     }
+    let flush =
+        flushes().map_or_else(|error| format!("not measured: {error:#}"), |flushes| format!("{flushes} a second"));
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let processor = line_of("/proc/cpuinfo", "model name");
     let memory: f64 = line_of("/proc/meminfo", "MemTotal").trim_end_matches(" kB").parse().unwrap_or(0.0);
@@ -47,7 +50,18 @@ pub(crate) async fn facts(url: &str) -> Result<Vec<String>> {
         ),
         format!("Treeline {}, PostgreSQL {postgres}, {}", env!("CARGO_PKG_VERSION"), compiler()),
         format!("PostgreSQL: {}", settings.join(", ")),
+        format!("Writes of 8 kB that reach the disk one after another (`pg_test_fsync`, fdatasync): {flush}"),
     ])
+}
+
+/// What no commit from one connection can exceed, of the disk of the temporary folder, where the cluster is.
+fn flushes() -> Result<String> {
+    let folder = tempfile::tempdir()?;
+    let program = Programs::newest()?.bin.join("pg_test_fsync");
+    let output = Command::new(program).args(["--secs-per-test=1", "-f"]).arg(folder.path().join("file")).output()?;
+    let text = String::from_utf8(output.stdout)?;
+    let line = text.lines().find(|line| line.trim_start().starts_with("fdatasync")).context("it said nothing")?;
+    Ok(line.split_whitespace().nth(1).context("it said nothing")?.to_owned())
 }
 
 fn line_of(file: &str, name: &str) -> String {

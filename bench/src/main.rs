@@ -1,17 +1,33 @@
-//! First figures: what the engine reaches, beside what PostgreSQL and HTTP allow on the same machine.
+//! What the engine reaches, beside what PostgreSQL and HTTP allow on the same machine and what others reach there.
 //!
-//! `cargo xtask bench quick` builds and runs this. It starts a durable PostgreSQL of its own and writes
+//! `cargo xtask bench quick` (or `full`) builds and runs this. It starts a durable PostgreSQL of its own and writes
 //! docs/benchmarks.md. Everything is measured in one run, in turns, so a ratio compares like with like; losing ones are
 //! printed too. Nothing depends on this crate, and it changes nothing of what it measures.
 
+mod adds; // batches of several sizes
 mod bare; // the limits
+mod claims; // claims that look past much
 mod door; // the ways in, and the work
+mod drains; // rounds of limits, engine and peers
+mod failing; // work that fails, workers that die
+mod growth; // what must not grow
+mod idle; // latency and cost while little happens
+mod load; // a steady load, and how long its items take
 mod machine; // what it ran on
 mod meter; // what work costs
 mod pages; // what people wait for
+mod peers; // other queues
+mod plot; // pictures
 mod push; // posts to workers
+mod ratios; // what is compared with what
 mod report; // the table
+mod serve; // a server apart, whose memory can be told
+mod sizes; // how much is measured
+mod spread; // one job, many jobs, trees
 mod statements; // which statements took the time
+mod times; // what share was how short
+mod watchers; // event streams
+mod workers; // more and more of them
 
 use std::path::PathBuf;
 
@@ -35,6 +51,7 @@ use crate::{
     meter::Meter,
     pages::Known,
     report::Report,
+    sizes::{FULL, Length, QUICK, Sizes},
 };
 
 /// What every item ends with: 30 bytes.
@@ -44,29 +61,29 @@ pub(crate) const PAYLOAD: &str =
     r#"{"user":4711,"amount":"129.90","currency":"EUR","reason":"monthly payroll","reference":"2026-11-000471"}"#;
 const TOKEN: &str = "a-token-that-lives-as-long-as-the-benchmark";
 
-const UNFUSED: Manner = Manner { workers: 2, batch: 100, fused: false };
-const FUSED: Manner = Manner { workers: 2, batch: 100, fused: true };
-const APART: Manner = Manner { workers: 8, batch: 100, fused: false };
-const TOGETHER: Manner = Manner { workers: 8, batch: 100, fused: true };
-const ONE: Manner = Manner { workers: 64, batch: 1, fused: true };
-
 #[derive(Parser)]
 struct Arguments {
     /// An admin URL of the PostgreSQL to measure on; a database `bench` is made in it. Absent: a durable one
     /// is started, and is gone at the end.
     #[arg(long)]
     postgres: Option<String>,
-    /// Items of one drain.
-    #[arg(long, default_value_t = 100_000)]
-    items: u64,
-    /// Rounds; the figures are medians.
-    #[arg(long, default_value_t = 3)]
-    rounds: usize,
-    /// Items that wait where a claim looks past many.
-    #[arg(long, default_value_t = 1_000_000)]
-    backlog: u64,
-    /// Where the table is written.
+    /// How much is measured.
+    #[arg(long, value_enum, default_value_t = Length::Quick)]
+    length: Length,
+    /// The folder of the peers' programs. Absent: no peers.
     #[arg(long)]
+    peers: Option<PathBuf>,
+    /// Where peers that need building were built.
+    #[arg(long, default_value = "target/peers")]
+    peers_built: PathBuf,
+    /// Only these kinds of work; absent: all.
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<String>,
+    /// Serves this database and measures nothing: how the benchmark starts a server apart.
+    #[arg(long, hide = true)]
+    serve: Option<String>,
+    /// Where the table is written.
+    #[arg(long, default_value = "docs/benchmarks.md")]
     out: PathBuf,
     /// Also prints which statements took the time; needs `pg_stat_statements` to be loaded.
     #[arg(long)]
@@ -75,12 +92,18 @@ struct Arguments {
 
 fn main() -> Result<()> {
     let arguments = Arguments::parse();
+    if let Some(url) = &arguments.serve {
+        return tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(serve::serve(url));
+    }
     tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(run(arguments))
 }
 
 /// What is measured, and with what.
 struct Bench {
     arguments: Arguments,
+    sizes: Sizes,
+    /// The database server, as an administrator.
+    admin: String,
     meter: Meter,
     bare: Bare,
     engine: Door,
@@ -100,130 +123,79 @@ async fn run(arguments: Arguments) -> Result<()> {
     } else {
         None
     };
-    let admin = arguments.postgres.as_deref().or(own.as_ref().map(Throwaway::url)).unwrap_or_default();
-    let url = fresh_database(admin).await?;
+    let admin = arguments.postgres.as_deref().or(own.as_ref().map(Throwaway::url)).unwrap_or_default().to_owned();
+    let url = fresh_database(&admin, "bench").await?;
     let data = tempfile::tempdir()?;
     let machine = machine::facts(&url).await?;
-    let running = start(&url, data.path()).await?;
-    let meter = Meter::connect(&url).await?;
+    let running = start(&url, &data.path().to_string_lossy()).await?;
     let listens = format!("http://{}", running.addr);
     let client = Client::new(&listens, Some(TOKEN))?;
+    let sizes = if arguments.length == Length::Quick { QUICK } else { FULL };
     let mut bench = Bench {
         bare: Bare::connect(&url).await?,
         engine: Door::Engine(running.app.engine.clone(), caller(&running).await?),
         http: Door::Http(client.clone()),
         client,
         url: listens,
-        meter,
-        report: Report::new(machine),
+        meter: Meter::connect(&url).await?,
+        report: Report::new(sizes.name, machine),
         types: 0,
+        admin,
+        sizes,
         arguments,
     };
-    bench.limits().await?;
-    for round in 0..bench.arguments.rounds {
-        eprintln!("round {} of {}", round + 1, bench.arguments.rounds);
-        bench.round(round).await?;
-    }
-    bench.spread().await?;
-    bench.posts().await?;
-    bench.backlog().await?;
+    bench.all().await?;
     let text = bench.report.markdown();
     std::fs::write(&bench.arguments.out, &text).with_context(|| bench.arguments.out.display().to_string())?;
+    let pictures = bench.arguments.out.with_extension("");
+    std::fs::create_dir_all(&pictures)?;
+    for plot in bench.report.plots() {
+        std::fs::write(pictures.join(format!("{}.svg", plot.name)), plot.svg())?;
+    }
     println!("{text}");
+    let broken = bench.report.broken();
     running.shutdown().await?;
     // Only now: the server must not see its database go.
     drop(own);
+    anyhow::ensure!(broken == 0, "{broken} kinds of work broke; the report names them");
     Ok(())
 }
 
 impl Bench {
-    /// What HTTP allows, and commits of one row.
-    async fn limits(&mut self) -> Result<()> {
-        let (bare, n) = (&self.bare, self.arguments.items / 5);
-        bare.reset().await?;
-        let cost = self.meter.measure(bare.singles(n, PAYLOAD)).await?;
-        self.report.add("limit: one row a commit, 64 connections", cost);
-        let body = serde_json::json!({"endings": [{"assignment_id": Uuid::nil(), "result": {"shipped": true}}]});
-        let cost = self.meter.measure(bare::http(n, body)).await?;
-        self.report.add("limit: HTTP with an empty handler, 64 connections", cost);
-        Ok(())
-    }
-
-    /// The bare work, then the engine's, with the same number of items.
-    async fn round(&mut self, round: usize) -> Result<()> {
-        let n = self.arguments.items;
-        self.bare.reset().await?;
-        let cost = self.meter.measure(self.bare.add(n, PAYLOAD)).await?;
-        self.report.add("limit: bare INSERT, 5,000 a statement, 2 connections", cost);
-        let cost = self.meter.measure(self.bare.drain(n)).await?;
-        self.report.add("limit: bare claim and end of 100, 2 connections", cost);
-
-        let engine = self.engine.clone();
-        let (name, job) = self.filled(&engine, n, "add in process, 5,000 a call, 2 callers").await?;
-        self.begin_statements().await?;
-        self.drained(&engine, &name, n, UNFUSED, "drain in process, 100 a call, claim and end apart, 2 workers")
-            .await?;
-        self.end_statements(round, "apart").await?;
-        self.client.seal(job).await?;
-
-        let (name, job) = self.filled(&engine, n, "add in process, 5,000 a call, 2 callers").await?;
-        self.begin_statements().await?;
-        self.drained(&engine, &name, n, FUSED, "drain in process, 100 a call, fused, 2 workers").await?;
-        self.end_statements(round, "fused").await?;
-        self.client.seal(job).await?;
-
-        let http = self.http.clone();
-        let (name, _) = self.filled(&http, n, "add over HTTP, 5,000 a request, 2 callers").await?;
-        self.drained(&http, &name, n, TOGETHER, "drain over HTTP, 100 a request, fused, 8 workers").await?;
-        if round == 0 {
-            let (name, _) = self.filled(&engine, n, "add in process, 5,000 a call, 2 callers").await?;
-            self.drained(&engine, &name, n, TOGETHER, "drain in process, 100 a call, fused, 8 workers").await?;
-            let (name, _) = self.filled(&engine, n, "add in process, 5,000 a call, 2 callers").await?;
-            self.drained(&engine, &name, n, APART, "drain in process, 100 a call, claim and end apart, 8 workers")
-                .await?;
-            let n = n / 5;
-            let (name, job) = self.job(&http).await?;
-            http.add(job, n, PAYLOAD).await?;
-            self.drained(&http, &name, n, ONE, "drain over HTTP, 1 a request, fused, 64 workers").await?;
+    async fn all(&mut self) -> Result<()> {
+        let began = std::time::Instant::now();
+        if self.wants("drains") {
+            self.limits().await?;
+            for round in 0..self.sizes.rounds {
+                eprintln!("round {} of {}", round + 1, self.sizes.rounds);
+                self.round(round).await?;
+            }
         }
+        macro_rules! each {
+            ($($name:ident),*) => {$(
+                if self.wants(stringify!($name)) {
+                    eprintln!("{} ({:.0} s)", stringify!($name), began.elapsed().as_secs_f64());
+                    if let Err(error) = self.$name().await {
+                        eprintln!("  {} broke: {error:#}", stringify!($name));
+                        self.report.broke(stringify!($name), format!("{error:#}"));
+                    }
+                }
+            )*};
+        }
+        each!(spread, adds, posts, workers, idle, load, failing, watchers, backlog);
+        eprintln!("done ({:.0} s)", began.elapsed().as_secs_f64());
         Ok(())
     }
 
-    /// Many jobs against one.
-    async fn spread(&mut self) -> Result<()> {
-        let engine = self.engine.clone();
-        let n = self.arguments.items;
-        let name = self.job_type().await?;
-        engine.plant(&name, 1_000, n / 1_000, PAYLOAD).await?;
-        self.drained(&engine, &name, n, FUSED, "drain in process, the items in 1,000 jobs, fused").await?;
-
-        let n = n / 5;
-        let (name, job) = self.job(&engine).await?;
-        let (meter, door) = (self.meter.clone(), &engine);
-        let both = async {
-            door.add(job, n, PAYLOAD).await?;
-            door.drain(&name, n, FUSED).await
-        };
-        let cost = meter.measure(both).await?;
-        self.report.add("add and drain in process, one job, fused", cost);
-
-        let name = self.job_type().await?;
-        let both = async {
-            door.plant(&name, n, 1, PAYLOAD).await?;
-            door.drain(&name, n, FUSED).await
-        };
-        self.begin_statements().await?;
-        let cost = meter.measure(both).await?;
-        self.end_statements(self.arguments.rounds - 1, "trees of one item").await?;
-        self.report.add("create and drain in process, trees of one item, fused", cost);
-        Ok(())
+    fn wants(&self, work: &str) -> bool {
+        self.arguments.only.is_empty() || self.arguments.only.iter().any(|only| only == work)
     }
 
     /// Posts to workers against the bare client.
     async fn posts(&mut self) -> Result<()> {
-        let n = self.arguments.items / 5;
+        let n = self.sizes.items / 5;
         let target = push::Target::start().await?;
-        for round in 0..self.arguments.rounds {
+        for round in 0..self.sizes.rounds {
             let cost = self.meter.measure(target.bare(n, PAYLOAD)).await?;
             self.report.add("limit: the bare HTTP client, 100 posts under way", cost);
             self.types += 1;
@@ -234,24 +206,6 @@ impl Bench {
             self.report.add("push, one post an item, 100 under way", cost);
         }
         Ok(())
-    }
-
-    /// Claims with little and with much waiting.
-    async fn backlog(&mut self) -> Result<()> {
-        let engine = self.engine.clone();
-        let (large, job) = self.job(&engine).await?;
-        let backlog = self.arguments.backlog;
-        let cost = self.meter.measure(engine.add(job, backlog, PAYLOAD)).await?;
-        self.report.add("add in process, the million", cost);
-        let mut times = (Vec::new(), Vec::new());
-        for _ in 0..self.arguments.rounds {
-            let (small, job) = self.job(&engine).await?;
-            engine.add(job, 1_200, PAYLOAD).await?;
-            times.0.push(engine.claim_time(&small, 40).await?);
-            times.1.push(engine.claim_time(&large, 40).await?);
-        }
-        self.report.claims(times.0, times.1);
-        self.pages(Known { job, job_type: large }).await
     }
 
     /// Pages of a job with as many items, and of one with a thousand.
@@ -265,7 +219,7 @@ impl Bench {
         for known in [&small, &large] {
             pages::hold_some(&engine, known).await?;
         }
-        let times = pages::measure(&self.url, TOKEN, &engine, &large, &small).await?;
+        let times = pages::measure(&self.url, TOKEN, self.sizes.pages, &engine, &large, &small).await?;
         self.report.pages(times);
         Ok(())
     }
@@ -303,32 +257,32 @@ impl Bench {
     }
 
     async fn end_statements(&self, round: usize, what: &str) -> Result<()> {
-        if self.arguments.statements && round + 1 == self.arguments.rounds {
+        if self.arguments.statements && round + 1 == self.sizes.rounds {
             eprintln!("\nstatements, {what}:\n{}", statements::top(self.meter.pool()).await?);
         }
         Ok(())
     }
 }
 
-/// Makes the database `bench`; its URL.
-async fn fresh_database(admin: &str) -> Result<String> {
+/// Makes a database anew; its URL.
+async fn fresh_database(admin: &str, name: &'static str) -> Result<String> {
     let mut connection = sqlx::PgConnection::connect(admin).await.context("cannot reach PostgreSQL")?;
-    sqlx::raw_sql("drop database if exists bench").execute(&mut connection).await?;
-    sqlx::raw_sql("create database bench").execute(&mut connection).await?;
+    let statement = format!("drop database if exists {name} with (force)");
+    sqlx::raw_sql(sqlx::AssertSqlSafe(statement)).execute(&mut connection).await?;
+    sqlx::raw_sql(sqlx::AssertSqlSafe(format!("create database {name}"))).execute(&mut connection).await?;
     let (base, _) = admin.rsplit_once('/').context("a URL without a database")?;
-    Ok(format!("{base}/bench"))
+    Ok(format!("{base}/{name}"))
 }
 
 /// A server with the settings that a new installation has.
-async fn start(url: &str, data: &std::path::Path) -> Result<Running> {
+async fn start(url: &str, data: &str) -> Result<Running> {
     #[derive(Parser)]
     struct Line {
         #[command(flatten)]
         config: Config,
     }
-    let data = data.to_string_lossy();
     let line = ["server", "--listen", "127.0.0.1:0", "--database-url", url, "--bootstrap-token", TOKEN, "--data-dir"];
-    server::start(Line::try_parse_from(line.into_iter().chain([&*data]))?.config).await
+    server::start(Line::try_parse_from(line.into_iter().chain([data]))?.config).await
 }
 
 /// Who calls in process: the service whose token the HTTP clients have.

@@ -25,6 +25,8 @@ const TICK_MICROSECONDS: f64 = 10_000.0;
 #[derive(Clone, Debug)]
 pub(crate) struct Meter {
     pool: PgPool,
+    /// Whose processor time is theirs who work; absent: this process's.
+    process: Option<u32>,
 }
 
 /// What a piece of work cost.
@@ -35,7 +37,7 @@ pub(crate) struct Cost {
     /// Transactions that wrote.
     pub(crate) commits: f64,
     pub(crate) log_bytes: f64,
-    /// Processor time of PostgreSQL, and of this process (server and client), in microseconds.
+    /// Processor time of PostgreSQL, and of this process (server and client; a peer with its children), in microseconds.
     pub(crate) postgres_us: f64,
     pub(crate) own_us: f64,
     /// What backends in a transaction were seen doing, as shares of all sightings.
@@ -70,7 +72,13 @@ impl Meter {
     /// A meter with connections of its own.
     pub(crate) async fn connect(url: &str) -> Result<Self> {
         let pool = sqlx::postgres::PgPoolOptions::new().min_connections(2).max_connections(2).connect(url).await?;
-        Ok(Self { pool })
+        Ok(Self { pool, process: None })
+    }
+
+    /// The same for work that a process and its children do.
+    pub(crate) const fn of(mut self, process: Option<u32>) -> Self {
+        self.process = process;
+        self
     }
 
     pub(crate) const fn pool(&self) -> &PgPool {
@@ -112,7 +120,7 @@ impl Meter {
             transactions: row.get(0),
             log: row.get(1),
             postgres: postgres_time(row.get(2))?,
-            own: time_of("self")?.1,
+            own: self.process.map_or_else(|| time_of("self").map(|(_, time)| time), time_of_tree)?,
         })
     }
 }
@@ -142,10 +150,10 @@ async fn watch(pool: PgPool, over: Arc<AtomicBool>) -> Result<Vec<(String, f64)>
     Ok(shares)
 }
 
-/// Processor time of all of PostgreSQL's processes that live: the siblings of one backend.
+/// Processor time of all of PostgreSQL's processes: the siblings of one backend, and those that have ended.
 fn postgres_time(backend: i32) -> Result<f64> {
     let (postmaster, _) = time_of(&backend.to_string())?;
-    let mut sum = 0.0;
+    let mut sum = time_of_the_dead(postmaster)?;
     for entry in std::fs::read_dir("/proc")?.flatten() {
         let name = entry.file_name();
         let Some(name) = name.to_str().filter(|name| name.bytes().all(|b| b.is_ascii_digit())) else { continue };
@@ -159,11 +167,54 @@ fn postgres_time(backend: i32) -> Result<f64> {
     Ok(sum)
 }
 
+/// Processor time of a process with its children and theirs, in microseconds.
+fn time_of_tree(process: u32) -> Result<f64> {
+    let mut times: BTreeMap<i64, (i64, f64)> = BTreeMap::new();
+    for entry in std::fs::read_dir("/proc")?.flatten() {
+        let name = entry.file_name();
+        let Some(name) = name.to_str() else { continue };
+        if let (Ok(id), Ok(found)) = (name.parse(), time_of(name)) {
+            times.insert(id, found);
+        }
+    }
+    let mut sum = 0.0;
+    for (&id, &(_, time)) in &times {
+        let mut at = id;
+        while at != i64::from(process) && at > 1 {
+            at = times.get(&at).map_or(0, |&(parent, _)| parent);
+        }
+        if at == i64::from(process) {
+            sum += time;
+        }
+    }
+    Ok(sum)
+}
+
 /// The parent of a process, and its processor time in microseconds.
 fn time_of(process: &str) -> Result<(i64, f64)> {
+    let numbers = stat(process)?;
+    Ok((numbers[1], (numbers[11] + numbers[12]) as f64 * TICK_MICROSECONDS))
+}
+
+/// Processor time of the children of a process that have ended, in microseconds.
+fn time_of_the_dead(parent: i64) -> Result<f64> {
+    let numbers = stat(&parent.to_string())?;
+    Ok((numbers[13] + numbers[14]) as f64 * TICK_MICROSECONDS)
+}
+
+/// The numbers after a process's name: state (as nought), parent, and so on.
+fn stat(process: &str) -> Result<Vec<i64>> {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat"))?;
     let (_, fields) = stat.rsplit_once(") ").context("a process without a name")?;
-    let fields: Vec<&str> = fields.split(' ').collect();
-    let number = |at: usize| fields.get(at).and_then(|field| field.parse::<i64>().ok()).unwrap_or(0);
-    Ok((number(1), (number(11) + number(12)) as f64 * TICK_MICROSECONDS))
+    let numbers: Vec<i64> = fields.split_whitespace().map(|field| field.parse().unwrap_or(0)).collect();
+    ensure!(numbers.len() > 14, "a process without times");
+    Ok(numbers)
+}
+
+/// Memory of a process that is really there, in bytes.
+pub(crate) fn memory_of(process: u32) -> Result<f64> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status"))?;
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).context("a process without memory")?;
+    let kilobytes = line.split_whitespace().nth(1).context("a process without memory")?;
+    Ok(kilobytes.parse::<f64>()? * 1024.0)
 }

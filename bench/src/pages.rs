@@ -9,16 +9,15 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
-use domain::api::{Claim, FinishBody, WorkError};
+use domain::api::{FinishBody, WorkError};
 use uuid::Uuid;
 
 use crate::{
     PAYLOAD,
     door::{self, Door},
+    times::Times,
 };
 
-/// How often each page is asked for.
-const SAMPLES: usize = 500;
 /// Items that end at a time, and how often.
 const BATCH: u32 = 100;
 const A_FEW: u32 = 2;
@@ -56,6 +55,7 @@ pub(crate) async fn work_on(door: &Door, known: &Known, items: u64) -> Result<()
 pub(crate) async fn measure(
     url: &str,
     token: &str,
+    samples: usize,
     door: &Door,
     large: &Known,
     small: &Known,
@@ -70,18 +70,18 @@ pub(crate) async fn measure(
         }
     };
     tokio::select! {
-        times = look(url, token, large, small) => times,
+        times = look(url, token, samples, large, small) => times,
         failed = ending => failed,
     }
 }
 
-async fn look(url: &str, token: &str, large: &Known, small: &Known) -> Result<Vec<PageTime>> {
+async fn look(url: &str, token: &str, samples: usize, large: &Known, small: &Known) -> Result<Vec<PageTime>> {
     let http = reqwest::Client::new();
     let mut times = Vec::new();
     for (page, path_of) in pages() {
         let paths = [large, small, small].map(|known| format!("{url}{}", path_of(known)));
-        let mut taken = [(); 3].map(|()| Vec::with_capacity(SAMPLES));
-        for _ in 0..SAMPLES {
+        let mut taken = [(); 3].map(|()| Vec::with_capacity(samples));
+        for _ in 0..samples {
             for (path, taken) in paths.iter().zip(&mut taken) {
                 let began = Instant::now();
                 let answer = http.get(path).bearer_auth(token).header("accept", "text/html").send().await?;
@@ -90,7 +90,7 @@ async fn look(url: &str, token: &str, large: &Known, small: &Known) -> Result<Ve
                 taken.push(began.elapsed().as_secs_f64() * 1e3);
             }
         }
-        let [large, small, again] = taken.map(within);
+        let [large, small, again] = taken.map(|taken| Times::new(taken).within(95.0));
         eprintln!("  {page}: p95 {large:.1} ms, with 1,000 items {small:.1} ms and {again:.1} ms");
         times.push(PageTime { page, large, small, again });
     }
@@ -108,33 +108,16 @@ fn pages() -> [(&'static str, PathOf); 4] {
     ]
 }
 
-/// 95 of 100 are not longer.
-fn within(mut times: Vec<f64>) -> f64 {
-    times.sort_by(f64::total_cmp);
-    times[times.len() * 95 / 100]
-}
-
 /// Takes a hundred items into a worker's hands, where they stay: a page shows what is in work.
 pub(crate) async fn hold_some(door: &Door, known: &Known) -> Result<()> {
-    let held = door.claim(claim(&known.job_type, BATCH)).await?;
+    let held = door.claim(door::claim_of("pages", &known.job_type, BATCH)).await?;
     ensure!(held.len() == BATCH as usize, "of {} only {} items could be had", known.job_type, held.len());
     Ok(())
 }
 
-fn claim(job_type: &str, most: u32) -> Claim {
-    Claim {
-        worker_id: "pages".to_owned(),
-        types: vec![job_type.to_owned()],
-        item_ids: None,
-        max: Some(most),
-        wait_seconds: None,
-        claim_id: None,
-    }
-}
-
 /// Claims and ends items: the first of every ten fails for good.
 async fn end_some(door: &Door, job_type: &str, most: u32) -> Result<u64> {
-    let held = door.claim(claim(job_type, most)).await?;
+    let held = door.claim(door::claim_of("pages", job_type, most)).await?;
     let endings: Vec<_> = held
         .into_iter()
         .enumerate()

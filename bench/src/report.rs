@@ -2,44 +2,72 @@
 
 use std::fmt::Write as _;
 
-use crate::{meter::Cost, pages::PageTime};
+use crate::{
+    meter::Cost,
+    pages::PageTime,
+    peers::{self, Peer},
+    plot::Plot,
+    ratios::RATIOS,
+};
 
-/// What is compared: a figure, a limit of the same run, the bar, and what the bar says.
-const RATIOS: &[(&str, &str, Option<f64>)] = &[
-    ("add in process, 5,000 a call, 2 callers", BARE_ADD, Some(0.60)),
-    ("add over HTTP, 5,000 a request, 2 callers", BARE_ADD, Some(0.60)),
-    ("add in process, the million", BARE_ADD, None),
-    ("drain in process, 100 a call, claim and end apart, 2 workers", BARE_DRAIN, Some(0.70)),
-    ("drain in process, 100 a call, fused, 2 workers", BARE_DRAIN, Some(0.85)),
-    ("drain in process, 100 a call, claim and end apart, 8 workers", BARE_DRAIN, None),
-    ("drain in process, 100 a call, fused, 8 workers", BARE_DRAIN, None),
-    ("drain over HTTP, 100 a request, fused, 8 workers", BARE_DRAIN, None),
-    ("drain over HTTP, 1 a request, fused, 64 workers", SINGLES, Some(0.60)),
-    ("drain over HTTP, 1 a request, fused, 64 workers", EMPTY_HTTP, None),
-    ("drain in process, 100 a call, fused, 2 workers", "drain in process, the items in 1,000 jobs, fused", Some(0.90)),
-    ("push, one post an item, 100 under way", "limit: the bare HTTP client, 100 posts under way", Some(0.50)),
-    ("create and drain in process, trees of one item, fused", "add and drain in process, one job, fused", Some(0.40)),
-];
+/// What a ratio is to reach.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Bar {
+    AtLeast(f64),
+    AtMost(f64),
+}
 
-const BARE_ADD: &str = "limit: bare INSERT, 5,000 a statement, 2 connections";
-const BARE_DRAIN: &str = "limit: bare claim and end of 100, 2 connections";
-const SINGLES: &str = "limit: one row a commit, 64 connections";
-const EMPTY_HTTP: &str = "limit: HTTP with an empty handler, 64 connections";
+/// Something compared that is not a figure of its own.
+#[derive(Debug)]
+struct Compared {
+    what: String,
+    against: String,
+    ratio: f64,
+    bar: Option<Bar>,
+}
+
+/// A table of one kind of work.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Table {
+    pub(crate) title: &'static str,
+    pub(crate) about: &'static str,
+    pub(crate) columns: Vec<&'static str>,
+    pub(crate) rows: Vec<Vec<String>>,
+}
 
 /// Everything measured so far.
 #[derive(Debug)]
 pub(crate) struct Report {
+    length: &'static str,
     machine: Vec<String>,
     /// In the order in which they were first measured.
     figures: Vec<(&'static str, Vec<Cost>)>,
-    /// Medians of claims of ten, in microseconds: with a thousand waiting, with a million.
-    claims: Option<(f64, f64)>,
+    compared: Vec<Compared>,
+    tables: Vec<Table>,
+    plots: Vec<Plot>,
     pages: Vec<PageTime>,
+    /// Peers that ran: name, version, settings.
+    ran: Vec<(&'static str, String, String)>,
+    /// Peers that did not, and why.
+    absent: Vec<(&'static str, String)>,
+    /// Kinds of work that could not be measured to their end, and why.
+    broken: Vec<(&'static str, String)>,
 }
 
 impl Report {
-    pub(crate) const fn new(machine: Vec<String>) -> Self {
-        Self { machine, figures: Vec::new(), claims: None, pages: Vec::new() }
+    pub(crate) const fn new(length: &'static str, machine: Vec<String>) -> Self {
+        Self {
+            length,
+            machine,
+            figures: Vec::new(),
+            compared: Vec::new(),
+            tables: Vec::new(),
+            plots: Vec::new(),
+            pages: Vec::new(),
+            ran: Vec::new(),
+            absent: Vec::new(),
+            broken: Vec::new(),
+        }
     }
 
     /// One more measurement of a figure; shown at once, as a sign of life.
@@ -51,12 +79,63 @@ impl Report {
         }
     }
 
-    pub(crate) fn claims(&mut self, few: Vec<f64>, many: Vec<f64>) {
-        self.claims = Some((median(few), median(many)));
+    /// A ratio with its bar, of things that are no figures.
+    pub(crate) fn compare(&mut self, what: String, against: String, ratio: f64, bar: Option<Bar>) {
+        eprintln!("  {what} / {against}: {ratio:.2}");
+        self.compared.push(Compared { what, against, ratio, bar });
+    }
+
+    pub(crate) fn table(&mut self, table: Table) {
+        for row in &table.rows {
+            eprintln!("  {}: {}", table.title, row.join(" | "));
+        }
+        self.tables.push(table);
+    }
+
+    pub(crate) fn plot(&mut self, plot: Plot) {
+        self.plots.push(plot);
+    }
+
+    pub(crate) fn plots(&self) -> &[Plot] {
+        &self.plots
     }
 
     pub(crate) fn pages(&mut self, times: Vec<PageTime>) {
         self.pages = times;
+    }
+
+    /// A peer is ready, with these settings.
+    pub(crate) fn settings(&mut self, peer: &Peer, version: &str, settings: &str) {
+        if !self.ran.iter().any(|(name, ..)| *name == peer.name) {
+            self.ran.push((peer.name, version.to_owned(), settings.to_owned()));
+        }
+    }
+
+    pub(crate) fn absent(&mut self, peer: &'static str, why: String) {
+        self.absent.push((peer, why));
+    }
+
+    pub(crate) fn broke(&mut self, work: &'static str, why: String) {
+        self.broken.push((work, why));
+    }
+
+    pub(crate) fn broken(&self) -> usize {
+        self.broken.len()
+    }
+
+    pub(crate) fn is_absent(&self, peer: &str) -> bool {
+        self.absent.iter().any(|(name, _)| *name == peer)
+    }
+
+    /// The rate of a figure, if it was measured.
+    pub(crate) fn rate(&self, what: &str) -> Option<f64> {
+        self.figure(what).map(Cost::rate)
+    }
+
+    /// The figure among these with the highest median.
+    fn best(&self, names: &'static [&'static str]) -> Option<(&'static str, f64)> {
+        let rates = names.iter().filter_map(|name| Some((*name, self.rate(name)?)));
+        rates.max_by(|a, b| a.1.total_cmp(&b.1))
     }
 
     /// The measurement in the middle.
@@ -68,28 +147,65 @@ impl Report {
     }
 
     pub(crate) fn markdown(&self) -> String {
-        let mut text = String::from(HEAD);
+        let mut text = HEAD.replace("LENGTH", self.length);
         for line in &self.machine {
             let _ = writeln!(text, "- {line}");
         }
+        for (work, why) in &self.broken {
+            let _ = writeln!(text, "- **not measured to its end**: {work}: {}", why.replace('\n', " "));
+        }
         text.push_str(RATIOS_HEAD);
-        for &(what, limit, bar) in RATIOS {
-            let (Some(cost), Some(limit_cost)) = (self.figure(what), self.figure(limit)) else { continue };
-            let ratio = cost.rate() / limit_cost.rate();
-            let (bar, held) = bar.map_or((String::new(), ""), |bar| {
-                (format!("≥ {bar:.2}"), if ratio >= bar { "yes" } else { "**no**" })
-            });
-            let against = limit.trim_start_matches("limit: ");
-            let _ = writeln!(text, "| {what} | {against} | {ratio:.2} | {bar} | {held} |");
+        for &(ours, limits, bar) in RATIOS {
+            let (Some((what, rate)), Some((limit, limit_rate))) = (self.best(ours), self.best(limits)) else {
+                continue;
+            };
+            let most = |names: &[&str]| if names.len() > 1 { "best: " } else { "" };
+            let what = format!("{}{what}", most(ours));
+            let against = format!("{}{}", most(limits), limit.trim_start_matches("limit: "));
+            let compared = Compared { what, against, ratio: rate / limit_rate, bar: bar.map(Bar::AtLeast) };
+            compared.write(&mut text);
         }
-        if let Some((few, many)) = self.claims {
-            let ratio = many / few;
-            let held = if ratio <= 1.2 { "yes" } else { "**no**" };
-            let _ = writeln!(
-                text,
-                "| claim of 10 with 1,000,000 waiting, p50 {many:.0} µs | with 1,000, p50 {few:.0} µs | {ratio:.2} | ≤ 1.20 | {held} |"
-            );
+        for compared in &self.compared {
+            compared.write(&mut text);
         }
+        self.write_peers(&mut text);
+        self.write_pages(&mut text);
+        for table in &self.tables {
+            table.write(&mut text);
+        }
+        if !self.plots.is_empty() {
+            text.push_str("\n## How cost grows\n\n");
+        }
+        for plot in &self.plots {
+            let _ = writeln!(text, "![{}](benchmarks/{}.svg)\n", plot.title, plot.name);
+        }
+        self.write_figures(&mut text);
+        text
+    }
+
+    fn write_peers(&self, text: &mut String) {
+        if self.ran.is_empty() && self.absent.is_empty() {
+            return;
+        }
+        text.push_str(PEERS_HEAD);
+        let mut table = Table { columns: peers::CONTRACT.to_vec(), ..Table::default() };
+        table.columns.push("how it ran");
+        let how = "a new installation's settings".to_owned();
+        table.rows.push(peers::OURS.iter().map(|&cell| cell.to_owned()).chain([how]).collect());
+        for (name, version, settings) in &self.ran {
+            let Some(peer) = peers::PEERS.iter().find(|peer| peer.name == *name) else { continue };
+            let mut row = vec![format!("{name} {version}")];
+            row.extend(peer.contract.iter().map(|&cell| cell.to_owned()));
+            row.push(settings.clone());
+            table.rows.push(row);
+        }
+        table.write_rows(text);
+        for (name, why) in &self.absent {
+            let _ = writeln!(text, "\n{name} was not measured: {}", why.replace('\n', " "));
+        }
+    }
+
+    fn write_pages(&self, text: &mut String) {
         if !self.pages.is_empty() {
             text.push_str(PAGES_HEAD);
         }
@@ -101,6 +217,9 @@ impl Report {
                 "| {page} | {large:.1} | {small:.1} | {again:.1} | {ratio:.2} | {noise:.2} | ≤ 50 ms, ≤ 1.25 | {held} |"
             );
         }
+    }
+
+    fn write_figures(&self, text: &mut String) {
         text.push_str(FIGURES_HEAD);
         for (what, costs) in &self.figures {
             let Some(cost) = self.figure(what) else { continue };
@@ -119,17 +238,44 @@ impl Report {
                 cost.waits(),
             );
         }
-        text
+    }
+}
+
+impl Compared {
+    fn write(&self, text: &mut String) {
+        let Self { what, against, ratio, bar } = self;
+        let (bar, held) = match bar {
+            Some(Bar::AtLeast(bar)) => (format!("≥ {bar:.2}"), Some(ratio >= bar)),
+            Some(Bar::AtMost(bar)) => (format!("≤ {bar:.2}"), Some(ratio <= bar)),
+            None => (String::new(), None),
+        };
+        let held = held.map_or("", |held| if held { "yes" } else { "**no**" });
+        let _ = writeln!(text, "| {what} | {against} | {ratio:.2} | {bar} | {held} |");
+    }
+}
+
+impl Table {
+    fn write(&self, text: &mut String) {
+        let _ = writeln!(text, "\n## {}\n\n{}\n", self.title, self.about);
+        self.write_rows(text);
+    }
+
+    fn write_rows(&self, text: &mut String) {
+        let _ = writeln!(text, "| {} |", self.columns.join(" | "));
+        let _ = writeln!(text, "|---|{}", "--:|".repeat(self.columns.len().saturating_sub(1)));
+        for row in &self.rows {
+            let _ = writeln!(text, "| {} |", row.join(" | "));
+        }
     }
 }
 
 const HEAD: &str = "# Benchmarks
 
-Written by `cargo xtask bench quick`: one run, one private PostgreSQL with its own folder, durable, clients, server and database
+Written by `cargo xtask bench LENGTH`: one run, one private PostgreSQL with its own folder, durable, clients, server and database
 on the same cores. The bars are those that Treeline sets itself. The *limit* of a row is measured in the same run: SQL that does
 nothing but the bare work (an item waits, is leased, ends with a result, is counted; narrow tables, small keys, two commits a
-batch), or an HTTP server that does nothing. Peers are not measured here. What limits the figures, and what was tried, stands in
-[performance.md](performance.md).
+batch), or an HTTP server that does nothing. Where several stand for one limit, and several for the engine, the best is compared
+with the best. What limits the figures, and what was tried, stands in [performance.md](performance.md).
 
 ";
 
@@ -138,6 +284,15 @@ const RATIOS_HEAD: &str = "
 
 | what | against | ratio | bar | held |
 |---|---|--:|--:|---|
+";
+
+const PEERS_HEAD: &str = "
+## Peers
+
+Other queues on the same PostgreSQL, in the same rounds, in turns with the engine, with the same payload, each as its own documentation says it is fastest while
+durable. A database of its own for each run, analysed between adding and draining. The clock stops when the database shows the
+last item ended; afterwards every item is counted there, once. Nothing is said about what they do besides.
+
 ";
 
 const PAGES_HEAD: &str = "
@@ -154,20 +309,15 @@ const FIGURES_HEAD: &str = "
 ## Figures
 
 Medians of the rounds, with the lowest and the highest. Commits are transactions that wrote; processor times are those of all of
-PostgreSQL's processes, and of server and client together. The last column is what connections with a transaction were seen
+PostgreSQL's processes, and of server and client together (of a peer: of its program). The last column is what connections with a transaction were seen
 doing: *between statements* is the server's own time and the road between.
 
 | what | items/s | lowest to highest | commits/item | WAL B/item | PostgreSQL µs/item | server and client µs/item | seen doing |
 |---|--:|--:|--:|--:|--:|--:|---|
 ";
 
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
-}
-
 /// 12345.6 as `12,346`.
-fn thousands(value: f64) -> String {
+pub(crate) fn thousands(value: f64) -> String {
     let digits = format!("{value:.0}");
     let mut text = String::new();
     for (at, digit) in digits.chars().enumerate() {

@@ -1,11 +1,12 @@
 //! Figures: the `bench` crate, built as it is shipped, beside a PostgreSQL of its own that is durable.
 //!
-//! Apart from the tests, as it measures and judges nothing: what it writes is read by people.
+//! Apart from the tests, as it measures and judges nothing: what it writes is read by people. Other job queues are fetched and
+//! built here, for the benchmark only; one that cannot be had is named in the report, and the run goes on.
 
 use std::process::Command;
 
 use anyhow::Result;
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 
 use crate::{
     places,
@@ -16,26 +17,66 @@ use crate::{
 /// How much is measured.
 #[derive(Subcommand)]
 pub(crate) enum Length {
-    /// Less than five minutes: the engine against its limits.
-    Quick {
-        /// Also prints which statements took the time. Costs some: docs/benchmarks.md stays as it is.
-        #[arg(long)]
-        statements: bool,
-    },
+    /// Less than five minutes, small numbers.
+    Quick(Options),
+    /// As long as it needs, up to an hour.
+    Full(Options),
+}
+
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Also prints which statements took the time. Costs some: docs/benchmarks.md stays as it is.
+    #[arg(long)]
+    statements: bool,
+    /// Only these kinds of work, such as `drains,idle`: docs/benchmarks.md stays as it is.
+    #[arg(long)]
+    only: Option<String>,
+    /// Without other job queues.
+    #[arg(long)]
+    alone: bool,
 }
 
 /// Builds, measures, writes docs/benchmarks.md and prints it.
 pub(crate) fn run(length: &Length) -> Result<()> {
-    let Length::Quick { statements } = length;
+    let (name, options) = match length {
+        Length::Quick(options) => ("quick", options),
+        Length::Full(options) => ("full", options),
+    };
     setup::all(Need::Postgres)?;
     step::run("build the benchmark", cargo(["build", "--release", "--package", "bench"]))?;
     let target = places::target()?;
     let mut bench = Command::new(target.join("release").join("bench"));
-    bench.arg("--out");
-    if *statements {
-        bench.arg(target.join("benchmarks.md")).arg("--statements");
-    } else {
-        bench.arg(places::root().join("docs/benchmarks.md"));
+    bench.args(["--length", name]);
+    let aside = options.statements || options.only.is_some();
+    let docs = if aside { target.to_path_buf() } else { places::root().join("docs") };
+    bench.arg("--out").arg(docs.join("benchmarks.md"));
+    if options.statements {
+        bench.arg("--statements");
+    }
+    if let Some(only) = &options.only {
+        bench.arg("--only").arg(only);
+    }
+    if !options.alone {
+        peers()?;
+        bench.arg("--peers").arg(places::root().join("bench/peers"));
+        bench.arg("--peers-built").arg(target.join("peers"));
     }
     step::show("measure", bench)
+}
+
+/// Fetches and builds other job queues. What fails is said here, and again in the report.
+fn peers() -> Result<()> {
+    let folder = places::root().join("bench/peers");
+    for name in ["graphile-worker", "pg-boss"] {
+        if let Err(error) = setup::npm_parts_of(&folder.join(name)) {
+            println!("    {name} will not be measured: {error:#}");
+        }
+    }
+    let mut awa = cargo(["build", "--release", "--locked"]);
+    awa.arg("--manifest-path").arg(folder.join("awa/Cargo.toml"));
+    awa.arg("--target-dir").arg(places::target()?.join("peers"));
+    if let Err(error) = step::run("build awa", awa) {
+        println!("    awa will not be measured: {error:#}");
+    }
+    Ok(())
 }

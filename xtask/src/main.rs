@@ -59,7 +59,7 @@ enum Verb {
         /// Runs the test files whose names contain this.
         filter: Option<String>,
     },
-    /// Measures the engine against what PostgreSQL and HTTP allow here, and writes docs/benchmarks.md.
+    /// Measures the engine against what PostgreSQL and HTTP allow here and others reach, and writes docs/benchmarks.md.
     Bench {
         #[command(subcommand)]
         length: bench::Length,

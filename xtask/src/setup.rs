@@ -124,13 +124,18 @@ fn npm_parts() -> Result<()> {
          https://nodejs.org or your system's packages"
     );
 
-    let lock = std::fs::read_to_string(places::end2end().join("package-lock.json"))?;
-    let mark = places::end2end().join("node_modules").join(".installed-from");
+    npm_parts_of(&places::end2end())
+}
+
+/// What a folder's lock file names, once.
+pub(crate) fn npm_parts_of(folder: &Path) -> Result<()> {
+    let lock = std::fs::read_to_string(folder.join("package-lock.json"))?;
+    let mark = folder.join("node_modules").join(".installed-from");
     if std::fs::read_to_string(&mark).is_ok_and(|installed| installed == lock) {
         return Ok(());
     }
     let mut command = Command::new("npm");
-    command.args(["ci", "--no-audit", "--no-fund"]).current_dir(places::end2end());
+    command.args(["ci", "--no-audit", "--no-fund"]).current_dir(folder);
     step::run("npm ci", command)?;
     Ok(std::fs::write(mark, lock)?)
 }

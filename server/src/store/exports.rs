@@ -49,10 +49,9 @@ pub async fn items(pool: &PgPool, gate_id: i64, seq: i64) -> Result<Vec<ItemRow>
                  (select r.attempts from ready r where r.item_id = i.id limit 1), 0) as attempts,
                row_number() over page as place,
                sum(octet_length(i.payload) + coalesce(octet_length(o.result), 0)) over page as bytes
-             from item i left join outcome o on o.item_id = i.id
-             where i.gate_id = $1 and i.seq > $2
-             window page as (order by i.seq rows unbounded preceding)
-             order by i.seq limit 1000) looked_at
+             from (select * from item where gate_id = $1 and seq > $2 order by seq limit 1000) i
+             left join lateral (select * from outcome where item_id = i.id offset 0) o on true
+             window page as (order by i.seq rows unbounded preceding)) looked_at
            where place = 1 or bytes <= $3
            order by seq"#,
         gate_id,

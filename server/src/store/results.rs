@@ -2,7 +2,8 @@
 //!
 //! A page looks at a bounded number of rows however few of them are wanted, and leaves a payload where
 //! it is once the page is full. Nothing is open between two pages. The limits are written out: of a limit
-//! that is a parameter, the planner expects a tenth of the table.
+//! that is a parameter, the planner expects a tenth of the table. The rows of a page are taken first, and what
+//! belongs to each is looked up by its key: a join under the window was planned over all of the job.
 
 use sqlx::PgPool;
 use time::OffsetDateTime;
@@ -66,10 +67,9 @@ pub async fn results(pool: &PgPool, gate_id: i64, seq: i64) -> Result<Vec<Result
                row_number() over page as place,
                sum(case when o.result is not null then octet_length(i.payload) + octet_length(o.result) else 0 end)
                  over page as bytes
-             from item i left join outcome o on o.item_id = i.id and o.state = 1
-             where i.gate_id = $1 and i.seq > $2
-             window page as (order by i.seq rows unbounded preceding)
-             order by i.seq limit 1000) looked_at
+             from (select * from item where gate_id = $1 and seq > $2 order by seq limit 1000) i
+             left join lateral (select result from outcome where item_id = i.id and state = 1 offset 0) o on true
+             window page as (order by i.seq rows unbounded preceding)) looked_at
            where place = 1 or bytes <= $3
            order by seq"#,
         gate_id,
@@ -139,7 +139,7 @@ pub async fn failures(pool: &PgPool, gate_id: i64, seq: i64) -> Result<Vec<Failu
                row_number() over page as place,
                sum(octet_length(i.payload)) over page as bytes
              from found f
-             join item i on i.id = f.item_id
+             cross join lateral (select * from item where id = f.item_id offset 0) i
              cross join lateral (select cancelled_at, updated_at from gate where gate_id = $1 offset 0) g
              left join lateral (select * from outcome where item_id = f.item_id offset 0) o on true
              window page as (order by i.seq rows unbounded preceding)) looked_at

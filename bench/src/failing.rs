@@ -1,0 +1,153 @@
+//! Work of which a tenth fails and is tried again, by workers of which some die with what they hold.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Mutex,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result, ensure};
+use domain::{
+    api::{FinishBody, WorkError},
+    job_type::JobTypeSpec,
+    retry::Backoff,
+};
+use futures::future::try_join_all;
+use tokio::time::timeout;
+use uuid::Uuid;
+
+use crate::{
+    Bench, PAYLOAD,
+    door::{self, Door},
+    drains::hundred,
+    report::{Bar, Table, thousands},
+    times::{Times, short},
+};
+
+/// Silence after which a worker is taken for dead.
+const HEARTBEAT: f64 = 2.0;
+const WORKERS: usize = 8;
+const PATIENCE: Duration = Duration::from_mins(2);
+
+/// What is known of the items.
+#[derive(Default)]
+struct Seen {
+    ended: HashSet<Uuid>,
+    /// Items that died with a worker, and when.
+    lost: HashMap<Uuid, Instant>,
+    /// How long those waited for another worker, in milliseconds.
+    waited: Vec<f64>,
+    failed: u64,
+    doubles: u64,
+}
+
+impl Bench {
+    pub(crate) async fn failing(&mut self) -> Result<()> {
+        let engine = self.engine.clone();
+        let n = self.sizes.items;
+        let (name, job) = self.filled(&engine, n, "add in process, 5,000 a call, 2 callers").await?;
+        let plain = self.meter.measure(engine.drain(&name, n, hundred(WORKERS, true))).await?;
+        self.client.seal(job).await?;
+
+        self.types += 1;
+        let name = format!("bench-{}", self.types);
+        let spec = JobTypeSpec {
+            heartbeat_seconds: HEARTBEAT,
+            backoff: Backoff { min_seconds: 0.1, max_seconds: Some(0.5), ..Backoff::default() },
+            ..JobTypeSpec::named(&name)
+        };
+        self.client.put_job_type(&spec).await?;
+        let job = engine.create(&name, Vec::new(), false).await?;
+        engine.add(job, n, PAYLOAD).await?;
+        let seen = Mutex::new(Seen::default());
+        let began = Instant::now();
+        let work = try_join_all((0..WORKERS).map(|worker| work(&engine, &name, worker, n, &seen)));
+        timeout(PATIENCE, work).await.context("not all items have ended")??;
+        let rate = n as f64 / began.elapsed().as_secs_f64();
+        let seen = seen.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let counts = self.client.job(job).await?.counts;
+        ensure!(counts.succeeded as u64 == n, "{} of {n} have succeeded", counts.succeeded);
+        let waited = Times::new(seen.waited);
+        let most = HEARTBEAT * 1e3 + 2e3;
+        self.report.compare(
+            format!("items of dead workers with another, longest {} ms", short(waited.longest())),
+            format!("the {HEARTBEAT} s without a heartbeat, and 2 s"),
+            waited.longest() / most,
+            Some(Bar::AtMost(1.0)),
+        );
+        self.report.table(Table {
+            title: "Failures and deaths",
+            about: "A tenth of the items fail at first and are tried again 0.1 to 0.5 s later; of a hundred batches one dies with its worker and is \
+                    noticed after 2 s without a heartbeat, so the last of them set how long the whole takes. Ended twice: results of one item that were accepted more than once.",
+            columns: vec![
+                "what", "items/s", "failed", "lost with a worker", "until another had it, p50 ms", "longest ms", "ended twice",
+            ],
+            rows: vec![
+                vec!["nothing fails".into(), thousands(plain.rate()), "0".into(), "0".into(), String::new(), String::new(), "0".into()],
+                vec![
+                    "10 % fail, 1 % die".into(),
+                    thousands(rate),
+                    seen.failed.to_string(),
+                    waited.len().to_string(),
+                    short(waited.median()),
+                    short(waited.longest()),
+                    seen.doubles.to_string(),
+                ],
+            ],
+        });
+        ensure!(seen.doubles == 0, "{} items have ended twice", seen.doubles);
+        Ok(())
+    }
+}
+
+async fn work(door: &Door, job_type: &str, worker: usize, n: u64, seen: &Mutex<Seen>) -> Result<()> {
+    let lock = || seen.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    for batch in 0_usize.. {
+        if lock().ended.len() as u64 == n {
+            break;
+        }
+        let mut claim = door::claim_of(&format!("w-{worker}"), job_type, 100);
+        claim.wait_seconds = Some(1);
+        let held = door.claim(claim).await?;
+        let now = Instant::now();
+        let mut endings = Vec::with_capacity(held.len());
+        let mut items = HashMap::with_capacity(held.len());
+        {
+            let mut seen = lock();
+            for assignment in &held {
+                let item = assignment.item.id;
+                if let Some(lost) = seen.lost.remove(&item) {
+                    seen.waited.push((now - lost).as_secs_f64() * 1e3);
+                }
+            }
+            // Each worker dies once in a hundred of its batches, the first of them early.
+            if batch % 100 == 10 + worker {
+                seen.lost.extend(held.iter().map(|assignment| (assignment.item.id, now)));
+                continue;
+            }
+        }
+        for assignment in held {
+            let mut ending = door::ending(assignment.id);
+            if assignment.item.seq % 10 == 0 && assignment.item.failures == 0 {
+                ending.result = None;
+                ending.error = Some(WorkError { message: "not at the first try".into(), kind: None, detail: None });
+            } else {
+                items.insert(assignment.id, assignment.item.id);
+            }
+            endings.push(ending);
+        }
+        if endings.is_empty() {
+            continue;
+        }
+        let finished = door.finish(FinishBody { endings, claim: None }).await?;
+        let mut seen = lock();
+        for ending in finished.endings {
+            ensure!(ending.code.is_none(), "an ending was refused: {ending:?}");
+            match items.get(&ending.assignment_id) {
+                Some(&item) => seen.doubles += u64::from(!seen.ended.insert(item)),
+                None => seen.failed += 1,
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,133 @@
+//! An idle server: how soon an item that comes is in a worker's hands, and what waiting workers cost.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use domain::api::FinishBody;
+use tokio::{sync::mpsc, task::JoinSet, time::sleep};
+
+use crate::{
+    Bench, PAYLOAD,
+    door::{self, Door},
+    plot::{Line, Plot},
+    report::{Bar, Table},
+    serve::Apart,
+    times::{COLUMNS, Times, short},
+};
+
+/// Between two items: the worker's next claim is at the server by then.
+const PAUSE: Duration = Duration::from_millis(5);
+/// How long the database is watched while nothing happens.
+const WATCHED: Duration = Duration::from_secs(8);
+
+impl Bench {
+    pub(crate) async fn idle(&mut self) -> Result<()> {
+        self.bare.reset().await?;
+        let bare = Times::new(self.bare.commit_times(self.sizes.idle, PAYLOAD).await?);
+        let (engine, http) = (self.engine.clone(), self.http.clone());
+        let in_process = self.starts(&engine).await?;
+        let over_http = self.starts(&http).await?;
+        let allowed = 2.0 * bare.median() + 3.0;
+        for (times, door) in [(&in_process, "in process"), (&over_http, "over HTTP")] {
+            let what = format!("an item's way to an idle worker {door}, p50 {} ms", short(times.median()));
+            let against = format!("two bare commits and 3 ms, {} ms", short(allowed));
+            self.report.compare(what, against, times.median() / allowed, Some(Bar::AtMost(1.0)));
+        }
+        let row = |name: &str, times: &Times| std::iter::once(name.to_owned()).chain(times.cells()).collect();
+        self.report.table(Table {
+            title: "From adding to starting, one by one",
+            about: "From the call that adds one item to the moment a waiting worker has it: two commits, one after the other.",
+            columns: std::iter::once("what").chain(COLUMNS).collect(),
+            rows: vec![
+                row("a bare commit of one row", &bare),
+                row("in process", &in_process),
+                row("over HTTP", &over_http),
+            ],
+        });
+        self.waiting().await
+    }
+
+    /// Adds items one by one to a worker that waits.
+    async fn starts(&mut self, door: &Door) -> Result<Times> {
+        let (name, job) = self.job(door).await?;
+        let (tell, mut hear) = mpsc::unbounded_channel();
+        let worker = async {
+            loop {
+                let mut claim = door::claim_of("w", &name, 1);
+                claim.wait_seconds = Some(20);
+                let held = door.claim(claim).await?;
+                let at = Instant::now();
+                let endings = held.iter().map(|assignment| door::ending(assignment.id)).collect();
+                door.finish(FinishBody { endings, claim: None }).await?;
+                for _ in held {
+                    tell.send(at)?;
+                }
+            }
+        };
+        let adding = async {
+            let mut times = Vec::with_capacity(self.sizes.idle);
+            for _ in 0..self.sizes.idle {
+                sleep(PAUSE).await;
+                let began = Instant::now();
+                door.add_by(job, 1, PAYLOAD, 1, 1).await?;
+                let at = hear.recv().await.context("the worker is gone")?;
+                times.push((at - began).as_secs_f64() * 1e3);
+            }
+            Ok(Times::new(times))
+        };
+        tokio::select! {
+            times = adding => times,
+            failed = worker => failed,
+        }
+    }
+
+    /// Claims that wait for work that does not come.
+    async fn waiting(&mut self) -> Result<()> {
+        let apart = Apart::start(&self.admin, "idle").await?;
+        let (mut rows, mut asked, mut memory) = (Vec::new(), Vec::new(), Vec::new());
+        let mut open = JoinSet::new();
+        for count in [0, 300, self.sizes.waiting] {
+            for worker in open.len()..count {
+                let client = apart.client.clone();
+                let mut claim = door::claim_of(&format!("w-{worker}"), "idle", 1);
+                claim.wait_seconds = Some(30);
+                open.spawn(async move {
+                    loop {
+                        let claimed = client.claim(&claim).await;
+                        if !claimed.is_ok_and(|claimed| claimed.assignments.is_empty()) {
+                            return;
+                        }
+                    }
+                });
+            }
+            // What is counted late, and connections that are made, are not of the time that is watched.
+            sleep(Duration::from_secs(2)).await;
+            let before = apart.transactions(self.meter.pool()).await?;
+            let began = Instant::now();
+            sleep(WATCHED).await;
+            let after = apart.transactions(self.meter.pool()).await?;
+            let rate = (after - before) / began.elapsed().as_secs_f64();
+            ensure!(open.try_join_next().is_none(), "a waiting claim was answered with work, or broke");
+            let megabytes = apart.memory()?;
+            rows.push(vec![count.to_string(), short(rate), short(megabytes)]);
+            asked.push((count.max(1) as f64, rate));
+            memory.push((count.max(1) as f64, megabytes));
+        }
+        open.shutdown().await;
+        apart.end().await?;
+        let of_300 = memory[1].1;
+        let what = format!("memory of a server with 300 waiting workers, {} MB", short(of_300));
+        self.report.compare(what, "30 MB".into(), of_300 / 30.0, Some(Bar::AtMost(1.0)));
+        self.report.table(Table {
+            title: "Waiting workers",
+            about: "Claims that wait at an idle server of its own; the database is asked by its duties only.",
+            columns: vec!["claims waiting", "transactions/s in the database", "memory of the server, MB"],
+            rows,
+        });
+        let lines =
+            vec![Line { name: "transactions a second", points: asked }, Line { name: "memory, MB", points: memory }];
+        let title = "Workers that wait";
+        self.report.plot(Plot { name: "waiting", title, grows: "claims waiting", cost: "at an idle server", lines });
+        Ok(())
+    }
+}

@@ -1,0 +1,61 @@
+//! How much is measured: little in a few minutes, or as much as a figure that lasts needs.
+
+use clap::ValueEnum;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Length {
+    /// Within five minutes.
+    Quick,
+    /// As long as it needs.
+    Full,
+}
+
+/// How much of each.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sizes {
+    pub(crate) name: &'static str,
+    /// Items of one drain.
+    pub(crate) items: u64,
+    /// Rounds; the figures are medians.
+    pub(crate) rounds: usize,
+    /// Items that wait where a claim looks past many.
+    pub(crate) backlog: u64,
+    /// How often each page is asked for.
+    pub(crate) pages: usize,
+    /// Items that are added one by one to an idle server.
+    pub(crate) idle: usize,
+    /// Seconds of each steady load.
+    pub(crate) load_seconds: u64,
+    /// Watchers of one job.
+    pub(crate) watchers: &'static [usize],
+    /// Claims that wait.
+    pub(crate) waiting: usize,
+    /// Workers of one item a request.
+    pub(crate) workers: &'static [usize],
+}
+
+pub(crate) const QUICK: Sizes = Sizes {
+    name: "quick",
+    items: 50_000,
+    rounds: 2,
+    backlog: 1_000_000,
+    pages: 150,
+    idle: 300,
+    load_seconds: 4,
+    watchers: &[0, 100, 1_000],
+    waiting: 1_000,
+    workers: &[1, 4, 16, 64, 256],
+};
+
+pub(crate) const FULL: Sizes = Sizes {
+    name: "full",
+    items: 200_000,
+    rounds: 5,
+    backlog: 1_000_000,
+    pages: 500,
+    idle: 1_000,
+    load_seconds: 60,
+    watchers: &[0, 100, 1_000, 5_000],
+    waiting: 2_000,
+    workers: &[1, 2, 4, 8, 16, 32, 64, 128, 256],
+};

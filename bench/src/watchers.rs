@@ -1,0 +1,264 @@
+//! Watchers of one job: how soon a commit is seen by each, what they cost, and what happens when all come back at once.
+//!
+//! The watchers are plain connections in this process, the server is one of its own; both share the cores.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use domain::api::FinishBody;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+    sync::watch,
+    task::JoinSet,
+    time::{interval, sleep, timeout},
+};
+use uuid::Uuid;
+
+use crate::{
+    Bench, PAYLOAD, TOKEN,
+    door::{self, Door},
+    plot::{Line, Plot},
+    report::{Bar, Table},
+    serve::Apart,
+    times::{Times, short},
+};
+
+/// Commits a second, and items of each.
+const PACE: Duration = Duration::from_millis(50);
+const AT_ONCE: u32 = 10;
+/// Streams that are opened at once.
+const ABREAST: usize = 100;
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Time within which all come back.
+const STORM: Duration = Duration::from_secs(10);
+
+/// States of the job as one watcher saw them: when, and how many items had succeeded.
+type Sightings = Vec<(Instant, i64)>;
+
+impl Bench {
+    pub(crate) async fn watchers(&mut self) -> Result<()> {
+        let apart = Apart::start(&self.admin, "watched").await?;
+        let door = Door::Http(apart.client.clone());
+        let idle = apart.memory()?;
+        let (mut rows, mut asked, mut late) = (Vec::new(), Vec::new(), Vec::new());
+        let mut last = None;
+        for &count in self.sizes.watchers {
+            let seen = self.watched(&apart, &door, count).await?;
+            let each = (seen.memory - idle).max(0.0) / (count.max(1) as f64) * 1e3;
+            let cells = if count == 0 {
+                vec![String::new(); 5]
+            } else {
+                let mut cells: Vec<String> =
+                    [seen.times.median(), seen.times.within(99.0), seen.times.longest()].map(short).into();
+                cells.extend([short(seen.last), short(each)]);
+                late.push((count as f64, seen.times.within(99.0)));
+                cells
+            };
+            asked.push((count.max(1) as f64, seen.transactions));
+            let ends = Times::new(seen.ends);
+            let mut row = vec![count.to_string()];
+            row.extend(cells);
+            row.extend([short(seen.transactions), short(ends.median()), short(ends.within(99.0))]);
+            rows.push(row);
+            if count == 1_000 {
+                let p99 = seen.times.within(99.0);
+                let what = format!("commit to event, 1,000 watchers, p99 {} ms", short(p99));
+                self.report.compare(what, "500 ms".into(), p99 / 500.0, Some(Bar::AtMost(1.0)));
+            }
+            last = Some((count, each));
+        }
+        if let Some((count, each)) = last {
+            let what = format!("memory of the server a watcher, {count} of them, {} KB", short(each));
+            self.report.compare(what, "20 KB".into(), each / 20.0, Some(Bar::AtMost(1.0)));
+            self.storm(&apart, &door, count).await?;
+        }
+        apart.end().await?;
+        self.report.table(Table {
+            title: "Watchers of one job",
+            about: "Twenty commits a second of ten items each. From the answer that a commit is done until each watcher was told a state \
+                    that holds it; a state is sent at most four times a second. The last columns: what they do to the database, and to those who end items.",
+            columns: vec![
+                "watchers", "p50 ms", "p99 ms", "longest ms", "last of them at the end, ms", "memory of the server each, KB",
+                "transactions/s in the database", "an ending p50 ms", "an ending p99 ms",
+            ],
+            rows,
+        });
+        let title = "Watchers of one job";
+        let lines = vec![
+            Line { name: "commit to event, p99 ms", points: late },
+            Line { name: "transactions a second", points: asked },
+        ];
+        self.report.plot(Plot { name: "watchers", title, grows: "watchers", cost: "", lines });
+        Ok(())
+    }
+
+    /// So many watch while items end.
+    async fn watched(&mut self, apart: &Apart, door: &Door, count: usize) -> Result<Seen> {
+        let commits = (Duration::from_secs(self.sizes.load_seconds.max(5)).as_millis() / PACE.as_millis()) as u64;
+        let all = commits * u64::from(AT_ONCE);
+        let job = door.create("watched", Vec::new(), false).await?;
+        door.add(job, all, PAYLOAD).await?;
+        let mut watchers = open(apart, job, count, all as i64).await?;
+        let memory = apart.memory()?;
+        sleep(Duration::from_secs(1)).await;
+        let before = apart.transactions(self.meter.pool()).await?;
+        let began = Instant::now();
+        let (mut done, mut ends) = (Vec::new(), Vec::new());
+        let mut pace = interval(PACE);
+        for _ in 0..commits {
+            pace.tick().await;
+            let held = door.claim(door::claim_of("w", "watched", AT_ONCE)).await?;
+            ensure!(held.len() == AT_ONCE as usize, "a claim brought {}", held.len());
+            let endings = held.into_iter().map(|assignment| door::ending(assignment.id)).collect();
+            let asked = Instant::now();
+            door.finish(FinishBody { endings, claim: None }).await?;
+            ends.push(asked.elapsed().as_secs_f64() * 1e3);
+            done.push(Instant::now());
+        }
+        let seconds = began.elapsed().as_secs_f64();
+        let (mut times, mut last) = (Vec::new(), 0.0_f64);
+        while let Some(watcher) = timeout(PATIENCE, watchers.join_next()).await.context("a watcher missed the end")? {
+            let mut sightings = watcher??.into_iter().peekable();
+            for (n, &committed) in done.iter().enumerate() {
+                let holds = (n as i64 + 1) * i64::from(AT_ONCE);
+                while sightings.next_if(|&(_, succeeded)| succeeded < holds).is_some() {}
+                let &(at, _) = sightings.peek().context("a watcher missed the end")?;
+                times.push(at.saturating_duration_since(committed).as_secs_f64() * 1e3);
+            }
+            last = last.max(times.last().copied().unwrap_or_default());
+        }
+        sleep(Duration::from_secs(1)).await;
+        let transactions = (apart.transactions(self.meter.pool()).await? - before) / (seconds + 1.0);
+        Ok(Seen { times: Times::new(times), last, ends, memory, transactions })
+    }
+
+    /// All go and come back, spread over ten seconds.
+    async fn storm(&mut self, apart: &Apart, door: &Door, count: usize) -> Result<()> {
+        let job = door.create("watched", Vec::new(), false).await?;
+        let mut watchers = open(apart, job, count, i64::MAX).await?;
+        let before = apart.memory()?;
+        watchers.shutdown().await;
+        let mut firsts = JoinSet::new();
+        let (hold, held) = watch::channel(());
+        for n in 0..count {
+            let (address, mut held) = (apart.address.clone(), held.clone());
+            let at = STORM.mul_f64(n as f64 / count as f64);
+            firsts.spawn(async move {
+                sleep(at).await;
+                let began = Instant::now();
+                let mut stream = Stream::open(&address, job).await?;
+                stream.next().await?;
+                let took = began.elapsed().as_secs_f64() * 1e3;
+                // Stays until all are back.
+                tokio::spawn(async move {
+                    let _ = held.changed().await;
+                    drop(stream);
+                });
+                Ok::<_, anyhow::Error>(took)
+            });
+        }
+        let mut times = Vec::with_capacity(count);
+        while let Some(first) = firsts.join_next().await {
+            times.push(first??);
+        }
+        let after = apart.memory()?;
+        drop(hold);
+        let times = Times::new(times);
+        let what =
+            format!("all of {count} watchers back within 10 s, first event p99 {} ms", short(times.within(99.0)));
+        self.report.compare(what, "3 s".into(), times.within(99.0) / 3e3, Some(Bar::AtMost(1.0)));
+        let what = format!("memory of the server after that, {} MB", short(after));
+        self.report.compare(what, format!("before, {} MB", short(before)), after / before, None);
+        Ok(())
+    }
+}
+
+struct Seen {
+    times: Times,
+    /// From the last commit until the last watcher saw it, in milliseconds.
+    last: f64,
+    /// How long endings took, in milliseconds.
+    ends: Vec<f64>,
+    memory: f64,
+    transactions: f64,
+}
+
+/// Watchers that have their snapshot, until they see so many succeeded.
+async fn open(apart: &Apart, job: Uuid, count: usize, until: i64) -> Result<JoinSet<Result<Sightings>>> {
+    let mut watchers = JoinSet::new();
+    let mut left = count;
+    while left > 0 {
+        let part = left.min(ABREAST);
+        let mut streams = Vec::with_capacity(part);
+        for _ in 0..part {
+            streams.push(async {
+                let mut stream = Stream::open(&apart.address, job).await?;
+                stream.next().await?;
+                Ok::<_, anyhow::Error>(stream)
+            });
+        }
+        for mut stream in futures::future::try_join_all(streams).await? {
+            watchers.spawn(async move {
+                let mut sightings = Sightings::new();
+                loop {
+                    let succeeded = stream.next().await?;
+                    sightings.push((Instant::now(), succeeded));
+                    if succeeded >= until {
+                        return Ok(sightings);
+                    }
+                }
+            });
+        }
+        left -= part;
+    }
+    Ok(watchers)
+}
+
+/// One connection that watches. It only looks for the number of items that have succeeded.
+struct Stream {
+    socket: TcpStream,
+    read: Vec<u8>,
+}
+
+impl Stream {
+    async fn open(address: &str, job: Uuid) -> Result<Self> {
+        let mut socket = TcpStream::connect(address).await?;
+        let request = format!(
+            "GET /api/v1/jobs/{job}/events HTTP/1.1\r\nhost: {address}\r\nauthorization: Bearer {TOKEN}\r\naccept: text/event-stream\r\n\r\n"
+        );
+        socket.write_all(request.as_bytes()).await?;
+        Ok(Self { socket, read: Vec::new() })
+    }
+
+    /// The next state of the job.
+    async fn next(&mut self) -> Result<i64> {
+        loop {
+            if let Some(end) = find(&self.read, b"\n\n") {
+                let event: Vec<u8> = self.read.drain(..end + 2).collect();
+                if let Some(succeeded) = succeeded_in(&event) {
+                    return Ok(succeeded);
+                }
+                continue;
+            }
+            let mut bytes = [0; 4096];
+            let n = self.socket.read(&mut bytes).await?;
+            ensure!(n > 0, "a stream ended");
+            self.read.extend_from_slice(&bytes[..n]);
+            if self.read.starts_with(b"HTTP/1.1 ") {
+                ensure!(self.read.starts_with(b"HTTP/1.1 200"), "a stream was refused");
+            }
+        }
+    }
+}
+
+fn succeeded_in(event: &[u8]) -> Option<i64> {
+    let name = b"\"succeeded\":";
+    let at = find(event, name)? + name.len();
+    let digits: Vec<u8> = event[at..].iter().copied().take_while(u8::is_ascii_digit).collect();
+    String::from_utf8(digits).ok()?.parse().ok()
+}
+
+fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
+    bytes.windows(what.len()).position(|window| window == what)
+}
