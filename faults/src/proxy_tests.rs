@@ -194,6 +194,6 @@ async fn a_narrow_wire_takes_its_time() {
     wire.set(Mode::Rate(100_000));
     let mut stream = connect(&wire).await;
     let begun = Instant::now();
-    said(&mut stream, &[7; 20_000]).await.expect("an echo");
+    said(&mut stream, &vec![7; 20_000]).await.expect("an echo");
     assert!(begun.elapsed() >= Duration::from_millis(200), "{:?}", begun.elapsed());
 }

@@ -82,12 +82,9 @@ pub fn feed(data: &[u8]) {
     let Ok(feed) = Feed::parse(&rule) else { return };
     let source = Source { payload: &payload, result: &result, item_id: Uuid::from_u128(1), job_id: Uuid::from_u128(2) };
     let feed = feed.with_limit(64 << 10);
-    let count = match feed.count(&source) {
-        Ok(count) => count,
-        Err(_) => {
-            assert!(matches!(feed.items(&source, 0..10).as_slice(), [Err(_)]), "one dead item in place of all");
-            return;
-        }
+    let Ok(count) = feed.count(&source) else {
+        assert!(matches!(feed.items(&source, 0..10).as_slice(), [Err(_)]), "one dead item in place of all");
+        return;
     };
     let count = count.min(200);
     let shown = |items: Vec<Result<NewItem, FeedFault>>| -> Vec<String> { items.iter().map(show).collect() };

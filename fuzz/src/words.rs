@@ -50,7 +50,6 @@ pub fn filter(data: &[u8]) {
 
 /// The query of a list, as it stands in a URL.
 pub fn query(data: &[u8]) {
-    let text = String::from_utf8_lossy(data);
     fn read<T: Paged + serde::de::DeserializeOwned>(text: &str) {
         match read_query::<T>(text) {
             Ok(list) => {
@@ -60,6 +59,7 @@ pub fn query(data: &[u8]) {
             Err(refused) => drop(format!("{refused:?}")),
         }
     }
+    let text = String::from_utf8_lossy(data);
     read::<ItemList>(&text);
     read::<JobList>(&text);
     read::<AttemptList>(&text);

@@ -111,9 +111,7 @@ fn changed(seeds: &[Vec<u8>], chance: &mut Chance) -> Vec<u8> {
 fn run(name: &str, target: Target, input: &[u8]) {
     for tries in 1.. {
         let began = Instant::now();
-        if catch_unwind(|| target(input)).is_err() {
-            panic!("{name}, {} bytes: {}", input.len(), input.escape_ascii());
-        }
+        assert!(catch_unwind(|| target(input)).is_ok(), "{name}, {} bytes: {}", input.len(), input.escape_ascii());
         if began.elapsed() < PATIENCE {
             return;
         }

@@ -195,8 +195,17 @@ fn read(file: &Path) -> String {
 }
 
 fn all_sources() -> Vec<PathBuf> {
-    let rooms =
-        ["domain/src", "app/src", "frontend/src", "client/src", "server/src", "examples/src", "bench/src", "faults/src", "xtask/src"];
+    let rooms = [
+        "domain/src",
+        "app/src",
+        "frontend/src",
+        "client/src",
+        "server/src",
+        "examples/src",
+        "bench/src",
+        "faults/src",
+        "xtask/src",
+    ];
     rooms.into_iter().flat_map(sources).collect()
 }
 

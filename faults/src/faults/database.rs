@@ -15,13 +15,13 @@ use super::{
 use crate::stage::House;
 
 pub(super) const FAULTS: &[(&str, Story)] = &[
-    ("F10", |house| here(house, |house| crashes::crashes(house))),
-    ("F11", |house| here(house, |house| crashes::restarts(house))),
+    ("F10", |house| here(house, crashes::crashes)),
+    ("F11", |house| here(house, crashes::restarts)),
     ("F15", |house| told(house, |house| churn::bloat(house, seconds(house, 10, 600)))),
     ("F16", |house| told(house, |house| churn::crowd(house, seconds(house, 8, 600)))),
     ("F17a", |house| told(house, |house| disk::play(house, seconds(house, 8, 60)))),
     ("F19", |house| told(house, |house| migrations::play(house, scaled(house, 4, 20)))),
-    ("F20", |house| here(house, |house| crashes::sessions(house))),
+    ("F20", |house| here(house, crashes::sessions)),
     ("F41", |house| told(house, |house| herd::play(house, house.items))),
 ];
 

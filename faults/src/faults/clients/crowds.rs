@@ -57,7 +57,7 @@ pub(crate) async fn streams(house: &House, streams: usize) -> Result<Told> {
             });
         }
     }
-    let open = until("every stream is open", Duration::from_secs(60), async || Ok(files()? >= before + streams));
+    let open = until("every stream is open", Duration::from_mins(1), async || Ok(files()? >= before + streams));
     let mut told = Told::new(format!("{streams} streams, {} of which never read", deaf.len()));
     told.must(open.await);
 
@@ -73,7 +73,7 @@ pub(crate) async fn streams(house: &House, streams: usize) -> Result<Told> {
         tokio::time::sleep(Duration::from_millis(25)).await;
     }
     let readers_in_all = (streams - deaf.len()) as u64;
-    let shown = until("every reader has seen the end", Duration::from_secs(60), async || {
+    let shown = until("every reader has seen the end", Duration::from_mins(1), async || {
         Ok(readers.is_empty() || finished.load(Relaxed) == readers_in_all)
     });
     told.must(shown.await);
@@ -86,7 +86,7 @@ pub(crate) async fn streams(house: &House, streams: usize) -> Result<Told> {
     told.check(p99 < Duration::from_secs(1), || format!("a claim's p99 was {p99:?}"));
     readers.shutdown().await;
     drop(deaf);
-    let closed = until("no socket is left", Duration::from_secs(60), async || Ok(files()? <= before + 8));
+    let closed = until("no socket is left", Duration::from_mins(1), async || Ok(files()? <= before + 8));
     told.must(closed.await);
     told.whole(&scene, &[&served]).await?;
     served.stop().await?;
@@ -176,7 +176,7 @@ async fn usual(api: &Api) -> (Duration, bool) {
 async fn attack(addr: SocketAddr, n: usize, job: &str) -> Option<Duration> {
     let begun = Instant::now();
     let mut stream = narrow(addr).await.ok()?;
-    if n % 2 == 0 {
+    if n.is_multiple_of(2) {
         stream.write_all(b"POST /api/v1/jobs HTTP/1.1\r\nhost: treeline\r\nx-slow: ").await.ok()?;
         let mut buffer = [0; 256];
         // A byte every two seconds, and never an end.

@@ -115,7 +115,7 @@ pub(crate) async fn play(house: &House, reconnects: usize) -> Result<Told> {
             }
         }
     };
-    let all = timeout(Duration::from_secs(120), async { tokio::try_join!(working, watching, lasting) });
+    let all = timeout(Duration::from_mins(2), async { tokio::try_join!(working, watching, lasting) });
     let (ended, (late, slowest, behind), (last, shown)) = all.await.context("streams end within two minutes")??;
     told.zero("first events later than a second", late);
     told.zero("streams that began behind what was known", behind);

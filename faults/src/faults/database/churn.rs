@@ -120,7 +120,7 @@ pub(crate) async fn crowd(house: &House, length: Duration) -> Result<Told> {
     let known = Mutex::new(Known::default());
     let (begun, statuses) = (Instant::now(), Mutex::new(std::collections::BTreeMap::<u16, u64>::new()));
     let client = async |n: usize| {
-        let api = if n % 2 == 0 { &served.api } else { &second.api };
+        let api = if n.is_multiple_of(2) { &served.api } else { &second.api };
         while begun.elapsed() < length {
             for status in deed(api, &known).await? {
                 *statuses.lock().unwrap_or_else(PoisonError::into_inner).entry(status).or_default() += 1;

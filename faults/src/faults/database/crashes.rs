@@ -41,7 +41,7 @@ pub(crate) async fn crashes(house: &House) -> Result<Played> {
 /// F11: fast restarts, as in a fail-over.
 pub(crate) async fn restarts(house: &House) -> Result<Played> {
     let least = if house.full { 20 } else { 4 };
-    disturbed(house, least, Duration::from_millis(2_000), async |_, _| {
+    disturbed(house, least, Duration::from_secs(2), async |_, _| {
         block_in_place(|| house.postgres.go(Going::Fast))?;
         block_in_place(|| house.postgres.come_back())
     })

@@ -136,14 +136,13 @@ async fn on(house: &House, space: &str, disk: &SmallDisk, length: Duration) -> R
     }
     let made: Vec<_> = added.into_iter().flat_map(|one| one.0).collect();
     let back = made.iter().map(|one| one.1).filter(|at| *at > freed).min();
-    match back {
-        Some(at) => told.note(format!("works again {} ms after there is room", at.duration_since(freed).as_millis())),
-        None => {
-            let works = until("it works again", Duration::from_secs(10), async || {
-                Ok(api.post("/jobs", &json!({"type": "full", "sealed": true})).await?.status == 201)
-            });
-            told.must(works.await);
-        }
+    if let Some(at) = back {
+        told.note(format!("works again {} ms after there is room", at.duration_since(freed).as_millis()));
+    } else {
+        let works = until("it works again", Duration::from_secs(10), async || {
+            Ok(api.post("/jobs", &json!({"type": "full", "sealed": true})).await?.status == 201)
+        });
+        told.must(works.await);
     }
     told.acknowledged = 10 * made.len() as u64;
     told.must(scene.drain(api, &["full"], Duration::from_secs(40)).await);

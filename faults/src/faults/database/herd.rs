@@ -122,7 +122,7 @@ async fn offer(api: &Api, items: usize, due: Option<OffsetDateTime>) -> Result<(
 
 /// How long until so many items have ended.
 async fn drained(scene: &Scene, items: usize) -> Result<Duration> {
-    until("all items have ended", Duration::from_secs(300), async || {
+    until("all items have ended", Duration::from_mins(5), async || {
         Ok(scene.number("select count(*) from outcome").await? >= items as i64)
     })
     .await

@@ -85,7 +85,7 @@ async fn lengths(scene: &Scene, api: &Api, wire: &Proxy, through: SocketAddr) ->
             *most = usize::max(*most, (wire.bytes(way) - before[way as usize]) as usize);
         }
         if turn == 0 {
-            fence = id(&body["assignments"][0])?.to_owned();
+            id(&body["assignments"][0])?.clone_into(&mut fence);
         }
     }
     ensure!(scene.number("select count(*) from outcome").await? == 1, "the item has ended");
