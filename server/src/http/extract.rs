@@ -5,38 +5,23 @@
 //! and the shape that the type asks for. Documents inside keep their text. No handler uses axum's own
 //! `Json`, `Query` or `Path`.
 
-use std::time::Duration;
+mod arrive; // a body on its way in
 
 use axum::{
-    body::{Body, Bytes},
+    body::Bytes,
     extract::{FromRequest, FromRequestParts, Request},
     http::{HeaderMap, header, request::Parts},
 };
 use domain::{Code, Document, Problem, document};
-use futures::StreamExt as _;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use crate::{
     App,
-    config::front::Front,
     error::{Error, Result},
 };
 
-/// How long a body may take to arrive, in the extensions of a request.
-#[derive(Clone, Copy, Debug)]
-pub struct BodyPatience(pub Duration);
-
-impl Default for BodyPatience {
-    fn default() -> Self {
-        Self(Front::default().body_patience())
-    }
-}
-
-/// How much of a refused body is read and thrown away, so that the refusal arrives before the
-/// connection breaks: in bytes and in time.
-const DRAIN_BYTES: usize = 64 << 20;
-const DRAIN_PATIENCE: Duration = Duration::from_secs(10);
+pub use arrive::{BodyPatience, body, chunks, drain};
 
 /// A JSON body.
 #[derive(Clone, Copy, Debug)]
@@ -263,56 +248,6 @@ pub fn read_query<T: DeserializeOwned>(query: &str) -> Result<T> {
 
 fn quoted(message: &str) -> Option<&str> {
     message.split('`').nth(1)
-}
-
-/// The whole body, up to the limit in bytes. 413 beyond it.
-pub async fn body(request: Request, limit: usize) -> Result<Bytes> {
-    let announced = request
-        .headers()
-        .get(header::CONTENT_LENGTH)
-        .and_then(|value| value.to_str().ok())
-        .and_then(|text| text.parse::<u64>().ok());
-    let patience = request.extensions().get::<BodyPatience>().copied().unwrap_or_default();
-    let mut chunks = request.into_body().into_data_stream();
-    let mut whole = Vec::with_capacity(announced.map_or(0, |n| usize::try_from(n).unwrap_or(limit)).min(limit));
-    let mut too_large = announced.is_some_and(|n| n > limit as u64);
-    let arriving = async {
-        while !too_large && let Some(chunk) = chunks.next().await {
-            let chunk = chunk.map_err(|_| Error::refuse(Code::InvalidJson, "The body broke off."))?;
-            too_large = whole.len() + chunk.len() > limit;
-            if !too_large {
-                whole.extend_from_slice(&chunk);
-            }
-        }
-        Ok::<_, Error>(())
-    };
-    tokio::time::timeout(patience.0, arriving)
-        .await
-        .map_err(|_| Error::refuse(Code::InvalidJson, "The body took too long to arrive."))??;
-    if too_large {
-        drain(chunks).await;
-        return Err(Error::refuse(Code::TooLarge, format!("The body may have at most {limit} bytes.")));
-    }
-    Ok(whole.into())
-}
-
-/// Throws away what else arrives of a refused body, within bounds: a client that is still sending
-/// would otherwise see a broken connection in place of the answer.
-pub async fn drain(mut chunks: axum::body::BodyDataStream) {
-    let rest = async {
-        let mut seen = 0;
-        while seen < DRAIN_BYTES
-            && let Some(Ok(chunk)) = chunks.next().await
-        {
-            seen += chunk.len();
-        }
-    };
-    let _ = tokio::time::timeout(DRAIN_PATIENCE, rest).await;
-}
-
-/// The body as it arrives, for handlers that read it piece by piece.
-pub fn chunks(body: Body) -> axum::body::BodyDataStream {
-    body.into_data_stream()
 }
 
 /// Whether the body says that it is JSON: `application/json`, or a type that ends in `+json`.
