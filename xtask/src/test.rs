@@ -6,7 +6,7 @@
 use anyhow::Result;
 
 use crate::{
-    browser,
+    browser, faults,
     postgres::throwaway::Throwaway,
     prepare,
     setup::{self, Need},
@@ -27,7 +27,8 @@ pub(crate) fn all() -> Result<()> {
     let mut tests = cargo(["test", "--workspace", "--exclude", "frontend", "--exclude", "xtask"]);
     tests.env(TEST_POSTGRES, postgres.url()).env_remove("DATABASE_URL");
     step::show("test", tests)?;
-    browser::test(&postgres, None)
+    browser::test(&postgres, None)?;
+    faults::few()
 }
 
 /// The browser's part is linted for the browser: together with the server, both halves of Leptos would

@@ -29,6 +29,11 @@ impl Throwaway {
         Self::start_with(QUICK)
     }
 
+    /// The same with lines of settings of one's own.
+    pub fn start_with_settings(more: &str) -> Result<Self> {
+        Self::start_with(&format!("{QUICK}{more}"))
+    }
+
     /// One that pays for durability as a real one does: for benchmarks. `more`: lines of settings.
     pub fn start_durable(more: &str) -> Result<Self> {
         Self::start_with(&format!("{DURABLE}{more}"))

@@ -8,6 +8,7 @@ mod access;
 mod alerts;
 mod audit;
 mod broker;
+mod buffers;
 mod bulk;
 mod callback_limits;
 mod callbacks;

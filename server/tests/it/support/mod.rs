@@ -50,6 +50,13 @@ impl Server {
         Self::at(Arc::new(Place { database, data_dir }), change).await
     }
 
+    /// A server on a database of its own in the PostgreSQL of this admin URL.
+    pub(crate) async fn start_in(postgres: &str) -> Self {
+        let database = Database::create_in(postgres).await;
+        let data_dir = TempDir::new().expect("a temporary folder");
+        Self::at(Arc::new(Place { database, data_dir }), |_| {}).await
+    }
+
     /// A server on a database of its own, and the wire that leads there.
     pub(crate) async fn start_wired() -> (Self, wire::Wire) {
         let database = Database::create().await;
@@ -336,7 +343,12 @@ impl Database {
     async fn create() -> Self {
         let url = std::env::var("TREELINE_TEST_POSTGRES")
             .expect("TREELINE_TEST_POSTGRES is the admin URL of a PostgreSQL for tests: see CONTRIBUTING.md");
-        let admin = PgConnectOptions::from_str(&url).expect("TREELINE_TEST_POSTGRES is a PostgreSQL URL");
+        Self::create_in(&url).await
+    }
+
+    /// One in the PostgreSQL of this admin URL.
+    async fn create_in(url: &str) -> Self {
+        let admin = PgConnectOptions::from_str(url).expect("the URL of a PostgreSQL");
         let name = format!("treeline_it_{}", Uuid::now_v7().simple());
         let database = Self { admin, name };
         run(&database.admin, format!("create database {}", database.name)).await;

@@ -1,0 +1,320 @@
+//! What a statement reads does not grow with what is stored: every request and duty of a busy server, counted by
+//! PostgreSQL in buffers a call, over a thousand items and over a million.
+//!
+//! On a PostgreSQL of its own, as the counting is a setting of the whole of it. Time is not looked at.
+
+use std::collections::HashMap;
+
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use futures::StreamExt as _;
+use serde_json::{Value, json};
+use server::postgres::Throwaway;
+use sqlx::PgPool;
+
+use crate::support::Server;
+
+const SMALL: i64 = 1_000;
+const LARGE: i64 = 1_000_000;
+
+/// Places in the order of the jobs that the work itself may have filled in between.
+const ADDED: i64 = 1_000;
+
+/// Buffers of a call at most, and more for each row that it gives or writes: of an item, its place in nine tables.
+const A_CALL: f64 = 200.0;
+const A_ROW: f64 = 30.0;
+/// Everything may have grown by a quarter, and every index by a level: so much more a call, and for each row.
+const A_LEVEL: f64 = 50.0;
+const A_LEVEL_A_ROW: f64 = 6.0;
+
+/// Statements whose work is bounded by what they are told to look through, not by what they find, with that bound.
+const BY_WHAT_THEY_LOOK_THROUGH: [(&str, f64); 2] = [
+    // A thousand ids at a time, by their keys in six tables.
+    ("select i.id from item i cross join lateral", 20_000.0),
+    // What is deferred, blocked or held of jobs that have few of it.
+    ("select i.id, i.gate_id, i.seq from ( select item_id from lease", 2_000.0),
+];
+
+/// Bytes of a cursor that say which filters it belongs to; a place follows.
+const FINGERPRINT: usize = 8;
+
+fn text(value: &Value) -> String {
+    value.as_str().expect("text").to_owned()
+}
+
+/// Two jobs that grow, one of items that wait and one of items that have ended, and the statements' room.
+struct Story {
+    server: Server,
+    pool: PgPool,
+    waiting: String,
+    ended: String,
+}
+
+impl Story {
+    async fn begin(postgres: &Throwaway) -> Self {
+        let server = Server::start_in(postgres.url()).await;
+        let pool = server.running.app.pool.clone();
+        sqlx::raw_sql("create extension pg_stat_statements").execute(&pool).await.expect("what counts");
+        let many = json!({"steps": ["one"], "backoff": {"min_seconds": 1, "jitter": false}, "max_failures": 2});
+        server.put("/api/v1/job-types/many", many).await.expect(201);
+        server.put("/api/v1/job-types/lost", json!({"heartbeat_seconds": 1, "max_failures": 1})).await.expect(201);
+        let job = async |name: &str| {
+            let body = json!({"type": "many", "name": name, "items": [{"payload": 1}, {"payload": 2}]});
+            text(&server.post("/api/v1/jobs", body).await.expect(201)["id"])
+        };
+        let ended = job("ended").await;
+        let story = Self { waiting: String::new(), ended, pool, server };
+        // One that succeeded and one that is dead: the others are copies of these.
+        let held = story.claimed("many", 2).await;
+        let endings = json!([{"assignment_id": held[0], "result": {"n": 1}},
+                             {"assignment_id": held[1], "error": {"message": "no such user"}, "retryable": false}]);
+        story.server.post("/api/v1/assignments/finish", json!({"endings": endings})).await.expect(200);
+        let body = json!({"type": "many", "name": "waiting", "items": [{"payload": 1}, {"payload": 2}]});
+        let waiting = text(&story.server.post("/api/v1/jobs", body).await.expect(201)["id"]);
+        Self { waiting, ..story }
+    }
+
+    async fn run(&self, statement: &'static str, from: i64, to: i64, job: &str) {
+        let mut tx = self.pool.begin().await.expect("a transaction");
+        // It may take as long as it likes; a server's own statements may not.
+        sqlx::query("set local statement_timeout = 0").execute(&mut *tx).await.expect("as it is told");
+        let query = sqlx::query(statement).bind(job).bind(from).bind(to);
+        query.execute(&mut *tx).await.unwrap_or_else(|error| panic!("{statement}: {error}"));
+        tx.commit().await.expect("it is filled");
+    }
+
+    /// Fills both jobs up to so many items.
+    async fn fill(&self, from: i64, to: i64) {
+        let filled = async |job: &str, statements: [&'static str; 3]| {
+            for statement in [&[ITEMS], &statements[..]].concat() {
+                self.run(statement, from, to, job).await;
+            }
+        };
+        tokio::join!(filled(&self.waiting, [READY, WAITING, NOTHING]), filled(&self.ended, [OUTCOMES, ENDED, ERRORS]));
+    }
+
+    async fn claimed(&self, job_type: &str, max: usize) -> Vec<String> {
+        let body = json!({"worker_id": "w", "types": [job_type], "max": max, "wait_seconds": 10});
+        let got = self.server.post("/api/v1/assignments", body).await.expect(200);
+        got["assignments"].as_array().expect("assignments").iter().map(|one| text(&one["id"])).collect()
+    }
+
+    /// The page of a list that begins at another place than the cursor says.
+    async fn page_at(&self, path: &str, place: impl FnOnce(&mut Value)) -> Value {
+        let first = self.server.get(path).await.expect(200);
+        let cursor = URL_SAFE_NO_PAD.decode(text(&first["next_cursor"])).expect("a cursor");
+        let (fingerprint, from) = cursor.split_at(FINGERPRINT);
+        let mut there = serde_json::from_slice(from).expect("a place");
+        place(&mut there);
+        let cursor = URL_SAFE_NO_PAD.encode([fingerprint, there.to_string().as_bytes()].concat());
+        self.server.get(&format!("{path}&cursor={cursor}")).await.expect(200)
+    }
+
+    /// Everything that is done to a busy server, some times over.
+    async fn work(&self, items: i64) {
+        let Self { server, waiting, ended, .. } = self;
+        for round in 0..4 {
+            let ten: Vec<Value> = (0..10).map(|n| json!({"payload": n})).collect();
+            let body = json!({"type": "many", "name": "new", "items": ten, "sealed": true});
+            server.post("/api/v1/jobs", body).await.expect(201);
+            let path = format!("/api/v1/jobs/{waiting}/items");
+            server.post(&path, Value::Array(ten.clone())).await.expect(200);
+            let later: Vec<Value> =
+                (0..10).map(|n| json!({"payload": n, "run_after": format!("2199-01-01T00:00:{n:02}Z")})).collect();
+            server.post(&path, Value::Array(later)).await.expect(200);
+
+            // Of ten: succeed, are tried again in a second, are dead; one is given back.
+            let held = self.claimed("many", 10).await;
+            assert_eq!(held.len(), 10);
+            let beats: Vec<Value> = held.iter().map(|id| json!({"assignment_id": id})).collect();
+            server.post("/api/v1/assignments/heartbeat", json!({"assignments": beats})).await;
+            for id in &held[..2] {
+                server.post(&format!("/api/v1/assignments/{id}/heartbeat"), json!({})).await.expect(200);
+            }
+            server.post(&format!("/api/v1/assignments/{}/step", held[0]), json!({"name": "one"})).await.expect(200);
+            server.post(&format!("/api/v1/assignments/{}/release", held[9]), json!({})).await.expect(200);
+            let error = json!({"message": format!("no such user {round}")});
+            let ending = |(n, id): (usize, &String)| match n % 3 {
+                0 => json!({"assignment_id": id, "result": {"n": n}}),
+                of => json!({"assignment_id": id, "error": error, "retryable": of == 1}),
+            };
+            let endings: Vec<Value> = held[..9].iter().enumerate().map(ending).collect();
+            server.post("/api/v1/assignments/finish", json!({"endings": endings})).await.expect(200);
+        }
+        self.look(items).await;
+        // What is not heard of is taken back by the duty that looks after leases; being lost once is the end of it.
+        let ten: Vec<Value> = (0..10).map(|n| json!({"payload": n})).collect();
+        let body = json!({"type": "lost", "items": ten, "sealed": true});
+        let lost = text(&server.post("/api/v1/jobs", body).await.expect(201)["id"]);
+        assert_eq!(self.claimed("lost", 10).await.len(), 10);
+        let path = format!("/api/v1/jobs/{lost}");
+        while server.get(&path).await.expect(200)["status"] != "completed" {
+            tokio::task::yield_now().await;
+        }
+        // One more item of the job that has ended, which ends it.
+        if items == LARGE {
+            let path = format!("/api/v1/jobs/{ended}/items?seal=true");
+            server.post(&path, json!([{"payload": 1, "priority": 100}])).await.expect(200);
+            let held = self.claimed("many", 1).await;
+            server.post(&format!("/api/v1/assignments/{}/result", held[0]), json!({"result": 1})).await.expect(200);
+            assert_eq!(server.get(&format!("/api/v1/jobs/{ended}")).await.expect(200)["status"], "completed");
+        }
+    }
+
+    /// Every page and list that somebody may look at.
+    async fn look(&self, items: i64) {
+        let Self { server, waiting, ended, .. } = self;
+        let dead = server.get(&format!("/api/v1/items?job={ended}&state=dead&limit=5")).await.expect(200);
+        let item = text(&dead["data"][0]["id"]);
+        let group = server.get(&format!("/api/v1/dead-letters/groups?job={ended}")).await.expect(200);
+        let error = text(&group["data"][0]["fingerprint"]);
+        let mut paths: Vec<String> =
+            ["/jobs", "/items", "/dead", "/", "/types", "/workers", "/api/v1/jobs?root=true", "/api/v1/items"]
+                .map(str::to_owned)
+                .to_vec();
+        for job in [waiting, ended] {
+            for path in ["/jobs/", "/api/v1/jobs/"] {
+                paths.push(format!("{path}{job}"));
+            }
+            for filter in ["", "&state=available", "&state=scheduled,retryable", "&state=running", "&state=dead"] {
+                paths.push(format!("/api/v1/items?job={job}{filter}"));
+                paths.push(format!("/api/v1/items?root={job}{filter}"));
+            }
+            paths.push(format!("/items?q=job:{job}"));
+        }
+        for filter in ["status=running", "status=completed", "type=many", "q=new", "stalled=true", "outcome=succeeded"]
+        {
+            paths.push(format!("/api/v1/jobs?{filter}"));
+        }
+        paths.extend([
+            format!("/api/v1/items?job={ended}&error={error}"),
+            "/api/v1/items?type=many&state=dead".to_owned(),
+            format!("/dead?q=root:{ended}"),
+            format!("/items/{item}"),
+            format!("/api/v1/items/{item}"),
+            format!("/api/v1/items/{item}/attempts"),
+            "/api/v1/dead-letters".to_owned(),
+            "/api/v1/dead-letters/groups".to_owned(),
+            "/api/v1/stats".to_owned(),
+            "/api/v1/alerts".to_owned(),
+        ]);
+        for path in &paths {
+            let answer = server.get(path).await;
+            assert_eq!(answer.status, 200, "{path}: {answer:?}");
+        }
+        // Half way through: of a million, the ten-thousandth page of fifty.
+        for job in [waiting, ended] {
+            let path = format!("/api/v1/items?job={job}&limit=50");
+            let page = self.page_at(&path, |place| place[1] = json!(items / 2)).await;
+            assert_eq!(page["data"].as_array().map(Vec::len), Some(50), "{page}");
+        }
+        // The state of a tree as a stream begins.
+        let events = server.request(reqwest::Method::GET, &format!("/api/v1/jobs/{ended}/events"));
+        let mut events = events.send().await.expect("a stream").bytes_stream();
+        events.next().await.expect("an event").expect("bytes");
+        // Results and failures as streams: the first rows, and no more than fill the buffers on the way.
+        for kind in ["results", "failures"] {
+            let rows = server.request(reqwest::Method::GET, &format!("/api/v1/jobs/{ended}/{kind}"));
+            let mut rows = rows.send().await.expect("a stream").bytes_stream();
+            rows.next().await.expect("rows").expect("bytes");
+        }
+    }
+
+    async fn forget(&self) {
+        sqlx::raw_sql("select pg_stat_statements_reset()").execute(&self.pool).await.expect("a new count");
+    }
+
+    /// What every statement came to.
+    async fn counted(&self) -> HashMap<String, Cost> {
+        let rows: Vec<(String, f64, f64)> = sqlx::query_as(
+            "select regexp_replace(query, '\\s+', ' ', 'g'),
+               (sum(shared_blks_hit + shared_blks_read) / sum(calls))::float8, (sum(rows) / sum(calls))::float8
+             from pg_stat_statements s join pg_database d on d.oid = s.dbid
+             where d.datname = current_database() group by 1",
+        )
+        .fetch_all(&self.pool)
+        .await
+        .expect("what was counted");
+        rows.into_iter().map(|(statement, buffers, rows)| (statement, Cost { buffers, rows })).collect()
+    }
+}
+
+/// Of a statement: buffers and rows of one call.
+#[derive(Clone, Copy, Debug)]
+struct Cost {
+    buffers: f64,
+    rows: f64,
+}
+
+/// `$1` is the job; places $2 to $3 of its order are filled.
+const ITEMS: &str = "insert into item (id, gate_id, seq, priority, payload, created_at)
+    select (lpad(to_hex((extract(epoch from now()) * 1000)::bigint - 9000000 + n), 12, '0') || '70008000'
+        || lpad(to_hex(j.gate_id), 12, '0'))::uuid, j.gate_id, n, 0, '{\"n\":1}', now()
+    from job j cross join generate_series($2, $3) n where j.id = $1::uuid";
+
+const READY: &str = "insert into ready (turn, item_id, gate_id, type_id, attempts, failures, rank)
+    select t.turn + i.seq / 10, i.id, i.gate_id, t.type_id, 0, 0, t.rank
+    from job j join item i on i.gate_id = j.gate_id and i.seq between $2 and $3
+    cross join lateral (select * from ready r where r.gate_id = j.gate_id order by r.turn desc limit 1) t
+    where j.id = $1::uuid";
+
+const WAITING: &str = "update gate g set n_available = n_available + $3 - $2 + 1, next_seq = $3 + 1,
+      last_turn = (select max(turn) from ready r where r.gate_id = g.gate_id) * 10, version = version + 1
+    from job j where j.id = $1::uuid and g.gate_id = j.gate_id";
+
+const OUTCOMES: &str = "insert into outcome (item_id, gate_id, seq, lease_id, started_at, ended_at, attempt, failures,
+      state, ended_as, worker_id, result, error_message, error_kind, error_detail, fingerprint)
+    select i.id, i.gate_id, i.seq, i.id, t.started_at, t.ended_at, t.attempt, t.failures, t.state, t.ended_as,
+      t.worker_id, t.result, t.error_message, t.error_kind, t.error_detail, t.fingerprint
+    from job j join item i on i.gate_id = j.gate_id and i.seq between $2 and $3
+    join lateral (select * from outcome o where o.gate_id = j.gate_id and o.seq <= 2) t
+      on t.state = case when i.seq % 10 = 0 then 2 else 1 end
+    where j.id = $1::uuid";
+
+/// The job of waiting items has no errors.
+const NOTHING: &str = "select $1::text, $2::bigint, $3::bigint";
+
+const ENDED: &str = "update gate g set n_dead = n_dead + d.n, n_succeeded = n_succeeded + $3 - $2 + 1 - d.n,
+      next_seq = $3 + 1, version = version + 1
+    from job j cross join (select $3 / 10 - ($2 - 1) / 10 as n) d
+    where j.id = $1::uuid and g.gate_id = j.gate_id";
+
+const ERRORS: &str = "update error_group e set n_dead = n_dead + $3 / 10 - ($2 - 1) / 10
+    from job j where j.id = $1::uuid and e.gate_id = j.gate_id";
+
+#[tokio::test]
+async fn no_statement_reads_more_because_more_is_stored() {
+    let postgres = tokio::task::spawn_blocking(|| {
+        Throwaway::start_with_settings(
+            "shared_preload_libraries = 'pg_stat_statements'\npg_stat_statements.max = 2000\n",
+        )
+    })
+    .await
+    .expect("a thread")
+    .expect("a PostgreSQL of its own");
+    let story = Story::begin(&postgres).await;
+    story.fill(3, SMALL).await;
+    // Once to fill the caches of every connection.
+    story.work(SMALL).await;
+    story.forget().await;
+    story.work(SMALL).await;
+    let small = story.counted().await;
+    story.fill(SMALL + 1 + ADDED, LARGE).await;
+    story.forget().await;
+    story.work(LARGE).await;
+    let large = story.counted().await;
+    story.server.stop().await;
+
+    let wrong: Vec<String> = large
+        .iter()
+        .filter_map(|(statement, cost)| {
+            let before = small.get(statement)?;
+            let bound = BY_WHAT_THEY_LOOK_THROUGH.iter().find(|(part, _)| statement.contains(part));
+            let more_rows = (cost.rows / before.rows.max(1.0)).max(1.0);
+            let grown = before.buffers * 1.25 * more_rows + A_LEVEL + A_LEVEL_A_ROW * cost.rows;
+            let most = bound.map_or((A_CALL + A_ROW * cost.rows).min(grown), |bound| bound.1);
+            (cost.buffers > most).then(|| format!("{most:.0} at most: {cost:?} before {before:?}: {statement:.400}"))
+        })
+        .collect();
+    assert!(large.len() > 100, "{} statements", large.len());
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
