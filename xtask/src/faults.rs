@@ -32,8 +32,9 @@ pub(crate) struct Choice {
     seed: Option<u64>,
 }
 
-/// What every build plays: that the judge notices, and that what is killed most often costs nothing.
-const IN_EVERY_BUILD: &str = "S0,S1,S3,F01,F05,F37";
+/// What every build plays: that the judge notices, and that what is killed most often costs nothing. Of the servers
+/// that are broken on purpose only the one that no chance can hide: S3 shows itself when a kill falls into a moment.
+const IN_EVERY_BUILD: &str = "S1,F01,F05,F37";
 
 /// Builds the server with its crash points, plays, and writes the table in docs/promises.md.
 pub(crate) fn run(length: &Length) -> Result<()> {
