@@ -16,7 +16,7 @@ use crate::{
 /// How much is played.
 #[derive(Subcommand)]
 pub(crate) enum Length {
-    /// About ten minutes: every fault with 800 items.
+    /// Every fault with 800 items: more than ten minutes.
     Quick(Choice),
     /// Hours: every fault with 100,000 items.
     Full(Choice),
