@@ -100,10 +100,10 @@ impl Door {
         Ok(n)
     }
 
-    /// `trees` sealed trees of `each` items, from 64 callers.
+    /// `trees` sealed trees of `each` items, from 256 callers.
     pub(crate) async fn plant(&self, job_type: &str, trees: u64, each: u64, payload: &str) -> Result<u64> {
         let left = AtomicU64::new(trees);
-        try_join_all((0..64).map(|_| async {
+        try_join_all((0..256).map(|_| async {
             while take(&left, 1) == 1 {
                 self.create(job_type, items(each, payload), true).await?;
             }

@@ -14,8 +14,8 @@ const ADD: &str = "add in process, 5,000 a call, 2 callers";
 const ONE: Manner = Manner { workers: 64, batch: 1, fused: true };
 
 /// Connections of the bare drains, workers of the engine's.
-const CONNECTIONS: [usize; 4] = [1, 2, 4, 8];
-const WORKERS: [usize; 3] = [2, 4, 8];
+const CONNECTIONS: [usize; 5] = [1, 2, 4, 8, 16];
+const WORKERS: [usize; 3] = [2, 8, 16];
 
 /// A hundred items a call.
 pub(crate) const fn hundred(workers: usize, fused: bool) -> Manner {

@@ -12,11 +12,11 @@ pub(crate) const RATIOS: &[Pair] = &[
     (APART, BARE_DRAINS, Some(0.70)),
     (FUSED, BARE_DRAINS, Some(0.85)),
     (&[APART[0]], &[BARE_DRAINS[1]], None),
-    (&[APART[1]], &[BARE_DRAINS[2]], None),
-    (&[APART[2]], &[BARE_DRAINS[3]], None),
+    (&[APART[1]], &[BARE_DRAINS[3]], None),
+    (&[APART[2]], &[BARE_DRAINS[4]], None),
     (&[FUSED[0]], &[BARE_DRAINS[1]], None),
-    (&[FUSED[1]], &[BARE_DRAINS[2]], None),
-    (&[FUSED[2]], &[BARE_DRAINS[3]], None),
+    (&[FUSED[1]], &[BARE_DRAINS[3]], None),
+    (&[FUSED[2]], &[BARE_DRAINS[4]], None),
     (&[HTTP_DRAIN], BARE_DRAINS, None),
     (FUSED, &peers::KEEPING, Some(2.0)),
     (APART, &peers::KEEPING, Some(2.0)),
@@ -47,16 +47,17 @@ pub(crate) const BARE_DRAINS: &[&str] = &[
     "limit: bare claim and end of 100, 2 connections",
     "limit: bare claim and end of 100, 4 connections",
     "limit: bare claim and end of 100, 8 connections",
+    "limit: bare claim and end of 100, 16 connections",
 ];
 pub(crate) const APART: &[&str] = &[
     "drain in process, 100 a call, claim and end apart, 2 workers",
-    "drain in process, 100 a call, claim and end apart, 4 workers",
     "drain in process, 100 a call, claim and end apart, 8 workers",
+    "drain in process, 100 a call, claim and end apart, 16 workers",
 ];
 pub(crate) const FUSED: &[&str] = &[
     "drain in process, 100 a call, fused, 2 workers",
-    "drain in process, 100 a call, fused, 4 workers",
     "drain in process, 100 a call, fused, 8 workers",
+    "drain in process, 100 a call, fused, 16 workers",
 ];
 pub(crate) const HTTP_DRAIN: &str = "drain over HTTP, 100 a request, fused, 8 workers";
 const SINGLES: &[&str] = &["limit: one row a commit, 64 connections"];

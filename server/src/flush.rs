@@ -2,13 +2,13 @@
 //!
 //! Commands queue; a flusher takes what is there and runs it as one batch; whatever came meanwhile is
 //! the next batch. No timer: an idle server adds no delay, a busy one fills its batches. Each command
-//! is answered after the commit that carries it. A batch that fails is run again in halves, so that
-//! one poisoned command is refused alone. Flushers are tasks of their own: no client that goes away
-//! can cancel a transaction.
+//! is answered after the commit that carries it, while the next batch runs already. A batch that fails
+//! is run again in halves, so that one poisoned command is refused alone. Flushers are tasks of their
+//! own: no client that goes away can cancel a transaction.
 
 use std::sync::Arc;
 
-use tokio::sync::{Mutex, mpsc, oneshot};
+use tokio::sync::{Mutex, Semaphore, mpsc, oneshot};
 
 use crate::error::{Error, Result};
 
@@ -16,16 +16,28 @@ use crate::error::{Error, Result};
 pub trait Batch: Send + Sync + 'static {
     type Command: Send + Sync + 'static;
     type Answer: Send + 'static;
+    /// What a commit leaves to be told.
+    type Done: Send + 'static;
 
     /// How many rows a command stands for, about.
     fn weight(command: &Self::Command) -> usize;
 
-    /// Runs commands in one transaction and answers each. `Err` means that nothing happened at all.
-    fn run(&self, commands: &[&Self::Command]) -> impl Future<Output = Result<Vec<Result<Self::Answer>>>> + Send;
+    /// Runs commands in one transaction. `Err` means that nothing happened at all.
+    fn run(&self, commands: &[&Self::Command]) -> impl Future<Output = Result<Self::Done>> + Send;
+
+    /// What follows the commit, and an answer for each command in their order.
+    fn answer(
+        &self,
+        commands: &[Self::Command],
+        done: Self::Done,
+    ) -> impl Future<Output = Vec<Result<Self::Answer>>> + Send;
 }
 
 /// Rows in one flush, beyond which the rest waits for the next.
 const FULL: usize = 1_000;
+
+/// Batches of one flusher that are committed and not answered yet, beyond which it waits.
+const UNANSWERED: usize = 4;
 
 struct Queued<B: Batch> {
     command: B::Command,
@@ -49,8 +61,9 @@ impl<B: Batch> Coalescer<B> {
         let batch = Arc::new(batch);
         let (queue, commands) = mpsc::unbounded_channel();
         let commands = Arc::new(Mutex::new(Intake { commands, held: None }));
+        let unanswered = Arc::new(Semaphore::new(flushers.max(1) * UNANSWERED));
         for _ in 0..flushers.max(1) {
-            tokio::spawn(flush(Arc::clone(&batch), Arc::clone(&commands)));
+            tokio::spawn(flush(Arc::clone(&batch), Arc::clone(&commands), Arc::clone(&unanswered)));
         }
         Self { queue }
     }
@@ -97,33 +110,54 @@ impl<B: Batch> Intake<B> {
     }
 }
 
-async fn flush<B: Batch>(batch: Arc<B>, intake: Arc<Mutex<Intake<B>>>) {
+async fn flush<B: Batch>(batch: Arc<B>, intake: Arc<Mutex<Intake<B>>>, unanswered: Arc<Semaphore>) {
     loop {
+        let Ok(permit) = Arc::clone(&unanswered).acquire_owned().await else { return };
         let taken = intake.lock().await.take().await;
         if taken.is_empty() {
             return;
         }
         let (commands, answers): (Vec<_>, Vec<_>) = taken.into_iter().map(|q| (q.command, q.answer)).unzip();
-        let commands: Vec<&B::Command> = commands.iter().collect();
-        for (result, answer) in run_in_halves(&*batch, &commands).await.into_iter().zip(answers) {
-            // A receiver that is gone has hung up; its work is done all the same.
-            let _ = answer.send(result);
-        }
+        let parts = run_in_halves(&*batch, &commands.iter().collect::<Vec<_>>()).await;
+        let batch = Arc::clone(&batch);
+        tokio::spawn(async move {
+            let _permit = permit;
+            let mut answers = answers.into_iter();
+            let mut at = 0;
+            for Part { n, result } in parts {
+                let of_part = &commands[at..at + n];
+                at += n;
+                let results = match result {
+                    Ok(done) => batch.answer(of_part, done).await,
+                    Err(error) => vec![Err(error)],
+                };
+                for (result, answer) in results.into_iter().zip(answers.by_ref().take(n)) {
+                    // A receiver that is gone has hung up; its work is done all the same.
+                    let _ = answer.send(result);
+                }
+            }
+        });
     }
+}
+
+/// Commands that ran together, or one that failed alone.
+struct Part<D> {
+    n: usize,
+    result: Result<D>,
 }
 
 /// How often a batch is tried again when the database chose it as the victim of a conflict.
 const CONFLICT_RETRIES: u32 = 3;
 
-async fn run_in_halves<B: Batch>(batch: &B, commands: &[&B::Command]) -> Vec<Result<B::Answer>> {
-    let mut answers = Vec::with_capacity(commands.len());
+async fn run_in_halves<B: Batch>(batch: &B, commands: &[&B::Command]) -> Vec<Part<B::Done>> {
+    let mut parts = Vec::with_capacity(1);
     let mut open = vec![commands];
     while let Some(part) = open.pop() {
         let mut conflicts = 0;
         let error = loop {
             match batch.run(part).await {
-                Ok(results) => {
-                    answers.extend(results);
+                Ok(done) => {
+                    parts.push(Part { n: part.len(), result: Ok(done) });
                     break None;
                 }
                 Err(e) if e.is_conflict() && conflicts < CONFLICT_RETRIES => conflicts += 1,
@@ -132,12 +166,12 @@ async fn run_in_halves<B: Batch>(batch: &B, commands: &[&B::Command]) -> Vec<Res
         };
         match error {
             None => {}
-            Some(e) if part.len() == 1 => answers.push(Err(e)),
+            Some(e) if part.len() == 1 => parts.push(Part { n: 1, result: Err(e) }),
             Some(e) if e.is_database_away() => {
                 // Every half would only wait for the same absence.
                 let again = || Error::Database(sqlx::Error::PoolTimedOut);
-                answers.extend(part.iter().skip(1).map(|_| Err(again())));
-                answers.push(Err(e));
+                parts.extend(part.iter().skip(1).map(|_| Part { n: 1, result: Err(again()) }));
+                parts.push(Part { n: 1, result: Err(e) });
             }
             Some(_) => {
                 let (front, back) = part.split_at(part.len() / 2);
@@ -146,7 +180,7 @@ async fn run_in_halves<B: Batch>(batch: &B, commands: &[&B::Command]) -> Vec<Res
             }
         }
     }
-    answers
+    parts
 }
 
 #[cfg(test)]
@@ -158,16 +192,21 @@ mod tests {
     impl Batch for Poisonable {
         type Command = i32;
         type Answer = i32;
+        type Done = ();
 
         fn weight(_: &i32) -> usize {
             1
         }
 
-        async fn run(&self, commands: &[&i32]) -> Result<Vec<Result<i32>>> {
+        async fn run(&self, commands: &[&i32]) -> Result<()> {
             if commands.contains(&&13) {
                 return Err(Error::Broken("poisoned".into()));
             }
-            Ok(commands.iter().map(|&&n| Ok(n * 2)).collect())
+            Ok(())
+        }
+
+        async fn answer(&self, commands: &[i32], (): ()) -> Vec<Result<i32>> {
+            commands.iter().map(|&n| Ok(n * 2)).collect()
         }
     }
 

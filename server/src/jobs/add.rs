@@ -29,7 +29,7 @@ use crate::{
         contracts::JobInfo,
         dedupe,
         endings::ErrorText,
-        gates::{self, Delta},
+        gates::{self, Delta, Locked},
         jobs,
         leases::Mark,
     },
@@ -100,20 +100,24 @@ pub(super) struct AddBatch(pub(super) Arc<Core>);
 impl Batch for AddBatch {
     type Command = AddCommand;
     type Answer = Added;
+    type Done = AddedRows;
 
     fn weight(command: &AddCommand) -> usize {
         command.items.len().max(1)
     }
 
-    async fn run(&self, commands: &[&AddCommand]) -> Result<Vec<Result<Added>>> {
+    async fn run(&self, commands: &[&AddCommand]) -> Result<AddedRows> {
         let core = &self.0;
         let reserved = Reserved::take(core, commands).await?;
-        let done = match attempt(core, commands, reserved.as_ref()).await {
-            Err(Error::Conflict(_)) if reserved.is_some() => attempt(core, commands, None).await?,
-            other => other?,
-        };
-        done.after_commit(core).await;
-        Ok(done.answers)
+        match attempt(core, commands, reserved.as_ref()).await {
+            Err(Error::Conflict(_)) if reserved.is_some() => attempt(core, commands, None).await,
+            other => other,
+        }
+    }
+
+    async fn answer(&self, _: &[AddCommand], done: AddedRows) -> Vec<Result<Added>> {
+        done.after_commit(&self.0).await;
+        done.answers
     }
 }
 
@@ -161,14 +165,19 @@ impl Core {
     }
 }
 
-/// Adds within a transaction of the caller. Locks what it needs, in order; the gates last where places
-/// are `reserved`. Where a command is refused, the rest of the transaction stands.
-pub(super) async fn add(
-    core: &Core,
-    tx: &mut Tx,
-    commands: &[&AddCommand],
-    reserved: Option<&Reserved>,
-) -> Result<AddedRows> {
+/// How the gates are held that items are added to.
+pub(super) enum Gates<'a> {
+    /// They are locked before the rows are written.
+    Lock,
+    /// Places of them are taken; they are locked after the rows are written.
+    Reserved(&'a Reserved),
+    /// The transaction has written them, and nobody else can know them.
+    New(HashMap<i64, Locked>),
+}
+
+/// Adds within a transaction of the caller. Locks what it needs, in order. Where a command is refused, the
+/// rest of the transaction stands.
+pub(super) async fn add(core: &Core, tx: &mut Tx, commands: &[&AddCommand], gates: Gates<'_>) -> Result<AddedRows> {
     let mut refused: HashMap<usize, Problem> = HashMap::new();
     for (at, command) in commands.iter().enumerate() {
         if let Some(place) = &command.place
@@ -177,7 +186,8 @@ pub(super) async fn add(
             refused.insert(at, Problem::new(Code::JobSealed, "The place in the file has moved meanwhile."));
         }
     }
-    for (at, problem) in refuse_early_seals(tx, commands).await? {
+    let new = matches!(gates, Gates::New(_));
+    for (at, problem) in refuse_early_seals(tx, commands, new).await? {
         refused.insert(at, problem);
     }
     let arrivals: Vec<Arrivals<'_>> = commands.iter().map(|c| Arrivals { job: &c.job, items: &c.items }).collect();
@@ -189,9 +199,11 @@ pub(super) async fn add(
     intake.lock_lanes(tx, []).await?;
     intake.look(tx).await?;
 
-    let locked = match reserved {
-        Some(reserved) => reserved.gates().clone(),
-        None => reserve::lock(tx, commands).await?,
+    let reserved = if let Gates::Reserved(reserved) = gates { Some(reserved) } else { None };
+    let locked = match gates {
+        Gates::Lock => reserve::lock(tx, commands).await?,
+        Gates::Reserved(reserved) => reserved.gates().clone(),
+        Gates::New(gates) => gates,
     };
     intake.open(tx, &locked).await?;
 
@@ -230,7 +242,7 @@ pub(super) async fn add(
         }
     }
     let deltas: Vec<(i64, Delta)> = deltas.into_iter().collect();
-    let after = gates::apply(tx, &deltas).await?;
+    let after = gates::apply_held(tx, &deltas).await?;
     if after.len() != deltas.len() {
         return Err(Error::Broken("a gate refused what its lock allowed".to_owned()));
     }

@@ -39,12 +39,13 @@ pub(super) struct BeatBatch(pub(super) Arc<Core>);
 impl Batch for BeatBatch {
     type Command = BeatCommand;
     type Answer = HashMap<Uuid, Renewed>;
+    type Done = HashMap<Uuid, Renewed>;
 
     fn weight(command: &BeatCommand) -> usize {
         command.beats.len().max(1)
     }
 
-    async fn run(&self, commands: &[&BeatCommand]) -> Result<Vec<Result<HashMap<Uuid, Renewed>>>> {
+    async fn run(&self, commands: &[&BeatCommand]) -> Result<HashMap<Uuid, Renewed>> {
         let core = &self.0;
         // One row for each fence, in order; the last progress of several wins.
         let mut beats: BTreeMap<Uuid, Beat> = BTreeMap::new();
@@ -81,14 +82,21 @@ impl Batch for BeatBatch {
             let jobs = core.jobs.by_gates(&core.pools.read, moved).await?;
             core.hub.touch(&jobs.values().map(|job| job.root_id).collect::<Vec<_>>());
         }
-        let renewed: HashMap<Uuid, Renewed> = renewed.into_iter().map(|r| (r.id, r)).collect();
-        Ok(commands
+        Ok(renewed.into_iter().map(|r| (r.id, r)).collect())
+    }
+
+    async fn answer(
+        &self,
+        commands: &[BeatCommand],
+        renewed: HashMap<Uuid, Renewed>,
+    ) -> Vec<Result<HashMap<Uuid, Renewed>>> {
+        commands
             .iter()
             .map(|command| {
                 let own = |b: &HeartbeatOf| renewed.get(&b.assignment_id).map(|r| (r.id, *r));
                 Ok(command.beats.iter().filter_map(own).collect())
             })
-            .collect())
+            .collect()
     }
 }
 

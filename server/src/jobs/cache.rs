@@ -104,8 +104,8 @@ struct Jobs {
 const ROOM: usize = 20_000;
 
 impl JobCache {
-    fn keep(&self, info: JobInfo) -> Arc<JobInfo> {
-        let info = Arc::new(info);
+    /// Keeps a definition that was read, or written and committed, just now.
+    pub(super) fn keep(&self, info: Arc<JobInfo>) -> Arc<JobInfo> {
         let mut jobs = self.jobs.write().unwrap_or_else(std::sync::PoisonError::into_inner);
         if jobs.by_gate.len() >= ROOM {
             *jobs = Jobs::default();
@@ -143,7 +143,7 @@ impl JobCache {
         };
         match known {
             Some(job) => Ok(Some(job)),
-            None => Ok(contracts::job_by_id(pool, id).await?.map(|job| self.keep(job))),
+            None => Ok(contracts::job_by_id(pool, id).await?.map(|job| self.keep(Arc::new(job)))),
         }
     }
 
@@ -168,7 +168,7 @@ impl JobCache {
         }
         if !missing.is_empty() {
             for job in contracts::jobs_by_gate(executor, &missing).await? {
-                found.insert(job.gate_id, self.keep(job));
+                found.insert(job.gate_id, self.keep(Arc::new(job)));
             }
         }
         Ok(found)

@@ -213,23 +213,36 @@ fn count(rows: &[ClaimedRow], deltas: &mut BTreeMap<i64, Delta>) {
     }
 }
 
-/// What the workers are told of the items in their hands.
-pub(super) async fn assignments(core: &Core, tx: &mut Tx, rows: Vec<Vec<ClaimedRow>>) -> Result<Vec<Vec<Assignment>>> {
+/// What is told of items besides their rows.
+#[derive(Default)]
+pub(super) struct Around {
+    jobs: HashMap<i64, Arc<JobInfo>>,
+    steps: HashMap<Uuid, Step>,
+    inputs: HashMap<i64, BTreeMap<String, Inputs>>,
+}
+
+/// Reads what the workers are told besides the items in their hands.
+pub(super) async fn around(core: &Core, tx: &mut Tx, rows: &[Vec<ClaimedRow>]) -> Result<Around> {
+    let mut around = Around::default();
     if rows.iter().all(Vec::is_empty) {
-        return Ok(vec![Vec::new(); rows.len()]);
+        return Ok(around);
     }
-    let jobs = core.jobs.by_gates(&mut **tx, rows.iter().flatten().map(|row| row.gate_id)).await?;
-    let mut steps = HashMap::new();
-    if jobs.values().any(|job| !job.steps.is_empty()) {
+    around.jobs = core.jobs.by_gates(&mut **tx, rows.iter().flatten().map(|row| row.gate_id)).await?;
+    if around.jobs.values().any(|job| !job.steps.is_empty()) {
         let ids: Vec<Uuid> = rows.iter().flatten().map(|row| row.item_id).collect();
         for (item_id, name, data) in leases::steps(tx, &ids).await? {
-            steps.insert(item_id, Step { name, data: Document::trusted(data) });
+            around.steps.insert(item_id, Step { name, data: Document::trusted(data) });
         }
     }
-    let mut inputs: HashMap<i64, BTreeMap<String, Inputs>> = HashMap::new();
-    for job in jobs.values().filter(|job| job.waits) {
-        inputs.insert(job.gate_id, inputs_of(core, tx, job).await?);
+    for job in around.jobs.values().filter(|job| job.waits) {
+        around.inputs.insert(job.gate_id, inputs_of(core, tx, job).await?);
     }
+    Ok(around)
+}
+
+/// What the workers are told of the items in their hands.
+pub(super) fn assignments(core: &Core, around: Around, rows: Vec<Vec<ClaimedRow>>) -> Vec<Vec<Assignment>> {
+    let Around { jobs, mut steps, inputs } = around;
     let mut tell = |row: ClaimedRow| -> Option<Assignment> {
         let job = jobs.get(&row.gate_id)?;
         let heartbeat = core.types.by_id(job.type_id).map_or(60.0, |info| info.heartbeat_seconds);
@@ -260,7 +273,7 @@ pub(super) async fn assignments(core: &Core, tx: &mut Tx, rows: Vec<Vec<ClaimedR
             },
         })
     };
-    Ok(rows.into_iter().map(|rows| rows.into_iter().filter_map(&mut tell).collect()).collect())
+    rows.into_iter().map(|rows| rows.into_iter().filter_map(&mut tell).collect()).collect()
 }
 
 /// What the jobs that this one waited for have brought (rule 5): the results of those of one item, else

@@ -25,7 +25,7 @@ use crate::{
 
 use super::{
     Core, Engine,
-    add::{self, AddCommand, AddedRows, Reserved},
+    add::{self, AddCommand, AddedRows, Gates, Reserved},
     create::{Turn, reused},
 };
 
@@ -193,8 +193,9 @@ pub(super) async fn add(
 ) -> Result<AddedRows> {
     let mut keyed: Vec<(usize, &KeyMove)> =
         commands.iter().enumerate().filter_map(|(at, command)| Some((at, command.key.as_ref()?))).collect();
+    let gates = reserved.map_or(Gates::Lock, Gates::Reserved);
     if keyed.is_empty() {
-        return add::add(core, tx, commands, reserved).await;
+        return add::add(core, tx, commands, gates).await;
     }
     keyed.sort_by(|a, b| a.1.name.cmp(&b.1.name));
     let mut moved: HashMap<usize, &KeyMove> = HashMap::new();
@@ -213,7 +214,7 @@ pub(super) async fn add(
     }
     let going: Vec<usize> = (0..commands.len()).filter(|at| !late.contains(at)).collect();
     let going_on: Vec<&AddCommand> = going.iter().map(|&at| commands[at]).collect();
-    let mut added = add::add(core, tx, &going_on, reserved).await?;
+    let mut added = add::add(core, tx, &going_on, gates).await?;
     let mut answers: Vec<Result<Added>> = commands.iter().map(|_| Err(Error::KeyMoved)).collect();
     for (&at, answer) in going.iter().zip(std::mem::take(&mut added.answers)) {
         if let Some(key) = moved.get(&at) {

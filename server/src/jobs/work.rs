@@ -25,7 +25,7 @@ use crate::{
 
 use super::{
     Core, Engine, alerts, cancel,
-    claim::{self, ClaimCommand},
+    claim::{self, Around, ClaimCommand, ClaimRows},
     ending::{self, EndCommand, EndingKind, EndingRows},
     feed::{self, Fed},
     groups,
@@ -55,12 +55,13 @@ pub(super) struct WorkBatch(pub(super) Arc<Core>);
 impl Batch for WorkBatch {
     type Command = Work;
     type Answer = Worked;
+    type Done = Done;
 
     fn weight(work: &Work) -> usize {
         (work.endings.len() + work.claim.as_ref().map_or(0, |claim| claim.max)).max(1)
     }
 
-    async fn run(&self, works: &[&Work]) -> Result<Vec<Result<Worked>>> {
+    async fn run(&self, works: &[&Work]) -> Result<Done> {
         let core = &self.0;
         let mut cancelled: Vec<i64> = Vec::new();
         loop {
@@ -76,11 +77,44 @@ impl Batch for WorkBatch {
             }
         }
     }
+
+    async fn answer(&self, works: &[Work], done: Done) -> Vec<Result<Worked>> {
+        let core = &self.0;
+        done.closed.after_commit(core, &done.rows).await;
+        let ended = done.ended.len();
+        if ended > 0 {
+            wake_capped(core, ended);
+        }
+        let mut ended = done.ended.into_iter();
+        let assignments = claim::assignments(core, done.around, done.claimed.rows);
+        let mut handed = assignments.into_iter().zip(done.claimed.refused);
+        works
+            .iter()
+            .map(|work| {
+                let endings = ended.by_ref().take(work.endings.len()).collect();
+                let claimed = work
+                    .claim
+                    .as_ref()
+                    .and_then(|_| handed.next())
+                    .map_or_else(Claimed::default, |(a, r)| Claimed { assignments: a, refused: r });
+                Ok(Worked { endings, claimed })
+            })
+            .collect()
+    }
+}
+
+/// What a committed batch has done.
+pub(super) struct Done {
+    ended: Vec<Result<Ended, Problem>>,
+    claimed: ClaimRows,
+    around: Around,
+    rows: EndingRows,
+    closed: Closed,
 }
 
 /// One transaction for endings and claims, by what is known of cancelled jobs. The order is that of the
 /// locks: types, leases, dedupe keys, lanes, what waits, gates.
-async fn attempt(core: &Arc<Core>, works: &[&Work], cancelled: &[i64]) -> Result<Vec<Result<Worked>>> {
+async fn attempt(core: &Arc<Core>, works: &[&Work], cancelled: &[i64]) -> Result<Done> {
     let endings: Vec<&EndCommand> = works.iter().flat_map(|work| &work.endings).collect();
     let claims: Vec<&ClaimCommand> = works.iter().filter_map(|work| work.claim.as_ref()).collect();
 
@@ -91,28 +125,10 @@ async fn attempt(core: &Arc<Core>, works: &[&Work], cancelled: &[i64]) -> Result
     let mut arriving = Arriving::of(feed::fed_by(core, &mut tx, &rows.succeeded, &endings).await?);
     arriving.lock(core, &mut tx, &mut rows).await?;
     let claimed = claim::claim_all(core, &mut tx, &claims, &caps, &mut rows.deltas).await?;
-    let assignments = claim::assignments(core, &mut tx, claimed.rows).await?;
-    let done = close_with(core, &mut tx, &mut rows, arriving).await?;
+    let around = claim::around(core, &mut tx, &claimed.rows).await?;
+    let closed = close_with(core, &mut tx, &mut rows, arriving).await?;
     crate::store::commit(tx).await?;
-    done.after_commit(core, &rows).await;
-    if !endings.is_empty() {
-        wake_capped(core, endings.len());
-    }
-
-    let mut ended = ended.into_iter();
-    let mut handed = assignments.into_iter().zip(claimed.refused);
-    Ok(works
-        .iter()
-        .map(|work| {
-            let endings = ended.by_ref().take(work.endings.len()).collect();
-            let claimed = work
-                .claim
-                .as_ref()
-                .and_then(|_| handed.next())
-                .map_or_else(Claimed::default, |(a, r)| Claimed { assignments: a, refused: r });
-            Ok(Worked { endings, claimed })
-        })
-        .collect())
+    Ok(Done { ended, claimed, around, rows, closed })
 }
 
 /// What has ended may have made room under a cap that others wait for.

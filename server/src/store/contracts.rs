@@ -9,6 +9,8 @@ use domain::{
 use sqlx::PgPool;
 use uuid::Uuid;
 
+use super::jobs::{Frozen, NewJobRow};
+
 /// A job type as claims and failures see it now.
 #[derive(Clone, Debug)]
 pub struct TypeInfo {
@@ -137,6 +139,31 @@ impl From<JobRow> for JobInfo {
             solo: row.solo,
             fed: row.fed,
             waits: row.waits,
+        }
+    }
+}
+
+impl JobInfo {
+    /// A job that was written just now.
+    pub fn written(row: &NewJobRow, frozen: Frozen, type_name: String, solo: bool) -> Self {
+        Self {
+            gate_id: row.gate_id,
+            turn_gate_id: row.turn_gate_id,
+            job_id: row.id,
+            root_id: row.root_id,
+            owner_id: row.owner_id,
+            type_id: row.type_id,
+            type_name,
+            delivery: Delivery::parse(&frozen.delivery).unwrap_or_default(),
+            max_failures: MaxFailures::from_stored(row.max_failures),
+            steps: frozen.steps,
+            payload_schema: frozen.payload_schema,
+            priority: row.priority,
+            run_after: row.run_after,
+            expires_at: row.expires_at,
+            solo,
+            fed: row.feed.is_some(),
+            waits: !row.after.is_empty(),
         }
     }
 }

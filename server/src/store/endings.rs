@@ -27,10 +27,11 @@ pub async fn succeed(
     sqlx::query_as!(
         Succeeded,
         r#"with gone as (
-             delete from lease l
-             where l.id = any($1::uuid[]) and l.credential_id = ($2::uuid[])[width_bucket(l.id, $1::uuid[])]
+             delete from lease l using unnest($1::uuid[], $2::uuid[], $3::text[]) as ended (id, credential_id, result)
+             where l.id = ended.id and l.credential_id = ended.credential_id
                and l.cancel_requested_at is null and l.gate_id <> all($4::bigint[])
-             returning l.*, ($3::text[])[width_bucket(l.id, $1::uuid[])] as result),
+             returning l.id, l.item_id, l.gate_id, l.seq, l.started_at, l.attempt, l.failures, l.worker_id, l.lane_id,
+               ended.result),
            done as (
              insert into outcome (item_id, gate_id, seq, lease_id, started_at, ended_at, attempt, failures, state,
                ended_as, worker_id, result)

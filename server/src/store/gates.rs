@@ -108,6 +108,14 @@ pub async fn apply(tx: &mut Tx, deltas: &[(i64, Delta)]) -> Result<Vec<After>, s
         let Some((after, may_complete)) = work(tx, *gate_id, delta).await? else { return Ok(Vec::new()) };
         return if may_complete { change(tx, &[(*gate_id, Delta::default())]).await } else { Ok(vec![after]) };
     }
+    if deltas.len() > 1 {
+        lock(tx, &deltas.iter().map(|(id, _)| *id).collect::<Vec<_>>()).await?;
+    }
+    change(tx, deltas).await
+}
+
+/// [`apply`] to gates that this transaction has locked or written.
+pub async fn apply_held(tx: &mut Tx, deltas: &[(i64, Delta)]) -> Result<Vec<After>, sqlx::Error> {
     change(tx, deltas).await
 }
 
@@ -135,9 +143,6 @@ async fn work(tx: &mut Tx, gate_id: i64, delta: &Delta) -> Result<Option<(After,
 /// [`apply`] for everything a delta can say.
 async fn change(tx: &mut Tx, deltas: &[(i64, Delta)]) -> Result<Vec<After>, sqlx::Error> {
     let ids: Vec<i64> = deltas.iter().map(|(id, _)| *id).collect();
-    if ids.len() > 1 {
-        lock(tx, &ids).await?;
-    }
     let column = |of: fn(&Delta) -> i64| -> Vec<i64> { deltas.iter().map(|(_, d)| of(d)).collect() };
     let flag = |of: fn(&Delta) -> bool| -> Vec<bool> { deltas.iter().map(|(_, d)| of(d)).collect() };
     let after = sqlx::query_as!(

@@ -4,7 +4,7 @@ use sqlx::PgPool;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::Tx;
+use super::{Tx, gates::Locked};
 
 /// A job to be written. Delivery, steps, schema and retention are those of its type at that moment.
 #[derive(Clone, Debug)]
@@ -39,9 +39,19 @@ pub struct NewJobRow {
     pub turn_gate_id: i64,
 }
 
+/// What a job keeps of its type as it was at the job's creation.
+#[derive(Clone, Debug)]
+pub struct Frozen {
+    pub id: Uuid,
+    pub delivery: String,
+    pub steps: Vec<String>,
+    pub payload_schema: Option<String>,
+}
+
 /// Writes jobs, by id. Returns those that are in: an id that is in use, or whose type is gone, is left out.
-pub async fn insert(tx: &mut Tx, jobs: &[NewJobRow]) -> Result<Vec<Uuid>, sqlx::Error> {
-    sqlx::query_scalar!(
+pub async fn insert(tx: &mut Tx, jobs: &[NewJobRow]) -> Result<Vec<Frozen>, sqlx::Error> {
+    sqlx::query_as!(
+        Frozen,
         r#"insert into job (id, root_id, gate_id, ord, parent_id, owner_id, type_id, key, name, delivery, max_failures,
              steps, payload_schema, retain_seconds, priority, run_after, expires_at, expected_count, final_stage, feed,
              after, after_outcome, metadata, dedupe_key, initiated_by, on_completed, upload_id, replay_of, body_hash,
@@ -60,7 +70,7 @@ pub async fn insert(tx: &mut Tx, jobs: &[NewJobRow]) -> Result<Vec<Uuid>, sqlx::
            join job_type t on t.id = n.type_id
            order by n.id
            on conflict do nothing
-           returning id"#,
+           returning id, delivery, steps, payload_schema"#,
         &column(jobs, |j| j.id),
         &column(jobs, |j| j.root_id),
         &column(jobs, |j| j.gate_id),
@@ -109,6 +119,22 @@ pub struct NewGateRow {
     pub after_open: i32,
     /// On the root's gate: the tree names somebody to call.
     pub calls: bool,
+}
+
+impl NewGateRow {
+    /// As it is once it is written: held by who wrote it.
+    pub fn locked(&self) -> Locked {
+        Locked {
+            gate_id: self.gate_id,
+            sealed: false,
+            cancelled: false,
+            removed: false,
+            next_seq: 1,
+            last_turn: 0,
+            after_open: self.after_open,
+            after_failed: false,
+        }
+    }
 }
 
 /// Writes the gates of new trees.

@@ -3,6 +3,8 @@
 //! Every write here names the fence and, where a worker asks, the token it was given to; what does not
 //! come back was not open.
 
+use std::collections::HashMap;
+
 use domain::id::Uuid;
 use sqlx::PgPool;
 use time::OffsetDateTime;
@@ -15,6 +17,36 @@ pub struct Slot {
     pub fence: Uuid,
     pub credential_id: Uuid,
     pub worker_id: String,
+}
+
+/// Slots as columns. The text of an array is found by counting from its beginning, so that a column with a name for
+/// each slot costs the square of their number: workers stand in it once.
+struct Columns<'a> {
+    fences: Vec<Uuid>,
+    credentials: Vec<Uuid>,
+    workers: Vec<&'a str>,
+    /// Which of the workers, from 1.
+    worker: Vec<i32>,
+}
+
+impl<'a> Columns<'a> {
+    fn of(slots: &'a [Slot]) -> Self {
+        let mut workers: Vec<&str> = Vec::new();
+        let mut places: HashMap<&str, i32> = HashMap::new();
+        let mut place = |slot: &'a Slot| {
+            *places.entry(&slot.worker_id).or_insert_with(|| {
+                workers.push(&slot.worker_id);
+                workers.len() as i32
+            })
+        };
+        let worker = slots.iter().map(&mut place).collect();
+        Self {
+            fences: slots.iter().map(|slot| slot.fence).collect(),
+            credentials: slots.iter().map(|slot| slot.credential_id).collect(),
+            workers,
+            worker,
+        }
+    }
 }
 
 /// Where a claim starts to look: everything before it was empty a moment ago. A hint only.
@@ -62,9 +94,7 @@ pub async fn claim(
     (lease_seconds, run_timeout_seconds): (f64, Option<f64>),
     ghosts: &[i64],
 ) -> Result<Vec<ClaimedRow>, sqlx::Error> {
-    let fences: Vec<Uuid> = slots.iter().map(|s| s.fence).collect();
-    let credentials: Vec<Uuid> = slots.iter().map(|s| s.credential_id).collect();
-    let workers: Vec<&str> = slots.iter().map(|s| s.worker_id.as_str()).collect();
+    let Columns { fences, credentials, workers, worker } = Columns::of(slots);
     let mut rows = sqlx::query_as!(
         ClaimedRow,
         r#"with pick as materialized (
@@ -87,7 +117,7 @@ pub async fn claim(
            ins as (
              insert into lease (id, item_id, gate_id, credential_id, worker_id, started_at, last_beat, run_until,
                expires_at, lease_seconds, type_id, attempt, failures, rank, lane_id, seq)
-             select ($5::uuid[])[n], item_id, gate_id, ($6::uuid[])[n], ($7::text[])[n], clock_timestamp(),
+             select ($5::uuid[])[n], item_id, gate_id, ($6::uuid[])[n], ($7::text[])[($11::int[])[n]], clock_timestamp(),
                clock_timestamp(), clock_timestamp() + make_interval(secs => $9::float8), expires_at, $8::float8,
                $1, attempts + 1, failures, rank, lane_id, seq
              from numbered)
@@ -107,6 +137,7 @@ pub async fn claim(
         lease_seconds,
         run_timeout_seconds,
         ghosts,
+        &worker,
     )
     .fetch_all(&mut **tx)
     .await?;
@@ -123,9 +154,7 @@ pub async fn claim_items(
     (lease_seconds, run_timeout_seconds): (f64, Option<f64>),
     ghosts: &[i64],
 ) -> Result<Vec<ClaimedRow>, sqlx::Error> {
-    let fences: Vec<Uuid> = slots.iter().map(|s| s.fence).collect();
-    let credentials: Vec<Uuid> = slots.iter().map(|s| s.credential_id).collect();
-    let workers: Vec<&str> = slots.iter().map(|s| s.worker_id.as_str()).collect();
+    let Columns { fences, credentials, workers, worker } = Columns::of(slots);
     let mut rows = sqlx::query_as!(
         ClaimedRow,
         r#"with pick as materialized (
@@ -148,7 +177,7 @@ pub async fn claim_items(
            ins as (
              insert into lease (id, item_id, gate_id, credential_id, worker_id, started_at, last_beat, run_until,
                expires_at, lease_seconds, type_id, attempt, failures, rank, lane_id, seq)
-             select ($4::uuid[])[n], item_id, gate_id, ($5::uuid[])[n], ($6::text[])[n], clock_timestamp(),
+             select ($4::uuid[])[n], item_id, gate_id, ($5::uuid[])[n], ($6::text[])[($10::int[])[n]], clock_timestamp(),
                clock_timestamp(), clock_timestamp() + make_interval(secs => $8::float8), expires_at, $7::float8,
                type_id, attempts + 1, failures, rank, lane_id, seq
              from numbered)
@@ -167,6 +196,7 @@ pub async fn claim_items(
         lease_seconds,
         run_timeout_seconds,
         ghosts,
+        &worker,
     )
     .fetch_all(&mut **tx)
     .await?;

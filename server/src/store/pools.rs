@@ -44,6 +44,10 @@ const RAILS: &[(&str, &str)] = &[
     ("statement_timeout", "15s"),
 ];
 
+/// What pages and duties are read with. A plan that a connection keeps from when a table was small collects all
+/// of a job's rows and sorts them for one page where it may; there is no index that needs it.
+const PAGES: &[(&str, &str)] = &[("enable_bitmapscan", "off"), ("statement_timeout", "10s")];
+
 impl Pools {
     /// Opens pools of `size` connections in all. Fails when the database cannot be reached.
     pub async fn connect(url: &str, size: u32) -> Result<Self, sqlx::Error> {
@@ -62,7 +66,7 @@ impl Pools {
             hot: options(hot).connect_with(railed.clone()).await?,
             beats: options(beats).connect_lazy_with(railed),
             hints: options(2).connect_lazy_with(base.clone().options([("synchronous_commit", "off")])),
-            read: options(read).connect_lazy_with(base.options([("statement_timeout", "10s")])),
+            read: options(read).connect_lazy_with(base.options(PAGES.iter().copied())),
         })
     }
 

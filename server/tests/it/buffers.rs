@@ -211,10 +211,12 @@ impl Story {
         let events = server.request(reqwest::Method::GET, &format!("/api/v1/jobs/{ended}/events"));
         let mut events = events.send().await.expect("a stream").bytes_stream();
         events.next().await.expect("an event").expect("bytes");
-        // Failures as a stream: the first rows, and no more than fill the buffers on the way.
-        let rows = server.request(reqwest::Method::GET, &format!("/api/v1/jobs/{ended}/failures"));
-        let mut rows = rows.send().await.expect("a stream").bytes_stream();
-        rows.next().await.expect("rows").expect("bytes");
+        // Results and failures as streams: the first rows, and no more than fill the buffers on the way.
+        for kind in ["results", "failures"] {
+            let rows = server.request(reqwest::Method::GET, &format!("/api/v1/jobs/{ended}/{kind}"));
+            let mut rows = rows.send().await.expect("a stream").bytes_stream();
+            rows.next().await.expect("rows").expect("bytes");
+        }
     }
 
     async fn forget(&self) {

@@ -44,8 +44,12 @@ pub(super) async fn refuse_doubles(
 }
 
 /// A job that is filled from a file is sealed at the file's end: by hand, the rest of its rows would be
-/// lost.
-pub(super) async fn refuse_early_seals(tx: &mut Tx, commands: &[&AddCommand]) -> Result<Vec<(usize, Problem)>> {
+/// lost. `new`: the jobs are being created, and nothing fills them yet.
+pub(super) async fn refuse_early_seals(
+    tx: &mut Tx,
+    commands: &[&AddCommand],
+    new: bool,
+) -> Result<Vec<(usize, Problem)>> {
     let by_hand = |command: &AddCommand| command.seal && command.place.is_none();
     let fed = commands.iter().enumerate().filter(|(_, command)| by_hand(command) && command.job.fed).map(|(at, _)| {
         let detail = "The job is fed by its parent and is sealed by itself when the parent is complete.";
@@ -53,7 +57,7 @@ pub(super) async fn refuse_early_seals(tx: &mut Tx, commands: &[&AddCommand]) ->
     });
     let mut refused: Vec<(usize, Problem)> = fed.collect();
     let gates: Vec<i64> = commands.iter().filter(|c| by_hand(c)).map(|c| c.job.gate_id).collect();
-    if gates.is_empty() {
+    if new || gates.is_empty() {
         return Ok(refused);
     }
     let being_split = jobs::being_split(tx, &gates).await?;

@@ -66,7 +66,7 @@ impl Reserved {
             }
         }
         let deltas: Vec<(i64, Delta)> = deltas.into_iter().collect();
-        if gates::apply(&mut tx, &deltas).await?.len() != deltas.len() {
+        if gates::apply_held(&mut tx, &deltas).await?.len() != deltas.len() {
             return Ok(None);
         }
         crate::store::commit(tx).await?;

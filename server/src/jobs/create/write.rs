@@ -16,15 +16,17 @@ use crate::{
     error::{Error, Result},
     flush::Batch,
     store::{
-        Tx, contracts, gates,
+        Tx,
+        contracts::JobInfo,
+        gates::{self, Locked},
         idempotency::{self, NewKey},
-        jobs::{self, JobKey, NewGateRow, NewJobRow, NewSplit},
+        jobs::{self, Frozen, JobKey, NewGateRow, NewJobRow, NewSplit},
     },
 };
 
 use super::{
     super::{
-        add::{self, AddCommand, AddedRows},
+        add::{self, AddCommand, AddedRows, Gates},
         keys::OnDuplicate,
     },
     Before, CALL, Core, CreateCommand, Node, Take, Tree,
@@ -35,13 +37,15 @@ pub(in crate::jobs) struct CreateBatch(pub(in crate::jobs) Arc<Core>);
 impl Batch for CreateBatch {
     type Command = CreateCommand;
     type Answer = Wrote;
+    type Done = Made;
 
     fn weight(command: &CreateCommand) -> usize {
         command.tree.nodes.iter().map(|node| node.new.items.len() + 1).sum()
     }
 
-    async fn run(&self, commands: &[&CreateCommand]) -> Result<Vec<Result<Wrote>>> {
+    async fn run(&self, commands: &[&CreateCommand]) -> Result<Made> {
         let core = &self.0;
+        let mut done = None;
         let mut answers: Vec<Option<Result<bool>>> =
             contested(commands).into_iter().map(|it| it.then_some(Ok(false))).collect();
         loop {
@@ -58,34 +62,48 @@ impl Batch for CreateBatch {
                         answers[going[at]].get_or_insert(answer);
                     }
                 }
-                Written::All(added) => {
+                Written::All(added, infos) => {
                     crate::store::commit(tx).await?;
-                    if let Some(added) = added {
-                        added.after_commit(core).await;
+                    for info in infos.into_values() {
+                        core.jobs.keep(info);
                     }
-                    let roots: Vec<Uuid> = trees.iter().map(|command| command.tree.root_id()).collect();
-                    core.hub.touch(&roots);
-                    if trees.iter().any(|command| command.tree.nodes.iter().any(|node| node.head.is_some())) {
-                        core.split_asked.notify_one();
-                    }
+                    done = added;
                     for at in going {
                         answers[at] = Some(Ok(true));
                     }
                 }
             }
         }
-        let written = |answer: &Option<Result<bool>>| matches!(answer, Some(Ok(true)));
-        let roots: Vec<Uuid> =
-            (0..commands.len()).filter(|&at| written(&answers[at])).map(|at| commands[at].tree.root_id()).collect();
+        Ok(Made { added: done, answers })
+    }
+
+    async fn answer(&self, commands: &[CreateCommand], made: Made) -> Vec<Result<Wrote>> {
+        let core = &self.0;
+        let written = commands.iter().zip(&made.answers).filter(|(_, answer)| matches!(answer, Some(Ok(true))));
+        let written: Vec<&CreateCommand> = written.map(|(command, _)| command).collect();
+        if let Some(added) = made.added {
+            added.after_commit(core).await;
+        }
+        let roots: Vec<Uuid> = written.iter().map(|command| command.tree.root_id()).collect();
+        core.hub.touch(&roots);
+        if written.iter().any(|command| command.tree.nodes.iter().any(|node| node.head.is_some())) {
+            core.split_asked.notify_one();
+        }
         // One reading answers all of them. Where it fails they exist all the same.
         let trees = core.read_trees(&roots).await.unwrap_or_default();
-        let mut made: HashMap<Uuid, Job> = trees.into_iter().map(|tree| (tree.id, tree)).collect();
-        let answer = |(command, answer): (&&CreateCommand, Option<Result<bool>>)| {
-            let tree = made.remove(&command.tree.root_id()).map(Box::new);
+        let mut read: HashMap<Uuid, Job> = trees.into_iter().map(|tree| (tree.id, tree)).collect();
+        let answer = |(command, answer): (&CreateCommand, Option<Result<bool>>)| {
+            let tree = read.remove(&command.tree.root_id()).map(Box::new);
             answer.map(|answer| answer.map(|written| if written { Wrote::Tree(tree) } else { Wrote::Taken }))
         };
-        Ok(commands.iter().zip(answers).filter_map(answer).collect())
+        commands.iter().zip(made.answers).filter_map(answer).collect()
     }
+}
+
+/// What a batch has made: whether each tree was written, and what came with them.
+pub(in crate::jobs) struct Made {
+    added: Option<AddedRows>,
+    answers: Vec<Option<Result<bool>>>,
 }
 
 /// What became of a tree.
@@ -116,7 +134,8 @@ fn contested(commands: &[&CreateCommand]) -> Vec<bool> {
 enum Written {
     /// Nothing may stay of this transaction; these are not to be tried again.
     Refused(Vec<(usize, Result<bool>)>),
-    All(Option<AddedRows>),
+    /// What came with the trees, and their jobs by gate.
+    All(Option<AddedRows>, HashMap<i64, Arc<JobInfo>>),
 }
 
 fn taken(at: impl IntoIterator<Item = usize>) -> Written {
@@ -146,10 +165,12 @@ async fn write(core: &Arc<Core>, tx: &mut Tx, commands: &[&CreateCommand]) -> Re
         next = end;
     }
 
-    let known: HashSet<Uuid> = jobs::take_keys(tx, &rows.keys).await?.into_iter().collect();
-    let doubles: HashSet<Uuid> = rows.keys.iter().map(|(_, job)| *job).filter(|job| !known.contains(job)).collect();
-    if !doubles.is_empty() {
-        return Ok(taken(of_jobs(commands, &doubles)));
+    if !rows.keys.is_empty() {
+        let known: HashSet<Uuid> = jobs::take_keys(tx, &rows.keys).await?.into_iter().collect();
+        let doubles: HashSet<Uuid> = rows.keys.iter().map(|(_, job)| *job).filter(|job| !known.contains(job)).collect();
+        if !doubles.is_empty() {
+            return Ok(taken(of_jobs(commands, &doubles)));
+        }
     }
     let named: Vec<Uuid> = commands.iter().flat_map(|c| c.tree.nodes.iter().filter_map(|node| node.new.id)).collect();
     if !named.is_empty() {
@@ -158,8 +179,9 @@ async fn write(core: &Arc<Core>, tx: &mut Tx, commands: &[&CreateCommand]) -> Re
             return Ok(taken(of_jobs(commands, &removed)));
         }
     }
-    let written: HashSet<Uuid> = jobs::insert(tx, &rows.jobs).await?.into_iter().collect();
-    let used: HashSet<Uuid> = rows.jobs.iter().map(|job| job.id).filter(|id| !written.contains(id)).collect();
+    let mut written: HashMap<Uuid, Frozen> =
+        jobs::insert(tx, &rows.jobs).await?.into_iter().map(|job| (job.id, job)).collect();
+    let used: HashSet<Uuid> = rows.jobs.iter().map(|job| job.id).filter(|id| !written.contains_key(id)).collect();
     if !used.is_empty() {
         return Ok(taken(of_jobs(commands, &used)));
     }
@@ -174,7 +196,16 @@ async fn write(core: &Arc<Core>, tx: &mut Tx, commands: &[&CreateCommand]) -> Re
     for split in &rows.splits {
         jobs::insert_split(tx, split).await?;
     }
-    add_items(core, tx, commands, &places, &gate_ids).await
+    let nodes = commands.iter().flat_map(|command| command.tree.nodes.iter().map(move |node| (command, node)));
+    let info = |(row, (command, node)): (&NewJobRow, (&&CreateCommand, &Node))| {
+        let solo = command.tree.nodes.len() == 1;
+        let frozen = written.remove(&row.id)?;
+        Some((row.gate_id, Arc::new(JobInfo::written(row, frozen, node.info.name.clone(), solo))))
+    };
+    let infos: HashMap<i64, Arc<JobInfo>> = rows.jobs.iter().zip(nodes).filter_map(info).collect();
+    let gates = rows.gates.iter().map(|gate| (gate.gate_id, gate.locked())).collect();
+    let places: Vec<&[i64]> = places.into_iter().map(|place| &gate_ids[place]).collect();
+    add_items(core, tx, commands, &places, infos, gates).await
 }
 
 /// The commands that these jobs belong to.
@@ -263,29 +294,26 @@ async fn add_items(
     core: &Arc<Core>,
     tx: &mut Tx,
     commands: &[&CreateCommand],
-    places: &[std::ops::Range<usize>],
-    gate_ids: &[i64],
+    gate_ids: &[&[i64]],
+    infos: HashMap<i64, Arc<JobInfo>>,
+    gates: HashMap<i64, Locked>,
 ) -> Result<Written> {
     // A job that is filled from a file is sealed at the file's end.
     let seals = |node: &Node| node.new.sealed && node.head.is_none();
     let mut wanted: Vec<(usize, i64, &Node)> = Vec::new();
     for (at, command) in commands.iter().enumerate() {
-        let gates = &gate_ids[places[at].clone()];
-        let nodes = command.tree.nodes.iter().zip(gates);
+        let nodes = command.tree.nodes.iter().zip(gate_ids[at]);
         wanted.extend(
             nodes.filter(|(node, _)| seals(node) || !node.new.items.is_empty()).map(|(node, gate)| (at, *gate, node)),
         );
     }
     if wanted.is_empty() {
-        return Ok(Written::All(None));
+        return Ok(Written::All(None, infos));
     }
-    let ids: Vec<i64> = wanted.iter().map(|(_, gate_id, _)| *gate_id).collect();
-    let mut infos: HashMap<i64, _> =
-        contracts::jobs_by_gate(&mut **tx, &ids).await?.into_iter().map(|job| (job.gate_id, Arc::new(job))).collect();
     let mut refused = Vec::new();
     let mut adding: Vec<(usize, AddCommand)> = Vec::with_capacity(wanted.len());
     for (at, gate_id, node) in wanted {
-        let job = infos.remove(&gate_id).ok_or_else(|| Error::Broken("a new job is not there".to_owned()))?;
+        let job = infos.get(&gate_id).cloned().ok_or_else(|| Error::Broken("a new job is not there".to_owned()))?;
         match core.prepare(&job, node.new.items.clone(), &format!("{}/items", node.pointer)) {
             Ok(items) => adding.push((
                 at,
@@ -297,14 +325,15 @@ async fn add_items(
     if !refused.is_empty() {
         return Ok(Written::Refused(refused));
     }
-    let mut added = add::add(core, tx, &adding.iter().map(|(_, command)| command).collect::<Vec<_>>(), None).await?;
+    let adding_all: Vec<&AddCommand> = adding.iter().map(|(_, command)| command).collect();
+    let mut added = add::add(core, tx, &adding_all, Gates::New(gates)).await?;
     let answers = std::mem::take(&mut added.answers);
     for ((at, _), answer) in adding.iter().zip(answers) {
         if let Err(problem) = answer {
             refused.push((*at, Err(problem)));
         }
     }
-    Ok(if refused.is_empty() { Written::All(Some(added)) } else { Written::Refused(refused) })
+    Ok(if refused.is_empty() { Written::All(Some(added), infos) } else { Written::Refused(refused) })
 }
 
 /// Rows on their way into the tables, of all trees.
