@@ -10,7 +10,7 @@ use futures::FutureExt as _;
 
 use crate::{
     checker::{Kind, Verdict},
-    faults::{Played, Story, callers, end, end_broken},
+    faults::{Played, Story, callers, end, end_broken, kill_in_turn, scaled},
     load::Load,
     stage::{House, LEASE, Setting, Stage},
 };
@@ -32,7 +32,7 @@ fn slow(broken: Option<&str>) -> Setting {
 
 /// What is offered here: little, and of these types.
 fn few(house: &House, only: &[&'static str]) -> Load {
-    Load { only: only.to_vec(), cancels: 0, ..Load::of(if house.full { 1_200 } else { 400 }, house.seed) }
+    Load { only: only.to_vec(), cancels: 0, ..Load::of(scaled(house, 400, 1_200), house.seed) }
 }
 
 /// The broken server must have been noticed, by what it broke.
@@ -61,8 +61,7 @@ async fn rough(stage: &mut Stage, times: usize) -> Result<()> {
     let stubborn = 4 + times % 2;
     stage.workers[stubborn].pause()?;
     let careful = times % 4;
-    stage.workers[careful].kill().await?;
-    stage.workers[careful].start()?;
+    stage.workers[careful].again().await?;
     tokio::time::sleep(LEASE + Duration::from_millis(700)).await;
     stage.workers[stubborn].resume()
 }
@@ -88,23 +87,18 @@ async fn sweeping_by_item(house: &House) -> Result<Played> {
     Ok(noticed(&played, Kind::EarlyLoss, "lost leases are swept by item"))
 }
 
-/// S3: who adds is answered before the commit, and the server is killed.
+/// S3: who adds is answered before the commit. The failpoint holds that moment open for longer than a kill takes, and
+/// the kill comes with the answer.
 async fn answering_first(house: &House) -> Result<Played> {
     let environment = vec![("FAILPOINTS".to_owned(), "answer_first:jobs/add=return".to_owned())];
-    let mut stage = Stage::set(house, Setting { environment, ..Setting::default() }).await?;
-    let offered = Load { calls_a_second: Some(4.0), callers: 2, ..few(house, &["plain", "serial"]) };
-    let mut load = stage.load(offered)?;
-    stage
-        .disturb(&mut load, 4, Duration::from_millis(300), |stage, times| {
-            async move {
-                let server = &mut stage.servers[times % 2];
-                server.process.kill().await?;
-                server.start().await
-            }
-            .boxed()
-        })
-        .await?;
-    let played = end_broken(stage, load).await?;
+    let mut stage = Stage::set(house, Setting { environment, workers: 0, ..Setting::default() }).await?;
+    let job = callers::open_job(&stage, &format!("hasty-{}", house.seed)).await?;
+    let times = 4;
+    for n in 0..times {
+        callers::add_once(&stage, n % stage.servers.len(), job, &format!("hasty-{n}"), 25).await?;
+        kill_in_turn(&mut stage, n).await?;
+    }
+    let played = end_broken(stage, tokio::spawn(async { Ok(()) })).await?;
     Ok(noticed(&played, Kind::Lost, "answers before the commit"))
 }
 

@@ -73,9 +73,21 @@ fn credential(parts: &Parts, app: &App) -> Credential {
 }
 
 async fn by_token(app: &App, hash: Hash) -> Result<Option<Caller>> {
-    if let Some(caller) = app.auth.recall(&hash) {
-        return Ok(Some(caller));
+    let Some((caller, is_due)) = app.auth.recall(&hash) else { return look_up(app, hash).await };
+    if is_due {
+        let again = app.clone();
+        app.tasks.spawn(async move {
+            match look_up(&again, hash).await {
+                Ok(Some(_)) => {}
+                Ok(None) => again.auth.forget(&hash),
+                Err(error) => tracing::debug!(%error, "a token was not looked up again"),
+            }
+        });
     }
+    Ok(Some(caller))
+}
+
+async fn look_up(app: &App, hash: Hash) -> Result<Option<Caller>> {
     let seen = *app.auth.changes.borrow();
     let Some(token) = identity::find_token(&app.pool, &hash).await? else { return Ok(None) };
     // A bootstrap token of an earlier start has no row of its own to revoke: it just is not ours.
@@ -102,7 +114,7 @@ async fn by_token(app: &App, hash: Hash) -> Result<Option<Caller>> {
 }
 
 async fn by_session(app: &App, hash: Hash) -> Result<Option<Caller>> {
-    if let Some(caller) = app.auth.recall(&hash) {
+    if let Some((caller, _)) = app.auth.recall(&hash) {
         return Ok(Some(caller));
     }
     let seen = *app.auth.changes.borrow();

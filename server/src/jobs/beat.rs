@@ -40,6 +40,9 @@ impl Batch for BeatBatch {
     type Command = BeatCommand;
     type Answer = HashMap<Uuid, Renewed>;
 
+    // A sign of life that is late is better than none.
+    const TURNS_AWAY: bool = false;
+
     fn weight(command: &BeatCommand) -> usize {
         command.beats.len().max(1)
     }
