@@ -71,7 +71,7 @@ pub(crate) fn scaled<T>(house: &House, quick: T, full: T) -> T {
 
 /// How long everything may take to come to its end once nothing disturbs it any more.
 pub(crate) fn patience(house: &House) -> Duration {
-    if house.full { Duration::from_mins(10) } else { Duration::from_mins(1) }
+    Duration::from_secs(scaled(house, 90, 600))
 }
 
 /// How often something is done to a stage: at least so often, with a pause before each.

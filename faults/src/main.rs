@@ -55,7 +55,7 @@ struct Choice {
     /// What is offered follows from it. Absent: another each time.
     #[arg(long)]
     seed: Option<u64>,
-    /// Faults at once, each beside a PostgreSQL of its own. Absent: three in the quick run, one in the full.
+    /// Faults at once, each beside a PostgreSQL of its own. Absent: four in the quick run, one in the full.
     #[arg(long)]
     lanes: Option<usize>,
     /// The server's program, built with the feature `failpoints`.
@@ -95,7 +95,7 @@ async fn run(choice: Choice, full: bool) -> Result<bool> {
     let (begun, count) = (Instant::now(), chosen.len());
     let seed = choice.seed.unwrap_or_else(rand::random::<u64>) % 1_000_000_000;
     let items = choice.items.unwrap_or(if full { 100_000 } else { 5_000 });
-    let lanes = choice.lanes.unwrap_or(if full { 1 } else { 3 }).clamp(1, count);
+    let lanes = choice.lanes.unwrap_or(if full { 1 } else { 4 }).clamp(1, count);
     let server = choice.server.canonicalize()?;
     let mut houses = Vec::new();
     for _ in 0..lanes {

@@ -2,8 +2,9 @@
 //!
 //! Everything that reads a secret is here; handlers only see a [`Caller`]. A caller is looked up
 //! once and then remembered for at most ten seconds, so that a busy worker does not cost a query a
-//! request; halfway its token is looked up again beside the requests, none of which waits for that. What takes rights away is counted in the database; each server looks four times a second and
-//! forgets everybody when the count has moved, so nothing that was revoked opens anything a second later.
+//! request; after a quarter of that its token is looked up again beside its requests, which do not wait.
+//! What takes rights away is counted in the database; each server looks four times a second and forgets
+//! everybody when the count has moved, so nothing that was revoked opens anything a second later.
 
 use std::{
     collections::HashMap,
@@ -89,7 +90,7 @@ impl Auth {
     fn recall(&self, hash: &Hash) -> Option<(Caller, bool)> {
         let mut remembered = self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
         let known = remembered.get_mut(hash).filter(|known| known.since.elapsed() < REMEMBERED_FOR)?;
-        let is_due = known.since.elapsed() >= REMEMBERED_FOR / 2 && !std::mem::replace(&mut known.is_asked, true);
+        let is_due = known.since.elapsed() >= REMEMBERED_FOR / 4 && !std::mem::replace(&mut known.is_asked, true);
         Some((known.caller.clone(), is_due))
     }
 

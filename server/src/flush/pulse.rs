@@ -47,7 +47,7 @@ impl Pulse {
     }
 
     /// `reached`: whether the database got to it; an end without that is none.
-    pub(super) fn end(&self, beat: Beat, reached: bool) {
+    pub(super) fn end(&self, beat: &Beat, reached: bool) {
         self.rows.fetch_sub(beat.rows, Relaxed);
         if reached {
             self.took.store(beat.since.elapsed().as_millis() as u64, Relaxed);
