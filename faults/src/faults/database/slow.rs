@@ -33,12 +33,14 @@ const BEAT: Duration = Duration::from_secs(10);
 pub(crate) async fn play(house: &House) -> Result<Played> {
     let (played, beats) = tokio::join!(far(house), very_far(house));
     let (mut played, beats) = (played?, beats?);
-    played.done += &format!(
-        "; {} s away for {} heartbeats, {:.1} % answered before the next was due, the slowest after {} ms, no lease lost",
+    let near = std::mem::take(&mut played.done);
+    played.done = format!(
+        "{near}; {} s away for {} heartbeats, {:.1} % answered before the next was due, the slowest after {} ms, {} leases lost",
         VERY_FAR.as_secs(),
         beats.sent,
         beats.share() * 100.0,
-        beats.slowest.as_millis()
+        beats.slowest.as_millis(),
+        beats.lost
     );
     if beats.lost > 0 {
         played.verdict.find(Kind::Story, format!("{} leases were lost at {VERY_FAR:?}", beats.lost));
@@ -70,13 +72,14 @@ async fn far(house: &House) -> Result<Played> {
     wire.set(Mode::Delay(FAR));
     let offered = Load { only: vec!["plain", "once", "trees"], cancels: 0, ..Load::of(house.items / 5, house.seed) };
     let load = stage.load(offered)?;
-    let mut played = end(house, stage, load, format!("the database {} ms away", FAR.as_millis())).await?;
+    let mut played = end(house, stage, load, String::new()).await?;
     // Nobody was killed here, and nobody was away.
     let lost = played.verdict.leases_lost;
     if lost > 0 {
         played.verdict.find(Kind::Story, format!("{lost} leases of healthy workers were lost at {FAR:?}"));
     }
-    played.done += &format!(" for {} items, no lease lost", played.verdict.acknowledged);
+    let items = played.verdict.acknowledged;
+    played.done = format!("the database {} ms away for {items} items, {lost} leases lost", FAR.as_millis());
     Ok(played)
 }
 
