@@ -12,7 +12,8 @@ mod process; // servers and workers that die, stop and come back
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use futures::future::BoxFuture;
+use futures::{FutureExt as _, future::BoxFuture};
+use tokio::task::JoinHandle;
 
 use crate::{
     checker::{self, Verdict},
@@ -22,9 +23,19 @@ use crate::{
 };
 
 /// One fault of the list.
+#[derive(Clone, Copy)]
 pub(crate) struct Fault {
     pub(crate) id: &'static str,
     pub(crate) play: Story,
+}
+
+/// Faults whose judgement is about time: nothing else is played beside them.
+const ALONE: [&str; 7] = ["F12", "F14", "F15", "F25", "F33", "F40", "F41"];
+
+impl Fault {
+    pub(crate) fn is_alone(self) -> bool {
+        ALONE.contains(&self.id)
+    }
 }
 
 /// How a fault is played.
@@ -47,25 +58,47 @@ pub(crate) fn all() -> Vec<Fault> {
 }
 
 /// Plays one.
-pub(crate) async fn play(house: &House, fault: &Fault) -> Result<Row> {
+pub(crate) async fn play(house: &House, fault: Fault) -> Result<Row> {
     let began = Instant::now();
     let Played { done, verdict } = (fault.play)(house).await?;
     Ok(Row { id: fault.id, done, verdict, seconds: began.elapsed().as_secs_f64() })
 }
 
+/// As many as the length of the run asks for.
+pub(crate) fn scaled<T>(house: &House, quick: T, full: T) -> T {
+    if house.full { full } else { quick }
+}
+
 /// How long everything may take to come to its end once nothing disturbs it any more.
 pub(crate) fn patience(house: &House) -> Duration {
-    if house.full { Duration::from_mins(10) } else { Duration::from_mins(1) }
+    Duration::from_secs(scaled(house, 90, 600))
+}
+
+/// How often something is done to a stage: at least so often, with a pause before each.
+pub(crate) type Often = (usize, Duration);
+
+/// A story around one disturbance: it is played while items are offered, then everything is waited for and judged.
+/// `say` is told how often it was.
+pub(crate) async fn around(
+    house: &House,
+    mut stage: Stage,
+    mut load: JoinHandle<Result<()>>,
+    (least, pause): Often,
+    play: impl for<'b> FnMut(&'b mut Stage, usize) -> BoxFuture<'b, Result<()>>,
+    say: impl FnOnce(usize) -> String,
+) -> Result<Played> {
+    let times = stage.disturb(&mut load, least, pause, play).await?;
+    end(house, stage, load, say(times)).await
+}
+
+/// One server after the other is killed and started again.
+pub(crate) fn kill_in_turn(stage: &mut Stage, n: usize) -> BoxFuture<'_, Result<()>> {
+    let at = n % stage.servers.len();
+    stage.servers[at].again().boxed()
 }
 
 /// The common end of a story: waits, then judges. Files of a stage in which something was found stay.
-pub(crate) async fn end(
-    house: &House,
-    stage: Stage,
-    load: tokio::task::JoinHandle<Result<()>>,
-    done: String,
-) -> Result<Played> {
-    let mut stage = stage;
+pub(crate) async fn end(house: &House, mut stage: Stage, load: JoinHandle<Result<()>>, done: String) -> Result<Played> {
     let drained = stage.settle(load, patience(house)).await?;
     let verdict = checker::judge(&mut stage, drained).await?;
     if !verdict.is_clean() {
@@ -75,7 +108,7 @@ pub(crate) async fn end(
 }
 
 /// The end where servers were broken on purpose: calls may have failed, and not everything comes to its end.
-pub(crate) async fn end_broken(mut stage: Stage, load: tokio::task::JoinHandle<Result<()>>) -> Result<Played> {
+pub(crate) async fn end_broken(mut stage: Stage, load: JoinHandle<Result<()>>) -> Result<Played> {
     let drained = stage.settle(load, Duration::from_secs(6)).await.unwrap_or(false);
     let verdict = checker::judge(&mut stage, drained).await?;
     Ok(Played { done: String::new(), verdict })

@@ -10,6 +10,7 @@ mod faults; // the stories
 mod journal; // what callers were told
 mod ledger; // what workers did
 mod load; // what is offered
+mod program; // what is played when
 mod proxy; // wires that can be cut
 mod raw; // requests that are sent once
 mod report; // the table
@@ -19,7 +20,7 @@ mod stage; // where it is played
 mod told; // what a scene brought to light
 mod worker; // the worker process
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{path::PathBuf, process::ExitCode, time::Instant};
 
 use anyhow::{Result, ensure};
 use clap::{Parser, Subcommand};
@@ -34,7 +35,7 @@ struct Line {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Every fault with 800 items.
+    /// Every fault with 5,000 items, in ten minutes.
     Quick(Choice),
     /// Every fault with 100,000 items.
     Full(Choice),
@@ -54,6 +55,9 @@ struct Choice {
     /// What is offered follows from it. Absent: another each time.
     #[arg(long)]
     seed: Option<u64>,
+    /// Faults at once, each beside a PostgreSQL of its own. Absent: four in the quick run, one in the full.
+    #[arg(long)]
+    lanes: Option<usize>,
     /// The server's program, built with the feature `failpoints`.
     #[arg(long)]
     server: PathBuf,
@@ -88,35 +92,26 @@ async fn run(choice: Choice, full: bool) -> Result<bool> {
         .filter(|fault| choice.only.is_empty() || choice.only.iter().any(|id| id.eq_ignore_ascii_case(fault.id)))
         .collect();
     ensure!(!chosen.is_empty(), "no such fault; there are {}", ids(&faults::all()));
-    let house = House {
-        postgres: tokio::task::spawn_blocking(Postgres::start).await??,
-        server: choice.server.canonicalize()?,
-        seed: choice.seed.unwrap_or_else(rand::random::<u64>) % 1_000_000_000,
-        items: choice.items.unwrap_or(if full { 100_000 } else { 800 }),
-        full,
-    };
-    println!("seed {}, {} items a fault", house.seed, house.items);
-    let mut rows = Vec::new();
-    let mut kept = true;
-    for fault in &chosen {
-        match faults::play(&house, fault).await {
-            Ok(row) => {
-                println!("{}", row.line());
-                kept &= row.verdict.is_clean();
-                rows.push(row);
-            }
-            Err(error) => {
-                println!("FAIL {}  could not be judged: {error:#}", fault.id);
-                kept = false;
-            }
-        }
+    let (begun, count) = (Instant::now(), chosen.len());
+    let seed = choice.seed.unwrap_or_else(rand::random::<u64>) % 1_000_000_000;
+    let items = choice.items.unwrap_or(if full { 100_000 } else { 5_000 });
+    let lanes = choice.lanes.unwrap_or(if full { 1 } else { 4 }).clamp(1, count);
+    let server = choice.server.canonicalize()?;
+    let mut houses = Vec::new();
+    for _ in 0..lanes {
+        let postgres = tokio::task::spawn_blocking(Postgres::start).await??;
+        houses.push(House { postgres, server: server.clone(), seed, items, full });
     }
-    if let Some(out) = choice.out.filter(|_| choice.only.is_empty() && rows.len() == chosen.len()) {
+    println!("seed {seed}, {items} items a fault, {lanes} at once");
+    let rows = program::play(chosen, houses).await;
+    let (seconds, cores) = (begun.elapsed().as_secs(), std::thread::available_parallelism().map_or(1, usize::from));
+    println!("{} of {count} judged in {seconds} s", rows.len());
+    let kept = rows.len() == count && rows.iter().all(|row| row.verdict.is_clean());
+    if let Some(out) = choice.out.filter(|_| choice.only.is_empty() && rows.len() == count) {
         let length = if full { "full" } else { "quick" };
         let how = format!(
-            "`cargo xtask faults {length}`: {} items a fault, seed {}. A fault passes when nothing is lost, doubled or \
-             stuck and no rule of the checker is broken.",
-            house.items, house.seed
+            "`cargo xtask faults {length}`: {items} items a fault, seed {seed}, {lanes} at once on {cores} cores, {seconds} s in \
+             all. A fault passes when nothing is lost, doubled or stuck and no rule of the checker is broken.",
         );
         report::write(&out, &rows, &how)?;
     }

@@ -138,7 +138,6 @@ impl Proxy {
     }
 
     /// Connections taken so far.
-    #[cfg_attr(not(test), expect(dead_code, reason = "no story needs it yet; its test holds it"))]
     pub(crate) fn accepted(&self) -> u64 {
         self.meter.accepted.load(Relaxed)
     }

@@ -23,16 +23,10 @@ impl Row {
     /// One line, for people who watch.
     pub(crate) fn line(&self) -> String {
         let v = &self.verdict;
+        let (how, [acknowledged, lost, doubled, stuck]) = (if v.is_clean() { "ok  " } else { "FAIL" }, self.counts());
         let mut line = format!(
-            "{} {}  {} · acknowledged {} · lost {} · doubled {} · stuck {} · {:.1} s",
-            if v.is_clean() { "ok  " } else { "FAIL" },
-            self.id,
-            self.done,
-            v.acknowledged,
-            v.count(Kind::Lost),
-            v.count(Kind::Doubled),
-            v.count(Kind::Stuck),
-            self.seconds
+            "{how} {}  {} · acknowledged {acknowledged} · lost {lost} · doubled {doubled} · stuck {stuck} · {:.1} s",
+            self.id, self.done, self.seconds
         );
         for (kind, n, examples) in v.findings() {
             let _ = write!(line, "\n       {n} {}: {}", kind.words(), examples.join(" · "));
@@ -57,17 +51,14 @@ impl Row {
         if other.is_empty() {
             other.push("none".to_owned());
         }
-        format!(
-            "| {} | {} | {} | {} | {} | {} | {} | {:.0} |",
-            self.id,
-            self.done,
-            v.acknowledged,
-            v.count(Kind::Lost),
-            v.count(Kind::Doubled),
-            v.count(Kind::Stuck),
-            other.join("; "),
-            self.seconds
-        )
+        let counts = self.counts().map(|n| n.to_string()).join(" | ");
+        format!("| {} | {} | {counts} | {} | {:.0} |", self.id, self.done, other.join("; "), self.seconds)
+    }
+
+    /// Acknowledged, lost, doubled, stuck.
+    fn counts(&self) -> [usize; 4] {
+        let v = &self.verdict;
+        [v.acknowledged, v.count(Kind::Lost), v.count(Kind::Doubled), v.count(Kind::Stuck)]
     }
 }
 

@@ -10,7 +10,7 @@ use futures::FutureExt as _;
 
 use crate::{
     checker::{Kind, Verdict},
-    faults::{Played, Story, callers, end, end_broken},
+    faults::{Played, Story, callers, end, end_broken, kill_in_turn, scaled},
     load::Load,
     stage::{House, LEASE, Setting, Stage},
 };
@@ -32,7 +32,7 @@ fn slow(broken: Option<&str>) -> Setting {
 
 /// What is offered here: little, and of these types.
 fn few(house: &House, only: &[&'static str]) -> Load {
-    Load { only: only.to_vec(), cancels: 0, ..Load::of(if house.full { 1_200 } else { 400 }, house.seed) }
+    Load { only: only.to_vec(), cancels: 0, ..Load::of(scaled(house, 400, 1_200), house.seed) }
 }
 
 /// The broken server must have been noticed, by what it broke.
@@ -46,14 +46,14 @@ fn noticed(played: &Played, expected: Kind, broken: &str) -> Played {
 }
 
 /// Holds every worker past its lease in turn, and kills one now and then.
-async fn disturbed(house: &House, setting: Setting, load: Load) -> Result<Played> {
+async fn disturbed(house: &House, setting: Setting, load: Load, least: usize) -> Result<Played> {
     let is_broken = !setting.environment.is_empty();
     let mut stage = Stage::set(house, setting).await?;
     for at in 0..2 {
         stage.add_worker(at, &["plain", "once"], true)?;
     }
     let mut load = stage.load(load)?;
-    stage.disturb(&mut load, 3, Duration::from_millis(200), |stage, times| rough(stage, times).boxed()).await?;
+    stage.disturb(&mut load, least, Duration::from_millis(200), |stage, times| rough(stage, times).boxed()).await?;
     if is_broken { end_broken(stage, load).await } else { end(house, stage, load, String::new()).await }
 }
 
@@ -61,15 +61,14 @@ async fn rough(stage: &mut Stage, times: usize) -> Result<()> {
     let stubborn = 4 + times % 2;
     stage.workers[stubborn].pause()?;
     let careful = times % 4;
-    stage.workers[careful].kill().await?;
-    stage.workers[careful].start()?;
+    stage.workers[careful].again().await?;
     tokio::time::sleep(LEASE + Duration::from_millis(700)).await;
     stage.workers[stubborn].resume()
 }
 
 /// S0: the same disturbances and an intact server.
 async fn intact(house: &House) -> Result<Played> {
-    let mut played = disturbed(house, slow(None), few(house, &["plain", "once"])).await?;
+    let mut played = disturbed(house, slow(None), few(house, &["plain", "once"]), 3).await?;
     "intact servers under the disturbances of S1, S2 and S5: nothing is noticed".clone_into(&mut played.done);
     Ok(played)
 }
@@ -77,34 +76,30 @@ async fn intact(house: &House) -> Result<Played> {
 /// S1: an ending names its item instead of its assignment.
 async fn without_a_fence(house: &House) -> Result<Played> {
     let broken = slow(Some("no_fence:jobs/unfenced"));
-    let played = disturbed(house, broken, few(house, &["plain"])).await?;
+    let played = disturbed(house, broken, few(house, &["plain"]), 3).await?;
     Ok(noticed(&played, Kind::Fence, "no fence: late results end whatever assignment the item is in"))
 }
 
 /// S2: the sweep looks for lost leases, and ends whatever their items are in a little later.
 async fn sweeping_by_item(house: &House) -> Result<Played> {
-    let broken = slow(Some("sweep_by_item:store/leases"));
-    let played = disturbed(house, broken, few(house, &["plain"])).await?;
+    // Whoever holds an item next must still do so when the other server's sweep gets to it.
+    let broken = Setting { work_ms: 1_500, ..slow(Some("sweep_by_item:store/leases")) };
+    let played = disturbed(house, broken, few(house, &["plain"]), 5).await?;
     Ok(noticed(&played, Kind::EarlyLoss, "lost leases are swept by item"))
 }
 
-/// S3: who adds is answered before the commit, and the server is killed.
+/// S3: who adds is answered before the commit. The failpoint holds that moment open for longer than a kill takes, and
+/// the kill comes with the answer.
 async fn answering_first(house: &House) -> Result<Played> {
     let environment = vec![("FAILPOINTS".to_owned(), "answer_first:jobs/add=return".to_owned())];
-    let mut stage = Stage::set(house, Setting { environment, ..Setting::default() }).await?;
-    let offered = Load { calls_a_second: Some(4.0), callers: 2, ..few(house, &["plain", "serial"]) };
-    let mut load = stage.load(offered)?;
-    stage
-        .disturb(&mut load, 4, Duration::from_millis(300), |stage, times| {
-            async move {
-                let server = &mut stage.servers[times % 2];
-                server.process.kill().await?;
-                server.start().await
-            }
-            .boxed()
-        })
-        .await?;
-    let played = end_broken(stage, load).await?;
+    let mut stage = Stage::set(house, Setting { environment, workers: 0, ..Setting::default() }).await?;
+    let job = callers::open_job(&stage, &format!("hasty-{}", house.seed)).await?;
+    let times = 4;
+    for n in 0..times {
+        callers::add_once(&stage, n % stage.servers.len(), job, &format!("hasty-{n}"), 25).await?;
+        kill_in_turn(&mut stage, n).await?;
+    }
+    let played = end_broken(stage, tokio::spawn(async { Ok(()) })).await?;
     Ok(noticed(&played, Kind::Lost, "answers before the commit"))
 }
 
@@ -120,6 +115,6 @@ async fn without_a_unique_key(house: &House) -> Result<Played> {
 
 /// S5: what may be handed out once is offered again after its lease was lost.
 async fn offering_again(house: &House) -> Result<Played> {
-    let played = disturbed(house, slow(Some("offer_again:jobs/fate")), few(house, &["once"])).await?;
+    let played = disturbed(house, slow(Some("offer_again:jobs/fate")), few(house, &["once"]), 3).await?;
     Ok(noticed(&played, Kind::Twice, "at_most_once offered again"))
 }

@@ -31,11 +31,12 @@ pub(crate) fn broken(promise: &str, file: &str) -> bool {
     reached(&format!("{promise}:{}", place(file)))
 }
 
-/// Commits in the background, a little later; whoever asked has his answer by then.
+/// Commits in the background, so much later that whoever asked has his answer by then, and a kill that comes with the
+/// answer comes first.
 #[cfg(feature = "failpoints")]
 pub(crate) fn commit_late(tx: crate::store::Tx) {
     tokio::spawn(async move {
-        tokio::time::sleep(std::time::Duration::from_millis(400)).await;
+        tokio::time::sleep(std::time::Duration::from_secs(4)).await;
         let _ = tx.commit().await;
     });
 }

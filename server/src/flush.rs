@@ -5,10 +5,22 @@
 //! is answered after the commit that carries it, while the next batch runs already. A batch that fails
 //! is run again in halves, so that one poisoned command is refused alone. Flushers are tasks of their
 //! own: no client that goes away can cancel a transaction.
+//!
+//! While no batch comes to its end, whoever waits in the queue is told to come again: nothing of theirs was begun.
 
-use std::sync::Arc;
+mod pulse; // whether batches come to their end
 
-use tokio::sync::{Mutex, Semaphore, mpsc, oneshot};
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+use tokio::{
+    sync::{Mutex, Semaphore, mpsc, oneshot},
+    time::{Instant, timeout},
+};
+
+use pulse::Pulse;
 
 use crate::error::{Error, Result};
 
@@ -18,6 +30,9 @@ pub trait Batch: Send + Sync + 'static {
     type Answer: Send + 'static;
     /// What a commit leaves to be told.
     type Done: Send + 'static;
+
+    /// Whether who waits for long is told to come again.
+    const TURNS_AWAY: bool = true;
 
     /// How many rows a command stands for, about.
     fn weight(command: &Self::Command) -> usize;
@@ -42,16 +57,27 @@ const UNANSWERED: usize = 4;
 struct Queued<B: Batch> {
     command: B::Command,
     answer: oneshot::Sender<Result<B::Answer>>,
+    /// Set once: by the flusher that takes the command, or by who waits no longer.
+    decided: Arc<AtomicBool>,
+}
+
+impl<B: Batch> Queued<B> {
+    /// Whether it is to be run. Not where nobody waits for it any more: a claim would only strand its items until
+    /// their lease ends.
+    fn take(&self) -> bool {
+        !self.answer.is_closed() && !self.decided.swap(true, Ordering::AcqRel)
+    }
 }
 
 /// The queue of one family.
 pub struct Coalescer<B: Batch> {
     queue: mpsc::UnboundedSender<Queued<B>>,
+    pulse: Arc<Pulse>,
 }
 
 impl<B: Batch> Clone for Coalescer<B> {
     fn clone(&self) -> Self {
-        Self { queue: self.queue.clone() }
+        Self { queue: self.queue.clone(), pulse: Arc::clone(&self.pulse) }
     }
 }
 
@@ -62,17 +88,31 @@ impl<B: Batch> Coalescer<B> {
         let (queue, commands) = mpsc::unbounded_channel();
         let commands = Arc::new(Mutex::new(Intake { commands, held: None }));
         let unanswered = Arc::new(Semaphore::new(flushers.max(1) * UNANSWERED));
+        let pulse = Arc::new(Pulse::default());
         for _ in 0..flushers.max(1) {
-            tokio::spawn(flush(Arc::clone(&batch), Arc::clone(&commands), Arc::clone(&unanswered)));
+            let (batch, commands) = (Arc::clone(&batch), Arc::clone(&commands));
+            tokio::spawn(flush(batch, commands, Arc::clone(&pulse), Arc::clone(&unanswered)));
         }
-        Self { queue }
+        Self { queue, pulse }
     }
 
     /// Runs a command with whatever else is waiting; returns after its commit.
     pub async fn run(&self, command: B::Command) -> Result<B::Answer> {
-        let (answer, answered) = oneshot::channel();
+        let (answer, mut answered) = oneshot::channel();
         let gone = || Error::Broken("a flusher has stopped".to_owned());
-        self.queue.send(Queued { command, answer }).map_err(|_| gone())?;
+        let (decided, asked) = (Arc::new(AtomicBool::new(false)), Instant::now());
+        let queued = Queued { command, answer, decided: Arc::clone(&decided) };
+        self.queue.send(queued).map_err(|_| gone())?;
+        if B::TURNS_AWAY {
+            loop {
+                match timeout(pulse::LOOK, &mut answered).await {
+                    Ok(answer) => return answer.map_err(|_| gone())?,
+                    Err(_) if !self.pulse.is_missed_since(asked) => {}
+                    Err(_) if decided.swap(true, Ordering::AcqRel) => break,
+                    Err(_) => return Err(Error::Database(sqlx::Error::PoolTimedOut)),
+                }
+            }
+        }
         answered.await.map_err(|_| gone())?
     }
 }
@@ -86,31 +126,30 @@ struct Intake<B: Batch> {
 impl<B: Batch> Intake<B> {
     /// Waits for a command and takes those behind it until the batch is full. Empty: the end.
     async fn take(&mut self) -> Vec<Queued<B>> {
-        let first = match self.held.take() {
-            Some(held) => Some(held),
-            None => self.commands.recv().await,
-        };
-        let Some(first) = first else { return Vec::new() };
-        let mut rows = B::weight(&first.command);
-        let mut batch = vec![first];
+        let mut batch = Vec::new();
+        let mut rows = 0;
         while rows < FULL {
-            let Ok(next) = self.commands.try_recv() else { break };
-            // Nobody waits for it any more: a claim would only strand its items until their lease ends.
-            if next.answer.is_closed() {
-                continue;
-            }
-            rows += B::weight(&next.command);
-            if rows > FULL {
+            let next = match self.held.take() {
+                Some(held) => Some(held),
+                None if batch.is_empty() => self.commands.recv().await,
+                None => self.commands.try_recv().ok(),
+            };
+            let Some(next) = next else { break };
+            let weight = B::weight(&next.command);
+            if !batch.is_empty() && rows + weight > FULL {
                 self.held = Some(next);
                 break;
             }
-            batch.push(next);
+            if next.take() {
+                rows += weight;
+                batch.push(next);
+            }
         }
         batch
     }
 }
 
-async fn flush<B: Batch>(batch: Arc<B>, intake: Arc<Mutex<Intake<B>>>, unanswered: Arc<Semaphore>) {
+async fn flush<B: Batch>(batch: Arc<B>, intake: Arc<Mutex<Intake<B>>>, pulse: Arc<Pulse>, unanswered: Arc<Semaphore>) {
     loop {
         let Ok(permit) = Arc::clone(&unanswered).acquire_owned().await else { return };
         let taken = intake.lock().await.take().await;
@@ -118,7 +157,9 @@ async fn flush<B: Batch>(batch: Arc<B>, intake: Arc<Mutex<Intake<B>>>, unanswere
             return;
         }
         let (commands, answers): (Vec<_>, Vec<_>) = taken.into_iter().map(|q| (q.command, q.answer)).unzip();
+        let beat = pulse.begin(commands.iter().map(|command| B::weight(command)).sum());
         let parts = run_in_halves(&*batch, &commands.iter().collect::<Vec<_>>()).await;
+        pulse.end(&beat, parts.iter().any(|part| !part.result.as_ref().is_err_and(Error::is_database_away)));
         let batch = Arc::clone(&batch);
         tokio::spawn(async move {
             let _permit = permit;
@@ -220,5 +261,46 @@ mod tests {
                 Err(_) => assert_eq!(n, 13),
             }
         }
+    }
+
+    /// Comes to no end while its gate is closed; counts what it ran.
+    struct Stuck(Arc<tokio::sync::Semaphore>, Arc<std::sync::atomic::AtomicUsize>);
+
+    impl Batch for Stuck {
+        type Command = ();
+        type Answer = ();
+        type Done = ();
+
+        fn weight((): &()) -> usize {
+            1
+        }
+
+        async fn run(&self, commands: &[&()]) -> Result<()> {
+            self.1.fetch_add(commands.len(), Ordering::Relaxed);
+            let _open = self.0.acquire().await;
+            Ok(())
+        }
+
+        async fn answer(&self, commands: &[()], (): ()) -> Vec<Result<()>> {
+            commands.iter().map(|()| Ok(())).collect()
+        }
+    }
+
+    #[tokio::test]
+    async fn who_waits_while_nothing_ends_is_told_to_come_again_and_was_not_begun() {
+        let (gate, run) = (Arc::new(tokio::sync::Semaphore::new(0)), Arc::default());
+        let queue = Coalescer::start(Stuck(Arc::clone(&gate), Arc::clone(&run)), 1);
+        let first = tokio::spawn({
+            let queue = queue.clone();
+            async move { queue.run(()).await }
+        });
+        tokio::task::yield_now().await;
+        let asked = Instant::now();
+        let refused = queue.run(()).await.expect_err("nothing comes to its end");
+        assert!(refused.is_database_away() && asked.elapsed() < std::time::Duration::from_secs(4));
+        gate.add_permits(1);
+        first.await.expect("a task").expect("what was begun is answered however long it takes");
+        queue.run(()).await.expect("it goes on");
+        assert_eq!(run.load(Ordering::Relaxed), 2, "who was refused was not begun");
     }
 }

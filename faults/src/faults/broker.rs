@@ -1,8 +1,11 @@
-//! RabbitMQ away, killed, emptied, repeated: it changes when a worker asks, never what it gets.
+//! RabbitMQ away, killed, emptied, repeated, ill: it changes when a worker asks, never what it gets.
 //!
 //! Nodes are those of the server's own tests: private, on free ports; one serves all faults that do not hurt it.
 
+mod ill; // under an alarm, impatient, silent
+
 use std::{
+    collections::HashSet,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -20,7 +23,7 @@ use lapin::{
 };
 use rand::seq::SliceRandom as _;
 
-use super::{Played, Story, end};
+use super::{Played, Story, clients::here, end, scaled};
 use crate::{
     load::{Load, TYPES},
     stage::{House, Setting, Stage, postgres::free_port},
@@ -37,6 +40,9 @@ pub(super) const FAULTS: &[(&str, Story)] = &[
     ("F22", |house| killed_brokers(house).boxed()),
     ("F23", |house| emptied_queues(house).boxed()),
     ("F24", |house| repeated_messages(house).boxed()),
+    ("F25", |house| here(house, ill::alarmed)),
+    ("F26", |house| here(house, ill::impatient)),
+    ("F27", |house| here(house, ill::silent)),
 ];
 
 /// Servers and workers that know this broker.
@@ -69,7 +75,7 @@ async fn killed_brokers(house: &House) -> Result<Played> {
     let mut stage = Stage::set(house, listening(&node.url())).await?;
     node.root().attached(&queue("plain"), 4).await;
     let load = stage.load(Load { calls_a_second: Some(4.0), ..Load::of(offered(house), house.seed) })?;
-    let (rounds, mut longest) = (if house.full { 50 } else { 2 }, Duration::ZERO);
+    let (rounds, mut longest) = (scaled(house, 2, 50), Duration::ZERO);
     for _ in 0..rounds {
         node.kill();
         tokio::time::sleep(Duration::from_secs(1)).await;
@@ -90,8 +96,8 @@ async fn emptied_queues(house: &House) -> Result<Played> {
     let vhost = rabbit::vhost().await;
     let mut stage = Stage::set(house, listening(&vhost.url)).await?;
     vhost.attached(&queue("plain"), 4).await;
-    let mut load = stage.load(Load::of(offered(house), house.seed))?;
     let vhost = Arc::new(vhost);
+    let mut load = stage.load(Load::of(offered(house), house.seed))?;
     let times = stage
         .disturb(&mut load, 20, Duration::from_millis(150), |_, times| {
             let vhost = Arc::clone(&vhost);
@@ -109,11 +115,8 @@ async fn emptied_queues(house: &House) -> Result<Played> {
         })
         .await?;
     vhost.attached(&queue("plain"), 4).await;
-    let done = format!(
-        "every queue purged {} times and deleted {} times; all consumers came back",
-        times - times / 10,
-        times / 10
-    );
+    let (purged, deleted) = (times - times / 10, times / 10);
+    let done = format!("every queue purged {purged} times and deleted {deleted} times; all consumers came back");
     end(house, stage, load, done).await
 }
 
@@ -153,12 +156,17 @@ async fn overhear(url: &str) -> Result<(Connection, Channel, Consumer)> {
     Ok((connection, channel, copies))
 }
 
-/// Sends what is heard nine times more, and counts it.
+/// Sends what is heard for the first time nine times more, and counts it. What a server sends again is not: while work
+/// waits it does so every second here, and it would grow like an avalanche.
 async fn repeat(channel: Channel, mut copies: Consumer, sent: Arc<AtomicUsize>) -> Result<()> {
     const GARBAGE: [&[u8]; 4] = [b"", b"\xff\xfe", b"{\"item_id\":7}", b"[[[["];
     let mut heard: Vec<(String, Vec<u8>)> = Vec::new();
+    let mut known: HashSet<Vec<u8>> = HashSet::new();
     while let Some(copy) = copies.next().await {
         let copy = copy.context("a message")?;
+        if !known.insert(copy.data.clone()) {
+            continue;
+        }
         heard.push((copy.routing_key.to_string(), copy.data));
         if heard.len() < 20 {
             continue;

@@ -1,7 +1,10 @@
 //! Callers who race each other: the same request many times, the same keys from many sides, a cancel between
 //! additions, one button pressed by two people.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context as _, Result, ensure};
 use client::{Client, Document, Made};
@@ -13,7 +16,7 @@ use domain::{
 use futures::{FutureExt as _, StreamExt as _, stream};
 use tokio::task::JoinHandle;
 
-use super::{Played, Story, end};
+use super::{Played, Story, around, end, kill_in_turn, scaled};
 use crate::{
     journal::{Journal, Said, What},
     load,
@@ -40,6 +43,35 @@ fn items(name: &str, n: usize, fails: i32) -> Vec<NewItem> {
 
 fn keys(items: &[NewItem]) -> Vec<String> {
     items.iter().filter_map(|item| item.dedupe_key.clone()).collect()
+}
+
+/// A job that takes items, made at the first server.
+pub(crate) async fn open_job(stage: &Stage, key: &str) -> Result<Uuid> {
+    let call = stage.journal.invoke(What::Create { key: key.to_owned(), items: Vec::new() })?;
+    let job = NewJob { name: Some(key.to_owned()), ..NewJob::of("plain") };
+    let job = stage.client(0)?.create_job_once(&job, key).await?.job().id;
+    stage.journal.said(call, Said::Ok, Some(job))?;
+    Ok(job)
+}
+
+/// So many items at one server, as written down as everything else.
+pub(crate) async fn add_once(stage: &Stage, server: usize, job: Uuid, name: &str, n: usize) -> Result<()> {
+    let items = items(name, n, 0);
+    let call = stage.journal.invoke(What::Add { job, items: keys(&items) })?;
+    stage.client(server)?.add_items(job, &items, false).await?;
+    stage.journal.said(call, Said::Ok, None)
+}
+
+/// A sealed tree of five items; how long it took until it was accepted.
+pub(crate) async fn small_tree(client: &Client, journal: &Journal, key: &str) -> Result<Duration> {
+    let items = items("small", 5, 0);
+    let call = journal.invoke(What::Create { key: key.to_owned(), items: keys(&items) })?;
+    let tree = NewJob { name: Some(key.to_owned()), items, sealed: true, ..NewJob::of("plain") };
+    let asked = Instant::now();
+    let job = client.create_job_once(&tree, key).await?.job().id;
+    let took = asked.elapsed();
+    journal.said(call, Said::Ok, Some(job))?;
+    Ok(took)
 }
 
 /// Calls the servers in turn until one answers.
@@ -97,23 +129,15 @@ async fn one_key(clients: &Arc<[Client]>, journal: &Journal, key: &str, times: u
 
 /// F37: 64 identical requests for each key, while servers are killed.
 async fn identical_requests(house: &House) -> Result<Played> {
-    let mut stage = Stage::set(house, Setting { work_ms: 5, ..Setting::default() }).await?;
-    let count = if house.full { 2_000 } else { 15 };
-    let mut load = identical(&stage, house.seed, count, 64)?;
-    let kills = stage
-        .disturb(&mut load, 2, Duration::from_secs(2), |stage, times| {
-            async move {
-                let server = &mut stage.servers[times % 2];
-                server.process.kill().await?;
-                server.start().await
-            }
-            .boxed()
-        })
-        .await?;
-    let done = format!(
-        "64 identical POSTs at once for each of {count} keys, and one with another body; {kills} servers killed"
-    );
-    end(house, stage, load, done).await
+    let stage = Stage::set(house, Setting { work_ms: 5, ..Setting::default() }).await?;
+    let count = scaled(house, 20, 2_000);
+    let load = identical(&stage, house.seed, count, 64)?;
+    around(house, stage, load, (2, Duration::from_secs(2)), kill_in_turn, |kills| {
+        format!(
+            "64 identical POSTs at once for each of {count} keys, and one with another body; {kills} servers killed"
+        )
+    })
+    .await
 }
 
 /// F38: many producers with the same keys, under a cap and serialize keys.
@@ -121,7 +145,7 @@ async fn contested_keys(house: &House) -> Result<Played> {
     let stage = Stage::set(house, Setting { work_ms: 5, ..Setting::default() }).await?;
     let clients: Arc<[Client]> = (0..2).map(|at| stage.client(at)).collect::<Result<_>>()?;
     let journal = Arc::clone(&stage.journal);
-    let (seed, rounds) = (house.seed, if house.full { 400 } else { 20 });
+    let (seed, rounds) = (house.seed, scaled(house, 20, 400));
     let load = tokio::spawn(async move {
         let mut jobs = Vec::new();
         for name in ["capped", "serial"] {
@@ -173,7 +197,7 @@ async fn cancelled_trees(house: &House) -> Result<Played> {
     let stage = Stage::set(house, Setting { work_ms: 10, ..Setting::default() }).await?;
     let clients: Arc<[Client]> = (0..2).map(|at| stage.client(at)).collect::<Result<_>>()?;
     let journal = Arc::clone(&stage.journal);
-    let (seed, count) = (house.seed, if house.full { 1_000 } else { 40 });
+    let (seed, count) = (house.seed, scaled(house, 40, 1_000));
     let load = tokio::spawn(async move {
         let trees = stream::iter(0..count)
             .map(|n| cancelled_tree(Arc::clone(&clients), Arc::clone(&journal), format!("cancel-{seed}-{n}")));
@@ -223,7 +247,7 @@ async fn two_presses(house: &House) -> Result<Played> {
     let stage = Stage::set(house, Setting { work_ms: 5, ..Setting::default() }).await?;
     let clients: Arc<[Client]> = (0..2).map(|at| stage.client(at)).collect::<Result<_>>()?;
     let journal = Arc::clone(&stage.journal);
-    let count = if house.full { 10_000 } else { 300 };
+    let count = scaled(house, 300, 10_000);
     let key = format!("presses-{}", house.seed);
     let dead = items("dead", count, 99);
     let call = journal.invoke(What::Create { key: key.clone(), items: keys(&dead) })?;
@@ -234,7 +258,7 @@ async fn two_presses(house: &House) -> Result<Played> {
     let load: JoinHandle<Result<()>> = tokio::spawn(async move {
         let dead =
             "select o.item_id from outcome o join job j on j.gate_id = o.gate_id where j.id = $1 and o.state = 2";
-        let began = std::time::Instant::now();
+        let began = Instant::now();
         let all: Vec<(Uuid,)> = loop {
             let all: Vec<(Uuid,)> = sqlx::query_as(dead).bind(job).fetch_all(&pool).await?;
             if all.len() == count {

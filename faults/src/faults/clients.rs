@@ -10,7 +10,7 @@ use anyhow::Result;
 use futures::{FutureExt as _, future::BoxFuture};
 use tokio::{runtime::Handle, task::block_in_place};
 
-use super::{Played, Story};
+use super::{Played, Story, scaled};
 use crate::{stage::House, told::Told};
 
 pub(super) const FAULTS: &[(&str, Story)] = &[
@@ -21,11 +21,6 @@ pub(super) const FAULTS: &[(&str, Story)] = &[
     ("F35", |house| told(house, |house| crowds::slow(house, scaled(house, 400, 5_000)))),
     ("F40", |house| told(house, |house| receivers::play(house, scaled(house, 20, 200)))),
 ];
-
-/// As many as the length of the run asks for.
-pub(super) fn scaled<T>(house: &House, quick: T, full: T) -> T {
-    if house.full { full } else { quick }
-}
 
 /// Plays a story on the thread that asks for it: its parts share what is on its stack, and need not be able to move.
 pub(super) fn here<'a, F: Future<Output = Result<Played>> + 'a>(

@@ -12,7 +12,7 @@ use std::{
 use anyhow::{Context as _, Result, ensure};
 use futures::FutureExt as _;
 
-use super::{Played, Story, end, patience};
+use super::{Played, Story, end, patience, scaled};
 use crate::{
     load::Load,
     stage::{
@@ -27,7 +27,7 @@ pub(super) const FAULTS: &[(&str, Story)] = &[("F02", |house| at_every_commit(ho
 async fn at_every_commit(house: &House) -> Result<Played> {
     let mut tally: BTreeMap<String, usize> = points()?.into_iter().map(|point| (point, 0)).collect();
     let mut stage = Stage::set(house, Setting::default()).await?;
-    let (wanted, time) = if house.full { (50, Duration::from_mins(20)) } else { (1, Duration::from_secs(20)) };
+    let (wanted, time) = scaled(house, (1, Duration::from_secs(20)), (50, Duration::from_mins(20)));
     let load = stage.load(Load { calls_a_second: Some(4.0), cancels: 6, ..Load::of(house.items, house.seed) })?;
     let began = Instant::now();
     for server in &mut stage.servers {

@@ -1,22 +1,25 @@
-//! A database that dies, is full, is crowded, and whose sessions end.
+//! A database that dies, is slow, is full, is crowded, and whose sessions end.
 
 mod churn; // old views, and everybody at once
 mod crashes; // deaths, restarts, sessions that end
 mod disk; // no room
 mod herd; // everybody comes back at once
 mod migrations; // servers that start beside others
+mod slow; // far away
 
 use std::time::Duration;
 
 use super::{
     Story,
-    clients::{here, scaled, told},
+    clients::{here, told},
+    scaled,
 };
 use crate::stage::House;
 
 pub(super) const FAULTS: &[(&str, Story)] = &[
     ("F10", |house| here(house, crashes::crashes)),
     ("F11", |house| here(house, crashes::restarts)),
+    ("F12", |house| here(house, slow::play)),
     ("F15", |house| told(house, |house| churn::bloat(house, seconds(house, 10, 600)))),
     ("F16", |house| told(house, |house| churn::crowd(house, seconds(house, 8, 600)))),
     ("F17a", |house| told(house, |house| disk::play(house, seconds(house, 8, 60)))),

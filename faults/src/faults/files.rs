@@ -7,7 +7,7 @@ use client::Client;
 use domain::api::{JobUpload, NewJob};
 use futures::{FutureExt as _, stream};
 
-use super::{Played, Story, end};
+use super::{Played, Story, end, scaled};
 use crate::{
     journal::{Said, What},
     stage::{House, Setting, Stage, TOKEN},
@@ -18,7 +18,7 @@ pub(super) const FAULTS: &[(&str, Story)] = &[("F36", |house| cut_uploads(house)
 /// F36: the server is killed in the middle of an upload, and again while it cuts the file into items.
 async fn cut_uploads(house: &House) -> Result<Played> {
     let mut stage = Stage::set(house, Setting { servers: 1, work_ms: 1, slots: 32, ..Setting::default() }).await?;
-    let (rounds, rows) = if house.full { (100, 5_000) } else { (3, 200) };
+    let (rounds, rows) = scaled(house, (5, 1_000), (100, 5_000));
     for round in 0..rounds {
         let key = format!("file-{}-{round}", house.seed);
         let path = stage.path(&format!("{key}.csv"));
@@ -28,7 +28,7 @@ async fn cut_uploads(house: &House) -> Result<Played> {
         let stored = count(&stage, "select count(*) from upload").await?;
         let share = rand::random_range(1..100);
         begin_upload(&stage.servers[0].url(), &key, text.as_bytes(), share).await;
-        restart(&mut stage).await?;
+        stage.servers[0].again().await?;
         let after = count(&stage, "select count(*) from upload").await?;
         ensure!(after == stored, "half an upload is stored");
         fill(&mut stage, &key, &path, rows).await?;
@@ -37,11 +37,6 @@ async fn cut_uploads(house: &House) -> Result<Played> {
         "{rounds} uploads cut at 1 to 99 % by a killed server, each sent again and made {rows} items by a server that is killed meanwhile"
     );
     end(house, stage, tokio::spawn(async { Ok(()) }), done).await
-}
-
-async fn restart(stage: &mut Stage) -> Result<()> {
-    stage.servers[0].process.kill().await?;
-    stage.servers[0].start().await
 }
 
 async fn count(stage: &Stage, what: &'static str) -> Result<i64> {
@@ -73,7 +68,7 @@ async fn fill(stage: &mut Stage, key: &str, path: &Path, rows: usize) -> Result<
         async move { client.create_job_once(&tree, &key).await }
     });
     tokio::time::sleep(pause).await;
-    restart(stage).await?;
+    stage.servers[0].again().await?;
     let made = creating.await?.context("a tree of the file")?;
     stage.journal.said(call, Said::Ok, Some(made.job().id))
 }

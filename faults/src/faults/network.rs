@@ -4,10 +4,7 @@ mod clock; // clocks that jump
 mod cuts; // a cut at every place
 mod replies; // answers that are lost
 
-use super::{
-    Story,
-    clients::{scaled, told},
-};
+use super::{Story, clients::told, scaled};
 
 pub(super) const FAULTS: &[(&str, Story)] = &[
     ("F28a", |house| told(house, |house| cuts::play(house, cuts::Wire::Worker, scaled(house, 41, 1)))),

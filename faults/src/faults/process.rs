@@ -9,9 +9,10 @@ use std::{
 };
 
 use anyhow::{Result, ensure};
-use futures::FutureExt as _;
+use futures::{FutureExt as _, future::BoxFuture};
+use tokio::task::JoinSet;
 
-use super::{Played, Story, end, patience};
+use super::{Played, Story, around, end, patience, scaled};
 use crate::{
     checker::Kind,
     load::Load,
@@ -31,66 +32,65 @@ pub(super) const FAULTS: &[(&str, Story)] = &[
 
 /// F01: servers are killed where they stand and started again.
 async fn killed_servers(house: &House) -> Result<Played> {
-    let mut stage = Stage::set(house, Setting::default()).await?;
-    let mut load = stage.load(Load::of(house.items, house.seed))?;
-    let least = if house.full { 60 } else { 6 };
-    let kills = stage
-        .disturb(&mut load, least, Duration::from_secs(2), |stage, _| {
-            async move {
-                let at = rand::random_range(0..stage.servers.len());
-                stage.servers[at].process.kill().await?;
-                stage.servers[at].start().await
-            }
-            .boxed()
-        })
-        .await?;
-    end(house, stage, load, format!("one of two servers killed and started again, {kills} times")).await
+    let stage = Stage::set(house, Setting::default()).await?;
+    let load = stage.load(Load::of(house.items, house.seed))?;
+    let often = (scaled(house, 6, 60), Duration::from_secs(2));
+    around(house, stage, load, often, kill_a_server, |n| {
+        format!("one of two servers killed and started again, {n} times")
+    })
+    .await
+}
+
+fn kill_a_server(stage: &mut Stage, _: usize) -> BoxFuture<'_, Result<()>> {
+    let at = rand::random_range(0..stage.servers.len());
+    stage.servers[at].again().boxed()
 }
 
 /// F03: several servers, all of which do every duty.
 async fn many_servers(house: &House) -> Result<Played> {
-    let mut stage = Stage::set(house, Setting { servers: 5, workers: 5, slots: 6, ..Setting::default() }).await?;
-    let mut load = stage.load(Load::of(house.items, house.seed))?;
+    let stage = Stage::set(house, Setting { servers: 5, workers: 5, slots: 6, ..Setting::default() }).await?;
+    let load = stage.load(Load::of(house.items, house.seed))?;
     // Leases are lost and items due all the time, so that every duty has something to fight over.
-    let kills = stage
-        .disturb(&mut load, 4, Duration::from_millis(1_500), |stage, times| {
-            async move {
-                let at = times % stage.workers.len();
-                stage.workers[at].kill().await?;
-                stage.workers[at].start()
-            }
-            .boxed()
-        })
-        .await?;
-    end(house, stage, load, format!("5 servers at every duty, a worker killed {kills} times")).await
+    let often = (4, Duration::from_millis(1_500));
+    around(house, stage, load, often, kill_a_worker, |n| format!("5 servers at every duty, a worker killed {n} times"))
+        .await
+}
+
+fn kill_a_worker(stage: &mut Stage, _: usize) -> BoxFuture<'_, Result<()>> {
+    let at = rand::random_range(0..stage.workers.len());
+    async move { stage.workers[at].again().await }.boxed()
 }
 
 /// F04: servers are told to stop and started again, one after the other, while streams are open.
 async fn rolling_restarts(house: &House) -> Result<Played> {
-    let mut stage = Stage::set(house, Setting { servers: 3, ..Setting::default() }).await?;
-    let mut load = stage.load(Load::of(house.items, house.seed))?;
+    let stage = Stage::set(house, Setting { servers: 3, ..Setting::default() }).await?;
+    let load = stage.load(Load::of(house.items, house.seed))?;
     let opened = Arc::new(AtomicUsize::new(0));
-    let listeners = (0..15).map(|at| tokio::spawn(listen(stage.servers[at % 3].url(), Arc::clone(&opened))));
-    let listeners: Vec<_> = listeners.collect();
-    let least = if house.full { 30 } else { 6 };
-    let restarts = stage
-        .disturb(&mut load, least, Duration::from_millis(500), |stage, times| {
-            async move {
-                let server = &mut stage.servers[times % 3];
-                let status = server.process.terminate().await?;
-                ensure!(status.success(), "a server that was told to stop ended with {status}");
-                server.start().await
-            }
-            .boxed()
-        })
-        .await?;
-    listeners.iter().for_each(tokio::task::JoinHandle::abort);
-    let opened = opened.load(Ordering::Relaxed);
-    ensure!(opened > listeners.len(), "{opened} streams were opened: none was closed by a restart");
-    let done = format!(
-        "3 servers stopped and started in turn, {restarts} times, 15 streams open; {opened} streams opened in all"
-    );
-    end(house, stage, load, done).await
+    let mut listeners = JoinSet::new();
+    for at in 0..15 {
+        listeners.spawn(listen(stage.servers[at % 3].url(), Arc::clone(&opened)));
+    }
+    let often = (scaled(house, 6, 30), Duration::from_millis(500));
+    let streams = || opened.load(Ordering::Relaxed);
+    let played = around(house, stage, load, often, stop_and_start, |n| {
+        format!(
+            "3 servers stopped and started in turn, {n} times, 15 streams open; {} streams opened in all",
+            streams()
+        )
+    })
+    .await?;
+    ensure!(streams() > 15, "{} streams were opened: none was closed by a restart", streams());
+    Ok(played)
+}
+
+fn stop_and_start(stage: &mut Stage, n: usize) -> BoxFuture<'_, Result<()>> {
+    async move {
+        let server = &mut stage.servers[n % 3];
+        let status = server.process.terminate().await?;
+        ensure!(status.success(), "a server that was told to stop ended with {status}");
+        server.start().await
+    }
+    .boxed()
 }
 
 /// Keeps a stream of all trees open, again and again, and counts how often it was opened.
@@ -110,20 +110,11 @@ async fn listen(url: String, opened: Arc<AtomicUsize>) {
 
 /// F05: workers are killed where they stand, and others take their place.
 async fn killed_workers(house: &House) -> Result<Played> {
-    let mut stage = Stage::set(house, Setting::default()).await?;
-    let mut load = stage.load(Load::of(house.items, house.seed))?;
-    let least = if house.full { 60 } else { 12 };
-    let kills = stage
-        .disturb(&mut load, least, Duration::from_millis(700), |stage, _| {
-            async move {
-                let at = rand::random_range(0..stage.workers.len());
-                stage.workers[at].kill().await?;
-                stage.workers[at].start()
-            }
-            .boxed()
-        })
-        .await?;
-    end(house, stage, load, format!("a worker process killed and replaced, {kills} times")).await
+    let stage = Stage::set(house, Setting::default()).await?;
+    let load = stage.load(Load::of(house.items, house.seed))?;
+    let often = (scaled(house, 12, 60), Duration::from_millis(700));
+    around(house, stage, load, often, kill_a_worker, |n| format!("a worker process killed and replaced, {n} times"))
+        .await
 }
 
 /// F06: workers that watch no lease are held past it, let go, and hand in what they have.
@@ -132,51 +123,51 @@ async fn held_workers(house: &House) -> Result<Played> {
     for at in 0..4 {
         stage.add_worker(at % 2, &["plain", "once", "serial", "capped", "stage-1", "stage-2", "stage-3"], true)?;
     }
-    let mut load = stage.load(Load::of(house.items, house.seed))?;
-    let least = if house.full { 30 } else { 4 };
-    let holds = stage
-        .disturb(&mut load, least, Duration::from_millis(300), |stage, times| {
-            async move {
-                // A careful worker and a stubborn one.
-                let pair = [times % 4, 4 + times % 4];
-                for at in pair {
-                    stage.workers[at].pause()?;
-                }
-                let more = rand::random_range(300..1_500);
-                tokio::time::sleep(LEASE + Duration::from_millis(more)).await;
-                for at in pair {
-                    stage.workers[at].resume()?;
-                }
-                Ok(())
-            }
-            .boxed()
-        })
-        .await?;
-    let played =
-        end(house, stage, load, format!("two worker processes held past their lease and let go, {holds} times"))
-            .await?;
+    let load = stage.load(Load::of(house.items, house.seed))?;
+    let often = (scaled(house, 4, 30), Duration::from_millis(300));
+    let say = |n| format!("two worker processes held past their lease and let go, {n} times");
+    let played = around(house, stage, load, often, hold_two_workers, say).await?;
     ensure!(played.verdict.refused_late > 0, "no result came late: nothing was tested");
     Ok(played)
 }
 
+fn hold_two_workers(stage: &mut Stage, n: usize) -> BoxFuture<'_, Result<()>> {
+    async move {
+        // A careful worker and a stubborn one.
+        let pair = [n % 4, 4 + n % 4];
+        for at in pair {
+            stage.workers[at].pause()?;
+        }
+        let more = rand::random_range(300..1_500);
+        tokio::time::sleep(LEASE + Duration::from_millis(more)).await;
+        for at in pair {
+            stage.workers[at].resume()?;
+        }
+        Ok(())
+    }
+    .boxed()
+}
+
 /// F07: a server is held for two leases and let go.
 async fn a_held_server(house: &House) -> Result<Played> {
-    let mut stage = Stage::set(house, Setting::default()).await?;
-    let mut load = stage.load(Load::of(house.items, house.seed))?;
-    let least = if house.full { 20 } else { 1 };
-    let holds = stage
-        .disturb(&mut load, least, Duration::from_millis(1_500), |stage, times| {
-            async move {
-                let server = &mut stage.servers[times % 2];
-                server.process.pause()?;
-                tokio::time::sleep(LEASE * 2).await;
-                server.process.resume()?;
-                server.serves(Duration::from_secs(20)).await
-            }
-            .boxed()
-        })
-        .await?;
-    end(house, stage, load, format!("one of two servers held for two leases and let go, {holds} times")).await
+    let stage = Stage::set(house, Setting::default()).await?;
+    let load = stage.load(Load::of(house.items, house.seed))?;
+    let often = (scaled(house, 2, 20), Duration::from_millis(1_500));
+    around(house, stage, load, often, hold_a_server, |n| {
+        format!("one of two servers held for two leases and let go, {n} times")
+    })
+    .await
+}
+
+fn hold_a_server(stage: &mut Stage, n: usize) -> BoxFuture<'_, Result<()>> {
+    async move {
+        let server = &mut stage.servers[n % 2];
+        server.process.pause()?;
+        tokio::time::sleep(LEASE * 2).await;
+        server.process.resume()?;
+        server.serves(Duration::from_secs(20)).await
+    }
+    .boxed()
 }
 
 /// Longer than a lease, and than the five seconds from which on an absence is known as one.
@@ -191,7 +182,7 @@ async fn everybody_away(house: &House) -> Result<Played> {
     }
     let only = vec!["plain", "once", "serial"];
     let load = stage.load(Load { only, cancels: 0, ..Load::of(house.items, house.seed) })?;
-    let rounds = if house.full { 10 } else { 1 };
+    let rounds = scaled(house, 1, 10);
     let mut held = 0;
     for round in 0..rounds {
         let going = [Going::Immediate, Going::Fast, Going::Killed][round % 3];
@@ -227,7 +218,7 @@ async fn open_leases(stage: &Stage) -> Result<i64> {
 
 /// F09: items that kill whoever takes them.
 async fn poison(house: &House) -> Result<Played> {
-    let count = if house.full { 20 } else { 4 };
+    let count = scaled(house, 4, 20);
     let mut stage = Stage::set(house, Setting { slots: 4, ..Setting::default() }).await?;
     let load = stage.load(Load { poison: count, ..Load::of(house.items / 2, house.seed) })?;
     let mut deaths = 0;

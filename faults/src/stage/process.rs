@@ -113,6 +113,12 @@ impl Process {
         Ok(())
     }
 
+    /// Killed where it stands, and another in its place.
+    pub(crate) async fn again(&mut self) -> Result<()> {
+        self.kill().await?;
+        self.start()
+    }
+
     /// SIGTERM; how it ended. It is killed where it has not after a minute, which is a fault.
     pub(crate) async fn terminate(&mut self) -> Result<ExitStatus> {
         self.signal(Signal::TERM)?;
@@ -177,6 +183,12 @@ impl Server {
     pub(crate) async fn start(&mut self) -> Result<()> {
         self.process.start()?;
         self.serves(Duration::from_mins(1)).await
+    }
+
+    /// Killed where it stands and started again; returns when it serves.
+    pub(crate) async fn again(&mut self) -> Result<()> {
+        self.process.kill().await?;
+        self.start().await
     }
 
     /// Waits until it says that it is ready.

@@ -8,6 +8,7 @@ use axum::{
     http::{header, request::Parts},
 };
 use domain::{Code, job::OwnerKind};
+use sqlx::PgPool;
 
 use super::{BOOTSTRAP_SERVICE, Caller, Hash, Role, Scope, hash_of, sessions};
 use crate::{
@@ -73,11 +74,24 @@ fn credential(parts: &Parts, app: &App) -> Credential {
 }
 
 async fn by_token(app: &App, hash: Hash) -> Result<Option<Caller>> {
-    if let Some(caller) = app.auth.recall(&hash) {
-        return Ok(Some(caller));
+    let Some((caller, is_due)) = app.auth.recall(&hash) else { return look_up(app, &app.pool, hash).await };
+    if is_due {
+        let again = app.clone();
+        app.tasks.spawn(async move {
+            // With the connections of heartbeats: whoever is known must get through whatever else is going on.
+            match look_up(&again, &again.pools.beats, hash).await {
+                Ok(Some(_)) => {}
+                Ok(None) => again.auth.forget(&hash),
+                Err(error) => tracing::debug!(%error, "a token was not looked up again"),
+            }
+        });
     }
+    Ok(Some(caller))
+}
+
+async fn look_up(app: &App, pool: &PgPool, hash: Hash) -> Result<Option<Caller>> {
     let seen = *app.auth.changes.borrow();
-    let Some(token) = identity::find_token(&app.pool, &hash).await? else { return Ok(None) };
+    let Some(token) = identity::find_token(pool, &hash).await? else { return Ok(None) };
     // A bootstrap token of an earlier start has no row of its own to revoke: it just is not ours.
     if token.owner_name == BOOTSTRAP_SERVICE && app.auth.bootstrap != Some(hash) {
         return Ok(None);
@@ -102,7 +116,7 @@ async fn by_token(app: &App, hash: Hash) -> Result<Option<Caller>> {
 }
 
 async fn by_session(app: &App, hash: Hash) -> Result<Option<Caller>> {
-    if let Some(caller) = app.auth.recall(&hash) {
+    if let Some((caller, _)) = app.auth.recall(&hash) {
         return Ok(Some(caller));
     }
     let seen = *app.auth.changes.borrow();

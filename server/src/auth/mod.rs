@@ -2,8 +2,9 @@
 //!
 //! Everything that reads a secret is here; handlers only see a [`Caller`]. A caller is looked up
 //! once and then remembered for at most ten seconds, so that a busy worker does not cost a query a
-//! request. What takes rights away is counted in the database; each server looks four times a second and
-//! forgets everybody when the count has moved, so nothing that was revoked opens anything a second later.
+//! request; after a quarter of that its token is looked up again beside its requests, which do not wait.
+//! What takes rights away is counted in the database; each server looks four times a second and forgets
+//! everybody when the count has moved, so nothing that was revoked opens anything a second later.
 
 use std::{
     collections::HashMap,
@@ -44,10 +45,19 @@ const REMEMBERED_FOR: Duration = Duration::from_secs(10);
 /// How many callers are remembered; beyond it, all are forgotten.
 const REMEMBERED_AT_MOST: usize = 10_000;
 
+/// A caller, as the database had it then.
+#[derive(Debug)]
+struct Remembered {
+    caller: Caller,
+    since: Instant,
+    /// Somebody is asking the database again.
+    is_asked: bool,
+}
+
 /// What the server keeps in memory about credentials.
 #[derive(Debug)]
 pub struct Auth {
-    remembered: Mutex<HashMap<Hash, (Caller, Instant)>>,
+    remembered: Mutex<HashMap<Hash, Remembered>>,
     /// The only bootstrap token that counts: the one this server was started with.
     bootstrap: Option<Hash>,
     cookie: SessionCookie,
@@ -76,9 +86,12 @@ impl Auth {
         self.cookie
     }
 
-    fn recall(&self, hash: &Hash) -> Option<Caller> {
-        let remembered = self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
-        remembered.get(hash).filter(|(_, since)| since.elapsed() < REMEMBERED_FOR).map(|(caller, _)| caller.clone())
+    /// A caller who is remembered, and whether the database is to be asked again by now, which is said once.
+    fn recall(&self, hash: &Hash) -> Option<(Caller, bool)> {
+        let mut remembered = self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = remembered.get_mut(hash).filter(|known| known.since.elapsed() < REMEMBERED_FOR)?;
+        let is_due = known.since.elapsed() >= REMEMBERED_FOR / 4 && !std::mem::replace(&mut known.is_asked, true);
+        Some((known.caller.clone(), is_due))
     }
 
     /// Remembers a caller, unless rights were taken away since `seen`, before which the database was asked.
@@ -90,7 +103,7 @@ impl Auth {
         if remembered.len() >= REMEMBERED_AT_MOST {
             remembered.clear();
         }
-        remembered.insert(hash, (caller, Instant::now()));
+        remembered.insert(hash, Remembered { caller, since: Instant::now(), is_asked: false });
     }
 
     /// Makes the next request with this credential ask the database.

@@ -4,7 +4,7 @@
 //! that keep the planner on the index. Transactions begin in tasks that no disconnect cancels, so a
 //! connection never returns to a pool inside one; the server-side timeouts are the net below that.
 
-use std::str::FromStr;
+use std::{str::FromStr, time::Duration};
 
 use sqlx::{
     PgPool,
@@ -48,6 +48,10 @@ const RAILS: &[(&str, &str)] = &[
 /// of a job's rows and sorts them for one page where it may; there is no index that needs it.
 const PAGES: &[(&str, &str)] = &[("enable_bitmapscan", "off"), ("statement_timeout", "10s")];
 
+/// How long a request waits for a connection before it is told to come again; heartbeats may.
+const WAIT: Duration = Duration::from_secs(2);
+const BEATS_WAIT: Duration = Duration::from_secs(10);
+
 impl Pools {
     /// Opens pools of `size` connections in all. Fails when the database cannot be reached.
     pub async fn connect(url: &str, size: u32) -> Result<Self, sqlx::Error> {
@@ -55,18 +59,17 @@ impl Pools {
         let hot = (size / 2).max(3);
         let beats = (size / 8).max(1);
         let read = size.saturating_sub(hot + beats).max(3);
-        let options = |size| {
-            PgPoolOptions::new()
-                .max_connections(size)
-                .acquire_timeout(std::time::Duration::from_secs(2))
-                .test_before_acquire(false)
-        };
+        let options =
+            |size| PgPoolOptions::new().max_connections(size).acquire_timeout(WAIT).test_before_acquire(false);
         let railed = base.clone().options(RAILS.iter().copied()).statement_cache_capacity(200);
         Ok(Self {
             hot: options(hot).connect_with(railed.clone()).await?,
-            beats: options(beats).connect_lazy_with(railed),
+            // Its connections are there before anybody needs them, and whoever needs one that is lost waits until another
+            // has been made, which takes several round trips.
+            beats: options(beats).min_connections(beats).acquire_timeout(BEATS_WAIT).connect_lazy_with(railed),
             hints: options(2).connect_lazy_with(base.clone().options([("synchronous_commit", "off")])),
-            read: options(read).connect_lazy_with(base.options(PAGES.iter().copied())),
+            // Two are there for whoever has to be recognised first.
+            read: options(read).min_connections(2).connect_lazy_with(base.options(PAGES.iter().copied())),
         })
     }
 

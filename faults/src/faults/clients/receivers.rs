@@ -96,7 +96,10 @@ pub(crate) async fn play(house: &House, each: usize) -> Result<Told> {
     let well: Vec<_> = paths.iter().filter(|(path, _)| path.starts_with("/well/")).cloned().collect();
     let (before, beside) = (quantile(&mut delays(&alone), 0.99), quantile(&mut delays(&well), 0.99));
     told.note(format!("p99 of those that behave: {} ms alone, {} ms beside", before.as_millis(), beside.as_millis()));
-    told.check(beside < before * 2 + Duration::from_secs(1), || format!("{beside:?} beside others, {before:?} alone"));
+    // The duty that posts looks a few times a second: a single look more or less is no delay by others.
+    told.check(beside < before.mul_f64(1.2) + Duration::from_millis(300), || {
+        format!("{beside:?} beside others, {before:?} alone")
+    });
     told.zero("redirects followed", heard.stolen.load(Relaxed));
     let poured = heard.poured.load(Relaxed);
     let endless = each as u64 * 2;

@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::task::block_in_place;
 
-use super::super::{Played, end};
+use super::super::{Played, end, scaled};
 use crate::{
     checker::Kind,
     load::Load,
@@ -18,7 +18,7 @@ const BACK: Duration = Duration::from_secs(30);
 
 /// F10: PostgreSQL as after a loss of power, its postmaster killed, one of its backends killed.
 pub(crate) async fn crashes(house: &House) -> Result<Played> {
-    let each = if house.full { 20 } else { 2 };
+    let each = scaled(house, 2, 20);
     let manners = [Some(Going::Immediate), Some(Going::Killed), None];
     disturbed(house, each * manners.len(), Duration::from_millis(1_500), async |stage, times| {
         match manners[times % manners.len()] {
@@ -40,7 +40,7 @@ pub(crate) async fn crashes(house: &House) -> Result<Played> {
 
 /// F11: fast restarts, as in a fail-over.
 pub(crate) async fn restarts(house: &House) -> Result<Played> {
-    let least = if house.full { 20 } else { 4 };
+    let least = scaled(house, 4, 20);
     disturbed(house, least, Duration::from_secs(2), async |_, _| {
         block_in_place(|| house.postgres.go(Going::Fast))?;
         block_in_place(|| house.postgres.come_back())
@@ -51,7 +51,7 @@ pub(crate) async fn restarts(house: &House) -> Result<Played> {
 
 /// F20: a session of a server is ended every 100 ms.
 pub(crate) async fn sessions(house: &House) -> Result<Played> {
-    let least = if house.full { 1_000 } else { 80 };
+    let least = scaled(house, 80, 1_000);
     disturbed(house, least, Duration::from_millis(100), async |stage, _| {
         let one = "select pg_terminate_backend(pid) from pg_stat_activity
             where datname = current_database() and application_name = 'treeline' order by random() limit 1";

@@ -21,11 +21,11 @@ static SHARED: OnceCell<Node> = OnceCell::const_new();
 
 /// A private RabbitMQ, running or not.
 pub(crate) struct Node {
-    folder: PathBuf,
-    port: u16,
+    pub(crate) folder: PathBuf,
+    pub(crate) port: u16,
     management: u16,
     /// The ports of Erlang's name server and of the node itself.
-    names: u16,
+    pub(crate) names: u16,
     distribution: u16,
     running: Option<Guarded>,
     /// Removes the folder when its input closes.
@@ -239,7 +239,7 @@ impl Vhost {
 }
 
 /// The server's script: Debian's command of that name changes the user, which needs root.
-fn program() -> &'static Path {
+pub(crate) fn program() -> &'static Path {
     let debian = Path::new("/usr/lib/rabbitmq/bin/rabbitmq-server");
     if debian.exists() { debian } else { Path::new("rabbitmq-server") }
 }

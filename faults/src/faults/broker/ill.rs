@@ -1,0 +1,229 @@
+//! F25, F26, F27: a RabbitMQ that takes nothing, that loses patience with its consumers, that falls silent.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result, ensure};
+use client::Client;
+use futures::FutureExt as _;
+use lapin::uri::AMQPUri;
+use tokio::{process::Command, task::JoinSet, time::sleep};
+
+use super::{
+    super::{Played, callers, end, patience, scaled},
+    listening, offered, queue,
+    rabbit::{self, Node},
+};
+use crate::{
+    checker::Kind,
+    journal::Journal,
+    load::Load,
+    proxy::{Mode, Proxy},
+    raw::{quantile, until},
+    stage::{House, Stage, TOKEN},
+};
+
+/// How long whoever publishes or listens may take to be back.
+const BACK: Duration = Duration::from_secs(15);
+/// Below some milliseconds it is the machine that is measured.
+const NOISE: Duration = Duration::from_millis(20);
+
+impl Node {
+    /// Tells the node something, with the words of `rabbitmqctl`.
+    async fn control(&self, words: &[&str]) -> Result<()> {
+        let said = Command::new(rabbit::program().with_file_name("rabbitmqctl"))
+            .args(["--node", &format!("treeline-{}@localhost", self.port)])
+            .args(words)
+            .env("HOME", self.folder.join("home"))
+            .env("ERL_EPMD_PORT", self.names.to_string())
+            .output()
+            .await?;
+        let errors = String::from_utf8_lossy(&said.stderr).into_owned();
+        ensure!(said.status.success(), "rabbitmqctl {words:?}: {errors}{}", String::from_utf8_lossy(&said.stdout));
+        Ok(())
+    }
+
+    /// How often its log says this.
+    fn said(&self, what: &str) -> Result<usize> {
+        let mut times = 0;
+        for file in std::fs::read_dir(self.folder.join("log"))? {
+            let path = file?.path();
+            if path.is_file() {
+                times += String::from_utf8_lossy(&std::fs::read(path)?).matches(what).count();
+            }
+        }
+        Ok(times)
+    }
+}
+
+/// F25: the broker raises its alarm of memory, and takes nothing until it is over.
+pub(super) async fn alarmed(house: &House) -> Result<Played> {
+    let alarm = Duration::from_secs(scaled(house, 15, 60));
+    let mut node = Node::new();
+    node.start().await;
+    let mut stage = Stage::set(house, listening(&node.url())).await?;
+    node.root().attached(&queue("plain"), 4).await;
+    let over = Arc::new(AtomicBool::new(false));
+    let mut callers = JoinSet::new();
+    for at in 0..stage.servers.len() {
+        let (client, journal, over) = (stage.client(at)?, Arc::clone(&stage.journal), Arc::clone(&over));
+        callers.spawn(accept(client, journal, format!("accepted-{}-{at}", house.seed), over));
+    }
+    // What is made for the first time takes longer.
+    sleep(Duration::from_secs(2)).await;
+    let begun = Instant::now();
+    sleep(alarm / 2).await;
+    let raised = Instant::now();
+    node.control(&["set_vm_memory_high_watermark", "0"]).await?;
+    sleep(alarm / 2).await;
+    let half = published(&stage).await?;
+    sleep(alarm / 2).await;
+    let whole = published(&stage).await?;
+    ensure!(half == whole, "something was published under an alarm ({half:?}, {whole:?}): nothing was tested");
+    node.control(&["set_vm_memory_high_watermark", "0.8"]).await?;
+    let cleared = Instant::now();
+    let again = until("every server publishes again", BACK, async || {
+        Ok(published(&stage).await?.iter().zip(&whole).all(|(now, then)| now > then))
+    })
+    .await;
+    over.store(true, Relaxed);
+    let mut calls = Vec::new();
+    for called in callers.join_all().await {
+        calls.extend(called?);
+    }
+    let within = |from: Instant, to: Instant| -> Vec<Duration> {
+        calls.iter().filter(|(at, _)| (from..to).contains(at)).map(|(_, took)| *took).collect()
+    };
+    let before = quantile(&mut within(begun, raised), 0.99);
+    let during = quantile(&mut within(raised, cleared), 0.99);
+    let attached = node.root().attached(&queue("plain"), 4).await;
+    stage.keep_until_judged(Box::new(node));
+    let done = format!(
+        "an alarm of the broker for {} s: a tree is accepted in {} ms (p99), {} ms before; published again after {} ms, \
+         consumers there after {} ms",
+        alarm.as_secs(),
+        during.as_millis(),
+        before.as_millis(),
+        again.as_ref().map_or(0, Duration::as_millis),
+        attached.as_millis()
+    );
+    let mut played = end(house, stage, tokio::spawn(async { Ok(()) }), done).await?;
+    if let Err(error) = again {
+        played.verdict.find(Kind::Story, error);
+    }
+    if during > before.mul_f64(1.2) + NOISE {
+        played.verdict.find(Kind::Story, format!("accepted within {during:?} (p99) under an alarm, {before:?} before"));
+    }
+    Ok(played)
+}
+
+/// Makes a tree twenty times a second; when each was asked for, and how long it took.
+async fn accept(
+    client: Client,
+    journal: Arc<Journal>,
+    key: String,
+    over: Arc<AtomicBool>,
+) -> Result<Vec<(Instant, Duration)>> {
+    let (mut calls, mut pace) = (Vec::new(), tokio::time::interval(Duration::from_millis(50)));
+    while !over.load(Relaxed) {
+        pace.tick().await;
+        let asked = Instant::now();
+        let took = callers::small_tree(&client, &journal, &format!("{key}-{}", calls.len())).await?;
+        calls.push((asked, took));
+    }
+    Ok(calls)
+}
+
+/// How many messages each server has got confirmed.
+async fn published(stage: &Stage) -> Result<Vec<u64>> {
+    let (mut counts, client) = (Vec::new(), reqwest::Client::new());
+    for server in &stage.servers {
+        let answer = client.get(format!("{}/metrics", server.url())).bearer_auth(TOKEN).send().await?;
+        let text = answer.error_for_status()?.text().await?;
+        let line = text.lines().find_map(|line| line.strip_prefix("treeline_broker_published_total "));
+        counts.push(line.context("no count of what was published")?.trim().parse()?);
+    }
+    Ok(counts)
+}
+
+/// How long the broker waits for an acknowledgement here, in milliseconds, and how often it looks.
+const PATIENCE: &str = "application:set_env(rabbit, consumer_timeout, 3000),
+    application:set_env(rabbit, channel_tick_interval, 1000).";
+/// Longer than that, and shorter than the broker would take to miss a sign of life.
+const HELD: Duration = Duration::from_secs(6);
+
+/// F26: workers hold messages for longer than the broker lets them, which takes their channels away.
+pub(super) async fn impatient(house: &House) -> Result<Played> {
+    let mut node = Node::new();
+    node.start().await;
+    node.control(&["eval", PATIENCE]).await?;
+    let mut stage = Stage::set(house, listening(&node.url())).await?;
+    node.root().attached(&queue("plain"), 4).await;
+    let mut load = stage.load(Load { calls_a_second: Some(6.0), ..Load::of(offered(house), house.seed) })?;
+    let least = scaled(house, 2, 20);
+    let times =
+        stage.disturb(&mut load, least, Duration::from_secs(1), |stage, n| hold_a_worker(stage, n).boxed()).await?;
+    // Who has his hands full listens to nobody: it is looked for consumers when there is nothing left to do.
+    let idle = async || Ok(load.is_finished() && stage.is_drained().await == Some(true));
+    until("everything is worked off", patience(house), idle).await?;
+    let back = node.root().attached(&queue("plain"), stage.workers.len() as u32).await;
+    let ended = node.said("has timed out waiting for")?;
+    ensure!(ended > 0, "the broker never lost its patience: nothing was tested");
+    stage.keep_until_judged(Box::new(node));
+    let done = format!(
+        "a worker with unacknowledged messages held for {} s, {times} times; the broker closed {ended} channels, all \
+         consumers there {} ms after the last item",
+        HELD.as_secs(),
+        back.as_millis()
+    );
+    end(house, stage, load, done).await
+}
+
+async fn hold_a_worker(stage: &mut Stage, n: usize) -> Result<()> {
+    let at = n % stage.workers.len();
+    stage.workers[at].pause()?;
+    sleep(HELD).await;
+    stage.workers[at].resume()
+}
+
+/// Two signs of life of the connections, a pause before the next attempt, and what a loaded machine adds.
+const NOTICED: Duration = Duration::from_secs(2 * 5 + 2);
+
+/// F27: the wires to the broker swallow everything, and nobody is told.
+pub(super) async fn silent(house: &House) -> Result<Played> {
+    let vhost = rabbit::vhost().await;
+    let uri: AMQPUri = vhost.url.parse().map_err(anyhow::Error::msg)?;
+    let wire = Proxy::to(([127, 0, 0, 1], uri.authority.port).into()).await?;
+    let url = vhost.url.replace(&format!(":{}/", uri.authority.port), &format!(":{}/", wire.port()));
+    let stage = Stage::set(house, listening(&url)).await?;
+    vhost.attached(&queue("plain"), 4).await;
+    let load = stage.load(Load { calls_a_second: Some(4.0), ..Load::of(offered(house), house.seed) })?;
+    sleep(Duration::from_secs(2)).await;
+    let (silent, begun) = (Duration::from_secs(scaled(house, 20, 60)), Instant::now());
+    let (before, all) = (wire.accepted(), (stage.servers.len() + stage.workers.len()) as u64);
+    wire.set(Mode::BlackHole);
+    // Whoever has noticed tries to connect anew.
+    let noticed = until("everybody notices", silent, async || Ok(wire.accepted() >= before + all)).await;
+    sleep(silent.saturating_sub(begun.elapsed())).await;
+    wire.set(Mode::Pass);
+    let back = vhost.attached(&queue("plain"), 4).await;
+    let done = format!(
+        "every wire to the broker silent for {} s: noticed after {:.1} s by the last of {all}, all consumers back after \
+         {:.1} s",
+        silent.as_secs(),
+        noticed.as_ref().map_or(0.0, Duration::as_secs_f64),
+        back.as_secs_f64()
+    );
+    let mut played = end(house, stage, load, done).await?;
+    match noticed {
+        Ok(took) if took <= NOTICED => {}
+        Ok(took) => played.verdict.find(Kind::Story, format!("silence was noticed after {took:?} only")),
+        Err(error) => played.verdict.find(Kind::Story, error),
+    }
+    Ok(played)
+}
