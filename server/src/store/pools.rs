@@ -44,10 +44,6 @@ const RAILS: &[(&str, &str)] = &[
     ("statement_timeout", "15s"),
 ];
 
-/// What pages and duties are read with. A plan that a connection keeps from when a table was small collects all
-/// of a job's rows and sorts them for one page where it may; there is no index that needs it.
-const PAGES: &[(&str, &str)] = &[("enable_bitmapscan", "off"), ("statement_timeout", "10s")];
-
 /// How long a request waits for a connection before it is told to come again; heartbeats may.
 const WAIT: Duration = Duration::from_secs(2);
 const BEATS_WAIT: Duration = Duration::from_secs(10);
@@ -69,7 +65,7 @@ impl Pools {
             beats: options(beats).min_connections(beats).acquire_timeout(BEATS_WAIT).connect_lazy_with(railed),
             hints: options(2).connect_lazy_with(base.clone().options([("synchronous_commit", "off")])),
             // Two are there for whoever has to be recognised first.
-            read: options(read).min_connections(2).connect_lazy_with(base.options(PAGES.iter().copied())),
+            read: options(read).min_connections(2).connect_lazy_with(base.options([("statement_timeout", "10s")])),
         })
     }
 

@@ -55,8 +55,13 @@ pub struct ResultRow {
 }
 
 /// The next items of a job behind `seq`, at most 1,000; empty at its end.
+///
+/// A plan that a connection keeps from when the job was small would collect all rows behind `seq` and sort them
+/// for the first thousand; without bitmaps there is only the index in its order.
 pub async fn results(pool: &PgPool, gate_id: i64, seq: i64) -> Result<Vec<ResultRow>, sqlx::Error> {
-    sqlx::query_as!(
+    let mut tx = pool.begin().await?;
+    sqlx::query("set local enable_bitmapscan = off").execute(&mut *tx).await?;
+    let rows = sqlx::query_as!(
         ResultRow,
         r#"select id as "item_id!", seq as "seq!", row, payload, result
            from (
@@ -76,8 +81,10 @@ pub async fn results(pool: &PgPool, gate_id: i64, seq: i64) -> Result<Vec<Result
         seq,
         PAGE_BYTES
     )
-    .fetch_all(pool)
-    .await
+    .fetch_all(&mut *tx)
+    .await?;
+    tx.rollback().await?;
+    Ok(rows)
 }
 
 /// An item that did not succeed, or that its job has decided not to do: its row still follows.

@@ -15,6 +15,7 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use server::config::files::FileSettings;
+use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
 /// A bucket named `files`.
 #[derive(Clone)]
@@ -29,13 +30,18 @@ struct Held {
     /// Uploads in parts: key and parts by number.
     uploads: BTreeMap<String, (String, BTreeMap<u32, Bytes>)>,
     parts: usize,
+    /// When the bucket was made, which counts as when each object was: one that seems to be old is swept away before its
+    /// row is written.
+    since: String,
 }
 
 impl Bucket {
     pub(crate) async fn start() -> Self {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let endpoint = format!("http://{}", listener.local_addr().expect("an address"));
-        let bucket = Self { endpoint, held: Arc::default() };
+        let since = OffsetDateTime::now_utc().replace_nanosecond(0).expect("whole seconds").format(&Rfc3339);
+        let held = Held { since: since.expect("a time"), ..Held::default() };
+        let bucket = Self { endpoint, held: Arc::new(Mutex::new(held)) };
         let router = Router::new().fallback(answer).layer(DefaultBodyLimit::disable()).with_state(bucket.clone());
         tokio::spawn(async move { axum::serve(listener, router).await });
         bucket
@@ -144,9 +150,10 @@ fn list(held: &Held, prefix: &str) -> Response {
         .filter(|(key, _)| key.starts_with(prefix))
         .map(|(key, bytes)| {
             format!(
-                "<Contents><Key>{key}</Key><Size>{}</Size><LastModified>2025-01-01T00:00:00.000Z</LastModified>\
+                "<Contents><Key>{key}</Key><Size>{}</Size><LastModified>{}</LastModified>\
                  <ETag>\"whole\"</ETag></Contents>",
-                bytes.len()
+                bytes.len(),
+                held.since
             )
         })
         .collect();
