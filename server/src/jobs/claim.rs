@@ -26,8 +26,9 @@ use crate::{
         Tx, claim_requests,
         contracts::{JobInfo, TypeInfo},
         gates::Delta,
-        leases::{self, ClaimedRow, Mark, Slot},
+        leases::{self, ClaimedRow, Mark},
         results,
+        slots::Slot,
     },
 };
 

@@ -7,6 +7,7 @@
 
 mod look; // what is there already
 mod plan; // the tree as it was asked for
+mod rows; // the rows of new trees
 mod turns; // one request a key at a time
 mod write; // the transaction
 

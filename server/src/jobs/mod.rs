@@ -35,6 +35,7 @@ mod ending; // the ending half of a work batch
 mod fate; // what becomes of an item without a result
 mod feed; // items of a parent become items of its children
 mod figures; // what comes in and ends, counted in process
+mod form; // endings as they are asked for
 mod ghosts; // cancelled jobs that are not swept yet
 mod groups; // errors that read alike
 mod intake; // items on their way into jobs

@@ -6,8 +6,8 @@ use std::{
 };
 
 use domain::{
-    Code, Counts, Document, ItemState, Problem,
-    api::{Claimed, Ended, Ending, EndingAnswer, FailureBody, FinishBody, Finished},
+    Counts, ItemState, Problem,
+    api::{Claimed, Ended, EndingAnswer, FinishBody, Finished},
 };
 use uuid::Uuid;
 
@@ -28,7 +28,7 @@ use super::{
     claim::{self, Around, ClaimCommand, ClaimRows},
     ending::{self, EndCommand, EndingKind, EndingRows},
     feed::{self, Fed},
-    groups,
+    form, groups,
     intake::{Arrivals, Intake},
     lanes,
     own::Holder,
@@ -332,7 +332,7 @@ impl Engine {
         let mut endings = Vec::with_capacity(body.endings.len());
         for ending in body.endings {
             let fence = ending.assignment_id;
-            match self.check_ending(kind_of(ending), "") {
+            match self.check_ending(form::kind_of(ending), "") {
                 Ok(kind) => {
                     endings.push(EndCommand { fence, holder: holder.clone(), kind });
                     answers.push(None);
@@ -345,61 +345,6 @@ impl Engine {
         let mut ended = fences.iter().zip(&done.endings).map(|(&fence, r)| answer(fence, r.as_ref().map(|_| ())));
         let endings = answers.into_iter().filter_map(|slot| slot.or_else(|| ended.next())).collect();
         Ok(Finished { endings, assignments: done.claimed.assignments })
-    }
-
-    /// Rule-independent checks of an ending: sizes and forms.
-    fn check_ending(&self, kind: EndingKind, pointer: &str) -> Result<EndingKind, Problem> {
-        let fault =
-            |field: &str, detail: &str| Err(Problem::invalid_body([(format!("{pointer}/{field}"), detail.to_owned())]));
-        let seconds = |s: Option<f64>| s.is_none_or(|s| (0.0..=315_360_000.0).contains(&s));
-        match &kind {
-            EndingKind::Result(document) if document.text() == "null" => {
-                return fault("result", "expected a JSON value other than null");
-            }
-            EndingKind::Result(document) if document.text().len() > self.0.core.payload_limit => {
-                let limit = self.0.core.payload_limit;
-                return Err(Problem::new(Code::TooLarge, format!("A result has at most {limit} bytes.")));
-            }
-            EndingKind::Failure(body) => {
-                if body.error.message.is_empty() || body.error.message.contains('\0') {
-                    return fault("error/message", "expected text that is not empty, without NUL");
-                }
-                if body.error.message.len() > 65_536 {
-                    return fault("error/message", "expected at most 65536 bytes");
-                }
-                let detail = body.error.detail.as_ref().map_or(0, |detail| detail.text().len());
-                if detail > self.0.core.payload_limit {
-                    let limit = self.0.core.payload_limit;
-                    return Err(Problem::new(
-                        Code::TooLarge,
-                        format!("The detail of an error has at most {limit} bytes."),
-                    ));
-                }
-                if body.error.kind.as_ref().is_some_and(|k| k.is_empty() || k.len() > 255 || k.contains('\0')) {
-                    return fault("error/kind", "expected 1 to 255 bytes of text");
-                }
-                if !seconds(body.retry_after_seconds) {
-                    return fault("retry_after_seconds", "expected null or a number of seconds from 0");
-                }
-            }
-            EndingKind::Release(body) if !seconds(body.retry_after_seconds) => {
-                return fault("retry_after_seconds", "expected null or a number of seconds from 0");
-            }
-            _ => {}
-        }
-        Ok(kind)
-    }
-}
-
-fn kind_of(ending: Ending) -> EndingKind {
-    match ending.error {
-        Some(error) => EndingKind::Failure(FailureBody {
-            error,
-            retryable: ending.retryable,
-            retry_after_seconds: ending.retry_after_seconds,
-            cancel_tree: ending.cancel_tree,
-        }),
-        None => EndingKind::Result(ending.result.unwrap_or_else(Document::empty_object)),
     }
 }
 

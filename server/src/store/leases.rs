@@ -3,51 +3,14 @@
 //! Every write here names the fence and, where a worker asks, the token it was given to; what does not
 //! come back was not open.
 
-use std::collections::HashMap;
-
 use domain::id::Uuid;
 use sqlx::PgPool;
 use time::OffsetDateTime;
 
-use super::Tx;
-
-/// One slot to be filled by a claim.
-#[derive(Clone, Debug)]
-pub struct Slot {
-    pub fence: Uuid,
-    pub credential_id: Uuid,
-    pub worker_id: String,
-}
-
-/// Slots as columns. The text of an array is found by counting from its beginning, so that a column with a name for
-/// each slot costs the square of their number: workers stand in it once.
-struct Columns<'a> {
-    fences: Vec<Uuid>,
-    credentials: Vec<Uuid>,
-    workers: Vec<&'a str>,
-    /// Which of the workers, from 1.
-    worker: Vec<i32>,
-}
-
-impl<'a> Columns<'a> {
-    fn of(slots: &'a [Slot]) -> Self {
-        let mut workers: Vec<&str> = Vec::new();
-        let mut places: HashMap<&str, i32> = HashMap::new();
-        let mut place = |slot: &'a Slot| {
-            *places.entry(&slot.worker_id).or_insert_with(|| {
-                workers.push(&slot.worker_id);
-                workers.len() as i32
-            })
-        };
-        let worker = slots.iter().map(&mut place).collect();
-        Self {
-            fences: slots.iter().map(|slot| slot.fence).collect(),
-            credentials: slots.iter().map(|slot| slot.credential_id).collect(),
-            workers,
-            worker,
-        }
-    }
-}
+use super::{
+    Tx,
+    slots::{Columns, Slot},
+};
 
 /// Where a claim starts to look: everything before it was empty a moment ago. A hint only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -51,6 +51,7 @@ pub mod retrying; // items that a person gives back
 pub mod settle; // gates of trees, one by one
 pub mod shares; // links to a tree
 pub mod signing; // the key that signs what goes out
+pub mod slots; // places for what is claimed
 pub mod tended; // when to look at which tree
 pub mod totals; // what trees that are gone amounted to
 pub mod trees; // what pages and the API show of jobs

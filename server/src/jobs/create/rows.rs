@@ -1,0 +1,104 @@
+//! The rows of new trees, gathered from all that arrive together.
+
+use std::collections::HashMap;
+
+use uuid::Uuid;
+
+use crate::{
+    error::{Error, Result},
+    store::jobs::{JobKey, NewGateRow, NewJobRow, NewSplit},
+};
+
+use super::{Before, CreateCommand, Node, Tree};
+
+/// Rows on their way into the tables, of all trees.
+#[derive(Default)]
+pub(super) struct Rows {
+    pub(super) jobs: Vec<NewJobRow>,
+    pub(super) gates: Vec<NewGateRow>,
+    pub(super) keys: Vec<(JobKey, Uuid)>,
+    pub(super) deadlines: Vec<(i64, time::OffsetDateTime)>,
+    pub(super) splits: Vec<NewSplit>,
+}
+
+impl Rows {
+    pub(super) fn tree(&mut self, command: &CreateCommand, gate_ids: &[i64]) -> Result<()> {
+        let tree = &command.tree;
+        let nodes = &tree.nodes;
+        let replay_of = command.key.as_ref().and_then(|take| match take.from {
+            Before::Failed(before) => Some(before),
+            _ => None,
+        });
+        // The tree's first job of each type carries its turns.
+        let mut turn_gates: HashMap<i32, i64> = HashMap::new();
+        for (at, (node, &gate_id)) in nodes.iter().zip(gate_ids).enumerate() {
+            let turn_gate_id = *turn_gates.entry(node.info.id).or_insert(gate_id);
+            self.gates.push(NewGateRow {
+                gate_id,
+                root_id: tree.root_id(),
+                solo: nodes.len() == 1,
+                open_jobs: if at == 0 { nodes.len() as i32 } else { 0 },
+                after_open: node.after.len() as i32,
+                calls: at == 0 && node.new.on_completed.is_some(),
+            });
+            self.keys.extend(node.dedupe(tree.owner_id).map(|key| (key, node.id)));
+            self.deadlines.extend(node.expires_at.map(|expires_at| (gate_id, expires_at.0)));
+            self.splits.extend(split(node, gate_id)?);
+            self.jobs.push(NewJobRow {
+                gate_id,
+                ord: at as i32,
+                turn_gate_id,
+                replay_of: if at == 0 { replay_of } else { None },
+                ..job_row(tree, node)?
+            });
+        }
+        Ok(())
+    }
+}
+
+fn job_row(tree: &Tree, node: &Node) -> Result<NewJobRow> {
+    let new = &node.new;
+    let on_completed = new.on_completed.as_ref().map(serde_json::to_string).transpose();
+    let after: Vec<&str> = node.after.iter().map(|&other| tree.nodes[other].key.as_str()).collect();
+    Ok(NewJobRow {
+        id: node.id,
+        root_id: tree.root_id(),
+        gate_id: 0,
+        ord: 0,
+        parent_id: node.parent.map(|parent| tree.nodes[parent].id),
+        owner_id: tree.owner_id,
+        type_id: node.info.id,
+        key: node.key.clone(),
+        name: new.name.clone(),
+        max_failures: new.max_failures.unwrap_or(node.info.max_failures).to_stored(),
+        priority: node.priority,
+        run_after: node.run_after.map(|at| at.0),
+        expires_at: node.expires_at.map(|at| at.0),
+        expected_count: new.expected_count.or_else(|| node.head.as_ref().map(|(_, head)| head.rows)),
+        final_stage: new.final_stage,
+        feed: new.feed.as_ref().map(|feed| feed.text().to_owned()),
+        after: after.join(","),
+        after_outcome: new.after_outcome.clone(),
+        metadata: new.metadata.as_ref().map_or_else(|| "{}".to_owned(), |m| m.text().to_owned()),
+        dedupe_key: new.dedupe_key.clone(),
+        initiated_by: new.initiated_by.clone(),
+        on_completed: on_completed.map_err(|e| Error::Broken(e.to_string()))?,
+        upload_id: new.upload.as_ref().map(|upload| upload.id),
+        replay_of: None,
+        body_hash: if node.parent.is_none() { tree.body_hash.clone() } else { None },
+        turn_gate_id: 0,
+    })
+}
+
+fn split(node: &Node, gate_id: i64) -> Result<Option<NewSplit>> {
+    let Some((upload, head)) = &node.head else { return Ok(None) };
+    Ok(Some(NewSplit {
+        gate_id,
+        job_id: node.id,
+        upload_id: upload.id,
+        format: head.format.as_str(),
+        head: serde_json::to_string(head).map_err(|e| Error::Broken(e.to_string()))?,
+        byte_offset: head.first.offset as i64,
+        line: head.first.line as i64,
+    }))
+}

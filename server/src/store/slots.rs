@@ -1,0 +1,43 @@
+//! What a claim brings: a place for each item that it may get.
+
+use std::collections::HashMap;
+
+use domain::id::Uuid;
+
+/// One slot to be filled by a claim.
+#[derive(Clone, Debug)]
+pub struct Slot {
+    pub fence: Uuid,
+    pub credential_id: Uuid,
+    pub worker_id: String,
+}
+
+/// Slots as columns. The text of an array is found by counting from its beginning, so that a column with a name for
+/// each slot costs the square of their number: workers stand in it once.
+pub(super) struct Columns<'a> {
+    pub(super) fences: Vec<Uuid>,
+    pub(super) credentials: Vec<Uuid>,
+    pub(super) workers: Vec<&'a str>,
+    /// Which of the workers, from 1.
+    pub(super) worker: Vec<i32>,
+}
+
+impl<'a> Columns<'a> {
+    pub(super) fn of(slots: &'a [Slot]) -> Self {
+        let mut workers: Vec<&str> = Vec::new();
+        let mut places: HashMap<&str, i32> = HashMap::new();
+        let mut place = |slot: &'a Slot| {
+            *places.entry(&slot.worker_id).or_insert_with(|| {
+                workers.push(&slot.worker_id);
+                workers.len() as i32
+            })
+        };
+        let worker = slots.iter().map(&mut place).collect();
+        Self {
+            fences: slots.iter().map(|slot| slot.fence).collect(),
+            credentials: slots.iter().map(|slot| slot.credential_id).collect(),
+            workers,
+            worker,
+        }
+    }
+}
