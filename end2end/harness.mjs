@@ -2,11 +2,12 @@
 // that remembers everything that went wrong in it. `cargo xtask e2e` sets the environment.
 import assert from 'node:assert/strict';
 import { execFile, spawn } from 'node:child_process';
-import { randomBytes } from 'node:crypto';
+import { randomBytes, randomInt } from 'node:crypto';
 import { once } from 'node:events';
 import { createWriteStream } from 'node:fs';
 import { mkdir, mkdtemp, readFile, rm } from 'node:fs/promises';
 import { createRequire } from 'node:module';
+import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
@@ -23,6 +24,23 @@ function needed(name) {
   const value = process.env[name];
   if (!value) throw new Error(`${name} is not set; run the browser tests with: cargo xtask e2e`);
   return value;
+}
+
+/** An address that stays a server's own while it is down: its port is below those that the system takes for outgoing connections. */
+async function freeAddress() {
+  for (let tries = 0; tries < 100; tries += 1) {
+    const port = randomInt(15_000, 32_000);
+    const probe = createServer().listen(port, '127.0.0.1');
+    try {
+      await once(probe, 'listening');
+    } catch {
+      continue;
+    }
+    probe.close();
+    await once(probe, 'close');
+    return `127.0.0.1:${port}`;
+  }
+  throw new Error('no port is free');
 }
 
 /** One statement on the tests' PostgreSQL; rows as arrays of text. */
@@ -82,11 +100,12 @@ class Server {
 
   /** Starts the program and waits until it listens. */
   async start() {
+    const address = this.url ? new URL(this.url).host : await freeAddress();
     const child = spawn(needed('TREELINE_SERVER_BIN'), [], {
       env: {
         ...Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('TREELINE_'))),
         DATABASE_URL: this.database,
-        TREELINE_LISTEN: this.url ? new URL(this.url).host : '127.0.0.1:0',
+        TREELINE_LISTEN: address,
         TREELINE_BOOTSTRAP_TOKEN: this.token,
         ...this.environment,
       },

@@ -15,9 +15,15 @@ impl Time {
         utc.format(&Rfc3339).unwrap_or_else(|_| utc.to_string())
     }
 
-    /// Reads RFC 3339; `None` when it is something else.
+    /// Reads RFC 3339; `None` when it is something else, or a moment that cannot be written as that in UTC (before the
+    /// year 0, after 9999).
     pub fn parse(text: &str) -> Option<Self> {
-        OffsetDateTime::parse(text, &Rfc3339).ok().map(Self)
+        Self(OffsetDateTime::parse(text, &Rfc3339).ok()?).checked()
+    }
+
+    /// The same moment in UTC, if RFC 3339 can say it.
+    pub fn checked(self) -> Option<Self> {
+        self.0.checked_to_offset(UtcOffset::UTC).filter(|utc| utc.year() >= 0).map(Self)
     }
 
     /// Seconds from `earlier` to this time; negative when it is the other way round.

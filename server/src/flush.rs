@@ -286,6 +286,49 @@ mod tests {
         }
     }
 
+    /// Runs at once, says so to the second, and is silent until the first opens.
+    struct Silent(Arc<tokio::sync::Semaphore>, Arc<tokio::sync::Semaphore>);
+
+    impl Batch for Silent {
+        type Command = ();
+        type Answer = ();
+        type Done = ();
+
+        fn weight((): &()) -> usize {
+            1
+        }
+
+        async fn run(&self, _: &[&()]) -> Result<()> {
+            self.1.add_permits(1);
+            Ok(())
+        }
+
+        async fn answer(&self, commands: &[()], (): ()) -> Vec<Result<()>> {
+            let _open = self.0.acquire().await;
+            commands.iter().map(|()| Ok(())).collect()
+        }
+    }
+
+    #[tokio::test]
+    async fn who_waits_behind_answers_that_do_not_come_is_told_to_come_again() {
+        let closed = || Arc::new(tokio::sync::Semaphore::new(0));
+        let (gate, begun) = (closed(), closed());
+        let queue = Coalescer::start(Silent(Arc::clone(&gate), Arc::clone(&begun)), 1);
+        let mut run = Vec::new();
+        for _ in 0..UNANSWERED {
+            let queue = queue.clone();
+            run.push(tokio::spawn(async move { queue.run(()).await }));
+            begun.acquire().await.expect("open").forget();
+        }
+        let refused = queue.run(()).await.expect_err("nothing is answered");
+        assert!(refused.is_database_away());
+        gate.add_permits(1);
+        for one in run {
+            one.await.expect("a task").expect("what was run is answered");
+        }
+        queue.run(()).await.expect("it goes on");
+    }
+
     #[tokio::test]
     async fn who_waits_while_nothing_ends_is_told_to_come_again_and_was_not_begun() {
         let (gate, run) = (Arc::new(tokio::sync::Semaphore::new(0)), Arc::default());

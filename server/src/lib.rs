@@ -30,7 +30,7 @@ pub mod http; // the front door
 pub mod job_types; // use-cases on job types
 pub mod jobs; // use-cases on jobs, items, assignments
 pub mod live; // event streams
-pub mod memory; // how it is given back
+mod memory; // where it comes from, and how it is given back
 pub mod outbound; // what goes out over HTTP
 pub mod postgres; // the private PostgreSQL
 pub mod schema; // payloads against their schema

@@ -15,7 +15,6 @@ use server::{
     auth::links,
     broker,
     config::Config,
-    memory,
     outbound::own_key,
     postgres,
     store::{identity, migrations},
@@ -66,13 +65,8 @@ enum Command {
     Postgres(postgres::Arguments),
 }
 
-fn main() -> ExitCode {
-    memory::settle();
-    run()
-}
-
 #[tokio::main]
-async fn run() -> ExitCode {
+async fn main() -> ExitCode {
     let line = Line::parse();
     start_log();
     #[cfg(feature = "failpoints")]

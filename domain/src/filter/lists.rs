@@ -282,7 +282,9 @@ fn age(word: &str) -> Option<Duration> {
 fn ago(word: &str, now: Time) -> Result<String, String> {
     let then = age(word).and_then(|age| now.0.checked_sub(age.try_into().ok()?));
     let then = then.and_then(|then| then.replace_nanosecond(0).ok());
-    then.map(|then| Time(then).to_rfc3339()).ok_or_else(|| "that is longer ago than anything".to_owned())
+    then.and_then(|then| Time(then).checked())
+        .map(Time::to_rfc3339)
+        .ok_or_else(|| "that is longer ago than anything".to_owned())
 }
 
 #[cfg(test)]

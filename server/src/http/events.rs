@@ -8,7 +8,7 @@ use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use axum::{
     extract::{FromRequestParts as _, State},
-    http::{HeaderName, HeaderValue, header, request::Parts},
+    http::{HeaderName, HeaderValue, Request, header, request::Parts},
     response::{
         IntoResponse, Response, Sse,
         sse::{Event, KeepAlive},
@@ -69,7 +69,7 @@ pub(super) async fn watch_job(
     let changes = app.auth.changes();
     let reader = Reader {
         app,
-        parts,
+        parts: credentials(&parts),
         id,
         watch,
         last: None,
@@ -107,10 +107,22 @@ fn retry_after(least: u64, most: u64) -> Duration {
     Duration::from_millis(rand::random_range(least..=most))
 }
 
+/// What tells who asks, of a request and nothing else of it: a stream stays open for hours, and any part of a request
+/// holds the whole of what was read from its connection.
+pub(super) fn credentials(parts: &Parts) -> Parts {
+    let (mut kept, ()) = Request::new(()).into_parts();
+    for name in [header::AUTHORIZATION, header::COOKIE] {
+        for value in parts.headers.get_all(&name) {
+            kept.headers.extend(HeaderValue::from_bytes(value.as_bytes()).ok().map(|own| (name.clone(), own)));
+        }
+    }
+    kept
+}
+
 /// One open stream.
 struct Reader {
     app: App,
-    /// The request, for asking again whether it may look.
+    /// For asking again whether it may look.
     parts: Parts,
     id: Uuid,
     watch: Watch,
@@ -137,7 +149,8 @@ impl Reader {
         }
         loop {
             if Instant::now() >= self.check_at {
-                if !self.may_look().await {
+                // In a box, as it is rare and larger than all the rest.
+                if !Box::pin(self.may_look()).await {
                     return None;
                 }
                 self.check_at = Instant::now() + RECHECK;

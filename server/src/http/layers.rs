@@ -86,6 +86,8 @@ fn complete(response: Response, problem: Problem, id: &str) -> Response {
     let (mut parts, _) = response.into_parts();
     let whole = Problem { request_id: Some(id.to_owned()), ..problem };
     parts.headers.remove(header::CONTENT_LENGTH);
+    // It may have been about to be compressed; this body is not.
+    parts.headers.remove(header::CONTENT_ENCODING);
     Response::from_parts(parts, Body::from(serde_json::to_vec(&whole).unwrap_or_default()))
 }
 

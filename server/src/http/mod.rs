@@ -85,8 +85,6 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(deeds::cancel_job))
         .routes(routes!(results::stream_results))
         .routes(routes!(results::stream_failures))
-        .routes(routes!(events::watch_job))
-        .routes(routes!(watch::watch_roots))
         .routes(routes!(add_items::add_items))
         .routes(routes!(items::list_items))
         .routes(routes!(items::get_item))
@@ -138,9 +136,17 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(remove::keep_job, remove::keep_job_no_longer))
 }
 
+/// The streams, apart from what is compressed: an answer that could be carries the compressor's 5 kB for as long as it is
+/// open, and thousands are.
+fn streams() -> OpenApiRouter<App> {
+    let streams = OpenApiRouter::default().routes(routes!(events::watch_job)).routes(routes!(watch::watch_roots));
+    OpenApiRouter::default().nest("/api/v1", streams)
+}
+
 /// The whole server as one service.
 pub fn router(app: &App) -> Router {
-    let (described, document) = OpenApiRouter::with_openapi(openapi::head())
+    let (streams, of_streams) = streams().split_for_parts();
+    let (described, document) = OpenApiRouter::with_openapi(openapi::head().merge_from(of_streams))
         .nest("/api/v1", api())
         .routes(routes!(ops::get_health))
         .routes(routes!(ops::get_readiness))
@@ -155,12 +161,12 @@ pub fn router(app: &App) -> Router {
         .layer(Extension(openapi::describe(document)))
         .merge(assets::router())
         .merge(ui::router())
+        .layer(CompressionLayer::new().quality(CompressionLevel::Fastest))
+        .merge(streams.method_not_allowed_fallback(unknown_method))
         .layer(from_fn_with_state(app.clone(), origin::check))
         .layer(CatchPanicLayer::custom(layers::panicked))
         .layer(from_fn_with_state(app.clone(), layers::harden))
         .layer(from_fn_with_state(app.clone(), layers::identify))
-        // Outermost, as a problem document is completed on its way out.
-        .layer(CompressionLayer::new().quality(CompressionLevel::Fastest))
         .with_state(app.clone())
 }
 

@@ -57,7 +57,7 @@ pub async fn serve(listener: TcpListener, router: Router, front: Front, stop: Ca
         .timer(TokioTimer::new())
         .max_concurrent_streams(STREAMS_PER_CONNECTION)
         .keep_alive_interval(Duration::from_secs(30));
-    let builder = Arc::new(builder);
+    let builders = Arc::new(Builders { http1: builder.clone().http1_only(), either: builder });
     let open = TaskTracker::new();
     let room = front.room();
     let goodbyes = Arc::new(Semaphore::new(GOODBYES));
@@ -72,8 +72,12 @@ pub async fn serve(listener: TcpListener, router: Router, front: Front, stop: Ca
             }
             return;
         }
-        let (builder, router, stop) = (Arc::clone(&builder), router.clone(), stop.clone());
-        open.spawn(async move { converse(&builder, stream, peer, router, patience, &stop).await });
+        let (builders, router, stop) = (Arc::clone(&builders), router.clone(), stop.clone());
+        open.spawn(async move {
+            if let Some(builder) = builders.of(&stream, peer, patience, &stop).await {
+                converse(builder, stream, peer, router, patience, &stop).await;
+            }
+        });
     };
     while let Some(accepted) = stop.run_until_cancelled(listener.accept()).await {
         match accepted {
@@ -89,6 +93,43 @@ pub async fn serve(listener: TcpListener, router: Router, front: Front, stop: Ca
     open.close();
     if tokio::time::timeout(DRAIN_PATIENCE, open.wait()).await.is_err() {
         tracing::warn!("some requests were still open after {DRAIN_PATIENCE:?} and were cut off");
+    }
+}
+
+/// How connections are served.
+struct Builders {
+    http1: Builder<TokioExecutor>,
+    /// HTTP/1 or HTTP/2: it takes the first bytes off the connection to tell, and keeps 8 kB more for as long as it is open.
+    either: Builder<TokioExecutor>,
+}
+
+impl Builders {
+    /// The one that a connection's first bytes ask for: HTTP/2 begins with `PRI`. `None` where nothing comes.
+    async fn of(
+        &self,
+        stream: &TcpStream,
+        peer: SocketAddr,
+        patience: Duration,
+        stop: &CancellationToken,
+    ) -> Option<&Builder<TokioExecutor>> {
+        let mut first = [0; 2];
+        let stopped = async {
+            stop.cancelled().await;
+            tokio::time::sleep(LAST_MOMENT).await;
+        };
+        let peeked = tokio::select! {
+            peeked = stream.peek(&mut first) => peeked,
+            () = tokio::time::sleep(patience) => {
+                tracing::debug!(%peer, "connection dropped: it never asked for anything");
+                return None;
+            }
+            () = stopped => return None,
+        };
+        match peeked {
+            Ok(0) | Err(_) => None,
+            Ok(n) if b"PRI"[..n] == first[..n] => Some(&self.either),
+            Ok(_) => Some(&self.http1),
+        }
     }
 }
 

@@ -20,7 +20,7 @@ use crate::{
     live::{Next, OpenStream, RootsWatch},
 };
 
-use super::events::{RECHECK, STREAMS, busy, bye, stream_response};
+use super::events::{RECHECK, STREAMS, busy, bye, credentials, stream_response};
 
 /// The shortest time between two events.
 const SHORTEST: Duration = Duration::from_millis(250);
@@ -46,6 +46,7 @@ pub(super) async fn watch_roots(State(app): State<App>, caller: Caller, parts: P
     let json = watch.snapshot(&app.engine, &caller).await?;
     let first = Event::default().event(event::SNAPSHOT).data(json);
     let now = Instant::now();
+    let parts = credentials(&parts);
     let reader =
         Reader { app, parts, caller, watch, first: Some(first), sent_at: now, checked: now, ended: false, _open: open };
     Ok(stream_response(futures::stream::unfold(reader, Reader::next)))
@@ -54,7 +55,7 @@ pub(super) async fn watch_roots(State(app): State<App>, caller: Caller, parts: P
 /// One open stream.
 struct Reader {
     app: App,
-    /// The request, for asking again whether it may look.
+    /// For asking again whether it may look.
     parts: Parts,
     caller: Caller,
     watch: RootsWatch,
@@ -77,14 +78,14 @@ impl Reader {
         let shutdown = self.app.shutdown.clone();
         loop {
             if self.checked.elapsed() >= RECHECK {
-                if !self.may_look().await {
+                if !Box::pin(self.may_look()).await {
                     return None;
                 }
                 self.checked = Instant::now();
             }
             let event = match self.watch.newer() {
                 Next::Change(json) => Some(Event::default().event(event::CHANGE).data(json)),
-                Next::Anew => match self.watch.snapshot(&self.app.engine, &self.caller).await {
+                Next::Anew => match Box::pin(self.watch.snapshot(&self.app.engine, &self.caller)).await {
                     Ok(json) => Some(Event::default().event(event::SNAPSHOT).data(json)),
                     Err(error) => {
                         tracing::debug!(%error, "watched trees could not be read; trying again");

@@ -5,7 +5,7 @@
 //! for every second, and what they touched is forgotten.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::{Arc, RwLock},
 };
 
@@ -200,6 +200,8 @@ impl PlanCache {
     ) -> Result<BTreeMap<Uuid, Arc<Plan>>, sqlx::Error> {
         let mut found = BTreeMap::new();
         let mut missing = Vec::new();
+        // Each once: members of one tree name it again and again.
+        let root_ids: BTreeSet<Uuid> = root_ids.into_iter().collect();
         {
             let plans = self.plans.read().unwrap_or_else(std::sync::PoisonError::into_inner);
             for root_id in root_ids {
@@ -218,7 +220,10 @@ impl PlanCache {
                 plans.clear();
             }
             for plan in read.into_iter().map(Arc::new) {
-                plans.insert(plan.root_id, Arc::clone(&plan));
+                // What is not there is asked for again.
+                if !plan.jobs.is_empty() {
+                    plans.insert(plan.root_id, Arc::clone(&plan));
+                }
                 found.insert(plan.root_id, plan);
             }
         }

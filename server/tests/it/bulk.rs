@@ -88,6 +88,29 @@ fn skipped(operation: &Value) -> Vec<(&str, i64)> {
 }
 
 #[tokio::test]
+async fn another_server_goes_on_with_an_operation_on_a_tree_it_does_not_know() {
+    const N: usize = 60;
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let root = graveyard(&server, "a", N).await;
+    let body = json!({"action": "retry", "target": "items", "filter": {"root": root, "state": "dead"},
+        "rate_per_second": 40});
+    let running = begin(&server, body).await;
+    operation(&server, &running, |now| now["processed"].as_i64() > Some(1)).await;
+    let other = server.another().await;
+    server.stop().await;
+    let done = operation(&other, &running, completed).await;
+    assert_eq!((&done["total"], &done["processed"]), (&json!(N), &json!(N)), "{done}");
+    assert_eq!(skipped(&done), vec![]);
+    let mut ended = 0;
+    while ended < 2 * N {
+        ended += end_all(&other, "a", false, 1).await;
+    }
+    until(&other, &root, |job| job["tree"]["status"] == "completed").await;
+    other.stop().await;
+}
+
+#[tokio::test]
 async fn dead_letters_are_counted_repaired_and_their_tree_completes_once() {
     const N: usize = 450;
     let server = Server::start().await;

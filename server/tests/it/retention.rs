@@ -112,7 +112,12 @@ async fn an_owner_deletes_a_complete_tree_and_nothing_is_left() {
     assert!([404, 410].contains(&owner.get(&root).await.status.as_u16()), "nobody sees it any more");
     assert_eq!(owner.get("/api/v1/jobs").await.expect(200)["data"], json!([]));
 
-    until(async || count(&server, ROWS).await == 0).await;
+    // A walk that met the tree in the moment in which it went has left when to look at it, and forgets it then.
+    until(async || {
+        run(&server, "update tended set look_at = clock_timestamp() where look_at > clock_timestamp()").await;
+        count(&server, ROWS).await == 0
+    })
+    .await;
     owner.delete(&root).await.expect_problem(410, "job_removed");
     server.stop().await;
 }
