@@ -4,6 +4,8 @@
 //! `history` reads, `rules` judges without any I/O, so that forged histories can show that each rule notices. A run that
 //! cannot be judged is an error, never a pass.
 
+mod audited; // who pressed
+mod callbacks; // who was told
 mod history;
 mod rules;
 #[cfg(test)]
@@ -13,7 +15,15 @@ use std::{collections::BTreeMap, fmt, time::Duration};
 
 use anyhow::{Context as _, Result};
 
-use crate::{journal, ledger, stage::Stage};
+use domain::id::Uuid;
+use sqlx::PgPool;
+
+use crate::{
+    journal::{self, Call, Said, What},
+    ledger,
+    receiver::Heard,
+    stage::Stage,
+};
 
 pub(crate) use history::History;
 
@@ -52,12 +62,26 @@ pub(crate) enum Kind {
     EarlyLoss,
     /// A source without the item that it feeds.
     Unfed,
+    /// A tree was complete, and whoever asked to be told was not.
+    Untold,
+    /// One completion told under two ids, or two under one.
+    OtherId,
+    /// A callback whose signature is not right.
+    Unsigned,
+    /// A callback about a tree that was not complete.
+    TooSoon,
+    /// A callback that says what is not so, or now this and now that.
+    Untrue,
+    /// What a person did is not in the audit log once, or what nobody did is.
+    Audit,
     /// Tables that contradict each other.
     Tables,
     /// A server that panicked, or a session inside somebody else's transaction.
     Log,
     /// What a story looked for itself.
     Story,
+    /// Slower than it may be, and nothing else: how fast others let the machine be counts too.
+    Slow,
 }
 
 impl Kind {
@@ -77,9 +101,16 @@ impl Kind {
             Self::Twice => "at_most_once handed out twice",
             Self::EarlyLoss => "leases lost before their time",
             Self::Unfed => "not fed",
+            Self::Untold => "callbacks missing",
+            Self::OtherId => "callbacks under another id",
+            Self::Unsigned => "callbacks wrongly signed",
+            Self::TooSoon => "callbacks before their tree was complete",
+            Self::Untrue => "callbacks that say what is not so",
+            Self::Audit => "of the audit log",
             Self::Tables => "contradicting tables",
             Self::Log => "panics or broken sessions in logs",
             Self::Story => "of the story",
+            Self::Slow => "slower than it may be",
         }
     }
 }
@@ -95,6 +126,14 @@ pub(crate) struct Verdict {
     pub(crate) leases_lost: usize,
     /// Endings that were refused as late.
     pub(crate) refused_late: usize,
+    /// Completions that were told, and tries beyond the first: allowed, counted.
+    pub(crate) told: usize,
+    pub(crate) told_again: usize,
+    /// Presses by people that were accepted, and refused.
+    pub(crate) audited: usize,
+    pub(crate) refused_presses: usize,
+    /// Completions that stand there as not delivered: allowed, counted.
+    pub(crate) undelivered: usize,
     found: BTreeMap<Kind, Vec<String>>,
 }
 
@@ -116,6 +155,27 @@ impl Verdict {
         self.found.is_empty()
     }
 
+    /// What another judge of the same fault found, beside this.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.acknowledged += other.acknowledged;
+        self.repeated += other.repeated;
+        self.leases_lost += other.leases_lost;
+        self.refused_late += other.refused_late;
+        self.told += other.told;
+        self.told_again += other.told_again;
+        self.audited += other.audited;
+        self.refused_presses += other.refused_presses;
+        self.undelivered += other.undelivered;
+        for (kind, found) in other.found {
+            self.found.entry(kind).or_default().extend(found);
+        }
+    }
+
+    /// Whether all that was found is about time.
+    pub(crate) fn is_only_slow(&self) -> bool {
+        !self.is_clean() && self.found.keys().all(|kind| *kind == Kind::Slow)
+    }
+
     /// The kinds that were found, with how many and the first few.
     pub(crate) fn findings(&self) -> impl Iterator<Item = (Kind, usize, &[String])> {
         self.found.iter().map(|(kind, all)| (*kind, all.len(), &all[..all.len().min(3)]))
@@ -129,6 +189,7 @@ pub(crate) async fn judge(stage: &mut Stage, drained: bool) -> Result<Verdict> {
     stage.stop().await?;
     let history = History {
         calls: journal::read(&stage.path("journal")).context("the journal")?,
+        heard: stage.receiver.heard()?,
         deeds: ledger::read_all(stage.folder()).context("the ledgers")?,
         ..history::read(&stage.pool).await.context("the tables")?
     };
@@ -147,5 +208,18 @@ pub(crate) async fn judge(stage: &mut Stage, drained: bool) -> Result<Verdict> {
             verdict.find(Kind::Log, line.chars().take(300).collect::<String>());
         }
     }
+    Ok(verdict)
+}
+
+/// Judges callbacks alone: these trees, by name, have asked for them.
+pub(crate) async fn judge_callbacks(pool: &PgPool, asked: Vec<(String, Uuid)>, heard: Vec<Heard>) -> Result<Verdict> {
+    let call = |(key, job)| {
+        let what = What::Create { key, items: Vec::new(), calls: true };
+        Call { what, said: Said::Ok, job: Some(job), answered_us: 0 }
+    };
+    let calls = asked.into_iter().map(call).collect();
+    let history = History { calls, heard, ..history::read(pool).await.context("the tables")? };
+    let mut verdict = Verdict::acknowledging(history.calls.len());
+    callbacks::judge(&history, &mut verdict);
     Ok(verdict)
 }

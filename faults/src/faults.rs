@@ -29,12 +29,19 @@ pub(crate) struct Fault {
     pub(crate) play: Story,
 }
 
-/// Faults whose judgement is about time: nothing else is played beside them.
-const ALONE: [&str; 7] = ["F12", "F14", "F15", "F25", "F33", "F40", "F41"];
+/// Faults whose judgement is about time, and the one that has the most to do in its time: nothing else is played beside them.
+const ALONE: [&str; 8] = ["F02", "F12", "F14", "F15", "F25", "F33", "F40", "F41"];
+
+/// Faults with a virtual host of their own on the one RabbitMQ.
+const ON_THE_BROKER: [&str; 3] = ["F23", "F24", "F27"];
 
 impl Fault {
     pub(crate) fn is_alone(self) -> bool {
         ALONE.contains(&self.id)
+    }
+
+    pub(crate) fn has_broker(self) -> bool {
+        ON_THE_BROKER.contains(&self.id)
     }
 }
 
@@ -55,6 +62,11 @@ pub(crate) fn all() -> Vec<Fault> {
     // The judge is judged first.
     all.sort_by_key(|fault| (!fault.id.starts_with('S'), fault.id));
     all
+}
+
+/// Starts the RabbitMQ that several share, before others take the processors: it needs seconds of them to start.
+pub(crate) async fn start_broker() {
+    broker::a_vhost().await;
 }
 
 /// Plays one.

@@ -25,6 +25,9 @@ pub(crate) enum What {
     Create {
         key: String,
         items: Vec<String>,
+        /// Whether somebody is to be told when it is complete.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        calls: bool,
     },
     /// Items of these dedupe keys.
     Add {
@@ -42,6 +45,9 @@ pub(crate) enum What {
     /// A person gives an item back.
     Retry {
         item: Uuid,
+        /// Under which name it must stand in the audit log.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
     },
 }
 

@@ -52,7 +52,7 @@ pub(crate) struct Load {
     pub(crate) calls_a_second: Option<f64>,
     /// Items whose worker dies of them.
     pub(crate) poison: usize,
-    /// Where complete trees are told of.
+    /// Where complete trees are told of; `None`: at the stage's receiver.
     pub(crate) callback: Option<OnCompleted>,
     /// Trees that are cancelled while they run.
     pub(crate) cancels: usize,
@@ -115,7 +115,9 @@ pub(crate) async fn offer(load: Load, clients: Vec<Client>, journal: Arc<Journal
         for at in 0..load.items / 10 / 10 {
             let key = format!("small-{}-{at}", load.seed);
             let items: Vec<NewItem> = (0..10).map(|n| item("plain", n, &mut rng)).collect();
-            let tree = NewJob { items, sealed: true, ..tree("plain", load.callback.clone()) };
+            // Some ask for nothing, so that nobody is told of them.
+            let callback = load.callback.clone().filter(|_| at % 4 != 3);
+            let tree = NewJob { items, sealed: true, ..tree("plain", callback) };
             calls.push(Call::Create { key, tree: Box::new(tree) });
         }
     }
@@ -215,7 +217,8 @@ impl Caller {
     /// A tree, once, whatever happens on the way.
     async fn create(&self, key: &str, tree: &NewJob) -> Result<Uuid> {
         let items = tree.items.iter().filter_map(|item| item.dedupe_key.clone()).collect();
-        let n = self.journal.invoke(What::Create { key: key.to_owned(), items })?;
+        let calls = tree.on_completed.is_some();
+        let n = self.journal.invoke(What::Create { key: key.to_owned(), items, calls })?;
         let tree = &NewJob { name: Some(key.to_owned()), ..tree.clone() };
         let made = self.until_answered(|client| async move { client.create_job_once(tree, key).await }).await?;
         match made {

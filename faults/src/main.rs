@@ -2,7 +2,7 @@
 //!
 //! `cargo xtask faults` builds and runs this. It starts a durable PostgreSQL of its own, servers and workers as
 //! processes, offers items through the public API, kills and cuts what can be killed and cut, and then asks
-//! the journal of the callers, the ledgers of the workers and the tables whether every promise was kept.
+//! the journal of the callers, the ledgers of the workers and of who is called back, and the tables whether every promise was kept.
 //! Nothing depends on this crate.
 
 mod checker; // the judge
@@ -13,6 +13,7 @@ mod load; // what is offered
 mod program; // what is played when
 mod proxy; // wires that can be cut
 mod raw; // requests that are sent once
+mod receiver; // who is called back
 mod report; // the table
 mod scene; // a database, a wire, a server
 mod selftest; // servers broken on purpose
@@ -49,6 +50,9 @@ struct Choice {
     /// Only these: F01,F05.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
+    /// All but these: F02.
+    #[arg(long, value_delimiter = ',')]
+    except: Vec<String>,
     /// Items of one fault.
     #[arg(long)]
     items: Option<usize>,
@@ -89,7 +93,8 @@ async fn run(choice: Choice, full: bool) -> Result<bool> {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let chosen: Vec<faults::Fault> = faults::all()
         .into_iter()
-        .filter(|fault| choice.only.is_empty() || choice.only.iter().any(|id| id.eq_ignore_ascii_case(fault.id)))
+        .filter(|fault| choice.only.is_empty() || is_among(&choice.only, fault))
+        .filter(|fault| !is_among(&choice.except, fault))
         .collect();
     ensure!(!chosen.is_empty(), "no such fault; there are {}", ids(&faults::all()));
     let (begun, count) = (Instant::now(), chosen.len());
@@ -107,7 +112,8 @@ async fn run(choice: Choice, full: bool) -> Result<bool> {
     let (seconds, cores) = (begun.elapsed().as_secs(), std::thread::available_parallelism().map_or(1, usize::from));
     println!("{} of {count} judged in {seconds} s", rows.len());
     let kept = rows.len() == count && rows.iter().all(|row| row.verdict.is_clean());
-    if let Some(out) = choice.out.filter(|_| choice.only.is_empty() && rows.len() == count) {
+    let all = choice.only.is_empty() && choice.except.is_empty() && rows.len() == count;
+    if let Some(out) = choice.out.filter(|_| all) {
         let length = if full { "full" } else { "quick" };
         let how = format!(
             "`cargo xtask faults {length}`: {items} items a fault, seed {seed}, {lanes} at once on {cores} cores, {seconds} s in \
@@ -116,6 +122,10 @@ async fn run(choice: Choice, full: bool) -> Result<bool> {
         report::write(&out, &rows, &how)?;
     }
     Ok(kept)
+}
+
+fn is_among(ids: &[String], fault: &faults::Fault) -> bool {
+    ids.iter().any(|id| id.eq_ignore_ascii_case(fault.id))
 }
 
 fn ids(faults: &[faults::Fault]) -> String {

@@ -6,7 +6,10 @@
 use std::{io, net::SocketAddr, sync::Once, time::Duration};
 
 use anyhow::{Context as _, Result, ensure};
-use reqwest::{Method, header::RETRY_AFTER};
+use reqwest::{
+    Method,
+    header::{COOKIE, RETRY_AFTER, SET_COOKIE},
+};
 use serde_json::Value;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -20,6 +23,8 @@ pub(crate) struct Api {
     http: reqwest::Client,
     base: String,
     token: String,
+    /// Instead of the token, for people.
+    cookie: Option<String>,
 }
 
 /// What came back.
@@ -40,12 +45,41 @@ impl Api {
             .retry(reqwest::retry::never())
             .tls_certs_only([])
             .build()?;
-        Ok(Self { http, base: base.to_owned(), token: token.to_owned() })
+        Ok(Self { http, base: base.to_owned(), token: token.to_owned(), cookie: None })
+    }
+
+    /// A person, by email and password.
+    pub(crate) async fn signed_in(base: &str, email: &str, password: &str) -> Result<Self> {
+        let stranger = Self::new(base, "")?;
+        let credentials = serde_json::json!({"email": email, "password": password});
+        let answer = stranger.http.post(format!("{base}/api/v1/session")).json(&credentials).send().await?;
+        let cookie = answer.headers().get(SET_COOKIE).context("a cookie")?.to_str()?;
+        let cookie = cookie.split(';').next().map(str::to_owned);
+        Ok(Self { cookie, ..stranger })
     }
 
     /// One request, once. An error is that no whole answer came.
     pub(crate) async fn send(&self, method: Method, path: &str, body: Option<&Value>) -> reqwest::Result<Answer> {
-        let mut request = self.http.request(method, format!("{}/api/v1{path}", self.base)).bearer_auth(&self.token);
+        self.send_keyed(method, path, body, None).await
+    }
+
+    /// The same under an Idempotency-Key.
+    pub(crate) async fn send_keyed(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+        key: Option<&str>,
+    ) -> reqwest::Result<Answer> {
+        let request = self.http.request(method, format!("{}/api/v1{path}", self.base));
+        // A cookie says where it comes from, as a browser does.
+        let mut request = match &self.cookie {
+            Some(cookie) => request.header(COOKIE, cookie).header("sec-fetch-site", "same-origin"),
+            None => request.bearer_auth(&self.token),
+        };
+        if let Some(key) = key {
+            request = request.header("idempotency-key", key);
+        }
         if let Some(body) = body {
             request = request.json(body);
         }

@@ -28,6 +28,9 @@ impl Row {
             "{how} {}  {} · acknowledged {acknowledged} · lost {lost} · doubled {doubled} · stuck {stuck} · {:.1} s",
             self.id, self.done, self.seconds
         );
+        if let Some(told) = self.told() {
+            let _ = write!(line, " · {told}");
+        }
         for (kind, n, examples) in v.findings() {
             let _ = write!(line, "\n       {n} {}: {}", kind.words(), examples.join(" · "));
         }
@@ -48,11 +51,23 @@ impl Row {
             );
             other.push(allowed);
         }
+        other.extend(self.told());
         if other.is_empty() {
             other.push("none".to_owned());
         }
         let counts = self.counts().map(|n| n.to_string()).join(" | ");
         format!("| {} | {} | {counts} | {} | {:.0} |", self.id, self.done, other.join("; "), self.seconds)
+    }
+
+    /// What became of callbacks, where there were any.
+    fn told(&self) -> Option<String> {
+        let v = &self.verdict;
+        let undelivered = match v.undelivered {
+            0 => String::new(),
+            n => format!(", {n} visible as not delivered"),
+        };
+        let told = || format!("{} completions told, {} tries more{undelivered}", v.told, v.told_again);
+        (v.told + v.undelivered > 0).then(told)
     }
 
     /// Acknowledged, lost, doubled, stuck.

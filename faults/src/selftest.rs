@@ -22,6 +22,7 @@ pub(crate) const FAULTS: &[(&str, Story)] = &[
     ("S3", |house| answering_first(house).boxed()),
     ("S4", |house| without_a_unique_key(house).boxed()),
     ("S5", |house| offering_again(house).boxed()),
+    ("S6", |house| recording_first(house).boxed()),
 ];
 
 /// Work that takes half a lease, so that whoever holds an item after another still does when he comes back.
@@ -117,4 +118,16 @@ async fn without_a_unique_key(house: &House) -> Result<Played> {
 async fn offering_again(house: &House) -> Result<Played> {
     let played = disturbed(house, slow(Some("offer_again:jobs/fate")), few(house, &["once"]), 3).await?;
     Ok(noticed(&played, Kind::Twice, "at_most_once offered again"))
+}
+
+/// S6: a callback is recorded as delivered before it is posted. The failpoint holds that moment open for longer than
+/// it takes until both servers were killed.
+async fn recording_first(house: &House) -> Result<Played> {
+    let environment = vec![("FAILPOINTS".to_owned(), "record_first:duties/callbacks=return".to_owned())];
+    let mut stage = Stage::set(house, Setting { environment, ..Setting::default() }).await?;
+    let load = Load { only: vec!["trees"], cancels: 0, ..Load::of(scaled(house, 1_000, 3_000), house.seed) };
+    let mut load = stage.load(load)?;
+    stage.disturb(&mut load, 4, Duration::from_secs(1), kill_in_turn).await?;
+    let played = end_broken(stage, load).await?;
+    Ok(noticed(&played, Kind::Untold, "callbacks recorded as delivered before they are posted"))
 }

@@ -22,6 +22,7 @@ use tempfile::TempDir;
 use crate::{
     journal::Journal,
     load::{self, Load},
+    receiver::Receiver,
     stage::{
         postgres::Postgres,
         process::{Guard, Process, Server},
@@ -80,6 +81,8 @@ pub(crate) struct Stage {
     /// Its name in the PostgreSQL of the house.
     pub(crate) database: String,
     pub(crate) journal: Arc<Journal>,
+    /// Who is told that a tree is complete.
+    pub(crate) receiver: Receiver,
     folder: TempDir,
     guard: Guard,
     /// What must live as long as the stage: a broker.
@@ -96,6 +99,7 @@ impl Stage {
             .connect_lazy(&house.postgres.url(&database))?;
         let folder = tempfile::Builder::new().prefix("treeline-faults-").tempdir()?;
         let journal = Arc::new(Journal::create(&folder.path().join("journal"))?);
+        let receiver = Receiver::listen(folder.path().join("receiver")).await?;
         let guard = Guard::new()?;
         let mut stage = Self {
             setting: setting.clone(),
@@ -104,6 +108,7 @@ impl Stage {
             pool,
             database,
             journal,
+            receiver,
             folder,
             guard,
             kept: Vec::new(),
@@ -128,6 +133,9 @@ impl Stage {
             ("TREELINE_DATA_DIR", &self.path("data").to_string_lossy()),
             ("TREELINE_LISTEN", &format!("127.0.0.1:{port}")),
             ("TREELINE_BOOTSTRAP_TOKEN", TOKEN),
+            ("TREELINE_CALLBACK_ALLOW", "127.0.0.1"),
+            ("TREELINE_CALLBACK_RETRY_SECONDS", "0.3"),
+            ("TREELINE_CALLBACK_TIMEOUT_SECONDS", "1"),
             ("RUST_LOG", "info,sqlx=warn"),
         ] {
             process.set(name, value);
@@ -178,15 +186,17 @@ impl Stage {
     }
 
     /// Offers items to all servers, in the background.
-    pub(crate) fn load(&self, load: Load) -> Result<tokio::task::JoinHandle<Result<()>>> {
+    pub(crate) fn load(&self, mut load: Load) -> Result<tokio::task::JoinHandle<Result<()>>> {
         let clients = (0..self.servers.len()).map(|at| self.client(at)).collect::<Result<Vec<_>>>()?;
+        load.callback.get_or_insert_with(|| self.receiver.target());
         Ok(tokio::spawn(load::offer(load, clients, Arc::clone(&self.journal))))
     }
 
-    /// Whether every tree is complete and nothing follows it any more. `None`: the database does not say.
+    /// Whether every tree is complete, whoever asked for it was told, and nothing follows any more. `None`: the database does not say.
     pub(crate) async fn is_drained(&self) -> Option<bool> {
-        let open = "select count(*) from gate g join job j on j.gate_id = g.gate_id
-            where j.parent_id is null and g.tree_completed_at is null and g.removed_at is null";
+        let open = "select (select count(*) from gate g join job j on j.gate_id = g.gate_id
+              where j.parent_id is null and g.tree_completed_at is null and g.removed_at is null)
+            + (select count(*) from delivery where state = 1)";
         let open: i64 = sqlx::query_scalar(open).fetch_one(&self.pool).await.ok()?;
         Some(open == 0)
     }
@@ -213,7 +223,7 @@ impl Stage {
         }
     }
 
-    /// Waits until what was offered is over: every call answered, every tree complete. `Ok(false)`: it was
+    /// Waits until what was offered is over: every call answered, every tree complete and told. `Ok(false)`: it was
     /// waited for in vain.
     pub(crate) async fn settle(&self, load: tokio::task::JoinHandle<Result<()>>, patience: Duration) -> Result<bool> {
         tokio::time::timeout(Duration::from_mins(3), load).await.context("the load does not end")???;

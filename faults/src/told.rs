@@ -23,6 +23,10 @@ pub(crate) struct Told {
     pub(crate) notes: Vec<String>,
     /// What must not be.
     pub(crate) violations: Vec<String>,
+    /// What took longer than it may.
+    pub(crate) slow: Vec<String>,
+    /// What another judge found.
+    pub(crate) callbacks: Verdict,
 }
 
 impl Told {
@@ -45,6 +49,13 @@ impl Told {
     pub(crate) fn check(&mut self, so: bool, otherwise: impl FnOnce() -> String) {
         if !so {
             self.violations.push(otherwise());
+        }
+    }
+
+    /// Something that had to be fast: judged by the clock, so others on the machine have a part in it.
+    pub(crate) fn timed(&mut self, fast: bool, otherwise: impl FnOnce() -> String) {
+        if !fast {
+            self.slow.push(otherwise());
         }
     }
 
@@ -71,7 +82,7 @@ impl Told {
 
     /// As the report wants it.
     pub(crate) fn played(self) -> Played {
-        let mut verdict = Verdict::default();
+        let mut verdict = self.callbacks;
         verdict.acknowledged = self.acknowledged as usize;
         for (kind, times) in [(Kind::Lost, self.lost), (Kind::Doubled, self.doubled), (Kind::Stuck, self.stuck)] {
             for n in 0..times {
@@ -80,6 +91,9 @@ impl Told {
         }
         for violation in self.violations {
             verdict.find(Kind::Story, violation);
+        }
+        for slow in self.slow {
+            verdict.find(Kind::Slow, slow);
         }
         let done = [vec![self.did], self.notes].concat().join("; ");
         Played { done, verdict }

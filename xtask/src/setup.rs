@@ -25,7 +25,7 @@ pub(crate) enum Need {
     Postgres,
     /// The two above.
     Run,
-    /// PostgreSQL's programs and RabbitMQ.
+    /// PostgreSQL's programs, RabbitMQ, nginx and a clock that can be set wrong.
     Faults,
     /// All of these, a browser, and cargo's own tools.
     Everything,
@@ -49,8 +49,6 @@ pub(crate) fn all(need: Need) -> Result<()> {
         }
         if matches!(need, Need::Faults | Need::Everything) {
             rabbitmq()?;
-        }
-        if need == Need::Faults {
             nginx()?;
             faketime()?;
         }

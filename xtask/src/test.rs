@@ -28,7 +28,8 @@ pub(crate) fn all() -> Result<()> {
     tests.env(TEST_POSTGRES, postgres.url()).env_remove("DATABASE_URL");
     step::show("test", tests)?;
     browser::test(&postgres, None)?;
-    faults::few()
+    drop(postgres);
+    faults::quick()
 }
 
 /// The browser's part is linted for the browser: together with the server, both halves of Leptos would

@@ -1,12 +1,12 @@
 //! Everything that is known of a run, in plain rows. Reads the tables and decides nothing.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use anyhow::Result;
 use domain::id::Uuid;
 use sqlx::{FromRow, PgPool};
 
-use crate::{journal::Call, ledger::Entry};
+use crate::{journal::Call, ledger::Entry, receiver::Heard};
 
 /// A job as its tables have it.
 #[derive(Clone, Debug, FromRow)]
@@ -23,6 +23,11 @@ pub(crate) struct Job {
     pub(crate) lease_us: i64,
     pub(crate) cancelled_us: Option<i64>,
     pub(crate) complete: bool,
+    /// How often its tree was complete, of a root.
+    pub(crate) completion: i32,
+    /// How its tree ended, and when; of a root.
+    pub(crate) outcome: Option<i16>,
+    pub(crate) completed_us: Option<i64>,
 }
 
 /// An item and where it stands.
@@ -56,6 +61,25 @@ pub(crate) struct Held {
     pub(crate) ended_as: Option<i16>,
 }
 
+/// A callback as its table has it.
+#[derive(Clone, Debug, FromRow)]
+pub(crate) struct Delivery {
+    /// The `webhook-id` of every try.
+    pub(crate) id: String,
+    pub(crate) job_id: Uuid,
+    pub(crate) completion: i32,
+    /// 1 pending, 2 delivered, 3 failed, 4 abandoned, 5 superseded.
+    pub(crate) state: i16,
+}
+
+/// One line of the audit log about an item.
+#[derive(Clone, Debug, FromRow)]
+pub(crate) struct Logged {
+    pub(crate) item_id: Uuid,
+    pub(crate) actor_name: String,
+    pub(crate) action: String,
+}
+
 /// A run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct History {
@@ -64,12 +88,19 @@ pub(crate) struct History {
     pub(crate) jobs: HashMap<Uuid, Job>,
     pub(crate) items: Vec<Item>,
     pub(crate) held: Vec<Held>,
+    pub(crate) deliveries: Vec<Delivery>,
+    pub(crate) audit: Vec<Logged>,
+    /// Trees that were deleted.
+    pub(crate) removed: HashSet<Uuid>,
+    /// What the receiver of callbacks was told.
+    pub(crate) heard: Vec<Heard>,
 }
 
 const JOBS: &str = "select j.id, j.root_id, j.parent_id, j.name, t.name as of_type,
       j.delivery = 'at_most_once' as once, j.feed is not null as fed, j.max_failures, t.concurrency as cap,
       (t.heartbeat_seconds * 3000000)::bigint as lease_us,
-      (extract(epoch from g.cancelled_at) * 1000000)::bigint as cancelled_us, g.completed_at is not null as complete
+      (extract(epoch from g.cancelled_at) * 1000000)::bigint as cancelled_us, g.completed_at is not null as complete,
+      g.completion, g.tree_outcome as outcome, (extract(epoch from g.tree_completed_at) * 1000000)::bigint as completed_us
     from job j join gate g on g.gate_id = j.gate_id join job_type t on t.id = j.type_id";
 
 const ITEMS: &str = "select i.id, j.id as job_id, i.seq, i.dedupe_key, i.serialize_key, i.fed_by, o.state, o.failures,
@@ -83,6 +114,10 @@ const HELD: &str = "select lease_id as id, item_id, attempt, (extract(epoch from
       (extract(epoch from ended_at) * 1000000)::bigint, ended_as from attempt
     union all select id, item_id, attempt, (extract(epoch from started_at) * 1000000)::bigint, null, null from lease";
 
+const AUDIT: &str = "select item_id, actor_name, action from audit where item_id is not null";
+
+const DELIVERIES: &str = "select id::text as id, job_id, completion, state from delivery";
+
 /// Reads the tables, in one snapshot.
 pub(crate) async fn read(pool: &PgPool) -> Result<History> {
     let mut tx = pool.begin().await?;
@@ -90,6 +125,10 @@ pub(crate) async fn read(pool: &PgPool) -> Result<History> {
     let jobs: Vec<Job> = sqlx::query_as(JOBS).fetch_all(&mut *tx).await?;
     let items = sqlx::query_as(ITEMS).fetch_all(&mut *tx).await?;
     let held = sqlx::query_as(HELD).fetch_all(&mut *tx).await?;
+    let deliveries = sqlx::query_as(DELIVERIES).fetch_all(&mut *tx).await?;
+    let removed: Vec<Uuid> = sqlx::query_scalar("select job_id from removed").fetch_all(&mut *tx).await?;
+    let removed = removed.into_iter().collect();
+    let audit = sqlx::query_as(AUDIT).fetch_all(&mut *tx).await?;
     let jobs = jobs.into_iter().map(|job| (job.id, job)).collect();
-    Ok(History { jobs, items, held, ..History::default() })
+    Ok(History { jobs, items, held, deliveries, audit, removed, ..History::default() })
 }

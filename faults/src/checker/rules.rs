@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use domain::id::Uuid;
 
 use super::{
-    Kind, Verdict,
+    Kind, Verdict, audited, callbacks,
     history::{Held, History, Item},
 };
 use crate::{
@@ -40,7 +40,7 @@ pub(super) fn judge(history: &History) -> Verdict {
     let items = history.items.iter().map(|item| (item.id, item)).collect();
     let mut retries: HashMap<Uuid, usize> = HashMap::new();
     for call in history.calls.iter().filter(|call| call.said == Said::Ok) {
-        if let What::Retry { item } = call.what {
+        if let What::Retry { item, .. } = call.what {
             *retries.entry(item).or_default() += 1;
         }
     }
@@ -51,6 +51,8 @@ pub(super) fn judge(history: &History) -> Verdict {
     for rule in rules {
         rule(&seen, &mut verdict);
     }
+    callbacks::judge(history, &mut verdict);
+    audited::judge(history, &mut verdict);
     verdict
 }
 
@@ -69,7 +71,7 @@ fn created(seen: &Seen<'_>, verdict: &mut Verdict) {
     let mut filled: HashSet<Uuid> = HashSet::new();
     for call in &seen.history.calls {
         let (jobs, items): (Vec<Uuid>, &[String]) = match &call.what {
-            What::Create { key, items } => {
+            What::Create { key, items, .. } => {
                 let made = trees.get(key.as_str()).cloned().unwrap_or_default();
                 named.insert(key);
                 if call.said == Said::Ok {

@@ -1,10 +1,15 @@
 //! Forged histories: a clean one, and one for each kind of fault, which must be noticed.
+//!
+//! Long because each rule stands here beside the forged history that breaks it.
 
 use domain::id::Uuid;
 
+#[path = "callback_tests.rs"]
+mod callbacks; // of who is called back
+
 use super::{
     Kind, Verdict,
-    history::{Held, History, Item, Job},
+    history::{Held, History, Item, Job, Logged},
     rules,
 };
 use crate::{
@@ -28,6 +33,9 @@ fn job(id: u128, job_type: &str) -> Job {
         lease_us: LEASE_US,
         cancelled_us: None,
         complete: true,
+        completion: 1,
+        outcome: Some(1),
+        completed_us: Some(30_000),
     }
 }
 
@@ -83,7 +91,7 @@ fn clean(job_type: &str) -> History {
         history.held.push(held);
     }
     let items = vec!["item-10".to_owned(), "item-11".to_owned()];
-    history.calls.push(said_ok(What::Create { key: "tree-1".to_owned(), items }, Some(1)));
+    history.calls.push(said_ok(What::Create { key: "tree-1".to_owned(), items, calls: false }, Some(1)));
     history
 }
 
@@ -117,7 +125,7 @@ fn what_was_acknowledged_and_is_not_there_is_lost() {
     only(&history, Kind::Lost);
 
     let mut history = clean("plain");
-    history.calls.push(said_ok(What::Create { key: "tree-2".to_owned(), items: Vec::new() }, Some(2)));
+    history.calls.push(said_ok(What::Create { key: "tree-2".to_owned(), items: Vec::new(), calls: false }, Some(2)));
     only(&history, Kind::Lost);
 
     // A cancel that was acknowledged and is not in the tables.
@@ -261,7 +269,7 @@ fn at_most_once_is_once() {
 
 #[test]
 fn who_gives_an_item_back_gets_one_more_attempt() {
-    let retry = || said_ok(What::Retry { item: Uuid::from_u128(10) }, None);
+    let retry = || said_ok(What::Retry { item: Uuid::from_u128(10), by: None }, None);
     let mut history = clean("once");
     history.held[0].ended_as = Some(2);
     history.held.push(held_after(1));
@@ -390,4 +398,33 @@ fn every_success_feeds_once() {
     history.items[2].fed_by = Some(Uuid::from_u128(11));
     let verdict = rules::judge(&history);
     assert_eq!((verdict.count(Kind::Unfed), verdict.count(Kind::Doubled)), (1, 1));
+}
+
+#[test]
+fn what_people_do_is_in_the_audit_log_once_under_their_name() {
+    let item = Uuid::from_u128(10);
+    let logged = |by: &str| Logged { item_id: item, actor_name: by.to_owned(), action: "item.retry".to_owned() };
+    let pressed = |said| Call { said, ..said_ok(What::Retry { item, by: Some("anna".to_owned()) }, None) };
+    let given_back = |said: Said, log: &[&str]| {
+        let mut history = clean("once");
+        history.held[0].ended_as = Some(2);
+        history.held.push(held_after(1));
+        history.items[0].result_by = Some(Uuid::from_u128(1002).to_string());
+        history.calls.push(said_ok(What::Retry { item, by: None }, None));
+        history.calls.push(pressed(said));
+        history.audit = log.iter().map(|by| logged(by)).collect();
+        history
+    };
+    let mut accepted = given_back(Said::Ok, &["anna"]);
+    accepted.held.push(Held { attempt: 3, ..held(1003, 10, 3, 9_000_000, 1) });
+    accepted.held[2].ended_as = Some(2);
+    accepted.items[0].result_by = Some(Uuid::from_u128(1003).to_string());
+    assert!(rules::judge(&accepted).is_clean(), "{:?}", rules::judge(&accepted).findings().collect::<Vec<_>>());
+    for log in [&[][..], &["ben"], &["anna", "anna"]] {
+        accepted.audit = log.iter().map(|by| logged(by)).collect();
+        only(&accepted, Kind::Audit);
+    }
+    // Refused: nothing was done, nothing is there.
+    assert!(rules::judge(&given_back(Said::Fail, &[])).is_clean());
+    only(&given_back(Said::Fail, &["anna"]), Kind::Audit);
 }

@@ -57,6 +57,12 @@ fn offered(house: &House) -> usize {
     house.items / 2
 }
 
+/// A virtual host of one's own, and where it is.
+pub(super) async fn a_vhost() -> (String, rabbit::Vhost) {
+    let vhost = rabbit::vhost().await;
+    (vhost.url.clone(), vhost)
+}
+
 fn queue(name: &str) -> String {
     format!("treeline.items.{name}")
 }

@@ -1,16 +1,18 @@
 //! Callers who race each other: the same request many times, the same keys from many sides, a cancel between
 //! additions, one button pressed by two people.
 
+mod presses; // one button, two people
+
 use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 use client::{Client, Document, Made};
 use domain::{
     Code,
-    api::{NewItem, NewJob, RetryBody},
+    api::{NewItem, NewJob},
     id::Uuid,
 };
 use futures::{FutureExt as _, StreamExt as _, stream};
@@ -28,7 +30,7 @@ pub(super) const FAULTS: &[(&str, Story)] = &[
     ("F37", |house| identical_requests(house).boxed()),
     ("F38", |house| contested_keys(house).boxed()),
     ("F39", |house| cancelled_trees(house).boxed()),
-    ("F43", |house| two_presses(house).boxed()),
+    ("F43", |house| presses::play(house).boxed()),
 ];
 
 fn items(name: &str, n: usize, fails: i32) -> Vec<NewItem> {
@@ -47,7 +49,7 @@ fn keys(items: &[NewItem]) -> Vec<String> {
 
 /// A job that takes items, made at the first server.
 pub(crate) async fn open_job(stage: &Stage, key: &str) -> Result<Uuid> {
-    let call = stage.journal.invoke(What::Create { key: key.to_owned(), items: Vec::new() })?;
+    let call = stage.journal.invoke(What::Create { key: key.to_owned(), items: Vec::new(), calls: false })?;
     let job = NewJob { name: Some(key.to_owned()), ..NewJob::of("plain") };
     let job = stage.client(0)?.create_job_once(&job, key).await?.job().id;
     stage.journal.said(call, Said::Ok, Some(job))?;
@@ -65,7 +67,7 @@ pub(crate) async fn add_once(stage: &Stage, server: usize, job: Uuid, name: &str
 /// A sealed tree of five items; how long it took until it was accepted.
 pub(crate) async fn small_tree(client: &Client, journal: &Journal, key: &str) -> Result<Duration> {
     let items = items("small", 5, 0);
-    let call = journal.invoke(What::Create { key: key.to_owned(), items: keys(&items) })?;
+    let call = journal.invoke(What::Create { key: key.to_owned(), items: keys(&items), calls: false })?;
     let tree = NewJob { name: Some(key.to_owned()), items, sealed: true, ..NewJob::of("plain") };
     let asked = Instant::now();
     let job = client.create_job_once(&tree, key).await?.job().id;
@@ -103,7 +105,7 @@ pub(crate) fn identical(stage: &Stage, seed: u64, count: usize, times: usize) ->
 
 async fn one_key(clients: &Arc<[Client]>, journal: &Journal, key: &str, times: usize) -> Result<()> {
     let items = items("same", 3, 0);
-    let call = journal.invoke(What::Create { key: key.to_owned(), items: keys(&items) })?;
+    let call = journal.invoke(What::Create { key: key.to_owned(), items: keys(&items), calls: false })?;
     let tree = NewJob { name: Some(key.to_owned()), items, sealed: true, ..NewJob::of("plain") };
     let posts = (0..times).map(|_| {
         let (clients, tree, key) = (Arc::clone(clients), tree.clone(), key.to_owned());
@@ -150,7 +152,7 @@ async fn contested_keys(house: &House) -> Result<Played> {
         let mut jobs = Vec::new();
         for name in ["capped", "serial"] {
             let key = format!("{name}-{seed}");
-            let call = journal.invoke(What::Create { key: key.clone(), items: Vec::new() })?;
+            let call = journal.invoke(What::Create { key: key.clone(), items: Vec::new(), calls: false })?;
             let job = clients[0].create_job_once(&NewJob { name: Some(key.clone()), ..NewJob::of(name) }, &key).await?;
             journal.said(call, Said::Ok, Some(job.job().id))?;
             jobs.push((name, job.job().id));
@@ -215,7 +217,7 @@ async fn cancelled_trees(house: &House) -> Result<Played> {
 
 async fn cancelled_tree(clients: Arc<[Client]>, journal: Arc<Journal>, key: String) -> Result<()> {
     let first = items("first", 20, 0);
-    let call = journal.invoke(What::Create { key: key.clone(), items: keys(&first) })?;
+    let call = journal.invoke(What::Create { key: key.clone(), items: keys(&first), calls: false })?;
     let tree = NewJob { name: Some(key.clone()), items: first, ..load::tree("stage-1", None) };
     let job = clients[0].create_job_once(&tree, &key).await?.job().id;
     journal.said(call, Said::Ok, Some(job))?;
@@ -240,52 +242,4 @@ async fn cancelled_tree(clients: Arc<[Client]>, journal: Arc<Journal>, key: Stri
     let (added, cancelled) = tokio::join!(adding, cancelling);
     added?;
     cancelled
-}
-
-/// F43: one dead item, given back by two people at once, while workers finish others.
-async fn two_presses(house: &House) -> Result<Played> {
-    let stage = Stage::set(house, Setting { work_ms: 5, ..Setting::default() }).await?;
-    let clients: Arc<[Client]> = (0..2).map(|at| stage.client(at)).collect::<Result<_>>()?;
-    let journal = Arc::clone(&stage.journal);
-    let count = scaled(house, 300, 10_000);
-    let key = format!("presses-{}", house.seed);
-    let dead = items("dead", count, 99);
-    let call = journal.invoke(What::Create { key: key.clone(), items: keys(&dead) })?;
-    let tree = NewJob { name: Some(key.clone()), items: dead, sealed: true, ..NewJob::of("once") };
-    let job = clients[0].create_job_once(&tree, &key).await?.job().id;
-    journal.said(call, Said::Ok, Some(job))?;
-    let pool = stage.pool.clone();
-    let load: JoinHandle<Result<()>> = tokio::spawn(async move {
-        let dead =
-            "select o.item_id from outcome o join job j on j.gate_id = o.gate_id where j.id = $1 and o.state = 2";
-        let began = Instant::now();
-        let all: Vec<(Uuid,)> = loop {
-            let all: Vec<(Uuid,)> = sqlx::query_as(dead).bind(job).fetch_all(&pool).await?;
-            if all.len() == count {
-                break all;
-            }
-            ensure!(began.elapsed() < Duration::from_mins(2), "{} of {count} are dead letters", all.len());
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        };
-        let presses = stream::iter(all).map(|(item,)| press(Arc::clone(&clients), Arc::clone(&journal), item));
-        let done: Vec<Result<()>> = presses.buffer_unordered(8).collect().await;
-        done.into_iter().collect()
-    });
-    let done = format!("{count} dead letters, each given back by two people at once while workers go on");
-    end(house, stage, load, done).await
-}
-
-async fn press(clients: Arc<[Client]>, journal: Arc<Journal>, item: Uuid) -> Result<()> {
-    let one = async |at: usize| {
-        let call = journal.invoke(What::Retry { item })?;
-        let answer = clients[at].retry_item(item, &RetryBody::default()).await;
-        match answer {
-            Ok(_) => journal.said(call, Said::Ok, None).map(|()| 1),
-            Err(error) if error.code() == Some(Code::NotRetryable) => journal.said(call, Said::Fail, None).map(|()| 0),
-            Err(error) => Err(error).context("giving an item back"),
-        }
-    };
-    let (first, second) = tokio::join!(one(0), one(1));
-    ensure!(first? + second? > 0, "nobody could give item {item} back");
-    Ok(())
 }

@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::{Result, ensure};
 use futures::{FutureExt as _, future::BoxFuture};
-use tokio::task::JoinSet;
+use tokio::task::{JoinHandle, JoinSet};
 
 use super::{Played, Story, around, end, patience, scaled};
 use crate::{
@@ -30,10 +30,16 @@ pub(super) const FAULTS: &[(&str, Story)] = &[
     ("F09", |house| poison(house).boxed()),
 ];
 
+/// A stage on which items of every kind are offered.
+async fn loaded(house: &House, setting: Setting) -> Result<(Stage, JoinHandle<Result<()>>)> {
+    let stage = Stage::set(house, setting).await?;
+    let load = stage.load(Load::of(house.items, house.seed))?;
+    Ok((stage, load))
+}
+
 /// F01: servers are killed where they stand and started again.
 async fn killed_servers(house: &House) -> Result<Played> {
-    let stage = Stage::set(house, Setting::default()).await?;
-    let load = stage.load(Load::of(house.items, house.seed))?;
+    let (stage, load) = loaded(house, Setting::default()).await?;
     let often = (scaled(house, 6, 60), Duration::from_secs(2));
     around(house, stage, load, often, kill_a_server, |n| {
         format!("one of two servers killed and started again, {n} times")
@@ -48,8 +54,7 @@ fn kill_a_server(stage: &mut Stage, _: usize) -> BoxFuture<'_, Result<()>> {
 
 /// F03: several servers, all of which do every duty.
 async fn many_servers(house: &House) -> Result<Played> {
-    let stage = Stage::set(house, Setting { servers: 5, workers: 5, slots: 6, ..Setting::default() }).await?;
-    let load = stage.load(Load::of(house.items, house.seed))?;
+    let (stage, load) = loaded(house, Setting { servers: 5, workers: 5, slots: 6, ..Setting::default() }).await?;
     // Leases are lost and items due all the time, so that every duty has something to fight over.
     let often = (4, Duration::from_millis(1_500));
     around(house, stage, load, often, kill_a_worker, |n| format!("5 servers at every duty, a worker killed {n} times"))
@@ -63,8 +68,7 @@ fn kill_a_worker(stage: &mut Stage, _: usize) -> BoxFuture<'_, Result<()>> {
 
 /// F04: servers are told to stop and started again, one after the other, while streams are open.
 async fn rolling_restarts(house: &House) -> Result<Played> {
-    let stage = Stage::set(house, Setting { servers: 3, ..Setting::default() }).await?;
-    let load = stage.load(Load::of(house.items, house.seed))?;
+    let (stage, load) = loaded(house, Setting { servers: 3, ..Setting::default() }).await?;
     let opened = Arc::new(AtomicUsize::new(0));
     let mut listeners = JoinSet::new();
     for at in 0..15 {
@@ -110,8 +114,7 @@ async fn listen(url: String, opened: Arc<AtomicUsize>) {
 
 /// F05: workers are killed where they stand, and others take their place.
 async fn killed_workers(house: &House) -> Result<Played> {
-    let stage = Stage::set(house, Setting::default()).await?;
-    let load = stage.load(Load::of(house.items, house.seed))?;
+    let (stage, load) = loaded(house, Setting::default()).await?;
     let often = (scaled(house, 12, 60), Duration::from_millis(700));
     around(house, stage, load, often, kill_a_worker, |n| format!("a worker process killed and replaced, {n} times"))
         .await
@@ -150,8 +153,7 @@ fn hold_two_workers(stage: &mut Stage, n: usize) -> BoxFuture<'_, Result<()>> {
 
 /// F07: a server is held for two leases and let go.
 async fn a_held_server(house: &House) -> Result<Played> {
-    let stage = Stage::set(house, Setting::default()).await?;
-    let load = stage.load(Load::of(house.items, house.seed))?;
+    let (stage, load) = loaded(house, Setting::default()).await?;
     let often = (scaled(house, 2, 20), Duration::from_millis(1_500));
     around(house, stage, load, often, hold_a_server, |n| {
         format!("one of two servers held for two leases and let go, {n} times")

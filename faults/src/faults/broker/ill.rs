@@ -117,7 +117,7 @@ pub(super) async fn alarmed(house: &House) -> Result<Played> {
         played.verdict.find(Kind::Story, error);
     }
     if during > before.mul_f64(1.2) + NOISE {
-        played.verdict.find(Kind::Story, format!("accepted within {during:?} (p99) under an alarm, {before:?} before"));
+        played.verdict.find(Kind::Slow, format!("accepted within {during:?} (p99) under an alarm, {before:?} before"));
     }
     Ok(played)
 }
@@ -222,7 +222,7 @@ pub(super) async fn silent(house: &House) -> Result<Played> {
     let mut played = end(house, stage, load, done).await?;
     match noticed {
         Ok(took) if took <= NOTICED => {}
-        Ok(took) => played.verdict.find(Kind::Story, format!("silence was noticed after {took:?} only")),
+        Ok(took) => played.verdict.find(Kind::Slow, format!("silence was noticed after {took:?} only")),
         Err(error) => played.verdict.find(Kind::Story, error),
     }
     Ok(played)

@@ -95,8 +95,8 @@ pub(crate) async fn play(house: &House, requests: usize) -> Result<Told> {
     let soon = refused.iter().filter(|took| **took <= SOON).count();
     let worst = quantile(&mut refused, 1.0);
     // Some look something up first, and wait for a connection before they wait in the queue.
-    told.check(2 * soon >= refused.len(), || format!("only {soon} of {} were refused within {SOON:?}", refused.len()));
-    told.check(worst <= BEGUN, || format!("a refusal took {worst:?}"));
+    told.timed(2 * soon >= refused.len(), || format!("only {soon} of {} were refused within {SOON:?}", refused.len()));
+    told.timed(worst <= BEGUN, || format!("a refusal took {worst:?}"));
     told.note(format!(
         "{} × 503 with Retry-After, {soon} of them within {} ms, the last after {} ms",
         refused.len(),

@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeMap,
     convert::Infallible,
+    net::SocketAddr,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -14,15 +15,19 @@ use anyhow::{Context as _, Result};
 use axum::{
     Router,
     body::{Body, Bytes},
-    extract::{OriginalUri, State},
+    extract::{ConnectInfo, OriginalUri, State},
     http::{HeaderMap, Response},
 };
+use domain::id::Uuid;
 use futures::{StreamExt as _, stream};
 use serde_json::json;
 use tokio::{net::TcpSocket, task::JoinSet};
 
 use crate::{
+    checker,
     raw::{quantile, until},
+    receiver,
+    receiver::{Book, SECRET},
     scene::Scene,
     stage::House,
     told::Told,
@@ -33,8 +38,8 @@ const MANNERS: [&str; 9] = ["well", "hangs", "500", "302", "410", "429", "breaks
 /// More of one answer than this is never read: what the server reads, and what sockets hold besides.
 const MOST_READ: u64 = 1 << 20;
 
-#[derive(Default)]
 struct Heard {
+    book: Book,
     /// By path: id, and when, of every try.
     posts: Mutex<BTreeMap<String, Vec<(String, Instant)>>>,
     /// Bytes that endless answers got rid of.
@@ -43,7 +48,11 @@ struct Heard {
 }
 
 pub(crate) async fn play(house: &House, each: usize) -> Result<Told> {
-    let heard = Arc::new(Heard::default());
+    let scene = Scene::new(house, "").await?;
+    let ledger = scene.folder().join("receiver");
+    let book = Book::create(&ledger)?;
+    let heard = Heard { book, posts: Mutex::default(), poured: AtomicU64::new(0), stolen: AtomicU64::new(0) };
+    let heard = Arc::new(heard);
     // Each at a port of its own: what one receiver does holds up nobody else.
     let mut receiving = JoinSet::new();
     let mut ports = BTreeMap::new();
@@ -51,17 +60,20 @@ pub(crate) async fn play(house: &House, each: usize) -> Result<Told> {
         ports.insert(manner, listen(&mut receiving, &heard)?);
     }
 
-    let scene = Scene::new(house, "").await?;
     let quick = [("TREELINE_CALLBACK_RETRY_SECONDS", "0.3"), ("TREELINE_CALLBACK_TIMEOUT_SECONDS", "1")];
     let mut served = scene.serve(&quick).await?;
     let api = &served.api;
     api.put_type("told", &json!({})).await?;
+    let trees = Mutex::new(Vec::new());
     let tree = async |path: String| {
         let port = ports[path.split('/').nth(1).unwrap_or_default()];
         let url = format!("http://127.0.0.1:{port}{path}");
-        let tree = json!({"type": "told", "sealed": true, "on_completed": {"url": url}});
+        let target = json!({"url": url, "secret": SECRET});
+        let tree = json!({"type": "told", "name": path, "sealed": true, "on_completed": target});
         let begun = Instant::now();
-        api.tree(&tree).await.map(|_| (path, begun))
+        let id: Uuid = api.tree(&tree).await?.parse()?;
+        trees.lock().unwrap_or_else(PoisonError::into_inner).push((path.clone(), id));
+        anyhow::Ok((path, begun))
     };
     let all_heard = |paths: &[(String, Instant)]| {
         let posts = heard.posts.lock().unwrap_or_else(PoisonError::into_inner);
@@ -97,7 +109,7 @@ pub(crate) async fn play(house: &House, each: usize) -> Result<Told> {
     let (before, beside) = (quantile(&mut delays(&alone), 0.99), quantile(&mut delays(&well), 0.99));
     told.note(format!("p99 of those that behave: {} ms alone, {} ms beside", before.as_millis(), beside.as_millis()));
     // The duty that posts looks a few times a second: a single look more or less is no delay by others.
-    told.check(beside < before.mul_f64(1.2) + Duration::from_millis(300), || {
+    told.timed(beside < before.mul_f64(1.2) + Duration::from_millis(300), || {
         format!("{beside:?} beside others, {before:?} alone")
     });
     told.zero("redirects followed", heard.stolen.load(Relaxed));
@@ -108,6 +120,8 @@ pub(crate) async fn play(house: &House, each: usize) -> Result<Told> {
     let delivered = scene.number("select count(*) from delivery where state = 2").await? as u64;
     let failed = scene.number("select count(*) from delivery where state = 3").await? as u64;
     told.lost = told.acknowledged - delivered - failed;
+    let trees = trees.into_inner().unwrap_or_else(PoisonError::into_inner);
+    told.callbacks = checker::judge_callbacks(&scene.pool, trees, receiver::read(&ledger)?).await?;
     told.check(failed == each as u64, || format!("{failed} have failed, not the {each} with a 410"));
     judge(&mut told, &heard, &paths)?;
     receiving.abort_all();
@@ -125,7 +139,8 @@ fn listen(receiving: &mut JoinSet<std::io::Result<()>>, heard: &Arc<Heard>) -> R
     let listener = socket.listen(1024)?;
     let port = listener.local_addr()?.port();
     let router = Router::new().fallback(receive).with_state(Arc::clone(heard));
-    receiving.spawn(async move { axum::serve(listener, router).await });
+    let service = router.into_make_service_with_connect_info::<SocketAddr>();
+    receiving.spawn(async move { axum::serve(listener, service).await });
     Ok(port)
 }
 
@@ -139,6 +154,14 @@ fn judge(told: &mut Told, heard: &Heard, paths: &[(String, Instant)]) -> Result<
         let expected = if ["well", "410", "endless", "bomb"].contains(&manner) { 1 } else { 2 };
         told.check(tries.len() == expected, || format!("{path}: {} tries, not {expected}", tries.len()));
         told.check(tries.iter().all(|one| one.0 == tries[0].0), || format!("{path}: another id at another try"));
+        // The wait of 0.3 s and up to a half more, the look of the duty, and the answer that is waited for.
+        let wait = tries.get(1).map(|second| second.1 - tries[0].1);
+        if let Some(wait) = wait.filter(|_| ["500", "302", "breaks", "hangs"].contains(&manner)) {
+            told.check(wait >= Duration::from_millis(290), || format!("{path}: tried again after {wait:?} only"));
+            // Those that hang wait for each other.
+            let soon = manner == "hangs" || wait <= Duration::from_secs(5);
+            told.timed(soon, || format!("{path}: tried again after {wait:?}"));
+        }
         let asked = manner == "429" && tries.len() > 1 && tries[1].1 - tries[0].1 < Duration::from_secs(1);
         told.check(!asked, || format!("{path}: asked for two seconds and was tried again sooner"));
     }
@@ -148,8 +171,9 @@ fn judge(told: &mut Told, heard: &Heard, paths: &[(String, Instant)]) -> Result<
 async fn receive(
     State(heard): State<Arc<Heard>>,
     OriginalUri(uri): OriginalUri,
+    ConnectInfo(from): ConnectInfo<SocketAddr>,
     headers: HeaderMap,
-    _: Bytes,
+    body: Bytes,
 ) -> Result<Response<Body>, Infallible> {
     let path = uri.path().to_owned();
     if path == "/stolen" {
@@ -163,7 +187,19 @@ async fn receive(
         tries.len()
     };
     let manner = path.split('/').nth(1).unwrap_or_default();
-    let answer = |status: u16, headers: &[(&str, &str)], body: Body| {
+    let status = match (manner, tries) {
+        // Never answered.
+        ("hangs", 1) => 0,
+        ("500" | "breaks", 1) => 500,
+        ("302", 1) => 302,
+        ("410", _) => 410,
+        ("429", 1) => 429,
+        _ => 200,
+    };
+    if heard.book.write(from, &headers, &body, status).is_err() {
+        return std::future::pending().await;
+    }
+    let answer = |headers: &[(&str, &str)], body: Body| {
         let mut response = Response::builder().status(status);
         for (name, value) in headers {
             response = response.header(*name, *value);
@@ -179,16 +215,16 @@ async fn receive(
     };
     match (manner, tries) {
         ("hangs", 1) => std::future::pending().await,
-        ("500", 1) => answer(500, &[], Body::from("no")),
-        ("302", 1) => answer(302, &[("location", "/stolen")], Body::empty()),
-        ("410", _) => answer(410, &[], Body::empty()),
-        ("429", 1) => answer(429, &[("retry-after", "2")], Body::empty()),
+        ("500", 1) => answer(&[], Body::from("no")),
+        ("302", 1) => answer(&[("location", "/stolen")], Body::empty()),
+        ("410", _) => answer(&[], Body::empty()),
+        ("429", 1) => answer(&[("retry-after", "2")], Body::empty()),
         ("breaks", 1) => {
             let parts = [Ok(Bytes::from_static(b"half")), Err(std::io::Error::other("cut off"))];
-            answer(500, &[], Body::from_stream(stream::iter(parts)))
+            answer(&[], Body::from_stream(stream::iter(parts)))
         }
-        ("endless", _) => answer(200, &[], pour(&[b' '; 4096])),
-        ("bomb", _) => answer(200, &[("content-encoding", "gzip")], pour(&[0; 4096])),
-        _ => answer(200, &[], Body::from(json!({"thank": "you"}).to_string())),
+        ("endless", _) => answer(&[], pour(&[b' '; 4096])),
+        ("bomb", _) => answer(&[("content-encoding", "gzip")], pour(&[0; 4096])),
+        _ => answer(&[], Body::from(json!({"thank": "you"}).to_string())),
     }
 }

@@ -100,7 +100,7 @@ where
         played.verdict.find(Kind::Story, format!("{restarted} servers had to be started again"));
     }
     if slowest > BACK {
-        played.verdict.find(Kind::Story, format!("a server came back after {slowest:?} only"));
+        played.verdict.find(Kind::Slow, format!("a server came back after {slowest:?} only"));
     }
     Ok((played, times, format!("servers stayed, and served again within {} ms", slowest.as_millis())))
 }

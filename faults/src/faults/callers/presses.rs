@@ -1,0 +1,102 @@
+//! F43: one dead item, given back by two people at once, while workers finish others. Each press that is accepted is one
+//! more attempt, and stands in the audit log under the name of who pressed.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use domain::{Code, api::NewJob, id::Uuid};
+use futures::{StreamExt as _, stream};
+use serde_json::json;
+use sqlx::PgPool;
+use tokio::task::JoinHandle;
+
+use super::{items, keys};
+use crate::{
+    faults::{Played, end, scaled},
+    journal::{Journal, Said, What},
+    raw::Api,
+    stage::{House, Setting, Stage, TOKEN},
+};
+
+/// Items that are given back at once.
+const AT_ONCE: usize = 16;
+
+/// Somebody of the support desk, at a server of his own.
+#[derive(Clone)]
+struct Person {
+    name: &'static str,
+    api: Api,
+}
+
+pub(super) async fn play(house: &House) -> Result<Played> {
+    let stage = Stage::set(house, Setting { work_ms: 5, ..Setting::default() }).await?;
+    let journal = Arc::clone(&stage.journal);
+    let count = scaled(house, 1_000, 10_000);
+    let key = format!("presses-{}", house.seed);
+    let dead = items("dead", count, 99);
+    let call = journal.invoke(What::Create { key: key.clone(), items: keys(&dead), calls: true })?;
+    let on_completed = Some(stage.receiver.target());
+    let tree = NewJob { name: Some(key.clone()), items: dead, sealed: true, on_completed, ..NewJob::of("once") };
+    let job = stage.client(0)?.create_job_once(&tree, &key).await?.job().id;
+    journal.said(call, Said::Ok, Some(job))?;
+    let people: Arc<[Person]> = [person(&stage, 0, "anna").await?, person(&stage, 1, "ben").await?].into();
+    let pool = stage.pool.clone();
+    let load: JoinHandle<Result<()>> = tokio::spawn(async move {
+        let dead = all_dead(&pool, job, count).await?;
+        let presses = stream::iter(dead).map(|item| twice(Arc::clone(&people), Arc::clone(&journal), item));
+        let done: Vec<Result<()>> = presses.buffer_unordered(AT_ONCE).collect().await;
+        done.into_iter().collect()
+    });
+    let mut played = end(house, stage, load, String::new()).await?;
+    let (accepted, refused) = (played.verdict.audited, played.verdict.refused_presses);
+    played.done = format!(
+        "{count} dead letters, each given back by two people at once while workers go on: {accepted} presses accepted, each \
+         once in the audit log under who pressed, {refused} refused, none of which is there"
+    );
+    ensure!(accepted + refused == 2 * count, "{accepted} and {refused} of {} presses were judged", 2 * count);
+    Ok(played)
+}
+
+/// Waits until all of the tree are dead letters.
+async fn all_dead(pool: &PgPool, job: Uuid, count: usize) -> Result<Vec<Uuid>> {
+    let dead = "select o.item_id from outcome o join job j on j.gate_id = o.gate_id where j.id = $1 and o.state = 2";
+    let began = Instant::now();
+    loop {
+        let all: Vec<Uuid> = sqlx::query_scalar(dead).bind(job).fetch_all(pool).await?;
+        if all.len() == count {
+            return Ok(all);
+        }
+        ensure!(began.elapsed() < Duration::from_mins(3), "{} of {count} are dead letters", all.len());
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+async fn person(stage: &Stage, at: usize, name: &'static str) -> Result<Person> {
+    let url = stage.servers[at].url();
+    let (email, password) = (format!("{name}@example.org"), "a password that is long enough");
+    let new = json!({"name": name, "email": email, "role": "support", "password": password});
+    Api::new(&url, TOKEN)?.post("/users", &new).await?.ok()?;
+    Ok(Person { name, api: Api::signed_in(&url, &email, password).await? })
+}
+
+/// Both at once.
+async fn twice(people: Arc<[Person]>, journal: Arc<Journal>, item: Uuid) -> Result<()> {
+    let one = async |person: &Person| {
+        let call = journal.invoke(What::Retry { item, by: Some(person.name.to_owned()) })?;
+        let reason = json!({"reason": "the customer asks"});
+        let answer = person.api.post(&format!("/items/{item}/retry"), &reason).await?;
+        match answer.status {
+            200..300 => journal.said(call, Said::Ok, None).map(|()| 1),
+            409 if answer.json()["code"] == Code::NotRetryable.as_str() => {
+                journal.said(call, Said::Fail, None).map(|()| 0)
+            }
+            status => bail!("giving an item back: {status} {}", answer.text),
+        }
+    };
+    let (first, second) = tokio::join!(one(&people[0]), one(&people[1]));
+    ensure!(first.context("anna")? + second.context("ben")? > 0, "nobody could give item {item} back");
+    Ok(())
+}

@@ -1,0 +1,303 @@
+//! Everything that callers and people can do beside ordinary work, side by side and again and again: each deed is asked for
+//! until it is answered, whoever dies meanwhile, and what was answered is then looked for.
+
+mod desk; // trees that are kept, repaired, made again
+mod files; // uploads
+
+use std::{
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
+    },
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use domain::id::Uuid;
+use reqwest::{Method, StatusCode};
+use serde_json::{Value, json};
+
+use crate::{
+    raw::{Answer, Api, id},
+    receiver::target,
+    stage::TOKEN,
+};
+
+/// How long one deed is asked for.
+const PATIENCE: Duration = Duration::from_mins(1);
+/// The types that are worked on here. What `brief` brings goes by itself as soon as it may.
+pub(super) const TYPES: [&str; 3] = ["deed", "many", "brief"];
+
+/// Somebody who asks every server in turn.
+pub(super) struct Caller {
+    bases: Vec<String>,
+    apis: Vec<Api>,
+    /// Who is told of complete trees.
+    receiver: u16,
+    /// Trees that asked to be told, by name.
+    told: Mutex<Vec<(String, Uuid)>>,
+    /// Operations that were begun, the tree that each is about, and how many members it has.
+    bulks: Mutex<Vec<(String, String, i64)>>,
+    /// Deeds that were answered, and looked for.
+    done: AtomicUsize,
+    /// Makes names.
+    next: AtomicUsize,
+}
+
+impl Caller {
+    pub(super) fn new(bases: Vec<String>, receiver: u16) -> Result<Self> {
+        let apis = bases.iter().map(|base| Api::new(base, TOKEN)).collect::<Result<_>>()?;
+        let (told, bulks) = (Mutex::default(), Mutex::default());
+        Ok(Self { bases, apis, receiver, told, bulks, done: AtomicUsize::new(0), next: AtomicUsize::new(1) })
+    }
+
+    /// Deeds so far.
+    pub(super) fn done(&self) -> usize {
+        self.done.load(Relaxed)
+    }
+
+    /// Trees that asked to be told, by name.
+    pub(super) fn told(&self) -> Vec<(String, Uuid)> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) async fn put_types(&self) -> Result<()> {
+        for name in TYPES.into_iter().chain(["late"]) {
+            let retain = if name == "brief" { json!(0) } else { json!(null) };
+            let spec = json!({"heartbeat_seconds": 60, "max_failures": 1, "retain_seconds": retain});
+            self.sure(Method::PUT, &format!("/job-types/{name}"), Some(&spec), None).await?.ok()?;
+        }
+        Ok(())
+    }
+
+    /// Everything side by side, each again and again until it is over.
+    pub(super) async fn everything(&self, over: &AtomicBool) -> Result<()> {
+        tokio::try_join!(
+            again(over, async || self.people(self.name()).await.context("people")),
+            again(over, async || self.tokens(self.name()).await.context("tokens")),
+            again(over, async || self.kept(self.name()).await.context("what is kept and shared")),
+            again(over, async || self.repaired(self.name()).await.context("what is repaired")),
+            again(over, async || self.made_again(self.name()).await.context("what is made again")),
+            again(over, async || self.cancelled(self.name()).await.context("a cancel")),
+            again(over, async || self.many(self.name()).await.context("many items")),
+            again(over, async || self.late(self.name()).await.context("who is late")),
+            again(over, async || self.files(self.name()).await.context("files")),
+        )
+        .map(drop)
+    }
+
+    /// All operations come to their end, those whose server died too.
+    pub(super) async fn ended_operations(&self) -> Result<()> {
+        let begun = self.bulks.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for (path, job, members) in begun {
+            // Members that a dead server had in hand are taken again after a minute.
+            let patience = Duration::from_mins(2);
+            let over = async || Ok(self.get(&path).await?["state"] == "completed");
+            let went = crate::raw::until("an operation", patience, over).await;
+            let through = self.get(&path).await?;
+            went.with_context(|| through.to_string())?;
+            let whole = through["total"] == members && through["processed"] == members;
+            self.holds(whole, &format!("an operation on {members}: {through}"))?;
+            self.work(&job).await?;
+        }
+        Ok(())
+    }
+
+    fn name(&self) -> usize {
+        self.next.fetch_add(1, Relaxed)
+    }
+
+    fn asks(&self, name: &str, job: &str) -> Result<()> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner).push((name.to_owned(), job.parse()?));
+        Ok(())
+    }
+
+    /// Asks one server after the other until one answers; a key makes the same of it however often it was asked.
+    async fn sure(&self, method: Method, path: &str, body: Option<&Value>, key: Option<&str>) -> Result<Answer> {
+        let (began, first) = (Instant::now(), rand::random_range(0..self.apis.len()));
+        for at in first.. {
+            match self.apis[at % self.apis.len()].send_keyed(method.clone(), path, body, key).await {
+                Ok(answer) if answer.status < 500 && answer.status != 429 => return Ok(answer),
+                last => ensure!(began.elapsed() < PATIENCE, "{method} {path} is not answered: {last:?}"),
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        bail!("nobody to ask")
+    }
+
+    async fn get(&self, path: &str) -> Result<Value> {
+        self.sure(Method::GET, path, None, None).await?.ok()
+    }
+
+    async fn post(&self, path: &str, body: &Value, key: &str) -> Result<Value> {
+        self.sure(Method::POST, path, Some(body), Some(key)).await?.ok().with_context(|| path.to_owned())
+    }
+
+    /// Something that may have been done by an earlier try whose answer was lost.
+    async fn twice_is_once(&self, method: Method, path: &str, body: Option<&Value>, also: &[u16]) -> Result<()> {
+        let answer = self.sure(method, path, body, None).await?;
+        ensure!(answer.status < 300 || also.contains(&answer.status), "{path}: {} {}", answer.status, answer.text);
+        Ok(())
+    }
+
+    fn holds(&self, so: bool, what: &str) -> Result<()> {
+        ensure!(so, "{what}: was answered and is not so");
+        self.done.fetch_add(1, Relaxed);
+        Ok(())
+    }
+
+    async fn sign_in(&self, credentials: &Value, used_up: bool) -> Result<Option<reqwest::Response>> {
+        let (http, began) = (reqwest::Client::new(), Instant::now());
+        for at in 0.. {
+            let url = format!("{}/api/v1/session", self.bases[at % self.bases.len()]);
+            match http.post(url).json(credentials).send().await {
+                Ok(answer) if answer.status() == StatusCode::NO_CONTENT => return Ok(Some(answer)),
+                // By an earlier try, whose server died before it said so.
+                Ok(answer) if used_up && at > 0 && answer.status() == StatusCode::GONE => return Ok(None),
+                last => ensure!(began.elapsed() < PATIENCE, "nobody can sign in: {last:?}"),
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        Ok(None)
+    }
+
+    /// A person is made, becomes another, signs in by both roads, and is signed out.
+    async fn people(&self, n: usize) -> Result<()> {
+        let (email, password) = (format!("person-{n}@example.org"), "long enough to be one");
+        let new = json!({"name": format!("person {n}"), "email": email, "password": password});
+        // A name is taken once: 409 by an earlier try.
+        self.twice_is_once(Method::POST, "/users", Some(&new), &[409]).await?;
+        let all = self.get("/users?limit=500").await?;
+        let all = all["data"].as_array().context("people")?;
+        let found: Vec<&Value> = all.iter().filter(|one| one["email"] == email.as_str()).collect();
+        self.holds(found.len() == 1, "a person")?;
+        let path = format!("/users/{}", id(found[0])?);
+        self.twice_is_once(Method::PATCH, &path, Some(&json!({"role": "support"})), &[]).await?;
+        let now = self.get(&path).await?;
+        self.holds(now["role"] == "support", "a person's role")?;
+        self.sign_in(&json!({"email": email, "password": password}), false).await?;
+        let link = self.sure(Method::POST, &format!("{path}/sign-in-link"), Some(&json!({})), None).await?.ok()?;
+        self.sign_in(&json!({"link": link["url"]}), true).await?;
+        self.twice_is_once(Method::DELETE, &format!("{path}/sessions"), None, &[]).await?;
+        let open = self.get(&format!("{path}/sessions")).await?;
+        self.holds(open["data"].as_array().is_some_and(Vec::is_empty), "sessions that were ended")
+    }
+
+    /// A service, a token, and its end.
+    async fn tokens(&self, n: usize) -> Result<()> {
+        let service = format!("service-{n}");
+        self.twice_is_once(Method::POST, "/services", Some(&json!({"name": service})), &[409]).await?;
+        let new = json!({"service": service, "name": "one", "scopes": ["jobs:read"]});
+        let made = self.sure(Method::POST, "/tokens", Some(&new), None).await?.ok()?;
+        let secret = made["secret"].as_str().or(made["token"].as_str()).context("a secret")?.to_owned();
+        let token = id(&made).map(str::to_owned);
+        let token = token.or_else(|_| id(&made["token"]).map(str::to_owned))?;
+        self.twice_is_once(Method::DELETE, &format!("/tokens/{token}"), None, &[404, 410]).await?;
+        let (began, at) = (Instant::now(), n % self.bases.len());
+        let stranger = Api::new(&self.bases[at], &secret)?;
+        loop {
+            match stranger.get("/jobs").await {
+                Ok(answer) if answer.status == 401 => return self.holds(true, "a token that was revoked"),
+                last => ensure!(began.elapsed() < PATIENCE, "a revoked token opens doors: {last:?}"),
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// A tree of jobs that wait for each other, cancelled while it waits; another that goes by itself.
+    async fn cancelled(&self, n: usize) -> Result<()> {
+        let name = format!("cancelled-{n}");
+        let items: Vec<Value> = (0..20).map(|at| json!({"payload": {"n": at}})).collect();
+        let waiting = json!({"type": "deed", "key": "late", "after": ["early"], "sealed": true, "items": items});
+        let early = json!({"type": "deed", "key": "early", "sealed": true, "items": items});
+        let tree = json!({"type": "deed", "name": name, "sealed": true, "children": [early, waiting],
+            "on_completed": target(self.receiver)});
+        let job = id(&self.post("/jobs", &tree, &name).await?)?.to_owned();
+        self.asks(&name, &job)?;
+        self.twice_is_once(Method::POST, &format!("/jobs/{job}/cancel"), Some(&json!({})), &[409]).await?;
+        self.work(&job).await?;
+        let seen = self.get(&format!("/jobs/{job}")).await?;
+        self.holds(seen["tree"]["outcome"] == "cancelled", "a cancelled tree")?;
+        let brief =
+            json!({"type": "brief", "name": format!("brief-{n}"), "sealed": true, "items": [{"payload": {"n": n}}]});
+        let brief = id(&self.post("/jobs", &brief, &format!("brief-{n}")).await?)?.to_owned();
+        let gone = self.ended(&brief).await?;
+        self.holds(gone || self.work(&brief).await.is_ok(), "a tree that goes by itself")
+    }
+
+    /// A heartbeat, a result, and another heartbeat of what is over.
+    async fn late(&self, n: usize) -> Result<()> {
+        let name = format!("late-{n}");
+        let tree = json!({"type": "late", "name": name, "sealed": true, "items": [{"payload": {"n": n}}]});
+        self.post("/jobs", &tree, &name).await?;
+        let claim = json!({"worker_id": "late", "types": ["late"], "max": 1, "claim_id": Uuid::now_v7()});
+        let held = self.sure(Method::POST, "/assignments", Some(&claim), None).await?.ok()?;
+        let Some(held) = held["assignments"].get(0) else { return Ok(()) };
+        let path = format!("/assignments/{}", id(held)?);
+        self.sure(Method::POST, &format!("{path}/heartbeat"), Some(&json!({})), None).await?.ok()?;
+        self.sure(Method::POST, &format!("{path}/result"), Some(&json!({"result": {}})), None).await?.ok()?;
+        let late = self.sure(Method::POST, &format!("{path}/heartbeat"), Some(&json!({})), None).await?;
+        self.holds([409, 410].contains(&late.status), "an assignment that is over")
+    }
+
+    /// More items in one call than a transaction likes, and one that feeds thousands.
+    async fn many(&self, n: usize) -> Result<()> {
+        let name = format!("many-{n}");
+        let tree = json!({"type": "deed", "name": name, "children":
+            [{"type": "many", "key": "many", "feed": {"each": "/result", "payload": {"n": {"$from": "/element"}}}}]});
+        let job = id(&self.post("/jobs", &tree, &name).await?)?.to_owned();
+        let items: Vec<Value> =
+            (0..1_200).map(|at| json!({"payload": {"spreads": if at == 0 { 1_500 } else { 0 }}})).collect();
+        let path = format!("/jobs/{job}/items");
+        self.sure(Method::POST, &path, Some(&json!(items)), Some(&format!("{name}-items"))).await?.ok()?;
+        self.twice_is_once(Method::POST, &format!("/jobs/{job}/seal"), Some(&json!({})), &[409]).await?;
+        self.work(&job).await?;
+        let seen = self.get(&format!("/jobs/{job}")).await?;
+        let counts = &seen["tree"]["counts"];
+        self.holds(counts["succeeded"] == 1_200 + 1_500, &format!("a tree of 2,700 items: {counts}"))
+    }
+
+    /// Whether a tree is over, or gone.
+    async fn ended(&self, job: &str) -> Result<bool> {
+        let seen = self.sure(Method::GET, &format!("/jobs/{job}"), None, None).await?;
+        Ok([404, 410].contains(&seen.status) || seen.json()["tree"]["status"] == "completed")
+    }
+
+    /// Does what is to be done until a tree is over.
+    async fn work(&self, job: &str) -> Result<()> {
+        self.until("a tree", async || {
+            let claim = json!({"worker_id": "deeds", "types": TYPES, "max": 500, "claim_id": Uuid::now_v7()});
+            let held = self.sure(Method::POST, "/assignments", Some(&claim), None).await?.ok()?;
+            let endings: Vec<Value> =
+                held["assignments"].as_array().context("assignments")?.iter().map(ending).collect();
+            if !endings.is_empty() {
+                let endings = json!({"endings": endings});
+                self.sure(Method::POST, "/assignments/finish", Some(&endings), None).await?.ok()?;
+            }
+            self.ended(job).await
+        })
+        .await
+    }
+
+    async fn until(&self, what: &str, so: impl AsyncFn() -> Result<bool>) -> Result<()> {
+        crate::raw::until(what, PATIENCE, so).await.map(drop)
+    }
+}
+
+/// How an item ends: some die, some bring many.
+fn ending(held: &Value) -> Value {
+    let (payload, fence) = (&held["item"]["payload"], &held["id"]);
+    if payload["dies"] == true && held["attempt"] == 1 {
+        return json!({"assignment_id": fence, "retryable": false, "error": {"message": "asked to die"}});
+    }
+    let spreads = payload["spreads"].as_u64().unwrap_or_default();
+    json!({"assignment_id": fence, "result": (0..spreads).collect::<Vec<_>>()})
+}
+
+/// Again and again, until it is over.
+async fn again(over: &AtomicBool, deed: impl AsyncFn() -> Result<()>) -> Result<()> {
+    while !over.load(Relaxed) {
+        deed().await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,100 @@
+//! What the support desk does with trees: kept, edited and shared; repaired; told again, made again and deleted.
+
+use std::{sync::PoisonError, time::Duration};
+
+use anyhow::{Context as _, Result, ensure};
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::Caller;
+use crate::{raw::id, receiver::target};
+
+impl Caller {
+    /// A tree that is kept, edited and shared.
+    pub(super) async fn kept(&self, n: usize) -> Result<()> {
+        let job = self.small("kept", n, 0).await?;
+        let path = format!("/jobs/{job}");
+        self.twice_is_once(Method::POST, &format!("{path}/keep"), Some(&json!({})), &[]).await?;
+        self.twice_is_once(Method::PATCH, &path, Some(&json!({"metadata": {"seen": true}})), &[]).await?;
+        let seen = self.get(&path).await?;
+        self.holds(seen["keep"] == true && seen["metadata"]["seen"] == true, "a tree that is kept and edited")?;
+        let share = self.sure(Method::POST, &format!("{path}/share"), Some(&json!({})), None).await?.ok()?;
+        let share = id(&share).map(str::to_owned).or_else(|_| id(&share["share"]).map(str::to_owned))?;
+        self.twice_is_once(Method::DELETE, &format!("/shares/{share}"), None, &[404, 410]).await?;
+        self.twice_is_once(Method::DELETE, &format!("{path}/keep"), None, &[]).await?;
+        let seen = self.get(&path).await?;
+        self.holds(seen["keep"] != true, "a tree that is no longer kept")
+    }
+
+    /// A tree with dead letters, repaired one by one and all together. When all of it is through is asked at the end.
+    pub(super) async fn repaired(&self, n: usize) -> Result<()> {
+        let job = self.small("repaired", n, 4).await?;
+        let dead = self.get(&format!("/items?job={job}&state=dead")).await?;
+        let dead = dead["data"].as_array().context("items")?.clone();
+        self.holds(dead.len() == 4, "dead letters")?;
+        let first = id(&dead[0])?;
+        let retried = self.sure(Method::POST, &format!("/items/{first}/retry"), Some(&json!({})), None).await?;
+        // 409: by an earlier try.
+        ensure!(retried.status < 300 || retried.status == 409, "{}", retried.text);
+        self.work(&job).await?;
+        let bulk = json!({"action": "retry", "target": "items", "filter": {"job": job, "state": "dead"}});
+        let bulk = self.post("/bulk-operations", &bulk, &format!("bulk-{n}")).await?;
+        let path = format!("/bulk-operations/{}", id(&bulk)?);
+        self.bulks.lock().unwrap_or_else(PoisonError::into_inner).push((path.clone(), job, 3));
+        // Seldom longer; where a server died with it, it is looked at in the end.
+        let soon = Duration::from_secs(2);
+        let _ =
+            crate::raw::until("an operation", soon, async || Ok(self.get(&path).await?["state"] == "completed")).await;
+        Ok(())
+    }
+
+    /// A tree that is told again, made again, in part and as a whole, and the copy deleted.
+    pub(super) async fn made_again(&self, n: usize) -> Result<()> {
+        let job = self.small("again", n, 0).await?;
+        let path = format!("/jobs/{job}");
+        self.until("every callback", async || {
+            let all = self.get(&format!("{path}/deliveries")).await?;
+            Ok(all["data"].as_array().is_some_and(|all| all.iter().all(|one| one["state"] != "pending")))
+        })
+        .await?;
+        let told = self.get(&format!("{path}/deliveries")).await?;
+        let newest = id(&told["data"][0])?;
+        self.twice_is_once(Method::POST, &format!("/deliveries/{newest}/resend"), Some(&json!({})), &[]).await?;
+        let items = self.get(&format!("/items?job={job}")).await?;
+        let first = id(&items["data"][0])?;
+        let one = self.post(&format!("/items/{first}/replay"), &json!({}), &format!("replay-one-{n}")).await?;
+        let one = one["root_id"].as_str().or(one["job_id"].as_str()).map_or_else(|| id(&one), Ok)?.to_owned();
+        self.work(&one).await?;
+        let bulk = json!({"action": "delete", "target": "jobs", "filter": {"id": [one]}});
+        let bulk = self.post("/bulk-operations", &bulk, &format!("delete-{n}")).await?;
+        let bulk = format!("/bulk-operations/{}", id(&bulk)?);
+        self.bulks.lock().unwrap_or_else(PoisonError::into_inner).push((bulk, one, 1));
+        let again = self.post(&format!("{path}/replay"), &json!({}), &format!("replay-{n}")).await?;
+        let again = id(&again)?.to_owned();
+        self.work(&again).await?;
+        let copies = self.get(&format!("/jobs/{again}")).await?;
+        let same = copies["replay_of"] == job.as_str() && copies["tree"]["counts"]["succeeded"] == 5;
+        self.holds(same, "a tree that was made again")?;
+        self.until("a delete", async || {
+            let answer = self.sure(Method::DELETE, &format!("/jobs/{again}"), None, None).await?;
+            // 409 while rows still follow.
+            ensure!(answer.status < 300 || [404, 409, 410].contains(&answer.status), "{}", answer.text);
+            Ok(answer.status != 409)
+        })
+        .await?;
+        let gone = self.sure(Method::GET, &format!("/jobs/{again}"), None, None).await?;
+        self.holds(gone.status == 410, "a tree that was deleted")
+    }
+
+    /// A tree of five items, so many of which die the first time, worked off. Whoever asks is told of it.
+    async fn small(&self, what: &str, n: usize, dies: usize) -> Result<String> {
+        let name = format!("{what}-{n}");
+        let items: Vec<Value> = (0..5).map(|at| json!({"payload": {"dies": at < dies}})).collect();
+        let on_completed = target(self.receiver);
+        let tree = json!({"type": "deed", "name": name, "sealed": true, "items": items, "on_completed": on_completed});
+        let job = id(&self.post("/jobs", &tree, &name).await?)?.to_owned();
+        self.asks(&name, &job)?;
+        self.work(&job).await?;
+        Ok(job)
+    }
+}

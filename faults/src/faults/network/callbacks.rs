@@ -1,0 +1,120 @@
+//! F28c: a wire between the server and who is called back, which breaks after every single byte of an exchange, swallows
+//! everything, or is not there. Whoever is called back has heard of every tree in the end.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result, ensure};
+use domain::id::Uuid;
+use futures::future::try_join_all;
+use serde_json::json;
+use sqlx::PgPool;
+
+use crate::{
+    checker,
+    proxy::{Cut, Mode, Proxy, Way},
+    raw::{Api, until},
+    receiver::{Receiver, target},
+    scene::Scene,
+    stage::House,
+    told::Told,
+};
+
+/// Wires that are cut side by side; each is a host of its own to the server.
+const WIRES: usize = 12;
+/// How often each of the cuts that have no place is made.
+const WHOLE: usize = 6;
+
+/// One tree for each place of a cut in each manner. `step`: every so many bytes.
+pub(crate) async fn play(house: &House, step: usize) -> Result<Told> {
+    let scene = Scene::new(house, "").await?;
+    let receiver = Receiver::listen(scene.folder().join("receiver")).await?;
+    let quick = [("TREELINE_CALLBACK_RETRY_SECONDS", "0.2"), ("TREELINE_CALLBACK_TIMEOUT_SECONDS", "0.5")];
+    let mut served = scene.serve(&quick).await?;
+    served.api.put_type("told", &json!({})).await?;
+    let wires: Vec<Proxy> = try_join_all((0..WIRES).map(|_| Proxy::to(receiver.addr()))).await?;
+
+    // The first goes through, and says how long an exchange is.
+    let mut trees = vec![tree(&served.api, "told-whole", &wires[0]).await?];
+    arrives(&scene.pool, trees[0].1).await?;
+    let tries = receiver.heard()?.len().max(1);
+    let lengths = [Way::There, Way::Back].map(|way| wires[0].bytes(way) as usize / tries);
+    ensure!(lengths.iter().all(|length| *length > 50), "an exchange of {lengths:?} bytes");
+    let mut places = VecDeque::new();
+    for (manner, how) in [Cut::Reset, Cut::HalfClose, Cut::Silence].into_iter().enumerate() {
+        for (way, length) in [(Way::There, lengths[0]), (Way::Back, lengths[1])] {
+            // Each run and each manner begins elsewhere, so that together they come by everywhere.
+            let first = (house.seed as usize + manner * step / 3) % step;
+            places.extend((first..=length).step_by(step).map(|at| Mode::CutAfter(way, at as u64, how)));
+        }
+    }
+    let cuts = places.len();
+    for mode in [Mode::BlackHole, Mode::Refuse, Mode::Lose(Way::There), Mode::Lose(Way::Back)] {
+        places.extend([mode; WHOLE]);
+    }
+    let mut told = Told::new(format!(
+        "{cuts} cuts of the wire to who is called back (reset, half-close, silence; every {step} bytes of {} there and {} \
+         back), {} times swallowed or not there",
+        lengths[0],
+        lengths[1],
+        4 * WHOLE
+    ));
+    let queue = Arc::new(Mutex::new(places));
+    let lanes = wires.iter().enumerate().map(|(lane, wire)| cut(&scene.pool, &served.api, wire, lane, &queue));
+    for of_lane in try_join_all(lanes).await? {
+        trees.extend(of_lane);
+    }
+    told.callbacks = checker::judge_callbacks(&scene.pool, trees.clone(), receiver.heard()?).await?;
+    told.acknowledged = trees.len() as u64;
+    told.stuck = scene.number("select count(*) from delivery where state <> 2").await? as u64;
+    let again = told.callbacks.told_again;
+    told.check(again > 0, || format!("{again} tries more for {cuts} cuts: nothing was tested"));
+    told.whole(&scene, &[&served]).await?;
+    served.stop().await?;
+    Ok(told)
+}
+
+/// Takes one place after the other, breaks the wire there, and mends it when the tree was tried.
+async fn cut(
+    pool: &PgPool,
+    api: &Api,
+    wire: &Proxy,
+    lane: usize,
+    queue: &Mutex<VecDeque<Mode>>,
+) -> Result<Vec<(String, Uuid)>> {
+    let mut trees = Vec::new();
+    loop {
+        let place = queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+        let Some(place) = place else { return Ok(trees) };
+        wire.set(place);
+        let one = tree(api, &format!("told-{lane}-{}", trees.len()), wire).await?;
+        until("a try", Duration::from_secs(20), async || Ok(tries(pool, one.1).await?.0 > 0))
+            .await
+            .with_context(|| format!("at {place:?}"))?;
+        wire.set(Mode::Pass);
+        wire.reset();
+        arrives(pool, one.1).await.with_context(|| format!("at {place:?}"))?;
+        trees.push(one);
+    }
+}
+
+/// A tree that is complete as soon as it is made, and tells of it over this wire.
+async fn tree(api: &Api, name: &str, wire: &Proxy) -> Result<(String, Uuid)> {
+    let tree = json!({"type": "told", "name": name, "sealed": true, "on_completed": target(wire.port())});
+    Ok((name.to_owned(), api.tree(&tree).await?.parse()?))
+}
+
+/// Tries of a tree's callback, and whether it is over.
+async fn tries(pool: &PgPool, job: Uuid) -> Result<(i32, bool)> {
+    let tries =
+        "select coalesce(sum(tries), 0)::int, coalesce(bool_and(state <> 1), false) from delivery where job_id = $1";
+    Ok(sqlx::query_as(tries).bind(job).fetch_one(pool).await?)
+}
+
+async fn arrives(pool: &PgPool, job: Uuid) -> Result<Duration> {
+    until("the callback over a wire that is whole", Duration::from_secs(30), async || Ok(tries(pool, job).await?.1))
+        .await
+}
