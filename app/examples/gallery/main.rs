@@ -11,6 +11,7 @@ mod callbacks; // who is told that a tree is complete
 mod made; // the data
 mod staff; // the pages of those who look after the work
 mod uploads; // files on their way
+mod watching; // what goes on, and who works
 
 use std::{fs, path::PathBuf};
 
@@ -127,6 +128,7 @@ fn all() -> Vec<(&'static str, Draw)> {
     );
     uploads::all(&mut add);
     staff::all(&mut add);
+    watching::all(&mut add);
     callbacks::all(&mut add);
     for (name, code) in [
         ("trouble-missing", Code::NotFound),

@@ -7,30 +7,22 @@ use app::{
         dead::Items,
         item::{Deeds, Edit},
         jobs::Jobs,
-        overview::Overview,
-        types::{Shown, Typed},
     },
 };
 use domain::{
-    Code, Document, Item, ItemState, JobType, Problem, Time,
-    alert::{Alert, AlertKind},
-    api::{
-        BrokerStats, BulkAction, BulkOperation, BulkSample, BulkSkipped, BulkState, BulkTarget, ErrorGroup, QueueStats,
-        Rate, Stats, TypeStats, Worker,
-    },
+    Code, Document, Item, ItemState, Problem,
+    api::{BulkAction, BulkOperation, BulkSample, BulkSkipped, BulkState, BulkTarget, ErrorGroup},
     filter::{Filter, lists::List},
     id::Uuid,
-    item::{MaxFailures, WaitingFor},
+    item::WaitingFor,
     job::{Owner, OwnerKind},
-    job_type::{Builtin, Delivery, Executor},
-    retry::Backoff,
 };
 
 use crate::{
     Draw, callbacks,
     made::{
-        at, attempts, cancelled, complete, counts, dead_item, failed, groups, hostile, hostile_groups, item, million,
-        partial, running, tree, types, waiting,
+        at, attempts, cancelled, complete, dead_item, failed, groups, hostile, hostile_groups, item, million, partial,
+        running, tree, types, waiting,
     },
 };
 
@@ -56,7 +48,6 @@ pub(crate) fn all(add: &mut impl FnMut(&'static str, Draw)) {
     lists(add);
     one_item(add);
     operations(add);
-    watching(add);
 }
 
 fn lists(add: &mut impl FnMut(&'static str, Draw)) {
@@ -284,133 +275,4 @@ fn operations(add: &mut impl FnMut(&'static str, Draw)) {
     );
     add("bulk-running", Box::new(move || bulk::page(&shown(operation(BulkState::Running, false)))));
     add("bulk-completed", Box::new(move || bulk::page(&shown(operation(BulkState::Completed, false)))));
-}
-
-fn broker() -> BrokerStats {
-    let queue = |job_type: &str, messages| QueueStats { job_type: job_type.to_owned(), messages };
-    BrokerStats {
-        up: true,
-        since: at("2026-11-20T09:12:00Z"),
-        fault: None,
-        outbox_waiting: 0,
-        queues: vec![queue("invoice-shipments", 0), queue("send-check", 1_204)],
-    }
-}
-
-fn stats(name: &str, waiting: i64, dead: i64, rate: f64) -> TypeStats {
-    TypeStats {
-        job_type: name.to_owned(),
-        counts: counts(641_203, dead, 8, 12, waiting),
-        open: 8,
-        oldest_waiting_seconds: (waiting > 0).then_some(184.0),
-        last_asked_at: Some(at("2026-11-20T14:03:05Z")),
-        rates: vec![Rate { seconds: 60, in_per_second: rate, out_per_second: rate * 0.9 }],
-        days: Vec::new(),
-    }
-}
-
-fn alert(kind: AlertKind, message: &str, job_type: Option<&str>) -> Alert {
-    Alert {
-        id: Uuid::from_u128(50),
-        kind,
-        subject: "import".to_owned(),
-        message: message.to_owned(),
-        job_type: job_type.map(str::to_owned),
-        root_id: None,
-        job_id: None,
-        item_id: job_type.is_none().then(|| Uuid::from_u128(77)),
-        count: 12,
-        raised_at: at("2026-11-20T13:40:00Z"),
-        last_seen_at: at("2026-11-20T14:03:00Z"),
-        cleared_at: None,
-    }
-}
-
-fn job_type(name: &str, executor: Executor, paused: bool) -> JobType {
-    JobType {
-        name: name.to_owned(),
-        delivery: Delivery::AtLeastOnce,
-        max_failures: MaxFailures::AtMost(3),
-        concurrency: paused.then_some(5),
-        backoff: Backoff::default(),
-        heartbeat_seconds: 60.0,
-        run_timeout_seconds: None,
-        steps: vec!["charged".to_owned(), "shipped".to_owned()],
-        retain_seconds: Some(604_800),
-        payload_schema: Some(Document::trusted("{\"type\":\"object\"}".to_owned())),
-        executor,
-        require_idempotency_key: false,
-        paused,
-        created_at: at("2026-11-01T08:00:00Z"),
-        updated_at: at("2026-11-20T12:00:00Z"),
-        version: 4,
-    }
-}
-
-fn worker(name: &str, open: i64, seen: Time) -> Worker {
-    let types = vec!["import".to_owned(), "invoice-shipments".to_owned()];
-    Worker { worker_id: name.to_owned(), owner: "billing".to_owned(), types, open, last_seen_at: seen }
-}
-
-fn workers() -> Vec<Worker> {
-    vec![
-        worker("w-1", 8, at("2026-11-20T14:03:05Z")),
-        worker("<script>alert(1)</script>-with-a-name-that-goes-on-and-on-and-on", 0, at("2026-11-20T11:00:00Z")),
-    ]
-}
-
-fn watching(add: &mut impl FnMut(&'static str, Draw)) {
-    add(
-        "overview",
-        Box::new(|| {
-            let data = vec![
-                stats("import", 358_720, 12_431, 412.4),
-                stats("invoice-shipments", 0, 0, 0.04),
-                stats("export", 3, 0, 3.2),
-            ];
-            let stats = Stats {
-                data,
-                counted_at: Some(at("2026-11-20T14:03:00Z")),
-                age_seconds: Some(7.0),
-                broker: Some(broker()),
-            };
-            let alerts = vec![
-                alert(AlertKind::DeadLetters, "12 new dead letters of import in the last minute", Some("import")),
-                alert(AlertKind::Worker, "The card terminal answers <b>slowly</b>", None),
-            ];
-            pages::overview::page(&Overview { stats, alerts, workers: workers(), more_workers: false })
-        }),
-    );
-    add(
-        "overview-empty",
-        Box::new(|| {
-            let stats = Stats { data: Vec::new(), counted_at: None, age_seconds: None, broker: None };
-            pages::overview::page(&Overview { stats, alerts: Vec::new(), workers: Vec::new(), more_workers: false })
-        }),
-    );
-    add("workers", Box::new(|| pages::overview::workers_page(&workers(), None, true)));
-    add("workers-empty", Box::new(|| pages::overview::workers_page(&[], None, true)));
-    let kinds = || {
-        [
-            job_type("export", Executor::builtin(Builtin::Export), false),
-            job_type("invoice-shipments", Executor::pull(), true),
-        ]
-    };
-    add("types", Box::new(move || pages::types::list_page(&kinds())));
-    let shown = move |admin, problem| {
-        let [_, job_type] = kinds();
-        let typed = Typed::of(&job_type);
-        Shown { job_type, admin, did: None, problem, typed }
-    };
-    add("type", Box::new(move || pages::types::page(&shown(true, None))));
-    add("type-support", Box::new(move || pages::types::page(&shown(false, None))));
-    add(
-        "type-refused",
-        Box::new(move || {
-            let problem =
-                Problem::invalid_body([("/backoff/factor".to_owned(), "expected a number from 1 to 1000".to_owned())]);
-            pages::types::page(&shown(true, Some(problem)))
-        }),
-    );
-    add("shortcuts", Box::new(pages::shortcuts::page));
 }
