@@ -23,7 +23,12 @@ impl Row {
     /// One line, for people who watch.
     pub(crate) fn line(&self) -> String {
         let v = &self.verdict;
-        let (how, [acknowledged, lost, doubled, stuck]) = (if v.is_clean() { "ok  " } else { "FAIL" }, self.counts());
+        let how = match v {
+            _ if v.is_clean() => "ok  ",
+            _ if v.is_only_slow() => "SLOW",
+            _ => "FAIL",
+        };
+        let [acknowledged, lost, doubled, stuck] = self.counts();
         let mut line = format!(
             "{how} {}  {} · acknowledged {acknowledged} · lost {lost} · doubled {doubled} · stuck {stuck} · {:.1} s",
             self.id, self.done, self.seconds

@@ -17,7 +17,7 @@ use std::sync::{
 
 use tokio::{
     sync::{Mutex, Semaphore, mpsc, oneshot},
-    time::{Instant, timeout},
+    time::{Instant, timeout_at},
 };
 
 use pulse::Pulse;
@@ -105,9 +105,9 @@ impl<B: Batch> Coalescer<B> {
         self.queue.send(queued).map_err(|_| gone())?;
         if B::TURNS_AWAY {
             loop {
-                match timeout(pulse::LOOK, &mut answered).await {
+                match timeout_at(self.pulse.missed_at(asked), &mut answered).await {
                     Ok(answer) => return answer.map_err(|_| gone())?,
-                    Err(_) if !self.pulse.is_missed_since(asked) => {}
+                    Err(_) if self.pulse.missed_at(asked) > Instant::now() => {}
                     Err(_) if decided.swap(true, Ordering::AcqRel) => break,
                     Err(_) => return Err(Error::Database(sqlx::Error::PoolTimedOut)),
                 }

@@ -18,22 +18,32 @@ use crate::{
     addresses::Reach,
     auth::{Caller, Scope},
     error::{Error, Result},
+    kept::Keeping,
     outbound::template,
     schema::Schema,
     store::job_types::{self as store, Deleted},
+    task::in_task,
 };
 
 /// A JSON object whose values nobody has looked at.
 pub type Fields = BTreeMap<String, Box<RawValue>>;
 
 /// Makes a type. 409 `duplicate` when the name is taken.
-pub async fn create(app: &App, caller: &Caller, spec: &JobTypeSpec) -> Result<JobType> {
+pub async fn create(app: &App, caller: &Caller, spec: JobTypeSpec, keeping: Keeping) -> Result<JobType> {
     caller.require(Scope::Admin)?;
-    check(app, spec)?;
-    let made = store::insert(&app.pool, spec)
-        .await?
-        .ok_or_else(|| Error::refuse(Code::Duplicate, "A job type of this name exists. Change it by PUT or PATCH."))?;
-    changed(app, caller, &spec.name, "made").await?;
+    check(app, &spec)?;
+    let pool = app.pool.clone();
+    let made = in_task("making a job type", async move {
+        let mut tx = pool.begin().await?;
+        let made = store::insert(&mut *tx, &spec).await?.ok_or_else(|| {
+            Error::refuse(Code::Duplicate, "A job type of this name exists. Change it by PUT or PATCH.")
+        })?;
+        keeping.keep(&mut tx, &made).await?;
+        crate::store::commit(tx).await?;
+        Ok(made)
+    })
+    .await?;
+    changed(app, caller, &made.name, "made").await?;
     Ok(made)
 }
 

@@ -29,6 +29,7 @@ pub mod flush; // requests that arrive together become one batch
 pub mod http; // the front door
 pub mod job_types; // use-cases on job types
 pub mod jobs; // use-cases on jobs, items, assignments
+pub mod kept; // answers kept with what they tell of
 pub mod live; // event streams
 mod memory; // where it comes from, and how it is given back
 pub mod outbound; // what goes out over HTTP
@@ -37,6 +38,7 @@ pub mod schema; // payloads against their schema
 pub mod sheet; // rows for spreadsheets
 pub mod split; // files into rows
 pub mod store; // the only SQL
+pub mod task; // work that nobody's going away ends
 pub mod uploads; // use-cases on uploaded files
 pub mod workbook; // Excel workbooks into lines
 

@@ -26,6 +26,7 @@ use crate::{
     files::{Arrived, Files, ReceiveError},
     split::{self, Head, HeadError, Want},
     store::uploads::{self, NewUpload},
+    task::in_task,
 };
 
 pub use preview::preview;
@@ -68,7 +69,7 @@ where
     let refused = refusal_of(app, format, &arrived);
     let (pool, files) = (app.pool.clone(), app.files.clone());
     // A task of its own: a client that goes away now leaves either the whole upload or nothing.
-    let kept = tokio::spawn(async move {
+    in_task("keeping a file", async move {
         let kept = match refused {
             Some(refused) => Err(refused),
             None => keep(&pool, &files, &arrived, &new).await,
@@ -77,8 +78,8 @@ where
             files.forget(&arrived).await?;
         }
         kept
-    });
-    kept.await.map_err(|e| Error::Broken(e.to_string()))?
+    })
+    .await
 }
 
 /// The most bytes of a file, and whether that is because it is called a workbook.

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 
 use axum::http::HeaderValue;
 use domain::Code;
-use sqlx::PgPool;
+use sqlx::PgExecutor;
 use uuid::Uuid;
 
 use super::{hash_of, new_secret, sessions};
@@ -17,15 +17,16 @@ use crate::{
     config::PublicUrl,
     error::{Error, Result},
     store::identity,
+    task::in_task,
 };
 
 /// How long a link can be used.
 pub(super) const OPEN_MINUTES: i32 = 60;
 
 /// Makes a link for a person, or for the first admin where `owner_id` is nobody. Gives its URL.
-pub async fn create(pool: &PgPool, public_url: &PublicUrl, owner_id: Option<Uuid>) -> Result<String> {
+pub async fn create(on: impl PgExecutor<'_>, public_url: &PublicUrl, owner_id: Option<Uuid>) -> Result<String> {
     let secret = new_secret("");
-    identity::insert_link(pool, Uuid::now_v7(), &hash_of(&secret), owner_id, OPEN_MINUTES).await?;
+    identity::insert_link(on, Uuid::now_v7(), &hash_of(&secret), owner_id, OPEN_MINUTES).await?;
     Ok(format!("{}/sign-in/{secret}", public_url.as_str()))
 }
 
@@ -49,7 +50,7 @@ pub async fn redeem(app: &App, token: &str, user_agent: &str, address: Option<Ip
         )
     };
     // A task of its own: a transaction is never cancelled by a client that went away.
-    let signed_in = tokio::spawn(async move {
+    let secret = in_task("signing in", async move {
         let mut tx = pool.begin().await?;
         let Some(owner_id) = identity::use_link(&mut tx, &hash).await? else { return Ok(None) };
         let owner_id = match owner_id {
@@ -60,9 +61,9 @@ pub async fn redeem(app: &App, token: &str, user_agent: &str, address: Option<Ip
         let Some(secret) = sessions::begin(&mut tx, owner_id, &user_agent, true).await? else { return Ok(None) };
         crate::store::commit(tx).await?;
         tracing::info!(%owner_id, "signed in by link");
-        Ok::<_, sqlx::Error>(Some(secret))
-    });
-    let secret = signed_in.await.map_err(|e| Error::Broken(format!("signing in: {e}")))??;
+        Ok(Some(secret))
+    })
+    .await?;
     let secret = secret.ok_or_else(|| {
         app.auth.attempts.failed(address, hash);
         dead()

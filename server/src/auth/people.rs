@@ -22,11 +22,13 @@ use crate::{
     App,
     error::{Error, Result},
     jobs::audit::reason_for,
+    kept::Keeping,
     store::{
         Tx,
         audit::{self as log, AuditRow},
         people::{self as store, PersonRow},
     },
+    task::in_task,
 };
 
 /// What is written down about an account. Unlike work, accounts are nobody's own business: all of it is.
@@ -52,7 +54,7 @@ pub(crate) fn deed(
 }
 
 /// Makes a person. 409 `duplicate` when somebody has the name or the address.
-pub async fn create(app: &App, caller: &Caller, new: NewUser) -> Result<UserMade> {
+pub async fn create(app: &App, caller: &Caller, new: NewUser, keeping: Keeping) -> Result<UserMade> {
     caller.require(Scope::Admin)?;
     let reason = reason_for(caller, caller.owner_id, new.reason.as_deref())?;
     let (name, email) = (new.name.trim().to_owned(), new.email.trim().to_owned());
@@ -72,22 +74,25 @@ pub async fn create(app: &App, caller: &Caller, new: NewUser) -> Result<UserMade
     let (pool, id) = (app.pool.clone(), Uuid::now_v7());
     let detail = format!("{name}, {}", role.as_str());
     let row = deed(caller, "user.create", id, reason, Some(detail));
-    let (wanted_name, wanted_email, without_password) = (name.clone(), email.clone(), hash.is_none());
+    let (wanted_name, wanted_email, public_url) = (name.clone(), email.clone(), app.public_url.clone());
     let made = in_task("making a person", async move {
         let mut tx = pool.begin().await?;
-        let made = store::insert(&mut tx, id, &name, &email, role.as_str(), hash.as_deref()).await?;
-        if made.is_some() {
-            log::record(&mut tx, &row).await?;
-        }
+        let inserted = store::insert(&mut tx, id, &name, &email, role.as_str(), hash.as_deref()).await?;
+        let Some(person) = inserted else { return Ok(None) };
+        log::record(&mut tx, &row).await?;
+        let sign_in_link = match hash {
+            Some(_) => None,
+            None => Some(links::create(&mut *tx, &public_url, Some(id)).await?),
+        };
+        let made = UserMade { user: person.into(), sign_in_link };
+        keeping.keep(&mut tx, &made).await?;
         crate::store::commit(tx).await?;
-        Ok(made)
+        Ok(Some(made))
     })
     .await?;
     let Some(made) = made else { return Err(double(&app.pool, &wanted_name, &wanted_email).await) };
-    tracing::info!(person = %made.id, by = caller.name, "person made");
-    let sign_in_link =
-        if without_password { Some(links::create(&app.pool, &app.public_url, Some(made.id)).await?) } else { None };
-    Ok(UserMade { user: made.into(), sign_in_link })
+    tracing::info!(person = %id, by = caller.name, "person made");
+    Ok(made)
 }
 
 /// People in order of their names, behind `after`.
@@ -173,7 +178,13 @@ impl Change {
 }
 
 /// Makes a one-time link for somebody who has forgotten their password. 409 `user_disabled`.
-pub async fn make_link(app: &App, caller: &Caller, id: Uuid, reason: Option<&str>) -> Result<LinkMade> {
+pub async fn make_link(
+    app: &App,
+    caller: &Caller,
+    id: Uuid,
+    reason: Option<&str>,
+    keeping: Keeping,
+) -> Result<LinkMade> {
     caller.require(Scope::Admin)?;
     let reason = reason_for(caller, caller.owner_id, reason)?;
     let person = store::find(&app.pool, id).await?.ok_or_else(|| Problem::not_found("person"))?;
@@ -181,11 +192,19 @@ pub async fn make_link(app: &App, caller: &Caller, id: Uuid, reason: Option<&str
         return Err(Error::refuse(Code::UserDisabled, "A disabled person cannot sign in. Enable the account first."));
     }
     let row = deed(caller, "user.sign_in_link", id, reason, None);
-    record(&app.pool, row).await?;
-    let url = links::create(&app.pool, &app.public_url, Some(id)).await?;
-    // For people to read; what counts is the database's own clock.
-    let expires_at = OffsetDateTime::now_utc() + Duration::minutes(links::OPEN_MINUTES.into());
-    Ok(LinkMade { url, expires_at: Time(expires_at) })
+    let (pool, public_url) = (app.pool.clone(), app.public_url.clone());
+    in_task("making a sign-in link", async move {
+        let mut tx = pool.begin().await?;
+        log::record(&mut tx, &row).await?;
+        let url = links::create(&mut *tx, &public_url, Some(id)).await?;
+        // For people to read; what counts is the database's own clock.
+        let expires_at = OffsetDateTime::now_utc() + Duration::minutes(links::OPEN_MINUTES.into());
+        let made = LinkMade { url, expires_at: Time(expires_at) };
+        keeping.keep(&mut tx, &made).await?;
+        crate::store::commit(tx).await?;
+        Ok(made)
+    })
+    .await
 }
 
 /// Signs somebody in. Gives the `Set-Cookie` to answer with. 401 `unauthenticated` whatever it was that
@@ -295,26 +314,6 @@ async fn double(pool: &PgPool, name: &str, email: &str) -> Error {
             Problem { id: found.map(|(id, _)| id), ..Problem::new(Code::Duplicate, detail) }.into()
         }
     }
-}
-
-/// Writes down what stands by itself.
-async fn record(pool: &PgPool, row: AuditRow) -> Result<()> {
-    let pool = pool.clone();
-    in_task("writing the audit log", async move {
-        let mut tx = pool.begin().await?;
-        log::record(&mut tx, &row).await?;
-        crate::store::commit(tx).await?;
-        Ok(())
-    })
-    .await
-}
-
-/// Runs in a task of its own: a transaction is never cancelled by a client that went away.
-pub(super) async fn in_task<T: Send + 'static>(
-    what: &'static str,
-    work: impl Future<Output = Result<T>> + Send + 'static,
-) -> Result<T> {
-    tokio::spawn(work).await.map_err(|error| Error::Broken(format!("{what}: {error}")))?
 }
 
 impl From<PersonRow> for User {

@@ -14,6 +14,7 @@ use crate::{
     App,
     error::{Error, Result},
     store::{audit as log, identity, people as store},
+    task::in_task,
 };
 
 /// After this many days without a request a session is over.
@@ -82,7 +83,7 @@ pub async fn end_some(app: &App, caller: &Caller, owner_id: Uuid, only: Option<U
     let row = (caller.owner_id != owner_id).then(|| people::deed(caller, "session.end", owner_id, None, None));
     let pool = app.pool.clone();
     // A task of its own: a transaction is never cancelled by a client that went away.
-    let ended = tokio::spawn(async move {
+    let ended = in_task("ending sessions", async move {
         let mut tx = pool.begin().await?;
         let ended = store::end_sessions(&mut tx, owner_id, only, all_but).await?;
         if ended > 0 {
@@ -92,9 +93,9 @@ pub async fn end_some(app: &App, caller: &Caller, owner_id: Uuid, only: Option<U
             store::count_change(&mut tx).await?;
         }
         crate::store::commit(tx).await?;
-        Ok::<_, sqlx::Error>(ended)
-    });
-    let ended = ended.await.map_err(|e| Error::Broken(format!("ending sessions: {e}")))??;
+        Ok(ended)
+    })
+    .await?;
     look_for_changes(app).await?;
     Ok(ended as i64)
 }

@@ -10,25 +10,24 @@ use domain::{
 };
 use uuid::Uuid;
 
-use super::{
-    BOOTSTRAP_SERVICE, Caller, Scope, hash_of, look_for_changes, new_secret,
-    people::{deed, in_task},
-};
+use super::{BOOTSTRAP_SERVICE, Caller, Scope, hash_of, look_for_changes, new_secret, people::deed};
 use crate::{
     App,
     error::{Error, Result},
+    kept::Keeping,
     store::{
         audit as log,
         identity::{self, ServiceRow, TokenRow},
         people::count_change,
     },
+    task::in_task,
 };
 
 /// What every token begins with, so that scanners for leaked secrets can know one.
 const TOKEN_PREFIX: &str = "trl_";
 
 /// Makes a service. 409 `duplicate` when the name is taken.
-pub async fn create_service(app: &App, caller: &Caller, new: NewService) -> Result<Service> {
+pub async fn create_service(app: &App, caller: &Caller, new: NewService, keeping: Keeping) -> Result<Service> {
     caller.require(Scope::Admin)?;
     if !is_name(&new.name) {
         return Err(fault("/name", "expected [a-z0-9][a-z0-9._-]{0,99}"));
@@ -36,9 +35,10 @@ pub async fn create_service(app: &App, caller: &Caller, new: NewService) -> Resu
     let (pool, id, by, name) = (app.pool.clone(), Uuid::now_v7(), caller.clone(), new.name.clone());
     let made = in_task("making a service", async move {
         let mut tx = pool.begin().await?;
-        let made = identity::insert_service(&mut *tx, id, &name).await?;
-        if made.is_some() {
+        let made = identity::insert_service(&mut *tx, id, &name).await?.map(Service::from);
+        if let Some(made) = &made {
             log::record(&mut tx, &deed(&by, "service.create", id, None, Some(name))).await?;
+            keeping.keep(&mut tx, made).await?;
         }
         crate::store::commit(tx).await?;
         Ok(made)
@@ -46,7 +46,7 @@ pub async fn create_service(app: &App, caller: &Caller, new: NewService) -> Resu
     .await?;
     if let Some(made) = made {
         tracing::info!(service = new.name, by = caller.name, "service made");
-        return Ok(made.into());
+        return Ok(made);
     }
     let there = identity::find_service(&app.pool, &new.name).await?.map(|service| service.id);
     Err(Problem { id: there, ..Problem::new(Code::Duplicate, "A service of this name exists.") }.into())
@@ -59,7 +59,7 @@ pub async fn list_services(app: &App, caller: &Caller, after: &str, limit: i64) 
 }
 
 /// Makes a token. Its secret is in the answer and nowhere else.
-pub async fn create_token(app: &App, caller: &Caller, new: NewToken) -> Result<TokenMade> {
+pub async fn create_token(app: &App, caller: &Caller, new: NewToken, keeping: Keeping) -> Result<TokenMade> {
     caller.require(Scope::Admin)?;
     let faults = faults_of(&new);
     if !faults.is_empty() {
@@ -69,29 +69,24 @@ pub async fn create_token(app: &App, caller: &Caller, new: NewToken) -> Result<T
         return Err(fault("/service", "expected the name of a service; POST /services makes one"));
     };
     let (id, secret) = (Uuid::now_v7(), new_secret(TOKEN_PREFIX));
-    let (pool, hash, by, asked) = (app.pool.clone(), hash_of(&secret), caller.clone(), new.clone());
-    let row = deed(&by, "token.create", service.id, None, Some(format!("{}: {}", new.name, new.scopes.join(" "))));
-    let created_at = in_task("making a token", async move {
-        let NewToken { name, scopes, types, .. } = asked;
+    let (pool, hash) = (app.pool.clone(), hash_of(&secret));
+    let row = deed(caller, "token.create", service.id, None, Some(format!("{}: {}", new.name, new.scopes.join(" "))));
+    let made = in_task("making a token", async move {
+        let NewToken { service: of, name, scopes, types } = new;
         let mut tx = pool.begin().await?;
-        let made = identity::insert_token(&mut *tx, id, service.id, &name, &hash, &scopes, types.as_deref()).await?;
+        let created_at =
+            identity::insert_token(&mut *tx, id, service.id, &name, &hash, &scopes, types.as_deref()).await?.into();
+        let (last_used_at, revoked_at) = (None, None);
+        let token = Token { id, service: of, name, scopes, types, created_at, last_used_at, revoked_at };
+        let made = TokenMade { token, secret };
         log::record(&mut tx, &row).await?;
+        keeping.keep(&mut tx, &made).await?;
         crate::store::commit(tx).await?;
         Ok(made)
     })
     .await?;
-    tracing::info!(service = new.service, token = %id, by = caller.name, "token made");
-    let token = Token {
-        id,
-        service: new.service,
-        name: new.name,
-        scopes: new.scopes,
-        types: new.types,
-        created_at: created_at.into(),
-        last_used_at: None,
-        revoked_at: None,
-    };
-    Ok(TokenMade { token, secret })
+    tracing::info!(service = made.token.service, token = %id, by = caller.name, "token made");
+    Ok(made)
 }
 
 /// Tokens, newest first, revoked ones too, older than `before`.

@@ -10,8 +10,6 @@ use std::{
 
 use tokio::time::Instant;
 
-/// How often one who waits looks.
-pub(super) const LOOK: Duration = Duration::from_millis(500);
 /// The least that is waited for an end, and the most for what was usual.
 const LEAST: Duration = Duration::from_millis(1_500);
 const MOST: Duration = Duration::from_secs(15);
@@ -55,11 +53,12 @@ impl Pulse {
         }
     }
 
-    /// Whether nothing has come to its end for too long, for one who has waited since then.
-    pub(super) fn is_missed_since(&self, asked: Instant) -> bool {
+    /// The moment at which an end will have been missed for too long, for one who has waited since then; later with every
+    /// end and with more rows under way, so who waited for it asks again.
+    pub(super) fn missed_at(&self, asked: Instant) -> Instant {
         let usual = Duration::from_millis(self.took.load(Relaxed)).saturating_mul(USUAL).clamp(LEAST, MOST);
         let allowed = usual + ROW.saturating_mul(self.rows.load(Relaxed).try_into().unwrap_or(u32::MAX));
         let ended = self.began + Duration::from_millis(self.ended.load(Relaxed));
-        asked.max(ended).elapsed() >= allowed
+        asked.max(ended) + allowed
     }
 }

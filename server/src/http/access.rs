@@ -66,7 +66,7 @@ pub async fn create_service(
 ) -> Result<Response> {
     caller.require(Scope::Admin)?;
     let (name, fingerprint, inner) = (key.name(&caller), idempotency::fingerprint(&text), app.clone());
-    let make = async move { Ok((StatusCode::CREATED, tokens::create_service(&inner, &caller, body).await?)) };
+    let make = |keeping| async move { tokens::create_service(&inner, &caller, body, keeping).await };
     once(&app, name, Keep::Plain, "POST /services", fingerprint, make).await.map(idempotency::answer)
 }
 
@@ -97,7 +97,7 @@ pub async fn create_token(
 ) -> Result<Response> {
     caller.require(Scope::Admin)?;
     let (name, fingerprint, inner) = (key.name(&caller), idempotency::fingerprint(&text), app.clone());
-    let make = async move { Ok((StatusCode::CREATED, tokens::create_token(&inner, &caller, body).await?)) };
+    let make = |keeping| async move { tokens::create_token(&inner, &caller, body, keeping).await };
     once(&app, name, Keep::Sealed, "POST /tokens", fingerprint, make).await.map(idempotency::answer)
 }
 

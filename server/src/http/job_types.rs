@@ -55,7 +55,7 @@ pub async fn create_job_type(
     caller.require(Scope::Admin)?;
     job_types::check_size(&app, &spec)?;
     let (name, fingerprint, inner) = (key.name(&caller), idempotency::fingerprint(&text), app.clone());
-    let make = async move { Ok((StatusCode::CREATED, job_types::create(&inner, &caller, &spec).await?)) };
+    let make = |keeping| async move { job_types::create(&inner, &caller, spec, keeping).await };
     once(&app, name, Keep::Plain, "POST /job-types", fingerprint, make).await.map(idempotency::answer)
 }
 

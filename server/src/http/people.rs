@@ -38,7 +38,7 @@ pub async fn create_user(
     caller.require(Scope::Admin)?;
     let (name, fingerprint, inner) =
         (key.name(&caller), idempotency::fingerprint_without(&text, "password"), app.clone());
-    let make = async move { Ok((StatusCode::CREATED, people::create(&inner, &caller, body).await?)) };
+    let make = |keeping| async move { people::create(&inner, &caller, body, keeping).await };
     once(&app, name, Keep::Sealed, "POST /users", fingerprint, make).await.map(idempotency::answer)
 }
 
@@ -96,7 +96,7 @@ pub async fn create_sign_in_link(
     let (name, inner) = (key.name(&caller), app.clone());
     let call = format!("POST /users/{id}/sign-in-link");
     let make =
-        async move { Ok((StatusCode::CREATED, people::make_link(&inner, &caller, id, body.reason.as_deref()).await?)) };
+        move |keeping| async move { people::make_link(&inner, &caller, id, body.reason.as_deref(), keeping).await };
     once(&app, name, Keep::Sealed, &call, fingerprint, make).await.map(idempotency::answer)
 }
 

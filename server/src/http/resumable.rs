@@ -63,10 +63,10 @@ pub async fn create_resumable_upload(
     let filename = naming.filename.or_else(|| named(&headers)).unwrap_or_default();
     let fingerprint = idempotency::fingerprint(Document::of(&(&filename, naming.format, bytes)).text());
     let (name, maker) = (key.name(&caller), (app.clone(), caller));
-    let make = async move {
+    let make = move |keeping| async move {
         let (app, caller) = maker;
-        let partial = partial::begin(&app, &caller, &filename, naming.format, bytes).await?;
-        Ok((StatusCode::CREATED, ResumableUpload::from(partial)))
+        let partial = partial::begin(&app, &caller, &filename, naming.format, bytes, keeping).await?;
+        Ok(ResumableUpload::from(partial))
     };
     let (status, text) = once(&app, name, Keep::Plain, "POST /uploads/resumable", fingerprint, make).await?;
     let made: ResumableUpload = serde_json::from_str(&text).map_err(|e| Error::Broken(e.to_string()))?;

@@ -44,9 +44,8 @@ pub async fn share_job(
     let fingerprint = idempotency::fingerprint(Document::of(&body).text());
     let (name, inner) = (key.name(&caller), app.clone());
     let call = format!("POST /jobs/{id}/share");
-    let make = async move {
-        let made = inner.engine.share(&caller, id, body.reason.as_deref(), inner.public_url.as_str()).await?;
-        Ok((StatusCode::CREATED, made))
+    let make = move |keeping| async move {
+        inner.engine.share(&caller, id, body.reason.as_deref(), inner.public_url.as_str(), keeping).await
     };
     once(&app, name, Keep::Sealed, &call, fingerprint, make).await.map(idempotency::answer)
 }

@@ -25,7 +25,7 @@ use uuid::Uuid;
 
 use super::{
     extract::{self, Path, Query},
-    idempotency::{self, Keep, Key, once},
+    idempotency::{self, Keep, Keeping, Key, once},
 };
 use crate::{
     App,
@@ -107,8 +107,8 @@ pub async fn create_upload(
 async fn stored_once(app: &App, caller: &Caller, key: Key, upload: Upload) -> Result<(Upload, Response)> {
     let what = Document::of(&(&upload.filename, upload.format, &upload.sha256));
     let fingerprint = idempotency::fingerprint(what.text());
-    let (name, made) = (key.name(caller), upload.clone());
-    let make = async move { Ok((StatusCode::CREATED, made)) };
+    let (name, made, pool) = (key.name(caller), upload.clone(), app.pool.clone());
+    let make = |keeping: Keeping| async move { keeping.keep_alone(&pool, &made).await.map(|()| made) };
     let answered = once(app, name, Keep::Plain, "POST /uploads", fingerprint, make).await;
     let first = answered.as_ref().ok().and_then(|(_, text)| serde_json::from_str::<Upload>(text).ok());
     match &first {

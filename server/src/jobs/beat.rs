@@ -20,6 +20,7 @@ use crate::{
         endings,
         leases::{self, Beat, Renewed},
     },
+    task::in_task,
 };
 
 use super::{
@@ -157,7 +158,7 @@ impl Engine {
             Ok::<_, Error>(rows)
         };
         // A task of its own: a heartbeat is given up by its client, and would leave a transaction open.
-        let rows = tokio::spawn(look).await.map_err(|e| Error::Broken(e.to_string()))??;
+        let rows = in_task("looking at what is over", look).await?;
         Ok(rows
             .into_iter()
             .map(|row| {
@@ -186,7 +187,7 @@ impl Engine {
             Ok(kept)
         };
         // A task of its own: a client that goes away cannot leave a transaction open.
-        let done = tokio::spawn(run).await.map_err(|e| Error::Broken(e.to_string()))?;
+        let done = in_task("keeping a step", run).await;
         match done {
             Ok(Some(step)) => Ok(step),
             Ok(None) => Err(self.why_closed(id).await?.into()),

@@ -27,6 +27,7 @@ use crate::{
         bulk::{self, BulkRow, NewRow, members},
         idempotency, settle as trees,
     },
+    task::in_task,
 };
 
 use super::{Core, Engine, ItemFilter, JobFilter, KeyedCall, audit, settle};
@@ -225,7 +226,7 @@ impl Engine {
             }
             Ok(pause)
         };
-        tokio::spawn(run).await.map_err(|e| Error::Broken(e.to_string()))?
+        in_task("a bulk operation", run).await
     }
 
     /// Resolves when an operation has something to do. A hint: the duty also looks by itself.

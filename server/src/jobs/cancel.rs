@@ -20,6 +20,7 @@ use crate::{
         endings, gates, retrying, settle as trees,
         waiting::{self, Was},
     },
+    task::in_task,
 };
 
 use super::{
@@ -288,6 +289,6 @@ impl Core {
                 left -= 1;
             }
         };
-        tokio::spawn(work).await.map_err(|e| Error::Broken(e.to_string()))?
+        in_task("cancelling", work).await
     }
 }

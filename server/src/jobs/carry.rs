@@ -21,6 +21,7 @@ use crate::{
         items::{self, BlockedRow},
         lanes as stands, waiting,
     },
+    task::in_task,
 };
 
 use super::{
@@ -72,7 +73,7 @@ impl Engine {
             }
             Ok(open.len())
         };
-        tokio::spawn(run).await.map_err(|e| Error::Broken(e.to_string()))?
+        in_task("carrying a decision out", run).await
     }
 
     /// Resolves when a walk was begun. A hint: the duty also looks by itself.

@@ -19,6 +19,7 @@ use crate::{
         deliveries::{self, DeliveryQuery},
         retention,
     },
+    task::in_task,
 };
 
 use super::{Engine, audit};
@@ -71,7 +72,7 @@ impl Engine {
         });
         let core = Arc::clone(&self.0.core);
         // A task of its own: a client that goes away cannot leave a transaction open.
-        let again = tokio::spawn(async move {
+        let again = in_task("calling back again", async move {
             let mut tx = core.pools.read.begin().await?;
             let again = deliveries::resend(&mut tx, id).await?;
             if let Some(row) = row.filter(|_| again) {
@@ -79,10 +80,9 @@ impl Engine {
             }
             crate::store::commit(tx).await?;
             core.delivery_asked.notify_one();
-            Ok::<_, Error>(again)
+            Ok(again)
         })
-        .await
-        .map_err(|e| Error::Broken(e.to_string()))??;
+        .await?;
         let (delivery, _) = self.visible_delivery(caller, id).await?;
         if again {
             return Ok(delivery);

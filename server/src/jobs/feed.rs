@@ -14,7 +14,7 @@ use domain::{
 use uuid::Uuid;
 
 use crate::{
-    error::{Error, Result},
+    error::Result,
     store::{
         Tx,
         contracts::JobInfo,
@@ -22,6 +22,7 @@ use crate::{
         feeds::{self, Rest},
         gates, leases,
     },
+    task::in_task,
 };
 
 use super::{
@@ -183,7 +184,7 @@ impl Engine {
             }
             Ok(n)
         };
-        tokio::spawn(run).await.map_err(|e| Error::Broken(e.to_string()))?
+        in_task("feeding", run).await
     }
 }
 

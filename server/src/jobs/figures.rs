@@ -11,6 +11,7 @@ use domain::ItemState;
 use crate::{
     error::Result,
     store::figures::{self, TallyRow},
+    task::in_task,
 };
 
 use super::Engine;
@@ -69,13 +70,13 @@ impl Engine {
     /// Adds up the items of the next gates; one bounded piece of a walk that never ends.
     pub async fn walk_figures(&self) -> Result<bool> {
         let core = std::sync::Arc::clone(&self.0.core);
-        let walked = tokio::spawn(async move {
+        in_task("adding up", async move {
             let mut tx = core.pools.read.begin().await?;
             let walked = figures::walk(&mut tx).await?;
             crate::store::commit(tx).await?;
-            Ok::<_, sqlx::Error>(walked)
-        });
-        Ok(walked.await.map_err(|e| crate::error::Error::Broken(e.to_string()))??)
+            Ok(walked)
+        })
+        .await
     }
 
     /// Forgets what is no part of any rate any more.

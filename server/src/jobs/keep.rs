@@ -5,8 +5,9 @@ use uuid::Uuid;
 
 use crate::{
     auth::{Caller, Scope},
-    error::{Error, Result},
+    error::Result,
     store::{audit as log, retention, tended},
+    task::in_task,
 };
 
 use super::{Engine, audit};
@@ -21,7 +22,7 @@ impl Engine {
         let action = if keep { "job.keep" } else { "job.keep_no_longer" };
         let row = audit::row(caller, action, place.owner_id, said.as_deref());
         let core = std::sync::Arc::clone(&self.0.core);
-        let changed = tokio::spawn(async move {
+        let changed = in_task("keeping a tree", async move {
             let mut tx = core.pools.read.begin().await?;
             let changed = retention::set_keep(&mut tx, place.gate_id, keep).await?;
             if let (true, Some(row)) = (changed, row) {
@@ -35,10 +36,9 @@ impl Engine {
                 // After the commit: whoever tends trees holds this row while it waits for gates.
                 tended::look_now(&core.pools.read, place.gate_id).await?;
             }
-            Ok::<bool, Error>(changed)
+            Ok(changed)
         })
-        .await
-        .map_err(|e| Error::Broken(e.to_string()))??;
+        .await?;
         if !changed {
             // It was so already, or it went meanwhile: then this refuses.
             self.own_root(caller, id, "kept").await?;

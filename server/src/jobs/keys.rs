@@ -2,14 +2,14 @@
 //! again gives the first answer.
 //!
 //! Adding items moves the key in the transaction of the rows, so a stream that is sent again goes on
-//! where it was committed. Calls that make one small thing run between [`Engine::begin_call`] and
-//! [`Engine::end_call`]; a server that dies in between leaves a key without an answer, which the same
-//! request takes over a minute later.
+//! where it was committed. Calls that make one small thing follow [`Engine::begin_call`] and keep their answer
+//! with what they make; a server that dies before that leaves a key without an answer and nothing made, and the
+//! same request takes it over a minute later.
 
 use std::collections::HashMap;
 
 use domain::{
-    Code, Problem,
+    Problem,
     api::{Added, NewItem},
 };
 use uuid::Uuid;
@@ -17,6 +17,7 @@ use uuid::Uuid;
 use crate::{
     auth::{Caller, Scope},
     error::{Error, Result},
+    kept::under_way,
     store::{
         Tx,
         idempotency::{self, KeyName, Progress, Stored},
@@ -142,14 +143,9 @@ impl Engine {
         }
     }
 
-    /// Keeps the answer of a call that was begun; without one, the key is free again.
-    pub async fn end_call(&self, name: &KeyName, answer: Option<(u16, &str)>) -> Result<()> {
-        let pool = &self.0.core.pools.read;
-        match answer {
-            Some((status, text)) => idempotency::answer(pool, name, i16::try_from(status).ok(), text).await?,
-            None => idempotency::forget(pool, name).await?,
-        }
-        Ok(())
+    /// Frees the key of a call that was refused. One that was answered after all keeps its answer.
+    pub async fn forget_call(&self, name: &KeyName) -> Result<()> {
+        Ok(idempotency::forget(&self.0.core.pools.read, name).await?)
     }
 }
 
@@ -177,10 +173,6 @@ impl Core {
         let call = Progress { name: &key.name, call: key.call, lines: 0, fingerprint: &key.fingerprint };
         Ok(idempotency::begin(&mut **tx, &call, self.window_seconds).await?)
     }
-}
-
-fn under_way() -> Error {
-    Error::refuse(Code::Duplicate, "The same request is being answered right now. Ask again in a moment.")
 }
 
 /// Adds, and moves the keys that come along. Keys are locked first, sorted, as the lock order wants it;

@@ -14,7 +14,7 @@ use domain::{
 use uuid::Uuid;
 
 use crate::{
-    error::{Error, Result},
+    error::Result,
     store::{
         Tx,
         contracts::TypeInfo,
@@ -23,6 +23,7 @@ use crate::{
         items::{self, ReadyRow},
         outbox::{self, OutboxRow},
     },
+    task::in_task,
 };
 
 use super::{Core, Engine};
@@ -187,7 +188,7 @@ impl Engine {
     pub async fn long_waiting(&self, type_id: i32, room: i64, resend_seconds: f64) -> Result<Vec<WakeUp>> {
         let core = Arc::clone(&self.0.core);
         // A task of its own, so that a shutdown cannot cut its transactions.
-        let walked = tokio::spawn(async move {
+        in_task("looking for what waits", async move {
             let mut found = Vec::new();
             for _ in 0..STEPS {
                 let limit = STEP.min(room - found.len() as i64);
@@ -203,7 +204,7 @@ impl Engine {
                 }
             }
             core.wake_ups(found.iter().copied()).await
-        });
-        walked.await.map_err(|e| Error::Broken(e.to_string()))?
+        })
+        .await
     }
 }

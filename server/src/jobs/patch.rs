@@ -26,6 +26,7 @@ use crate::{
         patch::{self, ItemRow, JobRow},
         reading, trees,
     },
+    task::in_task,
 };
 
 use super::{Core, Engine, audit, read};
@@ -50,9 +51,7 @@ impl Engine {
             .map(|row| log::AuditRow { detail: Some(said(&body)), ..row.about(info.root_id, id, None) });
         let core = Arc::clone(&self.0.core);
         // A task of its own: a client that goes away cannot leave a transaction open, or the batches half done.
-        tokio::spawn(async move { core.edit_job(id, info.root_id, &body, expected, deed).await })
-            .await
-            .map_err(|e| Error::Broken(e.to_string()))??;
+        in_task("editing a job", async move { core.edit_job(id, info.root_id, &body, expected, deed).await }).await?;
         self.job(caller, id, true).await
     }
 
@@ -81,7 +80,7 @@ impl Engine {
             }
             Err(not_waiting("It is being handed out."))
         };
-        tokio::spawn(edit).await.map_err(|e| Error::Broken(e.to_string()))??;
+        in_task("editing an item", edit).await?;
         self.item(caller, id).await
     }
 

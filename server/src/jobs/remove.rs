@@ -23,6 +23,7 @@ use crate::{
         retention::{self, LockedGate, Place},
         tended, totals,
     },
+    task::in_task,
 };
 
 use super::{Core, Engine, audit, carry};
@@ -49,9 +50,7 @@ impl Engine {
             .map(|row| row.about(place.root_id, id, None));
         let core = Arc::clone(&self.0.core);
         // A task of its own: a client that goes away cannot leave a transaction open.
-        tokio::spawn(async move { core.remove_now(place, row).await })
-            .await
-            .map_err(|e| Error::Broken(e.to_string()))?
+        in_task("removing a tree", async move { core.remove_now(place, row).await }).await
     }
 
     /// The root that somebody wants to do something to. 404 when it is not theirs to see, 410 when it
@@ -73,7 +72,7 @@ impl Engine {
     /// Removes rows of trees that are gone, one batch. Returns how many rows of items and jobs went.
     pub async fn sweep_removed(&self) -> Result<usize> {
         let core = Arc::clone(&self.0.core);
-        tokio::spawn(async move { core.remove_rows().await }).await.map_err(|e| Error::Broken(e.to_string()))?
+        in_task("removing rows", async move { core.remove_rows().await }).await
     }
 }
 

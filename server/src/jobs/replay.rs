@@ -22,6 +22,7 @@ use crate::{
         replaying::{self, Copied, CopiedGate},
         retention, settle as trees,
     },
+    task::in_task,
 };
 
 use super::{Core, Engine, KeyedCall, audit, plan::Plan, settle};
@@ -85,7 +86,7 @@ impl Engine {
             }
             Ok(open.len())
         };
-        tokio::spawn(run).await.map_err(|e| Error::Broken(e.to_string()))?
+        in_task("replaying", run).await
     }
 
     /// Resolves when a tree is to be filled. A hint: the duty also looks by itself.

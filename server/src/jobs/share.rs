@@ -15,11 +15,13 @@ use uuid::Uuid;
 
 use crate::{
     auth::{Caller, Scope, hash_of, new_secret},
-    error::{Error, Result},
+    error::Result,
+    kept::Keeping,
     store::{
         audit as log, people,
         shares::{self, Shared},
     },
+    task::in_task,
 };
 
 use super::{Engine, audit};
@@ -33,7 +35,14 @@ impl Engine {
 
     /// Makes a link to a tree. 404, 410 and 409 `not_root` as for every deed on a root. `base` is where
     /// people reach the server.
-    pub async fn share(&self, caller: &Caller, id: Uuid, reason: Option<&str>, base: &str) -> Result<ShareMade> {
+    pub async fn share(
+        &self,
+        caller: &Caller,
+        id: Uuid,
+        reason: Option<&str>,
+        base: &str,
+        keeping: Keeping,
+    ) -> Result<ShareMade> {
         caller.require(Scope::JobsWrite)?;
         let place = self.own_root(caller, id, "shared").await?;
         let reason = audit::reason_for(caller, place.owner_id, reason)?;
@@ -41,18 +50,18 @@ impl Engine {
         let (secret, share_id) = (new_secret(""), Uuid::now_v7());
         let (hash, by) = (hash_of(&secret), Owner { kind: caller.kind, name: caller.name.clone() });
         let core = Arc::clone(&self.0.core);
-        tokio::spawn(async move {
+        let made = ShareMade { id: share_id, url: format!("{base}/s/{secret}") };
+        in_task("making a link", async move {
             let mut tx = core.pools.read.begin().await?;
             shares::insert(&mut tx, share_id, place.root_id, place.owner_id, &hash, &by).await?;
             if let Some(row) = row {
                 log::record(&mut tx, &row.about(place.root_id, id, None)).await?;
             }
+            keeping.keep(&mut tx, &made).await?;
             crate::store::commit(tx).await?;
-            Ok::<_, Error>(())
+            Ok(made)
         })
         .await
-        .map_err(|e| Error::Broken(e.to_string()))??;
-        Ok(ShareMade { id: share_id, url: format!("{base}/s/{secret}") })
     }
 
     /// Links to a tree, newest first, older than `before`; revoked ones too.
@@ -73,7 +82,7 @@ impl Engine {
         let reason = audit::reason_for(caller, share.owner_id, reason)?;
         let row = audit::row(caller, "job.unshare", share.owner_id, reason.as_deref());
         let core = Arc::clone(&self.0.core);
-        tokio::spawn(async move {
+        in_task("revoking a link", async move {
             let mut tx = core.pools.read.begin().await?;
             if shares::revoke(&mut tx, id).await? {
                 if let Some(row) = row {
@@ -82,10 +91,9 @@ impl Engine {
                 people::count_change(&mut tx).await?;
             }
             crate::store::commit(tx).await?;
-            Ok::<_, Error>(())
+            Ok(())
         })
         .await
-        .map_err(|e| Error::Broken(e.to_string()))?
     }
 
     /// The root of the tree that a link shows.

@@ -15,6 +15,7 @@ use crate::{
         items::{self, BlockedRow, ReadyRow},
         lanes as stands, leases, settle as trees, uptime, waiting,
     },
+    task::in_task,
 };
 
 use super::{
@@ -36,7 +37,7 @@ impl Engine {
         F: Future<Output = Result<R>> + Send + 'static,
         R: Send + 'static,
     {
-        tokio::spawn(run(Arc::clone(&self.0.core))).await.map_err(|e| Error::Broken(e.to_string()))?
+        in_task("a duty", run(Arc::clone(&self.0.core))).await
     }
 
     /// The same, and again knowing them where jobs turn out to be cancelled.

@@ -12,12 +12,13 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use crate::{
-    error::{Error, Result},
+    error::Result,
     store::{
         alerts::{self, RaiseRow},
         deliveries, retention,
         tended::{self, DueRow, OpenTree},
     },
+    task::in_task,
 };
 
 use super::{Core, Engine, alerts::counted};
@@ -32,7 +33,7 @@ impl Engine {
     pub async fn tend(&self, stalled_after: Duration) -> Result<usize> {
         let core = Arc::clone(&self.0.core);
         // A task of its own, so that a shutdown cannot cut its transactions.
-        tokio::spawn(async move { core.tend(stalled_after).await }).await.map_err(|e| Error::Broken(e.to_string()))?
+        in_task("tending trees", async move { core.tend(stalled_after).await }).await
     }
 
     /// Forgets what was removed, or cleared, ninety days ago, and callbacks of trees that went thirty days ago.

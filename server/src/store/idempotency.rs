@@ -246,10 +246,26 @@ pub async fn answer(
     Ok(())
 }
 
-/// Forgets a key whose call was refused.
+/// Ends a call that was begun, with the HTTP status and the answer that the same request gets again. False: it has ended.
+pub async fn end(tx: &mut Tx, name: &KeyName, status: i16, answer: &str) -> Result<bool, sqlx::Error> {
+    let ended = sqlx::query!(
+        "update idempotency set status = $4, answer = $5
+         where owner_id = $1 and scope = $2 and key = $3 and status is null",
+        name.owner_id,
+        name.scope,
+        name.key,
+        status,
+        answer
+    )
+    .execute(&mut **tx)
+    .await?;
+    Ok(ended.rows_affected() == 1)
+}
+
+/// Forgets a key whose call was refused, unless it has ended.
 pub async fn forget(executor: impl PgExecutor<'_>, name: &KeyName) -> Result<(), sqlx::Error> {
     sqlx::query!(
-        "delete from idempotency where owner_id = $1 and scope = $2 and key = $3",
+        "delete from idempotency where owner_id = $1 and scope = $2 and key = $3 and status is null",
         name.owner_id,
         name.scope,
         name.key

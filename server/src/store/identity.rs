@@ -151,7 +151,7 @@ pub async fn insert_first_admin(connection: &mut PgConnection, id: Uuid) -> sqlx
 
 /// Keeps a sign-in link. `owner_id` of nobody: for the first admin.
 pub async fn insert_link(
-    pool: &PgPool,
+    executor: impl PgExecutor<'_>,
     id: Uuid,
     hash: &[u8],
     owner_id: Option<Uuid>,
@@ -165,7 +165,7 @@ pub async fn insert_link(
         owner_id,
         minutes
     )
-    .execute(pool)
+    .execute(executor)
     .await?;
     Ok(())
 }

@@ -6,7 +6,7 @@ use domain::{
     job_type::{Delivery, JobTypeSpec, PushSecrets},
     retry::Backoff,
 };
-use sqlx::PgPool;
+use sqlx::{PgExecutor, PgPool};
 use time::OffsetDateTime;
 
 struct Row {
@@ -91,7 +91,7 @@ pub async fn list(pool: &PgPool, after: &str, limit: i64) -> sqlx::Result<Vec<Jo
 }
 
 /// Makes a type. `None`: one of this name exists.
-pub async fn insert(pool: &PgPool, spec: &JobTypeSpec) -> sqlx::Result<Option<JobType>> {
+pub async fn insert(on: impl PgExecutor<'_>, spec: &JobTypeSpec) -> sqlx::Result<Option<JobType>> {
     let (executor, secrets) = spec.executor.parted();
     let executor = Document::of(&executor);
     let row = sqlx::query_as!(
@@ -122,7 +122,7 @@ pub async fn insert(pool: &PgPool, spec: &JobTypeSpec) -> sqlx::Result<Option<Jo
         spec.paused,
         stored(&secrets)
     )
-    .fetch_optional(pool)
+    .fetch_optional(on)
     .await?;
     Ok(row.map(Into::into))
 }

@@ -7,6 +7,8 @@ use domain::{
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
+use super::Tx;
+
 /// A file on its way.
 #[derive(Clone, Debug)]
 pub struct Partial {
@@ -36,7 +38,7 @@ impl From<Partial> for ResumableUpload {
 
 /// Makes a file known that is to come; of it nothing is here yet.
 pub async fn insert(
-    pool: &PgPool,
+    tx: &mut Tx,
     owner_id: Uuid,
     filename: &str,
     format: Option<UploadFormat>,
@@ -52,7 +54,7 @@ pub async fn insert(
         format.map(UploadFormat::as_str),
         bytes
     )
-    .fetch_one(pool)
+    .fetch_one(&mut **tx)
     .await?;
     let filename = filename.to_owned();
     let created_at = created_at.into();

@@ -15,7 +15,7 @@ use std::{
 use bytes::Bytes;
 use domain::{
     Code, Problem,
-    upload::{Upload, UploadFormat},
+    upload::{ResumableUpload, Upload, UploadFormat},
 };
 use futures::{Stream, StreamExt as _};
 use uuid::Uuid;
@@ -26,11 +26,13 @@ use crate::{
     auth::{Caller, Scope},
     error::{Error, Result},
     files::{Arrived, ReceiveError},
+    kept::Keeping,
     store::{
         idempotency::KeyName,
         partials::{self, Partial},
         uploads::{self, NewUpload},
     },
+    task::in_task,
 };
 
 /// Bytes of a part, at most: what a killed server may have to be sent again.
@@ -49,6 +51,7 @@ pub async fn begin(
     filename: &str,
     format: Option<UploadFormat>,
     bytes: u64,
+    keeping: Keeping,
 ) -> Result<Partial> {
     caller.require(Scope::JobsWrite)?;
     let filename = clean_filename(filename);
@@ -56,7 +59,15 @@ pub async fn begin(
     if bytes > limit {
         return Err(too_large(limit, is_workbook));
     }
-    let partial = partials::insert(&app.pool, caller.owner_id, &filename, format, bytes as i64).await?;
+    let (pool, owner_id) = (app.pool.clone(), caller.owner_id);
+    let partial = in_task("beginning a file", async move {
+        let mut tx = pool.begin().await?;
+        let partial = partials::insert(&mut tx, owner_id, &filename, format, bytes as i64).await?;
+        keeping.keep(&mut tx, &ResumableUpload::from(partial.clone())).await?;
+        crate::store::commit(tx).await?;
+        Ok(partial)
+    })
+    .await?;
     if bytes == 0 {
         finish(app, &partial).await?;
     }

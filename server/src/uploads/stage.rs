@@ -8,6 +8,7 @@ use crate::{
     files::{Arrived, Files},
     split::Staged,
     store::uploads,
+    task::in_task,
     workbook::{self, WorkbookError},
 };
 
@@ -25,12 +26,12 @@ pub(super) async fn stage(pool: &PgPool, files: &Files, upload: &Upload, sheet: 
     let (pool, files, upload_id) = (pool.clone(), files.clone(), upload.id);
     let sheet = sheet.map(str::to_owned);
     // A task of its own: whoever asked and went away, what has been converted is kept.
-    let staged = tokio::spawn(async move {
+    in_task("converting a workbook", async move {
         let name = sheet.clone().unwrap_or_default();
         let lines = workbook::convert(&files, upload_id, bytes, sheet).await.map_err(refusal)?;
         keep(&pool, &files, upload_id, &name, &lines).await
-    });
-    staged.await.map_err(|e| Error::Broken(e.to_string()))?
+    })
+    .await
 }
 
 /// The row becomes visible when the lines are in their place.

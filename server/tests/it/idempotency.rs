@@ -306,3 +306,53 @@ async fn what_else_is_made_is_made_once() {
     upload("a,b\n1,3\n").await.expect_problem(422, "idempotency_key_reused");
     server.stop().await;
 }
+
+/// As if the server were killed between making something and keeping what it answers: the database refuses the
+/// second, and so the first.
+#[tokio::test]
+async fn what_cannot_be_answered_again_is_not_made() {
+    let server = start().await;
+    let pool = &server.running.app.pool;
+    server.post("/api/v1/services", json!({"name": "keyed"})).await.expect(201);
+    let job = id(&server.post("/api/v1/jobs", json!({"type": "a"})).await.expect(201));
+    let person = server.post("/api/v1/users", json!({"name": "Ada", "email": "ada@example.org"})).await.expect(201);
+    let person = person["id"].as_str().expect("an id");
+    let calls = [
+        ("/api/v1/job-types".to_owned(), json!({"name": "halved"})),
+        ("/api/v1/services".to_owned(), json!({"name": "halved"})),
+        ("/api/v1/tokens".to_owned(), json!({"service": "keyed", "name": "halved", "scopes": ["work"]})),
+        ("/api/v1/users".to_owned(), json!({"name": "Bob", "email": "bob@example.org"})),
+        (format!("/api/v1/users/{person}/sign-in-link"), json!({"reason": "forgotten"})),
+        (format!("/api/v1/jobs/{job}/share"), json!({})),
+    ];
+    let resumable = || {
+        let request = server.request(Method::POST, "/api/v1/uploads/resumable?filename=a.csv");
+        Answer::of(request.header("idempotency-key", "resumable").header("upload-length", 5))
+    };
+    let things = "select (select count(*) from job_type) + (select count(*) from owner) + (select count(*) from token)
+       + (select count(*) from sign_in_link) + (select count(*) from share) + (select count(*) from upload_partial)
+       + (select count(*) from audit)";
+    let before: i64 = sqlx::query_scalar(things).fetch_one(pool).await.expect("a count");
+
+    for statement in [
+        "create function no_answers() returns trigger language plpgsql as $$ begin raise exception 'no room'; end $$",
+        "create trigger no_answers before update of status on idempotency
+           for each row when (new.status is not null) execute function no_answers()",
+    ] {
+        sqlx::query(statement).execute(pool).await.expect("the database refuses answers");
+    }
+    for (path, body) in &calls {
+        assert!(post(&server, path, path, body).await.status.is_server_error(), "{path}");
+    }
+    assert!(resumable().await.status.is_server_error());
+    let after: i64 = sqlx::query_scalar(things).fetch_one(pool).await.expect("a count");
+    assert_eq!(after, before, "something was made that nobody was told of");
+
+    sqlx::query("drop trigger no_answers on idempotency").execute(pool).await.expect("it takes them again");
+    for (path, body) in &calls {
+        let first = post(&server, path, path, body).await.expect(201);
+        assert_eq!(post(&server, path, path, body).await.expect(201), first, "{path}");
+    }
+    assert_eq!(resumable().await.expect(201), resumable().await.expect(201));
+    server.stop().await;
+}

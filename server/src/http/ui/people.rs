@@ -23,6 +23,7 @@ use crate::{
         cursor::{Paged, cut},
         extract::Path,
     },
+    kept::Keeping,
 };
 
 /// People on a page, and sessions of one of them.
@@ -91,7 +92,7 @@ pub(super) async fn create(State(app): State<App>, signed: Signed, fields: Field
         role: new.role.clone().unwrap_or_default(),
         problem: None,
     };
-    match people::create(&app, &signed.caller, new).await {
+    match people::create(&app, &signed.caller, new, Keeping::nowhere()).await {
         Ok(made) => {
             let path = format!("/people/{}", made.user.id);
             to_person(&app, &path, made.sign_in_link)
@@ -225,7 +226,7 @@ pub(super) async fn make_link(State(app): State<App>, signed: Signed, id: Result
         Ok(Path(id)) => id,
         Err(error) => return signed.visit.trouble(error),
     };
-    match people::make_link(&app, &signed.caller, id, None).await {
+    match people::make_link(&app, &signed.caller, id, None, Keeping::nowhere()).await {
         Ok(made) => to_person(&app, &format!("/people/{id}"), Some(made.url)),
         Err(error) => refused(&app, &signed, id, UserPatch::default(), error).await,
     }

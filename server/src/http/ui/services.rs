@@ -27,6 +27,7 @@ use crate::{
         cursor::{Paged, cut},
         extract::Path,
     },
+    kept::Keeping,
 };
 
 const PATH: &str = "/services";
@@ -100,7 +101,7 @@ pub(super) async fn create(State(app): State<App>, signed: Signed, fields: Field
         return *refused;
     }
     let name = fields.trimmed("name");
-    match tokens::create_service(&app, &signed.caller, NewService { name: name.clone() }).await {
+    match tokens::create_service(&app, &signed.caller, NewService { name: name.clone() }, Keeping::nowhere()).await {
         Ok(_) => see_other(PATH),
         Err(error) => refused(&app, &signed, error, page::Services { service_name: name, ..Default::default() }).await,
     }
@@ -124,7 +125,7 @@ pub(super) async fn create_token(State(app): State<App>, signed: Signed, fields:
         scopes: form.scopes.clone(),
         types: (!types.is_empty()).then_some(types),
     };
-    match tokens::create_token(&app, &signed.caller, new).await {
+    match tokens::create_token(&app, &signed.caller, new, Keeping::nowhere()).await {
         Ok(made) => {
             let name = made.token.name.replace(['\n', '\r'], " ");
             let line = format!("{name}\n{}", made.secret);

@@ -22,6 +22,7 @@ use crate::{
     auth::{SharedTree, look_for_changes},
     error::{Error, Result},
     http::extract::Path,
+    kept::Keeping,
 };
 
 /// `GET /s/{token}`
@@ -58,7 +59,7 @@ pub(super) async fn create(State(app): State<App>, signed: Signed, id: Result<Pa
         Err(error) => return signed.visit.trouble(error),
     };
     let reason = fields.trimmed("reason");
-    match app.engine.share(&signed.caller, id, Some(&reason), app.public_url.as_str()).await {
+    match app.engine.share(&signed.caller, id, Some(&reason), app.public_url.as_str(), Keeping::nowhere()).await {
         Ok(made) => {
             let path = format!("/imports/{id}");
             with_cookie(see_other(&format!("{path}#share")), app.auth.cookie().set_once(&made.url, &path))

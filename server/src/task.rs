@@ -1,0 +1,12 @@
+//! Work that goes on when whoever asked for it has gone: a transaction is never cancelled half-way by a
+//! client that hung up.
+
+use crate::error::{Error, Result};
+
+/// Runs in a task of its own; `what` names it where it breaks.
+pub async fn in_task<T: Send + 'static>(
+    what: &'static str,
+    work: impl Future<Output = Result<T>> + Send + 'static,
+) -> Result<T> {
+    tokio::spawn(work).await.map_err(|error| Error::Broken(format!("{what}: {error}")))?
+}
