@@ -62,6 +62,21 @@ impl Loop {
         }
     }
 
+    /// Whether a claim for whatever there is waits at the server.
+    pub(super) fn waits_at_the_server(&self) -> bool {
+        matches!(&self.claiming, Some(Claiming::Polls { claim, .. }) if claim.wait_seconds.is_some())
+    }
+
+    /// RabbitMQ has named an item. While a claim waits at the server it need not be asked for by name: kept until that is
+    /// answered, such items would fill the worker's ears as if its hands were full.
+    pub(super) fn heard_of(&mut self, item_id: Uuid) {
+        if self.waits_at_the_server() {
+            self.ask_after = Instant::now();
+        } else {
+            self.heard.push_back(item_id);
+        }
+    }
+
     /// For items that were heard of, if there are any, else for whatever there is.
     pub(super) fn claim_for(&mut self, slots: usize, wait_seconds: Option<u32>) -> Claim {
         let named = self.heard.len().min(slots).min(MOST);

@@ -22,7 +22,7 @@ use futures::{
     stream::{self, BoxStream},
 };
 use lapin::{
-    Connection, ConnectionProperties,
+    Connection, ConnectionProperties, Event,
     message::Delivery,
     options::{BasicAckOptions, BasicConsumeOptions, BasicNackOptions, BasicQosOptions},
     types::FieldTable,
@@ -42,6 +42,8 @@ const PREFETCH: usize = 256;
 const FULL: Duration = Duration::from_secs(1);
 /// How long the broker may take to answer.
 const ANSWER: Duration = Duration::from_secs(5);
+/// How often it is looked whether the connection is still there; its loss is told as a rule.
+const LOOK: Duration = Duration::from_secs(1);
 /// The pauses between two attempts to connect.
 const SHORTEST: Duration = Duration::from_millis(250);
 const LONGEST: Duration = Duration::from_secs(2);
@@ -168,7 +170,10 @@ impl Listener {
         };
         self.state.is_attached.store(true, Ordering::Relaxed);
         tracing::debug!(types = self.types.join(","), "listening to RabbitMQ");
-        let end = self.hand_on(&mut consumers).await;
+        let end = tokio::select! {
+            end = self.hand_on(&mut consumers) => end,
+            () = lost(&connection) => End::Lost("the connection is lost".to_owned()),
+        };
         self.state.is_attached.store(false, Ordering::Relaxed);
         // What was delivered and not acknowledged goes to somebody else with the connection.
         let _ = timeout(ANSWER, connection.close(200, "bye".into())).await;
@@ -200,20 +205,20 @@ impl Listener {
                 Some(None) | None => return End::Lost("the broker has ended the consumers".to_owned()),
             };
             let Some(item_id) = self.read(&delivery) else {
-                if let Err(error) = delivery.acker.ack(BasicAckOptions::default()).await {
-                    return End::Lost(error.to_string());
+                if let Err(why) = acknowledge(&delivery).await {
+                    return End::Lost(why);
                 }
                 continue;
             };
             let Ok(room) = timeout(FULL, self.heard.reserve()).await else {
                 let back = BasicNackOptions { requeue: true, ..BasicNackOptions::default() };
-                let _ = delivery.acker.nack(back).await;
+                let _ = timeout(ANSWER, delivery.acker.nack(back)).await;
                 return End::Full;
             };
             // The loop is gone.
             let Ok(room) = room else { return End::Full };
-            if let Err(error) = delivery.acker.ack(BasicAckOptions::default()).await {
-                return End::Lost(error.to_string());
+            if let Err(why) = acknowledge(&delivery).await {
+                return End::Lost(why);
             }
             room.send(item_id);
         }
@@ -226,6 +231,28 @@ impl Listener {
             tracing::debug!(bytes = delivery.data.len(), "a message that is no wake-up");
         }
         read.map(|wake_up| wake_up.item_id)
+    }
+}
+
+async fn acknowledge(delivery: &Delivery) -> std::result::Result<(), String> {
+    match timeout(ANSWER, delivery.acker.ack(BasicAckOptions::default())).await {
+        Ok(Ok(_)) => Ok(()),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => Err("an acknowledgement was not taken".to_owned()),
+    }
+}
+
+/// Resolves when the connection is of no use any more. Who waits for a message, or to get rid of an acknowledgement,
+/// does not always hear of that.
+async fn lost(connection: &Connection) {
+    let mut events = connection.events_listener().boxed();
+    while connection.status().connected() {
+        match timeout(LOOK, events.next()).await {
+            // A channel that is closed is not the connection; its consumer says so.
+            Ok(Some(Event::Error(error))) if !error.is_amqp_soft_error() => return,
+            Ok(None) => return,
+            Ok(Some(_)) | Err(_) => {}
+        }
     }
 }
 

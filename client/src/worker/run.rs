@@ -125,11 +125,12 @@ impl Loop {
                 break;
             }
             let wake = self.wake_at(now);
-            let listens = self.leaving.is_none() && self.heard.len() < self.free_slots();
+            let has_room = self.waits_at_the_server() || self.heard.len() < self.free_slots();
+            let listens = has_room && self.leaving.is_none();
             select! {
                 Some(ended) = self.handlers.join_next_with_id() => self.handler_ended(ended),
                 Some(reply) = self.calls.join_next() => self.answered(reply),
-                Some(item_id) = hear(&mut self.ear), if listens => self.heard.push_back(item_id),
+                Some(item_id) = hear(&mut self.ear), if listens => self.heard_of(item_id),
                 () = sleep_until(wake) => {}
                 () = news.notified() => self.news_waits = true,
                 () = drain.begun(), if self.leaving.is_none() => self.leave(),

@@ -14,6 +14,7 @@ use lapin::{
     types::FieldTable,
 };
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 use crate::{
     broker::{QUEUE, body, broker_stats, channel, listen, next, with, worker},
@@ -49,6 +50,39 @@ async fn a_worker_that_listens_is_woken_by_the_message() {
     // The first may have been found by the look with which a worker begins.
     took.sort_unstable();
     assert!(took[took.len() - 2] < Duration::from_secs(2), "{took:?}");
+    drain.begin();
+    worker.await.expect("no panic").expect("the worker leaves");
+    server.stop().await;
+}
+
+/// A broker that was away for long has much to say that is over: who waits at the server when it is back hears it all and
+/// goes on listening.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn messages_that_lead_nowhere_deafen_nobody() {
+    const STALE: usize = 3_000;
+    let vhost = rabbit::vhost().await;
+    let server = Server::start_with(with(&vhost.url)).await;
+    server.put("/api/v1/job-types/mail", json!({})).await.expect(201);
+    vhost.serves(QUEUE).await;
+    let (_connection, channel) = channel(&vhost.url).await;
+    for _ in 0..STALE {
+        let stale = json!({"item_id": Uuid::now_v7(), "job_id": Uuid::now_v7(), "type": "mail"}).to_string();
+        let (options, properties) = (BasicPublishOptions::default(), BasicProperties::default());
+        drop(
+            channel.basic_publish("".into(), QUEUE.into(), options, stale.as_bytes(), properties).await.expect("sent"),
+        );
+    }
+    channel.wait_for_confirms().await.expect("confirmed");
+    while vhost.queue(QUEUE).await["messages"] != STALE {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let (drain, worker) = worker(&server, &vhost.url, 0);
+    let began = Instant::now();
+    while vhost.queue(QUEUE).await["messages"] != 0 {
+        assert!(began.elapsed() < Duration::from_secs(20), "still {}", vhost.queue(QUEUE).await["messages"]);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    vhost.attached(QUEUE, 1).await;
     drain.begin();
     worker.await.expect("no panic").expect("the worker leaves");
     server.stop().await;

@@ -11,7 +11,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lapin::{Connection, ConnectionProperties, options::QueueDeclareOptions, types::FieldTable};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 use uuid::Uuid;
@@ -211,18 +210,16 @@ impl Vhost {
         }
     }
 
-    /// How many consumers a queue has now, as the broker itself says (its lists are seconds late); `None`: there
-    /// is no such queue, or no broker.
-    async fn consumers(&self, queue: &str) -> Option<u32> {
-        let connection = Connection::connect(&self.url, ConnectionProperties::default()).await.ok()?;
-        let channel = connection.create_channel().await.ok()?;
-        let passive = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
-        let found = channel.queue_declare(queue.into(), passive, FieldTable::default()).await.ok()?;
-        Some(found.consumer_count())
+    /// How many consumers a queue has that are connected; `None`: no broker answers. A node that was killed remembers
+    /// consumers that are gone, and counts them for a while.
+    async fn consumers(&self, queue: &str) -> Option<usize> {
+        let (_, all) = self.ask(reqwest::Method::GET, &format!("/api/consumers/{}", self.name), &Value::Null).await?;
+        let is_here = |one: &&Value| one["queue"]["name"] == queue && one["channel_details"]["peer_port"].is_number();
+        Some(all.as_array()?.iter().filter(is_here).count())
     }
 
     /// Waits until a queue has so many consumers; returns how long it took.
-    pub(crate) async fn attached(&self, queue: &str, consumers: u32) -> Duration {
+    pub(crate) async fn attached(&self, queue: &str, consumers: usize) -> Duration {
         let began = Instant::now();
         loop {
             let found = self.consumers(queue).await;
