@@ -9,6 +9,7 @@ use tokio::{sync::mpsc, task::JoinSet, time::sleep};
 use crate::{
     Bench, PAYLOAD,
     door::{self, Door},
+    memory,
     plot::{Line, Plot},
     report::{Bar, Table},
     serve::Apart,
@@ -85,6 +86,7 @@ impl Bench {
     async fn waiting(&mut self) -> Result<()> {
         let apart = Apart::start(&self.admin, "idle").await?;
         let (mut rows, mut asked, mut memory) = (Vec::new(), Vec::new(), Vec::new());
+        let mut program = None;
         let mut open = JoinSet::new();
         for count in [0, 300, self.sizes.waiting] {
             for worker in open.len()..count {
@@ -110,14 +112,23 @@ impl Bench {
             ensure!(open.try_join_next().is_none(), "a waiting claim was answered with work, or broke");
             let megabytes = apart.memory()?;
             rows.push(vec![count.to_string(), short(rate), short(megabytes)]);
+            if count == 300 {
+                program = memory::of_worker_program(&apart, "idle").await?;
+            }
             asked.push((count.max(1) as f64, rate));
             memory.push((count.max(1) as f64, megabytes));
         }
         open.shutdown().await;
         apart.end().await?;
         let of_300 = memory[1].1;
-        let what = format!("memory of a server with 300 waiting workers, {} MB", short(of_300));
-        self.report.compare(what, "30 MB".into(), of_300 / 30.0, Some(Bar::AtMost(1.0)));
+        let (beside, together) = match program {
+            Some(program) => {
+                (format!("and {} MB of `treeline work --concurrency 300` beside it", short(program)), of_300 + program)
+            }
+            None => ("alone; `treeline` was not built".to_owned(), of_300),
+        };
+        let what = format!("memory of a server with 300 waiting workers, {} MB, {beside}", short(of_300));
+        self.report.compare(what, "30 MB".into(), together / 30.0, Some(Bar::AtMost(1.0)));
         self.report.table(Table {
             title: "Waiting workers",
             about: "Claims that wait at an idle server of its own; the database is asked by its duties only.",

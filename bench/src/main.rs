@@ -14,6 +14,7 @@ mod growth; // what must not grow
 mod idle; // latency and cost while little happens
 mod load; // a steady load, and how long its items take
 mod machine; // what it ran on
+mod memory; // of a server under load, of the worker program
 mod meter; // what work costs
 mod pages; // what people wait for
 mod peers; // other queues
@@ -182,7 +183,7 @@ impl Bench {
                 }
             )*};
         }
-        each!(spread, adds, posts, workers, idle, load, failing, watchers, backlog);
+        each!(spread, adds, posts, workers, idle, load, loaded, failing, watchers, backlog);
         eprintln!("done ({:.0} s)", began.elapsed().as_secs_f64());
         Ok(())
     }

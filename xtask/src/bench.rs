@@ -43,7 +43,8 @@ pub(crate) fn run(length: &Length) -> Result<()> {
         Length::Full(options) => ("full", options),
     };
     setup::all(Need::Postgres)?;
-    step::run("build the benchmark", cargo(["build", "--release", "--package", "bench"]))?;
+    // The worker program is measured beside the server.
+    step::run("build the benchmark", cargo(["build", "--release", "--package", "bench", "--package", "client"]))?;
     let target = places::target()?;
     let mut bench = Command::new(target.join("release").join("bench"));
     bench.args(["--length", name]);

@@ -1,0 +1,104 @@
+//! What a server takes while much goes on, and what the worker program takes beside one that waits.
+
+use std::{
+    path::Path,
+    process::Stdio,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result, ensure};
+use client::Part;
+use tokio::{
+    process::{Child, Command},
+    time::{interval, sleep},
+};
+
+use crate::{
+    Bench, PAYLOAD, TOKEN,
+    door::Door,
+    drains::hundred,
+    meter,
+    report::{Bar, Table, thousands},
+    serve::Apart,
+    times::short,
+};
+
+/// How often a server's memory is read.
+const LOOK: Duration = Duration::from_millis(20);
+/// What is freed is given back within a second or two.
+const AFTER: Duration = Duration::from_secs(3);
+/// The worker program's name among those who ask for work.
+const PROGRAM: &str = "the-program";
+
+impl Bench {
+    /// A server that is given work and has it taken away, as fast as both go.
+    pub(crate) async fn loaded(&mut self) -> Result<()> {
+        let n = self.sizes.items * 4;
+        let apart = Apart::start(&self.admin, "loaded").await?;
+        let door = Door::Http(apart.client.clone());
+        let job = door.create("loaded", Vec::new(), false).await?;
+        let at_rest = apart.memory()?;
+        let began = Instant::now();
+        let mut most = at_rest;
+        let working = async {
+            tokio::try_join!(door.add_by(job, n, PAYLOAD, 4, 5_000), door.drain("loaded", n, hundred(8, true)))
+        };
+        tokio::pin!(working);
+        let mut look = interval(LOOK);
+        loop {
+            tokio::select! {
+                done = &mut working => {
+                    done?;
+                    break;
+                }
+                _ = look.tick() => most = most.max(apart.memory()?),
+            }
+        }
+        let seconds = began.elapsed().as_secs_f64();
+        sleep(AFTER).await;
+        let after = apart.memory()?;
+        apart.end().await?;
+        let what = format!("memory of a server under load, {} MB", short(most));
+        self.report.compare(what, "150 MB".into(), most / 150.0, Some(Bar::AtMost(1.0)));
+        self.report.table(Table {
+            title: "Memory under load",
+            about: "A server of its own over HTTP: four callers add 5,000 a request while eight workers drain, 100 a request.",
+            columns: vec!["items", "seconds", "before, MB", "at most, MB", "3 s after, MB"],
+            rows: vec![vec![thousands(n as f64), short(seconds), short(at_rest), short(most), short(after)]],
+        });
+        Ok(())
+    }
+}
+
+/// Megabytes that `treeline work --concurrency 300` takes while it waits at this server; `None` where it was not built
+/// beside the benchmark.
+pub(crate) async fn of_worker_program(apart: &Apart, job_type: &str) -> Result<Option<f64>> {
+    let here = std::env::current_exe()?;
+    let program = here.with_file_name("treeline");
+    if !program.exists() {
+        return Ok(None);
+    }
+    let mut child = work(&program, &apart.address, job_type)?;
+    let began = Instant::now();
+    while !asks(apart).await? {
+        ensure!(began.elapsed() < Duration::from_secs(20), "the worker program does not ask for work");
+        sleep(Duration::from_millis(100)).await;
+    }
+    sleep(AFTER).await;
+    let megabytes = meter::memory_of(child.id().context("the worker program is gone")?)? / 1e6;
+    child.kill().await?;
+    Ok(Some(megabytes))
+}
+
+fn work(program: &Path, address: &str, job_type: &str) -> Result<Child> {
+    let line = ["work", "--type", job_type, "--concurrency", "300", "--worker-id", PROGRAM, "--", "true"];
+    let mut command = Command::new(program);
+    command.args(line).env("TREELINE_URL", format!("http://{address}")).env("TREELINE_TOKEN", TOKEN);
+    Ok(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true).spawn()?)
+}
+
+/// Whether the program is known to have asked.
+async fn asks(apart: &Apart) -> Result<bool> {
+    let all = Part { limit: Some(1_000), ..Part::default() };
+    Ok(apart.client.workers(&all).await?.data.iter().any(|worker| worker.worker_id == PROGRAM))
+}
