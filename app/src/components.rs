@@ -18,4 +18,6 @@ pub mod selection;
 pub mod sprite;
 pub mod state;
 #[cfg(feature = "ssr")]
+pub mod table;
+#[cfg(feature = "ssr")]
 pub mod text_area;

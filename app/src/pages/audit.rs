@@ -10,6 +10,7 @@ use crate::{
     components::{
         moment::clock,
         panel::{empty, next_page, refusal},
+        table::{self, words},
     },
     frame::{Page, Place},
 };
@@ -94,21 +95,10 @@ fn filter_form(filter: &Filter) -> impl IntoView + use<> {
 
 fn table(audit: &Audit) -> AnyView {
     let rows = audit.entries.iter().map(row).collect_view();
+    let heads = words(["When", "Who", "Did", "To", "Why"]);
+    let table = table::frame("Audit log", "stack audit", heads, rows);
     view! {
-        <div class="scroll" tabindex="0" role="region" aria-label="Audit log">
-            <table class="table stack audit" role="table">
-                <thead role="rowgroup">
-                    <tr role="row">
-                        <th scope="col" role="columnheader">"When"</th>
-                        <th scope="col" role="columnheader">"Who"</th>
-                        <th scope="col" role="columnheader">"Did"</th>
-                        <th scope="col" role="columnheader">"To"</th>
-                        <th scope="col" role="columnheader">"Why"</th>
-                    </tr>
-                </thead>
-                <tbody role="rowgroup">{rows}</tbody>
-            </table>
-        </div>
+        {table}
         {next_page(audit.next.as_ref(), "Older entries")}
     }
     .into_any()

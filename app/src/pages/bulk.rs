@@ -22,6 +22,10 @@ use crate::{
         moment::ago,
         panel::{empty, next_page},
         state::icon,
+        table::{
+            self,
+            Head::{Number, Words},
+        },
     },
     frame::{Page, Place},
 };
@@ -78,23 +82,18 @@ fn table(operations: &[BulkOperation], next: Option<&String>) -> AnyView {
         })
         .collect_view();
     let next = next_page(next, "Older operations");
+    let heads = [
+        Words("Operation"),
+        Words("State"),
+        Number("Found"),
+        Number("Done"),
+        Number("Skipped"),
+        Words("By"),
+        Words("Begun"),
+    ];
+    let table = table::frame("Operations", "operations", heads, rows);
     view! {
-        <div class="scroll" tabindex="0" role="region" aria-label="Operations">
-            <table class="table operations" role="table">
-                <thead role="rowgroup">
-                    <tr role="row">
-                        <th scope="col" role="columnheader">"Operation"</th>
-                        <th scope="col" role="columnheader">"State"</th>
-                        <th scope="col" role="columnheader" class="number">"Found"</th>
-                        <th scope="col" role="columnheader" class="number">"Done"</th>
-                        <th scope="col" role="columnheader" class="number">"Skipped"</th>
-                        <th scope="col" role="columnheader">"By"</th>
-                        <th scope="col" role="columnheader">"Begun"</th>
-                    </tr>
-                </thead>
-                <tbody role="rowgroup">{rows}</tbody>
-            </table>
-        </div>
+        {table}
         {next}
     }
     .into_any()

@@ -14,6 +14,7 @@ use crate::{
         moment::{ago, clock},
         panel::{empty, next_page, note, refusal, section},
         state::icon,
+        table::{self, Head::Words, words},
     },
     frame::{Page, Place},
     reading::{job_shape, job_word},
@@ -123,20 +124,11 @@ fn table(all: &[CallbackDelivery], trees: bool) -> AnyView {
             }
         })
         .collect_view();
-    let head = |word: &'static str| view! { <th scope="col" role="columnheader">{word}</th> };
-    view! {
-        <div class="scroll" tabindex="0" role="region" aria-label="Callbacks">
-            <table class="table operations" role="table">
-                <thead role="rowgroup">
-                    <tr role="row">
-                        {head("To")} {head("State")} {trees.then(|| head("Tree"))} {head("Last answer")} {head("Tried")} {head("Next try")}
-                    </tr>
-                </thead>
-                <tbody role="rowgroup">{rows}</tbody>
-            </table>
-        </div>
+    let mut heads = Vec::from(words(["To", "State", "Last answer", "Tried", "Next try"]));
+    if trees {
+        heads.insert(2, Words("Tree"));
     }
-    .into_any()
+    table::frame("Callbacks", "operations", heads, rows)
 }
 
 /// One callback, and who looks.
@@ -229,18 +221,8 @@ fn tries(one: &CallbackDelivery) -> AnyView {
             }
         })
         .collect_view();
-    let head = |word: &'static str| view! { <th scope="col" role="columnheader">{word}</th> };
-    view! {
-        <div class="scroll" tabindex="0" role="region" aria-label="Tries">
-            <table class="table operations" role="table">
-                <thead role="rowgroup">
-                    <tr role="row">{head("Try")} {head("At")} {head("Answer")} {head("Why it did not arrive")}</tr>
-                </thead>
-                <tbody role="rowgroup">{rows}</tbody>
-            </table>
-        </div>
-    }
-    .into_any()
+    let heads = words(["Try", "At", "Answer", "Why it did not arrive"]);
+    table::frame("Tries", "operations", heads, rows)
 }
 
 /// The section on the page of a job; nothing where its tree has called nobody.

@@ -11,8 +11,12 @@ use crate::{
         deed::told,
         moment::ago,
         panel::{empty, next_page},
-        selection::{Selection, form, pick, pick_page},
+        selection::{Selection, form, pick},
         state::job_badge,
+        table::{
+            self,
+            Head::{Number, Picks, Words},
+        },
     },
     frame::{Page, Place},
     live::rows::LiveJobs,
@@ -164,26 +168,18 @@ fn list(jobs: &Jobs) -> AnyView {
 
 fn table(jobs: &[Job]) -> impl IntoView + use<> {
     let rows = jobs.iter().map(row).collect_view();
-    view! {
-        <div class="scroll" tabindex="0" role="region" aria-label="Jobs">
-            <table class="table jobs" role="table">
-                <thead role="rowgroup">
-                    <tr role="row">
-                        {pick_page()}
-                        <th scope="col" role="columnheader">"Job"</th>
-                        <th scope="col" role="columnheader">"Status"</th>
-                        <th scope="col" role="columnheader">"Progress"</th>
-                        <th scope="col" role="columnheader" class="number">"Done"</th>
-                        <th scope="col" role="columnheader" class="number">"Failed"</th>
-                        <th scope="col" role="columnheader" class="number">"All"</th>
-                        <th scope="col" role="columnheader">"Owner"</th>
-                        <th scope="col" role="columnheader">"Created"</th>
-                    </tr>
-                </thead>
-                <tbody role="rowgroup">{rows}</tbody>
-            </table>
-        </div>
-    }
+    let heads = [
+        Picks,
+        Words("Job"),
+        Words("Status"),
+        Words("Progress"),
+        Number("Done"),
+        Number("Failed"),
+        Number("All"),
+        Words("Owner"),
+        Words("Created"),
+    ];
+    table::frame("Jobs", "jobs", heads, rows)
 }
 
 /// A row. While the page lives, `live::paint` finds the parts by their classes and labels.

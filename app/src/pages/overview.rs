@@ -17,6 +17,10 @@ use crate::{
         moment::{ago, clock},
         panel::{next_page, note, section},
         state::icon,
+        table::{
+            self,
+            Head::{Number, Words},
+        },
     },
     frame::{Page, Place},
     pace::duration,
@@ -191,27 +195,18 @@ fn types(types: &[TypeStats]) -> AnyView {
             }
         })
         .collect_view();
-    view! {
-        <div class="scroll" tabindex="0" role="region" aria-label="By job type">
-            <table class="table by-type" role="table">
-                <thead role="rowgroup">
-                    <tr role="row">
-                        <th scope="col" role="columnheader">"Type"</th>
-                        <th scope="col" role="columnheader" class="number">"In/s"</th>
-                        <th scope="col" role="columnheader" class="number">"Out/s"</th>
-                        <th scope="col" role="columnheader" class="number">"Waiting"</th>
-                        <th scope="col" role="columnheader" class="number">"Oldest"</th>
-                        <th scope="col" role="columnheader" class="number">"Running"</th>
-                        <th scope="col" role="columnheader" class="number">"Retrying"</th>
-                        <th scope="col" role="columnheader" class="number">"Dead"</th>
-                        <th scope="col" role="columnheader">"Last asked"</th>
-                    </tr>
-                </thead>
-                <tbody role="rowgroup">{rows}</tbody>
-            </table>
-        </div>
-    }
-    .into_any()
+    let heads = [
+        Words("Type"),
+        Number("In/s"),
+        Number("Out/s"),
+        Number("Waiting"),
+        Number("Oldest"),
+        Number("Running"),
+        Number("Retrying"),
+        Number("Dead"),
+        Words("Last asked"),
+    ];
+    table::frame("By job type", "by-type", heads, rows)
 }
 
 /// One line: how it stands, and how much lies there.
@@ -289,21 +284,10 @@ fn worker_table(workers: &[Worker], next: Option<&String>) -> AnyView {
         })
         .collect_view();
     let next = next_page(next, "More workers");
+    let heads = [Words("Worker"), Words("Service"), Words("Types"), Number("In work"), Words("Last seen")];
+    let table = table::frame("Workers", "workers", heads, rows);
     view! {
-        <div class="scroll" tabindex="0" role="region" aria-label="Workers">
-            <table class="table workers" role="table">
-                <thead role="rowgroup">
-                    <tr role="row">
-                        <th scope="col" role="columnheader">"Worker"</th>
-                        <th scope="col" role="columnheader">"Service"</th>
-                        <th scope="col" role="columnheader">"Types"</th>
-                        <th scope="col" role="columnheader" class="number">"In work"</th>
-                        <th scope="col" role="columnheader">"Last seen"</th>
-                    </tr>
-                </thead>
-                <tbody role="rowgroup">{rows}</tbody>
-            </table>
-        </div>
+        {table}
         {next}
     }
     .into_any()

@@ -11,6 +11,7 @@ use crate::{
         form::{Field, choice, press, secret},
         moment::ago,
         panel::{next_page, note, refusal, section},
+        table::{self, words},
     },
     frame::{Page, Place},
 };
@@ -83,24 +84,8 @@ pub fn page(people: &People) -> Page {
 
 fn table(users: &[User]) -> AnyView {
     let rows = users.iter().map(row).collect_view();
-    view! {
-        <div class="scroll" tabindex="0" role="region" aria-label="People">
-            <table class="table stack" role="table">
-                <thead role="rowgroup">
-                    <tr role="row">
-                        <th scope="col" role="columnheader">"Name"</th>
-                        <th scope="col" role="columnheader">"Email address"</th>
-                        <th scope="col" role="columnheader">"Role"</th>
-                        <th scope="col" role="columnheader">"Signs in with"</th>
-                        <th scope="col" role="columnheader">"Last seen"</th>
-                        <th scope="col" role="columnheader">"Since"</th>
-                    </tr>
-                </thead>
-                <tbody role="rowgroup">{rows}</tbody>
-            </table>
-        </div>
-    }
-    .into_any()
+    let heads = words(["Name", "Email address", "Role", "Signs in with", "Last seen", "Since"]);
+    table::frame("People", "stack", heads, rows)
 }
 
 fn row(user: &User) -> impl IntoView + use<> {

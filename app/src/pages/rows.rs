@@ -8,8 +8,12 @@ use crate::{
     components::{
         moment::ago,
         panel::next_page,
-        selection::{Selection, form, pick, pick_page},
+        selection::{Selection, form, pick},
         state::item_badge,
+        table::{
+            self,
+            Head::{Number, Picks, Unseen, Words},
+        },
     },
     reading::Flight,
 };
@@ -18,25 +22,18 @@ use crate::{
 pub(super) fn table(items: &[Item], next: Option<&String>, selection: Selection) -> AnyView {
     let rows = items.iter().map(row).collect_view();
     let next = next_page(next, "More items");
+    let heads = [
+        Picks,
+        Words("Item"),
+        Words("State"),
+        Words("Last error"),
+        Number("Attempts"),
+        Words("Changed"),
+        Unseen("What to do"),
+    ];
+    let table = table::frame("Items", "items", heads, rows);
     view! {
-        <div class="scroll" tabindex="0" role="region" aria-label="Items">
-            <table class="table items" role="table">
-                <thead role="rowgroup">
-                    <tr role="row">
-                        {pick_page()}
-                        <th scope="col" role="columnheader">"Item"</th>
-                        <th scope="col" role="columnheader">"State"</th>
-                        <th scope="col" role="columnheader">"Last error"</th>
-                        <th scope="col" role="columnheader" class="number">"Attempts"</th>
-                        <th scope="col" role="columnheader">"Changed"</th>
-                        <th scope="col" role="columnheader">
-                            <span class="quiet-status">"What to do"</span>
-                        </th>
-                    </tr>
-                </thead>
-                <tbody role="rowgroup">{rows}</tbody>
-            </table>
-        </div>
+        {table}
         {next}
         {form(selection)}
     }

@@ -11,6 +11,10 @@ use crate::{
         form::{Field, choice, fault, press, secret},
         moment::ago,
         panel::{next_page, note, refusal, section},
+        table::{
+            self,
+            Head::{Unseen, Words},
+        },
     },
     frame::{Page, Place},
 };
@@ -113,24 +117,10 @@ fn tokens(shown: &Services) -> AnyView {
         return note("No token yet.");
     }
     let rows = shown.tokens.iter().map(row).collect_view();
+    let heads = [Words("Token"), Words("Service"), Words("May"), Words("Made"), Words("Last used"), Unseen("Revoke")];
+    let table = table::frame("Tokens", "stack", heads, rows);
     view! {
-        <div class="scroll" tabindex="0" role="region" aria-label="Tokens">
-            <table class="table stack" role="table">
-                <thead role="rowgroup">
-                    <tr role="row">
-                        <th scope="col" role="columnheader">"Token"</th>
-                        <th scope="col" role="columnheader">"Service"</th>
-                        <th scope="col" role="columnheader">"May"</th>
-                        <th scope="col" role="columnheader">"Made"</th>
-                        <th scope="col" role="columnheader">"Last used"</th>
-                        <th scope="col" role="columnheader">
-                            <span class="quiet-status">"Revoke"</span>
-                        </th>
-                    </tr>
-                </thead>
-                <tbody role="rowgroup">{rows}</tbody>
-            </table>
-        </div>
+        {table}
         {next_page(shown.next.as_ref(), "Older tokens")}
     }
     .into_any()

@@ -18,6 +18,10 @@ use crate::{
         moment::clock,
         panel::{note, section},
         state::icon,
+        table::{
+            self,
+            Head::{Number, Words},
+        },
     },
     frame::{Page, Place},
     pace::duration,
@@ -41,25 +45,14 @@ pub fn list_page(types: &[JobType]) -> Page {
             }
         })
         .collect_view();
+    let heads =
+        [Words("Type"), Words("State"), Words("Done by"), Number("At once"), Number("Failures"), Words("Backoff")];
+    let table = table::frame("Job types", "types", heads, rows);
     let content = view! {
         <div class="page-head">
             <h1>"Job types"</h1>
         </div>
-        <div class="scroll" tabindex="0" role="region" aria-label="Job types">
-            <table class="table types" role="table">
-                <thead role="rowgroup">
-                    <tr role="row">
-                        <th scope="col" role="columnheader">"Type"</th>
-                        <th scope="col" role="columnheader">"State"</th>
-                        <th scope="col" role="columnheader">"Done by"</th>
-                        <th scope="col" role="columnheader" class="number">"At once"</th>
-                        <th scope="col" role="columnheader" class="number">"Failures"</th>
-                        <th scope="col" role="columnheader">"Backoff"</th>
-                    </tr>
-                </thead>
-                <tbody role="rowgroup">{rows}</tbody>
-            </table>
-        </div>
+        {table}
     }
     .into_any();
     Page { title: "Job types".to_owned(), place: Place::Types, content, lives: false }

@@ -171,7 +171,7 @@ pub(super) async fn impatient(house: &House) -> Result<Played> {
     // Who has his hands full listens to nobody: it is looked for consumers when there is nothing left to do.
     let idle = async || Ok(load.is_finished() && stage.is_drained().await == Some(true));
     until("everything is worked off", patience(house), idle).await?;
-    let back = node.root().attached(&queue("plain"), stage.workers.len() as u32).await;
+    let back = node.root().attached(&queue("plain"), stage.workers.len()).await;
     let ended = node.said("has timed out waiting for")?;
     ensure!(ended > 0, "the broker never lost its patience: nothing was tested");
     stage.keep_until_judged(Box::new(node));
