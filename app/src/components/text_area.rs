@@ -1,8 +1,8 @@
 //! The one `<textarea>`: Leptos does not escape what stands between its tags, so nobody else writes one.
 //!
 //! What a person gets to edit is the text as it is stored, byte for byte: the line break that HTML takes
-//! away after the opening tag is written before it. Nothing else may go through `inner_html` with text
-//! from outside.
+//! away after the opening tag is written before it. Nothing but this and the title of a document may go through
+//! `inner_html` with text from outside.
 
 use leptos::prelude::*;
 
@@ -20,15 +20,15 @@ pub fn text_area(id: &str, name: &'static str, text: &str, describes: &str, bad:
             class="mono"
             aria-describedby=describes
             aria-invalid=bad.then_some("true")
-            inner_html=escaped(text)
+            inner_html=format!("\n{}", escaped(text))
         ></textarea>
     }
     .into_any()
 }
 
-fn escaped(text: &str) -> String {
+/// Text as it may stand in an element that holds nothing but text.
+pub(crate) fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len() + 16);
-    safe.push('\n');
     for c in text.chars() {
         match c {
             '&' => safe.push_str("&amp;"),
