@@ -86,16 +86,26 @@ impl Caller {
         (!self.sees_all()).then_some(self.owner_id)
     }
 
-    /// A person, or a service with this scope (or `admin`).
+    /// Refuses callers who may not do this: 403 `forbidden`.
+    ///
+    /// People have every scope but two: `admin` belongs to admins, and nobody signed in ever has `work`. Services have
+    /// the scopes of their token; `admin` includes the others, except `work`, which a token must name.
     pub fn require(&self, scope: Scope) -> Result<(), Problem> {
-        let allowed = match self.role {
-            Some(role) => scope != Scope::Admin || role == Role::Admin,
-            None => self.scopes.contains(&scope) || self.scopes.contains(&Scope::Admin),
+        let allowed = match (self.role, scope) {
+            (Some(_), Scope::Work) => false,
+            (Some(role), Scope::Admin) => role == Role::Admin,
+            (Some(_), Scope::JobsRead | Scope::JobsWrite) => true,
+            (None, Scope::Work) => self.scopes.contains(&Scope::Work),
+            (None, _) => self.scopes.contains(&scope) || self.scopes.contains(&Scope::Admin),
         };
         if allowed {
             Ok(())
         } else {
-            Err(Problem::new(Code::Forbidden, format!("This needs the scope {}.", scope.as_str())))
+            let detail = match scope {
+                Scope::Work => "Only a service token with the scope work may work on items.".to_owned(),
+                other => format!("This needs the scope {}.", other.as_str()),
+            };
+            Err(Problem::new(Code::Forbidden, detail))
         }
     }
 }

@@ -29,6 +29,7 @@ mod secrets;
 pub mod sessions;
 pub mod tokens;
 mod viewer;
+mod worker;
 
 pub use attempts::Attempts;
 pub use bootstrap::{BOOTSTRAP_SERVICE, ensure_bootstrap_token};
@@ -38,6 +39,7 @@ pub use extract::MaybeCaller;
 pub use passwords::Passwords;
 pub use secrets::{Hash, hash_of, new_secret};
 pub use viewer::{SharedTree, Viewer};
+pub use worker::Worker;
 
 /// How long a caller is remembered without asking the database.
 const REMEMBERED_FOR: Duration = Duration::from_secs(10);

@@ -14,7 +14,12 @@ use super::{
     cursor::{Paged, cut},
     extract::{Json, Path, Query},
 };
-use crate::{App, auth::Caller, error::Result, store::alerts::AlertQuery};
+use crate::{
+    App,
+    auth::{Caller, Worker},
+    error::Result,
+    store::alerts::AlertQuery,
+};
 
 /// Which alerts.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, IntoParams)]
@@ -78,7 +83,7 @@ pub async fn list_alerts(
     responses((status = 204, description = "Raised, or counted again where it is open already")))]
 pub async fn alert_assignment(
     State(app): State<App>,
-    caller: Caller,
+    Worker(caller): Worker,
     Path(id): Path<Uuid>,
     Json(body): Json<AlertBody>,
 ) -> Result<StatusCode> {

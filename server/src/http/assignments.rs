@@ -14,7 +14,7 @@ use uuid::Uuid;
 use super::extract::{Json, JsonOrDefault, Path, is_null};
 use crate::{
     App,
-    auth::Caller,
+    auth::Worker,
     error::{Error, Result},
     jobs::EndingKind,
 };
@@ -22,7 +22,11 @@ use crate::{
 /// Claim items; waits up to `wait_seconds` for some, and may answer with none
 #[utoipa::path(post, path = "/assignments", tag = "assignments", request_body = Claim,
     responses((status = 200, body = Claimed)))]
-pub async fn claim_items(State(app): State<App>, caller: Caller, Json(claim): Json<Claim>) -> Result<Answer<Claimed>> {
+pub async fn claim_items(
+    State(app): State<App>,
+    Worker(caller): Worker,
+    Json(claim): Json<Claim>,
+) -> Result<Answer<Claimed>> {
     app.engine.seen(&caller, &claim.worker_id, &claim.types);
     Ok(Answer(app.engine.claim(&caller, claim).await?))
 }
@@ -32,7 +36,7 @@ pub async fn claim_items(State(app): State<App>, caller: Caller, Json(claim): Js
     request_body = Option<HeartbeatBody>, responses((status = 200, body = Heartbeat)))]
 pub async fn heartbeat_assignment(
     State(app): State<App>,
-    caller: Caller,
+    Worker(caller): Worker,
     Path(id): Path<Uuid>,
     JsonOrDefault(body): JsonOrDefault<HeartbeatBody>,
 ) -> Result<Answer<Heartbeat>> {
@@ -50,7 +54,7 @@ pub async fn heartbeat_assignment(
     request_body = StepBody, responses((status = 200, body = Step)))]
 pub async fn step_assignment(
     State(app): State<App>,
-    caller: Caller,
+    Worker(caller): Worker,
     Path(id): Path<Uuid>,
     Json(body): Json<StepBody>,
 ) -> Result<Answer<Step>> {
@@ -62,7 +66,7 @@ pub async fn step_assignment(
     request_body = Option<ResultBody>, responses((status = 200, body = Ended)))]
 pub async fn succeed_assignment(
     State(app): State<App>,
-    caller: Caller,
+    Worker(caller): Worker,
     Path(id): Path<Uuid>,
     JsonOrDefault(body): JsonOrDefault<ResultBody>,
 ) -> Result<Answer<Ended>> {
@@ -78,7 +82,7 @@ pub async fn succeed_assignment(
     request_body = FailureBody, responses((status = 200, body = Ended)))]
 pub async fn fail_assignment(
     State(app): State<App>,
-    caller: Caller,
+    Worker(caller): Worker,
     Path(id): Path<Uuid>,
     Json(body): Json<FailureBody>,
 ) -> Result<Answer<Ended>> {
@@ -90,7 +94,7 @@ pub async fn fail_assignment(
     request_body = Option<ReleaseBody>, responses((status = 200, body = Ended)))]
 pub async fn release_assignment(
     State(app): State<App>,
-    caller: Caller,
+    Worker(caller): Worker,
     Path(id): Path<Uuid>,
     JsonOrDefault(body): JsonOrDefault<ReleaseBody>,
 ) -> Result<Answer<Ended>> {
@@ -102,7 +106,7 @@ pub async fn release_assignment(
     responses((status = 200, body = Finished)))]
 pub async fn finish_assignments(
     State(app): State<App>,
-    caller: Caller,
+    Worker(caller): Worker,
     Json(body): Json<FinishBody>,
 ) -> Result<Answer<Finished>> {
     if let Some(claim) = &body.claim {
@@ -119,7 +123,7 @@ const MOST_HEARTBEATS: usize = 10_000;
     responses((status = 200, body = Heartbeats)))]
 pub async fn heartbeat_assignments(
     State(app): State<App>,
-    caller: Caller,
+    Worker(caller): Worker,
     Json(body): Json<HeartbeatsBody>,
 ) -> Result<Answer<Heartbeats>> {
     if body.heartbeats.len() > MOST_HEARTBEATS {

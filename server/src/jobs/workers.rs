@@ -109,9 +109,7 @@ impl Engine {
         after: Option<(String, Uuid)>,
         limit: i64,
     ) -> Result<Vec<((String, Uuid), Worker)>> {
-        if caller.require(Scope::Work).is_err() {
-            caller.require(Scope::JobsRead)?;
-        }
+        caller.require(Scope::Work).or_else(|_| caller.require(Scope::JobsRead))?;
         let core = &self.0.core;
         core.keep_seen().await?;
         let (name, credential) = after.unwrap_or_default();

@@ -52,3 +52,4 @@ mod trees;
 mod turns;
 mod wake_ups;
 mod work;
+mod work_scope;

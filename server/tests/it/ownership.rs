@@ -20,12 +20,14 @@ enum To {
     All,
     /// For admins: 403.
     Admins,
+    /// For service tokens with the scope `work`: 403.
+    Workers,
     /// 409 `id_in_use`: ids are the whole world's.
     Taken,
     /// Opens without a credential.
     Open,
 }
-use To::{Admins, All, Nobody, Open, Own, Taken};
+use To::{Admins, All, Nobody, Open, Own, Taken, Workers};
 
 /// A call, and what strangers get. `{job}` and the like are ids of Ada's things.
 type Line = (&'static str, &'static str, &'static str, Value, To);
@@ -98,15 +100,15 @@ fn table() -> Vec<Line> {
         ("GET", "/bulk-operations", "/bulk-operations", nothing.clone(), Own),
         ("GET", "/bulk-operations/{id}", "/bulk-operations/{bulk}", nothing.clone(), Nobody),
         ("POST", "/bulk-operations/{id}/cancel", "/bulk-operations/{bulk}/cancel", nothing.clone(), Nobody),
-        ("POST", "/assignments", "/assignments", json!({"worker_id": "w", "types": ["none"]}), All),
-        ("POST", "/assignments/{id}/heartbeat", "/assignments/{assignment}/heartbeat", json!({}), Nobody),
-        ("POST", "/assignments/{id}/step", "/assignments/{assignment}/step", json!({"name": "x"}), Nobody),
-        ("POST", "/assignments/{id}/result", "/assignments/{assignment}/result", json!({}), Nobody),
-        ("POST", "/assignments/{id}/failure", "/assignments/{assignment}/failure", end(), Nobody),
-        ("POST", "/assignments/{id}/release", "/assignments/{assignment}/release", json!({}), Nobody),
-        ("POST", "/assignments/{id}/alert", "/assignments/{assignment}/alert", json!({"message": "x"}), Nobody),
-        ("POST", "/assignments/finish", "/assignments/finish", json!({"endings": []}), Own),
-        ("POST", "/assignments/heartbeat", "/assignments/heartbeat", json!({"heartbeats": []}), Own),
+        ("POST", "/assignments", "/assignments", json!({"worker_id": "w", "types": ["a"]}), Workers),
+        ("POST", "/assignments/{id}/heartbeat", "/assignments/{assignment}/heartbeat", json!({}), Workers),
+        ("POST", "/assignments/{id}/step", "/assignments/{assignment}/step", json!({"name": "x"}), Workers),
+        ("POST", "/assignments/{id}/result", "/assignments/{assignment}/result", json!({}), Workers),
+        ("POST", "/assignments/{id}/failure", "/assignments/{assignment}/failure", end(), Workers),
+        ("POST", "/assignments/{id}/release", "/assignments/{assignment}/release", json!({}), Workers),
+        ("POST", "/assignments/{id}/alert", "/assignments/{assignment}/alert", json!({"message": "x"}), Workers),
+        ("POST", "/assignments/finish", "/assignments/finish", json!({"endings": []}), Workers),
+        ("POST", "/assignments/heartbeat", "/assignments/heartbeat", json!({"heartbeats": []}), Workers),
         ("GET", EVENTS, EVENTS, nothing.clone(), Own),
         ("GET", "/stats", "/stats", nothing.clone(), Admins),
         ("GET", "/workers", "/workers", nothing.clone(), Own),
@@ -278,7 +280,7 @@ async fn every_route_keeps_what_is_somebodys_from_everybody_else() {
         let named = path.contains('{');
         let right = match to {
             Nobody => status == 404,
-            Admins => status == 403,
+            Admins | Workers => status == 403,
             Taken => status == 409,
             Own | All | Open => status < 500 && status != 403 && (named || status != 404),
         };
@@ -290,6 +292,7 @@ async fn every_route_keeps_what_is_somebodys_from_everybody_else() {
         things.told_nothing(line, "a reader", &answer);
         let status = answer.status.as_u16();
         let right = match to {
+            Workers => status == 403,
             Nobody | Admins | Taken => [403, 404, 409].contains(&status),
             Own | All | Open => status < 500,
         };

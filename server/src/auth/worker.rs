@@ -1,0 +1,23 @@
+//! Callers who may work on items: services with a token of scope `work`.
+//!
+//! The extractor stands before the body in a handler's arguments, so that a caller without the scope is refused
+//! before any of the body is read. The engine checks the scope once more; it has other callers than HTTP.
+
+use axum::{extract::FromRequestParts, http::request::Parts};
+
+use super::{Caller, Scope};
+use crate::{App, error::Error, error::Result};
+
+/// A caller with the scope `work`. Everybody else gets 403 `forbidden`.
+#[derive(Clone, Debug)]
+pub struct Worker(pub Caller);
+
+impl FromRequestParts<App> for Worker {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self> {
+        let caller = Caller::from_request_parts(parts, app).await?;
+        caller.require(Scope::Work)?;
+        Ok(Self(caller))
+    }
+}
