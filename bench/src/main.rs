@@ -298,5 +298,6 @@ async fn caller(running: &Running) -> Result<Caller> {
         scopes: Scope::ALL.to_vec(),
         credential_id: Uuid::now_v7(),
         work_types: None,
+        address: None,
     })
 }

@@ -1,5 +1,7 @@
 //! Texts of strangers that are no documents: filters, cursors, headers, templates, event streams.
 
+use std::net::IpAddr;
+
 use client::{Frame, Parser};
 use domain::{
     Time,
@@ -8,6 +10,7 @@ use domain::{
 };
 use serde::Serialize;
 use server::{
+    auth::TrustedProxies,
     http::{
         cursor::Paged,
         extract::read_query,
@@ -110,6 +113,29 @@ pub fn key(data: &[u8]) {
     }
     headers.append("idempotency-key", value);
     assert!(IdempotencyKey::read(&headers).is_err(), "two of them");
+}
+
+/// The headers of proxies: a line of `Forwarded`, then one of `X-Forwarded-For`. Whatever the client puts in front of what
+/// a trusted proxy appends changes nothing, and nobody else is believed.
+pub fn client_address(data: &[u8]) {
+    let trusted: TrustedProxies = "127.0.0.0/8,fd00::/8".parse().expect("networks");
+    let (proxy, client) = (IpAddr::from([127, 0, 0, 1]), IpAddr::from([192, 0, 2, 7]));
+    let mut lines = data.splitn(2, |&byte| byte == b'\n');
+    let (standard, usual) = (lines.next().unwrap_or_default(), lines.next().unwrap_or_default());
+    for (name, said, appended) in
+        [("forwarded", standard, &b", for=192.0.2.7"[..]), ("x-forwarded-for", usual, b", 192.0.2.7")]
+    {
+        let Ok(value) = axum::http::HeaderValue::from_bytes(said) else { continue };
+        let mut headers = axum::http::HeaderMap::new();
+        headers.insert(name, value);
+        let _ = trusted.client(proxy, &headers);
+        assert_eq!(trusted.client(client, &headers), client, "no proxy of ours");
+        let Ok(whole) = axum::http::HeaderValue::from_bytes(&[said, appended].concat()) else { continue };
+        headers.insert(name, whole.clone());
+        // What is not text is not read at all; then only the proxy itself is known.
+        let known = if whole.to_str().is_ok() { client } else { proxy };
+        assert_eq!(trusted.client(proxy, &headers), known, "{whole:?}");
+    }
 }
 
 /// A secret that signs, and a message: the first line, and the rest.

@@ -7,6 +7,7 @@ pub mod broker; // where RabbitMQ is
 pub mod files; // where files are kept
 pub mod front; // who may connect
 pub mod outbound; // what goes out
+pub mod proxies; // who stands in front
 
 use std::{fmt, net::SocketAddr, path::PathBuf, str::FromStr};
 
@@ -76,6 +77,9 @@ pub struct Config {
 
     #[command(flatten)]
     pub front: front::Front,
+
+    #[command(flatten)]
+    pub proxies: proxies::Proxies,
 
     #[command(flatten)]
     pub outbound: outbound::Outbound,

@@ -1,5 +1,7 @@
 //! Who is asking, and what they may do (spec §8).
 
+use std::net::IpAddr;
+
 use domain::{Code, Problem, job::OwnerKind};
 use uuid::Uuid;
 
@@ -68,6 +70,8 @@ pub struct Caller {
     pub credential_id: Uuid,
     /// Where a token's `work` is narrowed: the names of the types.
     pub work_types: Option<Vec<String>>,
+    /// Where the request comes from; not remembered between requests.
+    pub address: Option<IpAddr>,
 }
 
 impl Caller {

@@ -10,7 +10,7 @@ use axum::{
 use domain::{Code, job::OwnerKind};
 use sqlx::PgPool;
 
-use super::{BOOTSTRAP_SERVICE, Caller, Hash, Role, Scope, hash_of, sessions};
+use super::{BOOTSTRAP_SERVICE, Caller, ClientAddress, Hash, Role, Scope, hash_of, sessions};
 use crate::{
     App,
     error::{Error, Result},
@@ -25,21 +25,15 @@ impl FromRequestParts<App> for Caller {
     type Rejection = Error;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self> {
-        match credential(parts, app) {
-            Credential::Token(hash) => by_token(app, hash)
-                .await?
-                .ok_or_else(|| Error::refuse(Code::Unauthenticated, "The token is not known, or was revoked.")),
-            Credential::Session(hash) => by_session(app, hash)
-                .await?
-                .ok_or_else(|| Error::refuse(Code::Unauthenticated, "The session has ended. Sign in again.")),
-            Credential::Odd => {
-                Err(Error::refuse(Code::Unauthenticated, "Expected the header `Authorization: Bearer <token>`."))
-            }
-            Credential::None => Err(Error::refuse(
-                Code::Unauthenticated,
-                "Send a token as `Authorization: Bearer <token>`, or sign in with a browser.",
-            )),
-        }
+        let (found, refusal) = match credential(parts, app) {
+            Credential::Token(hash) => (by_token(app, hash).await?, "The token is not known, or was revoked."),
+            Credential::Session(hash) => (by_session(app, hash).await?, "The session has ended. Sign in again."),
+            Credential::Odd => (None, "Expected the header `Authorization: Bearer <token>`."),
+            Credential::None => (None, "Send a token as `Authorization: Bearer <token>`, or sign in with a browser."),
+        };
+        let caller = found.ok_or_else(|| Error::refuse(Code::Unauthenticated, refusal))?;
+        let Ok(ClientAddress(address)) = ClientAddress::from_request_parts(parts, app).await;
+        Ok(Self { address, ..caller })
     }
 }
 
@@ -104,6 +98,7 @@ async fn look_up(app: &App, pool: &PgPool, hash: Hash) -> Result<Option<Caller>>
         scopes: token.scopes.iter().filter_map(|word| Scope::parse(word)).collect(),
         credential_id: token.id,
         work_types: token.work_types,
+        address: None,
     };
     app.auth.remember(hash, caller.clone(), seen);
     let pool = app.pool.clone();
@@ -129,6 +124,7 @@ async fn by_session(app: &App, hash: Hash) -> Result<Option<Caller>> {
         scopes: Vec::new(),
         credential_id: session.id,
         work_types: None,
+        address: None,
     };
     app.auth.remember(hash, caller.clone(), seen);
     let pool = app.pool.clone();

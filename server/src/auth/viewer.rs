@@ -11,7 +11,7 @@ use axum::{
 use domain::{Code, Problem, job::OwnerKind};
 use uuid::Uuid;
 
-use super::{Caller, Scope, hash_of};
+use super::{Caller, ClientAddress, Scope, hash_of};
 use crate::{
     App,
     error::{Error, Result},
@@ -56,6 +56,7 @@ impl SharedTree {
             scopes: vec![Scope::JobsRead],
             credential_id: self.id,
             work_types: None,
+            address: None,
         }
     }
 }
@@ -65,6 +66,7 @@ impl SharedTree {
 pub struct Viewer {
     caller: Option<Caller>,
     share: Option<SharedTree>,
+    address: ClientAddress,
 }
 
 impl FromRequestParts<App> for Viewer {
@@ -72,10 +74,11 @@ impl FromRequestParts<App> for Viewer {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self> {
         let share = share_of(&parts.headers, app).await?;
+        let Ok(address) = ClientAddress::from_request_parts(parts, app).await;
         match Caller::from_request_parts(parts, app).await {
-            Ok(caller) => Ok(Self { caller: Some(caller), share }),
+            Ok(caller) => Ok(Self { caller: Some(caller), share, address }),
             Err(Error::Problem(problem)) if share.is_some() && problem.code == Code::Unauthenticated => {
-                Ok(Self { caller: None, share })
+                Ok(Self { caller: None, share, address })
             }
             Err(error) => Err(error),
         }
@@ -83,6 +86,10 @@ impl FromRequestParts<App> for Viewer {
 }
 
 impl Viewer {
+    fn of_share(&self, share: SharedTree) -> Caller {
+        Caller { address: self.address.0, ..share.caller() }
+    }
+
     /// In whose name to look at a job, and whether it is only shared with them. Who is signed in and may
     /// see it looks as themselves.
     pub async fn looks_at(&self, app: &App, id: Uuid) -> Result<(Caller, bool)> {
@@ -90,11 +97,11 @@ impl Viewer {
         match (&self.caller, share) {
             (Some(caller), None) => Ok((caller.clone(), false)),
             (Some(caller), Some(share)) => match app.engine.job(caller, id, false).await {
-                Err(Error::Problem(problem)) if problem.code == Code::NotFound => Ok((share.caller(), true)),
+                Err(Error::Problem(problem)) if problem.code == Code::NotFound => Ok((self.of_share(share), true)),
                 Err(error) => Err(error),
                 Ok(_) => Ok((caller.clone(), false)),
             },
-            (None, Some(share)) => Ok((share.caller(), true)),
+            (None, Some(share)) => Ok((self.of_share(share), true)),
             (None, None) => Err(Problem::not_found("job").into()),
         }
     }

@@ -191,6 +191,7 @@ async fn owner(app: &App, owner_id: uuid::Uuid) -> Result<Caller> {
         scopes,
         credential_id: owner_id,
         work_types: None,
+        address: None,
     })
 }
 

@@ -3,6 +3,7 @@
 
 use std::{
     any::Any,
+    net::SocketAddr,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -12,7 +13,7 @@ use std::{
 
 use axum::{
     body::Body,
-    extract::{Request, State},
+    extract::{ConnectInfo, Request, State},
     http::{HeaderMap, HeaderName, HeaderValue, header},
     middleware::Next,
     response::Response,
@@ -22,7 +23,7 @@ use tracing::Instrument as _;
 use uuid::Uuid;
 
 use super::extract::BodyPatience;
-use crate::{App, error::problem_response};
+use crate::{App, auth::ClientAddress, error::problem_response};
 
 /// The header that carries a request's id, both ways.
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -41,6 +42,8 @@ pub async fn identify(State(app): State<App>, mut request: Request, next: Next) 
         .filter(|id| is_sane(id))
         .map_or_else(|| Uuid::now_v7().to_string(), str::to_owned);
     request.extensions_mut().insert(RequestId(id.clone()));
+    let client = client_address(&app, &request);
+    request.extensions_mut().insert(client);
     request.extensions_mut().insert(BodyPatience(app.config.front.body_patience()));
     let span = tracing::info_span!("request", id);
     let asked = app.config.log_http.then(|| describe(&request));
@@ -63,6 +66,12 @@ pub async fn identify(State(app): State<App>, mut request: Request, next: Next) 
         span.in_scope(|| tracing::info!(asked, status, milliseconds, "answered"));
     }
     response
+}
+
+/// Where the request comes from: the peer, or whoever stands behind a trusted proxy.
+fn client_address(app: &App, request: &Request) -> ClientAddress {
+    let peer = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|peer| peer.0.ip());
+    ClientAddress(peer.map(|peer| app.config.proxies.trusted_proxies.client(peer, request.headers())))
 }
 
 /// One request that is being answered; also one whose client goes away in the middle.

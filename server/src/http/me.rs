@@ -1,12 +1,6 @@
 //! One's own account: where one is signed in, and one's password.
 
-use std::net::SocketAddr;
-
-use axum::{
-    Extension, Json as Answer,
-    extract::{ConnectInfo, State},
-    http::StatusCode,
-};
+use axum::{Json as Answer, extract::State, http::StatusCode};
 use domain::{
     account::{NewPassword, Session, SessionsEnded},
     api::Page,
@@ -17,11 +11,10 @@ use super::{
     access::PlainList,
     extract::{Json, Path, Query},
     people::page_of_sessions,
-    session::address,
 };
 use crate::{
     App,
-    auth::{Caller, people, sessions},
+    auth::{Caller, ClientAddress, people, sessions},
     error::Result,
 };
 
@@ -56,9 +49,9 @@ pub async fn end_session(State(app): State<App>, caller: Caller, Path(id): Path<
 pub async fn set_password(
     State(app): State<App>,
     caller: Caller,
-    peer: Option<Extension<ConnectInfo<SocketAddr>>>,
+    ClientAddress(address): ClientAddress,
     Json(body): Json<NewPassword>,
 ) -> Result<StatusCode> {
-    people::set_password(&app, &caller, body, address(peer)).await?;
+    people::set_password(&app, &caller, body, address).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -3,11 +3,9 @@
 //! The same for programs that the sign-in pages do for people. What links and sessions are is in
 //! `auth`; nothing here reads a secret.
 
-use std::net::{IpAddr, SocketAddr};
-
 use axum::{
-    Extension, Json as Answer,
-    extract::{ConnectInfo, State},
+    Json as Answer,
+    extract::State,
     http::{HeaderMap, StatusCode, header},
     response::{IntoResponse, Response},
 };
@@ -16,7 +14,7 @@ use domain::{Code, Problem, access::SignIn, api::Me};
 use super::extract::Json;
 use crate::{
     App,
-    auth::{Caller, links, people, sessions},
+    auth::{Caller, ClientAddress, links, people, sessions},
     error::{Error, Result},
 };
 
@@ -31,11 +29,11 @@ use crate::{
                body = domain::Problem, content_type = "application/problem+json")))]
 pub async fn create_session(
     State(app): State<App>,
-    peer: Option<Extension<ConnectInfo<SocketAddr>>>,
+    ClientAddress(address): ClientAddress,
     headers: HeaderMap,
     Json(body): Json<SignIn>,
 ) -> Result<Response> {
-    let (agent, address) = (user_agent(&headers), address(peer));
+    let agent = user_agent(&headers);
     let cookie = match (body.link, body.email, body.password) {
         (Some(link), None, None) => {
             let token = link.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
@@ -48,11 +46,6 @@ pub async fn create_session(
         }
     };
     Ok((StatusCode::NO_CONTENT, [(header::SET_COOKIE, cookie)]).into_response())
-}
-
-/// Where a request comes from; a proxy, where there is one.
-pub fn address(peer: Option<Extension<ConnectInfo<SocketAddr>>>) -> Option<IpAddr> {
-    peer.map(|Extension(ConnectInfo(peer))| peer.ip())
 }
 
 /// Sign out: ends the session that the cookie names

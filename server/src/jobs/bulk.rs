@@ -372,5 +372,6 @@ fn asker(row: &BulkRow) -> Caller {
         scopes,
         credential_id: row.actor_id,
         work_types: None,
+        address: None,
     }
 }

@@ -1,11 +1,8 @@
 //! `/account`: who one is here, one's password, and where one is signed in.
 
-use std::net::SocketAddr;
-
 use app::pages::account as page;
 use axum::{
-    Extension,
-    extract::{ConnectInfo, RawQuery, State},
+    extract::{RawQuery, State},
     http::StatusCode,
     response::Response,
 };
@@ -20,12 +17,11 @@ use super::{
 };
 use crate::{
     App,
-    auth::{people, sessions},
+    auth::{ClientAddress, people, sessions},
     error::{Error, Result},
     http::{
         cursor::{Paged, cut},
         extract::Path,
-        session,
     },
 };
 
@@ -87,12 +83,12 @@ async fn read(app: &App, signed: &Signed, list: &SessionList) -> Result<page::Ac
 pub(super) async fn set_password(
     State(app): State<App>,
     signed: Signed,
-    peer: Option<Extension<ConnectInfo<SocketAddr>>>,
+    ClientAddress(address): ClientAddress,
     fields: Fields,
 ) -> Response {
     let current = Some(fields.text("current_password").to_owned()).filter(|text| !text.is_empty());
     let new = NewPassword { current_password: current, new_password: fields.text("new_password").to_owned() };
-    match people::set_password(&app, &signed.caller, new, session::address(peer)).await {
+    match people::set_password(&app, &signed.caller, new, address).await {
         Ok(()) => see_other("/account?done=password"),
         Err(error) => refused(&app, &signed, error).await,
     }

@@ -2,12 +2,9 @@
 //!
 //! Opening a link only shows a button, so that a mail scanner or a preview cannot use it up.
 
-use std::net::SocketAddr;
-
 use app::pages::sign_in as page;
 use axum::{
-    Extension,
-    extract::{ConnectInfo, Path, RawQuery, State},
+    extract::{Path, RawQuery, State},
     http::{HeaderMap, HeaderValue, StatusCode, header},
     response::{IntoResponse as _, Response},
 };
@@ -16,9 +13,9 @@ use domain::{Code, Problem};
 use super::{Visit, form::Fields, pairs, see_other, status, theme::own_path, with_cookie};
 use crate::{
     App,
-    auth::{links, people, sessions},
+    auth::{ClientAddress, links, people, sessions},
     error::Error,
-    http::session::{address, user_agent},
+    http::session::user_agent,
 };
 
 /// `GET /sign-in`
@@ -38,12 +35,12 @@ pub(super) async fn show(visit: Visit, RawQuery(query): RawQuery) -> Response {
 pub(super) async fn begin(
     State(app): State<App>,
     visit: Visit,
-    peer: Option<Extension<ConnectInfo<SocketAddr>>>,
+    ClientAddress(address): ClientAddress,
     headers: HeaderMap,
     fields: Fields,
 ) -> Response {
     let (email, password) = (fields.trimmed("email"), fields.text("password").to_owned());
-    let signed_in = people::sign_in(&app, &email, password, user_agent(&headers), address(peer)).await;
+    let signed_in = people::sign_in(&app, &email, password, user_agent(&headers), address).await;
     let back = fields.trimmed("back");
     match signed_in {
         Ok(cookie) => with_cookie(see_other(own_path(&back)), cookie),
@@ -75,10 +72,10 @@ pub(super) async fn redeem(
     State(app): State<App>,
     visit: Visit,
     Path(token): Path<String>,
-    peer: Option<Extension<ConnectInfo<SocketAddr>>>,
+    ClientAddress(address): ClientAddress,
     headers: HeaderMap,
 ) -> Response {
-    match links::redeem(&app, &token, user_agent(&headers), address(peer)).await {
+    match links::redeem(&app, &token, user_agent(&headers), address).await {
         Ok(cookie) => ([(header::SET_COOKIE, cookie)], see_other("/")).into_response(),
         Err(Error::Problem(problem)) if problem.code == Code::LinkUsed => refused(&visit, &problem),
         Err(error) => visit.trouble(error),

@@ -94,6 +94,7 @@ impl Server {
             idempotency_window_seconds: 86_400,
             callback_allow: "".parse().expect("a list"),
             front: server::config::front::Front::default(),
+            proxies: server::config::proxies::Proxies::default(),
             outbound: server::config::outbound::Outbound::default(),
             alerts: server::config::Alerts::default(),
             broker: server::config::broker::BrokerSettings::default(),

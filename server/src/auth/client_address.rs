@@ -1,0 +1,185 @@
+//! The address of the client, also behind proxies (`TREELINE_TRUSTED_PROXIES`).
+//!
+//! Whoever connects is the client, unless it is a trusted proxy: then its `Forwarded` (RFC 7239) or `X-Forwarded-For`
+//! is read from the right, as every hop appends what it saw, and the first address that is not a trusted proxy's is the
+//! client's. Everything left of that was sent by the client and says nothing. A proxy appends to one of the two headers
+//! and passes the other on as the client sent it, so where both are there and disagree, neither is believed.
+
+use std::{
+    convert::Infallible,
+    net::{IpAddr, SocketAddr},
+    str::FromStr,
+};
+
+use axum::{
+    extract::FromRequestParts,
+    http::{HeaderMap, header, request::Parts},
+};
+use ipnet::IpNet;
+
+/// Hops that are looked at, from the right; no chain of proxies is longer.
+const MOST_HOPS: usize = 32;
+
+/// The client's address, in the extensions of every request; unknown only where there is no connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClientAddress(pub Option<IpAddr>);
+
+impl<S: Send + Sync> FromRequestParts<S> for ClientAddress {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        Ok(parts.extensions.get().copied().unwrap_or_default())
+    }
+}
+
+/// The networks of the proxies that are believed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TrustedProxies(Vec<IpNet>);
+
+impl FromStr for TrustedProxies {
+    type Err = String;
+
+    /// Addresses and CIDR networks, separated by commas.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let network = |entry: &str| {
+            let address = entry.parse::<IpAddr>().map(IpNet::from);
+            address.or_else(|_| entry.parse()).map_err(|_| format!("{entry}: expected a network such as 10.0.0.0/8"))
+        };
+        let entries = text.split(',').map(str::trim).filter(|entry| !entry.is_empty());
+        entries.map(network).collect::<Result<_, _>>().map(Self)
+    }
+}
+
+impl TrustedProxies {
+    /// Whether this is the address of a trusted proxy.
+    pub fn contains(&self, address: IpAddr) -> bool {
+        let address = address.to_canonical();
+        self.0.iter().any(|network| network.contains(&address))
+    }
+
+    /// The client's address, given who is connected and what they say.
+    pub fn client(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
+        let peer = peer.to_canonical();
+        if !self.contains(peer) {
+            return peer;
+        }
+        let said = |name, read: fn(&str) -> Option<IpAddr>| {
+            headers.contains_key(&name).then(|| self.behind(peer, headers.get_all(&name).iter(), read))
+        };
+        let standard = said(header::FORWARDED, forwarded_for);
+        let usual = said(header::HeaderName::from_static("x-forwarded-for"), node);
+        match (standard, usual) {
+            (Some(one), Some(other)) if one != other => peer,
+            (Some(address), _) | (None, Some(address)) => address,
+            (None, None) => peer,
+        }
+    }
+
+    /// From the right: the first hop that is no trusted proxy, or the last one that is.
+    fn behind<'a>(
+        &self,
+        peer: IpAddr,
+        lines: impl DoubleEndedIterator<Item = &'a axum::http::HeaderValue>,
+        read: impl Fn(&str) -> Option<IpAddr>,
+    ) -> IpAddr {
+        let mut nearest = peer;
+        let hops = lines.rev().flat_map(|line| line.to_str().unwrap_or_default().rsplit(','));
+        for hop in hops.take(MOST_HOPS) {
+            // A hop that hides itself, or cannot be read, ends what is known.
+            let Some(address) = read(hop) else { return nearest };
+            nearest = address;
+            if !self.contains(address) {
+                break;
+            }
+        }
+        nearest
+    }
+}
+
+/// The `for` of one element of `Forwarded`.
+fn forwarded_for(element: &str) -> Option<IpAddr> {
+    let mut pairs = element.split(';').filter_map(|pair| pair.split_once('='));
+    let (_, value) = pairs.find(|(name, _)| name.trim().eq_ignore_ascii_case("for"))?;
+    let value = value.trim();
+    node(value.strip_prefix('"').and_then(|value| value.strip_suffix('"')).unwrap_or(value))
+}
+
+/// An address, perhaps with a port: `192.0.2.1`, `192.0.2.1:80`, `2001:db8::1`, `[2001:db8::1]`, `[2001:db8::1]:80`.
+fn node(text: &str) -> Option<IpAddr> {
+    let text = text.trim();
+    let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
+    let address = bare.parse().ok().or_else(|| text.parse::<SocketAddr>().ok().map(|socket| socket.ip()));
+    address.map(|address: IpAddr| address.to_canonical())
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::{HeaderName, HeaderValue};
+
+    use super::*;
+
+    fn client(peer: &str, headers: &[(&'static str, &'static str)]) -> String {
+        let trusted: TrustedProxies = "127.0.0.1, 10.0.0.0/8,fd00::/8".parse().expect("networks");
+        let pair = |&(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value));
+        let mut map = HeaderMap::new();
+        for (name, value) in headers.iter().map(pair) {
+            map.append(name, value);
+        }
+        trusted.client(peer.parse().expect("an address"), &map).to_string()
+    }
+
+    #[test]
+    fn only_trusted_proxies_are_believed() {
+        let says = [("x-forwarded-for", "198.51.100.7")];
+        assert_eq!(client("203.0.113.9", &says), "203.0.113.9");
+        assert_eq!(client("127.0.0.1", &says), "198.51.100.7");
+        assert_eq!(client("::ffff:127.0.0.1", &says), "198.51.100.7");
+        assert_eq!(client("127.0.0.1", &[]), "127.0.0.1");
+        assert_eq!(
+            TrustedProxies::default().client("127.0.0.1".parse().expect("one"), &HeaderMap::new()).to_string(),
+            "127.0.0.1"
+        );
+    }
+
+    #[test]
+    fn what_the_client_puts_in_front_says_nothing() {
+        let both = [("x-forwarded-for", "192.0.2.1, 198.51.100.7, 10.0.0.3")];
+        assert_eq!(client("127.0.0.1", &both), "198.51.100.7");
+        let lines =
+            [("x-forwarded-for", "192.0.2.1"), ("x-forwarded-for", "198.51.100.7"), ("x-forwarded-for", "10.9.9.9")];
+        assert_eq!(client("127.0.0.1", &lines), "198.51.100.7");
+        assert_eq!(client("127.0.0.1", &[("x-forwarded-for", "10.0.0.1, 10.0.0.2")]), "10.0.0.1");
+        assert_eq!(client("127.0.0.1", &[("x-forwarded-for", "192.0.2.1, nonsense, 10.0.0.2")]), "10.0.0.2");
+    }
+
+    #[test]
+    fn the_standard_header_is_read_with_quotes_and_ports() {
+        for (said, expected) in [
+            ("for=192.0.2.43", "192.0.2.43"),
+            ("For=\"[2001:db8:cafe::17]:4711\"", "2001:db8:cafe::17"),
+            ("for=192.0.2.1, for=198.51.100.17;by=203.0.113.60;proto=http;host=example.com", "198.51.100.17"),
+            ("proto=https;for=\"192.0.2.43:47011\", for=\"[fd00::1]\"", "192.0.2.43"),
+            ("for=unknown", "127.0.0.1"),
+            ("for=_hidden, for=10.0.0.9", "10.0.0.9"),
+            ("by=192.0.2.1", "127.0.0.1"),
+        ] {
+            assert_eq!(client("127.0.0.1", &[("forwarded", said)]), expected, "{said}");
+        }
+    }
+
+    #[test]
+    fn two_headers_that_disagree_are_not_believed() {
+        let forged = [("forwarded", "for=192.0.2.1"), ("x-forwarded-for", "198.51.100.7")];
+        assert_eq!(client("127.0.0.1", &forged), "127.0.0.1");
+        let agree = [("forwarded", "for=198.51.100.7"), ("x-forwarded-for", "198.51.100.7")];
+        assert_eq!(client("127.0.0.1", &agree), "198.51.100.7");
+    }
+
+    #[test]
+    fn networks_are_read_or_refused() {
+        assert_eq!("".parse(), Ok(TrustedProxies::default()));
+        for bad in ["proxy.internal", "10.0.0.0/33", "10.0.0.0/", "*"] {
+            assert!(bad.parse::<TrustedProxies>().is_err(), "{bad}");
+        }
+    }
+}
