@@ -51,7 +51,7 @@ pub(crate) const CONTRACT: [&str; 6] =
 pub(crate) const OURS: [&str; 6] =
     ["Treeline", "yes", "yes", "lease, heartbeat", "both measured", "in the worker's hands only"];
 
-pub(crate) const PEERS: [Peer; 3] = [
+pub(crate) const PEERS: [Peer; 5] = [
     Peer {
         name: "graphile-worker",
         added: "graphile-worker: add",
@@ -66,7 +66,7 @@ pub(crate) const PEERS: [Peer; 3] = [
         added: "pg-boss: add",
         drained: "pg-boss: drain",
         contract: ["yes", "yes", "expiry, 15 minutes", "no", "in the worker's hands only"],
-        share: 0.4,
+        share: 1.0,
         program: |programs| node(&programs.folder.join("pg-boss")),
         ended: "select count(*) from pgboss.job where name = 'pay' and state = 'completed' and retry_count = 0 and $1 > 0",
     },
@@ -79,16 +79,43 @@ pub(crate) const PEERS: [Peer; 3] = [
         program: |programs| Command::new(programs.built.join("release").join("peer-awa")),
         ended: "select count(distinct id) from awa.jobs where queue = 'pay' and state = 'completed' and attempt = 1 and $1 > 0",
     },
+    Peer {
+        name: "graphile_worker (Rust)",
+        added: "graphile_worker (Rust): add",
+        drained: "graphile_worker (Rust): drain",
+        contract: ["**no**: deleted", "no", "lock, 4 hours", "no", "5,000 held in memory a process"],
+        share: 1.0,
+        program: |programs| Command::new(programs.built.join("release").join("peer-graphile-worker-rs")),
+        ended: "select $1::bigint - count(*) from graphile_worker._private_jobs",
+    },
+    Peer {
+        name: "pgqueuer",
+        added: "pgqueuer: add",
+        drained: "pgqueuer: drain",
+        contract: ["log of states", "no", "heartbeat, 30 seconds", "no", "in the workers' hands only"],
+        share: 0.4,
+        program: |programs| {
+            let mut python = Command::new(programs.built.join("pgqueuer").join("bin").join("python"));
+            python.arg("main.py").current_dir(programs.folder.join("pgqueuer"));
+            python
+        },
+        ended: "select count(distinct job_id) from pgqueuer_log where status = 'successful' and $1 > 0",
+    },
 ];
 
 /// The peers that keep what has ended, as the engine does.
-pub(crate) const KEEPING: [&str; 2] = ["pg-boss: drain", "awa: drain"];
+pub(crate) const KEEPING: [&str; 3] = ["pg-boss: drain", "awa: drain", "pgqueuer: drain"];
+
+/// The peers that delete what has ended.
+pub(crate) const DELETING: [&str; 2] = ["graphile-worker: drain", "graphile_worker (Rust): drain"];
 
 /// All of them, adding.
-pub(crate) const ADDING: [&str; 3] = ["graphile-worker: add", "pg-boss: add", "awa: add"];
+pub(crate) const ADDING: [&str; 5] =
+    ["graphile-worker: add", "pg-boss: add", "awa: add", "graphile_worker (Rust): add", "pgqueuer: add"];
 
+/// The Node that the folder's own lock file names: newer than the one that building the site needs.
 fn node(folder: &Path) -> Command {
-    let mut node = Command::new("node");
+    let mut node = Command::new(folder.join("node_modules").join(".bin").join("node"));
     node.arg("main.mjs").current_dir(folder);
     node
 }

@@ -3,7 +3,7 @@
 //! Apart from the tests, as it measures and judges nothing: what it writes is read by people. Other job queues are fetched and
 //! built here, for the benchmark only; one that cannot be had is named in the report, and the run goes on.
 
-use std::process::Command;
+use std::{path::Path, process::Command};
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
@@ -73,11 +73,34 @@ fn peers() -> Result<()> {
             println!("    {name} will not be measured: {error:#}");
         }
     }
-    let mut awa = cargo(["build", "--release", "--locked"]);
-    awa.arg("--manifest-path").arg(folder.join("awa/Cargo.toml"));
-    awa.arg("--target-dir").arg(places::target()?.join("peers"));
-    if let Err(error) = step::run("build awa", awa) {
-        println!("    awa will not be measured: {error:#}");
+    let built = places::target()?.join("peers");
+    for name in ["awa", "graphile_worker-rs"] {
+        let mut build = cargo(["build", "--release", "--locked"]);
+        build.arg("--manifest-path").arg(folder.join(name).join("Cargo.toml"));
+        build.arg("--target-dir").arg(&built);
+        if let Err(error) = step::run(&format!("build {name}"), build) {
+            println!("    {name} will not be measured: {error:#}");
+        }
+    }
+    if let Err(error) = python_parts(&folder.join("pgqueuer"), &built.join("pgqueuer")) {
+        println!("    pgqueuer will not be measured: {error:#}");
     }
     Ok(())
+}
+
+/// Installs what `requirements.txt` names into a virtual environment of its own, once.
+fn python_parts(folder: &Path, environment: &Path) -> Result<()> {
+    let requirements = folder.join("requirements.txt");
+    let wanted = std::fs::read_to_string(&requirements)?;
+    let installed = environment.join("installed-from.txt");
+    if std::fs::read_to_string(&installed).is_ok_and(|before| before == wanted) {
+        return Ok(());
+    }
+    let mut make = Command::new("python3");
+    make.args(["-m", "venv"]).arg(environment);
+    step::run("make an environment for Python", make)?;
+    let mut install = Command::new(environment.join("bin").join("pip"));
+    install.args(["install", "--quiet", "--disable-pip-version-check", "--requirement"]).arg(&requirements);
+    step::run("pip install", install)?;
+    Ok(std::fs::write(installed, wanted)?)
 }
