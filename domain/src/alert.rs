@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Time, id::Uuid};
 
-/// The longest message of a worker's own alert, in bytes.
+/// The longest message of a worker's own alert, in characters.
 pub const LONGEST_MESSAGE: usize = 2_000;
 
 /// What an alert is about.

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Time, id::Uuid, job::Owner};
 
-/// The longest reason, in bytes.
+/// The longest reason, in characters.
 pub const LONGEST_REASON: usize = 2_000;
 
 /// Why somebody does something: `{"reason": "…"}`. Required on somebody else's work.

@@ -54,12 +54,13 @@ mod described {
     use super::{JobEvent, RootsEvent, event};
 
     /// Events of these names, each with the data that is said.
-    fn one_of(description: &str, events: [(&[&'static str], &str, RefOr<Schema>); 3]) -> RefOr<Schema> {
+    fn one_of(description: &str, events: [(&str, &[&'static str], &str, RefOr<Schema>); 3]) -> RefOr<Schema> {
         let text = |description: &str| {
             Object::builder().schema_type(SchemaType::new(Type::String)).description(Some(description))
         };
-        let event = |(names, holds, data): (&[&'static str], &str, RefOr<Schema>)| {
+        let event = |(title, names, holds, data): (&str, &[&'static str], &str, RefOr<Schema>)| {
             Object::builder()
+                .title(Some(title))
                 .schema_type(SchemaType::new(Type::Object))
                 .property("event", text("What the data is").enum_values(Some(names.iter().copied())))
                 .property("data", text(holds).content_media_type("application/json").content_schema(Some(data)))
@@ -87,9 +88,14 @@ mod described {
                 "One event: `snapshot` first (data: a Job with its children), then `change` (data: a Change); \
                  `busy`, `bye` and `removed` (data: an empty object) end the stream",
                 [
-                    (&[event::SNAPSHOT], "A Job with its children", Ref::from_schema_name("Job").into()),
-                    (&[event::CHANGE], "A Change", Ref::from_schema_name("Change").into()),
-                    (&[event::BUSY, event::BYE, event::REMOVED], "An empty object", empty()),
+                    (
+                        "JobSnapshotEvent",
+                        &[event::SNAPSHOT],
+                        "A Job with its children",
+                        Ref::from_schema_name("Job").into(),
+                    ),
+                    ("JobChangeEvent", &[event::CHANGE], "A Change", Ref::from_schema_name("Change").into()),
+                    ("JobEndEvent", &[event::BUSY, event::BYE, event::REMOVED], "An empty object", empty()),
                 ],
             )
         }
@@ -103,9 +109,14 @@ mod described {
                 "One event: `snapshot` first (the newest trees; another where changes were too many), then `change` \
                  (the trees that changed, or are gone); `busy` and `bye` (data: an empty object) end the stream",
                 [
-                    (&[event::SNAPSHOT], "The newest trees", Ref::from_schema_name("Roots").into()),
-                    (&[event::CHANGE], "Trees that changed", Ref::from_schema_name("Roots").into()),
-                    (&[event::BUSY, event::BYE], "An empty object", empty()),
+                    (
+                        "RootsSnapshotEvent",
+                        &[event::SNAPSHOT],
+                        "The newest trees",
+                        Ref::from_schema_name("Roots").into(),
+                    ),
+                    ("RootsChangeEvent", &[event::CHANGE], "Trees that changed", Ref::from_schema_name("Roots").into()),
+                    ("RootsEndEvent", &[event::BUSY, event::BYE], "An empty object", empty()),
                 ],
             )
         }

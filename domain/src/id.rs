@@ -8,13 +8,13 @@ pub fn is_name(name: &str) -> bool {
     let word = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
     let bytes = name.as_bytes();
     matches!(bytes.first(), Some(&b) if word(b))
-        && bytes.len() <= 100
+        && bytes.len() <= crate::limits::LONGEST_NAME
         && bytes.iter().all(|&b| word(b) || matches!(b, b'.' | b'_' | b'-'))
 }
 
 /// Whether `key` can be a dedupe, serialize or idempotency key: 1 to 255 characters, no NUL.
 pub fn is_key(key: &str) -> bool {
-    !key.is_empty() && !key.contains('\0') && key.chars().take(256).count() <= 255
+    crate::limits::is_text(key, 1, crate::limits::LONGEST_KEY)
 }
 
 #[cfg(test)]

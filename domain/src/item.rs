@@ -177,11 +177,15 @@ pub struct Holder {
     pub lease_expires_at: Time,
 }
 
+/// What [`WaitingFor::reason`] may say.
+pub const WAITING_REASONS: [&str; 7] =
+    ["retry", "run_after", "after", "serialize_key", "paused", "concurrency", "not_claimed"];
+
 /// Why an item is not being worked on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct WaitingFor {
-    /// `retry`, `run_after`, `after`, `serialize_key`, `paused`, `concurrency` or `not_claimed`.
+    /// One of [`WAITING_REASONS`].
     pub reason: String,
     pub detail: Option<String>,
     pub until: Option<Time>,
@@ -305,7 +309,9 @@ impl utoipa::PartialSchema for MaxFailures {
     fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
         use utoipa::openapi::schema::{Object, OneOf, SchemaType, Type};
         OneOf::builder()
-            .item(Object::builder().schema_type(SchemaType::Type(Type::Integer)).minimum(Some(1)))
+            .item(
+                Object::builder().schema_type(SchemaType::Type(Type::Integer)).minimum(Some(1)).maximum(Some(i32::MAX)),
+            )
             .item(Object::builder().schema_type(SchemaType::Type(Type::String)).enum_values(Some(["unlimited"])))
             .into()
     }

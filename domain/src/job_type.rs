@@ -4,9 +4,17 @@ mod push;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Document, Time, item::MaxFailures, retry::Backoff};
+use crate::{
+    Document, Time,
+    item::MaxFailures,
+    limits::{
+        LONGEST_PUSH_SECONDS, LONGEST_RETENTION_SECONDS, LONGEST_SECONDS, LONGEST_URL, MOST_STEPS, SHORTEST_SECONDS,
+        is_text,
+    },
+    retry::Backoff,
+};
 
-pub use push::{BasicAuth, Headers, PushSecrets, SigningSecret};
+pub use push::{BasicAuth, Headers, LONGEST_VALUE, MOST_HEADERS, PushSecrets, SigningSecret};
 
 /// The lease of a post to a worker where its type says nothing, in seconds.
 pub const PUSH_TIMEOUT_SECONDS: f64 = 300.0;
@@ -216,17 +224,17 @@ impl JobTypeSpec {
         if let Some((pointer, detail)) = self.backoff.problem() {
             say(&format!("/backoff{pointer}"), detail);
         }
-        let seconds = 0.1..=31_536_000.0;
+        let seconds = SHORTEST_SECONDS..=LONGEST_SECONDS;
         if !seconds.contains(&self.heartbeat_seconds) {
             say("/heartbeat_seconds", "expected a number of seconds from 0.1 to 31536000");
         }
         if self.run_timeout_seconds.is_some_and(|s| !seconds.contains(&s)) {
             say("/run_timeout_seconds", "expected null or a number of seconds from 0.1 to 31536000");
         }
-        if self.retain_seconds.is_some_and(|s| !(0..=3_153_600_000).contains(&s)) {
+        if self.retain_seconds.is_some_and(|s| !(0..=LONGEST_RETENTION_SECONDS).contains(&s)) {
             say("/retain_seconds", "expected null or a whole number of seconds from 0");
         }
-        if self.steps.len() > 100 {
+        if self.steps.len() > MOST_STEPS {
             say("/steps", "expected at most 100 steps");
         }
         for (place, step) in self.steps.iter().enumerate() {
@@ -242,13 +250,16 @@ impl JobTypeSpec {
             ExecutorKind::Push if executor.url.is_none() => say("/executor/url", "expected the URL to post to"),
             _ => {}
         }
+        if executor.url.as_ref().is_some_and(|url| !is_text(url, 1, LONGEST_URL)) {
+            say("/executor/url", "expected at most 2048 characters");
+        }
         if executor.kind != ExecutorKind::Builtin && executor.name.is_some() {
             say("/executor/name", "expected only where kind is builtin");
         }
         if executor.kind != ExecutorKind::Push && (executor.url.is_some() || executor.timeout_seconds.is_some()) {
             say("/executor/url", "expected only where kind is push");
         }
-        if executor.timeout_seconds.is_some_and(|s| !(0.1..=86_400.0).contains(&s)) {
+        if executor.timeout_seconds.is_some_and(|s| !(SHORTEST_SECONDS..=LONGEST_PUSH_SECONDS).contains(&s)) {
             say("/executor/timeout_seconds", "expected a number of seconds from 0.1 to 86400");
         }
         let (_, secrets) = executor.parted();

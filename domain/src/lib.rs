@@ -39,6 +39,7 @@ pub mod id;
 pub mod item;
 pub mod job;
 pub mod job_type;
+pub mod limits;
 pub mod problem;
 pub mod progress;
 pub mod retry;

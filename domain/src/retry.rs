@@ -24,7 +24,7 @@ impl Default for Backoff {
 }
 
 /// The longest wait that is ever computed, a hundred years: what "no cap" is capped by.
-const LONGEST_SECONDS: f64 = 100.0 * 365.25 * 86_400.0;
+pub const LONGEST_SECONDS: f64 = 100.0 * 365.25 * 86_400.0;
 
 impl Backoff {
     /// Seconds to wait after the `failures`-th failure (from 1). `random` is uniform in [0, 1).

@@ -60,6 +60,12 @@ enum Command {
         #[arg(long = "type")]
         job_type: Option<String>,
     },
+    /// Print the description of the API (OpenAPI 3.1) that a server answers at /api/v1/openapi.json
+    Openapi {
+        /// In the words of OpenAPI 3.0, for generators that do not read 3.1
+        #[arg(long = "3.0")]
+        older: bool,
+    },
     /// A PostgreSQL that runs until standard input closes
     #[command(hide = true)]
     Postgres(postgres::Arguments),
@@ -76,6 +82,7 @@ async fn main() -> ExitCode {
         Some(Command::Migrate { status }) => migrate(line.config, status).await,
         Some(Command::SignInLink { user }) => sign_in_link(line.config, user).await,
         Some(Command::SigningSecret { owner, job_type }) => signing_secret(line.config, owner, job_type).await,
+        Some(Command::Openapi { older }) => say(&server::http::openapi_document(older)).map_err(Into::into),
         Some(Command::Postgres(arguments)) => postgres::command(arguments).await,
     };
     match done {

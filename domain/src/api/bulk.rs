@@ -125,7 +125,9 @@ fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<D
 impl PayloadEdit {
     /// The edit, or which field is wrong and what was expected there.
     pub fn read(&self) -> Result<Edit, (&'static str, &'static str)> {
-        let pointer = Pointer::parse(&self.path).ok_or(("path", "expected a JSON Pointer, such as /a/b"))?;
+        let short = crate::limits::is_text(&self.path, 0, crate::limits::LONGEST_POINTER);
+        let pointer =
+            Pointer::parse(&self.path).filter(|_| short).ok_or(("path", "expected a JSON Pointer, such as /a/b"))?;
         match (self.op, &self.value) {
             (EditOp::Set, Some(value)) => Ok(Edit::Set(pointer, value.clone())),
             (EditOp::Set, None) => Err(("value", "expected the value to be set; null is one")),

@@ -30,8 +30,8 @@ const RESERVED: &[&str] = &[
 ];
 
 /// Most headers of one executor, and the longest value in bytes.
-const MOST_HEADERS: usize = 50;
-const LONGEST_VALUE: usize = 8_192;
+pub const MOST_HEADERS: usize = 50;
+pub const LONGEST_VALUE: usize = 8_192;
 
 /// User and password, sent as HTTP's basic authentication.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]

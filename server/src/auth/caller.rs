@@ -17,6 +17,8 @@ pub enum Role {
 }
 
 impl Role {
+    pub const ALL: [Role; 3] = [Self::User, Self::Support, Self::Admin];
+
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::User => "user",
@@ -26,7 +28,7 @@ impl Role {
     }
 
     pub fn parse(word: &str) -> Option<Self> {
-        [Self::User, Self::Support, Self::Admin].into_iter().find(|r| r.as_str() == word)
+        Self::ALL.into_iter().find(|r| r.as_str() == word)
     }
 }
 

@@ -7,6 +7,7 @@ use domain::{
     Code, Problem,
     access::{NewService, NewToken, Service, Token, TokenMade},
     id::is_name,
+    limits,
 };
 use uuid::Uuid;
 
@@ -121,7 +122,7 @@ fn faults_of(new: &NewToken) -> Vec<(String, String)> {
     if new.service == BOOTSTRAP_SERVICE {
         say("/service".into(), "expected another service: this one has the token of TREELINE_BOOTSTRAP_TOKEN alone");
     }
-    if new.name.is_empty() || new.name.chars().count() > 100 {
+    if !limits::is_text(&new.name, 1, limits::LONGEST_TOKEN_NAME) {
         say("/name".into(), "expected 1 to 100 characters");
     }
     if new.scopes.is_empty() {

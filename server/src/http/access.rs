@@ -55,6 +55,8 @@ plain_list!(Services, "services");
 plain_list!(Tokens, "tokens");
 
 /// Make a service
+///
+/// For admins. A service owns the jobs that its tokens create.
 #[utoipa::path(post, path = "/services", tag = "people", request_body = NewService,
     params(("Idempotency-Key" = Option<String>, Header, description = "1 to 255 characters")),
     responses((status = 201, body = Service)))]
@@ -71,6 +73,8 @@ pub async fn create_service(
 }
 
 /// List services
+///
+/// For admins, by name.
 #[utoipa::path(get, path = "/services", tag = "people", params(PlainList),
     responses((status = 200, body = Page<Service>)))]
 pub async fn list_services(
@@ -86,6 +90,9 @@ pub async fn list_services(
 }
 
 /// Make a token: the answer holds its secret, once
+///
+/// For admins. The secret is sent as `Authorization: Bearer …`. The scope `work` can be narrowed to job
+/// types.
 #[utoipa::path(post, path = "/tokens", tag = "people", request_body = NewToken,
     params(("Idempotency-Key" = Option<String>, Header, description = "1 to 255 characters")),
     responses((status = 201, body = TokenMade)))]
@@ -102,6 +109,8 @@ pub async fn create_token(
 }
 
 /// List tokens, newest first
+///
+/// For admins. Secrets are not shown; revoked tokens stay listed.
 #[utoipa::path(get, path = "/tokens", tag = "people", params(PlainList),
     responses((status = 200, body = Page<Token>)))]
 pub async fn list_tokens(
@@ -117,6 +126,8 @@ pub async fn list_tokens(
 }
 
 /// Revoke a token: at once here, within a second on other servers
+///
+/// Requests under way with the token end. Again is no change.
 #[utoipa::path(delete, path = "/tokens/{id}", tag = "people", params(("id" = Uuid, Path)),
     responses((status = 204, description = "Revoked, or was so before")))]
 pub async fn delete_token(State(app): State<App>, caller: Caller, Path(id): Path<Uuid>) -> Result<StatusCode> {

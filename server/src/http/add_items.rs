@@ -13,6 +13,7 @@ use domain::{
     Code, Problem,
     api::{Added, NewItem},
     id::Uuid,
+    limits::MOST_ITEMS,
 };
 use futures::StreamExt as _;
 use serde::Deserialize;
@@ -30,9 +31,6 @@ use crate::{
     store::idempotency::KeyName,
 };
 use resume::{Passed, Resuming};
-
-/// Items in one JSON array.
-const LARGEST_ARRAY: usize = 10_000;
 
 /// A batch of a stream is committed at this many items, or this many bytes.
 const BATCH_ITEMS: usize = 1_000;
@@ -108,8 +106,8 @@ pub async fn add_items(
         Some("application/json") => {
             let bytes = extract::body(request, app.config.body_limit.bytes()).await?;
             let items: Vec<NewItem> = extract::read(&bytes)?;
-            if items.len() > LARGEST_ARRAY {
-                let expected = format!("expected at most {LARGEST_ARRAY} items; send NDJSON for more");
+            if items.len() > MOST_ITEMS {
+                let expected = format!("expected at most {MOST_ITEMS} items; send NDJSON for more");
                 return Err(Problem::invalid_body([(String::new(), expected)]).into());
             }
             app.engine.check_item_sizes(&items)?;

@@ -49,6 +49,9 @@ impl Paged for AlertList {
 }
 
 /// List alerts, newest first: to staff all of them, to others those about their own work
+///
+/// Each alert is raised once and clears itself when its cause is gone. Without `all` only the open ones are
+/// listed.
 #[utoipa::path(get, path = "/alerts", tag = "watch", params(AlertList), responses((status = 200, body = Page<Alert>)))]
 pub async fn list_alerts(
     State(app): State<App>,
@@ -78,6 +81,9 @@ pub async fn list_alerts(
 }
 
 /// Raise an alert about the item in one's hands
+///
+/// The alert names the item, its job and its tree. The same worker raising it again counts it, and does not
+/// raise another. An assignment that is over is 409 `assignment_closed`.
 #[utoipa::path(post, path = "/assignments/{id}/alert", tag = "assignments", params(("id" = Uuid, Path)),
     request_body = AlertBody,
     responses((status = 204, description = "Raised, or counted again where it is open already")))]

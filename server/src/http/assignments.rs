@@ -8,6 +8,7 @@ use domain::{
         HeartbeatsBody, ReleaseBody, ResultBody, StepBody,
     },
     item::Step,
+    limits::MOST_HEARTBEATS,
 };
 use uuid::Uuid;
 
@@ -20,6 +21,11 @@ use crate::{
 };
 
 /// Claim items; waits up to `wait_seconds` for some, and may answer with none
+///
+/// Needs a token with the scope `work`. Several types take turns, trees take turns within a type, and items
+/// of a tree come oldest first. Each assignment is held by heartbeats until it is ended. With a `claim_id`
+/// the same request again answers with the same assignments as far as they are still open, so that a lost
+/// answer costs nothing. Beside `item_ids`, `refused` says which could not be had.
 #[utoipa::path(post, path = "/assignments", tag = "assignments", request_body = Claim,
     responses((status = 200, body = Claimed)))]
 pub async fn claim_items(
@@ -32,6 +38,9 @@ pub async fn claim_items(
 }
 
 /// Keep an assignment alive, and say how far it is
+///
+/// To be sent every `heartbeat_seconds` of the assignment; after three missed intervals the lease is lost
+/// and the item is offered again. `cancel` in the answer tells the worker to stop.
 #[utoipa::path(post, path = "/assignments/{id}/heartbeat", tag = "assignments", params(("id" = Uuid, Path)),
     request_body = Option<HeartbeatBody>, responses((status = 200, body = Heartbeat)))]
 pub async fn heartbeat_assignment(
@@ -50,6 +59,10 @@ pub async fn heartbeat_assignment(
 }
 
 /// Record a step: a recovery point that a later attempt starts from
+///
+/// The step and its data are stored at once and handed to every later attempt. Steps only move forward: an
+/// earlier one, or the same one with other data, is 409 `step_behind`; one that the job type does not
+/// declare is 422 `unknown_step`. The same step with the same data again is no change.
 #[utoipa::path(post, path = "/assignments/{id}/step", tag = "assignments", params(("id" = Uuid, Path)),
     request_body = StepBody, responses((status = 200, body = Step)))]
 pub async fn step_assignment(
@@ -62,6 +75,9 @@ pub async fn step_assignment(
 }
 
 /// End an assignment with a result; no body, or none in it, is the result `{}`
+///
+/// The first ending of an assignment counts. The same ending again answers as the first time; any other is
+/// 409 `assignment_closed`. The result of a cancelled job is 409 `job_cancelled`.
 #[utoipa::path(post, path = "/assignments/{id}/result", tag = "assignments", params(("id" = Uuid, Path)),
     request_body = Option<ResultBody>, responses((status = 200, body = Ended)))]
 pub async fn succeed_assignment(
@@ -78,6 +94,10 @@ pub async fn succeed_assignment(
 }
 
 /// End an assignment with a failure; the item is offered again if its budget allows
+///
+/// The failure counts against `max_failures`, unless `retryable` is `false`, which makes the item a dead
+/// letter at once. The item waits for the backoff of its type, or for `retry_after_seconds`. `cancel_tree`
+/// cancels the whole tree.
 #[utoipa::path(post, path = "/assignments/{id}/failure", tag = "assignments", params(("id" = Uuid, Path)),
     request_body = FailureBody, responses((status = 200, body = Ended)))]
 pub async fn fail_assignment(
@@ -90,6 +110,9 @@ pub async fn fail_assignment(
 }
 
 /// Give an item back without a failure
+///
+/// The item is available again, at once or after `retry_after_seconds`. An item of an `at_most_once` type
+/// can be released only before its first step or progress (409 `already_started`).
 #[utoipa::path(post, path = "/assignments/{id}/release", tag = "assignments", params(("id" = Uuid, Path)),
     request_body = Option<ReleaseBody>, responses((status = 200, body = Ended)))]
 pub async fn release_assignment(
@@ -102,6 +125,10 @@ pub async fn release_assignment(
 }
 
 /// End many assignments, and claim the next items in the same transaction
+///
+/// Answers in order; one ending that is refused does not spoil the others. Endings and the claim share one
+/// transaction, which makes this the cheapest way to work through many items. The claim takes no
+/// `wait_seconds`.
 #[utoipa::path(post, path = "/assignments/finish", tag = "assignments", request_body = FinishBody,
     responses((status = 200, body = Finished)))]
 pub async fn finish_assignments(
@@ -115,10 +142,10 @@ pub async fn finish_assignments(
     Ok(Answer(app.engine.finish(&caller, body).await?))
 }
 
-/// Assignments in one batch of heartbeats.
-const MOST_HEARTBEATS: usize = 10_000;
-
 /// Keep many assignments alive; answers in order
+///
+/// One request for all items in a worker's hands. Each answer has the status that the single call would
+/// have had: 200, 404 or 409.
 #[utoipa::path(post, path = "/assignments/heartbeat", tag = "assignments", request_body = HeartbeatsBody,
     responses((status = 200, body = Heartbeats)))]
 pub async fn heartbeat_assignments(

@@ -49,6 +49,8 @@ impl Paged for AuditList {
 }
 
 /// Who did what, newest first: to staff all of it, to others what was done to their own work
+///
+/// Entries outlive the work that they speak of.
 #[utoipa::path(get, path = "/audit", tag = "people", params(AuditList),
     responses((status = 200, body = Page<AuditEntry>)))]
 pub async fn list_audit(

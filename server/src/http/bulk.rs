@@ -84,6 +84,8 @@ pub async fn create_bulk(
 }
 
 /// List bulk operations, newest first: one's own, to staff everybody's
+///
+/// Operations that are over are remembered for 30 days.
 #[utoipa::path(get, path = "/bulk-operations", tag = "bulk", params(BulkList),
     responses((status = 200, body = Page<BulkOperation>)))]
 pub async fn list_bulk(
@@ -97,6 +99,8 @@ pub async fn list_bulk(
 }
 
 /// A bulk operation
+///
+/// How far it is, and some of its members as they were when they were found.
 #[utoipa::path(get, path = "/bulk-operations/{id}", tag = "bulk", params(("id" = Uuid, Path)),
     responses((status = 200, body = BulkOperation)))]
 pub async fn get_bulk(State(app): State<App>, caller: Caller, Path(id): Path<Uuid>) -> Result<Answer<BulkOperation>> {

@@ -4,15 +4,15 @@
 //! once. A cursor is no secret and no capability: every page checks again what the caller may see.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
-use domain::{Code, Problem, api::Page};
+use domain::{
+    Code, Problem,
+    api::Page,
+    limits::{DEFAULT_PAGE, LARGEST_PAGE},
+};
 use serde::{Serialize, de::DeserializeOwned};
 use sha2::{Digest as _, Sha256};
 
 use crate::error::{Error, Result};
-
-/// Rows on a page when nobody says otherwise, and the most that anybody gets.
-const DEFAULT_LIMIT: i64 = 50;
-const GREATEST_LIMIT: i64 = 1_000;
 
 /// Bytes of the filters' fingerprint within a cursor.
 const FINGERPRINT: usize = 8;
@@ -27,8 +27,8 @@ pub trait Paged: Serialize {
     /// The number of rows asked for, 1 to 1,000.
     fn rows(&self) -> Result<i64> {
         match self.limit() {
-            None => Ok(DEFAULT_LIMIT),
-            Some(limit) if (1..=GREATEST_LIMIT).contains(&limit) => Ok(limit),
+            None => Ok(DEFAULT_PAGE),
+            Some(limit) if (1..=LARGEST_PAGE).contains(&limit) => Ok(limit),
             Some(_) => Err(Problem::parameter("limit", "expected a whole number from 1 to 1000").into()),
         }
     }

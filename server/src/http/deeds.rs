@@ -20,7 +20,7 @@ use crate::{
 /// next heartbeat; until the last of it has ended the status is `cancelling`. Again is no change; a
 /// complete job is 409 `job_completed`.
 #[utoipa::path(post, path = "/jobs/{id}/cancel", tag = "jobs", params(("id" = Uuid, Path)),
-    request_body = ReasonBody, responses((status = 200, body = Job)))]
+    request_body = Option<ReasonBody>, responses((status = 200, body = Job)))]
 pub async fn cancel_job(
     State(app): State<App>,
     caller: Caller,
@@ -35,7 +35,7 @@ pub async fn cancel_job(
 ///
 /// Again is no change; another final state is 409 `item_final`.
 #[utoipa::path(post, path = "/items/{id}/cancel", tag = "items", params(("id" = Uuid, Path)),
-    request_body = ReasonBody, responses((status = 200, body = Item)))]
+    request_body = Option<ReasonBody>, responses((status = 200, body = Item)))]
 pub async fn cancel_item(
     State(app): State<App>,
     caller: Caller,
@@ -51,7 +51,7 @@ pub async fn cancel_item(
 /// The same item with a fresh budget; its history and its original payload stay readable. What waits for
 /// its time (`retryable`, `scheduled`) is due now. Anything else is 409 `not_retryable`.
 #[utoipa::path(post, path = "/items/{id}/retry", tag = "items", params(("id" = Uuid, Path)),
-    request_body = RetryBody, responses((status = 200, body = Item)))]
+    request_body = Option<RetryBody>, responses((status = 200, body = Item)))]
 pub async fn retry_item(
     State(app): State<App>,
     caller: Caller,

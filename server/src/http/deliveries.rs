@@ -78,6 +78,9 @@ pub(super) fn states(words: Option<&str>) -> Result<Vec<DeliveryState>, Problem>
 }
 
 /// List callbacks, newest first: to staff all of them, to others those of their own trees
+///
+/// A delivery is one completion of a tree that names a receiver; it lists every try and outlives its tree
+/// by 30 days.
 #[utoipa::path(get, path = "/deliveries", tag = "deliveries", params(DeliveryList),
     responses((status = 200, body = Page<CallbackDelivery>)))]
 pub async fn list_deliveries(
@@ -135,7 +138,7 @@ pub async fn list_job_deliveries(
 /// Now, and then by the whole schedule; one that is pending is due now. 409 `not_resendable` where the tree was
 /// complete once more since (`id` is the newest delivery), or names no receiver any more.
 #[utoipa::path(post, path = "/deliveries/{id}/resend", tag = "deliveries", params(("id" = Uuid, Path)),
-    request_body = ReasonBody, responses((status = 200, body = CallbackDelivery)))]
+    request_body = Option<ReasonBody>, responses((status = 200, body = CallbackDelivery)))]
 pub async fn resend_delivery(
     State(app): State<App>,
     caller: Caller,

@@ -40,6 +40,9 @@ pub(super) const RECHECK: Duration = Duration::from_secs(30);
 const RECHECK_SOON: u64 = 3_000;
 
 /// Watches a job.
+///
+/// Server-sent events: `snapshot` first, then `change` with the jobs that changed and the items in flight,
+/// all state absolute. A reconnect begins with a snapshot. `busy`, `bye` and `removed` end the stream.
 #[utoipa::path(
     get, path = "/jobs/{id}/events", tag = "watch",
     params(("id" = Uuid, Path, description = "The job; its whole subtree is in the stream")),

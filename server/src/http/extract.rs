@@ -110,14 +110,11 @@ pub fn read_filters<T: DeserializeOwned>(query: &str) -> Result<Filters<T>> {
     Ok(Filters(read_query(&rest.finish())?, metadata))
 }
 
-/// Ids that a list may be asked for at once.
-const MOST_IDS: usize = 1_000;
-
 /// The parameter `id` of a list: ids with commas between them. None where it is not given.
 pub fn ids(given: Option<&str>) -> Result<Vec<uuid::Uuid>> {
     let Some(given) = given else { return Ok(Vec::new()) };
     let ids: Option<Vec<_>> = given.split(',').map(|word| word.trim().parse().ok()).collect();
-    ids.filter(|ids| ids.len() <= MOST_IDS)
+    ids.filter(|ids| ids.len() <= domain::limits::MOST_IDS)
         .ok_or_else(|| Problem::parameter("id", "expected at most 1000 ids with commas between them").into())
 }
 

@@ -108,6 +108,9 @@ impl ItemList {
 }
 
 /// List items
+///
+/// Callers see items of their own jobs, staff everybody's. A filter without an index may answer with a
+/// short page, even an empty one, and a `next_cursor`.
 #[utoipa::path(get, path = "/items", tag = "items", params(ItemList), responses((status = 200, body = Page<Item>)))]
 pub async fn list_items(
     State(app): State<App>,
@@ -120,6 +123,8 @@ pub async fn list_items(
 }
 
 /// An item
+///
+/// With its payload, result, progress, last error, and why it is not running (`waiting_for`).
 #[utoipa::path(get, path = "/items/{id}", tag = "items", params(("id" = Uuid, Path)),
     responses((status = 200, body = Item, headers(("ETag" = String)))))]
 pub async fn get_item(State(app): State<App>, caller: Caller, Path(id): Path<Uuid>) -> Result<impl IntoResponse> {
@@ -151,6 +156,9 @@ impl Paged for AttemptList {
 }
 
 /// The attempts at an item, oldest first
+///
+/// Every time that the item was handed to a worker: who had it, how it ended, with which error, step and
+/// result.
 #[utoipa::path(get, path = "/items/{id}/attempts", tag = "items", params(("id" = Uuid, Path), AttemptList),
     responses((status = 200, body = Page<Attempt>)))]
 pub async fn list_attempts(
@@ -166,6 +174,9 @@ pub async fn list_attempts(
 }
 
 /// List dead letters: the items in state `dead`
+///
+/// Items that are out of attempts or not retryable, and wait for a person. The filters are those of `GET
+/// /items`.
 #[utoipa::path(get, path = "/dead-letters", tag = "dead letters", params(ItemList),
     responses((status = 200, body = Page<Item>)))]
 pub async fn list_dead_letters(
@@ -180,7 +191,7 @@ pub async fn list_dead_letters(
 }
 
 /// Filters of groups of dead letters; all that are given must hold.
-#[derive(Clone, Debug, Default, Deserialize, IntoParams)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct GroupList {
@@ -196,10 +207,27 @@ pub struct GroupList {
     /// Text in the message
     q: Option<String>,
     /// How many, 1 to 1,000; default 50
+    #[serde(skip_serializing)]
     limit: Option<i64>,
+    /// Taken as every list takes it; this one has a single page and gives none out
+    #[serde(skip_serializing)]
+    cursor: Option<String>,
+}
+
+impl Paged for GroupList {
+    const LIST: &'static str = "groups";
+    fn cursor(&self) -> Option<&str> {
+        self.cursor.as_deref()
+    }
+    fn limit(&self) -> Option<i64> {
+        self.limit
+    }
 }
 
 /// Dead letters, grouped by what their errors say; the largest groups first
+///
+/// A group is the dead items of one type whose last errors read the same after numbers, ids and quoted
+/// values are taken out. Its `fingerprint` is the filter `error` of `GET /items`.
 #[utoipa::path(get, path = "/dead-letters/groups", tag = "dead letters", params(GroupList),
     responses((status = 200, body = Page<ErrorGroup>)))]
 pub async fn list_groups(
@@ -207,10 +235,8 @@ pub async fn list_groups(
     caller: Caller,
     Query(query): Query<GroupList>,
 ) -> Result<Answer<Page<ErrorGroup>>> {
-    let limit = query.limit.unwrap_or(50);
-    if !(1..=1_000).contains(&limit) {
-        return Err(Problem::parameter("limit", "expected a whole number from 1 to 1000").into());
-    }
+    let limit = query.rows()?;
+    query.place::<()>()?;
     let filter =
         GroupFilter { job: query.job, root: query.root, job_type: query.job_type, owner: query.owner, q: query.q };
     Ok(Answer(Page { data: app.engine.groups(&caller, &filter, limit).await?, next_cursor: None }))

@@ -43,6 +43,10 @@ impl Paged for JobTypeList {
 }
 
 /// Make a job type; only `name` is required
+///
+/// A name that is taken is 409 `duplicate`. Jobs keep delivery, steps, schema, retention and `max_failures`
+/// as they were when they were created; pause, concurrency, backoff and executor act on running jobs within
+/// a second.
 #[utoipa::path(post, path = "/job-types", tag = "job types", request_body = JobTypeSpec,
     params(("Idempotency-Key" = Option<String>, Header, description = "1 to 255 characters")),
     responses((status = 201, body = JobType)))]
@@ -60,6 +64,8 @@ pub async fn create_job_type(
 }
 
 /// List job types by name
+///
+/// Every caller with `jobs:read` sees every type. Secrets of push executors are never shown.
 #[utoipa::path(get, path = "/job-types", tag = "job types", params(JobTypeList),
     responses((status = 200, body = Page<JobType>)))]
 pub async fn list_job_types(
@@ -74,6 +80,8 @@ pub async fn list_job_types(
 }
 
 /// A job type
+///
+/// Secrets of a push executor are never shown.
 #[utoipa::path(get, path = "/job-types/{name}", tag = "job types", params(("name" = String, Path)),
     responses((status = 200, body = JobType)))]
 pub async fn get_job_type(State(app): State<App>, _: Caller, Path(name): Path<String>) -> Result<Answer<JobType>> {
@@ -81,6 +89,8 @@ pub async fn get_job_type(State(app): State<App>, _: Caller, Path(name): Path<St
 }
 
 /// Make or replace a job type; what the body leaves out takes its default
+///
+/// With `If-Match` it is replaced only if it still has that version (412 otherwise).
 #[utoipa::path(put, path = "/job-types/{name}", tag = "job types", request_body = JobTypeSpec,
     params(("name" = String, Path), ("If-Match" = Option<String>, Header, description = "The version it must have")),
     responses((status = 200, body = JobType), (status = 201, description = "It is new", body = JobType)))]
@@ -97,6 +107,9 @@ pub async fn put_job_type(
 }
 
 /// Change the fields that the body names; `null` is a value, and fields of `backoff` count singly
+///
+/// Secrets of a push executor that the body does not name stay as they are. With `If-Match` it is changed
+/// only if it still has that version (412 otherwise).
 #[utoipa::path(patch, path = "/job-types/{name}", tag = "job types", request_body = Object,
     params(("name" = String, Path), ("If-Match" = Option<String>, Header, description = "The version it must have")),
     responses((status = 200, body = JobType)))]
@@ -111,6 +124,8 @@ pub async fn patch_job_type(
 }
 
 /// Remove a job type that no job uses
+///
+/// 409 `job_type_in_use` while jobs use it; pause it instead.
 #[utoipa::path(delete, path = "/job-types/{name}", tag = "job types",
     params(("name" = String, Path), ("If-Match" = Option<String>, Header, description = "The version it must have")),
     responses((status = 204, description = "Gone")))]
@@ -125,6 +140,8 @@ pub async fn delete_job_type(
 }
 
 /// Pause a job type: none of its items is handed out any more; open assignments go on
+///
+/// Again is no change.
 #[utoipa::path(post, path = "/job-types/{name}/pause", tag = "job types", params(("name" = String, Path)),
     responses((status = 200, body = JobType)))]
 pub async fn pause_job_type(
@@ -136,6 +153,8 @@ pub async fn pause_job_type(
 }
 
 /// Resume a job type
+///
+/// Waiting items are handed out again within a second. Again is no change.
 #[utoipa::path(post, path = "/job-types/{name}/resume", tag = "job types", params(("name" = String, Path)),
     responses((status = 200, body = JobType)))]
 pub async fn resume_job_type(

@@ -11,6 +11,7 @@ use axum::{
 use domain::{
     Job, JobStatus, Outcome, Problem, Time,
     api::{NewJob, Page},
+    limits::LONGEST_WAIT_SECONDS,
 };
 use serde::{Deserialize, Serialize};
 use utoipa::IntoParams;
@@ -27,9 +28,6 @@ use crate::{
     error::Result,
     jobs::{Creation, JobFilter, Made},
 };
-
-/// The longest poll, in seconds.
-const LONGEST_WAIT: u64 = 30;
 
 /// Filters of the list of jobs; all that are given must hold.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, IntoParams)]
@@ -140,6 +138,8 @@ pub async fn create_job(
 }
 
 /// Make a tree of jobs under an id of the client's. Again with an equal body is no change
+///
+/// Another body under the same id is 409 `id_in_use`.
 #[utoipa::path(put, path = "/jobs/{id}", tag = "jobs", request_body = NewJob, params(("id" = Uuid, Path)),
     responses((status = 201, description = "A new tree", body = Job, headers(("Location" = String), ("ETag" = String))),
               (status = 200, description = "The same request has made it", body = Job)))]
@@ -180,6 +180,8 @@ async fn made(app: &App, (made, tree): (Made, Option<Box<Job>>)) -> Result<Respo
 }
 
 /// List jobs, newest first, without children
+///
+/// Callers see their own jobs, staff everybody's. Counts of trees may be a second old.
 #[utoipa::path(get, path = "/jobs", tag = "jobs",
     params(JobList, ("metadata.name" = Option<String>, Query,
         description = "`metadata.<name>`: jobs whose metadata has this value under `<name>`; what is not text, as JSON")),
@@ -207,6 +209,9 @@ pub struct JobReading {
 }
 
 /// A job with its subtree
+///
+/// Any job of a tree shows itself with everything below it. With `If-None-Match` an unchanged job is 304;
+/// with `wait_seconds` the answer waits for a change.
 #[utoipa::path(get, path = "/jobs/{id}", tag = "jobs",
     params(("id" = Uuid, Path), JobReading, ("If-None-Match" = Option<String>, Header, description = "An ETag")),
     responses((status = 200, body = Job, headers(("ETag" = String))),
@@ -219,7 +224,7 @@ pub async fn get_job(
     headers: HeaderMap,
 ) -> Result<Response> {
     let wait = reading.wait_seconds.unwrap_or(0);
-    if wait > LONGEST_WAIT {
+    if wait > u64::from(LONGEST_WAIT_SECONDS) {
         return Err(Problem::parameter("wait_seconds", "expected 0 to 30").into());
     }
     let children = reading.children.unwrap_or(true);
@@ -243,6 +248,9 @@ pub async fn get_job(
 }
 
 /// Seal a job: it gets no more items. Again is no change
+///
+/// A tree is complete when all its jobs are sealed and none of their items is pending. A job that is fed by
+/// its parent is sealed by Treeline (409 `job_is_fed`).
 #[utoipa::path(post, path = "/jobs/{id}/seal", tag = "jobs", params(("id" = Uuid, Path)),
     responses((status = 200, body = Job)))]
 pub async fn seal_job(State(app): State<App>, caller: Caller, Path(id): Path<Uuid>) -> Result<Answer<Job>> {

@@ -4,6 +4,8 @@
 //! Everything that goes wrong under `/api` is a problem document, unknown paths and panics included.
 //! Pages are in `ui`, the site's files in `assets`.
 
+use std::sync::Arc;
+
 use axum::{
     Extension, Router,
     http::{Method, Uri},
@@ -18,6 +20,7 @@ use tower_http::{
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use crate::{App, auth::origin, error::Error};
+use openapi::Described;
 
 pub mod access; // services and tokens
 pub mod add_items; // items in, as an array or as a stream
@@ -143,22 +146,34 @@ fn streams() -> OpenApiRouter<App> {
     OpenApiRouter::default().nest("/api/v1", streams)
 }
 
-/// The whole server as one service.
-pub fn router(app: &App) -> Router {
+/// Everything that has a description: the routes apart from the streams, the streams, and the description.
+fn described() -> (Router<App>, Router<App>, Arc<Described>) {
     let (streams, of_streams) = streams().split_for_parts();
-    let (described, document) = OpenApiRouter::with_openapi(openapi::head().merge_from(of_streams))
+    let (routes, document) = OpenApiRouter::with_openapi(openapi::head().merge_from(of_streams))
         .nest("/api/v1", api())
         .routes(routes!(ops::get_health))
         .routes(routes!(ops::get_readiness))
         .split_for_parts();
-    described
+    (routes, streams, Described::of(document))
+}
+
+/// The API's description, of OpenAPI 3.1 or in the words of 3.0, without a server.
+pub fn openapi_document(is_older: bool) -> String {
+    described().2.json(is_older).to_owned()
+}
+
+/// The whole server as one service.
+pub fn router(app: &App) -> Router {
+    let (routes, streams, document) = described();
+    routes
         .route("/api/v1/openapi.json", get(openapi::get_document))
+        .route("/api/v1/openapi-3.0.json", get(openapi::get_older_document))
         .route("/api/docs", get(openapi::get_docs))
         .route("/metrics", get(metrics::get_metrics))
         .route("/api", any(unknown_path))
         .route("/api/{*rest}", any(unknown_path))
         .method_not_allowed_fallback(unknown_method)
-        .layer(Extension(openapi::describe(document)))
+        .layer(Extension(document))
         .merge(assets::router())
         .merge(ui::router())
         .layer(CompressionLayer::new().quality(CompressionLevel::Fastest))

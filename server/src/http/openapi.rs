@@ -1,8 +1,18 @@
 //! The API's own description: OpenAPI 3.1, put together from the handlers' annotations.
 //!
 //! What every operation can answer with for the same reason (no credential, a bad body, a database
-//! that is away) is added here once, from what the operation takes. The document shows to those who
-//! are signed in or send a token, like everything else.
+//! that is away) is added here once, from what the operation takes; what the macros cannot say is put right by the
+//! modules below, in the order of [`finished`]. The document shows to those who are signed in or send a token, like
+//! everything else.
+
+mod bounds; // sizes and forms
+mod examples; // bodies as they look
+mod names; // names for generated clients
+mod older; // the same for readers of OpenAPI 3.0
+mod shape; // what the macros cannot say
+#[cfg(test)]
+mod tests;
+mod webhooks; // what Treeline sends by itself
 
 use std::sync::Arc;
 
@@ -12,7 +22,7 @@ use axum::{
     response::{IntoResponse, Redirect, Response},
 };
 use domain::problem::MEDIA_TYPE;
-use serde_json::{Value, json};
+use serde_json::Value;
 use utoipa::{
     OpenApi,
     openapi::{
@@ -34,8 +44,15 @@ use crate::{
         title = "Treeline",
         version = "1",
         description = "Long work for other programs, shown to people: trees of jobs, their items, and the workers \
-                       that claim them. Every refusal is a problem document (RFC 9457) with a stable `code`."
+                       that claim them.\n\n\
+                       Every refusal is a problem document (RFC 9457) with a stable `code`. Requests are strict: a \
+                       field that is not described is refused, and so is text with NUL. Lists come in pages: \
+                       `next_cursor` of one is `cursor` of the next. Requests that create something can be sent again \
+                       under the same `Idempotency-Key`.",
+        contact(name = "The Treeline developers", url = "/api/docs"),
+        license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0")
     ),
+    servers((url = "/", description = "The server that this document comes from")),
     security(("token" = []), ("session" = [])),
     // What only parameters and events refer to.
     components(schemas(domain::Problem, domain::change::Change, domain::change::Roots, domain::export::ExportFormat)),
@@ -64,12 +81,31 @@ pub fn head() -> utoipa::openapi::OpenApi {
 #[derive(Debug)]
 pub struct Described {
     json: String,
+    older: String,
     page: String,
     csp: String,
 }
 
+impl Described {
+    /// The document of all routes, as it is served and as a page.
+    pub fn of(routes: utoipa::openapi::OpenApi) -> Arc<Self> {
+        let document = complete_document(routes);
+        Arc::new(Self {
+            json: document.to_string(),
+            older: older::of(&document).to_string(),
+            page: docs::render(&document),
+            csp: docs::csp(),
+        })
+    }
+
+    /// The text of the document, of OpenAPI 3.1 or in the words of 3.0.
+    pub fn json(&self, is_older: bool) -> &str {
+        if is_older { &self.older } else { &self.json }
+    }
+}
+
 /// Completes the document of all routes.
-pub fn describe(mut document: utoipa::openapi::OpenApi) -> Arc<Described> {
+fn complete_document(mut document: utoipa::openapi::OpenApi) -> Value {
     let components = document.components.get_or_insert_default();
     components.add_security_scheme(
         "token",
@@ -106,32 +142,34 @@ pub fn describe(mut document: utoipa::openapi::OpenApi) -> Arc<Described> {
             }
         }
     }
-    let mut document = serde_json::to_value(&document).unwrap_or_default();
-    simplify(&mut document);
-    Arc::new(Described {
-        json: serde_json::to_string(&document).unwrap_or_default(),
-        page: docs::render(&document),
-        csp: docs::csp(),
+    finished(&document)
+}
+
+/// The document after everything that the macros cannot say.
+fn finished(document: &utoipa::openapi::OpenApi) -> Value {
+    let mut document = serde_json::to_value(document).unwrap_or_default();
+    shape::apply(&mut document);
+    bounds::apply(&mut document);
+    webhooks::add(&mut document);
+    examples::apply(&mut document);
+    names::apply(&mut document);
+    document
+}
+
+/// Every operation of a document, with its path.
+fn operations(document: &mut Value) -> impl Iterator<Item = (&str, &mut Value)> {
+    let paths = document.get_mut("paths").and_then(Value::as_object_mut).into_iter().flatten();
+    paths.flat_map(|(path, item)| {
+        let operations = item.as_object_mut().into_iter().flatten();
+        operations
+            .filter(|(_, operation)| operation["responses"].is_object())
+            .map(|(_, operation)| (path.as_str(), operation))
     })
 }
 
-/// `null` is a [`domain::Document`] already: "one of the two" would be neither. Bytes are bytes, not a JSON array
-/// of numbers.
-fn simplify(value: &mut Value) {
-    const DOCUMENT: &str = "#/components/schemas/Document";
-    let bytes = json!({"type": "array", "items": {"type": "integer", "format": "int32", "minimum": 0}});
-    if *value == bytes {
-        *value = json!({"type": "string", "format": "binary"});
-    }
-    let document = value["oneOf"].as_array().and_then(|all| all.iter().find(|one| one["$ref"] == DOCUMENT)).cloned();
-    if let Some(document) = document {
-        *value = document;
-    }
-    match value {
-        Value::Object(fields) => fields.values_mut().for_each(simplify),
-        Value::Array(items) => items.iter_mut().for_each(simplify),
-        _ => {}
-    }
+/// The parameters of an operation.
+fn parameters(operation: &mut Value) -> impl Iterator<Item = &mut Value> {
+    operation.get_mut("parameters").and_then(Value::as_array_mut).into_iter().flatten()
 }
 
 /// Adds the refusals that follow from what an operation takes.
@@ -196,6 +234,11 @@ fn problem(description: &str) -> RefOr<utoipa::openapi::Response> {
 /// `GET /api/v1/openapi.json`.
 pub async fn get_document(_: Caller, Extension(described): Extension<Arc<Described>>) -> Response {
     ([(header::CONTENT_TYPE, "application/json")], described.json.clone()).into_response()
+}
+
+/// `GET /api/v1/openapi-3.0.json`: the same for readers that do not know 3.1.
+pub async fn get_older_document(_: Caller, Extension(described): Extension<Arc<Described>>) -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], described.older.clone()).into_response()
 }
 
 /// `GET /api/docs`: the same, to be read.

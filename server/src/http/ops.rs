@@ -17,12 +17,17 @@ pub struct Health {
 }
 
 /// Alive: the process answers.
+///
+/// Answers as long as the process does, whatever the database does. For a supervisor that restarts it.
 #[utoipa::path(get, path = "/healthz", tag = "ops", security(()), responses((status = 200, body = Health)))]
 pub async fn get_health() -> Json<Health> {
     Json(Health { status: "alive" })
 }
 
 /// Ready: the database is reachable and migrated, and the server is not on its way out.
+///
+/// 503 while the database is away or not migrated, and while the server stops. For a balancer that routes
+/// to it.
 #[utoipa::path(get, path = "/readyz", tag = "ops", security(()), responses((status = 200, body = Health)))]
 pub async fn get_readiness(State(app): State<App>) -> Result<Json<Health>> {
     if app.shutdown.is_cancelled() {

@@ -12,6 +12,8 @@ use crate::{App, auth::Caller, error::Result};
 
 /// Change the fields of a job that the body names; `null` takes a value away. Waiting items that had the
 /// job's own priority and times follow
+///
+/// With `If-Match` it is changed only if it still has that version (412 otherwise).
 #[utoipa::path(patch, path = "/jobs/{id}", tag = "jobs", request_body = JobPatch,
     params(("id" = Uuid, Path), ("If-Match" = Option<String>, Header, description = "The version it must have")),
     responses((status = 200, body = Job, headers(("ETag" = String)))))]
@@ -27,6 +29,9 @@ pub async fn patch_job(
 }
 
 /// Change what a waiting item is held by; `null` is the job's own
+///
+/// An item that is running or final is 409. With `If-Match` it is changed only if it still has that version
+/// (412 otherwise).
 #[utoipa::path(patch, path = "/items/{id}", tag = "items", request_body = ItemPatch,
     params(("id" = Uuid, Path), ("If-Match" = Option<String>, Header, description = "The version it must have")),
     responses((status = 200, body = Item, headers(("ETag" = String)))))]

@@ -26,6 +26,8 @@ plain_list!(Users, "users");
 plain_list!(Sessions, "sessions");
 
 /// Make a person, with a password to begin with or a one-time link to sign in by
+///
+/// For admins. The name and the address must not be taken (409 `duplicate`).
 #[utoipa::path(post, path = "/users", tag = "people", request_body = NewUser,
     params(("Idempotency-Key" = Option<String>, Header, description = "1 to 255 characters")),
     responses((status = 201, body = UserMade)))]
@@ -43,6 +45,8 @@ pub async fn create_user(
 }
 
 /// List people
+///
+/// For admins, by name.
 #[utoipa::path(get, path = "/users", tag = "people", params(PlainList),
     responses((status = 200, body = Page<User>)))]
 pub async fn list_users(
@@ -58,6 +62,8 @@ pub async fn list_users(
 }
 
 /// Get a person
+///
+/// For admins; everybody may read themselves.
 #[utoipa::path(get, path = "/users/{id}", tag = "people", params(("id" = Uuid, Path)),
     responses((status = 200, body = User)))]
 pub async fn get_user(State(app): State<App>, caller: Caller, Path(id): Path<Uuid>) -> Result<Answer<User>> {
@@ -81,6 +87,8 @@ pub async fn patch_user(
 }
 
 /// Make a one-time link for a person to sign in by, such as one who forgot the password
+///
+/// For admins. The link works once, within an hour.
 #[utoipa::path(post, path = "/users/{id}/sign-in-link", tag = "people",
     params(("id" = Uuid, Path), ("Idempotency-Key" = Option<String>, Header, description = "1 to 255 characters")),
     request_body = Option<ReasonBody>, responses((status = 201, body = LinkMade)))]
@@ -101,6 +109,8 @@ pub async fn create_sign_in_link(
 }
 
 /// List where a person is signed in, newest first
+///
+/// For admins, and for everybody of themselves.
 #[utoipa::path(get, path = "/users/{id}/sessions", tag = "people", params(("id" = Uuid, Path), PlainList),
     responses((status = 200, body = Page<Session>)))]
 pub async fn list_user_sessions(
@@ -114,6 +124,8 @@ pub async fn list_user_sessions(
 }
 
 /// End every session of a person; of oneself, all but the one that asks
+///
+/// For admins. What those sessions have open ends within a second.
 #[utoipa::path(delete, path = "/users/{id}/sessions", tag = "people", params(("id" = Uuid, Path)),
     responses((status = 200, body = SessionsEnded)))]
 pub async fn end_user_sessions(
@@ -126,6 +138,8 @@ pub async fn end_user_sessions(
 }
 
 /// End one session of a person
+///
+/// For admins. What the session has open ends within a second.
 #[utoipa::path(delete, path = "/users/{id}/sessions/{session_id}", tag = "people",
     params(("id" = Uuid, Path), ("session_id" = Uuid, Path)),
     responses((status = 204, description = "Ended, or was so before")))]

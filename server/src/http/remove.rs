@@ -19,6 +19,8 @@ pub struct Why {
 }
 
 /// Delete a complete tree: gone at once, and 410 from then on
+///
+/// Owners delete their own complete trees, admins any. The audit log keeps the reason.
 #[utoipa::path(delete, path = "/jobs/{id}", tag = "jobs", params(("id" = Uuid, Path), Why),
     request_body = Option<ReasonBody>, responses((status = 204, description = "It is gone")))]
 pub async fn delete_job(
@@ -33,6 +35,8 @@ pub async fn delete_job(
 }
 
 /// Keep a tree beyond its retention. Again is no change
+///
+/// Only roots have a retention.
 #[utoipa::path(post, path = "/jobs/{id}/keep", tag = "jobs", params(("id" = Uuid, Path)),
     request_body = Option<ReasonBody>, responses((status = 200, body = Job)))]
 pub async fn keep_job(
@@ -45,6 +49,8 @@ pub async fn keep_job(
 }
 
 /// Keep a tree no longer: it goes when its retention is over. Again is no change
+///
+/// Only roots have a retention.
 #[utoipa::path(delete, path = "/jobs/{id}/keep", tag = "jobs", params(("id" = Uuid, Path), Why),
     request_body = Option<ReasonBody>, responses((status = 200, body = Job)))]
 pub async fn keep_job_no_longer(

@@ -32,6 +32,9 @@ pub struct Streaming {
 }
 
 /// The results of a tree, in order; of its final stage, or of its leaf jobs where none is marked
+///
+/// One line for each succeeded item, as NDJSON or CSV. `after` is the id of the last item received and
+/// resumes a stream that broke; a broken stream is cut off, never ended as if it were whole.
 #[utoipa::path(get, path = "/jobs/{id}/results", tag = "jobs", params(("id" = Uuid, Path), Streaming),
     security(("token" = []), ("session" = []), ("share" = [])),
     responses((status = 200, description = "One result a line; a stream that breaks is cut off",
@@ -46,6 +49,9 @@ pub async fn stream_results(
 }
 
 /// The items of a tree that did not succeed, in order, with what went wrong
+///
+/// One line for each item that is dead, expired or cancelled, as NDJSON, or as CSV with the columns of the
+/// uploaded file and three more that say what was wrong. `after` resumes a stream that broke.
 #[utoipa::path(get, path = "/jobs/{id}/failures", tag = "jobs", params(("id" = Uuid, Path), Streaming),
     security(("token" = []), ("session" = []), ("share" = [])),
     responses((status = 200, description = "One item a line; as CSV the original columns and what went wrong",

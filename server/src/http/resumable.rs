@@ -156,6 +156,8 @@ async fn answer(app: &App, caller: &Caller, id: Uuid, appended: Result<i64>) -> 
 }
 
 /// Remove a file that has not come whole, or an upload that no job was made of
+///
+/// Bytes that are there already are removed from the store.
 #[utoipa::path(delete, path = "/uploads/resumable/{id}", tag = "uploads", params(("id" = Uuid, Path)),
     responses((status = 204, description = "Gone")))]
 pub async fn delete_resumable_upload(State(app): State<App>, caller: Caller, Path(id): Path<Uuid>) -> Result<Response> {

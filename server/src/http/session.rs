@@ -19,6 +19,9 @@ use crate::{
 };
 
 /// Sign in by email and password, or by a one-time link, which is used up: sets the session cookie
+///
+/// For programs and tests; people sign in on the page `/sign-in`. Repeated failures are answered more and
+/// more slowly, then with 429.
 #[utoipa::path(post, path = "/session", tag = "people", security(()), request_body = SignIn,
     responses((status = 204, description = "Signed in; the cookie is set"),
               (status = 401, description = "`unauthenticated`: no account has this address and this password together",
@@ -49,6 +52,8 @@ pub async fn create_session(
 }
 
 /// Sign out: ends the session that the cookie names
+///
+/// The cookie is taken back. Without a session there is nothing to end.
 #[utoipa::path(delete, path = "/session", tag = "people",
     responses((status = 204, description = "Signed out; the cookie is gone")))]
 pub async fn delete_session(State(app): State<App>, caller: Caller, headers: HeaderMap) -> Result<Response> {
@@ -60,6 +65,8 @@ pub async fn delete_session(State(app): State<App>, caller: Caller, headers: Hea
 }
 
 /// Who is asking
+///
+/// The name, and the role of a person or the scopes of a token.
 #[utoipa::path(get, path = "/me", tag = "people", responses((status = 200, body = Me)))]
 pub async fn get_me(caller: Caller) -> Answer<Me> {
     Answer(Me {

@@ -51,6 +51,8 @@ pub async fn share_job(
 }
 
 /// List the links to a tree, newest first, revoked ones too
+///
+/// A link is shown without its secret part, which was in the answer that made it.
 #[utoipa::path(get, path = "/jobs/{id}/shares", tag = "jobs", params(("id" = Uuid, Path), PlainList),
     responses((status = 200, body = Page<Share>)))]
 pub async fn list_shares(
@@ -65,7 +67,9 @@ pub async fn list_shares(
     Ok(Answer(list.page(data, next)))
 }
 
-/// Revoke a link: it opens nothing any more, and pages that it opened end. Again is no change
+/// Revoke a link
+///
+/// It opens nothing any more, and pages that it opened end. Again is no change.
 #[utoipa::path(delete, path = "/shares/{id}", tag = "jobs", params(("id" = Uuid, Path), Why),
     request_body = Option<ReasonBody>, responses((status = 204, description = "Revoked, or was so before")))]
 pub async fn delete_share(

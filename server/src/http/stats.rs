@@ -6,6 +6,8 @@ use domain::api::{BrokerStats, QueueStats, Stats};
 use crate::{App, auth::Caller, error::Result};
 
 /// Figures of every job type: items by state, the oldest that waits, rates, days
+///
+/// The counts of items are added up every few seconds; `counted_at` says when.
 #[utoipa::path(get, path = "/stats", tag = "watch", responses((status = 200, body = Stats)))]
 pub async fn get_stats(State(app): State<App>, caller: Caller) -> Result<Answer<Stats>> {
     Ok(Answer(stats(&app, &caller).await?))

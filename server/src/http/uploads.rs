@@ -63,6 +63,10 @@ struct FileForm {
 }
 
 /// Upload a file: a form with the field `file`, or the file itself as body with `?filename=`
+///
+/// The body is streamed to the store. The upload is a file and nothing more until a job names it: `POST
+/// /jobs` with `upload.id`. One that no job names is removed after a day. Larger files can come in pieces:
+/// `POST /uploads/resumable`.
 #[utoipa::path(post, path = "/uploads", tag = "uploads",
     params(Naming, ("Idempotency-Key" = Option<String>, Header, description = "1 to 255 characters")),
     request_body(content((FileForm = "multipart/form-data"), (Vec<u8> = "application/octet-stream"),
@@ -203,6 +207,8 @@ pub(super) fn refuse_compressed(headers: &HeaderMap) -> Result<()> {
 }
 
 /// An upload
+///
+/// Its name, size, checksum and format.
 #[utoipa::path(get, path = "/uploads/{id}", tag = "uploads", params(("id" = Uuid, Path)),
     responses((status = 200, body = Upload)))]
 pub async fn get_upload(State(app): State<App>, caller: Caller, Path(id): Path<Uuid>) -> Result<Answer<Upload>> {
@@ -210,6 +216,8 @@ pub async fn get_upload(State(app): State<App>, caller: Caller, Path(id): Path<U
 }
 
 /// Remove an upload that no job was made of
+///
+/// 409 `upload_in_use` while a job is filled from it.
 #[utoipa::path(delete, path = "/uploads/{id}", tag = "uploads", params(("id" = Uuid, Path)),
     responses((status = 204, description = "Gone")))]
 pub async fn delete_upload(State(app): State<App>, caller: Caller, Path(id): Path<Uuid>) -> Result<StatusCode> {
@@ -218,6 +226,8 @@ pub async fn delete_upload(State(app): State<App>, caller: Caller, Path(id): Pat
 }
 
 /// The file as it came
+///
+/// Always as an attachment, never as a page of this site.
 #[utoipa::path(get, path = "/uploads/{id}/content", tag = "uploads", params(("id" = Uuid, Path)),
     responses((status = 200, body = Vec<u8>, content_type = "application/octet-stream")))]
 pub async fn get_upload_content(State(app): State<App>, caller: Caller, Path(id): Path<Uuid>) -> Result<Response> {
@@ -248,6 +258,8 @@ pub struct Reading {
 }
 
 /// The first 20 rows as a job would read them
+///
+/// With a type, the columns are compared to what its payload schema asks for. Nothing is stored.
 #[utoipa::path(get, path = "/uploads/{id}/preview", tag = "uploads", params(("id" = Uuid, Path), Reading),
     responses((status = 200, body = Preview),
               (status = 422, description = "The file cannot be read that way", body = Problem,

@@ -28,6 +28,9 @@ const SHORTEST: Duration = Duration::from_millis(250);
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Watches all trees that the caller sees: their own; to staff, everybody's
+///
+/// Server-sent events: `snapshot` first, then `change` with the trees that changed, all state absolute. A
+/// reconnect begins with a snapshot. `busy` and `bye` end the stream.
 #[utoipa::path(
     get, path = "/events", tag = "watch",
     responses(

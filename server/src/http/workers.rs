@@ -36,6 +36,8 @@ impl Paged for WorkerList {
 }
 
 /// List workers that asked for work within a day, by name; a service sees its own
+///
+/// A worker is known by its `worker_id` and the service whose token it uses.
 #[utoipa::path(get, path = "/workers", tag = "watch", params(WorkerList),
     responses((status = 200, body = Page<Worker>)))]
 pub async fn list_workers(

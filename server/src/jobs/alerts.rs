@@ -9,7 +9,7 @@ use std::time::Duration;
 use domain::{
     Problem,
     alert::{Alert, AlertKind, LONGEST_MESSAGE},
-    progress,
+    limits, progress,
 };
 use uuid::Uuid;
 
@@ -52,8 +52,8 @@ impl Engine {
     pub async fn alert(&self, caller: &Caller, assignment_id: Uuid, message: &str) -> Result<()> {
         caller.require(Scope::Work)?;
         let message = message.trim();
-        if message.is_empty() || message.len() > LONGEST_MESSAGE || message.contains('\0') {
-            let detail = format!("expected 1 to {LONGEST_MESSAGE} bytes of text without NUL");
+        if !limits::is_text(message, 1, LONGEST_MESSAGE) {
+            let detail = format!("expected 1 to {LONGEST_MESSAGE} characters");
             return Err(Problem::invalid_body([("/message".to_owned(), detail)]).into());
         }
         let pool = &self.0.core.pools.read;

@@ -4,7 +4,7 @@
 //! required and the deed is recorded, whoever does it; on one's own, what a person does is recorded,
 //! and what a service does only if it says why. Recording happens in the deed's own transaction.
 
-use domain::{Code, Problem, audit::AuditEntry, audit::LONGEST_REASON};
+use domain::{Code, Problem, audit::AuditEntry, audit::LONGEST_REASON, limits::is_text};
 use uuid::Uuid;
 
 use crate::{
@@ -19,8 +19,8 @@ use super::Engine;
 /// there is none and the work is somebody else's.
 pub(crate) fn reason_for(caller: &Caller, owner_id: Uuid, reason: Option<&str>) -> Result<Option<String>, Problem> {
     let reason = reason.map(str::trim).filter(|reason| !reason.is_empty());
-    if reason.is_some_and(|reason| reason.len() > LONGEST_REASON || reason.contains('\0')) {
-        let detail = format!("expected at most {LONGEST_REASON} bytes without NUL");
+    if reason.is_some_and(|reason| !is_text(reason, 1, LONGEST_REASON)) {
+        let detail = format!("expected at most {LONGEST_REASON} characters");
         return Err(Problem::invalid_body([("/reason".to_owned(), detail)]));
     }
     if reason.is_none() && caller.owner_id != owner_id {

@@ -9,6 +9,7 @@ use domain::{
     Code, Document, ItemState, Problem, Time,
     api::{HeartbeatAnswer, HeartbeatOf, StepBody},
     item::{EndedAs, Step},
+    limits,
 };
 use uuid::Uuid;
 
@@ -224,14 +225,14 @@ fn check_progress(at: usize, beat: &HeartbeatOf) -> Result<(), Problem> {
     let fault = |field: &str, detail: &str| {
         Err(Problem::invalid_body([(format!("/heartbeats/{at}/progress/{field}"), detail.to_owned())]))
     };
-    if progress.done.is_some_and(|n| n < 0) {
+    if progress.done.is_some_and(|n| !(0..=limits::GREATEST_COUNT).contains(&n)) {
         return fault("done", "expected a whole number from 0");
     }
-    if progress.total.is_some_and(|n| n < 0) {
+    if progress.total.is_some_and(|n| !(0..=limits::GREATEST_COUNT).contains(&n)) {
         return fault("total", "expected a whole number from 0");
     }
-    if progress.message.as_ref().is_some_and(|m| m.len() > 1_000 || m.contains('\0')) {
-        return fault("message", "expected at most 1000 bytes without NUL");
+    if progress.message.as_ref().is_some_and(|m| !limits::is_text(m, 0, limits::LONGEST_PROGRESS_MESSAGE)) {
+        return fault("message", "expected at most 1000 characters");
     }
     Ok(())
 }

@@ -15,6 +15,7 @@ use domain::{
     Code, Document, Problem, Time,
     api::{BulkAction, BulkOperation, BulkSkipped, BulkState, BulkTarget, NewBulk},
     job::{Owner, OwnerKind},
+    limits,
 };
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -34,10 +35,6 @@ use super::{Core, Engine, ItemFilter, JobFilter, KeyedCall, audit, settle};
 
 pub(super) use mark::Tally;
 
-/// Edits of one operation, at most.
-const MOST_EDITS: usize = 100;
-/// The fastest that can be asked for, in members a second.
-const FASTEST: f64 = 10_000.0;
 /// Members that are looked at when somebody who sees everybody's work gives no reason.
 const GLANCE: i64 = 200;
 /// Trees that are let go in one step.
@@ -304,7 +301,7 @@ fn check(new: &NewBulk) -> Result<(), Problem> {
     if new.action != BulkAction::Retry && !new.payload_edit.is_empty() {
         say("/payload_edit".into(), "expected with retry only");
     }
-    if new.payload_edit.len() > MOST_EDITS {
+    if new.payload_edit.len() > limits::MOST_EDITS {
         say("/payload_edit".into(), "expected at most 100 edits");
     }
     for (n, edit) in new.payload_edit.iter().enumerate() {
@@ -312,7 +309,7 @@ fn check(new: &NewBulk) -> Result<(), Problem> {
             say(format!("/payload_edit/{n}/{field}"), detail);
         }
     }
-    if new.rate_per_second.is_some_and(|rate| !(rate > 0.0 && rate <= FASTEST)) {
+    if new.rate_per_second.is_some_and(|rate| !(rate > 0.0 && rate <= limits::FASTEST_BULK)) {
         say("/rate_per_second".into(), "expected null, or a number above 0 up to 10000");
     }
     if faults.is_empty() { Ok(()) } else { Err(Problem::invalid_body(faults)) }

@@ -15,6 +15,7 @@ use domain::{
     api::{AssignedItem, Assignment, Claim, Claimed, Inputs, Refused},
     item::Step,
     job_type::ExecutorKind,
+    limits,
 };
 use tokio::time::Instant;
 use uuid::Uuid;
@@ -330,20 +331,23 @@ impl Engine {
         caller.require(Scope::Work)?;
         let fault =
             |pointer: &str, detail: &str| Error::from(Problem::invalid_body([(pointer.to_owned(), detail.to_owned())]));
-        if claim.worker_id.is_empty() || claim.worker_id.len() > 200 || claim.worker_id.contains('\0') {
-            return Err(fault("/worker_id", "expected 1 to 200 bytes of text"));
+        if !limits::is_text(&claim.worker_id, 1, limits::LONGEST_WORKER_ID) {
+            return Err(fault("/worker_id", "expected 1 to 200 characters"));
         }
         let max = claim.max.unwrap_or(1);
-        if !(1..=1_000).contains(&max) {
+        if !(1..=limits::MOST_CLAIMED).contains(&max) {
             return Err(fault("/max", "expected a whole number from 1 to 1000"));
         }
-        if claim.wait_seconds.is_some_and(|s| s > 30) {
+        if claim.wait_seconds.is_some_and(|s| s > limits::LONGEST_WAIT_SECONDS) {
             return Err(fault("/wait_seconds", "expected a whole number from 0 to 30"));
         }
         if claim.types.is_empty() == claim.item_ids.is_none() {
             return Err(fault("/types", "expected either types or item_ids"));
         }
-        if claim.item_ids.as_ref().is_some_and(|ids| ids.len() > 1_000) {
+        if claim.types.len() > limits::MOST_IDS {
+            return Err(fault("/types", "expected at most 1000 types"));
+        }
+        if claim.item_ids.as_ref().is_some_and(|ids| ids.len() > limits::MOST_IDS) {
             return Err(fault("/item_ids", "expected at most 1000 ids"));
         }
         let allowed = |name: &str| caller.work_types.as_ref().is_none_or(|types| types.iter().any(|t| t == name));

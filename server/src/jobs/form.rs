@@ -3,6 +3,7 @@
 use domain::{
     Code, Document, Problem,
     api::{Ending, FailureBody},
+    limits,
 };
 
 use super::{Engine, ending::EndingKind};
@@ -12,7 +13,7 @@ impl Engine {
     pub(super) fn check_ending(&self, kind: EndingKind, pointer: &str) -> Result<EndingKind, Problem> {
         let fault =
             |field: &str, detail: &str| Err(Problem::invalid_body([(format!("{pointer}/{field}"), detail.to_owned())]));
-        let seconds = |s: Option<f64>| s.is_none_or(|s| (0.0..=315_360_000.0).contains(&s));
+        let seconds = |s: Option<f64>| s.is_none_or(|s| (0.0..=limits::LONGEST_RETRY_AFTER_SECONDS).contains(&s));
         match &kind {
             EndingKind::Result(document) if document.text() == "null" => {
                 return fault("result", "expected a JSON value other than null");
@@ -25,8 +26,8 @@ impl Engine {
                 if body.error.message.is_empty() || body.error.message.contains('\0') {
                     return fault("error/message", "expected text that is not empty, without NUL");
                 }
-                if body.error.message.len() > 65_536 {
-                    return fault("error/message", "expected at most 65536 bytes");
+                if !limits::is_text(&body.error.message, 0, limits::LONGEST_ERROR_MESSAGE) {
+                    return fault("error/message", "expected at most 65536 characters");
                 }
                 let detail = body.error.detail.as_ref().map_or(0, |detail| detail.text().len());
                 if detail > self.0.core.payload_limit {
@@ -36,8 +37,8 @@ impl Engine {
                         format!("The detail of an error has at most {limit} bytes."),
                     ));
                 }
-                if body.error.kind.as_ref().is_some_and(|k| k.is_empty() || k.len() > 255 || k.contains('\0')) {
-                    return fault("error/kind", "expected 1 to 255 bytes of text");
+                if body.error.kind.as_ref().is_some_and(|k| !limits::is_text(k, 1, limits::LONGEST_ERROR_KIND)) {
+                    return fault("error/kind", "expected 1 to 255 characters");
                 }
                 if !seconds(body.retry_after_seconds) {
                     return fault("retry_after_seconds", "expected null or a number of seconds from 0");

@@ -13,6 +13,7 @@ use domain::{
     id::is_key,
     item::MaxFailures,
     job_type::Delivery,
+    limits,
     problem::FieldProblem,
 };
 use time::OffsetDateTime;
@@ -178,8 +179,8 @@ impl Core {
         let mut faults: Vec<(String, String)> = Vec::new();
         let mut say = |field: &str, detail: &str| faults.push((format!("/{field}"), detail.to_owned()));
         if let Some(name) = &body.name {
-            if name.as_ref().is_some_and(|name| name.len() > 1_000 || name.contains('\0')) {
-                say("name", "expected at most 1000 bytes without NUL");
+            if name.as_ref().is_some_and(|name| !limits::is_text(name, 0, limits::LONGEST_JOB_NAME)) {
+                say("name", "expected at most 1000 characters");
             }
             new.name.clone_from(name);
         }
@@ -200,7 +201,7 @@ impl Core {
             new.expires_at = at.map(|at| at.0);
         }
         if let Some(count) = body.expected_count {
-            if count.is_some_and(|n| n < 0) {
+            if count.is_some_and(|n| !(0..=limits::GREATEST_COUNT).contains(&n)) {
                 say("expected_count", "expected a whole number from 0");
             }
             new.expected_count = count;
@@ -218,7 +219,9 @@ impl Core {
             if !old.is_root {
                 say("on_completed", "expected on the root only");
             }
-            if target.as_ref().is_some_and(|target| url::Url::parse(&target.url).is_err()) {
+            if target.as_ref().is_some_and(|target| {
+                !limits::is_text(&target.url, 1, limits::LONGEST_URL) || url::Url::parse(&target.url).is_err()
+            }) {
                 say("on_completed/url", "expected a URL");
             }
             if target.as_ref().and_then(|target| target.secret.as_ref()).is_some_and(|secret| !is_key(secret)) {
@@ -297,7 +300,7 @@ fn earlier(a: Option<OffsetDateTime>, b: Option<OffsetDateTime>) -> Option<Offse
 }
 
 fn check_priority(priority: i16) -> Result<(), Problem> {
-    if (-100..=100).contains(&priority) {
+    if (limits::LEAST_PRIORITY..=limits::GREATEST_PRIORITY).contains(&priority) {
         return Ok(());
     }
     let fault = ("/priority".to_owned(), "expected a whole number from -100 to 100".to_owned());

@@ -1,6 +1,6 @@
 //! Items of a request, checked against their job before they are added: sizes, keys, schema.
 
-use domain::{Code, Document, Problem, api::NewItem, id::is_key};
+use domain::{Code, Document, Problem, api::NewItem, id::is_key, limits};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
@@ -69,7 +69,7 @@ impl Core {
                     say(&format!("payload{inner}"), detail);
                 }
             }
-            if item.priority.is_some_and(|p| !(-100..=100).contains(&p)) {
+            if item.priority.is_some_and(|p| !(limits::LEAST_PRIORITY..=limits::GREATEST_PRIORITY).contains(&p)) {
                 say("priority", "expected a whole number from -100 to 100".to_owned());
             }
             if item.dedupe_key.as_ref().is_some_and(|key| !is_key(key)) {

@@ -8,6 +8,7 @@ use std::{
 use domain::{
     Counts, ItemState, Problem,
     api::{Claimed, Ended, EndingAnswer, FinishBody, Finished},
+    limits,
 };
 use uuid::Uuid;
 
@@ -316,7 +317,7 @@ impl Engine {
     /// Ends many and claims the next with them. One bad ending never spoils the others.
     pub async fn finish(&self, caller: &Caller, body: FinishBody) -> Result<Finished> {
         caller.require(Scope::Work)?;
-        if body.endings.len() > 1_000 {
+        if body.endings.len() > limits::MOST_ENDINGS {
             return Err(Problem::invalid_body([("/endings".to_owned(), "expected at most 1000".to_owned())]).into());
         }
         if body.claim.as_ref().is_some_and(|claim| claim.wait_seconds.is_some()) {

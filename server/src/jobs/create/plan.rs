@@ -12,6 +12,7 @@ use domain::{
     id::{Uuid, is_key, is_name},
     item::MaxFailures,
     job_type::Delivery,
+    limits::{self, MOST_ITEMS, MOST_JOBS, is_text},
     problem::FieldProblem,
 };
 
@@ -20,11 +21,6 @@ use crate::{
     split::Head,
     store::{contracts::TypeInfo, jobs::JobKey},
 };
-
-/// Jobs of one tree, at most.
-const MAX_JOBS: usize = 1_000;
-/// Items in one body, at most.
-const MAX_ITEMS: usize = 10_000;
 
 /// A job of the tree to be created.
 pub(super) struct Node {
@@ -62,10 +58,10 @@ pub(super) fn plan(root: NewJob, types: Types<'_>, callbacks: &Reach) -> Result<
     let mut faults = Faults::new();
     let mut nodes = lay_out(root, types)?;
     let items: usize = nodes.iter().map(|node| node.new.items.len()).sum();
-    if items > MAX_ITEMS {
+    if items > MOST_ITEMS {
         return Err(Problem::new(
             Code::TooLarge,
-            format!("A body has at most {MAX_ITEMS} items; stream more to /jobs/{{id}}/items."),
+            format!("A body has at most {MOST_ITEMS} items; stream more to /jobs/{{id}}/items."),
         ));
     }
     for node in &nodes {
@@ -96,8 +92,8 @@ fn lay_out(root: NewJob, types: Types<'_>) -> Result<Vec<Node>, Problem> {
     let mut nodes: Vec<Node> = Vec::new();
     let mut open = vec![(root, String::new(), None)];
     while let Some((mut new, pointer, parent)) = open.pop() {
-        if nodes.len() == MAX_JOBS {
-            return Err(Problem::new(Code::TooLarge, format!("A tree has at most {MAX_JOBS} jobs.")));
+        if nodes.len() == MOST_JOBS {
+            return Err(Problem::new(Code::TooLarge, format!("A tree has at most {MOST_JOBS} jobs.")));
         }
         let info = types(&new.job_type).ok_or_else(|| {
             let problem =
@@ -134,8 +130,8 @@ fn check(node: &Node, faults: &mut Faults) {
     if new.key.as_ref().is_some_and(|key| !is_name(key)) {
         say("key", "expected [a-z0-9][a-z0-9._-]{0,99}");
     }
-    if new.name.as_ref().is_some_and(|name| name.len() > 1_000 || name.contains('\0')) {
-        say("name", "expected at most 1000 bytes without NUL");
+    if new.name.as_ref().is_some_and(|name| !is_text(name, 0, limits::LONGEST_JOB_NAME)) {
+        say("name", "expected at most 1000 characters");
     }
     if new.initiated_by.as_ref().is_some_and(|name| !is_key(name)) {
         say("initiated_by", "expected 1 to 255 characters");
@@ -143,10 +139,10 @@ fn check(node: &Node, faults: &mut Faults) {
     if new.dedupe_key.as_ref().is_some_and(|key| !is_key(key)) {
         say("dedupe_key", "expected 1 to 255 characters");
     }
-    if new.priority.is_some_and(|p| !(-100..=100).contains(&p)) {
+    if new.priority.is_some_and(|p| !(limits::LEAST_PRIORITY..=limits::GREATEST_PRIORITY).contains(&p)) {
         say("priority", "expected a whole number from -100 to 100");
     }
-    if new.expected_count.is_some_and(|n| n < 0) {
+    if new.expected_count.is_some_and(|n| !(0..=limits::GREATEST_COUNT).contains(&n)) {
         say("expected_count", "expected a whole number from 0");
     }
     if node.info.delivery == Delivery::AtMostOnce && new.max_failures.is_some_and(|m| m != MaxFailures::AtMost(1)) {
@@ -168,7 +164,9 @@ fn check(node: &Node, faults: &mut Faults) {
     }
     match &new.on_completed {
         Some(_) if !is_root => say("on_completed", "expected on the root only"),
-        Some(given) if url::Url::parse(&given.url).is_err() => say("on_completed/url", "expected a URL"),
+        Some(given) if !is_text(&given.url, 1, limits::LONGEST_URL) || url::Url::parse(&given.url).is_err() => {
+            say("on_completed/url", "expected a URL")
+        }
         Some(given) if given.secret.as_ref().is_some_and(|secret| !is_key(secret)) => {
             say("on_completed/secret", "expected 1 to 255 characters");
         }

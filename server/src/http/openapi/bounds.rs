@@ -1,0 +1,251 @@
+//! What the document says of sizes and forms: bounds, patterns and the words of an enumeration.
+//!
+//! The macros of utoipa take literals alone, which would be a second place for every limit. Here the constants of
+//! `domain` are put beside the fields that they bind. A field of a request without an entry fails a test that names
+//! it. Nothing is checked here; the checks are where requests are read.
+
+use domain::{
+    ItemState, account,
+    alert::{AlertKind, LONGEST_MESSAGE},
+    audit::LONGEST_REASON,
+    delivery::DeliveryState,
+    job_type,
+    limits::{
+        DEFAULT_PAGE, FASTEST_BULK, GREATEST_COUNT, GREATEST_PRIORITY, LARGEST_PAGE, LEAST_PRIORITY,
+        LONGEST_ERROR_KIND, LONGEST_ERROR_MESSAGE, LONGEST_JOB_NAME, LONGEST_KEY, LONGEST_NAME, LONGEST_POINTER,
+        LONGEST_PROGRESS_MESSAGE, LONGEST_PUSH_SECONDS, LONGEST_RETENTION_SECONDS, LONGEST_RETRY_AFTER_SECONDS,
+        LONGEST_SECONDS, LONGEST_TOKEN_NAME, LONGEST_URL, LONGEST_WAIT_SECONDS, LONGEST_WORKER_ID, MOST_CLAIMED,
+        MOST_EDITS, MOST_ENDINGS, MOST_HEARTBEATS, MOST_IDS, MOST_ITEMS, MOST_JOBS, MOST_STEPS, NAME_PATTERN,
+        SHORTEST_SECONDS,
+    },
+    retry,
+};
+use serde_json::{Value, json};
+
+use crate::auth::{Role, Scope};
+
+/// The keywords that bind a field of a schema; `None`: nothing is known of it.
+///
+/// Rules that name their schema come first. The others hold for the fields of every request body.
+fn field(schema: &str, name: &str, is_request: bool) -> Option<Value> {
+    let schema = if schema == "JobTypePatch" { "JobTypeSpec" } else { schema };
+    let of_schema = match (schema, name) {
+        ("NewJob" | "JobPatch", "name") => text(0, LONGEST_JOB_NAME),
+        ("NewJob", "key" | "type") | ("JobTypeSpec", "name") | ("NewService", "name") => named(),
+        ("NewToken", "service") | ("StepBody", "name") => named(),
+        ("NewToken", "name") => text(1, LONGEST_TOKEN_NAME),
+        ("NewToken" | "Token" | "Me", "scopes") => {
+            let least = usize::from(is_request);
+            json!({"minItems": least, "maxItems": 100, "items": {"type": "string", "enum": Scope::ALL.map(Scope::as_str)}})
+        }
+        ("NewToken", "types") => json!({"maxItems": MOST_IDS, "items": named()}),
+        ("NewUser" | "UserPatch" | "User" | "Me", "role") => json!({"enum": Role::ALL.map(Role::as_str)}),
+        ("NewUser", "name") => json!({"minLength": 1, "maxLength": account::LONGEST_NAME,
+            "pattern": r"^[^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*$"}),
+        ("NewUser" | "UserPatch", "email") => {
+            json!({"format": "email", "maxLength": account::LONGEST_EMAIL, "pattern": EMAIL})
+        }
+        ("NewUser", "password") | ("NewPassword", "new_password") => {
+            text(account::SHORTEST_PASSWORD, account::LONGEST_PASSWORD)
+        }
+        ("NewPassword", "current_password") | ("SignIn", "password" | "link" | "email") => {
+            text(0, account::LONGEST_PASSWORD)
+        }
+        ("NewJob", "after_outcome") => json!({"enum": ["succeeded", "any"]}),
+        ("NewJob", "after") => json!({"maxItems": MOST_JOBS, "items": named()}),
+        ("NewJob", "children") => json!({"maxItems": MOST_JOBS}),
+        ("NewJob", "items") => json!({"maxItems": MOST_ITEMS}),
+        ("Job" | "NewJob", "feed") => {
+            json!({"$replace": {"oneOf": [{"type": "null"}, {"$ref": "#/components/schemas/FeedRule"}]}})
+        }
+        ("NewJob" | "NewItem" | "JobPatch", "metadata") => {
+            json!({"$replace": {"type": ["object", "null"], "additionalProperties": true}})
+        }
+        ("Job" | "Item" | "AssignedItem", "metadata") | ("NewBulk" | "BulkOperation", "filter") => {
+            json!({"$replace": {"type": "object", "additionalProperties": true}})
+        }
+        ("JobTypeSpec", "payload_schema") => json!({"$replace": {"type": ["object", "boolean", "null"]}}),
+        ("JobTypeSpec", "concurrency") => whole(0, i32::MAX.into()),
+        ("JobTypeSpec", "heartbeat_seconds" | "run_timeout_seconds") => number(SHORTEST_SECONDS, LONGEST_SECONDS),
+        ("JobTypeSpec", "retain_seconds") => whole(0, LONGEST_RETENTION_SECONDS),
+        ("JobTypeSpec", "steps") => json!({"maxItems": MOST_STEPS, "uniqueItems": true, "items": named()}),
+        ("Backoff", "factor") => number(1.0, 1_000.0),
+        ("Backoff", "min_seconds" | "max_seconds") => number(0.0, retry::LONGEST_SECONDS),
+        ("Executor", "timeout_seconds") => number(SHORTEST_SECONDS, LONGEST_PUSH_SECONDS),
+        ("BasicAuth", "user") => json!({"minLength": 1, "maxLength": job_type::LONGEST_VALUE,
+            "pattern": r"^[^:\x00-\x1f\x7f-\x9f]+$"}),
+        ("BasicAuth", "password") => {
+            json!({"maxLength": job_type::LONGEST_VALUE, "pattern": r"^[^\x00-\x1f\x7f-\x9f]*$"})
+        }
+        ("JobUpload", "delimiter") => json!({"pattern": DELIMITER}),
+        ("JobUpload", "sheet") => text(1, LONGEST_KEY),
+        ("Claim", "types") => json!({"maxItems": MOST_IDS, "items": named()}),
+        ("Claim", "item_ids") => json!({"maxItems": MOST_IDS}),
+        ("Claim", "max") => whole(1, MOST_CLAIMED.into()),
+        ("Claim", "wait_seconds") => whole(0, LONGEST_WAIT_SECONDS.into()),
+        ("FinishBody", "endings") => json!({"maxItems": MOST_ENDINGS}),
+        ("HeartbeatsBody", "heartbeats") => json!({"maxItems": MOST_HEARTBEATS}),
+        ("ItemProgress", "done" | "total") => whole(0, GREATEST_COUNT),
+        ("ItemProgress", "message") => text(0, LONGEST_PROGRESS_MESSAGE),
+        ("WorkError", "message") => text(1, LONGEST_ERROR_MESSAGE),
+        ("WorkError", "kind") => text(1, LONGEST_ERROR_KIND),
+        ("AlertBody", "message") => json!({"minLength": 1, "maxLength": LONGEST_MESSAGE, "pattern": r"\S"}),
+        ("NewBulk", "payload_edit") => json!({"maxItems": MOST_EDITS}),
+        ("NewBulk", "rate_per_second") => json!({"exclusiveMinimum": 0, "maximum": FASTEST_BULK}),
+        ("PayloadEdit", "path") => json!({"pattern": "^(/([^~/]|~[01])*)*$", "maxLength": LONGEST_POINTER}),
+        ("OpenBecause", "reason") => json!({"enum": ["unsealed", "items", "after", "cancelling"]}),
+        ("WaitingFor", "reason") => json!({"enum": domain::item::WAITING_REASONS}),
+        _ => Value::Null,
+    };
+    if !of_schema.is_null() {
+        return Some(of_schema);
+    }
+    if !is_request {
+        return None;
+    }
+    Some(match name {
+        "reason" => text(0, LONGEST_REASON),
+        "dedupe_key" | "serialize_key" | "initiated_by" => text(1, LONGEST_KEY),
+        "priority" => whole(LEAST_PRIORITY.into(), GREATEST_PRIORITY.into()),
+        "expected_count" => whole(0, GREATEST_COUNT),
+        "retry_after_seconds" => number(0.0, LONGEST_RETRY_AFTER_SECONDS),
+        "worker_id" => text(1, LONGEST_WORKER_ID),
+        "secret" => text(1, LONGEST_KEY),
+        "url" => json!({"format": "uri", "maxLength": LONGEST_URL}),
+        _ => return None,
+    })
+}
+
+/// The same of a whole schema that is no object, by its name.
+fn whole_schema(name: &str) -> Option<Value> {
+    Some(match name {
+        "SigningSecret" => text(1, LONGEST_KEY),
+        "Headers" => json!({
+            "maxProperties": job_type::MOST_HEADERS,
+            "propertyNames": {"pattern": r"^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}$"},
+            "additionalProperties": {"type": "string", "maxLength": job_type::LONGEST_VALUE, "pattern": r"^[\t\x20-\x7e]*$"}
+        }),
+        _ => return None,
+    })
+}
+
+/// The same of a parameter of a query, a path or a header. The empty object: any text.
+pub(super) fn parameter(operation: &str, name: &str) -> Option<Value> {
+    let states = ItemState::ALL.map(ItemState::as_str).join("|");
+    Some(match (operation, name) {
+        (_, "limit") => json!({"minimum": 1, "maximum": LARGEST_PAGE, "default": DEFAULT_PAGE}),
+        (_, "cursor") => json!({"pattern": "^[A-Za-z0-9_-]+$"}),
+        ("list_dead_letters", "state") => json!({"enum": ["dead"]}),
+        ("list_items", "state") => json!({"pattern": format!("^({states})(,({states}))*$")}),
+        ("list_deliveries", "state") => {
+            let states = DeliveryState::ALL.map(DeliveryState::as_str).join("|");
+            json!({"pattern": format!("^({states})(,({states}))*$")})
+        }
+        ("list_alerts", "kind") => json!({"enum": AlertKind::ALL.map(AlertKind::as_str)}),
+        ("add_items", "on_duplicate") => json!({"enum": ["refuse", "skip"]}),
+        ("list_items" | "list_dead_letters" | "list_jobs", "id") => json!({"pattern": IDS}),
+        ("preview_upload", "delimiter") => json!({"pattern": DELIMITER}),
+        (_, "name") => named(),
+        (_, "wait_seconds") => json!({"minimum": 0, "maximum": LONGEST_WAIT_SECONDS}),
+        (_, "row") => json!({"minimum": 1, "maximum": GREATEST_COUNT}),
+        (_, "Idempotency-Key") => json!({"minLength": 1, "maxLength": LONGEST_KEY}),
+        (_, "If-Match") => json!({"pattern": r#"^(\*|(W/)?"[0-9]{1,18}")$"#}),
+        (_, "Tus-Resumable") => json!({"enum": ["1.0.0"]}),
+        (_, "Upload-Length" | "Upload-Offset") => json!({"minimum": 0, "maximum": GREATEST_COUNT}),
+        (_, "Upload-Metadata") => json!({"pattern": METADATA}),
+        (_, "reason") => json!({"maxLength": LONGEST_REASON}),
+        // Filters: what matches nothing finds nothing, so any text will do.
+        (
+            _,
+            "type" | "q" | "owner" | "error" | "worker" | "dedupe_key" | "serialize_key" | "initiated_by" | "actor"
+            | "action" | "sheet" | "filename" | "metadata.name" | "If-None-Match",
+        ) => json!({}),
+        _ => return None,
+    })
+}
+
+const EMAIL: &str =
+    r"^[^@\s\x00-\x1f\x7f-\x9f]+@[^@.\s\x00-\x1f\x7f-\x9f]([^@\s\x00-\x1f\x7f-\x9f]*[^@.\s\x00-\x1f\x7f-\x9f])?$";
+/// A tab, a space, or ASCII punctuation other than quote, minus and dot.
+const DELIMITER: &str = r"^[\t !#$%&'()*+,/:;<=>?@\[\\\]^_`{|}~]$";
+const IDS: &str =
+    "^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}(,[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}){0,999}$";
+/// Of tus: keys, each with its value in base64, with commas between.
+const METADATA: &str = r"^[!-+\--~]+( [A-Za-z0-9+/]*={0,2})?(, ?[!-+\--~]+( [A-Za-z0-9+/]*={0,2})?)*$";
+
+fn text(least: usize, most: usize) -> Value {
+    if least == 0 { json!({"maxLength": most}) } else { json!({"minLength": least, "maxLength": most}) }
+}
+
+fn named() -> Value {
+    json!({"pattern": NAME_PATTERN, "maxLength": LONGEST_NAME})
+}
+
+fn whole(least: i64, most: i64) -> Value {
+    json!({"minimum": least, "maximum": most})
+}
+
+fn number(least: f64, most: f64) -> Value {
+    json!({"minimum": least, "maximum": most})
+}
+
+/// Whether a schema is the body of a request, or part of one: it takes no other fields.
+pub(super) fn is_request(schema: &Value) -> bool {
+    schema["additionalProperties"] == false
+}
+
+/// Puts the bounds beside what they bind.
+pub(super) fn apply(document: &mut Value) {
+    let schemas = document["components"]["schemas"].as_object_mut();
+    for (name, schema) in schemas.into_iter().flatten() {
+        if let Some(bounds) = whole_schema(name) {
+            merge(schema, &bounds);
+        }
+        let is_request = is_request(schema);
+        let properties = schema.get_mut("properties").and_then(Value::as_object_mut);
+        for (property, of) in properties.into_iter().flatten() {
+            if let Some(bounds) = field(name, property, is_request) {
+                merge(of, &bounds);
+            }
+        }
+    }
+    for (_, operation) in super::operations(document) {
+        let id = operation["operationId"].as_str().unwrap_or_default().to_owned();
+        for one in super::parameters(operation) {
+            if let Some(bounds) = one["name"].as_str().and_then(|name| parameter(&id, name)) {
+                merge(&mut one["schema"], &bounds);
+            }
+        }
+    }
+}
+
+/// Adds keywords to a schema. `$replace` takes the place of everything but the description; where null is allowed,
+/// it is one of the words.
+fn merge(schema: &mut Value, bounds: &Value) {
+    if let Some(whole) = bounds.get("$replace") {
+        let description = schema.get("description").cloned();
+        *schema = whole.clone();
+        if let Some(description) = description {
+            schema["description"] = description;
+        }
+        return;
+    }
+    let nullable = schema["type"].as_array().is_some_and(|types| types.iter().any(|one| one == "null"));
+    let Some(fields) = schema.as_object_mut() else { return };
+    for (keyword, value) in bounds.as_object().into_iter().flatten() {
+        let mut value = value.clone();
+        if keyword == "items"
+            && let Some(items) = fields.get_mut("items")
+        {
+            merge(items, &value);
+            continue;
+        }
+        if keyword == "enum"
+            && nullable
+            && let Some(words) = value.as_array_mut()
+        {
+            words.push(Value::Null);
+        }
+        fields.insert(keyword.clone(), value);
+    }
+}

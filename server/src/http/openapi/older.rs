@@ -1,0 +1,157 @@
+//! The document for readers that know OpenAPI 3.0 alone, such as progenitor.
+//!
+//! The same operations, said in the older words: `nullable` in place of the type `null`, one media type per body, no
+//! `webhooks`. Bounds of text are left out, as a generator would make a type of its own for every one of them; the
+//! document of 3.1 has them. The pieces of a resumable upload (tus) are left out: tus clients speak that protocol.
+
+use serde_json::{Map, Value, json};
+
+/// Media types in the order in which one is kept where there are several.
+const PREFERRED: [&str; 4] = ["application/json", "application/octet-stream", "application/x-ndjson", "text/csv"];
+
+/// Keywords of JSON Schema that 3.0 does not know, or that say nothing to a generator.
+const LEFT_OUT: [&str; 12] = [
+    "$schema",
+    "contentEncoding",
+    "contentMediaType",
+    "contentSchema",
+    "examples",
+    "maxLength",
+    "maxProperties",
+    "minLength",
+    "minProperties",
+    "pattern",
+    "patternProperties",
+    "propertyNames",
+];
+
+/// The document in the older words.
+pub(super) fn of(document: &Value) -> Value {
+    let mut older = document.clone();
+    older["openapi"] = Value::from("3.0.3");
+    if let Some(fields) = older.as_object_mut() {
+        fields.remove("webhooks");
+        fields.remove("jsonSchemaDialect");
+    }
+    if let Some(license) = older["info"]["license"].as_object_mut() {
+        license.remove("identifier");
+    }
+    if let Some(paths) = older["paths"].as_object_mut() {
+        for item in paths.values_mut().filter_map(Value::as_object_mut) {
+            item.retain(|_, operation| operation["operationId"] != "append_to_upload");
+        }
+    }
+    for (_, operation) in super::operations(&mut older) {
+        let upload = operation["operationId"] == "create_upload";
+        if let Some(body) = operation.get_mut("requestBody") {
+            one_media_type(body, if upload { "application/octet-stream" } else { "" });
+        }
+        let answers = operation.get_mut("responses").and_then(Value::as_object_mut);
+        for (_, answer) in answers.into_iter().flatten() {
+            one_media_type(answer, "");
+        }
+        for parameter in super::parameters(operation) {
+            schema(&mut parameter["schema"]);
+        }
+    }
+    for (_, one) in older["components"]["schemas"].as_object_mut().into_iter().flatten() {
+        schema(one);
+    }
+    unused(&mut older);
+    older
+}
+
+/// Keeps one media type of a body or an answer.
+fn one_media_type(of: &mut Value, wanted: &str) {
+    for (_, header) in of.get_mut("headers").and_then(Value::as_object_mut).into_iter().flatten() {
+        schema(&mut header["schema"]);
+    }
+    let Some(content) = of.get_mut("content").and_then(Value::as_object_mut) else { return };
+    let kept = std::iter::once(wanted).chain(PREFERRED).find(|name| content.contains_key(*name)).map(str::to_owned);
+    if let Some(kept) = kept {
+        content.retain(|name, _| *name == kept);
+    }
+    for media in content.values_mut() {
+        if let Some(fields) = media.as_object_mut() {
+            fields.remove("examples");
+        }
+        schema(&mut media["schema"]);
+    }
+}
+
+/// A schema in the older words.
+fn schema(value: &mut Value) {
+    let Some(fields) = value.as_object_mut() else {
+        // `true` and `false` are schemas of 3.1 alone.
+        if value.is_boolean() {
+            *value = json!({});
+        }
+        return;
+    };
+    for keyword in LEFT_OUT {
+        fields.remove(keyword);
+    }
+    if let Some(only) = fields.remove("const") {
+        fields.insert("enum".to_owned(), json!([only]));
+    }
+    bound(fields, "exclusiveMinimum", "minimum");
+    bound(fields, "exclusiveMaximum", "maximum");
+    if let Some(Value::Array(types)) = fields.get("type").cloned() {
+        let mut left: Vec<Value> = types.into_iter().filter(|one| one != "null").collect();
+        fields.insert("nullable".to_owned(), Value::Bool(true));
+        match (left.pop(), left.is_empty()) {
+            (Some(only), true) => drop(fields.insert("type".to_owned(), only)),
+            // Several types are any.
+            _ => drop(fields.remove("type")),
+        }
+    }
+    for combined in ["oneOf", "anyOf"] {
+        let Some(Value::Array(choices)) = fields.get(combined).cloned() else { continue };
+        let mut left: Vec<Value> = choices.iter().filter(|one| one["type"] != "null").cloned().collect();
+        if left.len() < choices.len() {
+            fields.insert("nullable".to_owned(), Value::Bool(true));
+        }
+        if left.len() == 1 {
+            fields.remove(combined);
+            fields.insert("allOf".to_owned(), Value::Array(vec![left.remove(0)]));
+        } else {
+            fields.insert(combined.to_owned(), Value::Array(left));
+        }
+    }
+    if fields.get("nullable") == Some(&Value::Bool(true))
+        && let Some(Value::Array(words)) = fields.get_mut("enum")
+    {
+        words.retain(|word| !word.is_null());
+    }
+    for (keyword, inner) in fields.iter_mut() {
+        match (keyword.as_str(), inner) {
+            ("properties", Value::Object(properties)) => properties.values_mut().for_each(schema),
+            ("items" | "not", inner) => schema(inner),
+            ("additionalProperties", inner) if inner.is_object() => schema(inner),
+            ("allOf" | "anyOf" | "oneOf", Value::Array(all)) => all.iter_mut().for_each(schema),
+            _ => {}
+        }
+    }
+}
+
+/// A bound that excludes itself: a number in 3.1, a flag beside the bound in 3.0.
+fn bound(fields: &mut Map<String, Value>, exclusive: &str, inclusive: &str) {
+    if fields.get(exclusive).is_some_and(Value::is_number)
+        && let Some(value) = fields.insert(exclusive.to_owned(), Value::Bool(true))
+    {
+        fields.insert(inclusive.to_owned(), value);
+    }
+}
+
+/// Takes out the schemas that nothing refers to any more.
+fn unused(document: &mut Value) {
+    loop {
+        let text = document.to_string();
+        let Some(schemas) = document["components"]["schemas"].as_object_mut() else { return };
+        let before = schemas.len();
+        schemas.retain(|name, _| text.contains(&format!("\"#/components/schemas/{name}\"")));
+        if schemas.len() == before {
+            return;
+        }
+    }
+}

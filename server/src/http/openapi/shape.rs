@@ -1,0 +1,149 @@
+//! What the macros cannot say, put right for generators of clients.
+//!
+//! Pages refer to what they hold, every list takes `limit` and `cursor`, what may be left out has no default that
+//! a generated type would demand, and a header is never null. Rules go by the shape of the document, so that a new
+//! operation needs nothing here.
+
+use serde_json::{Value, json};
+
+const SCHEMAS: &str = "#/components/schemas/";
+
+pub(super) fn apply(document: &mut Value) {
+    simplify(document);
+    schemas(document);
+    for (_, operation) in super::operations(document) {
+        pages(operation);
+        headers(operation);
+        body(operation);
+    }
+}
+
+/// `null` is a [`domain::Document`] already: "one of the two" would be neither. Bytes are bytes, not a JSON array
+/// of numbers.
+fn simplify(value: &mut Value) {
+    const DOCUMENT: &str = "#/components/schemas/Document";
+    let bytes = json!({"type": "array", "items": {"type": "integer", "format": "int32", "minimum": 0}});
+    if *value == bytes {
+        *value = json!({"type": "string", "format": "binary"});
+    }
+    let document = value["oneOf"].as_array().and_then(|all| all.iter().find(|one| one["$ref"] == DOCUMENT)).cloned();
+    if let Some(document) = document {
+        *value = document;
+    }
+    match value {
+        Value::Object(fields) => fields.values_mut().for_each(simplify),
+        Value::Array(items) => items.iter_mut().for_each(simplify),
+        _ => {}
+    }
+}
+
+fn schemas(document: &mut Value) {
+    let Some(schemas) = document["components"]["schemas"].as_object_mut() else { return };
+    for (name, schema) in schemas.iter_mut() {
+        if let Some(row) = name.strip_prefix("Page_") {
+            schema["properties"]["data"]["items"] = json!({"$ref": format!("{SCHEMAS}{row}")});
+            schema["description"] = Value::from("One page of a list.");
+        }
+        if super::bounds::is_request(schema) {
+            let properties = schema.get_mut("properties").and_then(Value::as_object_mut);
+            properties.into_iter().flatten().for_each(|(_, property)| without_default(property));
+        }
+    }
+    // The rule of a feed is read as a document, so that no number of a template is rewritten.
+    let template = |description: &str| json!({"description": description});
+    schemas.insert(
+        "FeedRule".to_owned(),
+        json!({
+            "type": "object",
+            "description": "How a job receives items from its parent. All but `each` are templates: JSON in which \
+                            `{\"$from\": \"<JSON Pointer>\"}` is replaced from `{payload, result, item_id, job_id, \
+                            element?, index?}`.",
+            "additionalProperties": false,
+            "properties": {
+                "each": {
+                    "type": ["string", "null"], "pattern": "^(/([^~/]|~[01])*)*$", "maxLength": 65_536,
+                    "description": "JSON Pointer to an array: one item for each of its elements"
+                },
+                "payload": template("Default: payload and result of the parent's item"),
+                "dedupe_key": template("A template of text"),
+                "serialize_key": template("A template of text"),
+                "priority": template("A template of a whole number from -100 to 100"),
+                "run_after": template("A template of a time")
+            }
+        }),
+    );
+    // What `PATCH /job-types/{name}` takes: any of the fields, each with its own bounds.
+    if let Some(mut patch) = schemas.get("JobTypeSpec").cloned() {
+        let fields = patch.as_object_mut();
+        fields.map(|fields| fields.remove("required"));
+        patch["description"] = Value::from(
+            "The fields that are named change; `null` is a value where it means something. Fields of `backoff` count singly.",
+        );
+        schemas.insert("JobTypePatch".to_owned(), patch);
+    }
+}
+
+/// A field with a default must be there, think generators; it need not. The default is said in words.
+fn without_default(property: &mut Value) {
+    let Some(fields) = property.as_object_mut() else { return };
+    let Some(default) = fields.remove("default").filter(|default| !default.is_null()) else { return };
+    let said = fields.get("description").and_then(Value::as_str).map(|said| format!("{said} ")).unwrap_or_default();
+    if !said.to_lowercase().contains("default") {
+        fields.insert("description".to_owned(), Value::from(format!("{said}Default: `{default}`.")));
+    }
+}
+
+/// An operation that answers with a page takes the two parameters of pages.
+fn pages(operation: &mut Value) {
+    let page = &operation["responses"]["200"]["content"]["application/json"]["schema"]["$ref"];
+    if !page.as_str().is_some_and(|name| name.starts_with("#/components/schemas/Page_")) {
+        return;
+    }
+    if operation["parameters"].is_null() {
+        operation["parameters"] = json!([]);
+    }
+    let Some(parameters) = operation["parameters"].as_array_mut() else { return };
+    parameters.retain(|it| it["name"] != "limit" && it["name"] != "cursor");
+    parameters.push(json!({
+        "name": "limit", "in": "query", "required": false, "description": "Rows on the page",
+        "schema": {"type": "integer", "format": "int32"}
+    }));
+    parameters.push(json!({
+        "name": "cursor", "in": "query", "required": false,
+        "description": "The `next_cursor` of the page before, with the same filters",
+        "schema": {"type": "string"}
+    }));
+}
+
+/// A header, like any parameter, is there or not; it cannot be null.
+fn headers(operation: &mut Value) {
+    for parameter in super::parameters(operation) {
+        let Some(types) = parameter.pointer_mut("/schema/type").and_then(Value::as_array_mut) else { continue };
+        types.retain(|one| one != "null");
+        if let [only] = types.as_slice() {
+            parameter["schema"]["type"] = only.clone();
+        }
+    }
+}
+
+/// A body that may be left out is left out; that the server takes `null` for nothing is no shape of its own.
+fn body(operation: &mut Value) {
+    let id = operation["operationId"].as_str().unwrap_or_default().to_owned();
+    let Some(content) = operation.pointer_mut("/requestBody/content").and_then(Value::as_object_mut) else { return };
+    let mut is_optional = false;
+    for media in content.values_mut() {
+        let choices = media["schema"]["oneOf"].as_array();
+        let choice = choices.and_then(|all| all.iter().find(|one| one["$ref"].is_string())).cloned();
+        if let Some(choice) = choice {
+            media["schema"] = choice;
+            is_optional = true;
+        }
+        if id == "patch_job_type" {
+            media["schema"] = json!({"$ref": format!("{SCHEMAS}JobTypePatch")});
+        }
+        if media["schema"]["type"] == "array" {
+            media["schema"]["maxItems"] = Value::from(domain::limits::MOST_ITEMS);
+        }
+    }
+    operation["requestBody"]["required"] = Value::from(!is_optional);
+}

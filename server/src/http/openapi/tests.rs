@@ -1,0 +1,213 @@
+//! What holds for the whole document, whichever operation is added: bounds, pages, names, examples.
+//!
+//! Each test says what to add, and where, for an operation or a field that lacks something. Whether the server
+//! keeps to the document is tested against a running one (`server/tests/it/openapi.rs`, `cargo xtask hostile`).
+
+use serde_json::{Map, Value, json};
+
+use super::{bounds, examples, names};
+
+fn document() -> Value {
+    serde_json::from_str(&crate::http::openapi_document(false)).expect("JSON")
+}
+
+/// The operations of a document, with their paths.
+fn operations(document: &Value) -> impl Iterator<Item = (&str, &Value)> {
+    let paths = document["paths"].as_object().into_iter().flatten();
+    paths.flat_map(|(path, item)| item.as_object().into_iter().flatten().map(move |(_, one)| (path.as_str(), one)))
+}
+
+#[test]
+fn what_a_request_may_hold_is_bounded() {
+    let found = unbounded(&document());
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+#[test]
+fn every_operation_and_parameter_is_described() {
+    let document = document();
+    for (path, operation) in operations(&document) {
+        let id = operation["operationId"].as_str().expect("an id");
+        let said = operation["description"].as_str().is_some_and(|text| !text.is_empty());
+        assert!(said, "{path} ({id}): the doc comment of the handler is one line; add a blank line and a description");
+    }
+}
+
+#[test]
+fn every_list_can_be_paged() {
+    let document = document();
+    let mut lists = 0;
+    for (path, operation) in operations(&document) {
+        let page = &operation["responses"]["200"]["content"]["application/json"]["schema"]["$ref"];
+        if !page.as_str().is_some_and(|name| name.ends_with("Page")) {
+            continue;
+        }
+        lists += 1;
+        let named = |name: &str| {
+            operation["parameters"].as_array().is_some_and(|all| all.iter().any(|one| one["name"] == name))
+        };
+        assert!(named("limit") && named("cursor"), "{path} answers with a page and takes no limit or cursor");
+    }
+    assert!(lists >= 15, "{lists}");
+    let row = &document["components"]["schemas"]["JobPage"]["properties"]["data"]["items"]["$ref"];
+    assert_eq!(row, "#/components/schemas/Job");
+}
+
+#[test]
+fn what_may_be_left_out_has_no_default() {
+    let document = document();
+    for (name, schema) in document["components"]["schemas"].as_object().expect("schemas") {
+        for (field, of) in schema["properties"].as_object().into_iter().flatten() {
+            assert!(of.get("default").is_none(), "{name}.{field}: a generated client would demand it");
+        }
+    }
+    for (path, operation) in operations(&document) {
+        for parameter in operation["parameters"].as_array().into_iter().flatten() {
+            assert!(
+                !parameter["schema"]["type"].is_array(),
+                "{path}: the parameter {} is never null",
+                parameter["name"]
+            );
+        }
+    }
+}
+
+#[test]
+fn names_hide_nothing_of_a_browser() {
+    const TAKEN: [&str; 14] = [
+        "Date",
+        "Document",
+        "Element",
+        "Error",
+        "Event",
+        "File",
+        "Headers",
+        "Notification",
+        "Option",
+        "Request",
+        "Response",
+        "Result",
+        "Session",
+        "Worker",
+    ];
+    let document = document();
+    for name in document["components"]["schemas"].as_object().expect("schemas").keys() {
+        assert!(!TAKEN.contains(&name.as_str()), "{name} is taken: add another name to openapi/names.rs");
+        assert!(!name.contains('_'), "{name}: add a name to openapi/names.rs");
+    }
+}
+
+#[test]
+fn examples_are_what_their_schemas_describe() {
+    let document = document();
+    let mut read = 0;
+    for (path, operation) in operations(&document) {
+        let bodies = operation["responses"].as_object().into_iter().flatten().map(|(_, answer)| answer);
+        for body in bodies.chain(operation.get("requestBody")) {
+            let media = &body["content"]["application/json"];
+            if let Some(example) = media.get("example") {
+                let schema = json!({"allOf": [media["schema"]], "components": document["components"]});
+                let schema = jsonschema::validator_for(&schema).expect("a schema");
+                let faults: Vec<String> = schema.iter_errors(example).map(|fault| fault.to_string()).collect();
+                assert!(faults.is_empty(), "{path}: {faults:?}");
+                read += 1;
+            }
+        }
+    }
+    assert_eq!(read, examples::all().len(), "an example names an operation or a status that is not there");
+}
+
+#[test]
+fn the_older_document_has_the_older_words_only() {
+    let older: Value = serde_json::from_str(&crate::http::openapi_document(true)).expect("JSON");
+    assert_eq!(older["openapi"], "3.0.3");
+    let mut faults = Vec::new();
+    newer_words(&older["components"]["schemas"], "", &mut faults);
+    newer_words(&older["paths"], "", &mut faults);
+    assert!(faults.is_empty(), "{faults:?}");
+    for (path, operation) in operations(&older) {
+        let bodies = operation["responses"].as_object().into_iter().flatten().map(|(_, answer)| answer);
+        for body in bodies.chain(operation.get("requestBody")) {
+            assert!(body["content"].as_object().is_none_or(|all| all.len() == 1), "{path} has several media types");
+        }
+    }
+}
+
+/// Where a schema says what only 3.1 knows.
+fn newer_words(value: &Value, place: &str, faults: &mut Vec<String>) {
+    if let Some(fields) = value.as_object() {
+        let is_schema = !place.ends_with("/properties");
+        for (name, inner) in fields {
+            let newer = is_schema
+                && (matches!(name.as_str(), "const" | "examples" | "contentMediaType")
+                    || (name == "type" && inner.is_array())
+                    || (name == "exclusiveMinimum" && inner.is_number()));
+            if newer {
+                faults.push(format!("{place}/{name}"));
+            }
+            if name != "example" {
+                newer_words(inner, &format!("{place}/{name}"), faults);
+            }
+        }
+    } else if let Some(items) = value.as_array() {
+        items.iter().for_each(|inner| newer_words(inner, place, faults));
+    }
+}
+
+/// Everything of a request that the document sets no bounds to, with what to do about it.
+fn unbounded(document: &Value) -> Vec<String> {
+    const FILE: &str = "server/src/http/openapi/bounds.rs";
+    let mut found = Vec::new();
+    for (name, schema) in document["components"]["schemas"].as_object().into_iter().flatten() {
+        if bounds::is_request(schema) {
+            for (property, of) in schema["properties"].as_object().into_iter().flatten() {
+                for lack in lacks(of) {
+                    found.push(format!("{name}.{property}: {lack}; add a row to `field` in {FILE}"));
+                }
+            }
+        }
+    }
+    for (path, item) in document["paths"].as_object().into_iter().flatten() {
+        for operation in item.as_object().into_iter().flatten().map(|(_, operation)| operation) {
+            let id = operation["operationId"].as_str().unwrap_or_default();
+            for one in operation["parameters"].as_array().into_iter().flatten() {
+                let name = one["name"].as_str().unwrap_or_default();
+                let is_known = bounds::parameter(names::function_of(id), name).is_some();
+                for lack in lacks(&one["schema"]).into_iter().filter(|_| !is_known) {
+                    found.push(format!("{path} ({id}), parameter {name}: {lack}; add a row to `parameter` in {FILE}"));
+                }
+            }
+        }
+    }
+    found
+}
+
+/// What a schema does not say of itself.
+fn lacks(schema: &Value) -> Vec<&'static str> {
+    let Some(keywords) = schema.as_object() else { return Vec::new() };
+    let says = |all: &[&str]| all.iter().any(|keyword| keywords.contains_key(*keyword));
+    let is = |kind: &str| of_type(keywords, kind);
+    let mut lacks = Vec::new();
+    if is("string") && !says(&["enum", "const", "format", "pattern", "maxLength"]) {
+        lacks.push("text without a bound (maxLength, pattern, enum or format)");
+    }
+    let has_both = says(&["minimum", "exclusiveMinimum"]) && says(&["maximum", "exclusiveMaximum"]);
+    if (is("integer") || is("number")) && !says(&["enum", "const"]) && !has_both {
+        lacks.push("a number without minimum and maximum");
+    }
+    if is("array") {
+        if !says(&["maxItems"]) {
+            lacks.push("a list without maxItems");
+        }
+        lacks.extend(self::lacks(&schema["items"]));
+    }
+    lacks
+}
+
+fn of_type(keywords: &Map<String, Value>, kind: &str) -> bool {
+    match keywords.get("type") {
+        Some(Value::Array(types)) => types.iter().any(|one| one == kind),
+        Some(one) => one == kind,
+        None => false,
+    }
+}
