@@ -49,7 +49,7 @@ use crate::{
                        field that is not described is refused, and so is text with NUL. Lists come in pages: \
                        `next_cursor` of one is `cursor` of the next. Requests that create something can be sent again \
                        under the same `Idempotency-Key`.",
-        contact(name = "The Treeline developers", url = "/api/docs"),
+        contact(name = "The Treeline developers"),
         license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0")
     ),
     servers((url = "/", description = "The server that this document comes from")),
