@@ -31,14 +31,15 @@ fn field(schema: &str, name: &str, is_request: bool) -> Option<Value> {
     let schema = if schema == "JobTypePatch" { "JobTypeSpec" } else { schema };
     let of_schema = match (schema, name) {
         ("NewJob" | "JobPatch", "name") => text(0, LONGEST_JOB_NAME),
-        ("NewJob", "key" | "type") | ("JobTypeSpec", "name") | ("NewService", "name") => named(),
-        ("NewToken", "service") | ("StepBody", "name") => named(),
+        ("NewJob", "key" | "type") | ("JobTypeSpec" | "NewService" | "StepBody", "name") | ("NewToken", "service") => {
+            named()
+        }
         ("NewToken", "name") => text(1, LONGEST_TOKEN_NAME),
         ("NewToken" | "Token" | "Me", "scopes") => {
             let least = usize::from(is_request);
             json!({"minItems": least, "maxItems": 100, "items": {"type": "string", "enum": Scope::ALL.map(Scope::as_str)}})
         }
-        ("NewToken", "types") => json!({"maxItems": MOST_IDS, "items": named()}),
+        ("NewToken" | "Claim", "types") => json!({"maxItems": MOST_IDS, "items": named()}),
         ("NewUser" | "UserPatch" | "User" | "Me", "role") => json!({"enum": Role::ALL.map(Role::as_str)}),
         ("NewUser", "name") => json!({"minLength": 1, "maxLength": account::LONGEST_NAME,
             "pattern": r"^[^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*$"}),
@@ -79,7 +80,6 @@ fn field(schema: &str, name: &str, is_request: bool) -> Option<Value> {
         }
         ("JobUpload", "delimiter") => json!({"pattern": DELIMITER}),
         ("JobUpload", "sheet") => text(1, LONGEST_KEY),
-        ("Claim", "types") => json!({"maxItems": MOST_IDS, "items": named()}),
         ("Claim", "item_ids") => json!({"maxItems": MOST_IDS}),
         ("Claim", "max") => whole(1, MOST_CLAIMED.into()),
         ("Claim", "wait_seconds") => whole(0, LONGEST_WAIT_SECONDS.into()),
@@ -105,12 +105,11 @@ fn field(schema: &str, name: &str, is_request: bool) -> Option<Value> {
     }
     Some(match name {
         "reason" => text(0, LONGEST_REASON),
-        "dedupe_key" | "serialize_key" | "initiated_by" => text(1, LONGEST_KEY),
+        "dedupe_key" | "serialize_key" | "initiated_by" | "secret" => text(1, LONGEST_KEY),
         "priority" => whole(LEAST_PRIORITY.into(), GREATEST_PRIORITY.into()),
         "expected_count" => whole(0, GREATEST_COUNT),
         "retry_after_seconds" => number(0.0, LONGEST_RETRY_AFTER_SECONDS),
         "worker_id" => text(1, LONGEST_WORKER_ID),
-        "secret" => text(1, LONGEST_KEY),
         "url" => json!({"format": "uri", "maxLength": LONGEST_URL}),
         _ => return None,
     })

@@ -165,7 +165,7 @@ fn check(node: &Node, faults: &mut Faults) {
     match &new.on_completed {
         Some(_) if !is_root => say("on_completed", "expected on the root only"),
         Some(given) if !is_text(&given.url, 1, limits::LONGEST_URL) || url::Url::parse(&given.url).is_err() => {
-            say("on_completed/url", "expected a URL")
+            say("on_completed/url", "expected a URL");
         }
         Some(given) if given.secret.as_ref().is_some_and(|secret| !is_key(secret)) => {
             say("on_completed/secret", "expected 1 to 255 characters");
