@@ -8,7 +8,7 @@ use domain::{
     Item, Job,
     api::{ItemPatch, JobPatch, Page, ReplayBody, RetryBody},
     id::Uuid,
-    share::{Share, ShareMade},
+    share::{Share, ShareBody, ShareMade},
 };
 use reqwest::Method;
 use serde::Serialize;
@@ -103,9 +103,10 @@ impl Client {
         self.fetch(self.call(Method::PATCH, &["items", &id.to_string()]).json(patch).if_version(version)).await
     }
 
-    /// Makes a link that shows one tree to whoever has it. The link is in this answer and nowhere else.
-    pub async fn share_job(&self, id: Uuid, reason: Option<&str>) -> Result<ShareMade> {
-        let call = self.post(&["jobs", &id.to_string(), "share"]).json(&Why { reason });
+    /// Makes a link that shows one tree to whoever has it, until `expires_at` or for 30 days. The link is in this
+    /// answer and nowhere else.
+    pub async fn share_job(&self, id: Uuid, body: &ShareBody) -> Result<ShareMade> {
+        let call = self.post(&["jobs", &id.to_string(), "share"]).json(body);
         let call = call.header("idempotency-key", key(&Uuid::now_v7().to_string())?);
         self.fetch(call.again(Again::Always)).await
     }
@@ -113,6 +114,11 @@ impl Client {
     /// The links to a tree, without their secrets.
     pub async fn shares(&self, id: Uuid, part: &Part) -> Result<Page<Share>> {
         self.list(self.get(&["jobs", &id.to_string(), "shares"]), part).await
+    }
+
+    /// The links to all trees that the caller sees.
+    pub async fn all_shares(&self, part: &Part) -> Result<Page<Share>> {
+        self.list(self.get(&["shares"]), part).await
     }
 
     /// Takes a link back.

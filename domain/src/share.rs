@@ -22,9 +22,32 @@ pub struct Share {
     /// Who made it, under the name of that time.
     pub created_by: Owner,
     pub created_at: Time,
+    /// When it stops opening anything by itself.
+    pub expires_at: Time,
+    /// Whether it opens anything now: it was not revoked, has not expired, and nobody whose it is was disabled.
+    pub open: bool,
     /// When somebody last looked; to the minute.
     pub last_seen_at: Option<Time>,
     pub revoked_at: Option<Time>,
+}
+
+/// How long a link opens its tree when nobody says otherwise, in days.
+pub const SHARED_DAYS: i64 = 30;
+
+/// The longest that it can be asked for, in days.
+pub const SHARED_DAYS_AT_MOST: i64 = 365;
+
+/// Body of `POST /jobs/{id}/share`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ShareBody {
+    /// Required on somebody else's work; kept in the audit log.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// When it stops opening anything, at most 365 days from now; default 30 days from now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Time>,
 }
 
 /// Answer to `POST /jobs/{id}/share`.
@@ -34,6 +57,7 @@ pub struct ShareMade {
     pub id: Uuid,
     /// The link. Shown this once.
     pub url: String,
+    pub expires_at: Time,
 }
 
 /// A job as a share shows it, with everything below it.

@@ -119,7 +119,7 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
     let engine = jobs::Engine::start(pools.clone(), hub.clone(), files.clone(), limits, shutdown.clone()).await?;
     let app = App {
         under_way: Arc::default(),
-        auth: Arc::new(Auth::new(bootstrap, public_url.is_secure())),
+        auth: Arc::new(Auth::new(bootstrap, public_url.is_secure(), pool.clone())),
         broker,
         config: Arc::new(config),
         public_url,

@@ -15,13 +15,13 @@ use domain::{
     api::JobUpload,
     upload::{Upload, UploadFormat},
 };
-use futures::Stream;
+use futures::{Stream, StreamExt as _};
 use sqlx::PgPool;
 use uuid::Uuid;
 
 use crate::{
     App,
-    auth::{Caller, Scope},
+    auth::{Caller, Ongoing, Scope, still_valid},
     error::{Error, Result},
     files::{Arrived, Files, ReceiveError},
     split::{self, Head, HeadError, Want},
@@ -48,6 +48,8 @@ where
     caller.require(Scope::JobsWrite)?;
     let filename = clean_filename(filename);
     let (limit, is_named_workbook) = limit_of(app, &filename, format);
+    let mut ongoing = Ongoing::of(app, caller);
+    let source = source.take_until(Box::pin(async move { ongoing.ended().await }));
     let arrived = app.files.receive(source, limit).await.map_err(|error| match error {
         ReceiveError::TooLarge => too_large(limit, is_named_workbook),
         ReceiveError::Sender(error) => {
@@ -66,7 +68,8 @@ where
         sha256: arrived.sha256.clone(),
         made_by: None,
     };
-    let refused = refusal_of(app, format, &arrived);
+    // A credential that ended has ended the file where it was.
+    let refused = still_valid(app, caller).await.err().or_else(|| refusal_of(app, format, &arrived));
     let (pool, files) = (app.pool.clone(), app.files.clone());
     // A task of its own: a client that goes away now leaves either the whole upload or nothing.
     in_task("keeping a file", async move {

@@ -186,6 +186,8 @@ fn shares() -> Vec<Share> {
         job_id: Uuid::from_u128(9),
         created_by: Owner { kind: OwnerKind::User, name: name.to_owned() },
         created_at: at("2026-11-20T13:30:00Z"),
+        expires_at: at("2026-12-20T13:30:00Z"),
+        open: true,
         last_seen_at: seen.map(at),
         revoked_at: None,
     };

@@ -198,6 +198,7 @@ fn operation(state: BulkState, dry_run: bool) -> BulkOperation {
         rate_per_second: (!dry_run).then_some(250.0),
         dry_run,
         state,
+        stopped_reason: (state == BulkState::Cancelled).then(|| "The token was revoked.".to_owned()),
         total: 12_431,
         processed: if through { 12_390 } else { 4_200 * i64::from(!dry_run) },
         skipped: if dry_run {

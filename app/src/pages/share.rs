@@ -9,7 +9,7 @@ use leptos::prelude::*;
 use super::{import, problems};
 use crate::{
     components::{
-        form::{Field, press, secret},
+        form::{Field, choice, press, secret},
         mark::treeline,
         moment::{ago, clock},
         panel::{note, refusal, section},
@@ -46,9 +46,11 @@ pub fn page(job: &Job, groups: &[ErrorGroup]) -> Page {
 pub fn gone(problem: &Problem) -> Page {
     use domain::Code;
     let text = match problem.code {
-        Code::LinkUsed => "Whoever shared it has taken the link back. Ask them for a new one if you still need it.",
-        Code::JobRemoved => "What it showed is gone: it was deleted, or the time for which it is kept has passed.",
-        _ => "There is nothing behind this link. Check that it was copied whole.",
+        Code::LinkUsed => format!("{} Ask for a new one if you still need it.", problem.detail),
+        Code::JobRemoved => {
+            "What it showed is gone: it was deleted, or the time for which it is kept has passed.".to_owned()
+        }
+        _ => "There is nothing behind this link. Check that it was copied whole.".to_owned(),
     };
     let content = view! {
         <div class="gate">{treeline(0, "treeline")} <h1>"This link shows nothing"</h1> <p>{text}</p></div>
@@ -70,6 +72,10 @@ pub struct SharePanel {
     pub problem: Option<Problem>,
 }
 
+/// How long a new link can be made for, in days.
+const ENDS_AFTER: [(&str, &str); 5] =
+    [("1", "A day"), ("7", "A week"), ("30", "30 days"), ("90", "90 days"), ("365", "A year")];
+
 /// Makes, lists and takes back links.
 pub fn panel(job: &Job, shown: &SharePanel) -> AnyView {
     let made = shown.made.as_ref().map(|url| {
@@ -77,7 +83,7 @@ pub fn panel(job: &Job, shown: &SharePanel) -> AnyView {
             <div class="notice notice-good" role="status">
                 <div class="notice-body">
                     <strong>"Your link"</strong>
-                    <p>"It is shown this once. Whoever has it can look, until you take it back."</p>
+                    <p>"It is shown this once. Whoever has it can look, until it ends or you take it back."</p>
                     {secret("share-link", "Link", url)}
                 </div>
             </div>
@@ -101,6 +107,7 @@ pub fn panel(job: &Job, shown: &SharePanel) -> AnyView {
         {list}
         <form method="post" action=format!("/imports/{}/share", job.id) class="form form-short">
             {reason}
+            {choice("Ends after", "days", &ENDS_AFTER, "30")}
             <div class="actions">
                 <button type="submit">"Make a link"</button>
             </div>
@@ -133,7 +140,7 @@ fn row(share: &Share, needs_reason: bool) -> impl IntoView + use<> {
         <li class="line">
             <span class="line-text">
                 <span>"Made " {ago(share.created_at)} " by " {share.created_by.name.clone()}</span>
-                <span class="sub">{seen}</span>
+                <span class="sub">"Ends " {clock(share.expires_at)} ", " {seen}</span>
             </span>
             {end}
         </li>

@@ -177,6 +177,8 @@ pub struct BulkOperation {
     pub rate_per_second: Option<f64>,
     pub dry_run: bool,
     pub state: BulkState,
+    /// Why the server stopped the operation by itself: the credential that asked for it is not good any more.
+    pub stopped_reason: Option<String>,
     /// Members; grows while `counting`.
     pub total: i64,
     /// Members to which it was done.

@@ -12,9 +12,11 @@ use std::{
     time::{Duration, Instant},
 };
 
+use sqlx::PgPool;
 use tokio::sync::watch;
+use uuid::Uuid;
 
-use crate::{App, error::Result, store::people as store};
+use crate::{App, error::Result, flush::Coalescer, store::people as store};
 
 mod attempts;
 mod bootstrap;
@@ -28,6 +30,7 @@ pub mod passwords;
 pub mod people;
 mod secrets;
 pub mod sessions;
+mod still_valid;
 pub mod tokens;
 mod viewer;
 mod worker;
@@ -40,6 +43,7 @@ pub use cookies::SessionCookie;
 pub use extract::MaybeCaller;
 pub use passwords::Passwords;
 pub use secrets::{Hash, hash_of, new_secret};
+pub use still_valid::{Ongoing, Rights, rights_of, still_valid};
 pub use viewer::{SharedTree, Viewer};
 pub use worker::Worker;
 
@@ -59,7 +63,6 @@ struct Remembered {
 }
 
 /// What the server keeps in memory about credentials.
-#[derive(Debug)]
 pub struct Auth {
     remembered: Mutex<HashMap<Hash, Remembered>>,
     /// The only bootstrap token that counts: the one this server was started with.
@@ -70,11 +73,14 @@ pub struct Auth {
     passwords: Passwords,
     /// How often rights were taken away, as far as this server knows.
     changes: watch::Sender<i64>,
+    /// What credentials of ongoing work allow.
+    known: Mutex<HashMap<Uuid, still_valid::Known>>,
+    lookups: Coalescer<still_valid::Lookup>,
 }
 
 impl Auth {
     /// `secure`: whether people reach the server by https.
-    pub fn new(bootstrap: Option<Hash>, secure: bool) -> Self {
+    pub fn new(bootstrap: Option<Hash>, secure: bool, pool: PgPool) -> Self {
         Self {
             remembered: Mutex::default(),
             bootstrap,
@@ -82,6 +88,8 @@ impl Auth {
             attempts: Attempts::default(),
             passwords: Passwords::default(),
             changes: watch::Sender::new(0),
+            known: Mutex::default(),
+            lookups: Coalescer::start(still_valid::Lookup(pool), 1),
         }
     }
 

@@ -27,6 +27,7 @@ use crate::{
         Tx,
         audit::{self as log, AuditRow},
         people::{self as store, PersonRow},
+        shares,
     },
     task::in_task,
 };
@@ -169,6 +170,7 @@ impl Change {
         if after.disabled {
             store::end_sessions(tx, id, None, None).await?;
             store::void_links(tx, id).await?;
+            shares::revoke_all_of(tx, id).await?;
         }
         if before.role != after.role || before.disabled != after.disabled {
             store::count_change(tx).await?;

@@ -42,8 +42,18 @@ pub(super) async fn begin(
 pub async fn end(app: &App, headers: &HeaderMap) -> Result<HeaderValue> {
     let cookie = app.auth.cookie();
     if let Some(secret) = cookie.read(headers) {
-        let hash = hash_of(secret);
-        identity::end_session(&app.pool, &hash).await?;
+        let (hash, pool) = (hash_of(secret), app.pool.clone());
+        // A task of its own: a transaction is never cancelled by a client that went away.
+        in_task("signing out", async move {
+            let mut tx = pool.begin().await?;
+            if identity::end_session(&mut tx, &hash).await? {
+                store::count_change(&mut tx).await?;
+            }
+            crate::store::commit(tx).await?;
+            Ok(())
+        })
+        .await?;
+        look_for_changes(app).await?;
         app.auth.forget(&hash);
     }
     Ok(cookie.clear())

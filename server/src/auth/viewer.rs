@@ -27,13 +27,20 @@ pub struct SharedTree {
 }
 
 impl SharedTree {
-    /// The tree that a link's secret opens. 404 where there is no such link, 410 where it was revoked.
+    /// The tree that a link's secret opens. 404 where there is no such link, 410 where it was
+    /// revoked, has expired, or its owner or maker was disabled.
     /// Whether the tree is still there is asked of the tree.
     pub async fn find(app: &App, secret: &str) -> Result<Self> {
         let found = shares::find_by_hash(&app.pool, &hash_of(secret)).await?;
         let share = found.ok_or_else(|| Problem::not_found("link"))?;
         if share.revoked {
             return Err(Error::refuse(Code::LinkUsed, "Whoever shared this has taken the link back."));
+        }
+        if share.expired {
+            return Err(Error::refuse(Code::LinkUsed, "This link has expired."));
+        }
+        if share.disabled {
+            return Err(Error::refuse(Code::LinkUsed, "The account of whoever shared this was closed."));
         }
         if !share.seen_lately {
             let pool = app.pool.clone();

@@ -15,7 +15,6 @@ use domain::{
     api::{Assignment, Claim, FailureBody, HeartbeatOf, ReleaseBody, WorkError},
     export::{ExportFormat, ExportOrder, Exported},
     item::ItemProgress,
-    job::OwnerKind,
     job_type::Builtin,
     upload::UploadFormat,
 };
@@ -25,12 +24,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     App,
-    auth::{Caller, Scope},
+    auth::{Caller, Ongoing, still_valid},
     error::{Error, Result},
     exports::Export,
     files::ReceiveError,
-    jobs::{EndingKind, Engine},
-    store::{contracts, exports, uploads::NewUpload},
+    jobs::{Asker, EndingKind, Engine},
+    store::{contracts, uploads::NewUpload},
     uploads,
 };
 
@@ -129,8 +128,8 @@ async fn export(app: &App, caller: &Caller, assignment: &Assignment, stop: &Canc
         Problem::invalid_body([(String::new(), format!("{expected}: {error}"))])
     })?;
     let job = contracts::job_by_id(&app.pool, item.job_id).await?.ok_or_else(|| Problem::not_found("job"))?;
-    let owner = owner(app, job.owner_id).await?;
-    let export = Export::open(app, &owner, order.job_id, order.what, order.format, None).await?;
+    let (export, asker) = open(app, &order, &job).await?;
+    let mut ongoing = Ongoing::of(app, &asker);
     let (filename, written, total) = (export.filename.clone(), export.written(), export.total().await?);
 
     let progress = move || {
@@ -142,8 +141,17 @@ async fn export(app: &App, caller: &Caller, assignment: &Assignment, stop: &Canc
     let beats = tokio::spawn(beat(app.clone(), caller.clone(), assignment.id, progress.clone(), stop.clone()));
     let stopped = || Error::Broken("the export was stopped".to_owned());
     // An error in the stream makes the store forget what has arrived.
-    let broken_off = futures::stream::once(stop.clone().cancelled_owned()).map(|()| Err(stopped()));
-    let source = futures::stream::select(pages.map(Some).chain(futures::stream::iter([None])), broken_off.map(Some));
+    let broken_off = futures::stream::once({
+        let stop = stop.clone();
+        async move {
+            tokio::select! {
+                () = stop.cancelled() => Err(Error::Broken("the export was stopped".to_owned())),
+                ended = ongoing.ended() => Err(explained(ended)),
+            }
+        }
+    });
+    let source =
+        futures::stream::select(pages.map(Some).chain(futures::stream::iter([None])), Box::pin(broken_off.map(Some)));
     let source = source.take_while(|piece| std::future::ready(piece.is_some()));
     let source = source.filter_map(|piece: Option<Result<Bytes>>| std::future::ready(piece));
     let arrived = app.files.receive(Box::pin(source), u64::MAX).await;
@@ -156,9 +164,10 @@ async fn export(app: &App, caller: &Caller, assignment: &Assignment, stop: &Canc
         ReceiveError::Store(error) => Error::Files(error),
         ReceiveError::TooLarge => Error::Broken("an export without a limit has met one".to_owned()),
     })?;
-    if !is_ours {
+    let allowed = if is_ours { still_valid(app, &asker).await.map_err(explained) } else { Err(stopped()) };
+    if let Err(error) = allowed {
         app.files.forget(&arrived).await?;
-        return Err(stopped());
+        return Err(error);
     }
     let new = NewUpload {
         id: arrived.id,
@@ -177,22 +186,31 @@ async fn export(app: &App, caller: &Caller, assignment: &Assignment, stop: &Canc
     Ok(Exported { upload_id: upload.id, rows, bytes: upload.bytes })
 }
 
-/// Who an export is made for: sees what the item's owner sees.
-async fn owner(app: &App, owner_id: uuid::Uuid) -> Result<Caller> {
-    let mut scopes = vec![Scope::JobsRead];
-    if exports::sees_all(&app.pool, owner_id).await? {
-        scopes.push(Scope::Admin);
+/// Looks with the eyes of whoever asked, who is given back too.
+async fn open(app: &App, order: &ExportOrder, job: &contracts::JobInfo) -> Result<(Export, Caller)> {
+    let Asker { caller, was_reduced } = app.engine.asker(job.job_id, job.owner_id).await.map_err(explained)?;
+    match Export::open(app, &caller, order.job_id, order.what, order.format, None).await {
+        Ok(export) => Ok((export, caller)),
+        Err(Error::Problem(problem)) if was_reduced && problem.code == Code::NotFound => Err(explained(Error::refuse(
+            Code::Forbidden,
+            "The credential that asked may not see the work of others any more.",
+        ))),
+        Err(error) => Err(error),
     }
-    Ok(Caller {
-        owner_id,
-        kind: OwnerKind::Service,
-        name: "export".to_owned(),
-        role: None,
-        scopes,
-        credential_id: owner_id,
-        work_types: None,
-        address: None,
-    })
+}
+
+/// Why an export cannot go on, where that is its asker's credential.
+fn explained(error: Error) -> Error {
+    match error {
+        Error::Problem(problem) if matches!(problem.code, Code::Unauthenticated | Code::Forbidden) => Error::refuse(
+            problem.code,
+            format!(
+                "{} An export has the rights of the credential that asked for it: ask again with another.",
+                problem.detail
+            ),
+        ),
+        other => other,
+    }
 }
 
 /// Keeps the assignment alive and tells how far it is; stops the export when it is not wanted any more.

@@ -5,6 +5,7 @@
 //! is also what slows a sender down that is faster than the database. A bad line stops it; the answer
 //! names the line and how many items are in.
 
+mod array; // items that come all at once
 mod resume; // streams that are sent again
 
 use axum::{Json as Answer, extract::Request, extract::State};
@@ -21,15 +22,15 @@ use utoipa::IntoParams;
 
 use super::{
     extract::{self, Path, Query},
-    idempotency::{self, Key},
+    idempotency::Key,
 };
 use crate::{
     App,
-    auth::{Caller, Scope},
+    auth::{Caller, Ongoing, Scope},
     error::{Error, Result},
     jobs::{Adding, KeyMove, OnDuplicate, key_reused, sum},
-    store::idempotency::KeyName,
 };
+use array::{Array, TRIES};
 use resume::{Passed, Resuming};
 
 /// A batch of a stream is committed at this many items, or this many bytes.
@@ -131,6 +132,7 @@ pub async fn add_items(
                 resuming,
                 line: 0,
                 batch: Batch::default(),
+                ongoing: Ongoing::of(&app, &caller),
             };
             stream.read(request).await.map(Answer)
         }
@@ -139,49 +141,6 @@ pub async fn add_items(
 }
 
 const NOTHING: Added = Added { accepted: 0, duplicates: 0, sealed: false };
-
-/// Items that come all at once.
-struct Array<'a> {
-    app: &'a App,
-    caller: &'a Caller,
-    job_id: Uuid,
-    how: HowToAdd,
-}
-
-/// How often a call looks again whose key another server is moving.
-const TRIES: usize = 20;
-
-impl Array<'_> {
-    async fn add(&self, items: Vec<NewItem>, key: Option<KeyMove>) -> Result<Added> {
-        let adding = self.how.adding(self.how.seal.unwrap_or(false), key);
-        self.app.engine.add_items(self.caller, self.job_id, items, adding).await
-    }
-
-    /// All or nothing, once: again gives the first answer.
-    async fn add_once(&self, items: Vec<NewItem>, name: KeyName, text: &str) -> Result<Added> {
-        let call = self.how.call(self.job_id);
-        let fingerprint = idempotency::fingerprint(text);
-        for _ in 0..TRIES {
-            if let Some(known) = self.app.engine.known_adding(&name, &call).await? {
-                let same = known.done && known.fingerprint == fingerprint;
-                return if same { Ok(known.added) } else { Err(key_reused().into()) };
-            }
-            let key = KeyMove {
-                name: name.clone(),
-                call: call.clone(),
-                from: None,
-                to: (0, fingerprint),
-                before: NOTHING,
-                last: true,
-            };
-            match self.add(items.clone(), Some(key)).await {
-                Err(Error::KeyMoved) => {}
-                other => return other,
-            }
-        }
-        Err(key_reused().into())
-    }
-}
 
 /// A stream under way.
 struct Stream<'a> {
@@ -196,6 +155,8 @@ struct Stream<'a> {
     /// The last line that was read, from 1.
     line: i64,
     batch: Batch,
+    /// A stream has no end: its credential may.
+    ongoing: Ongoing,
 }
 
 /// Items that will be committed together, and the line of each.
@@ -240,7 +201,11 @@ impl Stream<'_> {
                     format!("Line {} is longer than {longest} bytes.", self.line),
                 ));
             }
-            match chunks.next().await {
+            let next = tokio::select! {
+                next = chunks.next() => next,
+                ended = self.ongoing.ended() => break self.refused(ended),
+            };
+            match next {
                 Some(Ok(chunk)) => buffer.extend_from_slice(&chunk),
                 Some(Err(_)) => break self.at_line(Problem::new(Code::InvalidJson, "The stream broke off.")),
                 None => return self.end(&buffer).await,
@@ -310,6 +275,9 @@ impl Stream<'_> {
     }
 
     async fn commit(&mut self, last: bool) -> Result<()> {
+        if let Err(ended) = self.ongoing.check().await {
+            return Err(self.refused(ended));
+        }
         let mut batch = std::mem::take(&mut self.batch);
         let seal = last && self.how.seal.unwrap_or(false);
         let mut tries = TRIES;
@@ -365,6 +333,14 @@ impl Stream<'_> {
             return Err(key_reused().into());
         }
         Ok(!resuming.is_done() && !resuming.is_behind() && (last || !batch.items.is_empty()))
+    }
+
+    /// A refusal that is about no line: with what was accepted before.
+    fn refused(&self, error: Error) -> Error {
+        match error {
+            Error::Problem(problem) => Problem { accepted: Some(self.total.accepted), ..*problem }.into(),
+            other => other,
+        }
     }
 
     fn at_line(&self, problem: Problem) -> Error {

@@ -15,7 +15,7 @@ use uuid::Uuid;
 use super::extract::{Json, JsonOrDefault, Path, is_null};
 use crate::{
     App,
-    auth::Worker,
+    auth::{Ongoing, Worker},
     error::{Error, Result},
     jobs::EndingKind,
 };
@@ -34,7 +34,8 @@ pub async fn claim_items(
     Json(claim): Json<Claim>,
 ) -> Result<Answer<Claimed>> {
     app.engine.seen(&caller, &claim.worker_id, &claim.types);
-    Ok(Answer(app.engine.claim(&caller, claim).await?))
+    let ongoing = claim.wait_seconds.is_some_and(|seconds| seconds > 0).then(|| Ongoing::of(&app, &caller));
+    Ok(Answer(app.engine.claim_while(&caller, claim, ongoing).await?))
 }
 
 /// Keep an assignment alive, and say how far it is

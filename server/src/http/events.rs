@@ -25,7 +25,7 @@ use uuid::Uuid;
 
 use crate::{
     App,
-    auth::{Scope, Viewer},
+    auth::{Ongoing, Scope, Viewer},
     error::{Error, Result},
     live::{Latest, OpenStream, TreeState, Watch},
 };
@@ -34,10 +34,8 @@ use super::extract::Path;
 
 /// Streams one server keeps open; beyond it they are told to come back.
 pub(super) const STREAMS: usize = 10_000;
-/// How often the right to look is checked again, and how soon after rights were taken from anybody: not
-/// all streams in the same moment.
+/// How often the right to look at this job is checked again. That of the credential is watched all the time.
 pub(super) const RECHECK: Duration = Duration::from_secs(30);
-const RECHECK_SOON: u64 = 3_000;
 
 /// Watches a job.
 ///
@@ -69,7 +67,7 @@ pub(super) async fn watch_job(
     // Who may see the job is decided before anything is watched.
     let job = app.engine.job(&caller, id, false).await?;
     let watch = app.hub.watch(&app.engine, job.root_id);
-    let changes = app.auth.changes();
+    let ongoing = Ongoing::of(&app, &caller);
     let reader = Reader {
         app,
         parts: credentials(&parts),
@@ -78,7 +76,7 @@ pub(super) async fn watch_job(
         last: None,
         in_flight: None,
         is_shared,
-        changes,
+        ongoing,
         check_at: Instant::now() + RECHECK,
         ended: false,
         _open: open,
@@ -135,8 +133,8 @@ struct Reader {
     in_flight: Option<Event>,
     /// Whether it sees what a link shows, and no more.
     is_shared: bool,
-    /// Moves when rights were taken from anybody.
-    changes: tokio::sync::watch::Receiver<i64>,
+    /// Under whose credential it looks: the caller's, or the link's.
+    ongoing: Ongoing,
     check_at: Instant,
     ended: bool,
     _open: OpenStream,
@@ -174,9 +172,7 @@ impl Reader {
             tokio::select! {
                 () = self.watch.changed() => {}
                 () = tokio::time::sleep_until(self.check_at) => {}
-                Ok(()) = self.changes.changed() => {
-                    self.check_at = self.check_at.min(Instant::now() + retry_after(0, RECHECK_SOON));
-                }
+                _ = Box::pin(self.ongoing.ended()) => return None,
                 () = shutdown.cancelled() => {
                     self.ended = true;
                     return Some((Ok(bye()), self));

@@ -125,6 +125,7 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(people::end_user_session))
         .routes(routes!(shares::share_job))
         .routes(routes!(shares::list_shares))
+        .routes(routes!(shares::list_all_shares))
         .routes(routes!(shares::delete_share))
         .routes(routes!(access::create_service, access::list_services))
         .routes(routes!(access::create_token, access::list_tokens))

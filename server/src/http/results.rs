@@ -17,7 +17,12 @@ use super::{
     extract::{Path, Query},
     uploads::attachment,
 };
-use crate::{App, auth::Viewer, error::Result, exports::Export};
+use crate::{
+    App,
+    auth::{Ongoing, Viewer},
+    error::Result,
+    exports::Export,
+};
 
 /// Where a stream begins, and how it is written.
 #[derive(Clone, Copy, Debug, Default, Deserialize, IntoParams)]
@@ -73,7 +78,7 @@ async fn stream_tree(app: App, viewer: &Viewer, id: Uuid, streaming: Streaming, 
         ExportFormat::Csv => "text/csv; charset=utf-8",
     };
     let filename = export.filename.clone();
-    let pages = export.pages().await?.inspect_err(|error| {
+    let pages = Ongoing::of(&app, &caller).guard(export.pages().await?).inspect_err(|error| {
         tracing::warn!(%error, "a stream of results broke off");
     });
     Ok(attachment(&filename, media_type, Body::from_stream(pages)))

@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     App,
-    auth::{Caller, Scope},
+    auth::{Caller, Ongoing, Scope, still_valid},
     error::{Error, Result},
     uploads::partial,
 };
@@ -133,14 +133,22 @@ pub async fn append_to_upload(
     }
     // A task of its own: when the connection breaks, what came before is still to be put away.
     let task = app.tasks.spawn({
-        let app = app.clone();
+        let (app, caller) = (app.clone(), caller.clone());
         async move {
-            let stop = app.shutdown.clone().cancelled_owned();
-            let source = Box::pin(impatient(body.into_data_stream()).take_until(stop));
+            let mut ongoing = Ongoing::of(&app, &caller);
+            let ended = async {
+                tokio::select! {
+                    () = app.shutdown.cancelled() => {}
+                    _ = ongoing.ended() => {}
+                }
+            };
+            let source = Box::pin(impatient(body.into_data_stream()).take_until(Box::pin(ended)));
             partial::append(&app, found, offset, announced, source).await
         }
     });
     let appended = task.await.map_err(|e| Error::Broken(e.to_string()))?;
+    // What came before is kept, for whoever goes on with another credential.
+    still_valid(&app, &caller).await?;
     answer(&app, &caller, id, appended).await
 }
 

@@ -15,7 +15,7 @@ use tokio::time::{Duration, Instant};
 
 use crate::{
     App,
-    auth::{Caller, Scope},
+    auth::{Caller, Ongoing, Scope},
     error::{Error, Result},
     live::{Next, OpenStream, RootsWatch},
 };
@@ -49,9 +49,19 @@ pub(super) async fn watch_roots(State(app): State<App>, caller: Caller, parts: P
     let json = watch.snapshot(&app.engine, &caller).await?;
     let first = Event::default().event(event::SNAPSHOT).data(json);
     let now = Instant::now();
-    let parts = credentials(&parts);
-    let reader =
-        Reader { app, parts, caller, watch, first: Some(first), sent_at: now, checked: now, ended: false, _open: open };
+    let (parts, ongoing) = (credentials(&parts), Ongoing::of(&app, &caller));
+    let reader = Reader {
+        app,
+        parts,
+        caller,
+        ongoing,
+        watch,
+        first: Some(first),
+        sent_at: now,
+        checked: now,
+        ended: false,
+        _open: open,
+    };
     Ok(stream_response(futures::stream::unfold(reader, Reader::next)))
 }
 
@@ -61,6 +71,7 @@ struct Reader {
     /// For asking again whether it may look.
     parts: Parts,
     caller: Caller,
+    ongoing: Ongoing,
     watch: RootsWatch,
     first: Option<Event>,
     sent_at: Instant,
@@ -104,6 +115,7 @@ impl Reader {
             }
             tokio::select! {
                 () = self.watch.changed() => {}
+                _ = Box::pin(self.ongoing.ended()) => return None,
                 () = tokio::time::sleep_until(self.checked + RECHECK) => {}
                 () = shutdown.cancelled() => {
                     self.ended = true;

@@ -5,6 +5,7 @@
 //! server: what is under way is in the tables alone. A retry holds the completion of the trees it touches
 //! from the freezing on until it is through with each.
 
+mod asker; // who asked, and whether they still may
 mod count; // the membership, frozen
 mod mark; // members, counted once
 mod run; // members, dealt with
@@ -85,6 +86,7 @@ impl Engine {
             reason: reason.clone(),
             rate: new.rate_per_second,
             dry_run: new.dry_run,
+            asked_by: caller.credential_id,
         };
         let action = match new.action {
             BulkAction::Retry => "bulk.retry",
@@ -336,6 +338,7 @@ async fn shown(pool: &sqlx::PgPool, rows: Vec<BulkRow>) -> Result<Vec<BulkOperat
                 sample: serde_json::from_str(&row.sample).map_err(|_| broken())?,
                 filter: Document::trusted(row.filter),
                 reason: row.reason,
+                stopped_reason: row.stopped_reason,
                 rate_per_second: row.rate,
                 dry_run: row.dry_run,
                 total: row.total,
@@ -353,22 +356,4 @@ async fn shown(pool: &sqlx::PgPool, rows: Vec<BulkRow>) -> Result<Vec<BulkOperat
 
 fn kind_of(word: &str) -> OwnerKind {
     if word == "user" { OwnerKind::User } else { OwnerKind::Service }
-}
-
-/// Who asked for an operation, with the rights of that moment.
-fn asker(row: &BulkRow) -> Caller {
-    let mut scopes = vec![Scope::JobsRead, Scope::JobsWrite];
-    if row.admin {
-        scopes.push(Scope::Admin);
-    }
-    Caller {
-        owner_id: row.actor_id,
-        kind: kind_of(&row.actor_kind),
-        name: row.actor_name.clone(),
-        role: row.role.as_deref().and_then(Role::parse),
-        scopes,
-        credential_id: row.actor_id,
-        work_types: None,
-        address: None,
-    }
 }

@@ -4,20 +4,20 @@
 //! claims came. A capped type is locked first, then counted in a statement of its own, so that the cap
 //! is exact however many servers run (rule 6).
 
+mod wait; // claims that wait
+
 use std::{
     collections::{BTreeMap, HashMap},
     sync::Arc,
-    time::Duration,
 };
 
 use domain::{
     Code, Document, Problem, Time,
-    api::{AssignedItem, Assignment, Claim, Claimed, Inputs, Refused},
+    api::{AssignedItem, Assignment, Claim, Inputs, Refused},
     item::Step,
     job_type::ExecutorKind,
     limits,
 };
-use tokio::time::Instant;
 use uuid::Uuid;
 
 use crate::{
@@ -33,7 +33,7 @@ use crate::{
     },
 };
 
-use super::{Core, Engine, own, work::Work};
+use super::{Core, Engine, own};
 
 /// One claim, checked.
 #[derive(Clone, Debug)]
@@ -297,35 +297,6 @@ async fn inputs_of(core: &Core, tx: &mut Tx, job: &JobInfo) -> Result<BTreeMap<S
 }
 
 impl Engine {
-    /// Hands out items, waiting up to `wait_seconds` for the first (rule 6).
-    pub async fn claim(&self, caller: &Caller, claim: Claim) -> Result<Claimed> {
-        let wait = Duration::from_secs(u64::from(claim.wait_seconds.unwrap_or(0)));
-        let mut command = self.check_claim(caller, claim).await?;
-        let deadline = Instant::now() + wait;
-        loop {
-            // Only one who waits stands in line, and does so before looking: nothing is missed in between.
-            let waits = command.item_ids.is_none() && Instant::now() < deadline;
-            let mut woken = waits.then(|| self.0.core.waiters.wait(&command.types));
-            let done = self.0.work.run(Work { endings: Vec::new(), claim: Some(command.clone()) }).await?;
-            let got = done.claimed.assignments.len();
-            let was_woken = woken.as_mut().is_some_and(|woken| woken.try_recv().is_ok());
-            if got > 0 && (got == command.max || was_woken) {
-                // There may be more, or the wake-up was for what somebody else added: the next in line looks.
-                for &type_id in &command.types {
-                    self.0.core.waiters.wake(type_id, 1);
-                }
-            }
-            let Some(woken) = woken.filter(|_| got == 0 && !self.0.core.shutdown.is_cancelled()) else {
-                return Ok(done.claimed);
-            };
-            command.first_type += 1;
-            if !was_woken {
-                // Either way it looks once more: at the deadline, or when the server stops, for the last time.
-                let _ = tokio::time::timeout_at(deadline, self.0.core.shutdown.run_until_cancelled(woken)).await;
-            }
-        }
-    }
-
     /// Checks a claim: bounds, types that exist, that workers may pull, and that the token may work on.
     pub(super) async fn check_claim(&self, caller: &Caller, claim: Claim) -> Result<ClaimCommand> {
         caller.require(Scope::Work)?;

@@ -78,6 +78,8 @@ pub(super) struct Tree {
     nodes: Vec<Node>,
     body_hash: Option<Vec<u8>>,
     may_need_key: bool,
+    /// The credential that asks, and whether it sees everybody's work.
+    asked: (Uuid, bool),
 }
 
 impl Tree {
@@ -173,6 +175,7 @@ impl Engine {
             nodes: self.plan(caller, new).await?,
             body_hash: body_hash.map(|hash| hash.to_vec()),
             may_need_key,
+            asked: (caller.credential_id, caller.sees_all()),
         });
         for _ in 0..TRIES {
             let command = CreateCommand { tree: Arc::clone(&tree), key: take };

@@ -90,6 +90,7 @@ impl Engine {
         caller.require(Scope::JobsWrite)?;
         let job = self.visible_job(caller, job_id).await?;
         let items = self.0.core.prepare(&job, items, "")?;
+        self.0.core.ask_in(caller, [&*job]).await?;
         self.0
             .adds
             .run(AddCommand {

@@ -30,6 +30,7 @@ mod cancel; // jobs with everything below them, and items
 mod carry; // rows that follow a decision
 mod claim; // the claiming half of a work batch
 mod create; // new trees
+mod delegation; // work in the name of whoever asked
 mod deliveries; // callbacks of complete trees
 mod ending; // the ending half of a work batch
 mod fate; // what becomes of an item without a result
@@ -85,6 +86,7 @@ pub use alerts::Worries;
 pub use bulk::Wanted;
 pub use cache::TypeCache;
 pub use create::{Creation, Made, Turn};
+pub use delegation::Asker;
 pub use ending::EndingKind;
 pub use keys::{Adding, KeyMove, KeyedCall, OnDuplicate, Once, key_reused, sum};
 pub use outbox::{News, Parcel};

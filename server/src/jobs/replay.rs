@@ -36,6 +36,8 @@ struct Replay {
     root_id: Uuid,
     key: Option<KeyedCall>,
     deed: Option<deeds::AuditRow>,
+    /// The credential that asks, and whether it sees everybody's work.
+    asked: (Uuid, bool),
 }
 
 impl Engine {
@@ -58,7 +60,8 @@ impl Engine {
             let reason = audit::reason_for(caller, place.owner_id, reason)?;
             let deed = audit::row(caller, "job.replay", place.owner_id, reason.as_deref())
                 .map(|row| row.about(place.root_id, id, None));
-            let replay = Replay { root_id: id, key: key.clone(), deed };
+            let asked = (caller.credential_id, caller.sees_all());
+            let replay = Replay { root_id: id, key: key.clone(), deed, asked };
             let made = core
                 .retrying(move |core| {
                     let replay = replay.clone();
@@ -172,7 +175,7 @@ async fn again(core: &Arc<Core>, replay: Replay) -> Result<Option<Uuid>> {
             holds: i32::from(at == 0),
         });
     }
-    let copied = replaying::copy_jobs(&mut tx, ids[0], plan.root_id, &copies, false).await?;
+    let copied = replaying::copy_jobs(&mut tx, ids[0], plan.root_id, &copies, false, replay.asked).await?;
     if copied != copies.len() as u64 {
         return Err(Error::Conflict("a job was removed"));
     }

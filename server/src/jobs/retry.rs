@@ -75,6 +75,7 @@ impl Engine {
             let expires_at = body.expires_at.map(|at| at.0);
             retries.push(Retry { item_id, job, payload, expires_at, restart: body.restart, deed });
         }
+        core.ask_in(caller, retries.iter().map(|retry| &*retry.job)).await?;
         let retries = Arc::new(retries);
         core.retrying(move |core: Arc<Core>| {
             let retries = Arc::clone(&retries);

@@ -7,10 +7,11 @@
 use std::sync::Arc;
 
 use domain::{
-    Problem,
+    Problem, Time,
     job::Owner,
-    share::{Share, ShareMade},
+    share::{SHARED_DAYS, SHARED_DAYS_AT_MOST, Share, ShareBody, ShareMade},
 };
+use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 
 use crate::{
@@ -19,7 +20,7 @@ use crate::{
     kept::Keeping,
     store::{
         audit as log, people,
-        shares::{self, Shared},
+        shares::{self, NewShare, Shared},
     },
     task::in_task,
 };
@@ -39,21 +40,30 @@ impl Engine {
         &self,
         caller: &Caller,
         id: Uuid,
-        reason: Option<&str>,
+        body: &ShareBody,
         base: &str,
         keeping: Keeping,
     ) -> Result<ShareMade> {
         caller.require(Scope::JobsWrite)?;
         let place = self.own_root(caller, id, "shared").await?;
-        let reason = audit::reason_for(caller, place.owner_id, reason)?;
+        let expires_at = expiry(body.expires_at)?;
+        let reason = audit::reason_for(caller, place.owner_id, body.reason.as_deref())?;
         let row = audit::row(caller, "job.share", place.owner_id, reason.as_deref());
         let (secret, share_id) = (new_secret(""), Uuid::now_v7());
-        let (hash, by) = (hash_of(&secret), Owner { kind: caller.kind, name: caller.name.clone() });
+        let new = NewShare {
+            id: share_id,
+            root_id: place.root_id,
+            owner_id: place.owner_id,
+            hash: hash_of(&secret).to_vec(),
+            made_by: Owner { kind: caller.kind, name: caller.name.clone() },
+            made_by_id: caller.owner_id,
+            expires_at: expires_at.0,
+        };
         let core = Arc::clone(&self.0.core);
-        let made = ShareMade { id: share_id, url: format!("{base}/s/{secret}") };
+        let made = ShareMade { id: share_id, url: format!("{base}/s/{secret}"), expires_at };
         in_task("making a link", async move {
             let mut tx = core.pools.read.begin().await?;
-            shares::insert(&mut tx, share_id, place.root_id, place.owner_id, &hash, &by).await?;
+            shares::insert(&mut tx, &new).await?;
             if let Some(row) = row {
                 log::record(&mut tx, &row.about(place.root_id, id, None)).await?;
             }
@@ -69,6 +79,12 @@ impl Engine {
         caller.require(Scope::JobsRead)?;
         let place = self.own_root(caller, id, "shared").await?;
         Ok(shares::list(&self.0.core.pools.read, place.root_id, before, limit).await?)
+    }
+
+    /// Links to all trees that the caller sees, newest first, older than `before`.
+    pub async fn all_shares(&self, caller: &Caller, before: Option<Uuid>, limit: i64) -> Result<Vec<Share>> {
+        caller.require(Scope::JobsRead)?;
+        Ok(shares::list_all(&self.0.core.pools.read, caller.visible_owner(), before, limit).await?)
     }
 
     /// Revokes a link; streams that it opened end within seconds. Again is no change. 404 where it opens a
@@ -109,4 +125,15 @@ impl Engine {
         }
         Ok(share)
     }
+}
+
+/// When a link ends: as asked for, or after the usual time. 422 unless that is ahead and not too far.
+fn expiry(asked: Option<Time>) -> Result<Time, Problem> {
+    let now = OffsetDateTime::now_utc();
+    let Some(asked) = asked else { return Ok(Time(now + Duration::days(SHARED_DAYS))) };
+    if asked.0 > now && asked.0 <= now + Duration::days(SHARED_DAYS_AT_MOST) {
+        return Ok(asked);
+    }
+    let expected = format!("expected a time from now on, at most {SHARED_DAYS_AT_MOST} days ahead");
+    Err(Problem::invalid_body([("/expires_at".to_owned(), expected)]))
 }

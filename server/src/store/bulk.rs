@@ -39,6 +39,8 @@ pub struct BulkRow {
     pub created_at: OffsetDateTime,
     pub updated_at: OffsetDateTime,
     pub finished_at: Option<OffsetDateTime>,
+    pub asked_by: Option<Uuid>,
+    pub stopped_reason: Option<String>,
 }
 
 /// An operation to be written.
@@ -58,14 +60,16 @@ pub struct NewRow {
     pub reason: Option<String>,
     pub rate: Option<f64>,
     pub dry_run: bool,
+    /// The credential that asks.
+    pub asked_by: Uuid,
 }
 
 /// Writes an operation, which begins by counting.
 pub async fn insert(tx: &mut Tx, row: &NewRow) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "insert into bulk (id, actor_id, actor_kind, actor_name, role, admin, action, target, filter, wanted,
-           payload_edit, reason, rate, dry_run)
-         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)",
+           payload_edit, reason, rate, dry_run, asked_by)
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)",
         row.id,
         row.actor_id,
         row.actor_kind,
@@ -80,6 +84,7 @@ pub async fn insert(tx: &mut Tx, row: &NewRow) -> Result<(), sqlx::Error> {
         row.reason,
         row.rate,
         row.dry_run,
+        row.asked_by,
     )
     .execute(&mut **tx)
     .await?;
@@ -98,7 +103,7 @@ pub async fn list(
         BulkRow,
         "select id, actor_id, actor_kind, actor_name, role, admin, action, target, filter, wanted, payload_edit, reason,
            rate, dry_run, state, place_gate, place_seq, total, processed, errored, sample, created_at, updated_at,
-           finished_at
+           finished_at, asked_by, stopped_reason
          from bulk
          where ($1::uuid is null or id = $1) and ($2::uuid is null or actor_id = $2) and ($3::uuid is null or id < $3)
          order by id desc limit $4",
@@ -197,6 +202,19 @@ pub async fn cancel(tx: &mut Tx, id: Uuid) -> Result<bool, sqlx::Error> {
         id
     )
     .execute(&mut **tx)
+    .await?;
+    Ok(done.rows_affected() == 1)
+}
+
+/// Stops an operation whose asker may not do it any more, and says why. False: it was over.
+pub async fn stop(pool: &PgPool, id: Uuid, reason: &str) -> Result<bool, sqlx::Error> {
+    let done = sqlx::query!(
+        "update bulk set state = 'cancelling', stopped_reason = $2, updated_at = clock_timestamp()
+         where id = $1 and state in ('counting', 'running')",
+        id,
+        reason
+    )
+    .execute(pool)
     .await?;
     Ok(done.rows_affected() == 1)
 }

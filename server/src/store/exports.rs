@@ -1,5 +1,5 @@
-//! What exports read beside results and failures: every item of a job, how many there are, and what
-//! the owner of an export may see.
+//! What exports read beside results and failures: every item of a job, how many there are, and by
+//! whose credential an export was asked for.
 
 use sqlx::PgPool;
 use time::OffsetDateTime;
@@ -85,14 +85,33 @@ pub async fn totals(pool: &PgPool, gate_ids: &[i64]) -> Result<Totals, sqlx::Err
     .await
 }
 
-/// Whether an owner sees the work of others: staff, and services with a token that administers.
-pub async fn sees_all(pool: &PgPool, owner_id: Uuid) -> Result<bool, sqlx::Error> {
-    sqlx::query_scalar!(
-        r#"select (exists (select 1 from owner where id = $1 and role in ('support', 'admin'))
-             or exists (select 1 from token where owner_id = $1 and revoked_at is null and 'admin' = any(scopes)))
-             as "sees_all!""#,
-        owner_id
+/// By whose credential a job was asked for; null where that is not known.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked {
+    pub by: Option<Uuid>,
+    /// Whether it saw everybody's work then.
+    pub sees_all: bool,
+}
+
+/// Who asked for a job.
+pub async fn asked(pool: &PgPool, job_id: Uuid) -> Result<Option<Asked>, sqlx::Error> {
+    sqlx::query_as!(Asked, "select asked_by as by, asked_sees_all as sees_all from job where id = $1", job_id)
+        .fetch_optional(pool)
+        .await
+}
+
+/// Another credential asks for something in these jobs: they go on with its rights, and never with more than they
+/// had.
+pub async fn ask_again(pool: &PgPool, gate_ids: &[i64], by: Uuid, sees_all: bool) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "update job set asked_by = $2, asked_sees_all = asked_sees_all and $3
+         where gate_id in (select gate_id from job where gate_id = any($1::bigint[]) order by gate_id for update)
+           and (asked_by is distinct from $2 or asked_sees_all <> (asked_sees_all and $3))",
+        gate_ids,
+        by,
+        sees_all
     )
-    .fetch_one(pool)
-    .await
+    .execute(pool)
+    .await?;
+    Ok(())
 }

@@ -7,6 +7,8 @@ use sqlx::{PgConnection, PgExecutor, PgPool};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
+use super::Tx;
+
 /// A token that may be used, with its service.
 #[derive(Debug)]
 pub struct TokenOwner {
@@ -106,10 +108,10 @@ pub async fn insert_session(
 }
 
 /// Ends the session with this hash. Says whether it was open.
-pub async fn end_session(pool: &PgPool, hash: &[u8]) -> sqlx::Result<bool> {
+pub async fn end_session(tx: &mut Tx, hash: &[u8]) -> sqlx::Result<bool> {
     let done =
         sqlx::query!("update session set ended_at = clock_timestamp() where hash = $1 and ended_at is null", hash)
-            .execute(pool)
+            .execute(&mut **tx)
             .await?;
     Ok(done.rows_affected() > 0)
 }

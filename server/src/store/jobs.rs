@@ -37,6 +37,9 @@ pub struct NewJobRow {
     pub replay_of: Option<Uuid>,
     pub body_hash: Option<Vec<u8>>,
     pub turn_gate_id: i64,
+    /// The credential that asks for it, and whether it sees everybody's work.
+    pub asked_by: Uuid,
+    pub asked_sees_all: bool,
 }
 
 /// What a job keeps of its type as it was at the job's creation.
@@ -55,18 +58,21 @@ pub async fn insert(tx: &mut Tx, jobs: &[NewJobRow]) -> Result<Vec<Frozen>, sqlx
         r#"insert into job (id, root_id, gate_id, ord, parent_id, owner_id, type_id, key, name, delivery, max_failures,
              steps, payload_schema, retain_seconds, priority, run_after, expires_at, expected_count, final_stage, feed,
              after, after_outcome, metadata, dedupe_key, initiated_by, on_completed, upload_id, replay_of, body_hash,
-             turn_gate_id)
+             turn_gate_id, asked_by, asked_sees_all)
            select n.id, n.root_id, n.gate_id, n.ord, n.parent_id, n.owner_id, n.type_id, n.key, n.name, t.delivery,
              n.max_failures, t.steps, t.payload_schema, t.retain_seconds, n.priority, n.run_after, n.expires_at,
              n.expected_count, n.final_stage, n.feed, string_to_array(n.after, ','), n.after_outcome, n.metadata,
-             n.dedupe_key, n.initiated_by, n.on_completed, n.upload_id, n.replay_of, n.body_hash, n.turn_gate_id
+             n.dedupe_key, n.initiated_by, n.on_completed, n.upload_id, n.replay_of, n.body_hash, n.turn_gate_id,
+             n.asked_by, n.asked_sees_all
            from unnest($1::uuid[], $2::uuid[], $3::bigint[], $4::int[], $5::uuid[], $6::uuid[], $7::int[], $8::text[],
                   $9::text[], $10::int[], $11::smallint[], $12::timestamptz[], $13::timestamptz[], $14::bigint[],
                   $15::bool[], $16::text[], $17::text[], $18::text[], $19::text[], $20::text[], $21::text[],
-                  $22::text[], $23::uuid[], $24::uuid[], $25::bytea[], $26::bigint[])
+                  $22::text[], $23::uuid[], $24::uuid[], $25::bytea[], $26::bigint[], $27::uuid[],
+                  $28::bool[])
              as n (id, root_id, gate_id, ord, parent_id, owner_id, type_id, key, name, max_failures, priority, run_after,
                   expires_at, expected_count, final_stage, feed, after, after_outcome, metadata, dedupe_key,
-                  initiated_by, on_completed, upload_id, replay_of, body_hash, turn_gate_id)
+                  initiated_by, on_completed, upload_id, replay_of, body_hash, turn_gate_id, asked_by,
+                  asked_sees_all)
            join job_type t on t.id = n.type_id
            order by n.id
            on conflict do nothing
@@ -97,6 +103,8 @@ pub async fn insert(tx: &mut Tx, jobs: &[NewJobRow]) -> Result<Vec<Frozen>, sqlx
         &column(jobs, |j| j.replay_of) as &[Option<Uuid>],
         &column(jobs, |j| j.body_hash.as_deref()) as &[Option<&[u8]>],
         &column(jobs, |j| j.turn_gate_id),
+        &column(jobs, |j| j.asked_by),
+        &column(jobs, |j| j.asked_sees_all),
     )
     .fetch_all(&mut **tx)
     .await

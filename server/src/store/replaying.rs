@@ -26,11 +26,13 @@ pub async fn copy_jobs(
     replay_of: Uuid,
     jobs: &[Copied],
     alone: bool,
+    asked: (Uuid, bool),
 ) -> Result<u64, sqlx::Error> {
     let done = sqlx::query!(
         r#"insert into job (id, root_id, gate_id, ord, parent_id, owner_id, type_id, key, name, delivery, max_failures,
              steps, payload_schema, retain_seconds, priority, expires_at, expected_count, final_stage, feed, after,
-             after_outcome, metadata, dedupe_key, initiated_by, on_completed, upload_id, replay_of, turn_gate_id)
+             after_outcome, metadata, dedupe_key, initiated_by, on_completed, upload_id, replay_of, turn_gate_id,
+             asked_by, asked_sees_all)
            select n.id, $1, n.gate_id, n.ord, n.parent_id, j.owner_id, j.type_id, j.key, j.name, j.delivery,
              j.max_failures, j.steps, j.payload_schema, j.retain_seconds, j.priority,
              case when not $8::bool then j.expires_at end,
@@ -41,7 +43,8 @@ pub async fn copy_jobs(
              case when not $8::bool then j.dedupe_key end, j.initiated_by,
              case when not $8::bool then j.on_completed end,
              case when not $8::bool then j.upload_id end,
-             case when n.parent_id is null then $2::uuid end, n.turn_gate_id
+             case when n.parent_id is null then $2::uuid end, n.turn_gate_id,
+             $10::uuid, j.asked_sees_all and $11::bool
            from unnest($3::bigint[], $4::uuid[], $5::bigint[], $6::int[], $7::uuid[], $9::bigint[])
              as n (from_gate_id, id, gate_id, ord, parent_id, turn_gate_id)
            join job j on j.gate_id = n.from_gate_id"#,
@@ -54,6 +57,8 @@ pub async fn copy_jobs(
         &column(jobs, |j| j.parent_id) as &[Option<Uuid>],
         alone,
         &column(jobs, |j| j.turn_gate_id),
+        asked.0,
+        asked.1,
     )
     .execute(&mut **tx)
     .await?;

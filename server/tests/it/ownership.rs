@@ -72,6 +72,7 @@ fn table() -> Vec<Line> {
         ("DELETE", "/jobs/{id}/keep", "/jobs/{job}/keep", nothing.clone(), Nobody),
         ("POST", "/jobs/{id}/share", "/jobs/{job}/share", json!({}), Nobody),
         ("GET", "/jobs/{id}/shares", "/jobs/{job}/shares", nothing.clone(), Nobody),
+        ("GET", "/shares", "/shares", nothing.clone(), Own),
         ("DELETE", "/shares/{id}", "/shares/{share}", nothing.clone(), Nobody),
         ("GET", "/jobs/{id}/results", "/jobs/{job}/results", nothing.clone(), Nobody),
         ("GET", "/jobs/{id}/failures", "/jobs/{job}/failures?format=csv", nothing.clone(), Nobody),

@@ -236,3 +236,78 @@ async fn the_owner_makes_and_takes_back_links_on_the_import_page() {
     assert_eq!(sam.form(&format!("{page}/share"), &[("reason", "asked for")]).await.status, 303);
     server.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_link_ends_with_its_time_and_with_its_people() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let (ada, sam) = (server.person("ada", "user").await, server.person("sam", "support").await);
+    let job = tree(&ada, 1).await;
+    let make = format!("/api/v1/jobs/{job}/share");
+    for wrong in ["2020-01-01T00:00:00Z", "2999-01-01T00:00:00Z", "soon"] {
+        ada.post(&make, json!({"expires_at": wrong})).await.expect_problem(422, "invalid_body");
+    }
+    let days = |made: &Value| {
+        let end = made["expires_at"].as_str().expect("a time");
+        let end = time::OffsetDateTime::parse(end, &time::format_description::well_known::Rfc3339).expect("a time");
+        (end - time::OffsetDateTime::now_utc()).whole_hours()
+    };
+    let made = ada.post(&make, json!({})).await.expect(201);
+    assert_eq!(days(&made), 30 * 24 - 1, "a month, unless somebody says otherwise");
+
+    // Past its end it opens nothing, and says so; a stream that it opened ends.
+    let (id, path) = share(&server, &ada, &job).await;
+    let (_, guest) = open(&server, &path).await;
+    let events = format!("/api/v1/jobs/{job}/events");
+    let pool = &server.running.app.pool;
+    sqlx::query("update share set expires_at = clock_timestamp() where id = $1::uuid")
+        .bind(&id)
+        .execute(pool)
+        .await
+        .expect("time goes by");
+    guest.get(&events).await.expect_problem(401, "unauthenticated");
+    let gone = server.stranger().get(&path).await;
+    assert_eq!(gone.status, 410);
+    assert!(gone.text.contains("This link has expired."), "{}", gone.text);
+
+    // Everybody sees their own; staff see all.
+    let (_, of_sam) = {
+        let made = sam.post(&make, json!({"reason": "asked for"})).await.expect(201);
+        let url = made["url"].as_str().expect("a link");
+        (made["id"].clone(), url.strip_prefix(&server.url("")).expect("a link to this server").to_owned())
+    };
+    tree(&server, 1).await;
+    let listed = |all: Value| -> Vec<bool> {
+        all["data"].as_array().expect("a list").iter().map(|one| one["open"] == true).collect()
+    };
+    assert_eq!(listed(ada.get("/api/v1/shares").await.expect(200)), [true, false, true]);
+    assert_eq!(listed(admin.get("/api/v1/shares?limit=2").await.expect(200)), [true, false]);
+    assert_eq!(listed(server.person("eve", "user").await.get("/api/v1/shares").await.expect(200)), [false; 0]);
+
+    // Whoever leaves takes no link along: neither the maker nor the owner.
+    let people = admin.get("/api/v1/users").await.expect(200)["data"].clone();
+    let person = |name: &str| {
+        let found = people.as_array().expect("people").iter().find(|person| person["name"] == name).expect("one");
+        format!("/api/v1/users/{}", found["id"].as_str().expect("an id"))
+    };
+    let (_, kept) = share(&server, &ada, &job).await;
+    let (_, guest) = open(&server, &kept).await;
+    open(&server, &of_sam).await;
+    admin.patch(&person("sam"), json!({"disabled": true})).await.expect(200);
+    assert_eq!(server.stranger().get(&of_sam).await.status, 410);
+    let opened = Notify::new();
+    let never = |_: &str, _: &Value| {
+        opened.notify_one();
+        false
+    };
+    let disabling = async {
+        opened.notified().await;
+        admin.patch(&person("ada"), json!({"disabled": true})).await.expect(200);
+    };
+    let both = async { tokio::join!(listen(&guest, &events, never), disabling) };
+    timeout(Duration::from_secs(10), both).await.expect("the stream ends");
+    assert_eq!(server.stranger().get(&kept).await.status, 410);
+    assert_eq!(listed(admin.get("/api/v1/shares").await.expect(200)), [false; 4]);
+    server.stop().await;
+}

@@ -285,7 +285,8 @@ fn details(one: &BulkOperation) -> AnyView {
     view! {
         <dl class="details">
             {fact("All that match", mono(terms))} {fact("By", one.owner.name.clone().into_any())}
-            {one.reason.clone().map(|reason| fact("Reason", reason.into_any()))} {fact("Begun", clock(one.created_at).into_any())}
+            {one.reason.clone().map(|reason| fact("Reason", reason.into_any()))}
+            {one.stopped_reason.clone().map(|why| fact("Stopped because", why.into_any()))} {fact("Begun", clock(one.created_at).into_any())}
             {one.finished_at.map(|at| fact("Over", clock(at).into_any()))}
             {one.finished_at.is_none().then(|| fact("For", since(one.created_at).into_any()))}
             {one.rate_per_second.map(|rate| fact("At most", format!("{rate} a second").into_any()))}

@@ -61,13 +61,16 @@ pub async fn body(request: Request, limit: usize) -> Result<Bytes> {
     Ok(whole.into())
 }
 
+/// A sender that says nothing for so long is listening.
+const DRAIN_QUIET: Duration = Duration::from_millis(500);
+
 /// Throws away what else arrives of a refused body, within bounds: a client that is still sending
 /// would otherwise see a broken connection in place of the answer.
 pub async fn drain(mut chunks: axum::body::BodyDataStream) {
     let rest = async {
         let mut seen = 0;
         while seen < DRAIN_BYTES
-            && let Some(Ok(chunk)) = chunks.next().await
+            && let Ok(Some(Ok(chunk))) = tokio::time::timeout(DRAIN_QUIET, chunks.next()).await
         {
             seen += chunk.len();
         }

@@ -264,7 +264,7 @@ pub(super) async fn draw(
     let panel = if job.parent_id.is_none() && caller.require(Scope::JobsWrite).is_ok() {
         let needs_reason = (caller.kind, &caller.name) != (job.owner.kind, &job.owner.name);
         let shares = app.engine.shares(caller, id, None, SHARES).await?;
-        let shares = shares.into_iter().filter(|share| share.revoked_at.is_none()).collect();
+        let shares = shares.into_iter().filter(|share| share.open).collect();
         Some(SharePanel { shares, needs_reason, ..panel })
     } else {
         None

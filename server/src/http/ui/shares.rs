@@ -9,7 +9,11 @@ use axum::{
     http::{HeaderName, HeaderValue, StatusCode},
     response::Response,
 };
-use domain::{Problem, share::shared};
+use domain::{
+    Problem, Time,
+    share::{SHARED_DAYS, SHARED_DAYS_AT_MOST, ShareBody, shared},
+};
+use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 
 use super::{
@@ -59,7 +63,11 @@ pub(super) async fn create(State(app): State<App>, signed: Signed, id: Result<Pa
         Err(error) => return signed.visit.trouble(error),
     };
     let reason = fields.trimmed("reason");
-    match app.engine.share(&signed.caller, id, Some(&reason), app.public_url.as_str(), Keeping::nowhere()).await {
+    let days = fields.trimmed("days").parse().unwrap_or(SHARED_DAYS).clamp(1, SHARED_DAYS_AT_MOST);
+    // A moment less, as time goes by before it is looked at.
+    let end = OffsetDateTime::now_utc() + Duration::days(days) - Duration::seconds(1);
+    let body = ShareBody { reason: Some(reason.clone()), expires_at: Some(Time(end)) };
+    match app.engine.share(&signed.caller, id, &body, app.public_url.as_str(), Keeping::nowhere()).await {
         Ok(made) => {
             let path = format!("/imports/{id}");
             with_cookie(see_other(&format!("{path}#share")), app.auth.cookie().set_once(&made.url, &path))

@@ -12,6 +12,7 @@ use domain::{
 use uuid::Uuid;
 
 use crate::{
+    auth::Caller,
     error::{Error, Result},
     store::{
         bulk::{self, BulkRow, members},
@@ -19,7 +20,7 @@ use crate::{
     },
 };
 
-use super::{Engine, Wanted, asker, json};
+use super::{Engine, Wanted, asker::asker, json};
 
 /// Members of one step.
 const PAGE: i64 = 200;
@@ -41,7 +42,8 @@ pub(super) async fn step(engine: &Engine, id: Uuid) -> Result<bool> {
         return Ok(false);
     }
     let Some(row) = bulk::list(&core.pools.read, Some(id), None, None, 1).await?.pop() else { return Ok(false) };
-    let page = match page(engine, &row).await {
+    let Some(caller) = asker(core, &row).await? else { return Ok(false) };
+    let page = match page(engine, &caller, &row).await {
         Ok(page) => page,
         // What the filter names is gone: the list ends here.
         Err(Error::Problem(problem)) => {
@@ -55,16 +57,15 @@ pub(super) async fn step(engine: &Engine, id: Uuid) -> Result<bool> {
     Ok(more)
 }
 
-async fn page(engine: &Engine, row: &BulkRow) -> Result<Page> {
-    let caller = asker(row);
+async fn page(engine: &Engine, caller: &Caller, row: &BulkRow) -> Result<Page> {
     let wanted: Wanted = serde_json::from_str(&row.wanted).map_err(|e| Error::Broken(e.to_string()))?;
     Ok(match &wanted {
         Wanted::Items(filter) => {
-            let (items, next) = engine.list_items(&caller, filter, row.place_gate.zip(row.place_seq), PAGE).await?;
+            let (items, next) = engine.list_items(caller, filter, row.place_gate.zip(row.place_seq), PAGE).await?;
             Page { found: items.iter().map(of_item).collect(), next }
         }
         Wanted::Jobs(filter) => {
-            let (jobs, next) = engine.list_jobs(&caller, filter, row.place_gate, PAGE).await?;
+            let (jobs, next) = engine.list_jobs(caller, filter, row.place_gate, PAGE).await?;
             Page { found: jobs.iter().map(of_job).collect(), next: next.map(|gate| (gate, 0)) }
         }
     })

@@ -38,7 +38,8 @@ use super::{
         cancel::{self, CancelItem},
         retry::{self, Retry},
     },
-    Engine, IDLE, Tally, asker,
+    Engine, IDLE, Tally,
+    asker::asker,
     mark::Counted,
 };
 
@@ -65,11 +66,11 @@ struct Deed {
 }
 
 impl Deed {
-    fn of(row: &BulkRow) -> Result<Self> {
+    fn of(row: &BulkRow, caller: Caller) -> Result<Self> {
         let broken = || Error::Broken(format!("the bulk operation {} cannot be read", row.id));
         let edits: Vec<PayloadEdit> = serde_json::from_str(&row.payload_edit).map_err(|_| broken())?;
         Ok(Self {
-            caller: asker(row),
+            caller,
             action: BulkAction::parse(&row.action).ok_or_else(broken)?,
             on_items: row.target == "items",
             reason: row.reason.clone(),
@@ -82,7 +83,8 @@ impl Deed {
 pub(super) async fn slice(engine: &Engine, id: Uuid) -> Result<Duration> {
     let core = &engine.0.core;
     let Some(row) = bulk::list(&core.pools.read, Some(id), None, None, 1).await?.pop() else { return Ok(IDLE) };
-    let deed = Deed::of(&row)?;
+    let Some(caller) = asker(core, &row).await? else { return Ok(Duration::ZERO) };
+    let deed = Deed::of(&row, caller)?;
     let mut tx = core.pools.read.begin().await?;
     let Some(pace) = members::lock_pace(&mut tx, id).await? else { return Ok(IDLE) };
     let (n, next) = allowed(pace, if deed.on_items { SLICE } else { SLICE_OF_JOBS });
@@ -307,6 +309,7 @@ async fn retry_items(engine: &Engine, deed: &Deed, bulk_id: Uuid, batch: &[Membe
         };
         retries.push(Retry { item_id, job, payload, expires_at: None, restart: false, deed: row });
     }
+    core.ask_in(&deed.caller, retries.iter().map(|retry| &*retry.job)).await?;
     let shared = Arc::new((tally, retries));
     core.retrying(move |core| {
         let shared = Arc::clone(&shared);

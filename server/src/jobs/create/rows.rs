@@ -87,6 +87,8 @@ fn job_row(tree: &Tree, node: &Node) -> Result<NewJobRow> {
         replay_of: None,
         body_hash: if node.parent.is_none() { tree.body_hash.clone() } else { None },
         turn_gate_id: 0,
+        asked_by: tree.asked.0,
+        asked_sees_all: tree.asked.1,
     })
 }
 

@@ -42,6 +42,8 @@ struct Again {
     expires_at: Option<time::OffsetDateTime>,
     key: Option<KeyedCall>,
     deed: Option<deeds::AuditRow>,
+    /// The credential that asks, and whether it sees everybody's work.
+    asked: (Uuid, bool),
 }
 
 impl Engine {
@@ -74,7 +76,8 @@ impl Engine {
             let deed = audit::row(caller, "item.replay", job.owner_id, reason.as_deref())
                 .map(|row| row.about(job.root_id, job.job_id, Some(item_id)));
             let expires_at = body.expires_at.map(|at| at.0);
-            let again = Again { item_id, job, payload, expires_at, key: key.clone(), deed };
+            let asked = (caller.credential_id, caller.sees_all());
+            let again = Again { item_id, job, payload, expires_at, key: key.clone(), deed, asked };
             let made = core
                 .retrying(move |core| {
                     let again = again.clone();
@@ -136,7 +139,7 @@ async fn make(core: &Arc<Core>, again: Again) -> Result<Option<Uuid>> {
         parent_id: None,
         turn_gate_id: gate_id,
     };
-    if replaying::copy_jobs(&mut tx, root_id, again.job.root_id, &[copy], true).await? != 1 {
+    if replaying::copy_jobs(&mut tx, root_id, again.job.root_id, &[copy], true, again.asked).await? != 1 {
         return Err(Error::Conflict("a job was removed"));
     }
     let gate = CopiedGate { gate_id, solo: true, sealed: true, open_feeds: 0, open_jobs: 1, after_open: 0, holds: 0 };

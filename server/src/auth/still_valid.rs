@@ -1,0 +1,206 @@
+//! Whether a credential is still good, for work that outlasts its request: streams in both directions, waiting
+//! claims, bulk operations, exports.
+//!
+//! The answer is remembered until rights are taken away from anybody ([`Auth::changes`]), so asking before every
+//! commit costs nothing; then all who ask at once share one statement. Decides nothing about what a caller may do.
+
+use std::{
+    collections::HashMap,
+    sync::PoisonError,
+    time::{Duration, SystemTime},
+};
+
+use bytes::Bytes;
+use domain::{Code, Problem};
+use futures::{Stream, StreamExt as _};
+use sqlx::PgPool;
+use tokio::{sync::watch, time::Instant};
+use uuid::Uuid;
+
+use super::{Auth, Caller, Role, Scope};
+use crate::{
+    App,
+    error::{Error, Result},
+    flush::Batch,
+    store::credentials::{self, CredentialKind, CredentialRow},
+};
+
+/// How long an answer is remembered at most.
+const REMEMBERED_FOR: Duration = Duration::from_mins(1);
+
+/// How many answers are remembered; beyond it, all are forgotten.
+const REMEMBERED_AT_MOST: usize = 20_000;
+
+/// What a token or session allows at this moment.
+#[derive(Clone, Debug)]
+pub struct Rights {
+    pub kind: CredentialKind,
+    /// Persons only.
+    pub role: Option<Role>,
+    /// Services only.
+    pub scopes: Vec<Scope>,
+    expires_at: Option<SystemTime>,
+}
+
+impl Rights {
+    /// The rights of a credential, or why it has none: 401.
+    fn of(row: Option<CredentialRow>) -> Result<Self, Problem> {
+        let none = |detail: &str| Err(Problem::new(Code::Unauthenticated, detail));
+        let Some(row) = row else { return none("The token or session does not exist any more.") };
+        let (token, share) = (row.kind == CredentialKind::Token, row.kind == CredentialKind::Share);
+        match row {
+            CredentialRow { disabled: true, .. } if share => none("The link's owner or maker was disabled."),
+            CredentialRow { disabled: true, .. } if token => none("The service was disabled."),
+            CredentialRow { disabled: true, .. } => none("The account was disabled."),
+            CredentialRow { ended: true, .. } if share => none("The link was revoked."),
+            CredentialRow { ended: true, .. } if token => none("The token was revoked."),
+            CredentialRow { ended: true, .. } => none("The session has ended."),
+            CredentialRow { expired: true, .. } if share => none("The link has expired."),
+            CredentialRow { expired: true, .. } if token => none("The token has expired."),
+            CredentialRow { expired: true, .. } => none("The session has expired."),
+            row => Ok(Self {
+                kind: row.kind,
+                role: row.role.as_deref().and_then(Role::parse),
+                scopes: row.scopes.iter().filter_map(|word| Scope::parse(word)).collect(),
+                expires_at: row.expires_at.map(SystemTime::from),
+            }),
+        }
+    }
+
+    /// Whether other owners' jobs are visible.
+    pub fn sees_all(&self) -> bool {
+        self.role >= Some(Role::Support) || self.scopes.contains(&Scope::Admin)
+    }
+
+    /// 403 unless everything that the caller was allowed still is.
+    pub fn cover(&self, caller: &Caller) -> Result<(), Problem> {
+        let admin = self.scopes.contains(&Scope::Admin);
+        let scopes = |scope: &Scope| self.scopes.contains(scope) || (admin && *scope != Scope::Work);
+        let scopes = caller.scopes.iter().all(scopes);
+        if self.kind == CredentialKind::Share || (self.role >= caller.role && scopes) {
+            Ok(())
+        } else {
+            Err(Problem::new(Code::Forbidden, "The credential's rights were reduced meanwhile."))
+        }
+    }
+}
+
+/// The rights of a credential, read now. 401 where it has none any more, with the reason.
+pub async fn rights_of(pool: &PgPool, credential_id: Uuid) -> Result<Rights> {
+    Ok(Rights::of(credentials::by_ids(pool, &[credential_id]).await?.pop())?)
+}
+
+/// Credentials looked up together.
+pub(super) struct Lookup(pub(super) PgPool);
+
+impl Batch for Lookup {
+    type Command = Uuid;
+    type Answer = Option<CredentialRow>;
+    type Done = HashMap<Uuid, CredentialRow>;
+
+    const TURNS_AWAY: bool = false;
+
+    fn weight(_: &Uuid) -> usize {
+        1
+    }
+
+    async fn run(&self, ids: &[&Uuid]) -> Result<HashMap<Uuid, CredentialRow>> {
+        let mut ids: Vec<Uuid> = ids.iter().map(|id| **id).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        Ok(credentials::by_ids(&self.0, &ids).await?.into_iter().map(|row| (row.id, row)).collect())
+    }
+
+    async fn answer(&self, ids: &[Uuid], found: HashMap<Uuid, CredentialRow>) -> Vec<Result<Option<CredentialRow>>> {
+        ids.iter().map(|id| Ok(found.get(id).cloned())).collect()
+    }
+}
+
+/// Rights as the database had them.
+#[derive(Debug)]
+pub(super) struct Known {
+    rights: Rights,
+    /// [`Auth::changes`] before the database was asked.
+    changes: i64,
+    until: Instant,
+}
+
+impl Auth {
+    /// The rights of a credential and until when they can be relied on, unless rights are taken away before.
+    async fn rights(&self, id: Uuid) -> Result<(Rights, Instant)> {
+        let changes = *self.changes.borrow();
+        {
+            let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(known) = known.get(&id).filter(|known| known.changes == changes && known.until > Instant::now())
+            {
+                return Ok((known.rights.clone(), known.until));
+            }
+        }
+        let rights = Rights::of(self.lookups.run(id).await?)?;
+        let left = rights.expires_at.map(|end| end.duration_since(SystemTime::now()).unwrap_or_default());
+        let until = Instant::now() + left.map_or(REMEMBERED_FOR, |left| left.min(REMEMBERED_FOR));
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= REMEMBERED_AT_MOST {
+            known.clear();
+        }
+        known.insert(id, Known { rights: rights.clone(), changes, until });
+        Ok((rights, until))
+    }
+}
+
+/// Whether the caller's credential is still good for all that it was: 401 when it was revoked, has ended or
+/// expired, or its owner was disabled; 403 when its rights were reduced.
+pub async fn still_valid(app: &App, caller: &Caller) -> Result<()> {
+    let (rights, _) = app.auth.rights(caller.credential_id).await?;
+    Ok(rights.cover(caller)?)
+}
+
+/// Work that goes on under a credential.
+pub struct Ongoing {
+    app: App,
+    caller: Caller,
+    changes: watch::Receiver<i64>,
+}
+
+impl Ongoing {
+    pub fn of(app: &App, caller: &Caller) -> Self {
+        Self { app: app.clone(), caller: caller.clone(), changes: app.auth.changes() }
+    }
+
+    /// See [`still_valid`].
+    pub async fn check(&self) -> Result<()> {
+        still_valid(&self.app, &self.caller).await
+    }
+
+    /// Resolves when the credential is not good any more, with the refusal. An absent database takes nothing away.
+    pub async fn ended(&mut self) -> Error {
+        const PAUSE: Duration = Duration::from_secs(1);
+        loop {
+            self.changes.mark_unchanged();
+            let until = match self.app.auth.rights(self.caller.credential_id).await {
+                Ok((rights, until)) => match rights.cover(&self.caller) {
+                    Ok(()) => until,
+                    Err(reduced) => return reduced.into(),
+                },
+                Err(error @ Error::Problem(_)) => return error,
+                Err(_) => Instant::now() + PAUSE,
+            };
+            tokio::select! {
+                Ok(()) = self.changes.changed() => {}
+                () = tokio::time::sleep_until(until) => {}
+            }
+        }
+    }
+
+    /// A body that breaks off with an error when the credential is not good any more.
+    pub fn guard(
+        mut self,
+        body: impl Stream<Item = Result<Bytes>> + Send + 'static,
+    ) -> impl Stream<Item = Result<Bytes>> + Send + 'static {
+        let ended = futures::stream::once(async move { Some(Err(self.ended().await)) });
+        let body = body.map(Some).chain(futures::stream::iter([None]));
+        futures::stream::select(Box::pin(body), Box::pin(ended))
+            .take_while(|piece| std::future::ready(piece.is_some()))
+            .filter_map(std::future::ready)
+    }
+}

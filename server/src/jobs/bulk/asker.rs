@@ -1,0 +1,54 @@
+//! In whose name an operation goes on: whoever asked, for as long as their credential has the rights of that moment.
+
+use std::sync::Arc;
+
+use domain::Code;
+
+use crate::{
+    auth::{Caller, Role, Scope, rights_of},
+    error::{Error, Result},
+    store::bulk::{self, BulkRow},
+};
+
+use super::{super::Core, kind_of, let_go};
+
+/// Who asked for an operation, with the rights of that moment, where the credential still has them. Otherwise the
+/// operation is stopped, which `None` says.
+pub(super) async fn asker(core: &Arc<Core>, row: &BulkRow) -> Result<Option<Caller>> {
+    let pool = &core.pools.read;
+    let rights = match row.asked_by {
+        Some(by) => rights_of(pool, by).await,
+        None => Err(Error::refuse(Code::Unauthenticated, "It is not known which credential asked for this.")),
+    };
+    let role = row.role.as_deref().and_then(Role::parse);
+    let mut scopes = if role.is_some() { Vec::new() } else { vec![Scope::JobsRead, Scope::JobsWrite] };
+    if row.admin {
+        scopes.push(Scope::Admin);
+    }
+    let caller = |credential_id| Caller {
+        owner_id: row.actor_id,
+        kind: kind_of(&row.actor_kind),
+        name: row.actor_name.clone(),
+        role,
+        scopes,
+        credential_id,
+        work_types: None,
+        address: None,
+    };
+    let caller = rights.and_then(|rights| {
+        let caller = caller(row.asked_by.unwrap_or_default());
+        rights.cover(&caller)?;
+        Ok(caller)
+    });
+    match caller {
+        Ok(caller) => Ok(Some(caller)),
+        Err(Error::Problem(why)) => {
+            tracing::warn!(bulk_id = %row.id, why = why.detail, "bulk operation stopped");
+            if bulk::stop(pool, row.id, &why.detail).await? {
+                let_go(core, row.id).await?;
+            }
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,71 @@
+//! Tokens, sessions and links by their ids, as they are now: whether what goes on under them may go on.
+//!
+//! Apart from `identity`, which is asked by secrets and knows only what opens something.
+
+use sqlx::PgPool;
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+/// What a credential is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CredentialKind {
+    Token,
+    Session,
+    /// A link that shows one tree.
+    Share,
+}
+
+/// A credential as it is now, whether it opens anything or not.
+#[derive(Clone, Debug)]
+pub struct CredentialRow {
+    pub id: Uuid,
+    pub kind: CredentialKind,
+    pub role: Option<String>,
+    pub scopes: Vec<String>,
+    /// Revoked, or ended.
+    pub ended: bool,
+    pub expired: bool,
+    pub expires_at: Option<OffsetDateTime>,
+    /// Its owner is.
+    pub disabled: bool,
+}
+
+/// Those of these credentials that exist, by their ids.
+pub async fn by_ids(pool: &PgPool, ids: &[Uuid]) -> sqlx::Result<Vec<CredentialRow>> {
+    let rows = sqlx::query!(
+        r#"select t.id as "id!", 'token' as "kind!", o.role, t.scopes as "scopes!",
+             t.revoked_at is not null as "ended!", false as "expired!", null::timestamptz as expires_at,
+             o.disabled_at is not null as "disabled!"
+           from token t join owner o on o.id = t.owner_id where t.id = any($1::uuid[])
+           union all
+           select s.id, 'session', o.role, '{}', s.ended_at is not null, s.expires_at <= clock_timestamp(),
+             s.expires_at, o.disabled_at is not null
+           from session s join owner o on o.id = s.owner_id where s.id = any($1::uuid[])
+           union all
+           select s.id, 'share', null, '{}', s.revoked_at is not null, s.expires_at <= clock_timestamp(),
+             s.expires_at,
+             exists (select 1 from owner o where o.id in (s.owner_id, s.made_by_id) and o.disabled_at is not null)
+           from share s where s.id = any($1::uuid[])"#,
+        ids
+    )
+    .fetch_all(pool)
+    .await?;
+    let kind = |word: &str| match word {
+        "token" => CredentialKind::Token,
+        "session" => CredentialKind::Session,
+        _ => CredentialKind::Share,
+    };
+    Ok(rows
+        .into_iter()
+        .map(|row| CredentialRow {
+            id: row.id,
+            kind: kind(&row.kind),
+            role: row.role,
+            scopes: row.scopes,
+            ended: row.ended,
+            expired: row.expired,
+            expires_at: row.expires_at,
+            disabled: row.disabled,
+        })
+        .collect())
+}
