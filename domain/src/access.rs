@@ -32,7 +32,7 @@ pub struct NewToken {
     pub service: String,
     /// What people know it by, 1 to 100 characters.
     pub name: String,
-    /// Of `jobs:read`, `jobs:write`, `work`, `admin`; at least one.
+    /// Of `jobs:read`, `jobs:write`, `work`, `metrics`, `admin`; at least one.
     pub scopes: Vec<String>,
     /// Narrows `work` to these job types. Absent or null: all.
     #[serde(default)]

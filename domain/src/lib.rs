@@ -44,6 +44,7 @@ pub mod problem;
 pub mod progress;
 pub mod retry;
 pub mod share;
+pub mod strict_json;
 pub mod transition;
 pub mod tree;
 pub mod upload;

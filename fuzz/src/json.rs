@@ -62,6 +62,10 @@ pub fn body(data: &[u8]) {
     read::<NewJob>(data);
     read::<NewItem>(data);
     read::<serde_json::Value>(data);
+    let is_object = data.trim_ascii().starts_with(b"{");
+    let is_taken =
+        server::http::extract::read::<NewJob>(data).is_ok() || server::http::extract::read::<NewItem>(data).is_ok();
+    assert!(is_object || !is_taken, "an array was taken for an object");
     if let Ok(text) = std::str::from_utf8(data)
         && Document::parse(text.to_owned()).is_ok()
     {

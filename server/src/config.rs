@@ -6,6 +6,7 @@
 pub mod broker; // where RabbitMQ is
 pub mod files; // where files are kept
 pub mod front; // who may connect
+pub mod monitoring; // where metrics are read
 pub mod outbound; // what goes out
 pub mod proxies; // who stands in front
 
@@ -92,6 +93,9 @@ pub struct Config {
 
     #[command(flatten)]
     pub files: files::FileSettings,
+
+    #[command(flatten)]
+    pub monitoring: monitoring::Monitoring,
 }
 
 /// When somebody is to be told, and where.

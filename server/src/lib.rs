@@ -75,6 +75,8 @@ pub struct App {
 pub struct Running {
     /// What it listens on, with the port that it really got.
     pub addr: SocketAddr,
+    /// Where metrics are served without a token, if anywhere.
+    pub metrics_addr: Option<SocketAddr>,
     /// Makes the first admin; there is one only while nobody can administer.
     pub sign_in_link: Option<String>,
     /// What the server works with.
@@ -93,6 +95,12 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
         .await
         .with_context(|| format!("cannot listen on {}: is another server running there?", config.listen))?;
     let addr = listener.local_addr()?;
+    let metrics_listener = match config.monitoring.metrics_listen {
+        Some(wanted) => {
+            Some(TcpListener::bind(wanted).await.with_context(|| format!("cannot serve metrics on {wanted}"))?)
+        }
+        None => None,
+    };
     let public_url = Arc::new(config.public_url(addr));
 
     let database = Database::open(&config).await?;
@@ -139,7 +147,12 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
     }
     let front = app.config.front;
     let served = tokio::spawn(http::serve::serve(listener, http::router(&app), front, app.shutdown.clone()));
-    Ok(Running { addr, sign_in_link, app, served, database })
+    let metrics_addr = metrics_listener.as_ref().map(TcpListener::local_addr).transpose()?;
+    if let Some(listener) = metrics_listener {
+        let router = http::metrics::router(&app);
+        app.tasks.spawn(http::serve::serve(listener, router, front, app.shutdown.clone()));
+    }
+    Ok(Running { addr, metrics_addr, sign_in_link, app, served, database })
 }
 
 /// Opens the file store, and makes sure that it answers: a wrong key shows at the start.

@@ -20,10 +20,11 @@ use crate::{
 };
 
 /// What a token may do.
-const SCOPES: [(&str, &str); 4] = [
+const SCOPES: [(&str, &str); 5] = [
     ("jobs:read", "see its jobs"),
     ("jobs:write", "make and change its jobs"),
     ("work", "work on items"),
+    ("metrics", "read /metrics"),
     ("admin", "everything, for everybody"),
 ];
 

@@ -38,17 +38,20 @@ pub enum Scope {
     JobsRead,
     JobsWrite,
     Work,
+    /// Reads `/metrics` and nothing else.
+    Metrics,
     Admin,
 }
 
 impl Scope {
-    pub const ALL: [Scope; 4] = [Self::JobsRead, Self::JobsWrite, Self::Work, Self::Admin];
+    pub const ALL: [Scope; 5] = [Self::JobsRead, Self::JobsWrite, Self::Work, Self::Metrics, Self::Admin];
 
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::JobsRead => "jobs:read",
             Self::JobsWrite => "jobs:write",
             Self::Work => "work",
+            Self::Metrics => "metrics",
             Self::Admin => "admin",
         }
     }
@@ -94,12 +97,12 @@ impl Caller {
 
     /// Refuses callers who may not do this: 403 `forbidden`.
     ///
-    /// People have every scope but two: `admin` belongs to admins, and nobody signed in ever has `work`. Services have
-    /// the scopes of their token; `admin` includes the others, except `work`, which a token must name.
+    /// People read and write; `admin` and `metrics` belong to admins, and nobody signed in ever has `work`. Services
+    /// have the scopes of their token; `admin` includes the others, except `work`, which a token must name.
     pub fn require(&self, scope: Scope) -> Result<(), Problem> {
         let allowed = match (self.role, scope) {
             (Some(_), Scope::Work) => false,
-            (Some(role), Scope::Admin) => role == Role::Admin,
+            (Some(role), Scope::Admin | Scope::Metrics) => role == Role::Admin,
             (Some(_), Scope::JobsRead | Scope::JobsWrite) => true,
             (None, Scope::Work) => self.scopes.contains(&Scope::Work),
             (None, _) => self.scopes.contains(&scope) || self.scopes.contains(&Scope::Admin),

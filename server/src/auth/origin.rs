@@ -1,8 +1,8 @@
 //! The origin check: a browser that is signed in cannot be made to act by another site's page.
 //!
-//! Every unsafe request that carries our cookie, or no token at all (signing in), must come from our
-//! own origin. Browsers say so by `Sec-Fetch-Site`, older ones by `Origin`. Requests with a token and
-//! no cookie need no check: no page can make a browser send a token.
+//! Every unsafe request without a token, with our cookie or to sign in, must come from our own origin.
+//! Browsers say so by `Sec-Fetch-Site`, older ones by `Origin`. Requests with an `Authorization` header need
+//! no check: no page of another site can make a browser send one, and beside it the cookie plays no part.
 
 use axum::{
     extract::{Request, State},
@@ -19,8 +19,8 @@ pub async fn check(State(app): State<App>, request: Request, next: Next) -> Resp
     let safe = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
     let headers = request.headers();
     let has_cookie = app.auth.cookie().read(headers).is_some();
-    let exempt = headers.contains_key(header::AUTHORIZATION) && !has_cookie;
-    if safe || exempt || is_own(headers, app.public_url.authority(), has_cookie) {
+    let by_token = headers.contains_key(header::AUTHORIZATION);
+    if safe || by_token || is_own(headers, app.public_url.authority(), has_cookie) {
         return next.run(request).await;
     }
     Error::refuse(Code::Forbidden, "The request comes from another site. Open the page again and retry.")

@@ -126,11 +126,11 @@ fn faults_of(new: &NewToken) -> Vec<(String, String)> {
         say("/name".into(), "expected 1 to 100 characters");
     }
     if new.scopes.is_empty() {
-        say("/scopes".into(), "expected at least one of jobs:read, jobs:write, work, admin");
+        say("/scopes".into(), "expected at least one of jobs:read, jobs:write, work, metrics, admin");
     }
     for (place, word) in new.scopes.iter().enumerate() {
         if Scope::parse(word).is_none() {
-            say(format!("/scopes/{place}"), "expected jobs:read, jobs:write, work or admin");
+            say(format!("/scopes/{place}"), "expected jobs:read, jobs:write, work, metrics or admin");
         }
     }
     for (place, name) in new.types.iter().flatten().enumerate() {

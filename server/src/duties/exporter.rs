@@ -123,7 +123,7 @@ fn failure(message: String, kind: &str, retryable: bool) -> EndingKind {
 
 async fn export(app: &App, caller: &Caller, assignment: &Assignment, stop: &CancellationToken) -> Result<Exported> {
     let item = &assignment.item;
-    let order: ExportOrder = serde_json::from_str(item.payload.text()).map_err(|error| {
+    let order: ExportOrder = domain::strict_json::from_str(item.payload.text()).map_err(|error| {
         let expected = "expected {job_id, what: results|failures|items, format: csv|ndjson}";
         Problem::invalid_body([(String::new(), format!("{expected}: {error}"))])
     })?;

@@ -28,7 +28,7 @@ pub async fn cancel_job(
     JsonOrDefault(body): JsonOrDefault<ReasonBody>,
 ) -> Result<Answer<Job>> {
     app.engine.cancel_job(&caller, id, body.reason.as_deref()).await?;
-    Ok(Answer(app.engine.job(&caller, id, true).await?))
+    Ok(Answer(app.engine.changed_job(&caller, id, true).await?))
 }
 
 /// Cancel an item: at once where it waits, else its worker is told
@@ -43,7 +43,7 @@ pub async fn cancel_item(
     JsonOrDefault(body): JsonOrDefault<ReasonBody>,
 ) -> Result<Answer<Item>> {
     app.engine.cancel_item(&caller, id, body.reason.as_deref()).await?;
-    Ok(Answer(app.engine.item(&caller, id).await?))
+    Ok(Answer(app.engine.changed_item(&caller, id).await?))
 }
 
 /// Retry an item that is dead, expired or was cancelled by itself
@@ -59,5 +59,5 @@ pub async fn retry_item(
     JsonOrDefault(body): JsonOrDefault<RetryBody>,
 ) -> Result<Answer<Item>> {
     app.engine.retry_item(&caller, id, body).await?;
-    Ok(Answer(app.engine.item(&caller, id).await?))
+    Ok(Answer(app.engine.changed_item(&caller, id).await?))
 }

@@ -2,7 +2,7 @@
 //!
 //! A JSON body passes four gates, each with a status of its own: size (413), media type (415), syntax
 //! (400), and then (422) what no reader could agree on (duplicate keys, NUL, lone surrogates, depth)
-//! and the shape that the type asks for. Documents inside keep their text. No handler uses axum's own
+//! and the shape that the type asks for, where no array stands for an object. Documents inside keep their text. No handler uses axum's own
 //! `Json`, `Query` or `Path`.
 
 mod arrive; // a body on its way in
@@ -12,7 +12,7 @@ use axum::{
     extract::{FromRequest, FromRequestParts, Request},
     http::{HeaderMap, header, request::Parts},
 };
-use domain::{Code, Document, Problem, document};
+use domain::{Code, Document, Problem, document, strict_json};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
@@ -165,7 +165,7 @@ pub fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
         Error::refuse(Code::InvalidJson, format!("The body is not JSON: {} at {place}.", without_place(&e)))
     })?;
     document::scan(raw.get()).map_err(|e| Problem::invalid_body([(String::new(), format!("found {e}"))]))?;
-    let said = match serde_json::from_str(raw.get()) {
+    let said = match strict_json::from_str(raw.get()) {
         Ok(value) => return Ok(value),
         Err(error) => without_place(&error),
     };
@@ -177,7 +177,7 @@ pub fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
 /// Reads the text again, this time keeping track of the place, and says where the shape is wrong.
 fn shape_problem<T: DeserializeOwned>(text: &str) -> Problem {
     let mut deserializer = serde_json::Deserializer::from_str(text);
-    let (pointer, error) = match serde_path_to_error::deserialize::<_, T>(&mut deserializer) {
+    let (pointer, error) = match serde_path_to_error::deserialize::<_, T>(strict_json::Strict(&mut deserializer)) {
         Err(error) => (pointer(error.path()), without_place(error.inner())),
         Ok(_) => (String::new(), "not of the shape that is expected".to_owned()),
     };
@@ -292,6 +292,9 @@ mod tests {
         assert_eq!(found(r#"{"type":"a","colour":1}"#), "/colour");
         assert_eq!(found(r#"{"type":"a","children":[{"type":"b","items":[{"a/b":1}]}]}"#), "/children/0/items/0/a~1b");
         assert_eq!(found("{}"), "");
+        assert_eq!(found(r#"["a"]"#), "");
+        assert_eq!(found(r#"{"type":"a","items":[{"payload":[1]},[1]]}"#), "/items/1");
+        assert_eq!(found(r#"{"type":"a","on_completed":["https://a.example"]}"#), "/on_completed");
         assert_eq!(found(r#"{"type":"a","expected_count":1e400}"#), "/expected_count");
     }
 

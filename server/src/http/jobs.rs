@@ -255,7 +255,7 @@ pub async fn get_job(
     responses((status = 200, body = Job)))]
 pub async fn seal_job(State(app): State<App>, caller: Caller, Path(id): Path<Uuid>) -> Result<Answer<Job>> {
     app.engine.seal(&caller, id).await?;
-    Ok(Answer(app.engine.job(&caller, id, true).await?))
+    Ok(Answer(app.engine.changed_job(&caller, id, true).await?))
 }
 
 fn etag(version: i64) -> String {

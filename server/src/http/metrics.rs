@@ -1,27 +1,29 @@
 //! `GET /metrics`: Prometheus text. Counters are kept as things happen; gauges of open work are read
 //! from the database when somebody asks.
 //!
-//! Open to the scope `admin` and to a scraper on this very machine. Behind a proxy every peer looks
-//! local, so a request that was forwarded never counts as local.
+//! The main listener asks for a token with the scope `metrics` or `admin`, from whatever address the request comes: behind
+//! a proxy every peer looks local. `TREELINE_METRICS_LISTEN` opens a listener of its own, which asks for nothing and serves
+//! nothing else; who reaches it is up to whoever sets its address.
 
 use std::{
     collections::HashMap,
-    net::SocketAddr,
     sync::OnceLock,
     time::{Duration, Instant},
 };
 
 use axum::{
-    extract::{ConnectInfo, State},
-    http::{HeaderMap, StatusCode, header},
+    Router,
+    extract::State,
+    http::{StatusCode, header},
     response::{IntoResponse, Response},
+    routing::get,
 };
 use domain::{ItemState, alert::AlertKind};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 
 use crate::{
     App,
-    auth::{Caller, MaybeCaller, Scope},
+    auth::{Caller, Scope},
     error::{Error, Result},
     store::{alerts, deliveries, figures},
 };
@@ -63,25 +65,25 @@ pub fn answered(status: StatusCode, took: Duration) {
     metrics::histogram!("treeline_http_seconds").record(took.as_secs_f64());
 }
 
-/// `GET /metrics`.
-pub async fn get_metrics(
-    State(app): State<App>,
-    peer: Option<axum::Extension<ConnectInfo<SocketAddr>>>,
-    headers: HeaderMap,
-    MaybeCaller(caller): MaybeCaller,
-) -> Result<Response> {
-    let local = peer.is_some_and(|peer| peer.0.0.ip().to_canonical().is_loopback());
-    let forwarded = ["forwarded", "x-forwarded-for", "via"].iter().any(|name| headers.contains_key(*name));
-    if !local || forwarded {
-        let caller: Caller =
-            caller.ok_or_else(|| Error::refuse(domain::Code::Unauthenticated, "Send a token with the scope admin."))?;
-        caller.require(Scope::Admin)?;
-    }
+/// `GET /metrics`, with a token.
+pub async fn get_metrics(State(app): State<App>, caller: Caller) -> Result<Response> {
+    caller.require(Scope::Metrics)?;
+    render(&app).await
+}
+
+/// The router of the listener that serves metrics alone.
+pub fn router(app: &App) -> Router {
+    Router::new()
+        .route("/metrics", get(|State(app): State<App>| async move { render(&app).await }))
+        .with_state(app.clone())
+}
+
+async fn render(app: &App) -> Result<Response> {
     let Some(recorder) = RECORDER.get().and_then(Option::as_ref) else {
         return Err(Error::Broken("the metrics recorder is missing".into()));
     };
     let began = Instant::now();
-    read_gauges(&app).await?;
+    read_gauges(app).await?;
     metrics::histogram!("treeline_metrics_read_seconds").record(began.elapsed().as_secs_f64());
     let under_way = app.under_way.load(std::sync::atomic::Ordering::Relaxed);
     metrics::gauge!("treeline_http_requests_under_way").set(under_way as f64);

@@ -63,6 +63,8 @@ impl Engine {
         key: Option<KeyedCall>,
     ) -> Result<BulkOperation> {
         caller.require(Scope::JobsWrite)?;
+        // What it is over is looked for as a list would look.
+        caller.require(Scope::JobsRead)?;
         let core = &self.0.core;
         if let Some(made) = core.operation_of(key.as_ref()).await? {
             return self.bulk(caller, made).await;
@@ -155,6 +157,10 @@ impl Engine {
     /// One operation: one's own, or anybody's for who sees everybody's work.
     pub async fn bulk(&self, caller: &Caller, id: Uuid) -> Result<BulkOperation> {
         caller.require(Scope::JobsRead)?;
+        self.changed_bulk(caller, id).await
+    }
+
+    async fn changed_bulk(&self, caller: &Caller, id: Uuid) -> Result<BulkOperation> {
         let pool = &self.0.core.pools.read;
         let rows = bulk::list(pool, Some(id), caller.visible_owner(), None, 1).await?;
         shown(pool, rows).await?.pop().ok_or_else(|| Problem::not_found("bulk operation").into())
@@ -195,7 +201,7 @@ impl Engine {
             })
             .await?;
         core.bulk_asked.notify_one();
-        let now = self.bulk(caller, id).await?;
+        let now = self.changed_bulk(caller, id).await?;
         if stopped || matches!(now.state, BulkState::Cancelling | BulkState::Cancelled) {
             Ok(now)
         } else {

@@ -43,6 +43,6 @@ impl Engine {
             // It was so already, or it went meanwhile: then this refuses.
             self.own_root(caller, id, "kept").await?;
         }
-        self.job(caller, id, true).await
+        self.changed_job(caller, id, true).await
     }
 }

@@ -53,14 +53,14 @@ impl Engine {
         let core = Arc::clone(&self.0.core);
         // A task of its own: a client that goes away cannot leave a transaction open, or the batches half done.
         in_task("editing a job", async move { core.edit_job(id, info.root_id, &body, expected, deed).await }).await?;
-        self.job(caller, id, true).await
+        self.changed_job(caller, id, true).await
     }
 
     /// Changes what a waiting item is held by; 409 when it waits no more, 412 when `expected` is not its
     /// version.
     pub async fn patch_item(&self, caller: &Caller, id: Uuid, body: ItemPatch, expected: Option<i64>) -> Result<Item> {
         caller.require(Scope::JobsWrite)?;
-        let item = self.item(caller, id).await?;
+        let item = self.changed_item(caller, id).await?;
         if let Some(Some(priority)) = body.priority {
             check_priority(priority)?;
         }
@@ -82,7 +82,7 @@ impl Engine {
             Err(not_waiting("It is being handed out."))
         };
         in_task("editing an item", edit).await?;
-        self.item(caller, id).await
+        self.changed_item(caller, id).await
     }
 
     /// Forgets the jobs that were edited on any server lately. A second at most passes between an edit

@@ -20,7 +20,7 @@ async fn nothing_is_open_without_a_credential() {
     assert_eq!(
         me,
         json!({"kind": "service", "name": "bootstrap", "role": null,
-                          "scopes": ["jobs:read", "jobs:write", "work", "admin"]})
+                          "scopes": ["jobs:read", "jobs:write", "work", "metrics", "admin"]})
     );
     server.stop().await;
 }

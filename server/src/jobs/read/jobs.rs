@@ -75,6 +75,11 @@ impl Engine {
     /// A job with its subtree, or without `children` alone. 410 `job_removed` where it was removed.
     pub async fn job(&self, caller: &Caller, id: Uuid, children: bool) -> Result<Job> {
         caller.require(Scope::JobsRead)?;
+        self.changed_job(caller, id, children).await
+    }
+
+    /// The same as the answer to a change: whoever may change a job is told what came of it, with `jobs:write` alone too.
+    pub async fn changed_job(&self, caller: &Caller, id: Uuid, children: bool) -> Result<Job> {
         let info = self.visible_job(caller, id).await?;
         let mut job = self.read_tree(info.root_id, id).await?;
         if !children {

@@ -62,7 +62,7 @@ impl Engine {
             if let Some(made) = core.tree_of(key.as_ref()).await? {
                 return Ok(made);
             }
-            let item = self.item(caller, item_id).await?;
+            let item = self.changed_item(caller, item_id).await?;
             let job = self.job_of_item(caller, item_id).await?;
             let reason = audit::reason_for(caller, job.owner_id, body.reason.as_deref())?;
             if !item.state.is_final() {

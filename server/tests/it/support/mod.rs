@@ -99,6 +99,7 @@ impl Server {
             alerts: server::config::Alerts::default(),
             broker: server::config::broker::BrokerSettings::default(),
             files: server::config::files::FileSettings::default(),
+            monitoring: server::config::monitoring::Monitoring::default(),
         };
         change(&mut config);
         let running = server::start(config).await.expect("the server starts");

@@ -1,0 +1,183 @@
+//! Who may do what: every operation, asked by every kind of caller (spec §8, spec-2 §A.1; promise P20).
+//!
+//! The table is in `authorization/table.rs`. The test fails where an operation of the OpenAPI document has no line, where
+//! docs/authorization.md differs from the table, and where a real server answers otherwise or tells a stranger anything.
+
+mod callers; // kinds of callers
+mod document; // docs/authorization.md
+mod table; // what each gets
+mod things; // what they ask about
+
+use std::path::Path;
+
+use reqwest::header;
+use serde_json::{Value, json};
+
+use crate::support::{Answer, Api, Server};
+use callers::{Callers, Who};
+use table::{Get, Line, table};
+use things::Things;
+
+/// Method and path of a line, the path whole.
+fn parts<'a>(line: &'a Line, path: &'a str) -> (&'a str, String) {
+    let (method, operation) = line.operation.split_once(' ').expect("a method and a path");
+    let outside = ["/healthz", "/readyz", "/metrics"].contains(&operation);
+    (method, if outside { path.to_owned() } else { format!("/api/v1{path}") })
+}
+
+fn request(api: &Api, line: &Line, path: &str, body: &str) -> reqwest::RequestBuilder {
+    let (method, path) = parts(line, path);
+    let request = api.request(method.parse().expect("a method"), &path);
+    match &line.body {
+        Value::Null => request,
+        Value::String(text) => request.header("content-type", "text/csv").body(text.clone()),
+        _ => request.header("content-type", "application/json").body(body.to_owned()),
+    }
+}
+
+/// The answer; of a stream, which does not end, its beginning.
+async fn send(request: reqwest::RequestBuilder) -> Answer {
+    let mut response = request.send().await.expect("an answer");
+    let (status, headers) = (response.status(), response.headers().clone());
+    let is_stream = headers
+        .get(header::CONTENT_TYPE)
+        .is_some_and(|kind| kind.to_str().is_ok_and(|kind| kind.starts_with("text/event-stream")));
+    if is_stream {
+        let first = response.chunk().await.expect("a part").unwrap_or_default();
+        return Answer { status, headers, text: String::from_utf8_lossy(&first).into_owned() };
+    }
+    Answer { status, headers, text: response.text().await.expect("a whole answer") }
+}
+
+/// What is wrong with an answer, if anything.
+fn fault(gets: Get, answer: &Answer) -> Option<String> {
+    let status = answer.status.as_u16();
+    let right = match gets {
+        Get::No(refused) => status == refused,
+        // Whether there was anything to do is not the question.
+        Get::Yes => ![401, 403, 404].contains(&status) && status < 500,
+        Get::Own => status == 200,
+    };
+    (!right).then(|| format!("expected {gets:?}, got {status} {:.300}", answer.text))
+}
+
+/// What an answer tells of things that are not the caller's.
+fn leak(things: &Things<'_>, who: Who, asked: &str, answer: &Answer) -> Option<String> {
+    if !who.is_foreign() {
+        return None;
+    }
+    // An id that was asked for may be named in a refusal.
+    let refused = answer.status.is_client_error();
+    let ids = things.known.iter().filter(|(name, _)| **name != "type");
+    let named = ids.into_iter().find(|(_, id)| !(refused && asked.contains(*id)) && answer.text.contains(*id));
+    match named {
+        Some((name, _)) => Some(format!("it tells {name}: {:.300}", answer.text)),
+        None => answer.text.contains("secret").then(|| format!("it tells a secret: {:.300}", answer.text)),
+    }
+}
+
+#[tokio::test]
+async fn every_operation_has_a_line_and_the_page_shows_it() {
+    let server = Server::start().await;
+    let table = table();
+    let document = server.get("/api/v1/openapi.json").await.expect(200);
+    let mut there = vec!["GET /metrics".to_owned()];
+    for (path, item) in document["paths"].as_object().expect("paths") {
+        for (method, operation) in item.as_object().expect("operations") {
+            if !operation["responses"].is_null() {
+                let short = path.strip_prefix("/api/v1").unwrap_or(path);
+                there.push(format!("{} {short}", method.to_uppercase()));
+            }
+        }
+    }
+    let missing: Vec<String> = there
+        .iter()
+        .filter(|operation| !table.iter().any(|line| line.operation == **operation))
+        .map(|operation| {
+            let path = operation.split_once(' ').expect("a path").1;
+            format!("        line(\"{operation}\", \"{path}\", json!({{}}), WRITE),")
+        })
+        .collect();
+    assert!(
+        missing.is_empty(),
+        "Operations without a line in server/tests/it/authorization/table.rs. Add, with the rule that fits \
+         (and the names of things in the call, such as {{job}}):\n{}",
+        missing.join("\n")
+    );
+    let stale: Vec<&str> =
+        table.iter().map(|line| line.operation).filter(|it| !there.iter().any(|o| o == it)).collect();
+    assert!(stale.is_empty(), "lines of server/tests/it/authorization/table.rs whose operation is gone: {stale:?}");
+
+    let page = document::page(&table);
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/authorization.md");
+    if std::env::var_os("TREELINE_WRITE_DOCS").is_some() {
+        std::fs::write(&file, &page).expect("docs/authorization.md is written");
+    }
+    let written = std::fs::read_to_string(&file).unwrap_or_default();
+    assert!(
+        written == page,
+        "docs/authorization.md is not what the table says. Write it anew: TREELINE_WRITE_DOCS=1 cargo test -p server \
+         --test it authorization::every_operation_has_a_line"
+    );
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn everybody_gets_what_the_table_says() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({"max_failures": 1, "steps": ["one"]})).await.expect(201);
+    for name in ["idle", "other"] {
+        server.put(&format!("/api/v1/job-types/{name}"), json!({})).await.expect(201);
+    }
+    let mut callers = Callers::of(&server).await;
+    let worker = server.service("worker", &["work"]).await;
+    let writer = server.service("payroll", &["jobs:read", "jobs:write"]).await;
+    let mut of_user = Things::of(&server, callers.get(Who::User).clone(), worker.clone());
+    let mut of_service = Things::of(&server, writer, worker);
+    let shared = of_user.fill("/api/v1/jobs/{shared}/share", None).await;
+    let share = callers.get(Who::User).post(&shared, json!({})).await.expect(201);
+    callers.share(&server, &share).await;
+
+    let mut faults = Vec::new();
+    for (n, line) in table().iter().enumerate() {
+        let is_safe = line.operation.starts_with("GET ");
+        let body = line.body.to_string();
+        // Those who are refused come first: what a call changes is not theirs to ask about any more.
+        let mut order = Who::ALL;
+        order.sort_by_key(|who| !matches!(line.rule[*who as usize], Get::No(_)));
+        for who in order {
+            let gets = line.rule[who as usize];
+            let things = if who.is_of_service() { &mut of_service } else { &mut of_user };
+            let asks = if line.fresh {
+                callers.fresh(&server, who, n * Who::ALL.len() + who as usize).await
+            } else {
+                callers.get(who).clone()
+            };
+            let holder = (gets == Get::Yes && who == Who::Work).then_some(&asks);
+            if holder.is_some() {
+                things.spend("{assignment}");
+            }
+            let (path, filled) = (things.fill(line.call, holder).await, things.fill(&body, holder).await);
+            let answer = send(request(&asks, line, &path, &filled)).await;
+            let wrong = fault(gets, &answer).or_else(|| leak(things, who, &format!("{path}{filled}"), &answer));
+            if let Some(wrong) = wrong {
+                faults.push(format!("{}: {} ({path}): {wrong}", line.operation, who.title()));
+            }
+            if !is_safe && !matches!(gets, Get::No(_)) {
+                things.spend(&format!("{}{body}", line.call));
+            }
+        }
+        if !is_safe {
+            // The same, sent by the page of another site with the cookie of a signed-in person.
+            let forged = server.with_cookie(callers.get(Who::User).cookie()).elsewhere();
+            let path = of_user.fill(line.call, None).await;
+            let forged = request(&forged, line, &path, &body).header("sec-fetch-site", "cross-site");
+            let answer = send(forged).await;
+            if answer.status != 403 {
+                faults.push(format!("{}: forged: got {} {:.300}", line.operation, answer.status, answer.text));
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{} cells are not as the table says:\n{}", faults.len(), faults.join("\n"));
+    server.stop().await;
+}

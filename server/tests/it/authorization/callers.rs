@@ -1,0 +1,136 @@
+//! The kinds of callers that the authorization table speaks of, and one real caller of each.
+
+use serde_json::{Value, json};
+
+use crate::support::{Answer, Api, Server};
+
+/// Who asks. In the order of the table's columns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Who {
+    /// No credential.
+    Nobody,
+    /// The cookie of a share link, for the shared tree.
+    Share,
+    /// A person of the role `user`, about their own things.
+    User,
+    /// Another person of the role `user`, about the first one's things.
+    OtherUser,
+    /// A person of the role `support`, about the user's things.
+    Support,
+    /// A person of the role `admin`, about the user's things.
+    Admin,
+    /// Tokens of a service with one scope each, about that service's things.
+    Read,
+    Write,
+    Work,
+    Metrics,
+    /// A token of another service with the scope `admin`, about the user's things.
+    AdminToken,
+    /// A token with the scope `work`, narrowed to another job type.
+    Narrowed,
+    /// A token of another service with the scopes `jobs:read`, `jobs:write` and `work`, about the user's things.
+    OtherOwner,
+}
+
+impl Who {
+    pub(super) const ALL: [Self; 13] = [
+        Self::Nobody,
+        Self::Share,
+        Self::User,
+        Self::OtherUser,
+        Self::Support,
+        Self::Admin,
+        Self::Read,
+        Self::Write,
+        Self::Work,
+        Self::Metrics,
+        Self::AdminToken,
+        Self::Narrowed,
+        Self::OtherOwner,
+    ];
+
+    /// The column's head.
+    pub(super) const fn title(self) -> &'static str {
+        match self {
+            Self::Nobody => "nobody",
+            Self::Share => "share link",
+            Self::User => "user",
+            Self::OtherUser => "other user",
+            Self::Support => "support",
+            Self::Admin => "admin",
+            Self::Read => "`jobs:read`",
+            Self::Write => "`jobs:write`",
+            Self::Work => "`work`",
+            Self::Metrics => "`metrics`",
+            Self::AdminToken => "`admin`",
+            Self::Narrowed => "narrowed `work`",
+            Self::OtherOwner => "other owner",
+        }
+    }
+
+    /// Whether what this caller asks about is somebody else's, and not theirs to see.
+    pub(super) const fn is_foreign(self) -> bool {
+        matches!(self, Self::Nobody | Self::OtherUser | Self::Metrics | Self::OtherOwner)
+    }
+
+    /// Whether this caller asks about the service's things, not the user's.
+    pub(super) const fn is_of_service(self) -> bool {
+        matches!(self, Self::Read | Self::Write | Self::Work | Self::Metrics | Self::Narrowed)
+    }
+}
+
+/// One caller of each kind.
+pub(super) struct Callers(Vec<(Who, Api)>);
+
+impl Callers {
+    /// Everybody but the holder of a share link, who comes with the shared tree.
+    pub(super) async fn of(server: &Server) -> Self {
+        let mut all = vec![(Who::Nobody, server.stranger())];
+        for (who, name, role) in [
+            (Who::User, "ada", "user"),
+            (Who::OtherUser, "eve", "user"),
+            (Who::Support, "sue", "support"),
+            (Who::Admin, "abe", "admin"),
+        ] {
+            all.push((who, server.person(name, role).await));
+        }
+        for (who, service, scopes) in [
+            (Who::Read, "payroll", &["jobs:read"][..]),
+            (Who::Write, "payroll", &["jobs:write"]),
+            (Who::Work, "payroll", &["work"]),
+            (Who::Metrics, "payroll", &["metrics"]),
+            (Who::AdminToken, "keeper", &["admin"]),
+            (Who::OtherOwner, "stranger", &["jobs:read", "jobs:write", "work"]),
+        ] {
+            all.push((who, server.service(service, scopes).await));
+        }
+        let narrow = json!({"service": "payroll", "name": "narrow", "scopes": ["work"], "types": ["other"]});
+        let narrow = server.post("/api/v1/tokens", narrow).await.expect(201);
+        let narrow = narrow["secret"].as_str().expect("a secret");
+        all.push((Who::Narrowed, server.stranger().with_token(narrow)));
+        Self(all)
+    }
+
+    /// Adds the holder of a link to a tree, whose page sets the cookie.
+    pub(super) async fn share(&mut self, server: &Server, share: &Value) {
+        let page = share["url"].as_str().expect("a link").replace(&server.url(""), "");
+        let page: Answer = server.stranger().get(&page).await;
+        let cookie = page.headers["set-cookie"].to_str().expect("text").split(';').next().expect("a cookie").to_owned();
+        self.0.push((Who::Share, server.with_cookie(&cookie)));
+    }
+
+    pub(super) fn get(&self, who: Who) -> &Api {
+        &self.0.iter().find(|known| known.0 == who).expect("every kind has a caller").1
+    }
+
+    /// Somebody of the same kind whom a call may sign out or shut out.
+    pub(super) async fn fresh(&self, server: &Server, who: Who, n: usize) -> Api {
+        let role = match who {
+            Who::User | Who::OtherUser => "user",
+            Who::Support => "support",
+            Who::Admin => "admin",
+            _ => return self.get(who).clone(),
+        };
+        server.person(&format!("fresh-{n}"), role).await
+    }
+}

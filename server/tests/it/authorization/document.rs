@@ -1,0 +1,54 @@
+//! docs/authorization.md, written from the table.
+
+use std::fmt::Write as _;
+
+use super::{
+    callers::Who,
+    table::{Get, Line},
+};
+
+/// What stands above the table.
+const HEAD: &str = "# Who may do what
+
+Generated from the table in `server/tests/it/authorization/table.rs`, which a test holds against the OpenAPI document and against a running
+server: every operation is asked by every kind of caller. After a change of the table, write this page anew with
+`TREELINE_WRITE_DOCS=1 cargo test -p server --test it authorization`.
+
+The columns are callers. A **user** asks about their own things, an **other user** about the user's; **support** and **admin** are people of these
+roles who ask about the user's things. A **share link** opens one tree to whoever has it. Tokens with one scope (`jobs:read`, `jobs:write`, `work`,
+`metrics`) ask about the things of the service they belong to; a token with `admin`, and a token of an **other owner** with `jobs:read`, `jobs:write` and
+`work`, about the user's. A **narrowed** token has the scope `work` for another job type.
+
+- **yes**: the caller may do it. **own**: a list in which the caller finds only what is their own.
+- **401**: there is no credential that counts here. **403**: this caller may not do it, whatever it is done to. **404**: to this caller the thing is not
+  there. **409**: the id is taken, and nothing is said about by what.
+
+Support staff and admins give a reason for what they do to the work of others, and it is in the audit log.
+
+";
+
+/// The whole page.
+pub(super) fn page(table: &[Line]) -> String {
+    let mut page = HEAD.to_owned();
+    let heads: Vec<&str> = Who::ALL.iter().map(|who| who.title()).collect();
+    let _ = writeln!(page, "| operation | {} |", heads.join(" | "));
+    let _ = writeln!(page, "|---|{}", "---|".repeat(heads.len()));
+    let mut shown: Vec<&str> = Vec::new();
+    for line in table {
+        if shown.contains(&line.operation) {
+            continue;
+        }
+        shown.push(line.operation);
+        let cells: Vec<String> = line.rule.iter().map(|gets| cell(*gets)).collect();
+        let _ = writeln!(page, "| `{}` | {} |", line.operation, cells.join(" | "));
+    }
+    page
+}
+
+fn cell(gets: Get) -> String {
+    match gets {
+        Get::Yes => "yes".to_owned(),
+        Get::Own => "own".to_owned(),
+        Get::No(status) => status.to_string(),
+    }
+}

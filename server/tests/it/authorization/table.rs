@@ -1,0 +1,245 @@
+//! The authorization table: every operation of the API, and what each kind of caller gets.
+//!
+//! This is the one place where it is written down; docs/authorization.md is generated from it, and the test asks a real
+//! server every cell. A new operation needs one line here: [`line`] with the operation as the OpenAPI document has it, a call,
+//! its body, and one of the rules below (with [`Line::but`] for a caller who is an exception).
+
+use serde_json::{Value, json};
+
+use super::callers::Who;
+
+/// What a caller gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Get {
+    /// The caller may do it.
+    Yes,
+    /// A list that holds only what is the caller's own.
+    Own,
+    /// Refused with this status.
+    No(u16),
+}
+use Get::{No, Own, Yes};
+
+/// What every kind of caller gets, in the order of [`Who::ALL`].
+pub(super) type Rule = [Get; Who::ALL.len()];
+
+const fn rule(nobody: Get, share: Get, people: [Get; 4], tokens: [Get; 4], others: [Get; 3]) -> Rule {
+    let ([user, other, support, admin], [read, write, work, metrics]) = (people, tokens);
+    let [admin_token, narrowed, other_owner] = others;
+    [nobody, share, user, other, support, admin, read, write, work, metrics, admin_token, narrowed, other_owner]
+}
+
+const OUT: Get = No(401);
+const NEVER: Get = No(403);
+const HIDDEN: Get = No(404);
+
+/// Everybody, without a credential too.
+pub(super) const OPEN: Rule = [Yes; 13];
+/// Whoever has a credential.
+pub(super) const SIGNED_IN: Rule = rule(OUT, OUT, [Yes; 4], [Yes; 4], [Yes; 3]);
+/// Reads one thing: its owner, staff, and tokens of its owner that may read. To others it is not there.
+pub(super) const READ: Rule = rule(OUT, OUT, [Yes, HIDDEN, Yes, Yes], [Yes, NEVER, NEVER, NEVER], [Yes, NEVER, HIDDEN]);
+/// Like [`READ`], and whoever has a share link of the tree.
+pub(super) const READ_SHARED: Rule =
+    rule(OUT, Yes, [Yes, HIDDEN, Yes, Yes], [Yes, NEVER, NEVER, NEVER], [Yes, NEVER, HIDDEN]);
+/// Reads a list: everybody their own, staff all.
+pub(super) const LIST: Rule = rule(OUT, OUT, [Own, Own, Yes, Yes], [Own, NEVER, NEVER, NEVER], [Yes, NEVER, Own]);
+/// Changes one thing: its owner, staff, and tokens of its owner that may write.
+pub(super) const WRITE: Rule =
+    rule(OUT, OUT, [Yes, HIDDEN, Yes, Yes], [NEVER, Yes, NEVER, NEVER], [Yes, NEVER, HIDDEN]);
+/// Makes something of the caller's own.
+pub(super) const CREATE: Rule = rule(OUT, OUT, [Yes; 4], [NEVER, Yes, NEVER, NEVER], [Yes, NEVER, Yes]);
+/// Works on the item of one assignment: the token that holds it.
+pub(super) const HOLD: Rule = rule(OUT, OUT, [NEVER; 4], [NEVER, NEVER, Yes, NEVER], [NEVER, HIDDEN, HIDDEN]);
+/// Works on items, in one request for many: tokens with the scope `work`. Each assignment is judged by itself.
+pub(super) const WORK: Rule = rule(OUT, OUT, [NEVER; 4], [NEVER, NEVER, Yes, NEVER], [NEVER, Yes, Yes]);
+/// For staff: support, admins, and tokens with the scope `admin`.
+pub(super) const STAFF: Rule = rule(OUT, OUT, [NEVER, NEVER, Yes, Yes], [NEVER; 4], [Yes, NEVER, NEVER]);
+/// For admins, and tokens with the scope `admin`.
+pub(super) const ADMIN: Rule = rule(OUT, OUT, [NEVER, NEVER, NEVER, Yes], [NEVER; 4], [Yes, NEVER, NEVER]);
+/// What people have and services have not: sessions, a password.
+pub(super) const PEOPLE: Rule = rule(OUT, OUT, [Yes; 4], [NEVER; 4], [NEVER; 3]);
+
+/// One operation.
+pub(super) struct Line {
+    /// Method and path, as the OpenAPI document has them; below `/api/v1` without it.
+    pub(super) operation: &'static str,
+    /// The path of the call, with names of things; else as the operation has it.
+    pub(super) call: &'static str,
+    pub(super) body: Value,
+    pub(super) rule: Rule,
+    /// The caller may end their own session by it: somebody new asks each time.
+    pub(super) fresh: bool,
+}
+
+impl Line {
+    /// An exception to the rule.
+    fn but(mut self, who: Who, gets: Get) -> Self {
+        self.rule[who as usize] = gets;
+        self
+    }
+
+    /// Asked by callers who are new, as it may sign them out.
+    fn fresh(self) -> Self {
+        Self { fresh: true, ..self }
+    }
+}
+
+/// A line of the table. Null is no body, a text one of CSV.
+fn line(operation: &'static str, call: &'static str, body: Value, rule: Rule) -> Line {
+    Line { operation, call, body, rule, fresh: false }
+}
+
+fn get(operation: &'static str, call: &'static str, rule: Rule) -> Line {
+    line(operation, call, Value::Null, rule)
+}
+
+/// Every operation. The first line of one is what the document shows; further lines ask it in other ways.
+pub(super) fn table() -> Vec<Line> {
+    let none = || Value::Null;
+    let why = || json!({"reason": "asked"});
+    vec![
+        // Job types
+        get("GET /job-types", "/job-types", SIGNED_IN),
+        line("POST /job-types", "/job-types", json!({"name": "new"}), ADMIN),
+        get("GET /job-types/{name}", "/job-types/a", SIGNED_IN),
+        line("PUT /job-types/{name}", "/job-types/{type}", json!({}), ADMIN),
+        line("PATCH /job-types/{name}", "/job-types/{type}", json!({}), ADMIN),
+        line("DELETE /job-types/{name}", "/job-types/{type}", none(), ADMIN),
+        line("POST /job-types/{name}/pause", "/job-types/{type}/pause", none(), ADMIN),
+        line("POST /job-types/{name}/resume", "/job-types/{type}/resume", none(), ADMIN),
+        // Uploads
+        line("POST /uploads", "/uploads?filename=own.csv", json!("own"), CREATE),
+        get("GET /uploads/{id}", "/uploads/{upload}", READ).but(Who::Work, HIDDEN).but(Who::Narrowed, HIDDEN),
+        line("DELETE /uploads/{id}", "/uploads/{upload}", none(), WRITE),
+        get("GET /uploads/{id}/content", "/uploads/{upload}/content", READ)
+            .but(Who::Work, HIDDEN)
+            .but(Who::Narrowed, HIDDEN),
+        get("GET /uploads/{id}/preview", "/uploads/{upload}/preview", READ)
+            .but(Who::Work, HIDDEN)
+            .but(Who::Narrowed, HIDDEN),
+        line("POST /uploads/resumable", "/uploads/resumable?filename=own.csv", none(), CREATE),
+        get("GET /uploads/resumable/{id}", "/uploads/resumable/{partial}", WRITE)
+            .but(Who::Support, HIDDEN)
+            .but(Who::Admin, HIDDEN)
+            .but(Who::AdminToken, HIDDEN),
+        line("PATCH /uploads/resumable/{id}", "/uploads/resumable/{partial}", json!("x"), WRITE)
+            .but(Who::Support, HIDDEN)
+            .but(Who::Admin, HIDDEN)
+            .but(Who::AdminToken, HIDDEN),
+        line("DELETE /uploads/resumable/{id}", "/uploads/resumable/{partial}", none(), WRITE)
+            .but(Who::Support, HIDDEN)
+            .but(Who::Admin, HIDDEN)
+            .but(Who::AdminToken, HIDDEN),
+        // Jobs
+        get("GET /jobs", "/jobs", LIST),
+        get("GET /jobs", "/jobs?root_id={job}", LIST),
+        get("GET /jobs", "/jobs?owner=ada", LIST),
+        get("GET /jobs", "/jobs?q=secret", LIST),
+        line("POST /jobs", "/jobs", json!({"type": "a"}), CREATE),
+        line("POST /jobs", "/jobs", json!({"type": "import", "upload": {"id": "{upload}"}}), WRITE),
+        line("PUT /jobs/{id}", "/jobs/{job}", json!({"type": "a"}), CREATE)
+            .but(Who::OtherUser, No(409))
+            .but(Who::OtherOwner, No(409)),
+        get("GET /jobs/{id}", "/jobs/{job}", READ),
+        get("GET /jobs/{id}", "/jobs/{job}?wait_seconds=1", READ),
+        line("PATCH /jobs/{id}", "/jobs/{job}", json!({"name": "secret", "reason": "asked"}), WRITE),
+        line("DELETE /jobs/{id}", "/jobs/{job}?reason=asked", none(), WRITE).but(Who::Support, NEVER),
+        line("POST /jobs/{id}/items", "/jobs/{job}/items", json!([{"payload": 1}]), WRITE),
+        line("POST /jobs/{id}/seal", "/jobs/{job}/seal", none(), WRITE),
+        line("POST /jobs/{id}/cancel", "/jobs/{job}/cancel", why(), WRITE),
+        line("POST /jobs/{id}/replay", "/jobs/{job}/replay", why(), WRITE),
+        line("POST /jobs/{id}/keep", "/jobs/{job}/keep", why(), WRITE),
+        line("DELETE /jobs/{id}/keep", "/jobs/{job}/keep", none(), WRITE),
+        line("POST /jobs/{id}/share", "/jobs/{job}/share", why(), WRITE),
+        get("GET /jobs/{id}/shares", "/jobs/{job}/shares", READ),
+        get("GET /shares", "/shares", LIST),
+        line("DELETE /shares/{id}", "/shares/{share}?reason=asked", none(), WRITE),
+        get("GET /jobs/{id}/results", "/jobs/{shared}/results", READ_SHARED),
+        get("GET /jobs/{id}/failures", "/jobs/{shared}/failures?format=csv", READ_SHARED),
+        get("GET /jobs/{id}/events", "/jobs/{shared}/events", READ_SHARED),
+        get("GET /jobs/{id}/deliveries", "/jobs/{done}/deliveries", READ),
+        // Items
+        get("GET /items", "/items", LIST),
+        get("GET /items", "/items?job={job}", READ),
+        get("GET /items", "/items?root={job}&state=dead", READ),
+        get("GET /items", "/items?worker=w", LIST),
+        get("GET /items/{id}", "/items/{item}", READ),
+        line("PATCH /items/{id}", "/items/{item}?reason=asked", json!({"priority": 5}), WRITE),
+        get("GET /items/{id}/attempts", "/items/{item}/attempts", READ),
+        line("POST /items/{id}/retry", "/items/{dead}/retry", why(), WRITE),
+        line("POST /items/{id}/cancel", "/items/{item}/cancel", why(), WRITE),
+        line("POST /items/{id}/replay", "/items/{item}/replay", why(), WRITE),
+        get("GET /dead-letters", "/dead-letters", LIST),
+        get("GET /dead-letters/groups", "/dead-letters/groups", LIST),
+        get("GET /dead-letters/groups", "/dead-letters/groups?job={job}", READ),
+        get("GET /dead-letters/groups", "/dead-letters/groups?owner=ada", LIST),
+        // Bulk operations
+        line(
+            "POST /bulk-operations",
+            "/bulk-operations",
+            json!({"action": "cancel", "target": "items", "filter": {"state": "dead"}, "dry_run": true}),
+            CREATE,
+        )
+        .but(Who::Write, NEVER),
+        get("GET /bulk-operations", "/bulk-operations", LIST),
+        get("GET /bulk-operations/{id}", "/bulk-operations/{bulk}", READ),
+        line("POST /bulk-operations/{id}/cancel", "/bulk-operations/{bulk}/cancel", none(), WRITE),
+        // Working on items
+        line("POST /assignments", "/assignments", json!({"worker_id": "w", "types": ["idle"]}), WORK)
+            .but(Who::Narrowed, NEVER),
+        line("POST /assignments/{id}/heartbeat", "/assignments/{assignment}/heartbeat", json!({}), HOLD),
+        line("POST /assignments/{id}/step", "/assignments/{assignment}/step", json!({"name": "one"}), HOLD),
+        line("POST /assignments/{id}/result", "/assignments/{assignment}/result", json!({}), HOLD),
+        line(
+            "POST /assignments/{id}/failure",
+            "/assignments/{assignment}/failure",
+            json!({"error": {"message": "x"}}),
+            HOLD,
+        ),
+        line("POST /assignments/{id}/release", "/assignments/{assignment}/release", json!({}), HOLD),
+        line("POST /assignments/{id}/alert", "/assignments/{assignment}/alert", json!({"message": "x"}), HOLD),
+        line("POST /assignments/finish", "/assignments/finish", json!({"endings": []}), WORK),
+        line("POST /assignments/heartbeat", "/assignments/heartbeat", json!({"heartbeats": []}), WORK),
+        // Watching
+        get("GET /events", "/events", LIST),
+        get("GET /stats", "/stats", STAFF),
+        get("GET /workers", "/workers", LIST).but(Who::Work, Own).but(Who::Narrowed, Own),
+        get("GET /alerts", "/alerts?all=true", LIST),
+        get("GET /audit", "/audit", LIST),
+        get("GET /audit", "/audit?job={job}", LIST),
+        get("GET /deliveries", "/deliveries", LIST),
+        get("GET /deliveries", "/deliveries?owner=ada", LIST),
+        get("GET /deliveries", "/deliveries?job={done}", LIST),
+        line("POST /deliveries/{id}/resend", "/deliveries/{delivery}/resend", why(), WRITE),
+        // Signing in, and one's own account
+        line("POST /session", "/session", json!({"link": "x"}), OPEN).but(Who::Nobody, Yes),
+        line("DELETE /session", "/session", none(), PEOPLE).fresh(),
+        get("GET /me", "/me", SIGNED_IN),
+        get("GET /me/sessions", "/me/sessions", PEOPLE),
+        line("DELETE /me/sessions", "/me/sessions", none(), PEOPLE).fresh(),
+        line("DELETE /me/sessions/{id}", "/me/sessions/{session}", none(), PEOPLE)
+            .but(Who::OtherUser, HIDDEN)
+            .but(Who::Support, HIDDEN)
+            .but(Who::Admin, HIDDEN),
+        line("POST /me/password", "/me/password", json!({"new_password": "short"}), PEOPLE),
+        // People, services and tokens
+        get("GET /users", "/users", ADMIN),
+        line("POST /users", "/users", json!({"name": "x", "email": "x@example.com"}), ADMIN),
+        get("GET /users/{id}", "/users/{person}", ADMIN),
+        line("PATCH /users/{id}", "/users/{person}", json!({"role": "support"}), ADMIN),
+        line("POST /users/{id}/sign-in-link", "/users/{person}/sign-in-link", json!({}), ADMIN),
+        get("GET /users/{id}/sessions", "/users/{person}/sessions", ADMIN),
+        line("DELETE /users/{id}/sessions", "/users/{person}/sessions", none(), ADMIN),
+        line("DELETE /users/{id}/sessions/{session_id}", "/users/{person-session}", none(), ADMIN),
+        get("GET /services", "/services", ADMIN),
+        line("POST /services", "/services", json!({"name": "new"}), ADMIN),
+        get("GET /tokens", "/tokens", ADMIN),
+        line("POST /tokens", "/tokens", json!({"service": "payroll", "name": "x", "scopes": ["work"]}), ADMIN),
+        line("DELETE /tokens/{id}", "/tokens/{token}", none(), ADMIN),
+        // Operation
+        get("GET /healthz", "/healthz", OPEN),
+        get("GET /readyz", "/readyz", OPEN),
+        get("GET /metrics", "/metrics", ADMIN).but(Who::Metrics, Yes),
+    ]
+}
