@@ -298,6 +298,7 @@ async fn caller(running: &Running) -> Result<Caller> {
         scopes: Scope::ALL.to_vec(),
         credential_id: Uuid::now_v7(),
         work_types: None,
+        must_change_password: false,
         address: None,
     })
 }

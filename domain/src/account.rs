@@ -12,7 +12,7 @@ pub const LONGEST_NAME: usize = 100;
 /// The longest email address, in bytes.
 pub const LONGEST_EMAIL: usize = 254;
 /// The shortest password, in characters, and the longest, in bytes.
-pub const SHORTEST_PASSWORD: usize = 8;
+pub const SHORTEST_PASSWORD: usize = 12;
 pub const LONGEST_PASSWORD: usize = 1_000;
 
 /// `POST /users`.
@@ -27,9 +27,14 @@ pub struct NewUser {
     /// `user` (default), `support` or `admin`.
     #[serde(default)]
     pub role: Option<String>,
-    /// To begin with, at least 8 characters. Absent or null: a one-time link comes back instead.
+    /// To begin with: at least 12 characters, and none that everybody tries first. Absent or null: a one-time link comes
+    /// back instead.
     #[serde(default)]
     pub password: Option<String>,
+    /// Whether they are led to choosing a password of their own when they sign in. Default: yes where a person asks, no
+    /// where a service does.
+    #[serde(default)]
+    pub must_change_password: Option<bool>,
     /// Kept in the audit log.
     #[serde(default)]
     pub reason: Option<String>,
@@ -112,6 +117,8 @@ pub struct Session {
     pub created_at: Time,
     /// To the minute.
     pub last_seen_at: Time,
+    /// When it ends unless it is used until then: after 30 idle days, and never later than 90 days from its beginning.
+    pub expires_at: Time,
     /// Whether it is the one that asks.
     pub current: bool,
 }
@@ -141,7 +148,7 @@ pub fn fault_of_email(email: &str) -> Option<&'static str> {
 /// What is wrong with a password to be set, in words; `None`: nothing.
 pub fn fault_of_password(password: &str) -> Option<&'static str> {
     let fits = password.chars().count() >= SHORTEST_PASSWORD && password.len() <= LONGEST_PASSWORD;
-    (!fits).then_some("expected at least 8 characters and at most 1,000 bytes")
+    (!fits).then_some("expected at least 12 characters and at most 1,000 bytes")
 }
 
 /// What a user agent says of itself, in two words people know: the browser and the system. A guess, as
@@ -200,7 +207,7 @@ mod tests {
         }
         assert!(fault_of_name(" ").is_some() && fault_of_name("a\u{7}").is_some());
         assert_eq!(fault_of_name("Ada Lovelace"), None);
-        assert!(fault_of_password("1234567").is_some() && fault_of_password(&"a".repeat(1_001)).is_some());
-        assert_eq!(fault_of_password("ältäöüß!"), None);
+        assert!(fault_of_password("12345678901").is_some() && fault_of_password(&"a".repeat(1_001)).is_some());
+        assert_eq!(fault_of_password("ältäöüß! öäü"), None);
     }
 }

@@ -80,6 +80,7 @@ codes! {
     PreconditionFailed = "precondition_failed", 412, "The version is not the newest";
     TooLarge = "too_large", 413, "Too large";
     UnsupportedMediaType = "unsupported_media_type", 415, "Unsupported media type";
+    Misdirected = "misdirected", 421, "Not the name of this server";
     InvalidBody = "invalid_body", 422, "The body is not valid";
     UnknownJobType = "unknown_job_type", 422, "No such job type";
     UnknownStep = "unknown_step", 422, "The job type declares no such step";

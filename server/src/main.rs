@@ -44,7 +44,7 @@ enum Command {
         #[arg(long)]
         status: bool,
     },
-    /// Print a link that signs a person in, once, within an hour
+    /// Print a link that signs a person in, once, within an hour (the first admin: 15 minutes)
     SignInLink {
         /// Whom. Default: the only admin
         #[arg(long)]

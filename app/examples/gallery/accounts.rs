@@ -122,6 +122,7 @@ fn sessions() -> Vec<Session> {
         device: device.to_owned(),
         created_at: at("2026-11-18T09:00:00Z"),
         last_seen_at: at("2026-11-20T14:01:00Z"),
+        expires_at: at("2026-12-20T14:01:00Z"),
         current,
     };
     vec![session(1, "Firefox on Linux", true), session(2, "Safari on iPhone", false), session(3, "curl", false)]
@@ -148,6 +149,7 @@ fn own(problem: Option<Problem>, done: Option<&'static str>) -> Account {
         sessions: sessions(),
         next: None,
         asks_current: true,
+        must_change_password: false,
         done,
         problem,
     }

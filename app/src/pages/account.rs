@@ -24,10 +24,15 @@ pub struct Account {
     pub next: Option<String>,
     /// Whether the current password is asked for.
     pub asks_current: bool,
+    /// Whether somebody else chose the password: nothing else opens until it is changed.
+    pub must_change_password: bool,
     /// What has just been done.
     pub done: Option<&'static str>,
     pub problem: Option<Problem>,
 }
+
+const FIRST_STEP: &str =
+    "The password you signed in with was chosen by an admin, who knows it. Choose your own to go on.";
 
 pub fn page(account: &Account) -> Page {
     let user = &account.user;
@@ -38,6 +43,7 @@ pub fn page(account: &Account) -> Page {
             <h1>"Your account"</h1>
             {refused}
             {done}
+            {account.must_change_password.then(|| note(FIRST_STEP))}
             <dl class="details">
                 {fact("Name", user.name.clone())}
                 {fact("Email address", user.email.clone().unwrap_or_else(|| "none".to_owned()))}
@@ -75,7 +81,7 @@ fn password(account: &Account) -> AnyView {
     });
     let new = Field::new("New password", "new_password", "password")
         .autocomplete("new-password")
-        .hint("At least 8 characters; several words are good.")
+        .hint("At least 12 characters; several unrelated words are good.")
         .judged(problem, "/new_password");
     view! {
         {without_email}

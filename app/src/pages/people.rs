@@ -59,7 +59,7 @@ pub fn page(people: &People) -> Page {
     let password = Field::new("Password", "password", "password")
         .optional()
         .autocomplete("new-password")
-        .hint("Leave it empty to get a link that signs them in once.")
+        .hint("At least 12 characters; they choose their own when they sign in. Leave it empty to get a link that signs them in once.")
         .judged(problem, "/password");
     let add = view! {
         <form method="post" action="/people" class="form">

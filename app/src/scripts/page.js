@@ -37,7 +37,13 @@
   setInterval(() => document.hidden || tell("since"), 1000);
   setInterval(() => document.hidden || tell("ago"), 30000);
   document.addEventListener("treeline:drawn", () => tell());
-  addEventListener("pageshow", () => tell());
+  // A page that the browser kept for "Back" may be somebody else's by now.
+  addEventListener("pageshow", (event) => (event.persisted ? location.reload() : tell()));
+
+  // Whoever signs out takes along what this browser remembers of their files.
+  document.querySelector("form[action='/sign-out']")?.addEventListener("submit", () => {
+    for (const key of Object.keys(localStorage)) if (key.startsWith("treeline-upload ")) localStorage.removeItem(key);
+  });
 
   document.cookie = `treeline_offset=${-new Date().getTimezoneOffset()}; Path=/; SameSite=Lax; Max-Age=31536000`;
 

@@ -1,7 +1,8 @@
 //! Files that were not sent whole, remembered by name, size and time of change: whoever chooses the same
 //! file again, today or after a crash of the browser, goes on where it stopped.
 //!
-//! Only addresses are kept, no bytes. What the server has forgotten is forgotten here, too.
+//! Only addresses are kept, no bytes. What the server has forgotten is forgotten here, too; signing out forgets all of it
+//! (`scripts/page.js`).
 
 use leptos::prelude::window;
 use web_sys::{File, Storage};

@@ -116,6 +116,7 @@ async fn a_program_lets_people_and_services_in_and_out() {
         email: "ada@example.com".to_owned(),
         role: None,
         password: None,
+        must_change_password: None,
         reason: None,
     };
     let ada = client.create_user(&new).await.expect("made");

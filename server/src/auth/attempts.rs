@@ -1,150 +1,349 @@
-//! Failed sign-ins, counted per address and per what was tried, so that nobody can go on guessing.
+//! Failed sign-ins, counted so that nobody can go on guessing and nobody can lock others out.
 //!
-//! Only failures count: a person who signs in often is not slowed down. Kept in memory, in bounded
-//! room, by each server for itself; a restart forgets. (General limiters take a turn for every
-//! request and cannot be asked without taking one.)
+//! A failure counts against the pair of account and address, the address, the account, and all together. Only the first
+//! two refuse anything, with delays that double; the last two make them stricter while somebody guesses from many places,
+//! but leave every fresh address a few tries, so that a right password always gets in. A device that has signed in
+//! before, and one-time links, are counted apart. This file holds the counters of one server in bounded memory and knows
+//! neither database nor requests; `throttle` shares them between servers.
 
 use std::{
     collections::HashMap,
-    hash::Hash,
     net::IpAddr,
     sync::{Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
-use domain::{Code, Problem};
+use super::{Hash, hash_of};
 
-use super::Hash as Secret;
+/// Counters that are kept; beyond it, the oldest quarter goes.
+const ROOM: usize = 50_000;
 
-/// Failures in a row that cost nothing, and how long it takes until one of them is forgiven.
-const FREE: u32 = 20;
-const FORGIVEN_AFTER: Duration = Duration::from_secs(6);
+/// The first delay; each further failure doubles it.
+const FIRST_DELAY: Duration = Duration::from_secs(5);
 
-/// How many addresses and secrets are remembered; beyond it, those that are free again are forgotten,
-/// and if need be all.
-const ROOM: usize = 10_000;
+/// How much an attack from many places leaves free to each pair and each address.
+const STRICT_PAIR: f64 = 3.0;
+const STRICT_ADDRESS: f64 = 10.0;
+
+/// Failures of an address beyond which its passwords are looked at behind everybody else's.
+const SUSPECT: f64 = 3.0;
 
 /// What a failure counts against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Key {
-    Address(IpAddr),
-    Tried(Secret),
+enum Kind {
+    /// An account from an address.
+    Pair,
+    /// An address, or a /64 of IPv6.
+    Address,
+    /// An account, from everywhere.
+    Account,
+    /// All accounts, from everywhere.
+    Overall,
+    /// A device that has signed in before, a session, or a second factor: counted for itself.
+    Own,
+    /// One-time links from an address.
+    Links,
 }
 
-/// Failed sign-ins of late.
+/// How a counter of one kind behaves.
+struct Rule {
+    /// Failures that cost nothing.
+    free: f64,
+    /// How long it takes until one failure is forgiven.
+    forgiven_after: Duration,
+    /// The longest delay.
+    longest: Duration,
+}
+
+impl Kind {
+    const fn rule(self) -> Rule {
+        let (free, forgiven_after, longest) = match self {
+            Self::Pair => (10.0, Duration::from_mins(10), Duration::from_mins(15)),
+            Self::Address => (50.0, Duration::from_secs(30), Duration::from_mins(1)),
+            Self::Account => (50.0, Duration::from_mins(1), Duration::ZERO),
+            Self::Overall => (1_000.0, Duration::from_millis(100), Duration::ZERO),
+            Self::Own => (10.0, Duration::from_mins(1), Duration::from_mins(5)),
+            Self::Links => (20.0, Duration::from_secs(6), Duration::from_mins(1)),
+        };
+        Rule { free, forgiven_after, longest }
+    }
+}
+
+/// One counter, under the hash of what it counts, so that every server and the database name it alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Key {
+    kind: Kind,
+    hash: Hash,
+}
+
+impl Key {
+    fn new(kind: Kind, of: &str) -> Self {
+        Self { kind, hash: hash_of(&format!("{kind:?} {of}")) }
+    }
+
+    /// What a password for an account counts against, from a device that nobody knows.
+    pub fn of_password(account: &str, address: Option<IpAddr>) -> Vec<Self> {
+        let (account, address) = (account.to_lowercase(), place(address));
+        vec![
+            Self::new(Kind::Pair, &format!("{address} {account}")),
+            Self::new(Kind::Address, &address),
+            Self::new(Kind::Account, &account),
+            Self::new(Kind::Overall, ""),
+        ]
+    }
+
+    /// What is counted for itself: a device, a session, a person's second factor.
+    pub fn own(name: &str) -> Vec<Self> {
+        vec![Self::new(Kind::Own, name)]
+    }
+
+    /// What a one-time link counts against.
+    pub fn of_link(address: Option<IpAddr>) -> Vec<Self> {
+        vec![Self::new(Kind::Links, &place(address))]
+    }
+
+    /// The counter's name in the database.
+    pub const fn hash(&self) -> &Hash {
+        &self.hash
+    }
+
+    /// Whether a success clears it: failures of the pair or the device were the person's own.
+    pub const fn is_personal(&self) -> bool {
+        matches!(self.kind, Kind::Pair | Kind::Own)
+    }
+
+    /// How long it takes until one failure is forgiven, in seconds.
+    pub fn forgiven_after_seconds(&self) -> f64 {
+        self.kind.rule().forgiven_after.as_secs_f64()
+    }
+}
+
+/// Failures as they stood at a moment. They are forgiven steadily.
+#[derive(Clone, Copy, Debug)]
+struct Counter {
+    failures: f64,
+    at: Instant,
+}
+
+impl Counter {
+    fn failures(&self, rule: &Rule, now: Instant) -> f64 {
+        let forgiven = now.saturating_duration_since(self.at).as_secs_f64() / rule.forgiven_after.as_secs_f64();
+        (self.failures - forgiven).max(0.0)
+    }
+
+    /// How long to wait from the last failure on, with so many free. What was forgiven meanwhile does not shorten it.
+    fn wait(&self, rule: &Rule, free: f64, now: Instant) -> Duration {
+        let beyond = self.failures.ceil() - free;
+        if beyond < 0.0 {
+            return Duration::ZERO;
+        }
+        let delay = FIRST_DELAY.saturating_mul(1 << (beyond as u32).min(16)).min(rule.longest);
+        delay.saturating_sub(now.saturating_duration_since(self.at))
+    }
+}
+
+/// The counters of this server.
 #[derive(Debug, Default)]
-pub struct Attempts(Mutex<HashMap<Key, Instant>>);
+pub struct Attempts(Mutex<HashMap<Key, Counter>>);
 
 impl Attempts {
-    /// Refuses who has failed too often: 429 `too_many_requests` with the time to wait.
-    pub fn check(&self, address: Option<IpAddr>, tried: Secret) -> Result<(), Problem> {
-        self.check_at(address, tried, Instant::now())
-    }
-
-    /// Counts a failure.
-    pub fn failed(&self, address: Option<IpAddr>, tried: Secret) {
-        self.failed_at(address, tried, Instant::now());
-    }
-
-    /// Counts a failure before it is known whether it is one, as many may try at once while a password is
-    /// being looked at. What succeeds is [`Self::forgiven`]. Refuses as [`Self::check`] does.
-    pub fn begin(&self, address: Option<IpAddr>, tried: Secret) -> Result<(), Problem> {
-        let now = Instant::now();
-        self.check_at(address, tried, now)?;
-        self.failed_at(address, tried, now);
+    /// Counts a failure before it is known whether it is one, as many may try at once while a password is being looked
+    /// at. What succeeds is taken back. Gives how long to wait where there were too many, and then counts nothing.
+    pub fn begin(&self, keys: &[Key], now: Instant) -> Result<(), Duration> {
+        let mut counters = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let wait = wait(&counters, keys, now);
+        if !wait.is_zero() {
+            return Err(wait);
+        }
+        make_room(&mut counters, keys.len());
+        for key in keys {
+            let counter = counters.entry(*key).or_insert(Counter { failures: 0.0, at: now });
+            *counter = Counter { failures: counter.failures(&key.kind.rule(), now) + 1.0, at: now };
+        }
         Ok(())
     }
 
-    /// Takes back what [`Self::begin`] counted: it was no failure.
-    pub fn forgiven(&self, address: Option<IpAddr>, tried: Secret) {
-        let mut debts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        for key in keys(address, tried) {
-            if let Some(paid_at) = debts.get_mut(&key) {
-                *paid_at = paid_at.checked_sub(FORGIVEN_AFTER).unwrap_or(*paid_at);
+    /// Takes back what [`Self::begin`] counted, and whatever stood against the pair or the device: it was no failure.
+    pub fn succeeded(&self, keys: &[Key]) {
+        let mut counters = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for key in keys {
+            if key.is_personal() {
+                counters.remove(key);
+            } else if let Some(counter) = counters.get_mut(key) {
+                counter.failures = (counter.failures - 1.0).max(0.0);
             }
         }
     }
 
-    fn check_at(&self, address: Option<IpAddr>, tried: Secret, now: Instant) -> Result<(), Problem> {
-        let debts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let wait = keys(address, tried)
-            .filter_map(|key| debts.get(&key))
-            .map(|paid_at| paid_at.saturating_duration_since(now).saturating_sub(FORGIVEN_AFTER * (FREE - 1)))
-            .max()
-            .unwrap_or_default();
-        if wait.is_zero() {
-            return Ok(());
-        }
-        Err(Problem {
-            retry_after_seconds: Some(u32::try_from(wait.as_secs()).unwrap_or(u32::MAX).saturating_add(1)),
-            ..Problem::new(Code::TooManyRequests, "Too many failed sign-ins. Wait a little, then try again.")
-        })
+    /// How long to wait before any of it may be tried; nothing is counted.
+    pub fn wait(&self, keys: &[Key], now: Instant) -> Duration {
+        wait(&self.0.lock().unwrap_or_else(PoisonError::into_inner), keys, now)
     }
 
-    fn failed_at(&self, address: Option<IpAddr>, tried: Secret, now: Instant) {
-        let mut debts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if debts.len() >= ROOM {
-            debts.retain(|_, paid_at| *paid_at > now);
+    /// Whether failures came from this address or device of late.
+    pub fn is_suspect(&self, keys: &[Key], now: Instant) -> bool {
+        let counters = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_place = keys.iter().filter(|key| matches!(key.kind, Kind::Address | Kind::Own));
+        of_place.filter_map(|key| counters.get(key).map(|it| it.failures(&key.kind.rule(), now))).any(|n| n > SUSPECT)
+    }
+
+    /// Learns of failures on other servers: how many, and how long ago the last was.
+    pub fn learn(&self, key: Key, failures: f64, age: Duration, now: Instant) {
+        let at = now.checked_sub(age).unwrap_or(now);
+        let mut counters = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let rule = key.kind.rule();
+        let told = Counter { failures, at };
+        if counters.get(&key).is_none_or(|known| known.failures(&rule, now) < told.failures(&rule, now)) {
+            make_room(&mut counters, 1);
+            counters.insert(key, told);
         }
-        if debts.len() >= ROOM {
-            debts.clear();
-        }
-        for key in keys(address, tried) {
-            let paid_at = debts.entry(key).or_insert(now);
-            *paid_at = (*paid_at).max(now) + FORGIVEN_AFTER;
-        }
+    }
+
+    #[cfg(test)]
+    fn len(&self) -> usize {
+        self.0.lock().expect("not poisoned").len()
     }
 }
 
-fn keys(address: Option<IpAddr>, tried: Secret) -> impl Iterator<Item = Key> {
-    // One household of IPv6 has 2^64 addresses.
-    let address = address.map(|address| match address.to_canonical() {
-        IpAddr::V6(address) => IpAddr::V6((u128::from(address) & !u128::from(u64::MAX)).into()),
-        other @ IpAddr::V4(_) => other,
+fn wait(counters: &HashMap<Key, Counter>, keys: &[Key], now: Instant) -> Duration {
+    // Somebody guesses from many places: at this account, or at all of them.
+    let is_over = |wanted: Kind| {
+        let found = keys.iter().find(|key| key.kind == wanted).and_then(|key| counters.get(key));
+        found.is_some_and(|counter| counter.failures(&wanted.rule(), now) >= wanted.rule().free)
+    };
+    let (account, overall) = (is_over(Kind::Account), is_over(Kind::Overall));
+    let one = |key: &Key| {
+        let (counter, rule) = (counters.get(key)?, key.kind.rule());
+        let free = match key.kind {
+            Kind::Account | Kind::Overall => return None,
+            Kind::Pair if account || overall => STRICT_PAIR,
+            Kind::Address if overall => STRICT_ADDRESS,
+            _ => rule.free,
+        };
+        Some(counter.wait(&rule, free, now))
+    };
+    keys.iter().filter_map(one).max().unwrap_or_default()
+}
+
+/// Lets the oldest quarter go where there is no room for so many more.
+fn make_room(counters: &mut HashMap<Key, Counter>, more: usize) {
+    if counters.len() + more <= ROOM {
+        return;
+    }
+    let mut moments: Vec<Instant> = counters.values().map(|counter| counter.at).collect();
+    let (_, &mut oldest, _) = moments.select_nth_unstable(ROOM / 4);
+    let mut left = ROOM / 4;
+    counters.retain(|_, counter| {
+        let goes = left > 0 && counter.at <= oldest;
+        left -= usize::from(goes);
+        !goes
     });
-    address.map(Key::Address).into_iter().chain([Key::Tried(tried)])
+}
+
+/// An address as it is counted: one household of IPv6 has 2^64 of them.
+fn place(address: Option<IpAddr>) -> String {
+    match address.map(|address| address.to_canonical()) {
+        Some(IpAddr::V6(address)) => {
+            let network = u128::from(address) & !u128::from(u64::MAX);
+            IpAddr::V6(network.into()).to_string()
+        }
+        Some(other) => other.to_string(),
+        None => "nowhere".to_owned(),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn who_fails_too_often_waits_and_is_forgiven() {
-        let attempts = Attempts::default();
-        let (here, there) = (Some(IpAddr::from([203, 0, 113, 9])), Some(IpAddr::from([203, 0, 113, 10])));
-        let start = Instant::now();
-        for n in 0..20 {
-            attempts.check_at(here, [n; 32], start).expect("still free");
-            attempts.failed_at(here, [n; 32], start);
-        }
-        let refused = attempts.check_at(here, [99; 32], start).expect_err("too often");
-        assert_eq!((refused.code, refused.retry_after_seconds), (Code::TooManyRequests, Some(7)));
-        attempts.check_at(there, [99; 32], start).expect("somebody else");
-        attempts.check_at(here, [99; 32], start + FORGIVEN_AFTER).expect("forgiven");
+    fn from(n: u8) -> IpAddr {
+        IpAddr::from([203, 0, 113, n])
     }
 
     #[test]
-    fn who_succeeds_owes_nothing() {
+    fn delays_grow_and_failures_are_forgiven() {
         let attempts = Attempts::default();
-        let here = Some(IpAddr::from([203, 0, 113, 9]));
-        for _ in 0..100 {
-            attempts.begin(here, [1; 32]).expect("never too often");
-            attempts.forgiven(here, [1; 32]);
+        let (start, here) = (Instant::now(), Key::of_password("ada@example.com", Some(from(1))));
+        for _ in 0..10 {
+            attempts.begin(&here, start).expect("still free");
         }
-        let refused = (0..30).find(|_| attempts.begin(here, [1; 32]).is_err());
-        assert_eq!(refused, Some(20), "what is begun at once counts at once");
+        let mut now = start;
+        for expected in [5, 10, 20, 40] {
+            let wait = attempts.begin(&here, now).expect_err("too often");
+            assert_eq!(wait.as_secs().max(1), expected, "{wait:?}");
+            now += wait;
+            attempts.begin(&here, now).expect("has waited");
+        }
+        let day = now + Duration::from_hours(24);
+        for _ in 0..10 {
+            attempts.begin(&here, day).expect("forgiven");
+        }
     }
 
     #[test]
-    fn one_secret_cannot_be_tried_from_everywhere() {
+    fn strangers_elsewhere_lock_nobody_out() {
+        let attempts = Attempts::default();
+        let now = Instant::now();
+        for n in 0..250 {
+            for _ in 0..10 {
+                let _ = attempts.begin(&Key::of_password("ada@example.com", Some(from(n))), now);
+            }
+        }
+        let fresh = Key::of_password("ADA@example.com", Some(from(255)));
+        for _ in 0..3 {
+            attempts.begin(&fresh, now).expect("a fresh address always has a few tries");
+        }
+        attempts.begin(&fresh, now).expect_err("and fewer than usual");
+        attempts.begin(&Key::own("device 1"), now).expect("a known device is counted apart");
+        attempts.begin(&Key::of_link(Some(from(1))), now).expect("so are links");
+    }
+
+    #[test]
+    fn what_succeeds_costs_nothing() {
+        let attempts = Attempts::default();
+        let (now, here) = (Instant::now(), Key::of_password("ada@example.com", Some(from(1))));
+        for _ in 0..200 {
+            attempts.begin(&here, now).expect("never too often");
+            attempts.succeeded(&here);
+        }
+    }
+
+    #[test]
+    fn households_of_ipv6_are_one_address() {
+        let one = |text: &str| Key::of_link(Some(text.parse().expect("an address")));
+        assert_eq!(one("2001:db8:1:2::1"), one("2001:db8:1:2:ffff::9"));
+        assert_ne!(one("2001:db8:1:2::1"), one("2001:db8:1:3::1"));
+        assert_eq!(one("::ffff:192.0.2.1"), one("192.0.2.1"));
+    }
+
+    #[test]
+    fn a_full_memory_forgets_the_oldest() {
         let attempts = Attempts::default();
         let start = Instant::now();
-        for n in 0..20 {
-            attempts.failed_at(Some(IpAddr::from([203, 0, 113, n])), [1; 32], start);
+        let (old, young) = (Key::own("old"), Key::own("young"));
+        for _ in 0..10 {
+            attempts.begin(&old, start).expect("still free");
         }
-        let elsewhere = Some(IpAddr::from([198, 51, 100, 1]));
-        attempts.check_at(elsewhere, [1; 32], start).expect_err("too often");
-        attempts.check_at(elsewhere, [2; 32], start).expect("another secret");
+        for n in 0..ROOM as u64 {
+            attempts.begin(&Key::own(&n.to_string()), start + Duration::from_millis(n / 50)).expect("free");
+            if n == 40_000 {
+                (0..10).for_each(|_| attempts.begin(&young, start + Duration::from_millis(801)).expect("free"));
+            }
+        }
+        assert!(attempts.len() <= ROOM, "{}", attempts.len());
+        let now = start + Duration::from_millis(1_001);
+        attempts.begin(&old, now).expect("forgotten");
+        attempts.begin(&young, now).expect_err("remembered");
+    }
+
+    #[test]
+    fn what_other_servers_saw_counts_here() {
+        let attempts = Attempts::default();
+        let (now, keys) = (Instant::now(), Key::own("device 1"));
+        attempts.learn(keys[0], 12.0, Duration::from_secs(1), now);
+        let wait = attempts.begin(&keys, now).expect_err("too often elsewhere");
+        assert_eq!(wait, Duration::from_secs(19));
+        attempts.learn(keys[0], 2.0, Duration::from_secs(1), now);
+        attempts.begin(&keys, now).expect_err("the larger number counts");
     }
 }

@@ -75,6 +75,8 @@ pub struct Caller {
     pub credential_id: Uuid,
     /// Where a token's `work` is narrowed: the names of the types.
     pub work_types: Option<Vec<String>>,
+    /// Somebody else chose the person's password.
+    pub must_change_password: bool,
     /// Where the request comes from; not remembered between requests.
     pub address: Option<IpAddr>,
 }

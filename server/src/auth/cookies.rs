@@ -1,5 +1,5 @@
-//! The cookies that carry secrets: a session's, for this host alone; a share's, for the API of its tree
-//! alone; and one that shows a new secret once, to the page that a form leads to.
+//! The cookies that carry secrets: a session's and that of a device that signed in before, for this host alone; a
+//! share's, for the API of its tree alone; and one that shows a new secret once, to the page that a form leads to.
 //!
 //! Knows only the header lines; whether a secret is good is asked elsewhere. Under https they are `Secure`
 //! and bear a prefix that says so, so that no sibling domain can set them.
@@ -8,8 +8,11 @@ use axum::http::{HeaderMap, HeaderValue, header};
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use uuid::Uuid;
 
-/// Longest life that browsers grant. The session itself ends earlier, after 30 days of idleness.
-const MAX_AGE_SECONDS: u32 = 400 * 86_400;
+/// A session ends after so long at most.
+const SESSION_SECONDS: u32 = 90 * 86_400;
+
+/// The longest life that browsers grant, for the device that has signed in before.
+const DEVICE_SECONDS: u32 = 400 * 86_400;
 
 /// How the session cookie is written and read.
 #[derive(Clone, Copy, Debug)]
@@ -34,17 +37,31 @@ impl SessionCookie {
 
     /// `Set-Cookie` that begins a session.
     pub fn set(self, secret: &str) -> HeaderValue {
-        self.write(secret, MAX_AGE_SECONDS)
+        self.write(self.name(), secret, SESSION_SECONDS)
     }
 
     /// `Set-Cookie` that takes it away.
     pub fn clear(self) -> HeaderValue {
-        self.write("", 0)
+        self.write(self.name(), "", 0)
     }
 
-    fn write(self, value: &str, max_age: u32) -> HeaderValue {
+    fn write(self, name: &str, value: &str, max_age: u32) -> HeaderValue {
         let secure = if self.secure { "; Secure" } else { "" };
-        line(&format!("{}={value}; Path=/; HttpOnly; SameSite=Lax; Max-Age={max_age}{secure}", self.name()))
+        line(&format!("{name}={value}; Path=/; HttpOnly; SameSite=Lax; Max-Age={max_age}{secure}"))
+    }
+
+    const fn device_name(self) -> &'static str {
+        if self.secure { "__Host-treeline_device" } else { "treeline_device" }
+    }
+
+    /// What a device that signed in before has kept, from a request.
+    pub fn read_device(self, headers: &HeaderMap) -> Option<&str> {
+        find(headers, self.device_name())
+    }
+
+    /// `Set-Cookie` that says that this device has signed in. It opens nothing.
+    pub fn set_device(self, sealed: &str) -> HeaderValue {
+        self.write(self.device_name(), sealed, DEVICE_SECONDS)
     }
 
     const fn share_name(self) -> &'static str {
@@ -122,7 +139,7 @@ mod tests {
     #[test]
     fn https_makes_the_cookie_secure() {
         let plain = SessionCookie::new(false).set("abc");
-        assert_eq!(plain, "treeline_session=abc; Path=/; HttpOnly; SameSite=Lax; Max-Age=34560000");
+        assert_eq!(plain, "treeline_session=abc; Path=/; HttpOnly; SameSite=Lax; Max-Age=7776000");
         let share = SessionCookie::new(true).set_share("abc", Uuid::nil());
         assert_eq!(
             share,

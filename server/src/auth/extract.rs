@@ -98,6 +98,7 @@ async fn look_up(app: &App, pool: &PgPool, hash: Hash) -> Result<Option<Caller>>
         scopes: token.scopes.iter().filter_map(|word| Scope::parse(word)).collect(),
         credential_id: token.id,
         work_types: token.work_types,
+        must_change_password: false,
         address: None,
     };
     app.auth.remember(hash, caller.clone(), seen);
@@ -124,6 +125,7 @@ async fn by_session(app: &App, hash: Hash) -> Result<Option<Caller>> {
         scopes: Vec::new(),
         credential_id: session.id,
         work_types: None,
+        must_change_password: session.must_change_password,
         address: None,
     };
     app.auth.remember(hash, caller.clone(), seen);

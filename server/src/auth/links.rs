@@ -4,14 +4,15 @@
 //! for a press of a button, which redeems it. While nobody can administer, each start of the server
 //! prints a link that makes the first admin; the moment there is one, those links are dead.
 
-use std::net::IpAddr;
-
-use axum::http::HeaderValue;
 use domain::Code;
 use sqlx::PgExecutor;
 use uuid::Uuid;
 
-use super::{hash_of, new_secret, sessions};
+use super::{
+    Key, hash_of, new_secret,
+    sessions::{self, Cookies, Visitor},
+    throttle,
+};
 use crate::{
     App,
     config::PublicUrl,
@@ -23,10 +24,14 @@ use crate::{
 /// How long a link can be used.
 pub(super) const OPEN_MINUTES: i32 = 60;
 
+/// How long one can be used that makes the first admin: it stands in a terminal, perhaps in a log.
+const FIRST_ADMIN_MINUTES: i32 = 15;
+
 /// Makes a link for a person, or for the first admin where `owner_id` is nobody. Gives its URL.
 pub async fn create(on: impl PgExecutor<'_>, public_url: &PublicUrl, owner_id: Option<Uuid>) -> Result<String> {
     let secret = new_secret("");
-    identity::insert_link(on, Uuid::now_v7(), &hash_of(&secret), owner_id, OPEN_MINUTES).await?;
+    let minutes = if owner_id.is_some() { OPEN_MINUTES } else { FIRST_ADMIN_MINUTES };
+    identity::insert_link(on, Uuid::now_v7(), &hash_of(&secret), owner_id, minutes).await?;
     Ok(format!("{}/sign-in/{secret}", public_url.as_str()))
 }
 
@@ -35,14 +40,14 @@ pub async fn is_open(app: &App, token: &str) -> Result<bool> {
     Ok(identity::is_link_open(&app.pool, &hash_of(token)).await?)
 }
 
-/// The press of the button: uses the link up and begins a session. Gives the `Set-Cookie` to answer
+/// The press of the button: uses the link up and begins a session. Gives the cookies to answer
 /// with. 410 `link_used` when the link is unknown, used, or too old; 429 `too_many_requests` when that
-/// happened too often to the address, or to the link.
-pub async fn redeem(app: &App, token: &str, user_agent: &str, address: Option<IpAddr>) -> Result<HeaderValue> {
+/// happened too often to the address; passwords that failed there do not count.
+pub async fn redeem(app: &App, token: &str, visitor: &Visitor<'_>) -> Result<Cookies> {
     let pool = app.pool.clone();
     let hash = hash_of(token);
-    app.auth.attempts.check(address, hash)?;
-    let user_agent = user_agent.to_owned();
+    let attempt = throttle::begin(app, Key::of_link(visitor.address)).await?;
+    let user_agent = visitor.user_agent.to_owned();
     let dead = || {
         Error::refuse(
             Code::LinkUsed,
@@ -64,9 +69,10 @@ pub async fn redeem(app: &App, token: &str, user_agent: &str, address: Option<Ip
         Ok(Some(secret))
     })
     .await?;
-    let secret = secret.ok_or_else(|| {
-        app.auth.attempts.failed(address, hash);
-        dead()
-    })?;
-    Ok(app.auth.cookie().set(&secret))
+    let Some(secret) = secret else {
+        attempt.failed(app).await?;
+        return Err(dead());
+    };
+    attempt.succeeded(app).await?;
+    Ok(vec![app.auth.cookie().set(&secret)])
 }

@@ -1,18 +1,55 @@
-//! The origin check: a browser that is signed in cannot be made to act by another site's page.
+//! The host and origin checks: a browser that is signed in cannot be made to act by another site's page, whatever name
+//! that site gives this server (DNS rebinding).
 //!
 //! Every unsafe request without a token, with our cookie or to sign in, must come from our own origin.
 //! Browsers say so by `Sec-Fetch-Site`, older ones by `Origin`. Requests with an `Authorization` header need
 //! no check: no page of another site can make a browser send one, and beside it the cookie plays no part.
 
+use std::net::IpAddr;
+
 use axum::{
     extract::{Request, State},
-    http::{HeaderMap, Method, header},
+    http::{HeaderMap, Method, Uri, header, uri::Authority},
     middleware::Next,
     response::{IntoResponse, Response},
 };
 use domain::Code;
 
 use crate::{App, error::Error};
+
+/// Middleware: 421 `misdirected` for a request to a host that is not ours: neither the public one, nor an address, nor
+/// this machine's own name. A page of a site whose name was made to lead here would otherwise be of our origin. Health
+/// checks say what they like, and requests with a token: no page can make a browser send one that opens anything.
+pub async fn check_host(State(app): State<App>, request: Request, next: Next) -> Response {
+    let exempt =
+        matches!(request.uri().path(), "/healthz" | "/readyz") || request.headers().contains_key(header::AUTHORIZATION);
+    if exempt || names_us(request.headers(), request.uri(), app.public_url.authority()) {
+        return next.run(request).await;
+    }
+    let detail = format!("This server is {}. Open that, or set TREELINE_PUBLIC_URL.", app.public_url.as_str());
+    Error::refuse(Code::Misdirected, detail).into_response()
+}
+
+/// Whether every host that the request names is ours. HTTP/2 has it in the URI; HTTP/1.0 may name none.
+fn names_us(headers: &HeaderMap, uri: &Uri, authority: &str) -> bool {
+    let of_headers = headers.get_all(header::HOST).iter().map(|value| value.to_str().unwrap_or("?"));
+    of_headers.chain(uri.authority().map(Authority::as_str)).all(|said| {
+        let host = host_of(said);
+        host.eq_ignore_ascii_case(host_of(authority)) || is_address_or_local(host)
+    })
+}
+
+/// The host without its port, and without the brackets of an IPv6 address.
+fn host_of(authority: &str) -> &str {
+    let (host, port) = authority.rsplit_once(':').unwrap_or((authority, ""));
+    let host = if port.bytes().all(|byte| byte.is_ascii_digit()) { host } else { authority };
+    host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host)
+}
+
+fn is_address_or_local(host: &str) -> bool {
+    let name = host.trim_end_matches('.').to_ascii_lowercase();
+    host.parse::<IpAddr>().is_ok() || name == "localhost" || name.ends_with(".localhost")
+}
 
 /// Middleware: 403 `forbidden` for what another site made a browser send.
 pub async fn check(State(app): State<App>, request: Request, next: Next) -> Response {
@@ -54,6 +91,42 @@ mod tests {
             .map(|&(name, value)| (header::HeaderName::from_static(name), HeaderValue::from_static(value)))
             .collect();
         is_own(&headers, "treeline.example", true)
+    }
+
+    #[test]
+    fn only_our_own_hosts_are_answered() {
+        let us = |host: &'static str| {
+            let headers = HeaderMap::from_iter([(header::HOST, HeaderValue::from_static(host))]);
+            names_us(&headers, &Uri::from_static("/"), "treeline.example:8443")
+        };
+        for own in [
+            "treeline.example",
+            "Treeline.Example:8443",
+            "treeline.example:80",
+            "127.0.0.1:3000",
+            "10.0.0.7",
+            "[::1]:3000",
+            "[::1]",
+            "localhost:3000",
+            "LOCALHOST",
+            "a.localhost",
+        ] {
+            assert!(us(own), "{own}");
+        }
+        for foreign in [
+            "evil.example",
+            "treeline.example.evil.example",
+            "evil.example:3000",
+            "",
+            "127.0.0.1.nip.io",
+            "localhost.evil",
+            "treeline.example@evil.example",
+            "1.2.3",
+        ] {
+            assert!(!us(foreign), "{foreign}");
+        }
+        assert!(names_us(&HeaderMap::new(), &Uri::from_static("/"), "a"), "HTTP/1.0");
+        assert!(!names_us(&HeaderMap::new(), &Uri::from_static("http://evil.example/"), "a"), "HTTP/2");
     }
 
     #[test]

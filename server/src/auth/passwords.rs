@@ -1,8 +1,9 @@
 //! Passwords: argon2id, as costly to guess as a sign-in can bear.
 //!
 //! Looking at one takes tens of milliseconds of a core and 19 MiB, so it happens on threads that may
-//! block, two at a time. An account that does not exist costs the same as one that does, and whoever
-//! waits too long in line is sent away.
+//! block, a few at a time. Those who signed in before, fresh addresses, and addresses that failed of late wait in lines
+//! of their own, so that a flood of wrong passwords holds nobody else up. An account that does not exist costs the same
+//! as one that does, and whoever waits too long, or finds the line full, is sent away.
 
 use std::time::Duration;
 
@@ -10,44 +11,80 @@ use argon2::{
     Argon2,
     password_hash::{PasswordHasher as _, PasswordVerifier as _, phc::PasswordHash},
 };
-use domain::{Code, Problem, account::LONGEST_PASSWORD};
+use domain::{
+    Code, Problem,
+    account::{LONGEST_PASSWORD, fault_of_password},
+};
 use tokio::sync::Semaphore;
 
 use crate::error::{Error, Result};
 
-/// Passwords that are looked at together.
-const AT_ONCE: usize = 2;
+/// The longest line in front of a lane; who comes beyond it is told to come again.
+const LONGEST_LINE: usize = 64;
 /// How long to wait in line.
 const PATIENCE: Duration = Duration::from_secs(8);
+
+/// Tries after which a password is found that counts as common. The lists that are tried first hold some ten thousand.
+const COMMON_BELOW: u64 = 1_000_000;
 
 /// What is looked at where there is no password. It costs what a real one costs, and nothing fits it.
 const DECOY: &str = "$argon2id$v=19$m=19456,t=2,p=1$c2FsdHNhbHRzYWx0c2FsdA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 
-/// The line in front of the costly work.
+/// Where somebody waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lane {
+    /// A device that has signed in before, or somebody who is signed in.
+    Known,
+    /// An address from which nothing failed of late.
+    Fresh,
+    /// An address from which some failed of late.
+    Suspect,
+}
+
+/// What is looked at together, and how many wait.
 #[derive(Debug)]
-pub struct Passwords(Semaphore);
+struct Line {
+    turns: Semaphore,
+    places: Semaphore,
+}
+
+impl Line {
+    fn new(at_once: usize) -> Self {
+        Self { turns: Semaphore::new(at_once), places: Semaphore::new(at_once + LONGEST_LINE) }
+    }
+}
+
+/// The lines in front of the costly work.
+#[derive(Debug)]
+pub struct Passwords {
+    known: Line,
+    fresh: Line,
+    suspect: Line,
+}
 
 impl Default for Passwords {
     fn default() -> Self {
-        Self(Semaphore::new(AT_ONCE))
+        Self { known: Line::new(1), fresh: Line::new(2), suspect: Line::new(1) }
     }
 }
 
 impl Passwords {
     /// What is stored of a password: a PHC string with a salt of its own.
     pub async fn hash(&self, password: String) -> Result<String> {
-        self.in_turn(move || Argon2::default().hash_password(password.as_bytes()).map(|hash| hash.to_string()))
-            .await?
-            .map_err(|error| Error::Broken(format!("hashing a password: {error}")))
+        self.in_turn(Lane::Known, move || {
+            Argon2::default().hash_password(password.as_bytes()).map(|hash| hash.to_string())
+        })
+        .await?
+        .map_err(|error| Error::Broken(format!("hashing a password: {error}")))
     }
 
     /// Whether the password is the one that was stored. Without one it is not, and takes as long.
-    pub async fn fits(&self, password: String, stored: Option<String>) -> Result<bool> {
+    pub async fn fits(&self, password: String, stored: Option<String>, lane: Lane) -> Result<bool> {
         let password = if password.len() > LONGEST_PASSWORD { String::new() } else { password };
         let known = stored.is_some();
         let stored = stored.unwrap_or_else(|| DECOY.to_owned());
         let fits = self
-            .in_turn(move || {
+            .in_turn(lane, move || {
                 let parsed = PasswordHash::new(&stored)?;
                 Ok::<_, argon2::password_hash::Error>(
                     Argon2::default().verify_password(password.as_bytes(), &parsed).is_ok(),
@@ -58,15 +95,45 @@ impl Passwords {
         Ok(known && fits)
     }
 
-    async fn in_turn<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
+    async fn in_turn<T: Send + 'static>(&self, lane: Lane, work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
         let busy = || Problem {
             retry_after_seconds: Some(5),
             ..Problem::new(Code::TooManyRequests, "Too many people are signing in at once. Try again in a moment.")
         };
-        let turn = tokio::time::timeout(PATIENCE, self.0.acquire()).await.map_err(|_| busy())?;
+        let line = match lane {
+            Lane::Known => &self.known,
+            Lane::Fresh => &self.fresh,
+            Lane::Suspect => &self.suspect,
+        };
+        let _place = line.places.try_acquire().map_err(|_| busy())?;
+        let turn = tokio::time::timeout(PATIENCE, line.turns.acquire()).await.map_err(|_| busy())?;
         let _turn = turn.map_err(|_| busy())?;
         tokio::task::spawn_blocking(work).await.map_err(|error| Error::Broken(error.to_string()))
     }
+}
+
+/// Whether a stored password costs less, or other, than one that is stored today.
+pub fn is_outdated(stored: &str) -> bool {
+    let today = Argon2::default();
+    let parameters = PasswordHash::new(stored).ok().and_then(|stored| argon2::Params::try_from(&stored).ok());
+    parameters.is_none_or(|stored| {
+        let same = |f: fn(&argon2::Params) -> u32| f(&stored) == f(today.params());
+        !(same(argon2::Params::m_cost) && same(argon2::Params::t_cost) && same(argon2::Params::p_cost))
+    })
+}
+
+/// What is wrong with a password to be set, in words; `None`: nothing. `known` is what anybody may know of the person.
+pub fn fault_of(password: &str, known: &[&str]) -> Option<&'static str> {
+    fault_of_password(password).or_else(|| {
+        is_common(password, known)
+            .then_some("expected a password that is harder to guess; several unrelated words are good")
+    })
+}
+
+/// Whether it is one of the passwords that everybody tries first, or is put together of them and of what is known of the
+/// person in a way that programs go through: a list of 30,000 and the usual changes to it.
+fn is_common(password: &str, known: &[&str]) -> bool {
+    zxcvbn::zxcvbn(password, known).guesses() < COMMON_BELOW
 }
 
 #[cfg(test)]
@@ -80,7 +147,7 @@ mod tests {
         assert!(stored.starts_with("$argon2id$v=19$m=19456,t=2,p=1$"), "{stored}");
         assert!(!stored.contains("horse"));
         let fits = async |password: &str, stored: Option<&String>| {
-            passwords.fits(password.to_owned(), stored.cloned()).await.expect("looked at")
+            passwords.fits(password.to_owned(), stored.cloned(), Lane::Fresh).await.expect("looked at")
         };
         assert!(fits("correct horse", Some(&stored)).await);
         assert!(!fits("Correct horse", Some(&stored)).await);
@@ -95,5 +162,36 @@ mod tests {
         let params = argon2::Params::try_from(&decoy).expect("parameters");
         let same = |f: fn(&argon2::Params) -> u32| f(&params) == f(ours.params());
         assert!(same(argon2::Params::m_cost) && same(argon2::Params::t_cost) && same(argon2::Params::p_cost));
+    }
+
+    #[test]
+    fn common_passwords_are_refused() {
+        for common in [
+            "password1234",
+            "123456789012",
+            "qwertyuiop12",
+            "passwordpassword",
+            "P@ssw0rd1234",
+            "aaaaaaaaaaaaaaaa",
+            "iloveyou1234",
+            "abcdefghijklm",
+            "1q2w3e4r5t6y",
+            "adaadaadaada",
+            "letmein12345",
+        ] {
+            assert!(fault_of(common, &["ada"]).is_some(), "{common}");
+        }
+        for good in
+            ["correct horse battery", "correct horse ada", "another horse", "a-long-password-1", "vT7#qLp2!xWz9"]
+        {
+            assert_eq!(fault_of(good, &["ada", "ada@x.y"]), None, "{good}");
+        }
+        assert!(fault_of("short", &[]).is_some());
+    }
+
+    #[test]
+    fn a_password_of_older_parameters_is_outdated() {
+        assert!(is_outdated(&DECOY.replace("m=19456", "m=4096")) && is_outdated("rubbish"));
+        assert!(!is_outdated(DECOY));
     }
 }

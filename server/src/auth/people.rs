@@ -4,20 +4,19 @@
 //! away acts on this server at once and within a second on the others. A refused sign-in never tells
 //! whether there is such an account: neither by its words nor by its time.
 
-use std::net::IpAddr;
-
-use axum::http::HeaderValue;
 use domain::{
     Code, Problem, Time,
-    account::{
-        LinkMade, NewPassword, NewUser, User, UserMade, UserPatch, fault_of_email, fault_of_name, fault_of_password,
-    },
+    account::{LinkMade, NewPassword, NewUser, User, UserMade, UserPatch, fault_of_email, fault_of_name},
 };
 use sqlx::PgPool;
 use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 
-use super::{Caller, Hash, Role, Scope, hash_of, links, look_for_changes, sessions};
+use super::{
+    Caller, Key, Lane, Role, Scope, device, links, look_for_changes, passwords,
+    sessions::{self, Cookies, Visitor},
+    throttle,
+};
 use crate::{
     App,
     error::{Error, Result},
@@ -26,7 +25,7 @@ use crate::{
     store::{
         Tx,
         audit::{self as log, AuditRow},
-        people::{self as store, PersonRow},
+        people::{self as store, Account, PersonRow},
         shares,
     },
     task::in_task,
@@ -64,9 +63,11 @@ pub async fn create(app: &App, caller: &Caller, new: NewUser, keeping: Keeping) 
         ("/name", fault_of_name(&name)),
         ("/email", fault_of_email(&email)),
         ("/role", role.is_none().then_some(ROLES)),
-        ("/password", new.password.as_deref().and_then(fault_of_password)),
+        ("/password", new.password.as_deref().and_then(|it| passwords::fault_of(it, &[&name, &email]))),
     ];
     refuse(faults)?;
+    // A person who made it knows it. A program may have asked its owner.
+    let must_change = new.password.is_some() && new.must_change_password.unwrap_or(caller.role.is_some());
     let role = role.unwrap_or(Role::User);
     let hash = match new.password {
         Some(password) => Some(app.auth.passwords.hash(password).await?),
@@ -78,7 +79,7 @@ pub async fn create(app: &App, caller: &Caller, new: NewUser, keeping: Keeping) 
     let (wanted_name, wanted_email, public_url) = (name.clone(), email.clone(), app.public_url.clone());
     let made = in_task("making a person", async move {
         let mut tx = pool.begin().await?;
-        let inserted = store::insert(&mut tx, id, &name, &email, role.as_str(), hash.as_deref()).await?;
+        let inserted = store::insert(&mut tx, id, &name, &email, role.as_str(), hash.as_deref(), must_change).await?;
         let Some(person) = inserted else { return Ok(None) };
         log::record(&mut tx, &row).await?;
         let sign_in_link = match hash {
@@ -209,40 +210,65 @@ pub async fn make_link(
     .await
 }
 
-/// Signs somebody in. Gives the `Set-Cookie` to answer with. 401 `unauthenticated` whatever it was that
-/// did not fit; 429 `too_many_requests` when that happened too often to the account, or from the address.
-pub async fn sign_in(
-    app: &App,
-    email: &str,
-    password: String,
-    user_agent: &str,
-    address: Option<IpAddr>,
-) -> Result<HeaderValue> {
+/// Signs somebody in. Gives the cookies to answer with. 401 `unauthenticated` whatever it was that did not fit; 429
+/// `too_many_requests` when that happened too often from the address, or with the account from there.
+pub async fn sign_in(app: &App, email: &str, password: String, visitor: &Visitor<'_>) -> Result<Cookies> {
     let email = email.trim();
-    let account = account_key(email);
-    app.auth.attempts.begin(address, account)?;
-    let found = store::find_account(&app.pool, email).await?;
-    let stored = found.as_ref().and_then(|account| account.password_hash.clone());
-    let fits = app.auth.passwords.fits(password, stored).await?;
-    let (pool, user_agent) = (app.pool.clone(), user_agent.to_owned());
-    let secret = match found.filter(|account| fits && !account.disabled) {
-        Some(account) => {
-            in_task("signing in", async move {
-                let mut tx = pool.begin().await?;
-                let secret = sessions::begin(&mut tx, account.id, &user_agent, false).await?;
-                crate::store::commit(tx).await?;
-                tracing::info!(owner_id = %account.id, "signed in by password");
-                Ok(secret)
-            })
-            .await?
-        }
+    let known = match visitor.device {
+        Some(device) => known_device(app, email, device).await?,
         None => None,
     };
-    let secret = secret.ok_or_else(|| {
-        Error::refuse(Code::Unauthenticated, "No account has this email address and this password together.")
-    })?;
-    app.auth.attempts.forgiven(address, account);
-    Ok(app.auth.cookie().set(&secret))
+    let is_known = known.is_some();
+    let attempt = throttle::begin(app, known.unwrap_or_else(|| Key::of_password(email, visitor.address))).await?;
+    let lane = match (is_known, attempt.is_suspect()) {
+        (_, true) => Lane::Suspect,
+        (true, false) => Lane::Known,
+        (false, false) => Lane::Fresh,
+    };
+    let Some(account) = account_that_fits(app, email, password.clone(), lane).await? else {
+        attempt.failed(app).await?;
+        let detail = "No account has this email address and this password together.";
+        return Err(Error::refuse(Code::Unauthenticated, detail));
+    };
+    attempt.succeeded(app).await?;
+    let stored = renew_hash(app, &account, password).await?;
+    let (pool, user_agent, id) = (app.pool.clone(), visitor.user_agent.to_owned(), account.id);
+    let secret = in_task("signing in", async move {
+        let mut tx = pool.begin().await?;
+        let secret = sessions::begin(&mut tx, id, &user_agent, false).await?;
+        crate::store::commit(tx).await?;
+        tracing::info!(owner_id = %id, "signed in by password");
+        Ok(secret)
+    })
+    .await?;
+    let secret = secret.ok_or_else(|| Error::refuse(Code::Unauthenticated, "The account was disabled just now."))?;
+    let cookie = app.auth.cookie();
+    Ok(vec![cookie.set(&secret), cookie.set_device(&device::seal(id, &stored))])
+}
+
+/// What failures of this device count against, if it has signed in to this account before.
+async fn known_device(app: &App, email: &str, device: &str) -> Result<Option<Vec<Key>>> {
+    let account = store::find_account(&app.pool, email).await?;
+    Ok(account.and_then(|account| device::open(device, account.id, account.password_hash.as_deref()?)))
+}
+
+/// The account of this address, if it has this password and is not disabled. It takes as long where it is not.
+async fn account_that_fits(app: &App, email: &str, password: String, lane: Lane) -> Result<Option<Account>> {
+    let found = store::find_account(&app.pool, email).await?;
+    let stored = found.as_ref().and_then(|account| account.password_hash.clone());
+    let fits = app.auth.passwords.fits(password, stored, lane).await?;
+    Ok(found.filter(|account| fits && !account.disabled))
+}
+
+/// Stores a password anew whose hash costs other than hashes do today. Gives the hash that is stored.
+async fn renew_hash(app: &App, account: &Account, password: String) -> Result<String> {
+    let stored = account.password_hash.clone().unwrap_or_default();
+    if !passwords::is_outdated(&stored) {
+        return Ok(stored);
+    }
+    let hash = app.auth.passwords.hash(password).await?;
+    store::rehash_password(&app.pool, account.id, &stored, &hash).await?;
+    Ok(hash)
 }
 
 /// Whether a new password takes the current one: there is one, and no one-time link within the hour.
@@ -251,54 +277,62 @@ pub async fn asks_current(app: &App, caller: &Caller) -> Result<bool> {
     Ok(found.is_none_or(|(password, by_link)| password.is_some() && !by_link))
 }
 
-/// Sets one's own password and ends one's other sessions. 422 where the current one does not fit.
-pub async fn set_password(app: &App, caller: &Caller, new: NewPassword, address: Option<IpAddr>) -> Result<()> {
+/// Sets one's own password, ends one's other sessions, and gives this one a new secret: the cookies to answer with. 422
+/// where the current one does not fit, or the new one is easy to guess.
+pub async fn set_password(app: &App, caller: &Caller, new: NewPassword) -> Result<Cookies> {
     if caller.role.is_none() {
         return Err(Error::refuse(Code::Forbidden, "A token has no password."));
     }
-    refuse([("/new_password", fault_of_password(&new.new_password))])?;
+    let person = store::find(&app.pool, caller.owner_id).await?;
+    let email = person.and_then(|person| person.email).unwrap_or_default();
+    refuse([("/new_password", passwords::fault_of(&new.new_password, &[&caller.name, &email]))])?;
     let (id, session) = (caller.owner_id, caller.credential_id);
     let ended = || Error::refuse(Code::Unauthenticated, "The session has ended. Sign in again.");
     let (before, by_link) = store::find_password(&app.pool, id, session).await?.ok_or_else(ended)?;
     if before.is_some() && !by_link {
-        let tried = account_key(&id.to_string());
-        app.auth.attempts.begin(address, tried)?;
         let current = new.current_password.unwrap_or_default();
-        if !app.auth.passwords.fits(current, before.clone()).await? {
-            let detail = "this is not your password".to_owned();
-            return Err(Problem::invalid_body([("/current_password".to_owned(), detail)]).into());
+        if caller.must_change_password && current == new.new_password {
+            refuse([("/new_password", Some("expected another password than the one you were given"))])?;
         }
-        app.auth.attempts.forgiven(address, tried);
+        check_current(app, caller, current, before.clone()).await?;
     }
     let hash = app.auth.passwords.hash(new.new_password).await?;
-    let (pool, row) = (app.pool.clone(), deed(caller, "user.password", id, None, None));
-    let set = in_task("setting a password", async move {
+    let (pool, row, stored) = (app.pool.clone(), deed(caller, "user.password", id, None, None), hash.clone());
+    let renewed = in_task("setting a password", async move {
         let mut tx = pool.begin().await?;
-        let set = store::set_password(&mut tx, id, before.as_deref(), &hash).await?;
-        if set {
+        let mut secret = None;
+        if store::set_password(&mut tx, id, before.as_deref(), &stored).await? {
             log::record(&mut tx, &row).await?;
             store::end_sessions(&mut tx, id, None, Some(session)).await?;
             store::void_links(&mut tx, id).await?;
+            secret = Some(sessions::renew(&mut tx, session).await?);
             store::count_change(&mut tx).await?;
         }
         crate::store::commit(tx).await?;
-        Ok(set)
+        Ok(secret)
     })
     .await?;
     look_for_changes(app).await?;
-    if set {
-        return Ok(());
+    let Some(secret) = renewed else {
+        let detail = "it was changed elsewhere just now".to_owned();
+        return Err(Problem::invalid_body([("/current_password".to_owned(), detail)]).into());
+    };
+    let cookie = app.auth.cookie();
+    Ok(vec![cookie.set(&secret), cookie.set_device(&device::seal(id, &hash))])
+}
+
+/// Asks for the password that holds now, of somebody who is signed in: 422 where it does not fit.
+async fn check_current(app: &App, caller: &Caller, current: String, stored: Option<String>) -> Result<()> {
+    let attempt = throttle::begin(app, Key::own(&format!("session {}", caller.credential_id))).await?;
+    if app.auth.passwords.fits(current, stored, Lane::Known).await? {
+        return attempt.succeeded(app).await;
     }
-    let detail = "it was changed elsewhere just now".to_owned();
+    attempt.failed(app).await?;
+    let detail = "this is not your password".to_owned();
     Err(Problem::invalid_body([("/current_password".to_owned(), detail)]).into())
 }
 
 const ROLES: &str = "expected user, support or admin";
-
-/// What failures with an account count against, whether it exists or not.
-fn account_key(name: &str) -> Hash {
-    hash_of(&format!("account {}", name.to_lowercase()))
-}
 
 fn refuse<const N: usize>(faults: [(&str, Option<&str>); N]) -> Result<(), Problem> {
     let faults: Vec<(String, String)> =

@@ -1,24 +1,46 @@
-//! Sessions of people: begun by a password or a sign-in link, ended by signing out, by whoever may, or by
-//! 30 idle days.
+//! Sessions of people: begun by a password or a sign-in link, ended by signing out, by whoever may, by 30 idle days,
+//! or 90 days after they began.
 //!
 //! A session is a random secret in a cookie; the database holds its hash and when it was last seen.
 //! What a person may do is not in it but on the owner, so that a change of role acts at once.
 
-use axum::http::{HeaderMap, HeaderValue};
+use std::net::IpAddr;
+
+use axum::http::{HeaderMap, HeaderValue, header};
 use domain::{Code, Problem, Time, account};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::{Caller, Scope, hash_of, look_for_changes, new_secret, people};
+use super::{Caller, ClientAddress, Scope, hash_of, look_for_changes, new_secret, people};
 use crate::{
     App,
     error::{Error, Result},
-    store::{audit as log, identity, people as store},
+    store::{Tx, audit as log, identity, people as store},
     task::in_task,
 };
 
 /// After this many days without a request a session is over.
 pub(super) const IDLE_DAYS: i32 = 30;
+
+/// `Set-Cookie` headers to answer with.
+pub type Cookies = Vec<HeaderValue>;
+
+/// Who wants to sign in, as far as the request tells.
+#[derive(Clone, Copy, Debug)]
+pub struct Visitor<'a> {
+    pub user_agent: &'a str,
+    pub address: Option<IpAddr>,
+    /// What a device that signed in before has kept.
+    pub device: Option<&'a str>,
+}
+
+impl<'a> Visitor<'a> {
+    /// Reads the request.
+    pub fn of(app: &App, headers: &'a HeaderMap, ClientAddress(address): ClientAddress) -> Self {
+        let user_agent = headers.get(header::USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        Self { user_agent, address, device: app.auth.cookie().read_device(headers) }
+    }
+}
 
 /// The longest user agent that is kept, in characters; it is shown in the list of sessions.
 const LONGEST_USER_AGENT: usize = 200;
@@ -38,7 +60,15 @@ pub(super) async fn begin(
     Ok(begun.then_some(secret))
 }
 
-/// Ends the session that the request's cookie names, if any. Gives the `Set-Cookie` that removes it.
+/// Gives a session that goes on a new secret: whoever had the old one is out. Gives the secret.
+pub(super) async fn renew(tx: &mut Tx, id: Uuid) -> sqlx::Result<String> {
+    let secret = new_secret("");
+    identity::renew_session(tx, id, &hash_of(&secret)).await?;
+    Ok(secret)
+}
+
+/// Ends the session that the request's cookie names, if any: here at once, within a second on other servers and in
+/// streams that are open. Gives the `Set-Cookie` that removes it.
 pub async fn end(app: &App, headers: &HeaderMap) -> Result<HeaderValue> {
     let cookie = app.auth.cookie();
     if let Some(secret) = cookie.read(headers) {
@@ -53,8 +83,8 @@ pub async fn end(app: &App, headers: &HeaderMap) -> Result<HeaderValue> {
             Ok(())
         })
         .await?;
-        look_for_changes(app).await?;
         app.auth.forget(&hash);
+        look_for_changes(app).await?;
     }
     Ok(cookie.clear())
 }
@@ -75,6 +105,7 @@ pub async fn list(
         device: account::device(&row.user_agent),
         created_at: Time(row.created_at),
         last_seen_at: Time(row.last_seen_at),
+        expires_at: Time(row.expires_at),
         current: row.id == caller.credential_id,
     };
     Ok(rows.into_iter().map(session).collect())

@@ -63,6 +63,7 @@ impl SharedTree {
             scopes: vec![Scope::JobsRead],
             credential_id: self.id,
             work_types: None,
+            must_change_password: false,
             address: None,
         }
     }

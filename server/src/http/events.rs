@@ -98,7 +98,7 @@ pub(super) fn stream_response(events: impl Stream<Item = Result<Event, Infallibl
     let keep_alive = KeepAlive::new().interval(Duration::from_secs(15));
     let mut response = Sse::new(events).keep_alive(keep_alive).into_response();
     let headers = response.headers_mut();
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store, no-transform"));
     headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
     response
 }

@@ -113,8 +113,45 @@ fn describe(request: &Request) -> String {
         link if link.starts_with("/s/") => "/s/***",
         other => other,
     };
-    let query = request.uri().query().map(|query| format!("?{query}")).unwrap_or_default();
+    let query = request.uri().query().map(|query| format!("?{}", shown_query(query))).unwrap_or_default();
     format!("{} {path}{query} {}", request.method(), shown(request.headers()))
+}
+
+/// Parameters whose values are no words of anybody: everything else (searches, reasons, names, metadata) may be personal.
+const SHOWN_PARAMETERS: [&str; 24] = [
+    "after",
+    "attempt",
+    "before",
+    "bom",
+    "cursor",
+    "delimiter",
+    "dir",
+    "errors",
+    "format",
+    "from",
+    "header",
+    "include",
+    "limit",
+    "open",
+    "order",
+    "page",
+    "partial",
+    "refresh",
+    "separator",
+    "sort",
+    "state",
+    "status",
+    "to",
+    "wait_seconds",
+];
+
+/// A query as the log may show it: the names of all parameters, the values of a few.
+fn shown_query(query: &str) -> String {
+    let pairs = query.split('&').map(|pair| match pair.split_once('=') {
+        Some((name, _)) if !SHOWN_PARAMETERS.contains(&name) => format!("{name}=***"),
+        _ => pair.to_owned(),
+    });
+    pairs.collect::<Vec<_>>().join("&")
 }
 
 /// Headers that hold no secret. A `Referer` may hold a sign-in link, and proxies add what they like.
@@ -176,7 +213,8 @@ pub async fn harden(State(app): State<App>, request: Request, next: Next) -> Res
         header::CONTENT_SECURITY_POLICY,
         "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
     );
-    fill(header::CACHE_CONTROL, "private, no-cache");
+    // Whatever is shown to somebody is gone when they are: no browser and no proxy keeps it.
+    fill(header::CACHE_CONTROL, "no-store");
     fill(HeaderName::from_static("cross-origin-opener-policy"), "same-origin");
     fill(HeaderName::from_static("permissions-policy"), "camera=(), geolocation=(), microphone=()");
     if app.public_url.is_secure() {
@@ -219,7 +257,7 @@ mod tests {
     #[test]
     fn the_log_shows_no_secret() {
         let request = Request::builder()
-            .uri("/sign-in/abcdef?x=1")
+            .uri("/sign-in/abcdef?limit=1&q=abcdef&metadata.name=abcdef&reason=abcdef&owner=abcdef")
             .header("authorization", "Bearer abcdef")
             .header("cookie", "treeline_session=abcdef")
             .header("referer", "http://127.0.0.1:3000/sign-in/abcdef")
@@ -228,7 +266,10 @@ mod tests {
             .expect("a request");
         let shown = describe(&request);
         assert!(!shown.contains("abcdef"), "{shown}");
-        assert!(shown.contains("accept=\"text/html\"") && shown.contains("?x=1"), "{shown}");
+        assert!(
+            shown.contains("accept=\"text/html\"") && shown.contains("?limit=1&q=***&metadata.name=***"),
+            "{shown}"
+        );
         let share = Request::builder().uri("/s/abcdef").body(Body::empty()).expect("a request");
         assert!(!describe(&share).contains("abcdef"));
     }

@@ -1,6 +1,11 @@
 //! One's own account: where one is signed in, and one's password.
 
-use axum::{Json as Answer, extract::State, http::StatusCode};
+use axum::{
+    Json as Answer,
+    extract::State,
+    http::StatusCode,
+    response::{IntoResponse as _, Response},
+};
 use domain::{
     account::{NewPassword, Session, SessionsEnded},
     api::Page,
@@ -11,10 +16,11 @@ use super::{
     access::PlainList,
     extract::{Json, Path, Query},
     people::page_of_sessions,
+    session::with_cookies,
 };
 use crate::{
     App,
-    auth::{Caller, ClientAddress, people, sessions},
+    auth::{Caller, people, sessions},
     error::Result,
 };
 
@@ -54,13 +60,8 @@ pub async fn end_session(State(app): State<App>, caller: Caller, Path(id): Path<
 /// The current password is asked for, unless the person has none or signed in by a one-time link within the
 /// hour.
 #[utoipa::path(post, path = "/me/password", tag = "people", request_body = NewPassword,
-    responses((status = 204, description = "It holds from now on")))]
-pub async fn set_password(
-    State(app): State<App>,
-    caller: Caller,
-    ClientAddress(address): ClientAddress,
-    Json(body): Json<NewPassword>,
-) -> Result<StatusCode> {
-    people::set_password(&app, &caller, body, address).await?;
-    Ok(StatusCode::NO_CONTENT)
+    responses((status = 204, description = "It holds from now on; the cookie carries a new secret of the session")))]
+pub async fn set_password(State(app): State<App>, caller: Caller, Json(body): Json<NewPassword>) -> Result<Response> {
+    let cookies = people::set_password(&app, &caller, body).await?;
+    Ok((StatusCode::NO_CONTENT, with_cookies(cookies)).into_response())
 }

@@ -180,6 +180,7 @@ pub fn router(app: &App) -> Router {
         .layer(CompressionLayer::new().quality(CompressionLevel::Fastest))
         .merge(streams.method_not_allowed_fallback(unknown_method))
         .layer(from_fn_with_state(app.clone(), origin::check))
+        .layer(from_fn_with_state(app.clone(), origin::check_host))
         .layer(CatchPanicLayer::custom(layers::panicked))
         .layer(from_fn_with_state(app.clone(), layers::harden))
         .layer(from_fn_with_state(app.clone(), layers::identify))

@@ -6,15 +6,18 @@
 use axum::{
     Json as Answer,
     extract::State,
-    http::{HeaderMap, StatusCode, header},
-    response::{IntoResponse, Response},
+    http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
+    response::{AppendHeaders, IntoResponse, Response},
 };
 use domain::{Code, Problem, access::SignIn, api::Me};
 
 use super::extract::Json;
 use crate::{
     App,
-    auth::{Caller, ClientAddress, links, people, sessions},
+    auth::{
+        Caller, ClientAddress, links, people,
+        sessions::{self, Cookies, Visitor},
+    },
     error::{Error, Result},
 };
 
@@ -28,27 +31,27 @@ use crate::{
                body = domain::Problem, content_type = "application/problem+json"),
               (status = 410, description = "`link_used`: unknown, used, or too old", body = domain::Problem,
                content_type = "application/problem+json"),
-              (status = 429, description = "`too_many_requests`: too many failed, from here, with this account or link",
+              (status = 429, description = "`too_many_requests`: too many failed from here",
                body = domain::Problem, content_type = "application/problem+json")))]
 pub async fn create_session(
     State(app): State<App>,
-    ClientAddress(address): ClientAddress,
+    address: ClientAddress,
     headers: HeaderMap,
     Json(body): Json<SignIn>,
 ) -> Result<Response> {
-    let agent = user_agent(&headers);
-    let cookie = match (body.link, body.email, body.password) {
+    let visitor = Visitor::of(&app, &headers, address);
+    let cookies = match (body.link, body.email, body.password) {
         (Some(link), None, None) => {
             let token = link.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
-            links::redeem(&app, token, agent, address).await?
+            links::redeem(&app, token, &visitor).await?
         }
-        (None, Some(email), Some(password)) => people::sign_in(&app, &email, password, agent, address).await?,
+        (None, Some(email), Some(password)) => people::sign_in(&app, &email, password, &visitor).await?,
         _ => {
             let detail = "expected either `email` and `password`, or `link`".to_owned();
             return Err(Problem::invalid_body([(String::new(), detail)]).into());
         }
     };
-    Ok((StatusCode::NO_CONTENT, [(header::SET_COOKIE, cookie)]).into_response())
+    Ok((StatusCode::NO_CONTENT, with_cookies(cookies)).into_response())
 }
 
 /// Sign out: ends the session that the cookie names
@@ -61,7 +64,18 @@ pub async fn delete_session(State(app): State<App>, caller: Caller, headers: Hea
         return Err(Error::refuse(Code::Forbidden, "A token has no session. Revoke it with DELETE /tokens/{id}."));
     }
     let cookie = sessions::end(&app, &headers).await?;
-    Ok((StatusCode::NO_CONTENT, [(header::SET_COOKIE, cookie)]).into_response())
+    Ok((StatusCode::NO_CONTENT, signed_out(cookie)).into_response())
+}
+
+/// `Set-Cookie` headers.
+pub fn with_cookies(cookies: Cookies) -> AppendHeaders<Vec<(HeaderName, HeaderValue)>> {
+    AppendHeaders(cookies.into_iter().map(|cookie| (header::SET_COOKIE, cookie)).collect())
+}
+
+/// The headers of an answer that signs out: the browser forgets the session, and what it has kept of what was shown.
+pub fn signed_out(cookie: HeaderValue) -> [(HeaderName, HeaderValue); 2] {
+    let kept = HeaderName::from_static("clear-site-data");
+    [(header::SET_COOKIE, cookie), (kept, HeaderValue::from_static("\"cache\", \"storage\""))]
 }
 
 /// Who is asking
@@ -74,10 +88,6 @@ pub async fn get_me(caller: Caller) -> Answer<Me> {
         name: caller.name,
         role: caller.role.map(|role| role.as_str().to_owned()),
         scopes: caller.scopes.iter().map(|scope| scope.as_str().to_owned()).collect(),
+        must_change_password: caller.must_change_password,
     })
-}
-
-/// What the browser says of itself, for the list of sessions.
-pub fn user_agent(headers: &HeaderMap) -> &str {
-    headers.get(header::USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }

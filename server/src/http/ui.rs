@@ -59,7 +59,7 @@ pub fn router() -> Router<App> {
         .route("/shares/{id}/revoke", post(shares::revoke))
         .route("/s/{token}", get(shares::show))
         .route("/sample.csv", get(imports::sample))
-        .route("/account", get(account::show))
+        .route(ACCOUNT, get(account::show))
         .route("/account/password", post(account::set_password))
         .route("/account/sessions/end", post(account::end_others))
         .route("/account/sessions/{id}/end", post(account::end_session))
@@ -149,6 +149,9 @@ impl FromRequestParts<App> for Visit {
     }
 }
 
+/// One's own account.
+const ACCOUNT: &str = "/account";
+
 /// A request of somebody who is signed in. Strangers are sent to the page that says how.
 pub struct Signed {
     visit: Visit,
@@ -161,6 +164,10 @@ impl FromRequestParts<App> for Signed {
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Response> {
         let visit = Visit::from_request_parts(parts, app).await?;
         match visit.caller.clone() {
+            // Somebody else knows their password: they choose one of their own before they see anything.
+            Some(caller) if caller.must_change_password && !visit.address.starts_with(ACCOUNT) => {
+                Err(see_other(ACCOUNT))
+            }
             Some(caller) => Ok(Self { visit, caller }),
             // Where somebody wanted to look is where they go when they are in.
             None if parts.method == Method::GET && visit.address != "/" => {

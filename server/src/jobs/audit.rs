@@ -82,6 +82,7 @@ mod tests {
             scopes: vec![Scope::Admin],
             credential_id: Uuid::nil(),
             work_types: None,
+            must_change_password: false,
             address: None,
         }
     }

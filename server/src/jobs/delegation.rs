@@ -56,6 +56,7 @@ impl Engine {
                 scopes,
                 credential_id: by,
                 work_types: None,
+                must_change_password: false,
                 address: None,
             },
             was_reduced: saw_all && !sees_all,

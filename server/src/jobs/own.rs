@@ -64,6 +64,7 @@ fn caller(credential_id: Uuid) -> Caller {
         scopes: vec![Scope::Work],
         credential_id,
         work_types: None,
+        must_change_password: false,
         address: None,
     }
 }

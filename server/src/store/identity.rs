@@ -52,13 +52,14 @@ pub struct SessionOwner {
     pub owner_id: Uuid,
     pub owner_name: String,
     pub role: Option<String>,
+    pub must_change_password: bool,
 }
 
 /// The session with this hash, unless it was ended or has been idle too long.
 pub async fn find_session(pool: &PgPool, hash: &[u8]) -> sqlx::Result<Option<SessionOwner>> {
     sqlx::query_as!(
         SessionOwner,
-        r#"select session.id, owner_id, name as owner_name, role
+        r#"select session.id, owner_id, name as owner_name, role, must_change_password
            from session join owner on owner.id = owner_id
            where hash = $1 and ended_at is null and expires_at > clock_timestamp() and disabled_at is null"#,
         hash
@@ -67,11 +68,12 @@ pub async fn find_session(pool: &PgPool, hash: &[u8]) -> sqlx::Result<Option<Ses
     .await
 }
 
-/// Notes that a session is in use, at most once a minute, and moves its end.
+/// Notes that a session is in use, at most once a minute, and moves its end: never beyond 90 days from its beginning.
 pub async fn touch_session(pool: &PgPool, id: Uuid, idle_days: i32) -> sqlx::Result<()> {
     sqlx::query!(
         "update session
-         set last_seen_at = clock_timestamp(), expires_at = clock_timestamp() + make_interval(days => $2)
+         set last_seen_at = clock_timestamp(),
+             expires_at = least(clock_timestamp() + make_interval(days => $2), created_at + interval '90 days')
          where id = $1 and ended_at is null and last_seen_at < clock_timestamp() - interval '1 minute'",
         id,
         idle_days
@@ -114,6 +116,12 @@ pub async fn end_session(tx: &mut Tx, hash: &[u8]) -> sqlx::Result<bool> {
             .execute(&mut **tx)
             .await?;
     Ok(done.rows_affected() > 0)
+}
+
+/// Gives a session another secret.
+pub async fn renew_session(tx: &mut Tx, id: Uuid, hash: &[u8]) -> sqlx::Result<()> {
+    sqlx::query!("update session set hash = $2 where id = $1", id, hash).execute(&mut **tx).await?;
+    Ok(())
 }
 
 /// Whether anybody can administer.

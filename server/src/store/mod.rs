@@ -51,6 +51,7 @@ pub mod retention; // trees that go
 pub mod retrying; // items that a person gives back
 pub mod settle; // gates of trees, one by one
 pub mod shares; // links to a tree
+pub mod sign_in; // failed sign-ins, for all servers
 pub mod signing; // the key that signs what goes out
 pub mod slots; // places for what is claimed
 pub mod tended; // when to look at which tree

@@ -60,10 +60,12 @@ pub async fn insert(
     email: &str,
     role: &str,
     password_hash: Option<&str>,
+    must_change_password: bool,
 ) -> sqlx::Result<Option<PersonRow>> {
     sqlx::query_as!(
         PersonRow,
-        r#"insert into owner (id, kind, name, email, role, password_hash) values ($1, 'user', $2, $3, $4, $5)
+        r#"insert into owner (id, kind, name, email, role, password_hash, must_change_password)
+           values ($1, 'user', $2, $3, $4, $5, $6)
            on conflict do nothing
            returning id, name, email, role as "role!", false as "disabled!",
              password_hash is not null as "has_password!", created_at, null::timestamptz as last_seen_at"#,
@@ -71,7 +73,8 @@ pub async fn insert(
         name,
         email,
         role,
-        password_hash
+        password_hash,
+        must_change_password
     )
     .fetch_optional(&mut **tx)
     .await
@@ -179,7 +182,7 @@ pub async fn find_password(
 /// Sets a password, unless another was set meanwhile.
 pub async fn set_password(tx: &mut Tx, owner_id: Uuid, before: Option<&str>, hash: &str) -> sqlx::Result<bool> {
     let done = sqlx::query!(
-        "update owner set password_hash = $3
+        "update owner set password_hash = $3, must_change_password = false
          where id = $1 and kind = 'user' and password_hash is not distinct from $2",
         owner_id,
         before,
@@ -190,6 +193,14 @@ pub async fn set_password(tx: &mut Tx, owner_id: Uuid, before: Option<&str>, has
     Ok(done.rows_affected() > 0)
 }
 
+/// Stores the same password under another hash, unless another was set meanwhile.
+pub async fn rehash_password(pool: &PgPool, owner_id: Uuid, before: &str, hash: &str) -> sqlx::Result<()> {
+    sqlx::query!("update owner set password_hash = $3 where id = $1 and password_hash = $2", owner_id, before, hash)
+        .execute(pool)
+        .await?;
+    Ok(())
+}
+
 /// A session as lists show it.
 #[derive(Clone, Debug)]
 pub struct SessionRow {
@@ -197,6 +208,7 @@ pub struct SessionRow {
     pub user_agent: String,
     pub created_at: OffsetDateTime,
     pub last_seen_at: OffsetDateTime,
+    pub expires_at: OffsetDateTime,
 }
 
 /// Open sessions of a person, newest first, behind (older than) `before`.
@@ -208,7 +220,7 @@ pub async fn list_sessions(
 ) -> sqlx::Result<Vec<SessionRow>> {
     sqlx::query_as!(
         SessionRow,
-        "select id, user_agent, created_at, last_seen_at from session
+        "select id, user_agent, created_at, last_seen_at, expires_at from session
          where owner_id = $1 and ended_at is null and expires_at > clock_timestamp()
            and ($2::uuid is null or id < $2)
          order by id desc limit $3",

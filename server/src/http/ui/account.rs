@@ -4,7 +4,7 @@ use app::pages::account as page;
 use axum::{
     extract::{RawQuery, State},
     http::StatusCode,
-    response::Response,
+    response::{IntoResponse as _, Response},
 };
 use domain::{Problem, account::NewPassword};
 use serde::Serialize;
@@ -17,11 +17,12 @@ use super::{
 };
 use crate::{
     App,
-    auth::{ClientAddress, people, sessions},
+    auth::{people, sessions},
     error::{Error, Result},
     http::{
         cursor::{Paged, cut},
         extract::Path,
+        session::with_cookies,
     },
 };
 
@@ -76,20 +77,23 @@ async fn read(app: &App, signed: &Signed, list: &SessionList) -> Result<page::Ac
     let (sessions, next) = cut(found, ROWS, |session| session.id);
     let paged = list.page(sessions, next);
     let next = paged.next_cursor.map(|cursor| address("/account", &[("cursor", &cursor)]));
-    Ok(page::Account { user, sessions: paged.data, next, asks_current, done: None, problem: None })
+    Ok(page::Account {
+        user,
+        sessions: paged.data,
+        next,
+        asks_current,
+        must_change_password: caller.must_change_password,
+        done: None,
+        problem: None,
+    })
 }
 
 /// `POST /account/password`
-pub(super) async fn set_password(
-    State(app): State<App>,
-    signed: Signed,
-    ClientAddress(address): ClientAddress,
-    fields: Fields,
-) -> Response {
+pub(super) async fn set_password(State(app): State<App>, signed: Signed, fields: Fields) -> Response {
     let current = Some(fields.text("current_password").to_owned()).filter(|text| !text.is_empty());
     let new = NewPassword { current_password: current, new_password: fields.text("new_password").to_owned() };
-    match people::set_password(&app, &signed.caller, new, address).await {
-        Ok(()) => see_other("/account?done=password"),
+    match people::set_password(&app, &signed.caller, new).await {
+        Ok(cookies) => (with_cookies(cookies), see_other("/account?done=password")).into_response(),
         Err(error) => refused(&app, &signed, error).await,
     }
 }

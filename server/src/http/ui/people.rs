@@ -84,6 +84,7 @@ pub(super) async fn create(State(app): State<App>, signed: Signed, fields: Field
         email: fields.trimmed("email"),
         role: fields.given("role").map(str::to_owned),
         password: Some(fields.text("password").to_owned()).filter(|text| !text.is_empty()),
+        must_change_password: None,
         reason: None,
     };
     let form = page::NewPerson {

@@ -10,12 +10,15 @@ use axum::{
 };
 use domain::{Code, Problem};
 
-use super::{Visit, form::Fields, pairs, see_other, status, theme::own_path, with_cookie};
+use super::{Visit, form::Fields, pairs, see_other, status, theme::own_path};
 use crate::{
     App,
-    auth::{ClientAddress, links, people, sessions},
+    auth::{
+        ClientAddress, links, people,
+        sessions::{self, Visitor},
+    },
     error::Error,
-    http::session::user_agent,
+    http::session::{signed_out, with_cookies},
 };
 
 /// `GET /sign-in`
@@ -35,15 +38,15 @@ pub(super) async fn show(visit: Visit, RawQuery(query): RawQuery) -> Response {
 pub(super) async fn begin(
     State(app): State<App>,
     visit: Visit,
-    ClientAddress(address): ClientAddress,
+    address: ClientAddress,
     headers: HeaderMap,
     fields: Fields,
 ) -> Response {
     let (email, password) = (fields.trimmed("email"), fields.text("password").to_owned());
-    let signed_in = people::sign_in(&app, &email, password, user_agent(&headers), address).await;
+    let signed_in = people::sign_in(&app, &email, password, &Visitor::of(&app, &headers, address)).await;
     let back = fields.trimmed("back");
     match signed_in {
-        Ok(cookie) => with_cookie(see_other(own_path(&back)), cookie),
+        Ok(cookies) => (with_cookies(cookies), see_other(own_path(&back))).into_response(),
         Err(Error::Problem(problem)) if matches!(problem.status, 401 | 422 | 429) => {
             let form = page::SignIn { ended: false, email, back, problem: Some((*problem).clone()) };
             let status =
@@ -72,11 +75,11 @@ pub(super) async fn redeem(
     State(app): State<App>,
     visit: Visit,
     Path(token): Path<String>,
-    ClientAddress(address): ClientAddress,
+    address: ClientAddress,
     headers: HeaderMap,
 ) -> Response {
-    match links::redeem(&app, &token, user_agent(&headers), address).await {
-        Ok(cookie) => ([(header::SET_COOKIE, cookie)], see_other("/")).into_response(),
+    match links::redeem(&app, &token, &Visitor::of(&app, &headers, address)).await {
+        Ok(cookies) => (with_cookies(cookies), see_other("/")).into_response(),
         Err(Error::Problem(problem)) if problem.code == Code::LinkUsed => refused(&visit, &problem),
         Err(error) => visit.trouble(error),
     }
@@ -85,7 +88,7 @@ pub(super) async fn redeem(
 /// `POST /sign-out`
 pub(super) async fn end(State(app): State<App>, visit: Visit, headers: HeaderMap) -> Response {
     match sessions::end(&app, &headers).await {
-        Ok(cookie) => ([(header::SET_COOKIE, cookie)], see_other("/sign-in?ended=1")).into_response(),
+        Ok(cookie) => (signed_out(cookie), see_other("/sign-in?ended=1")).into_response(),
         Err(error) => visit.trouble(error),
     }
 }

@@ -33,6 +33,7 @@ pub(super) async fn asker(core: &Arc<Core>, row: &BulkRow) -> Result<Option<Call
         scopes,
         credential_id,
         work_types: None,
+        must_change_password: false,
         address: None,
     };
     let caller = rights.and_then(|rights| {

@@ -1,0 +1,62 @@
+//! Failed sign-ins as all servers count them. A key is the hash of what is counted; no address and no account stands here.
+
+use sqlx::PgPool;
+
+/// The most counters that are kept; beyond it the oldest go.
+const MOST: i64 = 100_000;
+
+/// Failures as they stood at the last one.
+#[derive(Debug)]
+pub struct Failures {
+    pub key: Vec<u8>,
+    pub failures: f64,
+    pub age_seconds: f64,
+}
+
+/// What is known of these.
+pub async fn failures(pool: &PgPool, keys: &[Vec<u8>]) -> sqlx::Result<Vec<Failures>> {
+    sqlx::query_as!(
+        Failures,
+        r#"select key, failures, extract(epoch from clock_timestamp() - last_at)::float8 as "age_seconds!"
+           from sign_in_failure where key = any($1)"#,
+        keys
+    )
+    .fetch_all(pool)
+    .await
+}
+
+/// Counts one failure more against each, of which one is forgiven after so many seconds. The keys come in order.
+pub async fn count(pool: &PgPool, keys: &[Vec<u8>], forgiven_after_seconds: &[f64]) -> sqlx::Result<()> {
+    sqlx::query!(
+        "insert into sign_in_failure as f (key, failures, forgiven_after_seconds)
+         select * from (select k, 1::float8, s from unnest($1::bytea[], $2::float8[]) as t (k, s) order by k) as sorted
+         on conflict (key) do update
+         set failures = 1 + greatest(0, f.failures
+               - extract(epoch from clock_timestamp() - f.last_at)::float8 / f.forgiven_after_seconds),
+             last_at = clock_timestamp()",
+        keys,
+        forgiven_after_seconds
+    )
+    .execute(pool)
+    .await?;
+    Ok(())
+}
+
+/// Forgets these.
+pub async fn clear(pool: &PgPool, keys: &[Vec<u8>]) -> sqlx::Result<()> {
+    sqlx::query!("delete from sign_in_failure where key = any($1)", keys).execute(pool).await?;
+    Ok(())
+}
+
+/// Forgets what is forgiven, and the oldest beyond what there is room for. Says how many went.
+pub async fn forget(pool: &PgPool) -> sqlx::Result<u64> {
+    let done = sqlx::query!(
+        "delete from sign_in_failure
+         where last_at < clock_timestamp() - make_interval(secs => least(86400, failures * forgiven_after_seconds))
+            or last_at < (select last_at from sign_in_failure order by last_at desc offset $1 limit 1)",
+        MOST
+    )
+    .execute(pool)
+    .await?;
+    Ok(done.rows_affected())
+}
