@@ -10,6 +10,7 @@ use super::Tx;
 
 /// What a share opens, and for whom it stands.
 #[derive(Clone, Copy, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "four answers of one statement, each with a meaning of its own")]
 pub struct Shared {
     pub id: Uuid,
     pub root_id: Uuid,

@@ -150,7 +150,9 @@ fn newer_words(value: &Value, place: &str, faults: &mut Vec<String>) {
             }
         }
     } else if let Some(items) = value.as_array() {
-        items.iter().for_each(|inner| newer_words(inner, place, faults));
+        for inner in items {
+            newer_words(inner, place, faults);
+        }
     }
 }
 
