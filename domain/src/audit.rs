@@ -2,10 +2,17 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Time, id::Uuid, job::Owner};
+use crate::{
+    Time,
+    id::Uuid,
+    job::{Owner, OwnerKind},
+};
 
 /// The longest reason, in characters.
 pub const LONGEST_REASON: usize = 2_000;
+
+/// The longest detail that the server writes, in bytes.
+pub const LONGEST_DETAIL: usize = 8_000;
 
 /// Why somebody does something: `{"reason": "…"}`. Required on somebody else's work.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,7 +29,7 @@ pub struct AuditEntry {
     pub id: Uuid,
     pub at: Time,
     /// Who did it, under the name of that time.
-    pub actor: Owner,
+    pub actor: Actor,
     /// What was done, such as `job.delete`.
     pub action: String,
     /// Whose work it was.
@@ -33,4 +40,56 @@ pub struct AuditEntry {
     pub reason: Option<String>,
     /// What else is worth knowing, in words.
     pub detail: Option<String>,
+    /// The client's address.
+    pub address: Option<String>,
+    /// The session or the token that was used.
+    pub credential_id: Option<Uuid>,
+    /// The bulk operation that this began or stopped. What it does to each item has no entry of its own.
+    pub operation_id: Option<Uuid>,
+}
+
+/// Who did something, under the name of that time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Actor {
+    pub kind: ActorKind,
+    /// Empty for those who are not known.
+    pub name: String,
+}
+
+/// What kind of actor it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub enum ActorKind {
+    User,
+    Service,
+    /// Somebody at the command line of the server.
+    Operator,
+    /// Somebody without a credential, such as whoever tried to sign in.
+    Nobody,
+}
+
+impl ActorKind {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::User => "user",
+            Self::Service => "service",
+            Self::Operator => "operator",
+            Self::Nobody => "nobody",
+        }
+    }
+
+    pub fn parse(word: &str) -> Option<Self> {
+        [Self::User, Self::Service, Self::Operator, Self::Nobody].into_iter().find(|kind| kind.as_str() == word)
+    }
+}
+
+impl From<OwnerKind> for ActorKind {
+    fn from(kind: OwnerKind) -> Self {
+        match kind {
+            OwnerKind::User => Self::User,
+            OwnerKind::Service => Self::Service,
+        }
+    }
 }

@@ -3,6 +3,7 @@
 //! Read once at the start and never again; nothing else in the server looks at the environment
 //! (`RUST_LOG`, which the log reads itself, is the exception). Secrets do not show in `Debug`.
 
+pub mod audit; // where the audit log goes
 pub mod broker; // where RabbitMQ is
 pub mod files; // where files are kept
 pub mod front; // who may connect
@@ -90,6 +91,9 @@ pub struct Config {
     pub alerts: Alerts,
 
     #[command(flatten)]
+    pub audit: audit::AuditSettings,
+
+    #[command(flatten)]
     pub broker: broker::BrokerSettings,
 
     #[command(flatten)]
@@ -135,11 +139,12 @@ impl Config {
                  for example the output of `openssl rand -hex 32`."
             );
         }
-        if let Some(url) = &self.alerts.url {
+        for (name, url) in [("TREELINE_ALERT_URL", &self.alerts.url), ("TREELINE_AUDIT_URL", &self.audit.url)] {
+            let Some(url) = url else { continue };
             let known = url.reveal().parse::<Uri>().ok().and_then(|uri| uri.scheme_str().map(str::to_ascii_lowercase));
             ensure!(
                 known.is_some_and(|scheme| scheme == "http" || scheme == "https"),
-                "TREELINE_ALERT_URL is not a URL of http or https."
+                "{name} is not a URL of http or https."
             );
         }
         Ok(())

@@ -4,6 +4,8 @@
 //! each other. A job keeps what it was created with; what acts live is read anew by the engine each
 //! second, and at once on the server that changed it.
 
+mod changes; // an edit in words
+
 use std::collections::BTreeMap;
 
 use domain::{
@@ -21,7 +23,10 @@ use crate::{
     kept::Keeping,
     outbound::template,
     schema::Schema,
-    store::job_types::{self as store, Deleted},
+    store::{
+        audit::{self as log, AuditRow},
+        job_types::{self as store, Deleted},
+    },
     task::in_task,
 };
 
@@ -32,12 +37,14 @@ pub type Fields = BTreeMap<String, Box<RawValue>>;
 pub async fn create(app: &App, caller: &Caller, spec: JobTypeSpec, keeping: Keeping) -> Result<JobType> {
     caller.require(Scope::Admin)?;
     check(app, &spec)?;
-    let pool = app.pool.clone();
+    let (pool, by) = (app.pool.clone(), caller.clone());
+    let (_, secrets) = spec.executor.parted();
     let made = in_task("making a job type", async move {
         let mut tx = pool.begin().await?;
         let made = store::insert(&mut *tx, &spec).await?.ok_or_else(|| {
             Error::refuse(Code::Duplicate, "A job type of this name exists. Change it by PUT or PATCH.")
         })?;
+        log::record(&mut tx, &entry(&by, "job_type.create", None, Some((&made, &secrets)))).await?;
         keeping.keep(&mut tx, &made).await?;
         crate::store::commit(tx).await?;
         Ok(made)
@@ -67,12 +74,9 @@ pub async fn put(app: &App, caller: &Caller, spec: &JobTypeSpec, expected: Optio
         if expected.is_some() && expected != current.as_ref().map(|it| it.version) {
             return Err(outdated());
         }
+        let is_new = current.is_none();
         // Nothing comes back when somebody was quicker: then look again.
-        let (stored, is_new) = match &current {
-            Some(current) => (store::replace(&app.pool, spec, &secrets, current.version).await?, false),
-            None => (store::insert(&app.pool, spec).await?, true),
-        };
-        if let Some(stored) = stored {
+        if let Some(stored) = write(app, caller, current, spec.clone(), secrets.clone()).await? {
             changed(app, caller, &spec.name, if is_new { "made" } else { "replaced" }).await?;
             return Ok((stored, is_new));
         }
@@ -90,19 +94,68 @@ pub async fn patch(app: &App, caller: &Caller, name: &str, fields: &Fields, expe
         let spec = merged(&current, fields)?;
         check(app, &spec)?;
         let secrets = kept(&current, store::secrets(&app.pool, name).await?, &spec, fields)?;
-        if let Some(stored) = store::replace(&app.pool, &spec, &secrets, current.version).await? {
+        if let Some(stored) = write(app, caller, Some(current), spec, secrets).await? {
             changed(app, caller, name, "changed").await?;
             return Ok(stored);
         }
     }
 }
 
+/// Writes a type over the one that was read, or a new one, and the change into the audit log. `None`: somebody
+/// was quicker.
+async fn write(
+    app: &App,
+    caller: &Caller,
+    before: Option<JobType>,
+    spec: JobTypeSpec,
+    secrets: PushSecrets,
+) -> Result<Option<JobType>> {
+    let (pool, by) = (app.pool.clone(), caller.clone());
+    let stored_secrets = match &before {
+        Some(before) => store::secrets(&app.pool, &before.name).await?,
+        None => PushSecrets::default(),
+    };
+    in_task("writing a job type", async move {
+        let mut tx = pool.begin().await?;
+        let (stored, action) = match &before {
+            Some(before) => (store::replace(&mut *tx, &spec, &secrets, before.version).await?, "job_type.change"),
+            None => (store::insert(&mut *tx, &spec).await?, "job_type.create"),
+        };
+        if let Some(stored) = &stored {
+            let before = before.as_ref().map(|before| (before, &stored_secrets));
+            log::record(&mut tx, &entry(&by, action, before, Some((stored, &secrets)))).await?;
+        }
+        crate::store::commit(tx).await?;
+        Ok(stored)
+    })
+    .await
+}
+
+/// The entry of the audit log for a change of a type.
+fn entry(
+    by: &Caller,
+    action: &'static str,
+    before: Option<(&JobType, &PushSecrets)>,
+    after: Option<(&JobType, &PushSecrets)>,
+) -> AuditRow {
+    let name = after.or(before).map(|it| it.0.name.as_str()).unwrap_or_default();
+    AuditRow::by(by, action).with_detail(format!("{name}: {}", changes::between(before, after)))
+}
+
 /// Pauses or resumes a type. Again is no change.
 pub async fn set_paused(app: &App, caller: &Caller, name: &str, paused: bool) -> Result<JobType> {
     caller.require(Scope::Admin)?;
-    if !store::set_paused(&app.pool, name, paused).await? {
-        return Err(missing());
-    }
+    let (pool, by, paused_type) = (app.pool.clone(), caller.clone(), name.to_owned());
+    in_task("pausing a job type", async move {
+        let mut tx = pool.begin().await?;
+        let changed = store::set_paused(&mut *tx, &paused_type, paused).await?.ok_or_else(missing)?;
+        if changed {
+            let action = if paused { "job_type.pause" } else { "job_type.resume" };
+            log::record(&mut tx, &AuditRow::by(&by, action).with_detail(paused_type)).await?;
+        }
+        Ok(crate::store::commit(tx).await?)
+    })
+    .await?;
     changed(app, caller, name, if paused { "paused" } else { "resumed" }).await?;
     get(app, name).await
 }
@@ -110,7 +163,19 @@ pub async fn set_paused(app: &App, caller: &Caller, name: &str, paused: bool) ->
 /// Removes a type. 409 `job_type_in_use` while jobs use it.
 pub async fn delete(app: &App, caller: &Caller, name: &str, expected: Option<i64>) -> Result<()> {
     caller.require(Scope::Admin)?;
-    match store::delete(&app.pool, name, expected).await? {
+    let (pool, row) = (app.pool.clone(), AuditRow::by(caller, "job_type.delete").with_detail(name));
+    let removed_type = name.to_owned();
+    let deleted = in_task("removing a job type", async move {
+        let mut tx = pool.begin().await?;
+        let deleted = store::delete(&mut *tx, &removed_type, expected).await?;
+        if deleted == Deleted::Gone {
+            log::record(&mut tx, &row).await?;
+            crate::store::commit(tx).await?;
+        }
+        Ok(deleted)
+    })
+    .await?;
+    match deleted {
         Deleted::Gone => changed(app, caller, name, "removed").await,
         Deleted::InUse => Err(Error::refuse(Code::JobTypeInUse, "Jobs of this type exist. Pause it instead.")),
         Deleted::NotThere if store::find(&app.pool, name).await?.is_some() => Err(outdated()),

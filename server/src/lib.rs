@@ -16,6 +16,7 @@ use tokio::{net::TcpListener, task::JoinHandle};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub mod addresses; // what user-given URLs may reach
+pub mod audit; // entries of the audit log that belong to no transaction
 pub mod auth; // who is asking
 pub mod broker; // RabbitMQ
 pub mod config; // what the environment says
@@ -61,6 +62,8 @@ pub struct App {
     /// What goes out over HTTP.
     pub outgoing: Arc<outbound::Outgoing>,
     pub auth: Arc<Auth>,
+    /// What is in the audit log within the hour, and only counted when it happens again.
+    pub repeats: Arc<audit::Repeats>,
     /// RabbitMQ, where there is one.
     pub broker: Option<broker::Broker>,
     /// Requests that are being answered now.
@@ -128,6 +131,7 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
     let app = App {
         under_way: Arc::default(),
         auth: Arc::new(Auth::new(bootstrap, public_url.is_secure(), pool.clone())),
+        repeats: Arc::default(),
         broker,
         config: Arc::new(config),
         public_url,

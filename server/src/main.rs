@@ -11,13 +11,13 @@ use std::{
 use anyhow::{Context as _, bail};
 use clap::{Parser, Subcommand};
 use server::{
-    Database,
+    Database, audit,
     auth::links,
     broker,
     config::Config,
     outbound::own_key,
     postgres,
-    store::{identity, migrations},
+    store::{audit::AuditRow, identity, migrations},
 };
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
@@ -54,11 +54,14 @@ enum Command {
     /// neither the tree nor the type names one
     SigningSecret {
         /// A user or a service, by name
-        #[arg(long, conflicts_with = "job_type", required_unless_present = "job_type")]
+        #[arg(long, conflicts_with = "job_type", required_unless_present_any = ["job_type", "audit"])]
         owner: Option<String>,
         /// A job type, by name
         #[arg(long = "type")]
         job_type: Option<String>,
+        /// The posts of the audit log (TREELINE_AUDIT_URL)
+        #[arg(long, conflicts_with_all = ["owner", "job_type"])]
+        audit: bool,
     },
     /// Print the description of the API (OpenAPI 3.1) that a server answers at /api/v1/openapi.json
     Openapi {
@@ -81,7 +84,9 @@ async fn main() -> ExitCode {
         None => serve(line.config).await,
         Some(Command::Migrate { status }) => migrate(line.config, status).await,
         Some(Command::SignInLink { user }) => sign_in_link(line.config, user).await,
-        Some(Command::SigningSecret { owner, job_type }) => signing_secret(line.config, owner, job_type).await,
+        Some(Command::SigningSecret { owner, job_type, audit }) => {
+            signing_secret(line.config, owner, job_type, audit).await
+        }
         Some(Command::Openapi { older }) => say(&server::http::openapi_document(older)).map_err(Into::into),
         Some(Command::Postgres(arguments)) => postgres::command(arguments).await,
     };
@@ -146,24 +151,33 @@ async fn sign_in_link(config: Config, user: Option<String>) -> anyhow::Result<()
             }
         },
     };
+    audit::record(pool, &AuditRow::by_operator("user.sign_in_link", Some(owner_id), None)).await?;
     let link = links::create(pool, &config.public_url(config.listen), Some(owner_id)).await?;
     say(&format!("Sign in: {link}"))?;
     database.close().await
 }
 
-async fn signing_secret(config: Config, owner: Option<String>, job_type: Option<String>) -> anyhow::Result<()> {
+async fn signing_secret(
+    config: Config,
+    owner: Option<String>,
+    job_type: Option<String>,
+    audit_log: bool,
+) -> anyhow::Result<()> {
     let database = Database::open(&config).await?;
     let pool = &database.pools.read;
     let key = own_key(&config, pool).await?;
-    let key = match (owner, job_type) {
+    let (key, owner_id, detail) = match (owner, job_type) {
+        _ if audit_log => (key.of_audit(), None, "of the posts of the audit log".to_owned()),
         (Some(name), _) => {
             let user = identity::find_user(pool, &name).await?;
             let service = identity::find_service(pool, &name).await?.map(|service| service.id);
-            key.of_owner(user.or(service).with_context(|| format!("there is no user or service {name}"))?)
+            let id = user.or(service).with_context(|| format!("there is no user or service {name}"))?;
+            (key.of_owner(id), Some(id), "of callbacks".to_owned())
         }
-        (None, Some(name)) => key.of_type(&name),
+        (None, Some(name)) => (key.of_type(&name), None, format!("of posts to the workers of {name}")),
         (None, None) => bail!("name an owner or a job type"),
     };
+    audit::record(pool, &AuditRow::by_operator("signing_secret.show", owner_id, Some(detail))).await?;
     say(&key.text())?;
     database.close().await
 }

@@ -24,8 +24,12 @@ use crate::{
     auth::{Caller, Ongoing, Scope, still_valid},
     error::{Error, Result},
     files::{Arrived, Files, ReceiveError},
+    jobs::audit,
     split::{self, Head, HeadError, Want},
-    store::uploads::{self, NewUpload},
+    store::{
+        audit as log,
+        uploads::{self, NewUpload},
+    },
     task::in_task,
 };
 
@@ -186,12 +190,32 @@ pub async fn find(pool: &PgPool, caller: &Caller, id: Uuid) -> Result<Upload> {
     }
 }
 
-/// Removes a file that no job was made of (409 `upload_in_use`).
-pub async fn delete(app: &App, caller: &Caller, id: Uuid) -> Result<()> {
+/// Removes a file that no job was made of (409 `upload_in_use`). Owners their own, admins any, with a reason where it
+/// is not theirs.
+pub async fn delete(app: &App, caller: &Caller, id: Uuid, reason: Option<&str>) -> Result<()> {
     caller.require(Scope::JobsWrite)?;
-    let upload = uploads::find(&app.pool, id, caller.visible_owner()).await?;
-    let upload = upload.ok_or_else(|| Problem::not_found("upload"))?;
-    if !uploads::delete_unused(&app.pool, upload.id).await? {
+    let owner_id = uploads::owner(&app.pool, id).await?;
+    let visible = |owner_id: &Uuid| caller.visible_owner().is_none_or(|visible| visible == *owner_id);
+    let owner_id = owner_id.filter(visible).ok_or_else(|| Problem::not_found("upload"))?;
+    let upload = uploads::find(&app.pool, id, None).await?.ok_or_else(|| Problem::not_found("upload"))?;
+    if !caller.is_admin() && caller.owner_id != owner_id {
+        return Err(Error::refuse(Code::Forbidden, "Only its owner and admins may delete an upload."));
+    }
+    let reason = audit::reason_for(caller, owner_id, reason)?;
+    let row = audit::row(caller, "upload.delete", owner_id, reason.as_deref());
+    let row = row.map(|row| row.with_detail(format!("upload {id}: {}", upload.filename)));
+    let pool = app.pool.clone();
+    let deleted = in_task("removing a file", async move {
+        let mut tx = pool.begin().await?;
+        let deleted = uploads::delete_unused(&mut *tx, id).await?;
+        if let Some(row) = row.filter(|_| deleted) {
+            log::record(&mut tx, &row).await?;
+        }
+        crate::store::commit(tx).await?;
+        Ok(deleted)
+    })
+    .await?;
+    if !deleted {
         return Err(Error::refuse(Code::UploadInUse, "A job was made of this file; it goes with the job."));
     }
     Ok(app.files.remove(upload.id).await?)

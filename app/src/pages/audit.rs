@@ -1,7 +1,7 @@
 //! `/audit`: who did what, to whose work, why and when. The filter is the address.
 
 use domain::{
-    audit::AuditEntry,
+    audit::{ActorKind, AuditEntry},
     job::{Owner, OwnerKind},
 };
 use leptos::prelude::*;
@@ -106,6 +106,10 @@ fn table(audit: &Audit) -> AnyView {
 
 fn row(entry: &AuditEntry) -> impl IntoView + use<> {
     let target = match (entry.item_id, entry.job_id) {
+        (None, None) if entry.operation_id.is_some() => {
+            let id = entry.operation_id.unwrap_or_default();
+            view! { <a class="mono" href=format!("/bulk/{id}")>{short("operation", &id)}</a> }.into_any()
+        }
         (Some(item), _) => {
             view! { <a class="mono" href=format!("/items/{item}")>{short("item", &item)}</a> }.into_any()
         }
@@ -118,11 +122,27 @@ fn row(entry: &AuditEntry) -> impl IntoView + use<> {
     });
     let detail = entry.detail.clone().map(|detail| view! { " " <span class="sub">{detail}</span> });
     let action = entry.action.clone();
+    let actor = match entry.actor.kind {
+        ActorKind::Nobody => view! { "Somebody who is not signed in" }.into_any(),
+        ActorKind::Operator => format!("{} (command line)", entry.actor.name).into_any(),
+        ActorKind::User | ActorKind::Service => {
+            let service = if entry.actor.kind == ActorKind::Service { " (service)" } else { "" };
+            let shown = format!("{}{service}", entry.actor.name);
+            view! { <a href=format!("/audit?actor={}", encoded(&entry.actor.name))>{shown}</a> }.into_any()
+        }
+    };
+    let credential = entry.credential_id.map(|id| {
+        let what = if entry.actor.kind == ActorKind::Service { "token" } else { "session" };
+        short(what, &id)
+    });
+    let from = [entry.address.clone(), credential].into_iter().flatten().collect::<Vec<_>>().join(", ");
+    let from = (!from.is_empty()).then(|| view! { " " <span class="sub mono">{from}</span> });
     view! {
         <tr role="row">
             <td role="cell" data-label="When">{clock(entry.at)}</td>
             <th scope="row" role="rowheader">
-                <a href=format!("/audit?actor={}", encoded(&entry.actor.name))>{name(&entry.actor)}</a>
+                {actor}
+                {from}
             </th>
             <td role="cell" class="wrap" data-label="Did">
                 <a class="mono" href=format!("/audit?action={}", encoded(&action))>{action.clone()}</a>

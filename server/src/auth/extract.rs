@@ -3,6 +3,8 @@
 //! A token that is sent and not known is refused, even beside a good cookie: whoever sends one means
 //! it. That a credential is in use is noted off the request's path.
 
+use std::sync::{Arc, OnceLock};
+
 use axum::{
     extract::FromRequestParts,
     http::{header, request::Parts},
@@ -16,6 +18,22 @@ use crate::{
     error::{Error, Result},
     store::identity,
 };
+
+/// Where a layer finds who asked, after the handler has found out. In the extensions of a request.
+#[derive(Clone, Debug, Default)]
+pub struct CallerSlot(Arc<OnceLock<Caller>>);
+
+impl CallerSlot {
+    fn fill(&self, caller: &Caller) {
+        // Asked twice, it is the same caller.
+        let _ = self.0.set(caller.clone());
+    }
+
+    /// Who asked, if it is known.
+    pub fn take(self) -> Option<Caller> {
+        Arc::try_unwrap(self.0).map_or_else(|shared| shared.get().cloned(), OnceLock::into_inner)
+    }
+}
 
 /// The caller where there is one: for pages that also greet strangers.
 #[derive(Clone, Debug)]
@@ -33,7 +51,11 @@ impl FromRequestParts<App> for Caller {
         };
         let caller = found.ok_or_else(|| Error::refuse(Code::Unauthenticated, refusal))?;
         let Ok(ClientAddress(address)) = ClientAddress::from_request_parts(parts, app).await;
-        Ok(Self { address, ..caller })
+        let caller = Self { address, ..caller };
+        if let Some(slot) = parts.extensions.get::<CallerSlot>() {
+            slot.fill(&caller);
+        }
+        Ok(caller)
     }
 }
 

@@ -14,10 +14,13 @@ use super::{
     throttle,
 };
 use crate::{
-    App,
+    App, audit,
     config::PublicUrl,
     error::{Error, Result},
-    store::identity,
+    store::{
+        audit::{self as log, AuditRow},
+        identity,
+    },
     task::in_task,
 };
 
@@ -47,7 +50,7 @@ pub async fn redeem(app: &App, token: &str, visitor: &Visitor<'_>) -> Result<Coo
     let pool = app.pool.clone();
     let hash = hash_of(token);
     let attempt = throttle::begin(app, Key::of_link(visitor.address)).await?;
-    let user_agent = visitor.user_agent.to_owned();
+    let (user_agent, address) = (visitor.user_agent.to_owned(), visitor.address);
     let dead = || {
         Error::refuse(
             Code::LinkUsed,
@@ -58,12 +61,19 @@ pub async fn redeem(app: &App, token: &str, visitor: &Visitor<'_>) -> Result<Coo
     let secret = in_task("signing in", async move {
         let mut tx = pool.begin().await?;
         let Some(owner_id) = identity::use_link(&mut tx, &hash).await? else { return Ok(None) };
+        let is_first = owner_id.is_none();
         let owner_id = match owner_id {
             Some(owner_id) => Some(owner_id),
             None => identity::insert_first_admin(&mut tx, Uuid::now_v7()).await?,
         };
         let Some(owner_id) = owner_id else { return Ok(None) };
-        let Some(secret) = sessions::begin(&mut tx, owner_id, &user_agent, true).await? else { return Ok(None) };
+        if is_first {
+            let row = AuditRow::by_person("user.first_admin", owner_id, "admin".to_owned(), address);
+            log::record(&mut tx, &row.with_detail("by the link that the server printed")).await?;
+        }
+        let Some(secret) = sessions::begin(&mut tx, owner_id, &user_agent, true, address).await? else {
+            return Ok(None);
+        };
         crate::store::commit(tx).await?;
         tracing::info!(%owner_id, "signed in by link");
         Ok(Some(secret))
@@ -71,6 +81,8 @@ pub async fn redeem(app: &App, token: &str, visitor: &Visitor<'_>) -> Result<Coo
     .await?;
     let Some(secret) = secret else {
         attempt.failed(app).await?;
+        audit::record_refused_sign_in(app, None, visitor.address, "by a one-time link: unknown, used, or too old")
+            .await;
         return Err(dead());
     };
     attempt.succeeded(app).await?;

@@ -18,7 +18,7 @@ use super::{
     throttle,
 };
 use crate::{
-    App,
+    App, audit,
     error::{Error, Result},
     jobs::audit::reason_for,
     kept::Keeping,
@@ -39,18 +39,7 @@ pub(crate) fn deed(
     reason: Option<String>,
     detail: Option<String>,
 ) -> AuditRow {
-    AuditRow {
-        actor_id: caller.owner_id,
-        actor_kind: caller.kind,
-        actor_name: caller.name.clone(),
-        action,
-        owner_id: Some(owner_id),
-        root_id: None,
-        job_id: None,
-        item_id: None,
-        reason,
-        detail,
-    }
+    AuditRow { owner_id: Some(owner_id), reason, detail, ..AuditRow::by(caller, action) }
 }
 
 /// Makes a person. 409 `duplicate` when somebody has the name or the address.
@@ -210,9 +199,25 @@ pub async fn make_link(
     .await
 }
 
+/// Signs somebody in, and writes into the audit log where that was refused. Gives the cookies to answer with.
+pub async fn sign_in(app: &App, email: &str, password: String, visitor: &Visitor<'_>) -> Result<Cookies> {
+    let signed_in = sign_in_by_password(app, email, password, visitor).await;
+    match &signed_in {
+        Err(Error::Problem(problem)) if problem.code == Code::Unauthenticated => {
+            let account = store::find_account(&app.pool, email.trim()).await?.map(|account| account.id);
+            audit::record_refused_sign_in(app, account, visitor.address, "by password: it does not fit").await;
+        }
+        Err(Error::Problem(problem)) if problem.code == Code::TooManyRequests => {
+            audit::record_refused_sign_in(app, None, visitor.address, "by password: too many failed").await;
+        }
+        _ => {}
+    }
+    signed_in
+}
+
 /// Signs somebody in. Gives the cookies to answer with. 401 `unauthenticated` whatever it was that did not fit; 429
 /// `too_many_requests` when that happened too often from the address, or with the account from there.
-pub async fn sign_in(app: &App, email: &str, password: String, visitor: &Visitor<'_>) -> Result<Cookies> {
+async fn sign_in_by_password(app: &App, email: &str, password: String, visitor: &Visitor<'_>) -> Result<Cookies> {
     let email = email.trim();
     let known = match visitor.device {
         Some(device) => known_device(app, email, device).await?,
@@ -232,10 +237,11 @@ pub async fn sign_in(app: &App, email: &str, password: String, visitor: &Visitor
     };
     attempt.succeeded(app).await?;
     let stored = renew_hash(app, &account, password).await?;
-    let (pool, user_agent, id) = (app.pool.clone(), visitor.user_agent.to_owned(), account.id);
+    let (pool, user_agent, id, address) =
+        (app.pool.clone(), visitor.user_agent.to_owned(), account.id, visitor.address);
     let secret = in_task("signing in", async move {
         let mut tx = pool.begin().await?;
-        let secret = sessions::begin(&mut tx, id, &user_agent, false).await?;
+        let secret = sessions::begin(&mut tx, id, &user_agent, false, address).await?;
         crate::store::commit(tx).await?;
         tracing::info!(owner_id = %id, "signed in by password");
         Ok(secret)

@@ -13,9 +13,13 @@ use uuid::Uuid;
 
 use super::{Caller, ClientAddress, Scope, hash_of, look_for_changes, new_secret, people};
 use crate::{
-    App,
+    App, audit,
     error::{Error, Result},
-    store::{Tx, audit as log, identity, people as store},
+    store::{
+        Tx,
+        audit::{self as log, AuditRow},
+        identity, people as store,
+    },
     task::in_task,
 };
 
@@ -52,11 +56,18 @@ pub(super) async fn begin(
     owner_id: Uuid,
     user_agent: &str,
     by_link: bool,
+    address: Option<IpAddr>,
 ) -> sqlx::Result<Option<String>> {
     let (secret, id) = (new_secret(""), Uuid::now_v7());
     let user_agent: String = user_agent.chars().filter(|c| !c.is_control()).take(LONGEST_USER_AGENT).collect();
     let hash = hash_of(&secret);
-    let begun = identity::insert_session(connection, id, owner_id, &hash, &user_agent, by_link, IDLE_DAYS).await?;
+    let begun =
+        identity::insert_session(&mut *connection, id, owner_id, &hash, &user_agent, by_link, IDLE_DAYS).await?;
+    if begun {
+        let how = if by_link { "by a one-time link" } else { "by password" };
+        let row = audit::session_row(&mut *connection, owner_id, id, address, how).await?;
+        log::record(connection, &row).await?;
+    }
     Ok(begun.then_some(secret))
 }
 
@@ -69,14 +80,17 @@ pub(super) async fn renew(tx: &mut Tx, id: Uuid) -> sqlx::Result<String> {
 
 /// Ends the session that the request's cookie names, if any: here at once, within a second on other servers and in
 /// streams that are open. Gives the `Set-Cookie` that removes it.
-pub async fn end(app: &App, headers: &HeaderMap) -> Result<HeaderValue> {
+pub async fn end(app: &App, headers: &HeaderMap, address: Option<IpAddr>) -> Result<HeaderValue> {
     let cookie = app.auth.cookie();
     if let Some(secret) = cookie.read(headers) {
         let (hash, pool) = (hash_of(secret), app.pool.clone());
         // A task of its own: a transaction is never cancelled by a client that went away.
         in_task("signing out", async move {
             let mut tx = pool.begin().await?;
-            if identity::end_session(&mut tx, &hash).await? {
+            if let Some((id, owner_id)) = identity::end_session(&mut tx, &hash).await? {
+                let name = log::owner_name(&mut tx, owner_id).await?.unwrap_or_default();
+                let row = AuditRow::by_person("session.end", owner_id, name, address).with_detail("signed out");
+                log::record(&mut tx, &AuditRow { credential_id: Some(id), ..row }).await?;
                 store::count_change(&mut tx).await?;
             }
             crate::store::commit(tx).await?;
@@ -121,16 +135,15 @@ pub async fn end_some(app: &App, caller: &Caller, owner_id: Uuid, only: Option<U
         return Err(Problem::not_found("session").into());
     }
     let all_but = only.is_none().then_some(caller.credential_id);
-    let row = (caller.owner_id != owner_id).then(|| people::deed(caller, "session.end", owner_id, None, None));
+    let row = people::deed(caller, "session.end", owner_id, None, only.map(|id| format!("session {id}")));
     let pool = app.pool.clone();
     // A task of its own: a transaction is never cancelled by a client that went away.
     let ended = in_task("ending sessions", async move {
         let mut tx = pool.begin().await?;
         let ended = store::end_sessions(&mut tx, owner_id, only, all_but).await?;
         if ended > 0 {
-            if let Some(row) = row {
-                log::record(&mut tx, &row).await?;
-            }
+            let many = (only.is_none()).then(|| format!("{ended} sessions"));
+            log::record(&mut tx, &AuditRow { detail: many.or(row.detail.clone()), ..row }).await?;
             store::count_change(&mut tx).await?;
         }
         crate::store::commit(tx).await?;

@@ -3,6 +3,7 @@
 //! tries again; none of them stops.
 
 mod alerts; // what somebody should look at
+mod audit; // the log beside its entries
 mod builtin; // executors that are built in and quick
 mod bulk; // deeds over many, trees made again
 mod callbacks; // telling that a tree is complete
@@ -95,6 +96,7 @@ pub fn spawn(app: &App, tracker: &TaskTracker) {
     }));
     retention::spawn(app, tracker, every);
     alerts::spawn(app, tracker, every);
+    audit::spawn(app, tracker, every);
     relay::spawn(app, tracker, every);
     credentials::spawn(app, tracker, every);
     let a = app.clone();

@@ -28,7 +28,7 @@ use crate::{
     App,
     auth::{Caller, Ongoing, Scope},
     error::{Error, Result},
-    jobs::{Adding, KeyMove, OnDuplicate, key_reused, sum},
+    jobs::{Adding, InStream, KeyMove, OnDuplicate, key_reused, sum},
 };
 use array::{Array, TRIES};
 use resume::{Passed, Resuming};
@@ -44,7 +44,7 @@ const NDJSON: [&str; 4] =
     ["application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines"];
 
 /// How items are added.
-#[derive(Clone, Copy, Debug, Default, Deserialize, IntoParams)]
+#[derive(Clone, Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct HowToAdd {
@@ -53,6 +53,8 @@ pub struct HowToAdd {
     /// `skip`: leave out items whose dedupe key the job has already; `refuse`, the default: add none
     #[param(value_type = Option<String>)]
     on_duplicate: Option<Duplicates>,
+    /// Why; required on somebody else's work, kept in the audit log
+    reason: Option<String>,
 }
 
 /// What becomes of an item whose dedupe key the job has already.
@@ -65,16 +67,16 @@ enum Duplicates {
 }
 
 impl HowToAdd {
-    fn adding(self, seal: bool, key: Option<KeyMove>) -> Adding {
+    fn adding(&self, seal: bool, key: Option<KeyMove>, stream: Option<InStream>) -> Adding {
         let on_duplicate = match self.on_duplicate.unwrap_or_default() {
             Duplicates::Refuse => OnDuplicate::Refuse,
             Duplicates::Skip => OnDuplicate::Skip,
         };
-        Adding { seal, on_duplicate, key }
+        Adding { seal, on_duplicate, key, reason: self.reason.clone(), stream }
     }
 
     /// What a key stands for before the first line: the job and the parameters.
-    fn call(self, job_id: Uuid) -> String {
+    fn call(&self, job_id: Uuid) -> String {
         let parameters = [
             self.seal.unwrap_or(false).then_some("seal"),
             (self.on_duplicate == Some(Duplicates::Skip)).then_some("skip"),
@@ -130,6 +132,7 @@ pub async fn add_items(
                 how,
                 total: resuming.as_ref().map_or(NOTHING, Resuming::added),
                 resuming,
+                committed: false,
                 line: 0,
                 batch: Batch::default(),
                 ongoing: Ongoing::of(&app, &caller),
@@ -152,6 +155,8 @@ struct Stream<'a> {
     total: Added,
     /// Where the stream's key stands, if it has one.
     resuming: Option<Resuming>,
+    /// Something of this request is committed.
+    committed: bool,
     /// The last line that was read, from 1.
     line: i64,
     batch: Batch,
@@ -286,9 +291,11 @@ impl Stream<'_> {
             // Only what has a key may have to be sent again.
             let items = if key.is_some() { batch.items.clone() } else { std::mem::take(&mut batch.items) };
             let to = key.as_ref().map(|key| key.to);
-            let adding = self.how.adding(seal, key);
+            let place = if self.committed { InStream::Later } else { InStream::First };
+            let adding = self.how.adding(seal, key, Some(place));
             match self.app.engine.add_items(self.caller, self.job_id, items, adding).await {
                 Ok(added) => {
+                    self.committed = true;
                     self.total = sum(self.total, added);
                     if let (Some(resuming), Some(to)) = (&mut self.resuming, to) {
                         resuming.committed = Some(to);

@@ -1,7 +1,13 @@
 //! The audit log over HTTP: who did what to whose work, and why (spec §8).
 
-use axum::{Json as Answer, extract::State};
-use domain::{Time, api::Page, audit::AuditEntry};
+use axum::{
+    Json as Answer,
+    body::Body,
+    extract::State,
+    http::header,
+    response::{IntoResponse as _, Response},
+};
+use domain::{Problem, Time, api::Page, audit::AuditEntry};
 use serde::{Deserialize, Serialize};
 use utoipa::IntoParams;
 use uuid::Uuid;
@@ -10,7 +16,7 @@ use super::{
     cursor::{Paged, cut},
     extract::Query,
 };
-use crate::{App, auth::Caller, error::Result, store::audit::AuditQuery};
+use crate::{App, audit, auth::Caller, error::Result, store::audit::AuditQuery};
 
 /// Filters of the audit log; all that are given must hold.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, IntoParams)]
@@ -36,6 +42,22 @@ pub struct AuditList {
     /// The `next_cursor` of the page before
     #[serde(skip_serializing)]
     cursor: Option<String>,
+    /// `ndjson`: everything that matches, oldest first, one entry a line; `json`, the default: a page
+    #[serde(skip_serializing)]
+    #[param(value_type = Option<String>)]
+    format: Option<Format>,
+    /// With `ndjson`: only what comes after this entry, so that a copy goes on where it ended
+    #[serde(skip_serializing)]
+    after: Option<Uuid>,
+}
+
+/// How the log is given out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Format {
+    #[default]
+    Json,
+    Ndjson,
 }
 
 impl Paged for AuditList {
@@ -51,13 +73,21 @@ impl Paged for AuditList {
 /// Who did what, newest first: to staff all of it, to others what was done to their own work
 ///
 /// Entries outlive the work that they speak of.
+/// With `format=ndjson` everything that matches comes as a stream, oldest first; it goes on behind the entry `after`,
+/// and misses none.
 #[utoipa::path(get, path = "/audit", tag = "people", params(AuditList),
-    responses((status = 200, body = Page<AuditEntry>)))]
-pub async fn list_audit(
-    State(app): State<App>,
-    caller: Caller,
-    Query(list): Query<AuditList>,
-) -> Result<Answer<Page<AuditEntry>>> {
+    responses((status = 200, content((Page<AuditEntry> = "application/json"), (String = "application/x-ndjson")))))]
+pub async fn list_audit(State(app): State<App>, caller: Caller, Query(list): Query<AuditList>) -> Result<Response> {
+    let streams = list.format == Some(Format::Ndjson);
+    let odd = if streams { list.cursor.is_some() || list.limit.is_some() } else { list.after.is_some() };
+    if odd {
+        let (name, expected) = if streams {
+            ("format", "expected neither `cursor` nor `limit` with ndjson, but `after`")
+        } else {
+            ("after", "expected format=ndjson with it; pages go on by `cursor`")
+        };
+        return Err(Problem::parameter(name, expected).into());
+    }
     let (limit, before) = (list.rows()?, list.place::<(Time, Uuid)>()?);
     let query = AuditQuery {
         owner_id: None,
@@ -70,6 +100,11 @@ pub async fn list_audit(
         before: before.map(|(at, id)| (at.0, id)),
         limit: limit + 1,
     };
+    if streams {
+        let lines = audit::export(&app.pool, &caller, query, list.after).await?;
+        let body = Body::from_stream(lines);
+        return Ok(([(header::CONTENT_TYPE, "application/x-ndjson")], body).into_response());
+    }
     let (data, next) = cut(app.engine.audit(&caller, query).await?, limit, |entry| (entry.at, entry.id));
-    Ok(Answer(list.page(data, next)))
+    Ok(Answer(list.page(data, next)).into_response())
 }

@@ -11,6 +11,7 @@ use axum::{
 use domain::{
     Job, JobStatus, Outcome, Problem, Time,
     api::{NewJob, Page},
+    audit::ReasonBody,
     limits::LONGEST_WAIT_SECONDS,
 };
 use serde::{Deserialize, Serialize};
@@ -19,8 +20,9 @@ use uuid::Uuid;
 
 use super::{
     cursor::Paged,
-    extract::{Filters, Path, Query, ids, read_filters},
+    extract::{Filters, JsonOrDefault, Path, Query, ids, read_filters},
     idempotency::{self, Key, Text},
+    remove::Why,
 };
 use crate::{
     App,
@@ -251,10 +253,17 @@ pub async fn get_job(
 ///
 /// A tree is complete when all its jobs are sealed and none of their items is pending. A job that is fed by
 /// its parent is sealed by Treeline (409 `job_is_fed`).
-#[utoipa::path(post, path = "/jobs/{id}/seal", tag = "jobs", params(("id" = Uuid, Path)),
-    responses((status = 200, body = Job)))]
-pub async fn seal_job(State(app): State<App>, caller: Caller, Path(id): Path<Uuid>) -> Result<Answer<Job>> {
-    app.engine.seal(&caller, id).await?;
+/// On somebody else's work it needs a `reason`, as a parameter or in the body.
+#[utoipa::path(post, path = "/jobs/{id}/seal", tag = "jobs", params(("id" = Uuid, Path), Why),
+    request_body = Option<ReasonBody>, responses((status = 200, body = Job)))]
+pub async fn seal_job(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<Uuid>,
+    Query(why): Query<Why>,
+    JsonOrDefault(body): JsonOrDefault<ReasonBody>,
+) -> Result<Answer<Job>> {
+    app.engine.seal(&caller, id, body.reason.or(why.reason)).await?;
     Ok(Answer(app.engine.changed_job(&caller, id, true).await?))
 }
 

@@ -23,6 +23,7 @@ use crate::{App, auth::origin, error::Error};
 use openapi::Described;
 
 pub mod access; // services and tokens
+mod access_audit; // what the log says about looking
 pub mod add_items; // items in, as an array or as a stream
 pub mod alerts; // what somebody should look at
 pub mod assets; // the site's files
@@ -179,6 +180,7 @@ pub fn router(app: &App) -> Router {
         .merge(ui::router())
         .layer(CompressionLayer::new().quality(CompressionLevel::Fastest))
         .merge(streams.method_not_allowed_fallback(unknown_method))
+        .layer(from_fn_with_state(app.clone(), access_audit::watch))
         .layer(from_fn_with_state(app.clone(), origin::check))
         .layer(from_fn_with_state(app.clone(), origin::check_host))
         .layer(CatchPanicLayer::custom(layers::panicked))

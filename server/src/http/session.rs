@@ -63,7 +63,7 @@ pub async fn delete_session(State(app): State<App>, caller: Caller, headers: Hea
     if caller.role.is_none() {
         return Err(Error::refuse(Code::Forbidden, "A token has no session. Revoke it with DELETE /tokens/{id}."));
     }
-    let cookie = sessions::end(&app, &headers).await?;
+    let cookie = sessions::end(&app, &headers, caller.address).await?;
     Ok((StatusCode::NO_CONTENT, signed_out(cookie)).into_response())
 }
 

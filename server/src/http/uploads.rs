@@ -16,6 +16,7 @@ use bytes::Bytes;
 use domain::{
     Code, Document, Problem,
     api::JobUpload,
+    audit::ReasonBody,
     upload::{Preview, Upload, UploadFormat},
 };
 use futures::{Stream, StreamExt as _};
@@ -24,8 +25,9 @@ use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
 use super::{
-    extract::{self, Path, Query},
+    extract::{self, JsonOrDefault, Path, Query},
     idempotency::{self, Keep, Keeping, Key, once},
+    remove::Why,
 };
 use crate::{
     App,
@@ -117,7 +119,7 @@ async fn stored_once(app: &App, caller: &Caller, key: Key, upload: Upload) -> Re
     let first = answered.as_ref().ok().and_then(|(_, text)| serde_json::from_str::<Upload>(text).ok());
     match &first {
         Some(first) if first.id == upload.id => {}
-        _ => uploads::delete(app, caller, upload.id).await?,
+        _ => uploads::delete(app, caller, upload.id, None).await?,
     }
     let first = first.unwrap_or(upload);
     Ok((first, idempotency::answer(answered?)))
@@ -218,10 +220,17 @@ pub async fn get_upload(State(app): State<App>, caller: Caller, Path(id): Path<U
 /// Remove an upload that no job was made of
 ///
 /// 409 `upload_in_use` while a job is filled from it.
-#[utoipa::path(delete, path = "/uploads/{id}", tag = "uploads", params(("id" = Uuid, Path)),
-    responses((status = 204, description = "Gone")))]
-pub async fn delete_upload(State(app): State<App>, caller: Caller, Path(id): Path<Uuid>) -> Result<StatusCode> {
-    uploads::delete(&app, &caller, id).await?;
+/// Owners their own, admins any, with a `reason` where it is not theirs.
+#[utoipa::path(delete, path = "/uploads/{id}", tag = "uploads", params(("id" = Uuid, Path), Why),
+    request_body = Option<ReasonBody>, responses((status = 204, description = "Gone")))]
+pub async fn delete_upload(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<Uuid>,
+    Query(why): Query<Why>,
+    JsonOrDefault(body): JsonOrDefault<ReasonBody>,
+) -> Result<StatusCode> {
+    uploads::delete(&app, &caller, id, body.reason.or(why.reason).as_deref()).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -26,6 +26,7 @@ use crate::{
     flush::Batch,
     store::{
         Tx,
+        audit::{self, AuditRow},
         contracts::JobInfo,
         dedupe,
         endings::ErrorText,
@@ -57,6 +58,8 @@ pub(super) struct AddCommand {
     pub(super) place: Option<Place>,
     /// The Idempotency-Key that moves with these items.
     pub(super) key: Option<keys::KeyMove>,
+    /// What is written into the audit log with them.
+    pub(super) audit: Option<Box<AuditRow>>,
 }
 
 pub(super) struct Place {
@@ -125,6 +128,9 @@ impl Batch for AddBatch {
 async fn attempt(core: &Core, commands: &[&AddCommand], reserved: Option<&Reserved>) -> Result<AddedRows> {
     let mut tx = core.pools.hot.begin().await?;
     let done = keys::add(core, &mut tx, commands, reserved).await?;
+    let written = commands.iter().zip(&done.answers).filter(|(_, answer)| answer.is_ok());
+    let entries: Vec<AuditRow> = written.filter_map(|(command, _)| command.audit.as_deref().cloned()).collect();
+    audit::record_all(&mut tx, &entries).await?;
     crate::store::commit(tx).await?;
     Ok(done)
 }
@@ -302,8 +308,8 @@ async fn give_back_keys(
 
 impl Engine {
     /// Promises that a job gets no more items (rule 3). Again is fine.
-    pub async fn seal(&self, caller: &Caller, job_id: Uuid) -> Result<()> {
-        self.add_items(caller, job_id, Vec::new(), keys::Adding { seal: true, ..keys::Adding::default() })
+    pub async fn seal(&self, caller: &Caller, job_id: Uuid, reason: Option<String>) -> Result<()> {
+        self.add_items(caller, job_id, Vec::new(), keys::Adding { seal: true, reason, ..keys::Adding::default() })
             .await
             .map(|_| ())
     }
@@ -347,6 +353,7 @@ impl Engine {
                 on_duplicate: OnDuplicate::Refuse,
                 place: Some(place),
                 key: None,
+                audit: None,
             })
             .await
         {

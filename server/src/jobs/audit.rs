@@ -4,16 +4,31 @@
 //! required and the deed is recorded, whoever does it; on one's own, what a person does is recorded,
 //! and what a service does only if it says why. Recording happens in the deed's own transaction.
 
+use std::sync::Arc;
+
 use domain::{Code, Problem, audit::AuditEntry, audit::LONGEST_REASON, limits::is_text};
 use uuid::Uuid;
 
 use crate::{
     auth::{Caller, Scope},
     error::Result,
-    store::audit::{self, AuditQuery, AuditRow},
+    store::{
+        audit::{self, AuditQuery, AuditRow},
+        contracts::JobInfo,
+        retrying,
+    },
 };
 
 use super::Engine;
+
+/// Where the entry of an action is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Recorded {
+    /// With the action.
+    Here,
+    /// With the bulk operation that it is part of.
+    ByOperation,
+}
 
 /// The reason to record for a deed on this owner's work; blank is none. 422 `reason_required` when
 /// there is none and the work is somebody else's.
@@ -37,27 +52,26 @@ pub(crate) fn reason_for(caller: &Caller, owner_id: Uuid, reason: Option<&str>) 
 pub(crate) fn row(caller: &Caller, action: &'static str, owner_id: Uuid, reason: Option<&str>) -> Option<AuditRow> {
     let recorded = caller.owner_id != owner_id || caller.role.is_some() || reason.is_some();
     recorded.then(|| AuditRow {
-        actor_id: caller.owner_id,
-        actor_kind: caller.kind,
-        actor_name: caller.name.clone(),
-        action,
         owner_id: Some(owner_id),
-        root_id: None,
-        job_id: None,
-        item_id: None,
         reason: reason.map(str::to_owned),
-        detail: None,
+        ..AuditRow::by(caller, action)
     })
 }
 
-impl AuditRow {
-    /// The same, done to a job, or to one item of it.
-    pub(crate) fn about(self, root_id: Uuid, job_id: Uuid, item_id: Option<Uuid>) -> Self {
-        Self { root_id: Some(root_id), job_id: Some(job_id), item_id, ..self }
-    }
-}
-
 impl Engine {
+    /// The job of this id, whoever asks: for the log.
+    pub(crate) async fn any_job(&self, id: Uuid) -> Result<Option<Arc<JobInfo>>> {
+        let core = &self.0.core;
+        Ok(core.jobs.by_id(&core.pools.read, id).await?)
+    }
+
+    /// The job that this item is in, whoever asks: for the log.
+    pub(crate) async fn any_job_of_item(&self, id: Uuid) -> Result<Option<Arc<JobInfo>>> {
+        let core = &self.0.core;
+        let Some(item) = retrying::items(&core.pools.read, &[id]).await?.pop() else { return Ok(None) };
+        Ok(core.jobs.by_gates(&core.pools.read, [item.gate_id]).await?.remove(&item.gate_id))
+    }
+
     /// What was done, newest first: to staff all of it, to others what was done to their own work.
     pub async fn audit(&self, caller: &Caller, query: AuditQuery) -> Result<Vec<AuditEntry>> {
         caller.require(Scope::JobsRead)?;

@@ -97,7 +97,7 @@ impl Engine {
         };
         let deed = audit::row(caller, action, caller.owner_id, reason.as_deref())
             .filter(|_| !new.dry_run)
-            .map(|deed| deeds::AuditRow { detail: Some(format!("operation {}: {}", row.id, row.filter)), ..deed });
+            .map(|deed| deeds::AuditRow { operation_id: Some(row.id), ..deed.with_detail(row.filter.clone()) });
         let id = row.id;
         let engine = self.clone();
         let begun = core
@@ -182,7 +182,7 @@ impl Engine {
         let row = rows.into_iter().next().ok_or_else(|| Problem::not_found("bulk operation"))?;
         let reason = audit::reason_for(caller, row.actor_id, reason)?;
         let deed = audit::row(caller, "bulk.stop", row.actor_id, reason.as_deref())
-            .map(|deed| deeds::AuditRow { detail: Some(format!("operation {id}")), ..deed });
+            .map(|deed| deeds::AuditRow { operation_id: Some(id), ..deed });
         let stopped = core
             .retrying(move |core| {
                 let deed = deed.clone();

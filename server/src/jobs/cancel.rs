@@ -26,7 +26,7 @@ use crate::{
 use super::{
     Core, Engine,
     add::rows::final_row,
-    audit,
+    audit::{self, Recorded},
     bulk::Tally,
     ending::EndingRows,
     lanes,
@@ -97,10 +97,21 @@ pub(super) async fn decide(tx: &mut Tx, plan: &Plan, at: usize, reason: Option<&
 impl Engine {
     /// Cancels a job and everything below it. Again is fine; a complete one is 409 `job_completed`.
     pub async fn cancel_job(&self, caller: &Caller, job_id: Uuid, reason: Option<&str>) -> Result<()> {
+        self.cancel_job_for(caller, job_id, reason, Recorded::Here).await
+    }
+
+    pub(super) async fn cancel_job_for(
+        &self,
+        caller: &Caller,
+        job_id: Uuid,
+        reason: Option<&str>,
+        recorded: Recorded,
+    ) -> Result<()> {
         caller.require(Scope::JobsWrite)?;
         let job = self.visible_job(caller, job_id).await?;
         let reason = audit::reason_for(caller, job.owner_id, reason)?;
         let deed = audit::row(caller, "job.cancel", job.owner_id, reason.as_deref())
+            .filter(|_| recorded == Recorded::Here)
             .map(|row| row.about(job.root_id, job.job_id, None));
         self.0
             .core

@@ -20,6 +20,8 @@ use crate::{
     kept::under_way,
     store::{
         Tx,
+        audit::AuditRow,
+        contracts::JobInfo,
         idempotency::{self, KeyName, Progress, Stored},
     },
 };
@@ -27,6 +29,7 @@ use crate::{
 use super::{
     Core, Engine,
     add::{self, AddCommand, AddedRows, Gates, Reserved},
+    audit,
     create::{Turn, reused},
 };
 
@@ -50,6 +53,17 @@ pub struct Adding {
     pub seal: bool,
     pub on_duplicate: OnDuplicate,
     pub key: Option<KeyMove>,
+    /// Why; required on somebody else's work.
+    pub reason: Option<String>,
+    /// They are part of a stream.
+    pub stream: Option<InStream>,
+}
+
+/// Where in a stream items come; the audit log has one entry for all of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InStream {
+    First,
+    Later,
 }
 
 /// An Idempotency-Key that moves with the items of one commit.
@@ -89,6 +103,8 @@ impl Engine {
     pub async fn add_items(&self, caller: &Caller, job_id: Uuid, items: Vec<NewItem>, adding: Adding) -> Result<Added> {
         caller.require(Scope::JobsWrite)?;
         let job = self.visible_job(caller, job_id).await?;
+        let reason = audit::reason_for(caller, job.owner_id, adding.reason.as_deref())?;
+        let entry = audit_entry(caller, &job, items.len(), &adding, reason.as_deref());
         let items = self.0.core.prepare(&job, items, "")?;
         self.0.core.ask_in(caller, [&*job]).await?;
         self.0
@@ -100,6 +116,7 @@ impl Engine {
                 on_duplicate: adding.on_duplicate,
                 place: None,
                 key: adding.key,
+                audit: entry,
             })
             .await
     }
@@ -148,6 +165,31 @@ impl Engine {
     pub async fn forget_call(&self, name: &KeyName) -> Result<()> {
         Ok(idempotency::forget(&self.0.core.pools.read, name).await?)
     }
+}
+
+/// What is written about items that are added to somebody else's work, or for a reason that is given.
+fn audit_entry(
+    caller: &Caller,
+    job: &JobInfo,
+    items: usize,
+    adding: &Adding,
+    reason: Option<&str>,
+) -> Option<Box<AuditRow>> {
+    let is_own = caller.owner_id == job.owner_id && reason.is_none();
+    if is_own || adding.stream == Some(InStream::Later) {
+        return None;
+    }
+    let seals = adding.seal && items == 0 && adding.stream.is_none();
+    let action = if seals { "job.seal" } else { "items.add" };
+    let row = audit::row(caller, action, job.owner_id, reason)?.about(job.root_id, job.job_id, None);
+    let what = match (seals, adding.stream) {
+        (true, _) => return Some(Box::new(row)),
+        (_, Some(_)) => "a stream of items".to_owned(),
+        (_, None) if items == 1 => "1 item".to_owned(),
+        (_, None) => format!("{items} items"),
+    };
+    let sealed = if adding.seal { ", the last ones" } else { "" };
+    Some(Box::new(row.with_detail(format!("{what}{sealed}"))))
 }
 
 /// A call that writes its Idempotency-Key in the transaction of what it makes.

@@ -88,7 +88,7 @@ pub use cache::TypeCache;
 pub use create::{Creation, Made, Turn};
 pub use delegation::Asker;
 pub use ending::EndingKind;
-pub use keys::{Adding, KeyMove, KeyedCall, OnDuplicate, Once, key_reused, sum};
+pub use keys::{Adding, InStream, KeyMove, KeyedCall, OnDuplicate, Once, key_reused, sum};
 pub use outbox::{News, Parcel};
 pub use read::{GroupFilter, ItemFilter, JobFilter};
 pub use retry::Refused;

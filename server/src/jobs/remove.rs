@@ -26,7 +26,11 @@ use crate::{
     task::in_task,
 };
 
-use super::{Core, Engine, audit, carry};
+use super::{
+    Core, Engine,
+    audit::{self, Recorded},
+    carry,
+};
 
 /// How long a deletion helps to put away what was cancelled, before it asks to be sent again: others may
 /// wait behind those rows for a serialize key, so they are not simply thrown away.
@@ -40,6 +44,16 @@ impl Engine {
     /// Removes a complete tree at once. Owners their own, admins any, with a reason where it is not
     /// theirs. 409 `not_root`, `job_not_complete`; 410 `job_removed` when it is gone already.
     pub async fn remove(&self, caller: &Caller, id: Uuid, reason: Option<&str>) -> Result<()> {
+        self.remove_for(caller, id, reason, Recorded::Here).await
+    }
+
+    pub(super) async fn remove_for(
+        &self,
+        caller: &Caller,
+        id: Uuid,
+        reason: Option<&str>,
+        recorded: Recorded,
+    ) -> Result<()> {
         caller.require(Scope::JobsWrite)?;
         let place = self.own_root(caller, id, "removed").await?;
         if !caller.is_admin() && caller.owner_id != place.owner_id {
@@ -47,6 +61,7 @@ impl Engine {
         }
         let reason = audit::reason_for(caller, place.owner_id, reason)?;
         let row = audit::row(caller, "job.delete", place.owner_id, reason.as_deref())
+            .filter(|_| recorded == Recorded::Here)
             .map(|row| row.about(place.root_id, id, None));
         let core = Arc::clone(&self.0.core);
         // A task of its own: a client that goes away cannot leave a transaction open.

@@ -61,6 +61,12 @@ impl Key {
         self.derived(&format!("type/{name}"))
     }
 
+    /// The key that signs the posts of the audit log.
+    #[must_use]
+    pub fn of_audit(&self) -> Self {
+        self.derived("audit")
+    }
+
     fn derived(&self, purpose: &str) -> Self {
         Self(self.mac(&[purpose.as_bytes()]))
     }

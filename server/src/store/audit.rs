@@ -1,18 +1,21 @@
-//! Who did what: written in the transaction of the deed, read newest first. Nothing here is ever
-//! changed or removed, and nothing refers to it.
+//! The audit log: written in the transaction of the action, read newest first by people and oldest first
+//! by whoever keeps a copy. Nothing here changes an entry, and nothing refers to one; entries are removed by
+//! age only, where the operator has set one and the role of the database may.
 
-use domain::{Time, audit::AuditEntry, job::OwnerKind};
-use sqlx::PgPool;
+use domain::{
+    Time,
+    audit::{Actor, ActorKind, AuditEntry},
+    job::{Owner, OwnerKind},
+};
+use sqlx::{PgConnection, PgPool};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::Tx;
-
-/// A deed to be written down.
+/// An entry to be written.
 #[derive(Clone, Debug)]
 pub struct AuditRow {
     pub actor_id: Uuid,
-    pub actor_kind: OwnerKind,
+    pub actor_kind: ActorKind,
     pub actor_name: String,
     /// Such as `job.delete`: what it is done to, and the verb.
     pub action: &'static str,
@@ -23,21 +26,27 @@ pub struct AuditRow {
     pub item_id: Option<Uuid>,
     pub reason: Option<String>,
     pub detail: Option<String>,
+    /// The client's address.
+    pub address: Option<String>,
+    /// The session or token that was used.
+    pub credential_id: Option<Uuid>,
+    /// The bulk operation that it began or stopped.
+    pub operation_id: Option<Uuid>,
 }
 
-/// Writes a deed down, in the transaction that does it.
-pub async fn record(tx: &mut Tx, row: &AuditRow) -> Result<(), sqlx::Error> {
-    record_all(tx, std::slice::from_ref(row)).await
+/// Writes an entry, in the transaction of the action.
+pub async fn record(on: &mut PgConnection, row: &AuditRow) -> Result<(), sqlx::Error> {
+    record_all(on, std::slice::from_ref(row)).await
 }
 
-/// Writes deeds down, in order, in the transaction that does them.
-pub async fn record_all(tx: &mut Tx, rows: &[AuditRow]) -> Result<(), sqlx::Error> {
+/// Writes entries, in order, in the transaction of the actions.
+pub async fn record_all(on: &mut PgConnection, rows: &[AuditRow]) -> Result<(), sqlx::Error> {
     if rows.is_empty() {
         return Ok(());
     }
     let ids: Vec<Uuid> = rows.iter().map(|_| Uuid::now_v7()).collect();
     let actors: Vec<Uuid> = rows.iter().map(|row| row.actor_id).collect();
-    let kinds: Vec<&str> = rows.iter().map(|row| kind_word(row.actor_kind)).collect();
+    let kinds: Vec<&str> = rows.iter().map(|row| row.actor_kind.as_str()).collect();
     let names: Vec<&str> = rows.iter().map(|row| row.actor_name.as_str()).collect();
     let actions: Vec<&str> = rows.iter().map(|row| row.action).collect();
     let owners: Vec<Option<Uuid>> = rows.iter().map(|row| row.owner_id).collect();
@@ -46,11 +55,16 @@ pub async fn record_all(tx: &mut Tx, rows: &[AuditRow]) -> Result<(), sqlx::Erro
     let items: Vec<Option<Uuid>> = rows.iter().map(|row| row.item_id).collect();
     let reasons: Vec<Option<&str>> = rows.iter().map(|row| row.reason.as_deref()).collect();
     let details: Vec<Option<&str>> = rows.iter().map(|row| row.detail.as_deref()).collect();
+    let addresses: Vec<Option<&str>> = rows.iter().map(|row| row.address.as_deref()).collect();
+    let credentials: Vec<Option<Uuid>> = rows.iter().map(|row| row.credential_id).collect();
+    let operations: Vec<Option<Uuid>> = rows.iter().map(|row| row.operation_id).collect();
+    // `insert into audit` is what `settled_before` looks for.
     sqlx::query!(
         "insert into audit (id, actor_id, actor_kind, actor_name, action, owner_id, root_id, job_id, item_id,
-           reason, detail)
+           reason, detail, address, credential_id, operation_id)
          select * from unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::uuid[], $7::uuid[],
-                              $8::uuid[], $9::uuid[], $10::text[], $11::text[])",
+                              $8::uuid[], $9::uuid[], $10::text[], $11::text[], $12::text[], $13::uuid[],
+                              $14::uuid[])",
         &ids,
         &actors,
         &kinds as &[&str],
@@ -62,16 +76,37 @@ pub async fn record_all(tx: &mut Tx, rows: &[AuditRow]) -> Result<(), sqlx::Erro
         &items as &[Option<Uuid>],
         &reasons as &[Option<&str>],
         &details as &[Option<&str>],
+        &addresses as &[Option<&str>],
+        &credentials as &[Option<Uuid>],
+        &operations as &[Option<Uuid>],
     )
-    .execute(&mut **tx)
+    .execute(on)
     .await?;
     Ok(())
 }
 
-/// What a list of deeds is filtered by; all that are given must hold.
+/// Notes whose work a bulk operation touches, so that they see its entry.
+pub async fn note_owners(on: &mut PgConnection, operation_id: Uuid, owners: &[Uuid]) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "insert into audit_operation_owner (operation_id, owner_id)
+         select $1, owner_id from unnest($2::uuid[]) as t (owner_id) order by owner_id on conflict do nothing",
+        operation_id,
+        owners
+    )
+    .execute(on)
+    .await?;
+    Ok(())
+}
+
+/// The name of an owner, for an entry that is written about it.
+pub async fn owner_name(on: &mut PgConnection, owner_id: Uuid) -> Result<Option<String>, sqlx::Error> {
+    sqlx::query_scalar!("select name from owner where id = $1", owner_id).fetch_optional(on).await
+}
+
+/// What a list of entries is filtered by; all that are given must hold.
 #[derive(Clone, Debug, Default)]
 pub struct AuditQuery {
-    /// Only deeds on this owner's work.
+    /// Only what was done to this owner's work.
     pub owner_id: Option<Uuid>,
     /// The name of a person or service.
     pub actor: Option<String>,
@@ -85,13 +120,55 @@ pub struct AuditQuery {
     pub limit: i64,
 }
 
-/// Deeds that match, newest first.
+struct Row {
+    id: Uuid,
+    at: OffsetDateTime,
+    actor_kind: String,
+    actor_name: String,
+    action: String,
+    root_id: Option<Uuid>,
+    job_id: Option<Uuid>,
+    item_id: Option<Uuid>,
+    reason: Option<String>,
+    detail: Option<String>,
+    address: Option<String>,
+    credential_id: Option<Uuid>,
+    operation_id: Option<Uuid>,
+    owner_kind: Option<String>,
+    owner_name: Option<String>,
+}
+
+impl From<Row> for AuditEntry {
+    fn from(row: Row) -> Self {
+        let owner = row.owner_kind.zip(row.owner_name);
+        Self {
+            id: row.id,
+            at: Time(row.at),
+            actor: Actor { kind: ActorKind::parse(&row.actor_kind).unwrap_or(ActorKind::Nobody), name: row.actor_name },
+            action: row.action,
+            owner: owner.map(|(kind, name)| Owner { kind: owner_kind(&kind), name }),
+            root_id: row.root_id,
+            job_id: row.job_id,
+            item_id: row.item_id,
+            reason: row.reason,
+            detail: row.detail,
+            address: row.address,
+            credential_id: row.credential_id,
+            operation_id: row.operation_id,
+        }
+    }
+}
+
+/// Entries that match, newest first.
 pub async fn list(pool: &PgPool, query: &AuditQuery) -> Result<Vec<AuditEntry>, sqlx::Error> {
-    let rows = sqlx::query!(
+    let rows = sqlx::query_as!(
+        Row,
         r#"select a.id, a.at, a.actor_kind, a.actor_name, a.action, a.root_id, a.job_id, a.item_id, a.reason,
-             a.detail, o.kind as "owner_kind?", o.name as "owner_name?"
+             a.detail, a.address, a.credential_id, a.operation_id,
+             o.kind as "owner_kind?", o.name as "owner_name?"
            from audit a left join owner o on o.id = a.owner_id
-           where ($1::uuid is null or a.owner_id = $1)
+           where ($1::uuid is null or a.owner_id = $1
+                  or a.operation_id in (select operation_id from audit_operation_owner where owner_id = $1))
              and ($2::text is null or a.actor_name = $2)
              and ($3::text is null or a.action = $3)
              and ($4::uuid is null or a.job_id = $4)
@@ -113,31 +190,117 @@ pub async fn list(pool: &PgPool, query: &AuditQuery) -> Result<Vec<AuditEntry>, 
     )
     .fetch_all(pool)
     .await?;
-    let owner = |kind: &str, name: String| domain::job::Owner { kind: kind_of(kind), name };
-    Ok(rows
-        .into_iter()
-        .map(|row| AuditEntry {
-            id: row.id,
-            at: Time(row.at),
-            actor: owner(&row.actor_kind, row.actor_name),
-            action: row.action,
-            owner: row.owner_kind.zip(row.owner_name).map(|(kind, name)| owner(&kind, name)),
-            root_id: row.root_id,
-            job_id: row.job_id,
-            item_id: row.item_id,
-            reason: row.reason,
-            detail: row.detail,
-        })
-        .collect())
+    Ok(rows.into_iter().map(Into::into).collect())
 }
 
-const fn kind_word(kind: OwnerKind) -> &'static str {
-    match kind {
-        OwnerKind::User => "user",
-        OwnerKind::Service => "service",
-    }
+/// Entries that match behind `after` and older than `until`, oldest first, at most `limit`.
+pub async fn list_oldest(
+    pool: &PgPool,
+    query: &AuditQuery,
+    after: Option<(OffsetDateTime, Uuid)>,
+    until: OffsetDateTime,
+) -> Result<Vec<AuditEntry>, sqlx::Error> {
+    let rows = sqlx::query_as!(
+        Row,
+        r#"select a.id, a.at, a.actor_kind, a.actor_name, a.action, a.root_id, a.job_id, a.item_id, a.reason,
+             a.detail, a.address, a.credential_id, a.operation_id,
+             o.kind as "owner_kind?", o.name as "owner_name?"
+           from audit a left join owner o on o.id = a.owner_id
+           where ($1::uuid is null or a.owner_id = $1
+                  or a.operation_id in (select operation_id from audit_operation_owner where owner_id = $1))
+             and ($2::text is null or a.actor_name = $2)
+             and ($3::text is null or a.action = $3)
+             and ($4::uuid is null or a.job_id = $4)
+             and ($5::uuid is null or a.root_id = $5)
+             and ($6::uuid is null or a.item_id = $6)
+             and ($7::timestamptz is null or a.at >= $7)
+             and ($8::timestamptz is null or (a.at, a.id) > ($8, $9::uuid))
+             and a.at < $10
+           order by a.at, a.id limit $11"#,
+        query.owner_id,
+        query.actor,
+        query.action,
+        query.job_id,
+        query.root_id,
+        query.item_id,
+        query.since,
+        after.map(|after| after.0),
+        after.map(|after| after.1),
+        until,
+        query.limit
+    )
+    .fetch_all(pool)
+    .await?;
+    Ok(rows.into_iter().map(Into::into).collect())
 }
 
-fn kind_of(word: &str) -> OwnerKind {
+/// The database's clock, and a time that no entry will be older than that is not there yet: entries carry
+/// the time of their writing and appear when their transaction ends, so what a transaction under way has
+/// written is younger than its beginning. Whoever reads in order reads up to there and misses nothing.
+pub async fn settled_before(pool: &PgPool) -> Result<(OffsetDateTime, OffsetDateTime), sqlx::Error> {
+    let row = sqlx::query!(
+        r#"with now as materialized (select clock_timestamp() as at)
+           select now.at as "now!",
+             least(now.at, (select min(xact_start) from pg_stat_activity
+                            where datname = current_database() and pid <> pg_backend_pid()
+                              and xact_start is not null
+                              and (backend_xid is not null or query like 'insert into audit%'))) as "settled!"
+           from now"#
+    )
+    .fetch_one(pool)
+    .await?;
+    Ok((row.now, row.settled))
+}
+
+/// When an entry was written; `None`: there is no such entry.
+pub async fn time_of(pool: &PgPool, id: Uuid) -> Result<Option<OffsetDateTime>, sqlx::Error> {
+    sqlx::query_scalar!("select at from audit where id = $1", id).fetch_optional(pool).await
+}
+
+/// Where the log is posted from when nobody has posted it before: from now on.
+pub async fn begin_posting(pool: &PgPool) -> Result<(), sqlx::Error> {
+    sqlx::query!("insert into audit_post default values on conflict do nothing").execute(pool).await.map(drop)
+}
+
+/// Takes the posting of the log for so many seconds, unless another server has it. Gives the last entry that
+/// was taken.
+pub async fn take_posting(pool: &PgPool, seconds: f64) -> Result<Option<(OffsetDateTime, Uuid)>, sqlx::Error> {
+    let row = sqlx::query!(
+        "update audit_post set busy_until = clock_timestamp() + make_interval(secs => $1)
+         where busy_until < clock_timestamp() returning at, id",
+        seconds
+    )
+    .fetch_optional(pool)
+    .await?;
+    Ok(row.map(|row| (row.at, row.id)))
+}
+
+/// Lets the posting go, behind this entry.
+pub async fn leave_posting(pool: &PgPool, place: (OffsetDateTime, Uuid)) -> Result<(), sqlx::Error> {
+    sqlx::query!("update audit_post set at = $1, id = $2, busy_until = '-infinity' where at <= $1", place.0, place.1)
+        .execute(pool)
+        .await
+        .map(drop)
+}
+
+/// Removes entries that are older than so many days, oldest first, at most `limit`.
+pub async fn expire(pool: &PgPool, days: i32, limit: i64) -> Result<u64, sqlx::Error> {
+    let done = sqlx::query!(
+        "delete from audit where id in
+           (select id from audit where at < clock_timestamp() - make_interval(days => $1) order by at limit $2)",
+        days,
+        limit
+    )
+    .execute(pool)
+    .await?;
+    Ok(done.rows_affected())
+}
+
+/// Whether this role of the database may remove entries.
+pub async fn may_expire(pool: &PgPool) -> Result<bool, sqlx::Error> {
+    sqlx::query_scalar!(r#"select has_table_privilege('audit', 'delete') as "may!""#).fetch_one(pool).await
+}
+
+fn owner_kind(word: &str) -> OwnerKind {
     if word == "user" { OwnerKind::User } else { OwnerKind::Service }
 }

@@ -109,13 +109,15 @@ pub async fn insert_session(
     Ok(done.rows_affected() > 0)
 }
 
-/// Ends the session with this hash. Says whether it was open.
-pub async fn end_session(tx: &mut Tx, hash: &[u8]) -> sqlx::Result<bool> {
-    let done =
-        sqlx::query!("update session set ended_at = clock_timestamp() where hash = $1 and ended_at is null", hash)
-            .execute(&mut **tx)
-            .await?;
-    Ok(done.rows_affected() > 0)
+/// Ends the session with this hash. Gives its id and whose it was; `None`: it was not open.
+pub async fn end_session(tx: &mut Tx, hash: &[u8]) -> sqlx::Result<Option<(Uuid, Uuid)>> {
+    let row = sqlx::query!(
+        "update session set ended_at = clock_timestamp() where hash = $1 and ended_at is null returning id, owner_id",
+        hash
+    )
+    .fetch_optional(&mut **tx)
+    .await?;
+    Ok(row.map(|row| (row.id, row.owner_id)))
 }
 
 /// Gives a session another secret.

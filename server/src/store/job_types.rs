@@ -129,7 +129,7 @@ pub async fn insert(on: impl PgExecutor<'_>, spec: &JobTypeSpec) -> sqlx::Result
 
 /// Replaces a type that still has the version. `None`: it has another by now, or is gone.
 pub async fn replace(
-    pool: &PgPool,
+    on: impl PgExecutor<'_>,
     spec: &JobTypeSpec,
     secrets: &PushSecrets,
     version: i64,
@@ -166,7 +166,7 @@ pub async fn replace(
         version,
         stored(secrets)
     )
-    .fetch_optional(pool)
+    .fetch_optional(on)
     .await?;
     Ok(row.map(Into::into))
 }
@@ -184,20 +184,22 @@ fn stored(secrets: &PushSecrets) -> Option<String> {
     (!secrets.is_empty()).then(|| Document::of(secrets).text().to_owned())
 }
 
-/// Pauses or resumes a type. Again changes nothing, the version neither. `false`: no such type.
-pub async fn set_paused(pool: &PgPool, name: &str, paused: bool) -> sqlx::Result<bool> {
-    let done = sqlx::query!(
-        "update job_type
-         set paused = $2,
-           version = version + (paused <> $2)::int,
-           updated_at = case when paused <> $2 then clock_timestamp() else updated_at end
-         where name = $1",
+/// Pauses or resumes a type. Again changes nothing, the version neither. Says whether it changed; `None`: no such
+/// type.
+pub async fn set_paused(on: impl PgExecutor<'_>, name: &str, paused: bool) -> sqlx::Result<Option<bool>> {
+    sqlx::query_scalar!(
+        r#"update job_type
+           set paused = $2,
+             version = job_type.version + (job_type.paused <> $2)::int,
+             updated_at = case when job_type.paused <> $2 then clock_timestamp() else job_type.updated_at end
+           from (select name, paused from job_type where name = $1 for update) before
+           where job_type.name = before.name
+           returning before.paused <> $2 as "changed!""#,
         name,
         paused
     )
-    .execute(pool)
-    .await?;
-    Ok(done.rows_affected() > 0)
+    .fetch_optional(on)
+    .await
 }
 
 /// What became of [`delete`].
@@ -211,9 +213,9 @@ pub enum Deleted {
 }
 
 /// Removes a type that no job refers to; where given, of this version only.
-pub async fn delete(pool: &PgPool, name: &str, version: Option<i64>) -> sqlx::Result<Deleted> {
+pub async fn delete(on: impl PgExecutor<'_>, name: &str, version: Option<i64>) -> sqlx::Result<Deleted> {
     let done = sqlx::query!("delete from job_type where name = $1 and version = coalesce($2, version)", name, version)
-        .execute(pool)
+        .execute(on)
         .await;
     match done {
         Ok(done) if done.rows_affected() > 0 => Ok(Deleted::Gone),

@@ -1,7 +1,7 @@
 //! Stored files as the database knows them, and how far each has been cut into items.
 
 use domain::upload::{Upload, UploadFormat};
-use sqlx::PgPool;
+use sqlx::{PgExecutor, PgPool};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
@@ -76,9 +76,14 @@ pub async fn find(pool: &PgPool, id: Uuid, owner_id: Option<Uuid>) -> Result<Opt
     Ok(row.map(Into::into))
 }
 
+/// Whose file it is; `None`: there is no such file.
+pub async fn owner(pool: &PgPool, id: Uuid) -> Result<Option<Uuid>, sqlx::Error> {
+    sqlx::query_scalar!("select owner_id from upload where id = $1", id).fetch_optional(pool).await
+}
+
 /// Forgets a file that no job was made of. False: there is none, or a job uses it.
-pub async fn delete_unused(pool: &PgPool, id: Uuid) -> Result<bool, sqlx::Error> {
-    let deleted = sqlx::query!("delete from upload where id = $1 and used_at is null", id).execute(pool).await?;
+pub async fn delete_unused(on: impl PgExecutor<'_>, id: Uuid) -> Result<bool, sqlx::Error> {
+    let deleted = sqlx::query!("delete from upload where id = $1 and used_at is null", id).execute(on).await?;
     Ok(deleted.rows_affected() == 1)
 }
 

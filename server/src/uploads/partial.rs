@@ -244,7 +244,7 @@ pub async fn delete(app: &App, caller: &Caller, id: Uuid) -> Result<()> {
     let partial = own(app, caller, id).await?;
     remove(app, id).await?;
     match partials::find(&app.pool, id, partial.owner_id).await? {
-        Some(_) => super::delete(app, caller, id).await,
+        Some(_) => super::delete(app, caller, id, None).await,
         None => Ok(()),
     }
 }

@@ -147,7 +147,7 @@ async fn dead_letters_are_counted_repaired_and_their_tree_completes_once() {
     assert_eq!(audit["data"].as_array().expect("rows").len(), 1);
     assert_eq!(audit["data"][0]["reason"], "accounts were repaired");
     let audit = server.get(&format!("/api/v1/audit?action=item.retry&root={root}&limit=1000")).await.expect(200);
-    assert_eq!(audit["data"].as_array().expect("rows").len(), N);
+    assert_eq!(audit["data"].as_array().expect("rows").len(), 0, "the operation is one entry");
     server.stop().await;
 }
 

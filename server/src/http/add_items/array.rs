@@ -28,7 +28,7 @@ pub(super) const TRIES: usize = 20;
 
 impl Array<'_> {
     pub(super) async fn add(&self, items: Vec<NewItem>, key: Option<KeyMove>) -> Result<Added> {
-        let adding = self.how.adding(self.how.seal.unwrap_or(false), key);
+        let adding = self.how.adding(self.how.seal.unwrap_or(false), key, None);
         self.app.engine.add_items(self.caller, self.job_id, items, adding).await
     }
 

@@ -86,8 +86,13 @@ pub(super) async fn redeem(
 }
 
 /// `POST /sign-out`
-pub(super) async fn end(State(app): State<App>, visit: Visit, headers: HeaderMap) -> Response {
-    match sessions::end(&app, &headers).await {
+pub(super) async fn end(
+    State(app): State<App>,
+    visit: Visit,
+    ClientAddress(address): ClientAddress,
+    headers: HeaderMap,
+) -> Response {
+    match sessions::end(&app, &headers, address).await {
         Ok(cookie) => (signed_out(cookie), see_other("/sign-in?ended=1")).into_response(),
         Err(error) => visit.trouble(error),
     }

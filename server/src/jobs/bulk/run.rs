@@ -6,7 +6,7 @@
 //! is kept over all servers.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeSet, HashMap, HashSet},
     sync::Arc,
     time::Duration,
 };
@@ -22,7 +22,7 @@ use crate::{
     auth::Caller,
     error::{Error, Result},
     store::{
-        audit::AuditRow,
+        audit as log,
         bulk::{
             self, BulkRow,
             members::{self, Member, Pace},
@@ -34,7 +34,8 @@ use crate::{
 
 use super::{
     super::{
-        Core, audit,
+        Core,
+        audit::{self, Recorded},
         cancel::{self, CancelItem},
         retry::{self, Retry},
     },
@@ -211,7 +212,7 @@ async fn together(engine: &Engine, deed: &Deed, bulk_id: Uuid, batch: &[Member])
         (BulkAction::Cancel, true) => cancel_items(engine, deed, bulk_id, batch).await,
         (action, _) => {
             for &member in batch {
-                let how = one_job(engine, deed, action, member).await?;
+                let how = one_job(engine, deed, bulk_id, action, member).await?;
                 count(engine, bulk_id, member, how).await?;
             }
             Ok(())
@@ -234,12 +235,14 @@ async fn count(engine: &Engine, bulk_id: Uuid, member: Member, how: Counted) -> 
 }
 
 /// Cancels or deletes one job.
-async fn one_job(engine: &Engine, deed: &Deed, action: BulkAction, member: Member) -> Result<Counted> {
+async fn one_job(engine: &Engine, deed: &Deed, bulk_id: Uuid, action: BulkAction, member: Member) -> Result<Counted> {
     let (caller, reason, id) = (&deed.caller, deed.reason.as_deref(), member.member_id);
+    let owner = engine.any_job(id).await?.map(|job| job.owner_id);
+    note_owners(&engine.0.core, deed, bulk_id, owner.into_iter()).await?;
     let done = if action == BulkAction::Delete {
-        engine.remove(caller, id, reason).await
+        engine.remove_for(caller, id, reason, Recorded::ByOperation).await
     } else {
-        engine.cancel_job(caller, id, reason).await
+        engine.cancel_job_for(caller, id, reason, Recorded::ByOperation).await
     };
     match done {
         Ok(()) => Ok(Counted::Processed),
@@ -254,45 +257,54 @@ async fn one_job(engine: &Engine, deed: &Deed, action: BulkAction, member: Membe
     }
 }
 
-/// The jobs of items and the deeds to be written down. What cannot be done to an item is told to `tally`.
-async fn deeds_of(
+/// The jobs of items. What cannot be done to an item is told to `tally`. The audit log has one entry, the
+/// operation's, which every owner of the items sees.
+async fn members_of(
     core: &Core,
     deed: &Deed,
-    action: &'static str,
+    bulk_id: Uuid,
     batch: &[Member],
     tally: &mut Tally,
-) -> Result<Vec<(Uuid, Arc<JobInfo>, Option<AuditRow>)>> {
+) -> Result<Vec<(Uuid, Arc<JobInfo>)>> {
     let ids: Vec<Uuid> = batch.iter().map(|member| member.member_id).collect();
     let mut jobs = core.jobs_of_items(&deed.caller, &ids).await?;
-    let mut deeds = Vec::with_capacity(ids.len());
+    let mut members = Vec::with_capacity(ids.len());
     for id in ids {
         let Some(job) = jobs.remove(&id) else {
             tally.skip(id, Code::NotFound.as_str());
             continue;
         };
         match audit::reason_for(&deed.caller, job.owner_id, deed.reason.as_deref()) {
-            Ok(reason) => {
-                let row = audit::row(&deed.caller, action, job.owner_id, reason.as_deref())
-                    .map(|row| row.about(job.root_id, job.job_id, Some(id)));
-                deeds.push((id, job, row));
-            }
+            Ok(_) => members.push((id, job)),
             Err(problem) => tally.skip(id, problem.code.as_str()),
         }
     }
-    Ok(deeds)
+    note_owners(core, deed, bulk_id, members.iter().map(|(_, job)| job.owner_id)).await?;
+    Ok(members)
+}
+
+/// Lets the owners of what an operation touches see its entry in the audit log.
+async fn note_owners(core: &Core, deed: &Deed, bulk_id: Uuid, owners: impl Iterator<Item = Uuid>) -> Result<()> {
+    let owners: BTreeSet<Uuid> = owners.filter(|owner| *owner != deed.caller.owner_id).collect();
+    if owners.is_empty() {
+        return Ok(());
+    }
+    let mut connection = core.pools.read.acquire().await?;
+    let owners: Vec<Uuid> = owners.into_iter().collect();
+    Ok(log::note_owners(&mut connection, bulk_id, &owners).await?)
 }
 
 async fn retry_items(engine: &Engine, deed: &Deed, bulk_id: Uuid, batch: &[Member]) -> Result<()> {
     let core = &engine.0.core;
     let mut tally = Tally::of(bulk_id, batch);
     let mut retries = Vec::with_capacity(batch.len());
-    let deeds = deeds_of(core, deed, "item.retry", batch, &mut tally).await?;
+    let members = members_of(core, deed, bulk_id, batch, &mut tally).await?;
     let mut texts = HashMap::new();
     if !deed.edits.is_empty() {
-        let ids: Vec<Uuid> = deeds.iter().map(|deed| deed.0).collect();
+        let ids: Vec<Uuid> = members.iter().map(|member| member.0).collect();
         texts = retrying::payloads(&core.pools.read, &ids).await?;
     }
-    for (item_id, job, row) in deeds {
+    for (item_id, job) in members {
         let payload = match texts.remove(&item_id) {
             Some(text) => match edited(core, deed, &job, text) {
                 Ok(text) => Some(text),
@@ -307,7 +319,7 @@ async fn retry_items(engine: &Engine, deed: &Deed, bulk_id: Uuid, batch: &[Membe
                 continue;
             }
         };
-        retries.push(Retry { item_id, job, payload, expires_at: None, restart: false, deed: row });
+        retries.push(Retry { item_id, job, payload, expires_at: None, restart: false, deed: None });
     }
     core.ask_in(&deed.caller, retries.iter().map(|retry| &*retry.job)).await?;
     let shared = Arc::new((tally, retries));
@@ -334,10 +346,10 @@ fn edited(core: &Core, deed: &Deed, job: &JobInfo, text: String) -> Result<Strin
 async fn cancel_items(engine: &Engine, deed: &Deed, bulk_id: Uuid, batch: &[Member]) -> Result<()> {
     let core = &engine.0.core;
     let mut tally = Tally::of(bulk_id, batch);
-    let cancels: Vec<CancelItem> = deeds_of(core, deed, "item.cancel", batch, &mut tally)
+    let cancels: Vec<CancelItem> = members_of(core, deed, bulk_id, batch, &mut tally)
         .await?
         .into_iter()
-        .map(|(item_id, job, deed)| CancelItem { item_id, root_id: job.root_id, deed })
+        .map(|(item_id, job)| CancelItem { item_id, root_id: job.root_id, deed: None })
         .collect();
     let shared = Arc::new((tally, cancels));
     core.retrying(move |core| {

@@ -318,7 +318,15 @@ async fn add_items(
         match core.prepare(&job, node.new.items.clone(), &format!("{}/items", node.pointer)) {
             Ok(items) => adding.push((
                 at,
-                AddCommand { job, items, seal: seals(node), on_duplicate: OnDuplicate::Refuse, place: None, key: None },
+                AddCommand {
+                    job,
+                    items,
+                    seal: seals(node),
+                    on_duplicate: OnDuplicate::Refuse,
+                    place: None,
+                    key: None,
+                    audit: None,
+                },
             )),
             Err(problem) => refused.push((at, Err(problem.into()))),
         }

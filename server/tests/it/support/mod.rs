@@ -97,6 +97,7 @@ impl Server {
             proxies: server::config::proxies::Proxies::default(),
             outbound: server::config::outbound::Outbound::default(),
             alerts: server::config::Alerts::default(),
+            audit: server::config::audit::AuditSettings::default(),
             broker: server::config::broker::BrokerSettings::default(),
             files: server::config::files::FileSettings::default(),
             monitoring: server::config::monitoring::Monitoring::default(),

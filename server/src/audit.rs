@@ -1,0 +1,131 @@
+//! The audit log beside the use cases that write it: what an entry says of its actor, what is written about
+//! reads and refusals, and how the log is copied elsewhere.
+//!
+//! An action is recorded in its own transaction, by whoever does it. Here are the entries that belong to no
+//! transaction; they are few whatever comes, because what repeats is counted (`repeats`). Nothing here decides who
+//! may do what.
+
+mod copy; // the log in order, for whoever keeps a copy
+mod repeats; // what happens again within the hour
+mod seen; // reads and refusals
+
+use std::net::IpAddr;
+
+use domain::{
+    audit::{ActorKind, AuditEntry, LONGEST_DETAIL},
+    job::OwnerKind,
+};
+use sqlx::PgPool;
+use uuid::Uuid;
+
+use crate::{
+    auth::Caller,
+    error::Result,
+    store::{self, audit::AuditRow},
+};
+
+pub use copy::{Copied, Place, export, settled};
+pub use repeats::Repeats;
+pub(crate) use seen::session_row;
+pub use seen::{Asked, Object, look_for_refusal, record_read, record_refused_sign_in};
+
+impl AuditRow {
+    /// Something that this caller did.
+    pub(crate) fn by(caller: &Caller, action: &'static str) -> Self {
+        Self {
+            actor_id: caller.owner_id,
+            actor_kind: caller.kind.into(),
+            actor_name: caller.name.clone(),
+            address: caller.address.map(text),
+            credential_id: Some(caller.credential_id),
+            ..Self::of(action)
+        }
+    }
+
+    /// Something that a person did by signing in, when there was no caller yet.
+    pub(crate) fn by_person(action: &'static str, id: Uuid, name: String, address: Option<IpAddr>) -> Self {
+        Self {
+            actor_id: id,
+            actor_kind: OwnerKind::User.into(),
+            actor_name: name,
+            owner_id: Some(id),
+            address: address.map(text),
+            ..Self::of(action)
+        }
+    }
+
+    /// Something that somebody without a credential tried.
+    pub(crate) fn by_nobody(action: &'static str, address: Option<IpAddr>) -> Self {
+        Self { address: address.map(text), ..Self::of(action) }
+    }
+
+    /// Something that was done at the command line of the server.
+    pub fn by_operator(action: &'static str, owner_id: Option<Uuid>, detail: Option<String>) -> Self {
+        let account = ["SUDO_USER", "USER", "LOGNAME"].into_iter().find_map(|name| std::env::var(name).ok());
+        Self {
+            actor_kind: ActorKind::Operator,
+            actor_name: account.unwrap_or_else(|| "operator".to_owned()).chars().take(100).collect(),
+            owner_id,
+            detail,
+            ..Self::of(action)
+        }
+    }
+
+    fn of(action: &'static str) -> Self {
+        Self {
+            actor_id: Uuid::nil(),
+            actor_kind: ActorKind::Nobody,
+            actor_name: String::new(),
+            action,
+            owner_id: None,
+            root_id: None,
+            job_id: None,
+            item_id: None,
+            reason: None,
+            detail: None,
+            address: None,
+            credential_id: None,
+            operation_id: None,
+        }
+    }
+
+    /// The same, done to a job, or to one item of it.
+    #[must_use]
+    pub(crate) fn about(self, root_id: Uuid, job_id: Uuid, item_id: Option<Uuid>) -> Self {
+        Self { root_id: Some(root_id), job_id: Some(job_id), item_id, ..self }
+    }
+
+    /// The same with something more to know, in words.
+    #[must_use]
+    pub(crate) fn with_detail(self, detail: impl Into<String>) -> Self {
+        let mut detail: String = detail.into();
+        if detail.len() > LONGEST_DETAIL {
+            detail.truncate(detail.floor_char_boundary(LONGEST_DETAIL));
+            detail.push('\u{2026}');
+        }
+        Self { detail: Some(detail), ..self }
+    }
+}
+
+/// Writes an entry that belongs to no other transaction.
+pub async fn record(pool: &PgPool, row: &AuditRow) -> Result<()> {
+    record_all(pool, std::slice::from_ref(row)).await
+}
+
+/// Writes entries that belong to no other transaction.
+pub async fn record_all(pool: &PgPool, rows: &[AuditRow]) -> Result<()> {
+    let mut tx = pool.begin().await?;
+    store::audit::record_all(&mut tx, rows).await?;
+    Ok(store::commit(tx).await?)
+}
+
+fn text(address: IpAddr) -> String {
+    address.to_canonical().to_string()
+}
+
+/// An entry as a line of NDJSON.
+fn line(entry: &AuditEntry) -> Vec<u8> {
+    let mut line = serde_json::to_vec(entry).unwrap_or_default();
+    line.push(b'\n');
+    line
+}

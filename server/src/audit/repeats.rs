@@ -1,0 +1,210 @@
+//! Things that are written once and then counted for an hour: reads of the same object, refusals, failed
+//! sign-ins.
+//!
+//! A page that is looked at every minute is one entry an hour, and somebody who guesses passwords cannot fill the
+//! disk: the first of a kind is written at once, the others are counted and written as one more entry when the hour
+//! is over. Kept in memory by each server for itself, in bounded room; a crash loses counts, never first entries.
+
+use std::{
+    collections::HashMap,
+    net::{IpAddr, Ipv6Addr},
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use uuid::Uuid;
+
+use crate::store::audit::AuditRow;
+
+/// For how long what repeats is one entry.
+const WINDOW: Duration = Duration::from_hours(1);
+
+/// How many kinds of one group are told apart; beyond it, all others of the group are one kind.
+const ROOM_OF_CALLERS: usize = 20_000;
+const ROOM_OF_STRANGERS: usize = 500;
+
+/// What counts as the same.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Kind {
+    /// This credential did this to this object.
+    Caller { credential_id: Uuid, action: &'static str, object: String },
+    /// Nobody who is known, from this address (of IPv6 the network), at this account.
+    Stranger { action: &'static str, address: Option<IpAddr>, account: Option<Uuid> },
+    /// There is no room to tell it apart.
+    Other { strangers: bool, action: &'static str },
+}
+
+impl Kind {
+    pub(super) fn of_stranger(action: &'static str, address: Option<IpAddr>, account: Option<Uuid>) -> Self {
+        let network = |address: IpAddr| match address.to_canonical() {
+            IpAddr::V6(whole) => {
+                let [a, b, c, d, ..] = whole.segments();
+                IpAddr::V6(Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0))
+            }
+            v4 @ IpAddr::V4(_) => v4,
+        };
+        Self::Stranger { action, address: address.map(network), account }
+    }
+
+    const fn is_strangers(&self) -> bool {
+        matches!(self, Self::Stranger { .. } | Self::Other { strangers: true, .. })
+    }
+
+    const fn action(&self) -> &'static str {
+        match self {
+            Self::Caller { action, .. } | Self::Stranger { action, .. } | Self::Other { action, .. } => action,
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Counted {
+    since: Instant,
+    /// How often since the entry was written.
+    again: u64,
+    /// What is written when the hour is over; none where there is nothing to write.
+    row: Option<AuditRow>,
+}
+
+/// How many refusals are looked into at once.
+const LOOKS: usize = 4;
+
+/// What happened within the hour.
+#[derive(Debug)]
+pub struct Repeats {
+    counted: Mutex<HashMap<Kind, Counted>>,
+    looks: Arc<Semaphore>,
+}
+
+impl Default for Repeats {
+    fn default() -> Self {
+        Self { counted: Mutex::default(), looks: Arc::new(Semaphore::new(LOOKS)) }
+    }
+}
+
+impl Repeats {
+    /// Counts one. Says whether it is new, so that an entry must be written: then [`Self::writes`] says which, or
+    /// [`Self::forget`] that it could not be.
+    pub(super) fn is_new(&self, kind: &Kind) -> bool {
+        self.count(kind, Instant::now())
+    }
+
+    fn count(&self, kind: &Kind, now: Instant) -> bool {
+        let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = counted.get_mut(kind).filter(|known| now.duration_since(known.since) < WINDOW) {
+            known.again += 1;
+            return false;
+        }
+        if counted.contains_key(kind) {
+            // Its hour is over and nobody has written the count yet: it counts on until then.
+            if let Some(known) = counted.get_mut(kind).filter(|known| known.again > 0 && known.row.is_some()) {
+                known.again += 1;
+                return false;
+            }
+        } else {
+            let strangers = kind.is_strangers();
+            let room = if strangers { ROOM_OF_STRANGERS } else { ROOM_OF_CALLERS };
+            if counted.keys().filter(|known| known.is_strangers() == strangers).count() >= room
+                && !matches!(kind, Kind::Other { .. })
+            {
+                drop(counted);
+                return self.count(&Kind::Other { strangers, action: kind.action() }, now);
+            }
+        }
+        counted.insert(kind.clone(), Counted { since: now, again: 0, row: None });
+        true
+    }
+
+    /// What is written for this kind; what repeats is written again with the count when the hour is over.
+    pub(super) fn writes(&self, kind: &Kind, row: AuditRow) {
+        let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
+        let other = Kind::Other { strangers: kind.is_strangers(), action: kind.action() };
+        let known = if counted.contains_key(kind) { kind } else { &other };
+        if let Some(known) = counted.get_mut(known) {
+            known.row = Some(row);
+        }
+    }
+
+    /// The entry could not be written: the next one tries again.
+    pub(super) fn forget(&self, kind: &Kind) {
+        let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
+        counted.remove(kind);
+    }
+
+    /// A turn to look into a refusal; none while others do.
+    pub(super) fn turn(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.looks).try_acquire_owned().ok()
+    }
+
+    /// The entries to be written for hours that are over.
+    pub fn over(&self) -> Vec<AuditRow> {
+        self.over_at(Instant::now())
+    }
+
+    fn over_at(&self, now: Instant) -> Vec<AuditRow> {
+        let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut rows = Vec::new();
+        counted.retain(|_, known| {
+            if now.duration_since(known.since) < WINDOW {
+                return true;
+            }
+            if let Some(row) = known.row.take().filter(|_| known.again > 0) {
+                let times =
+                    if known.again == 1 { "once more".to_owned() } else { format!("{} more times", known.again) };
+                let before = row.detail.clone().map(|detail| format!("{detail}; ")).unwrap_or_default();
+                rows.push(row.with_detail(format!("{before}{times} within the hour")));
+            }
+            false
+        });
+        rows
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(n: u8) -> Kind {
+        Kind::of_stranger("session.refuse", Some(IpAddr::from([192, 0, 2, n])), None)
+    }
+
+    #[test]
+    fn what_repeats_is_two_entries_an_hour() {
+        let (repeats, now) = (Repeats::default(), Instant::now());
+        assert!(repeats.count(&of(1), now));
+        repeats.writes(&of(1), AuditRow::by_nobody("session.refuse", None));
+        for _ in 0..1_000 {
+            assert!(!repeats.count(&of(1), now));
+        }
+        assert!(repeats.over_at(now).is_empty());
+        let rows = repeats.over_at(now + WINDOW);
+        assert_eq!(rows.len(), 1);
+        assert_eq!(rows[0].detail.as_deref(), Some("1000 more times within the hour"));
+        assert!(repeats.count(&of(1), now + WINDOW), "a new hour");
+    }
+
+    #[test]
+    fn strangers_find_little_room() {
+        let (repeats, now) = (Repeats::default(), Instant::now());
+        let mut entries = 0;
+        for n in 0..100_000_u32 {
+            let address = IpAddr::from(Ipv6Addr::from(u128::from(n) << 64));
+            let kind = Kind::of_stranger("session.refuse", Some(address), None);
+            if repeats.count(&kind, now) {
+                entries += 1;
+                repeats.writes(&kind, AuditRow::by_nobody("session.refuse", None));
+            }
+        }
+        assert_eq!(entries, ROOM_OF_STRANGERS + 1);
+        assert_eq!(repeats.over_at(now + WINDOW).len(), 1, "all the others");
+    }
+
+    #[test]
+    fn what_could_not_be_written_is_tried_again() {
+        let (repeats, now) = (Repeats::default(), Instant::now());
+        assert!(repeats.count(&of(2), now));
+        repeats.forget(&of(2));
+        assert!(repeats.count(&of(2), now));
+    }
+}

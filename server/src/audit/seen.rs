@@ -1,0 +1,165 @@
+//! What is written about looking and about being refused: staff who read or download somebody else's data, known
+//! callers who are refused, failed sign-ins.
+//!
+//! Apart from the use cases, as reading has no transaction: the answer is ready and waits for the entry. Whose an
+//! object is, is looked up once an hour for each credential. Nothing here refuses anybody.
+
+use std::net::IpAddr;
+
+use uuid::Uuid;
+
+use super::{record, repeats::Kind};
+use crate::{
+    App,
+    auth::Caller,
+    error::Result,
+    store::{audit as store, audit::AuditRow, uploads},
+};
+
+/// What a request is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Object {
+    Job(Uuid),
+    Item(Uuid),
+    Upload(Uuid),
+    /// A list of everybody's.
+    List,
+}
+
+/// What somebody asked for.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    /// Such as `upload.download`.
+    pub action: &'static str,
+    pub object: Object,
+}
+
+/// Where an object belongs.
+struct Belongs {
+    owner_id: Uuid,
+    row: AuditRow,
+}
+
+/// Writes that somebody who sees everybody's work reads somebody else's. The first time within the hour; that must
+/// succeed before anything is given out.
+pub async fn record_read(app: &App, caller: &Caller, asked: Asked) -> Result<()> {
+    let object = format!("{:?}", asked.object);
+    let kind = Kind::Caller { credential_id: caller.credential_id, action: asked.action, object };
+    if !app.repeats.is_new(&kind) {
+        return Ok(());
+    }
+    let written = write_read(app, caller, &asked).await;
+    match written {
+        Ok(Some(row)) => app.repeats.writes(&kind, row),
+        Ok(None) => {}
+        Err(error) => {
+            app.repeats.forget(&kind);
+            return Err(error);
+        }
+    }
+    Ok(())
+}
+
+async fn write_read(app: &App, caller: &Caller, asked: &Asked) -> Result<Option<AuditRow>> {
+    let row = AuditRow::by(caller, asked.action);
+    let row = match asked.object {
+        Object::List => Some(row.with_detail("everybody's")),
+        object => belongs(app, object, row).await?.filter(|found| found.owner_id != caller.owner_id).map(|f| f.row),
+    };
+    if let Some(row) = &row {
+        record(&app.pool, row).await?;
+    }
+    Ok(row)
+}
+
+/// Writes, off the request's path, that a known caller was refused: always where the answer is `forbidden`, else
+/// where there is such an object and it is somebody else's. `what` is method, path and answer.
+pub fn look_for_refusal(app: &App, caller: Caller, object: Option<Object>, what: String, forbidden: bool) {
+    const ACTION: &str = "access.refuse";
+    if object.is_none() && !forbidden {
+        return;
+    }
+    let told_apart = object.map_or_else(|| what.clone(), |object| format!("{object:?}"));
+    let kind = Kind::Caller { credential_id: caller.credential_id, action: ACTION, object: told_apart };
+    if !app.repeats.is_new(&kind) {
+        return;
+    }
+    // Few at once: somebody who guesses ids does not make the database busy twice.
+    let Some(turn) = app.repeats.turn() else { return app.repeats.forget(&kind) };
+    let app = app.clone();
+    app.clone().tasks.spawn(async move {
+        let row = AuditRow::by(&caller, ACTION);
+        let found = async {
+            let row = match object {
+                Some(object) => match belongs(&app, object, row.clone()).await? {
+                    Some(found) if found.owner_id == caller.owner_id && !forbidden => None,
+                    Some(found) => Some(found.row),
+                    None => forbidden.then_some(row),
+                },
+                None => Some(row),
+            };
+            let Some(row) = row.map(|row| row.with_detail(what)) else { return Ok(None) };
+            record(&app.pool, &row).await.map(|()| Some(row))
+        };
+        let written: Result<Option<AuditRow>> = found.await;
+        drop(turn);
+        match written {
+            Ok(Some(row)) => app.repeats.writes(&kind, row),
+            Ok(None) => {}
+            Err(error) => {
+                app.repeats.forget(&kind);
+                tracing::warn!(%error, "a refusal was not written into the audit log");
+            }
+        }
+    });
+}
+
+/// Writes that a sign-in was refused: at this account, where there is one, from this address. What was typed is not
+/// kept, as people type passwords into the wrong field.
+pub async fn record_refused_sign_in(app: &App, account: Option<Uuid>, address: Option<IpAddr>, how: &str) {
+    let kind = Kind::of_stranger("session.refuse", address, account);
+    if !app.repeats.is_new(&kind) {
+        return;
+    }
+    let row = AuditRow { owner_id: account, ..AuditRow::by_nobody("session.refuse", address).with_detail(how) };
+    match record(&app.pool, &row).await {
+        Ok(()) => app.repeats.writes(&kind, row),
+        Err(error) => {
+            app.repeats.forget(&kind);
+            tracing::warn!(%error, "a refused sign-in was not written into the audit log");
+        }
+    }
+}
+
+/// Where an object belongs; none: there is no such object.
+async fn belongs(app: &App, object: Object, row: AuditRow) -> Result<Option<Belongs>> {
+    let job = match object {
+        Object::Job(id) => app.engine.any_job(id).await?.map(|job| (job, None)),
+        Object::Item(id) => app.engine.any_job_of_item(id).await?.map(|job| (job, Some(id))),
+        Object::Upload(id) => {
+            let owner_id = uploads::owner(&app.pool, id).await?;
+            return Ok(owner_id.map(|owner_id| Belongs {
+                owner_id,
+                row: AuditRow { owner_id: Some(owner_id), ..row }.with_detail(format!("upload {id}")),
+            }));
+        }
+        Object::List => None,
+    };
+    Ok(job.map(|(job, item_id)| Belongs {
+        owner_id: job.owner_id,
+        row: AuditRow { owner_id: Some(job.owner_id), ..row.about(job.root_id, job.job_id, item_id) },
+    }))
+}
+
+/// The entry of a session that begins, in the transaction that begins it.
+pub(crate) async fn session_row(
+    on: &mut sqlx::PgConnection,
+    owner_id: Uuid,
+    session_id: Uuid,
+    address: Option<IpAddr>,
+    how: &str,
+) -> sqlx::Result<AuditRow> {
+    let name = store::owner_name(on, owner_id).await?.unwrap_or_default();
+    let row = AuditRow::by_person("session.begin", owner_id, name, address).with_detail(how);
+    Ok(AuditRow { credential_id: Some(session_id), ..row })
+}

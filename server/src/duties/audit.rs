@@ -1,0 +1,138 @@
+//! The audit log beside its entries: counts of what repeated within an hour, entries whose time has come, and the
+//! posts to `TREELINE_AUDIT_URL`.
+//!
+//! The log itself is the queue of the posts: a place in it moves when a batch was taken, so a receiver that is away
+//! gets everything later, in order, and may get a batch twice. One server posts at a time. A post is signed with the
+//! key that `treeline-server signing-secret --audit` prints.
+
+use std::time::Duration;
+
+use domain::{Time, audit::AuditEntry};
+use reqwest::{
+    Client,
+    header::{CONTENT_TYPE, HeaderMap, HeaderValue},
+    redirect::Policy,
+};
+use serde::Serialize;
+use time::OffsetDateTime;
+use tokio_util::task::TaskTracker;
+
+use super::Every;
+use crate::{
+    App,
+    audit::{self, Place},
+    error::{Error, Result},
+    store::audit::{self as store, AuditQuery},
+};
+
+/// Entries in one post.
+const BATCH: i64 = 200;
+
+/// How long a post may take, and for how long a server has the posting to itself.
+const PATIENCE: Duration = Duration::from_secs(30);
+const TURN_SECONDS: f64 = 90.0;
+
+/// Entries that are removed at once.
+const REMOVED_AT_ONCE: i64 = 5_000;
+
+/// Starts all of it.
+pub(super) fn spawn(app: &App, tracker: &TaskTracker, every: impl Fn(f64, &'static str) -> Every) {
+    let a = app.clone();
+    tracker.spawn(every(60.0, "audit counts").run(move || {
+        let a = a.clone();
+        async move {
+            audit::record_all(&a.pool, &a.repeats.over()).await?;
+            Ok(0)
+        }
+    }));
+    let settings = &app.config.audit;
+    if let Some(days) = settings.retain_days {
+        let a = app.clone();
+        tracker.spawn(every(600.0, "old audit entries").run(move || {
+            let a = a.clone();
+            async move { expire(&a, days).await }
+        }));
+    }
+    let Some(url) = settings.url.clone() else { return };
+    // Ring is ours, once a process; whoever installed another before keeps it.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let client = match Client::builder().redirect(Policy::none()).no_proxy().timeout(PATIENCE).build() {
+        Ok(client) => client,
+        Err(error) => {
+            tracing::error!(%error, "the audit log is not posted");
+            return;
+        }
+    };
+    let app = app.clone();
+    tracker.spawn(every(1.0, "posting the audit log").run(move || {
+        let (app, client, url) = (app.clone(), client.clone(), url.clone());
+        async move {
+            let posting = post_some(&app, &client, url.reveal());
+            app.shutdown.run_until_cancelled(posting).await.unwrap_or(Ok(0))
+        }
+    }));
+}
+
+/// Removes entries whose time has come, where the role of the database may.
+async fn expire(app: &App, days: u32) -> Result<usize> {
+    if !store::may_expire(&app.pool).await? {
+        tracing::debug!("the role of the database may not remove audit entries: see docs/postgres.md");
+        return Ok(0);
+    }
+    let days = i32::try_from(days).unwrap_or(i32::MAX);
+    Ok(store::expire(&app.pool, days, REMOVED_AT_ONCE).await? as usize)
+}
+
+/// What is posted.
+#[derive(Serialize)]
+struct Post<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    timestamp: Time,
+    data: Entries<'a>,
+}
+
+#[derive(Serialize)]
+struct Entries<'a> {
+    entries: &'a [AuditEntry],
+}
+
+/// Posts what is there, batch after batch.
+async fn post_some(app: &App, client: &Client, url: &str) -> Result<usize> {
+    store::begin_posting(&app.pool).await?;
+    let Some(mut place) = store::take_posting(&app.pool, TURN_SECONDS).await? else { return Ok(0) };
+    let posted = post_from(app, client, url, &mut place).await;
+    store::leave_posting(&app.pool, place).await?;
+    posted
+}
+
+async fn post_from(app: &App, client: &Client, url: &str, place: &mut Place) -> Result<usize> {
+    // Within the turn: a slow receiver ends it, and the next tick goes on.
+    let until = tokio::time::Instant::now() + PATIENCE;
+    while tokio::time::Instant::now() < until {
+        let copied = audit::settled(&app.pool, &AuditQuery::default(), Some(*place), BATCH).await?;
+        let Some(last) = copied.entries.last() else { break };
+        post(app, client, url, &copied.entries, last).await?;
+        *place = (last.at.0, last.id);
+        if !copied.more {
+            break;
+        }
+    }
+    Ok(0)
+}
+
+/// Posts a batch; an error where it was not taken. The id of the message is that of its last entry.
+async fn post(app: &App, client: &Client, url: &str, entries: &[AuditEntry], last: &AuditEntry) -> Result<()> {
+    let now = OffsetDateTime::now_utc();
+    let post = Post { kind: "audit.entries", timestamp: Time(now), data: Entries { entries } };
+    let body = serde_json::to_vec(&post).map_err(|error| Error::Broken(error.to_string()))?;
+    let mut headers = HeaderMap::new();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    app.outgoing.key.of_audit().stamp(&mut headers, last.id, now.unix_timestamp(), &body);
+    let answer = client.post(url).headers(headers).body(body).send().await;
+    // The URL may hold a secret: it is not logged.
+    let refused = |error: reqwest::Error| {
+        Error::Broken(format!("TREELINE_AUDIT_URL did not take entries of the audit log: {}", error.without_url()))
+    };
+    answer.and_then(reqwest::Response::error_for_status).map(drop).map_err(refused)
+}

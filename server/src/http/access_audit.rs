@@ -1,0 +1,107 @@
+//! What the audit log says about looking: a layer that knows which operations give out somebody's data, and which
+//! answers refuse a known caller.
+//!
+//! Apart from the handlers, so that pages and API are alike and none is forgotten. It decides nothing about access;
+//! it keeps an answer back until its entry is written, and answers for the database where that fails.
+
+use axum::{
+    extract::{MatchedPath, Request, State},
+    http::{Method, StatusCode, Uri},
+    middleware::Next,
+    response::{IntoResponse as _, Response},
+};
+use domain::Problem;
+use uuid::Uuid;
+
+use crate::{
+    App,
+    audit::{self, Asked, Object},
+    auth::CallerSlot,
+};
+
+/// Operations that give out data, by path, and what reading is called in the log.
+const READS: &[(&str, &str)] = &[
+    ("/api/v1/jobs/{id}", "job.read"),
+    ("/api/v1/jobs/{id}/events", "job.read"),
+    ("/api/v1/jobs/{id}/results", "job.read_results"),
+    ("/api/v1/jobs/{id}/failures", "job.read_failures"),
+    ("/api/v1/items/{id}", "item.read"),
+    ("/api/v1/items/{id}/attempts", "item.read"),
+    ("/api/v1/uploads/{id}", "upload.read"),
+    ("/api/v1/uploads/{id}/preview", "upload.read"),
+    ("/api/v1/uploads/{id}/content", "upload.download"),
+    ("/api/v1/items", "items.list"),
+    ("/api/v1/dead-letters", "items.list"),
+    ("/jobs/{id}", "job.read"),
+    ("/imports/{id}", "job.read"),
+    ("/imports/{id}/correct", "job.read_failures"),
+    ("/items/{id}", "item.read"),
+    ("/items", "items.list"),
+    ("/dead", "items.list"),
+];
+
+/// Writes what is to be in the log about a request, before its answer goes out.
+pub(super) async fn watch(State(app): State<App>, mut request: Request, next: Next) -> Response {
+    let Some(path) = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned()) else {
+        return next.run(request).await;
+    };
+    // What workers say is theirs by lease, and comes thousands of times a second.
+    if path.starts_with("/api/v1/assignments") {
+        return next.run(request).await;
+    }
+    let slot = CallerSlot::default();
+    request.extensions_mut().insert(slot.clone());
+    let (method, uri) = (request.method().clone(), request.uri().clone());
+    let response = next.run(request).await;
+    let Some(caller) = slot.take() else { return response };
+    let status = response.status();
+    if matches!(status, StatusCode::FORBIDDEN | StatusCode::NOT_FOUND) {
+        let code = response.extensions().get::<Problem>().map_or("", |problem| problem.code.as_str());
+        let what = format!("{method} {path}: {} {code}", status.as_u16());
+        let object = object_of(&path, &uri);
+        audit::look_for_refusal(&app, caller, object, what.trim_end().to_owned(), status == StatusCode::FORBIDDEN);
+    } else if status.is_success() && method == Method::GET && caller.sees_all() {
+        let action = READS.iter().find(|(known, _)| *known == path).map(|(_, action)| *action);
+        if let Some(action) = action {
+            let object = object_of(&path, &uri).unwrap_or(Object::List);
+            if let Err(error) = audit::record_read(&app, &caller, Asked { action, object }).await {
+                return error.into_response();
+            }
+        }
+    }
+    response
+}
+
+/// What a request is about: the object in its path, or the one that its list is narrowed to.
+fn object_of(path: &str, uri: &Uri) -> Option<Object> {
+    let at = path.split('/').position(|segment| segment == "{id}");
+    let Some(at) = at else {
+        return form_urlencoded::parse(uri.query()?.as_bytes())
+            .find(|(name, _)| matches!(&**name, "job" | "root"))
+            .and_then(|(_, id)| id.parse().ok().map(Object::Job));
+    };
+    let id: Uuid = uri.path().split('/').nth(at)?.parse().ok()?;
+    match path.split('/').nth(at - 1)? {
+        "jobs" | "imports" => Some(Object::Job(id)),
+        "items" => Some(Object::Item(id)),
+        "uploads" => Some(Object::Upload(id)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_object_of_a_request_is_in_its_path_or_its_filter() {
+        let id = Uuid::from_u128(7);
+        let of = |path: &str, uri: &str| object_of(path, &uri.replace("ID", &id.to_string()).parse().expect("a URI"));
+        assert_eq!(of("/api/v1/jobs/{id}/results", "/api/v1/jobs/ID/results"), Some(Object::Job(id)));
+        assert_eq!(of("/items/{id}", "/items/ID?x=1"), Some(Object::Item(id)));
+        assert_eq!(of("/api/v1/uploads/{id}/content", "/api/v1/uploads/ID/content"), Some(Object::Upload(id)));
+        assert_eq!(of("/api/v1/items", "/api/v1/items?state=dead&job=ID"), Some(Object::Job(id)));
+        assert_eq!(of("/api/v1/items", "/api/v1/items"), None);
+        assert_eq!(of("/people/{id}", "/people/ID"), None);
+    }
+}

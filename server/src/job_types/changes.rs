@@ -1,0 +1,74 @@
+//! What an edit of a job type changed, in words, for the audit log: every field from its old value to its new one.
+//!
+//! Secrets are named and never shown, URLs are shown without what may be a secret in them, and long documents are
+//! said to have changed.
+
+use std::collections::BTreeSet;
+
+use domain::{Document, JobType, job_type::PushSecrets};
+use serde_json::Value;
+use url::Url;
+
+use crate::addresses::shown;
+
+/// The longest value that is shown, in characters.
+const LONGEST: usize = 200;
+
+/// What the server makes itself.
+const SERVER_MADE: [&str; 4] = ["name", "created_at", "updated_at", "version"];
+
+/// From one state of a type to another; none is a type that is not there.
+pub(super) fn between(before: Option<(&JobType, &PushSecrets)>, after: Option<(&JobType, &PushSecrets)>) -> String {
+    let (old, new) = (fields(before.map(|it| it.0)), fields(after.map(|it| it.0)));
+    let names: BTreeSet<&String> = old.iter().chain(&new).map(|(name, _)| name).collect();
+    let value = |fields: &[(String, String)], name: &str| {
+        fields.iter().find(|(field, _)| field == name).map_or_else(|| "none".to_owned(), |(_, value)| value.clone())
+    };
+    let mut said: Vec<String> = names
+        .into_iter()
+        .filter_map(|name| {
+            let (from, to) = (value(&old, name), value(&new, name));
+            let long = from.chars().count() > LONGEST || to.chars().count() > LONGEST;
+            match (from == to, before.is_some(), long) {
+                (true, _, _) => None,
+                (_, _, true) => Some(format!("{name}: changed")),
+                (_, true, _) => Some(format!("{name}: {from} → {to}")),
+                (_, false, _) => Some(format!("{name}: {to}")),
+            }
+        })
+        .collect();
+    let none = PushSecrets::default();
+    let (old, new) = (before.map_or(&none, |it| it.1), after.map_or(&none, |it| it.1));
+    for (name, changed) in
+        [("auth", old.auth != new.auth), ("headers", old.headers != new.headers), ("secret", old.secret != new.secret)]
+    {
+        if changed {
+            said.push(format!("executor.{name}: changed"));
+        }
+    }
+    said.join("; ")
+}
+
+/// The fields of a type with their values as they are shown; those of objects by themselves.
+fn fields(of: Option<&JobType>) -> Vec<(String, String)> {
+    let Some(of) = of else { return Vec::new() };
+    let Ok(Value::Object(whole)) = serde_json::from_str(Document::of(of).text()) else { return Vec::new() };
+    let mut fields = Vec::new();
+    for (name, value) in whole.into_iter().filter(|(name, _)| !SERVER_MADE.contains(&name.as_str())) {
+        match value {
+            Value::Object(inner) if name != "payload_schema" => {
+                fields.extend(inner.into_iter().map(|(field, value)| {
+                    let value = match &value {
+                        Value::String(url) if field == "url" => {
+                            Url::parse(url).map_or_else(|_| "a template".to_owned(), |url| shown(&url))
+                        }
+                        other => other.to_string(),
+                    };
+                    (format!("{name}.{field}"), value)
+                }));
+            }
+            other => fields.push((name, other.to_string())),
+        }
+    }
+    fields
+}

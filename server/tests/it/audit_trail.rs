@@ -1,0 +1,326 @@
+//! What the audit log holds beside actions on work: sign-ins, looking, configuration, the command line; and how it is
+//! copied elsewhere. That it cannot be changed is in `postgres_roles`.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+use server::config::Secret;
+
+use crate::{
+    retention::{tree, until, work},
+    support::{Answer, Api, Server, receiver::Receiver},
+};
+
+async fn entries(api: &Api, query: &str) -> Vec<Value> {
+    api.get(&format!("/api/v1/audit?limit=1000&{query}")).await.expect(200)["data"].as_array().expect("a list").clone()
+}
+
+async fn only(api: &Api, query: &str) -> Value {
+    let mut found = entries(api, query).await;
+    assert_eq!(found.len(), 1, "{query}: {found:?}");
+    found.remove(0)
+}
+
+async fn lines(api: &Api, query: &str) -> Vec<Value> {
+    let answer = api.get(&format!("/api/v1/audit?format=ndjson{query}")).await;
+    answer.expect(200);
+    assert_eq!(answer.headers["content-type"], "application/x-ndjson");
+    answer.text.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect()
+}
+
+#[tokio::test]
+async fn sign_ins_and_sessions_are_in_the_log_with_address_and_credential() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    let first = only(&admin, "action=user.first_admin").await;
+    assert_eq!((&first["actor"]["name"], &first["address"]), (&json!("admin"), &json!("127.0.0.1")));
+    let session = admin.get("/api/v1/me/sessions").await.expect(200)["data"][0]["id"].clone();
+    let begun = only(&admin, "action=session.begin").await;
+    assert_eq!((&begun["credential_id"], &begun["actor"]["kind"]), (&session, &json!("user")));
+    assert_eq!(begun["detail"], "by a one-time link");
+
+    let ann = json!({"name": "ann", "email": "ann@example.org", "password": "a long enough passphrase"});
+    let made = admin.post("/api/v1/users", ann).await.expect(201);
+    let created = only(&admin, "action=user.create").await;
+    assert_eq!((&created["credential_id"], &created["address"]), (&session, &json!("127.0.0.1")));
+
+    for _ in 0..5 {
+        let wrong = json!({"email": "ann@example.org", "password": "not the passphrase"});
+        server.stranger().post("/api/v1/session", wrong).await.expect_problem(401, "unauthenticated");
+        let unknown = json!({"email": "hunter2@example.org", "password": "hunter2 hunter2"});
+        server.stranger().post("/api/v1/session", unknown).await.expect_problem(401, "unauthenticated");
+    }
+    let refused = entries(&admin, "action=session.refuse").await;
+    assert_eq!(refused.len(), 2, "one for the account, one for all that are none: {refused:?}");
+    assert!(refused.iter().all(|entry| entry["actor"]["kind"] == "nobody" && entry["address"] == "127.0.0.1"));
+    assert_eq!(refused.iter().filter(|entry| entry["owner"]["name"] == "ann").count(), 1);
+    assert!(!json!(refused).to_string().contains("hunter2"), "what was typed is not kept");
+    server.stranger().post("/api/v1/session", json!({"link": "nothing"})).await.expect_problem(410, "link_used");
+
+    let ann = server.sign_in("ann@example.org", "a long enough passphrase").await;
+    let begun = only(&admin, "action=session.begin&actor=ann").await;
+    assert_eq!((&begun["detail"], &begun["owner"]["name"]), (&json!("by password"), &json!("ann")));
+    ann.delete("/api/v1/session").await.expect(204);
+    let ended = only(&admin, "action=session.end&actor=ann").await;
+    assert_eq!((&ended["credential_id"], &ended["detail"]), (&begun["credential_id"], &json!("signed out")));
+
+    let id = made["user"]["id"].as_str().or(made["id"].as_str()).expect("an id").to_owned();
+    server.sign_in("ann@example.org", "a long enough passphrase").await;
+    admin.delete(&format!("/api/v1/users/{id}/sessions")).await;
+    assert_eq!(only(&admin, "action=session.end&actor=admin").await["owner"]["name"], "ann");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn staff_who_look_at_the_data_of_others_are_in_the_log() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let payroll = server.service("payroll", &["jobs:read", "jobs:write", "work"]).await;
+    let (sue, eve) = (server.person("sue", "support").await, server.person("eve", "user").await);
+    let job = tree(&payroll, 1).await;
+    work(&payroll).await;
+    let item = payroll.get(&format!("/api/v1/items?job={job}")).await.expect(200)["data"][0]["id"].clone();
+    let item = item.as_str().expect("an id");
+    let upload = Answer::of(payroll.request(Method::POST, "/api/v1/uploads?filename=a.csv&format=csv").body("n\n1\n"))
+        .await
+        .expect(201)["id"]
+        .clone();
+    let upload = upload.as_str().expect("an id");
+
+    let reads = [
+        ("job.read_results", format!("/api/v1/jobs/{job}/results")),
+        ("job.read_failures", format!("/api/v1/jobs/{job}/failures")),
+        ("job.read", format!("/api/v1/jobs/{job}")),
+        ("item.read", format!("/api/v1/items/{item}")),
+        ("upload.download", format!("/api/v1/uploads/{upload}/content")),
+        ("upload.read", format!("/api/v1/uploads/{upload}/preview")),
+        ("items.list", format!("/api/v1/items?job={job}")),
+    ];
+    for (action, path) in &reads {
+        for _ in 0..3 {
+            assert!(sue.get(path).await.status.is_success(), "{path}");
+            assert!(payroll.get(path).await.status.is_success(), "{path}");
+        }
+        let entry = only(&sue, &format!("action={action}")).await;
+        assert_eq!((&entry["actor"]["name"], &entry["owner"]["name"]), (&json!("sue"), &json!("payroll")), "{entry}");
+        assert!(entry["credential_id"].is_string() && entry["address"] == "127.0.0.1", "{entry}");
+    }
+    // A page is a read like any other, and was counted with them.
+    sue.get(&format!("/items/{item}")).await.expect(200);
+    assert_eq!(entries(&sue, "action=item.read").await.len(), 1);
+    assert_eq!(entries(&payroll, "action=job.read_results").await.len(), 1, "the owner sees who looked");
+
+    // Somebody who is refused, too: 404 and 403, once each object and hour.
+    for _ in 0..3 {
+        eve.get(&format!("/api/v1/jobs/{job}")).await.expect_problem(404, "not_found");
+        eve.get("/api/v1/users").await.expect_problem(403, "forbidden");
+        eve.get(&format!("/api/v1/jobs/{}", uuid::Uuid::now_v7())).await.expect_problem(404, "not_found");
+    }
+    until(async || entries(&sue, "action=access.refuse&actor=eve").await.len() == 2).await;
+    let about = only(&sue, &format!("action=access.refuse&job={job}")).await;
+    assert_eq!(about["detail"], "GET /api/v1/jobs/{id}: 404 not_found");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn adding_and_sealing_on_the_work_of_others_takes_a_reason() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let payroll = server.service("payroll", &["jobs:read", "jobs:write"]).await;
+    let sue = server.person("sue", "support").await;
+    let open = json!({"type": "a", "items": [{"payload": 1}]});
+    let job = payroll.post("/api/v1/jobs", open).await.expect(201)["id"].as_str().expect("an id").to_owned();
+    let (items, seal) = (format!("/api/v1/jobs/{job}/items"), format!("/api/v1/jobs/{job}/seal"));
+
+    sue.post(&items, json!([{"payload": 2}])).await.expect_problem(422, "reason_required");
+    let ndjson = "{\"payload\":3}\n{\"payload\":4}\n";
+    sue.post_text(&items, "application/x-ndjson", ndjson).await.expect_problem(422, "reason_required");
+    sue.post(&seal, json!({})).await.expect_problem(422, "reason_required");
+    assert!(entries(&sue, "action=items.add").await.is_empty());
+
+    sue.post(&format!("{items}?reason=one%20was%20missing"), json!([{"payload": 2}])).await.expect(200);
+    let many: String = (0..3_000).map(|n| format!("{{\"payload\":{n}}}\n")).collect();
+    sue.post_text(&format!("{items}?reason=three%20thousand"), "application/x-ndjson", many).await.expect(200);
+    Answer::of(sue.request(Method::POST, &format!("{seal}?reason=by%20phone"))).await.expect(200);
+    let added = entries(&payroll, &format!("action=items.add&job={job}")).await;
+    assert_eq!(added.len(), 2, "a stream is one entry: {added:?}");
+    assert_eq!((&added[1]["reason"], &added[1]["detail"]), (&json!("one was missing"), &json!("1 item")));
+    assert_eq!(only(&payroll, "action=job.seal").await["reason"], "by phone");
+    // On one's own nobody asks.
+    let own = payroll.post("/api/v1/jobs", json!({"type": "a"})).await.expect(201)["id"].clone();
+    let own = own.as_str().expect("an id");
+    payroll.post(&format!("/api/v1/jobs/{own}/items"), json!([{"payload": 2}])).await.expect(200);
+    payroll.post(&format!("/api/v1/jobs/{own}/seal"), json!({})).await.expect(200);
+    assert_eq!(entries(&payroll, &format!("job={own}")).await.len(), 0);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn an_upload_is_deleted_by_its_owner_or_by_an_admin_who_says_why() {
+    let server = Server::start().await;
+    let payroll = server.service("payroll", &["jobs:read", "jobs:write"]).await;
+    let (sue, ada) = (server.person("sue", "support").await, server.person("ada", "admin").await);
+    let mut paths = Vec::new();
+    for _ in 0..2 {
+        let made = payroll.request(Method::POST, "/api/v1/uploads?filename=a.csv").body("n\n1\n");
+        let id = Answer::of(made).await.expect(201)["id"].as_str().expect("an id").to_owned();
+        paths.push(format!("/api/v1/uploads/{id}"));
+    }
+    sue.delete(&format!("{}?reason=x", paths[0])).await.expect_problem(403, "forbidden");
+    ada.delete(&paths[0]).await.expect_problem(422, "reason_required");
+    ada.delete(&format!("{}?reason=personal%20data", paths[0])).await.expect(204);
+    let entry = only(&payroll, "action=upload.delete").await;
+    assert_eq!((&entry["reason"], &entry["actor"]["name"]), (&json!("personal data"), &json!("ada")));
+    payroll.delete(&paths[1]).await.expect(204);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn every_change_of_a_job_type_is_in_the_log_without_its_secrets() {
+    let server = Server::start().await;
+    let ada = server.person("ada", "admin").await;
+    let push = json!({"kind": "push", "url": "https://hooks.example/in?key=s3cret", "secret": "whsec_hunter2hunter2",
+        "auth": {"user": "u", "password": "hunter2"}});
+    ada.put("/api/v1/job-types/mail", json!({"max_failures": 3, "executor": push})).await.expect(201);
+    ada.patch("/api/v1/job-types/mail", json!({"max_failures": 5})).await.expect(200);
+    let mut moved = push.clone();
+    moved["secret"] = json!("whsec_hunter3hunter3");
+    ada.patch("/api/v1/job-types/mail", json!({"executor": moved})).await.expect(200);
+    ada.post("/api/v1/job-types/mail/pause", json!({})).await.expect(200);
+    ada.post("/api/v1/job-types/mail/pause", json!({})).await.expect(200);
+    ada.post("/api/v1/job-types/mail/resume", json!({})).await.expect(200);
+    ada.delete("/api/v1/job-types/mail").await.expect(204);
+    let log: Vec<Value> =
+        entries(&ada, "actor=ada").await.into_iter().filter(|entry| entry["action"] != "session.begin").collect();
+    let actions: Vec<&str> = log.iter().rev().map(|entry| entry["action"].as_str().expect("text")).collect();
+    let pause = ["job_type.pause", "job_type.resume", "job_type.delete"];
+    assert_eq!(actions, [["job_type.create", "job_type.change", "job_type.change"], pause].concat());
+    let details: Vec<&str> = log.iter().rev().map(|entry| entry["detail"].as_str().expect("text")).collect();
+    assert!(details[0].contains("executor.url: https://hooks.example/in"), "{}", details[0]);
+    assert_eq!(details[1], "mail: max_failures: 3 → 5");
+    assert_eq!(details[2], "mail: executor.secret: changed");
+    let whole = json!(log).to_string();
+    assert!(!whole.contains("hunter") && !whole.contains("s3cret"), "{whole}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_bulk_operation_is_one_entry_that_every_owner_sees() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let all = ["jobs:read", "jobs:write", "work"];
+    let (payroll, billing) = (server.service("payroll", &all).await, server.service("billing", &all).await);
+    let sue = server.person("sue", "support").await;
+    tree(&payroll, 3).await;
+    tree(&payroll, 3).await;
+    let order = json!({"action": "cancel", "target": "items", "filter": {"type": ["a"]}, "reason": "a wrong file"});
+    let id = sue.post("/api/v1/bulk-operations", order).await.expect(202)["id"].as_str().expect("an id").to_owned();
+    let path = format!("/api/v1/bulk-operations/{id}");
+    until(async || sue.get(&path).await.expect(200)["state"] == "completed").await;
+    let entry = only(&sue, "action=bulk.cancel").await;
+    assert_eq!((&entry["operation_id"], &entry["reason"]), (&json!(id), &json!("a wrong file")));
+    assert!(entries(&sue, "action=item.cancel").await.is_empty());
+    assert_eq!(only(&payroll, "").await["operation_id"], json!(id), "its owner sees it");
+    assert!(entries(&billing, "").await.is_empty(), "others do not");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn what_is_done_at_the_command_line_is_in_the_log() {
+    let server = Server::start().await;
+    server.admin().await;
+    server.program(&["sign-in-link"]).await;
+    server.program(&["signing-secret", "--type", "mail"]).await;
+    let link = only(&server, "action=user.sign_in_link").await;
+    assert_eq!((&link["actor"]["kind"], &link["owner"]["name"]), (&json!("operator"), &json!("admin")));
+    let secret = only(&server, "action=signing_secret.show").await;
+    assert_eq!(secret["detail"], "of posts to the workers of mail");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn the_log_is_copied_as_a_stream_that_goes_on_where_it_ended() {
+    let server = Server::start().await;
+    let ada = server.person("ada", "admin").await;
+    for n in 0..30 {
+        ada.put(&format!("/api/v1/job-types/t{n}"), json!({})).await.expect(201);
+    }
+    let all = lines(&ada, "").await;
+    assert_eq!(all.iter().filter(|entry| entry["action"] == "job_type.create").count(), 30);
+    let mut newest: Vec<Value> = entries(&ada, "").await;
+    newest.reverse();
+    assert_eq!(all, newest, "the same entries, oldest first");
+    let middle = all[12]["id"].as_str().expect("an id");
+    assert_eq!(lines(&ada, &format!("&after={middle}")).await, all[13..]);
+    assert_eq!(lines(&ada, "&actor=ada&action=session.begin").await.len(), 1);
+    let eve = server.person("eve", "user").await;
+    assert_eq!(lines(&eve, "").await.len(), 1, "her own sign-in");
+    let nothing = uuid::Uuid::now_v7();
+    let odd = [format!("after={nothing}&format=ndjson"), "after=x".into(), "format=ndjson&limit=3".into()];
+    for query in odd.into_iter().chain([format!("after={middle}"), "format=csv".to_owned()]) {
+        ada.get(&format!("/api/v1/audit?{query}")).await.expect_problem(400, "invalid_parameter");
+    }
+
+    // An entry whose transaction is still open is waited for, as whoever goes on behind a later one would miss it.
+    let mut tx = server.running.app.pool.begin().await.expect("a transaction");
+    sqlx::query(
+        "insert into audit (id, actor_id, actor_kind, actor_name, action) values ($1, $1, 'user', 'slow', 'x')",
+    )
+    .bind(nothing)
+    .execute(&mut *tx)
+    .await
+    .expect("an entry");
+    ada.put("/api/v1/job-types/late", json!({})).await.expect(201);
+    let copying = tokio::spawn({
+        let ada = ada.clone();
+        async move { lines(&ada, "").await }
+    });
+    until(async || {
+        let page = sqlx::query_scalar::<_, i64>("select count(*) from pg_stat_activity where query like '%pg_stat%'");
+        page.fetch_one(&server.running.app.pool).await.expect("a number") > 0
+    })
+    .await;
+    assert!(!copying.is_finished());
+    tx.commit().await.expect("it commits");
+    let copied = copying.await.expect("the stream ends");
+    let place = |action: &str| copied.iter().rposition(|entry| entry["action"] == action).expect("it is there");
+    assert!(place("x") < place("job_type.create"), "in order, and none is missing");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn the_log_is_posted_signed_and_in_order_until_it_is_taken() {
+    let mut receiver = Receiver::start().await;
+    let url: Secret = receiver.url("/siem").parse().expect("a secret");
+    let server = Server::start_with(|config| config.audit.url = Some(url.clone())).await;
+    let key = server.program(&["signing-secret", "--audit"]).await;
+    let key = server::outbound::sign::Key::of(key.trim());
+
+    let first = receiver.next().await;
+    let verify = |post: &crate::support::receiver::Post| {
+        let at: i64 = post.header("webhook-timestamp").parse().expect("a time");
+        let signed = key.sign(post.header("webhook-id"), at, post.body.as_bytes());
+        assert_eq!(post.header("webhook-signature"), signed);
+        let entries = post.json()["data"]["entries"].as_array().expect("entries").clone();
+        assert_eq!(post.json()["type"], "audit.entries");
+        entries
+    };
+    let refused = verify(&first);
+    assert_eq!(refused[0]["action"], "signing_secret.show");
+    first.status(503);
+    let again = receiver.next().await;
+    let taken = verify(&again);
+    assert_eq!(taken[0], refused[0], "nothing is lost");
+    again.status(204);
+
+    let ada = server.person("ada", "admin").await;
+    ada.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let mut seen: Vec<Value> = Vec::new();
+    while !seen.iter().any(|entry| entry["action"] == "job_type.create") {
+        let post = receiver.next().await;
+        seen.extend(verify(&post));
+        post.status(204);
+    }
+    let ids: Vec<&str> = seen.iter().map(|entry| entry["id"].as_str().expect("an id")).collect();
+    assert!(ids.iter().all(|id| Some(*id) != taken[0]["id"].as_str()), "what was taken does not come again");
+    server.stop().await;
+}
