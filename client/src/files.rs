@@ -163,7 +163,10 @@ impl Client {
 fn was_not_taken(error: &Error) -> bool {
     match error {
         Error::Transport { cause, .. } => cause.is_connect(),
-        _ => matches!(error.code(), Some(Code::TooManyRequests | Code::DatabaseUnavailable | Code::ShuttingDown)),
+        _ => matches!(
+            error.code(),
+            Some(Code::TooManyRequests | Code::Busy | Code::DatabaseUnavailable | Code::ShuttingDown)
+        ),
     }
 }
 

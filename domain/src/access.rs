@@ -33,6 +33,7 @@ pub struct NewToken {
     /// What people know it by, 1 to 100 characters.
     pub name: String,
     /// Of `jobs:read`, `jobs:write`, `work`, `metrics`, `admin`; at least one.
+    #[serde(deserialize_with = "crate::bounded::list")]
     pub scopes: Vec<String>,
     /// Narrows `work` to these job types. Absent or null: all.
     #[serde(default)]

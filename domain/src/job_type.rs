@@ -156,7 +156,7 @@ pub struct JobTypeSpec {
     pub heartbeat_seconds: f64,
     #[serde(default)]
     pub run_timeout_seconds: Option<f64>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "crate::bounded::list")]
     pub steps: Vec<String>,
     /// `null`: for ever.
     #[serde(default = "seven_days")]

@@ -27,6 +27,7 @@ pub mod alert;
 pub mod api;
 pub mod assignment;
 pub mod audit;
+pub mod bounded;
 pub mod change;
 pub mod delivery;
 pub mod document;

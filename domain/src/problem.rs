@@ -90,10 +90,14 @@ codes! {
     UrlNotAllowed = "url_not_allowed", 422, "The URL is not allowed";
     NoRows = "no_rows", 422, "The file has no data rows";
     BadHeader = "bad_header", 422, "The header of the file is not valid";
+    SchemaTooComplex = "schema_too_complex", 422, "The schema is too complex";
     TooManyRequests = "too_many_requests", 429, "Too many requests";
+    QuotaExceeded = "quota_exceeded", 429, "A quota is exceeded";
     Internal = "internal", 500, "Something broke on our side";
+    Busy = "busy", 503, "The server is busy";
     DatabaseUnavailable = "database_unavailable", 503, "The database is away";
     ShuttingDown = "shutting_down", 503, "The server is shutting down";
+    InsufficientStorage = "insufficient_storage", 507, "The disk is nearly full";
 }
 
 // By hand: the derived one does not see the words through the macro.

@@ -7,6 +7,7 @@ pub mod audit; // where the audit log goes
 pub mod broker; // where RabbitMQ is
 pub mod files; // where files are kept
 pub mod front; // who may connect
+pub mod limits; // how much callers may make the server hold
 pub mod monitoring; // where metrics are read
 pub mod outbound; // what goes out
 pub mod proxies; // who stands in front
@@ -101,6 +102,9 @@ pub struct Config {
 
     #[command(flatten)]
     pub monitoring: monitoring::Monitoring,
+
+    #[command(flatten)]
+    pub limits: limits::LimitSettings,
 }
 
 /// When somebody is to be told, and where.

@@ -4,7 +4,7 @@
 //! do: text stays text unless the schema asks for a number. What nobody touched keeps its bytes. Either
 //! every corrected row fits what the job expects, or none is given back.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
 use domain::{Code, Document, Item, ItemState, Job, Problem, api::RetryBody};
 use serde_json::value::RawValue;
@@ -15,7 +15,7 @@ use crate::{
     auth::Caller,
     error::Result,
     jobs::{ItemFilter, Refused},
-    schema::{Schema, shown},
+    schema::{Schema, compiled, shown},
     sheet,
     split::{CellKind, Head, json_of},
     store::{contracts, results},
@@ -36,7 +36,7 @@ pub struct Failed {
     columns: Option<Vec<String>>,
     is_table: bool,
     kinds: Vec<CellKind>,
-    schema: Option<Schema>,
+    schema: Option<Arc<Schema>>,
 }
 
 /// A failed row as cells.
@@ -75,7 +75,7 @@ pub async fn find(app: &App, caller: &Caller, id: Uuid) -> Result<Failed> {
     let columns = head.as_ref().and_then(Head::data_columns).map(<[String]>::to_vec);
     let width = head.as_ref().map_or(0, Head::data_width);
     let contract = contracts::job_by_id(&app.pool, id).await?;
-    let schema = contract.and_then(|job| job.payload_schema).and_then(|text| Schema::compile(&text).ok());
+    let schema = contract.and_then(|job| job.payload_schema).and_then(|text| compiled(&text).ok());
     let kinds = schema.as_ref().map_or_else(Vec::new, |schema| schema.column_kinds(columns.as_deref(), width));
 
     let filter = ItemFilter { job: Some(id), states: vec![ItemState::Dead], ..ItemFilter::default() };

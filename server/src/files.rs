@@ -11,7 +11,8 @@ mod bucket; // S3-compatible stores
 use std::{
     fs::{self, DirBuilder, File, TryLockError},
     io,
-    path::Path,
+    ops::Not as _,
+    path::{Path, PathBuf},
     sync::Arc,
 };
 
@@ -29,7 +30,7 @@ use uuid::Uuid;
 use crate::config::files::FileSettings;
 
 /// Bytes that are on their way to or from the disk at once, about.
-const PIECE: usize = 1 << 20;
+const PIECE: usize = 256 << 10;
 
 /// The same of a part on its way to a bucket, where the least is 5 MiB and the most parts are 10,000.
 const PART: usize = 8 << 20;
@@ -46,6 +47,9 @@ struct Inner {
     incoming: Option<Incoming>,
     /// Bytes of a workbook, at most.
     workbook_limit: u64,
+    /// The folder, where there is one, and the bytes that stay free beside it.
+    disk: Option<PathBuf>,
+    disk_reserve: u64,
 }
 
 #[derive(Debug)]
@@ -73,6 +77,8 @@ pub struct Arrived {
 pub enum ReceiveError<E> {
     /// It is longer than the limit.
     TooLarge,
+    /// The disk would be too full.
+    NoRoom,
     /// The sender broke off.
     Sender(E),
     Store(object_store::Error),
@@ -83,6 +89,9 @@ impl<E> From<object_store::Error> for ReceiveError<E> {
         Self::Store(error)
     }
 }
+
+/// After so many bytes of a file the disk is looked at again.
+const LOOK_EVERY: u64 = 16 << 20;
 
 /// How much of the beginning of an arriving file is handed on.
 const START: usize = 8 << 10;
@@ -97,12 +106,28 @@ impl Files {
             (Arc::new(LocalFileSystem::new_with_prefix(folder)?.with_fsync(true)), PIECE, Some(incoming))
         };
         let workbook_limit = settings.xlsx_limit.0;
-        Ok(Self(Arc::new(Inner { store, piece, incoming, workbook_limit })))
+        let disk = incoming.is_some().then(|| folder.to_owned());
+        let disk_reserve = settings.disk_reserve.0;
+        Ok(Self(Arc::new(Inner { store, piece, incoming, workbook_limit, disk, disk_reserve })))
     }
 
     /// Bytes of a workbook, at most: it is not read in a stream.
     pub fn workbook_limit(&self) -> u64 {
         self.0.workbook_limit
+    }
+
+    /// Whether so many bytes more leave the disk its reserve. A bucket has room.
+    pub fn has_room(&self, bytes: u64) -> bool {
+        let Some(folder) = &self.0.disk else { return true };
+        // What cannot be asked is found out by writing.
+        rustix::fs::statvfs(folder)
+            .is_ok_and(|disk| disk.f_bavail.saturating_mul(disk.f_frsize) < self.0.disk_reserve.saturating_add(bytes))
+            .not()
+    }
+
+    /// Bytes of an arriving file that are in memory at once: a piece that is gathered and one that is written.
+    pub fn buffered(&self) -> usize {
+        2 * self.0.piece
     }
 
     /// Whether the store answers.
@@ -124,12 +149,16 @@ impl Files {
     where
         S: Stream<Item = Result<Bytes, E>> + Unpin,
     {
+        if !self.has_room(0) {
+            return Err(ReceiveError::NoRoom);
+        }
         let at = self.arrives_at(id);
         let upload = self.0.store.put_multipart(&at).await?;
         let mut unfinished = Unfinished(Some(WriteMultipart::new_with_chunk_size(upload, self.0.piece)));
         let Some(writer) = &mut unfinished.0 else { return Err(ReceiveError::Store(nothing_open())) };
         let mut hash = Sha256::new();
         let mut bytes = 0;
+        let mut look_at = LOOK_EVERY;
         let mut start = Vec::new();
         while let Some(piece) = source.next().await {
             let failed = match piece {
@@ -139,7 +168,14 @@ impl Files {
                     start.extend_from_slice(&piece[..piece.len().min(START - start.len())]);
                     writer.wait_for_capacity(1).await?;
                     writer.put(piece);
-                    (bytes > limit).then_some(ReceiveError::TooLarge)
+                    if bytes > limit {
+                        Some(ReceiveError::TooLarge)
+                    } else if bytes >= look_at {
+                        look_at = bytes + LOOK_EVERY;
+                        (!self.has_room(0)).then_some(ReceiveError::NoRoom)
+                    } else {
+                        None
+                    }
                 }
                 Err(error) => Some(ReceiveError::Sender(error)),
             };
@@ -183,7 +219,7 @@ impl Files {
                 let mut file = tokio::fs::File::from_std(file);
                 file.seek(io::SeekFrom::Start(range.start)).await.map_err(broken)?;
                 let part = file.take(range.end - range.start);
-                Ok(ReaderStream::with_capacity(part, PIECE / 4).map(|piece| piece.map_err(broken)).boxed())
+                Ok(ReaderStream::with_capacity(part, PIECE).map(|piece| piece.map_err(broken)).boxed())
             }
             GetResultPayload::Stream(stream) => Ok(stream),
         }

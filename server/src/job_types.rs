@@ -22,12 +22,12 @@ use crate::{
     error::{Error, Result},
     kept::Keeping,
     outbound::template,
-    schema::Schema,
+    schema::{Schema, SchemaError},
     store::{
         audit::{self as log, AuditRow},
         job_types::{self as store, Deleted},
     },
-    task::in_task,
+    task::{heavy, in_task},
 };
 
 /// A JSON object whose values nobody has looked at.
@@ -270,8 +270,12 @@ pub fn check_size(app: &App, spec: &JobTypeSpec) -> Result<()> {
 fn check(app: &App, spec: &JobTypeSpec) -> Result<()> {
     check_size(app, spec)?;
     let mut faults = spec.problems();
-    if let Some(Err(reason)) = spec.payload_schema.as_ref().map(|schema| Schema::compile(schema.text())) {
-        faults.push(("/payload_schema".into(), format!("expected a JSON Schema (2020-12): {reason}")));
+    match spec.payload_schema.as_ref().map(|schema| heavy(|| Schema::compile(schema.text()))) {
+        Some(Err(error @ SchemaError::TooComplex(_))) => return Err(error.problem().into()),
+        Some(Err(error @ SchemaError::Invalid(_))) => {
+            faults.extend(error.problem().errors.into_iter().map(|fault| (fault.pointer, fault.detail)));
+        }
+        Some(Ok(_)) | None => {}
     }
     let url = spec.executor.url.as_deref().filter(|_| spec.executor.kind == ExecutorKind::Push);
     let target = url.map(|url| template::check(url, &spec.name));

@@ -18,6 +18,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 pub mod addresses; // what user-given URLs may reach
 pub mod audit; // entries of the audit log that belong to no transaction
 pub mod auth; // who is asking
+pub mod body_memory; // request bodies share a byte budget
 pub mod broker; // RabbitMQ
 pub mod config; // what the environment says
 pub mod corrections; // failed rows, corrected by hand
@@ -35,6 +36,7 @@ pub mod live; // event streams
 mod memory; // where it comes from, and how it is given back
 pub mod outbound; // what goes out over HTTP
 pub mod postgres; // the private PostgreSQL
+pub mod quotas; // what one owner may have at once
 pub mod schema; // payloads against their schema
 pub mod sheet; // rows for spreadsheets
 pub mod split; // files into rows
@@ -66,6 +68,10 @@ pub struct App {
     pub repeats: Arc<audit::Repeats>,
     /// RabbitMQ, where there is one.
     pub broker: Option<broker::Broker>,
+    /// What one owner may have at once, and how fast one caller may ask.
+    pub quotas: quotas::Quotas,
+    /// What request bodies in memory count against.
+    pub body_memory: body_memory::BodyMemory,
     /// Requests that are being answered now.
     pub under_way: Arc<AtomicUsize>,
     /// Cancelled when the server is told to stop: whatever waits or streams ends.
@@ -121,17 +127,21 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
     let outgoing = outbound::Outgoing::open(&config, &pool).await?;
     let hub = live::Hub::default();
     let shutdown = CancellationToken::new();
+    let quotas = quotas::Quotas::new(config.limits.quotas.clone(), pool.clone());
     let limits = jobs::Limits {
         payload: config.payload_limit.bytes(),
         idempotency_window_seconds: f64::from(config.idempotency_window_seconds),
         callbacks: addresses::Reach::Public(config.callback_allow.clone()),
         has_broker: broker.is_some(),
+        quotas: quotas.clone(),
     };
     let engine = jobs::Engine::start(pools.clone(), hub.clone(), files.clone(), limits, shutdown.clone()).await?;
     let app = App {
         under_way: Arc::default(),
         auth: Arc::new(Auth::new(bootstrap, public_url.is_secure(), pool.clone())),
         repeats: Arc::default(),
+        quotas,
+        body_memory: body_memory::BodyMemory::new(config.limits.body_memory.bytes()),
         broker,
         config: Arc::new(config),
         public_url,
@@ -150,11 +160,13 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
         app.tasks.spawn(postgres::watch(Arc::clone(private), app.shutdown.clone()));
     }
     let front = app.config.front;
-    let served = tokio::spawn(http::serve::serve(listener, http::router(&app), front, app.shutdown.clone()));
+    let proxies = app.config.proxies.trusted_proxies.clone();
+    let router = http::router(&app);
+    let served = tokio::spawn(http::serve::serve(listener, router, front, proxies.clone(), app.shutdown.clone()));
     let metrics_addr = metrics_listener.as_ref().map(TcpListener::local_addr).transpose()?;
     if let Some(listener) = metrics_listener {
         let router = http::metrics::router(&app);
-        app.tasks.spawn(http::serve::serve(listener, router, front, app.shutdown.clone()));
+        app.tasks.spawn(http::serve::serve(listener, router, front, proxies, app.shutdown.clone()));
     }
     Ok(Running { addr, metrics_addr, sign_in_link, app, served, database })
 }

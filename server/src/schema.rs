@@ -1,41 +1,99 @@
 //! JSON Schema (2020-12) over payloads.
 //!
 //! Says where and what was expected, in words for people; never changes a payload. Patterns run in
-//! linear time and references never leave the schema, so neither a payload nor a schema can hold the
-//! server up.
+//! linear time and references never leave the schema; a schema whose references multiply is refused when it is handed in
+//! (`complexity`), faults beyond the first ten are not looked for (`faults`), and a schema is compiled once (`compiled`). So
+//! neither a payload nor a schema can hold the server up.
+
+mod compiled; // schemas that are in use, compiled once
+mod complexity; // what a schema costs to apply
+mod faults; // the first faults of a payload
 
 use std::{borrow::Cow, collections::HashMap, fmt::Write as _};
 
-use domain::Document;
+use domain::{Code, Document, Problem};
 use jsonschema::{
-    JsonType, PatternOptions, ValidationError, Validator,
+    JsonType, PatternOptions, ValidationError, ValidationOptions, Validator,
     error::{TypeKind, ValidationErrorKind},
 };
 use serde_json::{Value, value::RawValue};
 
 use crate::split::CellKind;
 
+pub use compiled::compiled;
+
 /// Faults that one payload is told, at most.
 const MOST_FAULTS: usize = 10;
+
+/// Parts of a schema times values of a document up to which the library may look for every fault.
+const ALL_FAULTS: usize = 20_000;
+
+/// The same beyond which a document is not held against a schema at all, and from which it is work for a thread of its own.
+const MOST_WORK: usize = 200_000_000;
+const LONG_WORK: usize = 200_000;
+
+/// Levels of a document times references in a row that the stack of any thread holds, and the stack for more.
+const SHALLOW: usize = 100;
+const STACK: usize = 256 << 20;
 
 /// A schema, ready to be used.
 #[derive(Debug)]
 pub struct Schema {
     validator: Validator,
     source: Value,
+    /// With its references expanded.
+    cost: complexity::Cost,
+    /// Parts of it that were compiled by themselves.
+    own: faults::Parts,
+}
+
+/// Why a schema cannot be used: a sentence for whoever wrote it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SchemaError {
+    #[error("{0}")]
+    Invalid(String),
+    #[error("{0}")]
+    TooComplex(String),
+}
+
+impl SchemaError {
+    /// The refusal of a schema that was handed in.
+    pub fn problem(&self) -> Problem {
+        match self {
+            Self::Invalid(reason) => {
+                let detail = format!("expected a JSON Schema (2020-12): {reason}");
+                Problem::invalid_body([("/payload_schema".to_owned(), detail)])
+            }
+            Self::TooComplex(reason) => {
+                Problem::new(Code::SchemaTooComplex, format!("The payload schema is too complex: {reason}."))
+            }
+        }
+    }
+}
+
+/// How schemas are compiled.
+fn options() -> ValidationOptions<'static> {
+    jsonschema::options()
+        .with_draft(jsonschema::Draft::Draft202012)
+        .with_pattern_options(
+            PatternOptions::regex().size_limit(complexity::PATTERN).dfa_size_limit(complexity::PATTERN),
+        )
+        .offline()
 }
 
 impl Schema {
-    /// Reads a schema. The error is a sentence for whoever wrote it.
-    pub fn compile(text: &str) -> Result<Self, String> {
-        let source: Value = serde_json::from_str(text).map_err(|e| e.to_string())?;
-        let validator = jsonschema::options()
-            .with_draft(jsonschema::Draft::Draft202012)
-            .with_pattern_options(PatternOptions::regex())
-            .offline()
-            .build(&source)
-            .map_err(|e| e.to_string())?;
-        Ok(Self { validator, source })
+    /// Reads a schema.
+    pub fn compile(text: &str) -> Result<Self, SchemaError> {
+        let source: Value = serde_json::from_str(text).map_err(|e| SchemaError::Invalid(e.to_string()))?;
+        let cost = complexity::measure(&source).map_err(SchemaError::TooComplex)?;
+        let validator = options().build(&source).map_err(|e| SchemaError::Invalid(e.to_string()))?;
+        Ok(Self { validator, source, cost, own: faults::Parts::default() })
+    }
+
+    /// Whether checking documents of so many bytes may take long, and is work for a thread of its own.
+    pub fn takes_long(&self, bytes: usize) -> bool {
+        // A value takes two bytes, and usually ten.
+        self.cost.parts.saturating_mul(bytes / 4) > LONG_WORK
     }
 
     /// What does not fit: JSON Pointer into the payload, and what was expected there. Empty: it fits.
@@ -44,12 +102,27 @@ impl Schema {
             Ok(value) => value,
             Err(reason) => return vec![(String::new(), format!("expected numbers that can be compared: {reason}"))],
         };
-        if self.validator.is_valid(&value) {
+        let size = Size::of(&value);
+        let work = self.cost.parts.saturating_mul(size.values);
+        if work > MOST_WORK {
+            let detail = format!("expected a smaller document: its schema has {} parts", self.cost.parts);
+            return vec![(String::new(), detail)];
+        }
+        let find = || self.find(&value, work);
+        if self.cost.height * size.depth <= SHALLOW { find() } else { on_large_stack(find) }
+    }
+
+    fn find(&self, value: &Value, work: usize) -> Vec<(String, String)> {
+        if self.validator.is_valid(value) {
             return Vec::new();
         }
-        let mut faults: Vec<_> = self.validator.iter_errors(&value).take(MOST_FAULTS).map(|e| fault(&e)).collect();
+        let mut faults: Vec<_> = if work <= ALL_FAULTS {
+            self.validator.iter_errors(value).take(MOST_FAULTS).map(|e| fault(&e)).collect()
+        } else {
+            faults::first(&self.source, &self.own, value)
+        };
         if faults.is_empty() {
-            faults.push((String::new(), "expected what the schema says".to_owned()));
+            faults.push(anything());
         }
         faults
     }
@@ -103,6 +176,40 @@ impl Schema {
             }
         }
         schema
+    }
+}
+
+/// The fault of a payload of which nothing better is known.
+fn anything() -> (String, String) {
+    (String::new(), "expected what the schema says".to_owned())
+}
+
+/// Looks where there is stack for a deep document and a schema that refers to itself at each level.
+fn on_large_stack(find: impl FnOnce() -> Vec<(String, String)> + Send) -> Vec<(String, String)> {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, find);
+        thread.ok().and_then(|thread| thread.join().ok()).unwrap_or_else(|| vec![anything()])
+    })
+}
+
+/// How large a document is.
+#[derive(Clone, Copy)]
+struct Size {
+    values: usize,
+    depth: usize,
+}
+
+impl Size {
+    fn of(value: &Value) -> Self {
+        let none = Self { values: 0, depth: 0 };
+        let sum =
+            |all: Self, inner: Self| Self { values: all.values + inner.values, depth: all.depth.max(inner.depth) };
+        let inner = match value {
+            Value::Array(inner) => inner.iter().map(Self::of).fold(none, sum),
+            Value::Object(inner) => inner.values().map(Self::of).fold(none, sum),
+            _ => none,
+        };
+        Self { values: inner.values + 1, depth: inner.depth + 1 }
     }
 }
 
@@ -233,57 +340,4 @@ fn with_article(kind: JsonType) -> &'static str {
 }
 
 #[cfg(test)]
-mod tests {
-    use CellKind::{Boolean, Number, Text};
-
-    use super::*;
-
-    fn faults(schema: &str, payload: &str) -> Vec<(String, String)> {
-        let payload = Document::parse(payload.to_owned()).expect("payload");
-        Schema::compile(schema).expect("schema").faults(&payload)
-    }
-
-    #[test]
-    fn a_fault_says_where_and_what_was_expected() {
-        let schema = r#"{"type":"object","required":["id"],"additionalProperties":false,
-            "properties":{"id":{"type":"integer","minimum":1},"a/b":{"enum":["x","y"]},"t":{"pattern":"^[0-9]+$"}}}"#;
-        let say = |payload: &str| faults(schema, payload);
-        assert_eq!(say(r#"{"id":1,"a/b":"x","t":"12"}"#), []);
-        assert_eq!(say(r#"{"id":"1"}"#), [("/id".into(), "expected a whole number".into())]);
-        assert_eq!(say(r#"{"id":0}"#), [("/id".into(), "expected at least 1".into())]);
-        assert_eq!(say("{}"), [("/id".into(), "expected a value".into())]);
-        assert_eq!(say(r#"{"id":1,"z":1}"#), [("/z".into(), "expected nothing of this name".into())]);
-        assert_eq!(say(r#"{"id":1,"a/b":"z"}"#), [("/a~1b".into(), r#"expected one of ["x","y"]"#.into())]);
-        assert_eq!(say("5"), [(String::new(), "expected an object".into())]);
-    }
-
-    #[test]
-    fn numbers_beyond_a_double_are_numbers() {
-        let schema = r#"{"items":{"type":"number","maximum":10}}"#;
-        assert_eq!(faults(schema, "[-1e400]"), []);
-        assert_eq!(faults(schema, "[1, 1e400]"), [("/1".into(), "expected at most 10".into())]);
-        assert_eq!(faults(r#"{"items":{"type":"string"}}"#, r#"["1e400", "\"2e400"]"#), []);
-        assert_eq!(tame(r#"["1e400\"",1e400,-2E999,1e5]"#).matches("e400").count(), 1);
-    }
-
-    #[test]
-    fn cells_are_text_unless_the_schema_wants_something_else() {
-        let schema = Schema::compile(
-            r##"{"$ref":"#/$defs/row","$defs":{"row":{"properties":{"n":{"type":"number"},"b":{"type":["boolean","null"]},
-                "either":{"type":["string","integer"]},"far":{"$ref":"#/$defs/count"}}},"count":{"type":"integer"}}}"##,
-        )
-        .expect("schema");
-        let names = ["n", "b", "either", "far", "other"].map(str::to_owned);
-        assert_eq!(schema.column_kinds(Some(&names), 5), [Number, Boolean, Text, Number, Text]);
-        let array =
-            Schema::compile(r#"{"prefixItems":[{"type":"string"}],"items":{"type":"number"}}"#).expect("schema");
-        assert_eq!(array.column_kinds(None, 3), [Text, Number, Number]);
-    }
-
-    #[test]
-    fn a_bad_schema_is_refused_with_a_reason() {
-        for bad in ["{", r#"{"type":"colour"}"#, r#"{"$ref":"https://example.com/x"}"#, r#"{"pattern":"(?=x)"}"#] {
-            assert!(Schema::compile(bad).is_err(), "{bad}");
-        }
-    }
-}
+mod tests;

@@ -28,6 +28,7 @@ use crate::{
     split::{self, Head, HeadError, Want},
     store::{
         audit as log,
+        quotas::Usage,
         uploads::{self, NewUpload},
     },
     task::in_task,
@@ -54,8 +55,11 @@ where
     let (limit, is_named_workbook) = limit_of(app, &filename, format);
     let mut ongoing = Ongoing::of(app, caller);
     let source = source.take_until(Box::pin(async move { ongoing.ended().await }));
-    let arrived = app.files.receive(source, limit).await.map_err(|error| match error {
+    let left = app.quotas.bytes_left(caller.owner_id, 0).await?;
+    let arrived = app.files.receive(source, limit.min(left)).await.map_err(|error| match error {
+        ReceiveError::TooLarge if left < limit => app.quotas.too_many_bytes(left).into(),
         ReceiveError::TooLarge => too_large(limit, is_named_workbook),
+        ReceiveError::NoRoom => no_room(),
         ReceiveError::Sender(error) => {
             let detail = format!("the whole file; the upload broke off: {error}");
             Problem::invalid_body([("/file".to_owned(), format!("expected {detail}"))]).into()
@@ -72,6 +76,7 @@ where
         sha256: arrived.sha256.clone(),
         made_by: None,
     };
+    let taken = app.quotas.take(caller.owner_id, Usage { bytes: new.bytes, ..Usage::default() }).await?;
     // A credential that ended has ended the file where it was.
     let refused = still_valid(app, caller).await.err().or_else(|| refusal_of(app, format, &arrived));
     let (pool, files) = (app.pool.clone(), app.files.clone());
@@ -84,9 +89,23 @@ where
         if kept.is_err() {
             files.forget(&arrived).await?;
         }
+        drop(taken);
         kept
     })
     .await
+}
+
+/// Refuses a file of so many bytes, where that is known before it comes: what the owner may store, what the disk holds.
+pub async fn admit(app: &App, caller: &Caller, bytes: u64) -> Result<()> {
+    let left = app.quotas.bytes_left(caller.owner_id, bytes).await?;
+    if bytes > left {
+        return Err(app.quotas.too_many_bytes(left).into());
+    }
+    if app.files.has_room(bytes) { Ok(()) } else { Err(no_room()) }
+}
+
+fn no_room() -> Error {
+    Error::refuse(Code::InsufficientStorage, "The disk is nearly full. Nothing was stored; an admin has to make room.")
 }
 
 /// The most bytes of a file, and whether that is because it is called a workbook.
@@ -227,7 +246,8 @@ pub async fn read_head(pool: &PgPool, files: &Files, caller: &Caller, wanted: &J
     let upload = uploads::find(pool, wanted.id, caller.visible_owner()).await?;
     let upload = upload.ok_or_else(|| Problem::not_found("upload"))?;
     let want = want(&upload, wanted)?;
-    inspect(pool, files, &upload, want, wanted.sheet.as_deref()).await?.map_err(Error::Problem)
+    let reading = Reading { upload: &upload, sheet: wanted.sheet.as_deref(), for_owner: caller.owner_id };
+    inspect(pool, files, reading, want).await?.map_err(Error::Problem)
 }
 
 fn want(upload: &Upload, wanted: &JobUpload) -> Result<Want> {
@@ -241,19 +261,23 @@ fn want(upload: &Upload, wanted: &JobUpload) -> Result<Want> {
     Ok(Want { format: wanted.format.unwrap_or(upload.format), header: wanted.header.unwrap_or(true), delimiter })
 }
 
-async fn inspect(
-    pool: &PgPool,
-    files: &Files,
-    upload: &Upload,
-    want: Want,
-    sheet: Option<&str>,
-) -> Result<Result<Head, Box<Problem>>> {
+/// A file that is being looked into.
+#[derive(Clone, Copy, Debug)]
+struct Reading<'a> {
+    upload: &'a Upload,
+    sheet: Option<&'a str>,
+    /// Whose turn it takes: an owner has one workbook converted at a time.
+    for_owner: Uuid,
+}
+
+async fn inspect(pool: &PgPool, files: &Files, reading: Reading<'_>, want: Want) -> Result<Result<Head, Box<Problem>>> {
+    let upload = reading.upload;
     if want.format == UploadFormat::None {
         return Ok(Ok(Head::whole_file()));
     }
     let mut staged = None;
     if want.format == UploadFormat::Xlsx {
-        match stage::stage(pool, files, upload, sheet).await {
+        match stage::stage(pool, files, reading).await {
             Ok(lines) => staged = Some(lines),
             Err(Error::Problem(problem)) if problem.status == 422 => return Ok(Err(problem)),
             Err(error) => return Err(error),

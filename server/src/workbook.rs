@@ -2,31 +2,43 @@
 //!
 //! A workbook cannot be read in a stream: its sheet points into a table of strings. So it is converted
 //! once, row by row, into an object of its own: the row's number, a tab, a JSON array of the cells.
-//! Blocking work in a thread of its own; at most one workbook at a time, as the strings are in memory.
-//! `guard` has made sure before that they fit.
+//! Blocking work in a thread of its own; at most one large workbook at a time, as the strings are in memory, and a few
+//! small ones beside it. `guard` has made sure before that they fit. An owner has one workbook converted at a time, so that
+//! nobody's files stand in everybody's way.
 
 mod guard;
 
 use std::{
+    collections::HashMap,
     fs::File,
     io::{self, Seek as _, Write as _},
+    sync::{Arc, LazyLock, Mutex, PoisonError},
 };
 
 use bytes::Bytes;
 use calamine::{Data, DataRef, ExcelDateTime, Reader as _, SheetType, Xlsx};
 use domain::Document;
 use futures::StreamExt as _;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{OwnedMutexGuard, Semaphore, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
 use uuid::Uuid;
+
+use guard::Limits;
 
 use crate::{
     files::{Arrived, Files, ReceiveError},
     split::RECORD_LIMIT,
 };
 
-/// Workbooks that are converted at once.
-static ROOM: Semaphore = Semaphore::const_new(1);
+/// Large workbooks that are converted at once, and small ones.
+static LARGE: Semaphore = Semaphore::const_new(1);
+static SMALL: Semaphore = Semaphore::const_new(2);
+
+/// A file of more bytes is large, whatever is inside.
+const SMALL_FILE: u64 = 1 << 20;
+
+/// Owners who have a workbook converted, or wait for that.
+static TURNS: LazyLock<Mutex<HashMap<Uuid, Arc<tokio::sync::Mutex<()>>>>> = LazyLock::new(Mutex::default);
 
 /// Bytes that are handed on at once.
 const PIECE: usize = 256 << 10;
@@ -57,34 +69,79 @@ impl From<io::Error> for WorkbookError {
     }
 }
 
+/// Waits until no other workbook is converted for this owner.
+pub async fn turn(owner_id: Uuid) -> OwnedMutexGuard<()> {
+    let turn = {
+        let mut turns = TURNS.lock().unwrap_or_else(PoisonError::into_inner);
+        turns.retain(|_, turn| Arc::strong_count(turn) > 1);
+        Arc::clone(turns.entry(owner_id).or_default())
+    };
+    turn.lock_owned().await
+}
+
 /// Converts one sheet, the first one unless named; the lines arrive in the store and are for the caller
-/// to keep.
-pub async fn convert(files: &Files, id: Uuid, bytes: u64, sheet: Option<String>) -> Result<Arrived, WorkbookError> {
-    let _room = ROOM.acquire().await.map_err(io::Error::other)?;
-    let file = fetch(files, id, bytes).await?;
-    let most = guard::expanded_limit(files.workbook_limit());
-    let limit = files.workbook_limit();
+/// to keep. Beside them the names of all sheets.
+pub async fn convert(
+    files: &Files,
+    id: Uuid,
+    bytes: u64,
+    sheet: Option<String>,
+) -> Result<(Arrived, Vec<String>), WorkbookError> {
+    let mut file = None;
+    if bytes <= SMALL_FILE {
+        let _room = SMALL.acquire().await.map_err(io::Error::other)?;
+        let fetched = fetch(files, id, bytes).await?;
+        let small = Limits::small(files.workbook_limit());
+        let looked = tokio::task::spawn_blocking(move || {
+            let mut fetched = fetched;
+            let is_small = guard::check(&mut fetched, small).is_ok();
+            (fetched, is_small)
+        });
+        let (fetched, is_small) = looked.await.map_err(|_| WorkbookError::Unreadable("is damaged".to_owned()))?;
+        if is_small {
+            return convert_file(files, fetched, small, sheet).await;
+        }
+        file = Some(fetched);
+    }
+    let _room = LARGE.acquire().await.map_err(io::Error::other)?;
+    let file = match file {
+        Some(file) => file,
+        None => fetch(files, id, bytes).await?,
+    };
+    convert_file(files, file, Limits::of(files.workbook_limit()), sheet).await
+}
+
+async fn convert_file(
+    files: &Files,
+    file: File,
+    limits: Limits,
+    sheet: Option<String>,
+) -> Result<(Arrived, Vec<String>), WorkbookError> {
+    let most = limits.rows;
     let (pieces, received) = mpsc::channel::<Result<Bytes, WorkbookError>>(4);
-    let reading = tokio::task::spawn_blocking(move || {
-        if let Err(error) = read(file, limit, sheet.as_deref(), &pieces) {
+    let reading = tokio::task::spawn_blocking(move || match read(file, limits, sheet.as_deref(), &pieces) {
+        Ok(names) => names,
+        Err(error) => {
             // Whoever does not listen any more has failed by himself.
             let _ = pieces.blocking_send(Err(error));
+            Vec::new()
         }
     });
     let arrived = files.receive(ReceiverStream::new(received), most).await;
     // The library reads what strangers have made: if it gives up altogether, so does the workbook.
-    let read_whole = reading.await.is_ok();
-    match arrived {
-        Ok(arrived) if read_whole => Ok(arrived),
-        Ok(arrived) => {
+    let names = reading.await;
+    match (arrived, names) {
+        (Ok(arrived), Ok(names)) => Ok((arrived, names)),
+        (Ok(arrived), Err(_)) => {
             files.forget(&arrived).await?;
             Err(WorkbookError::Unreadable("is damaged".to_owned()))
         }
-        Err(ReceiveError::TooLarge) => {
+        (Err(ReceiveError::TooLarge), _) => {
             Err(WorkbookError::Unreadable(format!("has rows of more than {most} bytes altogether")))
         }
-        Err(ReceiveError::Sender(error)) => Err(error),
-        Err(ReceiveError::Store(error)) => Err(error.into()),
+        (Err(ReceiveError::NoRoom), _) => Err(WorkbookError::Disk(io::ErrorKind::StorageFull.into())),
+        (Err(ReceiveError::Sender(error)), _) => Err(error),
+        (Err(ReceiveError::Store(error)), _) => Err(error.into()),
     }
 }
 
@@ -103,7 +160,7 @@ async fn fetch(files: &Files, id: Uuid, bytes: u64) -> Result<File, WorkbookErro
 #[doc(hidden)]
 pub fn lines_of(workbook: Vec<u8>, limit: u64) -> Result<Vec<u8>, WorkbookError> {
     let (pieces, mut received) = mpsc::channel(4);
-    let reading = std::thread::spawn(move || read(io::Cursor::new(workbook), limit, None, &pieces));
+    let reading = std::thread::spawn(move || read(io::Cursor::new(workbook), Limits::of(limit), None, &pieces));
     let mut lines = Vec::new();
     while let Some(piece) = received.blocking_recv() {
         lines.extend_from_slice(&piece?);
@@ -117,11 +174,11 @@ type Pieces = mpsc::Sender<Result<Bytes, WorkbookError>>;
 
 fn read(
     mut file: impl io::Read + io::Seek,
-    limit: u64,
+    limits: Limits,
     sheet: Option<&str>,
     pieces: &Pieces,
-) -> Result<(), WorkbookError> {
-    guard::check(&mut file, limit).map_err(WorkbookError::Unreadable)?;
+) -> Result<Vec<String>, WorkbookError> {
+    guard::check(&mut file, limits).map_err(WorkbookError::Unreadable)?;
     file.rewind()?;
     let unreadable = |error: calamine::XlsxError| {
         WorkbookError::Unreadable(match error {
@@ -136,14 +193,15 @@ fn read(
         Some(wanted) => names.iter().find(|name| *name == wanted),
         None => names.first(),
     };
-    let name = name.cloned().ok_or(WorkbookError::NoSheet(names))?;
+    let Some(name) = name.cloned() else { return Err(WorkbookError::NoSheet(names)) };
     let mut cells = workbook.worksheet_cells_reader(&name).map_err(unreadable)?;
     let mut lines = Lines { pieces, text: Vec::new(), row: Row::default() };
     while let Some(cell) = cells.next_cell().map_err(unreadable)? {
         lines.add(cell.get_position(), cell.get_value())?;
     }
     lines.end_row()?;
-    lines.send()
+    lines.send()?;
+    Ok(names)
 }
 
 /// The row in hand.

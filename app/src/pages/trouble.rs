@@ -11,7 +11,9 @@ use crate::{
 pub fn page(problem: &Problem) -> Page {
     let (title, text) = words(problem);
     let next = match problem.code {
-        Code::DatabaseUnavailable | Code::ShuttingDown | Code::Internal | Code::TooManyRequests => ("", "Try again"),
+        Code::DatabaseUnavailable | Code::ShuttingDown | Code::Internal | Code::TooManyRequests | Code::Busy => {
+            ("", "Try again")
+        }
         Code::Unauthenticated => ("/sign-in", "Sign in"),
         _ => ("/", "Go to the start"),
     };

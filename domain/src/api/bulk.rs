@@ -151,7 +151,7 @@ pub struct NewBulk {
     /// An object with the filters of `GET /items` or `GET /jobs`; at least one.
     pub filter: Document,
     /// With `retry`: what changes in each payload.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "crate::bounded::list")]
     pub payload_edit: Vec<PayloadEdit>,
     /// Required where the work is somebody else's; kept in the audit log.
     #[serde(default)]

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Document, Time, id::Uuid, item::MaxFailures, upload::UploadFormat};
+use crate::{Document, Time, bounded, id::Uuid, item::MaxFailures, upload::UploadFormat};
 
 /// An item to be added. An absent payload is `null`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -62,7 +62,7 @@ pub struct NewJob {
     pub key: Option<String>,
     #[serde(default)]
     pub name: Option<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "bounded::list")]
     pub items: Vec<NewItem>,
     #[serde(default)]
     pub sealed: bool,
@@ -88,13 +88,13 @@ pub struct NewJob {
     pub on_completed: Option<OnCompleted>,
     #[serde(default)]
     pub upload: Option<JobUpload>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "bounded::list")]
     pub after: Vec<String>,
     #[serde(default)]
     pub after_outcome: Option<String>,
     #[serde(default)]
     pub feed: Option<Document>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "bounded::list")]
     #[cfg_attr(feature = "openapi", schema(no_recursion))]
     pub children: Vec<NewJob>,
 }

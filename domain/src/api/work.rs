@@ -17,7 +17,7 @@ use crate::{
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Claim {
     pub worker_id: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "crate::bounded::list")]
     pub types: Vec<String>,
     /// Instead of `types`: these items, those of them that can be had.
     #[serde(default)]

@@ -3,7 +3,10 @@
 //! A token that is sent and not known is refused, even beside a good cookie: whoever sends one means
 //! it. That a credential is in use is noted off the request's path.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{
+    Arc, OnceLock,
+    atomic::{AtomicBool, Ordering},
+};
 
 use axum::{
     extract::FromRequestParts,
@@ -11,11 +14,13 @@ use axum::{
 };
 use domain::{Code, job::OwnerKind};
 use sqlx::PgPool;
+use uuid::Uuid;
 
 use super::{BOOTSTRAP_SERVICE, Caller, ClientAddress, Hash, Role, Scope, hash_of, sessions};
 use crate::{
     App,
     error::{Error, Result},
+    http::admission::Admission,
     store::identity,
 };
 
@@ -34,6 +39,17 @@ impl CallerSlot {
         Arc::try_unwrap(self.0).map_or_else(|shared| shared.get().cloned(), OnceLock::into_inner)
     }
 }
+
+/// The caller of a request, in its extensions once it is known. Bodies are bounded by it.
+#[derive(Clone, Copy, Debug)]
+pub struct KnownCaller {
+    pub owner_id: Uuid,
+    pub credential_id: Uuid,
+}
+
+/// Whether a known caller has asked over a connection, in the extensions of its requests.
+#[derive(Clone, Debug, Default)]
+pub struct SeenCaller(pub Arc<AtomicBool>);
 
 /// The caller where there is one: for pages that also greet strangers.
 #[derive(Clone, Debug)]
@@ -55,6 +71,13 @@ impl FromRequestParts<App> for Caller {
         if let Some(slot) = parts.extensions.get::<CallerSlot>() {
             slot.fill(&caller);
         }
+        if let Some(admission) = parts.extensions.get::<Admission>() {
+            admission.admit(caller.owner_id, caller.credential_id)?;
+        }
+        if let Some(seen) = parts.extensions.get::<SeenCaller>() {
+            seen.0.store(true, Ordering::Relaxed);
+        }
+        parts.extensions.insert(KnownCaller { owner_id: caller.owner_id, credential_id: caller.credential_id });
         Ok(caller)
     }
 }
@@ -90,7 +113,9 @@ fn credential(parts: &Parts, app: &App) -> Credential {
 }
 
 async fn by_token(app: &App, hash: Hash) -> Result<Option<Caller>> {
-    let Some((caller, is_due)) = app.auth.recall(&hash) else { return look_up(app, &app.pool, hash).await };
+    let Some((caller, is_due)) = app.auth.recall(&hash) else {
+        return look_up(app, &app.pools.credentials, hash).await;
+    };
     if is_due {
         let again = app.clone();
         app.tasks.spawn(async move {
@@ -138,7 +163,7 @@ async fn by_session(app: &App, hash: Hash) -> Result<Option<Caller>> {
         return Ok(Some(caller));
     }
     let seen = *app.auth.changes.borrow();
-    let Some(session) = identity::find_session(&app.pool, &hash).await? else { return Ok(None) };
+    let Some(session) = identity::find_session(&app.pools.credentials, &hash).await? else { return Ok(None) };
     let caller = Caller {
         owner_id: session.owner_id,
         kind: OwnerKind::User,

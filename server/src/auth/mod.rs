@@ -42,7 +42,7 @@ pub use bootstrap::{BOOTSTRAP_SERVICE, ensure_bootstrap_token};
 pub use caller::{Caller, Role, Scope};
 pub use client_address::{ClientAddress, TrustedProxies};
 pub use cookies::SessionCookie;
-pub use extract::{CallerSlot, MaybeCaller};
+pub use extract::{CallerSlot, KnownCaller, MaybeCaller, SeenCaller};
 pub use passwords::{Lane, Passwords};
 pub use secrets::{Hash, hash_of, new_secret};
 pub use still_valid::{Ongoing, Rights, rights_of, still_valid};

@@ -33,6 +33,10 @@ pub struct FileSettings {
     #[arg(long, env = "TREELINE_XLSX_LIMIT", default_value = "50MiB")]
     pub xlsx_limit: Size,
 
+    /// Disk that uploads leave free, where they are kept in a folder; beyond it: 507 `insufficient_storage`
+    #[arg(long, env = "TREELINE_DISK_RESERVE", default_value = "1GiB")]
+    pub disk_reserve: Size,
+
     /// How long an upload stays that no job was made of, in seconds
     #[arg(long, env = "TREELINE_UPLOAD_TTL_SECONDS", default_value_t = 86_400)]
     pub upload_ttl_seconds: u32,
@@ -47,6 +51,7 @@ impl Default for FileSettings {
             store_key_id: None,
             store_key: None,
             xlsx_limit: Size(50 << 20),
+            disk_reserve: Size(1 << 30),
             upload_ttl_seconds: 86_400,
         }
     }

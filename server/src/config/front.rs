@@ -13,6 +13,17 @@ pub struct Front {
           value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub connections: u32,
 
+    /// Connections at once from one address (of IPv6: one /64), but for loopback and trusted proxies; whoever comes beyond
+    /// them must show a credential with the first request
+    #[arg(long, env = "TREELINE_CONNECTIONS_PER_ADDRESS", default_value_t = 1_000,
+          value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub connections_per_address: u32,
+
+    /// Seconds after which an HTTP/2 connection ends over which nothing is asked
+    #[arg(long, env = "TREELINE_HTTP2_IDLE_SECONDS", default_value_t = 120,
+          value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    pub http2_idle_seconds: u32,
+
     /// Seconds in which a client must send the headers of a request, and go on reading an answer
     #[arg(long, env = "TREELINE_PATIENCE_SECONDS", default_value_t = 30,
           value_parser = clap::value_parser!(u32).range(1..=3_600))]
@@ -26,7 +37,13 @@ pub struct Front {
 
 impl Default for Front {
     fn default() -> Self {
-        Self { connections: 10_000, patience_seconds: 30, body_seconds: 120 }
+        Self {
+            connections: 10_000,
+            connections_per_address: 1_000,
+            http2_idle_seconds: 120,
+            patience_seconds: 30,
+            body_seconds: 120,
+        }
     }
 }
 
@@ -34,6 +51,11 @@ impl Front {
     /// How long headers and a reader who has stopped reading are waited for.
     pub fn patience(self) -> Duration {
         Duration::from_secs(self.patience_seconds.into())
+    }
+
+    /// How long an HTTP/2 connection is kept over which nothing is asked.
+    pub fn http2_idle(self) -> Duration {
+        Duration::from_secs(self.http2_idle_seconds.into())
     }
 
     /// How long a whole body is waited for.

@@ -122,7 +122,7 @@ impl Worker {
         }
         let job = contracts::job_by_id(&self.app.pool, job_id).await?;
         let text = job.and_then(|job| job.payload_schema);
-        let schema = text.and_then(|text| Schema::compile(&text).ok()).map(Arc::new);
+        let schema = text.and_then(|text| schema::compiled(&text).ok());
         self.schemas.insert(job_id, schema.clone());
         Ok(schema)
     }

@@ -162,6 +162,10 @@ async fn export(app: &App, caller: &Caller, assignment: &Assignment, stop: &Canc
     let arrived = arrived.map_err(|error| match error {
         ReceiveError::Sender(error) => error,
         ReceiveError::Store(error) => Error::Files(error),
+        ReceiveError::NoRoom => Error::Files(object_store::Error::Generic {
+            store: "files",
+            source: Box::new(std::io::Error::from(std::io::ErrorKind::StorageFull)),
+        }),
         ReceiveError::TooLarge => Error::Broken("an export without a limit has met one".to_owned()),
     })?;
     let allowed = if is_ours { still_valid(app, &asker).await.map_err(explained) } else { Err(stopped()) };

@@ -17,7 +17,7 @@ use crate::{
     App,
     error::{Error, Result},
     jobs::{SplitBatch, SplitRow},
-    schema::Schema,
+    schema::{Schema, compiled},
     split::{Fault, FaultKind, Head, Place, Reader, Row, Rules},
     store::uploads::{self, OpenSplit},
 };
@@ -76,7 +76,7 @@ pub(super) async fn tick(app: &App) -> Result<bool> {
 async fn read_batch(app: &App, split: &OpenSplit) -> Result<SplitBatch> {
     let head: Head = serde_json::from_str(&split.head)
         .map_err(|e| Error::Broken(format!("the head of the file of job {}: {e}", split.job_id)))?;
-    let schema = split.payload_schema.as_deref().and_then(|text| Schema::compile(text).ok());
+    let schema = split.payload_schema.as_deref().and_then(|text| compiled(text).ok());
     let kinds = schema.as_ref().map_or_else(Vec::new, |s| s.column_kinds(head.data_columns(), head.data_width()));
     if head.format == UploadFormat::None {
         return Ok(whole_file(split));

@@ -13,11 +13,13 @@ use bytes::BytesMut;
 use domain::{
     Code, Problem,
     api::{Added, NewItem},
+    bounded::List,
     id::Uuid,
     limits::MOST_ITEMS,
 };
 use futures::StreamExt as _;
 use serde::Deserialize;
+use tokio::time::Instant;
 use utoipa::IntoParams;
 
 use super::{
@@ -108,7 +110,7 @@ pub async fn add_items(
     match extract::media_type(request.headers()).as_deref() {
         Some("application/json") => {
             let bytes = extract::body(request, app.config.body_limit.bytes()).await?;
-            let items: Vec<NewItem> = extract::read(&bytes)?;
+            let List(items) = extract::read::<List<NewItem>>(&bytes)?;
             if items.len() > MOST_ITEMS {
                 let expected = format!("expected at most {MOST_ITEMS} items; send NDJSON for more");
                 return Err(Problem::invalid_body([(String::new(), expected)]).into());
@@ -185,14 +187,19 @@ impl Batch {
 impl Stream<'_> {
     async fn read(mut self, request: Request) -> Result<Added> {
         let longest = self.app.config.payload_limit.bytes() + AROUND_PAYLOAD;
-        let mut chunks = extract::chunks(request.into_body());
+        let idle_timeout = self.app.config.limits.stream_idle_timeout();
+        let (parts, body) = request.into_parts();
+        let mut chunks = extract::chunks(body);
         let mut buffer = BytesMut::new();
         // Bytes at the head of the buffer that are known to hold no end of line.
         let mut searched = 0;
+        // A line that has begun must end in time: a byte now and then is no progress.
+        let mut line_due = Instant::now() + idle_timeout;
         let refused = loop {
             if let Some(at) = buffer[searched..].iter().position(|&b| b == b'\n') {
                 let line = buffer.split_to(searched + at + 1);
                 searched = 0;
+                line_due = Instant::now() + idle_timeout;
                 if let Err(refused) = self.take(&line[..line.len() - 1]).await {
                     break refused;
                 }
@@ -207,13 +214,23 @@ impl Stream<'_> {
                 ));
             }
             let next = tokio::select! {
-                next = chunks.next() => next,
+                next = tokio::time::timeout_at(line_due, chunks.next()) => next,
                 ended = self.ongoing.ended() => break self.refused(ended),
             };
             match next {
-                Some(Ok(chunk)) => buffer.extend_from_slice(&chunk),
-                Some(Err(_)) => break self.at_line(Problem::new(Code::InvalidJson, "The stream broke off.")),
-                None => return self.end(&buffer).await,
+                Ok(Some(Ok(chunk))) => {
+                    let held = buffer.len() + chunk.len() + self.batch.bytes;
+                    if let Err(busy) = extract::hold(&parts.extensions, held) {
+                        break self.refused(busy);
+                    }
+                    buffer.extend_from_slice(&chunk);
+                }
+                Ok(Some(Err(_))) => break self.at_line(Problem::new(Code::InvalidJson, "The stream broke off.")),
+                Ok(None) => return self.end(&buffer).await,
+                Err(_) => {
+                    let detail = format!("No whole line came for {} seconds.", idle_timeout.as_secs());
+                    break self.at_line(Problem::new(Code::InvalidJson, detail));
+                }
             }
         };
         extract::drain(chunks).await;

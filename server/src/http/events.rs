@@ -28,6 +28,7 @@ use crate::{
     auth::{Ongoing, Scope, Viewer},
     error::{Error, Result},
     live::{Latest, OpenStream, TreeState, Watch},
+    quotas,
 };
 
 use super::extract::Path;
@@ -61,6 +62,7 @@ pub(super) async fn watch_job(
 ) -> Result<Response> {
     let (caller, is_shared) = viewer.looks_at(&app, id).await?;
     caller.require(Scope::JobsRead)?;
+    let counted = app.quotas.stream(caller.owner_id, caller.kind)?;
     let Some(open) = app.hub.open_stream(STREAMS) else {
         return Ok(stream_response(futures::stream::iter([Ok(busy())])));
     };
@@ -79,7 +81,7 @@ pub(super) async fn watch_job(
         ongoing,
         check_at: Instant::now() + RECHECK,
         ended: false,
-        _open: open,
+        _open: (open, counted),
     };
     Ok(stream_response(futures::stream::unfold(reader, Reader::next)))
 }
@@ -137,7 +139,7 @@ struct Reader {
     ongoing: Ongoing,
     check_at: Instant,
     ended: bool,
-    _open: OpenStream,
+    _open: (OpenStream, quotas::OpenStream),
 }
 
 impl Reader {

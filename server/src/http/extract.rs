@@ -21,7 +21,7 @@ use crate::{
     error::{Error, Result},
 };
 
-pub use arrive::{BodyPatience, body, chunks, drain};
+pub use arrive::{BodyPatience, body, chunks, drain, hold};
 
 /// A JSON body.
 #[derive(Clone, Copy, Debug)]

@@ -22,7 +22,7 @@ use domain::{Code, Problem};
 use tracing::Instrument as _;
 use uuid::Uuid;
 
-use super::extract::BodyPatience;
+use super::{admission::Admission, extract::BodyPatience};
 use crate::{App, auth::ClientAddress, error::problem_response};
 
 /// The header that carries a request's id, both ways.
@@ -45,12 +45,24 @@ pub async fn identify(State(app): State<App>, mut request: Request, next: Next) 
     let client = client_address(&app, &request);
     request.extensions_mut().insert(client);
     request.extensions_mut().insert(BodyPatience(app.config.front.body_patience()));
+    let admission = Admission::begin(&app.quotas, client.0, request.uri());
+    // Held until the answer begins.
+    let body_share = app.body_memory.share();
+    request.extensions_mut().insert(body_share.clone());
     let span = tracing::info_span!("request", id);
     let asked = app.config.log_http.then(|| describe(&request));
     let began = Instant::now();
     let under_way = UnderWay::one_more(&app);
-    let mut response = next.run(request).instrument(span.clone()).await;
-    drop(under_way);
+    let mut response = match admission {
+        Ok(admission) => {
+            request.extensions_mut().insert(admission.clone());
+            let mut response = next.run(request).instrument(span.clone()).await;
+            admission.end(response.status(), response.headers_mut());
+            response
+        }
+        Err(problem) => problem_response(&problem),
+    };
+    drop((under_way, body_share));
     crate::failpoints::crash("before_reply", file!());
     if let Some(problem) = response.extensions_mut().remove::<Problem>() {
         response = complete(response, problem, &id);

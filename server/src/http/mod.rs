@@ -24,12 +24,15 @@ use openapi::Described;
 
 pub mod access; // services and tokens
 mod access_audit; // what the log says about looking
+mod activity; // what goes on on a connection
 pub mod add_items; // items in, as an array or as a stream
+pub mod admission; // what a request counts against
 pub mod alerts; // what somebody should look at
 pub mod assets; // the site's files
 pub mod assignments; // what workers say
 pub mod audit; // who did what
 pub mod bulk; // deeds over many
+mod connections; // who may be connected
 pub mod cursor; // places in lists
 pub mod deeds; // what people do to work
 pub mod deliveries; // callbacks of complete trees
@@ -43,6 +46,7 @@ pub mod jobs; // jobs
 pub mod layers; // what happens to every request
 pub mod me; // one's own account
 pub mod metrics; // for monitoring
+mod multipart; // forms with a file
 pub mod openapi; // the API's description
 pub mod ops; // alive and ready
 pub mod patch; // small edits

@@ -18,7 +18,7 @@ use uuid::Uuid;
 use super::{
     extract::{self, Path, Query},
     idempotency::{self, Keep, Key, once},
-    uploads::{Naming, announced, impatient, refuse_compressed},
+    uploads::{Naming, announced, hold_piece, impatient, refuse_compressed},
 };
 use crate::{
     App,
@@ -116,6 +116,7 @@ pub async fn append_to_upload(
     request: Request,
 ) -> Result<Response> {
     let found = partial::own(&app, &caller, id).await?;
+    hold_piece(&app, &request)?;
     let (parts, body) = request.into_parts();
     check_version(&parts.headers)?;
     refuse_compressed(&parts.headers)?;

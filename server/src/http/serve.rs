@@ -1,11 +1,12 @@
 //! The accept loop: connections over HTTP/1 and HTTP/2, with bounds that `axum::serve` does not have.
 //!
 //! A connection that is slow with its headers, does not read its answers, or says nothing at all, is dropped;
-//! one too many is told so. When the server stops, nothing new is accepted, requests under way are finished, and what is still open after ten
+//! one too many is told so, unless its first request shows a credential (`connections`). When the server stops, nothing new is accepted, requests under way are finished, and what is still open after ten
 //! seconds is cut off; event streams and long polls end by themselves on the shutdown token. Who had
 //! connected and not asked yet gets a moment to: its request may be on its way.
 
 use std::{
+    convert::Infallible,
     io,
     net::SocketAddr,
     pin::pin,
@@ -16,7 +17,13 @@ use std::{
     time::Duration,
 };
 
-use axum::{Router, body::Body, extract::ConnectInfo};
+use axum::{
+    Router,
+    body::Body,
+    extract::ConnectInfo,
+    http::{HeaderValue, Version, header},
+    response::Response,
+};
 use domain::{Code, Problem};
 use futures::FutureExt as _;
 use hyper::{Request, body::Incoming, service::service_fn};
@@ -32,8 +39,16 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tower::Service as _;
 
-use super::patient::Patient;
-use crate::config::front::Front;
+use super::{
+    activity::Activity,
+    connections::{Admitted, Connections},
+    patient::Patient,
+};
+use crate::{
+    auth::{SeenCaller, TrustedProxies},
+    config::front::Front,
+    error::problem_response,
+};
 
 /// How long requests that are under way may take once the server stops.
 const DRAIN_PATIENCE: Duration = Duration::from_secs(10);
@@ -44,11 +59,22 @@ const LAST_MOMENT: Duration = Duration::from_secs(1);
 /// Those who are one too many and are told so at the same time; more are only closed.
 const GOODBYES: usize = 64;
 
-/// Requests at once on one HTTP/2 connection: a worker with 300 slots long-polls on a single one.
-const STREAMS_PER_CONNECTION: u32 = 1_000;
+/// Requests at once on one HTTP/2 connection, and what it may make the server keep: bytes of a body that nobody has
+/// taken yet, of all bodies together, of one answer that is not read, and of one request's headers.
+const STREAMS_PER_CONNECTION: u32 = 256;
+const STREAM_WINDOW: u32 = 256 << 10;
+const CONNECTION_WINDOW: u32 = 1 << 20;
+const SEND_BUFFER: usize = 64 << 10;
+const HEADERS: u32 = 16 << 10;
 
 /// Serves until `stop`, then drains.
-pub async fn serve(listener: TcpListener, router: Router, front: Front, stop: CancellationToken) {
+pub async fn serve(
+    listener: TcpListener,
+    router: Router,
+    front: Front,
+    proxies: TrustedProxies,
+    stop: CancellationToken,
+) {
     let patience = front.patience();
     let mut builder = Builder::new(TokioExecutor::new());
     builder.http1().timer(TokioTimer::new()).header_read_timeout(patience);
@@ -56,13 +82,17 @@ pub async fn serve(listener: TcpListener, router: Router, front: Front, stop: Ca
         .http2()
         .timer(TokioTimer::new())
         .max_concurrent_streams(STREAMS_PER_CONNECTION)
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .max_send_buf_size(SEND_BUFFER)
+        .max_header_list_size(HEADERS)
         .keep_alive_interval(Duration::from_secs(30));
     let builders = Arc::new(Builders { http1: builder.clone().http1_only(), either: builder });
     let open = TaskTracker::new();
-    let room = front.room();
+    let connections = Connections::new(front.room(), front.connections_per_address, proxies);
     let goodbyes = Arc::new(Semaphore::new(GOODBYES));
     let talk = |stream: TcpStream, peer: SocketAddr| {
-        if open.len() >= room {
+        let Some(admitted) = connections.admit(peer.ip()) else {
             metrics::counter!("treeline_connections_refused_total").increment(1);
             if let Ok(turn) = Arc::clone(&goodbyes).try_acquire_owned() {
                 tokio::spawn(async move {
@@ -71,12 +101,19 @@ pub async fn serve(listener: TcpListener, router: Router, front: Front, stop: Ca
                 });
             }
             return;
-        }
+        };
         let (builders, router, stop) = (Arc::clone(&builders), router.clone(), stop.clone());
         open.spawn(async move {
-            if let Some(builder) = builders.of(&stream, peer, patience, &stop).await {
-                converse(builder, stream, peer, router, patience, &stop).await;
-            }
+            let over = admitted.trial().map_or_else(CancellationToken::new, |trial| trial.over);
+            let talking = async {
+                if let Some((builder, is_http2)) = builders.of(&stream, peer, patience, &stop).await {
+                    let http2 = is_http2.then(|| Activity::new());
+                    let talk = Talk { peer, router, front, http2, admitted: &admitted };
+                    talk.converse(builder, stream, &stop).await;
+                }
+            };
+            // On trial, and somebody else needs the place.
+            over.run_until_cancelled(talking).await;
         });
     };
     while let Some(accepted) = stop.run_until_cancelled(listener.accept()).await {
@@ -111,7 +148,7 @@ impl Builders {
         peer: SocketAddr,
         patience: Duration,
         stop: &CancellationToken,
-    ) -> Option<&Builder<TokioExecutor>> {
+    ) -> Option<(&Builder<TokioExecutor>, bool)> {
         let mut first = [0; 2];
         let stopped = async {
             stop.cancelled().await;
@@ -127,66 +164,136 @@ impl Builders {
         };
         match peeked {
             Ok(0) | Err(_) => None,
-            Ok(n) if b"PRI"[..n] == first[..n] => Some(&self.either),
-            Ok(_) => Some(&self.http1),
+            Ok(n) if b"PRI"[..n] == first[..n] => Some((&self.either, true)),
+            Ok(_) => Some((&self.http1, false)),
         }
     }
 }
 
-/// One connection, until either side has enough.
-async fn converse(
-    builder: &Builder<TokioExecutor>,
-    stream: TcpStream,
+/// One connection.
+struct Talk<'a> {
     peer: SocketAddr,
     router: Router,
-    patience: Duration,
-    stop: &CancellationToken,
-) {
-    // Without it a small answer waits for the acknowledgement of the one before.
-    let _ = stream.set_nodelay(true);
-    let spoke = Arc::new((AtomicBool::new(false), Notify::new()));
-    let heard = Arc::clone(&spoke);
-    let service = service_fn(move |request: Request<Incoming>| {
-        heard.0.store(true, Ordering::Relaxed);
-        heard.1.notify_one();
-        let mut router = router.clone();
-        let mut request = request.map(Body::new);
-        request.extensions_mut().insert(ConnectInfo(peer));
-        async move { router.call(request).await }
-    });
-    let mut connection = pin!(builder.serve_connection(TokioIo::new(Patient::new(stream, patience)), service));
-    // hyper's own bound begins with the first byte; this one is for those that never send it.
-    let silent = async {
-        tokio::time::sleep(patience).await;
-        if spoke.0.load(Ordering::Relaxed) {
-            std::future::pending::<()>().await;
+    front: Front,
+    /// What goes on, where it is HTTP/2.
+    http2: Option<Arc<Activity>>,
+    admitted: &'a Admitted,
+}
+
+impl Talk<'_> {
+    /// Serves it until either side has enough.
+    async fn converse(self, builder: &Builder<TokioExecutor>, stream: TcpStream, stop: &CancellationToken) {
+        let Self { peer, router, front, http2, admitted } = self;
+        let patience = front.patience();
+        // Without it a small answer waits for the acknowledgement of the one before.
+        let _ = stream.set_nodelay(true);
+        let spoke = Arc::new((AtomicBool::new(false), Notify::new()));
+        let heard = Arc::clone(&spoke);
+        let activity = http2.clone();
+        let seen = SeenCaller::default();
+        let (trial, connections) = (admitted.trial(), admitted.connections());
+        // Cancelled when the first request of a connection on trial has shown no credential.
+        let failed = CancellationToken::new();
+        let fails = failed.clone();
+        let service = service_fn(move |request: Request<Incoming>| {
+            heard.0.store(true, Ordering::Relaxed);
+            heard.1.notify_one();
+            let handling = activity.as_ref().map(Activity::handle);
+            let mut router = router.clone();
+            let mut request = request.map(Body::new);
+            request.extensions_mut().insert(ConnectInfo(peer));
+            let trial = trial.clone().filter(|_| !seen.0.load(Ordering::Relaxed));
+            let (seen, connections, fails) = (seen.clone(), Arc::clone(&connections), fails.clone());
+            async move {
+                let mut response = if trial.is_some() && !shows_credential(&request) {
+                    full()
+                } else {
+                    request.extensions_mut().insert(seen.clone());
+                    let Ok(response) = router.call(request).await;
+                    response
+                };
+                if let Some(trial) = trial {
+                    if seen.0.load(Ordering::Relaxed) {
+                        Admitted::passed(&connections, &trial);
+                    } else {
+                        if response.version() < Version::HTTP_2 {
+                            response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+                        }
+                        fails.cancel();
+                    }
+                }
+                Ok::<_, Infallible>(match handling {
+                    Some(handling) => response.map(|body| handling.answer(body)),
+                    None => response,
+                })
+            }
+        });
+        let mut connection = pin!(builder.serve_connection(TokioIo::new(Patient::new(stream, patience)), service));
+        // hyper's own bound begins with the first byte; this one is for those that never send it.
+        let silent = async {
+            tokio::time::sleep(patience).await;
+            if spoke.0.load(Ordering::Relaxed) {
+                std::future::pending::<()>().await;
+            }
+        };
+        let over = async {
+            match &http2 {
+                Some(activity) => activity.is_over(front.http2_idle(), patience).await,
+                None => std::future::pending().await,
+            }
+        };
+        let ended = tokio::select! {
+            ended = &mut connection => Some(ended),
+            () = silent => {
+                tracing::debug!(%peer, "connection dropped: it never asked for anything");
+                return;
+            }
+            () = over => {
+                connection.as_mut().graceful_shutdown();
+                let _ = tokio::time::timeout(LAST_MOMENT, connection).await;
+                tracing::debug!(%peer, "connection dropped: nothing was asked or read over it");
+                return;
+            }
+            () = failed.cancelled() => {
+                connection.as_mut().graceful_shutdown();
+                let _ = tokio::time::timeout(patience, connection).await;
+                return;
+            }
+            () = stop.cancelled() => None,
+        };
+        if let Some(ended) = ended {
+            return log(peer, ended);
         }
-    };
-    let ended = tokio::select! {
-        ended = &mut connection => Some(ended),
-        () = silent => {
-            tracing::debug!(%peer, "connection dropped: it never asked for anything");
-            return;
+        // A notice of long ago counts too: whoever has spoken once waits for no further request.
+        let asked = tokio::time::timeout(LAST_MOMENT, spoke.1.notified());
+        tokio::select! {
+            ended = &mut connection => return log(peer, ended),
+            _ = asked => {}
         }
-        () = stop.cancelled() => None,
-    };
-    if let Some(ended) = ended {
-        return log(peer, ended);
+        connection.as_mut().graceful_shutdown();
+        log(peer, connection.await);
     }
-    // A notice of long ago counts too: whoever has spoken once waits for no further request.
-    let asked = tokio::time::timeout(LAST_MOMENT, spoke.1.notified());
-    tokio::select! {
-        ended = &mut connection => return log(peer, ended),
-        _ = asked => {}
-    }
-    connection.as_mut().graceful_shutdown();
-    log(peer, connection.await);
+}
+
+/// Whether a request brings what may be a credential; whether it is one, a handler finds out.
+fn shows_credential(request: &Request<Body>) -> bool {
+    request.headers().contains_key(header::AUTHORIZATION) || request.headers().contains_key(header::COOKIE)
+}
+
+/// The answer to whoever has to come again.
+fn full() -> Response {
+    metrics::counter!("treeline_connections_refused_total").increment(1);
+    problem_response(&too_many())
+}
+
+fn too_many() -> Problem {
+    let detail = "Too many are connected. Come again in a moment.";
+    Problem { retry_after_seconds: Some(1), ..Problem::new(Code::TooManyRequests, detail) }
 }
 
 /// Tells somebody who is one too many to come again, without listening to what they want.
 async fn say_full(mut stream: TcpStream) {
-    let detail = "Too many are connected. Come again in a moment.";
-    let problem = Problem { retry_after_seconds: Some(1), ..Problem::new(Code::TooManyRequests, detail) };
+    let problem = too_many();
     let body = serde_json::to_string(&problem).unwrap_or_default();
     let answer = format!(
         "HTTP/1.1 {} Too Many Requests\r\ncontent-type: application/problem+json\r\ncontent-length: {}\r\n\

@@ -8,7 +8,7 @@ use std::time::Duration;
 use axum::{
     Json as Answer,
     body::Body,
-    extract::{DefaultBodyLimit, FromRequest as _, Multipart, Request, State, multipart::MultipartError},
+    extract::{Request, State},
     http::{HeaderMap, HeaderValue, StatusCode, header},
     response::Response,
 };
@@ -27,6 +27,7 @@ use uuid::Uuid;
 use super::{
     extract::{self, JsonOrDefault, Path, Query},
     idempotency::{self, Keep, Keeping, Key, once},
+    multipart::Form,
     remove::Why,
 };
 use crate::{
@@ -96,6 +97,11 @@ pub async fn create_upload(
         extract::drain(request.into_body().into_data_stream()).await;
         return Err(Error::refuse(Code::TooLarge, format!("A file may have at most {limit} bytes.")));
     }
+    hold_piece(&app, &request)?;
+    if let Err(refused) = uploads::admit(&app, &caller, announced(request.headers()).unwrap_or(0)).await {
+        extract::drain(request.into_body().into_data_stream()).await;
+        return Err(refused);
+    }
     let upload = if is_form {
         receive_form(&app, &caller, naming, request).await?
     } else {
@@ -125,22 +131,17 @@ async fn stored_once(app: &App, caller: &Caller, key: Key, upload: Upload) -> Re
     Ok((first, idempotency::answer(answered?)))
 }
 
-async fn receive_form(app: &App, caller: &Caller, naming: Naming, mut request: Request) -> Result<Upload> {
-    // The store counts the file's own bytes.
-    DefaultBodyLimit::disable().apply(&mut request);
-    let no_boundary = || Error::refuse(Code::UnsupportedMediaType, "Expected a form that names its boundary.");
-    let mut form = Multipart::from_request(request, &()).await.map_err(|_| no_boundary())?;
-    let broken = |error: MultipartError| {
-        Error::from(Problem::invalid_body([(String::new(), format!("expected a whole form: {}", error.body_text()))]))
-    };
-    while let Some(field) = form.next_field().await.map_err(broken)? {
-        if field.name() != Some("file") {
+async fn receive_form(app: &App, caller: &Caller, naming: Naming, request: Request) -> Result<Upload> {
+    let mut form = Form::open(request).await?;
+    while let Some(field) = form.next().await? {
+        if field.name() != "file" {
             continue;
         }
         let filename = naming.filename.or_else(|| field.file_name().map(str::to_owned)).unwrap_or_default();
-        let stored = uploads::store(app, caller, &filename, naming.format, Box::pin(impatient(field))).await;
+        let source = Box::pin(impatient(field.into_file()));
+        let stored = uploads::store(app, caller, &filename, naming.format, source).await;
         if is_too_large(&stored) {
-            let _ = tokio::time::timeout(DRAIN_PATIENCE, form.next_field()).await;
+            form.drain().await;
         }
         return stored;
     }
@@ -193,6 +194,12 @@ fn may_be_a_file(media_type: Option<&str>) -> bool {
                 | "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
                 | "application/x-www-form-urlencoded"
         )
+}
+
+/// Counts what is in memory of a file on its way to the store: as much as the store takes at once, or all of a small file.
+pub(super) fn hold_piece(app: &App, request: &Request) -> Result<()> {
+    let whole = announced(request.headers()).and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(usize::MAX);
+    extract::hold(request.extensions(), whole.min(app.files.buffered()))
 }
 
 pub(super) fn announced(headers: &HeaderMap) -> Option<u64> {

@@ -18,6 +18,7 @@ use crate::{
     auth::{Caller, Ongoing, Scope},
     error::{Error, Result},
     live::{Next, OpenStream, RootsWatch},
+    quotas,
 };
 
 use super::events::{RECHECK, STREAMS, busy, bye, credentials, stream_response};
@@ -42,6 +43,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 )]
 pub(super) async fn watch_roots(State(app): State<App>, caller: Caller, parts: Parts) -> Result<Response> {
     caller.require(Scope::JobsRead)?;
+    let counted = app.quotas.stream(caller.owner_id, caller.kind)?;
     let Some(open) = app.hub.open_stream(STREAMS) else {
         return Ok(stream_response(futures::stream::iter([Ok(busy())])));
     };
@@ -60,7 +62,7 @@ pub(super) async fn watch_roots(State(app): State<App>, caller: Caller, parts: P
         sent_at: now,
         checked: now,
         ended: false,
-        _open: open,
+        _open: (open, counted),
     };
     Ok(stream_response(futures::stream::unfold(reader, Reader::next)))
 }
@@ -77,7 +79,7 @@ struct Reader {
     sent_at: Instant,
     checked: Instant,
     ended: bool,
-    _open: OpenStream,
+    _open: (OpenStream, quotas::OpenStream),
 }
 
 impl Reader {

@@ -22,7 +22,7 @@ use uuid::Uuid;
 use crate::{
     auth::{Caller, Scope},
     error::{Error, Result},
-    store::idempotency::KeyName,
+    store::{idempotency::KeyName, quotas::Usage},
 };
 
 use super::{Core, Engine};
@@ -177,6 +177,17 @@ impl Engine {
             may_need_key,
             asked: (caller.credential_id, caller.sees_all()),
         });
+        let items = tree.nodes.iter().map(|node| node.new.items.len() as i64).sum();
+        let _taken = match core.quotas.take(caller.owner_id, Usage { trees: 1, items, bytes: 0 }).await {
+            Ok(taken) => taken,
+            // What was accepted once is answered, whatever the owner has by now.
+            Err(refused) => {
+                return match core.look(&tree, asked.as_ref()).await? {
+                    Standing::There(made) => Ok((made, None)),
+                    Standing::Free(_) => Err(refused),
+                };
+            }
+        };
         for _ in 0..TRIES {
             let command = CreateCommand { tree: Arc::clone(&tree), key: take };
             if let Wrote::Tree(made) = self.0.creations.run(command).await? {

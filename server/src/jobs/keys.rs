@@ -23,6 +23,7 @@ use crate::{
         audit::AuditRow,
         contracts::JobInfo,
         idempotency::{self, KeyName, Progress, Stored},
+        quotas::Usage,
     },
 };
 
@@ -107,6 +108,8 @@ impl Engine {
         let entry = audit_entry(caller, &job, items.len(), &adding, reason.as_deref());
         let items = self.0.core.prepare(&job, items, "")?;
         self.0.core.ask_in(caller, [&*job]).await?;
+        let more = Usage { items: items.len() as i64, ..Usage::default() };
+        let _taken = self.0.core.quotas.take(job.owner_id, more).await?;
         self.0
             .adds
             .run(AddCommand {

@@ -77,6 +77,7 @@ use crate::{
     files::Files,
     flush::Coalescer,
     live::Hub,
+    quotas::Quotas,
     store::{Pools, contracts::JobInfo},
 };
 
@@ -137,6 +138,7 @@ pub(crate) struct Core {
     callbacks: Reach,
     /// What becomes claimable, dead or complete is written down for the broker.
     has_broker: bool,
+    quotas: Quotas,
     /// Requests with one Idempotency-Key take turns here, before any of them takes a connection.
     turns: create::Turns,
     /// Cancelled when the server stops: claims wait no longer.
@@ -154,6 +156,8 @@ pub struct Limits {
     pub callbacks: Reach,
     /// Whether there is a broker to be told of things.
     pub has_broker: bool,
+    /// What one owner may have at once.
+    pub quotas: Quotas,
 }
 
 impl Engine {
@@ -188,6 +192,7 @@ impl Engine {
             window_seconds: limits.idempotency_window_seconds,
             callbacks: limits.callbacks,
             has_broker: limits.has_broker,
+            quotas: limits.quotas,
             turns: create::Turns::default(),
             shutdown,
         });

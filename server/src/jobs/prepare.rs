@@ -5,8 +5,9 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use crate::{
-    schema::Schema,
+    schema::{Schema, SchemaError, compiled},
     store::{contracts::JobInfo, endings::ErrorText},
+    task::heavy,
 };
 
 use super::Core;
@@ -55,51 +56,64 @@ impl Core {
         let executor = self.types.by_id(job.type_id).map(|t| t.executor.kind);
         // The builtin executors check for themselves and make dead letters of what does not fit.
         let schema = match (&job.payload_schema, executor) {
-            (Some(text), Some(kind)) if kind != domain::job_type::ExecutorKind::Builtin => Schema::compile(text).ok(),
+            (Some(text), Some(kind)) if kind != domain::job_type::ExecutorKind::Builtin => match compiled(text) {
+                Ok(schema) => Some(schema),
+                Err(error @ SchemaError::TooComplex(_)) => return Err(error.problem()),
+                // It was handed in when other schemas were valid.
+                Err(SchemaError::Invalid(_)) => None,
+            },
             _ => None,
         };
         self.fit(&items, || pointer.to_owned())?;
-        let mut faults: Vec<(String, String)> = Vec::new();
-        let mut prepared = Vec::with_capacity(items.len());
-        for (at, item) in items.into_iter().enumerate() {
-            let payload = item.payload.unwrap_or_else(Document::null);
-            let mut say = |field: &str, detail: String| faults.push((format!("{pointer}/{at}/{field}"), detail));
-            if let Some(schema) = &schema {
-                for (inner, detail) in schema.faults(&payload) {
-                    say(&format!("payload{inner}"), detail);
-                }
-            }
-            if item.priority.is_some_and(|p| !(limits::LEAST_PRIORITY..=limits::GREATEST_PRIORITY).contains(&p)) {
-                say("priority", "expected a whole number from -100 to 100".to_owned());
-            }
-            if item.dedupe_key.as_ref().is_some_and(|key| !is_key(key)) {
-                say("dedupe_key", "expected 1 to 255 characters".to_owned());
-            }
-            if item.serialize_key.as_ref().is_some_and(|key| !is_key(key)) {
-                say("serialize_key", "expected 1 to 255 characters".to_owned());
-            }
-            let metadata = item.metadata.filter(|m| m.text() != "{}");
-            if metadata.as_ref().is_some_and(|m| !m.text().trim_start().starts_with('{')) {
-                say("metadata", "expected an object".to_owned());
-            }
-            prepared.push(Prepared {
-                id: Uuid::now_v7(),
-                dedupe_key: item.dedupe_key,
-                serialize_key: item.serialize_key,
-                fed_by: None,
-                payload: payload.text().to_owned(),
-                metadata: metadata.map(|m| m.text().to_owned()),
-                priority: item.priority.unwrap_or(job.priority),
-                row: None,
-                // Rule 14: the later run_after and the earlier expires_at hold.
-                run_after: item.run_after.map(|at| at.0).max(job.run_after),
-                expires_at: [item.expires_at.map(|at| at.0), job.expires_at].into_iter().flatten().min(),
-                error: None,
-            });
-            if faults.len() >= 100 {
-                break;
+        let bytes = items.iter().filter_map(|item| item.payload.as_ref()).map(|payload| payload.text().len()).sum();
+        if schema.as_ref().is_some_and(|schema| schema.takes_long(bytes)) {
+            return heavy(|| check(job, schema.as_deref(), items, pointer));
+        }
+        check(job, schema.as_deref(), items, pointer)
+    }
+}
+
+fn check(job: &JobInfo, schema: Option<&Schema>, items: Vec<NewItem>, pointer: &str) -> Result<Vec<Prepared>, Problem> {
+    let mut faults: Vec<(String, String)> = Vec::new();
+    let mut prepared = Vec::with_capacity(items.len());
+    for (at, item) in items.into_iter().enumerate() {
+        let payload = item.payload.unwrap_or_else(Document::null);
+        let mut say = |field: &str, detail: String| faults.push((format!("{pointer}/{at}/{field}"), detail));
+        if let Some(schema) = schema {
+            for (inner, detail) in schema.faults(&payload) {
+                say(&format!("payload{inner}"), detail);
             }
         }
-        if faults.is_empty() { Ok(prepared) } else { Err(Problem::invalid_body(faults)) }
+        if item.priority.is_some_and(|p| !(limits::LEAST_PRIORITY..=limits::GREATEST_PRIORITY).contains(&p)) {
+            say("priority", "expected a whole number from -100 to 100".to_owned());
+        }
+        if item.dedupe_key.as_ref().is_some_and(|key| !is_key(key)) {
+            say("dedupe_key", "expected 1 to 255 characters".to_owned());
+        }
+        if item.serialize_key.as_ref().is_some_and(|key| !is_key(key)) {
+            say("serialize_key", "expected 1 to 255 characters".to_owned());
+        }
+        let metadata = item.metadata.filter(|m| m.text() != "{}");
+        if metadata.as_ref().is_some_and(|m| !m.text().trim_start().starts_with('{')) {
+            say("metadata", "expected an object".to_owned());
+        }
+        prepared.push(Prepared {
+            id: Uuid::now_v7(),
+            dedupe_key: item.dedupe_key,
+            serialize_key: item.serialize_key,
+            fed_by: None,
+            payload: payload.text().to_owned(),
+            metadata: metadata.map(|m| m.text().to_owned()),
+            priority: item.priority.unwrap_or(job.priority),
+            row: None,
+            // Rule 14: the later run_after and the earlier expires_at hold.
+            run_after: item.run_after.map(|at| at.0).max(job.run_after),
+            expires_at: [item.expires_at.map(|at| at.0), job.expires_at].into_iter().flatten().min(),
+            error: None,
+        });
+        if faults.len() >= 100 {
+            break;
+        }
     }
+    if faults.is_empty() { Ok(prepared) } else { Err(Problem::invalid_body(faults)) }
 }

@@ -44,6 +44,7 @@ pub mod partials; // files that come a piece at a time
 pub mod patch; // small edits by people
 pub mod people; // accounts and their sessions
 pub mod posted; // assignments that were posted to a worker
+pub mod quotas; // what an owner has
 pub mod reading; // what pages and the API show of items
 pub mod replaying; // trees made again
 pub mod results; // results and failures, streamed

@@ -20,6 +20,8 @@ pub struct Pools {
     pub beats: PgPool,
     /// Pages, lists, duties, people.
     pub read: PgPool,
+    /// Looking up who asks, which no list may keep waiting.
+    pub credentials: PgPool,
     /// Hints to other servers: one connection whose commits wait for no disk, as nothing is lost with them.
     pub hints: PgPool,
 }
@@ -54,7 +56,8 @@ impl Pools {
         let base = PgConnectOptions::from_str(url)?.options(SETTINGS.iter().copied());
         let hot = (size / 2).max(3);
         let beats = (size / 8).max(1);
-        let read = size.saturating_sub(hot + beats).max(3);
+        let credentials = (size / 16).max(1);
+        let read = size.saturating_sub(hot + beats + credentials).max(3);
         let options =
             |size| PgPoolOptions::new().max_connections(size).acquire_timeout(WAIT).test_before_acquire(false);
         let railed = base.clone().options(RAILS.iter().copied()).statement_cache_capacity(200);
@@ -64,13 +67,22 @@ impl Pools {
             // has been made, which takes several round trips.
             beats: options(beats).min_connections(beats).acquire_timeout(BEATS_WAIT).connect_lazy_with(railed),
             hints: options(2).connect_lazy_with(base.clone().options([("synchronous_commit", "off")])),
-            // Two are there for whoever has to be recognised first.
-            read: options(read).min_connections(2).connect_lazy_with(base.options([("statement_timeout", "10s")])),
+            // One is there for whoever has to be recognised first.
+            credentials: options(credentials)
+                .min_connections(1)
+                .connect_lazy_with(base.clone().options([("statement_timeout", "5s")])),
+            read: options(read).min_connections(1).connect_lazy_with(base.options([("statement_timeout", "10s")])),
         })
     }
 
     /// Closes every connection.
     pub async fn close(&self) {
-        futures::join!(self.hot.close(), self.beats.close(), self.read.close(), self.hints.close());
+        futures::join!(
+            self.hot.close(),
+            self.beats.close(),
+            self.read.close(),
+            self.credentials.close(),
+            self.hints.close()
+        );
     }
 }

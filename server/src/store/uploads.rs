@@ -171,6 +171,53 @@ pub async fn find_staged(pool: &PgPool, upload_id: Uuid, sheet: &str) -> Result<
     Ok(row.map(|row| (row.object_id, row.bytes)))
 }
 
+/// What is known of a workbook that was opened before.
+#[derive(Clone, Debug, Default)]
+pub struct Opened {
+    /// The names of its sheets; none where it could not be read so far.
+    pub sheets: Option<Vec<String>>,
+    /// Why the sheet cannot be read, as it was found before.
+    pub unreadable: Option<String>,
+}
+
+/// What is known of a workbook and one of its sheets.
+pub async fn opened(pool: &PgPool, upload_id: Uuid, sheet: &str) -> Result<Opened, sqlx::Error> {
+    let row = sqlx::query_as!(
+        Opened,
+        r#"select u.sheets, r.reason as "unreadable?" from upload u
+           left join unreadable_sheet r on r.upload_id = u.id and r.sheet = $2
+           where u.id = $1"#,
+        upload_id,
+        sheet
+    )
+    .fetch_optional(pool)
+    .await?;
+    Ok(row.unwrap_or_default())
+}
+
+/// Notes the names of a workbook's sheets.
+pub async fn set_sheets(pool: &PgPool, upload_id: Uuid, sheets: &[String]) -> Result<(), sqlx::Error> {
+    sqlx::query!("update upload set sheets = $2 where id = $1 and sheets is null", upload_id, sheets)
+        .execute(pool)
+        .await?;
+    Ok(())
+}
+
+/// Notes that a sheet cannot be read, and why.
+pub async fn insert_unreadable(pool: &PgPool, upload_id: Uuid, sheet: &str, reason: &str) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "insert into unreadable_sheet (upload_id, sheet, reason)
+         select id, $2, $3 from upload where id = $1 for key share
+         on conflict (upload_id, sheet) do nothing",
+        upload_id,
+        sheet,
+        reason
+    )
+    .execute(pool)
+    .await?;
+    Ok(())
+}
+
 /// Makes the lines of a sheet known. False: somebody else's were first, or the file is gone.
 pub async fn insert_staged(
     connection: &mut sqlx::PgConnection,

@@ -20,7 +20,7 @@ use domain::{
 use futures::{Stream, StreamExt as _};
 use uuid::Uuid;
 
-use super::{clean_filename, limit_of, not_of, refusal_of, too_large};
+use super::{admit, clean_filename, limit_of, no_room, not_of, refusal_of, too_large};
 use crate::{
     App,
     auth::{Caller, Scope},
@@ -30,6 +30,7 @@ use crate::{
     store::{
         idempotency::KeyName,
         partials::{self, Partial},
+        quotas::Usage,
         uploads::{self, NewUpload},
     },
     task::in_task,
@@ -59,6 +60,8 @@ pub async fn begin(
     if bytes > limit {
         return Err(too_large(limit, is_workbook));
     }
+    admit(app, caller, bytes).await?;
+    let _taken = app.quotas.take(caller.owner_id, Usage { bytes: bytes as i64, ..Usage::default() }).await?;
     let (pool, owner_id) = (app.pool.clone(), caller.owner_id);
     let partial = in_task("beginning a file", async move {
         let mut tx = pool.begin().await?;
@@ -132,6 +135,7 @@ where
 {
     coming.left = PART.min((partial.bytes - at) as u64);
     let arrived = app.files.receive(&mut *coming, PART).await.map_err(|error| match error {
+        ReceiveError::NoRoom => no_room(),
         ReceiveError::Store(error) => Error::Files(error),
         ReceiveError::TooLarge | ReceiveError::Sender(_) => Error::Broken("a part became too long".to_owned()),
     })?;
@@ -193,6 +197,7 @@ async fn put_together(app: &App, partial: Partial) -> Result<()> {
     let arriving = app.files.receive_as(partial.id, source, u64::MAX);
     let arrived = tokio::select! {
         arrived = arriving => arrived.map_err(|error| match error {
+            ReceiveError::NoRoom => no_room(),
             ReceiveError::Store(error) | ReceiveError::Sender(error) => Error::Files(error),
             ReceiveError::TooLarge => Error::Broken("a file without end".to_owned()),
         })?,

@@ -3,19 +3,21 @@
 //! A courtesy before anything runs: whatever is said here, every row is looked at again when it is
 //! added. Reads the beginning of the file only.
 
+use std::sync::Arc;
+
 use domain::{
     Code,
     api::JobUpload,
     upload::{Preview, PreviewRow, UploadFormat},
 };
 
-use super::{check, find, inspect, want};
+use super::{Reading, check, find, inspect, want};
 use crate::{
     App,
     auth::Caller,
     error::{Error, Result},
     job_types,
-    schema::Schema,
+    schema::{Schema, compiled},
     sheet,
     split::{self, Reader, Rules},
 };
@@ -49,7 +51,8 @@ pub async fn preview(app: &App, caller: &Caller, wanted: &JobUpload, job_type: O
         let row = PreviewRow { row: 1, cells: Vec::new(), payload: Some(payload), problem: None };
         return Ok(Preview { rows: vec![row], ..empty(None) });
     }
-    let head = match inspect(&app.pool, &app.files, &upload, want, wanted.sheet.as_deref()).await? {
+    let reading = Reading { upload: &upload, sheet: wanted.sheet.as_deref(), for_owner: caller.owner_id };
+    let head = match inspect(&app.pool, &app.files, reading, want).await? {
         Ok(head) => head,
         Err(problem) => return Ok(empty(Some(format!("{}: {}", problem.code.as_str(), problem.detail)))),
     };
@@ -88,7 +91,7 @@ pub async fn preview(app: &App, caller: &Caller, wanted: &JobUpload, job_type: O
 }
 
 /// The schema of a type, if it has one.
-async fn schema_of(app: &App, name: &str) -> Result<Option<Schema>> {
+async fn schema_of(app: &App, name: &str) -> Result<Option<Arc<Schema>>> {
     let unknown = |error| match error {
         Error::Problem(problem) if problem.code == Code::NotFound => {
             Error::refuse(Code::UnknownJobType, "There is no job type of this name.")
@@ -96,5 +99,5 @@ async fn schema_of(app: &App, name: &str) -> Result<Option<Schema>> {
         error => error,
     };
     let found = job_types::get(app, name).await.map_err(unknown)?;
-    Ok(found.payload_schema.and_then(|text| Schema::compile(text.text()).ok()))
+    Ok(found.payload_schema.and_then(|text| compiled(text.text()).ok()))
 }

@@ -1,8 +1,9 @@
 //! Workbooks as lines: converted when somebody first looks at one, and kept beside it.
 
-use domain::{Code, Problem, upload::Upload};
+use domain::{Code, Problem};
 use sqlx::PgPool;
 
+use super::Reading;
 use crate::{
     error::{Error, Result},
     files::{Arrived, Files},
@@ -12,8 +13,10 @@ use crate::{
     workbook::{self, WorkbookError},
 };
 
-/// The lines of a sheet; absent, of the first one. A workbook that cannot be read is `invalid_body`.
-pub(super) async fn stage(pool: &PgPool, files: &Files, upload: &Upload, sheet: Option<&str>) -> Result<Staged> {
+/// The lines of a sheet; absent, of the first one. A workbook that cannot be read is `invalid_body`, which is found out
+/// once: what is known of a workbook stays with its upload.
+pub(super) async fn stage(pool: &PgPool, files: &Files, reading: Reading<'_>) -> Result<Staged> {
+    let Reading { upload, sheet, for_owner } = reading;
     let name = sheet.unwrap_or_default();
     if let Some((object_id, bytes)) = uploads::find_staged(pool, upload.id, name).await? {
         return Ok(Staged { object_id, bytes: bytes as u64 });
@@ -23,15 +26,51 @@ pub(super) async fn stage(pool: &PgPool, files: &Files, upload: &Upload, sheet: 
         let detail = format!("A workbook may have at most {} bytes.", files.workbook_limit());
         return Err(Error::refuse(Code::TooLarge, detail));
     }
+    if let Some(known) = known_refusal(pool, upload.id, sheet).await? {
+        return Err(refusal(known));
+    }
     let (pool, files, upload_id) = (pool.clone(), files.clone(), upload.id);
     let sheet = sheet.map(str::to_owned);
     // A task of its own: whoever asked and went away, what has been converted is kept.
     in_task("converting a workbook", async move {
         let name = sheet.clone().unwrap_or_default();
-        let lines = workbook::convert(&files, upload_id, bytes, sheet).await.map_err(refusal)?;
-        keep(&pool, &files, upload_id, &name, &lines).await
+        let _turn = workbook::turn(for_owner).await;
+        // Found out while others of this owner had their turn.
+        if let Some((object_id, bytes)) = uploads::find_staged(&pool, upload_id, &name).await? {
+            return Ok(Staged { object_id, bytes: bytes as u64 });
+        }
+        if let Some(known) = known_refusal(&pool, upload_id, sheet.as_deref()).await? {
+            return Err(refusal(known));
+        }
+        match workbook::convert(&files, upload_id, bytes, sheet).await {
+            Ok((lines, sheets)) => {
+                uploads::set_sheets(&pool, upload_id, &sheets).await?;
+                keep(&pool, &files, upload_id, &name, &lines).await
+            }
+            Err(error) => {
+                match &error {
+                    WorkbookError::Unreadable(reason) => {
+                        uploads::insert_unreadable(&pool, upload_id, &name, reason).await?;
+                    }
+                    WorkbookError::NoSheet(sheets) => uploads::set_sheets(&pool, upload_id, sheets).await?,
+                    WorkbookError::Files(_) | WorkbookError::Disk(_) => {}
+                }
+                Err(refusal(error))
+            }
+        }
     })
     .await
+}
+
+/// Why a sheet cannot be read, where that was found out before.
+async fn known_refusal(pool: &PgPool, upload_id: uuid::Uuid, sheet: Option<&str>) -> Result<Option<WorkbookError>> {
+    let opened = uploads::opened(pool, upload_id, sheet.unwrap_or_default()).await?;
+    if let Some(reason) = opened.unreadable {
+        return Ok(Some(WorkbookError::Unreadable(reason)));
+    }
+    let Some(sheets) = opened.sheets else { return Ok(None) };
+    let exists = sheet.map_or(!sheets.is_empty(), |wanted| sheets.iter().any(|sheet| sheet == wanted));
+    Ok((!exists).then_some(WorkbookError::NoSheet(sheets)))
 }
 
 /// The row becomes visible when the lines are in their place.

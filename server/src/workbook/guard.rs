@@ -16,18 +16,34 @@ const LONGEST_TOKEN: u64 = 1 << 20;
 /// One row or cell of a sheet, at most.
 const LONGEST_CELL: u64 = 4 << 20;
 
-/// How large the rows may be altogether, for workbooks of at most `limit` bytes.
-pub(super) const fn expanded_limit(limit: u64) -> u64 {
-    limit.saturating_mul(20)
+/// What a string takes in memory beside its text: its place in a list that doubles, and the least that it is given elsewhere.
+const STRING: u64 = 64;
+
+/// How large a workbook may be inside.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    /// Its rows altogether.
+    pub(super) rows: u64,
+    /// What is in memory while they are read: strings, styles, names.
+    memory: u64,
 }
 
-/// The same of what is in memory while rows are read: strings, styles, names.
-const fn memory_limit(limit: u64) -> u64 {
-    limit.saturating_mul(4)
+impl Limits {
+    /// Those of a workbook that is read beside larger ones.
+    pub(super) const fn small(limit: u64) -> Self {
+        const SMALL: u64 = 16 << 20;
+        let Self { rows, memory } = Self::of(limit);
+        Self { rows: if rows < SMALL { rows } else { SMALL }, memory: if memory < SMALL { memory } else { SMALL } }
+    }
+
+    /// Those of workbooks of at most `limit` bytes.
+    pub(super) const fn of(limit: u64) -> Self {
+        Self { rows: limit.saturating_mul(20), memory: limit.saturating_mul(4) }
+    }
 }
 
 /// Says what is wrong, as in "is not a ZIP archive".
-pub(super) fn check(file: &mut (impl Read + Seek), limit: u64) -> Result<(), String> {
+pub(super) fn check(file: &mut (impl Read + Seek), limits: Limits) -> Result<(), String> {
     if count_parts(file).is_none_or(|parts| parts > MOST_PARTS) {
         return Err("is no workbook, or has too many parts".to_owned());
     }
@@ -43,7 +59,7 @@ pub(super) fn check(file: &mut (impl Read + Seek), limit: u64) -> Result<(), Str
             && name.contains("worksheets/")
             && !["sharedstrings.xml", "styles.xml", "workbook.xml"].iter().any(|held| name.ends_with(held));
         let total = if is_sheet { &mut in_rows } else { &mut in_memory };
-        let most = if is_sheet { expanded_limit(limit) } else { memory_limit(limit) };
+        let most = if is_sheet { limits.rows } else { limits.memory };
         let mut markup = Markup::default();
         let mut buffer = vec![0; 64 << 10];
         loop {
@@ -52,11 +68,13 @@ pub(super) fn check(file: &mut (impl Read + Seek), limit: u64) -> Result<(), Str
                 break;
             }
             *total += bytes as u64;
+            if is_markup {
+                let before = markup.strings;
+                markup.read(&buffer[..bytes])?;
+                *total += (markup.strings - before) * STRING;
+            }
             if *total > most {
                 return Err(format!("is larger inside than {most} bytes"));
-            }
-            if is_markup {
-                markup.read(&buffer[..bytes])?;
             }
         }
         // Room is made for as many strings as are announced.
@@ -106,6 +124,8 @@ struct Markup {
     before: [u8; 2],
     /// `uniqueCount` of a table of strings.
     announced: u64,
+    /// Strings of such a table.
+    strings: u64,
 }
 
 impl Markup {
@@ -171,12 +191,14 @@ impl Markup {
         self.token = 0;
         let name = self.tag.split(|byte| !byte.is_ascii_alphanumeric() && !matches!(byte, b'/' | b':')).next();
         let name = name.unwrap_or_default();
+        let name = if name.len() > 1 { name.strip_suffix(b"/").unwrap_or(name) } else { name };
         // Names may have a prefix.
         let is_end = name.starts_with(b"/");
         let local = name.rsplit(|&byte| matches!(byte, b':' | b'/')).next().unwrap_or_default();
         match local {
             b"c" | b"row" => self.cell = 0,
             b"sheetData" => (self.in_rows, self.cell) = (!is_end, 0),
+            b"si" if !is_end => self.strings += 1,
             b"sst" if !is_end => self.announced = announced(&self.tag),
             _ => {}
         }
@@ -222,5 +244,6 @@ mod tests {
         assert_eq!(markup("<sst count='1' uniqueCount=\"18446744073709551615\">").expect("fine").announced, u64::MAX);
         assert_eq!(markup("<x:sst uniqueCount = '12'>").expect("fine").announced, 12);
         assert_eq!(markup("<sst>").expect("fine").announced, 0);
+        assert_eq!(markup("<sst><si><t>a</t></si><x:si/></sst>").expect("fine").strings, 2);
     }
 }

@@ -1,4 +1,5 @@
-//! A body on its way in: bounded in bytes and in time, and what is refused is read away.
+//! A body on its way in: bounded in bytes and in time, counted against the memory that all bodies share, and what is
+//! refused is read away.
 
 use std::time::Duration;
 
@@ -11,6 +12,8 @@ use domain::Code;
 use futures::StreamExt as _;
 
 use crate::{
+    auth::KnownCaller,
+    body_memory::{BodyShare, SMALL_BODY},
     config::front::Front,
     error::{Error, Result},
 };
@@ -25,19 +28,36 @@ impl Default for BodyPatience {
     }
 }
 
+/// How long the small body of a request without a known caller may take to arrive, at most.
+const UNKNOWN_CALLERS_TIME: Duration = Duration::from_secs(30);
+
 /// How much of a refused body is read and thrown away, so that the refusal arrives before the
 /// connection breaks: in bytes and in time.
 const DRAIN_BYTES: usize = 64 << 20;
 const DRAIN_PATIENCE: Duration = Duration::from_secs(10);
 
+/// Counts bytes of a request's body that are held in memory: in all, in place of what was counted before. 503 `busy`
+/// where all requests together hold too many.
+pub fn hold(request: &axum::http::Extensions, bytes: usize) -> Result<()> {
+    let is_known = request.get::<KnownCaller>().is_some();
+    request.get::<BodyShare>().map_or(Ok(()), |share| share.hold(bytes, is_known))
+}
+
 /// The whole body, up to the limit in bytes. 413 beyond it.
+///
+/// A request without a known caller gets [`SMALL_BODY`], whatever the limit: the caller is taken from the request before its
+/// body, and says so in the request's extensions.
 pub async fn body(request: Request, limit: usize) -> Result<Bytes> {
+    let is_known = request.extensions().get::<KnownCaller>().is_some();
+    let limit = if is_known { limit } else { limit.min(SMALL_BODY) };
+    let share = request.extensions().get::<BodyShare>().cloned();
     let announced = request
         .headers()
         .get(header::CONTENT_LENGTH)
         .and_then(|value| value.to_str().ok())
         .and_then(|text| text.parse::<u64>().ok());
     let patience = request.extensions().get::<BodyPatience>().copied().unwrap_or_default();
+    let patience = if is_known { patience.0 } else { patience.0.min(UNKNOWN_CALLERS_TIME) };
     let mut chunks = request.into_body().into_data_stream();
     let mut whole = Vec::with_capacity(announced.map_or(0, |n| usize::try_from(n).unwrap_or(limit)).min(limit));
     let mut too_large = announced.is_some_and(|n| n > limit as u64);
@@ -46,14 +66,24 @@ pub async fn body(request: Request, limit: usize) -> Result<Bytes> {
             let chunk = chunk.map_err(|_| Error::refuse(Code::InvalidJson, "The body broke off."))?;
             too_large = whole.len() + chunk.len() > limit;
             if !too_large {
+                if let Some(share) = &share {
+                    share.hold(whole.len() + chunk.len(), is_known)?;
+                }
                 whole.extend_from_slice(&chunk);
             }
         }
         Ok::<_, Error>(())
     };
-    tokio::time::timeout(patience.0, arriving)
+    let arrived = tokio::time::timeout(patience, arriving)
         .await
-        .map_err(|_| Error::refuse(Code::InvalidJson, "The body took too long to arrive."))??;
+        .map_err(|_| Error::refuse(Code::InvalidJson, "The body took too long to arrive."))?;
+    if let Err(refused) = arrived {
+        drop(whole);
+        if matches!(&refused, Error::Problem(problem) if problem.code == Code::Busy) {
+            drain(chunks).await;
+        }
+        return Err(refused);
+    }
     if too_large {
         drain(chunks).await;
         return Err(Error::refuse(Code::TooLarge, format!("The body may have at most {limit} bytes.")));

@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::{
     Signed,
-    form::{Fields, in_the_form},
+    form::{Cells, in_the_form},
     jobs::own,
     see_other,
 };
@@ -37,7 +37,12 @@ pub(super) async fn show(State(app): State<App>, signed: Signed, id: Result<Path
 }
 
 /// `POST /imports/{id}/correct`
-pub(super) async fn retry(State(app): State<App>, signed: Signed, id: Result<Path<Uuid>>, fields: Fields) -> Response {
+pub(super) async fn retry(
+    State(app): State<App>,
+    signed: Signed,
+    id: Result<Path<Uuid>>,
+    Cells(fields): Cells,
+) -> Response {
     let found = async { corrections::find(&app, &signed.caller, id?.0).await };
     let failed = match found.await {
         Ok(failed) => failed,

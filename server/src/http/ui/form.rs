@@ -15,26 +15,50 @@ use crate::{
 
 const FORM: &str = "application/x-www-form-urlencoded";
 
+/// Fields that a form has at most; those of a form whose table is filled in can be more.
+const MOST_FIELDS: usize = 1_000;
+const MOST_CELLS: usize = 50_000;
+
 /// The fields of a form, in order.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Fields(Vec<(String, String)>);
+
+/// The same of a form with a field for every cell of a table.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Cells(pub(super) Fields);
 
 impl FromRequest<App> for Fields {
     type Rejection = Response;
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Response> {
-        let (mut parts, rest) = request.into_parts();
-        let visit = <Visit as FromRequestParts<App>>::from_request_parts(&mut parts, app).await?;
-        read(Request::from_parts(parts, rest), app).await.map_err(|error| visit.trouble(error))
+        of(request, app, MOST_FIELDS).await
     }
 }
 
-async fn read(request: Request, app: &App) -> Result<Fields> {
+impl FromRequest<App> for Cells {
+    type Rejection = Response;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, Response> {
+        of(request, app, MOST_CELLS).await.map(Self)
+    }
+}
+
+async fn of(request: Request, app: &App, most: usize) -> Result<Fields, Response> {
+    let (mut parts, rest) = request.into_parts();
+    let visit = <Visit as FromRequestParts<App>>::from_request_parts(&mut parts, app).await?;
+    read(Request::from_parts(parts, rest), app, most).await.map_err(|error| visit.trouble(error))
+}
+
+async fn read(request: Request, app: &App, most: usize) -> Result<Fields> {
     let stated = media_type(request.headers());
     let bytes = body(request, app.config.body_limit.bytes()).await?;
     // A form without fields may come without a type.
     if !bytes.is_empty() && stated.as_deref() != Some(FORM) {
         return Err(wrong_media_type(FORM));
+    }
+    // Counted before they are read: a field of two bytes takes fifty when it is.
+    if bytes.iter().filter(|&&byte| byte == b'&').count() >= most {
+        return Err(Problem::invalid_body([(String::new(), format!("expected at most {most} fields"))]).into());
     }
     let fields: Vec<(String, String)> = form_urlencoded::parse(&bytes).into_owned().collect();
     if fields.iter().any(|(_, value)| value.contains('\0')) {

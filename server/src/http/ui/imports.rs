@@ -10,7 +10,7 @@ use app::{
     upload::{Corrects, ImportForm, Seen, preview::brief},
 };
 use axum::{
-    extract::{DefaultBodyLimit, FromRequest as _, Multipart, RawQuery, Request, State, multipart::MultipartError},
+    extract::{RawQuery, Request, State},
     http::{HeaderMap, StatusCode, header},
     response::{IntoResponse as _, Response},
 };
@@ -27,7 +27,12 @@ use crate::{
     App,
     auth::{Caller, Role, Scope},
     error::{Error, Result},
-    http::{cursor::Paged, extract::Path, uploads::impatient},
+    http::{
+        cursor::Paged,
+        extract::Path,
+        multipart::Form,
+        uploads::{hold_piece, impatient},
+    },
     jobs::JobFilter,
     uploads,
 };
@@ -175,31 +180,22 @@ fn refusal(problem: &Problem) -> Problem {
 }
 
 /// Reads the form into `form`, storing a file on the way.
-async fn receive(app: &App, caller: &Caller, mut request: Request, form: &mut ImportForm) -> Result<()> {
-    // The store counts the file's own bytes.
-    DefaultBodyLimit::disable().apply(&mut request);
-    let wrong = |detail: &str| Error::from(Problem::invalid_body([(String::new(), detail.to_owned())]));
-    let broken = |_: MultipartError| wrong("the form did not arrive whole; send it again");
-    let mut body = Multipart::from_request(request, &()).await.map_err(|_| wrong("expected a form with a file"))?;
+async fn receive(app: &App, caller: &Caller, request: Request, form: &mut ImportForm) -> Result<()> {
+    hold_piece(app, &request)?;
+    let mut body = Form::open(request).await?;
     // A box that is not ticked is not sent.
     form.header = false;
-    while let Some(mut field) = body.next_field().await.map_err(broken)? {
-        let name = field.name().unwrap_or_default().to_owned();
+    while let Some(field) = body.next().await? {
+        let name = field.name().to_owned();
         if name == "file" {
             // A browser sends the field without a name where no file was chosen.
             if let Some(filename) = field.file_name().filter(|name| !name.is_empty()).map(str::to_owned) {
-                form.upload = Some(uploads::store(app, caller, &filename, None, Box::pin(impatient(field))).await?);
+                let source = Box::pin(impatient(field.into_file()));
+                form.upload = Some(uploads::store(app, caller, &filename, None, source).await?);
             }
             continue;
         }
-        let mut value = Vec::new();
-        while let Some(piece) = field.chunk().await.map_err(broken)? {
-            if value.len() + piece.len() > FIELD {
-                return Err(wrong("a field of the form is longer than a field can be"));
-            }
-            value.extend_from_slice(&piece);
-        }
-        let value = String::from_utf8_lossy(&value).into_owned();
+        let value = field.into_text(FIELD).await?;
         match name.as_str() {
             "type" => form.job_type = value,
             "delimiter" => form.delimiter = value,

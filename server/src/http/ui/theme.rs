@@ -2,28 +2,19 @@
 
 use app::frame::Theme;
 use axum::{
-    Form,
     http::header,
     response::{IntoResponse as _, Response},
 };
-use serde::Deserialize;
 
-use super::see_other;
+use super::{form::Fields, see_other};
 
 pub(super) const COOKIE: &str = "treeline_theme";
 
-#[derive(Deserialize)]
-pub(super) struct Choice {
-    theme: String,
-    #[serde(default)]
-    back: String,
-}
-
 /// `POST /theme`. Goes back to the page that asked.
-pub(super) async fn choose(Form(choice): Form<Choice>) -> Response {
-    let theme = Theme::parse(&choice.theme).unwrap_or_default();
+pub(super) async fn choose(fields: Fields) -> Response {
+    let theme = Theme::parse(fields.text("theme")).unwrap_or_default();
     let cookie = format!("{COOKIE}={}; Path=/; SameSite=Lax; Max-Age=31536000", theme.as_str());
-    ([(header::SET_COOKIE, cookie)], see_other(own_path(&choice.back))).into_response()
+    ([(header::SET_COOKIE, cookie)], see_other(own_path(fields.text("back")))).into_response()
 }
 
 /// A path of this site, whatever a form said: never an address elsewhere.

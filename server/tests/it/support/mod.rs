@@ -101,6 +101,7 @@ impl Server {
             broker: server::config::broker::BrokerSettings::default(),
             files: server::config::files::FileSettings::default(),
             monitoring: server::config::monitoring::Monitoring::default(),
+            limits: server::config::limits::LimitSettings::default(),
         };
         change(&mut config);
         let running = server::start(config).await.expect("the server starts");

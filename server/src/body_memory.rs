@@ -1,0 +1,183 @@
+//! A byte budget that all request bodies in memory share.
+//!
+//! Every request counts the bytes of its body that it holds, until its answer begins. The budget has three parts, so that
+//! large bodies never keep heartbeats out and requests without a known caller never keep anybody out: one for requests
+//! without a known caller, one for other bodies of at most 16 KiB, and the rest. Nothing waits for room: a request that
+//! finds none is refused with 503 `busy`.
+
+use std::sync::{
+    Arc, Mutex, PoisonError,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use domain::{Code, Problem};
+
+use crate::error::Result;
+
+/// The largest body of a request without a known caller, and the largest other one that counts as small.
+pub const SMALL_BODY: usize = 16 << 10;
+
+/// One part of the budget.
+#[derive(Debug)]
+struct Part {
+    limit: usize,
+    used: AtomicUsize,
+}
+
+impl Part {
+    fn new(limit: usize) -> Self {
+        Self { limit, used: AtomicUsize::new(0) }
+    }
+
+    fn take(&self, bytes: usize) -> bool {
+        let room = |used: usize| used.checked_add(bytes).filter(|&sum| sum <= self.limit);
+        bytes == 0 || self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, room).is_ok()
+    }
+
+    fn give_back(&self, bytes: usize) {
+        self.used.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+/// The budget of a server. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct BodyMemory(Arc<Parts>);
+
+#[derive(Debug)]
+struct Parts {
+    unknown: Part,
+    small: Part,
+    large: Part,
+}
+
+impl BodyMemory {
+    /// A budget of so many bytes: an eighth for requests without a known caller, an eighth for small bodies.
+    pub fn new(bytes: usize) -> Self {
+        let eighth = (bytes / 8).max(SMALL_BODY);
+        let parts = Parts {
+            unknown: Part::new(eighth),
+            small: Part::new(eighth),
+            large: Part::new(bytes.saturating_sub(2 * eighth)),
+        };
+        Self(Arc::new(parts))
+    }
+
+    /// The share of one request, with nothing in it yet.
+    pub fn share(&self) -> BodyShare {
+        BodyShare(Arc::new(Share { budget: self.clone(), held: Mutex::default() }))
+    }
+
+    /// Bytes that are counted now.
+    pub fn used(&self) -> usize {
+        let Parts { unknown, small, large } = &*self.0;
+        [unknown, small, large].iter().map(|part| part.used.load(Ordering::Relaxed)).sum()
+    }
+}
+
+/// What one request holds of the budget; given back when the last clone is dropped.
+#[derive(Clone, Debug)]
+pub struct BodyShare(Arc<Share>);
+
+#[derive(Debug)]
+struct Share {
+    budget: BodyMemory,
+    held: Mutex<Held>,
+}
+
+/// Bytes of one request, by the part of the budget that they count against.
+#[derive(Clone, Copy, Debug, Default)]
+struct Held {
+    unknown: usize,
+    small: usize,
+    large: usize,
+}
+
+impl Held {
+    fn of(bytes: usize, is_known: bool) -> Self {
+        match is_known {
+            false => Self { unknown: bytes, small: 0, large: 0 },
+            true if bytes <= SMALL_BODY => Self { unknown: 0, small: bytes, large: 0 },
+            true => Self { unknown: 0, small: 0, large: bytes },
+        }
+    }
+}
+
+impl BodyShare {
+    /// Counts `bytes` for this request in all, in place of what it held before. 503 `busy` where there is no room: then
+    /// nothing has changed.
+    pub fn hold(&self, bytes: usize, is_known: bool) -> Result<()> {
+        let Parts { unknown, small, large } = &*self.0.budget.0;
+        let mut held = self.0.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let wanted = Held::of(bytes, is_known);
+        let parts = [
+            (unknown, held.unknown, wanted.unknown),
+            (small, held.small, wanted.small),
+            (large, held.large, wanted.large),
+        ];
+        for (at, (part, before, after)) in parts.iter().enumerate() {
+            if !part.take(after.saturating_sub(*before)) {
+                for (part, before, after) in &parts[..at] {
+                    part.give_back(after.saturating_sub(*before));
+                }
+                metrics::counter!("treeline_bodies_refused_total").increment(1);
+                return Err(busy("Too much is being sent at this moment.").into());
+            }
+        }
+        for (part, before, after) in &parts {
+            part.give_back(before.saturating_sub(*after));
+        }
+        *held = wanted;
+        Ok(())
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        let Parts { unknown, small, large } = &*self.budget.0;
+        let held = self.held.get_mut().unwrap_or_else(PoisonError::into_inner);
+        unknown.give_back(held.unknown);
+        small.give_back(held.small);
+        large.give_back(held.large);
+    }
+}
+
+/// 503 `busy`, to be tried again in a second.
+pub fn busy(why: &str) -> Problem {
+    Problem {
+        retry_after_seconds: Some(1),
+        ..Problem::new(Code::Busy, format!("{why} Nothing was changed; try again."))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_is_counted_until_it_is_dropped() {
+        let budget = BodyMemory::new(1 << 20);
+        let share = budget.share();
+        share.hold(100_000, true).expect("room");
+        share.hold(300_000, true).expect("more of it");
+        assert_eq!(budget.used(), 300_000);
+        share.hold(10, true).expect("less of it");
+        assert_eq!(budget.used(), 10);
+        share.hold(2 << 20, true).expect_err("more than there is");
+        assert_eq!(budget.used(), 10, "a refusal changes nothing");
+        drop(share);
+        assert_eq!(budget.used(), 0);
+    }
+
+    #[test]
+    fn large_bodies_leave_room_for_small_ones() {
+        let budget = BodyMemory::new(1 << 20);
+        let large: Vec<_> = (0..100).map(|_| budget.share()).take_while(|s| s.hold(100_000, true).is_ok()).collect();
+        assert!((5..=7).contains(&large.len()), "{}", large.len());
+        budget.share().hold(1_000, true).expect("a heartbeat");
+        budget.share().hold(SMALL_BODY, false).expect("a sign-in");
+        let unknown: Vec<_> =
+            (0..100).map(|_| budget.share()).take_while(|s| s.hold(SMALL_BODY, false).is_ok()).collect();
+        assert_eq!(unknown.len(), (1 << 20) / 8 / SMALL_BODY);
+        budget.share().hold(1_000, true).expect("a heartbeat beside them");
+    }
+}

@@ -1,0 +1,104 @@
+//! Limits on what callers can make the server hold: memory, requests, connections, stored work.
+//!
+//! Every limit has a default that a normal deployment never meets. A limit is a setting only where a
+//! deployment can have a good reason to move it.
+
+use std::time::Duration;
+
+use super::Size;
+
+/// The settings of limits.
+#[derive(Clone, Debug, clap::Args)]
+pub struct LimitSettings {
+    /// Request bodies that are held in memory at the same time, all together; beyond it: 503 `busy`
+    #[arg(long, env = "TREELINE_BODY_MEMORY", default_value = "64MiB")]
+    pub body_memory: Size,
+
+    /// Seconds in which a stream of items must bring its next whole line
+    #[arg(long, env = "TREELINE_STREAM_IDLE_SECONDS", default_value_t = 120,
+          value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    pub stream_idle_seconds: u32,
+
+    #[command(flatten)]
+    pub quotas: QuotaSettings,
+}
+
+/// What one owner may have at once, and how fast one caller may ask. Beyond it: 429 `quota_exceeded`, or
+/// `too_many_requests` where it is about time.
+#[derive(Clone, Debug, clap::Args)]
+pub struct QuotaSettings {
+    /// Bytes of files that one owner may store
+    #[arg(
+        id = "quota_stored_bytes",
+        long = "quota-stored-bytes",
+        env = "TREELINE_QUOTA_STORED_BYTES",
+        default_value = "100GiB"
+    )]
+    pub stored_bytes: Size,
+
+    /// Trees of one owner that are not complete
+    #[arg(
+        id = "quota_open_trees",
+        long = "quota-open-trees",
+        env = "TREELINE_QUOTA_OPEN_TREES",
+        default_value_t = 1_000_000
+    )]
+    pub open_trees: u32,
+
+    /// Items of one owner that wait
+    #[arg(
+        id = "quota_waiting_items",
+        long = "quota-waiting-items",
+        env = "TREELINE_QUOTA_WAITING_ITEMS",
+        default_value_t = 100_000_000
+    )]
+    pub waiting_items: u64,
+
+    /// Event streams of one person that are open, share links included; a service may have ten times as many
+    #[arg(id = "quota_streams", long = "quota-streams", env = "TREELINE_QUOTA_STREAMS", default_value_t = 1_000)]
+    pub streams: u32,
+
+    /// Requests of one owner under way, but for those of workers and event streams
+    #[arg(id = "quota_requests", long = "quota-requests", env = "TREELINE_QUOTA_REQUESTS", default_value_t = 1_000)]
+    pub requests: u32,
+
+    /// Requests of one credential in a minute, but for those of workers
+    #[arg(id = "rate_requests", long = "rate-requests", env = "TREELINE_RATE_REQUESTS", default_value_t = 600_000)]
+    pub requests_per_minute: u32,
+
+    /// Lists with `q` of one credential in a minute
+    #[arg(id = "rate_searches", long = "rate-searches", env = "TREELINE_RATE_SEARCHES", default_value_t = 600)]
+    pub searches_per_minute: u32,
+
+    /// Requests from one address in a minute that are refused because they have no valid credential
+    #[arg(id = "rate_refusals", long = "rate-refusals", env = "TREELINE_RATE_REFUSALS", default_value_t = 6_000)]
+    pub refusals_per_minute: u32,
+}
+
+impl Default for QuotaSettings {
+    fn default() -> Self {
+        Self {
+            stored_bytes: Size(100 << 30),
+            open_trees: 1_000_000,
+            waiting_items: 100_000_000,
+            streams: 1_000,
+            requests: 1_000,
+            requests_per_minute: 600_000,
+            searches_per_minute: 600,
+            refusals_per_minute: 6_000,
+        }
+    }
+}
+
+impl Default for LimitSettings {
+    fn default() -> Self {
+        Self { body_memory: Size(64 << 20), stream_idle_seconds: 120, quotas: QuotaSettings::default() }
+    }
+}
+
+impl LimitSettings {
+    /// How long a stream of items may go without a whole line.
+    pub fn stream_idle_timeout(&self) -> Duration {
+        Duration::from_secs(self.stream_idle_seconds.into())
+    }
+}

@@ -1,0 +1,102 @@
+//! What one request counts against, from its first byte to the beginning of its answer.
+//!
+//! Made by [`identify`](super::layers::identify) for every request. Who asks becomes known when a handler takes the caller,
+//! and from then on the request counts for that caller; workers' own requests count for nobody. A request that never gets a
+//! known caller under `/api` counts for its address where it was refused.
+
+use std::{
+    net::IpAddr,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri};
+use domain::Problem;
+use uuid::Uuid;
+
+use crate::quotas::{Kind, Quotas, RateStatus, UnderWay};
+
+const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
+const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+
+/// Where workers ask.
+const OF_WORKERS: &str = "/api/v1/assignments";
+
+/// A request on its way, in its extensions.
+#[derive(Clone, Debug)]
+pub struct Admission(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    quotas: Quotas,
+    address: Option<IpAddr>,
+    is_of_worker: bool,
+    is_api: bool,
+    kind: Kind,
+    counted: Mutex<Option<(UnderWay, RateStatus)>>,
+}
+
+impl Admission {
+    /// Begins a request. 429 for an address that was refused too often of late.
+    pub fn begin(quotas: &Quotas, address: Option<IpAddr>, uri: &Uri) -> Result<Self, Problem> {
+        let is_api = uri.path().starts_with("/api/");
+        if let Some(address) = address.filter(|_| is_api) {
+            quotas.check_address(address)?;
+        }
+        Ok(Self(Arc::new(Inner {
+            quotas: quotas.clone(),
+            address,
+            is_of_worker: uri.path().starts_with(OF_WORKERS),
+            is_api,
+            kind: if searches(uri.query()) { Kind::Search } else { Kind::Other },
+            counted: Mutex::default(),
+        })))
+    }
+
+    /// Counts the request for a caller, once. 429 beyond the limits.
+    pub fn admit(&self, owner_id: Uuid, credential_id: Uuid) -> Result<(), Problem> {
+        if self.0.is_of_worker {
+            return Ok(());
+        }
+        let mut counted = self.0.counted.lock().unwrap_or_else(PoisonError::into_inner);
+        if counted.is_none() {
+            *counted = Some(self.0.quotas.begin(owner_id, credential_id, self.0.kind)?);
+        }
+        Ok(())
+    }
+
+    /// The answer begins: tells the caller where it stands, and counts the request no more.
+    pub fn end(&self, status: StatusCode, headers: &mut HeaderMap) {
+        let counted = self.0.counted.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some((_, rate)) = counted else {
+            if let Some(address) = self.0.address.filter(|_| self.0.is_api && status == StatusCode::UNAUTHORIZED) {
+                self.0.quotas.refused(address);
+            }
+            return;
+        };
+        if !self.0.is_api {
+            return;
+        }
+        for (name, value) in [(RATE_LIMIT_POLICY, rate.policy()), (RATE_LIMIT, rate.status())] {
+            if let Ok(value) = HeaderValue::try_from(value) {
+                headers.insert(name, value);
+            }
+        }
+    }
+}
+
+/// Whether a list is asked for by a text in it.
+fn searches(query: Option<&str>) -> bool {
+    query.is_some_and(|query| query.split('&').any(|pair| pair.strip_prefix("q=").is_some_and(|text| !text.is_empty())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::searches;
+
+    #[test]
+    fn a_search_has_a_text() {
+        for (query, is_search) in [("q=a", true), ("job=1&q=a", true), ("q=", false), ("sq=a", false), ("", false)] {
+            assert_eq!(searches(Some(query)), is_search, "{query}");
+        }
+    }
+}

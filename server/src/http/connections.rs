@@ -1,0 +1,173 @@
+//! Who may be connected: so many in all, so many from one address, and a little room for callers with a credential.
+//!
+//! Whoever comes when there is no room is admitted on trial, to a few places that are kept for that: the first request must
+//! bring a credential that is known, or the connection ends with its answer. So nobody without a credential can keep
+//! workers out by connecting. Loopback addresses and trusted proxies stand for many clients and have no limit of their own.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    net::IpAddr,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use tokio_util::sync::CancellationToken;
+
+use crate::{auth::TrustedProxies, quotas::network_of};
+
+/// Connections of one server.
+#[derive(Debug)]
+pub(super) struct Connections {
+    /// At most, beside those on trial.
+    room: usize,
+    per_address: u32,
+    /// Places for those on trial.
+    trials: usize,
+    proxies: TrustedProxies,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    open: usize,
+    by_address: HashMap<IpAddr, u32>,
+    /// Those on trial, the oldest first.
+    on_trial: VecDeque<(u64, CancellationToken)>,
+    next: u64,
+}
+
+/// A connection that was admitted; it counts until this is dropped.
+#[derive(Debug)]
+pub(super) struct Admitted {
+    connections: Arc<Connections>,
+    address: Option<IpAddr>,
+    trial: Option<Trial>,
+}
+
+/// A connection that must show a credential.
+#[derive(Clone, Debug)]
+pub(super) struct Trial {
+    id: u64,
+    /// Cancelled where another takes its place, or its first request showed none.
+    pub(super) over: CancellationToken,
+}
+
+impl Connections {
+    pub(super) fn new(room: usize, per_address: u32, proxies: TrustedProxies) -> Arc<Self> {
+        let trials = (room / 64).clamp(16, 128);
+        Arc::new(Self { room, per_address, trials, proxies, state: Mutex::default() })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Admits a connection; `None` where there is no room at all.
+    pub(super) fn admit(self: &Arc<Self>, peer: IpAddr) -> Option<Admitted> {
+        let peer = peer.to_canonical();
+        let address = (!peer.is_loopback() && !self.proxies.contains(peer)).then(|| network_of(peer));
+        let mut state = self.state();
+        let of_address = address.map_or(0, |address| state.by_address.get(&address).copied().unwrap_or(0));
+        let is_free = state.open < self.room && of_address < self.per_address;
+        if !is_free && state.open >= self.room + self.trials {
+            // Somebody who has said nothing yet makes room, if there is anybody.
+            let (_, oldest) = state.on_trial.pop_front()?;
+            oldest.cancel();
+        } else if !is_free
+            && state.on_trial.len() >= self.trials
+            && let Some((_, oldest)) = state.on_trial.pop_front()
+        {
+            oldest.cancel();
+        }
+        let trial = (!is_free).then(|| {
+            state.next += 1;
+            let trial = Trial { id: state.next, over: CancellationToken::new() };
+            state.on_trial.push_back((trial.id, trial.over.clone()));
+            trial
+        });
+        state.open += 1;
+        if let Some(address) = address {
+            *state.by_address.entry(address).or_default() += 1;
+        }
+        Some(Admitted { connections: Arc::clone(self), address, trial })
+    }
+}
+
+impl Admitted {
+    /// Where it is admitted on trial.
+    pub(super) fn trial(&self) -> Option<Trial> {
+        self.trial.clone()
+    }
+
+    /// It showed a credential: it is like any other now.
+    pub(super) fn passed(connections: &Connections, trial: &Trial) {
+        connections.state().on_trial.retain(|(id, _)| *id != trial.id);
+    }
+
+    pub(super) fn connections(&self) -> Arc<Connections> {
+        Arc::clone(&self.connections)
+    }
+}
+
+impl Drop for Admitted {
+    fn drop(&mut self) {
+        let mut state = self.connections.state();
+        state.open -= 1;
+        if let Some(trial) = &self.trial {
+            state.on_trial.retain(|(id, _)| *id != trial.id);
+        }
+        let Some(address) = self.address else { return };
+        if let Some(count) = state.by_address.get_mut(&address) {
+            *count -= 1;
+            if *count == 0 {
+                state.by_address.remove(&address);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(text: &str) -> IpAddr {
+        text.parse().expect("an address")
+    }
+
+    #[test]
+    fn one_address_leaves_room_for_others() {
+        let connections = Connections::new(100, 10, "192.0.2.9".parse().expect("proxies"));
+        let from = |peer: &str, n: usize| -> Vec<Admitted> {
+            (0..n).filter_map(|_| connections.admit(address(peer))).collect()
+        };
+        let ten = from("198.51.100.1", 10);
+        assert!(ten.iter().all(|one| one.trial.is_none()));
+        let eleventh = connections.admit(address("198.51.100.1")).expect("on trial");
+        assert!(eleventh.trial.is_some(), "it must show a credential");
+        let (network, other) = (from("2001:db8::1", 10), connections.admit(address("2001:db8::2")).expect("on trial"));
+        assert!(network.len() == 10 && other.trial.is_some(), "one network of IPv6 is one address");
+        for exempt in ["192.0.2.9", "127.0.0.1", "::1"] {
+            let many = from(exempt, 20);
+            assert!(many.len() == 20 && many.iter().all(|one| one.trial.is_none()), "{exempt}");
+        }
+        drop(ten);
+        drop(eleventh);
+        assert!(connections.admit(address("198.51.100.1")).expect("room").trial.is_none());
+    }
+
+    #[test]
+    fn whoever_says_nothing_makes_room_for_whoever_may() {
+        let connections = Connections::new(10, 100, TrustedProxies::default());
+        let regular: Vec<_> = (0..10).map(|_| connections.admit(address("198.51.100.1")).expect("room")).collect();
+        let mut silent: Vec<_> =
+            (0..16).map(|_| connections.admit(address("198.51.100.2")).expect("a trial")).collect();
+        let worker = connections.admit(address("198.51.100.3")).expect("the oldest makes room");
+        assert!(silent[0].trial().expect("on trial").over.is_cancelled());
+        assert!(!silent[1].trial().expect("on trial").over.is_cancelled());
+        let trial = worker.trial().expect("on trial");
+        Admitted::passed(&connections, &trial);
+        silent.extend((0..40).filter_map(|_| connections.admit(address("198.51.100.2"))));
+        assert!(!trial.over.is_cancelled(), "it has shown its credential");
+        drop((regular, silent));
+        assert!(connections.admit(address("198.51.100.2")).expect("room").trial.is_none());
+    }
+}

@@ -1,0 +1,185 @@
+//! Forms with a file, as `multipart/form-data`: the file is streamed, and everything beside it is bounded.
+//!
+//! The library that reads forms takes whatever has arrived into memory, and has no limit for what is not a field's data. Here
+//! it gets a body that pauses after some bytes and that breaks when too much of it was not the file. How large a file may be is
+//! the concern of those who store it.
+
+use std::{
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use axum::{
+    body::{Body, BodyDataStream},
+    extract::{DefaultBodyLimit, FromRequest as _, Multipart, Request, multipart::Field, multipart::MultipartError},
+};
+use bytes::Bytes;
+use domain::{Code, Problem};
+use futures::{Stream, StreamExt as _};
+
+use super::extract::BodyPatience;
+use crate::error::{Error, Result};
+
+/// Bytes of a form that are not its file, at most: headers, boundaries and all other fields.
+const BESIDE_FILE: u64 = 256 << 10;
+
+/// Bytes that are handed to the reader of forms at once.
+const BURST: usize = 64 << 10;
+
+/// How long the rest of a refused form is read.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What the body and the one who reads the file share.
+#[derive(Debug, Default)]
+struct Progress {
+    /// Bytes of the file that were taken.
+    of_file: AtomicU64,
+    /// The rest is thrown away: it may be as long as it likes.
+    is_draining: AtomicBool,
+}
+
+/// A form under way.
+pub(super) struct Form {
+    fields: Multipart,
+    progress: Arc<Progress>,
+    timeout: Duration,
+}
+
+/// A field of a form.
+pub(super) struct Part<'a> {
+    field: Field<'a>,
+    progress: Arc<Progress>,
+    timeout: Duration,
+}
+
+impl Form {
+    /// Begins to read. 415 where the request is no form.
+    pub(super) async fn open(request: Request) -> Result<Self> {
+        let timeout = request.extensions().get::<BodyPatience>().copied().unwrap_or_default().0;
+        let progress = Arc::new(Progress::default());
+        let bounded = |body: Body| {
+            let source = body.into_data_stream();
+            Body::from_stream(Bounded { source, progress: Arc::clone(&progress), received: 0, burst: 0 })
+        };
+        let mut request = request.map(bounded);
+        // The file's own bytes are counted by the file store.
+        DefaultBodyLimit::disable().apply(&mut request);
+        let no_form = |_| Error::refuse(Code::UnsupportedMediaType, "Expected a form that names its boundary.");
+        let fields = Multipart::from_request(request, &()).await.map_err(no_form)?;
+        Ok(Self { fields, progress, timeout })
+    }
+
+    /// The next field; `None` behind the last.
+    pub(super) async fn next(&mut self) -> Result<Option<Part<'_>>> {
+        let found = tokio::time::timeout(self.timeout, self.fields.next_field()).await.map_err(|_| too_slow())?;
+        let part = |field| Part { field, progress: Arc::clone(&self.progress), timeout: self.timeout };
+        Ok(found.map_err(|error| broken(&error))?.map(part))
+    }
+
+    /// Reads the rest for a while and throws it away: a client that is still sending would not see the answer.
+    pub(super) async fn drain(mut self) {
+        self.progress.is_draining.store(true, Ordering::Relaxed);
+        let rest = async { while let Ok(Some(_)) = self.fields.next_field().await {} };
+        let _ = tokio::time::timeout(DRAIN_TIMEOUT, rest).await;
+    }
+}
+
+impl<'a> Part<'a> {
+    pub(super) fn name(&self) -> &str {
+        self.field.name().unwrap_or_default()
+    }
+
+    /// The name of the file, where the field is one.
+    pub(super) fn file_name(&self) -> Option<&str> {
+        self.field.file_name()
+    }
+
+    /// The bytes of the field as those of the form's file.
+    pub(super) fn into_file(self) -> impl Stream<Item = Result<Bytes, MultipartError>> + Send + use<'a> {
+        let Self { field, progress, .. } = self;
+        field.inspect(move |piece| {
+            let bytes = piece.as_ref().map_or(0, |piece| piece.len() as u64);
+            progress.of_file.fetch_add(bytes, Ordering::Relaxed);
+        })
+    }
+
+    /// The text of a short field; 422 where it is longer than `most` bytes.
+    pub(super) async fn into_text(mut self, most: usize) -> Result<String> {
+        let mut value = Vec::new();
+        let reading = async {
+            while let Some(piece) = self.field.chunk().await.map_err(|error| broken(&error))? {
+                if value.len() + piece.len() > most {
+                    return Err(wrong("a field of the form is longer than a field can be"));
+                }
+                value.extend_from_slice(&piece);
+            }
+            Ok(())
+        };
+        tokio::time::timeout(self.timeout, reading).await.map_err(|_| too_slow())??;
+        Ok(String::from_utf8_lossy(&value).into_owned())
+    }
+}
+
+/// A body that pauses and breaks, see the head of this file.
+struct Bounded {
+    source: BodyDataStream,
+    progress: Arc<Progress>,
+    received: u64,
+    burst: usize,
+}
+
+impl Stream for Bounded {
+    type Item = Result<Bytes, axum::Error>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if self.burst >= BURST {
+            self.burst = 0;
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let polled = self.source.poll_next_unpin(cx);
+        if let Poll::Ready(Some(Ok(piece))) = &polled {
+            self.received += piece.len() as u64;
+            self.burst += piece.len();
+            let beside = self.received.saturating_sub(self.progress.of_file.load(Ordering::Relaxed));
+            if beside > BESIDE_FILE + (BURST + piece.len()) as u64 && !self.progress.is_draining.load(Ordering::Relaxed)
+            {
+                return Poll::Ready(Some(Err(axum::Error::new(TooMuchBeside))));
+            }
+        } else {
+            self.burst = 0;
+        }
+        polled
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("a form may have at most {BESIDE_FILE} bytes beside its file")]
+struct TooMuchBeside;
+
+fn broken(error: &MultipartError) -> Error {
+    let mut cause: Option<&dyn std::error::Error> = Some(error);
+    while let Some(inner) = cause {
+        if inner.is::<TooMuchBeside>() {
+            return Error::refuse(
+                Code::TooLarge,
+                format!("The form has more than {BESIDE_FILE} bytes beside its file."),
+            );
+        }
+        cause = inner.source();
+    }
+    wrong(&format!("expected a whole form: {}", error.body_text()))
+}
+
+fn too_slow() -> Error {
+    wrong("a field of the form took too long to arrive")
+}
+
+fn wrong(detail: &str) -> Error {
+    Problem::invalid_body([(String::new(), detail.to_owned())]).into()
+}

@@ -1,0 +1,389 @@
+//! What one owner may have at once, and how fast one caller may ask.
+//!
+//! A request that is let in waits for no count. A server remembers for each owner what was counted last and what it has let
+//! in since; only when that reaches the quota does a request wait until it is counted again, at most once a second. An owner
+//! who is new to the server is counted beside the first request. So a quota is exact for one server, and may be passed by what other
+//! servers let in within a minute. Workers' requests (`/assignments`) are neither counted nor slowed down.
+
+mod rate; // requests in a time
+
+use std::{
+    collections::HashMap,
+    net::IpAddr,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use domain::{Code, Problem, job::OwnerKind};
+use sqlx::PgPool;
+use uuid::Uuid;
+
+use crate::{
+    config::limits::QuotaSettings,
+    error::Result,
+    store::quotas::{self as store, Usage},
+    task::in_task,
+};
+
+pub use rate::{Policy, RateStatus};
+
+/// How old a count may be before it is made again beside a request, and when one is refused.
+const COUNT_EVERY: Duration = Duration::from_mins(1);
+const COUNT_AGAIN: Duration = Duration::from_secs(1);
+
+/// Owners, credentials and addresses that are remembered; beyond it, those without anything under way are forgotten.
+const MOST_REMEMBERED: usize = 20_000;
+
+/// Heavy searches of one credential at once.
+const MOST_SEARCHES: u32 = 4;
+
+/// The quotas of a server. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Quotas(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    settings: QuotaSettings,
+    pool: PgPool,
+    owners: Mutex<HashMap<Uuid, Owner>>,
+    callers: Mutex<HashMap<Caller, Busy>>,
+}
+
+/// What is known of an owner.
+#[derive(Debug, Default)]
+struct Owner {
+    counted: Usage,
+    /// When counting last began and ended.
+    began_at: Option<Instant>,
+    counted_at: Option<Instant>,
+    /// Let in and done since counting began, and let in and not done yet.
+    since: Usage,
+    pending: Usage,
+    is_counting: bool,
+    requests: u32,
+    streams: u32,
+}
+
+impl Owner {
+    fn has(&self) -> Usage {
+        self.counted + self.since + self.pending
+    }
+
+    fn is_idle(&self) -> bool {
+        self.requests == 0 && self.streams == 0 && !self.is_counting && self.pending == Usage::default()
+    }
+}
+
+/// Whose requests are counted in time: a credential, or an address without one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Caller {
+    Credential(Uuid),
+    Address(IpAddr),
+}
+
+/// What one caller has asked lately.
+#[derive(Debug, Default)]
+struct Busy {
+    requests: rate::Window,
+    searches: rate::Window,
+    searching: u32,
+}
+
+/// What a request is, as far as limits go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Looks through texts: a list with `q`.
+    Search,
+    Other,
+}
+
+/// A request that is counted; dropped when its answer begins.
+#[derive(Debug)]
+pub struct UnderWay {
+    quotas: Quotas,
+    owner_id: Uuid,
+    searching: Option<Uuid>,
+}
+
+/// More of an owner's work on its way into the tables; dropped when it is there, or will not be.
+#[derive(Debug)]
+pub struct Taken {
+    quotas: Quotas,
+    owner_id: Uuid,
+    more: Usage,
+}
+
+/// An event stream that is counted.
+#[derive(Debug)]
+pub struct OpenStream {
+    quotas: Quotas,
+    owner_id: Uuid,
+}
+
+impl Quotas {
+    pub fn new(settings: QuotaSettings, pool: PgPool) -> Self {
+        Self(Arc::new(Inner { settings, pool, owners: Mutex::default(), callers: Mutex::default() }))
+    }
+
+    fn owners(&self) -> MutexGuard<'_, HashMap<Uuid, Owner>> {
+        self.0.owners.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn callers(&self) -> MutexGuard<'_, HashMap<Caller, Busy>> {
+        self.0.callers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets in more of an owner's work, or refuses it with `quota_exceeded`. Hold what comes back until the work is
+    /// committed.
+    pub async fn take(&self, owner_id: Uuid, more: Usage) -> Result<Taken> {
+        if self.try_take(owner_id, more).is_some() {
+            // What was counted may be old by now: trees complete and files go.
+            self.count_anew(owner_id).await?;
+            if let Some(refused) = self.try_take(owner_id, more) {
+                return Err(refused.into());
+            }
+        }
+        Ok(Taken { quotas: self.clone(), owner_id, more })
+    }
+
+    /// Bytes that an owner may store yet, exact where `wanted` bytes would be too many.
+    pub async fn bytes_left(&self, owner_id: Uuid, wanted: u64) -> Result<u64> {
+        let limit = self.0.settings.stored_bytes.0;
+        let left = || {
+            let owners = self.owners();
+            let owner = owners.get(&owner_id).filter(|owner| owner.counted_at.is_some())?;
+            Some(limit.saturating_sub(owner.has().bytes.unsigned_abs()))
+        };
+        if let Some(now) = left().filter(|now| *now >= wanted) {
+            return Ok(now);
+        }
+        self.count_anew(owner_id).await?;
+        Ok(left().unwrap_or(limit))
+    }
+
+    /// The refusal of a file, naming figure and limit.
+    pub fn too_many_bytes(&self, left: u64) -> Problem {
+        let limit = self.0.settings.stored_bytes;
+        let used = limit.0.saturating_sub(left);
+        exceeded(&format!("This file would not fit: {used} bytes are stored, and at most {} may be", limit.0))
+    }
+
+    fn try_take(&self, owner_id: Uuid, more: Usage) -> Option<Problem> {
+        let settings = &self.0.settings;
+        let mut owners = self.owners();
+        if owners.len() >= MOST_REMEMBERED {
+            owners.retain(|_, owner| !owner.is_idle());
+        }
+        let owner = owners.entry(owner_id).or_default();
+        let after = owner.has() + more;
+        let trees = i64::from(settings.open_trees);
+        let items = i64::try_from(settings.waiting_items).unwrap_or(i64::MAX);
+        if more.trees > 0 && after.trees > trees {
+            let open = after.trees - more.trees;
+            return Some(exceeded(&format!("{open} trees are open, and at most {trees} may be")));
+        }
+        if more.items > 0 && after.items > items {
+            let waiting = after.items - more.items;
+            return Some(exceeded(&format!(
+                "{waiting} items wait, and at most {items} may, these {} included",
+                more.items
+            )));
+        }
+        owner.pending = owner.pending + more;
+        let is_due = owner.counted_at.is_none_or(|at| at.elapsed() >= COUNT_EVERY) && !owner.is_counting;
+        drop(owners);
+        if is_due {
+            let quotas = self.clone();
+            tokio::spawn(async move {
+                if let Err(error) = quotas.count(owner_id).await {
+                    tracing::debug!(%error, "an owner's work was not counted");
+                }
+            });
+        }
+        None
+    }
+
+    /// Waits for a count that began after now, which may be a second off.
+    async fn count_anew(&self, owner_id: Uuid) -> Result<()> {
+        let now = Instant::now();
+        loop {
+            let pause = {
+                let owners = self.owners();
+                let owner = owners.get(&owner_id);
+                let (began, ended) = owner.map_or((None, None), |owner| (owner.began_at, owner.counted_at));
+                if began.is_some_and(|at| at >= now) && ended >= began {
+                    return Ok(());
+                }
+                match owner {
+                    Some(owner) if owner.is_counting => Duration::from_millis(10),
+                    _ => ended.map_or(Duration::ZERO, |at| COUNT_AGAIN.saturating_sub(at.elapsed())),
+                }
+            };
+            if pause.is_zero() {
+                self.count(owner_id).await?;
+            } else {
+                tokio::time::sleep(pause).await;
+            }
+        }
+    }
+
+    /// Counts what an owner has, unless that is being done.
+    async fn count(&self, owner_id: Uuid) -> Result<()> {
+        let before = {
+            let mut owners = self.owners();
+            let owner = owners.entry(owner_id).or_default();
+            if std::mem::replace(&mut owner.is_counting, true) {
+                return Ok(());
+            }
+            owner.began_at = Some(Instant::now());
+            owner.since
+        };
+        // Whoever waits for this and goes away must not leave it begun.
+        let (quotas, pool) = (self.clone(), self.0.pool.clone());
+        in_task("counting an owner's work", async move {
+            let counted = store::usage(&pool, owner_id).await;
+            let mut owners = quotas.owners();
+            let owner = owners.entry(owner_id).or_default();
+            owner.is_counting = false;
+            owner.counted = counted?;
+            owner.counted_at = Some(Instant::now());
+            // What was done before the count is in it.
+            owner.since = owner.since - before;
+            Ok(())
+        })
+        .await
+    }
+
+    /// Counts a request of a known caller while it is answered, and in time. 429 beyond the limits.
+    pub fn begin(&self, owner_id: Uuid, credential_id: Uuid, kind: Kind) -> Result<(UnderWay, RateStatus), Problem> {
+        let settings = &self.0.settings;
+        let status = {
+            let mut callers = self.callers();
+            make_room(&mut callers);
+            let busy = callers.entry(Caller::Credential(credential_id)).or_default();
+            let all = busy.requests.count(Policy { name: "api", requests: settings.requests_per_minute })?;
+            if kind == Kind::Search {
+                let status = busy.searches.count(Policy { name: "search", requests: settings.searches_per_minute })?;
+                if busy.searching >= MOST_SEARCHES {
+                    return Err(too_many(&format!("{MOST_SEARCHES} searches of yours are under way.")));
+                }
+                busy.searching += 1;
+                status
+            } else {
+                all
+            }
+        };
+        let searching = (kind == Kind::Search).then_some(credential_id);
+        let begun = UnderWay { quotas: self.clone(), owner_id, searching };
+        let mut owners = self.owners();
+        let owner = owners.entry(owner_id).or_default();
+        owner.requests += 1;
+        let (requests, most) = (owner.requests, settings.requests);
+        drop(owners);
+        if requests > most {
+            let problem = exceeded(&format!("{} requests are under way, and at most {most} may be", requests - 1));
+            return Err(Problem { retry_after_seconds: Some(1), ..problem });
+        }
+        Ok((begun, status))
+    }
+
+    /// Counts a request without a known caller that was refused for that.
+    pub fn refused(&self, address: IpAddr) {
+        let mut callers = self.callers();
+        make_room(&mut callers);
+        let busy = callers.entry(Caller::Address(network_of(address))).or_default();
+        let policy = Policy { name: "address", requests: self.0.settings.refusals_per_minute };
+        let _ = busy.requests.count(policy);
+    }
+
+    /// Whether an address was refused so often that it is not listened to for a while.
+    pub fn check_address(&self, address: IpAddr) -> Result<(), Problem> {
+        let callers = self.callers();
+        let Some(busy) = callers.get(&Caller::Address(network_of(address))) else { return Ok(()) };
+        busy.requests.check(Policy { name: "address", requests: self.0.settings.refusals_per_minute })
+    }
+
+    /// Counts an event stream while it is open. A service may have ten times what a person may: it shows its trees to people
+    /// of its own.
+    pub fn stream(&self, owner_id: Uuid, kind: OwnerKind) -> Result<OpenStream, Problem> {
+        let streams = self.0.settings.streams;
+        let most = if kind == OwnerKind::Service { streams.saturating_mul(10) } else { streams };
+        let mut owners = self.owners();
+        let owner = owners.entry(owner_id).or_default();
+        if owner.streams >= most {
+            let problem = exceeded(&format!("{} event streams are open, and at most {most} may be", owner.streams));
+            return Err(Problem { retry_after_seconds: Some(10), ..problem });
+        }
+        owner.streams += 1;
+        drop(owners);
+        Ok(OpenStream { quotas: self.clone(), owner_id })
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        if let Some(owner) = self.quotas.owners().get_mut(&self.owner_id) {
+            owner.pending = owner.pending - self.more;
+            owner.since = owner.since + self.more;
+        }
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        if let Some(owner) = self.quotas.owners().get_mut(&self.owner_id) {
+            owner.requests = owner.requests.saturating_sub(1);
+        }
+        let Some(credential_id) = self.searching else { return };
+        if let Some(busy) = self.quotas.callers().get_mut(&Caller::Credential(credential_id)) {
+            busy.searching = busy.searching.saturating_sub(1);
+        }
+    }
+}
+
+impl Drop for OpenStream {
+    fn drop(&mut self) {
+        if let Some(owner) = self.quotas.owners().get_mut(&self.owner_id) {
+            owner.streams = owner.streams.saturating_sub(1);
+        }
+    }
+}
+
+fn make_room(callers: &mut HashMap<Caller, Busy>) {
+    if callers.len() >= MOST_REMEMBERED {
+        callers.retain(|_, busy| busy.searching > 0 || busy.requests.is_open() || busy.searches.is_open());
+    }
+    // More than that within a minute: whoever asks so seldom is under no limit anyway.
+    if callers.len() >= MOST_REMEMBERED {
+        callers.retain(|_, busy| busy.searching > 0);
+    }
+}
+
+/// What an address counts as: of IPv6 the network, as whoever has one address there has 2^64 of them.
+pub fn network_of(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(six) => IpAddr::V6((six.to_bits() & (u128::MAX << 64)).into()),
+        four => four,
+    }
+}
+
+fn exceeded(what: &str) -> Problem {
+    Problem { retry_after_seconds: Some(60), ..Problem::new(Code::QuotaExceeded, format!("{what}.")) }
+}
+
+fn too_many(what: &str) -> Problem {
+    Problem { retry_after_seconds: Some(1), ..Problem::new(Code::TooManyRequests, what) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_of_ipv6_counts_as_its_network() {
+        let network = |text: &str| network_of(text.parse().expect("an address")).to_string();
+        assert_eq!(network("2001:db8:1:2:3:4:5:6"), "2001:db8:1:2::");
+        assert_eq!(network("::ffff:192.0.2.1"), "192.0.2.1");
+        assert_eq!(network("192.0.2.1"), "192.0.2.1");
+    }
+}

@@ -1,0 +1,97 @@
+//! Requests in a minute, and the headers that tell of them (draft-ietf-httpapi-ratelimit-headers).
+//!
+//! Windows of a minute each, counted from the first request in them.
+
+use std::time::{Duration, Instant};
+
+use domain::{Code, Problem};
+
+const WINDOW: Duration = Duration::from_mins(1);
+
+/// How many requests are let through in a minute.
+#[derive(Clone, Copy, Debug)]
+pub struct Policy {
+    pub name: &'static str,
+    pub requests: u32,
+}
+
+/// Where a caller stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RateStatus {
+    pub name: &'static str,
+    pub limit: u32,
+    pub remaining: u32,
+    pub reset_seconds: u64,
+}
+
+impl RateStatus {
+    /// The value of `RateLimit-Policy`.
+    pub fn policy(&self) -> String {
+        format!("\"{}\";q={};w={}", self.name, self.limit, WINDOW.as_secs())
+    }
+
+    /// The value of `RateLimit`.
+    pub fn status(&self) -> String {
+        format!("\"{}\";r={};t={}", self.name, self.remaining, self.reset_seconds)
+    }
+}
+
+/// Requests since some moment.
+#[derive(Debug, Default)]
+pub(super) struct Window {
+    began: Option<Instant>,
+    requests: u32,
+}
+
+impl Window {
+    pub(super) fn is_open(&self) -> bool {
+        self.began.is_some_and(|began| began.elapsed() < WINDOW)
+    }
+
+    /// Counts one request more. 429 where that is one too many.
+    pub(super) fn count(&mut self, policy: Policy) -> Result<RateStatus, Problem> {
+        if !self.is_open() {
+            *self = Self { began: Some(Instant::now()), requests: 0 };
+        }
+        self.check(policy)?;
+        self.requests += 1;
+        let remaining = policy.requests - self.requests;
+        Ok(RateStatus { name: policy.name, limit: policy.requests, remaining, reset_seconds: self.reset_seconds() })
+    }
+
+    /// Whether one more would be let through.
+    pub(super) fn check(&self, policy: Policy) -> Result<(), Problem> {
+        if !self.is_open() || self.requests < policy.requests {
+            return Ok(());
+        }
+        let seconds = self.reset_seconds();
+        let detail =
+            format!("More than {} requests in a minute ({}). Come again in {seconds} s.", policy.requests, policy.name);
+        let retry_after_seconds = u32::try_from(seconds).ok();
+        Err(Problem { retry_after_seconds, ..Problem::new(Code::TooManyRequests, detail) })
+    }
+
+    /// Seconds until the window ends, at least one.
+    fn reset_seconds(&self) -> u64 {
+        let left = self.began.map_or(Duration::ZERO, |began| WINDOW.saturating_sub(began.elapsed()));
+        left.as_secs() + 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_too_many_is_told_when_to_come_again() {
+        let policy = Policy { name: "api", requests: 2 };
+        let mut window = Window::default();
+        assert_eq!(window.count(policy).expect("the first").remaining, 1);
+        let status = window.count(policy).expect("the second");
+        assert_eq!(status.policy(), "\"api\";q=2;w=60");
+        assert!(status.status().starts_with("\"api\";r=0;t="), "{}", status.status());
+        let refused = window.count(policy).expect_err("the third");
+        assert_eq!(refused.code, Code::TooManyRequests);
+        assert!((1..=60).contains(&refused.retry_after_seconds.expect("a time")));
+    }
+}

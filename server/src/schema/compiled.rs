@@ -1,0 +1,77 @@
+//! Schemas that are in use, compiled once.
+//!
+//! Kept by their text, which a job has of its contract: the same text is the same schema, whoever asks. What was not used
+//! for longest makes room.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, LazyLock, Mutex, PoisonError},
+};
+
+use super::{Schema, SchemaError};
+
+/// Schemas that are kept, and the length of their texts together.
+const MOST_SCHEMAS: usize = 200;
+const MOST_TEXT: usize = 2 << 20;
+
+type Outcome = Result<Arc<Schema>, SchemaError>;
+
+#[derive(Default)]
+struct Known {
+    schemas: HashMap<Arc<str>, (Outcome, u64)>,
+    text: usize,
+    /// Uses so far: the clock of who was used when.
+    uses: u64,
+}
+
+static KNOWN: LazyLock<Mutex<Known>> = LazyLock::new(Mutex::default);
+
+/// The schema of this text, compiled now or before.
+pub fn compiled(text: &str) -> Outcome {
+    if let Some(outcome) = KNOWN.lock().unwrap_or_else(PoisonError::into_inner).find(text) {
+        return outcome;
+    }
+    let outcome = crate::task::heavy(|| Schema::compile(text)).map(Arc::new);
+    KNOWN.lock().unwrap_or_else(PoisonError::into_inner).keep(text, outcome.clone());
+    outcome
+}
+
+impl Known {
+    fn find(&mut self, text: &str) -> Option<Outcome> {
+        self.uses += 1;
+        let (outcome, used) = self.schemas.get_mut(text)?;
+        *used = self.uses;
+        Some(outcome.clone())
+    }
+
+    fn keep(&mut self, text: &str, outcome: Outcome) {
+        while self.schemas.len() >= MOST_SCHEMAS || (self.text + text.len() > MOST_TEXT && !self.schemas.is_empty()) {
+            let oldest = self.schemas.iter().min_by_key(|(_, (_, used))| *used).map(|(text, _)| Arc::clone(text));
+            let Some(oldest) = oldest else { break };
+            self.schemas.remove(&oldest);
+            self.text -= oldest.len();
+        }
+        self.uses += 1;
+        if self.schemas.insert(text.into(), (outcome, self.uses)).is_none() {
+            self.text += text.len();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_least_used_makes_room() {
+        let mut known = Known::default();
+        let outcome = || Err(SchemaError::Invalid("no".to_owned()));
+        let text = |n: usize| format!("{n:>20000}");
+        for n in 0..150 {
+            known.keep(&text(n), outcome());
+            assert!(known.find(&text(0)).is_some());
+        }
+        assert!(known.text <= MOST_TEXT && known.schemas.len() == MOST_TEXT / 20_000);
+        assert!(known.find(&text(1)).is_none() && known.find(&text(149)).is_some());
+    }
+}

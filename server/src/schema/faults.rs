@@ -1,0 +1,290 @@
+//! The first faults of a payload, without looking for all of them.
+//!
+//! The library finds either whether a document is valid, or every fault there is. This walks schema and document side by side
+//! through the keywords that people's schemas are made of, and stops when it has found enough. The assertions of one schema are
+//! left to the library, as a schema of their own; so is whatever combines schemas (`anyOf`, `not`, `unevaluatedProperties` and
+//! the like), of which it says only whether it holds.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use jsonschema::Validator;
+use serde_json::{Map, Value, json};
+
+use super::{MOST_FAULTS, fault, options};
+
+/// Steps of one walk, at most.
+const MOST_STEPS: usize = 2_000_000;
+
+/// Schemas that are compiled for the walks of one schema, at most.
+const MOST_COMPILED: usize = 2_000;
+
+/// The name of a schema without `$id`, while parts of it are compiled.
+const NAME: &str = "urn:treeline:schema";
+
+/// Assertions about one value that name no other schema.
+const ASSERTIONS: [&str; 19] = [
+    "type",
+    "enum",
+    "const",
+    "multipleOf",
+    "maximum",
+    "exclusiveMaximum",
+    "minimum",
+    "exclusiveMinimum",
+    "maxLength",
+    "minLength",
+    "pattern",
+    "format",
+    "maxItems",
+    "minItems",
+    "uniqueItems",
+    "maxProperties",
+    "minProperties",
+    "required",
+    "dependentRequired",
+];
+
+/// Keywords that combine schemas, or that know what others have looked at.
+const COMBINED: [&str; 13] = [
+    "anyOf",
+    "oneOf",
+    "not",
+    "if",
+    "contains",
+    "propertyNames",
+    "patternProperties",
+    "dependentSchemas",
+    "dependencies",
+    "unevaluatedProperties",
+    "unevaluatedItems",
+    "$dynamicRef",
+    "$recursiveRef",
+];
+
+/// Parts of a schema, compiled when a walk first needs them.
+#[derive(Default)]
+pub(super) struct Parts(Mutex<HashMap<String, Option<Arc<Validator>>>>);
+
+impl std::fmt::Debug for Parts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Parts")
+    }
+}
+
+impl Parts {
+    /// The part of this name. None where it cannot be compiled, or there are too many.
+    fn get(&self, name: String, schema: impl FnOnce() -> Value) -> Option<Arc<Validator>> {
+        let mut parts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = parts.get(&name) {
+            return known.clone();
+        }
+        let compiled = if parts.len() < MOST_COMPILED { options().build(&schema()).ok().map(Arc::new) } else { None };
+        parts.insert(name, compiled.clone());
+        compiled
+    }
+}
+
+/// The first faults of a value that is known not to fit. Empty where nothing can be said about one place.
+pub(super) fn first(source: &Value, parts: &Parts, value: &Value) -> Vec<(String, String)> {
+    let mut walk = Walk {
+        source,
+        has_documents: has_documents(source),
+        parts,
+        faults: Vec::new(),
+        seen: HashSet::new(),
+        place: String::new(),
+        steps: 0,
+    };
+    walk.look(source, "", value);
+    walk.faults
+}
+
+struct Walk<'a> {
+    source: &'a Value,
+    /// Documents are embedded in it: beside them a pointer may count from there.
+    has_documents: bool,
+    parts: &'a Parts,
+    faults: Vec<(String, String)>,
+    /// Pairs of a schema and a value that were looked at.
+    seen: HashSet<(*const Value, *const Value)>,
+    /// Where the walk is in the payload.
+    place: String,
+    steps: usize,
+}
+
+impl<'a> Walk<'a> {
+    fn is_done(&self) -> bool {
+        self.faults.len() >= MOST_FAULTS || self.steps >= MOST_STEPS
+    }
+
+    /// `at`: the pointer of the schema in the whole.
+    fn look(&mut self, schema: &'a Value, at: &str, value: &Value) {
+        self.steps += 1;
+        if self.is_done() {
+            return;
+        }
+        let Value::Object(object) = schema else {
+            if schema == &Value::Bool(false) {
+                self.say("expected nothing");
+            }
+            return;
+        };
+        // Only a reference can lead to the same pair twice.
+        if object.contains_key("$ref") && !self.seen.insert((schema, value)) {
+            return;
+        }
+        let before = self.faults.len();
+        self.assertions(object, at, value);
+        let is_plain = self.follow(object, value);
+        if let Some(all) = object.get("allOf").and_then(Value::as_array) {
+            for (index, inner) in all.iter().enumerate() {
+                self.look(inner, &format!("{at}/allOf/{index}"), value);
+            }
+        }
+        match value {
+            Value::Object(fields) => self.fields(object, at, fields),
+            Value::Array(elements) => self.elements(object, at, elements),
+            _ => {}
+        }
+        let combined = COMBINED.iter().find(|keyword| object.get(**keyword).is_some_and(|inner| !inner.is_boolean()));
+        if self.faults.len() == before && !self.is_done() && (combined.is_some() || !is_plain) {
+            let whole = self.parts.get(format!("whole {at}"), || in_context(self.source, at));
+            if whole.is_none_or(|whole| !whole.is_valid(value)) {
+                self.say(&format!("expected what the schema says ({})", combined.unwrap_or(&"$ref")));
+            }
+        }
+    }
+
+    fn say(&mut self, detail: &str) {
+        self.faults.push((self.place.clone(), detail.to_owned()));
+    }
+
+    /// What the schema says about the value alone.
+    fn assertions(&mut self, object: &Map<String, Value>, at: &str, value: &Value) {
+        let closed = |keyword: &str| object.get(keyword) == Some(&Value::Bool(false));
+        let has_any = ASSERTIONS.iter().any(|keyword| object.contains_key(*keyword));
+        if !has_any && !closed("additionalProperties") && !closed("items") {
+            return;
+        }
+        let own = || {
+            let kept = object.iter().filter(|(keyword, _)| ASSERTIONS.contains(&keyword.as_str()));
+            let mut own: Map<String, Value> = kept.map(|(keyword, value)| (keyword.clone(), value.clone())).collect();
+            let anything = |names: &Map<String, Value>| names.keys().map(|name| (name.clone(), json!(true))).collect();
+            if closed("additionalProperties") {
+                own.insert("additionalProperties".to_owned(), json!(false));
+                for keyword in ["properties", "patternProperties"] {
+                    if let Some(names) = object.get(keyword).and_then(Value::as_object) {
+                        own.insert(keyword.to_owned(), Value::Object(anything(names)));
+                    }
+                }
+            }
+            if closed("items") {
+                own.insert("items".to_owned(), json!(false));
+                if let Some(first) = object.get("prefixItems").and_then(Value::as_array) {
+                    own.insert("prefixItems".to_owned(), first.iter().map(|_| json!(true)).collect());
+                }
+            }
+            Value::Object(own)
+        };
+        let Some(own) = self.parts.get(format!("own {at}"), own) else { return };
+        if own.is_valid(value) {
+            return;
+        }
+        let room = MOST_FAULTS - self.faults.len();
+        let place = &self.place;
+        self.faults.extend(own.iter_errors(value).take(room).map(|error| {
+            let (pointer, detail) = fault(&error);
+            (format!("{place}{pointer}"), detail)
+        }));
+    }
+
+    /// Follows a reference within the schema. False: there is one that only the library can follow.
+    fn follow(&mut self, object: &'a Map<String, Value>, value: &Value) -> bool {
+        let Some(reference) = object.get("$ref") else { return true };
+        let target = reference.as_str().and_then(|reference| reference.strip_prefix('#'));
+        let Some(pointer) = target.filter(|target| !target.contains('%') && !self.has_documents) else {
+            return false;
+        };
+        let Some(schema) = self.source.pointer(pointer) else { return false };
+        self.look(schema, pointer, value);
+        true
+    }
+
+    fn fields(&mut self, object: &'a Map<String, Value>, at: &str, fields: &Map<String, Value>) {
+        let named = object.get("properties").and_then(Value::as_object);
+        // Which names a pattern takes only the library knows.
+        let others = object.get("additionalProperties").filter(|_| !object.contains_key("patternProperties"));
+        for (name, value) in fields {
+            if self.is_done() {
+                return;
+            }
+            let escaped = name.replace('~', "~0").replace('/', "~1");
+            match (named.and_then(|named| named.get(name)), others) {
+                (Some(schema), _) => self.inside(schema, &format!("{at}/properties/{escaped}"), &escaped, value),
+                (None, Some(schema)) if schema.is_object() => {
+                    self.inside(schema, &format!("{at}/additionalProperties"), &escaped, value);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn elements(&mut self, object: &'a Map<String, Value>, at: &str, elements: &[Value]) {
+        let first = object.get("prefixItems").and_then(Value::as_array);
+        let others = object.get("items").filter(|schema| schema.is_object());
+        for (index, value) in elements.iter().enumerate() {
+            if self.is_done() {
+                return;
+            }
+            match (first.and_then(|first| first.get(index)), others) {
+                (Some(schema), _) => {
+                    self.inside(schema, &format!("{at}/prefixItems/{index}"), &index.to_string(), value);
+                }
+                (None, Some(schema)) => self.inside(schema, &format!("{at}/items"), &index.to_string(), value),
+                (None, None) => return,
+            }
+        }
+    }
+
+    fn inside(&mut self, schema: &'a Value, at: &str, step: &str, value: &Value) {
+        let end = self.place.len();
+        self.place.push('/');
+        self.place.push_str(step);
+        self.look(schema, at, value);
+        self.place.truncate(end);
+    }
+}
+
+/// Whether a document is embedded in the schema.
+fn has_documents(source: &Value) -> bool {
+    fn names_itself(value: &Value) -> bool {
+        match value {
+            Value::Object(object) => object.contains_key("$id") || object.values().any(names_itself),
+            Value::Array(inner) => inner.iter().any(names_itself),
+            _ => false,
+        }
+    }
+    source.as_object().is_some_and(|object| object.values().any(names_itself))
+}
+
+/// A part of a schema as a schema of its own, whose references still count from the whole.
+fn in_context(source: &Value, at: &str) -> Value {
+    let mut whole = source.clone();
+    let name = match whole.as_object_mut() {
+        Some(object) => object.entry("$id").or_insert_with(|| json!(NAME)).as_str().unwrap_or(NAME).to_owned(),
+        None => NAME.to_owned(),
+    };
+    let fragment: String = at.bytes().map(percent_encoded).collect();
+    json!({"$ref": format!("{}#{fragment}", name.trim_end_matches('#')), "$defs": {"whole": whole}})
+}
+
+fn percent_encoded(byte: u8) -> String {
+    if byte.is_ascii_alphanumeric() || b"/-._~$".contains(&byte) {
+        char::from(byte).to_string()
+    } else {
+        format!("%{byte:02X}")
+    }
+}

@@ -1,0 +1,60 @@
+//! What an owner has, counted: open trees, items that wait, bytes of files.
+//!
+//! Asked for when an owner is new to a server, once a minute, and when a quota is reached; never on the way of a request
+//! that is let in. Looks at so many of the newest jobs and no further.
+
+use std::ops::{Add, Sub};
+
+use sqlx::PgPool;
+use uuid::Uuid;
+
+/// Jobs of an owner that are looked at.
+const MOST_JOBS: i64 = 200_000;
+
+/// How much of everything.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    pub trees: i64,
+    pub items: i64,
+    pub bytes: i64,
+}
+
+impl Add for Usage {
+    type Output = Self;
+
+    fn add(self, more: Self) -> Self {
+        Self { trees: self.trees + more.trees, items: self.items + more.items, bytes: self.bytes + more.bytes }
+    }
+}
+
+impl Sub for Usage {
+    type Output = Self;
+
+    fn sub(self, less: Self) -> Self {
+        Self { trees: self.trees - less.trees, items: self.items - less.items, bytes: self.bytes - less.bytes }
+    }
+}
+
+/// What this owner has.
+pub async fn usage(pool: &PgPool, owner_id: Uuid) -> Result<Usage, sqlx::Error> {
+    sqlx::query_as!(
+        Usage,
+        r#"with mine as (
+             (select gate_id, true as is_root from job where owner_id = $1 and parent_id is null
+              order by gate_id desc limit $2)
+             union all
+             (select gate_id, false from job where owner_id = $1 and parent_id is not null
+              order by gate_id desc limit $2))
+           select
+             count(*) filter (where m.is_root and g.tree_completed_at is null and g.removed_at is null) as "trees!",
+             coalesce(sum(g.n_available + g.n_retryable + g.n_scheduled + g.n_blocked)
+                      filter (where g.cancelled_at is null and g.removed_at is null), 0)::bigint as "items!",
+             coalesce((select sum(bytes) from upload where owner_id = $1), 0)::bigint
+             + coalesce((select sum(bytes) from upload_partial where owner_id = $1 and finished_at is null), 0)::bigint as "bytes!"
+           from mine m join gate g on g.gate_id = m.gate_id"#,
+        owner_id,
+        MOST_JOBS
+    )
+    .fetch_one(pool)
+    .await
+}

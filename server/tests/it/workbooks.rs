@@ -1,0 +1,105 @@
+//! Workbooks that are slow, broken, or larger inside than they look: what is known of one is not found out twice, and
+//! nobody's workbooks keep those of others waiting.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicUsize, Ordering},
+};
+
+use serde_json::json;
+
+use crate::support::{
+    Api, Server,
+    imports::upload,
+    xlsx::{archive, workbook},
+};
+
+/// Rows of a workbook that takes a while.
+const MANY_ROWS: usize = 800_000;
+
+/// The stored file of an upload.
+fn stored(server: &Server, id: &str) -> PathBuf {
+    fn find(folder: &Path, name: &str) -> Option<PathBuf> {
+        std::fs::read_dir(folder).ok()?.filter_map(Result::ok).find_map(|entry| {
+            let path = entry.path();
+            if path.is_dir() { find(&path, name) } else { path.ends_with(name).then_some(path) }
+        })
+    }
+    let folder = server.running.app.config.data_dir.clone().expect("a folder");
+    find(&folder, id).expect("the file")
+}
+
+async fn preview(caller: &Api, id: &str, sheet: &str) -> serde_json::Value {
+    let query = if sheet.is_empty() { String::new() } else { format!("?sheet={sheet}") };
+    let path = format!("/api/v1/uploads/{id}/preview{query}");
+    caller.get(&path).await.expect(200)["problem"].clone()
+}
+
+#[tokio::test]
+async fn what_is_known_of_a_workbook_is_not_found_out_again() {
+    let server = Server::start().await;
+    let rows = "<row r=\"1\"><c r=\"A1\"><v>1</v></c></row>";
+    let good = upload(&server, "good.xlsx", workbook(&[("one", rows), ("two", rows)], &[])).await;
+    let none = preview(&server, &good, "none").await;
+    assert!(none.as_str().is_some_and(|text| text.contains("\"one\"") && text.contains("\"two\"")), "{none}");
+    let parts = [("xl/workbook.xml".to_owned(), "<workbook".to_owned())];
+    let broken = upload(&server, "broken.xlsx", archive(&parts)).await;
+    let said = preview(&server, &broken, "").await;
+    // Without the files the same is said: they are not opened again.
+    for id in [&good, &broken] {
+        std::fs::remove_file(stored(&server, id)).expect("removed");
+    }
+    assert_eq!(preview(&server, &good, "none").await, none);
+    assert_eq!(preview(&server, &good, "neither").await, none);
+    assert_eq!(preview(&server, &broken, "").await, said);
+    server.get(&format!("/api/v1/uploads/{good}/preview?sheet=two")).await.expect_problem(404, "not_found");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn strings_that_would_fill_the_memory_are_refused() {
+    let server = Server::start_with(|config| config.files.xlsx_limit = "4MiB".parse().expect("a size")).await;
+    let mut parts = Vec::new();
+    for (name, content) in [
+        ("[Content_Types].xml", "<Types/>".to_owned()),
+        ("xl/workbook.xml", "<workbook/>".to_owned()),
+        // Five bytes each in the file, and an entry of a list each in memory.
+        ("xl/sharedStrings.xml", format!("<sst>{}</sst>", "<si/>".repeat(300_000))),
+    ] {
+        parts.push((name.to_owned(), content));
+    }
+    let id = upload(&server, "strings.xlsx", archive(&parts)).await;
+    let said = preview(&server, &id, "").await;
+    assert!(said.as_str().is_some_and(|text| text.contains("is larger inside than")), "{said}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn large_workbooks_of_others_do_not_keep_a_small_one_waiting() {
+    let server = Server::start().await;
+    let slow = workbook(&[("s", &"<row><c><v>1</v></c></row>".repeat(MANY_ROWS))], &[]);
+    let mut eves = Vec::new();
+    for n in 0..3 {
+        let eve = server.person(&format!("eve {n}"), "user").await;
+        let id = upload(&eve, "slow.xlsx", slow.clone()).await;
+        eves.push((eve, id));
+    }
+    let ada = server.person("ada", "user").await;
+    let row = "<row r=\"1\"><c r=\"A1\"><v>1</v></c></row><row r=\"2\"><c r=\"A2\"><v>2</v></c></row>";
+    let small = upload(&ada, "small.xlsx", workbook(&[("s", row)], &[])).await;
+    let done = AtomicUsize::new(0);
+    let large = eves.iter().map(|(eve, id)| async {
+        preview(eve, id, "").await;
+        done.fetch_add(1, Ordering::Relaxed)
+    });
+    let asked = async {
+        // Those of the others have begun.
+        while done.load(Ordering::Relaxed) == 0 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(preview(&ada, &small, "").await, json!(null));
+        assert!(done.load(Ordering::Relaxed) < eves.len(), "it had to wait for all of them");
+    };
+    futures::join!(futures::future::join_all(large), asked);
+    server.stop().await;
+}
