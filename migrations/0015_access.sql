@@ -9,6 +9,8 @@ alter table token
 
 -- When the token stops by itself. Null: never.
 alter table token add column expires_at timestamptz;
+-- Servers count those that have expired, to forget callers who came with one.
+create index token_expiry on token (expires_at) where expires_at is not null;
 
 -- From then on nothing of this owner's opens anything, be it a person or a service.
 alter table owner drop constraint owner_disabled_is_a_persons;

@@ -2,7 +2,7 @@
 //! but one's own sessions and password.
 
 use domain::{
-    access::{NewService, NewToken, Service, Token, TokenMade},
+    access::{NewService, NewToken, Service, ServicePatch, Token, TokenMade},
     account::{LinkMade, NewUser, Session, SessionsEnded, User, UserMade, UserPatch},
     api::Page,
     id::Uuid,
@@ -61,6 +61,16 @@ impl Client {
     pub async fn create_service(&self, new: &NewService) -> Result<Service> {
         let call = self.post(&["services"]).json(new).header("idempotency-key", key(&Uuid::now_v7().to_string())?);
         self.fetch(call.again(Again::Always)).await
+    }
+
+    /// One service.
+    pub async fn service(&self, id: Uuid) -> Result<Service> {
+        self.fetch(self.get(&["services", &id.to_string()])).await
+    }
+
+    /// Disables a service as a whole, or enables it.
+    pub async fn patch_service(&self, id: Uuid, patch: &ServicePatch) -> Result<Service> {
+        self.fetch(self.call(Method::PATCH, &["services", &id.to_string()]).json(patch).again(Again::Always)).await
     }
 
     /// Services, by name.

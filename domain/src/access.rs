@@ -20,7 +20,23 @@ pub struct NewService {
 pub struct Service {
     pub id: Uuid,
     pub name: String,
+    /// Its tokens open nothing until it is enabled again; its work stays.
+    #[serde(default)]
+    pub disabled: bool,
     pub created_at: Time,
+}
+
+/// `PATCH /services/{id}`: what is absent stays.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ServicePatch {
+    /// `true` refuses everything that its tokens ask for; `false` lets them in again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disabled: Option<bool>,
+    /// Kept in the audit log.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }
 
 /// `POST /tokens`.
@@ -38,6 +54,9 @@ pub struct NewToken {
     /// Narrows `work` to these job types. Absent or null: all.
     #[serde(default)]
     pub types: Option<Vec<String>>,
+    /// When the token stops by itself. Absent or null: never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Time>,
 }
 
 /// A token, without its secret.
@@ -52,6 +71,9 @@ pub struct Token {
     pub created_at: Time,
     /// To the minute.
     pub last_used_at: Option<Time>,
+    /// From then on it opens nothing. Null: it does not expire.
+    #[serde(default)]
+    pub expires_at: Option<Time>,
     pub revoked_at: Option<Time>,
 }
 

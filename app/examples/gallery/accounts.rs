@@ -159,6 +159,7 @@ fn programs() -> Vec<Service> {
     let service = |id, name: &str| Service {
         id: Uuid::from_u128(id),
         name: name.to_owned(),
+        disabled: name == "site-creation",
         created_at: at("2026-11-01T08:00:00Z"),
     };
     vec![service(1, "bootstrap"), service(2, "payroll"), service(3, "site-creation")]
@@ -173,6 +174,7 @@ fn tokens() -> Vec<Token> {
         types: types.map(|types| types.iter().map(|it| (*it).to_owned()).collect()),
         created_at: at("2026-11-02T08:00:00Z"),
         last_used_at: (id != 2).then(|| at("2026-11-20T14:02:00Z")),
+        expires_at: (id == 1).then(|| at("2026-12-31T00:00:00Z")),
         revoked_at: revoked.then(|| at("2026-11-19T10:00:00Z")),
     };
     vec![

@@ -9,7 +9,7 @@ use leptos::prelude::*;
 use crate::{
     components::{
         form::{Field, choice, fault, press, secret},
-        moment::ago,
+        moment::{ago, clock},
         panel::{next_page, note, refusal, section},
         table::{
             self,
@@ -36,6 +36,8 @@ pub struct NewTokenForm {
     pub scopes: Vec<String>,
     /// Names of job types, as typed.
     pub types: String,
+    /// Its last day, as typed.
+    pub expires: String,
 }
 
 /// What the page shows.
@@ -87,12 +89,21 @@ fn services(shown: &Services) -> AnyView {
         .services
         .iter()
         .map(|service| {
+            let state = service.disabled.then(|| view! { <span class="sub">"disabled, its tokens are refused"</span> });
+            // The bootstrap service goes with its environment variable.
+            let control = (service.name != "bootstrap").then(|| {
+                let (verb, word) = if service.disabled { ("enable", "Enable") } else { ("disable", "Disable") };
+                let label = format!("{word} the service {}", service.name);
+                press(format!("/services/{}/{verb}", service.id), word, Some(label))
+            });
             view! {
                 <li class="line">
                     <span class="line-text">
                         <strong>{service.name.clone()}</strong>
                         <span class="sub">"since " {ago(service.created_at)}</span>
+                        {state}
                     </span>
+                    {control}
                 </li>
             }
         })
@@ -118,7 +129,15 @@ fn tokens(shown: &Services) -> AnyView {
         return note("No token yet.");
     }
     let rows = shown.tokens.iter().map(row).collect_view();
-    let heads = [Words("Token"), Words("Service"), Words("May"), Words("Made"), Words("Last used"), Unseen("Revoke")];
+    let heads = [
+        Words("Token"),
+        Words("Service"),
+        Words("May"),
+        Words("Made"),
+        Words("Last used"),
+        Words("Expires"),
+        Unseen("Revoke"),
+    ];
     let table = table::frame("Tokens", "stack", heads, rows);
     view! {
         {table}
@@ -131,6 +150,10 @@ fn row(token: &Token) -> impl IntoView + use<> {
     let types = token.types.as_ref().map(|types| format!(" of {}", types.join(", "))).unwrap_or_default();
     let used = match token.last_used_at {
         Some(at) => ago(at).into_any(),
+        None => view! { <span class="sub">"never"</span> }.into_any(),
+    };
+    let expires = match token.expires_at {
+        Some(at) => clock(at).into_any(),
         None => view! { <span class="sub">"never"</span> }.into_any(),
     };
     let end = match token.revoked_at {
@@ -146,6 +169,7 @@ fn row(token: &Token) -> impl IntoView + use<> {
             <td role="cell" class="wrap mono" data-label="May">{format!("{}{types}", token.scopes.join(" "))}</td>
             <td role="cell" data-label="Made">{ago(token.created_at)}</td>
             <td role="cell" data-label="Last used">{used}</td>
+            <td role="cell" data-label="Expires">{expires}</td>
             <td role="cell" class="row-end">{end}</td>
         </tr>
     }
@@ -171,6 +195,11 @@ fn token_form(shown: &Services) -> AnyView {
         .value(&form.types)
         .hint("Narrows what it may work on; names with spaces between. Empty: all.")
         .judged(problem, "/types/0");
+    let expires = Field::new("Last day", "expires", "date")
+        .optional()
+        .value(&form.expires)
+        .hint("It stops at the end of this day (UTC). Empty: it does not expire.")
+        .judged(problem, "/expires");
     let scopes = SCOPES
         .map(|(scope, words)| {
             let checked = form.scopes.iter().any(|chosen| chosen == scope);
@@ -189,7 +218,7 @@ fn token_form(shown: &Services) -> AnyView {
     let scope_fault = fault(problem, "/scopes").map(|fault| view! { <span class="field-fault">{fault}</span> });
     view! {
         <form method="post" action="/services/tokens" class="form">
-            <div class="fields">{choice("Service", "service", &names, &form.service)} {name.view()} {types.view()}</div>
+            <div class="fields">{choice("Service", "service", &names, &form.service)} {name.view()} {types.view()} {expires.view()}</div>
             <fieldset class="checks">
                 <legend>"It may"</legend>
                 {scopes}

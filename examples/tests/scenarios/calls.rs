@@ -3,7 +3,7 @@
 use client::{AuditFilter, Part};
 use domain::{
     Document, ItemState, Outcome,
-    access::{NewService, NewToken},
+    access::{NewService, NewToken, ServicePatch},
     account::{NewUser, UserPatch},
     api::{
         BulkAction, BulkState, BulkTarget, Claim, FailureBody, ItemPatch, JobPatch, NewBulk, NewItem, NewJob,
@@ -131,12 +131,18 @@ async fn a_program_lets_people_and_services_in_and_out() {
     let session = client.end_user_session(ada.user.id, ada.user.id).await.expect_err("no such session");
     assert_eq!(session.status(), Some(404));
 
-    client.create_service(&NewService { name: "payroll".to_owned() }).await.expect("made");
+    let service = client.create_service(&NewService { name: "payroll".to_owned() }).await.expect("made");
+    let disabled = ServicePatch { disabled: Some(true), reason: None };
+    assert!(client.patch_service(service.id, &disabled).await.expect("disabled").disabled);
+    let enabled = ServicePatch { disabled: Some(false), reason: None };
+    assert!(!client.patch_service(service.id, &enabled).await.expect("enabled").disabled);
+    assert_eq!(client.service(service.id).await.expect("there").name, "payroll");
     let token = NewToken {
         service: "payroll".to_owned(),
         name: "the night job".to_owned(),
         scopes: vec!["jobs:read".to_owned()],
         types: None,
+        expires_at: None,
     };
     let made = client.create_token(&token).await.expect("made");
     let payroll = client::Client::new(&server.url, Some(&made.secret)).expect("a client");

@@ -152,6 +152,8 @@ impl Change {
         if before.email != after.email {
             let (from, to) = (before.email.as_deref().unwrap_or("none"), after.email.as_deref().unwrap_or("none"));
             log::record(tx, &deed(by, "user.email", id, reason.clone(), Some(format!("{from} → {to}")))).await?;
+            // They may have gone to the address of before.
+            store::void_links(tx, id).await?;
         }
         if before.disabled != after.disabled {
             let action = if after.disabled { "user.disable" } else { "user.enable" };

@@ -5,16 +5,18 @@
 
 use domain::{
     Code, Problem,
-    access::{NewService, NewToken, Service, Token, TokenMade},
+    access::{NewService, NewToken, Service, ServicePatch, Token, TokenMade},
     id::is_name,
     limits,
 };
+use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::{BOOTSTRAP_SERVICE, Caller, Scope, hash_of, look_for_changes, new_secret, people::deed};
 use crate::{
     App,
     error::{Error, Result},
+    jobs::audit::reason_for,
     kept::Keeping,
     store::{
         audit as log,
@@ -59,6 +61,45 @@ pub async fn list_services(app: &App, caller: &Caller, after: &str, limit: i64) 
     Ok(identity::list_services(&app.pool, after, limit).await?.into_iter().map(Into::into).collect())
 }
 
+/// One service.
+pub async fn find_service(app: &App, caller: &Caller, id: Uuid) -> Result<Service> {
+    caller.require(Scope::Admin)?;
+    let found = identity::get_service(&app.pool, id).await?;
+    Ok(found.ok_or_else(|| Problem::not_found("service"))?.into())
+}
+
+/// Disables a service as a whole, or enables it: at once here, within a second on other servers. Its work and its tokens
+/// stay; disabled, they open nothing.
+pub async fn change_service(app: &App, caller: &Caller, id: Uuid, patch: ServicePatch) -> Result<Service> {
+    caller.require(Scope::Admin)?;
+    let reason = reason_for(caller, caller.owner_id, patch.reason.as_deref())?;
+    let (pool, by) = (app.pool.clone(), caller.clone());
+    let changed = in_task("changing a service", async move {
+        let none = || Error::from(Problem::not_found("service"));
+        let mut tx = pool.begin().await?;
+        let before = identity::get_service(&mut *tx, id).await?.ok_or_else(none)?;
+        if let Some(disabled) = patch.disabled {
+            if disabled && before.name == BOOTSTRAP_SERVICE {
+                let expected =
+                    "expected another service: this one goes when TREELINE_BOOTSTRAP_TOKEN is not set any more";
+                return Err(fault("/disabled", expected));
+            }
+            if identity::set_service_disabled(&mut tx, id, disabled).await? {
+                let action = if disabled { "service.disable" } else { "service.enable" };
+                log::record(&mut tx, &deed(&by, action, id, reason, Some(before.name))).await?;
+                count_change(&mut tx).await?;
+            }
+        }
+        let after = identity::get_service(&mut *tx, id).await?.ok_or_else(none)?;
+        crate::store::commit(tx).await?;
+        Ok(after)
+    })
+    .await?;
+    look_for_changes(app).await?;
+    tracing::info!(service = changed.name, disabled = changed.disabled, by = caller.name, "service changed");
+    Ok(changed.into())
+}
+
 /// Makes a token. Its secret is in the answer and nowhere else.
 pub async fn create_token(app: &App, caller: &Caller, new: NewToken, keeping: Keeping) -> Result<TokenMade> {
     caller.require(Scope::Admin)?;
@@ -73,12 +114,13 @@ pub async fn create_token(app: &App, caller: &Caller, new: NewToken, keeping: Ke
     let (pool, hash) = (app.pool.clone(), hash_of(&secret));
     let row = deed(caller, "token.create", service.id, None, Some(format!("{}: {}", new.name, new.scopes.join(" "))));
     let made = in_task("making a token", async move {
-        let NewToken { service: of, name, scopes, types } = new;
+        let NewToken { service: of, name, scopes, types, expires_at } = new;
         let mut tx = pool.begin().await?;
-        let created_at =
-            identity::insert_token(&mut *tx, id, service.id, &name, &hash, &scopes, types.as_deref()).await?.into();
+        let end = expires_at.map(|at| at.0);
+        let made = identity::insert_token(&mut *tx, id, service.id, &name, &hash, &scopes, types.as_deref(), end);
+        let created_at = made.await?.into();
         let (last_used_at, revoked_at) = (None, None);
-        let token = Token { id, service: of, name, scopes, types, created_at, last_used_at, revoked_at };
+        let token = Token { id, service: of, name, scopes, types, created_at, last_used_at, expires_at, revoked_at };
         let made = TokenMade { token, secret };
         log::record(&mut tx, &row).await?;
         keeping.keep(&mut tx, &made).await?;
@@ -133,6 +175,10 @@ fn faults_of(new: &NewToken) -> Vec<(String, String)> {
             say(format!("/scopes/{place}"), "expected jobs:read, jobs:write, work, metrics or admin");
         }
     }
+    // For people who mistype; what counts is the database's own clock.
+    if new.expires_at.is_some_and(|at| at.0 <= OffsetDateTime::now_utc()) {
+        say("/expires_at".into(), "expected a time that is ahead");
+    }
     for (place, name) in new.types.iter().flatten().enumerate() {
         if !is_name(name) {
             say(format!("/types/{place}"), "expected the name of a job type");
@@ -147,7 +193,7 @@ fn fault(pointer: &str, detail: &str) -> Error {
 
 impl From<ServiceRow> for Service {
     fn from(row: ServiceRow) -> Self {
-        Self { id: row.id, name: row.name, created_at: row.created_at.into() }
+        Self { id: row.id, name: row.name, disabled: row.disabled, created_at: row.created_at.into() }
     }
 }
 
@@ -161,6 +207,7 @@ impl From<TokenRow> for Token {
             types: row.work_types,
             created_at: row.created_at.into(),
             last_used_at: row.last_used_at.map(Into::into),
+            expires_at: row.expires_at.map(Into::into),
             revoked_at: row.revoked_at.map(Into::into),
         }
     }

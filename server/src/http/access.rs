@@ -2,7 +2,7 @@
 
 use axum::{Json as Answer, extract::State, http::StatusCode, response::Response};
 use domain::{
-    access::{NewService, NewToken, Service, Token, TokenMade},
+    access::{NewService, NewToken, Service, ServicePatch, Token, TokenMade},
     api::Page,
 };
 use serde::{Deserialize, Serialize};
@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::{
     cursor::{Paged, cut},
-    extract::{Path, Query},
+    extract::{Json, Path, Query},
     idempotency::{self, Keep, Key, Text, once},
 };
 use crate::{
@@ -87,6 +87,25 @@ pub async fn list_services(
     let found = tokens::list_services(&app, &caller, after.as_deref().unwrap_or_default(), limit + 1).await?;
     let (data, next) = cut(found, limit, |service| service.name.clone());
     Ok(Answer(list.page(data, next)))
+}
+
+/// Get a service
+#[utoipa::path(get, path = "/services/{id}", tag = "people", params(("id" = Uuid, Path)),
+    responses((status = 200, body = Service)))]
+pub async fn get_service(State(app): State<App>, caller: Caller, Path(id): Path<Uuid>) -> Result<Answer<Service>> {
+    Ok(Answer(tokens::find_service(&app, &caller, id).await?))
+}
+
+/// Disable a service as a whole, or enable it again
+#[utoipa::path(patch, path = "/services/{id}", tag = "people", params(("id" = Uuid, Path)),
+    request_body = ServicePatch, responses((status = 200, body = Service)))]
+pub async fn patch_service(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<Uuid>,
+    Json(patch): Json<ServicePatch>,
+) -> Result<Answer<Service>> {
+    Ok(Answer(tokens::change_service(&app, &caller, id, patch).await?))
 }
 
 /// Make a token: the answer holds its secret, once

@@ -133,6 +133,7 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(shares::list_all_shares))
         .routes(routes!(shares::delete_share))
         .routes(routes!(access::create_service, access::list_services))
+        .routes(routes!(access::get_service, access::patch_service))
         .routes(routes!(access::create_token, access::list_tokens))
         .routes(routes!(access::delete_token))
         .routes(routes!(audit::list_audit))

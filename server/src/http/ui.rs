@@ -72,6 +72,8 @@ pub fn router() -> Router<App> {
         .route("/people/{id}/sessions/{session}/end", post(people::end_session))
         .route("/services", get(services::show).post(services::create))
         .route("/services/tokens", post(services::create_token))
+        .route("/services/{id}/disable", post(services::disable))
+        .route("/services/{id}/enable", post(services::enable))
         .route("/tokens/{id}/revoke", post(services::revoke_token))
         .route("/audit", get(audit::show))
         .route("/jobs", get(jobs::list))

@@ -34,7 +34,8 @@ pub struct CredentialRow {
 pub async fn by_ids(pool: &PgPool, ids: &[Uuid]) -> sqlx::Result<Vec<CredentialRow>> {
     let rows = sqlx::query!(
         r#"select t.id as "id!", 'token' as "kind!", o.role, t.scopes as "scopes!",
-             t.revoked_at is not null as "ended!", false as "expired!", null::timestamptz as expires_at,
+             t.revoked_at is not null as "ended!",
+             coalesce(t.expires_at <= clock_timestamp(), false) as "expired!", t.expires_at,
              o.disabled_at is not null as "disabled!"
            from token t join owner o on o.id = t.owner_id where t.id = any($1::uuid[])
            union all

@@ -20,13 +20,14 @@ pub struct TokenOwner {
     pub work_types: Option<Vec<String>>,
 }
 
-/// The token with this hash, unless it was revoked.
+/// The token with this hash, unless it was revoked or has expired, or its service is disabled.
 pub async fn find_token(pool: &PgPool, hash: &[u8]) -> sqlx::Result<Option<TokenOwner>> {
     sqlx::query_as!(
         TokenOwner,
         r#"select token.id, owner_id, owner.name as owner_name, token.name, scopes, work_types
            from token join owner on owner.id = owner_id
-           where hash = $1 and revoked_at is null"#,
+           where hash = $1 and revoked_at is null and disabled_at is null
+             and (token.expires_at is null or token.expires_at > clock_timestamp())"#,
         hash
     )
     .fetch_optional(pool)
@@ -161,7 +162,8 @@ pub async fn insert_first_admin(connection: &mut PgConnection, id: Uuid) -> sqlx
     .await
 }
 
-/// Keeps a sign-in link. `owner_id` of nobody: for the first admin.
+/// Keeps a sign-in link, and voids older ones of the same person. `owner_id` of nobody: for the first admin; there each
+/// server has one of its own.
 pub async fn insert_link(
     executor: impl PgExecutor<'_>,
     id: Uuid,
@@ -170,7 +172,9 @@ pub async fn insert_link(
     minutes: i32,
 ) -> sqlx::Result<()> {
     sqlx::query!(
-        "insert into sign_in_link (id, hash, owner_id, expires_at)
+        "with voided as (
+           update sign_in_link set used_at = clock_timestamp() where owner_id = $3 and used_at is null)
+         insert into sign_in_link (id, hash, owner_id, expires_at)
          values ($1, $2, $3, clock_timestamp() + make_interval(mins => $4))",
         id,
         hash,
@@ -212,6 +216,7 @@ pub async fn use_link(connection: &mut PgConnection, hash: &[u8]) -> sqlx::Resul
 pub struct ServiceRow {
     pub id: Uuid,
     pub name: String,
+    pub disabled: bool,
     pub created_at: OffsetDateTime,
 }
 
@@ -219,9 +224,9 @@ pub struct ServiceRow {
 pub async fn insert_service(executor: impl PgExecutor<'_>, id: Uuid, name: &str) -> sqlx::Result<Option<ServiceRow>> {
     sqlx::query_as!(
         ServiceRow,
-        "insert into owner (id, kind, name) values ($1, 'service', $2)
-         on conflict on constraint owner_name do nothing
-         returning id, name, created_at",
+        r#"insert into owner (id, kind, name) values ($1, 'service', $2)
+           on conflict on constraint owner_name do nothing
+           returning id, name, disabled_at is not null as "disabled!", created_at"#,
         id,
         name
     )
@@ -231,16 +236,46 @@ pub async fn insert_service(executor: impl PgExecutor<'_>, id: Uuid, name: &str)
 
 /// The service of this name.
 pub async fn find_service(pool: &PgPool, name: &str) -> sqlx::Result<Option<ServiceRow>> {
-    sqlx::query_as!(ServiceRow, "select id, name, created_at from owner where kind = 'service' and name = $1", name)
-        .fetch_optional(pool)
-        .await
+    sqlx::query_as!(
+        ServiceRow,
+        r#"select id, name, disabled_at is not null as "disabled!", created_at
+           from owner where kind = 'service' and name = $1"#,
+        name
+    )
+    .fetch_optional(pool)
+    .await
+}
+
+/// The service of this id.
+pub async fn get_service(executor: impl PgExecutor<'_>, id: Uuid) -> sqlx::Result<Option<ServiceRow>> {
+    sqlx::query_as!(
+        ServiceRow,
+        r#"select id, name, disabled_at is not null as "disabled!", created_at
+           from owner where kind = 'service' and id = $1"#,
+        id
+    )
+    .fetch_optional(executor)
+    .await
+}
+
+/// Disables a service or enables it. Says whether it was otherwise before; `false` also where there is none.
+pub async fn set_service_disabled(connection: &mut PgConnection, id: Uuid, disabled: bool) -> sqlx::Result<bool> {
+    let done = sqlx::query!(
+        "update owner set disabled_at = case when $2 then clock_timestamp() end
+         where id = $1 and kind = 'service' and (disabled_at is not null) <> $2",
+        id,
+        disabled
+    )
+    .execute(connection)
+    .await?;
+    Ok(done.rows_affected() > 0)
 }
 
 /// Services in order of their names, behind `after`.
 pub async fn list_services(pool: &PgPool, after: &str, limit: i64) -> sqlx::Result<Vec<ServiceRow>> {
     sqlx::query_as!(
         ServiceRow,
-        r#"select id, name, created_at from owner
+        r#"select id, name, disabled_at is not null as "disabled!", created_at from owner
            where kind = 'service' and name collate "C" > $1 order by name collate "C" limit $2"#,
         after,
         limit
@@ -259,6 +294,7 @@ pub struct TokenRow {
     pub work_types: Option<Vec<String>>,
     pub created_at: OffsetDateTime,
     pub last_used_at: Option<OffsetDateTime>,
+    pub expires_at: Option<OffsetDateTime>,
     pub revoked_at: Option<OffsetDateTime>,
 }
 
@@ -271,22 +307,24 @@ pub async fn insert_token(
     hash: &[u8],
     scopes: &[String],
     work_types: Option<&[String]>,
+    expires_at: Option<OffsetDateTime>,
 ) -> sqlx::Result<OffsetDateTime> {
     sqlx::query_scalar!(
-        "insert into token (id, owner_id, name, hash, scopes, work_types) values ($1, $2, $3, $4, $5, $6)
+        "insert into token (id, owner_id, name, hash, scopes, work_types, expires_at) values ($1, $2, $3, $4, $5, $6, $7)
          returning created_at",
         id,
         owner_id,
         name,
         hash,
         scopes,
-        work_types
+        work_types,
+        expires_at
     )
     .fetch_one(executor)
     .await
 }
 
-/// Keeps a token that may be there already; one that was revoked comes back.
+/// Keeps a token that may be there already; one that was revoked comes back, with the scopes of today.
 pub async fn ensure_token(
     pool: &PgPool,
     id: Uuid,
@@ -297,7 +335,7 @@ pub async fn ensure_token(
 ) -> sqlx::Result<()> {
     sqlx::query!(
         "insert into token (id, owner_id, name, hash, scopes) values ($1, $2, $3, $4, $5)
-         on conflict on constraint token_hash do update set revoked_at = null",
+         on conflict on constraint token_hash do update set revoked_at = null, scopes = excluded.scopes",
         id,
         owner_id,
         name,
@@ -314,7 +352,7 @@ pub async fn list_tokens(pool: &PgPool, before: Option<Uuid>, limit: i64) -> sql
     sqlx::query_as!(
         TokenRow,
         "select token.id, owner.name as service, token.name, scopes, work_types, token.created_at, last_used_at,
-                revoked_at
+                expires_at, revoked_at
          from token join owner on owner.id = owner_id
          where $1::uuid is null or token.id < $1
          order by token.id desc limit $2",

@@ -265,9 +265,13 @@ pub async fn count_change(tx: &mut Tx) -> sqlx::Result<()> {
     Ok(())
 }
 
-/// How often rights were taken away so far.
+/// How often rights were taken away so far, be it by somebody or because a token has expired.
 pub async fn changes(pool: &PgPool) -> sqlx::Result<i64> {
-    sqlx::query_scalar!("select n from credential_change").fetch_one(pool).await
+    sqlx::query_scalar!(
+        r#"select n + (select count(*) from token where expires_at <= clock_timestamp()) as "n!" from credential_change"#
+    )
+    .fetch_one(pool)
+    .await
 }
 
 /// Removes what opens nothing any more: sessions and links that ended thirty days ago, shares whose tree

@@ -17,6 +17,7 @@ mod callback_limits;
 mod callbacks;
 mod corrections;
 mod creation;
+mod credentials_end;
 mod crossings;
 mod delegation;
 mod desk;

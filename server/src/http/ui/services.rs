@@ -7,8 +7,8 @@ use axum::{
     response::Response,
 };
 use domain::{
-    Problem,
-    access::{NewService, NewToken},
+    Problem, Time,
+    access::{NewService, NewToken, ServicePatch},
     problem::FieldProblem,
 };
 use serde::Serialize;
@@ -117,6 +117,13 @@ pub(super) async fn create_token(State(app): State<App>, signed: Signed, fields:
         name: fields.trimmed("token_name"),
         scopes: fields.all("scope"),
         types: fields.trimmed("types"),
+        expires: fields.trimmed("expires"),
+    };
+    let expires_at = match end_of_day(&form.expires) {
+        Ok(expires_at) => expires_at,
+        Err(problem) => {
+            return refused(&app, &signed, problem.into(), page::Services { token: form, ..Default::default() }).await;
+        }
     };
     let types: Vec<String> = form.types.split([' ', ',', ';']).filter(|it| !it.is_empty()).map(str::to_owned).collect();
     let new = NewToken {
@@ -124,6 +131,7 @@ pub(super) async fn create_token(State(app): State<App>, signed: Signed, fields:
         name: form.name.clone(),
         scopes: form.scopes.clone(),
         types: (!types.is_empty()).then_some(types),
+        expires_at,
     };
     match tokens::create_token(&app, &signed.caller, new, Keeping::nowhere()).await {
         Ok(made) => {
@@ -139,11 +147,44 @@ pub(super) async fn create_token(State(app): State<App>, signed: Signed, fields:
     }
 }
 
+/// The end of the day that was typed, such as `2027-01-31`, in UTC. None where nothing was.
+fn end_of_day(typed: &str) -> Result<Option<Time>, Problem> {
+    if typed.is_empty() {
+        return Ok(None);
+    }
+    let end = Time::parse(&format!("{typed}T00:00:00Z")).and_then(|day| day.0.checked_add(time::Duration::days(1)));
+    let fault = || Problem::invalid_body([("/expires".to_owned(), "expected a day, such as 2027-01-31".to_owned())]);
+    end.map(|end| Some(Time(end))).ok_or_else(fault)
+}
+
+/// `POST /services/{id}/disable`
+pub(super) async fn disable(app: State<App>, signed: Signed, id: Result<Path<Uuid>>) -> Response {
+    set_disabled(app, signed, id, true).await
+}
+
+/// `POST /services/{id}/enable`
+pub(super) async fn enable(app: State<App>, signed: Signed, id: Result<Path<Uuid>>) -> Response {
+    set_disabled(app, signed, id, false).await
+}
+
+async fn set_disabled(State(app): State<App>, signed: Signed, id: Result<Path<Uuid>>, disabled: bool) -> Response {
+    if let Err(refused) = signed.require(Role::Admin) {
+        return *refused;
+    }
+    let patch = ServicePatch { disabled: Some(disabled), reason: None };
+    let changed = async { tokens::change_service(&app, &signed.caller, id?.0, patch).await };
+    match changed.await {
+        Ok(_) => see_other(PATH),
+        Err(error) => signed.visit.trouble(error),
+    }
+}
+
 /// Faults of the body as faults of the form: its fields have names of their own, and one for all types.
 fn at_its_fields(problem: Problem) -> Problem {
     let errors = problem.errors.into_iter().map(|fault| {
         let pointer = match fault.pointer.as_str() {
             "/name" => "/token_name",
+            "/expires_at" => "/expires",
             types if types.starts_with("/types/") => "/types/0",
             scopes if scopes.starts_with("/scopes") => "/scopes",
             other => other,

@@ -234,6 +234,8 @@ pub(super) fn table() -> Vec<Line> {
         line("DELETE /users/{id}/sessions/{session_id}", "/users/{person-session}", none(), ADMIN),
         get("GET /services", "/services", ADMIN),
         line("POST /services", "/services", json!({"name": "new"}), ADMIN),
+        get("GET /services/{id}", "/services/{service}", ADMIN),
+        line("PATCH /services/{id}", "/services/{service}", json!({"disabled": true}), ADMIN),
         get("GET /tokens", "/tokens", ADMIN),
         line("POST /tokens", "/tokens", json!({"service": "payroll", "name": "x", "scopes": ["work"]}), ADMIN),
         line("DELETE /tokens/{id}", "/tokens/{token}", none(), ADMIN),
