@@ -4,7 +4,7 @@
 //! can be changed while work is under way. Who made and revoked which is in the audit log.
 
 use domain::{
-    Code, Problem,
+    Code, Problem, Time,
     access::{NewService, NewToken, Service, ServicePatch, Token, TokenMade},
     id::is_name,
     limits,
@@ -116,7 +116,9 @@ pub async fn create_token(app: &App, caller: &Caller, new: NewToken, keeping: Ke
     let made = in_task("making a token", async move {
         let NewToken { service: of, name, scopes, types, expires_at } = new;
         let mut tx = pool.begin().await?;
-        let end = expires_at.map(|at| at.0);
+        // As the database keeps it: to the microsecond.
+        let end = expires_at.and_then(|at| at.0.replace_nanosecond(at.0.nanosecond() / 1_000 * 1_000).ok());
+        let expires_at = end.map(Time);
         let made = identity::insert_token(&mut *tx, id, service.id, &name, &hash, &scopes, types.as_deref(), end);
         let created_at = made.await?.into();
         let (last_used_at, revoked_at) = (None, None);

@@ -23,7 +23,8 @@ async fn refused_within(api: &Api, patience: Duration) {
 }
 
 fn ahead(seconds: i64) -> Value {
-    json!(Time(OffsetDateTime::now_utc() + time::Duration::seconds(seconds)).to_rfc3339())
+    let at = OffsetDateTime::now_utc() + time::Duration::seconds(seconds);
+    json!(Time(at.replace_nanosecond(0).expect("a whole second")).to_rfc3339())
 }
 
 #[tokio::test]

@@ -278,7 +278,10 @@ async fn a_worker_that_promises_to_end_it_later_does_so_with_a_token_of_its_own(
     let later = async |receiver: &mut Receiver| {
         let tree = job(&server, "slow", &[json!(1)]).await;
         let post = receiver.next().await;
-        let path = format!("/api/v1/assignments/{}", post.json()["assignment_id"].as_str().expect("an id"));
+        let told = post.json()["assignment_id"].as_str().expect("an id").to_owned();
+        // It is all that keeps other workers of the type away: random throughout, nothing of it is the time.
+        assert_eq!(told.parse::<uuid::Uuid>().expect("a UUID").get_version_num(), 4, "{told}");
+        let path = format!("/api/v1/assignments/{told}");
         post.text(202, "you will hear from me");
         (tree, path)
     };

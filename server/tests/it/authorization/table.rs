@@ -111,7 +111,7 @@ pub(super) fn table() -> Vec<Line> {
         // Uploads
         line("POST /uploads", "/uploads?filename=own.csv", json!("own"), CREATE),
         get("GET /uploads/{id}", "/uploads/{upload}", READ).but(Who::Work, HIDDEN).but(Who::Narrowed, HIDDEN),
-        line("DELETE /uploads/{id}", "/uploads/{upload}", none(), WRITE),
+        line("DELETE /uploads/{id}", "/uploads/{upload}?reason=asked", none(), WRITE).but(Who::Support, NEVER),
         get("GET /uploads/{id}/content", "/uploads/{upload}/content", READ)
             .but(Who::Work, HIDDEN)
             .but(Who::Narrowed, HIDDEN),
@@ -145,8 +145,8 @@ pub(super) fn table() -> Vec<Line> {
         get("GET /jobs/{id}", "/jobs/{job}?wait_seconds=1", READ),
         line("PATCH /jobs/{id}", "/jobs/{job}", json!({"name": "secret", "reason": "asked"}), WRITE),
         line("DELETE /jobs/{id}", "/jobs/{job}?reason=asked", none(), WRITE).but(Who::Support, NEVER),
-        line("POST /jobs/{id}/items", "/jobs/{job}/items", json!([{"payload": 1}]), WRITE),
-        line("POST /jobs/{id}/seal", "/jobs/{job}/seal", none(), WRITE),
+        line("POST /jobs/{id}/items", "/jobs/{job}/items?reason=asked", json!([{"payload": 1}]), WRITE),
+        line("POST /jobs/{id}/seal", "/jobs/{job}/seal?reason=asked", none(), WRITE),
         line("POST /jobs/{id}/cancel", "/jobs/{job}/cancel", why(), WRITE),
         line("POST /jobs/{id}/replay", "/jobs/{job}/replay", why(), WRITE),
         line("POST /jobs/{id}/keep", "/jobs/{job}/keep", why(), WRITE),
