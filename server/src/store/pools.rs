@@ -46,9 +46,11 @@ const RAILS: &[(&str, &str)] = &[
     ("statement_timeout", "15s"),
 ];
 
-/// How long a request waits for a connection before it is told to come again; heartbeats may.
+/// How long a request waits for a connection before it is told to come again; heartbeats, and looking up who asks, may wait
+/// longer.
 const WAIT: Duration = Duration::from_secs(2);
 const BEATS_WAIT: Duration = Duration::from_secs(10);
+const CREDENTIALS_WAIT: Duration = Duration::from_secs(5);
 
 impl Pools {
     /// Opens pools of `size` connections in all. Fails when the database cannot be reached.
@@ -67,11 +69,13 @@ impl Pools {
             // has been made, which takes several round trips.
             beats: options(beats).min_connections(beats).acquire_timeout(BEATS_WAIT).connect_lazy_with(railed),
             hints: options(2).connect_lazy_with(base.clone().options([("synchronous_commit", "off")])),
-            // One is there for whoever has to be recognised first.
+            // Made before anybody asks, as everybody has to be recognised first.
             credentials: options(credentials)
                 .min_connections(1)
-                .connect_lazy_with(base.clone().options([("statement_timeout", "5s")])),
-            read: options(read).min_connections(1).connect_lazy_with(base.options([("statement_timeout", "10s")])),
+                .acquire_timeout(CREDENTIALS_WAIT)
+                .connect_with(base.clone().options([("statement_timeout", "5s")]))
+                .await?,
+            read: options(read).min_connections(2).connect_lazy_with(base.options([("statement_timeout", "10s")])),
         })
     }
 
