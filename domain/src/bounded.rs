@@ -31,7 +31,7 @@ impl Opened {
     }
 
     /// Counts one element. Whether it is one too many.
-    fn is_full(&self) -> bool {
+    fn is_full() -> bool {
         OPEN.with(|open| {
             let (lists, elements) = open.get();
             open.set((lists, elements + 1));
@@ -82,10 +82,10 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for Elements<T> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Vec<T>, A::Error> {
-        let opened = Opened::list();
+        let _opened = Opened::list();
         let mut read = Vec::new();
         while let Some(element) = elements.next_element()? {
-            if opened.is_full() {
+            if Opened::is_full() {
                 return Err(A::Error::custom(format_args!("expected at most {MOST_ELEMENTS} elements")));
             }
             read.push(element);

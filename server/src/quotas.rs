@@ -363,7 +363,7 @@ fn make_room(callers: &mut HashMap<Caller, Busy>) {
 pub fn network_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(six) => IpAddr::V6((six.to_bits() & (u128::MAX << 64)).into()),
-        four => four,
+        four @ IpAddr::V4(_) => four,
     }
 }
 

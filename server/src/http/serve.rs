@@ -107,7 +107,7 @@ pub async fn serve(
             let over = admitted.trial().map_or_else(CancellationToken::new, |trial| trial.over);
             let talking = async {
                 if let Some((builder, is_http2)) = builders.of(&stream, peer, patience, &stop).await {
-                    let http2 = is_http2.then(|| Activity::new());
+                    let http2 = is_http2.then(Activity::new);
                     let talk = Talk { peer, router, front, http2, admitted: &admitted };
                     talk.converse(builder, stream, &stop).await;
                 }

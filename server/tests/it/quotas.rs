@@ -198,12 +198,12 @@ async fn an_http2_connection_over_which_nothing_is_asked_ends() {
     let (mut reading, mut writing) = stream.into_split();
     let pings = tokio::spawn(async move {
         // Whatever it is asked, it is alive: a ping of its own now and then.
-        while writing.write_all(b"\0\0\x08\x06\0\0\0\0\012345678").await.is_ok() {
+        while writing.write_all(b"\0\0\x08\x06\0\0\0\0\x0012345678").await.is_ok() {
             tokio::time::sleep(std::time::Duration::from_millis(100)).await;
         }
     });
     let mut answers = Vec::new();
-    let ended = tokio::time::timeout(std::time::Duration::from_secs(60), reading.read_to_end(&mut answers)).await;
+    let ended = tokio::time::timeout(std::time::Duration::from_mins(1), reading.read_to_end(&mut answers)).await;
     ended.expect("it is closed in its time").ok();
     drop(reading);
     pings.await.expect("it notices");
