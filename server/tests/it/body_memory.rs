@@ -100,7 +100,7 @@ async fn slow_bodies_share_a_budget_and_leave_room_for_workers() {
     };
     let head = |path: &str, token: &str, bytes: usize| {
         format!(
-            "POST {path} HTTP/1.1\r\nhost: x\r\n{token}content-type: application/json\r\ncontent-length: {bytes}\r\n\r\n"
+            "POST {path} HTTP/1.1\r\nhost: 127.0.0.1\r\n{token}content-type: application/json\r\ncontent-length: {bytes}\r\n\r\n"
         )
     };
     let token = format!("authorization: Bearer {TOKEN}\r\n");
@@ -181,7 +181,7 @@ async fn a_stream_that_brings_nothing_ends() {
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);
     let job = server.post("/api/v1/jobs", json!({"type": "a"})).await.expect(201)["id"].clone();
     let head = format!(
-        "POST /api/v1/jobs/{}/items HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {TOKEN}\r\n\
+        "POST /api/v1/jobs/{}/items HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer {TOKEN}\r\n\
          content-type: application/x-ndjson\r\ntransfer-encoding: chunked\r\n\r\n",
         job.as_str().expect("an id")
     );
