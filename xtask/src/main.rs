@@ -6,6 +6,7 @@
 
 mod bench;
 mod browser;
+mod clients;
 mod faults;
 mod places;
 mod prepare;
@@ -59,6 +60,14 @@ enum Verb {
         /// Runs the test files whose names contain this.
         filter: Option<String>,
     },
+    /// Lints the API's description, generates clients from it in four ways, and runs them against a server.
+    Clients,
+    /// Sends the API what nobody would send (schemathesis), and fails where an answer is not as described.
+    Hostile {
+        /// How long, in seconds. Default: 60.
+        #[arg(long)]
+        seconds: Option<u32>,
+    },
     /// Measures the engine against what PostgreSQL and HTTP allow here and others reach, and writes docs/benchmarks.md.
     Bench {
         #[command(subcommand)]
@@ -108,6 +117,14 @@ fn run(verb: Verb) -> Result<()> {
             let postgres = test::postgres()?;
             site::build(site::Kind::Release)?;
             browser::test(&postgres, filter.as_deref())
+        }
+        Verb::Clients => {
+            setup::all(Need::Everything)?;
+            clients::test(&test::postgres()?)
+        }
+        Verb::Hostile { seconds } => {
+            setup::all(Need::Everything)?;
+            clients::hostile(&test::postgres()?, seconds)
         }
         Verb::Bench { length } => bench::run(&length),
         Verb::Faults { length } => faults::run(&length),

@@ -138,6 +138,20 @@ pub(crate) fn npm_parts_of(folder: &Path) -> Result<()> {
     Ok(std::fs::write(mark, lock)?)
 }
 
+/// Python with its own way to make a folder for packages, which Debian keeps apart.
+pub(crate) fn python() -> Result<()> {
+    let is_there = || {
+        let mut look = Command::new("python3");
+        look.args(["-c", "import ensurepip, venv, sys; sys.exit(sys.version_info < (3, 10))"]);
+        look.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
+    };
+    if !is_there() {
+        debian("Python 3.10 or newer with venv", &["python3", "python3-venv"], "dnf install python3")?;
+        ensure!(is_there(), "Python was installed but is older than 3.10, or has no venv");
+    }
+    Ok(())
+}
+
 fn postgres() -> Result<()> {
     match Programs::newest() {
         Ok(_) => return Ok(()),

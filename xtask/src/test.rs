@@ -6,7 +6,7 @@
 use anyhow::Result;
 
 use crate::{
-    browser, faults,
+    browser, clients, faults,
     postgres::throwaway::Throwaway,
     prepare,
     setup::{self, Need},
@@ -28,6 +28,8 @@ pub(crate) fn all() -> Result<()> {
     tests.env(TEST_POSTGRES, postgres.url()).env_remove("DATABASE_URL");
     step::show("test", tests)?;
     browser::test(&postgres, None)?;
+    clients::test(&postgres)?;
+    clients::hostile(&postgres, None)?;
     drop(postgres);
     faults::quick()
 }

@@ -5,6 +5,7 @@ use domain::{
     Item, ItemState, Problem, Time,
     api::{ErrorGroup, Page},
     item::Attempt,
+    limits::GREATEST_COUNT,
 };
 use serde::{Deserialize, Serialize};
 use utoipa::IntoParams;
@@ -80,6 +81,9 @@ impl ItemList {
         for word in self.state.iter().flat_map(|words| words.split(',')) {
             let state = ItemState::parse(word.trim());
             states.push(state.ok_or_else(|| Problem::parameter("state", "expected states of an item, with commas"))?);
+        }
+        if self.row.is_some_and(|row| !(1..=GREATEST_COUNT).contains(&row)) {
+            return Err(Problem::parameter("row", "expected a whole number from 1").into());
         }
         states.sort_unstable_by_key(|state| state.code());
         states.dedup();

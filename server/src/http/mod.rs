@@ -9,8 +9,8 @@ use std::sync::Arc;
 use axum::{
     Extension, Router,
     http::{Method, Uri},
-    middleware::from_fn_with_state,
-    routing::{any, get},
+    middleware::{from_fn, from_fn_with_state},
+    routing::{any, get, post},
 };
 use domain::Code;
 use tower_http::{
@@ -81,7 +81,7 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(uploads::get_upload, uploads::delete_upload))
         .routes(routes!(uploads::get_upload_content))
         .routes(routes!(uploads::preview_upload))
-        .routes(routes!(resumable::create_resumable_upload))
+        .routes(routes!(resumable::create_resumable_upload, resumable::describe_resumable_uploads))
         .routes(routes!(
             resumable::get_resumable_upload,
             resumable::append_to_upload,
@@ -173,6 +173,10 @@ pub fn openapi_document(is_older: bool) -> String {
 pub fn router(app: &App) -> Router {
     let (routes, streams, document) = described();
     routes
+        .route(
+            "/api/v1/uploads/resumable/{id}",
+            post(resumable::override_method).options(resumable::describe_resumable_uploads),
+        )
         .route("/api/v1/openapi.json", get(openapi::get_document))
         .route("/api/v1/openapi-3.0.json", get(openapi::get_older_document))
         .route("/api/docs", get(openapi::get_docs))
@@ -188,6 +192,7 @@ pub fn router(app: &App) -> Router {
         .layer(from_fn_with_state(app.clone(), access_audit::watch))
         .layer(from_fn_with_state(app.clone(), origin::check))
         .layer(from_fn_with_state(app.clone(), origin::check_host))
+        .layer(from_fn(resumable::speak_tus))
         .layer(CatchPanicLayer::custom(layers::panicked))
         .layer(from_fn_with_state(app.clone(), layers::harden))
         .layer(from_fn_with_state(app.clone(), layers::identify))

@@ -134,6 +134,7 @@ fn complete_document(mut document: utoipa::openapi::OpenApi) -> Value {
             (HttpMethod::Put, &mut item.put),
             (HttpMethod::Patch, &mut item.patch),
             (HttpMethod::Delete, &mut item.delete),
+            (HttpMethod::Options, &mut item.options),
         ];
         for (method, operation) in operations {
             if let Some(operation) = operation {
@@ -181,7 +182,7 @@ fn complete(method: &HttpMethod, operation: &mut Operation) {
     let named = |name: &str| parameters.iter().any(|it| matches!(it, RefOr::T(it) if it.name == name));
     let piece = named("Tus-Resumable");
     let open = operation.security.as_ref().is_some_and(|needs| needs.contains(&nothing));
-    let unsafe_method = !matches!(method, HttpMethod::Get);
+    let unsafe_method = !matches!(method, HttpMethod::Get | HttpMethod::Options);
     let body = operation.request_body.is_some();
     let possible = [
         ("400", body || takes(ParameterIn::Query) || takes(ParameterIn::Header), "The request is malformed"),

@@ -1,7 +1,11 @@
 //! Trees that go, and trees that are kept (rule 20).
 
 use axum::{Json as Answer, extract::State, http::StatusCode};
-use domain::{Job, audit::ReasonBody};
+use domain::{
+    Job, Problem,
+    audit::{LONGEST_REASON, ReasonBody},
+    limits::is_text,
+};
 use serde::Deserialize;
 use utoipa::IntoParams;
 use uuid::Uuid;
@@ -15,7 +19,17 @@ use crate::{App, auth::Caller, error::Result};
 #[into_params(parameter_in = Query)]
 pub struct Why {
     /// Required on somebody else's work; the body's wins
-    pub(super) reason: Option<String>,
+    reason: Option<String>,
+}
+
+impl Why {
+    /// The body's reason, else this one. One that is too long is refused whether or not it is the one that counts.
+    pub(super) fn or_body(self, body: ReasonBody) -> Result<Option<String>> {
+        if self.reason.as_ref().is_some_and(|reason| !is_text(reason, 0, LONGEST_REASON)) {
+            return Err(Problem::parameter("reason", &format!("expected at most {LONGEST_REASON} characters")).into());
+        }
+        Ok(body.reason.or(self.reason))
+    }
 }
 
 /// Delete a complete tree: gone at once, and 410 from then on
@@ -30,7 +44,7 @@ pub async fn delete_job(
     Query(why): Query<Why>,
     JsonOrDefault(body): JsonOrDefault<ReasonBody>,
 ) -> Result<StatusCode> {
-    app.engine.remove(&caller, id, body.reason.or(why.reason).as_deref()).await?;
+    app.engine.remove(&caller, id, why.or_body(body)?.as_deref()).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -60,5 +74,5 @@ pub async fn keep_job_no_longer(
     Query(why): Query<Why>,
     JsonOrDefault(body): JsonOrDefault<ReasonBody>,
 ) -> Result<Answer<Job>> {
-    Ok(Answer(app.engine.keep(&caller, id, false, body.reason.or(why.reason).as_deref()).await?))
+    Ok(Answer(app.engine.keep(&caller, id, false, why.or_body(body)?.as_deref()).await?))
 }

@@ -1,18 +1,22 @@
-//! Files in, a piece at a time: the core of tus 1.0 with its extensions `creation` and `termination`.
+//! Files in, a piece at a time: the core of tus 1.0 with its extensions `creation`, `termination` and `expiration`.
 //!
 //! A client says how long the file is, sends pieces, and after a break asks where the file ends and goes
 //! on there. Any tus client does; nothing of the protocol is needed beyond three headers. `HEAD` is the
-//! headers of `GET`.
+//! headers of `GET`; what the protocol asks of every answer, refusals included, is added by [`speak_tus`].
+
+use std::time::{Duration, SystemTime};
 
 use axum::{
     Json as Answer,
     extract::{Request, State},
     http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
+    middleware::Next,
     response::{IntoResponse as _, Response},
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use domain::{Code, Document, Problem, upload::ResumableUpload};
+use domain::{Code, Document, Problem, Time, upload::ResumableUpload};
 use futures::StreamExt as _;
+use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::{
@@ -24,7 +28,7 @@ use crate::{
     App,
     auth::{Caller, Ongoing, Scope, still_valid},
     error::{Error, Result},
-    uploads::partial,
+    uploads::partial::{self, NewPartial},
 };
 
 /// The version of the protocol, in every answer.
@@ -33,6 +37,18 @@ const TUS_RESUMABLE: HeaderName = HeaderName::from_static("tus-resumable");
 const UPLOAD_OFFSET: HeaderName = HeaderName::from_static("upload-offset");
 const UPLOAD_LENGTH: HeaderName = HeaderName::from_static("upload-length");
 const UPLOAD_METADATA: HeaderName = HeaderName::from_static("upload-metadata");
+const UPLOAD_CONCAT: HeaderName = HeaderName::from_static("upload-concat");
+const UPLOAD_EXPIRES: HeaderName = HeaderName::from_static("upload-expires");
+const TUS_VERSION: HeaderName = HeaderName::from_static("tus-version");
+const TUS_EXTENSION: HeaderName = HeaderName::from_static("tus-extension");
+const TUS_MAX_SIZE: HeaderName = HeaderName::from_static("tus-max-size");
+const METHOD_OVERRIDE: &str = "x-http-method-override";
+
+/// What the server can do beyond the core of the protocol.
+const EXTENSIONS: &str = "creation,termination,expiration";
+
+/// Where the protocol is spoken.
+const PLACE: &str = "/api/v1/uploads/resumable";
 
 /// What a piece says it is.
 const PIECE: &str = "application/offset+octet-stream";
@@ -57,22 +73,30 @@ pub async fn create_resumable_upload(
 ) -> Result<Response> {
     caller.require(Scope::JobsWrite)?;
     check_version(&headers)?;
+    if headers.contains_key(UPLOAD_CONCAT) {
+        // Before anything is sent: a client that sends in parallel would learn it after the last piece.
+        let detail =
+            "expected none: this server does not put uploads together; send one upload, without parallel parts";
+        return Err(Problem::parameter("Upload-Concat", detail).into());
+    }
     let expected = || Problem::parameter("Upload-Length", "expected the number of bytes of the whole file");
     let bytes: u64 =
         number(&headers, &UPLOAD_LENGTH).filter(|&bytes| i64::try_from(bytes).is_ok()).ok_or_else(expected)?;
-    let filename = naming.filename.or_else(|| named(&headers)).unwrap_or_default();
+    let (metadata, name) = read_metadata(&headers)?;
+    let filename = naming.filename.or(name).unwrap_or_default();
     let fingerprint = idempotency::fingerprint(Document::of(&(&filename, naming.format, bytes)).text());
     let (name, maker) = (key.name(&caller), (app.clone(), caller));
+    let new = NewPartial { filename, format: naming.format, bytes, metadata };
     let make = move |keeping| async move {
         let (app, caller) = maker;
-        let partial = partial::begin(&app, &caller, &filename, naming.format, bytes, keeping).await?;
-        Ok(ResumableUpload::from(partial))
+        Ok(ResumableUpload::from(partial::begin(&app, &caller, new, keeping).await?))
     };
     let (status, text) = once(&app, name, Keep::Plain, "POST /uploads/resumable", fingerprint, make).await?;
     let made: ResumableUpload = serde_json::from_str(&text).map_err(|e| Error::Broken(e.to_string()))?;
     let mut response = idempotency::answer((status, text));
     let location = HeaderValue::try_from(format!("/api/v1/uploads/resumable/{}", made.id));
     response.headers_mut().extend(location.ok().map(|location| (header::LOCATION, location)));
+    expires(&app, &mut response, made.created_at);
     Ok(speak(response, Some(made.received), Some(made.bytes)))
 }
 
@@ -91,10 +115,15 @@ pub async fn get_resumable_upload(
     headers: HeaderMap,
 ) -> Result<Response> {
     check_version(&headers)?;
-    let partial = ResumableUpload::from(partial::find(&app, &caller, id).await?);
-    let (received, bytes) = (partial.received, partial.bytes);
-    let mut response = speak(Answer(partial).into_response(), Some(received), Some(bytes));
+    let partial = partial::find(&app, &caller, id).await?;
+    let (received, bytes, touched_at) = (partial.received, partial.bytes, partial.touched_at);
+    let metadata = partial.metadata.as_deref().and_then(|text| HeaderValue::from_str(text).ok());
+    let mut response = speak(Answer(ResumableUpload::from(partial)).into_response(), Some(received), Some(bytes));
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response.headers_mut().extend(metadata.map(|metadata| (UPLOAD_METADATA, metadata)));
+    if received < bytes {
+        expires(&app, &mut response, touched_at);
+    }
     Ok(response)
 }
 
@@ -126,11 +155,13 @@ pub async fn append_to_upload(
     let expected = || Problem::parameter("Upload-Offset", "expected the number of bytes that are there already");
     let offset: i64 = number(&parts.headers, &UPLOAD_OFFSET).ok_or_else(expected)?;
     let announced = announced(&parts.headers);
-    let left = (found.bytes - found.received) as u64;
+    let whole = found.bytes;
+    let left = (whole - found.received) as u64;
     if offset != found.received || announced.is_some_and(|bytes| bytes > left) {
         // A sender that is still at it would see a broken connection in place of the answer.
         extract::drain(body.into_data_stream()).await;
-        return answer(&app, &caller, id, partial::append(&app, found, offset, announced, nothing()).await).await;
+        return answer(&app, &caller, (id, whole), partial::append(&app, found, offset, announced, nothing()).await)
+            .await;
     }
     // A task of its own: when the connection breaks, what came before is still to be put away.
     let task = app.tasks.spawn({
@@ -150,12 +181,18 @@ pub async fn append_to_upload(
     let appended = task.await.map_err(|e| Error::Broken(e.to_string()))?;
     // What came before is kept, for whoever goes on with another credential.
     still_valid(&app, &caller).await?;
-    answer(&app, &caller, id, appended).await
+    answer(&app, &caller, (id, whole), appended).await
 }
 
-async fn answer(app: &App, caller: &Caller, id: Uuid, appended: Result<i64>) -> Result<Response> {
+async fn answer(app: &App, caller: &Caller, (id, whole): (Uuid, i64), appended: Result<i64>) -> Result<Response> {
     match appended {
-        Ok(end) => Ok(speak(StatusCode::NO_CONTENT.into_response(), Some(end), None)),
+        Ok(end) => {
+            let mut response = speak(StatusCode::NO_CONTENT.into_response(), Some(end), None);
+            if end < whole {
+                expires(app, &mut response, Time(OffsetDateTime::now_utc()));
+            }
+            Ok(response)
+        }
         Err(Error::Problem(problem)) if problem.code == Code::WrongOffset => {
             let now = partial::own(app, caller, id).await?.received;
             Ok(speak(Error::Problem(problem).into_response(), Some(now), None))
@@ -197,14 +234,77 @@ fn number<T: std::str::FromStr>(headers: &HeaderMap, name: &HeaderName) -> Optio
     headers.get(name)?.to_str().ok().filter(|text| text.bytes().all(|b| b.is_ascii_digit()))?.parse().ok()
 }
 
-/// The name in `Upload-Metadata`: pairs of a key and its value in base64, with commas between.
-fn named(headers: &HeaderMap) -> Option<String> {
-    let pairs = headers.get(UPLOAD_METADATA)?.to_str().ok()?;
-    let value = |key: &str| {
-        let (_, value) = pairs.split(',').filter_map(|pair| pair.trim().split_once(' ')).find(|pair| pair.0 == key)?;
-        String::from_utf8(STANDARD.decode(value.trim()).ok()?).ok()
-    };
-    value("filename").or_else(|| value("name"))
+/// The header `Upload-Metadata` as it came, and the name in it: pairs of a key and its value in base64, with commas
+/// between; a value may be missing.
+fn read_metadata(headers: &HeaderMap) -> Result<(Option<String>, Option<String>), Problem> {
+    let Some(given) = headers.get(UPLOAD_METADATA) else { return Ok((None, None)) };
+    let malformed =
+        || Problem::parameter("Upload-Metadata", "expected keys, each with its value in base64, and commas");
+    let text = given.to_str().map_err(|_| malformed())?;
+    let mut name = None;
+    for pair in text.split(',').map(str::trim).filter(|pair| !pair.is_empty()) {
+        let (key, value) = pair.split_once(' ').unwrap_or((pair, ""));
+        let value = STANDARD.decode(value.trim()).map_err(|_| malformed())?;
+        if key == "filename" || (key == "name" && name.is_none()) {
+            name = String::from_utf8(value).ok().filter(|name| !name.is_empty());
+        }
+    }
+    Ok((Some(text.to_owned()), name))
+}
+
+/// Says until when the file is waited for, where nothing more comes of it.
+fn expires(app: &App, response: &mut Response, touched_at: Time) {
+    let until = SystemTime::from(touched_at.0) + Duration::from_secs(app.config.files.upload_ttl_seconds.into());
+    let until = HeaderValue::try_from(httpdate::fmt_http_date(until));
+    response.headers_mut().extend(until.ok().map(|until| (UPLOAD_EXPIRES, until)));
+}
+
+/// What this server can do (tus 1.0)
+///
+/// For tus clients that ask before they send; takes no credential.
+#[utoipa::path(options, path = "/uploads/resumable", tag = "uploads", security(()),
+    responses((status = 204, description = "In the headers: version, extensions, and the largest file",
+        headers(("Tus-Version" = String, description = "`1.0.0`"), ("Tus-Extension" = String, description = "With commas"),
+                ("Tus-Max-Size" = i64, description = "In bytes")))))]
+pub async fn describe_resumable_uploads(State(app): State<App>) -> Response {
+    let headers = [
+        (TUS_VERSION, HeaderValue::from_static(VERSION)),
+        (TUS_EXTENSION, HeaderValue::from_static(EXTENSIONS)),
+        (TUS_MAX_SIZE, HeaderValue::from(app.config.upload_limit.bytes())),
+    ];
+    (StatusCode::NO_CONTENT, headers).into_response()
+}
+
+/// `POST` to an upload with `X-HTTP-Method-Override`: for clients whose surroundings know no `PATCH` or `DELETE`.
+pub async fn override_method(app: State<App>, caller: Caller, id: Path<Uuid>, request: Request) -> Result<Response> {
+    let meant = request.headers().get(METHOD_OVERRIDE).and_then(|method| method.to_str().ok()).unwrap_or_default();
+    match meant.to_ascii_uppercase().as_str() {
+        "PATCH" => append_to_upload(app, caller, id, request).await,
+        "DELETE" => delete_resumable_upload(app, caller, id).await,
+        "HEAD" => get_resumable_upload(app, caller, id, request.headers().clone()).await,
+        _ => {
+            let detail = "An upload takes GET, HEAD, PATCH and DELETE, or POST with X-HTTP-Method-Override.";
+            let mut response = Error::refuse(Code::MethodNotAllowed, detail).into_response();
+            response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET,HEAD,PATCH,DELETE,OPTIONS"));
+            Ok(response)
+        }
+    }
+}
+
+/// Every answer to a tus client names the protocol's version, a refusal too; one of the wrong version names the right
+/// one.
+pub async fn speak_tus(request: Request, next: Next) -> Response {
+    let is_tus = request.uri().path().strip_prefix(PLACE).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    let mut response = next.run(request).await;
+    if is_tus {
+        let is_other_version = response.status() == StatusCode::PRECONDITION_FAILED;
+        let headers = response.headers_mut();
+        headers.insert(TUS_RESUMABLE, HeaderValue::from_static(VERSION));
+        if is_other_version {
+            headers.insert(TUS_VERSION, HeaderValue::from_static(VERSION));
+        }
+    }
+    response
 }
 
 fn nothing() -> futures::stream::Empty<std::result::Result<bytes::Bytes, String>> {
@@ -219,12 +319,15 @@ mod tests {
     fn a_name_is_read_from_the_metadata() {
         let read = |text: &'static str| {
             let headers = HeaderMap::from_iter([(UPLOAD_METADATA, HeaderValue::from_static(text))]);
-            named(&headers)
+            read_metadata(&headers).map(|(_, name)| name)
         };
-        assert_eq!(read("filetype dGV4dA==,filename YS5jc3Y=").as_deref(), Some("a.csv"));
-        assert_eq!(read("name w6kuY3N2").as_deref(), Some("é.csv"));
-        for nothing in ["", "filename", "filename !", "filename /w=="] {
-            assert_eq!(read(nothing), None, "{nothing}");
+        let name = |text| read(text).ok().flatten();
+        assert_eq!(name("filetype dGV4dA==,filename YS5jc3Y=").as_deref(), Some("a.csv"));
+        assert_eq!(name("name w6kuY3N2").as_deref(), Some("é.csv"));
+        assert_eq!(name("name w6kuY3N2, is_confidential").as_deref(), Some("é.csv"));
+        for nothing in ["", "filename", "filename /w=="] {
+            assert_eq!(read(nothing), Ok(None), "{nothing}");
         }
+        assert!(read("filename %%%").is_err());
     }
 }

@@ -95,7 +95,7 @@ pub async fn delete_share(
     Query(why): Query<Why>,
     JsonOrDefault(body): JsonOrDefault<ReasonBody>,
 ) -> Result<StatusCode> {
-    app.engine.revoke_share(&caller, id, body.reason.or(why.reason).as_deref()).await?;
+    app.engine.revoke_share(&caller, id, why.or_body(body)?.as_deref()).await?;
     look_for_changes(&app).await?;
     Ok(StatusCode::NO_CONTENT)
 }

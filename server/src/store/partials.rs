@@ -20,6 +20,10 @@ pub struct Partial {
     pub bytes: i64,
     pub received: i64,
     pub created_at: Time,
+    /// When something last came of it.
+    pub touched_at: Time,
+    /// The header `Upload-Metadata` of its creation.
+    pub metadata: Option<String>,
     /// The upload has been made of it.
     pub is_finished: bool,
 }
@@ -43,28 +47,41 @@ pub async fn insert(
     filename: &str,
     format: Option<UploadFormat>,
     bytes: i64,
+    metadata: Option<&str>,
 ) -> Result<Partial, sqlx::Error> {
     let id = Uuid::now_v7();
-    let created_at = sqlx::query_scalar!(
-        "insert into upload_partial (id, owner_id, filename, format, bytes) values ($1, $2, $3, $4, $5)
-         returning created_at",
+    let row = sqlx::query!(
+        "insert into upload_partial (id, owner_id, filename, format, bytes, metadata)
+         values ($1, $2, $3, $4, $5, $6)
+         returning created_at, touched_at",
         id,
         owner_id,
         filename,
         format.map(UploadFormat::as_str),
-        bytes
+        bytes,
+        metadata
     )
     .fetch_one(&mut **tx)
     .await?;
-    let filename = filename.to_owned();
-    let created_at = created_at.into();
-    Ok(Partial { id, owner_id, filename, format, bytes, received: 0, created_at, is_finished: false })
+    Ok(Partial {
+        id,
+        owner_id,
+        filename: filename.to_owned(),
+        format,
+        bytes,
+        received: 0,
+        created_at: row.created_at.into(),
+        touched_at: row.touched_at.into(),
+        metadata: metadata.map(str::to_owned),
+        is_finished: false,
+    })
 }
 
 /// A file on its way, if it is this owner's. One that has become an upload is found as long as that is.
 pub async fn find(pool: &PgPool, id: Uuid, owner_id: Uuid) -> Result<Option<Partial>, sqlx::Error> {
     let row = sqlx::query!(
-        r#"select id, owner_id, filename, format, bytes, received, created_at, finished_at is not null as "is_finished!"
+        r#"select id, owner_id, filename, format, bytes, received, created_at, touched_at, metadata,
+             finished_at is not null as "is_finished!"
            from upload_partial p
            where id = $1 and owner_id = $2
              and (finished_at is null or exists (select 1 from upload u where u.id = p.id))"#,
@@ -81,6 +98,8 @@ pub async fn find(pool: &PgPool, id: Uuid, owner_id: Uuid) -> Result<Option<Part
         bytes: row.bytes,
         received: row.received,
         created_at: row.created_at.into(),
+        touched_at: row.touched_at.into(),
+        metadata: row.metadata,
         is_finished: row.is_finished,
     }))
 }

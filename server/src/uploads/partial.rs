@@ -45,17 +45,22 @@ const MOST_PARTS: i64 = 20_000;
 /// So many first bytes tell whether a file can be of its format.
 const TELLING: usize = 1 << 10;
 
-/// Begins a file of `bytes` bytes. `format`: absent, the one that its name and its first bytes suggest.
-pub async fn begin(
-    app: &App,
-    caller: &Caller,
-    filename: &str,
-    format: Option<UploadFormat>,
-    bytes: u64,
-    keeping: Keeping,
-) -> Result<Partial> {
+/// A file that is to come.
+#[derive(Clone, Debug)]
+pub struct NewPartial {
+    pub filename: String,
+    /// Absent: the one that its name and its first bytes suggest.
+    pub format: Option<UploadFormat>,
+    pub bytes: u64,
+    /// The header `Upload-Metadata`, as it came.
+    pub metadata: Option<String>,
+}
+
+/// Begins a file.
+pub async fn begin(app: &App, caller: &Caller, new: NewPartial, keeping: Keeping) -> Result<Partial> {
     caller.require(Scope::JobsWrite)?;
-    let filename = clean_filename(filename);
+    let NewPartial { filename, format, bytes, metadata } = new;
+    let filename = clean_filename(&filename);
     let (limit, is_workbook) = limit_of(app, &filename, format);
     if bytes > limit {
         return Err(too_large(limit, is_workbook));
@@ -65,7 +70,7 @@ pub async fn begin(
     let (pool, owner_id) = (app.pool.clone(), caller.owner_id);
     let partial = in_task("beginning a file", async move {
         let mut tx = pool.begin().await?;
-        let partial = partials::insert(&mut tx, owner_id, &filename, format, bytes as i64).await?;
+        let partial = partials::insert(&mut tx, owner_id, &filename, format, bytes as i64, metadata.as_deref()).await?;
         keeping.keep(&mut tx, &ResumableUpload::from(partial.clone())).await?;
         crate::store::commit(tx).await?;
         Ok(partial)

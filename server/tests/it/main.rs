@@ -62,6 +62,7 @@ mod strict_requests;
 mod throttle;
 mod trees;
 mod turns;
+mod tus;
 mod wake_ups;
 mod work;
 mod work_scope;

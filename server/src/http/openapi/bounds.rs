@@ -100,7 +100,8 @@ fn field(schema: &str, name: &str, is_request: bool) -> Option<Value> {
     if !of_schema.is_null() {
         return Some(of_schema);
     }
-    if !is_request {
+    // The fields of a feed's rule are templates of what they bind.
+    if !is_request || schema == "FeedRule" {
         return None;
     }
     Some(match name {

@@ -75,6 +75,12 @@ fn one_media_type(of: &mut Value, wanted: &str) {
         if let Some(fields) = media.as_object_mut() {
             fields.remove("examples");
         }
+        // A body that may be null may be left out as well: then it is not required.
+        let choices = media["schema"]["oneOf"].as_array();
+        let only = choices.filter(|all| all.len() == 2).and_then(|all| all.iter().find(|one| one["$ref"].is_string()));
+        if let Some(only) = only.cloned() {
+            media["schema"] = only;
+        }
         schema(&mut media["schema"]);
     }
 }

@@ -4,6 +4,7 @@
 //! a generated type would demand, and a header is never null. Rules go by the shape of the document, so that a new
 //! operation needs nothing here.
 
+use domain::problem::MEDIA_TYPE;
 use serde_json::{Value, json};
 
 const SCHEMAS: &str = "#/components/schemas/";
@@ -102,8 +103,16 @@ fn pages(operation: &mut Value) {
     if operation["parameters"].is_null() {
         operation["parameters"] = json!([]);
     }
-    let Some(parameters) = operation["parameters"].as_array_mut() else { return };
+    let Some(parameters) = operation.get_mut("parameters").and_then(Value::as_array_mut) else { return };
     parameters.retain(|it| it["name"] != "limit" && it["name"] != "cursor");
+    // A cursor of another list, or a parameter that is not described.
+    if operation["responses"]["400"].is_null() {
+        operation["responses"]["400"] = json!({
+            "description": "The request is malformed",
+            "content": {MEDIA_TYPE: {"schema": {"$ref": format!("{SCHEMAS}Problem")}}}
+        });
+    }
+    let Some(parameters) = operation.get_mut("parameters").and_then(Value::as_array_mut) else { return };
     parameters.push(json!({
         "name": "limit", "in": "query", "required": false, "description": "Rows on the page",
         "schema": {"type": "integer", "format": "int32"}
@@ -126,18 +135,14 @@ fn headers(operation: &mut Value) {
     }
 }
 
-/// A body that may be left out is left out; that the server takes `null` for nothing is no shape of its own.
+/// A body that may be left out, for which the server takes `null` too, is not required.
 fn body(operation: &mut Value) {
     let id = operation["operationId"].as_str().unwrap_or_default().to_owned();
     let Some(content) = operation.pointer_mut("/requestBody/content").and_then(Value::as_object_mut) else { return };
     let mut is_optional = false;
     for media in content.values_mut() {
         let choices = media["schema"]["oneOf"].as_array();
-        let choice = choices.and_then(|all| all.iter().find(|one| one["$ref"].is_string())).cloned();
-        if let Some(choice) = choice {
-            media["schema"] = choice;
-            is_optional = true;
-        }
+        is_optional |= choices.is_some_and(|all| all.iter().any(|one| one["type"] == "null"));
         if id == "patch_job_type" {
             media["schema"] = json!({"$ref": format!("{SCHEMAS}JobTypePatch")});
         }

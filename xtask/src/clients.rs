@@ -1,0 +1,204 @@
+//! The API as its clients want it: linted, generated in four ways, run against a server, and tried by schemathesis.
+//!
+//! What belongs to each client is in testing/clients, versions pinned by lock files. The description comes from the
+//! server program itself (`treeline-server openapi`), the server is the real one with a database of its own.
+
+use std::{
+    io::{BufRead as _, BufReader, Read as _},
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+};
+
+use anyhow::{Context, Result, ensure};
+
+use crate::{
+    places,
+    postgres::throwaway::Throwaway,
+    setup,
+    step::{self, cargo},
+};
+
+/// Seconds that the hostile run may take in `cargo xtask test`.
+const HOSTILE_SECONDS: u32 = 60;
+
+/// The token of the server under test: it may do everything.
+const TOKEN: &str = "0123456789abcdef0123456789abcdef";
+
+/// What is generated from the description, and where it is.
+fn folder() -> PathBuf {
+    places::root().join("testing").join("clients")
+}
+
+/// Linters, generated clients and tus clients.
+pub(crate) fn test(postgres: &Throwaway) -> Result<()> {
+    prepare()?;
+    npm("lint the API's description", "lint")?;
+    npm("generate clients for TypeScript", "generate")?;
+    npm("compile clients for TypeScript", "check")?;
+    let python = python()?;
+    let generated = folder().join("generated").join("python");
+    step::run("generate a client for Python", {
+        let mut command = Command::new(python.with_file_name("openapi-python-client"));
+        command.arg("generate").arg("--path").arg(folder().join("generated").join("openapi.json"));
+        command.arg("--output-path").arg(generated.join("treeline_api"));
+        command.args(["--meta", "none", "--overwrite"]);
+        command
+    })?;
+    step::run("build a client for Rust", {
+        let mut command = cargo(["build", "--locked", "--manifest-path"]);
+        command.arg(folder().join("rust").join("Cargo.toml")).env("CARGO_TARGET_DIR", rust_target()?);
+        command
+    })?;
+
+    let server = Server::start(postgres, "treeline_clients")?;
+    step::show("run the clients for TypeScript and tus", {
+        let mut command = Command::new("npm");
+        command.args(["run", "--silent", "test"]).current_dir(folder());
+        server.named_to(command)
+    })?;
+    step::show("run the client for Python", {
+        let mut command = Command::new(&python);
+        command.arg(folder().join("python").join("program.py")).arg(&generated);
+        server.named_to(command)
+    })?;
+    step::show(
+        "run the client for Rust",
+        server.named_to(Command::new(rust_target()?.join("debug").join("generated-client"))),
+    )
+}
+
+/// Every operation with what nobody would send, for a while: no answer may be one that the description lacks.
+pub(crate) fn hostile(postgres: &Throwaway, seconds: Option<u32>) -> Result<()> {
+    prepare()?;
+    let python = python()?;
+    let server = Server::start(postgres, "treeline_hostile")?;
+    let mut command = Command::new(python);
+    command.arg(folder().join("hostile").join("run.py")).arg(folder().join("generated").join("openapi.json"));
+    command.arg(seconds.unwrap_or(HOSTILE_SECONDS).to_string());
+    step::show("try to break the API", server.named_to(command))
+}
+
+/// The server program, its description as files, npm's parts.
+fn prepare() -> Result<()> {
+    // As the tests build it, so that nothing is built twice.
+    let programs = ["build", "--workspace", "--exclude", "frontend", "--exclude", "xtask", "--bins", "--tests"];
+    step::run("build the programs", cargo(programs))?;
+    setup::npm_parts_of(&folder())?;
+    let generated = folder().join("generated");
+    std::fs::create_dir_all(&generated)?;
+    for (file, arguments) in [("openapi.json", &["openapi"][..]), ("openapi-3.0.json", &["openapi", "--3.0"])] {
+        let output = Command::new(program()?).args(arguments).output().context("running treeline-server openapi")?;
+        ensure!(output.status.success(), "treeline-server openapi: {}", String::from_utf8_lossy(&output.stderr));
+        let file = generated.join(file);
+        // A file that did not change keeps its time, and with it what was built of it.
+        if std::fs::read(&file).ok().as_ref() != Some(&output.stdout) {
+            std::fs::write(&file, output.stdout)?;
+        }
+    }
+    Ok(())
+}
+
+fn program() -> Result<PathBuf> {
+    Ok(places::target()?.join("debug").join("treeline-server"))
+}
+
+fn rust_target() -> Result<PathBuf> {
+    Ok(places::target()?.join("clients"))
+}
+
+fn npm(what: &str, script: &str) -> Result<()> {
+    let mut command = Command::new("npm");
+    command.args(["run", "--silent", script]).current_dir(folder());
+    step::run(what, command)
+}
+
+/// Python with what testing/clients/python/requirements.txt names, in a folder beside the build.
+fn python() -> Result<PathBuf> {
+    let home = places::target()?.join("clients-python");
+    let requirements = folder().join("python").join("requirements.txt");
+    let wanted = std::fs::read_to_string(&requirements)?;
+    let mark = home.join(".installed-from");
+    let python = home.join("bin").join("python");
+    if std::fs::read_to_string(&mark).is_ok_and(|installed| installed == wanted) {
+        return Ok(python);
+    }
+    setup::python()?;
+    let mut make = Command::new("python3");
+    make.args(["-m", "venv", "--clear"]).arg(&home);
+    step::run("make a folder for Python", make)?;
+    let mut install = Command::new(&python);
+    install
+        .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "-r"])
+        .arg(&requirements);
+    step::run("pip install", install)?;
+    std::fs::write(mark, wanted)?;
+    Ok(python)
+}
+
+/// A running server with a database of its own; it ends with the value.
+struct Server {
+    url: String,
+    child: Child,
+}
+
+impl Server {
+    fn start(postgres: &Throwaway, database: &str) -> Result<Self> {
+        let admin = postgres.url();
+        let psql = |statement: &str| -> Result<()> {
+            let output = Command::new(postgres.bin().join("psql"))
+                .args([admin, "--quiet", "--set", "ON_ERROR_STOP=1", "--command", statement])
+                .output()
+                .context("running psql")?;
+            ensure!(output.status.success(), "psql: {}", String::from_utf8_lossy(&output.stderr));
+            Ok(())
+        };
+        psql(&format!("drop database if exists {database} with (force)"))?;
+        psql(&format!("create database {database}"))?;
+        let (base, _) = admin.rsplit_once('/').context("the URL of PostgreSQL names no database")?;
+        let data = places::target()?.join("clients-data").join(database);
+        if data.exists() {
+            std::fs::remove_dir_all(&data)?;
+        }
+        std::fs::create_dir_all(&data)?;
+        let log = std::fs::File::create(data.join("server.log"))?;
+        let mut child = Command::new(program()?)
+            .env("DATABASE_URL", format!("{base}/{database}"))
+            .env("TREELINE_LISTEN", "127.0.0.1:0")
+            .env("TREELINE_DATA_DIR", &data)
+            .env("TREELINE_BOOTSTRAP_TOKEN", TOKEN)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(log)
+            .spawn()
+            .context("starting treeline-server")?;
+        let mut said = BufReader::new(child.stdout.take().context("the server has no output")?);
+        let mut line = String::new();
+        let url = loop {
+            line.clear();
+            if said.read_line(&mut line)? == 0 {
+                let _ = child.wait();
+                let log = std::fs::read_to_string(data.join("server.log")).unwrap_or_default();
+                anyhow::bail!("the server did not start: {log}");
+            }
+            if let Some(url) = line.trim().strip_prefix("Treeline is listening on ") {
+                break url.to_owned();
+            }
+        };
+        // What else it says is read, so that it never waits for a reader.
+        std::thread::spawn(move || said.read_to_end(&mut Vec::new()));
+        Ok(Self { url, child })
+    }
+
+    /// Tells a program where the server is.
+    fn named_to(&self, mut command: Command) -> Command {
+        command.env("TREELINE_URL", &self.url).env("TREELINE_TOKEN", TOKEN).env("CI", "true");
+        command
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
