@@ -11,6 +11,7 @@ pub mod limits; // how much callers may make the server hold
 pub mod monitoring; // where metrics are read
 pub mod outbound; // what goes out
 pub mod proxies; // who stands in front
+pub mod sealing; // the key for secrets at rest
 
 use std::{fmt, net::SocketAddr, path::PathBuf, str::FromStr};
 
@@ -105,6 +106,9 @@ pub struct Config {
 
     #[command(flatten)]
     pub limits: limits::LimitSettings,
+
+    #[command(flatten)]
+    pub sealing: sealing::SealingSettings,
 }
 
 /// When somebody is to be told, and where.

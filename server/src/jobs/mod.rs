@@ -78,12 +78,13 @@ use crate::{
     flush::Coalescer,
     live::Hub,
     quotas::Quotas,
+    sealing::Sealer,
     store::{Pools, contracts::JobInfo},
 };
 
 pub(crate) use add::rows::after_failed;
 pub use add::{SplitBatch, SplitRow};
-pub use alerts::Worries;
+pub use alerts::{ALERTS, Worries};
 pub use bulk::Wanted;
 pub use cache::TypeCache;
 pub use create::{Creation, Made, Turn};
@@ -141,6 +142,8 @@ pub(crate) struct Core {
     quotas: Quotas,
     /// Requests with one Idempotency-Key take turns here, before any of them takes a connection.
     turns: create::Turns,
+    /// Seals receivers of callbacks.
+    sealer: Sealer,
     /// Cancelled when the server stops: claims wait no longer.
     shutdown: CancellationToken,
 }
@@ -158,6 +161,8 @@ pub struct Limits {
     pub has_broker: bool,
     /// What one owner may have at once.
     pub quotas: Quotas,
+    /// Seals secrets before they are stored.
+    pub sealer: Sealer,
 }
 
 impl Engine {
@@ -169,7 +174,7 @@ impl Engine {
         limits: Limits,
         shutdown: CancellationToken,
     ) -> Result<Self> {
-        let types = TypeCache::load(&pools.read).await?;
+        let types = TypeCache::load(&pools.read, &limits.sealer).await?;
         let core = Arc::new(Core {
             pools,
             hub,
@@ -194,6 +199,7 @@ impl Engine {
             has_broker: limits.has_broker,
             quotas: limits.quotas,
             turns: create::Turns::default(),
+            sealer: limits.sealer,
             shutdown,
         });
         // As many flushers as cores: more only adds latency and makes the batches smaller.

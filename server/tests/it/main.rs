@@ -54,6 +54,7 @@ mod resumable;
 mod retention;
 mod revocation;
 mod schema_limits;
+mod sealing;
 mod servers;
 mod shares;
 mod sign_in;
