@@ -46,6 +46,8 @@ pub struct JobFilter {
     /// Children of this job.
     pub parent: Option<Uuid>,
     pub dedupe_key: Option<String>,
+    /// The Idempotency-Key of the request that made the tree.
+    pub idempotency_key: Option<String>,
     /// Trees that were made again from this one.
     pub replay_of: Option<Uuid>,
     /// Fields of the metadata, as text.
@@ -136,6 +138,7 @@ impl Client {
             .query_some("root_id", text(filter.root_id).as_deref())
             .query_some("parent", text(filter.parent).as_deref())
             .query_some("dedupe_key", filter.dedupe_key.as_deref())
+            .query_some("idempotency_key", filter.idempotency_key.as_deref())
             .query_some("replay_of", text(filter.replay_of).as_deref())
             .query_some("stalled", stalled.as_deref())
             .query_some("created_after", time(filter.created_after).as_deref())

@@ -1,4 +1,4 @@
-//! What people do to work: cancel, retry, replay, keep, change, share, delete (rules 15 to 17 and 20).
+//! What people do to work: cancel, retry, replay, pin, change, share, delete (rules 15 to 17 and 20).
 //!
 //! Each takes a reason where the contract does: required on somebody else's work, kept in the audit log.
 //! All but the retry may be sent again after a lost answer: by then the item may have been retried, failed
@@ -76,13 +76,13 @@ impl Client {
         self.fetch(call.again(Again::Always)).await
     }
 
-    /// Keeps a tree beyond its retention (`keep` true), or no longer. Again is no change.
+    /// Pins a tree beyond its retention, or unpins it. Again is no change.
     ///
     /// # Errors
     /// 409 `not_root`.
-    pub async fn keep_job(&self, id: Uuid, keep: bool, reason: Option<&str>) -> Result<Job> {
-        let path = ["jobs", &id.to_string(), "keep"];
-        let call = if keep {
+    pub async fn pin_job(&self, id: Uuid, pinned: bool, reason: Option<&str>) -> Result<Job> {
+        let path = ["jobs", &id.to_string(), "pin"];
+        let call = if pinned {
             self.post(&path).json(&Why { reason })
         } else {
             self.call(Method::DELETE, &path).query_some("reason", reason)

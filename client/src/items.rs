@@ -31,6 +31,8 @@ pub struct ItemFilter {
     pub worker: Option<String>,
     pub dedupe_key: Option<String>,
     pub serialize_key: Option<String>,
+    /// The last step that it has reached.
+    pub step: Option<String>,
     /// 1 to 1,000; absent: 50.
     pub limit: Option<u32>,
     /// `next_cursor` of the page before.
@@ -56,6 +58,7 @@ impl Client {
             .query_some("worker", filter.worker.as_deref())
             .query_some("dedupe_key", filter.dedupe_key.as_deref())
             .query_some("serialize_key", filter.serialize_key.as_deref())
+            .query_some("step", filter.step.as_deref())
             .query_some("limit", number(filter.limit.map(i64::from)).as_deref())
             .query_some("cursor", filter.cursor.as_deref());
         self.fetch(call).await

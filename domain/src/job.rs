@@ -248,6 +248,9 @@ pub struct Job {
     pub max_failures: MaxFailures,
     pub metadata: Document,
     pub dedupe_key: Option<String>,
+    /// Of a root: the Idempotency-Key of the request that made the tree, as long as it is remembered.
+    #[serde(default)]
+    pub idempotency_key: Option<String>,
     pub owner: Owner,
     pub initiated_by: Option<String>,
     pub upload_id: Option<Uuid>,
@@ -255,7 +258,8 @@ pub struct Job {
     pub superseded_by: Option<Uuid>,
     /// How often the tree has completed.
     pub completion: i32,
-    pub keep: bool,
+    /// Exempt from retention: it stays until somebody deletes it.
+    pub pinned: bool,
     pub open_because: Option<OpenBecause>,
     pub created_at: Time,
     pub started_at: Option<Time>,

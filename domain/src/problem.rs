@@ -80,6 +80,8 @@ codes! {
     PreconditionFailed = "precondition_failed", 412, "The version is not the newest";
     TooLarge = "too_large", 413, "Too large";
     UnsupportedMediaType = "unsupported_media_type", 415, "Unsupported media type";
+    /// Of a file; the header `Content-Range` says how long it is.
+    RangeNotSatisfiable = "range_not_satisfiable", 416, "The file has no such range";
     Misdirected = "misdirected", 421, "Not the name of this server";
     InvalidBody = "invalid_body", 422, "The body is not valid";
     UnknownJobType = "unknown_job_type", 422, "No such job type";

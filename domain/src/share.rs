@@ -64,6 +64,7 @@ pub struct ShareMade {
 pub fn shared(mut job: Job) -> Job {
     job.metadata = Document::empty_object();
     job.dedupe_key = None;
+    job.idempotency_key = None;
     job.owner = Owner { kind: OwnerKind::User, name: String::new() };
     job.initiated_by = None;
     job.upload_id = None;

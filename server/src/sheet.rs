@@ -1,18 +1,33 @@
 //! Payloads as cells of a table, and cells that a spreadsheet would execute made harmless.
 //!
-//! A cell that begins with `=`, `+`, `-`, `@`, a tab or a carriage return gets an apostrophe in front,
-//! unless it is a plain number. So that this can be undone, a cell that begins with apostrophes and
-//! then one of those gets one more. Undoing takes one apostrophe off where one would have been put.
+//! A cell that begins with `=`, `+`, `-`, `@`, their full-width forms, a tab or a carriage return gets an
+//! apostrophe in front, unless it is a plain number. The same within a cell, behind every character by which a
+//! spreadsheet of another locale might split it: there a new cell would begin. So that this can be undone, what begins
+//! with apostrophes and then one of those gets one more. Undoing takes one off wherever one would have been put.
 
-use std::collections::HashMap;
+use std::{borrow::Cow, collections::HashMap};
 
 use domain::Document;
 use serde_json::value::RawValue;
 
+/// What begins a formula. Spreadsheets take the full-width forms for the same.
+const SIGNS: [char; 8] = ['=', '+', '-', '@', '\u{ff1d}', '\u{ff0b}', '\u{ff0d}', '\u{ff20}'];
+
+/// What separates cells somewhere: a spreadsheet goes by its locale, not by the file, and where it splits at another
+/// character than the file does, quotes within a line do not hold a cell together.
+const SEPARATORS: [char; 6] = [',', ';', '\t', '|', '\n', '\r'];
+
 /// Whether a spreadsheet might run the cell, or could not be told from one that was made harmless.
 fn is_active(cell: &str) -> bool {
     let behind = cell.trim_start_matches('\'');
-    behind.starts_with(['=', '+', '-', '@', '\t', '\r']) && !is_plain_number(cell)
+    (behind.starts_with(SIGNS) || behind.starts_with(['\t', '\r'])) && !is_plain_number(cell)
+}
+
+/// The same of what stands behind a separator: quotes may have come before the sign, and what consists of numbers
+/// alone does nothing.
+fn is_active_within(rest: &str) -> bool {
+    let behind = rest.trim_start_matches(['\'', '"']);
+    behind.starts_with(SIGNS) && !rest.chars().all(|c| c.is_ascii_digit() || "+-.,;| \t\r\neE[]{}".contains(c))
 }
 
 /// `-12`, `+1.5`, `-3e8`: nothing a spreadsheet would do more with than show.
@@ -21,15 +36,39 @@ fn is_plain_number(cell: &str) -> bool {
     digits.starts_with(|c: char| c.is_ascii_digit()) && digits.parse::<f64>().is_ok()
 }
 
+/// Whether what begins at this place of a cell is active; `rest` is the cell from there.
+fn is_active_at(cell: &str, at: usize, rest: &str) -> bool {
+    if at == 0 { is_active(rest) } else { cell[..at].ends_with(SEPARATORS) && is_active_within(rest) }
+}
+
+/// Places in a cell at which a cell might begin.
+fn beginnings(cell: &str) -> impl Iterator<Item = usize> {
+    std::iter::once(0).chain(cell.match_indices(SEPARATORS).map(|(at, separator)| at + separator.len()))
+}
+
 /// The cell as it may stand in a file that a spreadsheet opens.
-pub fn escape(cell: &str) -> std::borrow::Cow<'_, str> {
-    if is_active(cell) { format!("'{cell}").into() } else { cell.into() }
+pub fn escape(cell: &str) -> Cow<'_, str> {
+    let active: Vec<usize> = beginnings(cell).filter(|&at| is_active_at(cell, at, &cell[at..])).collect();
+    if active.is_empty() {
+        return cell.into();
+    }
+    let mut escaped = String::with_capacity(cell.len() + active.len());
+    let mut from = 0;
+    for at in active {
+        escaped.push_str(&cell[from..at]);
+        escaped.push('\'');
+        from = at;
+    }
+    escaped.push_str(&cell[from..]);
+    escaped.into()
 }
 
 /// Takes back what [`escape`] did.
 pub fn unescape(cell: &mut String) {
-    if cell.strip_prefix('\'').is_some_and(is_active) {
-        cell.remove(0);
+    let added = |at: &usize| cell[*at..].strip_prefix('\'').is_some_and(|rest| is_active_at(cell, *at, rest));
+    let places: Vec<usize> = beginnings(cell).filter(added).collect();
+    for at in places.into_iter().rev() {
+        cell.remove(at);
     }
 }
 
@@ -59,7 +98,10 @@ mod tests {
 
     #[test]
     fn what_would_run_is_harmless_and_comes_back() {
-        for cell in ["=1+1", "+a", "-a", "@x", "\tx", "\rx", "'=1", "''-a", "-1+1", "+", "-", "'-5", "-1e5x"] {
+        for cell in [
+            "=1+1", "+a", "-a", "@x", "\tx", "\rx", "'=1", "''-a", "-1+1", "+", "-", "'-5", "-1e5x", "＝1", "＋1+1",
+            "－a", "＠x",
+        ] {
             let escaped = escape(cell);
             assert!(escaped.starts_with('\''), "{cell:?}");
             let mut back = escaped.into_owned();
@@ -71,6 +113,47 @@ mod tests {
             let mut back = cell.to_owned();
             unescape(&mut back);
             assert_eq!(back, cell);
+        }
+    }
+
+    #[test]
+    fn a_cell_that_another_locale_splits_is_harmless_and_comes_back() {
+        for (cell, escaped) in [
+            ("x;=HYPERLINK(\"http://e\")", "x;'=HYPERLINK(\"http://e\")"),
+            ("x,=1", "x,'=1"),
+            ("x\t+a|b", "x\t'+a|b"),
+            ("x;\"=1\"", "x;'\"=1\""),
+            ("x\n=1;@y", "x\n'=1;'@y"),
+            ("x\r\n-a", "x\r\n'-a"),
+            ("x;＝1", "x;'＝1"),
+            ("=a;=b", "'=a;'=b"),
+            ("x;'=1", "x;''=1"),
+            ("\t=1", "'\t'=1"),
+            ("-5,=1", "'-5,'=1"),
+            ("[1,-5,\"a\"]", "[1,'-5,\"a\"]"),
+        ] {
+            assert_eq!(escape(cell), escaped);
+            let mut back = escaped.to_owned();
+            unescape(&mut back);
+            assert_eq!(back, cell);
+        }
+        for cell in ["a;b", "[1,-5,3]", "{\"a\":-5,\"b\":2}", "a, -b", "5;-3", "a;'b", "a,-5"] {
+            assert_eq!(escape(cell), cell);
+            let mut back = cell.to_owned();
+            unescape(&mut back);
+            assert_eq!(back, cell);
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn whatever_a_cell_is_it_comes_back(cell in "[=+@,;|\t\r\n'\"a1e.＝-]{0,12}") {
+            let mut back = escape(&cell).into_owned();
+            for at in beginnings(&back) {
+                proptest::prop_assert!(!is_active_at(&back, at, &back[at..]) || back[at..].starts_with('\''));
+            }
+            unescape(&mut back);
+            proptest::prop_assert_eq!(back, cell);
         }
     }
 

@@ -144,6 +144,7 @@ fn details(job: &Job) -> AnyView {
             })}
             {fact("Sealed", text(if job.sealed { "yes" } else { "no: more items may come" }.to_owned()))}
             {job.dedupe_key.clone().map(|key| fact("Dedupe key", mono(key)))}
+            {job.idempotency_key.clone().map(|key| fact("Idempotency key", mono(key)))}
             {job.upload_id.map(|id| {
                 let link = view! { <a href=format!("/api/v1/uploads/{id}/content") download="">"the uploaded file"</a> };
                 fact("File", link.into_any())

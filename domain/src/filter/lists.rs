@@ -72,6 +72,7 @@ const JOBS: &[Name] = &[
     name("parent", Kind::Id, "parent:0199…"),
     name("replay_of", Kind::Id, "replay_of:0199…"),
     name("dedupe_key", Kind::Text, "dedupe_key:order-7"),
+    name("idempotency_key", Kind::Text, "idempotency_key:order-7"),
     name("id", Kind::Ids, "id:0199…,019a…"),
 ];
 
@@ -86,6 +87,7 @@ const ITEMS: &[Name] = &[
     name("created", Kind::Moment, "created:<2h"),
     name("dedupe_key", Kind::Text, "dedupe_key:order-7"),
     name("serialize_key", Kind::Text, "serialize_key:customer-7"),
+    name("step", Kind::Text, "step:charged"),
     name("id", Kind::Ids, "id:0199…,019a…"),
 ];
 

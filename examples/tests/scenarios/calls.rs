@@ -82,8 +82,8 @@ async fn a_program_keeps_job_types_trees_and_files_in_order() {
     client.cancel_job(job.id, None).await.expect("cancelled");
     let twice = client.replay_item(items[0].id, &ReplayBody::default()).await.expect("a tree of its own");
     assert_eq!(twice.counts.available, 1);
-    assert!(client.keep_job(job.id, true, None).await.expect("kept").keep);
-    assert!(!client.keep_job(job.id, false, None).await.expect("kept no longer").keep);
+    assert!(client.pin_job(job.id, true, None).await.expect("pinned").pinned);
+    assert!(!client.pin_job(job.id, false, None).await.expect("unpinned").pinned);
     let share = client.share_job(job.id, &domain::share::ShareBody::default()).await.expect("a link");
     assert_eq!(client.shares(job.id, &Part::default()).await.expect("one").data[0].id, share.id);
     client.revoke_share(share.id, None).await.expect("taken back");

@@ -48,6 +48,8 @@ pub struct ItemList {
     worker: Option<String>,
     dedupe_key: Option<String>,
     serialize_key: Option<String>,
+    /// The last step that it has reached
+    step: Option<String>,
     #[param(value_type = Option<String>, format = DateTime)]
     created_after: Option<Time>,
     #[param(value_type = Option<String>, format = DateTime)]
@@ -105,6 +107,7 @@ impl ItemList {
             worker: self.worker.clone(),
             dedupe_key: self.dedupe_key.clone(),
             serialize_key: self.serialize_key.clone(),
+            step: self.step.clone(),
             created_after: self.created_after,
             created_before: self.created_before,
         })

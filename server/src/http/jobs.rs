@@ -53,6 +53,8 @@ pub struct JobList {
     owner: Option<String>,
     initiated_by: Option<String>,
     dedupe_key: Option<String>,
+    /// The Idempotency-Key of the request that made the tree, as long as it is remembered
+    idempotency_key: Option<String>,
     /// Replays of this tree
     replay_of: Option<Uuid>,
     /// Text in name, key or metadata
@@ -105,6 +107,7 @@ impl JobList {
             uploaded_by: None,
             initiated_by: self.initiated_by.clone(),
             dedupe_key: self.dedupe_key.clone(),
+            idempotency_key: self.idempotency_key.clone(),
             replay_of: self.replay_of,
             metadata: self.metadata.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
             q: self.q.clone(),

@@ -33,6 +33,7 @@ pub mod assignments; // what workers say
 pub mod audit; // who did what
 pub mod bulk; // deeds over many
 mod connections; // who may be connected
+mod byte_range; // a part of a file
 pub mod cursor; // places in lists
 pub mod deeds; // what people do to work
 pub mod deliveries; // callbacks of complete trees
@@ -143,7 +144,7 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(deliveries::list_job_deliveries))
         .routes(routes!(deliveries::resend_delivery))
         .routes(routes!(remove::delete_job))
-        .routes(routes!(remove::keep_job, remove::keep_job_no_longer))
+        .routes(routes!(remove::pin_job, remove::unpin_job))
 }
 
 /// The streams, apart from what is compressed: an answer that could be carries the compressor's 5 kB for as long as it is

@@ -48,31 +48,31 @@ pub async fn delete_job(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Keep a tree beyond its retention. Again is no change
+/// Pin a tree
 ///
-/// Only roots have a retention.
-#[utoipa::path(post, path = "/jobs/{id}/keep", tag = "jobs", params(("id" = Uuid, Path)),
+/// It stays beyond its retention. Only roots have one. Again is no change.
+#[utoipa::path(post, path = "/jobs/{id}/pin", tag = "jobs", params(("id" = Uuid, Path)),
     request_body = Option<ReasonBody>, responses((status = 200, body = Job)))]
-pub async fn keep_job(
+pub async fn pin_job(
     State(app): State<App>,
     caller: Caller,
     Path(id): Path<Uuid>,
     JsonOrDefault(body): JsonOrDefault<ReasonBody>,
 ) -> Result<Answer<Job>> {
-    Ok(Answer(app.engine.keep(&caller, id, true, body.reason.as_deref()).await?))
+    Ok(Answer(app.engine.pin(&caller, id, true, body.reason.as_deref()).await?))
 }
 
-/// Keep a tree no longer: it goes when its retention is over. Again is no change
+/// Unpin a tree
 ///
-/// Only roots have a retention.
-#[utoipa::path(delete, path = "/jobs/{id}/keep", tag = "jobs", params(("id" = Uuid, Path), Why),
+/// It goes when its retention is over. Again is no change.
+#[utoipa::path(delete, path = "/jobs/{id}/pin", tag = "jobs", params(("id" = Uuid, Path), Why),
     request_body = Option<ReasonBody>, responses((status = 200, body = Job)))]
-pub async fn keep_job_no_longer(
+pub async fn unpin_job(
     State(app): State<App>,
     caller: Caller,
     Path(id): Path<Uuid>,
     Query(why): Query<Why>,
     JsonOrDefault(body): JsonOrDefault<ReasonBody>,
 ) -> Result<Answer<Job>> {
-    Ok(Answer(app.engine.keep(&caller, id, false, why.or_body(body)?.as_deref()).await?))
+    Ok(Answer(app.engine.pin(&caller, id, false, why.or_body(body)?.as_deref()).await?))
 }

@@ -10,7 +10,7 @@ use axum::{
     body::Body,
     extract::{Request, State},
     http::{HeaderMap, HeaderValue, StatusCode, header},
-    response::Response,
+    response::{IntoResponse as _, Response},
 };
 use bytes::Bytes;
 use domain::{
@@ -19,12 +19,13 @@ use domain::{
     audit::ReasonBody,
     upload::{Preview, Upload, UploadFormat},
 };
-use futures::{Stream, StreamExt as _};
+use futures::{Stream, StreamExt as _, TryStreamExt as _};
 use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
 use super::{
+    byte_range::{self, Wanted},
     extract::{self, JsonOrDefault, Path, Query},
     idempotency::{self, Keep, Keeping, Key, once},
     multipart::Form,
@@ -32,7 +33,7 @@ use super::{
 };
 use crate::{
     App,
-    auth::{Caller, Scope},
+    auth::{Caller, Ongoing, Scope},
     error::{Error, Result},
     uploads,
 };
@@ -241,17 +242,48 @@ pub async fn delete_upload(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// The file as it came
+/// The file as it came, or one range of it
 ///
 /// Always as an attachment, never as a page of this site.
-#[utoipa::path(get, path = "/uploads/{id}/content", tag = "uploads", params(("id" = Uuid, Path)),
-    responses((status = 200, body = Vec<u8>, content_type = "application/octet-stream")))]
-pub async fn get_upload_content(State(app): State<App>, caller: Caller, Path(id): Path<Uuid>) -> Result<Response> {
+#[utoipa::path(get, path = "/uploads/{id}/content", tag = "uploads",
+    params(("id" = Uuid, Path),
+        ("Range" = Option<String>, Header, description = "One range of bytes: `bytes=100-`, `bytes=100-199`, `bytes=-100`"),
+        ("If-Range" = Option<String>, Header, description = "The ETag of what is there already: of another file, all of it comes")),
+    responses((status = 200, body = Vec<u8>, content_type = "application/octet-stream",
+        headers(("ETag" = String, description = "The SHA-256 of the file"))),
+        (status = 206, body = Vec<u8>, content_type = "application/octet-stream", description = "The range",
+         headers(("Content-Range" = String))),
+        (status = 416, description = "`range_not_satisfiable`: the file is shorter, as `Content-Range` says",
+         body = Problem, content_type = "application/problem+json")))]
+pub async fn get_upload_content(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<Uuid>,
+    headers: HeaderMap,
+) -> Result<Response> {
     let upload = uploads::find(&app.pool, &caller, id).await?;
-    let bytes = upload.bytes as u64;
-    let body = Body::from_stream(app.files.read(upload.id, 0, bytes).await?);
+    let (bytes, tag) = (upload.bytes as u64, format!("\"{}\"", upload.sha256));
+    let (status, from, to) = match byte_range::wanted(&headers, bytes, &tag) {
+        Wanted::Whole => (StatusCode::OK, 0, bytes),
+        Wanted::Part(from, to) => (StatusCode::PARTIAL_CONTENT, from, to),
+        Wanted::Outside => {
+            let refused = Error::refuse(Code::RangeNotSatisfiable, format!("The file has {bytes} bytes."));
+            let length = [(header::CONTENT_RANGE, format!("bytes */{bytes}"))];
+            return Ok((length, refused).into_response());
+        }
+    };
+    let body = app.files.read(upload.id, from, to).await?.map_err(Error::Files);
+    let body = Body::from_stream(Ongoing::of(&app, &caller).guard(body));
     let mut response = attachment(&upload.filename, "application/octet-stream", body);
-    response.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from(bytes));
+    *response.status_mut() = status;
+    let fields = response.headers_mut();
+    fields.insert(header::CONTENT_LENGTH, HeaderValue::from(to - from));
+    fields.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+    fields.extend(HeaderValue::try_from(tag).ok().map(|tag| (header::ETAG, tag)));
+    if status == StatusCode::PARTIAL_CONTENT {
+        let range = HeaderValue::try_from(format!("bytes {from}-{}/{bytes}", to - 1));
+        fields.extend(range.ok().map(|range| (header::CONTENT_RANGE, range)));
+    }
     Ok(response)
 }
 

@@ -40,7 +40,6 @@ mod form; // endings as they are asked for
 mod ghosts; // cancelled jobs that are not swept yet
 mod groups; // errors that read alike
 mod intake; // items on their way into jobs
-mod keep; // trees that are kept
 mod keys; // Idempotency-Keys of adding
 mod lanes; // serialize keys
 mod marks; // where claims start to look
@@ -48,6 +47,7 @@ mod outbox; // what is said on the broker
 mod own; // executors that are Treeline's own
 mod past; // assignments that are over
 mod patch; // small edits by people
+mod pin; // trees that are exempt from retention
 mod plan; // what depends on what in a tree
 mod prepare; // items checked before they are added
 mod read; // views for pages and API

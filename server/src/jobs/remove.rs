@@ -21,7 +21,7 @@ use crate::{
         audit::{self as log, AuditRow},
         deliveries,
         retention::{self, LockedGate, Place},
-        tended, totals,
+        tended, totals, uploads,
     },
     task::in_task,
 };
@@ -193,6 +193,7 @@ impl Core {
         }
         items.sort_unstable();
         let found = items.len() + empty.len();
+        let mut objects = Vec::new();
         // An item without a limit of failures may have any number of attempts: then the same items are
         // found again by the next batch.
         if retention::remove_history(&mut tx, &items).await? {
@@ -201,10 +202,18 @@ impl Core {
                 retention::move_removal(&mut tx, gate_id, seq).await?;
             }
             if retention::remove_keys(&mut tx, &empty).await? {
+                let files = uploads::lock_of_jobs(&mut tx, &empty).await?;
                 retention::remove_jobs(&mut tx, &empty).await?;
+                objects = uploads::forget_unreferenced(&mut tx, &files).await?;
             }
         }
         crate::store::commit(tx).await?;
+        for object in objects {
+            // What is left here is an object without a row, and goes as one.
+            if let Err(error) = self.files.remove(object).await {
+                tracing::warn!(%error, %object, "file not removed");
+            }
+        }
         Ok(found)
     }
 }

@@ -30,7 +30,8 @@ pub async fn items(pool: &PgPool, gate_id: i64, seq: i64) -> Result<Vec<ItemRow>
     sqlx::query_as!(
         ItemRow,
         r#"select id as "item_id!", seq as "seq!", row, payload as "payload!", state as "state!",
-             attempts as "attempts!", result, ended_at, error_message, error_kind, error_detail
+             attempts as "attempts!", result as "result?", ended_at as "ended_at?", error_message as "error_message?",
+             error_kind as "error_kind?", error_detail as "error_detail?"
            from (
              select i.id, i.seq, i.row, o.result, o.ended_at, o.error_message, o.error_kind, o.error_detail,
                coalesce(

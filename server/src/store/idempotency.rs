@@ -70,6 +70,19 @@ pub async fn find(pool: &PgPool, name: &KeyName) -> Result<Option<Stored>, sqlx:
     .await
 }
 
+/// The trees that this key names, of one owner or of all; there are at most a thousand, one for each owner and of
+/// whom they act for.
+pub async fn made(pool: &PgPool, key: &str, owner_id: Option<Uuid>) -> Result<Vec<Uuid>, sqlx::Error> {
+    sqlx::query_scalar!(
+        r#"select job_id as "job_id!" from idempotency
+           where key = $1 and job_id is not null and ($2::uuid is null or owner_id = $2) limit 1000"#,
+        key,
+        owner_id
+    )
+    .fetch_all(pool)
+    .await
+}
+
 /// A key that is to name a new tree.
 #[derive(Clone, Debug)]
 pub struct NewKey<'a> {

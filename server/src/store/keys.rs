@@ -264,6 +264,8 @@ pub struct Test {
     pub dedupe_key: Option<String>,
     pub serialize_key: Option<String>,
     pub row: Option<i64>,
+    /// The last step that it has reached.
+    pub step: Option<String>,
     pub created_after: Option<OffsetDateTime>,
     pub created_before: Option<OffsetDateTime>,
     /// Part of payload or error, already escaped for `like`.
@@ -302,7 +304,8 @@ pub async fn matching(pool: &PgPool, ids: &[Uuid], test: &Test) -> Result<Vec<Uu
                or coalesce((select e.payload from item_edit e where e.item_id = i.id order by e.edit desc limit 1),
                            i.payload) ilike $10
                or coalesce(o.error_message, (select a.error_message from attempt a where a.item_id = i.id
-                           and a.error_message is not null order by a.attempt desc limit 1)) ilike $10)"#,
+                           and a.error_message is not null order by a.attempt desc limit 1)) ilike $10)
+             and ($11::text is null or (select s.name from item_step s where s.item_id = i.id) = $11)"#,
         ids,
         test.states.as_deref(),
         test.fingerprint,
@@ -312,7 +315,8 @@ pub async fn matching(pool: &PgPool, ids: &[Uuid], test: &Test) -> Result<Vec<Uu
         test.row,
         test.created_after,
         test.created_before,
-        test.text
+        test.text,
+        test.step
     )
     .fetch_all(pool)
     .await

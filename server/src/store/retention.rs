@@ -157,12 +157,12 @@ pub async fn forget_errors(tx: &mut Tx, gate_ids: &[i64]) -> Result<(), sqlx::Er
 }
 
 /// Keeps a tree, or no longer. False: it is so already, or the tree is gone.
-pub async fn set_keep(tx: &mut Tx, gate_id: i64, keep: bool) -> Result<bool, sqlx::Error> {
+pub async fn set_pinned(tx: &mut Tx, gate_id: i64, pinned: bool) -> Result<bool, sqlx::Error> {
     let done = sqlx::query!(
         "update gate set keep = $2, version = version + 1
          where gate_id = $1 and removed_at is null and keep is distinct from $2",
         gate_id,
-        keep
+        pinned
     )
     .execute(&mut **tx)
     .await?;

@@ -29,6 +29,8 @@ pub struct JobView {
     pub after: Vec<String>,
     pub metadata: String,
     pub dedupe_key: Option<String>,
+    /// Of a root: the Idempotency-Key of the request that made it, as long as it is remembered.
+    pub idempotency_key: Option<String>,
     pub initiated_by: Option<String>,
     pub upload_id: Option<Uuid>,
     pub replay_of: Option<Uuid>,
@@ -52,7 +54,7 @@ pub struct JobView {
     pub completed_at: Option<OffsetDateTime>,
     pub completion: i32,
     pub updated_at: OffsetDateTime,
-    pub keep: bool,
+    pub pinned: bool,
     pub tree_completed_at: Option<OffsetDateTime>,
 }
 
@@ -92,11 +94,15 @@ pub async fn of_roots(executor: impl PgExecutor<'_>, root_ids: &[Uuid]) -> Resul
         r#"select j.id, j.root_id, j.parent_id, j.gate_id, j.key, t.name as job_type, j.name, j.owner_id,
              o.kind as owner_kind, o.name as owner_name, j.max_failures, j.priority, j.run_after, j.expires_at,
              j.expected_count, j.final_stage, j.feed, j.after, j.metadata, j.dedupe_key, j.initiated_by,
+             case when j.parent_id is null then
+               (select i.key from idempotency i where i.job_id = j.id order by i.created_at desc limit 1) end
+               as idempotency_key,
              j.upload_id, j.replay_of, j.superseded_by, j.created_at,
              g.sealed, g.cancelled_at is not null as "cancelled!", g.after_open, g.n_available as available,
              g.n_running as running, g.n_retryable as retryable, g.n_scheduled as scheduled,
              g.n_blocked as blocked, g.n_succeeded as succeeded, g.n_dead as dead, g.n_cancelled,
-             g.n_expired as expired, g.version, g.started_at, g.completed_at, g.completion, g.updated_at, g.keep,
+             g.n_expired as expired, g.version, g.started_at, g.completed_at, g.completion, g.updated_at,
+             g.keep as pinned,
              g.tree_completed_at
            from unnest($1::uuid[]) as root
            -- A look for each: as long as nothing is known of the tables, a join would read all of them.

@@ -5,7 +5,7 @@ use sqlx::{PgExecutor, PgPool};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::commit;
+use super::{Tx, commit};
 
 struct Row {
     id: Uuid,
@@ -149,6 +149,44 @@ pub async fn take_unreferenced(pool: &PgPool, seconds: f64, limit: i64) -> Resul
     .await?;
     commit(tx).await?;
     Ok((gone, looked_at.len()))
+}
+
+/// Locks the files that these jobs were made of or have made. Those that somebody is making a job of are left out.
+pub async fn lock_of_jobs(tx: &mut Tx, gate_ids: &[i64]) -> Result<Vec<Uuid>, sqlx::Error> {
+    sqlx::query_scalar!(
+        "select id from upload
+         where used_at is not null and id = any(array(
+           select upload_id from job where gate_id = any($1::bigint[]) and upload_id is not null
+           union
+           select u.id from job j join upload u on u.made_by = j.id where j.gate_id = any($1::bigint[])))
+         order by id for update skip locked",
+        gate_ids
+    )
+    .fetch_all(&mut **tx)
+    .await
+}
+
+/// Forgets those of these files that no job names any more. Returns the objects that are nobody's then. A statement
+/// of its own behind the locks, as [`take_unreferenced`] says.
+pub async fn forget_unreferenced(tx: &mut Tx, ids: &[Uuid]) -> Result<Vec<Uuid>, sqlx::Error> {
+    let staged = sqlx::query!("select upload_id, object_id from staged where upload_id = any($1::uuid[])", ids)
+        .fetch_all(&mut **tx)
+        .await?;
+    let mut gone = sqlx::query_scalar!(
+        "delete from upload u
+         where u.id = any($1::uuid[])
+           and not exists (select 1 from job j where j.upload_id = u.id)
+           and not exists (select 1 from split s where s.upload_id = u.id)
+           and not exists (select 1 from job j where j.id = u.made_by)
+         returning u.id",
+        ids
+    )
+    .fetch_all(&mut **tx)
+    .await?;
+    let lines: Vec<Uuid> =
+        staged.into_iter().filter(|row| gone.contains(&row.upload_id)).map(|row| row.object_id).collect();
+    gone.extend(lines);
+    Ok(gone)
 }
 
 /// Those of the objects that are known: files, and what was made of them.

@@ -30,7 +30,7 @@ async fn the_log_is_found_by_what_one_looks_for_and_outlives_its_trees() {
         work(owner).await;
         let admin = if at == 1 { &ben } else { &anna };
         let path = format!("/api/v1/jobs/{}", jobs[at]);
-        Answer::of(admin.request(Method::POST, &format!("{path}/keep")).json(&json!({"reason": "look"})))
+        Answer::of(admin.request(Method::POST, &format!("{path}/pin")).json(&json!({"reason": "look"})))
             .await
             .expect(200);
         Answer::of(admin.request(Method::DELETE, &path).json(&json!({"reason": format!("case {at}")})))

@@ -221,10 +221,10 @@ async fn a_job_says_what_will_happen_and_then_it_does() {
     // A form that was refused, loaded again, is the page.
     assert_eq!(led(&grace.get(&format!("{job}/cancel")).await), format!("{job}?open=cancel"));
     assert_eq!(
-        led(&submit(&grace, &format!("{job}/keep"), &[("reason", "evidence")]).await),
-        format!("{job}?did=kept")
+        led(&submit(&grace, &format!("{job}/pin"), &[("reason", "evidence")]).await),
+        format!("{job}?did=pinned")
     );
-    assert!(grace.get(&job).await.text.contains("Keep it no longer"));
+    assert!(grace.get(&job).await.text.contains("Delete automatically again"));
     let early = submit(&grace, &format!("{job}/replay"), &[("reason", "again")]).await;
     assert!(early.status == 422 && early.text.contains("The job is not complete"), "{}", early.text);
     server.stop().await;

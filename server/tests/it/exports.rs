@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::{
-    bulk::{claim, id, kill},
+    bulk::{claim, id, id as id_of, kill},
     support::{
         Api, Server,
         imports::{complete, import, lines, upload},
@@ -129,5 +129,45 @@ async fn what_was_cancelled_is_listed_before_its_rows_have_followed() {
     {
     }
     assert_eq!(lines(&server, &job, "failures").await, early);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn items_that_have_not_ended_are_exported_as_they_are() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let items = json!([{"payload": 1}, {"payload": 2}]);
+    let job = server.post("/api/v1/jobs", json!({"type": "a", "items": items})).await.expect(201);
+    let worker = server.service("worker", &["work"]).await;
+    kill(&worker, &claim(&worker, "a", 1, 20).await[0]).await;
+    for format in ["ndjson", "csv"] {
+        let item = export(&server, json!({"job_id": job["id"], "what": "items", "format": format})).await;
+        assert_eq!(item["result"]["rows"], 2);
+        let text = content(&server, &item).await;
+        assert!(text.contains("dead") && text.contains("available"), "{text}");
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn cells_of_other_locales_are_harmless_and_come_back() {
+    let server = Server::start().await;
+    let mine = server.service("mine", &["jobs:read", "jobs:write"]).await;
+    let rows = "{\"a\":\"x;=HYPERLINK(1)\"}\n{\"a\":\"＝1+1\"}\n";
+    let id = upload(&mine, "rows.ndjson", rows).await;
+    let job = complete(&mine, &import(&mine, "import", &id).await).await;
+    let path = format!("/api/v1/jobs/{}/results?format=csv", id_of(&job));
+    let text = mine.get(&path).await.text;
+    assert!(!text.contains(";=") && text.contains(";'="), "{text}");
+
+    // A list of failures that is uploaded again has the cells of before.
+    let id = upload(&mine, "people.csv", "id,sum\nx;=1,＝2,3\n").await;
+    let job = complete(&mine, &import(&mine, "import", &id).await).await;
+    let failures = mine.get(&format!("/api/v1/jobs/{}/failures?format=csv", id_of(&job))).await.text;
+    assert!(failures.contains("x;'=1,'＝2"), "{failures}");
+    let id = upload(&mine, "again.csv", failures).await;
+    let job = complete(&mine, &import(&mine, "import", &id).await).await;
+    let payload = &lines(&mine, &job, "results").await[0]["payload"];
+    assert_eq!(payload, &json!({"id": "x;=1", "sum": "＝2"}));
     server.stop().await;
 }

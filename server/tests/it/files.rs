@@ -3,15 +3,19 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use reqwest::Method;
 use serde_json::json;
 use sqlx::Executor as _;
 
-use crate::support::{
-    Answer, Server,
-    imports::{complete, import, upload},
-    program::peak_kib,
-    s3::Bucket,
-    xlsx::workbook,
+use crate::{
+    retention::until,
+    support::{
+        Answer, Server,
+        imports::{complete, import, upload},
+        program::peak_kib,
+        s3::Bucket,
+        xlsx::workbook,
+    },
 };
 
 #[tokio::test]
@@ -108,5 +112,73 @@ async fn a_long_file_takes_little_memory() {
     let after = peak_kib(own.process) >> 10;
     assert!(after < before + 35, "from {before} MiB to {after} MiB with files of {MIB} MiB");
     drop(own);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_download_that_broke_goes_on_from_a_folder_and_from_a_bucket() {
+    let bucket = Bucket::start().await;
+    for in_bucket in [false, true] {
+        let server = if in_bucket {
+            Server::start_with(|config| bucket.configure(&mut config.files)).await
+        } else {
+            Server::start().await
+        };
+        let id = upload(&server, "a.csv", "0123456789").await;
+        let path = format!("/api/v1/uploads/{id}/content");
+        let whole = server.get(&path).await;
+        let tag = whole.headers["etag"].to_str().expect("text").to_owned();
+        assert_eq!((whole.status.as_u16(), whole.text.as_str()), (200, "0123456789"));
+        assert_eq!((whole.headers["accept-ranges"].as_bytes(), tag.len()), (&b"bytes"[..], 66));
+        let ask = |range: &'static str, tag: Option<&str>| {
+            let mut request = server.request(Method::GET, &path).header("range", range);
+            if let Some(tag) = tag {
+                request = request.header("if-range", tag);
+            }
+            Answer::of(request)
+        };
+        for (range, text, place) in [
+            ("bytes=4-", "456789", "bytes 4-9/10"),
+            ("bytes=2-3", "23", "bytes 2-3/10"),
+            ("bytes=-1", "9", "bytes 9-9/10"),
+        ] {
+            let part = ask(range, Some(&tag)).await;
+            assert_eq!((part.status.as_u16(), part.text.as_str()), (206, text), "{range}");
+            assert_eq!(part.headers["content-range"], place);
+            assert_eq!(part.headers["content-length"], text.len().to_string().as_str());
+        }
+        // Another file, and several ranges: all of it.
+        assert_eq!(ask("bytes=4-", Some("\"other\"")).await.text, "0123456789");
+        assert_eq!(ask("bytes=0-1,4-5", None).await.status, 200);
+        let outside = ask("bytes=10-", None).await;
+        outside.expect_problem(416, "range_not_satisfiable");
+        assert_eq!(outside.headers["content-range"], "bytes */10");
+        server.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn the_files_of_a_deleted_tree_go_with_its_rows() {
+    let server = Server::start().await;
+    let row = "<row><c><v>1</v></c></row>";
+    let used = upload(&server, "used.xlsx", workbook(&[("a", &row.repeat(2))], &[])).await;
+    let job = complete(&server, &import(&server, "import", &used).await).await;
+    let second = complete(&server, &import(&server, "import", &used).await).await;
+    let path = |job: &serde_json::Value| format!("/api/v1/jobs/{}", job["id"].as_str().expect("an id"));
+    let order = json!({"job_id": second["id"], "what": "results", "format": "csv"});
+    let export = json!({"type": "export", "sealed": true, "items": [{"payload": order}]});
+    let export = server.post("/api/v1/jobs", export).await.expect(201);
+    let export = complete(&server, &export).await;
+    let folder = server.running.app.config.data_dir().expect("a folder").join("files");
+    // The workbook, its lines, the export, and the folder where files arrive.
+    let files = || std::fs::read_dir(&folder).expect("files").count();
+    assert_eq!(files(), 4);
+    server.delete(&path(&job)).await.expect(204);
+    server.delete(&path(&export)).await.expect(204);
+    until(async || files() == 3).await;
+    server.get(&format!("/api/v1/uploads/{used}")).await.expect(200);
+    server.delete(&path(&second)).await.expect(204);
+    until(async || files() == 1).await;
+    server.get(&format!("/api/v1/uploads/{used}")).await.expect_problem(404, "not_found");
     server.stop().await;
 }

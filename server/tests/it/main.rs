@@ -33,6 +33,7 @@ mod job_types;
 mod lifecycle;
 mod lists;
 mod live;
+mod lookups;
 mod metrics;
 mod moments;
 mod named;

@@ -34,7 +34,7 @@ async fn the_document_shows_every_route_with_its_refusals() {
         "/api/v1/assignments/heartbeat",
         "/api/v1/dead-letters",
         "/api/v1/dead-letters/groups",
-        "/api/v1/jobs/{id}/keep",
+        "/api/v1/jobs/{id}/pin",
         "/api/v1/assignments/{id}/alert",
         "/api/v1/alerts",
         "/api/v1/audit",

@@ -107,7 +107,7 @@ async fn an_owner_deletes_a_complete_tree_and_nothing_is_left() {
 
     owner.delete(&root).await.expect_problem(410, "job_removed");
     owner.delete(&child).await.expect_problem(410, "job_removed");
-    owner.post(&format!("{root}/keep"), json!({})).await.expect_problem(410, "job_removed");
+    owner.post(&format!("{root}/pin"), json!({})).await.expect_problem(410, "job_removed");
     other.delete(&root).await.expect_problem(404, "not_found");
     assert!([404, 410].contains(&owner.get(&root).await.status.as_u16()), "nobody sees it any more");
     assert_eq!(owner.get("/api/v1/jobs").await.expect(200)["data"], json!([]));
@@ -236,13 +236,13 @@ async fn a_tree_goes_by_itself_unless_it_is_kept() {
     let kept = format!("/api/v1/jobs/{}", tree(&owner, 1).await);
     let child = json!({"type": "a", "sealed": true, "children": [{"type": "a", "sealed": true}]});
     let made = owner.post("/api/v1/jobs", child).await.expect(201);
-    let below = format!("/api/v1/jobs/{}/keep", id(&made["children"][0]));
+    let below = format!("/api/v1/jobs/{}/pin", id(&made["children"][0]));
     owner.post(&below, json!({})).await.expect_problem(409, "not_root");
 
-    assert_eq!(owner.post(&format!("{kept}/keep"), json!({})).await.expect(200)["keep"], true);
-    owner.post(&format!("{kept}/keep"), json!({})).await.expect(200);
+    assert_eq!(owner.post(&format!("{kept}/pin"), json!({})).await.expect(200)["pinned"], true);
+    owner.post(&format!("{kept}/pin"), json!({})).await.expect(200);
     let other = server.service("other", ALL).await;
-    other.post(&format!("{kept}/keep"), json!({})).await.expect_problem(404, "not_found");
+    other.post(&format!("{kept}/pin"), json!({})).await.expect_problem(404, "not_found");
     let gone = format!("/api/v1/jobs/{}", tree(&owner, 2).await);
     let open = format!("/api/v1/jobs/{}", id(&owner.post("/api/v1/jobs", json!({"type": "a"})).await.expect(201)));
     work(&owner).await;
@@ -254,7 +254,7 @@ async fn a_tree_goes_by_itself_unless_it_is_kept() {
     let totals = "select sum(n_succeeded)::bigint from daily_total where job_type = 'a' and outcome = 1";
     assert_eq!(count(&server, totals).await, 2, "the totals stay");
 
-    assert_eq!(owner.delete(&format!("{kept}/keep")).await.expect(200)["keep"], false);
+    assert_eq!(owner.delete(&format!("{kept}/pin")).await.expect(200)["pinned"], false);
     until_gone(&owner, &kept).await;
     server.stop().await;
 }

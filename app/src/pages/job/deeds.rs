@@ -35,8 +35,8 @@ pub(super) fn section_of(job: &Job, deeds: &Deeds) -> AnyView {
     if (root && completed) || tried("replay") {
         forms.push(replay(job, deeds));
     }
-    if root || tried("keep") {
-        forms.push(keep(job, deeds));
+    if root || tried("pin") {
+        forms.push(pin(job, deeds));
     }
     if (root && completed && (deeds.own || deeds.admin)) || tried("delete") {
         forms.push(delete(job, deeds));
@@ -115,18 +115,19 @@ fn replay(job: &Job, deeds: &Deeds) -> AnyView {
     drawn(form, deeds)
 }
 
-fn keep(job: &Job, deeds: &Deeds) -> AnyView {
-    if job.keep {
-        let text = "It is kept. Without that it goes when the time for which its type keeps complete trees is over.";
+fn pin(job: &Job, deeds: &Deeds) -> AnyView {
+    if job.pinned {
+        let text = "It is kept forever. Otherwise it is deleted when the retention of its type is over.";
         let form = Deed {
             text: text.into_any(),
-            button: "Keep it no longer".to_owned(),
-            ..form(job, deeds, "unkeep", "Keep no longer…")
+            button: "Delete automatically again".to_owned(),
+            ..form(job, deeds, "unpin", "Delete automatically again…")
         };
         return drawn(form, deeds);
     }
     let text = "It stays, with all its items and results, until somebody deletes it.";
-    let form = Deed { text: text.into_any(), button: "Keep it".to_owned(), ..form(job, deeds, "keep", "Keep…") };
+    let form =
+        Deed { text: text.into_any(), button: "Keep forever".to_owned(), ..form(job, deeds, "pin", "Keep forever…") };
     drawn(form, deeds)
 }
 

@@ -56,8 +56,6 @@ const OPERATIONS: &[(&str, &str)] = &[
     ("end_other_sessions", "end_own_other_sessions"),
     ("end_session", "end_own_session"),
     ("get_bulk", "get_bulk_operation"),
-    ("keep_job", "pin_job"),
-    ("keep_job_no_longer", "unpin_job"),
     ("list_bulk", "list_bulk_operations"),
     ("list_groups", "list_error_groups"),
     ("list_sessions", "list_own_sessions"),

@@ -116,8 +116,8 @@ async fn draw(app: &App, caller: &Caller, id: Uuid, deeds: Deeds) -> Result<impl
 enum Deed {
     Cancel,
     Replay,
-    Keep,
-    Unkeep,
+    Pin,
+    Unpin,
     Delete,
 }
 
@@ -126,8 +126,8 @@ impl Deed {
         match self {
             Self::Cancel => "cancel",
             Self::Replay => "replay",
-            Self::Keep => "keep",
-            Self::Unkeep => "unkeep",
+            Self::Pin => "pin",
+            Self::Unpin => "unpin",
             Self::Delete => "delete",
         }
     }
@@ -143,14 +143,14 @@ pub(super) async fn replay(app: State<App>, signed: Signed, id: Result<Path<Uuid
     done(&app, signed, id, fields, Deed::Replay).await
 }
 
-/// `POST /jobs/{id}/keep`
-pub(super) async fn keep(app: State<App>, signed: Signed, id: Result<Path<Uuid>>, fields: Fields) -> Response {
-    done(&app, signed, id, fields, Deed::Keep).await
+/// `POST /jobs/{id}/pin`
+pub(super) async fn pin(app: State<App>, signed: Signed, id: Result<Path<Uuid>>, fields: Fields) -> Response {
+    done(&app, signed, id, fields, Deed::Pin).await
 }
 
-/// `POST /jobs/{id}/unkeep`
-pub(super) async fn unkeep(app: State<App>, signed: Signed, id: Result<Path<Uuid>>, fields: Fields) -> Response {
-    done(&app, signed, id, fields, Deed::Unkeep).await
+/// `POST /jobs/{id}/unpin`
+pub(super) async fn unpin(app: State<App>, signed: Signed, id: Result<Path<Uuid>>, fields: Fields) -> Response {
+    done(&app, signed, id, fields, Deed::Unpin).await
 }
 
 /// `POST /jobs/{id}/delete`
@@ -191,13 +191,13 @@ async fn act(app: &App, caller: &Caller, id: Uuid, reason: Option<&str>, deed: D
             let made = engine.replay_tree(caller, id, reason, None).await?;
             format!("/jobs/{made}?did=replayed")
         }
-        Deed::Keep => {
-            engine.keep(caller, id, true, reason).await?;
-            format!("/jobs/{id}?did=kept")
+        Deed::Pin => {
+            engine.pin(caller, id, true, reason).await?;
+            format!("/jobs/{id}?did=pinned")
         }
-        Deed::Unkeep => {
-            engine.keep(caller, id, false, reason).await?;
-            format!("/jobs/{id}?did=unkept")
+        Deed::Unpin => {
+            engine.pin(caller, id, false, reason).await?;
+            format!("/jobs/{id}?did=unpinned")
         }
         Deed::Delete => {
             engine.remove(caller, id, reason).await?;

@@ -11,6 +11,7 @@ use crate::{
     error::{Error, Result},
     live::Latest,
     store::{
+        idempotency,
         job_list::{self, Anchor, JobQuery},
         reading,
         trees::{self, GroupQuery},
@@ -42,6 +43,9 @@ pub struct JobFilter {
     pub uploaded_by: Option<Uuid>,
     pub initiated_by: Option<String>,
     pub dedupe_key: Option<String>,
+    /// The Idempotency-Key of the request that made the tree, as long as it is remembered.
+    #[serde(default)]
+    pub idempotency_key: Option<String>,
     pub replay_of: Option<Uuid>,
     /// Names and values of metadata; a value that is not text is compared as its JSON.
     pub metadata: Vec<(String, String)>,
@@ -135,8 +139,16 @@ impl Engine {
             None => None,
         };
         let owner_id = caller.visible_owner().or(filter.uploaded_by);
+        let anchor = match &filter.idempotency_key {
+            Some(key) => {
+                let mut made = idempotency::made(pool, key, owner_id).await?;
+                made.retain(|id| filter.ids.is_empty() || filter.ids.contains(id));
+                Anchor::Ids(made)
+            }
+            None => anchor(filter, owner_id, type_id),
+        };
         let query = JobQuery {
-            anchor: anchor(filter, owner_id, type_id),
+            anchor,
             before: after,
             limit,
             owner_id,

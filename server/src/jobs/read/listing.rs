@@ -43,6 +43,9 @@ pub struct ItemFilter {
     pub worker: Option<String>,
     pub dedupe_key: Option<String>,
     pub serialize_key: Option<String>,
+    /// The last step that it has reached.
+    #[serde(default)]
+    pub step: Option<String>,
     pub created_after: Option<Time>,
     pub created_before: Option<Time>,
 }
@@ -56,6 +59,7 @@ impl ItemFilter {
             dedupe_key: self.dedupe_key.clone(),
             serialize_key: self.serialize_key.clone(),
             row: self.row,
+            step: self.step.clone(),
             created_after: self.created_after.map(|at| at.0),
             created_before: self.created_before.map(|at| at.0),
             text: self.q.as_ref().map(|text| super::jobs::part_of(text)),

@@ -14,16 +14,16 @@ impl Caller {
     pub(super) async fn kept(&self, n: usize) -> Result<()> {
         let job = self.small("kept", n, 0).await?;
         let path = format!("/jobs/{job}");
-        self.twice_is_once(Method::POST, &format!("{path}/keep"), Some(&json!({})), &[]).await?;
+        self.twice_is_once(Method::POST, &format!("{path}/pin"), Some(&json!({})), &[]).await?;
         self.twice_is_once(Method::PATCH, &path, Some(&json!({"metadata": {"seen": true}})), &[]).await?;
         let seen = self.get(&path).await?;
-        self.holds(seen["keep"] == true && seen["metadata"]["seen"] == true, "a tree that is kept and edited")?;
+        self.holds(seen["pinned"] == true && seen["metadata"]["seen"] == true, "a tree that is pinned and edited")?;
         let share = self.sure(Method::POST, &format!("{path}/share"), Some(&json!({})), None).await?.ok()?;
         let share = id(&share).map(str::to_owned).or_else(|_| id(&share["share"]).map(str::to_owned))?;
         self.twice_is_once(Method::DELETE, &format!("/shares/{share}"), None, &[404, 410]).await?;
-        self.twice_is_once(Method::DELETE, &format!("{path}/keep"), None, &[]).await?;
+        self.twice_is_once(Method::DELETE, &format!("{path}/pin"), None, &[]).await?;
         let seen = self.get(&path).await?;
-        self.holds(seen["keep"] != true, "a tree that is no longer kept")
+        self.holds(seen["pinned"] != true, "a tree that is no longer pinned")
     }
 
     /// A tree with dead letters, repaired one by one and all together. When all of it is through is asked at the end.

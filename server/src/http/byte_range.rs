@@ -1,0 +1,91 @@
+//! One range of a file (RFC 9110, sections 13.1.5 and 14): a download that broke goes on where it was.
+//!
+//! Of several ranges none is taken: the whole file is an answer to any range. A file never changes, so its tag is
+//! strong: the SHA-256 of its bytes.
+
+use axum::http::{HeaderMap, HeaderName, header};
+
+/// What is asked for of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wanted {
+    Whole,
+    /// From this byte up to before the other.
+    Part(u64, u64),
+    /// Nothing of the file lies there.
+    Outside,
+}
+
+/// What the headers want of a file of so many bytes with this tag.
+pub(super) fn wanted(headers: &HeaderMap, bytes: u64, tag: &str) -> Wanted {
+    let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
+    let Some(range) = text(header::RANGE) else { return Wanted::Whole };
+    // A weak tag, a date and the tag of another file are not this file for certain.
+    if headers.contains_key(header::IF_RANGE) && text(header::IF_RANGE) != Some(tag) {
+        return Wanted::Whole;
+    }
+    part(range, bytes).unwrap_or(Wanted::Whole)
+}
+
+/// `None`: nothing that is known here.
+fn part(range: &str, bytes: u64) -> Option<Wanted> {
+    let (unit, range) = range.split_once('=')?;
+    let (first, last) = range.trim().split_once('-')?;
+    if !unit.trim().eq_ignore_ascii_case("bytes") {
+        return None;
+    }
+    let number = |text: &str| {
+        let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+        digits.then(|| text.parse().unwrap_or(u64::MAX))
+    };
+    let (from, to) = match (first.trim(), last.trim()) {
+        ("", last) => (bytes.saturating_sub(number(last)?), bytes),
+        (first, "") => (number(first)?, bytes),
+        (first, last) => {
+            let (first, last) = (number(first)?, number(last)?);
+            if last < first {
+                return None;
+            }
+            (first, last.saturating_add(1).min(bytes))
+        }
+    };
+    Some(if from < to { Wanted::Part(from, to) } else { Wanted::Outside })
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderValue;
+
+    use super::*;
+
+    fn ask(range: &'static str, only_if: Option<&'static str>) -> Wanted {
+        let mut headers = HeaderMap::from_iter([(header::RANGE, HeaderValue::from_static(range))]);
+        headers.extend(only_if.map(|tag| (header::IF_RANGE, HeaderValue::from_static(tag))));
+        wanted(&headers, 10, "\"a\"")
+    }
+
+    #[test]
+    fn one_range_is_understood_and_the_rest_is_the_whole_file() {
+        for (range, expected) in [
+            ("bytes=0-0", Wanted::Part(0, 1)),
+            ("bytes=2-5", Wanted::Part(2, 6)),
+            ("Bytes=7-", Wanted::Part(7, 10)),
+            ("bytes=-3", Wanted::Part(7, 10)),
+            ("bytes=-30", Wanted::Part(0, 10)),
+            ("bytes=5-99999999999999999999999", Wanted::Part(5, 10)),
+            ("bytes=10-", Wanted::Outside),
+            ("bytes=-0", Wanted::Outside),
+            ("bytes=5-2", Wanted::Whole),
+            ("bytes=0-1,3-4", Wanted::Whole),
+            ("bytes=a-b", Wanted::Whole),
+            ("bytes=-", Wanted::Whole),
+            ("lines=0-1", Wanted::Whole),
+        ] {
+            assert_eq!(ask(range, None), expected, "{range}");
+        }
+        assert_eq!(wanted(&HeaderMap::new(), 10, "\"a\""), Wanted::Whole);
+        assert_eq!(ask("bytes=1-2", Some("\"a\"")), Wanted::Part(1, 3));
+        for other in ["\"b\"", "W/\"a\"", "Sun, 22 Nov 2026 13:00:00 GMT"] {
+            assert_eq!(ask("bytes=1-2", Some(other)), Wanted::Whole, "{other}");
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! A root that is pinned: exempt from retention until somebody says otherwise (rule 20).
+
+use domain::Job;
+use uuid::Uuid;
+
+use crate::{
+    auth::{Caller, Scope},
+    error::Result,
+    store::{audit as log, retention, tended},
+    task::in_task,
+};
+
+use super::{Engine, audit};
+
+impl Engine {
+    /// Pins a tree, or unpins it. Again is no change. Staff may do so for others and may say why.
+    pub async fn pin(&self, caller: &Caller, id: Uuid, pinned: bool, reason: Option<&str>) -> Result<Job> {
+        caller.require(Scope::JobsWrite)?;
+        let place = self.own_root(caller, id, "pinned").await?;
+        // Nothing is lost by pinning, so no reason is required; one that is given is recorded.
+        let reason = audit::reason_for(caller, caller.owner_id, reason)?;
+        let action = if pinned { "job.pin" } else { "job.unpin" };
+        let row = audit::row(caller, action, place.owner_id, reason.as_deref());
+        let core = std::sync::Arc::clone(&self.0.core);
+        let changed = in_task("pinning a tree", async move {
+            let mut tx = core.pools.read.begin().await?;
+            let changed = retention::set_pinned(&mut tx, place.gate_id, pinned).await?;
+            if let (true, Some(row)) = (changed, row) {
+                log::record(&mut tx, &row.about(place.root_id, id, None)).await?;
+            }
+            crate::store::commit(tx).await?;
+            if changed {
+                core.hub.touch(&[place.root_id]);
+            }
+            if changed && !pinned {
+                // After the commit: retention holds this row while it waits for gates.
+                tended::look_now(&core.pools.read, place.gate_id).await?;
+            }
+            Ok(changed)
+        })
+        .await?;
+        if !changed {
+            // It was so already, or the tree is gone: then this refuses.
+            self.own_root(caller, id, "pinned").await?;
+        }
+        self.changed_job(caller, id, true).await
+    }
+}
