@@ -13,7 +13,7 @@ use std::{
 };
 
 use sqlx::PgPool;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use uuid::Uuid;
 
 use crate::{App, error::Result, flush::Coalescer, store::people as store};
@@ -73,6 +73,8 @@ pub struct Auth {
     /// Failed sign-ins of late.
     attempts: Attempts,
     passwords: Passwords,
+    /// Turns at the database for those who try secrets.
+    throttle_turns: Semaphore,
     /// How often rights were taken away, as far as this server knows.
     changes: watch::Sender<i64>,
     /// What credentials of ongoing work allow.
@@ -89,6 +91,7 @@ impl Auth {
             cookie: SessionCookie::new(secure),
             attempts: Attempts::default(),
             passwords: Passwords::default(),
+            throttle_turns: Semaphore::new(throttle::AT_ONCE),
             changes: watch::Sender::new(0),
             known: Mutex::default(),
             lookups: Coalescer::start(still_valid::Lookup(pool), 1),

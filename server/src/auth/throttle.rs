@@ -7,9 +7,14 @@
 use std::time::{Duration, Instant};
 
 use domain::{Code, Problem};
+use tokio::sync::SemaphorePermit;
 
 use super::attempts::Key;
 use crate::{App, error::Result, store::sign_in as store, task::in_task};
+
+/// Statements about tries that run together, and how long one waits for its turn.
+pub(super) const AT_ONCE: usize = 2;
+const PATIENCE: Duration = Duration::from_secs(8);
 
 /// A try that is under way.
 #[derive(Debug)]
@@ -27,7 +32,10 @@ pub async fn begin(app: &App, keys: Vec<Key>) -> Result<Try> {
     let attempts = &app.auth.attempts;
     refuse(attempts.wait(&keys, Instant::now()))?;
     let hashes: Vec<Vec<u8>> = keys.iter().map(|key| key.hash().to_vec()).collect();
-    let stored = store::failures(&app.pool, &hashes).await?;
+    let stored = {
+        let _turn = turn(app).await?;
+        store::failures(&app.pool, &hashes).await?
+    };
     let now = Instant::now();
     let mut is_stored = false;
     for row in &stored {
@@ -40,6 +48,15 @@ pub async fn begin(app: &App, keys: Vec<Key>) -> Result<Try> {
     let is_suspect = attempts.is_suspect(&keys, now);
     attempts.begin(&keys, now).or_else(refuse)?;
     Ok(Try { keys, is_stored, is_suspect })
+}
+
+/// A turn at the database: strangers who try secrets take no more of its connections than these.
+async fn turn(app: &App) -> Result<SemaphorePermit<'_>> {
+    let turn = tokio::time::timeout(PATIENCE, app.auth.throttle_turns.acquire()).await;
+    turn.ok().and_then(std::result::Result::ok).ok_or_else(|| {
+        let detail = "Too many people are signing in at once. Try again in a moment.";
+        Problem { retry_after_seconds: Some(5), ..Problem::new(Code::TooManyRequests, detail) }.into()
+    })
 }
 
 fn refuse(wait: Duration) -> Result<()> {
@@ -65,6 +82,7 @@ impl Try {
         keys.sort_unstable_by_key(|key| *key.hash());
         let (hashes, forgiven): (Vec<Vec<u8>>, Vec<f64>) =
             keys.iter().map(|key| (key.hash().to_vec(), key.forgiven_after_seconds())).unzip();
+        let _turn = turn(app).await?;
         in_task("counting a failed sign-in", async move { Ok(store::count(&pool, &hashes, &forgiven).await?) }).await
     }
 
