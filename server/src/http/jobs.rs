@@ -266,7 +266,7 @@ pub async fn seal_job(
     Query(why): Query<Why>,
     JsonOrDefault(body): JsonOrDefault<ReasonBody>,
 ) -> Result<Answer<Job>> {
-    app.engine.seal(&caller, id, body.reason.or(why.reason)).await?;
+    app.engine.seal(&caller, id, why.or_body(body)?).await?;
     Ok(Answer(app.engine.changed_job(&caller, id, true).await?))
 }
 

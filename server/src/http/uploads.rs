@@ -238,7 +238,7 @@ pub async fn delete_upload(
     Query(why): Query<Why>,
     JsonOrDefault(body): JsonOrDefault<ReasonBody>,
 ) -> Result<StatusCode> {
-    uploads::delete(&app, &caller, id, body.reason.or(why.reason).as_deref()).await?;
+    uploads::delete(&app, &caller, id, why.or_body(body)?.as_deref()).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
