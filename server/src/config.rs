@@ -12,6 +12,7 @@ pub mod monitoring; // where metrics are read
 pub mod outbound; // what goes out
 pub mod proxies; // who stands in front
 pub mod sealing; // the key for secrets at rest
+pub mod transport; // TLS, and what may go in plaintext
 
 use std::{fmt, net::SocketAddr, path::PathBuf, str::FromStr};
 
@@ -93,6 +94,9 @@ pub struct Config {
     pub alerts: Alerts,
 
     #[command(flatten)]
+    pub transport: transport::Transport,
+
+    #[command(flatten)]
     pub audit: audit::AuditSettings,
 
     #[command(flatten)]
@@ -140,6 +144,7 @@ impl Default for Alerts {
 impl Config {
     /// Refuses what would be unsafe to run with.
     pub fn check(&self) -> anyhow::Result<()> {
+        self.transport.check(self.listen, self.public_url.as_ref())?;
         if let Some(token) = &self.bootstrap_token {
             ensure!(
                 token.reveal().chars().count() >= SHORTEST_BOOTSTRAP_TOKEN,
@@ -180,7 +185,9 @@ impl Config {
             } else {
                 listening_on
             };
-            PublicUrl { text: format!("http://{reachable}"), authority: reachable.to_string(), secure: false }
+            let secure = self.transport.is_tls();
+            let scheme = if secure { "https" } else { "http" };
+            PublicUrl { text: format!("{scheme}://{reachable}"), authority: reachable.to_string(), secure }
         })
     }
 }

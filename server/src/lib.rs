@@ -115,6 +115,16 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
         None => None,
     };
     let public_url = Arc::new(config.public_url(addr));
+    let tls = match (&config.transport.tls_cert, &config.transport.tls_key) {
+        (Some(certificate), Some(key)) => Some(http::tls::Tls::open(certificate, key)?),
+        _ => None,
+    };
+    for (variable, url) in [("DATABASE_URL", &config.database_url), ("AMQP_URL", &config.broker.amqp_url)] {
+        let said = url.as_ref().and_then(|url| config::transport::plaintext_warning(variable, url.reveal()));
+        if let Some(said) = said {
+            tracing::warn!("{said}");
+        }
+    }
 
     let database = Database::open(&config).await?;
     let pools = database.pools.clone();
@@ -122,6 +132,7 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
     migrations::migrate(&pools.read).await.context("cannot bring the schema up to date")?;
     let sealer = open_sealer(&config, &pool).await?;
     seal_what_is_not(&pool, &sealer).await?;
+    database.migrate().await?;
     let bootstrap = match &config.bootstrap_token {
         Some(token) => Some(auth::ensure_bootstrap_token(&pool, token).await?),
         None => None,
@@ -170,11 +181,15 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
     let front = app.config.front;
     let proxies = app.config.proxies.trusted_proxies.clone();
     let router = http::router(&app);
-    let served = tokio::spawn(http::serve::serve(listener, router, front, proxies.clone(), app.shutdown.clone()));
+    if let Some(tls) = &tls {
+        app.tasks.spawn(tls.clone().watch(app.shutdown.clone()));
+    }
+    let stop = app.shutdown.clone();
+    let served = tokio::spawn(http::serve::serve(listener, tls.clone(), router, front, proxies.clone(), stop));
     let metrics_addr = metrics_listener.as_ref().map(TcpListener::local_addr).transpose()?;
     if let Some(listener) = metrics_listener {
         let router = http::metrics::router(&app);
-        app.tasks.spawn(http::serve::serve(listener, router, front, proxies, app.shutdown.clone()));
+        app.tasks.spawn(http::serve::serve(listener, tls, router, front, proxies, app.shutdown.clone()));
     }
     Ok(Running { addr, metrics_addr, sign_in_link, app, served, database })
 }
@@ -251,11 +266,32 @@ impl Database {
         }
         let url = match (&config.database_url, &private) {
             (Some(given), _) => given.reveal(),
-            (None, Some(private)) => private.url(),
+            (None, Some(private)) => &private.app_url(),
             (None, None) => "",
         };
         let pools = Pools::connect(url, config.db_pool).await.context("cannot reach the database")?;
         Ok(Self { pools, private: private.map(Arc::new) })
+    }
+
+    /// Brings the schema up to date: a private one as its owner, who then gives the role of the server what it needs;
+    /// another as the role of the URL, which may be one that can only look.
+    pub async fn migrate(&self) -> anyhow::Result<()> {
+        let owner = self.owner_pool().await?;
+        migrations::migrate(&owner).await.context("cannot bring the schema up to date")?;
+        if self.private.is_some() {
+            let granted = migrations::grant_to(&owner, postgres::cluster::APP_ROLE).await;
+            granted.context("cannot give the server's role what it needs")?;
+            owner.close().await;
+        }
+        Ok(())
+    }
+
+    /// Connections as whoever owns the schema, as far as this server knows. Those of a private database are new ones.
+    pub async fn owner_pool(&self) -> anyhow::Result<PgPool> {
+        match &self.private {
+            Some(private) => Ok(store::owner_pool(private.url()).await.context("cannot reach the database")?),
+            None => Ok(self.pools.read.clone()),
+        }
     }
 
     /// Closes every connection, and stops the private PostgreSQL unless another server uses it.

@@ -17,7 +17,10 @@ use server::{
     config::Config,
     outbound::own_key,
     postgres,
-    store::{audit::AuditRow, identity, migrations},
+    store::{
+        audit::{self as entries, AuditRow},
+        identity, migrations,
+    },
 };
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
@@ -43,6 +46,14 @@ enum Command {
         /// Only show which migrations the database has
         #[arg(long)]
         status: bool,
+        /// Also give this role of the database what a server needs, and nothing more
+        #[arg(long, conflicts_with = "status")]
+        app_role: Option<String>,
+    },
+    /// Remove old entries of the audit log, as the owner of the database
+    ExpireAudit {
+        #[arg(long, value_parser = clap::value_parser!(u32).range(1..=36_500))]
+        older_than_days: u32,
     },
     /// Print a link that signs a person in, once, within an hour (the first admin: 15 minutes)
     SignInLink {
@@ -89,7 +100,8 @@ async fn main() -> ExitCode {
     server::failpoints::set_up();
     let done = match line.command {
         None => serve(line.config).await,
-        Some(Command::Migrate { status }) => migrate(line.config, status).await,
+        Some(Command::Migrate { status, app_role }) => migrate(line.config, status, app_role).await,
+        Some(Command::ExpireAudit { older_than_days }) => expire_audit(line.config, older_than_days).await,
         Some(Command::SignInLink { user }) => sign_in_link(line.config, user).await,
         Some(Command::Openapi { older }) => say(&server::http::openapi_document(older)).map_err(Into::into),
         Some(Command::SigningSecret { owner, job_type, audit, alerts }) => {
@@ -133,15 +145,40 @@ async fn serve(config: Config) -> anyhow::Result<()> {
     }
 }
 
-async fn migrate(config: Config, status: bool) -> anyhow::Result<()> {
+async fn migrate(config: Config, status: bool, app_role: Option<String>) -> anyhow::Result<()> {
     let database = Database::open(&config).await?;
     if !status {
-        migrations::migrate(&database.pools.read).await.context("cannot bring the schema up to date")?;
+        database.migrate().await?;
+    }
+    if let Some(role) = app_role {
+        let granted = migrations::grant_to(&database.pools.read, &role).await;
+        granted.with_context(|| format!("cannot give the role {role} what a server needs"))?;
     }
     for migration in migrations::status(&database.pools.read).await? {
         let mark = if migration.applied { "applied" } else { "missing" };
         say(&format!("{mark}  {:04}  {}", migration.version, migration.description))?;
     }
+    database.close().await
+}
+
+async fn expire_audit(config: Config, days: u32) -> anyhow::Result<()> {
+    const AT_ONCE: i64 = 5_000;
+    let database = Database::open(&config).await?;
+    let pool = database.owner_pool().await?;
+    let mut removed = 0;
+    loop {
+        let some = entries::expire(&pool, days.try_into()?, AT_ONCE).await.context("cannot remove entries")?;
+        removed += some;
+        if some < AT_ONCE as u64 {
+            break;
+        }
+    }
+    if removed > 0 {
+        let detail = format!("{removed} entries older than {days} days");
+        audit::record(&pool, &AuditRow::by_operator("audit.expire", None, Some(detail))).await?;
+    }
+    pool.close().await;
+    say(&format!("{removed} entries removed"))?;
     database.close().await
 }
 

@@ -52,6 +52,72 @@ fn kill_postmaster(data_dir: &Path) {
     }
 }
 
+/// Who runs PostgreSQL owns its folder, and must not become root by what it puts there.
+#[tokio::test]
+async fn a_hostile_account_gains_nothing_by_links_in_its_folder() {
+    use std::os::unix::fs::{MetadataExt, symlink};
+    let folder = data_dir();
+    PrivatePostgres::start(folder.path()).expect("made").stop().expect("stopped");
+    let home = folder.path().join("postgres");
+    if home.metadata().expect("a folder").uid() == 0 || std::fs::metadata("/proc/self").expect("proc").uid() != 0 {
+        eprintln!("SKIPPED: this is about a server that runs as root");
+        return;
+    }
+    // What belongs to root, and what the account would like to have.
+    let ours = tempfile::tempdir().expect("a folder of root's");
+    let (target, file) = (ours.path().join("target"), ours.path().join("file"));
+    std::fs::create_dir(&target).expect("a folder");
+    std::fs::write(&file, "root's own").expect("a file");
+    let state = || {
+        let (folder, file) = (target.metadata().expect("a folder"), file.metadata().expect("a file"));
+        let text = std::fs::read_to_string(ours.path().join("file")).expect("text");
+        (folder.uid(), folder.mode(), file.uid(), file.mode(), text, std::fs::read_dir(&target).expect("it").count())
+    };
+    let before = state();
+
+    let run = home.join("run");
+    std::fs::rename(&run, home.join("run.old")).expect("as the account would");
+    symlink(&target, &run).expect("as the account would");
+    PrivatePostgres::start(folder.path()).expect_err("it does not take a link for its folder");
+    assert_eq!(state(), before);
+    std::fs::remove_file(&run).expect("removed");
+    std::fs::rename(home.join("run.old"), &run).expect("back");
+
+    for link in ["cluster/postgresql.conf", "starting.lock", "in-use.lock", "start.log"] {
+        let path = home.join(link);
+        let kept = path.with_extension("kept");
+        let was_there = std::fs::rename(&path, &kept).is_ok();
+        symlink(&file, &path).expect("as the account would");
+        if let Ok(started) = PrivatePostgres::start(folder.path()) {
+            started.stop().expect("stopped");
+        }
+        assert_eq!(state(), before, "{link}");
+        let _ = std::fs::remove_file(&path);
+        if was_there {
+            std::fs::rename(&kept, &path).expect("back");
+        }
+    }
+    std::fs::rename(&home, folder.path().join("postgres.old")).expect("moved");
+    symlink(&target, &home).expect("a link in the place of its home");
+    PrivatePostgres::start(folder.path()).expect_err("neither for its home");
+    assert_eq!(state(), before);
+}
+
+/// What the server connects as can neither run programs nor change the audit log.
+#[tokio::test]
+async fn the_server_is_no_superuser_of_its_own_cluster() {
+    let folder = data_dir();
+    let postgres = PrivatePostgres::start(folder.path()).expect("made");
+    let mut connection = PgConnection::connect(&postgres.app_url()).await.expect("connects");
+    for statement in ["copy (select 1) to program 'id'", "create table mine (a int)", "set role treeline"] {
+        let refused = sqlx::raw_sql(statement).execute(&mut connection).await.expect_err(statement);
+        let code = refused.as_database_error().and_then(|error| error.code()).expect("a refusal").into_owned();
+        assert_eq!(code, "42501", "{statement}");
+    }
+    connection.close().await.expect("closes");
+    postgres.stop().expect("stopped");
+}
+
 #[tokio::test]
 async fn the_last_user_stops_it_and_what_was_committed_stays() {
     let folder = data_dir();

@@ -13,6 +13,7 @@ mod prepare;
 mod setup;
 mod site;
 mod step;
+mod supply;
 mod test;
 
 /// The server's own way to start PostgreSQL; these files know only the standard library.
@@ -81,6 +82,13 @@ enum Verb {
     },
     /// Draws every page in its states, with made-up data, and takes the pictures of docs/gallery.
     Gallery,
+    /// Checks licenses, banned crates, sources and, where they can be fetched, advisories.
+    Deny,
+    /// Writes the bill of materials (CycloneDX, JSON), to target/treeline.cdx.json where no file is named.
+    Sbom {
+        #[arg(long)]
+        output: Option<std::path::PathBuf>,
+    },
     /// Formats all Rust code.
     Fmt,
     /// Lints all Rust code, the browser's part included.
@@ -133,6 +141,8 @@ fn run(verb: Verb) -> Result<()> {
             site::build(site::Kind::Quick)?;
             browser::gallery()
         }
+        Verb::Deny => supply::check(),
+        Verb::Sbom { output } => supply::sbom(output),
         Verb::Fmt => step::run("format", cargo(["fmt", "--all"])),
         Verb::Lint => test::lint(),
     }

@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::{
     places,
     postgres::programs::{Error, Programs},
-    step,
+    step, supply,
 };
 
 /// What is about to be done, and so what it needs.
@@ -42,6 +42,7 @@ pub(crate) fn all(need: Need) -> Result<()> {
         }
         if need == Need::Everything {
             cargo_tools()?;
+            supply::install()?;
             if chromium().is_none() {
                 debian("Chromium", &["chromium"], "any Chromium or Chrome; TREELINE_CHROMIUM may name it")?;
                 ensure!(chromium().is_some(), "chromium was installed but is not to be found");

@@ -12,6 +12,7 @@ use crate::{
     setup::{self, Need},
     site,
     step::{self, cargo},
+    supply,
 };
 
 /// The admin URL of the tests' PostgreSQL; each test makes its own database with it.
@@ -20,6 +21,8 @@ pub(crate) const TEST_POSTGRES: &str = "TREELINE_TEST_POSTGRES";
 pub(crate) fn all() -> Result<()> {
     setup::all(Need::Everything)?;
     step::run("check the format", cargo(["fmt", "--all", "--check"]))?;
+    supply::check()?;
+    supply::sbom(None)?;
     let postgres = postgres()?;
     prepare::check(&postgres)?;
     lint()?;

@@ -61,6 +61,7 @@ pub mod serve; // the accept loop
 pub mod session; // signing in and out
 pub mod shares; // links to a tree
 pub mod stats; // figures of every job type
+pub mod tls; // https of the server's own
 pub mod ui; // the pages
 pub mod uploads; // files in and out
 pub mod watch; // all trees, live

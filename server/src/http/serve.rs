@@ -32,10 +32,11 @@ use hyper_util::{
     server::conn::auto::Builder,
 };
 use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},
     sync::{Notify, Semaphore},
 };
+use tokio_rustls::server::TlsStream;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tower::Service as _;
 
@@ -43,6 +44,7 @@ use super::{
     activity::Activity,
     connections::{Admitted, Connections},
     patient::Patient,
+    tls::Tls,
 };
 use crate::{
     auth::{SeenCaller, TrustedProxies},
@@ -70,6 +72,7 @@ const HEADERS: u32 = 16 << 10;
 /// Serves until `stop`, then drains.
 pub async fn serve(
     listener: TcpListener,
+    tls: Option<Tls>,
     router: Router,
     front: Front,
     proxies: TrustedProxies,
@@ -102,10 +105,20 @@ pub async fn serve(
             }
             return;
         };
-        let (builders, router, stop) = (Arc::clone(&builders), router.clone(), stop.clone());
+        let (builders, router, stop, tls) = (Arc::clone(&builders), router.clone(), stop.clone(), tls.clone());
         open.spawn(async move {
             let over = admitted.trial().map_or_else(CancellationToken::new, |trial| trial.over);
             let talking = async {
+                // Without it a small answer waits for the acknowledgement of the one before.
+                let _ = stream.set_nodelay(true);
+                if let Some(tls) = tls {
+                    let Some(shaken) = shake_hands(&tls, stream, peer, patience, &stop).await else { return };
+                    let is_http2 = shaken.get_ref().1.alpn_protocol() == Some(b"h2");
+                    let builder = if is_http2 { &builders.either } else { &builders.http1 };
+                    let http2 = is_http2.then(|| Activity::new());
+                    let talk = Talk { peer, router, front, http2, admitted: &admitted };
+                    return talk.converse(builder, shaken, &stop).await;
+                }
                 if let Some((builder, is_http2)) = builders.of(&stream, peer, patience, &stop).await {
                     let http2 = is_http2.then(Activity::new);
                     let talk = Talk { peer, router, front, http2, admitted: &admitted };
@@ -170,6 +183,23 @@ impl Builders {
     }
 }
 
+/// The handshake of TLS, which has the time that headers have.
+async fn shake_hands(
+    tls: &Tls,
+    stream: TcpStream,
+    peer: SocketAddr,
+    patience: Duration,
+    stop: &CancellationToken,
+) -> Option<TlsStream<TcpStream>> {
+    match stop.run_until_cancelled(tls.accept(stream, patience)).await? {
+        Ok(stream) => Some(stream),
+        Err(error) => {
+            tracing::debug!(%peer, %error, "connection dropped: no TLS handshake");
+            None
+        }
+    }
+}
+
 /// One connection.
 struct Talk<'a> {
     peer: SocketAddr,
@@ -182,11 +212,14 @@ struct Talk<'a> {
 
 impl Talk<'_> {
     /// Serves it until either side has enough.
-    async fn converse(self, builder: &Builder<TokioExecutor>, stream: TcpStream, stop: &CancellationToken) {
+    async fn converse<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+        self,
+        builder: &Builder<TokioExecutor>,
+        stream: S,
+        stop: &CancellationToken,
+    ) {
         let Self { peer, router, front, http2, admitted } = self;
         let patience = front.patience();
-        // Without it a small answer waits for the acknowledgement of the one before.
-        let _ = stream.set_nodelay(true);
         let spoke = Arc::new((AtomicBool::new(false), Notify::new()));
         let heard = Arc::clone(&spoke);
         let activity = http2.clone();

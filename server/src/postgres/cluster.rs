@@ -4,23 +4,26 @@
 //! that was killed, and the next server takes it over; if it died with the machine, it is started
 //! again and recovers. Several servers may share one data directory: the last one to leave stops
 //! it. It listens on a Unix socket in a folder that only its account can enter, never on a port.
-//! Standard library only: `xtask` compiles this file too.
+//! The server's own connections are made as `treeline_app`, which can neither change the schema nor an entry of the
+//! audit log; `treeline` owns the cluster and migrates it.
 
 use std::{
     fs::{File, TryLockError},
-    io,
     os::unix::net::UnixStream,
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
-use super::programs::{Doing, Error, Programs, Result, said};
+use super::programs::{Doing, Error, Programs, Result, open_lock, read, said};
 
 /// How long a start may take; crash recovery of a busy cluster is what it allows for.
 const PATIENCE: Duration = Duration::from_mins(2);
 
 /// What PostgreSQL calls its socket.
 const SOCKET: &str = ".s.PGSQL.5432";
+
+/// The role that the server works as.
+pub const APP_ROLE: &str = "treeline_app";
 
 /// The longest name of a Unix socket that every system takes.
 const LONGEST_SOCKET: usize = 103;
@@ -52,7 +55,7 @@ impl PrivatePostgres {
             return Err(Error::PathTooLong { path: socket });
         }
         programs.private_folder(&home)?;
-        programs.private_folder(&home.join("run"))?;
+        programs.folder_within(&home.join("run"))?;
 
         let url = format!("postgres:///treeline?host={}&user=treeline", percent_encoded(&home.join("run")));
         let mut postgres = Self { programs, home, url, in_use: None };
@@ -67,9 +70,14 @@ impl PrivatePostgres {
         Ok(postgres)
     }
 
-    /// `postgres:///treeline?host=…`: complete, for libpq and sqlx alike.
+    /// `postgres:///treeline?host=…`: complete, for libpq and sqlx alike. As the owner of everything.
     pub fn url(&self) -> &str {
         &self.url
+    }
+
+    /// The same as the role of the server, which is no superuser and owns nothing.
+    pub fn app_url(&self) -> String {
+        self.url.replace("&user=treeline", &format!("&user={APP_ROLE}"))
     }
 
     /// The major version, such as 15.
@@ -119,12 +127,7 @@ impl PrivatePostgres {
 
     fn lock(&self, name: &str) -> Result<File> {
         let path = self.home.join(name);
-        File::options()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(&path)
-            .doing(|| format!("opening {}", path.display()))
+        open_lock(&path).doing(|| format!("opening {}", path.display()))
     }
 
     fn cluster(&self) -> PathBuf {
@@ -142,12 +145,7 @@ impl PrivatePostgres {
         if made_by(&self.cluster()).is_none() {
             // A cluster appears whole or not at all: what a killed first start left behind is thrown away.
             let unfinished = self.home.join("cluster.new");
-            match std::fs::remove_dir_all(&unfinished) {
-                Err(e) if e.kind() != io::ErrorKind::NotFound => {
-                    return Err(Error::Io { what: format!("removing {}", unfinished.display()), source: e });
-                }
-                _ => {}
-            }
+            self.programs.remove_within(&unfinished)?;
             self.programs.run(
                 "initdb",
                 [
@@ -164,7 +162,7 @@ impl PrivatePostgres {
             std::fs::rename(&unfinished, self.cluster()).doing(|| "putting the new cluster in its place".into())?;
         }
         let path = self.cluster().join("postgresql.conf");
-        std::fs::write(&path, settings(&self.home.join("run"))).doing(|| format!("writing {}", path.display()))
+        self.programs.write_within(&path, &settings(&self.home.join("run")))
     }
 
     /// Brings the cluster to the point where it accepts connections.
@@ -193,7 +191,7 @@ impl PrivatePostgres {
                             std::thread::sleep(Duration::from_millis(50));
                         }
                         Err(Error::Program { program, output }) => {
-                            let log = std::fs::read_to_string(&log).unwrap_or_default();
+                            let log = read(&log).unwrap_or_default();
                             return Err(Error::Program { program, output: format!("{output}\n{log}") });
                         }
                         Err(other) => return Err(other),
@@ -237,6 +235,10 @@ impl PrivatePostgres {
         if psql("select 1 from pg_database where datname = 'treeline'")?.trim().is_empty() {
             psql("create database treeline")?;
         }
+        // Two servers that start at once are one behind the other, by the lock.
+        if psql(&format!("select 1 from pg_roles where rolname = '{APP_ROLE}'"))?.trim().is_empty() {
+            psql(&format!("create role {APP_ROLE} login nosuperuser nocreatedb nocreaterole"))?;
+        }
         Ok(())
     }
 }
@@ -271,7 +273,7 @@ enum Answer {
 
 /// The major version that made a cluster; `None` where there is no cluster.
 fn made_by(cluster: &Path) -> Option<u32> {
-    std::fs::read_to_string(cluster.join("PG_VERSION")).ok()?.trim().parse().ok()
+    read(&cluster.join("PG_VERSION")).ok()?.trim().parse().ok()
 }
 
 /// The whole of postgresql.conf. What an acknowledged commit promises rests on the durable settings.

@@ -1,16 +1,23 @@
 //! PostgreSQL's own programs: where they are, and how they are run.
 //!
 //! PostgreSQL refuses to run as root. When we are root, its programs run as `postgres`, else as
-//! `nobody`, and the folders they write belong to that account. Standard library only: `xtask`
-//! compiles this file too.
+//! `nobody`, and the folders they write belong to that account, which must not become root by them: what
+//! is done in such a folder is done by the account itself or without following links. `xtask` compiles
+//! this file too.
 
 use std::{
     ffi::OsStr,
+    fs::File,
     io,
     os::unix::{fs::MetadataExt, process::CommandExt},
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
 };
+
+use rustix::fs::{Mode, OFlags};
+
+/// The most that is read of a file that may be anybody's.
+const LARGEST_TEXT: u64 = 64 << 10;
 
 /// The oldest major version that Treeline's SQL is written for.
 pub const OLDEST: u32 = 15;
@@ -119,33 +126,82 @@ impl Programs {
         }
     }
 
-    /// Makes a folder that only the account can look into.
+    /// Makes a folder that only the account can look into, in one that is ours. Where it is there already it must be a
+    /// folder: a link is not followed, as whoever made it would be given what it leads to.
     pub fn private_folder(&self, path: &Path) -> Result<()> {
         use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
         match std::fs::DirBuilder::new().mode(0o700).create(path) {
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
             made => made.doing(|| format!("making {}", path.display()))?,
         }
-        let metadata = path.metadata().doing(|| format!("looking at {}", path.display()))?;
+        let folder = open(path, OFlags::DIRECTORY).doing(|| format!("opening the folder {}", path.display()))?;
+        let metadata = folder.metadata().doing(|| format!("looking at {}", path.display()))?;
         if let Some(account) = &self.account
             && (metadata.uid(), metadata.gid()) != (account.uid, account.gid)
         {
-            self.give(path)?;
+            std::os::unix::fs::fchown(&folder, Some(account.uid), Some(account.gid))
+                .doing(|| format!("giving {} to {}", path.display(), account.name))?;
         }
         if metadata.permissions().mode() & 0o777 != 0o700 {
-            std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o700))
+            folder
+                .set_permissions(std::fs::Permissions::from_mode(0o700))
                 .doing(|| format!("making {} private", path.display()))?;
         }
         self.reach(path)
     }
 
-    /// Gives a file or folder to the account.
+    /// Makes a folder within one that belongs to the account. The account does it itself: what it could put in the
+    /// way leads nowhere that it cannot go anyway.
+    pub fn folder_within(&self, path: &Path) -> Result<()> {
+        if self.account.is_none() {
+            return self.private_folder(path);
+        }
+        self.shell("test -d \"$1\" || mkdir -m 700 \"$1\"; test ! -L \"$1\" && chmod 700 \"$1\"", path, b"").map(drop)
+    }
+
+    /// Writes a file within a folder of the account, as the account. It appears whole.
+    pub fn write_within(&self, path: &Path, text: &str) -> Result<()> {
+        self.shell("cat > \"$1.new\" && mv -f \"$1.new\" \"$1\"", path, text.as_bytes()).map(drop)
+    }
+
+    /// Removes a folder of the account with all that is in it, as the account.
+    pub fn remove_within(&self, path: &Path) -> Result<()> {
+        self.shell("rm -rf \"$1\"", path, b"").map(drop)
+    }
+
+    /// Gives a file that is in a folder of ours to the account.
     pub fn give(&self, path: &Path) -> Result<()> {
         if let Some(account) = &self.account {
-            std::os::unix::fs::chown(path, Some(account.uid), Some(account.gid))
+            std::os::unix::fs::lchown(path, Some(account.uid), Some(account.gid))
                 .doing(|| format!("giving {} to {}", path.display(), account.name))?;
         }
         Ok(())
+    }
+
+    /// Runs a line of the shell as the account, with a path as `$1` and these bytes to read.
+    fn shell(&self, script: &str, path: &Path, input: &[u8]) -> Result<Output> {
+        use std::io::Write as _;
+        let what = || format!("working on {}", path.display());
+        let mut command = Command::new("sh");
+        as_account(&mut command, self.account.as_ref());
+        let mut child = command
+            .args(["-c", &format!("umask 077; {script}"), "sh"])
+            .arg(path)
+            .current_dir("/")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .doing(what)?;
+        if let Some(mut stdin) = child.stdin.take() {
+            // One that has ended says why by its status.
+            let _ = stdin.write_all(input);
+        }
+        let output = child.wait_with_output().doing(what)?;
+        if output.status.success() {
+            return Ok(output);
+        }
+        Err(Error::Io { what: what(), source: io::Error::other(said(&output)) })
     }
 
     /// Whether the account can enter a folder: one above it may be closed to it, as /root is.
@@ -165,6 +221,26 @@ impl Programs {
             Err(Error::Unreachable { user: account.name.clone(), path: path.into() })
         }
     }
+}
+
+/// Opens what is there for reading, and no link. Never waits, as for the other end of a pipe.
+pub(super) fn open(path: &Path, kind: OFlags) -> io::Result<File> {
+    let flags = kind | OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(path, flags, Mode::empty())?.into())
+}
+
+/// Reads a small file that is no link.
+pub(super) fn read(path: &Path) -> io::Result<String> {
+    use std::io::Read as _;
+    let mut text = String::new();
+    open(path, OFlags::empty())?.take(LARGEST_TEXT).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// Opens a file to be locked, and makes it where it is not there. No link is followed.
+pub(super) fn open_lock(path: &Path) -> io::Result<File> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)?.into())
 }
 
 fn as_account(command: &mut Command, account: Option<&Account>) {

@@ -21,7 +21,20 @@ static MIGRATOR: Migrator = {
 /// Over a connection of its own, as the migrator's lock belongs to its session and must go with it. A
 /// statement may take its time, but nothing waits long for a lock: whatever came behind it would wait
 /// too, so that a migration which cannot have its lock gives up and is tried again.
+///
+/// A role that may not change the schema only looks whether anything is missing.
 pub async fn migrate(pool: &PgPool) -> Result<(), MigrateError> {
+    if !may_migrate(pool).await.map_err(MigrateError::Execute)? {
+        let missing = status(pool).await.map_err(MigrateError::Execute)?.iter().filter(|it| !it.applied).count();
+        if missing == 0 {
+            return Ok(());
+        }
+        let said = format!(
+            "{missing} migrations are missing, and this role of the database may not make them: run \
+             `treeline-server migrate` as the owner of the database (docs/postgres.md)"
+        );
+        return Err(MigrateError::Execute(sqlx::Error::Configuration(said.into())));
+    }
     let options = pool.connect_options().as_ref().clone();
     let options = options.options([
         ("lock_timeout", "5s"),
@@ -40,6 +53,21 @@ pub async fn migrate(pool: &PgPool) -> Result<(), MigrateError> {
         }
     }
     Ok(())
+}
+
+/// Whether this role may make tables.
+async fn may_migrate(pool: &PgPool) -> sqlx::Result<bool> {
+    sqlx::query_scalar!(r#"select coalesce(has_schema_privilege(current_schema(), 'create'), false) as "may!""#)
+        .fetch_one(pool)
+        .await
+}
+
+/// Gives the role of the servers what it needs, and takes from it what it must not have. As the owner.
+pub async fn grant_to(pool: &PgPool, app_role: &str) -> sqlx::Result<()> {
+    sqlx::query!(r#"select treeline_grant_app($1::text::name)::text as "done""#, app_role)
+        .fetch_one(pool)
+        .await
+        .map(drop)
 }
 
 /// Times five seconds, a minute.

@@ -67,7 +67,7 @@ pub mod waiting; // items taken from where they wait
 pub mod workers; // who asked for work
 
 pub use commit::commit;
-pub use pools::Pools;
+pub use pools::{Pools, owner_pool};
 
 /// A transaction on PostgreSQL.
 pub type Tx = sqlx::Transaction<'static, sqlx::Postgres>;

@@ -52,6 +52,12 @@ const WAIT: Duration = Duration::from_secs(2);
 const BEATS_WAIT: Duration = Duration::from_secs(10);
 const CREDENTIALS_WAIT: Duration = Duration::from_secs(5);
 
+/// A connection or two for the one who owns the schema, to migrate it.
+pub async fn owner_pool(url: &str) -> Result<PgPool, sqlx::Error> {
+    let options = PgConnectOptions::from_str(url)?.options(SETTINGS.iter().copied());
+    PgPoolOptions::new().max_connections(2).acquire_timeout(BEATS_WAIT).connect_with(options).await
+}
+
 impl Pools {
     /// Opens pools of `size` connections in all. Fails when the database cannot be reached.
     pub async fn connect(url: &str, size: u32) -> Result<Self, sqlx::Error> {

@@ -70,6 +70,7 @@ async fn the_log_is_found_by_what_one_looks_for_and_outlives_its_trees() {
         path = format!("/api/v1/audit?limit=4&cursor={cursor}");
     }
     let whole: Vec<Value> = whole(&anna, "").await.iter().map(|row| row["id"].clone()).collect();
-    assert_eq!(seen, whole);
+    // A refusal is written off the path of its request: it may have come meanwhile, as the newest.
+    assert!(whole.ends_with(&seen), "{seen:?} {whole:?}");
     server.stop().await;
 }

@@ -57,6 +57,12 @@ impl Server {
         Self::at(Arc::new(Place { database, data_dir }), |_| {}).await
     }
 
+    /// A server on this database.
+    pub(crate) async fn on(database: Database, change: impl FnOnce(&mut Config)) -> Self {
+        let data_dir = TempDir::new().expect("a temporary folder");
+        Self::at(Arc::new(Place { database, data_dir }), change).await
+    }
+
     /// A server on a database of its own, and the wire that leads there.
     pub(crate) async fn start_wired() -> (Self, wire::Wire) {
         let database = Database::create().await;
@@ -112,6 +118,7 @@ impl Server {
                 ..server::config::outbound::Outbound::default()
             },
             alerts: server::config::Alerts::default(),
+            transport: server::config::transport::Transport::default(),
             audit: server::config::audit::AuditSettings::default(),
             broker: server::config::broker::BrokerSettings::default(),
             files: server::config::files::FileSettings::default(),
@@ -353,13 +360,13 @@ impl Answer {
 }
 
 /// A database that is dropped with this.
-struct Database {
-    admin: PgConnectOptions,
-    name: String,
+pub(crate) struct Database {
+    pub(crate) admin: PgConnectOptions,
+    pub(crate) name: String,
 }
 
 impl Database {
-    async fn create() -> Self {
+    pub(crate) async fn create() -> Self {
         let url = std::env::var("TREELINE_TEST_POSTGRES")
             .expect("TREELINE_TEST_POSTGRES is the admin URL of a PostgreSQL for tests: see CONTRIBUTING.md");
         Self::create_in(&url).await
@@ -398,7 +405,7 @@ impl Drop for Database {
 }
 
 /// Runs a statement on PostgreSQL itself.
-async fn run(admin: &PgConnectOptions, statement: String) {
+pub(crate) async fn run(admin: &PgConnectOptions, statement: String) {
     let mut connection = PgConnection::connect_with(admin).await.expect("PostgreSQL answers");
     sqlx::raw_sql(sqlx::AssertSqlSafe(statement)).execute(&mut connection).await.expect("the statement runs");
     connection.close().await.expect("the connection closes");

@@ -1,0 +1,93 @@
+//! TLS of the server's own: certificate and key from files, TLS 1.2 and 1.3, HTTP/2 and HTTP/1.1 by ALPN.
+//!
+//! The files are read again when they have changed, so a renewed certificate needs no restart; one that cannot be
+//! used leaves the old one in place and is logged. Without the files the server speaks plain HTTP.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{Arc, PoisonError, RwLock},
+    time::{Duration, SystemTime},
+};
+
+use anyhow::{Context as _, ensure};
+use rustls::{
+    ServerConfig,
+    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
+};
+use tokio::net::TcpStream;
+use tokio_rustls::{TlsAcceptor, server::TlsStream};
+use tokio_util::sync::CancellationToken;
+
+/// How often the files are looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(10);
+
+/// A certificate and its key, as they are now.
+#[derive(Clone, Debug)]
+pub struct Tls {
+    certificate: PathBuf,
+    key: PathBuf,
+    now: Arc<RwLock<(Arc<ServerConfig>, Stamp)>>,
+}
+
+/// When the two files were written last.
+type Stamp = (Option<SystemTime>, Option<SystemTime>);
+
+impl Tls {
+    /// Reads both files.
+    pub fn open(certificate: &Path, key: &Path) -> anyhow::Result<Self> {
+        let seen = stamp(certificate, key);
+        let config = read(certificate, key)?;
+        Ok(Self { certificate: certificate.into(), key: key.into(), now: Arc::new(RwLock::new((config, seen))) })
+    }
+
+    /// Shakes hands within so long.
+    pub(super) async fn accept(&self, stream: TcpStream, patience: Duration) -> std::io::Result<TlsStream<TcpStream>> {
+        let config = Arc::clone(&self.now.read().unwrap_or_else(PoisonError::into_inner).0);
+        tokio::time::timeout(patience, TlsAcceptor::from(config).accept(stream)).await?
+    }
+
+    /// Reads the files again where they have changed. Says whether they had.
+    pub fn look_again(&self) -> anyhow::Result<bool> {
+        let seen = stamp(&self.certificate, &self.key);
+        if self.now.read().unwrap_or_else(PoisonError::into_inner).1 == seen {
+            return Ok(false);
+        }
+        let config = read(&self.certificate, &self.key)?;
+        *self.now.write().unwrap_or_else(PoisonError::into_inner) = (config, seen);
+        Ok(true)
+    }
+
+    /// Looks at the files now and then, until told to stop.
+    pub async fn watch(self, stop: CancellationToken) {
+        let mut ticks = tokio::time::interval(LOOK_EVERY);
+        while stop.run_until_cancelled(ticks.tick()).await.is_some() {
+            match self.look_again() {
+                Ok(true) => tracing::info!("the TLS certificate was read again"),
+                Ok(false) => {}
+                // Perhaps only one of the two is written yet.
+                Err(error) => tracing::warn!(error = format!("{error:#}"), "the new TLS certificate cannot be used"),
+            }
+        }
+    }
+}
+
+fn stamp(certificate: &Path, key: &Path) -> Stamp {
+    let written = |path: &Path| std::fs::metadata(path).and_then(|about| about.modified()).ok();
+    (written(certificate), written(key))
+}
+
+fn read(certificate: &Path, key: &Path) -> anyhow::Result<Arc<ServerConfig>> {
+    let chain = CertificateDer::pem_file_iter(certificate)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .with_context(|| format!("cannot read the certificate {}", certificate.display()))?;
+    ensure!(!chain.is_empty(), "there is no certificate in {}", certificate.display());
+    let key = PrivateKeyDer::from_pem_file(key).with_context(|| format!("cannot read the key {}", key.display()))?;
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])?
+        .with_no_client_auth()
+        .with_single_cert(chain, key)
+        .context("the certificate and the key do not fit together")?;
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(Arc::new(config))
+}

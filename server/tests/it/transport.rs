@@ -1,0 +1,90 @@
+//! Connections on their way: https of the server's own, and the refusal to serve plaintext where others can reach it.
+
+use std::{sync::Arc, time::Duration};
+
+use rustls::{ClientConfig, RootCertStore, pki_types::ServerName};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+};
+use tokio_rustls::TlsConnector;
+
+use crate::support::{Server, TOKEN};
+
+/// A certificate of its own for this name, written to the two files. Gives it as clients trust it.
+fn certificate(name: &str, folder: &std::path::Path) -> rcgen::CertifiedKey<rcgen::KeyPair> {
+    let made = rcgen::generate_simple_self_signed([name.to_owned(), "127.0.0.1".to_owned()]).expect("a certificate");
+    std::fs::write(folder.join("cert.pem"), made.cert.pem()).expect("written");
+    std::fs::write(folder.join("key.pem"), made.signing_key.serialize_pem()).expect("written");
+    made
+}
+
+fn client(pem: &str) -> reqwest::Client {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let authority = reqwest::Certificate::from_pem(pem.as_bytes()).expect("a certificate");
+    reqwest::Client::builder().tls_certs_only([authority]).build().expect("a client")
+}
+
+#[tokio::test]
+async fn the_server_speaks_https_by_itself_and_takes_a_renewed_certificate() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let first = certificate("localhost", folder.path());
+    let server = Server::start_with(|config| {
+        config.listen = ([0, 0, 0, 0], 0).into();
+        config.transport.tls_cert = Some(folder.path().join("cert.pem"));
+        config.transport.tls_key = Some(folder.path().join("key.pem"));
+    })
+    .await;
+    let port = server.running.addr.port();
+    assert_eq!(server.running.url(), format!("https://127.0.0.1:{port}"));
+    let me = format!("https://127.0.0.1:{port}/api/v1/me");
+    let answer = client(&first.cert.pem()).get(&me).bearer_auth(TOKEN).send().await.expect("an answer");
+    assert_eq!((answer.status().as_u16(), answer.version()), (200, reqwest::Version::HTTP_2));
+    assert!(answer.headers()["strict-transport-security"].to_str().expect("text").contains("max-age=31536000"));
+
+    // HTTP/1.1 where that is all a client offers, and TLS 1.2.
+    let mut roots = RootCertStore::empty();
+    roots.add(first.cert.der().clone()).expect("a root");
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let older = ClientConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&rustls::version::TLS12])
+        .expect("TLS 1.2")
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let tcp = TcpStream::connect(("127.0.0.1", port)).await.expect("connected");
+    let name = ServerName::try_from("localhost").expect("a name");
+    let mut tls = TlsConnector::from(Arc::new(older)).connect(name, tcp).await.expect("a handshake");
+    tls.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").await.expect("sent");
+    let mut said = String::new();
+    let _ = tls.read_to_string(&mut said).await;
+    assert!(said.starts_with("HTTP/1.1 "), "{said}");
+
+    // Plain HTTP is no conversation.
+    let plain = reqwest::Client::new().get(me.replace("https", "http")).timeout(Duration::from_secs(10)).send().await;
+    assert!(plain.is_err());
+
+    let second = certificate("localhost", folder.path());
+    let renewed = client(&second.cert.pem());
+    let asking = async { while renewed.get(&me).bearer_auth(TOKEN).send().await.is_err() {} };
+    tokio::time::timeout(Duration::from_secs(60), asking).await.expect("it is taken within a minute");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn plaintext_on_an_address_that_others_reach_is_refused() {
+    let refused = async |arguments: &[&str]| {
+        let output = tokio::process::Command::new(env!("CARGO_BIN_EXE_treeline-server"))
+            .args(arguments)
+            .env("DATABASE_URL", "postgres://nobody@127.0.0.1:1/none")
+            .output()
+            .await
+            .expect("the program runs");
+        assert!(!output.status.success());
+        String::from_utf8_lossy(&output.stderr).contains("TREELINE_ALLOW_PLAINTEXT")
+    };
+    let open = ["--listen", "0.0.0.0:0"];
+    assert!(refused(&open).await);
+    // These are refused as well, but for the database that is not there.
+    assert!(!refused(&[&open[..], &["--allow-plaintext", "1"]].concat()).await);
+    assert!(!refused(&[&open[..], &["--public-url", "https://treeline.example"]].concat()).await);
+}

@@ -1,0 +1,187 @@
+//! What is linked in, and whether it may be: `cargo deny` by the rules of `deny.toml`, and the bill of materials.
+//!
+//! `cargo-deny` is installed from crates.io under the target folder, once for each version. The bill is CycloneDX
+//! 1.6 as JSON, made from `cargo metadata`, `Cargo.lock` and npm's lock file: the same sources always give the same
+//! bytes, and nothing of the machine is in it.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
+    process::Command,
+};
+
+use anyhow::{Context as _, Result, ensure};
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use serde_json::{Map, Value, json};
+use sha2::{Digest as _, Sha256};
+
+use crate::{places, step};
+
+/// The version that reads `deny.toml` as it is written.
+const CARGO_DENY: &str = "0.20.2";
+
+/// `cargo-deny`, installed where it is missing. Not optimized: it is built in half the time and runs for seconds.
+pub(crate) fn install() -> Result<PathBuf> {
+    let root = places::target()?.join("tools").join(format!("cargo-deny-{CARGO_DENY}"));
+    let program = root.join("bin").join("cargo-deny");
+    if !program.is_file() {
+        let mut command = Command::new("cargo");
+        command.args(["install", "--debug", "--locked", "--quiet", "cargo-deny", "--version", CARGO_DENY, "--root"]);
+        command.arg(&root).env("CARGO_TARGET_DIR", places::target()?.join("tools").join("build"));
+        step::run("install cargo-deny", command)?;
+        ensure!(program.is_file(), "cargo-deny was installed but is not to be found");
+    }
+    Ok(program)
+}
+
+/// Licenses, banned crates and sources always; advisories where the database can be fetched.
+pub(crate) fn check() -> Result<()> {
+    let program = install()?;
+    let deny = |arguments: &[&str]| {
+        let mut command = Command::new(&program);
+        command.args(["--all-features", "check", "--hide-inclusion-graph"]).args(arguments);
+        command
+    };
+    step::run("check licenses, bans and sources", deny(&["licenses", "bans", "sources"]))?;
+    let output = deny(&["advisories"]).output().context("running cargo-deny")?;
+    if output.status.success() {
+        println!("    no advisory against any crate");
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    if said.contains("failed to fetch advisory database") || said.contains("failed to load advisory database") {
+        println!("    SKIPPED: the database of advisories cannot be reached from here; nothing was checked against it");
+        return Ok(());
+    }
+    anyhow::bail!("an advisory stands against a crate:\n{said}")
+}
+
+/// Writes the bill of materials. Gives its SHA-256.
+pub(crate) fn sbom(output: Option<PathBuf>) -> Result<()> {
+    let text = bill()?;
+    ensure!(text == bill()?, "two bills of the same sources differ");
+    let home = places::root().display().to_string();
+    ensure!(!text.contains(&home) && !text.contains("file://"), "a path of this machine is in the bill of materials");
+    let path = match output {
+        Some(path) => path,
+        None => places::target()?.join("treeline.cdx.json"),
+    };
+    std::fs::write(&path, &text).with_context(|| format!("writing {}", path.display()))?;
+    println!("    {} {}", hex(&Sha256::digest(&text)), path.display());
+    Ok(())
+}
+
+fn bill() -> Result<String> {
+    let mut command = Command::new("cargo");
+    command.args(["metadata", "--locked", "--format-version", "1", "--all-features"]);
+    let output = command.output().context("running cargo metadata")?;
+    ensure!(output.status.success(), "cargo metadata: {}", String::from_utf8_lossy(&output.stderr));
+    let metadata: Value = serde_json::from_slice(&output.stdout)?;
+    let checksums = checksums(&std::fs::read_to_string("Cargo.lock")?);
+    let members: BTreeSet<&str> = list(&metadata["workspace_members"]).iter().filter_map(Value::as_str).collect();
+
+    let mut components = BTreeMap::new();
+    let mut references = BTreeMap::new();
+    for package in list(&metadata["packages"]) {
+        let (name, version) = (text(&package["name"]), text(&package["version"]));
+        let reference = format!("pkg:cargo/{name}@{version}");
+        references.insert(text(&package["id"]), reference.clone());
+        let own = members.contains(text(&package["id"]));
+        let mut component = json!({
+            "type": if own { "application" } else { "library" }, "bom-ref": reference, "name": name,
+            "version": version, "purl": reference, "scope": "required",
+        });
+        if let Some(license) = package["license"].as_str() {
+            component["licenses"] = json!([{"expression": license.replace('/', " OR ")}]);
+        }
+        if let Some(hash) = checksums.get(&(name.to_owned(), version.to_owned())) {
+            component["hashes"] = json!([{"alg": "SHA-256", "content": hash}]);
+        }
+        components.insert(reference, component);
+    }
+    let mut dependencies: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for node in list(&metadata["resolve"]["nodes"]) {
+        let Some(reference) = references.get(text(&node["id"])) else { continue };
+        let needs = list(&node["deps"]).iter().filter_map(|dep| references.get(text(&dep["pkg"])).cloned());
+        dependencies.entry(reference.clone()).or_default().extend(needs);
+    }
+    let lock: Value = serde_json::from_str(&std::fs::read_to_string(places::end2end().join("package-lock.json"))?)?;
+    for (path, package) in lock["packages"].as_object().unwrap_or(&Map::new()) {
+        let Some((_, name)) = path.rsplit_once("node_modules/") else { continue };
+        let version = text(&package["version"]);
+        let reference = format!("pkg:npm/{}@{version}", name.replace('@', "%40"));
+        let mut component = json!({
+            "type": "library", "bom-ref": reference, "name": name, "version": version, "purl": reference,
+            // Builds and tests the site; nothing of it runs in the server.
+            "scope": "excluded",
+        });
+        if let Some(license) = package["license"].as_str() {
+            component["licenses"] = json!([{"expression": license}]);
+        }
+        let hash = package["integrity"].as_str().and_then(|hash| hash.strip_prefix("sha512-"));
+        if let Some(hash) = hash.and_then(|hash| STANDARD.decode(hash).ok()) {
+            component["hashes"] = json!([{"alg": "SHA-512", "content": hex(&hash)}]);
+        }
+        components.insert(reference, component);
+    }
+    let version = list(&metadata["packages"]).iter().find(|package| package["name"] == "server");
+    let version = version.map_or("0.0.0", |package| text(&package["version"]));
+    let components: Vec<Value> = components.into_values().collect();
+    let serial = serial(&serde_json::to_vec(&components)?);
+    let dependencies: Vec<Value> =
+        dependencies.into_iter().map(|(of, needs)| json!({"ref": of, "dependsOn": needs})).collect();
+    let bill = json!({
+        "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json",
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.6",
+        "serialNumber": serial,
+        "version": 1,
+        "metadata": {"component": {
+            "type": "application", "bom-ref": "treeline", "name": "treeline", "version": version,
+            "licenses": [{"expression": "MIT OR Apache-2.0"}],
+        }},
+        "components": components,
+        "dependencies": dependencies,
+    });
+    Ok(serde_json::to_string_pretty(&bill)? + "\n")
+}
+
+/// A serial number that the content decides, so that the same content has the same.
+fn serial(content: &[u8]) -> String {
+    let mut bytes: Vec<u8> = Sha256::digest(content)[..16].to_vec();
+    bytes[6] = (bytes[6] & 0x0f) | 0x80;
+    bytes[8] = (bytes[8] & 0x3f) | 0x80;
+    let text = hex(&bytes);
+    format!("urn:uuid:{}-{}-{}-{}-{}", &text[..8], &text[8..12], &text[12..16], &text[16..20], &text[20..])
+}
+
+/// SHA-256 of every crate in the lock file, by name and version.
+fn checksums(lock: &str) -> BTreeMap<(String, String), String> {
+    let mut found = BTreeMap::new();
+    for package in lock.split("[[package]]").skip(1) {
+        let field = |name: &str| {
+            let value = package.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(" = \""));
+            value.map(|value| value.trim_end_matches('"').to_owned())
+        };
+        if let (Some(name), Some(version), Some(checksum)) = (field("name"), field("version"), field("checksum")) {
+            found.insert((name, version), checksum);
+        }
+    }
+    found
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
