@@ -32,8 +32,8 @@ pub mod assets; // the site's files
 pub mod assignments; // what workers say
 pub mod audit; // who did what
 pub mod bulk; // deeds over many
-mod connections; // who may be connected
 mod byte_range; // a part of a file
+mod connections; // who may be connected
 pub mod cursor; // places in lists
 pub mod deeds; // what people do to work
 pub mod deliveries; // callbacks of complete trees

@@ -2,6 +2,8 @@
 //!
 //! Servers run inside the test, on free ports. The database is made on `TREELINE_TEST_POSTGRES` (an
 //! admin URL; CONTRIBUTING.md says how to get one) and dropped when the last server of the story goes.
+//!
+//! Long because it holds every setting of a server in tests, beside the callers that use it.
 
 pub(crate) mod imports; // files on their way to a complete job
 pub(crate) mod invariants; // what must hold in the tables
