@@ -17,7 +17,7 @@ use domain::{
     access::{Service, Token},
     account::{Session, User},
     api::ErrorGroup,
-    audit::AuditEntry,
+    audit::{Actor, ActorKind, AuditEntry},
     id::Uuid,
     job::{Owner, OwnerKind},
     share::Share,
@@ -202,7 +202,7 @@ fn entries() -> Vec<AuditEntry> {
     let entry = |id: u128, when: &str, action: &str, reason: Option<&str>, detail: Option<&str>| AuditEntry {
         id: Uuid::from_u128(id),
         at: at(when),
-        actor: Owner { kind: OwnerKind::User, name: "Grace Hopper".to_owned() },
+        actor: Actor { kind: ActorKind::User, name: "Grace Hopper".to_owned() },
         action: action.to_owned(),
         owner: Some(Owner { kind: OwnerKind::Service, name: "payroll".to_owned() }),
         root_id: None,
@@ -210,6 +210,9 @@ fn entries() -> Vec<AuditEntry> {
         item_id: action.starts_with("item").then(|| Uuid::from_u128(78)),
         reason: reason.map(str::to_owned),
         detail: detail.map(str::to_owned),
+        address: Some("203.0.113.9".to_owned()),
+        credential_id: Some(Uuid::from_u128(79)),
+        operation_id: None,
     };
     vec![
         entry(1, "2026-11-20T14:02:00Z", "job.delete", Some("The customer asked for it, ticket 4711."), None),
