@@ -111,7 +111,8 @@ async fn the_server_is_no_superuser_of_its_own_cluster() {
     let mut connection = PgConnection::connect(&postgres.app_url()).await.expect("connects");
     for statement in ["copy (select 1) to program 'id'", "create table mine (a int)", "set role treeline"] {
         let refused = sqlx::raw_sql(statement).execute(&mut connection).await.expect_err(statement);
-        let code = refused.as_database_error().and_then(|error| error.code()).expect("a refusal").into_owned();
+        let code =
+            refused.as_database_error().and_then(sqlx::error::DatabaseError::code).expect("a refusal").into_owned();
         assert_eq!(code, "42501", "{statement}");
     }
     connection.close().await.expect("closes");

@@ -90,6 +90,8 @@ pub async fn list_services(
 }
 
 /// Get a service
+///
+/// With the time since which it is disabled, if it is. Admins only.
 #[utoipa::path(get, path = "/services/{id}", tag = "people", params(("id" = Uuid, Path)),
     responses((status = 200, body = Service)))]
 pub async fn get_service(State(app): State<App>, caller: Caller, Path(id): Path<Uuid>) -> Result<Answer<Service>> {

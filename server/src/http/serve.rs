@@ -115,7 +115,7 @@ pub async fn serve(
                     let Some(shaken) = shake_hands(&tls, stream, peer, patience, &stop).await else { return };
                     let is_http2 = shaken.get_ref().1.alpn_protocol() == Some(b"h2");
                     let builder = if is_http2 { &builders.either } else { &builders.http1 };
-                    let http2 = is_http2.then(|| Activity::new());
+                    let http2 = is_http2.then(Activity::new);
                     let talk = Talk { peer, router, front, http2, admitted: &admitted };
                     return talk.converse(builder, shaken, &stop).await;
                 }

@@ -49,7 +49,7 @@ impl KeyFile {
         let about = file.metadata().with_context(|| format!("cannot look at the key file {path}"))?;
         ensure!(about.is_file(), "The key file {path} is not a file.");
         ensure!(
-            about.mode() & 0o077 == 0,
+            about.mode().trailing_zeros() >= 6,
             "The key file {path} can be read by other accounts: run `chmod 600 {path}`, or make a new key if it may \
              have been copied."
         );

@@ -299,6 +299,7 @@ pub struct TokenRow {
 }
 
 /// Keeps a new token.
+#[expect(clippy::too_many_arguments, reason = "one row, column by column")]
 pub async fn insert_token(
     executor: impl PgExecutor<'_>,
     id: Uuid,

@@ -16,7 +16,7 @@ fn blocks(language: &str) -> Vec<String> {
 /// The code of PostgreSQL's refusal.
 async fn refusal(connection: &mut PgConnection, statement: &'static str) -> String {
     let refused = sqlx::raw_sql(statement).execute(connection).await.expect_err(statement);
-    refused.as_database_error().and_then(|error| error.code()).expect("a refusal").into_owned()
+    refused.as_database_error().and_then(sqlx::error::DatabaseError::code).expect("a refusal").into_owned()
 }
 
 #[tokio::test]

@@ -23,11 +23,13 @@ async fn a_server_with_another_key_does_not_start_beside_the_first() {
         // Without the key file of the first one.
         config.data_dir = config.data_dir.as_ref().map(|folder| folder.join("elsewhere"));
     });
-    let refused = format!("{:#}", stranger.await.err().expect("it does not start"));
+    let Err(error) = stranger.await else { panic!("it starts with another key") };
+    let refused = format!("{error:#}");
     assert!(refused.contains("TREELINE_SECRET_KEY") && refused.contains("sealed with the key"), "{refused}");
     assert!(!refused.contains(KEY), "{refused}");
     let bad = server.try_another_with(|config| config.sealing.secret_key = Some("letmein".parse().expect("a secret")));
-    let refused = format!("{:#}", bad.await.err().expect("it does not start"));
+    let Err(error) = bad.await else { panic!("it starts with a key that is none") };
+    let refused = format!("{error:#}");
     assert!(refused.contains("32 bytes") && !refused.contains("letmein"), "{refused}");
     server.stop().await;
 }

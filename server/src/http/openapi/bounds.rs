@@ -158,7 +158,8 @@ pub(super) fn parameter(operation: &str, name: &str) -> Option<Value> {
         (
             _,
             "type" | "q" | "owner" | "error" | "worker" | "dedupe_key" | "serialize_key" | "initiated_by" | "actor"
-            | "action" | "sheet" | "filename" | "metadata.name" | "If-None-Match",
+            | "action" | "sheet" | "filename" | "metadata.name" | "If-None-Match" | "step" | "idempotency_key"
+            | "Range" | "If-Range",
         ) => json!({}),
         _ => return None,
     })

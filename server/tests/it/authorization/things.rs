@@ -55,13 +55,12 @@ impl<'a> Things<'a> {
             if !filled.contains(&place) {
                 continue;
             }
-            let id = match self.known.get(name) {
-                Some(id) => id.clone(),
-                None => {
-                    let id = Box::pin(self.make(name, holder)).await;
-                    self.known.insert(name, id.clone());
-                    id
-                }
+            let id = if let Some(id) = self.known.get(name) {
+                id.clone()
+            } else {
+                let id = Box::pin(self.make(name, holder)).await;
+                self.known.insert(name, id.clone());
+                id
             };
             filled = filled.replace(&place, &id);
         }
@@ -129,12 +128,12 @@ impl<'a> Things<'a> {
                 self.listed(if me["kind"] == "user" { "users" } else { "services" }, &me["name"]).await
             }
             "person" => {
-                let name = self.word("person");
+                let name = Self::word("person");
                 server.person(&name, "user").await;
                 self.listed("users", &json!(name)).await
             }
             "person-session" => {
-                let name = self.word("person");
+                let name = Self::word("person");
                 let person = server.person(&name, "user").await;
                 let session = id(&person.get("/api/v1/me/sessions").await.expect(200)["data"][0]["id"]);
                 // Sessions are named below their person.
@@ -142,7 +141,7 @@ impl<'a> Things<'a> {
                 format!("{person}/sessions/{session}")
             }
             "service" => {
-                let name = self.word("service");
+                let name = Self::word("service");
                 id(&server.post("/api/v1/services", json!({"name": name})).await.expect(201)["id"])
             }
             "token" => {
@@ -150,7 +149,7 @@ impl<'a> Things<'a> {
                 id(&server.post("/api/v1/tokens", token).await.expect(201)["token"]["id"])
             }
             "type" => {
-                let name = self.word("type");
+                let name = Self::word("type");
                 server.post("/api/v1/job-types", json!({"name": name})).await.expect(201);
                 name
             }
@@ -169,7 +168,7 @@ impl<'a> Things<'a> {
     }
 
     /// A word for names that must be nobody else's.
-    fn word(&self, kind: &str) -> String {
+    fn word(kind: &str) -> String {
         format!("{kind}-{}", uuid::Uuid::now_v7().simple())
     }
 
