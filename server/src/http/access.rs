@@ -99,6 +99,8 @@ pub async fn get_service(State(app): State<App>, caller: Caller, Path(id): Path<
 }
 
 /// Disable a service as a whole, or enable it again
+///
+/// While it is disabled, everything of its tokens is refused within a second. Admins only.
 #[utoipa::path(patch, path = "/services/{id}", tag = "people", params(("id" = Uuid, Path)),
     request_body = ServicePatch, responses((status = 200, body = Service)))]
 pub async fn patch_service(
