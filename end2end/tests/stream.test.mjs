@@ -175,8 +175,10 @@ test('ten pages one after the other keep one stream, and going back is live agai
     await whenLive(page);
     await proxy.until(() => proxy.streams.size === 1);
   }
-  await page.evaluate(() => history.back());
-  await page.locator('[data-persisted="true"]').waitFor({ state: 'attached' });
+  // Private pages are `no-store`: the browser keeps none of them, and "Back" loads the page anew.
+  await page.goBack();
+  assert.equal(new URL(page.url()).pathname, `/jobs/${id}`);
+  assert.equal(await page.locator('html').getAttribute('data-persisted'), 'false');
   await whenLive(page);
   await proxy.until(() => proxy.streams.size === 1);
 });
