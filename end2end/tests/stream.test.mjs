@@ -178,7 +178,7 @@ test('ten pages one after the other keep one stream, and going back is live agai
   // Private pages are `no-store`: the browser keeps none of them, and "Back" loads the page anew.
   await page.goBack();
   assert.equal(new URL(page.url()).pathname, `/jobs/${id}`);
-  assert.equal(await page.locator('html').getAttribute('data-persisted'), 'false');
+  await page.locator('[data-persisted="false"]').waitFor({ state: 'attached' });
   await whenLive(page);
   await proxy.until(() => proxy.streams.size === 1);
 });
