@@ -18,7 +18,7 @@ use crate::{
     step::{self, cargo},
 };
 
-/// Seconds that the hostile run may take in `cargo xtask test`.
+/// Seconds that the hostile run takes. Its requests are random, so it is a command of its own and no part of every build.
 const HOSTILE_SECONDS: u32 = 60;
 
 /// The token of the server under test: it may do everything.

@@ -32,7 +32,6 @@ pub(crate) fn all() -> Result<()> {
     step::show("test", tests)?;
     browser::test(&postgres, None)?;
     clients::test(&postgres)?;
-    clients::hostile(&postgres, None)?;
     drop(postgres);
     faults::quick()
 }
