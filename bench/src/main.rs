@@ -282,8 +282,10 @@ async fn start(url: &str, data: &str) -> Result<Running> {
         #[command(flatten)]
         config: Config,
     }
-    let line = ["server", "--listen", "127.0.0.1:0", "--database-url", url, "--bootstrap-token", TOKEN, "--data-dir"];
-    server::start(Line::try_parse_from(line.into_iter().chain([data]))?.config).await
+    let line = ["server", "--listen", "127.0.0.1:0", "--database-url", url, "--bootstrap-token", TOKEN];
+    // Workers that are posted to listen on this machine.
+    let more = ["--push-allow", "127.0.0.1", "--data-dir", data];
+    server::start(Line::try_parse_from(line.into_iter().chain(more))?.config).await
 }
 
 /// Who calls in process: the service whose token the HTTP clients have.

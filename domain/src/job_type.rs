@@ -122,11 +122,30 @@ impl Executor {
     /// What everybody may see, complete with its defaults, and what nobody reads back.
     pub fn parted(&self) -> (Self, PushSecrets) {
         let mut open = self.clone();
-        let secrets = PushSecrets { auth: open.auth.take(), headers: open.headers.take(), secret: open.secret.take() };
+        let (auth, headers, secret) = (open.auth.take(), open.headers.take(), open.secret.take());
+        let mut secrets = PushSecrets { auth, headers, secret, url: None };
         if open.kind == ExecutorKind::Push {
             open.timeout_seconds.get_or_insert(PUSH_TIMEOUT_SECONDS);
+            let shown = open.without_query();
+            if shown.url != open.url {
+                secrets.url = std::mem::replace(&mut open, shown).url;
+            }
         }
         (open, secrets)
+    }
+
+    /// For those who may not see secrets: the URL without its query, user and fragment.
+    #[must_use]
+    pub fn without_query(&self) -> Self {
+        let shown = |url: &String| {
+            let (place, rest) = url.find(['?', '#']).map_or((url.as_str(), ""), |at| url.split_at(at));
+            let start = place.find("//").map_or(0, |at| at + 2);
+            let end = place[start..].find('/').map_or(place.len(), |at| start + at);
+            let host = place[start..end].rsplit('@').next().unwrap_or_default();
+            let more = if rest.is_empty() { "" } else { "?…" };
+            format!("{}{host}{}{more}", &place[..start], &place[end..])
+        };
+        Self { url: self.url.as_ref().map(shown), ..self.clone() }
     }
 }
 
@@ -321,7 +340,7 @@ mod tests {
     fn what_a_push_executor_sends_along_is_not_read_back() {
         let spec = read(
             r#"{"name":"a","executor":{"kind":"push","url":"https://a","auth":{"user":"u","password":"hidden"},
-                "headers":{"X-A":"hidden"},"secret":"hidden"}}"#,
+                "headers":{"X-A":"hidden"},"secret":"hidden-hidden"}}"#,
         );
         assert_eq!(spec.problems(), []);
         let (open, secrets) = spec.executor.parted();
@@ -330,6 +349,18 @@ mod tests {
         assert!(!format!("{spec:?}").contains("hidden"));
         let odd = read(r#"{"name":"a","executor":{"kind":"pull","secret":"x"}}"#);
         assert_eq!(odd.problems()[0].0, "/executor");
+    }
+
+    #[test]
+    fn the_query_of_a_url_is_kept_apart() {
+        let shown = |url: &str| Executor::push(url.to_owned()).without_query().url.expect("a URL");
+        assert_eq!(shown("https://a.example/{type}/{item_id}"), "https://a.example/{type}/{item_id}");
+        assert_eq!(shown("https://a.example/x?key=hidden&b={job_id}"), "https://a.example/x?…");
+        assert_eq!(shown("https://a.example?hidden"), "https://a.example?…");
+        assert_eq!(shown("https://u:hidden@a.example:1/x@y#hidden"), "https://a.example:1/x@y?…");
+        let (open, secrets) = Executor::push("https://a.example/?key=hidden".to_owned()).parted();
+        assert_eq!(secrets.url.as_deref(), Some("https://a.example/?key=hidden"));
+        assert_eq!(open.url.as_deref(), Some("https://a.example/?…"));
     }
 
     #[test]

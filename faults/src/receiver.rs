@@ -170,7 +170,10 @@ impl Drop for Receiver {
 
 /// How a tree names whoever listens at this port of ours.
 pub(crate) fn target(port: u16) -> OnCompleted {
-    OnCompleted { url: format!("http://127.0.0.1:{port}/told"), secret: Some(SECRET.to_owned()) }
+    OnCompleted {
+        url: format!("http://127.0.0.1:{port}/told"),
+        secret: Some(domain::job_type::SigningSecret::One(SECRET.to_owned())),
+    }
 }
 
 /// Takes what comes. Every eighth is refused the first time, so that there are repeated ones to be judged.

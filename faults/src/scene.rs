@@ -96,6 +96,7 @@ impl Scene {
             ("TREELINE_LISTEN", listen),
             ("TREELINE_BOOTSTRAP_TOKEN", TOKEN),
             ("TREELINE_CALLBACK_ALLOW", "127.0.0.1"),
+            ("TREELINE_PUSH_ALLOW", "127.0.0.1"),
             ("RUST_LOG", "info,sqlx=warn"),
         ] {
             process.set(name, value);

@@ -134,6 +134,7 @@ impl Stage {
             ("TREELINE_LISTEN", &format!("127.0.0.1:{port}")),
             ("TREELINE_BOOTSTRAP_TOKEN", TOKEN),
             ("TREELINE_CALLBACK_ALLOW", "127.0.0.1"),
+            ("TREELINE_PUSH_ALLOW", "127.0.0.1"),
             ("TREELINE_CALLBACK_RETRY_SECONDS", "0.3"),
             ("TREELINE_CALLBACK_TIMEOUT_SECONDS", "1"),
             ("RUST_LOG", "info,sqlx=warn"),

@@ -1,10 +1,10 @@
-//! Which addresses what goes out may reach (spec §4 "Addresses").
+//! Addresses that outbound requests may reach.
 //!
-//! To callbacks, whose URLs users give, private, loopback, link-local and metadata addresses are closed;
-//! `TREELINE_CALLBACK_ALLOW` opens named ones. Posts to workers, whose URLs admins give, may reach any
-//! address unless `TREELINE_PUSH_ALLOW` names those that they may. A URL can be checked when it is handed in
-//! only as far as it names an address itself; whoever connects (`outbound`) asks [`Reach::permits`] again for
-//! the address that the name has become.
+//! Callbacks, whose URLs users give, and posts to workers, whose URLs admins give, reach public addresses;
+//! `TREELINE_CALLBACK_ALLOW` and `TREELINE_PUSH_ALLOW` open named internal ones. Link-local addresses and the metadata
+//! services of clouds are never reached, named or not. A URL can be checked when it is handed in only as far as it
+//! names an address itself; whoever connects (`outbound`) asks [`Reach::permits`] again for the address that the name
+//! has become.
 
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
@@ -54,35 +54,36 @@ impl Allowed {
     fn names_host(&self, host: &str) -> bool {
         self.hosts.iter().any(|open| open.eq_ignore_ascii_case(host))
     }
-
-    fn is_empty(&self) -> bool {
-        self.hosts.is_empty() && self.networks.is_empty()
-    }
 }
 
 /// How far connections of one kind may reach.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reach {
-    /// What is public, and what is named.
-    Public(Allowed),
-    /// Everything.
-    Any,
-    /// What is named, and nothing else.
-    Only(Allowed),
+    /// Public addresses, and those that a variable names.
+    Public { allowed: Allowed, variable: &'static str },
+    /// Every address that is not forbidden to all: for URLs that the configuration itself names.
+    Configured,
 }
 
 impl Reach {
-    /// Of posts to workers: everything, unless something is named.
-    pub fn of_push(allowed: Allowed) -> Self {
-        if allowed.is_empty() { Self::Any } else { Self::Only(allowed) }
+    /// Callbacks of complete trees.
+    pub const fn of_callbacks(allowed: Allowed) -> Self {
+        Self::Public { allowed, variable: "TREELINE_CALLBACK_ALLOW" }
+    }
+
+    /// Posts to workers.
+    pub const fn of_push(allowed: Allowed) -> Self {
+        Self::Public { allowed, variable: "TREELINE_PUSH_ALLOW" }
     }
 
     /// Whether a connection to this address may be made for this host (as the URL has it).
     pub fn permits(&self, host: &str, ip: IpAddr) -> bool {
+        if is_never_reached(ip) {
+            return false;
+        }
         match self {
-            Self::Any => true,
-            Self::Public(allowed) => is_public(ip) || allowed.names(host, ip),
-            Self::Only(allowed) => allowed.names(host, ip),
+            Self::Configured => true,
+            Self::Public { allowed, .. } => is_public(ip) || allowed.names(host, ip),
         }
     }
 
@@ -96,15 +97,10 @@ impl Reach {
         (whole && !open.is_empty()).then_some(open)
     }
 
-    /// A URL that is handed in: its syntax, its scheme, and the address where it names one itself.
-    pub fn check(&self, url: &str) -> Result<(), Problem> {
-        let refuse = |detail: &str| Err(Problem::new(Code::UrlNotAllowed, detail.to_owned()));
-        let Ok(url) = Url::parse(url) else { return refuse("It is not a URL.") };
-        if !matches!(url.scheme(), "http" | "https") {
-            return refuse("Only http and https can be reached.");
-        }
+    /// Whether a connection for this URL may be tried: its port, and the address where it names one itself.
+    pub fn may_try(&self, url: &Url) -> bool {
         let host = url.host_str().unwrap_or_default();
-        let open = match url.host() {
+        let is_open = match url.host() {
             Some(Host::Ipv4(ip)) => self.permits(host, IpAddr::V4(ip)),
             Some(Host::Ipv6(ip)) => self.permits(host, IpAddr::V6(ip)),
             // What a name stands for is checked when it is connected to; this one cannot be anything else.
@@ -112,19 +108,60 @@ impl Reach {
                 let both = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
                 both.into_iter().any(|ip| self.permits(host, ip))
             }
-            Some(Host::Domain(name)) => match self {
-                Self::Only(allowed) => allowed.names_host(name) || !allowed.networks.is_empty(),
-                _ => true,
-            },
-            None => return refuse("The URL names no host."),
+            Some(Host::Domain(_)) => true,
+            None => false,
         };
+        is_open && self.may_use_port(url)
+    }
+
+    /// Whether HTTP may be spoken to this port; whoever is named may have any.
+    fn may_use_port(&self, url: &Url) -> bool {
+        let is_named = match self {
+            Self::Configured => true,
+            Self::Public { allowed, .. } => match url.host() {
+                Some(Host::Ipv4(ip)) => allowed.names(&ip.to_string(), IpAddr::V4(ip)),
+                Some(Host::Ipv6(ip)) => allowed.names(&ip.to_string(), IpAddr::V6(ip)),
+                Some(Host::Domain(name)) => allowed.names_host(name),
+                None => false,
+            },
+        };
+        is_named || url.port_or_known_default().is_some_and(|port| !CLOSED_PORTS.contains(&port))
+    }
+
+    /// A URL that is handed in: its syntax, its scheme, its port, no user or password, and the address where it
+    /// names one itself.
+    pub fn check(&self, url: &str) -> Result<(), Problem> {
+        let refuse = |detail: &str| Err(Problem::new(Code::UrlNotAllowed, detail.to_owned()));
+        let Ok(url) = Url::parse(url) else { return refuse("It is not a URL.") };
+        if !matches!(url.scheme(), "http" | "https") {
+            return refuse("Only http and https can be reached.");
+        }
+        if !url.username().is_empty() || url.password().is_some() {
+            return refuse("A URL with a user or a password is not accepted: URLs are shown and logged.");
+        }
+        if url.host().is_none() {
+            return refuse("The URL names no host.");
+        }
+        if !self.may_use_port(&url) {
+            return refuse("The port belongs to another protocol than HTTP.");
+        }
         match self {
-            _ if open => Ok(()),
-            Self::Public(_) => refuse("The address is private. TREELINE_CALLBACK_ALLOW opens internal networks."),
-            _ => refuse("The address is not among those that TREELINE_PUSH_ALLOW names."),
+            _ if self.may_try(&url) => Ok(()),
+            Self::Public { variable, .. } => {
+                refuse(&format!("The address is not public. {variable} names internal addresses that may be reached."))
+            }
+            Self::Configured => refuse("The address is link-local or a metadata service, which is never reached."),
         }
     }
 }
+
+/// Ports of other protocols, to which an HTTP request could be smuggled: those that browsers refuse.
+const CLOSED_PORTS: &[u16] = &[
+    1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102, 103, 104, 109, 110,
+    111, 113, 115, 117, 119, 123, 135, 137, 139, 143, 161, 179, 389, 427, 465, 512, 513, 514, 515, 526, 530, 531, 532,
+    540, 548, 554, 556, 563, 587, 601, 636, 989, 990, 993, 995, 1719, 1720, 1723, 2049, 3659, 4045, 4190, 5060, 5061,
+    6000, 6566, 6665, 6666, 6667, 6668, 6669, 6679, 6697, 10080,
+];
 
 /// The URL for people: without what may be a secret in it.
 pub fn shown(url: &Url) -> String {
@@ -142,6 +179,27 @@ pub fn shown(url: &Url) -> String {
 fn is_loopback_name(name: &str) -> bool {
     let name = name.trim_end_matches('.').to_ascii_lowercase();
     name == "localhost" || name.ends_with(".localhost")
+}
+
+/// Link-local addresses, and the metadata services of clouds: whoever reaches them may become the machine.
+fn is_never_reached(ip: IpAddr) -> bool {
+    let inner = match ip {
+        IpAddr::V6(v6) => v6.to_ipv4_mapped().or_else(|| embedded(v6)).map_or(ip, IpAddr::V4),
+        IpAddr::V4(_) => ip,
+    };
+    match inner {
+        // Azure, Alibaba, Oracle; the others are link-local.
+        IpAddr::V4(ip) => {
+            ip.is_link_local() || [[168, 63, 129, 16], [100, 100, 100, 200], [192, 0, 0, 192]].contains(&ip.octets())
+        }
+        IpAddr::V6(ip) => {
+            let s = ip.segments();
+            // fe80::/10; Amazon fd00:ec2::/32; Google fd20:ce::254.
+            s[0] & 0xffc0 == 0xfe80
+                || (s[0] == 0xfd00 && s[1] == 0x0ec2)
+                || ip == Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254)
+        }
+    }
 }
 
 /// Whether anybody on the internet could have this address.
@@ -207,7 +265,7 @@ mod tests {
     use super::*;
 
     fn public(allowed: &str) -> Reach {
-        Reach::Public(allowed.parse().expect("a list"))
+        Reach::of_callbacks(allowed.parse().expect("a list"))
     }
 
     fn ip(text: &str) -> IpAddr {
@@ -282,14 +340,54 @@ mod tests {
     }
 
     #[test]
-    fn posts_to_workers_reach_everything_or_what_is_named() {
-        let any = Reach::of_push("".parse().expect("a list"));
-        assert!(any.check("http://127.0.0.1:9000").is_ok() && any.permits("a", ip("10.0.0.1")));
-        let only = Reach::of_push("workers.internal".parse().expect("a list"));
-        assert!(only.check("http://workers.internal/x").is_ok() && only.permits("workers.internal", ip("10.0.0.1")));
-        assert!(only.check("https://example.com").is_err() && only.check("http://127.0.0.1").is_err());
-        let network = Reach::of_push("10.0.0.0/8".parse().expect("a list"));
-        assert!(network.check("http://any.internal").is_ok() && !network.permits("any.internal", ip("192.0.2.1")));
+    fn metadata_services_and_link_local_addresses_are_never_reached() {
+        let named = "169.254.0.0/16,168.63.129.16,100.100.100.200,fe80::/10,fd00::/8,::/0,0.0.0.0/0,metadata.internal";
+        for reach in [public(named), Reach::of_push(named.parse().expect("a list")), Reach::Configured] {
+            for never in [
+                "169.254.169.254",
+                "168.63.129.16",
+                "100.100.100.200",
+                "192.0.0.192",
+                "[fe80::1]",
+                "[fd00:ec2::254]",
+                "[fd20:ce::254]",
+                "[::ffff:169.254.169.254]",
+                "[64:ff9b::a9fe:a9fe]",
+                "[2002:a9fe:a9fe::]",
+            ] {
+                assert!(reach.check(&format!("http://{never}/latest/")).is_err(), "{never}");
+                let ip = ip(never.trim_matches(['[', ']']));
+                assert!(!reach.permits("metadata.internal", ip), "{never}");
+                assert_eq!(reach.permitted("metadata.internal", vec![ip]), None, "{never}");
+            }
+            assert!(reach.check("http://10.0.0.1").is_ok() && reach.check("http://[fd01::1]").is_ok());
+        }
+    }
+
+    #[test]
+    fn posts_to_workers_reach_public_addresses_and_what_is_named() {
+        let none = Reach::of_push("".parse().expect("a list"));
+        assert!(none.check("http://127.0.0.1:9000").is_err() && !none.permits("a", ip("10.0.0.1")));
+        assert!(none.check("https://example.com").is_ok());
+        let named = Reach::of_push("workers.internal,192.168.7.0/24".parse().expect("a list"));
+        assert!(named.permits("workers.internal", ip("10.0.0.1")) && named.check("http://192.168.7.1:8080").is_ok());
+        assert!(named.check("https://example.com").is_ok() && named.check("http://127.0.0.1").is_err());
+        let said = named.check("http://127.0.0.1").expect_err("refused").detail;
+        assert!(said.contains("TREELINE_PUSH_ALLOW"), "{said}");
+    }
+
+    #[test]
+    fn urls_with_a_password_and_ports_of_other_protocols_are_refused() {
+        for bad in ["https://u:hunter2@hooks.example/", "https://u@hooks.example/", "https://:p@hooks.example/"] {
+            let problem = public("").check(bad).expect_err(bad);
+            assert_eq!(problem.code, Code::UrlNotAllowed);
+            assert!(!problem.detail.contains("hunter2"));
+        }
+        for port in [22, 25, 53, 6667] {
+            assert!(public("127.0.0.1").check(&format!("http://example.com:{port}/")).is_err(), "{port}");
+            assert!(public("127.0.0.1").check(&format!("http://127.0.0.1:{port}/")).is_ok(), "{port}: it is named");
+        }
+        assert!(public("").check("https://example.com:8443/").is_ok());
     }
 
     #[test]

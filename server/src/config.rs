@@ -10,6 +10,7 @@ pub mod front; // who may connect
 pub mod monitoring; // where metrics are read
 pub mod outbound; // what goes out
 pub mod proxies; // who stands in front
+pub mod sealing; // the key for secrets at rest
 
 use std::{fmt, net::SocketAddr, path::PathBuf, str::FromStr};
 
@@ -101,6 +102,9 @@ pub struct Config {
 
     #[command(flatten)]
     pub monitoring: monitoring::Monitoring,
+
+    #[command(flatten)]
+    pub sealing: sealing::SealingSettings,
 }
 
 /// When somebody is to be told, and where.

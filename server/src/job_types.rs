@@ -21,7 +21,7 @@ use crate::{
     auth::{Caller, Scope},
     error::{Error, Result},
     kept::Keeping,
-    outbound::template,
+    outbound::{stored::open_push, template},
     schema::Schema,
     store::{
         audit::{self as log, AuditRow},
@@ -37,11 +37,11 @@ pub type Fields = BTreeMap<String, Box<RawValue>>;
 pub async fn create(app: &App, caller: &Caller, spec: JobTypeSpec, keeping: Keeping) -> Result<JobType> {
     caller.require(Scope::Admin)?;
     check(app, &spec)?;
-    let (pool, by) = (app.pool.clone(), caller.clone());
+    let (pool, by, sealer) = (app.pool.clone(), caller.clone(), app.sealer.clone());
     let (_, secrets) = spec.executor.parted();
     let made = in_task("making a job type", async move {
         let mut tx = pool.begin().await?;
-        let made = store::insert(&mut *tx, &spec).await?.ok_or_else(|| {
+        let made = store::insert(&mut *tx, &sealer, &spec).await?.ok_or_else(|| {
             Error::refuse(Code::Duplicate, "A job type of this name exists. Change it by PUT or PATCH.")
         })?;
         log::record(&mut tx, &entry(&by, "job_type.create", None, Some((&made, &secrets)))).await?;
@@ -56,12 +56,20 @@ pub async fn create(app: &App, caller: &Caller, spec: JobTypeSpec, keeping: Keep
 
 /// The type of this name.
 pub async fn get(app: &App, name: &str) -> Result<JobType> {
-    store::find(&app.pool, name).await?.ok_or_else(missing)
+    store::find(&app.pool, &app.sealer, name).await?.ok_or_else(missing)
+}
+
+/// The type as this caller may see it: a URL may hold keys in its query, which are for admins alone.
+pub fn shown_to(caller: &Caller, job_type: JobType) -> JobType {
+    if caller.require(Scope::Admin).is_ok() {
+        return job_type;
+    }
+    JobType { executor: job_type.executor.without_query(), ..job_type }
 }
 
 /// Types in order of their names, behind `after`.
 pub async fn list(app: &App, after: &str, limit: i64) -> Result<Vec<JobType>> {
-    Ok(store::list(&app.pool, after, limit).await?)
+    Ok(store::list(&app.pool, &app.sealer, after, limit).await?)
 }
 
 /// Makes or replaces a type. Says whether it is new. 412 when `expected` is not its version.
@@ -70,7 +78,7 @@ pub async fn put(app: &App, caller: &Caller, spec: &JobTypeSpec, expected: Optio
     check(app, spec)?;
     let (_, secrets) = spec.executor.parted();
     loop {
-        let current = store::find(&app.pool, &spec.name).await?;
+        let current = store::find(&app.pool, &app.sealer, &spec.name).await?;
         if expected.is_some() && expected != current.as_ref().map(|it| it.version) {
             return Err(outdated());
         }
@@ -87,18 +95,24 @@ pub async fn put(app: &App, caller: &Caller, spec: &JobTypeSpec, expected: Optio
 pub async fn patch(app: &App, caller: &Caller, name: &str, fields: &Fields, expected: Option<i64>) -> Result<JobType> {
     caller.require(Scope::Admin)?;
     loop {
-        let current = store::find(&app.pool, name).await?.ok_or_else(missing)?;
+        let current = store::find(&app.pool, &app.sealer, name).await?.ok_or_else(missing)?;
         if expected.is_some_and(|version| version != current.version) {
             return Err(outdated());
         }
         let spec = merged(&current, fields)?;
         check(app, &spec)?;
-        let secrets = kept(&current, store::secrets(&app.pool, name).await?, &spec, fields)?;
+        let secrets = kept(&current, stored_secrets(app, name).await?, &spec, fields)?;
         if let Some(stored) = write(app, caller, Some(current), spec, secrets).await? {
             changed(app, caller, name, "changed").await?;
             return Ok(stored);
         }
     }
+}
+
+/// What the executor of a type sends along now.
+async fn stored_secrets(app: &App, name: &str) -> Result<PushSecrets> {
+    let stored = store::secrets(&app.pool, name).await?;
+    open_push(&app.sealer, stored.as_deref()).map_err(|error| Error::Broken(error.to_string()))
 }
 
 /// Writes a type over the one that was read, or a new one, and the change into the audit log. `None`: somebody
@@ -110,16 +124,18 @@ async fn write(
     spec: JobTypeSpec,
     secrets: PushSecrets,
 ) -> Result<Option<JobType>> {
-    let (pool, by) = (app.pool.clone(), caller.clone());
+    let (pool, by, sealer) = (app.pool.clone(), caller.clone(), app.sealer.clone());
     let stored_secrets = match &before {
-        Some(before) => store::secrets(&app.pool, &before.name).await?,
+        Some(before) => stored_secrets(app, &before.name).await?,
         None => PushSecrets::default(),
     };
     in_task("writing a job type", async move {
         let mut tx = pool.begin().await?;
         let (stored, action) = match &before {
-            Some(before) => (store::replace(&mut *tx, &spec, &secrets, before.version).await?, "job_type.change"),
-            None => (store::insert(&mut *tx, &spec).await?, "job_type.create"),
+            Some(before) => {
+                (store::replace(&mut *tx, &sealer, &spec, &secrets, before.version).await?, "job_type.change")
+            }
+            None => (store::insert(&mut *tx, &sealer, &spec).await?, "job_type.create"),
         };
         if let Some(stored) = &stored {
             let before = before.as_ref().map(|before| (before, &stored_secrets));
@@ -178,7 +194,7 @@ pub async fn delete(app: &App, caller: &Caller, name: &str, expected: Option<i64
     match deleted {
         Deleted::Gone => changed(app, caller, name, "removed").await,
         Deleted::InUse => Err(Error::refuse(Code::JobTypeInUse, "Jobs of this type exist. Pause it instead.")),
-        Deleted::NotThere if store::find(&app.pool, name).await?.is_some() => Err(outdated()),
+        Deleted::NotThere if store::find(&app.pool, &app.sealer, name).await?.is_some() => Err(outdated()),
         Deleted::NotThere => Err(missing()),
     }
 }

@@ -35,7 +35,9 @@ pub mod live; // event streams
 mod memory; // where it comes from, and how it is given back
 pub mod outbound; // what goes out over HTTP
 pub mod postgres; // the private PostgreSQL
+pub mod rotation; // from one sealing key to the next
 pub mod schema; // payloads against their schema
+pub mod sealing; // secrets at rest
 pub mod sheet; // rows for spreadsheets
 pub mod split; // files into rows
 pub mod store; // the only SQL
@@ -45,7 +47,7 @@ pub mod workbook; // Excel workbooks into lines
 
 use auth::{Auth, links};
 use config::{Config, PublicUrl};
-use store::{Pools, identity, migrations};
+use store::{Pools, identity, migrations, sealing_keys};
 
 /// What every part of a running server shares. Cheap to clone.
 #[derive(Clone)]
@@ -64,6 +66,8 @@ pub struct App {
     pub auth: Arc<Auth>,
     /// What is in the audit log within the hour, and only counted when it happens again.
     pub repeats: Arc<audit::Repeats>,
+    /// Seals secrets before they are stored.
+    pub sealer: sealing::Sealer,
     /// RabbitMQ, where there is one.
     pub broker: Option<broker::Broker>,
     /// Requests that are being answered now.
@@ -110,6 +114,8 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
     let pools = database.pools.clone();
     let pool = pools.read.clone();
     migrations::migrate(&pools.read).await.context("cannot bring the schema up to date")?;
+    let sealer = open_sealer(&config, &pool).await?;
+    seal_what_is_not(&pool, &sealer).await?;
     let bootstrap = match &config.bootstrap_token {
         Some(token) => Some(auth::ensure_bootstrap_token(&pool, token).await?),
         None => None,
@@ -118,14 +124,15 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
         if identity::has_admin(&pool).await? { None } else { Some(links::create(&pool, &public_url, None).await?) };
 
     let files = open_files(&config, &data_dir).await?;
-    let outgoing = outbound::Outgoing::open(&config, &pool).await?;
+    let outgoing = outbound::Outgoing::open(&config, &pool, &sealer).await?;
     let hub = live::Hub::default();
     let shutdown = CancellationToken::new();
     let limits = jobs::Limits {
         payload: config.payload_limit.bytes(),
         idempotency_window_seconds: f64::from(config.idempotency_window_seconds),
-        callbacks: addresses::Reach::Public(config.callback_allow.clone()),
+        callbacks: addresses::Reach::of_callbacks(config.callback_allow.clone()),
         has_broker: broker.is_some(),
+        sealer: sealer.clone(),
     };
     let engine = jobs::Engine::start(pools.clone(), hub.clone(), files.clone(), limits, shutdown.clone()).await?;
     let app = App {
@@ -141,6 +148,7 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
         files,
         hub,
         outgoing: Arc::new(outgoing),
+        sealer,
         shutdown,
         tasks: TaskTracker::new(),
     };
@@ -157,6 +165,32 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
         app.tasks.spawn(http::serve::serve(listener, router, front, app.shutdown.clone()));
     }
     Ok(Running { addr, metrics_addr, sign_in_link, app, served, database })
+}
+
+/// The keys of this server. Fails where the secrets in the database are sealed with a key that is not among them.
+pub async fn open_sealer(config: &Config, pool: &PgPool) -> anyhow::Result<sealing::Sealer> {
+    let config = config.clone();
+    let sealer = tokio::task::spawn_blocking(move || sealing::Sealer::of(&config)).await??;
+    let current = sealing_keys::adopt(pool, &sealer.current_id()).await?;
+    anyhow::ensure!(
+        sealer.use_key(&current.id),
+        "The secrets in this database are sealed with the key {}, and this server has the key {}. Set \
+         TREELINE_SECRET_KEY to the key of the other servers, or copy the file secret.key from the data folder of the \
+         server that made it.",
+        current.id,
+        sealer.ids().join(", "),
+    );
+    Ok(sealer)
+}
+
+/// Seals secrets from before they were sealed, or that a rotation has not come to.
+async fn seal_what_is_not(pool: &PgPool, sealer: &sealing::Sealer) -> anyhow::Result<()> {
+    let current = sealing_keys::current(pool).await?;
+    if current.is_some_and(|current| !current.is_complete && current.id == sealer.current_id()) {
+        let changed = rotation::complete(pool, sealer).await.context("cannot seal the stored secrets")?;
+        tracing::info!(changed, "every stored secret is sealed");
+    }
+    Ok(())
 }
 
 /// Opens the file store, and makes sure that it answers: a wrong key shows at the start.

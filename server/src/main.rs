@@ -51,10 +51,10 @@ enum Command {
         user: Option<String>,
     },
     /// Print the secret that signs callbacks of an owner's trees, or posts to the workers of a job type, where
-    /// neither the tree nor the type names one
+    /// neither the tree nor the type names one, or what is posted to a URL of the configuration
     SigningSecret {
         /// A user or a service, by name
-        #[arg(long, conflicts_with = "job_type", required_unless_present_any = ["job_type", "audit"])]
+        #[arg(long, conflicts_with = "job_type", required_unless_present_any = ["job_type", "audit", "alerts"])]
         owner: Option<String>,
         /// A job type, by name
         #[arg(long = "type")]
@@ -62,6 +62,9 @@ enum Command {
         /// The posts of the audit log (TREELINE_AUDIT_URL)
         #[arg(long, conflicts_with_all = ["owner", "job_type"])]
         audit: bool,
+        /// What is posted to TREELINE_ALERT_URL
+        #[arg(long, conflicts_with_all = ["owner", "job_type", "audit"])]
+        alerts: bool,
     },
     /// Print the description of the API (OpenAPI 3.1) that a server answers at /api/v1/openapi.json
     Openapi {
@@ -69,6 +72,10 @@ enum Command {
         #[arg(long = "3.0")]
         older: bool,
     },
+    /// Exchange the key that seals secrets in the database, beside running servers. With TREELINE_SECRET_KEY the new
+    /// key is the one there, and every server needs the old one as TREELINE_SECRET_KEY_PREVIOUS; without it a new one
+    /// is made in the data folder
+    RotateKey,
     /// A PostgreSQL that runs until standard input closes
     #[command(hide = true)]
     Postgres(postgres::Arguments),
@@ -84,10 +91,11 @@ async fn main() -> ExitCode {
         None => serve(line.config).await,
         Some(Command::Migrate { status }) => migrate(line.config, status).await,
         Some(Command::SignInLink { user }) => sign_in_link(line.config, user).await,
-        Some(Command::SigningSecret { owner, job_type, audit }) => {
-            signing_secret(line.config, owner, job_type, audit).await
-        }
         Some(Command::Openapi { older }) => say(&server::http::openapi_document(older)).map_err(Into::into),
+        Some(Command::SigningSecret { owner, job_type, audit, alerts }) => {
+            signing_secret(line.config, owner, job_type, audit, alerts).await
+        }
+        Some(Command::RotateKey) => rotate_key(line.config).await,
         Some(Command::Postgres(arguments)) => postgres::command(arguments).await,
     };
     match done {
@@ -161,13 +169,17 @@ async fn signing_secret(
     config: Config,
     owner: Option<String>,
     job_type: Option<String>,
-    audit_log: bool,
+    of_audit: bool,
+    of_alerts: bool,
 ) -> anyhow::Result<()> {
     let database = Database::open(&config).await?;
     let pool = &database.pools.read;
-    let key = own_key(&config, pool).await?;
+    migrations::migrate(pool).await.context("cannot bring the schema up to date")?;
+    let sealer = server::open_sealer(&config, pool).await?;
+    let key = own_key(&config, pool, &sealer).await?;
     let (key, owner_id, detail) = match (owner, job_type) {
-        _ if audit_log => (key.of_audit(), None, "of the posts of the audit log".to_owned()),
+        _ if of_audit => (key.of_audit(), None, "of the posts of the audit log".to_owned()),
+        _ if of_alerts => (key.of_purpose(server::jobs::ALERTS), None, "of messages about alerts".to_owned()),
         (Some(name), _) => {
             let user = identity::find_user(pool, &name).await?;
             let service = identity::find_service(pool, &name).await?.map(|service| service.id);
@@ -179,6 +191,18 @@ async fn signing_secret(
     };
     audit::record(pool, &AuditRow::by_operator("signing_secret.show", owner_id, Some(detail))).await?;
     say(&key.text())?;
+    database.close().await
+}
+
+async fn rotate_key(config: Config) -> anyhow::Result<()> {
+    let database = Database::open(&config).await?;
+    let pool = &database.pools.read;
+    migrations::migrate(pool).await.context("cannot bring the schema up to date")?;
+    let (id, changed) = server::rotation::rotate(&config, pool).await?;
+    say(&format!("{changed} secrets were sealed again; all are sealed with the key {id}"))?;
+    if config.sealing.secret_key_previous.is_some() {
+        say("TREELINE_SECRET_KEY_PREVIOUS is not needed any more.")?;
+    }
     database.close().await
 }
 

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Document, Time, id::Uuid, item::MaxFailures, upload::UploadFormat};
+use crate::{Document, Time, id::Uuid, item::MaxFailures, job_type::SigningSecret, upload::UploadFormat};
 
 /// An item to be added. An absent payload is `null`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,8 +45,9 @@ pub struct JobUpload {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct OnCompleted {
     pub url: String,
+    /// Signs instead of the owner's key; a list of two while receivers change over, then both sign.
     #[serde(default)]
-    pub secret: Option<String>,
+    pub secret: Option<SigningSecret>,
 }
 
 /// `POST /jobs`: a tree. Only `type` is required; `key` defaults to the type (then `type-2` …).

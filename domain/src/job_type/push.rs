@@ -60,11 +60,38 @@ impl fmt::Debug for Headers {
     }
 }
 
-/// A secret that signs: `whsec_` and base64, or any text.
+/// What signs: one secret, or two while receivers change over from one to the other; then both sign. A secret is
+/// `whsec_` and base64, or any text.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
+#[serde(untagged)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct SigningSecret(pub String);
+pub enum SigningSecret {
+    One(String),
+    Rotating(Vec<String>),
+}
+
+impl SigningSecret {
+    /// The fewest characters of a secret; fewer can be guessed.
+    pub const SHORTEST: usize = 8;
+
+    /// Every secret that signs.
+    pub fn all(&self) -> &[String] {
+        match self {
+            Self::One(secret) => std::slice::from_ref(secret),
+            Self::Rotating(secrets) => secrets,
+        }
+    }
+
+    /// What was expected instead, where it cannot sign.
+    pub fn problem(&self) -> Option<&'static str> {
+        let all = self.all();
+        if !(1..=2).contains(&all.len()) {
+            return Some("expected one secret, or a list of one or two");
+        }
+        let usable = |secret: &String| crate::id::is_key(secret) && secret.chars().count() >= Self::SHORTEST;
+        (!all.iter().all(usable)).then_some("expected 8 to 255 characters, better the base64 of 32 random bytes")
+    }
+}
 
 impl fmt::Debug for SigningSecret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -82,6 +109,9 @@ pub struct PushSecrets {
     pub headers: Option<Headers>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub secret: Option<SigningSecret>,
+    /// The whole URL, where it has a query: keys are often written there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
 }
 
 impl PushSecrets {
@@ -122,8 +152,8 @@ impl PushSecrets {
             }
             names.push(lower);
         }
-        if self.secret.as_ref().is_some_and(|secret| !crate::id::is_key(&secret.0)) {
-            say("/secret".to_owned(), "expected 1 to 255 characters");
+        if let Some(expected) = self.secret.as_ref().and_then(SigningSecret::problem) {
+            say("/secret".to_owned(), expected);
         }
         found
     }
@@ -168,9 +198,22 @@ mod tests {
     }
 
     #[test]
+    fn one_secret_signs_or_two_while_it_is_exchanged() {
+        let read = |text: &str| serde_json::from_str::<SigningSecret>(text).expect(text);
+        for good in [r#""a-long-secret""#, r#"["a-long-secret"]"#, r#"["the-old-secret","the-new-secret"]"#] {
+            assert_eq!(read(good).problem(), None, "{good}");
+            assert_eq!(serde_json::to_string(&read(good)).expect("json"), good);
+        }
+        for bad in [r#""""#, r#""short""#, "[]", r#"["a-long-secret",""]"#, r#"["12345678","12345678","12345678"]"#] {
+            assert!(read(bad).problem().is_some(), "{bad}");
+        }
+    }
+
+    #[test]
     fn secrets_do_not_show() {
-        let secrets =
-            read(r#"{"auth":{"user":"ann","password":"hidden"},"headers":{"X-Key":"hidden"},"secret":"hidden"}"#);
+        let secrets = read(
+            r#"{"auth":{"user":"ann","password":"hidden"},"headers":{"X-Key":"hidden"},"secret":["hidden-1","hidden-2"]}"#,
+        );
         assert!(!format!("{secrets:?}").contains("hidden"), "{secrets:?}");
     }
 }

@@ -6,7 +6,8 @@ use crate::addresses::Allowed;
 /// How callbacks and posts to workers are made.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Outbound {
-    /// Hosts and networks that posts to workers may reach, and no others, separated by commas. Default: all
+    /// Hosts and networks that posts to workers may reach although they are not public, separated by commas:
+    /// `workers.internal,10.2.0.0/16`. Default: none
     #[arg(long, env = "TREELINE_PUSH_ALLOW", default_value = "", hide_default_value = true)]
     pub push_allow: Allowed,
 

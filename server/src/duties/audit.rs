@@ -22,6 +22,7 @@ use crate::{
     App,
     audit::{self, Place},
     error::{Error, Result},
+    outbound::sign::stamp,
     store::audit::{self as store, AuditQuery},
 };
 
@@ -128,7 +129,8 @@ async fn post(app: &App, client: &Client, url: &str, entries: &[AuditEntry], las
     let body = serde_json::to_vec(&post).map_err(|error| Error::Broken(error.to_string()))?;
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    app.outgoing.key.of_audit().stamp(&mut headers, last.id, now.unix_timestamp(), &body);
+    let keys = [app.outgoing.key.of_audit()];
+    stamp(&keys, &mut headers, &last.id.to_string(), now.unix_timestamp(), &body);
     let answer = client.post(url).headers(headers).body(body).send().await;
     // The URL may hold a secret: it is not logged.
     let refused = |error: reqwest::Error| {

@@ -20,7 +20,7 @@ use domain::{
 };
 use reqwest::{
     StatusCode,
-    header::{CONTENT_TYPE, HeaderMap, HeaderValue},
+    header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue},
 };
 use serde::Serialize;
 use time::OffsetDateTime;
@@ -30,8 +30,12 @@ use uuid::Uuid;
 
 use crate::{
     App,
-    error::Result,
-    outbound::{Fault, Reply, excerpt, named, sign::Key},
+    error::{Error, Result},
+    outbound::{
+        Fault, Reply, excerpt, named,
+        sign::{keys_of, stamp},
+        stored::open_target,
+    },
     store::{
         alerts::RaiseRow,
         deliveries::{self, Came, Room, Taken},
@@ -186,7 +190,12 @@ impl Duty {
     /// Posts one callback and records what came of it.
     async fn try_one(&self, taken: &Taken) -> Result<()> {
         let began = Instant::now();
-        let target = taken.target.as_deref().and_then(|target| serde_json::from_str::<OnCompleted>(target).ok());
+        let target = taken.target.as_deref().map(|stored| open_target(&self.app.sealer, stored)).transpose();
+        let target = match target {
+            Ok(target) => target,
+            // Another server may have the key; this one lets go of it until then.
+            Err(error) => return Err(Error::Broken(format!("cannot open the receiver of a callback: {error}"))),
+        };
         let Some(target) = target else {
             let error = Some("The tree names no receiver any more.".to_owned());
             let state = DeliveryState::Abandoned;
@@ -249,10 +258,12 @@ impl Duty {
             Err(error) => return refused(error.to_string()),
         };
         let outgoing = &self.app.outgoing;
-        let key = target.secret.as_deref().map_or_else(|| outgoing.key.of_owner(taken.owner_id), Key::of);
+        let keys = keys_of(target.secret.as_ref(), || outgoing.key.of_owner(taken.owner_id));
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        key.stamp(&mut headers, taken.id, OffsetDateTime::now_utc().unix_timestamp(), &body);
+        headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
+        let id = taken.id.to_string();
+        stamp(&keys, &mut headers, &id, OffsetDateTime::now_utc().unix_timestamp(), &body);
         let until = Instant::now() + self.timeout;
         match outgoing.callbacks.post(&url, headers, body, until).await {
             Ok(reply) => ended(reply).await,

@@ -9,6 +9,7 @@ mod bulk; // deeds over many, trees made again
 mod callbacks; // telling that a tree is complete
 mod credentials; // rights that were taken away
 mod exporter; // the executor that writes files
+mod posts; // messages to URLs of the configuration
 mod push; // posts to workers
 mod relay; // the outbox to the broker
 mod retention; // trees whose time has come
@@ -136,6 +137,8 @@ pub fn spawn(app: &App, tracker: &TaskTracker) {
     tracker.spawn(exporter::run(app.clone()));
     tracker.spawn(callbacks::run(app.clone()));
     tracker.spawn(push::run(app.clone()));
+    tracker.spawn(posts::run(app.clone()));
+    tracker.spawn(crate::rotation::follow(app.clone()));
     tracker.spawn(crate::live::listen(app.hub.clone(), app.engine.clone(), app.pools.clone(), app.shutdown.clone()));
 }
 

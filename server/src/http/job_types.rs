@@ -70,12 +70,13 @@ pub async fn create_job_type(
     responses((status = 200, body = Page<JobType>)))]
 pub async fn list_job_types(
     State(app): State<App>,
-    _: Caller,
+    caller: Caller,
     Query(query): Query<JobTypeList>,
 ) -> Result<Answer<Page<JobType>>> {
     let (limit, after) = (query.rows()?, query.place::<String>()?);
     let found = job_types::list(&app, after.as_deref().unwrap_or_default(), limit + 1).await?;
     let (data, next) = cut(found, limit, |found| found.name.clone());
+    let data = data.into_iter().map(|found| job_types::shown_to(&caller, found)).collect();
     Ok(Answer(query.page(data, next)))
 }
 
@@ -84,8 +85,8 @@ pub async fn list_job_types(
 /// Secrets of a push executor are never shown.
 #[utoipa::path(get, path = "/job-types/{name}", tag = "job types", params(("name" = String, Path)),
     responses((status = 200, body = JobType)))]
-pub async fn get_job_type(State(app): State<App>, _: Caller, Path(name): Path<String>) -> Result<Answer<JobType>> {
-    Ok(Answer(job_types::get(&app, &name).await?))
+pub async fn get_job_type(State(app): State<App>, caller: Caller, Path(name): Path<String>) -> Result<Answer<JobType>> {
+    Ok(Answer(job_types::shown_to(&caller, job_types::get(&app, &name).await?)))
 }
 
 /// Make or replace a job type; what the body leaves out takes its default

@@ -7,18 +7,20 @@
 use std::time::Duration;
 
 use domain::{
-    Problem,
+    Problem, Time,
     alert::{Alert, AlertKind, LONGEST_MESSAGE},
     limits, progress,
 };
+use serde::Serialize;
 use uuid::Uuid;
 
 use crate::{
     auth::{Caller, Scope},
-    error::Result,
+    error::{Error, Result},
     store::{
         alerts::{self, AlertQuery, RaiseRow},
         contracts::JobInfo,
+        posts,
     },
 };
 
@@ -157,10 +159,36 @@ impl Engine {
         Ok(())
     }
 
-    /// Takes alerts that nobody was told of yet; who takes them tells.
-    pub async fn untold_alerts(&self, limit: i64) -> Result<Vec<Alert>> {
-        Ok(alerts::take_untold(&self.0.core.pools.read, limit).await?)
+    /// Writes the messages of alerts that were raised or cleared and that nobody was told of. Returns how many.
+    pub async fn write_alert_messages(&self, limit: i64) -> Result<usize> {
+        let mut tx = self.0.core.pools.read.begin().await?;
+        let raised = alerts::take_raised(&mut tx, limit).await?;
+        let cleared = alerts::take_cleared(&mut tx, limit).await?;
+        let raised = raised.iter().map(|alert| ("raised", alert.raised_at, alert));
+        let all =
+            raised.chain(cleared.iter().map(|alert| ("cleared", alert.cleared_at.unwrap_or(alert.raised_at), alert)));
+        let mut n = 0;
+        for (event, timestamp, alert) in all {
+            let message = Message { kind: format!("alert.{event}"), timestamp, data: alert };
+            let body = serde_json::to_string(&message).map_err(|error| Error::Broken(error.to_string()))?;
+            posts::add(&mut tx, &format!("{}-{event}", alert.id), ALERTS, &body).await?;
+            n += 1;
+        }
+        crate::store::commit(tx).await?;
+        Ok(n)
     }
+}
+
+/// The purpose of messages about alerts.
+pub const ALERTS: &str = "alerts";
+
+/// What is posted.
+#[derive(Serialize)]
+struct Message<'a> {
+    #[serde(rename = "type")]
+    kind: String,
+    timestamp: Time,
+    data: &'a Alert,
 }
 
 impl Core {

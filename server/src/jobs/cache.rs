@@ -15,6 +15,7 @@ use uuid::Uuid;
 
 use crate::{
     error::Result,
+    sealing::Sealer,
     store::contracts::{self, JobInfo, TypeInfo},
 };
 
@@ -30,11 +31,12 @@ struct Types {
 pub struct TypeCache {
     types: RwLock<Arc<Types>>,
     pool: PgPool,
+    sealer: Sealer,
 }
 
 impl TypeCache {
-    pub(super) async fn load(pool: &PgPool) -> Result<Self> {
-        let cache = Self { types: RwLock::default(), pool: pool.clone() };
+    pub(super) async fn load(pool: &PgPool, sealer: &Sealer) -> Result<Self> {
+        let cache = Self { types: RwLock::default(), pool: pool.clone(), sealer: sealer.clone() };
         cache.refresh_now().await?;
         Ok(cache)
     }
@@ -42,7 +44,7 @@ impl TypeCache {
     /// Reads all types again.
     pub async fn refresh_now(&self) -> Result<()> {
         let mut fresh = Types::default();
-        for info in contracts::types(&self.pool).await? {
+        for info in contracts::types(&self.pool, &self.sealer).await? {
             let info = Arc::new(info);
             fresh.by_name.insert(info.name.clone(), Arc::clone(&info));
             fresh.by_id.insert(info.id, info);

@@ -29,7 +29,7 @@ impl Engine {
     pub async fn deliveries(&self, caller: &Caller, query: DeliveryQuery) -> Result<Vec<CallbackDelivery>> {
         caller.require(Scope::JobsRead)?;
         let owner_id = caller.visible_owner();
-        Ok(deliveries::list(&self.0.core.pools.read, &DeliveryQuery { owner_id, ..query }).await?)
+        Ok(deliveries::list(&self.0.core.pools.read, &self.0.core.sealer, &DeliveryQuery { owner_id, ..query }).await?)
     }
 
     /// The deliveries of the tree that a job is in, newest first. Those of a tree that was removed are there for
@@ -45,7 +45,9 @@ impl Engine {
         let place = retention::find(pool, job_id).await?;
         let place = place.filter(|place| caller.visible_owner().is_none_or(|owner| owner == place.owner_id));
         let Some(place) = place else { return Err(Problem::not_found("job").into()) };
-        let found = deliveries::list(pool, &DeliveryQuery { job_id: Some(place.root_id), ..query }).await?;
+        let found =
+            deliveries::list(pool, &self.0.core.sealer, &DeliveryQuery { job_id: Some(place.root_id), ..query })
+                .await?;
         if place.is_removed && found.is_empty() {
             return Err(Error::refuse(Code::JobRemoved, "The tree was removed, and it has called nobody lately."));
         }
@@ -101,7 +103,7 @@ impl Engine {
     }
 
     async fn visible_delivery(&self, caller: &Caller, id: Uuid) -> Result<(CallbackDelivery, Uuid)> {
-        let found = deliveries::find(&self.0.core.pools.read, id).await?;
+        let found = deliveries::find(&self.0.core.pools.read, &self.0.core.sealer, id).await?;
         found
             .filter(|(_, owner_id)| caller.visible_owner().is_none_or(|owner| owner == *owner_id))
             .ok_or_else(|| Problem::not_found("delivery").into())

@@ -77,12 +77,13 @@ use crate::{
     files::Files,
     flush::Coalescer,
     live::Hub,
+    sealing::Sealer,
     store::{Pools, contracts::JobInfo},
 };
 
 pub(crate) use add::rows::after_failed;
 pub use add::{SplitBatch, SplitRow};
-pub use alerts::Worries;
+pub use alerts::{ALERTS, Worries};
 pub use bulk::Wanted;
 pub use cache::TypeCache;
 pub use create::{Creation, Made, Turn};
@@ -139,6 +140,8 @@ pub(crate) struct Core {
     has_broker: bool,
     /// Requests with one Idempotency-Key take turns here, before any of them takes a connection.
     turns: create::Turns,
+    /// Seals receivers of callbacks.
+    sealer: Sealer,
     /// Cancelled when the server stops: claims wait no longer.
     shutdown: CancellationToken,
 }
@@ -154,6 +157,8 @@ pub struct Limits {
     pub callbacks: Reach,
     /// Whether there is a broker to be told of things.
     pub has_broker: bool,
+    /// Seals secrets before they are stored.
+    pub sealer: Sealer,
 }
 
 impl Engine {
@@ -165,7 +170,7 @@ impl Engine {
         limits: Limits,
         shutdown: CancellationToken,
     ) -> Result<Self> {
-        let types = TypeCache::load(&pools.read).await?;
+        let types = TypeCache::load(&pools.read, &limits.sealer).await?;
         let core = Arc::new(Core {
             pools,
             hub,
@@ -189,6 +194,7 @@ impl Engine {
             callbacks: limits.callbacks,
             has_broker: limits.has_broker,
             turns: create::Turns::default(),
+            sealer: limits.sealer,
             shutdown,
         });
         // As many flushers as cores: more only adds latency and makes the batches smaller.

@@ -8,11 +8,10 @@ mod refile; // waiting rows, put where they now belong
 use std::sync::Arc;
 
 use domain::{
-    Code, Document, Item, Job, Problem,
+    Code, Item, Job, Problem,
     api::{ItemPatch, JobPatch, OnCompleted},
-    id::is_key,
     item::MaxFailures,
-    job_type::Delivery,
+    job_type::{Delivery, SigningSecret},
     limits,
     problem::FieldProblem,
 };
@@ -20,8 +19,10 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use crate::{
+    addresses::shown,
     auth::{Caller, Scope},
     error::{Error, Result},
+    outbound::stored::{open_target, seal_target},
     store::{
         audit as log, contracts, deliveries,
         patch::{self, ItemRow, JobRow},
@@ -224,10 +225,14 @@ impl Core {
             }) {
                 say("on_completed/url", "expected a URL");
             }
-            if target.as_ref().and_then(|target| target.secret.as_ref()).is_some_and(|secret| !is_key(secret)) {
-                say("on_completed/secret", "expected 1 to 255 characters");
+            let secret = target.as_ref().and_then(|target| target.secret.as_ref());
+            if let Some(expected) = secret.and_then(SigningSecret::problem) {
+                say("on_completed/secret", expected);
             }
-            new.on_completed = target.as_ref().map(|target: &OnCompleted| Document::of(target).text().to_owned());
+            let before = old.on_completed.as_deref().and_then(|stored| open_target(&self.sealer, stored).ok());
+            if *target != before {
+                new.on_completed = target.as_ref().map(|target: &OnCompleted| seal_target(&self.sealer, target));
+            }
         }
         if !faults.is_empty() {
             return Err(Problem::invalid_body(faults).into());
@@ -314,6 +319,9 @@ fn said(body: &(impl serde::Serialize + Clone)) -> String {
         fields.remove("reason");
         if let Some(target) = fields.get_mut("on_completed").and_then(serde_json::Value::as_object_mut) {
             target.remove("secret");
+            if let Some(url) = target.get_mut("url") {
+                *url = url.as_str().and_then(|text| url::Url::parse(text).ok()).map(|url| shown(&url)).into();
+            }
         }
     }
     let text = fields.to_string();

@@ -7,16 +7,18 @@
 //! name becomes between a check and a connection does not matter. It knows no jobs.
 
 pub mod sign; // Standard Webhooks
+pub mod stored; // sealed, in the database
 pub mod template; // URLs that are filled in
 
 use std::{
     error::Error as StdError,
     fmt,
-    net::{IpAddr, SocketAddr},
+    net::SocketAddr,
     sync::{Arc, OnceLock},
     time::{Duration, SystemTime},
 };
 
+use anyhow::Context as _;
 use bytes::Bytes;
 use reqwest::{
     Response, StatusCode,
@@ -26,9 +28,14 @@ use reqwest::{
 };
 use sqlx::PgPool;
 use tokio::time::{Instant, timeout_at};
-use url::{Host, Url};
+use url::Url;
 
-use crate::{addresses::Reach, config::Config, store::signing};
+use crate::{
+    addresses::Reach,
+    config::Config,
+    sealing::{Sealer, is_sealed_with},
+    store::signing::{self, StoredKey},
+};
 use sign::Key;
 
 /// How long a connection may take to come about.
@@ -42,31 +49,53 @@ const KEPT: Duration = Duration::from_secs(3);
 pub struct Outgoing {
     pub callbacks: Client,
     pub push: Client,
+    /// URLs of the configuration: alerts.
+    pub configured: Client,
     /// Signs where nobody named a secret.
     pub key: Key,
 }
 
 impl Outgoing {
     /// Builds the clients, and reads the deployment's key or makes it.
-    pub async fn open(config: &Config, pool: &PgPool) -> anyhow::Result<Self> {
+    pub async fn open(config: &Config, pool: &PgPool, sealer: &Sealer) -> anyhow::Result<Self> {
         Ok(Self {
-            callbacks: Client::new(Reach::Public(config.callback_allow.clone()), 4),
+            callbacks: Client::new(Reach::of_callbacks(config.callback_allow.clone()), 4),
             push: Client::new(
                 Reach::of_push(config.outbound.push_allow.clone()),
                 config.outbound.push_concurrency.into(),
             ),
-            key: own_key(config, pool).await?,
+            configured: Client::new(Reach::Configured, 2),
+            key: own_key(config, pool, sealer).await?,
         })
     }
 }
 
+/// What the signing key is sealed for.
+const SIGNING_KEY: &str = "signing_key";
+
 /// The key that signs where nobody named a secret: the configured one, or the one in the database, which is made
 /// when it is first asked for.
-pub async fn own_key(config: &Config, pool: &PgPool) -> anyhow::Result<Key> {
+pub async fn own_key(config: &Config, pool: &PgPool, sealer: &Sealer) -> anyhow::Result<Key> {
     if let Some(secret) = &config.outbound.signing_secret {
         return Ok(Key::of(secret.reveal()));
     }
-    Ok(Key::from_bytes(signing::key(pool, &rand::random::<[u8; 32]>()).await?))
+    let fresh = sealer.seal(SIGNING_KEY, &rand::random::<[u8; 32]>());
+    let bytes = match signing::key(pool, &fresh).await? {
+        StoredKey::Sealed(sealed) => sealer.open(SIGNING_KEY, &sealed).context("cannot open the signing key")?,
+        StoredKey::Plain(bytes) => bytes,
+    };
+    Ok(Key::from_bytes(bytes))
+}
+
+/// Seals the signing key in the database with the current sealing key. True: it was not yet.
+pub async fn reseal_own_key(pool: &PgPool, sealer: &Sealer) -> anyhow::Result<bool> {
+    let Some(stored) = signing::stored(pool).await? else { return Ok(false) };
+    let bytes = match &stored {
+        StoredKey::Sealed(sealed) if is_sealed_with(sealed, &sealer.current_id()) => return Ok(false),
+        StoredKey::Sealed(sealed) => sealer.open(SIGNING_KEY, sealed).context("cannot open the signing key")?,
+        StoredKey::Plain(bytes) => bytes.clone(),
+    };
+    Ok(signing::reseal(pool, &stored, &sealer.seal(SIGNING_KEY, &bytes)).await?)
 }
 
 /// Posts to addresses that may be reached. Cheap to clone.
@@ -92,6 +121,9 @@ pub struct Reply {
 pub enum Fault {
     /// The address is closed; nothing was sent.
     Forbidden,
+    /// The name stands for no address, or for one that is closed; nothing was sent. The same for both, so that nobody
+    /// learns which internal names exist.
+    Unresolved,
     /// It took too long: whether the receiver has done anything is not known.
     TimedOut,
     /// There was no connection, and why; nothing was sent.
@@ -104,6 +136,7 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Forbidden => f.write_str("The address must not be reached from here."),
+            Self::Unresolved => f.write_str("No connection: the host name has no address that may be reached."),
             Self::TimedOut => f.write_str("No answer in time."),
             Self::Unreachable(why) => write!(f, "No connection: {why}."),
             Self::Broken(why) => write!(f, "The connection broke: {why}."),
@@ -142,13 +175,7 @@ impl Client {
     /// Posts a body, and waits for the head of the answer until then.
     pub async fn post(&self, url: &Url, headers: HeaderMap, body: Bytes, until: Instant) -> Result<Reply, Fault> {
         // An address that stands in the URL is never looked up.
-        let literal = match url.host() {
-            Some(Host::Ipv4(ip)) => Some(IpAddr::V4(ip)),
-            Some(Host::Ipv6(ip)) => Some(IpAddr::V6(ip)),
-            Some(Host::Domain(_)) => None,
-            None => return Err(Fault::Forbidden),
-        };
-        if literal.is_some_and(|ip| !self.reach.permits(url.host_str().unwrap_or_default(), ip)) {
+        if !self.reach.may_try(url) {
             return Err(Fault::Forbidden);
         }
         let sent = self.http()?.post(url.clone()).headers(headers).body(body).send();
@@ -212,7 +239,7 @@ fn fault(error: reqwest::Error) -> Fault {
     let mut root: &dyn StdError = &error;
     loop {
         if root.is::<Closed>() {
-            return Fault::Forbidden;
+            return Fault::Unresolved;
         }
         let Some(source) = root.source() else { break };
         root = source;
@@ -228,13 +255,13 @@ fn fault(error: reqwest::Error) -> Fault {
     }
 }
 
-/// A name that stands for addresses which must not be reached.
+/// A name that stands for no address, or for addresses that must not be reached.
 #[derive(Debug)]
 struct Closed;
 
 impl fmt::Display for Closed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the name stands for an address that must not be reached")
+        f.write_str("the name has no address that may be reached")
     }
 }
 
@@ -248,7 +275,8 @@ impl Resolve for Guard {
         let reach = Arc::clone(&self.0);
         Box::pin(async move {
             let host = name.as_str();
-            let all = tokio::net::lookup_host((host, 0)).await?.map(|address| address.ip()).collect();
+            let found = tokio::net::lookup_host((host, 0)).await.map_err(|_| Closed)?;
+            let all = found.map(|address| address.ip()).collect();
             let open = reach.permitted(host, all).ok_or(Closed)?;
             // The port is the URL's.
             let addresses: Addrs = Box::new(open.into_iter().map(|ip| SocketAddr::new(ip, 0)));
@@ -283,7 +311,7 @@ mod tests {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
         listener.set_nonblocking(true).expect("it does not wait");
         let port = listener.local_addr().expect("an address").port();
-        let client = Client::new(Reach::Public("".parse().expect("a list")), 0);
+        let client = Client::new(Reach::of_callbacks("".parse().expect("a list")), 0);
         for host in ["127.0.0.1", "localhost", "127.1", "2130706433", "0x7f000001", "[::ffff:127.0.0.1]", "0.0.0.0"] {
             let url: Url = format!("http://{host}:{port}/").parse().expect("a URL");
             let until = Instant::now() + Duration::from_secs(20);

@@ -10,9 +10,11 @@ use base64::{
     Engine as _, alphabet,
     engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig, general_purpose::STANDARD},
 };
+use domain::job_type::SigningSecret;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use sha2::Sha256;
+use subtle::ConstantTimeEq as _;
 use uuid::Uuid;
 
 /// What a secret begins with that is written as base64.
@@ -23,9 +25,17 @@ pub const ID: HeaderName = HeaderName::from_static("webhook-id");
 pub const TIMESTAMP: HeaderName = HeaderName::from_static("webhook-timestamp");
 pub const SIGNATURE: HeaderName = HeaderName::from_static("webhook-signature");
 
-/// A key that signs. It does not show in `Debug`.
-#[derive(Clone, PartialEq, Eq)]
+/// A key that signs. It does not show in `Debug`, and is compared in constant time.
+#[derive(Clone)]
 pub struct Key(Vec<u8>);
+
+impl PartialEq for Key {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.ct_eq(&other.0).into()
+    }
+}
+
+impl Eq for Key {}
 
 impl fmt::Debug for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -67,6 +77,12 @@ impl Key {
         self.derived("audit")
     }
 
+    /// The key that signs what goes to a URL of the configuration, such as `alerts`.
+    #[must_use]
+    pub fn of_purpose(&self, purpose: &str) -> Self {
+        self.derived(&format!("purpose/{purpose}"))
+    }
+
     fn derived(&self, purpose: &str) -> Self {
         Self(self.mac(&[purpose.as_bytes()]))
     }
@@ -83,19 +99,6 @@ impl Key {
         format!("v1,{}", STANDARD.encode(mac))
     }
 
-    /// Adds the three headers of a signed message.
-    pub fn stamp(&self, headers: &mut HeaderMap, id: Uuid, timestamp: i64, body: &[u8]) {
-        let id = id.to_string();
-        for (name, value) in
-            [(SIGNATURE, self.sign(&id, timestamp, body)), (TIMESTAMP, timestamp.to_string()), (ID, id)]
-        {
-            // Letters, digits and base64: always a header.
-            if let Ok(value) = HeaderValue::try_from(value) {
-                headers.insert(name, value);
-            }
-        }
-    }
-
     fn mac(&self, parts: &[&[u8]]) -> Vec<u8> {
         // HMAC takes keys of any length.
         let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(&self.0) else { return Vec::new() };
@@ -103,6 +106,25 @@ impl Key {
             mac.update(part);
         }
         mac.finalize().into_bytes().to_vec()
+    }
+}
+
+/// Adds the three headers of a message that each of these keys signs.
+pub fn stamp(keys: &[Key], headers: &mut HeaderMap, id: &str, timestamp: i64, body: &[u8]) {
+    let signatures: Vec<String> = keys.iter().map(|key| key.sign(id, timestamp, body)).collect();
+    for (name, value) in [(SIGNATURE, signatures.join(" ")), (TIMESTAMP, timestamp.to_string()), (ID, id.to_owned())] {
+        // Letters, digits, spaces and base64: always a header.
+        if let Ok(value) = HeaderValue::try_from(value) {
+            headers.insert(name, value);
+        }
+    }
+}
+
+/// The keys that somebody gave, or the one that signs where nobody did.
+pub fn keys_of(secret: Option<&SigningSecret>, own: impl FnOnce() -> Key) -> Vec<Key> {
+    match secret {
+        Some(secret) => secret.all().iter().map(|secret| Key::of(secret)).collect(),
+        None => vec![own()],
     }
 }
 

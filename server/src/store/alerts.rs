@@ -9,6 +9,8 @@ use sqlx::PgPool;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
+use super::Tx;
+
 /// An alert to be raised.
 #[derive(Clone, Debug)]
 pub struct RaiseRow {
@@ -315,19 +317,40 @@ pub async fn list(pool: &PgPool, query: &AlertQuery) -> Result<Vec<Alert>, sqlx:
     Ok(rows.into_iter().filter_map(AlertRow::alert).collect())
 }
 
-/// Takes open alerts that nobody was told of yet; who takes them tells.
-pub async fn take_untold(pool: &PgPool, limit: i64) -> Result<Vec<Alert>, sqlx::Error> {
+/// Marks alerts as told that nobody was told of yet, in the transaction that writes the messages. An alert that was
+/// raised and cleared before anybody looked is told of twice, too; one that was raised more than a day ago, when there was
+/// nobody to tell, is left.
+pub async fn take_raised(tx: &mut Tx, limit: i64) -> Result<Vec<Alert>, sqlx::Error> {
     let rows = sqlx::query_as!(
         AlertRow,
         "update alert set told_at = clock_timestamp()
          where id = any(array(
-           select id from alert where cleared_at is null and told_at is null order by raised_at limit $1
-           for update skip locked))
+           select id from alert
+           where told_at is null and raised_at > (select clock_timestamp()) - interval '1 day'
+           order by raised_at limit $1 for update skip locked))
+         returning id, kind, subject, message, job_type, root_id, job_id, item_id, count, raised_at, last_seen_at,
+           null::timestamptz as cleared_at",
+        limit
+    )
+    .fetch_all(&mut **tx)
+    .await?;
+    Ok(rows.into_iter().filter_map(AlertRow::alert).collect())
+}
+
+/// The same for alerts that were cleared.
+pub async fn take_cleared(tx: &mut Tx, limit: i64) -> Result<Vec<Alert>, sqlx::Error> {
+    let rows = sqlx::query_as!(
+        AlertRow,
+        "update alert set cleared_told_at = clock_timestamp()
+         where id = any(array(
+           select id from alert
+           where cleared_at is not null and cleared_told_at is null and told_at is not null
+           order by cleared_at limit $1 for update skip locked))
          returning id, kind, subject, message, job_type, root_id, job_id, item_id, count, raised_at, last_seen_at,
            cleared_at",
         limit
     )
-    .fetch_all(pool)
+    .fetch_all(&mut **tx)
     .await?;
     Ok(rows.into_iter().filter_map(AlertRow::alert).collect())
 }

@@ -10,6 +10,7 @@ use sqlx::PgPool;
 use uuid::Uuid;
 
 use super::jobs::{Frozen, NewJobRow};
+use crate::{outbound::stored::open_push, sealing::Sealer};
 
 /// A job type as claims and failures see it now.
 #[derive(Clone, Debug)]
@@ -38,8 +39,8 @@ impl TypeInfo {
     }
 }
 
-/// Every job type.
-pub async fn types(pool: &PgPool) -> Result<Vec<TypeInfo>, sqlx::Error> {
+/// Every job type. One whose secrets cannot be opened has no URL: posts without them would be wrong.
+pub async fn types(pool: &PgPool, sealer: &Sealer) -> Result<Vec<TypeInfo>, sqlx::Error> {
     let rows = sqlx::query!(
         "select id, name, delivery, max_failures, concurrency, backoff_min_seconds, backoff_max_seconds,
            backoff_factor, backoff_jitter, heartbeat_seconds, run_timeout_seconds, steps, retain_seconds,
@@ -50,7 +51,11 @@ pub async fn types(pool: &PgPool) -> Result<Vec<TypeInfo>, sqlx::Error> {
     .await?;
     Ok(rows
         .into_iter()
-        .map(|row| TypeInfo {
+        .map(|row| {
+            let (executor, secrets) = whole_executor(sealer, &row.name, &row.executor, row.executor_secrets.as_deref());
+            (row, executor, secrets)
+        })
+        .map(|(row, executor, secrets)| TypeInfo {
             id: row.id,
             name: row.name,
             delivery: Delivery::parse(&row.delivery).unwrap_or_default(),
@@ -67,11 +72,31 @@ pub async fn types(pool: &PgPool) -> Result<Vec<TypeInfo>, sqlx::Error> {
             steps: row.steps,
             retain_seconds: row.retain_seconds,
             payload_schema: row.payload_schema,
-            executor: serde_json::from_str(&row.executor).unwrap_or_default(),
-            secrets: row.executor_secrets.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default(),
+            executor,
+            secrets,
             paused: row.paused,
         })
         .collect())
+}
+
+/// An executor with its whole URL, and what goes along with its posts.
+pub(super) fn whole_executor(
+    sealer: &Sealer,
+    name: &str,
+    executor: &str,
+    secrets: Option<&str>,
+) -> (Executor, PushSecrets) {
+    let mut executor: Executor = serde_json::from_str(executor).unwrap_or_default();
+    match open_push(sealer, secrets) {
+        Ok(mut secrets) => {
+            executor.url = secrets.url.take().or(executor.url);
+            (executor, secrets)
+        }
+        Err(error) => {
+            tracing::error!(job_type = name, %error, "cannot open the secrets of a job type: its items are not posted");
+            (Executor { url: None, ..executor }, PushSecrets::default())
+        }
+    }
 }
 
 /// A job as adding, claiming and ending see it.

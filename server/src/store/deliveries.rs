@@ -17,9 +17,13 @@ use url::Url;
 use uuid::Uuid;
 
 use super::Tx;
-use crate::addresses::shown;
+use crate::{
+    addresses::shown,
+    outbound::stored::{host_of, open_target},
+    sealing::Sealer,
+};
 
-pub use due::{Came, Room, Taken, host_of, record, take};
+pub use due::{Came, Room, Taken, record, take};
 
 /// A row to be written.
 struct New {
@@ -249,17 +253,17 @@ macro_rules! listed {
 }
 
 /// Deliveries that match, newest first, with their tries.
-pub async fn list(pool: &PgPool, query: &DeliveryQuery) -> Result<Vec<CallbackDelivery>, sqlx::Error> {
+pub async fn list(pool: &PgPool, sealer: &Sealer, query: &DeliveryQuery) -> Result<Vec<CallbackDelivery>, sqlx::Error> {
     let codes: Vec<i16> = query.states.iter().map(|state| state.code()).collect();
     let codes = (!codes.is_empty()).then_some(&codes[..]);
     let undelivered = codes.is_some_and(|codes| !codes.contains(&DeliveryState::Delivered.code()));
     let rows =
         if undelivered { listed!(" and d.state <> 2", query, codes, pool) } else { listed!("", query, codes, pool) };
-    with_tries(pool, rows).await
+    with_tries(pool, sealer, rows).await
 }
 
 /// A delivery, with whose it is.
-pub async fn find(pool: &PgPool, id: Uuid) -> Result<Option<(CallbackDelivery, Uuid)>, sqlx::Error> {
+pub async fn find(pool: &PgPool, sealer: &Sealer, id: Uuid) -> Result<Option<(CallbackDelivery, Uuid)>, sqlx::Error> {
     let owner = sqlx::query_scalar!("select owner_id from delivery where id = $1", id).fetch_optional(pool).await?;
     let Some(owner_id) = owner else { return Ok(None) };
     let row = sqlx::query_as!(
@@ -269,7 +273,7 @@ pub async fn find(pool: &PgPool, id: Uuid) -> Result<Option<(CallbackDelivery, U
     )
     .fetch_all(pool)
     .await?;
-    Ok(with_tries(pool, row).await?.pop().map(|delivery| (delivery, owner_id)))
+    Ok(with_tries(pool, sealer, row).await?.pop().map(|delivery| (delivery, owner_id)))
 }
 
 /// The newest delivery of the same tree.
@@ -291,7 +295,7 @@ pub async fn resend(tx: &mut Tx, id: Uuid) -> Result<bool, sqlx::Error> {
     Ok(done.rows_affected() == 1)
 }
 
-async fn with_tries(pool: &PgPool, rows: Vec<Row>) -> Result<Vec<CallbackDelivery>, sqlx::Error> {
+async fn with_tries(pool: &PgPool, sealer: &Sealer, rows: Vec<Row>) -> Result<Vec<CallbackDelivery>, sqlx::Error> {
     let ids: Vec<Uuid> = rows.iter().map(|row| row.id).collect();
     let tries = sqlx::query!(
         "select delivery_id, at, status, error from delivery_try where delivery_id = any($1::uuid[])
@@ -311,8 +315,8 @@ async fn with_tries(pool: &PgPool, rows: Vec<Row>) -> Result<Vec<CallbackDeliver
             url: row
                 .target
                 .as_deref()
-                .and_then(due::url_of)
-                .and_then(|url| Url::parse(&url).ok())
+                .and_then(|stored| open_target(sealer, stored).ok())
+                .and_then(|target| Url::parse(&target.url).ok())
                 .map(|url| shown(&url)),
             tries: tries
                 .iter()

@@ -9,6 +9,9 @@ use domain::{
 use sqlx::{PgExecutor, PgPool};
 use time::OffsetDateTime;
 
+use super::contracts::whole_executor;
+use crate::{outbound::stored::seal_push, sealing::Sealer};
+
 struct Row {
     name: String,
     delivery: String,
@@ -24,6 +27,7 @@ struct Row {
     retain_seconds: Option<i64>,
     payload_schema: Option<String>,
     executor: String,
+    executor_secrets: Option<String>,
     require_idempotency_key: bool,
     paused: bool,
     created_at: OffsetDateTime,
@@ -31,9 +35,12 @@ struct Row {
     version: i64,
 }
 
-impl From<Row> for JobType {
-    fn from(row: Row) -> Self {
-        Self {
+impl Row {
+    /// The type with its whole URL; without any other secret.
+    fn job_type(self, sealer: &Sealer) -> JobType {
+        let row = self;
+        let (executor, _) = whole_executor(sealer, &row.name, &row.executor, row.executor_secrets.as_deref());
+        JobType {
             name: row.name,
             delivery: Delivery::parse(&row.delivery).unwrap_or_default(),
             max_failures: MaxFailures::from_stored(row.max_failures),
@@ -49,7 +56,7 @@ impl From<Row> for JobType {
             steps: row.steps,
             retain_seconds: row.retain_seconds,
             payload_schema: row.payload_schema.map(Document::trusted),
-            executor: serde_json::from_str(&row.executor).unwrap_or_default(),
+            executor,
             require_idempotency_key: row.require_idempotency_key,
             paused: row.paused,
             created_at: row.created_at.into(),
@@ -60,38 +67,38 @@ impl From<Row> for JobType {
 }
 
 /// The type of this name.
-pub async fn find(pool: &PgPool, name: &str) -> sqlx::Result<Option<JobType>> {
+pub async fn find(pool: &PgPool, sealer: &Sealer, name: &str) -> sqlx::Result<Option<JobType>> {
     let row = sqlx::query_as!(
         Row,
         "select name, delivery, max_failures, concurrency, backoff_min_seconds, backoff_max_seconds,
            backoff_factor, backoff_jitter, heartbeat_seconds, run_timeout_seconds, steps, retain_seconds,
-           payload_schema, executor, require_idempotency_key, paused, created_at, updated_at, version
+           payload_schema, executor, executor_secrets, require_idempotency_key, paused, created_at, updated_at, version
          from job_type where name = $1",
         name
     )
     .fetch_optional(pool)
     .await?;
-    Ok(row.map(Into::into))
+    Ok(row.map(|row| row.job_type(sealer)))
 }
 
 /// Types in order of their names, behind `after`.
-pub async fn list(pool: &PgPool, after: &str, limit: i64) -> sqlx::Result<Vec<JobType>> {
+pub async fn list(pool: &PgPool, sealer: &Sealer, after: &str, limit: i64) -> sqlx::Result<Vec<JobType>> {
     let rows = sqlx::query_as!(
         Row,
         r#"select name, delivery, max_failures, concurrency, backoff_min_seconds, backoff_max_seconds,
              backoff_factor, backoff_jitter, heartbeat_seconds, run_timeout_seconds, steps, retain_seconds,
-             payload_schema, executor, require_idempotency_key, paused, created_at, updated_at, version
+             payload_schema, executor, executor_secrets, require_idempotency_key, paused, created_at, updated_at, version
            from job_type where name collate "C" > $1 order by name collate "C" limit $2"#,
         after,
         limit
     )
     .fetch_all(pool)
     .await?;
-    Ok(rows.into_iter().map(Into::into).collect())
+    Ok(rows.into_iter().map(|row| row.job_type(sealer)).collect())
 }
 
 /// Makes a type. `None`: one of this name exists.
-pub async fn insert(on: impl PgExecutor<'_>, spec: &JobTypeSpec) -> sqlx::Result<Option<JobType>> {
+pub async fn insert(on: impl PgExecutor<'_>, sealer: &Sealer, spec: &JobTypeSpec) -> sqlx::Result<Option<JobType>> {
     let (executor, secrets) = spec.executor.parted();
     let executor = Document::of(&executor);
     let row = sqlx::query_as!(
@@ -103,7 +110,7 @@ pub async fn insert(on: impl PgExecutor<'_>, spec: &JobTypeSpec) -> sqlx::Result
          on conflict on constraint job_type_name do nothing
          returning name, delivery, max_failures, concurrency, backoff_min_seconds, backoff_max_seconds,
            backoff_factor, backoff_jitter, heartbeat_seconds, run_timeout_seconds, steps, retain_seconds,
-           payload_schema, executor, require_idempotency_key, paused, created_at, updated_at, version",
+           payload_schema, executor, executor_secrets, require_idempotency_key, paused, created_at, updated_at, version",
         spec.name,
         spec.delivery.as_str(),
         spec.max_failures().to_stored(),
@@ -120,16 +127,17 @@ pub async fn insert(on: impl PgExecutor<'_>, spec: &JobTypeSpec) -> sqlx::Result
         executor.text(),
         spec.require_idempotency_key,
         spec.paused,
-        stored(&secrets)
+        seal_push(sealer, &secrets)
     )
     .fetch_optional(on)
     .await?;
-    Ok(row.map(Into::into))
+    Ok(row.map(|row| row.job_type(sealer)))
 }
 
 /// Replaces a type that still has the version. `None`: it has another by now, or is gone.
 pub async fn replace(
     on: impl PgExecutor<'_>,
+    sealer: &Sealer,
     spec: &JobTypeSpec,
     secrets: &PushSecrets,
     version: i64,
@@ -146,7 +154,7 @@ pub async fn replace(
          where name = $1 and version = $17
          returning name, delivery, max_failures, concurrency, backoff_min_seconds, backoff_max_seconds,
            backoff_factor, backoff_jitter, heartbeat_seconds, run_timeout_seconds, steps, retain_seconds,
-           payload_schema, executor, require_idempotency_key, paused, created_at, updated_at, version",
+           payload_schema, executor, executor_secrets, require_idempotency_key, paused, created_at, updated_at, version",
         spec.name,
         spec.delivery.as_str(),
         spec.max_failures().to_stored(),
@@ -164,24 +172,17 @@ pub async fn replace(
         spec.require_idempotency_key,
         spec.paused,
         version,
-        stored(secrets)
+        seal_push(sealer, secrets)
     )
     .fetch_optional(on)
     .await?;
-    Ok(row.map(Into::into))
+    Ok(row.map(|row| row.job_type(sealer)))
 }
 
-/// What a type's executor sends along.
-pub async fn secrets(pool: &PgPool, name: &str) -> sqlx::Result<PushSecrets> {
-    let text = sqlx::query_scalar!("select executor_secrets from job_type where name = $1", name)
-        .fetch_optional(pool)
-        .await?
-        .flatten();
-    Ok(text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default())
-}
-
-fn stored(secrets: &PushSecrets) -> Option<String> {
-    (!secrets.is_empty()).then(|| Document::of(secrets).text().to_owned())
+/// What a type's executor sends along, sealed.
+pub async fn secrets(pool: &PgPool, name: &str) -> sqlx::Result<Option<String>> {
+    let text = sqlx::query_scalar!("select executor_secrets from job_type where name = $1", name);
+    Ok(text.fetch_optional(pool).await?.flatten())
 }
 
 /// Pauses or resumes a type. Again changes nothing, the version neither. Says whether it changed; `None`: no such

@@ -44,11 +44,14 @@ pub mod partials; // files that come a piece at a time
 pub mod patch; // small edits by people
 pub mod people; // accounts and their sessions
 pub mod posted; // assignments that were posted to a worker
+pub mod posts; // messages to URLs of the configuration
 pub mod reading; // what pages and the API show of items
 pub mod replaying; // trees made again
 pub mod results; // results and failures, streamed
 pub mod retention; // trees that go
 pub mod retrying; // items that a person gives back
+pub mod sealed_rows; // rows that are sealed again
+pub mod sealing_keys; // which key seals secrets
 pub mod settle; // gates of trees, one by one
 pub mod shares; // links to a tree
 pub mod sign_in; // failed sign-ins, for all servers

@@ -2,10 +2,43 @@
 
 use sqlx::PgPool;
 
-/// The key; `fresh` is kept where there is none yet. Of several servers that start at once one is first.
-pub async fn key(pool: &PgPool, fresh: &[u8]) -> Result<Vec<u8>, sqlx::Error> {
-    sqlx::query!("insert into signing_key (key) values ($1) on conflict (only_row) do nothing", fresh)
+/// The key as it is stored.
+#[derive(Clone, Debug)]
+pub enum StoredKey {
+    Sealed(String),
+    /// From before secrets were sealed.
+    Plain(Vec<u8>),
+}
+
+/// The key; `fresh`, which is sealed, is stored where there is none yet. Of several servers that start at once one is
+/// first.
+pub async fn key(pool: &PgPool, fresh: &str) -> Result<StoredKey, sqlx::Error> {
+    sqlx::query!("insert into signing_key (sealed) values ($1) on conflict (only_row) do nothing", fresh)
         .execute(pool)
         .await?;
-    sqlx::query_scalar!("select key from signing_key").fetch_one(pool).await
+    stored(pool).await?.ok_or(sqlx::Error::RowNotFound)
+}
+
+/// The key, where there is one.
+pub async fn stored(pool: &PgPool) -> Result<Option<StoredKey>, sqlx::Error> {
+    let row = sqlx::query!("select key, sealed from signing_key").fetch_optional(pool).await?;
+    Ok(row.and_then(|row| row.sealed.map(StoredKey::Sealed).or(row.key.map(StoredKey::Plain))))
+}
+
+/// Replaces the key as it is stored by the same key, sealed. False: somebody was faster.
+pub async fn reseal(pool: &PgPool, before: &StoredKey, sealed: &str) -> Result<bool, sqlx::Error> {
+    let (text, bytes) = match before {
+        StoredKey::Sealed(text) => (Some(text.as_str()), None),
+        StoredKey::Plain(bytes) => (None, Some(bytes.as_slice())),
+    };
+    let done = sqlx::query!(
+        "update signing_key set sealed = $1, key = null
+         where sealed is not distinct from $2 and ($3::bytea is null or key = $3)",
+        sealed,
+        text,
+        bytes
+    )
+    .execute(pool)
+    .await?;
+    Ok(done.rows_affected() == 1)
 }

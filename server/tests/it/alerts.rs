@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 
 use crate::{
     retention::until,
-    support::{Api, Server},
+    support::{Api, Server, receiver::Receiver},
 };
 
 const NOBODY: &str = "0190a5e0-0000-7000-8000-000000000000";
@@ -186,7 +186,11 @@ async fn an_alert_is_posted_to_where_it_is_wanted_and_tried_again() {
     let url = format!("http://{}/alerts", listener.local_addr().expect("an address"));
     let receiver = tokio::spawn(axum::serve(listener, Router::new().route("/alerts", post(take))).into_future());
 
-    let server = Server::start_with(|config| config.alerts.url = Some(url.parse().expect("a secret"))).await;
+    let server = Server::start_with(|config| {
+        config.alerts.url = Some(url.parse().expect("a secret"));
+        config.outbound.callback_retry_seconds = 0.05;
+    })
+    .await;
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);
     server.post("/api/v1/jobs", json!({"type": "a", "items": [{"payload": 1}]})).await.expect(201);
     let held = claim(&server).await;
@@ -197,4 +201,60 @@ async fn an_alert_is_posted_to_where_it_is_wanted_and_tried_again() {
     assert_eq!(told["data"]["message"], "w-1: out of paper");
     server.stop().await;
     receiver.abort();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_crash_between_raising_an_alert_and_posting_it_loses_nothing() {
+    const SECRET: &str = "the-deployment-s-own-secret";
+    let server = Server::start().await;
+    let mut receiver = Receiver::start().await;
+    let url = receiver.url("/alerts?key=s3cret");
+    let environment = [
+        ("TREELINE_ALERT_URL", url.as_str()),
+        ("TREELINE_SIGNING_SECRET", SECRET),
+        ("TREELINE_CALLBACK_RETRY_SECONDS", "0.1"),
+        ("TREELINE_CALLBACK_TIMEOUT_SECONDS", "1"),
+        ("HTTP_PROXY", "http://127.0.0.1:9"),
+    ];
+    // Raised by a server that has nobody to tell, as one that dies before it has told anybody.
+    let row = server::store::alerts::RaiseRow {
+        kind: domain::alert::AlertKind::DeliveryFailed,
+        subject: "a".to_owned(),
+        message: "out of paper".to_owned(),
+        owner_id: None,
+        job_type: None,
+        root_id: None,
+        job_id: None,
+        item_id: None,
+    };
+    let engine = &server.running.app.engine;
+    engine.raise_alert(row).await;
+    let program = server.spawn_program_with(&environment).await;
+    let first = receiver.next().await;
+    let (webhook, said) = (first.header("webhook-id").to_owned(), first.json());
+    assert!(first.is_signed_by(SECRET.as_bytes()), "{:?}", first.headers);
+    assert_eq!((&said["type"], &said["data"]["message"]), (&json!("alert.raised"), &json!("out of paper")));
+    // Killed (-9) while its post is under way and nobody has answered.
+    program.kill().await;
+    let program = server.spawn_program_with(&environment).await;
+    let again = receiver.next().await;
+    assert_eq!((again.header("webhook-id"), &again.json()), (webhook.as_str(), &said), "the same message");
+    again.status(503);
+    let again = receiver.next().await;
+    assert_eq!(again.header("webhook-id"), webhook, "tried until it is taken");
+    again.status(204);
+
+    engine.clear_alert(domain::alert::AlertKind::DeliveryFailed, "a").await.expect("cleared");
+    let cleared = receiver.next().await;
+    assert_eq!(
+        (&cleared.json()["type"], &cleared.json()["data"]["id"]),
+        (&json!("alert.cleared"), &said["data"]["id"])
+    );
+    assert!(cleared.is_signed_by(SECRET.as_bytes()) && cleared.header("webhook-id") != webhook);
+    cleared.status(204);
+    let waiting = async || server::store::posts::pending(&server.running.app.pool).await.expect("a number");
+    until(async || waiting().await == 0).await;
+    assert!(receiver.now().is_none(), "each once");
+    program.terminate().await;
+    server.stop().await;
 }

@@ -87,6 +87,47 @@ async fn a_closed_address_is_never_reached() {
     strict.stop().await;
 }
 
+#[tokio::test]
+async fn metadata_addresses_are_refused_although_they_are_named() {
+    let server = Server::start_with(|config| {
+        let all = "169.254.0.0/16,fe80::/10,fd00::/8,168.63.129.16,100.64.0.0/10";
+        config.callback_allow = all.parse().expect("a list");
+        config.outbound.push_allow = all.parse().expect("a list");
+    })
+    .await;
+    for host in ["169.254.169.254", "[fe80::1]", "[fd00:ec2::254]", "168.63.129.16", "100.100.100.200"] {
+        let url = format!("http://{host}/latest/");
+        let callback = json!({"type": "a", "on_completed": {"url": url}});
+        server.put("/api/v1/job-types/a", json!({})).await;
+        server.post("/api/v1/jobs", callback).await.expect_problem(422, "url_not_allowed");
+        let push = json!({"executor": {"kind": "push", "url": url}});
+        server.put("/api/v1/job-types/b", push).await.expect_problem(422, "url_not_allowed");
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn an_internal_name_reads_like_one_that_does_not_exist() {
+    let server = Server::start_with(|config| {
+        quick(config);
+        config.callback_allow = "".parse().expect("a list");
+    })
+    .await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let mut said = Vec::new();
+    // This machine's own name stands for an address that is not open; the other one for none.
+    for host in [gethostname(), "treeline-nobody.invalid".to_owned()] {
+        let job = done(&server, json!({"url": format!("http://{host}:39999/")})).await;
+        until(async || {
+            deliveries(&server, &job).await.first().is_some_and(|delivery| delivery["tries"][0]["error"].is_string())
+        })
+        .await;
+        said.push(deliveries(&server, &job).await[0]["tries"][0]["error"].clone());
+    }
+    assert_eq!(said[0], said[1]);
+    server.stop().await;
+}
+
 /// The machine's own name, which stands for an address of its own.
 fn gethostname() -> String {
     std::fs::read_to_string("/proc/sys/kernel/hostname").expect("a name").trim().to_owned()
@@ -178,7 +219,7 @@ async fn a_tree_stays_until_it_has_told_and_what_it_told_outlives_it() {
     let server = quick_server().await;
     let mut receiver = Receiver::start().await;
     server.put("/api/v1/job-types/brief", json!({"retain_seconds": 0})).await.expect(201);
-    let job = json!({"type": "brief", "sealed": true, "on_completed": {"url": receiver.url("/"), "secret": "s"}});
+    let job = json!({"type": "brief", "sealed": true, "on_completed": {"url": receiver.url("/"), "secret": "s3cret-of-the-owner"}});
     let job = server.post("/api/v1/jobs", job).await.expect(201);
     let path = format!("/api/v1/jobs/{}", id(&job));
     let post = receiver.next().await;
@@ -196,7 +237,7 @@ async fn a_tree_stays_until_it_has_told_and_what_it_told_outlives_it() {
     assert_eq!(delivery["state"], "delivered", "it outlives the tree");
     server.post(&format!("/api/v1/deliveries/{}/resend", id(&delivery)), json!({})).await.expect(200);
     let again = receiver.next().await;
-    assert!(again.is_signed_by(b"s") && again.json()["data"]["job_id"] == job["id"]);
+    assert!(again.is_signed_by(b"s3cret-of-the-owner") && again.json()["data"]["job_id"] == job["id"]);
     again.status(200);
     until(async || deliveries(&server, &job).await[0]["state"] == "delivered").await;
 

@@ -187,11 +187,11 @@ async fn every_road_to_the_end_of_a_tree_tells() {
 async fn a_receiver_that_does_not_take_it_is_tried_again() {
     let server = quick_server().await;
     let (mut receiver, mut elsewhere) = (Receiver::start().await, Receiver::start().await);
-    let job = done(&server, json!({"url": receiver.url("/done"), "secret": "s"})).await;
+    let job = done(&server, json!({"url": receiver.url("/done"), "secret": "s3cret-of-the-owner"})).await;
     let mut seen = Vec::new();
     let mut next = async || -> Post {
         let post = receiver.next().await;
-        assert!(post.is_signed_by(b"s"));
+        assert!(post.is_signed_by(b"s3cret-of-the-owner"));
         seen.push(post.header("webhook-id").to_owned());
         post
     };
@@ -217,7 +217,7 @@ async fn a_receiver_that_does_not_take_it_is_tried_again() {
 async fn a_receiver_that_hangs_asks_for_time_or_moves_is_found() {
     let server = quick_server().await;
     let (mut receiver, mut elsewhere) = (Receiver::start().await, Receiver::start().await);
-    let job = done(&server, json!({"url": receiver.url("/done"), "secret": "first"})).await;
+    let job = done(&server, json!({"url": receiver.url("/done"), "secret": "the-first-one"})).await;
     drop(receiver.next().await);
     let asks = receiver.next().await;
     let asked_at = asks.at;
@@ -229,11 +229,11 @@ async fn a_receiver_that_hangs_asks_for_time_or_moves_is_found() {
     assert_eq!((&open["state"], open["next_try_at"].is_string()), (&json!("pending"), true), "{open}");
 
     // Before it is tried once more the tree's owner says that the receiver has moved and has another secret.
-    let edit = json!({"on_completed": {"url": elsewhere.url("/moved"), "secret": "second"}});
+    let edit = json!({"on_completed": {"url": elsewhere.url("/moved"), "secret": "the-second-one"}});
     server.patch(&format!("/api/v1/jobs/{}", id(&job)), edit).await.expect(200);
     post.status(500);
     let post = elsewhere.next().await;
-    assert!(post.path == "/moved" && post.is_signed_by(b"second"));
+    assert!(post.path == "/moved" && post.is_signed_by(b"the-second-one"));
     post.status(200);
     let delivery = once(&server, &job, "delivered").await;
     assert_eq!(statuses(&delivery), [Value::Null, json!(503), json!(500), json!(200)], "{delivery}");
@@ -248,7 +248,7 @@ async fn a_receiver_that_is_gone_is_left_alone_until_a_person_says_otherwise() {
     let server = quick_server().await;
     let mut receiver = Receiver::start().await;
     let owner = server.service("payroll", &["jobs:read", "jobs:write"]).await;
-    let job = done(&owner, json!({"url": receiver.url("/"), "secret": "s"})).await;
+    let job = done(&owner, json!({"url": receiver.url("/"), "secret": "s3cret-of-the-owner"})).await;
     let first = receiver.next().await;
     let webhook = first.header("webhook-id").to_owned();
     first.status(410);
@@ -267,7 +267,7 @@ async fn a_receiver_that_is_gone_is_left_alone_until_a_person_says_otherwise() {
     let again = sam.post(&resend, json!({"reason": "the receiver is back"})).await.expect(200);
     assert_eq!((&again["id"], &again["state"]), (&json!(webhook), &json!("pending")));
     let post = receiver.next().await;
-    assert!(post.header("webhook-id") == webhook && post.is_signed_by(b"s"));
+    assert!(post.header("webhook-id") == webhook && post.is_signed_by(b"s3cret-of-the-owner"));
     post.status(200);
     let delivery = once(&owner, &job, "delivered").await;
     assert_eq!(statuses(&delivery), [json!(410), json!(200)]);
@@ -364,11 +364,39 @@ async fn without_a_secret_the_deployment_signs_with_a_key_of_each_owner() {
         server.service("payroll", &["jobs:read", "jobs:write"]).await,
         server.service("other", &["jobs:read", "jobs:write"]).await,
     );
-    for (api, mine, theirs) in [(&one, "payroll", "other"), (&other, "other", "payroll")] {
+    let (of_one, of_other) = (key("payroll").await, key("other").await);
+    for (api, mine, theirs) in [(&one, &of_one, &of_other), (&other, &of_other, &of_one)] {
         done(api, json!({"url": receiver.url("/")})).await;
         let post = receiver.next().await;
-        assert!(post.is_signed_by(&key(mine).await) && !post.is_signed_by(&key(theirs).await));
+        assert!(post.is_signed_by(mine) && !post.is_signed_by(theirs));
         post.status(200);
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn both_secrets_sign_while_a_receiver_changes_over() {
+    let server = quick_server().await;
+    let mut receiver = Receiver::start().await;
+    let both = json!(["the-new-secret", "the-old-secret"]);
+    let job = done(&server, json!({"url": receiver.url("/"), "secret": both})).await;
+    let post = receiver.next().await;
+    assert!(post.is_signed_by(b"the-new-secret") && post.is_signed_by(b"the-old-secret"));
+    assert_eq!(post.header("webhook-signature").split(' ').count(), 2, "{:?}", post.headers);
+    assert_eq!(post.header("accept"), "application/json");
+    post.status(200);
+    once(&server, &job, "delivered").await;
+    let push = json!({"executor": {"kind": "push", "url": receiver.url("/"), "secret": both}});
+    server.put("/api/v1/job-types/pushed", push).await.expect(201);
+    server.post("/api/v1/jobs", json!({"type": "pushed", "sealed": true, "items": [{"payload": 1}]})).await.expect(201);
+    let post = receiver.next().await;
+    assert!(post.is_signed_by(b"the-new-secret") && post.is_signed_by(b"the-old-secret"));
+    assert_eq!(post.header("accept"), "application/json");
+    post.status(200);
+    for bad in [json!([]), json!(["the-new-secret", "the-old-secret", "the-oldest-secret"]), json!("x"), json!(["x"])] {
+        let tree = json!({"type": "a", "on_completed": {"url": receiver.url("/"), "secret": bad}});
+        let refused = server.post("/api/v1/jobs", tree).await.expect_problem(422, "invalid_body");
+        assert_eq!(refused["errors"][0]["pointer"], "/on_completed/secret", "{refused}");
     }
     server.stop().await;
 }

@@ -50,6 +50,7 @@ mod replay;
 mod resumable;
 mod retention;
 mod revocation;
+mod sealing;
 mod servers;
 mod shares;
 mod sign_in;

@@ -109,8 +109,7 @@ async fn an_item_is_posted_and_the_answer_is_its_result() {
 async fn what_goes_along_is_written_and_never_read_back() {
     let server = Server::start().await;
     let (mut receiver, mut other) = (Receiver::start().await, Receiver::start().await);
-    let secrets =
-        json!({"auth": {"user": "ann", "password": "h1dd3n"}, "headers": {"X-Key": "h1dd3n"}, "secret": "h1dd3n"});
+    let secrets = json!({"auth": {"user": "ann", "password": "h1dd3n"}, "headers": {"X-Key": "h1dd3n"}, "secret": "h1dd3n-secret"});
     push_type(&server, "mail", &receiver, json!({"executor": secrets})).await;
     let path = "/api/v1/job-types/mail";
     let admin = server.admin().await;
@@ -124,7 +123,7 @@ async fn what_goes_along_is_written_and_never_read_back() {
     let posted = async |receiver: &mut Receiver| {
         job(&server, "mail", &[json!(1)]).await;
         let post = receiver.next().await;
-        let signed = post.is_signed_by(b"h1dd3n");
+        let signed = post.is_signed_by(b"h1dd3n-secret");
         let sent = (post.header("authorization").to_owned(), post.header("x-key").to_owned(), signed);
         post.status(200);
         sent
@@ -157,7 +156,9 @@ async fn what_goes_along_is_written_and_never_read_back() {
         (json!({"kind": "push", "url": "https://a", "headers": {"Host": "b"}}), "/executor/headers/Host"),
         (json!({"kind": "push", "url": "https://a", "auth": {"user": "", "password": ""}}), "/executor/auth/user"),
         (json!({"kind": "push", "url": "https://a", "timeout_seconds": 0}), "/executor/timeout_seconds"),
-        (json!({"kind": "pull", "secret": "x"}), "/executor"),
+        (json!({"kind": "push", "url": "https://a", "secret": "short"}), "/executor/secret"),
+        (json!({"kind": "push", "url": "https://a", "secret": []}), "/executor/secret"),
+        (json!({"kind": "pull", "secret": "a-long-secret"}), "/executor"),
     ] {
         let refused = server.put(path, json!({"executor": executor})).await.expect_problem(422, "invalid_body");
         assert_eq!(refused["errors"][0]["pointer"], pointer, "{refused}");
@@ -216,6 +217,7 @@ async fn every_answer_comes_to_what_the_contract_says() {
         let tree = job(&server, "again", &[json!(1)]).await;
         receiver.next().await.answer(status, &[("retry-after", wait)], Body::empty());
         let item = item_in(&server, &tree, "retryable").await;
+        assert_eq!((&item["failures"], &item["last_error"]), (&json!(0), &Value::Null), "it has not failed");
         let at = |field: &str| domain::Time::parse(item[field].as_str().expect("a time")).expect("a time");
         let waits = at("retry_at").seconds_since(at("updated_at"));
         let asked: f64 = wait.parse().expect("seconds");

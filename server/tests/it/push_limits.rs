@@ -136,20 +136,29 @@ async fn a_target_that_is_away_is_left_alone_tried_once_and_then_served() {
 }
 
 #[tokio::test]
-async fn only_named_targets_are_reached_where_some_are_named() {
+async fn posts_reach_public_addresses_and_named_internal_ones_alone() {
     let server = Server::start().await;
     let mut receiver = Receiver::start().await;
     push_type(&server, "a", &receiver, json!({})).await;
     server.running.app.shutdown.cancel();
-    let strict = server
-        .another_with(|config| config.outbound.push_allow = "workers.internal,10.0.0.0/8".parse().expect("a list"));
+    // Without the variable a target on this machine or in a private network is as closed as it is to a callback.
+    let strict = server.another_with(|config| config.outbound.push_allow = "workers.internal".parse().expect("a list"));
     let strict = strict.await;
-    for url in [receiver.url("/"), format!("http://localhost:{}/", receiver.port), "https://93.184.216.34/".to_owned()]
-    {
+    for url in [
+        receiver.url("/"),
+        format!("http://localhost:{}/", receiver.port),
+        "http://10.0.0.1/".to_owned(),
+        "http://169.254.169.254/latest/".to_owned(),
+        "https://ann:h1dd3n@hooks.example/".to_owned(),
+        "http://hooks.example:25/".to_owned(),
+    ] {
         let spec = json!({"executor": {"kind": "push", "url": url}});
         let refused = strict.put("/api/v1/job-types/b", spec).await.expect_problem(422, "url_not_allowed");
         assert_eq!(refused["errors"][0]["pointer"], "/executor/url", "{url}");
+        assert!(!refused.to_string().contains("h1dd3n"), "{refused}");
     }
+    let public = json!({"executor": {"kind": "push", "url": "https://93.184.216.34/"}, "paused": true});
+    strict.put("/api/v1/job-types/public", public).await.expect(201);
     let open = json!({"executor": {"kind": "push", "url": "http://workers.internal/x"}});
     strict.put("/api/v1/job-types/b", open).await.expect(201);
     // A type from before the list was given is asked again at the moment of connecting.
@@ -190,5 +199,30 @@ async fn a_server_that_is_killed_after_it_has_posted_leaves_it_to_the_delivery()
     assert!(receiver.now().is_none(), "at most once");
     assert_eq!(item_of(&next, &once).await["state"], "dead");
     next.stop().await;
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_busy_target_costs_the_items_no_attempt_of_their_budget() {
+    let server = Server::start().await;
+    let mut receiver = Receiver::start().await;
+    push_type(&server, "a", &receiver, json!({"max_failures": 1})).await;
+    let tree = job(&server, "a", &[json!(1)]).await;
+    // A rolling restart of the workers: more refusals than the budget has failures.
+    for status in [503, 429, 503] {
+        let post = receiver.next().await;
+        post.answer(status, &[("retry-after", "1")], axum::body::Body::empty());
+        let item = item_in(&server, &tree, "retryable").await;
+        assert_eq!((&item["failures"], &item["last_error"]), (&json!(0), &serde_json::Value::Null), "{item}");
+    }
+    receiver.next().await.status(200);
+    let item = item_in(&server, &tree, "succeeded").await;
+    assert_eq!((&item["failures"], &item["attempts"]), (&json!(0), &json!(4)));
+    // It waits no longer than it may be done.
+    let soon = domain::Time(time::OffsetDateTime::now_utc() + Duration::from_secs(2));
+    let brief = json!({"type": "a", "sealed": true, "expires_at": soon, "items": [{"payload": 1}]});
+    let tree = server.post("/api/v1/jobs", brief).await.expect(201);
+    receiver.next().await.answer(503, &[("retry-after", "3600")], axum::body::Body::empty());
+    item_in(&server, &tree, "expired").await;
     server.stop().await;
 }

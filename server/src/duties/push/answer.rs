@@ -23,6 +23,8 @@ const IN_DETAIL: usize = 1_000;
 #[derive(Debug)]
 pub(super) enum Came {
     Ends(EndingKind),
+    /// 429 or 503: not now; perhaps after so many seconds.
+    Busy(Option<f64>),
     /// 202: the worker ends the assignment itself.
     Later,
     /// Nobody answered in time: the lease, which is over now, decides.
@@ -41,13 +43,14 @@ pub(super) fn of_fault(fault: &Fault) -> Answer {
     let kind = match fault {
         Fault::TimedOut => return Answer { came: Came::Silence, answered: false },
         Fault::Forbidden => "url_not_allowed",
-        Fault::Unreachable(_) | Fault::Broken(_) => "connection_failed",
+        Fault::Unresolved | Fault::Unreachable(_) | Fault::Broken(_) => "connection_failed",
     };
     Answer { came: failure(kind, fault.to_string(), None, true, None), answered: false }
 }
 
-/// A whole answer; `cut`: its body is longer than a result may be, of which this is the beginning.
-pub(super) fn of_reply(status: StatusCode, retry_after: Option<f64>, body: &[u8], cut: bool) -> Answer {
+/// A whole answer; `cut`: its body is longer than a result may be, of which this is the beginning. `once`: the item may
+/// be handed out once only, so that being refused is a failure: whether it was begun is not known.
+pub(super) fn of_reply(status: StatusCode, retry_after: Option<f64>, body: &[u8], cut: bool, once: bool) -> Answer {
     if status == StatusCode::ACCEPTED {
         return Answer { came: Came::Later, answered: true };
     }
@@ -55,6 +58,10 @@ pub(super) fn of_reply(status: StatusCode, retry_after: Option<f64>, body: &[u8]
         return Answer { came: result(status, body, cut), answered: true };
     }
     let asked = matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE);
+    if asked && !once {
+        // The target speaks of itself and not of the item, whose budget is for its own failures.
+        return Answer { came: Came::Busy(retry_after), answered: false };
+    }
     let text = excerpt(body, IN_MESSAGE);
     let message = if text.is_empty() { named(status) } else { format!("{}: {text}", named(status)) };
     let kind = format!("http_{}", status.as_u16());
@@ -104,7 +111,7 @@ mod tests {
     use super::*;
 
     fn of(status: u16, body: &str) -> Answer {
-        of_reply(StatusCode::from_u16(status).expect("a status"), Some(7.0), body.as_bytes(), false)
+        of_reply(StatusCode::from_u16(status).expect("a status"), Some(7.0), body.as_bytes(), false, true)
     }
 
     fn failed(answer: Answer) -> (String, String, bool, Option<f64>, bool) {
@@ -130,8 +137,8 @@ mod tests {
             let (kind, _, retryable, _, answered) = failed(of(200, bad));
             assert_eq!((kind.as_str(), retryable, answered), ("bad_response", true, true), "{bad}");
         }
-        assert_eq!(failed(of_reply(StatusCode::OK, None, b"\xff", false)).0, "bad_response");
-        assert_eq!(failed(of_reply(StatusCode::OK, None, b"{}", true)).0, "bad_response");
+        assert_eq!(failed(of_reply(StatusCode::OK, None, b"\xff", false, false)).0, "bad_response");
+        assert_eq!(failed(of_reply(StatusCode::OK, None, b"{}", true, false)).0, "bad_response");
     }
 
     #[test]
@@ -148,6 +155,14 @@ mod tests {
         ] {
             let (kind, _, may, wait, there) = failed(of(status, ""));
             assert_eq!((kind, may, wait, there), (format!("http_{status}"), retryable, after, answered));
+        }
+    }
+
+    #[test]
+    fn a_target_that_is_busy_is_no_failure_of_the_item() {
+        for status in [StatusCode::TOO_MANY_REQUESTS, StatusCode::SERVICE_UNAVAILABLE] {
+            let answer = of_reply(status, Some(7.0), b"later", false, false);
+            assert!(matches!(answer, Answer { came: Came::Busy(Some(7.0)), answered: false }), "{answer:?}");
         }
     }
 

@@ -8,9 +8,10 @@ use domain::{
     Document,
     api::{Assignment, Ending, FailureBody, Inputs, ReleaseBody},
     item::Step,
-    job_type::PUSH_TIMEOUT_SECONDS,
+    job_type::{Delivery, PUSH_TIMEOUT_SECONDS},
+    retry::Backoff,
 };
-use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use serde::Serialize;
 use time::OffsetDateTime;
 use tokio::{sync::OwnedSemaphorePermit, time::Instant};
@@ -20,7 +21,10 @@ use uuid::Uuid;
 use crate::{
     App,
     jobs::{EndingKind, Engine},
-    outbound::{sign::Key, template},
+    outbound::{
+        sign::{Key, keys_of, stamp},
+        template,
+    },
     store::contracts::TypeInfo,
 };
 
@@ -44,7 +48,7 @@ pub(super) struct Prepared {
     /// Where every item has the same.
     url: Option<Url>,
     headers: HeaderMap,
-    key: Key,
+    keys: Vec<Key>,
     timeout: Duration,
 }
 
@@ -82,16 +86,18 @@ impl Prepared {
             }
         }
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        // One of the executor's own stays.
+        headers.entry(ACCEPT).or_insert(HeaderValue::from_static("application/json"));
         let seconds = info.executor.timeout_seconds.unwrap_or(PUSH_TIMEOUT_SECONDS);
         let seconds = info.run_timeout_seconds.map_or(seconds, |most| most.min(seconds));
-        let key = info.secrets.secret.as_ref().map_or_else(|| own.of_type(&info.name), |secret| Key::of(&secret.0));
+        let keys = keys_of(info.secrets.secret.as_ref(), || own.of_type(&info.name));
         Some(Self {
             target: template::target(&url),
             url: template::is_fixed(&template).then_some(url),
             timeout: Duration::from_secs_f64(seconds),
             template,
             headers,
-            key,
+            keys,
             info,
         })
     }
@@ -128,7 +134,8 @@ impl Prepared {
             headers.insert(IDEMPOTENCY_KEY, id);
         }
         // A message is one attempt; what repeats is told by the Idempotency-Key.
-        self.key.stamp(&mut headers, assignment.id, OffsetDateTime::now_utc().unix_timestamp(), &body);
+        let (id, now) = (assignment.id.to_string(), OffsetDateTime::now_utc().unix_timestamp());
+        stamp(&self.keys, &mut headers, &id, now, &body);
         Ok((headers, body))
     }
 }
@@ -175,9 +182,17 @@ pub(super) async fn work(
         Came::Ends(_) => "failure",
         Came::Later => "later",
         Came::Silence => "silence",
+        Came::Busy(_) => "busy",
     };
     metrics::counter!("treeline_push_answers_total", "type" => ready.info.name.clone(), "answer" => word).increment(1);
-    let ending = if let Came::Ends(kind) = came { ending(assignment.id, kind) } else { None };
+    let ending = match came {
+        Came::Ends(kind) => ending(assignment.id, kind),
+        Came::Busy(asked) => {
+            give_back_for(app, assignment.id, busy_seconds(asked, assignment.attempt)).await;
+            None
+        }
+        Came::Later | Came::Silence => None,
+    };
     Done { ending, until }
 }
 
@@ -211,20 +226,35 @@ async fn post(app: &App, ready: &Prepared, assignment: &Assignment, until: Insta
         Err(fault) => return answer::of_fault(&fault),
     };
     let (status, retry_after) = (reply.status, reply.retry_after);
+    let once = ready.info.delivery == Delivery::AtMostOnce;
     match reply.read(app.config.payload_limit.bytes()).await {
-        Ok((body, cut)) => answer::of_reply(status, retry_after, &body, cut),
+        Ok((body, cut)) => answer::of_reply(status, retry_after, &body, cut, once),
         // A failure is one however its text ends, and so is the promise of a later ending.
         Err(_) if !status.is_success() || status == reqwest::StatusCode::ACCEPTED => {
-            answer::of_reply(status, retry_after, &[], false)
+            answer::of_reply(status, retry_after, &[], false, once)
         }
         Err(fault) => answer::of_fault(&fault),
     }
 }
 
+/// How long an item waits whose target was busy: as long as the target asks, else longer with each attempt.
+fn busy_seconds(asked: Option<f64>, attempt: i32) -> f64 {
+    let backoff = Backoff { min_seconds: 1.0, max_seconds: Some(60.0), factor: 2.0, jitter: true };
+    asked.map_or_else(|| backoff.delay_seconds(attempt, rand::random()), |seconds| seconds.clamp(1.0, 86_400.0))
+}
+
+/// Gives an item back that its target would not take now. No failure is counted; it waits so many seconds.
+async fn give_back_for(app: &App, id: Uuid, seconds: f64) {
+    release(app, id, ReleaseBody { retry_after_seconds: Some(seconds) }).await;
+}
+
 /// Gives an item back that was claimed and will not be posted. Where that fails its lease does it.
 pub(super) async fn give_back(app: &App, id: Uuid) {
-    let release = EndingKind::Release(ReleaseBody::default());
-    if let Err(error) = app.engine.end(&Engine::push_caller(), id, release).await {
+    release(app, id, ReleaseBody::default()).await;
+}
+
+async fn release(app: &App, id: Uuid, body: ReleaseBody) {
+    if let Err(error) = app.engine.end(&Engine::push_caller(), id, EndingKind::Release(body)).await {
         tracing::warn!(%error, assignment = %id, "an item could not be given back: left to its lease");
     }
 }

@@ -87,6 +87,7 @@ pub(super) async fn types(State(app): State<App>, signed: Signed) -> Response {
     let found = async {
         staff(&signed.caller)?;
         let types = job_types::list(&app, "", 1_000).await?;
+        let types: Vec<_> = types.into_iter().map(|found| job_types::shown_to(&signed.caller, found)).collect();
         Ok(move || pages::types::list_page(&types))
     };
     signed.answer(found.await)
@@ -109,7 +110,7 @@ pub(super) async fn show_type(
 }
 
 async fn shown(app: &App, caller: &Caller, name: &str) -> Result<Shown> {
-    let job_type = job_types::get(app, name).await?;
+    let job_type = job_types::shown_to(caller, job_types::get(app, name).await?);
     Ok(Shown { typed: Typed::of(&job_type), job_type, admin: caller.is_admin(), did: None, problem: None })
 }
 

@@ -11,7 +11,7 @@ use domain::{
     feed::Feed,
     id::{Uuid, is_key, is_name},
     item::MaxFailures,
-    job_type::Delivery,
+    job_type::{Delivery, SigningSecret},
     limits::{self, MOST_ITEMS, MOST_JOBS, is_text},
     problem::FieldProblem,
 };
@@ -167,10 +167,12 @@ fn check(node: &Node, faults: &mut Faults) {
         Some(given) if !is_text(&given.url, 1, limits::LONGEST_URL) || url::Url::parse(&given.url).is_err() => {
             say("on_completed/url", "expected a URL");
         }
-        Some(given) if given.secret.as_ref().is_some_and(|secret| !is_key(secret)) => {
-            say("on_completed/secret", "expected 1 to 255 characters");
+        Some(given) => {
+            if let Some(expected) = given.secret.as_ref().and_then(SigningSecret::problem) {
+                say("on_completed/secret", expected);
+            }
         }
-        _ => {}
+        None => {}
     }
     if !matches!(new.after_outcome.as_deref(), None | Some("succeeded" | "any")) {
         say("after_outcome", "expected succeeded or any");

@@ -6,6 +6,8 @@ use uuid::Uuid;
 
 use crate::{
     error::{Error, Result},
+    outbound::stored::seal_target,
+    sealing::Sealer,
     store::jobs::{JobKey, NewGateRow, NewJobRow, NewSplit},
 };
 
@@ -22,7 +24,7 @@ pub(super) struct Rows {
 }
 
 impl Rows {
-    pub(super) fn tree(&mut self, command: &CreateCommand, gate_ids: &[i64]) -> Result<()> {
+    pub(super) fn tree(&mut self, sealer: &Sealer, command: &CreateCommand, gate_ids: &[i64]) -> Result<()> {
         let tree = &command.tree;
         let nodes = &tree.nodes;
         let replay_of = command.key.as_ref().and_then(|take| match take.from {
@@ -49,18 +51,17 @@ impl Rows {
                 ord: at as i32,
                 turn_gate_id,
                 replay_of: if at == 0 { replay_of } else { None },
-                ..job_row(tree, node)?
+                ..job_row(sealer, tree, node)
             });
         }
         Ok(())
     }
 }
 
-fn job_row(tree: &Tree, node: &Node) -> Result<NewJobRow> {
+fn job_row(sealer: &Sealer, tree: &Tree, node: &Node) -> NewJobRow {
     let new = &node.new;
-    let on_completed = new.on_completed.as_ref().map(serde_json::to_string).transpose();
     let after: Vec<&str> = node.after.iter().map(|&other| tree.nodes[other].key.as_str()).collect();
-    Ok(NewJobRow {
+    NewJobRow {
         id: node.id,
         root_id: tree.root_id(),
         gate_id: 0,
@@ -82,14 +83,14 @@ fn job_row(tree: &Tree, node: &Node) -> Result<NewJobRow> {
         metadata: new.metadata.as_ref().map_or_else(|| "{}".to_owned(), |m| m.text().to_owned()),
         dedupe_key: new.dedupe_key.clone(),
         initiated_by: new.initiated_by.clone(),
-        on_completed: on_completed.map_err(|e| Error::Broken(e.to_string()))?,
+        on_completed: new.on_completed.as_ref().map(|target| seal_target(sealer, target)),
         upload_id: new.upload.as_ref().map(|upload| upload.id),
         replay_of: None,
         body_hash: if node.parent.is_none() { tree.body_hash.clone() } else { None },
         turn_gate_id: 0,
         asked_by: tree.asked.0,
         asked_sees_all: tree.asked.1,
-    })
+    }
 }
 
 fn split(node: &Node, gate_id: i64) -> Result<Option<NewSplit>> {

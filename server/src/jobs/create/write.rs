@@ -161,7 +161,7 @@ async fn write(core: &Arc<Core>, tx: &mut Tx, commands: &[&CreateCommand]) -> Re
     for command in commands {
         let end = next + jobs_of(command);
         // Consecutive places for each tree: its root's gate is the lowest.
-        rows.tree(command, &gate_ids[next..end])?;
+        rows.tree(&core.sealer, command, &gate_ids[next..end])?;
         places.push(next..end);
         next = end;
     }

@@ -1,9 +1,8 @@
 //! Callbacks that are to be tried: taken by one server for as long as a try may take, and what came of it.
 
-use domain::{Counts, Outcome, api::OnCompleted, delivery::DeliveryState};
+use domain::{Counts, Outcome, delivery::DeliveryState};
 use sqlx::PgPool;
 use time::OffsetDateTime;
-use url::Url;
 use uuid::Uuid;
 
 /// Of what is due, so many rows are looked at.
@@ -16,7 +15,7 @@ pub struct Taken {
     pub job_id: Uuid,
     pub owner_id: Uuid,
     pub completion: i32,
-    /// `on_completed`, as it is now.
+    /// `on_completed`, as it is now, sealed.
     pub target: Option<String>,
     /// What it counts as under way to.
     pub host: String,
@@ -143,17 +142,4 @@ pub async fn record(pool: &PgPool, taken: &Taken, came: &Came) -> Result<bool, s
     .execute(pool)
     .await?;
     Ok(done.rows_affected() == 1)
-}
-
-/// The URL in an `on_completed` as it is stored.
-pub(super) fn url_of(target: &str) -> Option<String> {
-    serde_json::from_str(target).ok().map(|target: OnCompleted| target.url)
-}
-
-/// Host and port of an `on_completed` as it is stored.
-pub fn host_of(target: &str) -> String {
-    let url = url_of(target).and_then(|url| Url::parse(&url).ok());
-    url.as_ref()
-        .and_then(|url| Some(format!("{}:{}", url.host_str()?, url.port_or_known_default()?)))
-        .unwrap_or_default()
 }

@@ -79,7 +79,18 @@ impl Server {
         Self::at(Arc::clone(&self.place), change).await
     }
 
+    /// Why a second server on the same database does not start, if it does not.
+    pub(crate) async fn try_another_with(&self, change: impl FnOnce(&mut Config)) -> anyhow::Result<()> {
+        server::start(Self::config(&self.place, change)).await?.shutdown().await
+    }
+
     async fn at(place: Arc<Place>, change: impl FnOnce(&mut Config)) -> Self {
+        let running = server::start(Self::config(&place, change)).await.expect("the server starts");
+        let api = Api::new(&format!("http://{}", running.addr)).with_token(TOKEN);
+        Self { running, api, place }
+    }
+
+    fn config(place: &Place, change: impl FnOnce(&mut Config)) -> Config {
         let mut config = Config {
             listen: ([127, 0, 0, 1], 0).into(),
             public_url: None,
@@ -95,17 +106,20 @@ impl Server {
             callback_allow: "".parse().expect("a list"),
             front: server::config::front::Front::default(),
             proxies: server::config::proxies::Proxies::default(),
-            outbound: server::config::outbound::Outbound::default(),
+            // Workers that are posted to listen on this machine.
+            outbound: server::config::outbound::Outbound {
+                push_allow: "127.0.0.1".parse().expect("a list"),
+                ..server::config::outbound::Outbound::default()
+            },
             alerts: server::config::Alerts::default(),
             audit: server::config::audit::AuditSettings::default(),
             broker: server::config::broker::BrokerSettings::default(),
             files: server::config::files::FileSettings::default(),
             monitoring: server::config::monitoring::Monitoring::default(),
+            sealing: server::config::sealing::SealingSettings::default(),
         };
         change(&mut config);
-        let running = server::start(config).await.expect("the server starts");
-        let api = Api::new(&format!("http://{}", running.addr)).with_token(TOKEN);
-        Self { running, api, place }
+        config
     }
 
     /// A caller without any credential.
@@ -170,6 +184,7 @@ impl Server {
         let output = tokio::process::Command::new(env!("CARGO_BIN_EXE_treeline-server"))
             .args(arguments)
             .env("DATABASE_URL", self.place.database.url())
+            .env("TREELINE_DATA_DIR", self.place.data_dir.path())
             .env("TREELINE_LISTEN", self.running.addr.to_string())
             .output()
             .await

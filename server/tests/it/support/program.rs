@@ -53,6 +53,7 @@ impl Server {
             .env("TREELINE_DATA_DIR", self.place.data_dir.path())
             .env("TREELINE_LISTEN", "127.0.0.1:0")
             .env("TREELINE_BOOTSTRAP_TOKEN", TOKEN)
+            .env("TREELINE_PUSH_ALLOW", "127.0.0.1")
             .envs(environment.iter().copied())
             .stdout(Stdio::piped())
             .kill_on_drop(true)

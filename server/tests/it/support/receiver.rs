@@ -164,6 +164,6 @@ impl Post {
         let inner = Sha256::new().chain_update(pad(0x36)).chain_update(signed).finalize();
         let mac = Sha256::new().chain_update(pad(0x5c)).chain_update(inner).finalize();
         let expected = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, mac);
-        self.header("webhook-signature") == format!("v1,{expected}")
+        self.header("webhook-signature").split(' ').any(|signature| signature == format!("v1,{expected}"))
     }
 }

@@ -1,0 +1,138 @@
+//! Posts the messages for URLs of the configuration (`TREELINE_ALERT_URL`), signed, for as long as callbacks are tried.
+//!
+//! Whoever has something to tell writes it with `store::posts::add` in the commit that it tells of, under a purpose;
+//! the URL of the purpose is in [`destinations`]. A message is taken for as long as a try may take, posted while no
+//! transaction is open, and deleted after a 2xx: it arrives at least once, under the same `webhook-id`. It goes through
+//! `outbound::Client`, so no proxy of the environment is asked and no redirect followed. The URL may hold a secret and
+//! must not be logged.
+
+use std::{collections::HashMap, time::Duration};
+
+use bytes::Bytes;
+use domain::delivery::{Next, Schedule, Tried};
+use reqwest::{
+    StatusCode,
+    header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue},
+};
+use time::OffsetDateTime;
+use tokio::{task::JoinSet, time::Instant};
+use url::Url;
+
+use crate::{
+    App,
+    error::Result,
+    jobs::ALERTS,
+    outbound::{named, sign::stamp},
+    store::posts::{self, Taken},
+};
+
+/// Messages under way at once from this server.
+const BATCH: i64 = 16;
+
+/// The pause between two looks when nothing is due, and after a failure to look.
+const PAUSE: Duration = Duration::from_millis(500);
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Which purpose is posted where.
+fn destinations(app: &App) -> HashMap<String, Url> {
+    let alerts = app.config.alerts.url.as_ref().map(|url| (ALERTS, url));
+    let all = [alerts].into_iter().flatten();
+    all.filter_map(|(purpose, url)| Some((purpose.to_owned(), Url::parse(url.reveal()).ok()?))).collect()
+}
+
+/// Posts until shutdown.
+pub(super) async fn run(app: App) {
+    let to = destinations(&app);
+    if to.is_empty() {
+        return;
+    }
+    let mut failures = 0_u32;
+    while !app.shutdown.is_cancelled() {
+        let pause = match look(&app, &to).await {
+            Ok(0) => PAUSE,
+            Ok(_) => {
+                failures = 0;
+                Duration::ZERO
+            }
+            Err(error) => {
+                failures += 1;
+                if failures.is_power_of_two() {
+                    tracing::warn!(duty = "posts", %error, failures, "failed; will try again");
+                }
+                (PAUSE * (1 << failures.min(6))).min(PATIENCE)
+            }
+        };
+        tokio::select! {
+            () = app.shutdown.cancelled() => {}
+            () = tokio::time::sleep(pause) => {}
+        }
+    }
+}
+
+/// Takes what is due and posts it. Returns how many.
+async fn look(app: &App, to: &HashMap<String, Url>) -> Result<usize> {
+    let purposes: Vec<String> = to.keys().cloned().collect();
+    let timeout = Duration::from_secs_f64(app.config.outbound.callback_timeout_seconds);
+    let taken = posts::take(&app.pool, &purposes, BATCH, timeout.as_secs_f64() * 1.5 + 2.0).await?;
+    let n = taken.len();
+    let mut under_way = JoinSet::new();
+    for taken in taken {
+        let Some(url) = to.get(&taken.purpose).cloned() else { continue };
+        let app = app.clone();
+        under_way.spawn(async move { try_one(&app, &taken, &url, timeout).await });
+    }
+    while let Some(done) = under_way.join_next().await {
+        if let Ok(done) = done {
+            done?;
+        }
+    }
+    Ok(n)
+}
+
+async fn try_one(app: &App, taken: &Taken, url: &Url, timeout: Duration) -> Result<()> {
+    let began = Instant::now();
+    let body = Bytes::from(taken.body.clone());
+    let mut headers = HeaderMap::new();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
+    // By the deployment's key itself and by one for the purpose alone, which may be given away.
+    let keys = [app.outgoing.key.of_purpose(&taken.purpose), app.outgoing.key.clone()];
+    stamp(&keys, &mut headers, &taken.id, OffsetDateTime::now_utc().unix_timestamp(), &body);
+    let (tried, error) = match app.outgoing.configured.post(url, headers, body, began + timeout).await {
+        Ok(reply) if reply.status.is_success() => (Tried::Taken, String::new()),
+        Ok(reply) => {
+            let asked = matches!(reply.status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE);
+            (Tried::Refused(reply.retry_after.filter(|_| asked)), named(reply.status))
+        }
+        Err(fault) => (Tried::Refused(None), fault.to_string()),
+    };
+    let schedule = Schedule {
+        retry_seconds: app.config.outbound.callback_retry_seconds,
+        give_up_seconds: app.config.outbound.callback_give_up_seconds,
+    };
+    let now = taken.now + began.elapsed();
+    match schedule.next(tried, taken.tries + 1, taken.began_at, now, rand::random()) {
+        Next::TryAt(at) => {
+            tracing::warn!(
+                purpose = taken.purpose,
+                id = taken.id,
+                tries = taken.tries + 1,
+                error,
+                "a message did not arrive; will try again"
+            );
+            posts::put_off(&app.pool, taken, at, &error).await?;
+        }
+        Next::Is(_) => {
+            if tried != Tried::Taken {
+                tracing::error!(
+                    purpose = taken.purpose,
+                    id = taken.id,
+                    error,
+                    "a message did not arrive and is given up"
+                );
+            }
+            posts::done(&app.pool, &taken.id).await?;
+        }
+    }
+    Ok(())
+}

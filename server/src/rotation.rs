@@ -1,0 +1,184 @@
+//! Brings every stored secret under the current key: at the first start, and by `treeline-server rotate-key`.
+//!
+//! A rotation is safe beside running servers and can be repeated after a crash at any point: every server has to know
+//! the new key before any secret is sealed with it, rows are replaced one by one where nobody changed them meanwhile,
+//! and the old key goes only when a pass finds nothing left. A column that is new among the sealed ones belongs into
+//! [`reseal`]. Nothing here logs a key or an opened secret.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, bail, ensure};
+use domain::{Document, job_type::Executor};
+use sqlx::PgPool;
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use crate::{
+    App,
+    config::Config,
+    error::Result,
+    outbound::{
+        reseal_own_key,
+        stored::{open_push, reseal_target, seal_push},
+    },
+    sealing::{KeyFile, Sealer, SealingKey, is_sealed_with},
+    store::{sealed_rows as rows, sealing_keys as keys},
+};
+
+/// How often a server looks for another key.
+const LOOK: Duration = Duration::from_secs(2);
+
+/// How long a rotation waits for the servers.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// Seals every stored secret with the current key. Returns how many were not.
+pub async fn reseal(pool: &PgPool, sealer: &Sealer) -> anyhow::Result<u64> {
+    let mut changed = u64::from(reseal_own_key(pool, sealer).await?);
+    for row in rows::executors(pool).await? {
+        let Ok(executor) = serde_json::from_str::<Executor>(&row.executor) else { continue };
+        let secrets = open_push(sealer, row.secrets.as_deref())
+            .with_context(|| format!("cannot open the secrets of the job type {}", row.name))?;
+        let is_sealed = row.secrets.as_ref().is_none_or(|stored| is_sealed_with(stored, &sealer.current_id()));
+        let url = secrets.url.or(executor.url.clone());
+        let whole = Executor { url, auth: secrets.auth, headers: secrets.headers, secret: secrets.secret, ..executor };
+        let (open, secrets) = whole.parted();
+        let open = Document::of(&open).text().to_owned();
+        if is_sealed && open == row.executor {
+            continue;
+        }
+        let sealed = seal_push(sealer, &secrets);
+        changed += u64::from(rows::replace_executor(pool, &row, &open, sealed.as_deref()).await?);
+    }
+    let mut after = i64::MIN;
+    loop {
+        let batch = rows::job_targets(pool, after).await?;
+        let Some((last, _)) = batch.last() else { break };
+        after = *last;
+        for (gate_id, old) in &batch {
+            // What cannot be read was never a receiver.
+            if let Some(new) = reseal_target(sealer, old).with_context(|| "cannot open the receiver of a callback")? {
+                changed += u64::from(rows::replace_job_target(pool, *gate_id, old, &new).await?);
+            }
+        }
+    }
+    let mut after = Uuid::nil();
+    loop {
+        let batch = rows::delivery_targets(pool, after).await?;
+        let Some((last, _)) = batch.last() else { break };
+        after = *last;
+        for (id, old) in &batch {
+            if let Some(new) = reseal_target(sealer, old).with_context(|| "cannot open the receiver of a delivery")? {
+                changed += u64::from(rows::replace_delivery_target(pool, *id, old, &new).await?);
+            }
+        }
+    }
+    Ok(changed)
+}
+
+/// Seals what is not sealed with the current key, until nothing is left, and says so in the database.
+pub async fn complete(pool: &PgPool, sealer: &Sealer) -> anyhow::Result<u64> {
+    let mut all = 0;
+    loop {
+        let changed = reseal(pool, sealer).await?;
+        all += changed;
+        if changed == 0 {
+            keys::complete(pool, &sealer.current_id()).await?;
+            return Ok(all);
+        }
+    }
+}
+
+/// Exchanges the key. Returns the id of the new one and how many secrets were sealed with it.
+pub async fn rotate(config: &Config, pool: &PgPool) -> anyhow::Result<(String, u64)> {
+    let sealer = crate::open_sealer(config, pool).await?;
+    let current = keys::current(pool).await?.context("the database has no key yet")?;
+    let file = KeyFile::of(config)?;
+    let configured = config.sealing.secret_key.is_some();
+    let id = match (configured, current.is_complete) {
+        // Begun before, and not finished.
+        (_, false) => current.id.clone(),
+        (true, true) => {
+            let given = sealer.ids().first().cloned().unwrap_or_default();
+            ensure!(
+                given != current.id,
+                "Everything is sealed with TREELINE_SECRET_KEY already. To exchange it, give every server a new key \
+                 there and this one as TREELINE_SECRET_KEY_PREVIOUS, restart them one by one, and run this again."
+            );
+            given
+        }
+        (false, true) => {
+            let mut stored = file.read()?;
+            let fresh = stored.iter().find(|key| key.id() != current.id).cloned();
+            let fresh = fresh.unwrap_or_else(SealingKey::generate);
+            if stored.iter().all(|key| key.id() != fresh.id()) {
+                stored.push(fresh.clone());
+                file.replace(&stored)?;
+            }
+            sealer.learn([fresh.clone()]);
+            fresh.id().to_owned()
+        }
+    };
+    wait(pool, &id, |(lack, _)| lack, "know the new key: restart them with both keys").await?;
+    keys::make_current(pool, &id).await?;
+    ensure!(sealer.use_key(&id), "the new key is gone");
+    wait(pool, &id, |(_, behind)| behind, "have not begun to use the new key").await?;
+    let changed = complete(pool, &sealer).await?;
+    if !configured {
+        let left: Vec<SealingKey> = file.read()?.into_iter().filter(|key| key.id() == id).collect();
+        ensure!(!left.is_empty(), "the new key is gone from {}", file.path().display());
+        file.replace(&left)?;
+    }
+    Ok((id, changed))
+}
+
+/// Waits until every running server has come so far.
+async fn wait(pool: &PgPool, id: &str, left: impl Fn((i64, i64)) -> i64, what: &str) -> anyhow::Result<()> {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let behind = left(keys::servers_without(pool, id).await?);
+        if behind == 0 {
+            return Ok(());
+        }
+        if Instant::now() >= until {
+            bail!("{behind} running servers do not {what}. Nothing is lost; run this again afterwards.");
+        }
+        tokio::time::sleep(LOOK / 4).await;
+    }
+}
+
+/// Follows rotations until shutdown: learns keys from the key file and seals with the database's.
+pub async fn follow(app: App) {
+    let server_id = Uuid::now_v7();
+    let mut failed = false;
+    while !app.shutdown.is_cancelled() {
+        match look(&app, server_id).await {
+            Ok(()) => failed = false,
+            Err(error) if !failed => {
+                failed = true;
+                tracing::warn!(%error, "cannot follow the sealing key; will try again");
+            }
+            Err(_) => {}
+        }
+        tokio::select! {
+            () = tokio::time::sleep(LOOK) => {}
+            () = app.shutdown.cancelled() => {}
+        }
+    }
+    if let Err(error) = keys::leave(&app.pool, server_id).await {
+        tracing::debug!(%error, "a stopped server stays among those that a rotation waits for, for fifteen seconds");
+    }
+}
+
+async fn look(app: &App, server_id: Uuid) -> Result<()> {
+    let config = std::sync::Arc::clone(&app.config);
+    let stored = tokio::task::spawn_blocking(move || KeyFile::of(&config)?.read()).await;
+    if let Ok(Ok(stored)) = stored {
+        app.sealer.learn(stored);
+    }
+    if let Some(current) = keys::current(&app.pool).await?
+        && !app.sealer.use_key(&current.id)
+    {
+        tracing::error!(key = current.id, "secrets are sealed with a key that this server does not have");
+    }
+    Ok(keys::announce(&app.pool, server_id, &app.sealer.ids(), &app.sealer.current_id()).await?)
+}

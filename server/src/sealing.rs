@@ -1,0 +1,284 @@
+//! Secrets at rest: sealed with a key that is not in the database.
+//!
+//! Passwords, headers and signing secrets of executors, the receivers of callbacks, the deployment's own signing
+//! key and whatever else must be read back are stored as `sealed:v1:KEY_ID:…`: XChaCha20-Poly1305 with a random
+//! nonce, and the context (what the secret is for) as associated data, so that a value copied to another kind of
+//! column does not open. The key comes from `TREELINE_SECRET_KEY` or from the file `secret.key`; during a rotation
+//! a server knows two. It must never log a key or an opened value, and it knows no SQL.
+
+mod key_file; // the key in the data folder
+
+use std::{
+    fmt,
+    sync::{Arc, PoisonError, RwLock},
+};
+
+use base64::{
+    Engine as _,
+    engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD},
+};
+use chacha20poly1305::{
+    KeyInit as _, XChaCha20Poly1305, XNonce,
+    aead::{Aead as _, Payload},
+};
+use sha2::{Digest as _, Sha256};
+
+use crate::config::{Config, Secret};
+
+pub use key_file::KeyFile;
+
+/// What every sealed text begins with.
+const PREFIX: &str = "sealed:v1:";
+
+/// Bytes of a key and of a nonce.
+const KEY_BYTES: usize = 32;
+const NONCE_BYTES: usize = 24;
+
+/// Why a sealed text cannot be opened.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SealError {
+    /// It is not a sealed text.
+    #[error("the value is not sealed")]
+    NotSealed,
+    /// It was sealed with a key that this server does not have.
+    #[error("the value is sealed with the key {0}, which this server does not have")]
+    UnknownKey(String),
+    /// It was changed, or sealed for another context.
+    #[error("the sealed value is damaged")]
+    Damaged,
+}
+
+/// One sealing key.
+#[derive(Clone)]
+pub struct SealingKey {
+    id: String,
+    bytes: [u8; KEY_BYTES],
+}
+
+impl fmt::Debug for SealingKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SealingKey({})", self.id)
+    }
+}
+
+impl SealingKey {
+    /// A key from random bytes.
+    pub fn generate() -> Self {
+        Self::from_bytes(rand::random())
+    }
+
+    fn from_bytes(bytes: [u8; KEY_BYTES]) -> Self {
+        let mut digest = Sha256::new();
+        digest.update(b"treeline sealing key");
+        digest.update(bytes);
+        let id = digest.finalize()[..8].iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"));
+        Self { id, bytes }
+    }
+
+    /// 32 bytes as hexadecimal or base64 (either alphabet, with or without padding).
+    pub fn parse(text: &str) -> Option<Self> {
+        let text = text.trim();
+        let bytes = hexadecimal(text).or_else(|| {
+            [&STANDARD, &STANDARD_NO_PAD, &URL_SAFE, &URL_SAFE_NO_PAD]
+                .into_iter()
+                .find_map(|alphabet| alphabet.decode(text).ok())
+        })?;
+        Some(Self::from_bytes(bytes.try_into().ok()?))
+    }
+
+    /// Names the key without telling anything about it; stands in every text that it sealed.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// The key as base64, for the key file.
+    fn text(&self) -> String {
+        STANDARD.encode(self.bytes)
+    }
+
+    fn cipher(&self) -> XChaCha20Poly1305 {
+        XChaCha20Poly1305::new(&self.bytes.into())
+    }
+
+    fn seal(&self, context: &str, secret: &[u8]) -> String {
+        let nonce: [u8; NONCE_BYTES] = rand::random();
+        let payload = Payload { msg: secret, aad: context.as_bytes() };
+        // Fails only for messages of more than 256 GiB, which no column holds.
+        let sealed = self.cipher().encrypt(&XNonce::from(nonce), payload).unwrap_or_default();
+        format!("{PREFIX}{}:{}", self.id, URL_SAFE_NO_PAD.encode([&nonce[..], &sealed].concat()))
+    }
+
+    fn open(&self, context: &str, sealed: &str) -> Result<Vec<u8>, SealError> {
+        let bytes = URL_SAFE_NO_PAD.decode(sealed).map_err(|_| SealError::Damaged)?;
+        let (nonce, sealed) = bytes.split_first_chunk::<NONCE_BYTES>().ok_or(SealError::Damaged)?;
+        let payload = Payload { msg: sealed, aad: context.as_bytes() };
+        self.cipher().decrypt(&XNonce::from(*nonce), payload).map_err(|_| SealError::Damaged)
+    }
+}
+
+/// Seals and opens. Cheap to clone; all clones follow a rotation together.
+#[derive(Clone, Debug)]
+pub struct Sealer(Arc<RwLock<Ring>>);
+
+#[derive(Debug)]
+struct Ring {
+    keys: Vec<SealingKey>,
+    /// The place of the key that seals.
+    current: usize,
+}
+
+impl Sealer {
+    /// Seals with the first key, and opens with all of them.
+    pub fn new(first: SealingKey, others: impl IntoIterator<Item = SealingKey>) -> Self {
+        let sealer = Self(Arc::new(RwLock::new(Ring { keys: vec![first], current: 0 })));
+        sealer.learn(others);
+        sealer
+    }
+
+    /// The keys of this server: those of the environment, then those of the key file. A file is made where
+    /// neither names a key.
+    pub fn of(config: &Config) -> anyhow::Result<Self> {
+        let file = KeyFile::of(config)?;
+        let settings = &config.sealing;
+        let given = settings.secret_key.as_ref().map(|text| parse(text, "TREELINE_SECRET_KEY")).transpose()?;
+        let previous = settings
+            .secret_key_previous
+            .as_ref()
+            .map(|text| parse(text, "TREELINE_SECRET_KEY_PREVIOUS"))
+            .transpose()?;
+        let stored = if given.is_some() { file.read()? } else { file.read_or_make()? };
+        let mut keys = given.into_iter().chain(stored).chain(previous);
+        let first = keys.next().unwrap_or_else(SealingKey::generate);
+        Ok(Self::new(first, keys))
+    }
+
+    /// Seals a secret for a context with the current key.
+    pub fn seal(&self, context: &str, secret: &[u8]) -> String {
+        let ring = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        ring.keys[ring.current].seal(context, secret)
+    }
+
+    /// Opens what was sealed for the same context with any known key.
+    pub fn open(&self, context: &str, text: &str) -> Result<Vec<u8>, SealError> {
+        let rest = text.strip_prefix(PREFIX).ok_or(SealError::NotSealed)?;
+        let (id, sealed) = rest.split_once(':').ok_or(SealError::Damaged)?;
+        let ring = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let key = ring.keys.iter().find(|key| key.id == id).ok_or_else(|| SealError::UnknownKey(id.to_owned()))?;
+        key.open(context, sealed)
+    }
+
+    /// The same as text.
+    pub fn open_text(&self, context: &str, text: &str) -> Result<String, SealError> {
+        String::from_utf8(self.open(context, text)?).map_err(|_| SealError::Damaged)
+    }
+
+    /// A stored text that may date from before secrets were sealed: then it is returned as it is.
+    pub fn open_stored(&self, context: &str, text: &str) -> Result<String, SealError> {
+        if is_sealed(text) { self.open_text(context, text) } else { Ok(text.to_owned()) }
+    }
+
+    /// The id of the key that seals.
+    pub fn current_id(&self) -> String {
+        let ring = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        ring.keys[ring.current].id.clone()
+    }
+
+    /// The ids of all keys that open.
+    pub fn ids(&self) -> Vec<String> {
+        let ring = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        ring.keys.iter().map(|key| key.id.clone()).collect()
+    }
+
+    /// Seals with the key of this id from now on. False: it is not known, and nothing changes.
+    pub fn use_key(&self, id: &str) -> bool {
+        let mut ring = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let found = ring.keys.iter().position(|key| key.id == id);
+        ring.current = found.unwrap_or(ring.current);
+        found.is_some()
+    }
+
+    /// Opens with these keys too from now on.
+    pub fn learn(&self, keys: impl IntoIterator<Item = SealingKey>) {
+        let mut ring = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        for key in keys {
+            if ring.keys.iter().all(|known| known.id != key.id) {
+                ring.keys.push(key);
+            }
+        }
+    }
+}
+
+/// Whether a stored text is sealed.
+pub fn is_sealed(text: &str) -> bool {
+    text.starts_with(PREFIX)
+}
+
+/// Whether a stored text is sealed with the key of this id.
+pub fn is_sealed_with(text: &str, id: &str) -> bool {
+    text.strip_prefix(PREFIX).and_then(|rest| rest.split_once(':')).is_some_and(|(with, _)| with == id)
+}
+
+fn parse(text: &Secret, variable: &str) -> anyhow::Result<SealingKey> {
+    SealingKey::parse(text.reveal()).ok_or_else(|| {
+        anyhow::anyhow!(
+            "{variable} is not a key: it needs 32 bytes as base64 or hexadecimal, for example the output of \
+             `openssl rand -base64 32`."
+        )
+    })
+}
+
+fn hexadecimal(text: &str) -> Option<Vec<u8>> {
+    let digits = text.len() == 2 * KEY_BYTES && text.bytes().all(|digit| digit.is_ascii_hexdigit());
+    digits.then(|| (0..text.len()).step_by(2).filter_map(|at| u8::from_str_radix(&text[at..at + 2], 16).ok()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_sealed_opens_with_the_same_context_and_key_alone() {
+        let sealer = Sealer::new(SealingKey::generate(), []);
+        let sealed = sealer.seal("executor", b"hunter2");
+        assert!(is_sealed(&sealed) && is_sealed_with(&sealed, &sealer.current_id()) && !sealed.contains("hunter2"));
+        assert_eq!(sealer.open("executor", &sealed).as_deref(), Ok(&b"hunter2"[..]));
+        assert_eq!(sealer.open("callback", &sealed), Err(SealError::Damaged), "another context");
+        assert_ne!(sealer.seal("executor", b"hunter2"), sealed, "a nonce of its own");
+        let mut changed = sealed.clone().into_bytes();
+        let last = changed.len() - 1;
+        changed[last] = if changed[last] == b'A' { b'B' } else { b'A' };
+        let changed = String::from_utf8(changed).expect("text");
+        assert_eq!(sealer.open("executor", &changed), Err(SealError::Damaged));
+        assert_eq!(sealer.open("executor", "hunter2"), Err(SealError::NotSealed));
+        assert_eq!(sealer.open_stored("executor", "hunter2").as_deref(), Ok("hunter2"));
+        let stranger = Sealer::new(SealingKey::generate(), []);
+        assert_eq!(stranger.open("executor", &sealed), Err(SealError::UnknownKey(sealer.current_id())));
+    }
+
+    #[test]
+    fn both_keys_open_during_a_rotation() {
+        let (old, new) = (SealingKey::generate(), SealingKey::generate());
+        let before = Sealer::new(old.clone(), []);
+        let sealed = before.seal("a", b"secret");
+        let rotating = Sealer::new(new.clone(), [old]);
+        assert_eq!(rotating.open_text("a", &sealed).as_deref(), Ok("secret"));
+        assert!(
+            rotating.use_key(&before.current_id()) && is_sealed_with(&rotating.seal("a", b""), &before.current_id())
+        );
+        assert!(rotating.use_key(new.id()) && !rotating.use_key("unknown"));
+        assert_eq!(rotating.current_id(), new.id());
+    }
+
+    #[test]
+    fn a_key_is_32_bytes_in_either_spelling() {
+        let key = SealingKey::generate();
+        let hex = key.bytes.iter().fold(String::new(), |text, byte| format!("{text}{byte:02X}"));
+        for spelling in [key.text(), hex, URL_SAFE_NO_PAD.encode(key.bytes), format!(" {}\n", key.text())] {
+            assert_eq!(SealingKey::parse(&spelling).map(|key| key.id), Some(key.id.clone()), "{spelling}");
+        }
+        for bad in ["", "secret", &STANDARD.encode([1; 31]), &"ä".repeat(32)] {
+            assert!(SealingKey::parse(bad).is_none(), "{bad}");
+        }
+        assert!(!format!("{key:?}").contains(&key.text()));
+    }
+}

@@ -1,0 +1,84 @@
+//! Messages to URLs of the configuration: written in a commit of what they tell of, tried by whichever server takes
+//! them, gone when they arrived or were tried for long enough.
+
+use sqlx::PgPool;
+use time::OffsetDateTime;
+
+use super::Tx;
+
+/// A message that is this server's to try.
+#[derive(Clone, Debug)]
+pub struct Taken {
+    pub id: String,
+    pub purpose: String,
+    pub body: String,
+    /// When it was first due, and the tries since then.
+    pub began_at: OffsetDateTime,
+    pub tries: i32,
+    pub held_until: OffsetDateTime,
+    /// The database's clock.
+    pub now: OffsetDateTime,
+}
+
+/// Writes a message. Twice under the same id is once.
+pub async fn add(tx: &mut Tx, id: &str, purpose: &str, body: &str) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "insert into outbound_post (id, purpose, body) values ($1, $2, $3) on conflict (id) do nothing",
+        id,
+        purpose,
+        body
+    )
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
+}
+
+/// Takes at most so many messages that are due for one of these purposes, and holds them for so many seconds.
+pub async fn take(
+    pool: &PgPool,
+    purposes: &[String],
+    limit: i64,
+    hold_seconds: f64,
+) -> Result<Vec<Taken>, sqlx::Error> {
+    sqlx::query_as!(
+        Taken,
+        r#"update outbound_post set held_until = clock_timestamp() + make_interval(secs => $3)
+           where id = any(array(
+             select id from outbound_post
+             where purpose = any($1::text[]) and next_try_at <= clock_timestamp()
+               and (held_until is null or held_until < clock_timestamp())
+             order by next_try_at, id limit $2 for update skip locked))
+           returning id, purpose, body, began_at, tries, held_until as "held_until!", clock_timestamp() as "now!""#,
+        purposes,
+        limit,
+        hold_seconds
+    )
+    .fetch_all(pool)
+    .await
+}
+
+/// Forgets a message that arrived, or that nobody wants.
+pub async fn done(pool: &PgPool, id: &str) -> Result<(), sqlx::Error> {
+    sqlx::query!("delete from outbound_post where id = $1", id).execute(pool).await?;
+    Ok(())
+}
+
+/// Puts a message off that did not arrive. Nothing happens where another server has taken it over meanwhile.
+pub async fn put_off(pool: &PgPool, taken: &Taken, until: OffsetDateTime, error: &str) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "update outbound_post set next_try_at = $3, tries = tries + 1, held_until = null, last_error = $4
+         where id = $1 and held_until = $2",
+        taken.id,
+        taken.held_until,
+        until,
+        error
+    )
+    .execute(pool)
+    .await?;
+    Ok(())
+}
+
+/// How many are waiting.
+pub async fn pending(pool: &PgPool) -> Result<i64, sqlx::Error> {
+    sqlx::query_scalar!(r#"select count(*) as "n!" from outbound_post"#).fetch_one(pool).await
+}

@@ -1,0 +1,150 @@
+//! Secrets in the database are sealed with a key that is not in it, and a server with another key does not start.
+//!
+//! Apart, because it reads the tables themselves, as somebody with a copy of the database would. It must never print
+//! an opened secret.
+
+use serde_json::{Value, json};
+
+use crate::{
+    bulk::id,
+    callbacks::{done, once, quick},
+    support::{Server, receiver::Receiver},
+};
+
+/// A key as `TREELINE_SECRET_KEY` takes it.
+const KEY: &str = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=";
+
+#[tokio::test]
+async fn a_server_with_another_key_does_not_start_beside_the_first() {
+    let server = Server::start().await;
+    server.another().await.stop().await;
+    let stranger = server.try_another_with(|config| {
+        config.sealing.secret_key = Some(KEY.parse().expect("a secret"));
+        // Without the key file of the first one.
+        config.data_dir = config.data_dir.as_ref().map(|folder| folder.join("elsewhere"));
+    });
+    let refused = format!("{:#}", stranger.await.err().expect("it does not start"));
+    assert!(refused.contains("TREELINE_SECRET_KEY") && refused.contains("sealed with the key"), "{refused}");
+    assert!(!refused.contains(KEY), "{refused}");
+    let bad = server.try_another_with(|config| config.sealing.secret_key = Some("letmein".parse().expect("a secret")));
+    let refused = format!("{:#}", bad.await.err().expect("it does not start"));
+    assert!(refused.contains("32 bytes") && !refused.contains("letmein"), "{refused}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn the_signing_key_of_a_database_from_before_is_sealed_at_the_first_start() {
+    let server = Server::start().await;
+    let pool = &server.running.app.pool;
+    let plain = vec![7_u8; 32];
+    let stored = "update signing_key set key = $1, sealed = null";
+    sqlx::query(stored).bind(&plain).execute(pool).await.expect("as it was");
+    sqlx::query("delete from sealing_key").execute(pool).await.expect("as it was");
+    let second = server.another().await;
+    let (key, sealed): (Option<Vec<u8>>, String) =
+        sqlx::query_as("select key, sealed from signing_key").fetch_one(pool).await.expect("the key");
+    assert!(key.is_none() && sealed.starts_with("sealed:v1:"), "{sealed}");
+    let expected = server::outbound::sign::Key::from_bytes(plain);
+    assert_eq!(second.running.app.outgoing.key, expected, "it signs as before");
+    second.stop().await;
+    server.stop().await;
+}
+
+/// Everything that a copy of the tables with secrets would show.
+async fn tables(server: &Server) -> String {
+    let all = "select coalesce(string_agg(row::text, ' '), '') from (
+                 select to_jsonb(t) as row from job_type t union all select to_jsonb(j) from job j
+                 union all select to_jsonb(d) from delivery d union all select to_jsonb(s) from signing_key s
+                 union all select to_jsonb(a) from audit a) every";
+    sqlx::query_scalar(all).fetch_one(&server.running.app.pool).await.expect("the rows as text")
+}
+
+fn pushed(receiver: &Receiver) -> Value {
+    json!({"executor": {"kind": "push", "url": receiver.url("/work?key=h1dd3n-query"), "secret": "h1dd3n-signature",
+        "auth": {"user": "ann", "password": "h1dd3n-password"}, "headers": {"X-Key": "h1dd3n-header"}}})
+}
+
+#[tokio::test]
+async fn a_copy_of_the_database_shows_no_secret_and_neither_does_the_audit_log() {
+    let server = Server::start_with(quick).await;
+    let mut receiver = Receiver::start().await;
+    server.put("/api/v1/job-types/mail", pushed(&receiver)).await.expect(201);
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let owner = server.service("payroll", &["jobs:read", "jobs:write"]).await;
+    let target = json!({"url": receiver.url("/done?key=h1dd3n-query"), "secret": "h1dd3n-signature"});
+    let job = done(&owner, target.clone()).await;
+    let post = receiver.next().await;
+    assert_eq!(post.path, "/done?key=h1dd3n-query", "it is posted to all the same");
+    assert!(post.is_signed_by(b"h1dd3n-signature"));
+    post.status(200);
+    assert_eq!(once(&owner, &job, "delivered").await["url"], receiver.url("/done?…"));
+    let open = owner.post("/api/v1/jobs", json!({"type": "a"})).await.expect(201);
+    let support = server.person("sue", "support").await;
+    let edit = json!({"on_completed": target, "reason": "asked to"});
+    support.patch(&format!("/api/v1/jobs/{}", id(&open)), edit).await.expect(200);
+    let log = server.get("/api/v1/audit?action=job.edit").await;
+    log.expect(200);
+    assert!(log.text.contains("/done?…") && !log.text.contains("h1dd3n"), "{}", log.text);
+    let rows = tables(&server).await;
+    assert!(rows.contains("sealed:v1:") && !rows.contains("h1dd3n"), "{rows}");
+
+    // An admin reads the whole URL back, and nobody else.
+    let whole = server.get("/api/v1/job-types/mail").await.expect(200)["executor"]["url"].clone();
+    assert_eq!(whole, receiver.url("/work?key=h1dd3n-query"));
+    for (who, pages) in
+        [(&owner, &["/api/v1/job-types"][..]), (&support, &["/api/v1/job-types", "/types", "/types/mail"])]
+    {
+        for page in pages {
+            let shown = who.get(page).await;
+            assert!(shown.status == 200 && !shown.text.contains("h1dd3n"), "{page}: {}", shown.text);
+        }
+    }
+    let shown = owner.get("/api/v1/job-types/mail").await.expect(200)["executor"]["url"].clone();
+    assert_eq!(shown, receiver.url("/work?…"));
+    // A change of something else keeps all of it.
+    server.patch("/api/v1/job-types/mail", json!({"max_failures": 2})).await.expect(200);
+    server.post("/api/v1/jobs", json!({"type": "mail", "sealed": true, "items": [{"payload": 1}]})).await.expect(201);
+    let post = receiver.next().await;
+    assert_eq!((post.path.as_str(), post.header("x-key")), ("/work?key=h1dd3n-query", "h1dd3n-header"));
+    assert!(post.is_signed_by(b"h1dd3n-signature"));
+    post.status(200);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn plain_rows_are_sealed_at_the_first_start_and_again_under_a_new_key() {
+    let server = Server::start_with(quick).await;
+    let mut receiver = Receiver::start().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    server.put("/api/v1/job-types/mail", pushed(&receiver)).await.expect(201);
+    let job = server.post("/api/v1/jobs", json!({"type": "a"})).await.expect(201);
+    let pool = &server.running.app.pool;
+    let plain = json!({"url": receiver.url("/done?key=h1dd3n-query"), "secret": "h1dd3n-signature"}).to_string();
+    let target = "update job set on_completed = $1 where id = $2::uuid";
+    sqlx::query(target).bind(&plain).bind(id(&job)).execute(pool).await.expect("as it was");
+    let calls = "update gate set calls = true where root_id = $1::uuid";
+    sqlx::query(calls).bind(id(&job)).execute(pool).await.expect("as it was");
+    let secrets = "update job_type set executor_secrets = $1 where name = 'mail'";
+    let plain = json!({"secret": "h1dd3n-signature", "auth": {"user": "ann", "password": "h1dd3n-password"}});
+    sqlx::query(secrets).bind(plain.to_string()).execute(pool).await.expect("as it was");
+    sqlx::query("delete from sealing_key").execute(pool).await.expect("as it was");
+    assert!(tables(&server).await.contains("h1dd3n"));
+    let second = server.another_with(quick).await;
+    assert!(!tables(&server).await.contains("h1dd3n"), "sealed at the start of the second");
+
+    // A new key, beside two running servers.
+    let before = second.running.app.sealer.current_id();
+    let said = server.program(&["rotate-key"]).await;
+    let after = second.running.app.sealer.current_id();
+    assert!(before != after && said.contains(&after), "{said}");
+    let rows = tables(&server).await;
+    assert!(rows.contains(&after) && !rows.contains(&before), "{rows}");
+    server.post(&format!("/api/v1/jobs/{}/seal", id(&job)), json!({})).await.expect(200);
+    let post = receiver.next().await;
+    assert!(post.path == "/done?key=h1dd3n-query" && post.is_signed_by(b"h1dd3n-signature"));
+    post.status(200);
+    once(&server, &job, "delivered").await;
+    second.stop().await;
+    server.another().await.stop().await;
+    server.stop().await;
+}
