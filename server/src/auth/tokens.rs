@@ -11,7 +11,7 @@ use domain::{
 };
 use uuid::Uuid;
 
-use super::{BOOTSTRAP_SERVICE, Caller, Scope, hash_of, look_for_changes, new_secret, people::deed};
+use super::{BOOTSTRAP_SERVICE, Caller, Scope, hash_of, look_for_changes, new_secret, people::deed, step_up};
 use crate::{
     App,
     error::{Error, Result},
@@ -30,6 +30,7 @@ const TOKEN_PREFIX: &str = "trl_";
 /// Makes a service. 409 `duplicate` when the name is taken.
 pub async fn create_service(app: &App, caller: &Caller, new: NewService, keeping: Keeping) -> Result<Service> {
     caller.require(Scope::Admin)?;
+    step_up::require(app, caller).await?;
     if !is_name(&new.name) {
         return Err(fault("/name", "expected [a-z0-9][a-z0-9._-]{0,99}"));
     }
@@ -62,6 +63,7 @@ pub async fn list_services(app: &App, caller: &Caller, after: &str, limit: i64) 
 /// Makes a token. Its secret is in the answer and nowhere else.
 pub async fn create_token(app: &App, caller: &Caller, new: NewToken, keeping: Keeping) -> Result<TokenMade> {
     caller.require(Scope::Admin)?;
+    step_up::require(app, caller).await?;
     let faults = faults_of(&new);
     if !faults.is_empty() {
         return Err(Problem::invalid_body(faults).into());
@@ -99,6 +101,7 @@ pub async fn list_tokens(app: &App, caller: &Caller, before: Option<Uuid>, limit
 /// Revokes a token: at once here, within a second on other servers. Again changes nothing.
 pub async fn revoke_token(app: &App, caller: &Caller, id: Uuid) -> Result<()> {
     caller.require(Scope::Admin)?;
+    step_up::require(app, caller).await?;
     let (pool, by) = (app.pool.clone(), caller.clone());
     in_task("revoking a token", async move {
         let mut tx = pool.begin().await?;

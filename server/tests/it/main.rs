@@ -20,6 +20,7 @@ mod crossings;
 mod delegation;
 mod desk;
 mod exports;
+mod factors; // second factors of people
 mod files;
 mod formats;
 mod found;
@@ -42,6 +43,7 @@ mod people;
 mod people_pages;
 mod plans;
 mod problems;
+mod proxy_header; // a proxy that signs people in
 mod push;
 mod push_limits;
 mod races;
@@ -55,6 +57,7 @@ mod servers;
 mod shares;
 mod sign_in;
 mod slow;
+mod step_up; // proving again who one is
 mod strict_requests;
 mod throttle;
 mod trees;

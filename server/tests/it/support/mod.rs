@@ -116,6 +116,7 @@ impl Server {
             broker: server::config::broker::BrokerSettings::default(),
             files: server::config::files::FileSettings::default(),
             monitoring: server::config::monitoring::Monitoring::default(),
+            identity: server::config::identity::IdentitySettings::default(),
             sealing: server::config::sealing::SealingSettings::default(),
         };
         change(&mut config);
