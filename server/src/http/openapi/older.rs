@@ -2,7 +2,8 @@
 //!
 //! The same operations, said in the older words: `nullable` in place of the type `null`, one media type per body, no
 //! `webhooks`. Bounds of text are left out, as a generator would make a type of its own for every one of them; the
-//! document of 3.1 has them. The pieces of a resumable upload (tus) are left out: tus clients speak that protocol.
+//! document of 3.1 has them. The pieces and the discovery of resumable uploads (tus) are left out: tus clients speak that protocol, and
+//! generators know no `OPTIONS`.
 
 use serde_json::{Map, Value, json};
 
@@ -38,7 +39,10 @@ pub(super) fn of(document: &Value) -> Value {
     }
     if let Some(paths) = older["paths"].as_object_mut() {
         for item in paths.values_mut().filter_map(Value::as_object_mut) {
-            item.retain(|_, operation| operation["operationId"] != "append_to_upload");
+            item.retain(|_, operation| {
+                let id = operation["operationId"].as_str().unwrap_or_default();
+                !["append_to_upload", "describe_resumable_uploads"].contains(&id)
+            });
         }
     }
     for (_, operation) in super::operations(&mut older) {
