@@ -6,6 +6,10 @@ use std::{
     os::unix::{fs::PermissionsExt, net::UnixStream},
     path::Path,
     process::{Child, Command, Stdio},
+    sync::{
+        Barrier,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use server::postgres::{PrivatePostgres, Revived};
@@ -131,7 +135,21 @@ async fn the_last_user_stops_it_and_what_was_committed_stays() {
     assert_eq!(second.url(), url);
     first.stop().expect("leaves");
     assert_eq!(one(&url, "select 'still here'").await.expect("used by the second"), "still here");
-    second.stop().expect("stops");
+    // A child that is just starting holds copies of all open files: it must not keep the cluster in use.
+    let (stopped, running) = (AtomicBool::new(false), Barrier::new(13));
+    std::thread::scope(|scope| {
+        for _ in 0..12 {
+            scope.spawn(|| {
+                running.wait();
+                while !stopped.load(Ordering::Relaxed) {
+                    assert!(Command::new("true").status().expect("a child").success());
+                }
+            });
+        }
+        running.wait();
+        second.stop().expect("stops");
+        stopped.store(true, Ordering::Relaxed);
+    });
     one(&url, "select 'gone'").await.expect_err("nobody uses it");
 
     let third = PrivatePostgres::start(folder.path()).expect("third");

@@ -97,7 +97,7 @@ impl PrivatePostgres {
 
     /// Starts the cluster again if it has died under us. Cheap when it runs. Blocks.
     pub fn revive(&self) -> Result<Revived> {
-        if UnixStream::connect(self.home.join("run").join(SOCKET)).is_ok() {
+        if self.listens() {
             return Ok(Revived::Ran);
         }
         let starting = self.lock("starting.lock")?;
@@ -115,14 +115,21 @@ impl PrivatePostgres {
         let Some(in_use) = self.in_use.take() else { return Ok(()) };
         let starting = self.lock("starting.lock")?;
         starting.lock().doing(|| "waiting for another server to start PostgreSQL".into())?;
-        drop(in_use);
+        // Unlocking ends the lock of every copy of this file; closing would leave it with a child that this
+        // process is just starting, which has a copy until it runs its own program.
+        in_use.unlock().doing(|| "leaving PostgreSQL".into())?;
         // Nobody can begin to use it now, for beginning needs the lock that we hold.
         match self.lock("in-use.lock")?.try_lock() {
             Err(TryLockError::WouldBlock) => Ok(()),
             Err(TryLockError::Error(source)) => Err(Error::Io { what: "asking who uses PostgreSQL".into(), source }),
-            Ok(()) if self.answer()? == Answer::Silent => Ok(()),
+            Ok(()) if !self.listens() => Ok(()),
             Ok(()) => self.programs.run("pg_ctl", self.pg_ctl(["stop", "--mode=fast", "--timeout=60"])).map(drop),
         }
+    }
+
+    /// Tells whether a postmaster accepts connections to its socket, however slowly it answers them.
+    fn listens(&self) -> bool {
+        UnixStream::connect(self.home.join("run").join(SOCKET)).is_ok()
     }
 
     fn lock(&self, name: &str) -> Result<File> {
