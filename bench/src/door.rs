@@ -176,9 +176,9 @@ fn items(n: u64, payload: &str) -> Vec<NewItem> {
 }
 
 /// A success.
-pub(crate) fn ending(assignment_id: Uuid) -> Ending {
+pub(crate) fn ending(id: Uuid) -> Ending {
     Ending {
-        assignment_id,
+        assignment_id: id.into(),
         result: Some(Document::trusted(super::RESULT.to_owned())),
         error: None,
         retryable: true,

@@ -145,7 +145,7 @@ async fn work(door: &Door, job_type: &str, worker: usize, n: u64, seen: &Mutex<S
         let mut seen = lock();
         for ending in finished.endings {
             ensure!(ending.code.is_none(), "an ending was refused: {ending:?}");
-            match items.get(&ending.assignment_id) {
+            match items.get(&ending.assignment_id.id) {
                 Some(&item) => seen.doubles += u64::from(!seen.ended.insert(item)),
                 None => seen.failed += 1,
             }

@@ -14,6 +14,7 @@ use domain::{
         Added, Claim, Claimed, Ended, FailureBody, FinishBody, Finished, Heartbeat, HeartbeatBody, Heartbeats,
         HeartbeatsBody, Me, NewItem, NewJob, Page, ReleaseBody, ResultBody, StepBody,
     },
+    assignment::AssignmentId,
     id::Uuid,
     item::Step,
     job_type::JobTypeSpec,
@@ -181,12 +182,12 @@ impl Client {
         self.fetch(self.post(&["assignments"]).json(&claim).again(Again::Always).waits(wait)).await
     }
 
-    fn assignment(&self, id: Uuid, verb: &str) -> Call {
-        self.post(&["assignments", &id.to_string(), verb]).again(Again::Always)
+    fn assignment(&self, id: impl Into<AssignmentId>, verb: &str) -> Call {
+        self.post(&["assignments", &id.into().to_string(), verb]).again(Again::Always)
     }
 
     /// Keeps one assignment alive (rule 7).
-    pub async fn heartbeat(&self, assignment: Uuid, body: &HeartbeatBody) -> Result<Heartbeat> {
+    pub async fn heartbeat(&self, assignment: impl Into<AssignmentId>, body: &HeartbeatBody) -> Result<Heartbeat> {
         self.fetch(self.assignment(assignment, "heartbeat").json(body)).await
     }
 
@@ -198,22 +199,22 @@ impl Client {
     }
 
     /// Records a recovery point (rule 13).
-    pub async fn step(&self, assignment: Uuid, body: &StepBody) -> Result<Step> {
+    pub async fn step(&self, assignment: impl Into<AssignmentId>, body: &StepBody) -> Result<Step> {
         self.fetch(self.assignment(assignment, "step").json(body)).await
     }
 
     /// Ends an assignment with its result. The same again answers the same (rule 8).
-    pub async fn result(&self, assignment: Uuid, body: &ResultBody) -> Result<Ended> {
+    pub async fn result(&self, assignment: impl Into<AssignmentId>, body: &ResultBody) -> Result<Ended> {
         self.fetch(self.assignment(assignment, "result").json(body)).await
     }
 
     /// Ends an assignment with a failure (rule 9).
-    pub async fn failure(&self, assignment: Uuid, body: &FailureBody) -> Result<Ended> {
+    pub async fn failure(&self, assignment: impl Into<AssignmentId>, body: &FailureBody) -> Result<Ended> {
         self.fetch(self.assignment(assignment, "failure").json(body)).await
     }
 
     /// Gives an item back without a failure (rule 9).
-    pub async fn release(&self, assignment: Uuid, body: &ReleaseBody) -> Result<Ended> {
+    pub async fn release(&self, assignment: impl Into<AssignmentId>, body: &ReleaseBody) -> Result<Ended> {
         self.fetch(self.assignment(assignment, "release").json(body)).await
     }
 

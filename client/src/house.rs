@@ -4,6 +4,7 @@ use domain::{
     JobType,
     alert::{Alert, AlertBody},
     api::{Page, ReasonBody, Stats, Worker},
+    assignment::AssignmentId,
     audit::AuditEntry,
     delivery::CallbackDelivery,
     id::Uuid,
@@ -84,9 +85,9 @@ impl Client {
     }
 
     /// A worker raises an alert of its own about an item in its hands.
-    pub async fn alert(&self, assignment: Uuid, message: &str) -> Result<()> {
+    pub async fn alert(&self, assignment: impl Into<AssignmentId>, message: &str) -> Result<()> {
         let body = AlertBody { message: message.to_owned() };
-        self.send(self.post(&["assignments", &assignment.to_string(), "alert"]).json(&body)).await.map(drop)
+        self.send(self.post(&["assignments", &assignment.into().to_string(), "alert"]).json(&body)).await.map(drop)
     }
 
     /// Callbacks of complete trees, newest first, with every try.

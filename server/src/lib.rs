@@ -152,6 +152,7 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
         has_broker: broker.is_some(),
         quotas: quotas.clone(),
         sealer: sealer.clone(),
+        assignment_key: outgoing.assignments.clone(),
     };
     let engine = jobs::Engine::start(pools.clone(), hub.clone(), files.clone(), limits, shutdown.clone()).await?;
     let app = App {

@@ -36,7 +36,7 @@ impl Loop {
         for (&id, held) in &self.held {
             if told.len() < MOST && ((due && held.joins_batch(now)) || (news && held.has_news())) {
                 timeout = timeout.min(held.interval() / 2);
-                told.push(HeartbeatOf { assignment_id: id, progress: held.progress.take() });
+                told.push(HeartbeatOf { assignment_id: id.into(), progress: held.progress.take() });
             }
         }
         if told.is_empty() {
@@ -68,7 +68,7 @@ impl Loop {
                 let keeps_progress = error.is_passing();
                 let now = Instant::now();
                 for told in told {
-                    let Some(held) = self.held.get_mut(&told.assignment_id) else { continue };
+                    let Some(held) = self.held.get_mut(&told.assignment_id.id) else { continue };
                     held.beat_failed(now);
                     if keeps_progress && told.progress.is_some() {
                         held.progress.put_back();
@@ -79,7 +79,7 @@ impl Loop {
     }
 
     fn heard(&mut self, sent: Instant, answer: &HeartbeatAnswer) {
-        let (id, now) = (answer.assignment_id, Instant::now());
+        let (id, now) = (answer.assignment_id.id, Instant::now());
         let grace = self.worker.stop_grace;
         let Some(held) = self.held.get_mut(&id) else { return };
         match answer.status {

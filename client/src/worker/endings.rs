@@ -86,7 +86,7 @@ impl Loop {
         self.reporting = false;
         self.claiming.take_if(|claiming| matches!(claiming, Claiming::Rides));
         for (ending, verdict) in reported.endings {
-            let id = ending.assignment_id;
+            let id = ending.assignment_id.id;
             let label = self.held.get(&id).map_or("", |held| held.label.as_str());
             match verdict {
                 Verdict::Accepted if ending.error.is_some() => self.summary.failed += 1,

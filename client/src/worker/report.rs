@@ -45,9 +45,9 @@ pub(super) struct Reported {
 }
 
 /// A result as an ending.
-pub(super) fn result(assignment_id: Uuid, result: Document) -> Ending {
+pub(super) fn result(id: Uuid, result: Document) -> Ending {
     Ending {
-        assignment_id,
+        assignment_id: id.into(),
         result: Some(result),
         error: None,
         retryable: true,
@@ -57,8 +57,8 @@ pub(super) fn result(assignment_id: Uuid, result: Document) -> Ending {
 }
 
 /// A failure as an ending, retryable.
-pub(super) fn failure(assignment_id: Uuid, error: WorkError) -> Ending {
-    Ending { result: None, error: Some(error), ..result(assignment_id, Document::null()) }
+pub(super) fn failure(id: Uuid, error: WorkError) -> Ending {
+    Ending { result: None, error: Some(error), ..result(id, Document::null()) }
 }
 
 pub(super) fn error(kind: &str, message: String) -> WorkError {
@@ -129,8 +129,8 @@ async fn send(client: &Client, body: &FinishBody) -> Result<Finished> {
 
 fn read(endings: &[Ending], finished: Finished) -> (Vec<Verdict>, Vec<Assignment>) {
     let answers: HashMap<Uuid, (u16, Option<Code>)> =
-        finished.endings.into_iter().map(|answer| (answer.assignment_id, (answer.status, answer.code))).collect();
-    let verdicts = endings.iter().map(|ending| match answers.get(&ending.assignment_id) {
+        finished.endings.into_iter().map(|answer| (answer.assignment_id.id, (answer.status, answer.code))).collect();
+    let verdicts = endings.iter().map(|ending| match answers.get(&ending.assignment_id.id) {
         Some((200..=299, _)) => Verdict::Accepted,
         Some((404 | 409 | 410, code)) => Verdict::Closed(*code),
         None | Some((408 | 429 | 500.., _)) => Verdict::Later,

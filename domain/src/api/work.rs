@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Document, ItemState, Time,
+    assignment::AssignmentId,
     id::Uuid,
     item::{EndedAs, ItemProgress, MaxFailures, Step},
     problem::Code,
@@ -228,7 +229,8 @@ pub struct HeartbeatsBody {
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct HeartbeatOf {
-    pub assignment_id: Uuid,
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub assignment_id: AssignmentId,
     #[serde(default)]
     pub progress: Option<ItemProgress>,
 }
@@ -243,7 +245,8 @@ pub struct Heartbeats {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct HeartbeatAnswer {
-    pub assignment_id: Uuid,
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub assignment_id: AssignmentId,
     /// 200, 404 or 409.
     pub status: u16,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -271,7 +274,8 @@ pub struct FinishBody {
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Ending {
-    pub assignment_id: Uuid,
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub assignment_id: AssignmentId,
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     pub result: Option<Document>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -295,7 +299,8 @@ pub struct Finished {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct EndingAnswer {
-    pub assignment_id: Uuid,
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub assignment_id: AssignmentId,
     /// What the single call would have answered.
     pub status: u16,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -136,7 +136,7 @@ fn end(assignment: Assignment, schema: Option<&Schema>) -> Ending {
     // A result is never null.
     let result = if item.payload.text() == "null" { Document::empty_object() } else { item.payload };
     Ending {
-        assignment_id: assignment.id,
+        assignment_id: assignment.id.into(),
         result: error.is_none().then_some(result),
         error,
         retryable: false,

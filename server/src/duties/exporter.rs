@@ -226,7 +226,7 @@ async fn beat(
     stop: CancellationToken,
 ) {
     loop {
-        let beats = vec![HeartbeatOf { assignment_id: id, progress: Some(progress()) }];
+        let beats = vec![HeartbeatOf { assignment_id: id.into(), progress: Some(progress()) }];
         match app.engine.heartbeats(&caller, beats).await {
             Ok(answers) => {
                 if answers.iter().any(|answer| answer.status != 200 || answer.cancel == Some(true)) {

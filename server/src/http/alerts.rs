@@ -5,6 +5,7 @@ use domain::{
     Problem, Time,
     alert::{Alert, AlertBody, AlertKind},
     api::Page,
+    assignment::AssignmentId,
 };
 use serde::{Deserialize, Serialize};
 use utoipa::IntoParams;
@@ -84,13 +85,13 @@ pub async fn list_alerts(
 ///
 /// The alert names the item, its job and its tree. The same worker raising it again counts it, and does not
 /// raise another. An assignment that is over is 409 `assignment_closed`.
-#[utoipa::path(post, path = "/assignments/{id}/alert", tag = "assignments", params(("id" = Uuid, Path)),
+#[utoipa::path(post, path = "/assignments/{id}/alert", tag = "assignments", params(("id" = String, Path)),
     request_body = AlertBody,
     responses((status = 204, description = "Raised, or counted again where it is open already")))]
 pub async fn alert_assignment(
     State(app): State<App>,
     Worker(caller): Worker,
-    Path(id): Path<Uuid>,
+    Path(id): Path<AssignmentId>,
     Json(body): Json<AlertBody>,
 ) -> Result<StatusCode> {
     app.engine.alert(&caller, id, &body.message).await?;

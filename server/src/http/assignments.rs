@@ -7,10 +7,10 @@ use domain::{
         Claim, Claimed, Ended, FailureBody, FinishBody, Finished, Heartbeat, HeartbeatBody, HeartbeatOf, Heartbeats,
         HeartbeatsBody, ReleaseBody, ResultBody, StepBody,
     },
+    assignment::AssignmentId,
     item::Step,
     limits::MOST_HEARTBEATS,
 };
-use uuid::Uuid;
 
 use super::extract::{Json, JsonOrDefault, Path, is_null};
 use crate::{
@@ -42,12 +42,12 @@ pub async fn claim_items(
 ///
 /// To be sent every `heartbeat_seconds` of the assignment; after three missed intervals the lease is lost
 /// and the item is offered again. `cancel` in the answer tells the worker to stop.
-#[utoipa::path(post, path = "/assignments/{id}/heartbeat", tag = "assignments", params(("id" = Uuid, Path)),
+#[utoipa::path(post, path = "/assignments/{id}/heartbeat", tag = "assignments", params(("id" = String, Path)),
     request_body = Option<HeartbeatBody>, responses((status = 200, body = Heartbeat)))]
 pub async fn heartbeat_assignment(
     State(app): State<App>,
     Worker(caller): Worker,
-    Path(id): Path<Uuid>,
+    Path(id): Path<AssignmentId>,
     JsonOrDefault(body): JsonOrDefault<HeartbeatBody>,
 ) -> Result<Answer<Heartbeat>> {
     let beat = HeartbeatOf { assignment_id: id, progress: body.progress };
@@ -55,7 +55,7 @@ pub async fn heartbeat_assignment(
     let alive = answer.and_then(|answer| Some((answer.lease_expires_at?, answer.cancel.unwrap_or(false))));
     match alive {
         Some((lease_expires_at, cancel)) => Ok(Answer(Heartbeat { lease_expires_at, cancel })),
-        None => Err(app.engine.why_closed(id).await?.into()),
+        None => Err(app.engine.why_closed(id.id).await?.into()),
     }
 }
 
@@ -64,12 +64,12 @@ pub async fn heartbeat_assignment(
 /// The step and its data are stored at once and handed to every later attempt. Steps only move forward: an
 /// earlier one, or the same one with other data, is 409 `step_behind`; one that the job type does not
 /// declare is 422 `unknown_step`. The same step with the same data again is no change.
-#[utoipa::path(post, path = "/assignments/{id}/step", tag = "assignments", params(("id" = Uuid, Path)),
+#[utoipa::path(post, path = "/assignments/{id}/step", tag = "assignments", params(("id" = String, Path)),
     request_body = StepBody, responses((status = 200, body = Step)))]
 pub async fn step_assignment(
     State(app): State<App>,
     Worker(caller): Worker,
-    Path(id): Path<Uuid>,
+    Path(id): Path<AssignmentId>,
     Json(body): Json<StepBody>,
 ) -> Result<Answer<Step>> {
     Ok(Answer(app.engine.step(&caller, id, body).await?))
@@ -79,12 +79,12 @@ pub async fn step_assignment(
 ///
 /// The first ending of an assignment counts. The same ending again answers as the first time; any other is
 /// 409 `assignment_closed`. The result of a cancelled job is 409 `job_cancelled`.
-#[utoipa::path(post, path = "/assignments/{id}/result", tag = "assignments", params(("id" = Uuid, Path)),
+#[utoipa::path(post, path = "/assignments/{id}/result", tag = "assignments", params(("id" = String, Path)),
     request_body = Option<ResultBody>, responses((status = 200, body = Ended)))]
 pub async fn succeed_assignment(
     State(app): State<App>,
     Worker(caller): Worker,
-    Path(id): Path<Uuid>,
+    Path(id): Path<AssignmentId>,
     JsonOrDefault(body): JsonOrDefault<ResultBody>,
 ) -> Result<Answer<Ended>> {
     let result = body.result.unwrap_or_else(Document::empty_object);
@@ -99,12 +99,12 @@ pub async fn succeed_assignment(
 /// The failure counts against `max_failures`, unless `retryable` is `false`, which makes the item a dead
 /// letter at once. The item waits for the backoff of its type, or for `retry_after_seconds`. `cancel_tree`
 /// cancels the whole tree.
-#[utoipa::path(post, path = "/assignments/{id}/failure", tag = "assignments", params(("id" = Uuid, Path)),
+#[utoipa::path(post, path = "/assignments/{id}/failure", tag = "assignments", params(("id" = String, Path)),
     request_body = FailureBody, responses((status = 200, body = Ended)))]
 pub async fn fail_assignment(
     State(app): State<App>,
     Worker(caller): Worker,
-    Path(id): Path<Uuid>,
+    Path(id): Path<AssignmentId>,
     Json(body): Json<FailureBody>,
 ) -> Result<Answer<Ended>> {
     Ok(Answer(app.engine.end(&caller, id, EndingKind::Failure(body)).await?))
@@ -114,12 +114,12 @@ pub async fn fail_assignment(
 ///
 /// The item is available again, at once or after `retry_after_seconds`. An item of an `at_most_once` type
 /// can be released only before its first step or progress (409 `already_started`).
-#[utoipa::path(post, path = "/assignments/{id}/release", tag = "assignments", params(("id" = Uuid, Path)),
+#[utoipa::path(post, path = "/assignments/{id}/release", tag = "assignments", params(("id" = String, Path)),
     request_body = Option<ReleaseBody>, responses((status = 200, body = Ended)))]
 pub async fn release_assignment(
     State(app): State<App>,
     Worker(caller): Worker,
-    Path(id): Path<Uuid>,
+    Path(id): Path<AssignmentId>,
     JsonOrDefault(body): JsonOrDefault<ReleaseBody>,
 ) -> Result<Answer<Ended>> {
     Ok(Answer(app.engine.end(&caller, id, EndingKind::Release(body)).await?))

@@ -9,10 +9,10 @@ use std::time::Duration;
 use domain::{
     Problem, Time,
     alert::{Alert, AlertKind, LONGEST_MESSAGE},
+    assignment::AssignmentId,
     limits, progress,
 };
 use serde::Serialize;
-use uuid::Uuid;
 
 use crate::{
     auth::{Caller, Scope},
@@ -51,7 +51,7 @@ impl Engine {
 
     /// A worker raises its own alert about the item in its hands. 404 when the assignment is not known,
     /// 409 `assignment_closed` when it is over.
-    pub async fn alert(&self, caller: &Caller, assignment_id: Uuid, message: &str) -> Result<()> {
+    pub async fn alert(&self, caller: &Caller, assignment_id: AssignmentId, message: &str) -> Result<()> {
         caller.require(Scope::Work)?;
         let message = message.trim();
         if !limits::is_text(message, 1, LONGEST_MESSAGE) {
@@ -59,12 +59,13 @@ impl Engine {
             return Err(Problem::invalid_body([("/message".to_owned(), detail)]).into());
         }
         let pool = &self.0.core.pools.read;
-        let mut held = alerts::held(pool, assignment_id, caller.credential_id).await?;
-        if held.is_none() && !self.0.core.lent(pool, [(assignment_id, &Holder::of(caller))]).await?.is_empty() {
-            held = alerts::held(pool, assignment_id, PUSH).await?;
+        let fence = assignment_id.id;
+        let mut held = alerts::held(pool, fence, caller.credential_id).await?;
+        if held.is_none() && !self.0.core.lent(pool, [((), assignment_id, &Holder::of(caller))]).await?.is_empty() {
+            held = alerts::held(pool, fence, PUSH).await?;
         }
         let Some(held) = held else {
-            return Err(self.why_closed(assignment_id).await?.into());
+            return Err(self.why_closed(fence).await?.into());
         };
         let row = RaiseRow {
             kind: AlertKind::Worker,

@@ -1,13 +1,14 @@
 //! Signs of life: heartbeats, which have a queue and connections of their own, and steps.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, HashSet},
     sync::Arc,
 };
 
 use domain::{
     Code, Document, ItemState, Problem, Time,
     api::{HeartbeatAnswer, HeartbeatOf, StepBody},
+    assignment::AssignmentId,
     item::{EndedAs, Step},
     limits,
 };
@@ -59,14 +60,15 @@ impl Batch for BeatBatch {
                 let progress = beat.progress.clone();
                 let has_progress = progress.is_some();
                 let progress = progress.unwrap_or_default();
-                let earlier = beats.get(&beat.assignment_id);
+                let fence = beat.assignment_id.id;
+                let earlier = beats.get(&fence);
                 if earlier.is_some_and(|e| e.has_progress && !has_progress) {
                     continue;
                 }
                 beats.insert(
-                    beat.assignment_id,
+                    fence,
                     Beat {
-                        fence: beat.assignment_id,
+                        fence,
                         credential_id: command.credential_id,
                         done: progress.done,
                         total: progress.total,
@@ -79,8 +81,7 @@ impl Batch for BeatBatch {
         let beats: Vec<Beat> = beats.into_values().collect();
         let renewed = leases::beat(&core.pools.beats, &beats).await?;
         let moved: Vec<i64> = {
-            let told: std::collections::HashSet<Uuid> =
-                beats.iter().filter(|b| b.has_progress).map(|b| b.fence).collect();
+            let told: HashSet<Uuid> = beats.iter().filter(|b| b.has_progress).map(|b| b.fence).collect();
             renewed.iter().filter(|r| told.contains(&r.id)).map(|r| r.gate_id).collect()
         };
         if !moved.is_empty() {
@@ -98,7 +99,7 @@ impl Batch for BeatBatch {
         commands
             .iter()
             .map(|command| {
-                let own = |b: &HeartbeatOf| renewed.get(&b.assignment_id).map(|r| (r.id, *r));
+                let own = |b: &HeartbeatOf| renewed.get(&b.assignment_id.id).map(|r| (r.id, *r));
                 Ok(command.beats.iter().filter_map(own).collect())
             })
             .collect()
@@ -112,28 +113,30 @@ impl Engine {
         for (at, beat) in beats.iter().enumerate() {
             check_progress(at, beat)?;
         }
-        let ids: Vec<Uuid> = beats.iter().map(|beat| beat.assignment_id).collect();
+        let ids: Vec<AssignmentId> = beats.iter().map(|beat| beat.assignment_id).collect();
         let holder = Holder::of(caller);
         let credential_id = caller.credential_id;
         let mut renewed = self.0.beats.run(BeatCommand { credential_id, beats: beats.clone() }).await?;
-        let left = ids.iter().copied().filter(|id| !renewed.contains_key(id));
-        let lent = self.0.core.lent(&self.0.core.pools.beats, left.map(|id| (id, &holder))).await?;
+        let left = ids.iter().filter(|id| !renewed.contains_key(&id.id)).map(|&id| (id.id, id, &holder));
+        let lent = self.0.core.lent(&self.0.core.pools.beats, left).await?;
         if !lent.is_empty() {
-            let beats = beats.into_iter().filter(|beat| lent.binary_search(&beat.assignment_id).is_ok()).collect();
+            let lent: HashSet<Uuid> = lent.into_iter().collect();
+            let beats = beats.into_iter().filter(|beat| lent.contains(&beat.assignment_id.id)).collect();
             renewed.extend(self.0.beats.run(BeatCommand { credential_id: PUSH, beats }).await?);
         }
-        let gone: Vec<Uuid> = ids.iter().copied().filter(|id| !renewed.contains_key(id)).collect();
+        let gone: Vec<Uuid> = ids.iter().map(|id| id.id).filter(|id| !renewed.contains_key(id)).collect();
         let past = if gone.is_empty() { HashMap::new() } else { self.past(&gone).await? };
         Ok(ids
             .into_iter()
             .map(|assignment_id| {
                 let mut answer =
                     HeartbeatAnswer { assignment_id, status: 200, code: None, lease_expires_at: None, cancel: None };
-                if let Some(renewed) = renewed.get(&assignment_id) {
+                if let Some(renewed) = renewed.get(&assignment_id.id) {
                     answer.lease_expires_at = Some(Time(renewed.lease_expires_at));
                     answer.cancel = Some(renewed.cancel);
                 } else {
-                    let code = if past.contains_key(&assignment_id) { Code::AssignmentClosed } else { Code::NotFound };
+                    let code =
+                        if past.contains_key(&assignment_id.id) { Code::AssignmentClosed } else { Code::NotFound };
                     answer.status = code.status();
                     answer.code = Some(code);
                 }
@@ -171,7 +174,7 @@ impl Engine {
     }
 
     /// Records a step of an item atomically; steps only move forward (rule 13).
-    pub async fn step(&self, caller: &Caller, id: Uuid, body: StepBody) -> Result<Step> {
+    pub async fn step(&self, caller: &Caller, id: AssignmentId, body: StepBody) -> Result<Step> {
         caller.require(Scope::Work)?;
         let step = Step { name: body.name, data: body.data.unwrap_or_else(Document::null) };
         if step.data.text().len() > self.0.core.payload_limit {
@@ -181,9 +184,9 @@ impl Engine {
         let core = Arc::clone(&self.0.core);
         let holder = Holder::of(caller);
         let run = async move {
-            let kept = record_step(&core, id, holder.credential_id, step.clone()).await?;
-            if kept.is_none() && !core.lent(&core.pools.read, [(id, &holder)]).await?.is_empty() {
-                return record_step(&core, id, PUSH, step).await;
+            let kept = record_step(&core, id.id, holder.credential_id, step.clone()).await?;
+            if kept.is_none() && !core.lent(&core.pools.read, [((), id, &holder)]).await?.is_empty() {
+                return record_step(&core, id.id, PUSH, step).await;
             }
             Ok(kept)
         };
@@ -191,7 +194,7 @@ impl Engine {
         let done = in_task("keeping a step", run).await;
         match done {
             Ok(Some(step)) => Ok(step),
-            Ok(None) => Err(self.why_closed(id).await?.into()),
+            Ok(None) => Err(self.why_closed(id.id).await?.into()),
             Err(e) => Err(e),
         }
     }

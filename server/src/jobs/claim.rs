@@ -136,14 +136,7 @@ pub(super) async fn claim_all(
 }
 
 fn slot(claim: &ClaimCommand) -> Slot {
-    // What is posted may be ended by whoever was told its id and may work on the type: there the id is a secret, random
-    // throughout. Elsewhere only the token that claimed it counts, and ids in order of time keep the index small.
-    let fence = if claim.credential_id == own::PUSH {
-        uuid::Builder::from_random_bytes(rand::random()).into_uuid()
-    } else {
-        Uuid::now_v7()
-    };
-    Slot { fence, credential_id: claim.credential_id, worker_id: claim.worker_id.clone() }
+    Slot { fence: Uuid::now_v7(), credential_id: claim.credential_id, worker_id: claim.worker_id.clone() }
 }
 
 /// How many more of a capped type may start; `None` without a cap.

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use domain::{
     Code, Document, ItemState, Problem, Time,
     api::{Ended, FailureBody, ReleaseBody},
+    assignment::{AssignmentId, Capability},
     item::EndedAs,
     job_type::Delivery,
 };
@@ -45,6 +46,8 @@ pub enum EndingKind {
 #[derive(Clone, Debug)]
 pub(super) struct EndCommand {
     pub(super) fence: Uuid,
+    /// Of a pushed assignment: the capability that the caller has shown.
+    pub(super) capability: Option<Capability>,
     pub(super) holder: Holder,
     pub(super) kind: EndingKind,
 }
@@ -109,13 +112,20 @@ pub(super) async fn end_all(
         first.entry(command.fence).or_insert(at);
     }
     end_held(core, tx, commands, &first, &mut answers, rows).await?;
-    let left = commands.iter().zip(&answers).filter(|(_, answer)| answer.is_none());
-    let lent = core.lent(&mut **tx, left.map(|(command, _)| (command.fence, &command.holder))).await?;
+    let left = commands.iter().zip(&answers).enumerate().filter(|(_, (_, answer))| answer.is_none());
+    let left = left.map(|(at, (command, _))| {
+        (at, AssignmentId { id: command.fence, capability: command.capability }, &command.holder)
+    });
+    let lent = core.lent(&mut **tx, left).await?;
     if !lent.is_empty() {
-        // What was posted to a worker is in Treeline's own hands; who may end it does so in its name.
+        // A pushed item is in Treeline's own hands; whoever may end it does so in its name.
         let ours = |command: &&EndCommand| EndCommand { holder: command.holder.of_posted(), ..(*command).clone() };
         let ours: Vec<EndCommand> = commands.iter().map(ours).collect();
-        first.retain(|fence, _| lent.binary_search(fence).is_ok());
+        // A command without the capability does not stand in the way of one that has it.
+        first.clear();
+        for at in lent {
+            first.entry(commands[at].fence).or_insert(at);
+        }
         end_held(core, tx, &ours.iter().collect::<Vec<_>>(), &first, &mut answers, rows).await?;
     }
 

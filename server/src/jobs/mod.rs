@@ -77,6 +77,7 @@ use crate::{
     files::Files,
     flush::Coalescer,
     live::Hub,
+    outbound::sign::Key,
     quotas::Quotas,
     sealing::Sealer,
     store::{Pools, contracts::JobInfo},
@@ -144,6 +145,8 @@ pub(crate) struct Core {
     turns: create::Turns,
     /// Seals receivers of callbacks.
     sealer: Sealer,
+    /// Makes and checks the capabilities of pushed assignments.
+    assignment_key: Key,
     /// Cancelled when the server stops: claims wait no longer.
     shutdown: CancellationToken,
 }
@@ -163,6 +166,8 @@ pub struct Limits {
     pub quotas: Quotas,
     /// Seals secrets before they are stored.
     pub sealer: Sealer,
+    /// Makes and checks the capabilities of pushed assignments.
+    pub assignment_key: Key,
 }
 
 impl Engine {
@@ -200,6 +205,7 @@ impl Engine {
             quotas: limits.quotas,
             turns: create::Turns::default(),
             sealer: limits.sealer,
+            assignment_key: limits.assignment_key,
             shutdown,
         });
         // As many flushers as cores: more only adds latency and makes the batches smaller.

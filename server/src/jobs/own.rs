@@ -2,7 +2,8 @@
 //!
 //! They claim and end like any worker, under credentials that no token has. What was posted may be ended by
 //! others: the worker that got it answers 202 and says later what came of it, with a token of its own. The
-//! assignment's id was given to it alone; with it, any token that may work on the type is the holder.
+//! id that was posted carries a capability, which proves that the worker got it: with it, any token that may work on
+//! the type is the holder, and without it none.
 
 use std::{
     collections::HashMap,
@@ -10,7 +11,7 @@ use std::{
 };
 
 use domain::{
-    assignment::lease_seconds,
+    assignment::{AssignmentId, lease_seconds},
     hold::Hold,
     job::OwnerKind,
     job_type::{ExecutorKind, PUSH_TIMEOUT_SECONDS},
@@ -88,30 +89,26 @@ impl Holder {
 }
 
 impl Core {
-    /// Of these assignments, those that were posted, are open, and may be ended by this holder: ascending.
-    pub(super) async fn lent(
+    /// Of these assignments, those that were pushed, are open, and may be ended by this holder: their keys, in order.
+    ///
+    /// An id without the right capability is none of them. Where no id has one, nothing is asked of the database.
+    pub(super) async fn lent<K>(
         &self,
         executor: impl PgExecutor<'_>,
-        asked: impl IntoIterator<Item = (Uuid, &Holder)>,
-    ) -> Result<Vec<Uuid>> {
-        let asked: HashMap<Uuid, &Holder> = asked.into_iter().collect();
-        let fences: Vec<Uuid> = asked.keys().copied().collect();
-        if fences.is_empty() {
+        asked: impl IntoIterator<Item = (K, AssignmentId, &Holder)>,
+    ) -> Result<Vec<K>> {
+        let proves = |id: AssignmentId| id.capability.is_some_and(|it| self.assignment_key.is_capability(id.id, &it));
+        let asked: Vec<(K, AssignmentId, &Holder)> = asked.into_iter().filter(|&(_, id, _)| proves(id)).collect();
+        if asked.is_empty() {
             return Ok(Vec::new());
         }
-        let mut lent: Vec<Uuid> = posted::open_of(executor, &fences, PUSH)
-            .await?
-            .into_iter()
-            .filter(|(fence, type_id)| {
-                let allowed = |types: &Vec<String>| {
-                    self.types.by_id(*type_id).is_some_and(|info| types.iter().any(|name| *name == info.name))
-                };
-                asked.get(fence).is_some_and(|holder| holder.types.as_deref().is_none_or(allowed))
-            })
-            .map(|(fence, _)| fence)
-            .collect();
-        lent.sort_unstable();
-        Ok(lent)
+        let fences: Vec<Uuid> = asked.iter().map(|(_, id, _)| id.id).collect();
+        let open: HashMap<Uuid, i32> = posted::open_of(executor, &fences, PUSH).await?.into_iter().collect();
+        let may_end = |id: AssignmentId, holder: &Holder| {
+            let info = open.get(&id.id).and_then(|&type_id| self.types.by_id(type_id));
+            info.is_some_and(|info| holder.types.as_ref().is_none_or(|types| types.contains(&info.name)))
+        };
+        Ok(asked.into_iter().filter(|&(_, id, holder)| may_end(id, holder)).map(|(key, ..)| key).collect())
     }
 
     /// Whether items of this type are posted to somebody.
@@ -129,6 +126,11 @@ impl Engine {
     /// Who posts to workers claim as.
     pub fn push_caller() -> Caller {
         caller(PUSH)
+    }
+
+    /// The id of a pushed assignment as its worker is told: with the capability that ends it.
+    pub fn pushed_id(&self, id: Uuid) -> AssignmentId {
+        AssignmentId { id, capability: self.0.core.assignment_key.capability(id) }
     }
 
     /// A place in the line of those who wait for items of these types: resolves when there may be some. Taken

@@ -8,6 +8,7 @@ use std::{
 use domain::{
     Counts, ItemState, Problem,
     api::{Claimed, Ended, EndingAnswer, FinishBody, Finished},
+    assignment::AssignmentId,
     limits,
 };
 use uuid::Uuid;
@@ -303,10 +304,11 @@ impl Closed {
 
 impl Engine {
     /// Ends one assignment (rules 8 and 9).
-    pub async fn end(&self, caller: &Caller, id: Uuid, kind: EndingKind) -> Result<Ended> {
+    pub async fn end(&self, caller: &Caller, id: impl Into<AssignmentId>, kind: EndingKind) -> Result<Ended> {
         caller.require(Scope::Work)?;
         let kind = self.check_ending(kind, "")?;
-        let command = EndCommand { fence: id, holder: Holder::of(caller), kind };
+        let AssignmentId { id: fence, capability } = id.into();
+        let command = EndCommand { fence, capability, holder: Holder::of(caller), kind };
         let mut done = self.0.work.run(Work { endings: vec![command], claim: None }).await?;
         match done.endings.pop() {
             Some(ended) => Ok(ended?),
@@ -331,25 +333,27 @@ impl Engine {
         let holder = Holder::of(caller);
         let mut answers: Vec<Option<EndingAnswer>> = Vec::with_capacity(body.endings.len());
         let mut endings = Vec::with_capacity(body.endings.len());
+        let mut ids = Vec::with_capacity(body.endings.len());
         for ending in body.endings {
-            let fence = ending.assignment_id;
+            let id = ending.assignment_id;
             match self.check_ending(form::kind_of(ending), "") {
                 Ok(kind) => {
-                    endings.push(EndCommand { fence, holder: holder.clone(), kind });
+                    let AssignmentId { id: fence, capability } = id;
+                    endings.push(EndCommand { fence, capability, holder: holder.clone(), kind });
+                    ids.push(id);
                     answers.push(None);
                 }
-                Err(problem) => answers.push(Some(answer(fence, Err(&problem)))),
+                Err(problem) => answers.push(Some(answer(id, Err(&problem)))),
             }
         }
-        let fences: Vec<Uuid> = endings.iter().map(|e| e.fence).collect();
         let done = self.0.work.run(Work { endings, claim }).await?;
-        let mut ended = fences.iter().zip(&done.endings).map(|(&fence, r)| answer(fence, r.as_ref().map(|_| ())));
+        let mut ended = ids.iter().zip(&done.endings).map(|(&id, r)| answer(id, r.as_ref().map(|_| ())));
         let endings = answers.into_iter().filter_map(|slot| slot.or_else(|| ended.next())).collect();
         Ok(Finished { endings, assignments: done.claimed.assignments })
     }
 }
 
-fn answer(assignment_id: Uuid, result: Result<(), &Problem>) -> EndingAnswer {
+fn answer(assignment_id: AssignmentId, result: Result<(), &Problem>) -> EndingAnswer {
     match result {
         Ok(()) => EndingAnswer { assignment_id, status: 200, code: None },
         Err(problem) => EndingAnswer { assignment_id, status: problem.status, code: Some(problem.code) },

@@ -53,6 +53,8 @@ pub struct Outgoing {
     pub configured: Client,
     /// Signs where nobody named a secret.
     pub key: Key,
+    /// Makes and checks the capabilities of pushed assignments.
+    pub assignments: Key,
 }
 
 impl Outgoing {
@@ -66,6 +68,7 @@ impl Outgoing {
             ),
             configured: Client::new(Reach::Configured, 2),
             key: own_key(config, pool, sealer).await?,
+            assignments: stored_key(pool, sealer).await?.of_assignments(),
         })
     }
 }
@@ -79,6 +82,12 @@ pub async fn own_key(config: &Config, pool: &PgPool, sealer: &Sealer) -> anyhow:
     if let Some(secret) = &config.outbound.signing_secret {
         return Ok(Key::of(secret.reveal()));
     }
+    stored_key(pool, sealer).await
+}
+
+/// The key in the database, which is made when it is first asked for. It has 256 random bits, all servers share it, and
+/// `rotate-key` only seals it anew, so that whatever it has signed stays good.
+async fn stored_key(pool: &PgPool, sealer: &Sealer) -> anyhow::Result<Key> {
     let fresh = sealer.seal(SIGNING_KEY, &rand::random::<[u8; 32]>());
     let bytes = match signing::key(pool, &fresh).await? {
         StoredKey::Sealed(sealed) => sealer.open(SIGNING_KEY, &sealed).context("cannot open the signing key")?,

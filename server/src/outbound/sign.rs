@@ -8,9 +8,12 @@ use std::fmt;
 
 use base64::{
     Engine as _, alphabet,
-    engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig, general_purpose::STANDARD},
+    engine::{
+        DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig,
+        general_purpose::{STANDARD, URL_SAFE_NO_PAD},
+    },
 };
-use domain::job_type::SigningSecret;
+use domain::{assignment::Capability, job_type::SigningSecret};
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use sha2::Sha256;
@@ -81,6 +84,22 @@ impl Key {
     #[must_use]
     pub fn of_purpose(&self, purpose: &str) -> Self {
         self.derived(&format!("purpose/{purpose}"))
+    }
+
+    /// The key that makes and checks the capabilities of pushed assignments.
+    #[must_use]
+    pub fn of_assignments(&self) -> Self {
+        self.derived("assignments")
+    }
+
+    /// The capability of a pushed assignment: 256 bits that nobody can compute without this key.
+    pub fn capability(&self, id: Uuid) -> Option<Capability> {
+        URL_SAFE_NO_PAD.encode(self.mac(&[id.as_bytes()])).parse().ok()
+    }
+
+    /// Checks the capability of a pushed assignment, in constant time.
+    pub fn is_capability(&self, id: Uuid, shown: &Capability) -> bool {
+        self.capability(id).is_some_and(|own| own.as_bytes().ct_eq(shown.as_bytes()).into())
     }
 
     fn derived(&self, purpose: &str) -> Self {
@@ -155,5 +174,14 @@ mod tests {
         let (a, b) = (key.of_owner(Uuid::from_u128(1)), key.of_owner(Uuid::from_u128(2)));
         assert!(a != b && a != key.of_type("a") && key.of_type("a") != key.of_type("b"));
         assert_eq!(a, key.of_owner(Uuid::from_u128(1)));
+    }
+
+    #[test]
+    fn a_capability_fits_one_assignment_and_one_key() {
+        let (key, other) = (Key::from_bytes(vec![7; 32]), Key::from_bytes(vec![8; 32]));
+        let (a, b) = (Uuid::from_u128(1), Uuid::from_u128(2));
+        let shown = key.capability(a).expect("a capability");
+        assert!(key.is_capability(a, &shown));
+        assert!(!key.is_capability(b, &shown) && !other.is_capability(a, &shown));
     }
 }

@@ -15,6 +15,7 @@ mod buffers;
 mod bulk;
 mod callback_limits;
 mod callbacks;
+mod capabilities;
 mod corrections;
 mod creation;
 mod credentials_end;

@@ -58,17 +58,17 @@ assert patched.expires_at == made.expires_at and patched.priority == made.priori
 claimed = claim_items.sync(client=client, body=ClaimRequest(worker_id="python-1", types=[job_type], max_=3))
 first, second, third = claimed.assignments
 beat = heartbeat_assignment.sync(
-    client=client, id=first.id, body=HeartbeatRequest(progress=ItemProgress(done=1, total=2, message="half"))
+    client=client, id=str(first.id), body=HeartbeatRequest(progress=ItemProgress(done=1, total=2, message="half"))
 )
 assert beat.cancel is False
-ended = succeed_assignment.sync(client=client, id=first.id, body=ResultBody(result={"ok": True}))
+ended = succeed_assignment.sync(client=client, id=str(first.id), body=ResultBody(result={"ok": True}))
 assert ended.item_state == "succeeded", ended
 ended = fail_assignment.sync(
-    client=client, id=second.id, body=FailureBody(error=WorkError(message="broken"), retryable=False)
+    client=client, id=str(second.id), body=FailureBody(error=WorkError(message="broken"), retryable=False)
 )
 assert ended.item_state == "dead", ended
 finished = finish_assignments.sync(
-    client=client, body=FinishRequest(endings=[AssignmentEnding(assignment_id=third.id, result=7)])
+    client=client, body=FinishRequest(endings=[AssignmentEnding(assignment_id=str(third.id), result=7)])
 )
 assert [one.status for one in finished.endings] == [200], finished
 

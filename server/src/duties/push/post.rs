@@ -7,6 +7,7 @@ use bytes::Bytes;
 use domain::{
     Document,
     api::{Assignment, Ending, FailureBody, Inputs, ReleaseBody},
+    assignment::AssignmentId,
     item::Step,
     job_type::{Delivery, PUSH_TIMEOUT_SECONDS},
     retry::Backoff,
@@ -55,7 +56,7 @@ pub(super) struct Prepared {
 /// What is posted.
 #[derive(Serialize)]
 struct Posted<'a> {
-    assignment_id: Uuid,
+    assignment_id: AssignmentId,
     item_id: Uuid,
     job_id: Uuid,
     #[serde(rename = "type")]
@@ -116,11 +117,11 @@ impl Prepared {
             .or_else(|| Url::parse(&template::fill(&self.template, &self.info.name, item.id, item.job_id)).ok())
     }
 
-    /// Body and headers of a post at this moment.
-    fn message(&self, assignment: &Assignment) -> Result<(HeaderMap, Bytes), serde_json::Error> {
+    /// Body and headers of a post at this moment. `id` is the assignment's, with its capability.
+    fn message(&self, assignment: &Assignment, id: AssignmentId) -> Result<(HeaderMap, Bytes), serde_json::Error> {
         let item = &assignment.item;
         let body = Bytes::from(serde_json::to_vec(&Posted {
-            assignment_id: assignment.id,
+            assignment_id: id,
             item_id: item.id,
             job_id: item.job_id,
             job_type: &item.job_type,
@@ -133,7 +134,8 @@ impl Prepared {
         if let Ok(id) = HeaderValue::try_from(item.id.to_string()) {
             headers.insert(IDEMPOTENCY_KEY, id);
         }
-        // A message is one attempt; what repeats is told by the Idempotency-Key.
+        // A message is one attempt; what repeats is told by the Idempotency-Key. Headers are logged, and ids of messages
+        // have no dots: the capability stays in the body.
         let (id, now) = (assignment.id.to_string(), OffsetDateTime::now_utc().unix_timestamp());
         stamp(&self.keys, &mut headers, &id, now, &body);
         Ok((headers, body))
@@ -196,9 +198,9 @@ pub(super) async fn work(
     Done { ending, until }
 }
 
-fn ending(assignment_id: Uuid, kind: EndingKind) -> Option<Ending> {
+fn ending(id: Uuid, kind: EndingKind) -> Option<Ending> {
     let none = Ending {
-        assignment_id,
+        assignment_id: id.into(),
         result: None,
         error: None,
         retryable: true,
@@ -217,7 +219,7 @@ fn ending(assignment_id: Uuid, kind: EndingKind) -> Option<Ending> {
 async fn post(app: &App, ready: &Prepared, assignment: &Assignment, until: Instant) -> Answer {
     let broken = |why: String| answer::of_fault(&crate::outbound::Fault::Broken(why));
     let Some(url) = ready.url(assignment) else { return broken("the URL cannot be read".to_owned()) };
-    let (headers, body) = match ready.message(assignment) {
+    let (headers, body) = match ready.message(assignment, app.engine.pushed_id(assignment.id)) {
         Ok(message) => message,
         Err(error) => return broken(error.to_string()),
     };

@@ -7,6 +7,7 @@
 use domain::{
     ItemState, account,
     alert::{AlertKind, LONGEST_MESSAGE},
+    assignment::ASSIGNMENT_ID_PATTERN,
     audit::LONGEST_REASON,
     delivery::DeliveryState,
     job_type,
@@ -83,6 +84,7 @@ fn field(schema: &str, name: &str, is_request: bool) -> Option<Value> {
         ("Claim", "item_ids") => json!({"maxItems": MOST_IDS}),
         ("Claim", "max") => whole(1, MOST_CLAIMED.into()),
         ("Claim", "wait_seconds") => whole(0, LONGEST_WAIT_SECONDS.into()),
+        (_, "assignment_id") => json!({"pattern": ASSIGNMENT_ID_PATTERN}),
         ("FinishBody", "endings") => json!({"maxItems": MOST_ENDINGS}),
         ("HeartbeatsBody", "heartbeats") => json!({"maxItems": MOST_HEARTBEATS}),
         ("ItemProgress", "done" | "total") => whole(0, GREATEST_COUNT),
@@ -144,6 +146,15 @@ pub(super) fn parameter(operation: &str, name: &str) -> Option<Value> {
         ("list_alerts", "kind") => json!({"enum": AlertKind::ALL.map(AlertKind::as_str)}),
         ("add_items", "on_duplicate") => json!({"enum": ["refuse", "skip"]}),
         ("list_items" | "list_dead_letters" | "list_jobs", "id") => json!({"pattern": IDS}),
+        (
+            "heartbeat_assignment"
+            | "step_assignment"
+            | "succeed_assignment"
+            | "fail_assignment"
+            | "release_assignment"
+            | "alert_assignment",
+            "id",
+        ) => json!({"pattern": ASSIGNMENT_ID_PATTERN}),
         ("preview_upload", "delimiter") => json!({"pattern": DELIMITER}),
         (_, "name") => named(),
         (_, "wait_seconds") => json!({"minimum": 0, "maximum": LONGEST_WAIT_SECONDS}),

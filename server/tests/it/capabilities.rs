@@ -1,0 +1,114 @@
+//! The id of a pushed assignment carries a capability of 256 bits: without it, no token ends the assignment.
+//!
+//! Apart from `push`, which tells what becomes of an item by its worker's answers. Here another worker of the same type
+//! knows all that the API shows of an assignment, its UUID among it.
+
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::{
+    push::{item_in, item_of, job, push_type},
+    support::{Api, Server, receiver::Receiver},
+};
+
+/// Pushes one item to a worker that promises to end it later. Returns its job and the id that the worker was told.
+async fn promised(server: &Server, receiver: &mut Receiver) -> (Value, String) {
+    let tree = job(server, "slow", &[json!(1)]).await;
+    let post = receiver.next().await;
+    let told = post.json()["assignment_id"].as_str().expect("an id").to_owned();
+    post.status(202);
+    (tree, told)
+}
+
+fn uuid_of(told: &str) -> &str {
+    told.split_once('.').expect("a UUID and a capability").0
+}
+
+async fn result(api: &Api, id: &str) -> crate::support::Answer {
+    api.post(&format!("/api/v1/assignments/{id}/result"), json!({"result": "done"})).await
+}
+
+#[tokio::test]
+async fn nobody_ends_a_pushed_assignment_by_its_uuid() {
+    let server = Server::start().await;
+    let mut receiver = Receiver::start().await;
+    push_type(&server, "slow", &receiver, json!({"steps": ["half"], "executor": {"timeout_seconds": 60}})).await;
+    let (worker, stranger) = (server.service("worker", &["work"]).await, server.service("other", &["work"]).await);
+    let (tree, told) = promised(&server, &mut receiver).await;
+    let (other_tree, other) = promised(&server, &mut receiver).await;
+    let capability_of_other = other.split_once('.').expect("a capability").1;
+
+    let plain = uuid_of(&told);
+    assert_eq!(item_of(&server, &tree).await["assignment"]["id"], Value::Null, "only its worker is told the id");
+    let guesses = [
+        plain.to_owned(),
+        format!("{plain}.{capability_of_other}"),
+        format!("{plain}.{}", "A".repeat(43)),
+        format!("{plain}.{}", told.split_once('.').expect("a capability").1.to_uppercase()),
+        format!("{plain}."),
+    ];
+    for guess in &guesses {
+        for (what, body) in [
+            ("result", json!({})),
+            ("heartbeat", json!({})),
+            ("step", json!({"name": "half"})),
+            ("alert", json!({"message": "x"})),
+            ("release", json!({})),
+            ("failure", json!({"error": {"message": "x"}})),
+        ] {
+            let path = format!("/api/v1/assignments/{guess}/{what}");
+            stranger.post(&path, body).await.expect_problem(404, "not_found");
+        }
+    }
+    let beats = json!({"heartbeats": [{"assignment_id": plain}, {"assignment_id": told}]});
+    let beats = worker.post("/api/v1/assignments/heartbeat", beats).await.expect(200);
+    assert_eq!(beats["heartbeats"][1]["status"], 200, "{beats}");
+    assert_eq!(beats["heartbeats"][1]["assignment_id"], told.as_str(), "as it was sent");
+    let beats = json!({"heartbeats": [{"assignment_id": plain}]});
+    let beats = stranger.post("/api/v1/assignments/heartbeat", beats).await.expect(200);
+    assert_eq!(beats["heartbeats"][0]["status"], 404, "{beats}");
+
+    // A wrong id in the same batch does not stand in the way of the right one.
+    let endings = json!({"endings": [
+        {"assignment_id": plain, "error": {"message": "stolen"}},
+        {"assignment_id": guesses[1], "error": {"message": "stolen"}},
+        {"assignment_id": told, "result": "done"},
+    ]});
+    let answers = worker.post("/api/v1/assignments/finish", endings).await.expect(200);
+    let statuses: Vec<&Value> = answers["endings"].as_array().expect("answers").iter().map(|a| &a["status"]).collect();
+    assert_eq!(statuses[2], 200, "{answers}");
+    assert!(statuses[..2].iter().all(|&status| status != 200), "{answers}");
+    assert_eq!(item_in(&server, &tree, "succeeded").await["result"], "done");
+    assert_eq!(item_of(&server, &other_tree).await["state"], "running");
+    result(&worker, &other).await.expect(200);
+
+    // What a worker claims has no capability: only its own token ends it.
+    server.put("/api/v1/job-types/pulled", json!({})).await.expect(201);
+    job(&server, "pulled", &[json!(1)]).await;
+    let claim = json!({"worker_id": "w", "types": ["pulled"]});
+    let claimed = worker.post("/api/v1/assignments", claim).await.expect(200);
+    let id = claimed["assignments"][0]["id"].as_str().expect("an id").to_owned();
+    assert!(id.parse::<Uuid>().is_ok(), "{id}");
+    result(&stranger, &id).await.expect_problem(404, "not_found");
+    result(&worker, &id).await.expect(200);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_capability_outlives_a_new_sealing_key_and_the_server_that_made_it() {
+    let server = Server::start().await;
+    let mut receiver = Receiver::start().await;
+    push_type(&server, "slow", &receiver, json!({"executor": {"timeout_seconds": 60}})).await;
+    let worker = server.service("worker", &["work"]).await;
+    let (tree, told) = promised(&server, &mut receiver).await;
+    let (later_tree, later) = promised(&server, &mut receiver).await;
+    server.program(&["rotate-key"]).await;
+    result(&worker, &told).await.expect(200);
+    item_in(&server, &tree, "succeeded").await;
+    let second = server.another().await;
+    let elsewhere = second.service("elsewhere", &["work"]).await;
+    result(&elsewhere, &later).await.expect(200);
+    item_in(&second, &later_tree, "succeeded").await;
+    second.stop().await;
+    server.stop().await;
+}
