@@ -69,6 +69,7 @@ mod trees;
 mod turns;
 mod tus;
 mod wake_ups;
+mod webhooks;
 mod work;
 mod work_scope;
 mod workbooks;

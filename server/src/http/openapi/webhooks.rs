@@ -1,15 +1,36 @@
 //! What Treeline sends by itself: the section `webhooks` of the document.
 //!
-//! Three messages: to the receiver of a complete tree, to the worker behind a push target, and to
-//! `TREELINE_ALERT_URL`. Their shapes stand here because no operation of the API takes or answers them; tests of
-//! callbacks, pushes and alerts hold what was sent against them.
+//! Five messages: to the receiver of a complete tree, to the worker behind a push target, two to `TREELINE_ALERT_URL`,
+//! and one to `TREELINE_AUDIT_URL`. Their schemas stand here because no operation of the API takes or answers them. The
+//! receivers of the tests (`server/tests/it/support/receiver.rs`) validate every message they get against these schemas.
 
 use serde_json::{Value, json};
 
+/// Form of the id of a pushed assignment: always with its capability.
+const PUSHED_ID: &str = r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\.[A-Za-z0-9_-]{43}$";
+
+/// Answer of a push target that cannot take an item now.
+const BUSY: &str = "The target is busy, which is no failure: the item is posted again after `Retry-After`, else after a \
+                    pause that grows with each attempt, and its retry budget stays as it was. Of a type that is \
+                    delivered at most once it is a failure";
+
+/// Adds the schemas of the messages, and the section `webhooks`.
 pub(super) fn add(document: &mut Value) {
     let refer = |name: &str| json!({"$ref": format!("#/components/schemas/{name}")});
     let text = |description: &str| json!({"type": "string", "description": description});
     let id = |description: &str| json!({"type": "string", "format": "uuid", "description": description});
+    let about_alert = |kind: &str, description: &str| {
+        json!({
+            "type": "object",
+            "description": description,
+            "required": ["type", "timestamp", "data"],
+            "properties": {
+                "type": {"type": "string", "enum": [kind]},
+                "timestamp": refer("Time"),
+                "data": refer("Alert")
+            }
+        })
+    };
     let shapes = [
         (
             "TreeCompleted",
@@ -44,26 +65,43 @@ pub(super) fn add(document: &mut Value) {
                 "description": "An item for the worker behind the URL of a job type with a push executor.",
                 "required": ["assignment_id", "item_id", "job_id", "type", "attempt", "payload", "step"],
                 "properties": {
-                    "assignment_id": id("What to name when the item is ended later, after a 202"),
+                    "assignment_id": {
+                        "type": "string", "pattern": PUSHED_ID,
+                        "description": "Names the assignment when it is ended later, after a 202: a UUID, `.` and a capability. \
+                                        Keep it secret; whoever has it and a token for the type can end the assignment"
+                    },
                     "item_id": id("The same on every attempt; also sent as `Idempotency-Key`"),
                     "job_id": id("The job of the item"),
                     "type": text("The name of the job type"),
                     "attempt": {"type": "integer", "format": "int32", "minimum": 1, "description": "From 1; only grows"},
                     "payload": refer("Document"),
-                    "step": {"oneOf": [{"type": "null"}, refer("Step")]}
+                    "step": {"oneOf": [{"type": "null"}, refer("Step")]},
+                    "inputs": {
+                        "type": "object", "additionalProperties": refer("Inputs"),
+                        "description": "Where the job waited for others: their results by key, or links to them"
+                    }
                 }
             }),
         ),
+        ("AlertRaised", about_alert("alert.raised", "An alert was raised; `cleared_at` is null.")),
         (
-            "AlertRaised",
+            "AlertCleared",
+            about_alert("alert.cleared", "An alert is over; `data.id` is that of the alert that was raised."),
+        ),
+        (
+            "AuditEntries",
             json!({
                 "type": "object",
-                "description": "An alert was raised.",
+                "description": "Entries of the audit log, in order.",
                 "required": ["type", "timestamp", "data"],
                 "properties": {
-                    "type": {"type": "string", "enum": ["alert.raised"]},
+                    "type": {"type": "string", "enum": ["audit.entries"]},
                     "timestamp": refer("Time"),
-                    "data": refer("Alert")
+                    "data": {
+                        "type": "object",
+                        "required": ["entries"],
+                        "properties": {"entries": {"type": "array", "minItems": 1, "items": refer("AuditEntry")}}
+                    }
                 }
             }),
         ),
@@ -95,17 +133,22 @@ pub(super) fn add(document: &mut Value) {
     let answers = |pairs: &[(&str, &str)]| -> Value {
         pairs.iter().map(|(status, said)| ((*status).to_owned(), json!({"description": said}))).collect()
     };
+    let tried_again = [
+        ("2XX", "Received"),
+        ("4XX", "Tried again later; `Retry-After` of 429 is kept to"),
+        ("5XX", "Tried again later; `Retry-After` of 503 is kept to"),
+    ];
     document["webhooks"] = json!({
         "tree-completed": post(
             "tree_completed", "A tree is complete",
             "Sent to `on_completed.url` of the root once for each completion, signed, and tried again with growing \
              pauses for a day.",
-            "TreeCompleted", signed,
+            "TreeCompleted", signed.clone(),
             answers(&[
                 ("2XX", "Received"),
                 ("410", "Not wanted any more: the delivery ends as `failed`"),
-                ("4XX", "Tried again later; `Retry-After` is kept to"),
-                ("5XX", "Tried again later; `Retry-After` is kept to"),
+                ("4XX", "Tried again later; `Retry-After` of 429 is kept to"),
+                ("5XX", "Tried again later; `Retry-After` of 503 is kept to"),
             ]),
         ),
         "item-pushed": post(
@@ -120,15 +163,29 @@ pub(super) fn add(document: &mut Value) {
                 },
                 "202": {"description": "The worker ends the assignment itself, later, through the API"},
                 "410": {"description": "A failure that is not retried"},
-                "4XX": {"description": "A failure; `Retry-After` of 429 takes the place of the backoff"},
-                "5XX": {"description": "A failure; `Retry-After` of 503 takes the place of the backoff"}
+                "429": {"description": BUSY},
+                "503": {"description": BUSY},
+                "4XX": {"description": "A failure, which counts against the retry budget"},
+                "5XX": {"description": "A failure, which counts against the retry budget"}
             }),
         ),
         "alert-raised": post(
             "alert_raised", "An alert was raised",
-            "Sent to `TREELINE_ALERT_URL`, a few times where it is not taken.",
-            "AlertRaised", json!([]),
-            answers(&[("2XX", "Received"), ("4XX", "Tried again a few times"), ("5XX", "Tried again a few times")]),
+            "Sent to `TREELINE_ALERT_URL`, signed by the deployment's secret and by one for this purpose. The message is \
+             stored before it is sent and tried again with growing pauses for a day, so it arrives at least once.",
+            "AlertRaised", signed.clone(), answers(&tried_again),
+        ),
+        "alert-cleared": post(
+            "alert_cleared", "An alert is over",
+            "Sent to `TREELINE_ALERT_URL` as `alert-raised` is, for each alert whose raising was sent.",
+            "AlertCleared", signed.clone(), answers(&tried_again),
+        ),
+        "audit-entries": post(
+            "audit_entries", "Entries were added to the audit log",
+            "Sent to `TREELINE_AUDIT_URL`, signed by a secret for this purpose: every entry, in order, at least once. A batch \
+             that is not taken is sent again, and later entries wait.",
+            "AuditEntries", signed,
+            answers(&[("2XX", "Received"), ("4XX", "Sent again"), ("5XX", "Sent again")]),
         ),
     });
 }

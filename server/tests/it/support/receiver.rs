@@ -1,6 +1,8 @@
 //! Somebody who is posted to: takes what comes, hands it to the story, and answers as the story says.
+//!
+//! Every message is held against its schema in the API document, with no field that the document does not name.
 
-use std::{convert::Infallible, time::Duration};
+use std::{collections::HashMap, convert::Infallible, sync::LazyLock, time::Duration};
 
 use axum::{
     Router,
@@ -10,7 +12,8 @@ use axum::{
     response::Response,
 };
 use futures::{StreamExt as _, stream};
-use serde_json::Value;
+use jsonschema::Validator;
+use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tokio::{
     io::AsyncReadExt as _,
@@ -72,12 +75,14 @@ impl Receiver {
     /// The next request, within half a minute.
     pub(crate) async fn next(&mut self) -> Post {
         let post = timeout(Duration::from_secs(30), self.posts.recv()).await;
-        post.expect("somebody posts within half a minute").expect("the receiver runs")
+        let post = post.expect("somebody posts within half a minute").expect("the receiver runs");
+        post.expect_described();
+        post
     }
 
     /// A request that is here already.
     pub(crate) fn now(&mut self) -> Option<Post> {
-        self.posts.try_recv().ok()
+        self.posts.try_recv().ok().inspect(Post::expect_described)
     }
 }
 
@@ -103,7 +108,69 @@ async fn take(
     }
 }
 
+/// The API document, as the server serves it.
+static DOCUMENT: LazyLock<Value> =
+    LazyLock::new(|| serde_json::from_str(&server::http::openapi_document(false)).expect("JSON"));
+
+/// Built once: each holds all schemas of the document, which takes a while.
+static VALIDATORS: LazyLock<HashMap<&str, Validator>> = LazyLock::new(|| {
+    let build = |name| {
+        let schema = json!({"$ref": format!("#/components/schemas/{name}"), "components": DOCUMENT["components"]});
+        let validator = jsonschema::options().should_validate_formats(true).build(&schema);
+        (name, validator.expect("a schema"))
+    };
+    ["PushedItem", "TreeCompleted", "AlertRaised", "AlertCleared", "AuditEntries"].map(build).into()
+});
+
+/// The name of the schema of a message, by its `type`; a pushed item has that of its job there.
+pub(crate) fn schema_of(message: &Value) -> &'static str {
+    match message["type"].as_str() {
+        _ if message["assignment_id"].is_string() => "PushedItem",
+        Some("tree.completed") => "TreeCompleted",
+        Some("alert.raised") => "AlertRaised",
+        Some("alert.cleared") => "AlertCleared",
+        Some("audit.entries") => "AuditEntries",
+        _ => panic!("the document describes no such message: {message}"),
+    }
+}
+
+/// Where a message is not what its schema in the API document says.
+pub(crate) fn faults(message: &Value) -> Vec<String> {
+    let name = schema_of(message);
+    let mut faults: Vec<String> =
+        VALIDATORS[name].iter_errors(message).map(|fault| format!("{}: {fault}", fault.instance_path())).collect();
+    unnamed(&DOCUMENT["components"]["schemas"][name], message, "", &mut faults);
+    faults
+}
+
+/// Adds the fields that the document does not name where an object has a fixed shape.
+fn unnamed(schema: &Value, value: &Value, place: &str, faults: &mut Vec<String>) {
+    let schema =
+        schema["$ref"].as_str().map_or(schema, |reference| DOCUMENT.pointer(&reference[1..]).expect("a schema"));
+    match (schema["properties"].as_object(), value) {
+        (Some(properties), Value::Object(fields)) => {
+            for (name, inner) in fields {
+                match properties.get(name) {
+                    Some(property) => unnamed(property, inner, &format!("{place}/{name}"), faults),
+                    None => faults.push(format!("{place}/{name} is not described")),
+                }
+            }
+        }
+        (None, Value::Array(elements)) => {
+            elements.iter().for_each(|element| unnamed(&schema["items"], element, place, faults));
+        }
+        _ => {}
+    }
+}
+
 impl Post {
+    /// Panics where the message is not as the API document describes it.
+    fn expect_described(&self) {
+        let message = self.json();
+        let faults = faults(&message);
+        assert!(faults.is_empty(), "{}: {faults:?} in {message}", schema_of(&message));
+    }
+
     pub(crate) fn header(&self, name: &str) -> &str {
         self.headers.get(name).map_or("", |value| value.to_str().expect("text"))
     }

@@ -1,0 +1,115 @@
+//! What Treeline sends by itself is what the section `webhooks` of its API document says.
+//!
+//! Every receiver of the tests holds each message against its schema (`support/receiver.rs`); here all kinds of messages
+//! are really sent once, so that none goes untested, and the check itself is shown to find faults. What becomes of a
+//! message by its answer is told in `callbacks`, `push` and `alerts`.
+
+use std::collections::BTreeSet;
+
+use domain::alert::AlertKind;
+use serde_json::{Value, json};
+use server::config::Secret;
+
+use crate::{
+    push::push_type,
+    retention::until,
+    support::{
+        Server,
+        receiver::{Receiver, faults, schema_of},
+    },
+};
+
+#[tokio::test]
+async fn every_message_is_as_the_document_describes_it() {
+    let (mut receiver, mut alerts, mut audit) =
+        (Receiver::start().await, Receiver::start().await, Receiver::start().await);
+    let secret = |url: String| -> Secret { url.parse().expect("a secret") };
+    let (alert_url, audit_url) = (secret(alerts.url("/alerts")), secret(audit.url("/audit")));
+    let server = Server::start_with(|config| {
+        config.callback_allow = "127.0.0.1".parse().expect("a network");
+        config.alerts.url = Some(alert_url.clone());
+        config.audit.url = Some(audit_url.clone());
+    })
+    .await;
+    let mut sent: Vec<Value> = Vec::new();
+
+    // The second job waits for the first and gets its results as `inputs`.
+    let quick = json!({"steps": ["half"], "max_failures": 3, "executor": {"timeout_seconds": 60}});
+    push_type(&server, "first", &receiver, quick).await;
+    push_type(&server, "second", &receiver, json!({})).await;
+    let tree = json!({"type": "first", "sealed": true, "metadata": {"name": "March"},
+        "on_completed": {"url": receiver.url("/done")}, "children": [
+            {"type": "first", "key": "first", "sealed": true, "items": [{"payload": {"n": 1.5}}]},
+            {"type": "second", "key": "second", "sealed": true, "after": ["first"], "items": [{"payload": [2]}]}]});
+    let tree = server.post("/api/v1/jobs", tree).await.expect(201);
+    let worker = server.service("worker", &["work"]).await;
+    let post = receiver.next().await;
+    let path = format!("/api/v1/assignments/{}", post.json()["assignment_id"].as_str().expect("an id"));
+    sent.push(post.json());
+    post.status(202);
+    until(async || {
+        let step = json!({"name": "half", "data": {"page": 7}});
+        worker.post(&format!("{path}/step"), step).await.status == 200
+    })
+    .await;
+    worker.post(&format!("{path}/alert"), json!({"message": "out of paper"})).await.expect(204);
+    let raised = alerts.next().await;
+    sent.push(raised.json());
+    raised.status(204);
+    worker.post(&format!("{path}/failure"), json!({"error": {"message": "once more"}})).await.expect(200);
+    let again = receiver.next().await;
+    assert_eq!(again.json()["step"]["data"], json!({"page": 7}));
+    sent.push(again.json());
+    again.text(200, "{\"built\": true}");
+    let second = receiver.next().await;
+    assert_eq!(second.json()["inputs"]["first"], json!([{"built": true}]));
+    sent.push(second.json());
+    second.status(204);
+    let done = receiver.next().await;
+    assert_eq!(done.json()["data"]["job_id"], tree["id"]);
+    sent.push(done.json());
+    done.status(204);
+    server.running.app.engine.clear_alert(AlertKind::Worker, &subject(&sent)).await.expect("cleared");
+    let cleared = alerts.next().await;
+    sent.push(cleared.json());
+    cleared.status(204);
+    let entries = audit.next().await;
+    sent.push(entries.json());
+    entries.status(204);
+
+    let document = server.get("/api/v1/openapi.json").await.expect(200);
+    let described: BTreeSet<&str> = document["webhooks"]
+        .as_object()
+        .expect("webhooks")
+        .values()
+        .map(|webhook| {
+            let schema = &webhook["post"]["requestBody"]["content"]["application/json"]["schema"]["$ref"];
+            schema.as_str().and_then(|reference| reference.rsplit('/').next()).expect("a schema")
+        })
+        .collect();
+    let seen: BTreeSet<&str> = sent.iter().map(schema_of).collect();
+    assert_eq!(seen, described, "every message that the document describes was sent");
+
+    // The check finds what is missing, what is not described, and what has another form.
+    for message in &sent {
+        let fields = message.as_object().expect("an object");
+        for name in fields.keys().filter(|name| !["type", "assignment_id", "inputs"].contains(&name.as_str())) {
+            let mut without = fields.clone();
+            without.remove(name);
+            assert!(!faults(&Value::Object(without)).is_empty(), "without {name}");
+        }
+        let mut more = fields.clone();
+        more.insert("colour".to_owned(), json!("green"));
+        assert!(!faults(&Value::Object(more)).is_empty(), "with another field");
+    }
+    let mut plain = sent[0].clone();
+    plain["assignment_id"] = json!(plain["item_id"]);
+    assert!(!faults(&plain).is_empty(), "an id without its capability");
+    server.stop().await;
+}
+
+/// The subject of the alert that was raised.
+fn subject(sent: &[Value]) -> String {
+    let raised = sent.iter().find(|message| message["type"] == "alert.raised").expect("an alert");
+    raised["data"]["subject"].as_str().expect("a subject").to_owned()
+}
