@@ -26,7 +26,8 @@ use serde_json::Value;
 use utoipa::{
     OpenApi,
     openapi::{
-        ContentBuilder, HttpMethod, Ref, RefOr, ResponseBuilder,
+        ContentBuilder, HttpMethod, Object, Ref, RefOr, ResponseBuilder, Type,
+        header::{Header, HeaderBuilder},
         path::{Operation, ParameterIn},
         security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme},
     },
@@ -184,6 +185,8 @@ fn complete(method: &HttpMethod, operation: &mut Operation) {
     let open = operation.security.as_ref().is_some_and(|needs| needs.contains(&nothing));
     let unsafe_method = !matches!(method, HttpMethod::Get | HttpMethod::Options);
     let body = operation.request_body.is_some();
+    let receives_file = matches!(&operation.request_body, Some(RefOr::T(body))
+        if ["multipart/form-data", "application/offset+octet-stream"].iter().any(|one| body.content.contains_key(*one)));
     let possible = [
         ("400", body || takes(ParameterIn::Query) || takes(ParameterIn::Header), "The request is malformed"),
         ("401", !open, "No credential, or not a good one"),
@@ -199,13 +202,29 @@ fn complete(method: &HttpMethod, operation: &mut Operation) {
         ("413", body || piece, "Too large"),
         ("415", body || piece, "Not the media type that is expected"),
         ("422", body || named("Idempotency-Key"), "Understood, but not valid; `errors` says where"),
-        ("429", !open, "Too many requests"),
+        (
+            "429",
+            true,
+            "`too_many_requests`: over the rate limit of the credential or address; `quota_exceeded`: over a quota of the \
+             owner",
+        ),
         ("500", true, "Something broke on our side"),
-        ("503", true, "The database is away, or the server is shutting down"),
+        (
+            "503",
+            true,
+            "`busy`: the server holds as many requests or bytes as it can; or the database is away, or the server is \
+             shutting down",
+        ),
+        ("507", receives_file || named("Upload-Length"), "`insufficient_storage`: the disk for files is nearly full"),
     ];
     for (status, applies, description) in possible {
         if applies {
             operation.responses.responses.entry(status.to_owned()).or_insert_with(|| problem(description));
+        }
+    }
+    for status in ["429", "503"] {
+        if let Some(RefOr::T(answer)) = operation.responses.responses.get_mut(status) {
+            answer.headers.entry("Retry-After".to_owned()).or_insert_with(|| RefOr::T(retry_after()));
         }
     }
 }
@@ -225,6 +244,14 @@ fn describe_answers(operation: &mut Operation) {
             words.clone_into(&mut answer.description);
         }
     }
+}
+
+/// The header that says when to send a refused request again.
+fn retry_after() -> Header {
+    HeaderBuilder::new()
+        .schema(Some(Object::with_type(Type::Integer)))
+        .description(Some("Seconds after which to send the request again, where the server knows"))
+        .build()
 }
 
 fn problem(description: &str) -> RefOr<utoipa::openapi::Response> {

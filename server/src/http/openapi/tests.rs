@@ -46,6 +46,30 @@ fn every_operation_is_refused_somehow() {
 }
 
 #[test]
+fn every_operation_says_how_it_is_refused_under_load() {
+    for is_older in [false, true] {
+        let document: Value = serde_json::from_str(&crate::http::openapi_document(is_older)).expect("JSON");
+        let mut uploads = 0;
+        for (path, operation) in operations(&document) {
+            for (status, code) in [("429", "too_many_requests"), ("503", "busy")] {
+                let answer = &operation["responses"][status];
+                let said = answer["description"].as_str().unwrap_or_default();
+                assert!(said.contains(&format!("`{code}`")), "{path}: {status} does not name the code {code}: {said}");
+                assert_eq!(answer["headers"]["Retry-After"]["schema"]["type"], "integer", "{path} {status}");
+                let schema = &answer["content"][domain::problem::MEDIA_TYPE]["schema"]["$ref"];
+                assert_eq!(schema, "#/components/schemas/Problem", "{path} {status}");
+            }
+            let said = operation["responses"]["507"]["description"].as_str();
+            if said.is_some_and(|said| said.contains("`insufficient_storage`")) {
+                uploads += 1;
+            }
+        }
+        // A file, the announcement of a resumable one, and its pieces, which the older document leaves out.
+        assert_eq!(uploads, if is_older { 2 } else { 3 });
+    }
+}
+
+#[test]
 fn every_list_can_be_paged() {
     let document = document();
     let mut lists = 0;
