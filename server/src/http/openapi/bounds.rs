@@ -176,8 +176,8 @@ pub(super) fn parameter(operation: &str, name: &str) -> Option<Value> {
     })
 }
 
-const EMAIL: &str =
-    r"^[^@\s\x00-\x1f\x7f-\x9f]+@[^@.\s\x00-\x1f\x7f-\x9f]([^@\s\x00-\x1f\x7f-\x9f]*[^@.\s\x00-\x1f\x7f-\x9f])?$";
+/// ASCII without spaces; the domain neither begins nor ends with a dot.
+const EMAIL: &str = r"^[!-?A-~]+@[!-\-/-?A-~]([!-?A-~]*[!-\-/-?A-~])?$";
 /// A tab, a space, or ASCII punctuation other than quote, minus and dot.
 const DELIMITER: &str = r"^[\t !#$%&'()*+,/:;<=>?@\[\\\]^_`{|}~]$";
 const IDS: &str =

@@ -70,6 +70,26 @@ fn every_operation_says_how_it_is_refused_under_load() {
 }
 
 #[test]
+fn an_email_address_is_the_same_to_the_document_and_the_server() {
+    let document = document();
+    let schema = &document["components"]["schemas"]["NewUser"]["properties"]["email"];
+    assert_eq!(schema["format"], "email");
+    let schema = jsonschema::options().should_validate_formats(true).build(schema).expect("a schema");
+    for address in [
+        "ada@example.com",
+        "o'hara+jobs@xn--exmple-cua.de",
+        "ünal@example.de",
+        "ada@exämple.de",
+        "a b@c.de",
+        "a@.b",
+        "a@b.",
+    ] {
+        let is_taken = domain::account::fault_of_email(address).is_none();
+        assert_eq!(schema.is_valid(&json!(address)), is_taken, "{address}");
+    }
+}
+
+#[test]
 fn every_list_can_be_paged() {
     let document = document();
     let mut lists = 0;
