@@ -19,6 +19,7 @@ use sqlx::PgPool;
 use uuid::Uuid;
 
 use crate::{
+    auth::network_of,
     config::limits::QuotaSettings,
     error::Result,
     store::quotas::{self as store, Usage},
@@ -359,31 +360,10 @@ fn make_room(callers: &mut HashMap<Caller, Busy>) {
     }
 }
 
-/// What an address counts as: of IPv6 the network, as whoever has one address there has 2^64 of them.
-pub fn network_of(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(six) => IpAddr::V6((six.to_bits() & (u128::MAX << 64)).into()),
-        four @ IpAddr::V4(_) => four,
-    }
-}
-
 fn exceeded(what: &str) -> Problem {
     Problem { retry_after_seconds: Some(60), ..Problem::new(Code::QuotaExceeded, format!("{what}.")) }
 }
 
 fn too_many(what: &str) -> Problem {
     Problem { retry_after_seconds: Some(1), ..Problem::new(Code::TooManyRequests, what) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_address_of_ipv6_counts_as_its_network() {
-        let network = |text: &str| network_of(text.parse().expect("an address")).to_string();
-        assert_eq!(network("2001:db8:1:2:3:4:5:6"), "2001:db8:1:2::");
-        assert_eq!(network("::ffff:192.0.2.1"), "192.0.2.1");
-        assert_eq!(network("192.0.2.1"), "192.0.2.1");
-    }
 }

@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{Hash, hash_of};
+use super::{Hash, client_address::network_of, hash_of};
 
 /// Counters that are kept; beyond it, the oldest quarter goes.
 const ROOM: usize = 50_000;
@@ -240,16 +240,9 @@ fn make_room(counters: &mut HashMap<Key, Counter>, more: usize) {
     });
 }
 
-/// An address as it is counted: one household of IPv6 has 2^64 of them.
+/// An address as it is counted.
 fn place(address: Option<IpAddr>) -> String {
-    match address.map(|address| address.to_canonical()) {
-        Some(IpAddr::V6(address)) => {
-            let network = u128::from(address) & !u128::from(u64::MAX);
-            IpAddr::V6(network.into()).to_string()
-        }
-        Some(other) => other.to_string(),
-        None => "nowhere".to_owned(),
-    }
+    address.map_or_else(|| "nowhere".to_owned(), |address| network_of(address).to_string())
 }
 
 #[cfg(test)]

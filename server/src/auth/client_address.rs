@@ -32,6 +32,15 @@ impl<S: Send + Sync> FromRequestParts<S> for ClientAddress {
     }
 }
 
+/// Address that clients are counted by: an IPv4 address, or the /64 network of an IPv6 address, as one client there has
+/// 2^64 addresses.
+pub fn network_of(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(six) => IpAddr::V6((six.to_bits() & (u128::MAX << 64)).into()),
+        four @ IpAddr::V4(_) => four,
+    }
+}
+
 /// The networks of the proxies that are believed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TrustedProxies(Vec<IpNet>);
@@ -181,5 +190,13 @@ mod tests {
         for bad in ["proxy.internal", "10.0.0.0/33", "10.0.0.0/", "*"] {
             assert!(bad.parse::<TrustedProxies>().is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn an_address_of_ipv6_counts_as_its_network() {
+        let network = |text: &str| network_of(text.parse().expect("an address")).to_string();
+        assert_eq!(network("2001:db8:1:2:3:4:5:6"), "2001:db8:1:2::");
+        assert_eq!(network("::ffff:192.0.2.1"), "192.0.2.1");
+        assert_eq!(network("192.0.2.1"), "192.0.2.1");
     }
 }

@@ -40,7 +40,7 @@ mod worker;
 pub use attempts::{Attempts, Key};
 pub use bootstrap::{BOOTSTRAP_SERVICE, ensure_bootstrap_token};
 pub use caller::{Caller, Role, Scope};
-pub use client_address::{ClientAddress, TrustedProxies};
+pub use client_address::{ClientAddress, TrustedProxies, network_of};
 pub use cookies::SessionCookie;
 pub use extract::{CallerSlot, KnownCaller, MaybeCaller, SeenCaller};
 pub use passwords::{Lane, Passwords};

@@ -12,7 +12,7 @@ use std::{
 
 use tokio_util::sync::CancellationToken;
 
-use crate::{auth::TrustedProxies, quotas::network_of};
+use crate::auth::{TrustedProxies, network_of};
 
 /// Connections of one server.
 #[derive(Debug)]
