@@ -6,6 +6,7 @@
 //! `Json`, `Query` or `Path`.
 
 mod arrive; // a body on its way in
+mod reason; // why somebody does something
 
 use axum::{
     body::Bytes,
@@ -22,6 +23,7 @@ use crate::{
 };
 
 pub use arrive::{BodyPatience, body, chunks, drain, hold};
+pub use reason::{Reason, ReasonParameter};
 
 /// A JSON body.
 #[derive(Clone, Copy, Debug)]

@@ -20,9 +20,8 @@ use uuid::Uuid;
 
 use super::{
     cursor::Paged,
-    extract::{Filters, JsonOrDefault, Path, Query, ids, read_filters},
+    extract::{Filters, Path, Query, Reason, ReasonParameter, ids, read_filters},
     idempotency::{self, Key, Text},
-    remove::Why,
 };
 use crate::{
     App,
@@ -257,16 +256,15 @@ pub async fn get_job(
 /// A tree is complete when all its jobs are sealed and none of their items is pending. A job that is fed by
 /// its parent is sealed by Treeline (409 `job_is_fed`).
 /// On somebody else's work it needs a `reason`, as a parameter or in the body.
-#[utoipa::path(post, path = "/jobs/{id}/seal", tag = "jobs", params(("id" = Uuid, Path), Why),
+#[utoipa::path(post, path = "/jobs/{id}/seal", tag = "jobs", params(("id" = Uuid, Path), ReasonParameter),
     request_body = Option<ReasonBody>, responses((status = 200, body = Job)))]
 pub async fn seal_job(
     State(app): State<App>,
     caller: Caller,
     Path(id): Path<Uuid>,
-    Query(why): Query<Why>,
-    JsonOrDefault(body): JsonOrDefault<ReasonBody>,
+    Reason(reason): Reason,
 ) -> Result<Answer<Job>> {
-    app.engine.seal(&caller, id, why.or_body(body)?).await?;
+    app.engine.seal(&caller, id, reason).await?;
     Ok(Answer(app.engine.changed_job(&caller, id, true).await?))
 }
 

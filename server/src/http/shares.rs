@@ -13,9 +13,8 @@ use uuid::Uuid;
 use super::{
     access::{PlainList, plain_list},
     cursor::{Paged, cut},
-    extract::{JsonOrDefault, Path, Query},
+    extract::{JsonOrDefault, Path, Query, Reason, ReasonParameter},
     idempotency::{self, Keep, Key, once},
-    remove::Why,
 };
 use crate::{
     App,
@@ -86,16 +85,15 @@ pub async fn list_all_shares(
 /// Revoke a link
 ///
 /// It opens nothing any more, and pages that it opened end. Again is no change.
-#[utoipa::path(delete, path = "/shares/{id}", tag = "jobs", params(("id" = Uuid, Path), Why),
+#[utoipa::path(delete, path = "/shares/{id}", tag = "jobs", params(("id" = Uuid, Path), ReasonParameter),
     request_body = Option<ReasonBody>, responses((status = 204, description = "Revoked, or was so before")))]
 pub async fn delete_share(
     State(app): State<App>,
     caller: Caller,
     Path(id): Path<Uuid>,
-    Query(why): Query<Why>,
-    JsonOrDefault(body): JsonOrDefault<ReasonBody>,
+    Reason(reason): Reason,
 ) -> Result<StatusCode> {
-    app.engine.revoke_share(&caller, id, why.or_body(body)?.as_deref()).await?;
+    app.engine.revoke_share(&caller, id, reason.as_deref()).await?;
     look_for_changes(&app).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -26,10 +26,9 @@ use uuid::Uuid;
 
 use super::{
     byte_range::{self, Wanted},
-    extract::{self, JsonOrDefault, Path, Query},
+    extract::{self, Path, Query, Reason, ReasonParameter},
     idempotency::{self, Keep, Keeping, Key, once},
     multipart::Form,
-    remove::Why,
 };
 use crate::{
     App,
@@ -229,16 +228,15 @@ pub async fn get_upload(State(app): State<App>, caller: Caller, Path(id): Path<U
 ///
 /// 409 `upload_in_use` while a job is filled from it.
 /// Owners their own, admins any, with a `reason` where it is not theirs.
-#[utoipa::path(delete, path = "/uploads/{id}", tag = "uploads", params(("id" = Uuid, Path), Why),
+#[utoipa::path(delete, path = "/uploads/{id}", tag = "uploads", params(("id" = Uuid, Path), ReasonParameter),
     request_body = Option<ReasonBody>, responses((status = 204, description = "Gone")))]
 pub async fn delete_upload(
     State(app): State<App>,
     caller: Caller,
     Path(id): Path<Uuid>,
-    Query(why): Query<Why>,
-    JsonOrDefault(body): JsonOrDefault<ReasonBody>,
+    Reason(reason): Reason,
 ) -> Result<StatusCode> {
-    uploads::delete(&app, &caller, id, why.or_body(body)?.as_deref()).await?;
+    uploads::delete(&app, &caller, id, reason.as_deref()).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
