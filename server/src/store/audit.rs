@@ -159,31 +159,41 @@ impl From<Row> for AuditEntry {
     }
 }
 
+/// Entries that match a query: the columns and filters that both orders share ($1 to $7), the rest of the statement, and
+/// its further arguments ($8 and on). A macro, as statements are literals that are checked at compile time.
+macro_rules! matching_entries {
+    ($query:expr, $rest:tt, $($argument:expr),+ $(,)?) => {
+        sqlx::query_as!(
+            Row,
+            r#"select a.id, a.at, a.actor_kind, a.actor_name, a.action, a.root_id, a.job_id, a.item_id, a.reason,
+                 a.detail, a.address, a.credential_id, a.operation_id,
+                 o.kind as "owner_kind?", o.name as "owner_name?"
+               from audit a left join owner o on o.id = a.owner_id
+               where ($1::uuid is null or a.owner_id = $1
+                      or a.operation_id in (select operation_id from audit_operation_owner where owner_id = $1))
+                 and ($2::text is null or a.actor_name = $2)
+                 and ($3::text is null or a.action = $3)
+                 and ($4::uuid is null or a.job_id = $4)
+                 and ($5::uuid is null or a.root_id = $5)
+                 and ($6::uuid is null or a.item_id = $6)
+                 and ($7::timestamptz is null or a.at >= $7)"# + $rest,
+            $query.owner_id,
+            $query.actor,
+            $query.action,
+            $query.job_id,
+            $query.root_id,
+            $query.item_id,
+            $query.since,
+            $($argument),+
+        )
+    };
+}
+
 /// Entries that match, newest first.
 pub async fn list(pool: &PgPool, query: &AuditQuery) -> Result<Vec<AuditEntry>, sqlx::Error> {
-    let rows = sqlx::query_as!(
-        Row,
-        r#"select a.id, a.at, a.actor_kind, a.actor_name, a.action, a.root_id, a.job_id, a.item_id, a.reason,
-             a.detail, a.address, a.credential_id, a.operation_id,
-             o.kind as "owner_kind?", o.name as "owner_name?"
-           from audit a left join owner o on o.id = a.owner_id
-           where ($1::uuid is null or a.owner_id = $1
-                  or a.operation_id in (select operation_id from audit_operation_owner where owner_id = $1))
-             and ($2::text is null or a.actor_name = $2)
-             and ($3::text is null or a.action = $3)
-             and ($4::uuid is null or a.job_id = $4)
-             and ($5::uuid is null or a.root_id = $5)
-             and ($6::uuid is null or a.item_id = $6)
-             and ($7::timestamptz is null or a.at >= $7)
-             and ($8::timestamptz is null or (a.at, a.id) < ($8, $9::uuid))
-           order by a.at desc, a.id desc limit $10"#,
-        query.owner_id,
-        query.actor,
-        query.action,
-        query.job_id,
-        query.root_id,
-        query.item_id,
-        query.since,
+    let rows = matching_entries!(
+        query,
+        " and ($8::timestamptz is null or (a.at, a.id) < ($8, $9::uuid)) order by a.at desc, a.id desc limit $10",
         query.before.map(|before| before.0),
         query.before.map(|before| before.1),
         query.limit
@@ -200,30 +210,9 @@ pub async fn list_oldest(
     after: Option<(OffsetDateTime, Uuid)>,
     until: OffsetDateTime,
 ) -> Result<Vec<AuditEntry>, sqlx::Error> {
-    let rows = sqlx::query_as!(
-        Row,
-        r#"select a.id, a.at, a.actor_kind, a.actor_name, a.action, a.root_id, a.job_id, a.item_id, a.reason,
-             a.detail, a.address, a.credential_id, a.operation_id,
-             o.kind as "owner_kind?", o.name as "owner_name?"
-           from audit a left join owner o on o.id = a.owner_id
-           where ($1::uuid is null or a.owner_id = $1
-                  or a.operation_id in (select operation_id from audit_operation_owner where owner_id = $1))
-             and ($2::text is null or a.actor_name = $2)
-             and ($3::text is null or a.action = $3)
-             and ($4::uuid is null or a.job_id = $4)
-             and ($5::uuid is null or a.root_id = $5)
-             and ($6::uuid is null or a.item_id = $6)
-             and ($7::timestamptz is null or a.at >= $7)
-             and ($8::timestamptz is null or (a.at, a.id) > ($8, $9::uuid))
-             and a.at < $10
-           order by a.at, a.id limit $11"#,
-        query.owner_id,
-        query.actor,
-        query.action,
-        query.job_id,
-        query.root_id,
-        query.item_id,
-        query.since,
+    let rows = matching_entries!(
+        query,
+        " and ($8::timestamptz is null or (a.at, a.id) > ($8, $9::uuid)) and a.at < $10 order by a.at, a.id limit $11",
         after.map(|after| after.0),
         after.map(|after| after.1),
         until,
