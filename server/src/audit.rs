@@ -27,7 +27,7 @@ use crate::{
 pub use copy::{Copied, Place, export, settled};
 pub use repeats::Repeats;
 pub(crate) use seen::session_row;
-pub use seen::{Asked, Object, look_for_refusal, record_read, record_refused_sign_in};
+pub use seen::{Asked, Object, look_for_refusal, record_export, record_read, record_refused_sign_in, record_share_use};
 
 impl AuditRow {
     /// Something that this caller did.

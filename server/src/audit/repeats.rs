@@ -7,7 +7,7 @@
 
 use std::{
     collections::HashMap,
-    net::{IpAddr, Ipv6Addr},
+    net::IpAddr,
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
@@ -15,10 +15,13 @@ use std::{
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use uuid::Uuid;
 
-use crate::store::audit::AuditRow;
+use crate::{auth::network_of, store::audit::AuditRow};
 
 /// For how long what repeats is one entry.
 const WINDOW: Duration = Duration::from_hours(1);
+
+/// The same for uses of a link to a tree, whose page asks for the state every few seconds.
+const SHARE_WINDOW: Duration = Duration::from_hours(24);
 
 /// How many kinds of one group are told apart; beyond it, all others of the group are one kind.
 const ROOM_OF_CALLERS: usize = 20_000;
@@ -29,6 +32,8 @@ const ROOM_OF_STRANGERS: usize = 500;
 pub(super) enum Kind {
     /// This credential did this to this object.
     Caller { credential_id: Uuid, action: &'static str, object: String },
+    /// Somebody with this link to a tree, from this address (of IPv6 the network).
+    Share { id: Uuid, address: Option<IpAddr> },
     /// Nobody who is known, from this address (of IPv6 the network), at this account.
     Stranger { action: &'static str, address: Option<IpAddr>, account: Option<Uuid> },
     /// There is no room to tell it apart.
@@ -37,14 +42,19 @@ pub(super) enum Kind {
 
 impl Kind {
     pub(super) fn of_stranger(action: &'static str, address: Option<IpAddr>, account: Option<Uuid>) -> Self {
-        let network = |address: IpAddr| match address.to_canonical() {
-            IpAddr::V6(whole) => {
-                let [a, b, c, d, ..] = whole.segments();
-                IpAddr::V6(Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0))
-            }
-            v4 @ IpAddr::V4(_) => v4,
-        };
-        Self::Stranger { action, address: address.map(network), account }
+        Self::Stranger { action, address: address.map(network_of), account }
+    }
+
+    pub(super) fn of_share(id: Uuid, address: Option<IpAddr>) -> Self {
+        Self::Share { id, address: address.map(network_of) }
+    }
+
+    /// How long what repeats is one entry.
+    const fn window(&self) -> Duration {
+        match self {
+            Self::Share { .. } => SHARE_WINDOW,
+            _ => WINDOW,
+        }
     }
 
     const fn is_strangers(&self) -> bool {
@@ -54,6 +64,7 @@ impl Kind {
     const fn action(&self) -> &'static str {
         match self {
             Self::Caller { action, .. } | Self::Stranger { action, .. } | Self::Other { action, .. } => action,
+            Self::Share { .. } => "share.open",
         }
     }
 }
@@ -92,7 +103,7 @@ impl Repeats {
 
     fn count(&self, kind: &Kind, now: Instant) -> bool {
         let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = counted.get_mut(kind).filter(|known| now.duration_since(known.since) < WINDOW) {
+        if let Some(known) = counted.get_mut(kind).filter(|known| now.duration_since(known.since) < kind.window()) {
             known.again += 1;
             return false;
         }
@@ -145,15 +156,16 @@ impl Repeats {
     fn over_at(&self, now: Instant) -> Vec<AuditRow> {
         let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
         let mut rows = Vec::new();
-        counted.retain(|_, known| {
-            if now.duration_since(known.since) < WINDOW {
+        counted.retain(|kind, known| {
+            if now.duration_since(known.since) < kind.window() {
                 return true;
             }
             if let Some(row) = known.row.take().filter(|_| known.again > 0) {
                 let times =
                     if known.again == 1 { "once more".to_owned() } else { format!("{} more times", known.again) };
                 let before = row.detail.clone().map(|detail| format!("{detail}; ")).unwrap_or_default();
-                rows.push(row.with_detail(format!("{before}{times} within the hour")));
+                let window = if kind.window() == SHARE_WINDOW { "day" } else { "hour" };
+                rows.push(row.with_detail(format!("{before}{times} within the {window}")));
             }
             false
         });
@@ -163,6 +175,8 @@ impl Repeats {
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv6Addr;
+
     use super::*;
 
     fn of(n: u8) -> Kind {
@@ -182,6 +196,20 @@ mod tests {
         assert_eq!(rows.len(), 1);
         assert_eq!(rows[0].detail.as_deref(), Some("1000 more times within the hour"));
         assert!(repeats.count(&of(1), now + WINDOW), "a new hour");
+    }
+
+    #[test]
+    fn a_link_is_one_entry_a_day_for_each_network() {
+        let (repeats, now) = (Repeats::default(), Instant::now());
+        let of = |address: &str| Kind::of_share(Uuid::from_u128(1), Some(address.parse().expect("an address")));
+        assert!(repeats.count(&of("2001:db8::1"), now));
+        repeats.writes(&of("2001:db8::1"), AuditRow::by_nobody("share.open", None));
+        assert!(!repeats.count(&of("2001:db8::2"), now + 23 * WINDOW), "the same network, the same day");
+        assert!(repeats.count(&of("2001:db8:1::1"), now), "another network");
+        assert!(repeats.over_at(now + 23 * WINDOW).is_empty());
+        let rows = repeats.over_at(now + SHARE_WINDOW);
+        assert_eq!(rows.len(), 1);
+        assert_eq!(rows[0].detail.as_deref(), Some("once more within the day"));
     }
 
     #[test]

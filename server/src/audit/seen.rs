@@ -6,6 +6,7 @@
 
 use std::net::IpAddr;
 
+use domain::{audit::ActorKind, export::ExportOrder};
 use uuid::Uuid;
 
 use super::{record, repeats::Kind};
@@ -13,7 +14,7 @@ use crate::{
     App,
     auth::Caller,
     error::Result,
-    store::{audit as store, audit::AuditRow, uploads},
+    store::{audit as store, audit::AuditRow, exports, uploads},
 };
 
 /// What a request is about.
@@ -70,6 +71,48 @@ async fn write_read(app: &App, caller: &Caller, asked: &Asked) -> Result<Option<
         record(&app.pool, row).await?;
     }
     Ok(row)
+}
+
+/// Writes that an export begins to read a tree, whoever owns it. That must succeed before any row is read. The actor is
+/// the person or service whose credential asked for the export.
+pub async fn record_export(app: &App, asker: &Caller, asked: &ExportOrder, export_job: Uuid) -> Result<()> {
+    let row = AuditRow { address: None, ..AuditRow::by(asker, "job.export") };
+    let row = match exports::asker(&app.pool, asker.credential_id).await? {
+        Some(known) => {
+            let kind = ActorKind::parse(&known.kind).unwrap_or(ActorKind::Nobody);
+            AuditRow { actor_id: known.id, actor_name: known.name, actor_kind: kind, ..row }
+        }
+        None => row,
+    };
+    let detail = format!("{} as {}, by the job {export_job}", asked.what.as_str(), asked.format.as_str());
+    match belongs(app, Object::Job(asked.job_id), row).await? {
+        Some(found) => record(&app.pool, &found.row.with_detail(detail)).await,
+        // Deleted meanwhile: there is nothing to read either.
+        None => Ok(()),
+    }
+}
+
+/// Writes that somebody uses a link to a tree: once a day for each link and address (of IPv6 the network), with the
+/// number of later uses when the day is over. That must succeed before anything is given out.
+pub async fn record_share_use(
+    app: &App,
+    share_id: Uuid,
+    root_id: Uuid,
+    owner_id: Uuid,
+    address: Option<IpAddr>,
+) -> Result<()> {
+    let kind = Kind::of_share(share_id, address);
+    if !app.repeats.is_new(&kind) {
+        return Ok(());
+    }
+    let row = AuditRow::by_nobody("share.open", address).about(root_id, root_id, None);
+    let row = AuditRow { owner_id: Some(owner_id), credential_id: Some(share_id), ..row };
+    if let Err(error) = record(&app.pool, &row).await {
+        app.repeats.forget(&kind);
+        return Err(error);
+    }
+    app.repeats.writes(&kind, row);
+    Ok(())
 }
 
 /// Writes, off the request's path, that a known caller was refused: always where the answer is `forbidden`, else

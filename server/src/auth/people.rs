@@ -151,9 +151,12 @@ impl Change {
         }
         if before.email != after.email {
             let (from, to) = (before.email.as_deref().unwrap_or("none"), after.email.as_deref().unwrap_or("none"));
-            log::record(tx, &deed(by, "user.email", id, reason.clone(), Some(format!("{from} → {to}")))).await?;
-            // They may have gone to the address of before.
+            // Links may have gone to the old address, and sessions may belong to whoever reads it. The session that
+            // asks for the change goes on.
             store::void_links(tx, id).await?;
+            let ended = store::end_sessions(tx, id, None, Some(by.credential_id)).await?;
+            let detail = format!("{from} → {to}; sessions ended: {ended}");
+            log::record(tx, &deed(by, "user.email", id, reason.clone(), Some(detail))).await?;
         }
         if before.disabled != after.disabled {
             let action = if after.disabled { "user.disable" } else { "user.enable" };
@@ -164,7 +167,7 @@ impl Change {
             store::void_links(tx, id).await?;
             shares::revoke_all_of(tx, id).await?;
         }
-        if before.role != after.role || before.disabled != after.disabled {
+        if before.role != after.role || before.disabled != after.disabled || before.email != after.email {
             store::count_change(tx).await?;
         }
         Ok(after)

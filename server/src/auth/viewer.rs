@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use super::{Caller, ClientAddress, Scope, hash_of};
 use crate::{
-    App,
+    App, audit,
     error::{Error, Result},
     store::shares,
 };
@@ -51,6 +51,11 @@ impl SharedTree {
             });
         }
         Ok(Self { id: share.id, root_id: share.root_id, owner_id: share.owner_id })
+    }
+
+    /// Writes the use of the link from this address into the audit log, once a day.
+    pub async fn record_use(&self, app: &App, ClientAddress(address): ClientAddress) -> Result<()> {
+        audit::record_share_use(app, self.id, self.root_id, self.owner_id, address).await
     }
 
     /// The owner's eyes. Whoever takes them must ask for `root_id` alone.
@@ -94,8 +99,9 @@ impl FromRequestParts<App> for Viewer {
 }
 
 impl Viewer {
-    fn of_share(&self, share: SharedTree) -> Caller {
-        Caller { address: self.address.0, ..share.caller() }
+    async fn of_share(&self, app: &App, share: SharedTree) -> Result<Caller> {
+        share.record_use(app, self.address).await?;
+        Ok(Caller { address: self.address.0, ..share.caller() })
     }
 
     /// In whose name to look at a job, and whether it is only shared with them. Who is signed in and may
@@ -105,11 +111,13 @@ impl Viewer {
         match (&self.caller, share) {
             (Some(caller), None) => Ok((caller.clone(), false)),
             (Some(caller), Some(share)) => match app.engine.job(caller, id, false).await {
-                Err(Error::Problem(problem)) if problem.code == Code::NotFound => Ok((self.of_share(share), true)),
+                Err(Error::Problem(problem)) if problem.code == Code::NotFound => {
+                    Ok((self.of_share(app, share).await?, true))
+                }
                 Err(error) => Err(error),
                 Ok(_) => Ok((caller.clone(), false)),
             },
-            (None, Some(share)) => Ok((self.of_share(share), true)),
+            (None, Some(share)) => Ok((self.of_share(app, share).await?, true)),
             (None, None) => Err(Problem::not_found("job").into()),
         }
     }

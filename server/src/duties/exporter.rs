@@ -23,7 +23,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    App,
+    App, audit,
     auth::{Caller, Ongoing, still_valid},
     error::{Error, Result},
     exports::Export,
@@ -129,6 +129,7 @@ async fn export(app: &App, caller: &Caller, assignment: &Assignment, stop: &Canc
     })?;
     let job = contracts::job_by_id(&app.pool, item.job_id).await?.ok_or_else(|| Problem::not_found("job"))?;
     let (export, asker) = open(app, &order, &job).await?;
+    audit::record_export(app, &asker, &order, job.job_id).await?;
     let mut ongoing = Ongoing::of(app, &asker);
     let (filename, written, total) = (export.filename.clone(), export.written(), export.total().await?);
 

@@ -101,6 +101,28 @@ pub async fn asked(pool: &PgPool, job_id: Uuid) -> Result<Option<Asked>, sqlx::E
         .await
 }
 
+/// Id, name and kind (`user` or `service`) of the person or service that a credential belongs to.
+#[derive(Clone, Debug)]
+pub struct AskerRow {
+    pub id: Uuid,
+    pub name: String,
+    pub kind: String,
+}
+
+/// Person or service that a session or token belongs to.
+pub async fn asker(pool: &PgPool, credential_id: Uuid) -> Result<Option<AskerRow>, sqlx::Error> {
+    sqlx::query_as!(
+        AskerRow,
+        "select o.id, o.name, o.kind from owner o
+         where o.id in (select owner_id from token where id = $1
+                        union all
+                        select owner_id from session where id = $1)",
+        credential_id
+    )
+    .fetch_optional(pool)
+    .await
+}
+
 /// Another credential asks for something in these jobs: they go on with its rights, and never with more than they
 /// had.
 pub async fn ask_again(pool: &PgPool, gate_ids: &[i64], by: Uuid, sees_all: bool) -> Result<(), sqlx::Error> {

@@ -7,6 +7,7 @@ mod support;
 mod access;
 mod alerts;
 mod audit;
+mod audit_exports;
 mod audit_trail;
 mod authorization;
 mod body_memory;

@@ -23,19 +23,25 @@ use super::{
 };
 use crate::{
     App,
-    auth::{SharedTree, look_for_changes},
+    auth::{ClientAddress, SharedTree, look_for_changes},
     error::{Error, Result},
     http::extract::Path,
     kept::Keeping,
 };
 
 /// `GET /s/{token}`
-pub(super) async fn show(State(app): State<App>, visit: Visit, RawPath(token): RawPath<String>) -> Response {
+pub(super) async fn show(
+    State(app): State<App>,
+    visit: Visit,
+    address: ClientAddress,
+    RawPath(token): RawPath<String>,
+) -> Response {
     let looked = async {
         let share = SharedTree::find(&app, &token).await?;
         let eyes = share.caller();
         let job = app.engine.job(&eyes, share.root_id, true).await?;
         let groups = app.engine.error_groups(&eyes, share.root_id).await?;
+        share.record_use(&app, address).await?;
         Ok::<_, Error>((share, shared(job), groups))
     };
     let mut response = match looked.await {
