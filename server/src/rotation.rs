@@ -25,11 +25,11 @@ use crate::{
     store::{sealed_rows as rows, sealing_keys as keys},
 };
 
-/// How often a server looks for another key.
+/// Interval at which a server looks for another key.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// How long a rotation waits for the servers.
-const PATIENCE: Duration = Duration::from_mins(1);
+/// Longest time that a rotation waits for the servers.
+const SERVERS_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Seals every stored secret with the current key. Returns how many were not.
 pub async fn reseal(pool: &PgPool, sealer: &Sealer) -> anyhow::Result<u64> {
@@ -55,7 +55,7 @@ pub async fn reseal(pool: &PgPool, sealer: &Sealer) -> anyhow::Result<u64> {
         let Some((last, _)) = batch.last() else { break };
         after = *last;
         for (gate_id, old) in &batch {
-            // What cannot be read was never a receiver.
+            // A value that cannot be read was never a receiver.
             if let Some(new) = reseal_target(sealer, old).with_context(|| "cannot open the receiver of a callback")? {
                 changed += u64::from(rows::replace_job_target(pool, *gate_id, old, &new).await?);
             }
@@ -133,7 +133,7 @@ pub async fn rotate(config: &Config, pool: &PgPool) -> anyhow::Result<(String, u
 
 /// Waits until every running server has come so far.
 async fn wait(pool: &PgPool, id: &str, left: impl Fn((i64, i64)) -> i64, what: &str) -> anyhow::Result<()> {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + SERVERS_TIMEOUT;
     loop {
         let behind = left(keys::servers_without(pool, id).await?);
         if behind == 0 {

@@ -24,10 +24,10 @@ use crate::{
 /// Entries that are read at once.
 const PAGE: i64 = 1_000;
 
-/// How often and how long the end of a stream waits for transactions that are under way. No transaction of the
-/// server may last longer.
+/// Interval and limit of the wait for open transactions at the end of a stream. No transaction of the server may last
+/// longer.
 const LOOK_AGAIN: Duration = Duration::from_millis(25);
-const PATIENCE: Duration = Duration::from_secs(30);
+const OPEN_TRANSACTION_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A place in the log: behind this entry.
 pub type Place = (OffsetDateTime, Uuid);
@@ -52,7 +52,7 @@ struct Reader {
     pool: PgPool,
     query: AuditQuery,
     after: Option<Place>,
-    /// When the stream was asked for: everything that was there then is in it.
+    /// Time of the request: the stream holds every entry that existed then.
     asked_at: OffsetDateTime,
     waited: Duration,
     done: bool,
@@ -95,7 +95,7 @@ impl Reader {
             }
             if settled >= self.asked_at {
                 self.done = true;
-            } else if self.waited > PATIENCE {
+            } else if self.waited > OPEN_TRANSACTION_TIMEOUT {
                 // The stream breaks off, so that nobody takes it for the whole.
                 return Err(Error::Broken("a transaction is open for too long to copy the audit log".to_owned()));
             } else {

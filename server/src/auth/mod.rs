@@ -43,7 +43,7 @@ pub use caller::{Caller, Role, Scope};
 pub use client_address::{ClientAddress, TrustedProxies, network_of};
 pub use cookies::SessionCookie;
 pub use extract::{CallerSlot, KnownCaller, MaybeCaller, SeenCaller};
-pub use passwords::{Lane, Passwords};
+pub use passwords::{Passwords, Queue};
 pub use secrets::{Hash, hash_of, new_secret};
 pub use still_valid::{Ongoing, Rights, rights_of, still_valid};
 pub use viewer::{SharedTree, Viewer};
@@ -74,10 +74,10 @@ pub struct Auth {
     attempts: Attempts,
     passwords: Passwords,
     /// Turns at the database for those who try secrets.
-    throttle_turns: Semaphore,
+    throttle_slots: Semaphore,
     /// How often rights were taken away, as far as this server knows.
     changes: watch::Sender<i64>,
-    /// What credentials of ongoing work allow.
+    /// Rights of the credentials of ongoing work.
     known: Mutex<HashMap<Uuid, still_valid::Known>>,
     lookups: Coalescer<still_valid::Lookup>,
 }
@@ -91,7 +91,7 @@ impl Auth {
             cookie: SessionCookie::new(secure),
             attempts: Attempts::default(),
             passwords: Passwords::default(),
-            throttle_turns: Semaphore::new(throttle::AT_ONCE),
+            throttle_slots: Semaphore::new(throttle::AT_ONCE),
             changes: watch::Sender::new(0),
             known: Mutex::default(),
             lookups: Coalescer::start(still_valid::Lookup(pool), 1),

@@ -1,9 +1,9 @@
 //! Passwords: argon2id, as costly to guess as a sign-in can bear.
 //!
 //! Looking at one takes tens of milliseconds of a core and 19 MiB, so it happens on threads that may
-//! block, a few at a time. Those who signed in before, fresh addresses, and addresses that failed of late wait in lines
-//! of their own, so that a flood of wrong passwords holds nobody else up. An account that does not exist costs the same
-//! as one that does, and whoever waits too long, or finds the line full, is sent away.
+//! block, a few at a time. Known devices, addresses without recent failures, and addresses with recent failures have
+//! queues of their own, so that a flood of wrong passwords holds nobody else up. An account that does not exist costs the
+//! same as one that does. A request that waits too long, or finds its queue full, is refused with `Retry-After`.
 
 use std::time::Duration;
 
@@ -19,10 +19,10 @@ use tokio::sync::Semaphore;
 
 use crate::error::{Error, Result};
 
-/// The longest line in front of a lane; who comes beyond it is told to come again.
-const LONGEST_LINE: usize = 64;
-/// How long to wait in line.
-const PATIENCE: Duration = Duration::from_secs(8);
+/// Requests that may wait in a queue; a request beyond it is refused with `Retry-After`.
+const LONGEST_QUEUE: usize = 64;
+/// Longest wait in a queue.
+const QUEUE_TIMEOUT: Duration = Duration::from_secs(8);
 
 /// Tries after which a password is found that counts as common. The lists that are tried first hold some ten thousand.
 const COMMON_BELOW: u64 = 1_000_000;
@@ -30,48 +30,48 @@ const COMMON_BELOW: u64 = 1_000_000;
 /// What is looked at where there is no password. It costs what a real one costs, and nothing fits it.
 const DECOY: &str = "$argon2id$v=19$m=19456,t=2,p=1$c2FsdHNhbHRzYWx0c2FsdA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 
-/// Where somebody waits.
+/// Queue of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lane {
+pub enum Queue {
     /// A device that has signed in before, or somebody who is signed in.
     Known,
-    /// An address from which nothing failed of late.
+    /// An address without recent failures.
     Fresh,
-    /// An address from which some failed of late.
+    /// An address with recent failures.
     Suspect,
 }
 
-/// What is looked at together, and how many wait.
+/// Slots of the requests that are worked on at once, and places for those that wait.
 #[derive(Debug)]
-struct Line {
-    turns: Semaphore,
+struct Slots {
+    slots: Semaphore,
     places: Semaphore,
 }
 
-impl Line {
+impl Slots {
     fn new(at_once: usize) -> Self {
-        Self { turns: Semaphore::new(at_once), places: Semaphore::new(at_once + LONGEST_LINE) }
+        Self { slots: Semaphore::new(at_once), places: Semaphore::new(at_once + LONGEST_QUEUE) }
     }
 }
 
-/// The lines in front of the costly work.
+/// The queues in front of the costly work.
 #[derive(Debug)]
 pub struct Passwords {
-    known: Line,
-    fresh: Line,
-    suspect: Line,
+    known: Slots,
+    fresh: Slots,
+    suspect: Slots,
 }
 
 impl Default for Passwords {
     fn default() -> Self {
-        Self { known: Line::new(1), fresh: Line::new(2), suspect: Line::new(1) }
+        Self { known: Slots::new(1), fresh: Slots::new(2), suspect: Slots::new(1) }
     }
 }
 
 impl Passwords {
     /// What is stored of a password: a PHC string with a salt of its own.
     pub async fn hash(&self, password: String) -> Result<String> {
-        self.in_turn(Lane::Known, move || {
+        self.in_slot(Queue::Known, move || {
             Argon2::default().hash_password(password.as_bytes()).map(|hash| hash.to_string())
         })
         .await?
@@ -79,12 +79,12 @@ impl Passwords {
     }
 
     /// Whether the password is the one that was stored. Without one it is not, and takes as long.
-    pub async fn fits(&self, password: String, stored: Option<String>, lane: Lane) -> Result<bool> {
+    pub async fn fits(&self, password: String, stored: Option<String>, queue: Queue) -> Result<bool> {
         let password = if password.len() > LONGEST_PASSWORD { String::new() } else { password };
         let known = stored.is_some();
         let stored = stored.unwrap_or_else(|| DECOY.to_owned());
         let fits = self
-            .in_turn(lane, move || {
+            .in_slot(queue, move || {
                 let parsed = PasswordHash::new(&stored)?;
                 Ok::<_, argon2::password_hash::Error>(
                     Argon2::default().verify_password(password.as_bytes(), &parsed).is_ok(),
@@ -95,24 +95,24 @@ impl Passwords {
         Ok(known && fits)
     }
 
-    async fn in_turn<T: Send + 'static>(&self, lane: Lane, work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
+    async fn in_slot<T: Send + 'static>(&self, queue: Queue, work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
         let busy = || Problem {
             retry_after_seconds: Some(5),
             ..Problem::new(Code::TooManyRequests, "Too many people are signing in at once. Try again in a moment.")
         };
-        let line = match lane {
-            Lane::Known => &self.known,
-            Lane::Fresh => &self.fresh,
-            Lane::Suspect => &self.suspect,
+        let slots = match queue {
+            Queue::Known => &self.known,
+            Queue::Fresh => &self.fresh,
+            Queue::Suspect => &self.suspect,
         };
-        let _place = line.places.try_acquire().map_err(|_| busy())?;
-        let turn = tokio::time::timeout(PATIENCE, line.turns.acquire()).await.map_err(|_| busy())?;
-        let _turn = turn.map_err(|_| busy())?;
+        let _place = slots.places.try_acquire().map_err(|_| busy())?;
+        let slot = tokio::time::timeout(QUEUE_TIMEOUT, slots.slots.acquire()).await.map_err(|_| busy())?;
+        let _slot = slot.map_err(|_| busy())?;
         tokio::task::spawn_blocking(work).await.map_err(|error| Error::Broken(error.to_string()))
     }
 }
 
-/// Whether a stored password costs less, or other, than one that is stored today.
+/// Returns true if a stored hash has other parameters than new hashes.
 pub fn is_outdated(stored: &str) -> bool {
     let today = Argon2::default();
     let parameters = PasswordHash::new(stored).ok().and_then(|stored| argon2::Params::try_from(&stored).ok());
@@ -122,7 +122,8 @@ pub fn is_outdated(stored: &str) -> bool {
     })
 }
 
-/// What is wrong with a password to be set, in words; `None`: nothing. `known` is what anybody may know of the person.
+/// Fault of a new password, in words; `None` if it has none. `known` holds the words that anybody may know about the
+/// person.
 pub fn fault_of(password: &str, known: &[&str]) -> Option<&'static str> {
     fault_of_password(password).or_else(|| {
         is_common(password, known)
@@ -130,8 +131,8 @@ pub fn fault_of(password: &str, known: &[&str]) -> Option<&'static str> {
     })
 }
 
-/// Whether it is one of the passwords that everybody tries first, or is put together of them and of what is known of the
-/// person in a way that programs go through: a list of 30,000 and the usual changes to it.
+/// Returns true for a common password, or one made from common passwords and known words about the person by the usual
+/// changes that cracking programs try. The list has 30,000 entries.
 fn is_common(password: &str, known: &[&str]) -> bool {
     zxcvbn::zxcvbn(password, known).guesses() < COMMON_BELOW
 }
@@ -147,7 +148,7 @@ mod tests {
         assert!(stored.starts_with("$argon2id$v=19$m=19456,t=2,p=1$"), "{stored}");
         assert!(!stored.contains("horse"));
         let fits = async |password: &str, stored: Option<&String>| {
-            passwords.fits(password.to_owned(), stored.cloned(), Lane::Fresh).await.expect("looked at")
+            passwords.fits(password.to_owned(), stored.cloned(), Queue::Fresh).await.expect("looked at")
         };
         assert!(fits("correct horse", Some(&stored)).await);
         assert!(!fits("Correct horse", Some(&stored)).await);

@@ -13,7 +13,7 @@ use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 
 use super::{
-    Caller, Key, Lane, Role, Scope, device, links, look_for_changes, passwords,
+    Caller, Key, Queue, Role, Scope, device, links, look_for_changes, passwords,
     sessions::{self, Cookies, Visitor},
     throttle,
 };
@@ -230,12 +230,12 @@ async fn sign_in_by_password(app: &App, email: &str, password: String, visitor: 
     };
     let is_known = known.is_some();
     let attempt = throttle::begin(app, known.unwrap_or_else(|| Key::of_password(email, visitor.address))).await?;
-    let lane = match (is_known, attempt.is_suspect()) {
-        (_, true) => Lane::Suspect,
-        (true, false) => Lane::Known,
-        (false, false) => Lane::Fresh,
+    let queue = match (is_known, attempt.is_suspect()) {
+        (_, true) => Queue::Suspect,
+        (true, false) => Queue::Known,
+        (false, false) => Queue::Fresh,
     };
-    let Some(account) = account_that_fits(app, email, password.clone(), lane).await? else {
+    let Some(account) = account_that_fits(app, email, password.clone(), queue).await? else {
         attempt.failed(app).await?;
         let detail = "No account has this email address and this password together.";
         return Err(Error::refuse(Code::Unauthenticated, detail));
@@ -257,17 +257,17 @@ async fn sign_in_by_password(app: &App, email: &str, password: String, visitor: 
     Ok(vec![cookie.set(&secret), cookie.set_device(&device::seal(id, &stored))])
 }
 
-/// What failures of this device count against, if it has signed in to this account before.
+/// Counters of this device, if it has signed in to this account before.
 async fn known_device(app: &App, email: &str, device: &str) -> Result<Option<Vec<Key>>> {
     let account = store::find_account(&app.pool, email).await?;
     Ok(account.and_then(|account| device::open(device, account.id, account.password_hash.as_deref()?)))
 }
 
 /// The account of this address, if it has this password and is not disabled. It takes as long where it is not.
-async fn account_that_fits(app: &App, email: &str, password: String, lane: Lane) -> Result<Option<Account>> {
+async fn account_that_fits(app: &App, email: &str, password: String, queue: Queue) -> Result<Option<Account>> {
     let found = store::find_account(&app.pool, email).await?;
     let stored = found.as_ref().and_then(|account| account.password_hash.clone());
-    let fits = app.auth.passwords.fits(password, stored, lane).await?;
+    let fits = app.auth.passwords.fits(password, stored, queue).await?;
     Ok(found.filter(|account| fits && !account.disabled))
 }
 
@@ -335,7 +335,7 @@ pub async fn set_password(app: &App, caller: &Caller, new: NewPassword) -> Resul
 /// Asks for the password that holds now, of somebody who is signed in: 422 where it does not fit.
 async fn check_current(app: &App, caller: &Caller, current: String, stored: Option<String>) -> Result<()> {
     let attempt = throttle::begin(app, Key::own(&format!("session {}", caller.credential_id))).await?;
-    if app.auth.passwords.fits(current, stored, Lane::Known).await? {
+    if app.auth.passwords.fits(current, stored, Queue::Known).await? {
         return attempt.succeeded(app).await;
     }
     attempt.failed(app).await?;

@@ -12,18 +12,18 @@ use tokio::sync::SemaphorePermit;
 use super::attempts::Key;
 use crate::{App, error::Result, store::sign_in as store, task::in_task};
 
-/// Statements about tries that run together, and how long one waits for its turn.
+/// Statements about attempts that run at once, and the longest wait for a slot.
 pub(super) const AT_ONCE: usize = 2;
-const PATIENCE: Duration = Duration::from_secs(8);
+const SLOT_TIMEOUT: Duration = Duration::from_secs(8);
 
 /// A try that is under way.
 #[derive(Debug)]
 #[must_use = "say whether it succeeded"]
 pub struct Try {
     keys: Vec<Key>,
-    /// Whether the database knows failures that a success clears.
+    /// True if the database has failures that a success clears.
     is_stored: bool,
-    /// Whether failures came from this place of late.
+    /// True if attempts from this address or device failed recently.
     is_suspect: bool,
 }
 
@@ -33,7 +33,7 @@ pub async fn begin(app: &App, keys: Vec<Key>) -> Result<Try> {
     refuse(attempts.wait(&keys, Instant::now()))?;
     let hashes: Vec<Vec<u8>> = keys.iter().map(|key| key.hash().to_vec()).collect();
     let stored = {
-        let _turn = turn(app).await?;
+        let _slot = slot(app).await?;
         store::failures(&app.pool, &hashes).await?
     };
     let now = Instant::now();
@@ -50,10 +50,10 @@ pub async fn begin(app: &App, keys: Vec<Key>) -> Result<Try> {
     Ok(Try { keys, is_stored, is_suspect })
 }
 
-/// A turn at the database: strangers who try secrets take no more of its connections than these.
-async fn turn(app: &App) -> Result<SemaphorePermit<'_>> {
-    let turn = tokio::time::timeout(PATIENCE, app.auth.throttle_turns.acquire()).await;
-    turn.ok().and_then(std::result::Result::ok).ok_or_else(|| {
+/// A slot for a statement: strangers who try secrets take no more connections of the database than there are slots.
+async fn slot(app: &App) -> Result<SemaphorePermit<'_>> {
+    let slot = tokio::time::timeout(SLOT_TIMEOUT, app.auth.throttle_slots.acquire()).await;
+    slot.ok().and_then(std::result::Result::ok).ok_or_else(|| {
         let detail = "Too many people are signing in at once. Try again in a moment.";
         Problem { retry_after_seconds: Some(5), ..Problem::new(Code::TooManyRequests, detail) }.into()
     })
@@ -69,7 +69,7 @@ fn refuse(wait: Duration) -> Result<()> {
 }
 
 impl Try {
-    /// Whether failures came from this place of late.
+    /// Returns true if attempts from this address or device failed recently.
     pub const fn is_suspect(&self) -> bool {
         self.is_suspect
     }
@@ -82,7 +82,7 @@ impl Try {
         keys.sort_unstable_by_key(|key| *key.hash());
         let (hashes, forgiven): (Vec<Vec<u8>>, Vec<f64>) =
             keys.iter().map(|key| (key.hash().to_vec(), key.forgiven_after_seconds())).unzip();
-        let _turn = turn(app).await?;
+        let _slot = slot(app).await?;
         in_task("counting a failed sign-in", async move { Ok(store::count(&pool, &hashes, &forgiven).await?) }).await
     }
 

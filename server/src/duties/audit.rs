@@ -29,9 +29,9 @@ use crate::{
 /// Entries in one post.
 const BATCH: i64 = 200;
 
-/// How long a post may take, and for how long a server has the posting to itself.
-const PATIENCE: Duration = Duration::from_secs(30);
-const TURN_SECONDS: f64 = 90.0;
+/// Timeout of one post, and the time for which one server has the posting to itself.
+const POST_TIMEOUT: Duration = Duration::from_secs(30);
+const POSTING_LEASE_SECONDS: f64 = 90.0;
 
 /// Entries that are removed at once.
 const REMOVED_AT_ONCE: i64 = 5_000;
@@ -57,7 +57,7 @@ pub(super) fn spawn(app: &App, tracker: &TaskTracker, every: impl Fn(f64, &'stat
     let Some(url) = settings.url.clone() else { return };
     // Ring is ours, once a process; whoever installed another before keeps it.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let client = match Client::builder().redirect(Policy::none()).no_proxy().timeout(PATIENCE).build() {
+    let client = match Client::builder().redirect(Policy::none()).no_proxy().timeout(POST_TIMEOUT).build() {
         Ok(client) => client,
         Err(error) => {
             tracing::error!(%error, "the audit log is not posted");
@@ -84,7 +84,7 @@ async fn expire(app: &App, days: u32) -> Result<usize> {
     Ok(store::expire(&app.pool, days, REMOVED_AT_ONCE).await? as usize)
 }
 
-/// What is posted.
+/// Body of a post.
 #[derive(Serialize)]
 struct Post<'a> {
     #[serde(rename = "type")]
@@ -101,7 +101,7 @@ struct Entries<'a> {
 /// Posts what is there, batch after batch.
 async fn post_some(app: &App, client: &Client, url: &str) -> Result<usize> {
     store::begin_posting(&app.pool).await?;
-    let Some(mut place) = store::take_posting(&app.pool, TURN_SECONDS).await? else { return Ok(0) };
+    let Some(mut place) = store::take_posting(&app.pool, POSTING_LEASE_SECONDS).await? else { return Ok(0) };
     let posted = post_from(app, client, url, &mut place).await;
     store::leave_posting(&app.pool, place).await?;
     posted
@@ -109,7 +109,7 @@ async fn post_some(app: &App, client: &Client, url: &str) -> Result<usize> {
 
 async fn post_from(app: &App, client: &Client, url: &str, place: &mut Place) -> Result<usize> {
     // Within the turn: a slow receiver ends it, and the next tick goes on.
-    let until = tokio::time::Instant::now() + PATIENCE;
+    let until = tokio::time::Instant::now() + POST_TIMEOUT;
     while tokio::time::Instant::now() < until {
         let copied = audit::settled(&app.pool, &AuditQuery::default(), Some(*place), BATCH).await?;
         let Some(last) = copied.entries.last() else { break };

@@ -31,9 +31,9 @@ const BATCH: i64 = 16;
 
 /// The pause between two looks when nothing is due, and after a failure to look.
 const PAUSE: Duration = Duration::from_millis(500);
-const PATIENCE: Duration = Duration::from_secs(5);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
-/// Which purpose is posted where.
+/// URL of each purpose.
 fn destinations(app: &App) -> HashMap<String, Url> {
     let alerts = app.config.alerts.url.as_ref().map(|url| (ALERTS, url));
     let all = [alerts].into_iter().flatten();
@@ -59,7 +59,7 @@ pub(super) async fn run(app: App) {
                 if failures.is_power_of_two() {
                     tracing::warn!(duty = "posts", %error, failures, "failed; will try again");
                 }
-                (PAUSE * (1 << failures.min(6))).min(PATIENCE)
+                (PAUSE * (1 << failures.min(6))).min(LONGEST_PAUSE)
             }
         };
         tokio::select! {

@@ -1,4 +1,4 @@
-//! What goes on on one HTTP/2 connection: requests that are being handled, answers that are being sent.
+//! Activity of one HTTP/2 connection: requests that are being handled, answers that are being sent.
 //!
 //! A connection over which nothing is asked, and one whose answers nobody reads, end after a while. HTTP/1 needs none of
 //! this: there the time for the next request's headers runs while nothing is asked, and a reader who stops blocks the
@@ -56,8 +56,8 @@ impl Activity {
         Handling(Arc::clone(self))
     }
 
-    /// Waits until nothing was asked for `idle`, or what is to be sent was not taken for `patience`.
-    pub(super) async fn is_over(&self, idle: Duration, patience: Duration) {
+    /// Waits until no request came for `idle`, or the client took none of an answer for `write_timeout`.
+    pub(super) async fn is_over(&self, idle: Duration, write_timeout: Duration) {
         loop {
             let is_idle = || self.handling.load(Relaxed) == 0 && self.sending.load(Relaxed) == 0;
             if is_idle() {
@@ -67,10 +67,10 @@ impl Activity {
                 }
                 continue;
             }
-            let changed = tokio::time::timeout(patience, self.changed.notified()).await;
+            let changed = tokio::time::timeout(write_timeout, self.changed.notified()).await;
             let is_stuck =
                 self.handling.load(Relaxed) == 0 && self.waiting.load(Relaxed) == 0 && self.sending.load(Relaxed) > 0;
-            if changed.is_err() && is_stuck && self.quiet_for() >= patience {
+            if changed.is_err() && is_stuck && self.quiet_for() >= write_timeout {
                 return;
             }
         }

@@ -78,9 +78,9 @@ pub async fn serve(
     proxies: TrustedProxies,
     stop: CancellationToken,
 ) {
-    let patience = front.patience();
+    let idle_timeout = front.patience();
     let mut builder = Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(patience);
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(idle_timeout);
     builder
         .http2()
         .timer(TokioTimer::new())
@@ -112,14 +112,14 @@ pub async fn serve(
                 // Without it a small answer waits for the acknowledgement of the one before.
                 let _ = stream.set_nodelay(true);
                 if let Some(tls) = tls {
-                    let Some(shaken) = shake_hands(&tls, stream, peer, patience, &stop).await else { return };
+                    let Some(shaken) = shake_hands(&tls, stream, peer, idle_timeout, &stop).await else { return };
                     let is_http2 = shaken.get_ref().1.alpn_protocol() == Some(b"h2");
                     let builder = if is_http2 { &builders.either } else { &builders.http1 };
                     let http2 = is_http2.then(Activity::new);
                     let talk = Talk { peer, router, front, http2, admitted: &admitted };
                     return talk.converse(builder, shaken, &stop).await;
                 }
-                if let Some((builder, is_http2)) = builders.of(&stream, peer, patience, &stop).await {
+                if let Some((builder, is_http2)) = builders.of(&stream, peer, idle_timeout, &stop).await {
                     let http2 = is_http2.then(Activity::new);
                     let talk = Talk { peer, router, front, http2, admitted: &admitted };
                     talk.converse(builder, stream, &stop).await;
@@ -159,7 +159,7 @@ impl Builders {
         &self,
         stream: &TcpStream,
         peer: SocketAddr,
-        patience: Duration,
+        idle_timeout: Duration,
         stop: &CancellationToken,
     ) -> Option<(&Builder<TokioExecutor>, bool)> {
         let mut first = [0; 2];
@@ -169,7 +169,7 @@ impl Builders {
         };
         let peeked = tokio::select! {
             peeked = stream.peek(&mut first) => peeked,
-            () = tokio::time::sleep(patience) => {
+            () = tokio::time::sleep(idle_timeout) => {
                 tracing::debug!(%peer, "connection dropped: it never asked for anything");
                 return None;
             }
@@ -188,10 +188,10 @@ async fn shake_hands(
     tls: &Tls,
     stream: TcpStream,
     peer: SocketAddr,
-    patience: Duration,
+    idle_timeout: Duration,
     stop: &CancellationToken,
 ) -> Option<TlsStream<TcpStream>> {
-    match stop.run_until_cancelled(tls.accept(stream, patience)).await? {
+    match stop.run_until_cancelled(tls.accept(stream, idle_timeout)).await? {
         Ok(stream) => Some(stream),
         Err(error) => {
             tracing::debug!(%peer, %error, "connection dropped: no TLS handshake");
@@ -205,7 +205,7 @@ struct Talk<'a> {
     peer: SocketAddr,
     router: Router,
     front: Front,
-    /// What goes on, where it is HTTP/2.
+    /// Activity of an HTTP/2 connection.
     http2: Option<Arc<Activity>>,
     admitted: &'a Admitted,
 }
@@ -219,7 +219,7 @@ impl Talk<'_> {
         stop: &CancellationToken,
     ) {
         let Self { peer, router, front, http2, admitted } = self;
-        let patience = front.patience();
+        let idle_timeout = front.patience();
         let spoke = Arc::new((AtomicBool::new(false), Notify::new()));
         let heard = Arc::clone(&spoke);
         let activity = http2.clone();
@@ -261,17 +261,17 @@ impl Talk<'_> {
                 })
             }
         });
-        let mut connection = pin!(builder.serve_connection(TokioIo::new(Patient::new(stream, patience)), service));
+        let mut connection = pin!(builder.serve_connection(TokioIo::new(Patient::new(stream, idle_timeout)), service));
         // hyper's own bound begins with the first byte; this one is for those that never send it.
         let silent = async {
-            tokio::time::sleep(patience).await;
+            tokio::time::sleep(idle_timeout).await;
             if spoke.0.load(Ordering::Relaxed) {
                 std::future::pending::<()>().await;
             }
         };
         let over = async {
             match &http2 {
-                Some(activity) => activity.is_over(front.http2_idle(), patience).await,
+                Some(activity) => activity.is_over(front.http2_idle(), idle_timeout).await,
                 None => std::future::pending().await,
             }
         };
@@ -289,7 +289,7 @@ impl Talk<'_> {
             }
             () = failed.cancelled() => {
                 connection.as_mut().graceful_shutdown();
-                let _ = tokio::time::timeout(patience, connection).await;
+                let _ = tokio::time::timeout(idle_timeout, connection).await;
                 return;
             }
             () = stop.cancelled() => None,
@@ -308,23 +308,23 @@ impl Talk<'_> {
     }
 }
 
-/// Whether a request brings what may be a credential; whether it is one, a handler finds out.
+/// Returns true if a request has something that may be a credential; a handler checks it.
 fn shows_credential(request: &Request<Body>) -> bool {
     request.headers().contains_key(header::AUTHORIZATION) || request.headers().contains_key(header::COOKIE)
 }
 
-/// The answer to whoever has to come again.
+/// Refusal with `Retry-After` for a connection beyond the limit.
 fn full() -> Response {
     metrics::counter!("treeline_connections_refused_total").increment(1);
     problem_response(&too_many())
 }
 
 fn too_many() -> Problem {
-    let detail = "Too many are connected. Come again in a moment.";
+    let detail = "Too many connections are open. Try again in a moment.";
     Problem { retry_after_seconds: Some(1), ..Problem::new(Code::TooManyRequests, detail) }
 }
 
-/// Tells somebody who is one too many to come again, without listening to what they want.
+/// Refuses a connection beyond the limit with `Retry-After`, without reading its request.
 async fn say_full(mut stream: TcpStream) {
     let problem = too_many();
     let body = serde_json::to_string(&problem).unwrap_or_default();

@@ -18,7 +18,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use tokio_util::sync::CancellationToken;
 
-/// How often the files are looked at.
+/// Interval at which the files are checked.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
 
 /// A certificate and its key, as they are now.
@@ -29,7 +29,7 @@ pub struct Tls {
     now: Arc<RwLock<(Arc<ServerConfig>, Stamp)>>,
 }
 
-/// When the two files were written last.
+/// Times when the two files were last written.
 type Stamp = (Option<SystemTime>, Option<SystemTime>);
 
 impl Tls {
@@ -41,9 +41,13 @@ impl Tls {
     }
 
     /// Shakes hands within so long.
-    pub(super) async fn accept(&self, stream: TcpStream, patience: Duration) -> std::io::Result<TlsStream<TcpStream>> {
+    pub(super) async fn accept(
+        &self,
+        stream: TcpStream,
+        handshake_timeout: Duration,
+    ) -> std::io::Result<TlsStream<TcpStream>> {
         let config = Arc::clone(&self.now.read().unwrap_or_else(PoisonError::into_inner).0);
-        tokio::time::timeout(patience, TlsAcceptor::from(config).accept(stream)).await?
+        tokio::time::timeout(handshake_timeout, TlsAcceptor::from(config).accept(stream)).await?
     }
 
     /// Reads the files again where they have changed. Says whether they had.

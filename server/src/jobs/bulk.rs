@@ -63,7 +63,7 @@ impl Engine {
         key: Option<KeyedCall>,
     ) -> Result<BulkOperation> {
         caller.require(Scope::JobsWrite)?;
-        // What it is over is looked for as a list would look.
+        // Members are found as a list finds them.
         caller.require(Scope::JobsRead)?;
         let core = &self.0.core;
         if let Some(made) = core.operation_of(key.as_ref()).await? {
@@ -97,7 +97,7 @@ impl Engine {
         };
         let deed = audit::row(caller, action, caller.owner_id, reason.as_deref())
             .filter(|_| !new.dry_run)
-            .map(|deed| deeds::AuditRow { operation_id: Some(row.id), ..deed.with_detail(row.filter.clone()) });
+            .map(|entry| deeds::AuditRow { operation_id: Some(row.id), ..entry.with_detail(row.filter.clone()) });
         let id = row.id;
         let engine = self.clone();
         let begun = core
@@ -182,7 +182,7 @@ impl Engine {
         let row = rows.into_iter().next().ok_or_else(|| Problem::not_found("bulk operation"))?;
         let reason = audit::reason_for(caller, row.actor_id, reason)?;
         let deed = audit::row(caller, "bulk.stop", row.actor_id, reason.as_deref())
-            .map(|deed| deeds::AuditRow { operation_id: Some(id), ..deed });
+            .map(|entry| deeds::AuditRow { operation_id: Some(id), ..entry });
         let stopped = core
             .retrying(move |core| {
                 let deed = deed.clone();

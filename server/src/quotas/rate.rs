@@ -8,14 +8,14 @@ use domain::{Code, Problem};
 
 const WINDOW: Duration = Duration::from_mins(1);
 
-/// How many requests are let through in a minute.
+/// Number of requests that are let through in a minute.
 #[derive(Clone, Copy, Debug)]
 pub struct Policy {
     pub name: &'static str,
     pub requests: u32,
 }
 
-/// Where a caller stands.
+/// State of a caller's rate limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RateStatus {
     pub name: &'static str,
@@ -59,14 +59,14 @@ impl Window {
         Ok(RateStatus { name: policy.name, limit: policy.requests, remaining, reset_seconds: self.reset_seconds() })
     }
 
-    /// Whether one more would be let through.
+    /// Checks that one more request would be let through.
     pub(super) fn check(&self, policy: Policy) -> Result<(), Problem> {
         if !self.is_open() || self.requests < policy.requests {
             return Ok(());
         }
         let seconds = self.reset_seconds();
         let detail =
-            format!("More than {} requests in a minute ({}). Come again in {seconds} s.", policy.requests, policy.name);
+            format!("More than {} requests in a minute ({}). Try again in {seconds} s.", policy.requests, policy.name);
         let retry_after_seconds = u32::try_from(seconds).ok();
         Err(Problem { retry_after_seconds, ..Problem::new(Code::TooManyRequests, detail) })
     }

@@ -9,15 +9,15 @@ use time::OffsetDateTime;
 
 use crate::support::{Api, Server};
 
-/// Asks until the caller is refused; fails where that takes more than `patience`.
-async fn refused_within(api: &Api, patience: Duration) {
+/// Asks until the caller is refused; fails where that takes more than `limit`.
+async fn refused_within(api: &Api, limit: Duration) {
     let began = Instant::now();
     loop {
         let answer = api.get("/api/v1/me").await;
         if answer.status == 401 {
             return;
         }
-        assert!(began.elapsed() < patience, "still let in after {:?}: {}", began.elapsed(), answer.text);
+        assert!(began.elapsed() < limit, "still let in after {:?}: {}", began.elapsed(), answer.text);
         tokio::task::yield_now().await;
     }
 }

@@ -28,7 +28,7 @@ impl Default for BodyPatience {
     }
 }
 
-/// How long the small body of a request without a known caller may take to arrive, at most.
+/// Longest time that the small body of a request without a known caller may take to arrive.
 const UNKNOWN_CALLERS_TIME: Duration = Duration::from_secs(30);
 
 /// How much of a refused body is read and thrown away, so that the refusal arrives before the
@@ -56,8 +56,8 @@ pub async fn body(request: Request, limit: usize) -> Result<Bytes> {
         .get(header::CONTENT_LENGTH)
         .and_then(|value| value.to_str().ok())
         .and_then(|text| text.parse::<u64>().ok());
-    let patience = request.extensions().get::<BodyPatience>().copied().unwrap_or_default();
-    let patience = if is_known { patience.0 } else { patience.0.min(UNKNOWN_CALLERS_TIME) };
+    let timeout = request.extensions().get::<BodyPatience>().copied().unwrap_or_default();
+    let timeout = if is_known { timeout.0 } else { timeout.0.min(UNKNOWN_CALLERS_TIME) };
     let mut chunks = request.into_body().into_data_stream();
     let mut whole = Vec::with_capacity(announced.map_or(0, |n| usize::try_from(n).unwrap_or(limit)).min(limit));
     let mut too_large = announced.is_some_and(|n| n > limit as u64);
@@ -74,7 +74,7 @@ pub async fn body(request: Request, limit: usize) -> Result<Bytes> {
         }
         Ok::<_, Error>(())
     };
-    let arrived = tokio::time::timeout(patience, arriving)
+    let arrived = tokio::time::timeout(timeout, arriving)
         .await
         .map_err(|_| Error::refuse(Code::InvalidJson, "The body took too long to arrive."))?;
     if let Err(refused) = arrived {
