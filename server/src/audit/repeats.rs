@@ -23,11 +23,11 @@ const WINDOW: Duration = Duration::from_hours(1);
 /// The same for uses of a link to a tree, whose page asks for the state every few seconds.
 const SHARE_WINDOW: Duration = Duration::from_hours(24);
 
-/// How many kinds of one group are told apart; beyond it, all others of the group are one kind.
+/// Number of kinds of one group that are counted separately; beyond it, all others of the group are one kind.
 const ROOM_OF_CALLERS: usize = 20_000;
 const ROOM_OF_STRANGERS: usize = 500;
 
-/// What counts as the same.
+/// Identity of an event: events of one kind are counted together.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Kind {
     /// This credential did this to this object.
@@ -49,7 +49,7 @@ impl Kind {
         Self::Share { id, address: address.map(network_of) }
     }
 
-    /// How long what repeats is one entry.
+    /// Time within which repetitions are one entry.
     const fn window(&self) -> Duration {
         match self {
             Self::Share { .. } => SHARE_WINDOW,
@@ -72,16 +72,16 @@ impl Kind {
 #[derive(Debug)]
 struct Counted {
     since: Instant,
-    /// How often since the entry was written.
+    /// Number of repetitions since the entry was written.
     again: u64,
-    /// What is written when the hour is over; none where there is nothing to write.
+    /// Entry to write when the window is over; `None` where there is nothing to write.
     row: Option<AuditRow>,
 }
 
-/// How many refusals are looked into at once.
+/// Refusals that are looked up at once.
 const LOOKS: usize = 4;
 
-/// What happened within the hour.
+/// Events within their window, counted by kind.
 #[derive(Debug)]
 pub struct Repeats {
     counted: Mutex<HashMap<Kind, Counted>>,
@@ -127,7 +127,7 @@ impl Repeats {
         true
     }
 
-    /// What is written for this kind; what repeats is written again with the count when the hour is over.
+    /// Stores the entry of this kind, which is written again with the number of repetitions when the window is over.
     pub(super) fn writes(&self, kind: &Kind, row: AuditRow) {
         let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
         let other = Kind::Other { strangers: kind.is_strangers(), action: kind.action() };

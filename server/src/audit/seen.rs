@@ -1,5 +1,5 @@
-//! What is written about looking and about being refused: staff who read or download somebody else's data, known
-//! callers who are refused, failed sign-ins.
+//! Audit entries about reads and refusals: staff who read or download somebody else's data, known callers who are
+//! refused, failed sign-ins.
 //!
 //! Apart from the use cases, as reading has no transaction: the answer is ready and waits for the entry. Whose an
 //! object is, is looked up once an hour for each credential. Nothing here refuses anybody.
@@ -17,7 +17,7 @@ use crate::{
     store::{audit as store, audit::AuditRow, exports, uploads},
 };
 
-/// What a request is about.
+/// Object of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Object {
     Job(Uuid),
@@ -27,7 +27,7 @@ pub enum Object {
     List,
 }
 
-/// What somebody asked for.
+/// Read that was requested.
 #[derive(Clone, Debug)]
 pub struct Asked {
     /// Such as `upload.download`.
@@ -35,7 +35,7 @@ pub struct Asked {
     pub object: Object,
 }
 
-/// Where an object belongs.
+/// Owner of an object, and the entry with its place.
 struct Belongs {
     owner_id: Uuid,
     row: AuditRow,
@@ -174,7 +174,7 @@ pub async fn record_refused_sign_in(app: &App, account: Option<Uuid>, address: O
     }
 }
 
-/// Where an object belongs; none: there is no such object.
+/// Looks up whose an object is; `None` if it does not exist.
 async fn belongs(app: &App, object: Object, row: AuditRow) -> Result<Option<Belongs>> {
     let job = match object {
         Object::Job(id) => app.engine.any_job(id).await?.map(|job| (job, None)),

@@ -21,7 +21,7 @@ const ROOM: usize = 50_000;
 /// The first delay; each further failure doubles it.
 const FIRST_DELAY: Duration = Duration::from_secs(5);
 
-/// How much an attack from many places leaves free to each pair and each address.
+/// Free attempts of each pair and each address during an attack from many addresses.
 const STRICT_PAIR: f64 = 3.0;
 const STRICT_ADDRESS: f64 = 10.0;
 
@@ -45,11 +45,11 @@ enum Kind {
     Links,
 }
 
-/// How a counter of one kind behaves.
+/// Parameters of a counter.
 struct Rule {
     /// Failures that cost nothing.
     free: f64,
-    /// How long it takes until one failure is forgiven.
+    /// Time after which one failure is forgiven.
     forgiven_after: Duration,
     /// The longest delay.
     longest: Duration,
@@ -81,7 +81,7 @@ impl Key {
         Self { kind, hash: hash_of(&format!("{kind:?} {of}")) }
     }
 
-    /// What a password for an account counts against, from a device that nobody knows.
+    /// Counters of a password attempt from an unknown device.
     pub fn of_password(account: &str, address: Option<IpAddr>) -> Vec<Self> {
         let (account, address) = (account.to_lowercase(), place(address));
         vec![
@@ -92,12 +92,12 @@ impl Key {
         ]
     }
 
-    /// What is counted for itself: a device, a session, a person's second factor.
+    /// Counter of its own: a device, a session, a person's second factor.
     pub fn own(name: &str) -> Vec<Self> {
         vec![Self::new(Kind::Own, name)]
     }
 
-    /// What a one-time link counts against.
+    /// Counters of an attempt with a one-time link.
     pub fn of_link(address: Option<IpAddr>) -> Vec<Self> {
         vec![Self::new(Kind::Links, &place(address))]
     }
@@ -107,12 +107,12 @@ impl Key {
         &self.hash
     }
 
-    /// Whether a success clears it: failures of the pair or the device were the person's own.
+    /// Returns true if a success clears the counter: failures of the pair or the device were the person's own.
     pub const fn is_personal(&self) -> bool {
         matches!(self.kind, Kind::Pair | Kind::Own)
     }
 
-    /// How long it takes until one failure is forgiven, in seconds.
+    /// Time after which one failure is forgiven, in seconds.
     pub fn forgiven_after_seconds(&self) -> f64 {
         self.kind.rule().forgiven_after.as_secs_f64()
     }
@@ -131,7 +131,8 @@ impl Counter {
         (self.failures - forgiven).max(0.0)
     }
 
-    /// How long to wait from the last failure on, with so many free. What was forgiven meanwhile does not shorten it.
+    /// Wait after the last failure, with this number of free attempts. Failures that were forgiven meanwhile do not
+    /// shorten it.
     fn wait(&self, rule: &Rule, free: f64, now: Instant) -> Duration {
         let beyond = self.failures.ceil() - free;
         if beyond < 0.0 {
@@ -175,12 +176,12 @@ impl Attempts {
         }
     }
 
-    /// How long to wait before any of it may be tried; nothing is counted.
+    /// Wait before an attempt with these keys is allowed; counts nothing.
     pub fn wait(&self, keys: &[Key], now: Instant) -> Duration {
         wait(&self.0.lock().unwrap_or_else(PoisonError::into_inner), keys, now)
     }
 
-    /// Whether failures came from this address or device of late.
+    /// Returns true if attempts from this address or device failed recently.
     pub fn is_suspect(&self, keys: &[Key], now: Instant) -> bool {
         let counters = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let of_place = keys.iter().filter(|key| matches!(key.kind, Kind::Address | Kind::Own));

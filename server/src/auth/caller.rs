@@ -77,7 +77,7 @@ pub struct Caller {
     pub work_types: Option<Vec<String>>,
     /// Somebody else chose the person's password.
     pub must_change_password: bool,
-    /// Where the request comes from; not remembered between requests.
+    /// Client's address; set for each request and not remembered.
     pub address: Option<IpAddr>,
 }
 

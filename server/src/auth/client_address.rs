@@ -60,7 +60,7 @@ impl FromStr for TrustedProxies {
 }
 
 impl TrustedProxies {
-    /// Whether this is the address of a trusted proxy.
+    /// Returns true if this is the address of a trusted proxy.
     pub fn contains(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         self.0.iter().any(|network| network.contains(&address))

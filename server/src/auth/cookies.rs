@@ -54,7 +54,7 @@ impl SessionCookie {
         if self.secure { "__Host-treeline_device" } else { "treeline_device" }
     }
 
-    /// What a device that signed in before has kept, from a request.
+    /// Reads the cookie of a device that signed in before.
     pub fn read_device(self, headers: &HeaderMap) -> Option<&str> {
         find(headers, self.device_name())
     }

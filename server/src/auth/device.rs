@@ -15,7 +15,7 @@ use super::attempts::Key;
 /// Bytes of the account's id, of the device's, and of the signature.
 const LENGTH: usize = 16 + 16 + 32;
 
-/// What the cookie of a device that signs in now holds.
+/// Makes the value of the cookie for a device that signs in.
 pub(super) fn seal(account: Uuid, password_hash: &str) -> String {
     let device: [u8; 16] = rand::random();
     let named = [account.as_bytes().as_slice(), &device].concat();
@@ -23,7 +23,7 @@ pub(super) fn seal(account: Uuid, password_hash: &str) -> String {
     URL_SAFE_NO_PAD.encode([named.as_slice(), &signature].concat())
 }
 
-/// What failures of this device count against; `None`: it never signed in to this account, or with another password.
+/// Counters of a device that has signed in to this account with this password; `None` for any other.
 pub(super) fn open(cookie: &str, account: Uuid, password_hash: &str) -> Option<Vec<Key>> {
     let bytes = URL_SAFE_NO_PAD.decode(cookie).ok().filter(|bytes| bytes.len() == LENGTH)?;
     let (named, signed) = bytes.split_at(32);

@@ -24,7 +24,7 @@ use crate::{
     store::identity,
 };
 
-/// Where a layer finds who asked, after the handler has found out. In the extensions of a request.
+/// Slot for the caller, in the extensions of a request: filled by the handler's extractor, read by layers afterwards.
 #[derive(Clone, Debug, Default)]
 pub struct CallerSlot(Arc<OnceLock<Caller>>);
 
@@ -34,7 +34,7 @@ impl CallerSlot {
         let _ = self.0.set(caller.clone());
     }
 
-    /// Who asked, if it is known.
+    /// Takes the caller, if it is known.
     pub fn take(self) -> Option<Caller> {
         Arc::try_unwrap(self.0).map_or_else(|shared| shared.get().cloned(), OnceLock::into_inner)
     }
@@ -47,7 +47,7 @@ pub struct KnownCaller {
     pub credential_id: Uuid,
 }
 
-/// Whether a known caller has asked over a connection, in the extensions of its requests.
+/// Flag of a connection over which a known caller has sent a request, in the extensions of its requests.
 #[derive(Clone, Debug, Default)]
 pub struct SeenCaller(pub Arc<AtomicBool>);
 

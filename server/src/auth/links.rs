@@ -27,7 +27,7 @@ use crate::{
 /// How long a link can be used.
 pub(super) const OPEN_MINUTES: i32 = 60;
 
-/// How long one can be used that makes the first admin: it stands in a terminal, perhaps in a log.
+/// Lifetime of the link for the first admin, in minutes: it stands in a terminal, perhaps in a log.
 const FIRST_ADMIN_MINUTES: i32 = 15;
 
 /// Makes a link for a person, or for the first admin where `owner_id` is nobody. Gives its URL.

@@ -30,7 +30,7 @@ pub async fn check_host(State(app): State<App>, request: Request, next: Next) ->
     Error::refuse(Code::Misdirected, detail).into_response()
 }
 
-/// Whether every host that the request names is ours. HTTP/2 has it in the URI; HTTP/1.0 may name none.
+/// Returns true if every host that the request names is ours. HTTP/2 names it in the URI; HTTP/1.0 may name none.
 fn names_us(headers: &HeaderMap, uri: &Uri, authority: &str) -> bool {
     let of_headers = headers.get_all(header::HOST).iter().map(|value| value.to_str().unwrap_or("?"));
     of_headers.chain(uri.authority().map(Authority::as_str)).all(|said| {

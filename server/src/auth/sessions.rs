@@ -29,12 +29,12 @@ pub(super) const IDLE_DAYS: i32 = 30;
 /// `Set-Cookie` headers to answer with.
 pub type Cookies = Vec<HeaderValue>;
 
-/// Who wants to sign in, as far as the request tells.
+/// Facts of a request about whoever signs in.
 #[derive(Clone, Copy, Debug)]
 pub struct Visitor<'a> {
     pub user_agent: &'a str,
     pub address: Option<IpAddr>,
-    /// What a device that signed in before has kept.
+    /// Cookie of a device that signed in before.
     pub device: Option<&'a str>,
 }
 

@@ -1,4 +1,4 @@
-//! Whether a credential is still good, for work that outlasts its request: streams in both directions, waiting
+//! Checks that a credential is still valid, for work that outlasts its request: streams in both directions, waiting
 //! claims, bulk operations, exports.
 //!
 //! The answer is remembered until rights are taken away from anybody ([`Auth::changes`]), so asking before every
@@ -25,13 +25,13 @@ use crate::{
     store::credentials::{self, CredentialKind, CredentialRow},
 };
 
-/// How long an answer is remembered at most.
+/// Longest time for which an answer is remembered.
 const REMEMBERED_FOR: Duration = Duration::from_mins(1);
 
-/// How many answers are remembered; beyond it, all are forgotten.
+/// Number of remembered answers; beyond it, all are forgotten.
 const REMEMBERED_AT_MOST: usize = 20_000;
 
-/// What a token or session allows at this moment.
+/// Rights of a token or session at this moment.
 #[derive(Clone, Debug)]
 pub struct Rights {
     pub kind: CredentialKind,
@@ -67,7 +67,7 @@ impl Rights {
         }
     }
 
-    /// Whether other owners' jobs are visible.
+    /// Returns true if other owners' jobs are visible.
     pub fn sees_all(&self) -> bool {
         self.role >= Some(Role::Support) || self.scopes.contains(&Scope::Admin)
     }
@@ -148,8 +148,8 @@ impl Auth {
     }
 }
 
-/// Whether the caller's credential is still good for all that it was: 401 when it was revoked, has ended or
-/// expired, or its owner was disabled; 403 when its rights were reduced.
+/// Checks that the caller's credential still has all its rights: 401 when it was revoked, has ended or expired, or its
+/// owner was disabled; 403 when its rights were reduced.
 pub async fn still_valid(app: &App, caller: &Caller) -> Result<()> {
     let (rights, _) = app.auth.rights(caller.credential_id).await?;
     Ok(rights.cover(caller)?)
