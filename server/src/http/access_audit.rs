@@ -1,5 +1,5 @@
-//! What the audit log says about looking: a layer that knows which operations give out somebody's data, and which
-//! answers refuse a known caller.
+//! Audit entries about reads and refusals: a layer that knows the operations that give out somebody's data, and the
+//! answers that refuse a known caller.
 //!
 //! Apart from the handlers, so that pages and API are alike and none is forgotten. It decides nothing about access;
 //! it keeps an answer back until its entry is written, and answers for the database where that fails.
@@ -45,7 +45,7 @@ pub(super) async fn watch(State(app): State<App>, mut request: Request, next: Ne
     let Some(path) = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned()) else {
         return next.run(request).await;
     };
-    // What workers say is theirs by lease, and comes thousands of times a second.
+    // Calls of workers are covered by their lease, and come thousands of times a second.
     if path.starts_with("/api/v1/assignments") {
         return next.run(request).await;
     }
@@ -72,7 +72,7 @@ pub(super) async fn watch(State(app): State<App>, mut request: Request, next: Ne
     response
 }
 
-/// What a request is about: the object in its path, or the one that its list is narrowed to.
+/// Object of a request: the one in its path, or the one that its list is narrowed to.
 fn object_of(path: &str, uri: &Uri) -> Option<Object> {
     let at = path.split('/').position(|segment| segment == "{id}");
     let Some(at) = at else {

@@ -1,4 +1,4 @@
-//! What one request counts against, from its first byte to the beginning of its answer.
+//! Counters of a request, from its first byte to the beginning of its answer.
 //!
 //! Made by [`identify`](super::layers::identify) for every request. Who asks becomes known when a handler takes the caller,
 //! and from then on the request counts for that caller; workers' own requests count for nobody. A request that never gets a
@@ -18,7 +18,7 @@ use crate::quotas::{Kind, Quotas, RateStatus, UnderWay};
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 
-/// Where workers ask.
+/// Path of the requests of workers.
 const OF_WORKERS: &str = "/api/v1/assignments";
 
 /// A request on its way, in its extensions.
@@ -84,7 +84,7 @@ impl Admission {
     }
 }
 
-/// Whether a list is asked for by a text in it.
+/// Returns true if a list is searched for a text.
 fn searches(query: Option<&str>) -> bool {
     query.is_some_and(|query| query.split('&').any(|pair| pair.strip_prefix("q=").is_some_and(|text| !text.is_empty())))
 }

@@ -51,7 +51,7 @@ pub struct AuditList {
     after: Option<Uuid>,
 }
 
-/// How the log is given out.
+/// Format of the answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Format {

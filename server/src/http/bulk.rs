@@ -100,7 +100,7 @@ pub async fn list_bulk(
 
 /// A bulk operation
 ///
-/// How far it is, and some of its members as they were when they were found.
+/// Progress of the operation, and some of its members as they were when they were found.
 #[utoipa::path(get, path = "/bulk-operations/{id}", tag = "bulk", params(("id" = Uuid, Path)),
     responses((status = 200, body = BulkOperation)))]
 pub async fn get_bulk(State(app): State<App>, caller: Caller, Path(id): Path<Uuid>) -> Result<Answer<BulkOperation>> {

@@ -5,7 +5,7 @@
 
 use axum::http::{HeaderMap, HeaderName, header};
 
-/// What is asked for of a file.
+/// Part of a file that is requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wanted {
     Whole,
@@ -15,7 +15,7 @@ pub(super) enum Wanted {
     Outside,
 }
 
-/// What the headers want of a file of so many bytes with this tag.
+/// Reads which part the headers request of a file of so many bytes with this tag.
 pub(super) fn wanted(headers: &HeaderMap, bytes: u64, tag: &str) -> Wanted {
     let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
     let Some(range) = text(header::RANGE) else { return Wanted::Whole };

@@ -1,4 +1,4 @@
-//! Who may be connected: so many in all, so many from one address, and a little room for callers with a credential.
+//! Limits on connections: in all, from one address, and a reserve for callers with a credential.
 //!
 //! Whoever comes when there is no room is admitted on trial, to a few places that are kept for that: the first request must
 //! bring a credential that is known, or the connection ends with its answer. So nobody without a credential can keep
@@ -93,7 +93,7 @@ impl Connections {
 }
 
 impl Admitted {
-    /// Where it is admitted on trial.
+    /// Trial of the connection, if it is admitted on trial.
     pub(super) fn trial(&self) -> Option<Trial> {
         self.trial.clone()
     }

@@ -35,7 +35,7 @@ use super::extract::Path;
 
 /// Streams one server keeps open; beyond it they are told to come back.
 pub(super) const STREAMS: usize = 10_000;
-/// How often the right to look at this job is checked again. That of the credential is watched all the time.
+/// Interval at which the right to read this job is checked again. The credential is watched all the time.
 pub(super) const RECHECK: Duration = Duration::from_secs(30);
 
 /// Watches a job.

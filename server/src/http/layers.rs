@@ -80,7 +80,7 @@ pub async fn identify(State(app): State<App>, mut request: Request, next: Next) 
     response
 }
 
-/// Where the request comes from: the peer, or whoever stands behind a trusted proxy.
+/// Client's address: the peer's, or the one that a trusted proxy reports.
 fn client_address(app: &App, request: &Request) -> ClientAddress {
     let peer = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|peer| peer.0.ip());
     ClientAddress(peer.map(|peer| app.config.proxies.trusted_proxies.client(peer, request.headers())))

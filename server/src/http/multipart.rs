@@ -31,10 +31,10 @@ const BESIDE_FILE: u64 = 256 << 10;
 /// Bytes that are handed to the reader of forms at once.
 const BURST: usize = 64 << 10;
 
-/// How long the rest of a refused form is read.
+/// Timeout for reading the rest of a refused form.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What the body and the one who reads the file share.
+/// State that the body and the reader of the file share.
 #[derive(Debug, Default)]
 struct Progress {
     /// Bytes of the file that were taken.

@@ -44,10 +44,10 @@ const TUS_EXTENSION: HeaderName = HeaderName::from_static("tus-extension");
 const TUS_MAX_SIZE: HeaderName = HeaderName::from_static("tus-max-size");
 const METHOD_OVERRIDE: &str = "x-http-method-override";
 
-/// What the server can do beyond the core of the protocol.
+/// Extensions of the protocol that the server supports.
 const EXTENSIONS: &str = "creation,termination,expiration";
 
-/// Where the protocol is spoken.
+/// Path of the protocol.
 const PLACE: &str = "/api/v1/uploads/resumable";
 
 /// What a piece says it is.
@@ -179,7 +179,7 @@ pub async fn append_to_upload(
         }
     });
     let appended = task.await.map_err(|e| Error::Broken(e.to_string()))?;
-    // What came before is kept, for whoever goes on with another credential.
+    // The bytes that arrived before are kept, for whoever continues with another credential.
     still_valid(&app, &caller).await?;
     answer(&app, &caller, (id, whole), appended).await
 }
@@ -259,7 +259,7 @@ fn expires(app: &App, response: &mut Response, touched_at: Time) {
     response.headers_mut().extend(until.ok().map(|until| (UPLOAD_EXPIRES, until)));
 }
 
-/// What this server can do (tus 1.0)
+/// Capabilities of this server (tus 1.0)
 ///
 /// For tus clients that ask before they send; takes no credential.
 #[utoipa::path(options, path = "/uploads/resumable", tag = "uploads", security(()),

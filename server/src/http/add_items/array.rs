@@ -23,7 +23,7 @@ pub(super) struct Array<'a> {
     pub(super) how: HowToAdd,
 }
 
-/// How often a call looks again whose key another server is moving.
+/// Number of tries of a call whose key another server is moving.
 pub(super) const TRIES: usize = 20;
 
 impl Array<'_> {

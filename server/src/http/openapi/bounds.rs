@@ -1,4 +1,4 @@
-//! What the document says of sizes and forms: bounds, patterns and the words of an enumeration.
+//! Constraints in the document: bounds, patterns and the values of enumerations.
 //!
 //! The macros of utoipa take literals alone, which would be a second place for every limit. Here the constants of
 //! `domain` are put beside the fields that they bind. A field of a request without an entry fails a test that names
@@ -201,7 +201,7 @@ fn number(least: f64, most: f64) -> Value {
     json!({"minimum": least, "maximum": most})
 }
 
-/// Whether a schema is the body of a request, or part of one: it takes no other fields.
+/// Returns true if a schema is the body of a request, or part of one: it takes no other fields.
 pub(super) fn is_request(schema: &Value) -> bool {
     schema["additionalProperties"] == false
 }

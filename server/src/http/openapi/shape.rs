@@ -1,4 +1,4 @@
-//! What the macros cannot say, put right for generators of clients.
+//! Corrections for generators of clients that the macros cannot express.
 //!
 //! Pages refer to what they hold, every list takes `limit` and `cursor`, what may be left out has no default that
 //! a generated type would demand, and a header is never null. Rules go by the shape of the document, so that a new
@@ -73,7 +73,7 @@ fn schemas(document: &mut Value) {
             }
         }),
     );
-    // What `PATCH /job-types/{name}` takes: any of the fields, each with its own bounds.
+    // Body of `PATCH /job-types/{name}`: any of the fields, each with its own bounds.
     if let Some(mut patch) = schemas.get("JobTypeSpec").cloned() {
         let fields = patch.as_object_mut();
         fields.map(|fields| fields.remove("required"));

@@ -1,4 +1,4 @@
-//! What holds for the whole document, whichever operation is added: bounds, pages, names, examples.
+//! Rules for the whole document, whichever operation is added: bounds, pages, names, examples.
 //!
 //! Each test says what to add, and where, for an operation or a field that lacks something. Whether the server
 //! keeps to the document is tested against a running one (`server/tests/it/openapi.rs`, `cargo xtask hostile`).
@@ -189,7 +189,7 @@ fn the_older_document_has_the_older_words_only() {
     }
 }
 
-/// Where a schema says what only 3.1 knows.
+/// Adds the places where a schema uses keywords that only 3.1 knows.
 fn newer_words(value: &Value, place: &str, faults: &mut Vec<String>) {
     if let Some(fields) = value.as_object() {
         let is_schema = !place.ends_with("/properties");
@@ -240,7 +240,7 @@ fn unbounded(document: &Value) -> Vec<String> {
     found
 }
 
-/// What a schema does not say of itself.
+/// Constraints that a schema lacks.
 fn lacks(schema: &Value) -> Vec<&'static str> {
     let Some(keywords) = schema.as_object() else { return Vec::new() };
     let says = |all: &[&str]| all.iter().any(|keyword| keywords.contains_key(*keyword));

@@ -1,4 +1,4 @@
-//! What Treeline sends by itself: the section `webhooks` of the document.
+//! Messages that Treeline sends by itself: the section `webhooks` of the document.
 //!
 //! Five messages: to the receiver of a complete tree, to the worker behind a push target, two to `TREELINE_ALERT_URL`,
 //! and one to `TREELINE_AUDIT_URL`. Their schemas stand here because no operation of the API takes or answers them. The
