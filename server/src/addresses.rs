@@ -97,7 +97,7 @@ impl Reach {
         (whole && !open.is_empty()).then_some(open)
     }
 
-    /// Whether a connection for this URL may be tried: its port, and the address where it names one itself.
+    /// Returns true if a connection for this URL may be tried: checks its port, and its address where it names one.
     pub fn may_try(&self, url: &Url) -> bool {
         let host = url.host_str().unwrap_or_default();
         let is_open = match url.host() {
@@ -114,7 +114,7 @@ impl Reach {
         is_open && self.may_use_port(url)
     }
 
-    /// Whether HTTP may be spoken to this port; whoever is named may have any.
+    /// Returns true if HTTP may be spoken to this port. Addresses on the operator's list may use any port.
     fn may_use_port(&self, url: &Url) -> bool {
         let is_named = match self {
             Self::Configured => true,

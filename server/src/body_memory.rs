@@ -74,7 +74,7 @@ impl BodyMemory {
     }
 }
 
-/// What one request holds of the budget; given back when the last clone is dropped.
+/// One request's share of the budget; returned when the last clone is dropped.
 #[derive(Clone, Debug)]
 pub struct BodyShare(Arc<Share>);
 

@@ -31,9 +31,8 @@ pub struct Config {
     #[arg(long, env = "TREELINE_LISTEN", default_value = "127.0.0.1:3000")]
     pub listen: SocketAddr,
 
-    /// Where people reach the server: for links, secure cookies when https, and the only name that browsers may use for
-    /// it beside addresses and localhost.
-    /// Default: http:// and the address it listens on
+    /// Public URL of the server: for links, for secure cookies when https, and the only name that browsers may use for
+    /// it beside addresses and localhost. Default: http:// and the address it listens on
     #[arg(long, env = "TREELINE_PUBLIC_URL")]
     pub public_url: Option<PublicUrl>,
 

@@ -118,10 +118,10 @@ impl Files {
         self.0.workbook_limit
     }
 
-    /// Whether so many bytes more leave the disk its reserve. A bucket has room.
+    /// Returns true if the disk keeps its reserve after so many more bytes. A bucket always has room.
     pub fn has_room(&self, bytes: u64) -> bool {
         let Some(folder) = &self.0.disk else { return true };
-        // What cannot be asked is found out by writing.
+        // The file system may not tell; then a failed write does.
         rustix::fs::statvfs(folder)
             .is_ok_and(|disk| disk.f_bavail.saturating_mul(disk.f_frsize) < self.0.disk_reserve.saturating_add(bytes))
             .not()

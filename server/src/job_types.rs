@@ -109,7 +109,7 @@ pub async fn patch(app: &App, caller: &Caller, name: &str, fields: &Fields, expe
     }
 }
 
-/// What the executor of a type sends along now.
+/// Secrets that the executor of a type sends now.
 async fn stored_secrets(app: &App, name: &str) -> Result<PushSecrets> {
     let stored = store::secrets(&app.pool, name).await?;
     open_push(&app.sealer, stored.as_deref()).map_err(|error| Error::Broken(error.to_string()))

@@ -66,15 +66,15 @@ pub struct App {
     /// What goes out over HTTP.
     pub outgoing: Arc<outbound::Outgoing>,
     pub auth: Arc<Auth>,
-    /// What is in the audit log within the hour, and only counted when it happens again.
+    /// Events that are in the audit log already and are only counted when they repeat.
     pub repeats: Arc<audit::Repeats>,
     /// Seals secrets before they are stored.
     pub sealer: sealing::Sealer,
     /// RabbitMQ, where there is one.
     pub broker: Option<broker::Broker>,
-    /// What one owner may have at once, and how fast one caller may ask.
+    /// Quotas of owners and rate limits of callers.
     pub quotas: quotas::Quotas,
-    /// What request bodies in memory count against.
+    /// Byte budget of request bodies in memory.
     pub body_memory: body_memory::BodyMemory,
     /// Requests that are being answered now.
     pub under_way: Arc<AtomicUsize>,
@@ -88,7 +88,7 @@ pub struct App {
 pub struct Running {
     /// What it listens on, with the port that it really got.
     pub addr: SocketAddr,
-    /// Where metrics are served without a token, if anywhere.
+    /// Address that serves metrics without a token, if any.
     pub metrics_addr: Option<SocketAddr>,
     /// Makes the first admin; there is one only while nobody can administer.
     pub sign_in_link: Option<String>,

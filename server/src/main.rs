@@ -73,7 +73,7 @@ enum Command {
         /// The posts of the audit log (TREELINE_AUDIT_URL)
         #[arg(long, conflicts_with_all = ["owner", "job_type"])]
         audit: bool,
-        /// What is posted to TREELINE_ALERT_URL
+        /// For messages that are posted to TREELINE_ALERT_URL
         #[arg(long, conflicts_with_all = ["owner", "job_type", "audit"])]
         alerts: bool,
     },

@@ -1,4 +1,4 @@
-//! What one owner may have at once, and how fast one caller may ask.
+//! Quotas of owners and rate limits of callers.
 //!
 //! A request that is let in waits for no count. A server remembers for each owner what was counted last and what it has let
 //! in since; only when that reaches the quota does a request wait until it is counted again, at most once a second. An owner
@@ -28,7 +28,7 @@ use crate::{
 
 pub use rate::{Policy, RateStatus};
 
-/// How old a count may be before it is made again beside a request, and when one is refused.
+/// Age at which a count is repeated beside a request, and when one is refused.
 const COUNT_EVERY: Duration = Duration::from_mins(1);
 const COUNT_AGAIN: Duration = Duration::from_secs(1);
 
@@ -50,11 +50,11 @@ struct Inner {
     callers: Mutex<HashMap<Caller, Busy>>,
 }
 
-/// What is known of an owner.
+/// Counts of an owner.
 #[derive(Debug, Default)]
 struct Owner {
     counted: Usage,
-    /// When counting last began and ended.
+    /// Times when the last count began and ended.
     began_at: Option<Instant>,
     counted_at: Option<Instant>,
     /// Let in and done since counting began, and let in and not done yet.
@@ -82,7 +82,7 @@ enum Caller {
     Address(IpAddr),
 }
 
-/// What one caller has asked lately.
+/// Recent requests of a caller.
 #[derive(Debug, Default)]
 struct Busy {
     requests: rate::Window,
@@ -90,7 +90,7 @@ struct Busy {
     searching: u32,
 }
 
-/// What a request is, as far as limits go.
+/// Kind of a request, as far as limits go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Looks through texts: a list with `q`.
@@ -138,7 +138,7 @@ impl Quotas {
     /// committed.
     pub async fn take(&self, owner_id: Uuid, more: Usage) -> Result<Taken> {
         if self.try_take(owner_id, more).is_some() {
-            // What was counted may be old by now: trees complete and files go.
+            // The count may be old by now: trees complete and files are deleted.
             self.count_anew(owner_id).await?;
             if let Some(refused) = self.try_take(owner_id, more) {
                 return Err(refused.into());
@@ -248,7 +248,7 @@ impl Quotas {
             owner.is_counting = false;
             owner.counted = counted?;
             owner.counted_at = Some(Instant::now());
-            // What was done before the count is in it.
+            // The count includes everything from before it.
             owner.since = owner.since - before;
             Ok(())
         })
@@ -297,7 +297,7 @@ impl Quotas {
         let _ = busy.requests.count(policy);
     }
 
-    /// Whether an address was refused so often that it is not listened to for a while.
+    /// Refuses an address that was refused so often recently that its requests are not read for a while.
     pub fn check_address(&self, address: IpAddr) -> Result<(), Problem> {
         let callers = self.callers();
         let Some(busy) = callers.get(&Caller::Address(network_of(address))) else { return Ok(()) };

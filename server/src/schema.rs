@@ -71,7 +71,7 @@ impl SchemaError {
     }
 }
 
-/// How schemas are compiled.
+/// Options for compiling schemas.
 fn options() -> ValidationOptions<'static> {
     jsonschema::options()
         .with_draft(jsonschema::Draft::Draft202012)
@@ -90,7 +90,7 @@ impl Schema {
         Ok(Self { validator, source, cost, own: faults::Parts::default() })
     }
 
-    /// Whether checking documents of so many bytes may take long, and is work for a thread of its own.
+    /// Returns true if checking documents of so many bytes may take long, and needs a thread of its own.
     pub fn takes_long(&self, bytes: usize) -> bool {
         // A value takes two bytes, and usually ten.
         self.cost.parts.saturating_mul(bytes / 4) > LONG_WORK
@@ -192,7 +192,7 @@ fn on_large_stack(find: impl FnOnce() -> Vec<(String, String)> + Send) -> Vec<(S
     })
 }
 
-/// How large a document is.
+/// Size of a document.
 #[derive(Clone, Copy)]
 struct Size {
     values: usize,

@@ -27,7 +27,7 @@ use crate::config::{Config, Secret};
 
 pub use key_file::KeyFile;
 
-/// What every sealed text begins with.
+/// Prefix of every sealed text.
 const PREFIX: &str = "sealed:v1:";
 
 /// Bytes of a key and of a nonce.
@@ -208,12 +208,12 @@ impl Sealer {
     }
 }
 
-/// Whether a stored text is sealed.
+/// Returns true if a stored text is sealed.
 pub fn is_sealed(text: &str) -> bool {
     text.starts_with(PREFIX)
 }
 
-/// Whether a stored text is sealed with the key of this id.
+/// Returns true if a stored text is sealed with the key of this id.
 pub fn is_sealed_with(text: &str, id: &str) -> bool {
     text.strip_prefix(PREFIX).and_then(|rest| rest.split_once(':')).is_some_and(|(with, _)| with == id)
 }

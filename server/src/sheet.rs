@@ -10,11 +10,11 @@ use std::{borrow::Cow, collections::HashMap};
 use domain::Document;
 use serde_json::value::RawValue;
 
-/// What begins a formula. Spreadsheets take the full-width forms for the same.
+/// Characters that begin a formula. Spreadsheets treat the full-width forms alike.
 const SIGNS: [char; 8] = ['=', '+', '-', '@', '\u{ff1d}', '\u{ff0b}', '\u{ff0d}', '\u{ff20}'];
 
-/// What separates cells somewhere: a spreadsheet goes by its locale, not by the file, and where it splits at another
-/// character than the file does, quotes within a line do not hold a cell together.
+/// Separators of cells in some locale: a spreadsheet goes by its locale, not by the file, and where it splits at
+/// another character than the file does, quotes within a line do not hold a cell together.
 const SEPARATORS: [char; 6] = [',', ';', '\t', '|', '\n', '\r'];
 
 /// Whether a spreadsheet might run the cell, or could not be told from one that was made harmless.
@@ -36,7 +36,7 @@ fn is_plain_number(cell: &str) -> bool {
     digits.starts_with(|c: char| c.is_ascii_digit()) && digits.parse::<f64>().is_ok()
 }
 
-/// Whether what begins at this place of a cell is active; `rest` is the cell from there.
+/// Returns true if the text at this place of a cell would run; `rest` is the cell from there.
 fn is_active_at(cell: &str, at: usize, rest: &str) -> bool {
     if at == 0 { is_active(rest) } else { cell[..at].ends_with(SEPARATORS) && is_active_within(rest) }
 }

@@ -1,11 +1,11 @@
-//! Where the audit log is copied to, and for how long it stays.
+//! Settings of the audit log: the URL that entries are posted to, and the time that they are kept.
 
 use crate::config::Secret;
 
 /// The audit log's settings.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct AuditSettings {
-    /// Where entries of the audit log are posted as JSON, signed, in order, until they are taken
+    /// URL that entries of the audit log are posted to as signed JSON, in order, until they are taken
     #[arg(id = "audit_url", long = "audit-url", env = "TREELINE_AUDIT_URL", hide_env_values = true)]
     pub url: Option<Secret>,
 

@@ -53,7 +53,7 @@ impl Front {
         Duration::from_secs(self.patience_seconds.into())
     }
 
-    /// How long an HTTP/2 connection is kept over which nothing is asked.
+    /// Idle timeout of an HTTP/2 connection.
     pub fn http2_idle(self) -> Duration {
         Duration::from_secs(self.http2_idle_seconds.into())
     }

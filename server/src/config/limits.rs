@@ -23,8 +23,8 @@ pub struct LimitSettings {
     pub quotas: QuotaSettings,
 }
 
-/// What one owner may have at once, and how fast one caller may ask. Beyond it: 429 `quota_exceeded`, or
-/// `too_many_requests` where it is about time.
+/// Quotas of an owner and rate limits of a caller. Beyond a quota: 429 `quota_exceeded`; beyond a rate: 429
+/// `too_many_requests`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct QuotaSettings {
     /// Bytes of files that one owner may store
@@ -97,7 +97,7 @@ impl Default for LimitSettings {
 }
 
 impl LimitSettings {
-    /// How long a stream of items may go without a whole line.
+    /// Longest time that a stream of items may go without a whole line.
     pub fn stream_idle_timeout(&self) -> Duration {
         Duration::from_secs(self.stream_idle_seconds.into())
     }

@@ -1,4 +1,4 @@
-//! Where metrics can be read.
+//! Settings of monitoring: the address that serves metrics.
 
 use std::net::SocketAddr;
 

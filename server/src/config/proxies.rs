@@ -1,4 +1,4 @@
-//! Which proxies stand in front of the server and are believed about who is behind them.
+//! Proxies in front of the server whose word about the client's address is trusted.
 
 /// The settings about proxies.
 #[derive(Clone, Debug, Default, clap::Args)]

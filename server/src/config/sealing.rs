@@ -2,7 +2,7 @@
 
 use super::Secret;
 
-/// Where the sealing key comes from.
+/// Sources of the sealing key.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct SealingSettings {
     /// Key that seals secrets in the database: 32 bytes as base64 or hexadecimal, the same for all servers of one

@@ -1,4 +1,4 @@
-//! How connections are protected on their way: TLS of the server's own, and what may go in plaintext.
+//! Transport security: the server's own TLS, and exceptions for plaintext.
 
 use std::{net::SocketAddr, path::PathBuf};
 
@@ -24,7 +24,7 @@ pub struct Transport {
 }
 
 impl Transport {
-    /// Whether the server speaks https itself.
+    /// Returns true if the server speaks https itself.
     pub fn is_tls(&self) -> bool {
         self.tls_cert.is_some()
     }
@@ -55,7 +55,7 @@ impl Transport {
     }
 }
 
-/// What to say about a URL that leads over the network in plaintext, or may; nothing where it is protected or local.
+/// Warning about a URL that leads, or may lead, over the network in plaintext; `None` where it is protected or local.
 pub fn plaintext_warning(variable: &str, url: &str) -> Option<String> {
     let url = url::Url::parse(url).ok()?;
     let query = |wanted: &str| url.query_pairs().find(|(name, _)| name == wanted).map(|(_, value)| value.into_owned());

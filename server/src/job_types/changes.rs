@@ -1,4 +1,4 @@
-//! What an edit of a job type changed, in words, for the audit log: every field from its old value to its new one.
+//! Changes of an edited job type, in words, for the audit log: every field from its old value to its new one.
 //!
 //! Secrets are named and never shown, URLs are shown without what may be a secret in them, and long documents are
 //! said to have changed.
@@ -14,7 +14,7 @@ use crate::addresses::shown;
 /// The longest value that is shown, in characters.
 const LONGEST: usize = 200;
 
-/// What the server makes itself.
+/// Fields that the server sets itself.
 const SERVER_MADE: [&str; 4] = ["name", "created_at", "updated_at", "version"];
 
 /// From one state of a type to another; none is a type that is not there.

@@ -73,7 +73,7 @@ impl Outgoing {
     }
 }
 
-/// What the signing key is sealed for.
+/// Sealing context of the signing key.
 const SIGNING_KEY: &str = "signing_key";
 
 /// The key that signs where nobody named a secret: the configured one, or the one in the database, which is made

@@ -10,7 +10,7 @@ use url::Url;
 
 use crate::sealing::{SealError, Sealer, is_sealed_with};
 
-/// What these secrets are sealed for.
+/// Sealing contexts of these secrets.
 const EXECUTOR: &str = "executor_secrets";
 const CALLBACK: &str = "on_completed";
 

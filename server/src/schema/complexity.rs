@@ -1,8 +1,9 @@
-//! What a schema costs to apply, measured before it is compiled.
+//! Cost of applying a schema, measured before it is compiled.
 //!
-//! A schema of one kilobyte can refer to itself so that one value is looked at 2^26 times. What counts is the schema with its
-//! references expanded as far as they apply to the same value: a reference below `properties` or `items` applies to a smaller
-//! value, and such results are remembered while a document is checked. Nothing here judges whether a schema is valid.
+//! A schema of one kilobyte can refer to itself so that one value is looked at 2^26 times. It measures the schema with
+//! its references expanded as far as they apply to the same value: a reference below `properties` or `items` applies to
+//! a smaller value, and such results are remembered while a document is checked. Nothing here judges whether a schema
+//! is valid.
 
 use std::collections::{HashMap, HashSet};
 
@@ -37,7 +38,7 @@ const INSIDE_MAPS: [&str; 2] = ["properties", "patternProperties"];
 const META: &str = "https://json-schema.org/";
 const META_PARTS: usize = 500;
 
-/// What a schema costs to apply; the error is a sentence for whoever wrote it.
+/// Measures the cost of applying a schema; the error is a sentence for whoever wrote it.
 pub(super) fn measure(source: &Value) -> Result<Cost, String> {
     let mut patterns = 0;
     check_patterns(source, &mut patterns)?;
@@ -77,7 +78,7 @@ impl<'a> Part<'a> {
     }
 }
 
-/// What a schema costs on one value: its parts, and how many of them are one inside the other.
+/// Cost of a schema on one value: the number of its parts, and how deeply they nest.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cost {
     pub(super) parts: usize,
@@ -128,7 +129,7 @@ impl<'a> Expanding<'a> {
         }
     }
 
-    /// What the references of a whole document lead to.
+    /// Targets of the references in a whole document.
     fn targets(&self, source: &'a Value) -> Vec<Part<'a>> {
         let mut found = Vec::new();
         let mut left = vec![Part { schema: source, resource: source }];
@@ -145,7 +146,7 @@ impl<'a> Expanding<'a> {
         found
     }
 
-    /// What the references of a schema lead to. Those to documents that the compiler knows lead nowhere.
+    /// Targets of the references in a schema. Those to documents that the compiler knows have none.
     fn referred(&self, part: Part<'a>, object: &'a Map<String, Value>) -> Result<Vec<Part<'a>>, String> {
         let mut found = Vec::new();
         for keyword in ["$ref", "$dynamicRef", "$recursiveRef"] {

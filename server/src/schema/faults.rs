@@ -110,7 +110,7 @@ struct Walk<'a> {
     faults: Vec<(String, String)>,
     /// Pairs of a schema and a value that were looked at.
     seen: HashSet<(*const Value, *const Value)>,
-    /// Where the walk is in the payload.
+    /// Position of the walk in the payload.
     place: String,
     steps: usize,
 }
@@ -162,7 +162,7 @@ impl<'a> Walk<'a> {
         self.faults.push((self.place.clone(), detail.to_owned()));
     }
 
-    /// What the schema says about the value alone.
+    /// Checks the keywords that are about the value alone.
     fn assertions(&mut self, object: &Map<String, Value>, at: &str, value: &Value) {
         let closed = |keyword: &str| object.get(keyword) == Some(&Value::Bool(false));
         let has_any = ASSERTIONS.iter().any(|keyword| object.contains_key(*keyword));
@@ -215,7 +215,7 @@ impl<'a> Walk<'a> {
 
     fn fields(&mut self, object: &'a Map<String, Value>, at: &str, fields: &Map<String, Value>) {
         let named = object.get("properties").and_then(Value::as_object);
-        // Which names a pattern takes only the library knows.
+        // Only the library knows the names that a pattern matches.
         let others = object.get("additionalProperties").filter(|_| !object.contains_key("patternProperties"));
         for (name, value) in fields {
             if self.is_done() {
@@ -258,7 +258,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Whether a document is embedded in the schema.
+/// Returns true if a document is embedded in the schema.
 fn has_documents(source: &Value) -> bool {
     fn names_itself(value: &Value) -> bool {
         match value {

@@ -103,7 +103,7 @@ pub async fn owner_name(on: &mut PgConnection, owner_id: Uuid) -> Result<Option<
     sqlx::query_scalar!("select name from owner where id = $1", owner_id).fetch_optional(on).await
 }
 
-/// What a list of entries is filtered by; all that are given must hold.
+/// Filters of a list of entries; an entry matches if it matches every filter that is set.
 #[derive(Clone, Debug, Default)]
 pub struct AuditQuery {
     /// Only what was done to this owner's work.
@@ -241,12 +241,12 @@ pub async fn settled_before(pool: &PgPool) -> Result<(OffsetDateTime, OffsetDate
     Ok((row.now, row.settled))
 }
 
-/// When an entry was written; `None`: there is no such entry.
+/// Time when an entry was written; `None` if there is no such entry.
 pub async fn time_of(pool: &PgPool, id: Uuid) -> Result<Option<OffsetDateTime>, sqlx::Error> {
     sqlx::query_scalar!("select at from audit where id = $1", id).fetch_optional(pool).await
 }
 
-/// Where the log is posted from when nobody has posted it before: from now on.
+/// Begins posting with the entries from now on, if nothing was posted before.
 pub async fn begin_posting(pool: &PgPool) -> Result<(), sqlx::Error> {
     sqlx::query!("insert into audit_post default values on conflict do nothing").execute(pool).await.map(drop)
 }
@@ -285,7 +285,7 @@ pub async fn expire(pool: &PgPool, days: i32, limit: i64) -> Result<u64, sqlx::E
     Ok(done.rows_affected())
 }
 
-/// Whether this role of the database may remove entries.
+/// Returns true if this database role may remove entries.
 pub async fn may_expire(pool: &PgPool) -> Result<bool, sqlx::Error> {
     sqlx::query_scalar!(r#"select has_table_privilege('audit', 'delete') as "may!""#).fetch_one(pool).await
 }

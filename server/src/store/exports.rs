@@ -1,5 +1,5 @@
-//! What exports read beside results and failures: every item of a job, how many there are, and by
-//! whose credential an export was asked for.
+//! Reads for exports beside results and failures: every item of a job, their number, and the credential that asked for
+//! an export.
 
 use sqlx::PgPool;
 use time::OffsetDateTime;
@@ -90,11 +90,11 @@ pub async fn totals(pool: &PgPool, gate_ids: &[i64]) -> Result<Totals, sqlx::Err
 #[derive(Clone, Copy, Debug)]
 pub struct Asked {
     pub by: Option<Uuid>,
-    /// Whether it saw everybody's work then.
+    /// True if it saw everybody's work then.
     pub sees_all: bool,
 }
 
-/// Who asked for a job.
+/// Credential that asked for a job.
 pub async fn asked(pool: &PgPool, job_id: Uuid) -> Result<Option<Asked>, sqlx::Error> {
     sqlx::query_as!(Asked, "select asked_by as by, asked_sees_all as sees_all from job where id = $1", job_id)
         .fetch_optional(pool)

@@ -179,7 +179,7 @@ pub async fn replace(
     Ok(row.map(|row| row.job_type(sealer)))
 }
 
-/// What a type's executor sends along, sealed.
+/// Secrets that a type's executor sends, sealed.
 pub async fn secrets(pool: &PgPool, name: &str) -> sqlx::Result<Option<String>> {
     let text = sqlx::query_scalar!("select executor_secrets from job_type where name = $1", name);
     Ok(text.fetch_optional(pool).await?.flatten())

@@ -55,7 +55,7 @@ pub async fn migrate(pool: &PgPool) -> Result<(), MigrateError> {
     Ok(())
 }
 
-/// Whether this role may make tables.
+/// Returns true if this database role may create tables.
 async fn may_migrate(pool: &PgPool) -> sqlx::Result<bool> {
     sqlx::query_scalar!(r#"select coalesce(has_schema_privilege(current_schema(), 'create'), false) as "may!""#)
         .fetch_one(pool)

@@ -20,7 +20,7 @@ pub struct Partial {
     pub bytes: i64,
     pub received: i64,
     pub created_at: Time,
-    /// When something last came of it.
+    /// Time when bytes of it last arrived.
     pub touched_at: Time,
     /// The header `Upload-Metadata` of its creation.
     pub metadata: Option<String>,

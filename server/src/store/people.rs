@@ -265,7 +265,7 @@ pub async fn count_change(tx: &mut Tx) -> sqlx::Result<()> {
     Ok(())
 }
 
-/// How often rights were taken away so far, be it by somebody or because a token has expired.
+/// Number of times that rights were taken away so far, by somebody or because a token expired.
 pub async fn changes(pool: &PgPool) -> sqlx::Result<i64> {
     sqlx::query_scalar!(
         r#"select n + (select count(*) from token where expires_at <= clock_timestamp()) as "n!" from credential_change"#

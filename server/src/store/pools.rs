@@ -46,7 +46,7 @@ const RAILS: &[(&str, &str)] = &[
     ("statement_timeout", "15s"),
 ];
 
-/// How long a request waits for a connection before it is told to come again; heartbeats, and looking up who asks, may wait
+/// Wait for a connection before a request is refused with `Retry-After`; heartbeats and the lookup of callers may wait
 /// longer.
 const WAIT: Duration = Duration::from_secs(2);
 const BEATS_WAIT: Duration = Duration::from_secs(10);

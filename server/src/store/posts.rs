@@ -12,7 +12,7 @@ pub struct Taken {
     pub id: String,
     pub purpose: String,
     pub body: String,
-    /// When it was first due, and the tries since then.
+    /// Time when it was first due, and the number of tries since then.
     pub began_at: OffsetDateTime,
     pub tries: i32,
     pub held_until: OffsetDateTime,
@@ -78,7 +78,7 @@ pub async fn put_off(pool: &PgPool, taken: &Taken, until: OffsetDateTime, error:
     Ok(())
 }
 
-/// How many are waiting.
+/// Number of messages that wait.
 pub async fn pending(pool: &PgPool) -> Result<i64, sqlx::Error> {
     sqlx::query_scalar!(r#"select count(*) as "n!" from outbound_post"#).fetch_one(pool).await
 }

@@ -1,4 +1,4 @@
-//! What an owner has, counted: open trees, items that wait, bytes of files.
+//! Counts for the quotas of an owner: open trees, items that wait, bytes of files.
 //!
 //! Asked for when an owner is new to a server, once a minute, and when a quota is reached; never on the way of a request
 //! that is let in. Looks at so many of the newest jobs and no further.
@@ -11,7 +11,7 @@ use uuid::Uuid;
 /// Jobs of an owner that are looked at.
 const MOST_JOBS: i64 = 200_000;
 
-/// How much of everything.
+/// Amounts that quotas limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     pub trees: i64,
@@ -35,7 +35,7 @@ impl Sub for Usage {
     }
 }
 
-/// What this owner has.
+/// Counts the usage of an owner.
 pub async fn usage(pool: &PgPool, owner_id: Uuid) -> Result<Usage, sqlx::Error> {
     sqlx::query_as!(
         Usage,

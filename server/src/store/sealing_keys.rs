@@ -1,4 +1,4 @@
-//! Which key seals this database, and which keys the running servers have. Ids only; no key is stored.
+//! Ids of the key that seals this database and of the keys that running servers have. No key is stored.
 
 use sqlx::PgPool;
 use uuid::Uuid;
@@ -79,7 +79,8 @@ pub async fn leave(pool: &PgPool, server_id: Uuid) -> Result<(), sqlx::Error> {
     Ok(())
 }
 
-/// How many servers were seen within the last fifteen seconds that lack this key, and that do not seal with it.
+/// Number of servers, seen within the last fifteen seconds, that lack this key, and number of those that do not seal
+/// with it.
 pub async fn servers_without(pool: &PgPool, id: &str) -> Result<(i64, i64), sqlx::Error> {
     let row = sqlx::query!(
         r#"select count(*) filter (where not $1 = any(key_ids)) as "lack!",

@@ -13,7 +13,7 @@ pub struct Failures {
     pub age_seconds: f64,
 }
 
-/// What is known of these.
+/// Stored failures of these keys.
 pub async fn failures(pool: &PgPool, keys: &[Vec<u8>]) -> sqlx::Result<Vec<Failures>> {
     sqlx::query_as!(
         Failures,

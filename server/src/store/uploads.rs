@@ -209,7 +209,7 @@ pub async fn find_staged(pool: &PgPool, upload_id: Uuid, sheet: &str) -> Result<
     Ok(row.map(|row| (row.object_id, row.bytes)))
 }
 
-/// What is known of a workbook that was opened before.
+/// Facts about a workbook that was opened before.
 #[derive(Clone, Debug, Default)]
 pub struct Opened {
     /// The names of its sheets; none where it could not be read so far.
@@ -218,7 +218,7 @@ pub struct Opened {
     pub unreadable: Option<String>,
 }
 
-/// What is known of a workbook and one of its sheets.
+/// Reads the stored facts about a workbook and one of its sheets.
 pub async fn opened(pool: &PgPool, upload_id: Uuid, sheet: &str) -> Result<Opened, sqlx::Error> {
     let row = sqlx::query_as!(
         Opened,

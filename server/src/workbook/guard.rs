@@ -16,15 +16,15 @@ const LONGEST_TOKEN: u64 = 1 << 20;
 /// One row or cell of a sheet, at most.
 const LONGEST_CELL: u64 = 4 << 20;
 
-/// What a string takes in memory beside its text: its place in a list that doubles, and the least that it is given elsewhere.
+/// Bytes that a string takes beside its text: its place in a list that doubles, and the smallest allocation.
 const STRING: u64 = 64;
 
-/// How large a workbook may be inside.
+/// Limits on the contents of a workbook.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     /// Its rows altogether.
     pub(super) rows: u64,
-    /// What is in memory while they are read: strings, styles, names.
+    /// Bytes in memory while sheets are read: strings, styles, names.
     memory: u64,
 }
 

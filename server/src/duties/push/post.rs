@@ -239,7 +239,7 @@ async fn post(app: &App, ready: &Prepared, assignment: &Assignment, until: Insta
     }
 }
 
-/// How long an item waits whose target was busy: as long as the target asks, else longer with each attempt.
+/// Wait of an item whose target was busy, in seconds: as long as the target asks, else longer with each attempt.
 fn busy_seconds(asked: Option<f64>, attempt: i32) -> f64 {
     let backoff = Backoff { min_seconds: 1.0, max_seconds: Some(60.0), factor: 2.0, jitter: true };
     asked.map_or_else(|| backoff.delay_seconds(attempt, rand::random()), |seconds| seconds.clamp(1.0, 86_400.0))
