@@ -58,7 +58,7 @@ pub(super) struct AddCommand {
     pub(super) place: Option<Place>,
     /// The Idempotency-Key that moves with these items.
     pub(super) key: Option<keys::KeyMove>,
-    /// What is written into the audit log with them.
+    /// Entry of the audit log that is written with them.
     pub(super) audit: Option<Box<AuditRow>>,
 }
 

@@ -183,7 +183,7 @@ impl Engine {
 /// The purpose of messages about alerts.
 pub const ALERTS: &str = "alerts";
 
-/// What is posted.
+/// Body of a post.
 #[derive(Serialize)]
 struct Message<'a> {
     #[serde(rename = "type")]

@@ -21,7 +21,7 @@ use crate::{
 
 use super::Engine;
 
-/// Where the entry of an action is.
+/// Place of an action's entry in the audit log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Recorded {
     /// With the action.

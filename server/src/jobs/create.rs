@@ -180,7 +180,7 @@ impl Engine {
         let items = tree.nodes.iter().map(|node| node.new.items.len() as i64).sum();
         let _taken = match core.quotas.take(caller.owner_id, Usage { trees: 1, items, bytes: 0 }).await {
             Ok(taken) => taken,
-            // What was accepted once is answered, whatever the owner has by now.
+            // A request that was accepted once is answered again, whatever the owner has by now.
             Err(refused) => {
                 return match core.look(&tree, asked.as_ref()).await? {
                     Standing::There(made) => Ok((made, None)),

@@ -67,6 +67,6 @@ impl Engine {
 /// In whose name work is done.
 pub struct Asker {
     pub caller: Caller,
-    /// Whether the credential saw everybody's work when it asked, and does not any more.
+    /// True if the credential saw everybody's work when it asked, and no longer does.
     pub was_reduced: bool,
 }

@@ -60,7 +60,7 @@ pub struct Adding {
     pub stream: Option<InStream>,
 }
 
-/// Where in a stream items come; the audit log has one entry for all of it.
+/// Position of items in a stream; the audit log has one entry for the whole stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InStream {
     First,
@@ -170,7 +170,7 @@ impl Engine {
     }
 }
 
-/// What is written about items that are added to somebody else's work, or for a reason that is given.
+/// Entry about items that are added to somebody else's work, or for a given reason.
 fn audit_entry(
     caller: &Caller,
     job: &JobInfo,

@@ -162,7 +162,7 @@ pub struct Limits {
     pub callbacks: Reach,
     /// Whether there is a broker to be told of things.
     pub has_broker: bool,
-    /// What one owner may have at once.
+    /// Quotas of an owner.
     pub quotas: Quotas,
     /// Seals secrets before they are stored.
     pub sealer: Sealer,

@@ -209,7 +209,7 @@ impl Core {
         }
         crate::store::commit(tx).await?;
         for object in objects {
-            // What is left here is an object without a row, and goes as one.
+            // A failure leaves an object without a row, which the cleanup of such objects removes.
             if let Err(error) = self.files.remove(object).await {
                 tracing::warn!(%error, %object, "file not removed");
             }

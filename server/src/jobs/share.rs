@@ -127,7 +127,7 @@ impl Engine {
     }
 }
 
-/// When a link ends: as asked for, or after the usual time. 422 unless that is ahead and not too far.
+/// Time when a link expires: as requested, else the default. 422 unless it is in the future and not too far ahead.
 fn expiry(asked: Option<Time>) -> Result<Time, Problem> {
     let now = OffsetDateTime::now_utc();
     let Some(asked) = asked else { return Ok(Time(now + Duration::days(SHARED_DAYS))) };

@@ -12,8 +12,8 @@ use crate::{
 
 use super::{super::Core, kind_of, let_go};
 
-/// Who asked for an operation, with the rights of that moment, where the credential still has them. Otherwise the
-/// operation is stopped, which `None` says.
+/// Caller of an operation with the rights of that time, if the credential still has them. Otherwise stops the operation
+/// and returns `None`.
 pub(super) async fn asker(core: &Arc<Core>, row: &BulkRow) -> Result<Option<Caller>> {
     let pool = &core.pools.read;
     let rights = match row.asked_by {
