@@ -54,7 +54,7 @@ pub struct NewToken {
     /// Narrows `work` to these job types. Absent or null: all.
     #[serde(default)]
     pub types: Option<Vec<String>>,
-    /// When the token stops by itself. Absent or null: never.
+    /// Time when the token expires. Absent or null: it never expires.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Time>,
 }

@@ -31,8 +31,8 @@ pub struct NewUser {
     /// back instead.
     #[serde(default)]
     pub password: Option<String>,
-    /// Whether they are led to choosing a password of their own when they sign in. Default: yes where a person asks, no
-    /// where a service does.
+    /// Makes the person choose a new password when they sign in. Default: true where a person asks, false where a
+    /// service does.
     #[serde(default)]
     pub must_change_password: Option<bool>,
     /// Kept in the audit log.
@@ -117,7 +117,7 @@ pub struct Session {
     pub created_at: Time,
     /// To the minute.
     pub last_seen_at: Time,
-    /// When it ends unless it is used until then: after 30 idle days, and never later than 90 days from its beginning.
+    /// Time when the session ends unless it is used before: after 30 idle days, and at most 90 days after it began.
     pub expires_at: Time,
     /// Whether it is the one that asks.
     pub current: bool,

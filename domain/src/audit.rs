@@ -48,7 +48,7 @@ pub struct AuditEntry {
     pub operation_id: Option<Uuid>,
 }
 
-/// Who did something, under the name of that time.
+/// Actor of an action, with their name at that time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Actor {
@@ -57,7 +57,7 @@ pub struct Actor {
     pub name: String,
 }
 
-/// What kind of actor it was.
+/// Kind of an actor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]

@@ -177,7 +177,7 @@ pub struct Holder {
     pub lease_expires_at: Time,
 }
 
-/// What [`WaitingFor::reason`] may say.
+/// Values of [`WaitingFor::reason`].
 pub const WAITING_REASONS: [&str; 7] =
     ["retry", "run_after", "after", "serialize_key", "paused", "concurrency", "not_claimed"];
 

@@ -1,4 +1,4 @@
-//! How long, how many, how large: every bound that a request is checked against.
+//! Limits that requests are checked against: lengths, numbers, sizes.
 //!
 //! Each bound stands here once. The server checks requests with these constants, and the OpenAPI document says
 //! the same ones (`server/src/http/openapi/bounds.rs`), so that a client that follows the document is never
@@ -66,7 +66,7 @@ pub const LONGEST_PUSH_SECONDS: f64 = 86_400.0;
 pub const MOST_EDITS: usize = 100;
 pub const FASTEST_BULK: f64 = 10_000.0;
 
-/// Whether `text` has from `least` to `most` characters and no NUL, which PostgreSQL cannot store.
+/// Returns true if `text` has `least` to `most` characters and no NUL, which PostgreSQL cannot store.
 pub fn is_text(text: &str, least: usize, most: usize) -> bool {
     // Bytes are at least as many as characters, so that most texts need no counting.
     let fits = text.len() <= most || text.chars().nth(most).is_none();

@@ -22,16 +22,16 @@ pub struct Share {
     /// Who made it, under the name of that time.
     pub created_by: Owner,
     pub created_at: Time,
-    /// When it stops opening anything by itself.
+    /// Time when the link expires.
     pub expires_at: Time,
-    /// Whether it opens anything now: it was not revoked, has not expired, and nobody whose it is was disabled.
+    /// True while the link works: it is not revoked or expired, and neither its owner nor its maker is disabled.
     pub open: bool,
     /// When somebody last looked; to the minute.
     pub last_seen_at: Option<Time>,
     pub revoked_at: Option<Time>,
 }
 
-/// How long a link opens its tree when nobody says otherwise, in days.
+/// Default lifetime of a link, in days.
 pub const SHARED_DAYS: i64 = 30;
 
 /// The longest that it can be asked for, in days.
@@ -45,7 +45,7 @@ pub struct ShareBody {
     /// Required on somebody else's work; kept in the audit log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// When it stops opening anything, at most 365 days from now; default 30 days from now.
+    /// Time when the link expires, at most 365 days from now. Default: 30 days from now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Time>,
 }

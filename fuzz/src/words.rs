@@ -132,7 +132,7 @@ pub fn client_address(data: &[u8]) {
         assert_eq!(trusted.client(client, &headers), client, "no proxy of ours");
         let Ok(whole) = axum::http::HeaderValue::from_bytes(&[said, appended].concat()) else { continue };
         headers.insert(name, whole.clone());
-        // What is not text is not read at all; then only the proxy itself is known.
+        // Headers that are not text are not read at all; then only the proxy itself is known.
         let known = if whole.to_str().is_ok() { client } else { proxy };
         assert_eq!(trusted.client(proxy, &headers), known, "{whole:?}");
     }

@@ -1,6 +1,6 @@
 //! The API as its clients want it: linted, generated in four ways, run against a server, and tried by schemathesis.
 //!
-//! What belongs to each client is in testing/clients, versions pinned by lock files. The description comes from the
+//! Files of each client are in testing/clients, with versions pinned by lock files. The description comes from the
 //! server program itself (`treeline-server openapi`), the server is the real one with a database of its own.
 
 use std::{
@@ -24,7 +24,7 @@ const HOSTILE_SECONDS: u32 = 60;
 /// The token of the server under test: it may do everything.
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
-/// What is generated from the description, and where it is.
+/// Folder of the generated clients and of the API documents that they are generated from.
 fn folder() -> PathBuf {
     places::root().join("testing").join("clients")
 }
@@ -184,7 +184,7 @@ impl Server {
                 break url.to_owned();
             }
         };
-        // What else it says is read, so that it never waits for a reader.
+        // Reads the rest of its output, so that it never blocks on a full pipe.
         std::thread::spawn(move || said.read_to_end(&mut Vec::new()));
         Ok(Self { url, child })
     }

@@ -65,7 +65,7 @@ enum Verb {
     Clients,
     /// Sends the API what nobody would send (schemathesis), and fails where an answer is not as described.
     Hostile {
-        /// How long, in seconds. Default: 60.
+        /// Duration in seconds. Default: 60.
         #[arg(long)]
         seconds: Option<u32>,
     },

@@ -1,4 +1,4 @@
-//! What is linked in, and whether it may be: `cargo deny` by the rules of `deny.toml`, and the bill of materials.
+//! Supply chain: `cargo deny` by the rules of `deny.toml`, and the bill of materials.
 //!
 //! `cargo-deny` is installed from crates.io under the target folder, once for each version. The bill is CycloneDX
 //! 1.6 as JSON, made from `cargo metadata`, `Cargo.lock` and npm's lock file: the same sources always give the same

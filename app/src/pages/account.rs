@@ -24,7 +24,7 @@ pub struct Account {
     pub next: Option<String>,
     /// Whether the current password is asked for.
     pub asks_current: bool,
-    /// Whether somebody else chose the password: nothing else opens until it is changed.
+    /// Set when somebody else chose the password: no other page opens until it is changed.
     pub must_change_password: bool,
     /// What has just been done.
     pub done: Option<&'static str>,

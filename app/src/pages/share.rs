@@ -72,7 +72,7 @@ pub struct SharePanel {
     pub problem: Option<Problem>,
 }
 
-/// How long a new link can be made for, in days.
+/// Lifetimes that a new link can have, in days.
 const ENDS_AFTER: [(&str, &str); 5] =
     [("1", "A day"), ("7", "A week"), ("30", "30 days"), ("90", "90 days"), ("365", "A year")];
 

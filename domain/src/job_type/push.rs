@@ -60,8 +60,8 @@ impl fmt::Debug for Headers {
     }
 }
 
-/// What signs: one secret, or two while receivers change over from one to the other; then both sign. A secret is
-/// `whsec_` and base64, or any text.
+/// Signing secrets: one, or two while receivers change from one to the other; then both sign. A secret is `whsec_` and
+/// base64, or any text.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -82,7 +82,7 @@ impl SigningSecret {
         }
     }
 
-    /// What was expected instead, where it cannot sign.
+    /// Description of the expected form, where the secret cannot sign.
     pub fn problem(&self) -> Option<&'static str> {
         let all = self.all();
         if !(1..=2).contains(&all.len()) {
