@@ -56,7 +56,7 @@ fn kill_postmaster(data_dir: &Path) {
     }
 }
 
-/// Who runs PostgreSQL owns its folder, and must not become root by what it puts there.
+/// The account that runs PostgreSQL owns its folder, and must not become root by files that it puts there.
 #[tokio::test]
 async fn a_hostile_account_gains_nothing_by_links_in_its_folder() {
     use std::os::unix::fs::{MetadataExt, symlink};
@@ -67,7 +67,7 @@ async fn a_hostile_account_gains_nothing_by_links_in_its_folder() {
         eprintln!("SKIPPED: this is about a server that runs as root");
         return;
     }
-    // What belongs to root, and what the account would like to have.
+    // Files of root's that the account would like to change.
     let ours = tempfile::tempdir().expect("a folder of root's");
     let (target, file) = (ours.path().join("target"), ours.path().join("file"));
     std::fs::create_dir(&target).expect("a folder");
@@ -107,7 +107,7 @@ async fn a_hostile_account_gains_nothing_by_links_in_its_folder() {
     assert_eq!(state(), before);
 }
 
-/// What the server connects as can neither run programs nor change the audit log.
+/// The server's database role can neither run programs nor change the audit log.
 #[tokio::test]
 async fn the_server_is_no_superuser_of_its_own_cluster() {
     let folder = data_dir();

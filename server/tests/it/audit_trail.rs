@@ -1,5 +1,5 @@
-//! What the audit log holds beside actions on work: sign-ins, looking, configuration, the command line; and how it is
-//! copied elsewhere. That it cannot be changed is in `postgres_roles`.
+//! Entries of the audit log beside actions on work: sign-ins, reads, configuration, the command line; and its copies
+//! elsewhere. `postgres_roles` tests that it cannot be changed.
 
 use reqwest::Method;
 use serde_json::{Value, json};

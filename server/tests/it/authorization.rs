@@ -1,4 +1,4 @@
-//! Who may do what: every operation, asked by every kind of caller (spec §8, spec-2 §A.1; promise P20).
+//! Authorization matrix: every operation, requested by every kind of caller (spec §8, spec-2 §A.1; promise P20).
 //!
 //! The table is in `authorization/table.rs`. The test fails where an operation of the OpenAPI document has no line, where
 //! docs/authorization.md differs from the table, and where a real server answers otherwise or tells a stranger anything.
@@ -49,19 +49,19 @@ async fn send(request: reqwest::RequestBuilder) -> Answer {
     Answer { status, headers, text: response.text().await.expect("a whole answer") }
 }
 
-/// What is wrong with an answer, if anything.
+/// Fault of an answer, if it has one.
 fn fault(gets: Get, answer: &Answer) -> Option<String> {
     let status = answer.status.as_u16();
     let right = match gets {
         Get::No(refused) => status == refused,
-        // Whether there was anything to do is not the question.
+        // It does not matter if there was anything to do.
         Get::Yes => ![401, 403, 404].contains(&status) && status < 500,
         Get::Own => status == 200,
     };
     (!right).then(|| format!("expected {gets:?}, got {status} {:.300}", answer.text))
 }
 
-/// What an answer tells of things that are not the caller's.
+/// Text in an answer about things that are not the caller's.
 fn leak(things: &Things<'_>, who: Who, asked: &str, answer: &Answer) -> Option<String> {
     if !who.is_foreign() {
         return None;

@@ -21,7 +21,7 @@ const JSON: &str = "application/json";
 /// Bodies at once.
 const PARALLEL: usize = 8;
 
-/// What the server may take more than before, in KiB: eight bodies of one round would be 80 MB.
+/// Growth of the server's memory that is allowed, in KiB: eight bodies of one round would be 80 MB.
 const MOST_KIB: u64 = 40 << 10;
 
 /// Routes that take a body, or throw it away, without a known caller.
@@ -61,7 +61,7 @@ async fn a_request_without_a_known_caller_takes_little_memory() {
     let server = Server::start().await;
     let program = server.spawn_program().await;
     let api = Api::new(&program.api.url(""));
-    // What a first request of its kind needs.
+    // Memory that the first request of a kind needs once.
     for (path, media_type) in UNKNOWN_CALLER {
         Answer::of(api.request(Method::POST, path).header("content-type", media_type).body("a")).await;
     }
@@ -74,7 +74,7 @@ async fn a_request_without_a_known_caller_takes_little_memory() {
     }
     let grown = peak_kib(program.process) - before;
     assert!(grown <= MOST_KIB, "{} MiB more", grown >> 10);
-    // What is refused is said, and what fits is read.
+    // The refusal says why, and a body that fits is read.
     let large = format!("email=a&password={}", "a".repeat(16 << 10));
     assert_eq!(api.post_text("/sign-in", FORM, large.clone()).await.status, 413);
     let large = json!({"email": "a@example.com", "password": "a".repeat(16 << 10)});

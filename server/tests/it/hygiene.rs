@@ -1,4 +1,4 @@
-//! What browsers keep and whom they believe: nothing of what was shown stays when somebody signs out, downloads do
+//! Browsers keep nothing and believe nobody else: nothing of what was shown stays when somebody signs out, downloads do
 //! nothing where they are opened, and a name that another site has made to lead here is not ours.
 
 use argon2::{Algorithm, Argon2, Params, Version, password_hash::PasswordHasher as _};

@@ -1,6 +1,6 @@
 //! `/metrics` is for tokens of the scope `metrics`, or for whoever reaches the listener that serves nothing else.
 //!
-//! Where a request comes from counts for nothing: behind a proxy every peer looks local.
+//! The address of a request grants nothing: behind a proxy every peer looks local.
 
 use serde_json::json;
 

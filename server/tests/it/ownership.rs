@@ -1,7 +1,7 @@
 //! Nobody gets at what is somebody else's by a detour: an export of it, or a page that shows it (P20).
 //!
-//! What every operation of the API answers to every kind of caller is in `authorization.rs`; the pages are not in the
-//! OpenAPI document and are asked here.
+//! The answers of every API operation to every kind of caller are in `authorization.rs`; pages are not in the OpenAPI
+//! document and are requested here.
 
 use reqwest::Method;
 use serde_json::{Value, json};

@@ -1,5 +1,5 @@
-//! What one owner may have at once, how fast one caller may ask, and what a full disk does: 429 and 507 that name figure and
-//! limit, beside workers and other owners who notice nothing.
+//! Quotas of owners, rate limits of callers, and a full disk: 429 and 507 that name figure and limit, beside workers
+//! and other owners who notice nothing.
 
 use std::time::Instant;
 
@@ -38,7 +38,7 @@ async fn an_owner_has_so_many_open_trees_and_waiting_items() {
     let refused = refused.expect_problem(429, "quota_exceeded");
     assert!(detail(&refused).contains("3 trees are open, and at most 3"), "{refused}");
     tree(&ada).await.expect(201);
-    // What was made already is answered all the same.
+    // A request for something that exists already is answered all the same.
     let job = json!({"type": "a", "items": [{}]});
     let put = |id: String| {
         let (eve, job) = (eve.clone(), job.clone());

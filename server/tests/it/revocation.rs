@@ -1,5 +1,5 @@
-//! What is taken away ends at once, also for what is under way: streams in both directions, uploads, waiting claims
-//! and bulk operations. Nothing is lost to others by it. Every story ends by an event, never by a clock.
+//! Revoked credentials stop working at once, also for work under way: streams in both directions, uploads, waiting
+//! claims and bulk operations. Nothing is lost to others by it. Every story ends by an event, never by a clock.
 
 use std::time::Duration;
 
@@ -171,7 +171,7 @@ async fn a_bulk_operation_of_a_dismissed_asker_ends_and_says_why() {
         assert!(now["processed"].as_i64().expect("a number") < 5, "{now}");
         let page = admin.get(&format!("/bulk/{}", id(&bulk))).await;
         assert!(page.text.contains("Stopped because"), "{}", page.text);
-        // What it held is let go, and what it had not reached is as before.
+        // The job that it held is released, and those that it had not reached are as before.
         let job = server.get(&format!("/api/v1/jobs/{root}")).await.expect(200);
         assert_eq!(job["counts"]["available"].as_i64(), now["processed"].as_i64().map(|done| 20 - done));
     }

@@ -1,5 +1,5 @@
-//! Who guesses passwords waits, and nobody else does: strangers elsewhere, at other accounts or behind the same proxy
-//! cannot keep anybody from signing in, and the count holds over all servers.
+//! Password guessing is throttled and affects nobody else: strangers elsewhere, at other accounts or behind the same
+//! proxy cannot keep anybody from signing in, and the count holds over all servers.
 //!
 //! Addresses are told by a proxy that the server trusts, as in production.
 
@@ -56,7 +56,7 @@ async fn strangers_elsewhere_cannot_keep_anybody_out() {
         try_from(&server, "198.51.100.77", other, None).await.expect_problem(401, "unauthenticated");
     }
     try_from(&server, "203.0.113.9", ada(PASSWORD), None).await.expect(204);
-    // Where the guesses came from, it waits; what the guesser says of itself in front of that changes nothing.
+    // The address of the guesses is throttled; a forged address in front of it changes nothing.
     while try_from(&server, "198.51.100.1", ada("wrong horse"), None).await.status != StatusCode::TOO_MANY_REQUESTS {}
     try_from(&server, "203.0.113.9, 198.51.100.1", ada(PASSWORD), None).await.expect_problem(429, "too_many_requests");
     server.stop().await;

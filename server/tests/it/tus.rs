@@ -1,4 +1,4 @@
-//! What tus 1.0 asks of a server beside taking the bytes: discovery, its headers on every answer, refusals that a client
+//! Requirements of tus 1.0 beside receiving bytes: discovery, its headers on every answer, refusals that a client
 //! understands.
 //!
 //! Apart from `resumable.rs`, which is about the bytes. That clients of others work is tested with tus-js-client

@@ -1,4 +1,4 @@
-//! What Treeline sends by itself is what the section `webhooks` of its API document says.
+//! Messages that Treeline sends by itself are as the section `webhooks` of its API document describes them.
 //!
 //! Every receiver of the tests holds each message against its schema (`support/receiver.rs`); here all kinds of messages
 //! are really sent once, so that none goes untested, and the check itself is shown to find faults. What becomes of a

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Answer, Api, Server};
 
-/// Who asks. In the order of the table's columns.
+/// Kinds of callers, in the order of the table's columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Who {
     /// No credential.
@@ -68,12 +68,12 @@ impl Who {
         }
     }
 
-    /// Whether what this caller asks about is somebody else's, and not theirs to see.
+    /// Returns true if this caller's requests are about things of somebody else that they may not see.
     pub(super) const fn is_foreign(self) -> bool {
         matches!(self, Self::Nobody | Self::OtherUser | Self::Metrics | Self::OtherOwner)
     }
 
-    /// Whether this caller asks about the service's things, not the user's.
+    /// Returns true if this caller's requests are about the service's things, not the user's.
     pub(super) const fn is_of_service(self) -> bool {
         matches!(self, Self::Read | Self::Write | Self::Work | Self::Metrics | Self::Narrowed)
     }

@@ -7,7 +7,7 @@ use super::{
     table::{Get, Line},
 };
 
-/// What stands above the table.
+/// Text above the table.
 const HEAD: &str = "# Who may do what
 
 Generated from the table in `server/tests/it/authorization/table.rs`, which a test holds against the OpenAPI document and against a running

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::callers::Who;
 
-/// What a caller gets.
+/// Answer that a caller gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Get {
     /// The caller may do it.
@@ -20,7 +20,7 @@ pub(super) enum Get {
 }
 use Get::{No, Own, Yes};
 
-/// What every kind of caller gets, in the order of [`Who::ALL`].
+/// Answers for all kinds of callers, in the order of [`Who::ALL`].
 pub(super) type Rule = [Get; Who::ALL.len()];
 
 const fn rule(nobody: Get, share: Get, people: [Get; 4], tokens: [Get; 4], others: [Get; 3]) -> Rule {
@@ -57,7 +57,7 @@ pub(super) const WORK: Rule = rule(OUT, OUT, [NEVER; 4], [NEVER, NEVER, Yes, NEV
 pub(super) const STAFF: Rule = rule(OUT, OUT, [NEVER, NEVER, Yes, Yes], [NEVER; 4], [Yes, NEVER, NEVER]);
 /// For admins, and tokens with the scope `admin`.
 pub(super) const ADMIN: Rule = rule(OUT, OUT, [NEVER, NEVER, NEVER, Yes], [NEVER; 4], [Yes, NEVER, NEVER]);
-/// What people have and services have not: sessions, a password.
+/// Things that people have and services do not: sessions, a password.
 pub(super) const PEOPLE: Rule = rule(OUT, OUT, [Yes; 4], [NEVER; 4], [NEVER; 3]);
 
 /// One operation.

@@ -1,4 +1,4 @@
-//! What calls are about: ids of an owner's things, made when a call first names them.
+//! Objects of calls: ids of an owner's things, made when a call first names them.
 //!
 //! Everything that an owner has holds the word "secret", so that a leak shows. A call that was let through may have used
 //! a thing up; then the next call gets a new one.

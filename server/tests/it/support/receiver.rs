@@ -134,7 +134,7 @@ pub(crate) fn schema_of(message: &Value) -> &'static str {
     }
 }
 
-/// Where a message is not what its schema in the API document says.
+/// Faults of a message by its schema in the API document.
 pub(crate) fn faults(message: &Value) -> Vec<String> {
     let name = schema_of(message);
     let mut faults: Vec<String> =
