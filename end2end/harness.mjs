@@ -52,7 +52,8 @@ async function psql(url, statement) {
 /**
  * Starts a server for a test, on a free port and with an empty database; both go at the end of the test.
  * @param {import('node:test').TestContext} t
- * @param {Record<string, string>} environment variables on top of the defaults
+ * @param {Record<string, string> | ((address: string) => Record<string, string>)} environment variables on top of the
+ *   defaults, which may depend on the address that the server will have
  */
 export async function startServer(t, environment = {}) {
   const admin = needed('TREELINE_TEST_POSTGRES');
@@ -64,7 +65,8 @@ export async function startServer(t, environment = {}) {
   await mkdir(path.join(here, 'logs'), { recursive: true });
   const log = createWriteStream(path.join(here, 'logs', `${t.name.replace(/\W+/g, '-')}.log`));
 
-  const server = new Server(database.href, { TREELINE_DATA_DIR: dataDir, ...environment }, log);
+  const named = typeof environment === 'function' ? environment : () => environment;
+  const server = new Server(database.href, (address) => ({ TREELINE_DATA_DIR: dataDir, ...named(address) }), log);
   t.after(async () => {
     // Pages first: a server that leaves under an open page is an error in that page.
     const pages = await Promise.allSettled(server.pages.map((close) => close()));
@@ -107,7 +109,7 @@ class Server {
         DATABASE_URL: this.database,
         TREELINE_LISTEN: address,
         TREELINE_BOOTSTRAP_TOKEN: this.token,
-        ...this.environment,
+        ...(typeof this.environment === 'function' ? this.environment(address) : this.environment),
       },
       stdio: ['ignore', 'pipe', 'pipe'],
     });

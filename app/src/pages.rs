@@ -8,6 +8,7 @@ pub mod bulk;
 pub mod correct;
 pub mod dead;
 pub mod deliveries;
+pub mod factors;
 pub mod import;
 pub mod imports;
 pub mod item;

@@ -302,6 +302,8 @@ async fn caller(running: &Running) -> Result<Caller> {
         credential_id: Uuid::now_v7(),
         work_types: None,
         must_change_password: false,
+        enrolls: false,
+        proxy_user: None,
         address: None,
     })
 }

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Time, id::Uuid};
+use crate::{Time, factors::PasskeyAnswer, id::Uuid};
 
 /// `POST /services`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -86,7 +86,8 @@ pub struct TokenMade {
     pub secret: String,
 }
 
-/// `POST /session`: by email and password, or by the press of a sign-in link's button, for programs.
+/// `POST /session`: by email and password, or by the press of a sign-in link's button, for programs; with the second
+/// factor at once, or in a second request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -95,4 +96,12 @@ pub struct SignIn {
     pub password: Option<String>,
     /// The last part of a one-time link, or the whole link, in place of the two.
     pub link: Option<String>,
+    /// What a refusal with `mfa_required` named, in place of the first factor.
+    pub state: Option<String>,
+    /// The second factor, where there is one: six digits of the authenticator app …
+    pub code: Option<String>,
+    /// … or a recovery code.
+    pub recovery_code: Option<String>,
+    /// A passkey, in place of everything else.
+    pub passkey: Option<PasskeyAnswer>,
 }

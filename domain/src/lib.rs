@@ -32,6 +32,7 @@ pub mod change;
 pub mod delivery;
 pub mod document;
 pub mod export;
+pub mod factors;
 pub mod feed;
 pub mod filter;
 pub mod fingerprint;

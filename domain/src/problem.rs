@@ -46,7 +46,11 @@ codes! {
     IdempotencyKeyRequired = "idempotency_key_required", 400, "This job type requires an Idempotency-Key";
     CursorMismatch = "cursor_mismatch", 400, "The cursor belongs to other filters";
     Unauthenticated = "unauthenticated", 401, "Sign in or send a token";
+    /// Carries `methods` and `state`.
+    MfaRequired = "mfa_required", 401, "A second factor is required";
     Forbidden = "forbidden", 403, "Not allowed";
+    MfaEnrollmentRequired = "mfa_enrollment_required", 403, "Your role requires a second factor";
+    StepUpRequired = "step_up_required", 403, "Confirm that it is you";
     NotFound = "not_found", 404, "Not found";
     MethodNotAllowed = "method_not_allowed", 405, "Method not allowed";
     Duplicate = "duplicate", 409, "It exists already";
@@ -159,6 +163,12 @@ pub struct Problem {
     /// When to try again, where that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_seconds: Option<u32>,
+    /// `mfa_required`, `step_up_required`: what would be accepted: `totp`, `passkey`, `recovery_code`, `password`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub methods: Vec<String>,
+    /// `mfa_required`: stands for the first factor for ten minutes; to be sent with the second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<String>,
 }
 
 impl Problem {
@@ -178,6 +188,8 @@ impl Problem {
             line: None,
             accepted: None,
             retry_after_seconds: None,
+            methods: Vec::new(),
+            state: None,
         }
     }
 

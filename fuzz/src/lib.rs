@@ -10,7 +10,7 @@ mod words; // filters, cursors, headers, templates, streams
 
 pub use files::{split, workbook};
 pub use json::{body, document, feed, wake};
-pub use words::{client_address, cursor, events, filter, key, query, secret, template};
+pub use words::{callback, client_address, cursor, events, filter, key, query, secret, template};
 
 /// Takes any bytes.
 pub type Target = fn(&[u8]);
@@ -18,6 +18,7 @@ pub type Target = fn(&[u8]);
 /// Every target under the name of its seeds.
 pub const TARGETS: &[(&str, Target)] = &[
     ("body", body),
+    ("callback", callback),
     ("client_address", client_address),
     ("cursor", cursor),
     ("document", document),

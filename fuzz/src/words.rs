@@ -115,6 +115,24 @@ pub fn key(data: &[u8]) {
     assert!(IdempotencyKey::read(&headers).is_err(), "two of them");
 }
 
+/// The query that an OpenID Connect provider sends people back with: whatever is read stands in it once.
+pub fn callback(data: &[u8]) {
+    let query = String::from_utf8_lossy(data);
+    let Some(read) = server::auth::oidc::Callback::read(&query) else { return };
+    assert!(query.len() <= 16 * 1024, "too long, and read");
+    let pairs = [("code", &read.code), ("state", &read.state), ("iss", &read.issuer), ("error", &read.error)];
+    let mut written = url::form_urlencoded::Serializer::new(String::new());
+    for (name, value) in pairs {
+        if let Some(value) = value {
+            written.append_pair(name, value);
+        }
+    }
+    let written = written.finish();
+    if written.len() <= 16 * 1024 {
+        assert_eq!(server::auth::oidc::Callback::read(&written), Some(read), "{query}");
+    }
+}
+
 /// The headers of proxies: a line of `Forwarded`, then one of `X-Forwarded-For`. Whatever the client puts in front of what
 /// a trusted proxy appends changes nothing, and nobody else is believed.
 pub fn client_address(data: &[u8]) {

@@ -7,6 +7,7 @@ pub mod audit; // where the audit log goes
 pub mod broker; // where RabbitMQ is
 pub mod files; // where files are kept
 pub mod front; // who may connect
+pub mod identity; // how people prove who they are
 pub mod limits; // how much callers may make the server hold
 pub mod monitoring; // where metrics are read
 pub mod outbound; // what goes out
@@ -111,6 +112,9 @@ pub struct Config {
     pub limits: limits::LimitSettings,
 
     #[command(flatten)]
+    pub identity: identity::IdentitySettings,
+
+    #[command(flatten)]
     pub sealing: sealing::SealingSettings,
 }
 
@@ -159,6 +163,7 @@ impl Config {
                 "{name} is not a URL of http or https."
             );
         }
+        self.identity.check(self.proxies.trusted_proxies != crate::auth::TrustedProxies::default())?;
         Ok(())
     }
 

@@ -18,7 +18,7 @@ use serde_json::value::RawValue;
 use crate::{
     App,
     addresses::Reach,
-    auth::{Caller, Scope},
+    auth::{Caller, Scope, step_up},
     error::{Error, Result},
     kept::Keeping,
     outbound::{stored::open_push, template},
@@ -36,6 +36,7 @@ pub type Fields = BTreeMap<String, Box<RawValue>>;
 /// Makes a type. 409 `duplicate` when the name is taken.
 pub async fn create(app: &App, caller: &Caller, spec: JobTypeSpec, keeping: Keeping) -> Result<JobType> {
     caller.require(Scope::Admin)?;
+    step_up::require(app, caller).await?;
     check(app, &spec)?;
     let (pool, by, sealer) = (app.pool.clone(), caller.clone(), app.sealer.clone());
     let (_, secrets) = spec.executor.parted();
@@ -75,6 +76,7 @@ pub async fn list(app: &App, after: &str, limit: i64) -> Result<Vec<JobType>> {
 /// Makes or replaces a type. Says whether it is new. 412 when `expected` is not its version.
 pub async fn put(app: &App, caller: &Caller, spec: &JobTypeSpec, expected: Option<i64>) -> Result<(JobType, bool)> {
     caller.require(Scope::Admin)?;
+    step_up::require(app, caller).await?;
     check(app, spec)?;
     let (_, secrets) = spec.executor.parted();
     loop {
@@ -94,6 +96,7 @@ pub async fn put(app: &App, caller: &Caller, spec: &JobTypeSpec, expected: Optio
 /// Changes the fields that are named. 412 when `expected` is not its version.
 pub async fn patch(app: &App, caller: &Caller, name: &str, fields: &Fields, expected: Option<i64>) -> Result<JobType> {
     caller.require(Scope::Admin)?;
+    step_up::require(app, caller).await?;
     loop {
         let current = store::find(&app.pool, &app.sealer, name).await?.ok_or_else(missing)?;
         if expected.is_some_and(|version| version != current.version) {
@@ -179,6 +182,7 @@ pub async fn set_paused(app: &App, caller: &Caller, name: &str, paused: bool) ->
 /// Removes a type. 409 `job_type_in_use` while jobs use it.
 pub async fn delete(app: &App, caller: &Caller, name: &str, expected: Option<i64>) -> Result<()> {
     caller.require(Scope::Admin)?;
+    step_up::require(app, caller).await?;
     let (pool, row) = (app.pool.clone(), AuditRow::by(caller, "job_type.delete").with_detail(name));
     let removed_type = name.to_owned();
     let deleted = in_task("removing a job type", async move {

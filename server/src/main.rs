@@ -61,6 +61,12 @@ enum Command {
         #[arg(long)]
         user: Option<String>,
     },
+    /// Remove every second factor of a person who has lost theirs, and end their sessions
+    ResetFactors {
+        /// Whom, by name
+        #[arg(long)]
+        user: String,
+    },
     /// Print the secret that signs callbacks of an owner's trees, or posts to the workers of a job type, where
     /// neither the tree nor the type names one, or what is posted to a URL of the configuration
     SigningSecret {
@@ -103,6 +109,7 @@ async fn main() -> ExitCode {
         Some(Command::Migrate { status, app_role }) => migrate(line.config, status, app_role).await,
         Some(Command::ExpireAudit { older_than_days }) => expire_audit(line.config, older_than_days).await,
         Some(Command::SignInLink { user }) => sign_in_link(line.config, user).await,
+        Some(Command::ResetFactors { user }) => reset_factors(line.config, &user).await,
         Some(Command::Openapi { older }) => say(&server::http::openapi_document(older)).map_err(Into::into),
         Some(Command::SigningSecret { owner, job_type, audit, alerts }) => {
             signing_secret(line.config, owner, job_type, audit, alerts).await
@@ -228,6 +235,16 @@ async fn signing_secret(
     };
     audit::record(pool, &AuditRow::by_operator("signing_secret.show", owner_id, Some(detail))).await?;
     say(&key.text())?;
+    database.close().await
+}
+
+async fn reset_factors(config: Config, user: &str) -> anyhow::Result<()> {
+    let database = Database::open(&config).await?;
+    let pool = &database.pools.read;
+    migrations::migrate(pool).await.context("cannot bring the schema up to date")?;
+    let owner_id = identity::find_user(pool, user).await?.with_context(|| format!("there is no user {user}"))?;
+    let removed = server::auth::factors::reset_by_command(pool, owner_id).await.map_err(anyhow::Error::from)?;
+    say(&format!("{removed} second factors of {user} were removed, and the sessions ended"))?;
     database.close().await
 }
 

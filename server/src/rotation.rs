@@ -15,6 +15,7 @@ use uuid::Uuid;
 
 use crate::{
     App,
+    auth::factors::totp,
     config::Config,
     error::Result,
     outbound::{
@@ -22,7 +23,7 @@ use crate::{
         stored::{open_push, reseal_target, seal_push},
     },
     sealing::{KeyFile, Sealer, SealingKey, is_sealed_with},
-    store::{sealed_rows as rows, sealing_keys as keys},
+    store::{factors, sealed_rows as rows, sealing_keys as keys},
 };
 
 /// Interval at which a server looks for another key.
@@ -71,6 +72,12 @@ pub async fn reseal(pool: &PgPool, sealer: &Sealer) -> anyhow::Result<u64> {
                 changed += u64::from(rows::replace_delivery_target(pool, *id, old, &new).await?);
             }
         }
+    }
+    for (owner_id, old) in factors::sealed_secrets(pool, &sealer.current_id()).await? {
+        let context = totp::context(owner_id);
+        let secret =
+            sealer.open(&context, &old).with_context(|| format!("cannot open the TOTP secret of {owner_id}"))?;
+        changed += u64::from(factors::replace_secret(pool, owner_id, &old, &sealer.seal(&context, &secret)).await?);
     }
     Ok(changed)
 }

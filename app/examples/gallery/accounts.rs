@@ -18,6 +18,7 @@ use domain::{
     account::{Session, User},
     api::ErrorGroup,
     audit::{Actor, ActorKind, AuditEntry},
+    factors::Factors,
     id::Uuid,
     job::{Owner, OwnerKind},
     share::Share,
@@ -152,6 +153,9 @@ fn own(problem: Option<Problem>, done: Option<&'static str>) -> Account {
         must_change_password: false,
         done,
         problem,
+        factors: Factors { required: false, totp_since: None, passkeys: Vec::new(), recovery_codes_left: 0 },
+        passkeys: true,
+        providers: Vec::new(),
     }
 }
 

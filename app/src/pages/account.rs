@@ -3,6 +3,7 @@
 use domain::{
     Problem,
     account::{Session, User},
+    factors::Factors,
 };
 use leptos::prelude::*;
 
@@ -29,6 +30,11 @@ pub struct Account {
     /// What has just been done.
     pub done: Option<&'static str>,
     pub problem: Option<Problem>,
+    pub factors: Factors,
+    /// Whether browsers have passkeys for this host.
+    pub passkeys: bool,
+    /// Providers to connect with: name and label.
+    pub providers: Vec<(String, String)>,
 }
 
 const FIRST_STEP: &str =
@@ -50,6 +56,8 @@ pub fn page(account: &Account) -> Page {
                 {fact("Role", super::people::role_in_words(&user.role).to_owned())}
             </dl>
             {section("password", "Password", password(account))}
+            {super::factors::account_section(&account.factors, account.passkeys)}
+            {super::factors::providers_section(&account.providers)}
             {section("sessions", "Where you are signed in", sessions(account))}
         </div>
     }

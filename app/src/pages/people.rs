@@ -201,8 +201,19 @@ fn access(person: &Person) -> AnyView {
             <form method="post" action=action("sign-in-link")>
                 <button type="submit">"Make a one-time link"</button>
             </form>
-            <span class="sub">"For somebody new, or who forgot the password."</span>
+            <span class="sub">"For somebody new, or who forgot the password. It does not replace a second factor."</span>
         </div>
+        {(!person.is_self)
+            .then(|| {
+                view! {
+                    <div class="actions">
+                        <form method="post" action=action("reset-factors")>
+                            <button type="submit">"Reset second factors"</button>
+                        </form>
+                        <span class="sub">"For somebody who lost theirs. Ends their sessions."</span>
+                    </div>
+                }
+            })}
         <div class="actions">
             <form method="post" action=action("disable")>
                 <button class="danger" type="submit">

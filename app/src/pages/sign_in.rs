@@ -19,6 +19,10 @@ pub struct SignIn {
     pub email: String,
     /// Where to go then.
     pub back: String,
+    /// Whether browsers have passkeys for this host.
+    pub passkeys: bool,
+    /// Providers to sign in with: name and label.
+    pub providers: Vec<(String, String)>,
     pub problem: Option<Problem>,
 }
 
@@ -48,12 +52,99 @@ pub fn page(form: &SignIn) -> Page {
                 </button>
             </div>
         </form>
+        {form.passkeys.then(|| passkey_button(&form.back, "Sign in with a passkey"))}
+        {form
+            .providers
+            .iter()
+            .map(|(name, label)| {
+                let back = super::people::encoded(&form.back);
+                view! {
+                    <p class="actions">
+                        <a class="button" href=format!("/sign-in/oidc/{name}?back={back}")>
+                            {format!("Sign in with {label}")}
+                        </a>
+                    </p>
+                }
+            })
+            .collect_view()}
         <p class="sub">
             "No account yet, or no password any more? An admin can give you a link that works once. On the very first start, the terminal that runs Treeline prints one."
         </p>
         <p class="sub">"Services use a bearer token instead: see " <a href="/api/docs">"the API"</a> "."</p>
     };
     framed("Sign in", content.into_any())
+}
+
+/// The second step: the first factor was right, and the person has a second one.
+#[derive(Clone, Debug, Default)]
+pub struct SecondStep {
+    /// Stands for the first factor.
+    pub state: String,
+    /// What would be accepted.
+    pub methods: Vec<String>,
+    /// Where to go then.
+    pub back: String,
+    pub problem: Option<Problem>,
+}
+
+/// Asks for the second factor.
+pub fn second_step(form: &SecondStep) -> Page {
+    let problem =
+        form.problem.as_ref().filter(|problem| !problem.errors.is_empty() || problem.code == Code::TooManyRequests);
+    let refused = problem.map(|problem| match problem.code {
+        Code::TooManyRequests => refusal("Too many tries", &problem.detail),
+        _ => refusal("That did not fit", "Check the code, or use another way. Each code works once."),
+    });
+    let passkey = form.methods.iter().any(|method| method == "passkey");
+    let content = view! {
+        {treeline(4, "treeline")}
+        <h1>"Second factor"</h1>
+        {refused}
+        {passkey.then(|| passkey_button(&form.back, "Use a passkey"))}
+        <form method="post" action="/sign-in/second-step" class="form">
+            <input type="hidden" name="state" value=form.state.clone() />
+            <input type="hidden" name="back" value=form.back.clone() />
+            {super::factors::second_factor_fields(&form.methods, problem)}
+            <div class="actions">
+                <button class="primary" type="submit">
+                    "Sign in"
+                </button>
+            </div>
+        </form>
+        <p class="sub">"Lost your second factor and your recovery codes? An admin can reset it."</p>
+        <p class="sub">
+            <a href="/sign-in">"Start over"</a>
+        </p>
+    };
+    framed("Second factor", content.into_any())
+}
+
+/// A provider, or a proxy, did not lead to an account.
+pub fn provider_refused(problem: &Problem) -> Page {
+    let content = view! {
+        {treeline(2, "treeline")}
+        <h1>"You are not signed in"</h1>
+        <p>{problem.detail.clone()}</p>
+        <p class="actions">
+            <a class="button" href="/sign-in?ended=1">
+                "Other ways to sign in"
+            </a>
+        </p>
+    };
+    framed("Not signed in", content.into_any())
+}
+
+/// A button that signs in with a passkey; there only where the browser has passkeys.
+fn passkey_button(back: &str, word: &'static str) -> AnyView {
+    view! {
+        <div data-passkey="sign-in" data-back=back.to_owned() class="actions" hidden=true>
+            <button type="button" data-start="">
+                {word}
+            </button>
+            <span class="sub" role="status"></span>
+        </div>
+    }
+    .into_any()
 }
 
 /// `/sign-in/{token}`: the button.

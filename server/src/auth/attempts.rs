@@ -102,6 +102,11 @@ impl Key {
         vec![Self::new(Kind::Links, &place(address))]
     }
 
+    /// What a passkey counts against, before it is known whose it is.
+    pub fn of_passkey(address: Option<IpAddr>) -> Vec<Self> {
+        vec![Self::new(Kind::Links, &format!("passkeys {}", place(address)))]
+    }
+
     /// The counter's name in the database.
     pub const fn hash(&self) -> &Hash {
         &self.hash

@@ -77,6 +77,10 @@ pub struct Caller {
     pub work_types: Option<Vec<String>>,
     /// Somebody else chose the person's password.
     pub must_change_password: bool,
+    /// Persons only: the role requires a second factor that the session does not have, so all it may do is add one.
+    pub enrolls: bool,
+    /// Persons only: the value of the proxy's header that the session stands for.
+    pub proxy_user: Option<String>,
     /// Client's address; set for each request and not remembered.
     pub address: Option<IpAddr>,
 }

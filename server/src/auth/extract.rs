@@ -9,14 +9,14 @@ use std::sync::{
 };
 
 use axum::{
-    extract::FromRequestParts,
+    extract::{FromRequestParts, OriginalUri},
     http::{header, request::Parts},
 };
 use domain::{Code, job::OwnerKind};
 use sqlx::PgPool;
 use uuid::Uuid;
 
-use super::{BOOTSTRAP_SERVICE, Caller, ClientAddress, Hash, Role, Scope, hash_of, sessions};
+use super::{BOOTSTRAP_SERVICE, Caller, ClientAddress, Hash, Role, Scope, hash_of, proxy_header::ProxyUser, sessions};
 use crate::{
     App,
     error::{Error, Result},
@@ -66,6 +66,15 @@ impl FromRequestParts<App> for Caller {
             Credential::None => (None, "Send a token as `Authorization: Bearer <token>`, or sign in with a browser."),
         };
         let caller = found.ok_or_else(|| Error::refuse(Code::Unauthenticated, refusal))?;
+        if !ProxyUser::of(app, parts).allows(&caller) {
+            return Err(Error::refuse(Code::Unauthenticated, "The proxy names somebody else. Sign in again."));
+        }
+        if caller.enrolls && !is_open_to_enrollment(parts) {
+            return Err(Error::refuse(
+                Code::MfaEnrollmentRequired,
+                "Your role requires a second factor. Add an authenticator app or a passkey on your account page first.",
+            ));
+        }
         let Ok(ClientAddress(address)) = ClientAddress::from_request_parts(parts, app).await;
         let caller = Self { address, ..caller };
         if let Some(slot) = parts.extensions.get::<CallerSlot>() {
@@ -92,6 +101,13 @@ impl FromRequestParts<App> for MaybeCaller {
             Err(other) => Err(other),
         }
     }
+}
+
+/// What a session may reach whose person still has to add a second factor: what adds one, and the way out.
+fn is_open_to_enrollment(parts: &Parts) -> bool {
+    let path = parts.extensions.get::<OriginalUri>().map_or(&parts.uri, |uri| &uri.0).path();
+    let below = |root: &str| path == root || path.strip_prefix(root).is_some_and(|rest| rest.starts_with('/'));
+    ["/api/v1/me", "/api/v1/session", "/account", "/step-up", "/sign-out", "/sign-in", "/theme"].into_iter().any(below)
 }
 
 enum Credential {
@@ -146,6 +162,8 @@ async fn look_up(app: &App, pool: &PgPool, hash: Hash) -> Result<Option<Caller>>
         credential_id: token.id,
         work_types: token.work_types,
         must_change_password: false,
+        enrolls: false,
+        proxy_user: None,
         address: None,
     };
     app.auth.remember(hash, caller.clone(), seen);
@@ -164,15 +182,18 @@ async fn by_session(app: &App, hash: Hash) -> Result<Option<Caller>> {
     }
     let seen = *app.auth.changes.borrow();
     let Some(session) = identity::find_session(&app.pools.credentials, &hash).await? else { return Ok(None) };
+    let role = session.role.as_deref().and_then(Role::parse);
     let caller = Caller {
         owner_id: session.owner_id,
         kind: OwnerKind::User,
         name: session.owner_name,
-        role: session.role.as_deref().and_then(Role::parse),
+        role,
         scopes: Vec::new(),
         credential_id: session.id,
         work_types: None,
         must_change_password: session.must_change_password,
+        enrolls: !session.mfa && role.is_some_and(|role| app.config.identity.requires_mfa(role)),
+        proxy_user: session.proxy_user,
         address: None,
     };
     app.auth.remember(hash, caller.clone(), seen);

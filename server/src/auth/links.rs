@@ -9,7 +9,8 @@ use sqlx::PgExecutor;
 use uuid::Uuid;
 
 use super::{
-    Key, hash_of, new_secret,
+    Caller, Key, hash_of, new_secret,
+    second_stage::{self, First, Method, Second},
     sessions::{self, Cookies, Visitor},
     throttle,
 };
@@ -18,8 +19,9 @@ use crate::{
     config::PublicUrl,
     error::{Error, Result},
     store::{
+        Tx,
         audit::{self as log, AuditRow},
-        identity,
+        factors, identity,
     },
     task::in_task,
 };
@@ -38,6 +40,14 @@ pub async fn create(on: impl PgExecutor<'_>, public_url: &PublicUrl, owner_id: O
     Ok(format!("{}/sign-in/{secret}", public_url.as_str()))
 }
 
+/// Makes a link for a person, in the name of the caller: the audit log will say whose link began the session.
+pub(super) async fn create_for(tx: &mut Tx, public_url: &PublicUrl, owner_id: Uuid, by: &Caller) -> Result<String> {
+    let url = create(&mut **tx, public_url, Some(owner_id)).await?;
+    let secret = url.rsplit('/').next().unwrap_or_default();
+    factors::set_link_maker(&mut **tx, &hash_of(secret), by.owner_id, &by.name).await?;
+    Ok(url)
+}
+
 /// Whether pressing the button would sign somebody in now.
 pub async fn is_open(app: &App, token: &str) -> Result<bool> {
     Ok(identity::is_link_open(&app.pool, &hash_of(token)).await?)
@@ -46,10 +56,17 @@ pub async fn is_open(app: &App, token: &str) -> Result<bool> {
 /// The press of the button: uses the link up and begins a session. Gives the cookies to answer
 /// with. 410 `link_used` when the link is unknown, used, or too old; 429 `too_many_requests` when that
 /// happened too often to the address; passwords that failed there do not count.
-pub async fn redeem(app: &App, token: &str, visitor: &Visitor<'_>) -> Result<Cookies> {
+///
+/// Who has a second factor is asked for it, whoever made the link: 401 `mfa_required`, and the link stays open.
+pub async fn redeem(app: &App, token: &str, second: &Second, visitor: &Visitor<'_>) -> Result<Cookies> {
     let pool = app.pool.clone();
     let hash = hash_of(token);
     let attempt = throttle::begin(app, Key::of_link(visitor.address)).await?;
+    if let Some((owner_id, made_by)) = factors::find_link(&app.pool, &hash).await? {
+        attempt.succeeded(app).await?;
+        let first = First { owner_id, method: Method::Link { hash, made_by }, mfa: false, age_seconds: 0 };
+        return second_stage::begin(app, first, second, visitor).await;
+    }
     let (user_agent, address) = (visitor.user_agent.to_owned(), visitor.address);
     let dead = || {
         Error::refuse(
@@ -61,19 +78,17 @@ pub async fn redeem(app: &App, token: &str, visitor: &Visitor<'_>) -> Result<Coo
     let secret = in_task("signing in", async move {
         let mut tx = pool.begin().await?;
         let Some(owner_id) = identity::use_link(&mut tx, &hash).await? else { return Ok(None) };
-        let is_first = owner_id.is_none();
-        let owner_id = match owner_id {
-            Some(owner_id) => Some(owner_id),
-            None => identity::insert_first_admin(&mut tx, Uuid::now_v7()).await?,
-        };
-        let Some(owner_id) = owner_id else { return Ok(None) };
-        if is_first {
-            let row = AuditRow::by_person("user.first_admin", owner_id, "admin".to_owned(), address);
-            log::record(&mut tx, &row.with_detail("by the link that the server printed")).await?;
+        if owner_id.is_some() {
+            return Ok(None);
         }
-        let Some(secret) = sessions::begin(&mut tx, owner_id, &user_agent, true, address).await? else {
+        let Some(owner_id) = identity::insert_first_admin(&mut tx, Uuid::now_v7()).await? else { return Ok(None) };
+        let row = AuditRow::by_person("user.first_admin", owner_id, "admin".to_owned(), address);
+        log::record(&mut tx, &row.with_detail("by the link that the server printed")).await?;
+        let how = "by a one-time link";
+        let Some(secret) = sessions::begin(&mut tx, owner_id, &user_agent, true, address, how).await? else {
             return Ok(None);
         };
+        factors::describe_session(&mut tx, &hash_of(&secret), "link", false, 0, None).await?;
         crate::store::commit(tx).await?;
         tracing::info!(%owner_id, "signed in by link");
         Ok(Some(secret))

@@ -24,13 +24,19 @@ mod caller;
 mod client_address;
 mod cookies;
 mod device;
+pub(crate) mod envelope;
 mod extract;
+pub mod factors;
 pub mod links;
+pub mod oidc;
 pub mod origin;
 pub mod passwords;
 pub mod people;
+pub mod proxy_header;
+pub mod second_stage;
 mod secrets;
 pub mod sessions;
+pub mod step_up;
 mod still_valid;
 pub mod throttle;
 pub mod tokens;
@@ -75,6 +81,8 @@ pub struct Auth {
     passwords: Passwords,
     /// Turns at the database for those who try secrets.
     throttle_slots: Semaphore,
+    /// OpenID Connect providers, as they were found lately.
+    providers: oidc::Known,
     /// How often rights were taken away, as far as this server knows.
     changes: watch::Sender<i64>,
     /// Rights of the credentials of ongoing work.
@@ -92,6 +100,7 @@ impl Auth {
             attempts: Attempts::default(),
             passwords: Passwords::default(),
             throttle_slots: Semaphore::new(throttle::AT_ONCE),
+            providers: oidc::Known::default(),
             changes: watch::Sender::new(0),
             known: Mutex::default(),
             lookups: Coalescer::start(still_valid::Lookup(pool), 1),

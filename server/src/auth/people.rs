@@ -14,8 +14,9 @@ use uuid::Uuid;
 
 use super::{
     Caller, Key, Queue, Role, Scope, device, links, look_for_changes, passwords,
+    second_stage::{self, First, Method, Second},
     sessions::{self, Cookies, Visitor},
-    throttle,
+    step_up, throttle,
 };
 use crate::{
     App, audit,
@@ -45,6 +46,7 @@ pub(crate) fn deed(
 /// Makes a person. 409 `duplicate` when somebody has the name or the address.
 pub async fn create(app: &App, caller: &Caller, new: NewUser, keeping: Keeping) -> Result<UserMade> {
     caller.require(Scope::Admin)?;
+    step_up::require(app, caller).await?;
     let reason = reason_for(caller, caller.owner_id, new.reason.as_deref())?;
     let (name, email) = (new.name.trim().to_owned(), new.email.trim().to_owned());
     let role = new.role.as_deref().map_or(Some(Role::User), Role::parse);
@@ -65,6 +67,7 @@ pub async fn create(app: &App, caller: &Caller, new: NewUser, keeping: Keeping) 
     let (pool, id) = (app.pool.clone(), Uuid::now_v7());
     let detail = format!("{name}, {}", role.as_str());
     let row = deed(caller, "user.create", id, reason, Some(detail));
+    let by = caller.clone();
     let (wanted_name, wanted_email, public_url) = (name.clone(), email.clone(), app.public_url.clone());
     let made = in_task("making a person", async move {
         let mut tx = pool.begin().await?;
@@ -73,7 +76,7 @@ pub async fn create(app: &App, caller: &Caller, new: NewUser, keeping: Keeping) 
         log::record(&mut tx, &row).await?;
         let sign_in_link = match hash {
             Some(_) => None,
-            None => Some(links::create(&mut *tx, &public_url, Some(id)).await?),
+            None => Some(links::create_for(&mut tx, &public_url, id, &by).await?),
         };
         let made = UserMade { user: person.into(), sign_in_link };
         keeping.keep(&mut tx, &made).await?;
@@ -104,6 +107,7 @@ pub async fn find(app: &App, caller: &Caller, id: Uuid) -> Result<User> {
 /// nobody could administer afterwards, `duplicate` where somebody has the address.
 pub async fn change(app: &App, caller: &Caller, id: Uuid, patch: UserPatch) -> Result<User> {
     caller.require(Scope::Admin)?;
+    step_up::require(app, caller).await?;
     let reason = reason_for(caller, caller.owner_id, patch.reason.as_deref())?;
     let role = patch.role.as_deref().map(Role::parse);
     let email = patch.email.map(|email| email.trim().to_owned());
@@ -183,17 +187,18 @@ pub async fn make_link(
     keeping: Keeping,
 ) -> Result<LinkMade> {
     caller.require(Scope::Admin)?;
+    step_up::require(app, caller).await?;
     let reason = reason_for(caller, caller.owner_id, reason)?;
     let person = store::find(&app.pool, id).await?.ok_or_else(|| Problem::not_found("person"))?;
     if person.disabled {
         return Err(Error::refuse(Code::UserDisabled, "A disabled person cannot sign in. Enable the account first."));
     }
     let row = deed(caller, "user.sign_in_link", id, reason, None);
-    let (pool, public_url) = (app.pool.clone(), app.public_url.clone());
+    let (pool, public_url, by) = (app.pool.clone(), app.public_url.clone(), caller.clone());
     in_task("making a sign-in link", async move {
         let mut tx = pool.begin().await?;
         log::record(&mut tx, &row).await?;
-        let url = links::create(&mut *tx, &public_url, Some(id)).await?;
+        let url = links::create_for(&mut tx, &public_url, id, &by).await?;
         // For people to read; what counts is the database's own clock.
         let expires_at = OffsetDateTime::now_utc() + Duration::minutes(links::OPEN_MINUTES.into());
         let made = LinkMade { url, expires_at: Time(expires_at) };
@@ -205,12 +210,23 @@ pub async fn make_link(
 }
 
 /// Signs somebody in, and writes into the audit log where that was refused. Gives the cookies to answer with.
-pub async fn sign_in(app: &App, email: &str, password: String, visitor: &Visitor<'_>) -> Result<Cookies> {
-    let signed_in = sign_in_by_password(app, email, password, visitor).await;
+pub async fn sign_in(
+    app: &App,
+    email: &str,
+    password: String,
+    second: &Second,
+    visitor: &Visitor<'_>,
+) -> Result<Cookies> {
+    let signed_in = sign_in_by_password(app, email, password, second, visitor).await;
     match &signed_in {
         Err(Error::Problem(problem)) if problem.code == Code::Unauthenticated => {
             let account = store::find_account(&app.pool, email.trim()).await?.map(|account| account.id);
             audit::record_refused_sign_in(app, account, visitor.address, "by password: it does not fit").await;
+        }
+        Err(Error::Problem(problem)) if problem.code == Code::MfaRequired && !problem.errors.is_empty() => {
+            let account = store::find_account(&app.pool, email.trim()).await?.map(|account| account.id);
+            audit::record_refused_sign_in(app, account, visitor.address, "by password: the second factor does not fit")
+                .await;
         }
         Err(Error::Problem(problem)) if problem.code == Code::TooManyRequests => {
             audit::record_refused_sign_in(app, None, visitor.address, "by password: too many failed").await;
@@ -222,7 +238,13 @@ pub async fn sign_in(app: &App, email: &str, password: String, visitor: &Visitor
 
 /// Signs somebody in. Gives the cookies to answer with. 401 `unauthenticated` whatever it was that did not fit; 429
 /// `too_many_requests` when that happened too often from the address, or with the account from there.
-async fn sign_in_by_password(app: &App, email: &str, password: String, visitor: &Visitor<'_>) -> Result<Cookies> {
+async fn sign_in_by_password(
+    app: &App,
+    email: &str,
+    password: String,
+    second: &Second,
+    visitor: &Visitor<'_>,
+) -> Result<Cookies> {
     let email = email.trim();
     let known = match visitor.device {
         Some(device) => known_device(app, email, device).await?,
@@ -241,20 +263,9 @@ async fn sign_in_by_password(app: &App, email: &str, password: String, visitor: 
         return Err(Error::refuse(Code::Unauthenticated, detail));
     };
     attempt.succeeded(app).await?;
-    let stored = renew_hash(app, &account, password).await?;
-    let (pool, user_agent, id, address) =
-        (app.pool.clone(), visitor.user_agent.to_owned(), account.id, visitor.address);
-    let secret = in_task("signing in", async move {
-        let mut tx = pool.begin().await?;
-        let secret = sessions::begin(&mut tx, id, &user_agent, false, address).await?;
-        crate::store::commit(tx).await?;
-        tracing::info!(owner_id = %id, "signed in by password");
-        Ok(secret)
-    })
-    .await?;
-    let secret = secret.ok_or_else(|| Error::refuse(Code::Unauthenticated, "The account was disabled just now."))?;
-    let cookie = app.auth.cookie();
-    Ok(vec![cookie.set(&secret), cookie.set_device(&device::seal(id, &stored))])
+    renew_hash(app, &account, password).await?;
+    let first = First { owner_id: account.id, method: Method::Password, mfa: false, age_seconds: 0 };
+    second_stage::begin(app, first, second, visitor).await
 }
 
 /// Counters of this device, if it has signed in to this account before.
@@ -271,15 +282,15 @@ async fn account_that_fits(app: &App, email: &str, password: String, queue: Queu
     Ok(found.filter(|account| fits && !account.disabled))
 }
 
-/// Stores a password anew whose hash costs other than hashes do today. Gives the hash that is stored.
-async fn renew_hash(app: &App, account: &Account, password: String) -> Result<String> {
+/// Stores a password anew whose hash costs other than hashes do today.
+async fn renew_hash(app: &App, account: &Account, password: String) -> Result<()> {
     let stored = account.password_hash.clone().unwrap_or_default();
     if !passwords::is_outdated(&stored) {
-        return Ok(stored);
+        return Ok(());
     }
     let hash = app.auth.passwords.hash(password).await?;
     store::rehash_password(&app.pool, account.id, &stored, &hash).await?;
-    Ok(hash)
+    Ok(())
 }
 
 /// Whether a new password takes the current one: there is one, and no one-time link within the hour.

@@ -57,6 +57,7 @@ pub(super) async fn begin(
     user_agent: &str,
     by_link: bool,
     address: Option<IpAddr>,
+    how: &str,
 ) -> sqlx::Result<Option<String>> {
     let (secret, id) = (new_secret(""), Uuid::now_v7());
     let user_agent: String = user_agent.chars().filter(|c| !c.is_control()).take(LONGEST_USER_AGENT).collect();
@@ -64,7 +65,6 @@ pub(super) async fn begin(
     let begun =
         identity::insert_session(&mut *connection, id, owner_id, &hash, &user_agent, by_link, IDLE_DAYS).await?;
     if begun {
-        let how = if by_link { "by a one-time link" } else { "by password" };
         let row = audit::session_row(&mut *connection, owner_id, id, address, how).await?;
         log::record(connection, &row).await?;
     }

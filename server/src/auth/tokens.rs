@@ -12,7 +12,7 @@ use domain::{
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::{BOOTSTRAP_SERVICE, Caller, Scope, hash_of, look_for_changes, new_secret, people::deed};
+use super::{BOOTSTRAP_SERVICE, Caller, Scope, hash_of, look_for_changes, new_secret, people::deed, step_up};
 use crate::{
     App,
     error::{Error, Result},
@@ -32,6 +32,7 @@ const TOKEN_PREFIX: &str = "trl_";
 /// Makes a service. 409 `duplicate` when the name is taken.
 pub async fn create_service(app: &App, caller: &Caller, new: NewService, keeping: Keeping) -> Result<Service> {
     caller.require(Scope::Admin)?;
+    step_up::require(app, caller).await?;
     if !is_name(&new.name) {
         return Err(fault("/name", "expected [a-z0-9][a-z0-9._-]{0,99}"));
     }
@@ -103,6 +104,7 @@ pub async fn change_service(app: &App, caller: &Caller, id: Uuid, patch: Service
 /// Makes a token. Its secret is in the answer and nowhere else.
 pub async fn create_token(app: &App, caller: &Caller, new: NewToken, keeping: Keeping) -> Result<TokenMade> {
     caller.require(Scope::Admin)?;
+    step_up::require(app, caller).await?;
     let faults = faults_of(&new);
     if !faults.is_empty() {
         return Err(Problem::invalid_body(faults).into());
@@ -143,6 +145,7 @@ pub async fn list_tokens(app: &App, caller: &Caller, before: Option<Uuid>, limit
 /// Revokes a token: at once here, within a second on other servers. Again changes nothing.
 pub async fn revoke_token(app: &App, caller: &Caller, id: Uuid) -> Result<()> {
     caller.require(Scope::Admin)?;
+    step_up::require(app, caller).await?;
     let (pool, by) = (app.pool.clone(), caller.clone());
     in_task("revoking a token", async move {
         let mut tx = pool.begin().await?;

@@ -69,6 +69,8 @@ impl SharedTree {
             credential_id: self.id,
             work_types: None,
             must_change_password: false,
+            enrolls: false,
+            proxy_user: None,
             address: None,
         }
     }

@@ -40,6 +40,7 @@ pub mod deliveries; // callbacks of complete trees
 mod docs; // the API's description as a page
 pub mod events; // a job, live
 pub mod extract; // what handlers take from a request
+pub mod factors; // second factors
 pub mod idempotency; // requests that are sent again
 pub mod items; // items and dead letters
 pub mod job_types; // job types
@@ -125,6 +126,16 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(me::list_sessions, me::end_other_sessions))
         .routes(routes!(me::end_session))
         .routes(routes!(me::set_password))
+        .routes(routes!(session::start_passkey_sign_in))
+        .routes(routes!(factors::get_factors))
+        .routes(routes!(factors::start_totp, factors::delete_totp))
+        .routes(routes!(factors::confirm_totp))
+        .routes(routes!(factors::create_recovery_codes))
+        .routes(routes!(factors::start_passkey))
+        .routes(routes!(factors::create_passkey))
+        .routes(routes!(factors::patch_passkey, factors::delete_passkey))
+        .routes(routes!(factors::create_step_up))
+        .routes(routes!(factors::reset_factors))
         .routes(routes!(people::create_user, people::list_users))
         .routes(routes!(people::get_user, people::patch_user))
         .routes(routes!(people::create_sign_in_link))
@@ -188,7 +199,7 @@ pub fn router(app: &App) -> Router {
         .method_not_allowed_fallback(unknown_method)
         .layer(Extension(document))
         .merge(assets::router())
-        .merge(ui::router())
+        .merge(ui::router(app))
         .layer(CompressionLayer::new().quality(CompressionLevel::Fastest))
         .merge(streams.method_not_allowed_fallback(unknown_method))
         .layer(from_fn_with_state(app.clone(), access_audit::watch))

@@ -9,25 +9,31 @@ use axum::{
     http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
     response::{AppendHeaders, IntoResponse, Response},
 };
-use domain::{Code, Problem, access::SignIn, api::Me};
+use domain::{Code, Problem, access::SignIn, api::Me, factors::PasskeyOptions};
 
 use super::extract::Json;
 use crate::{
     App,
     auth::{
-        Caller, ClientAddress, links, people,
+        Caller, ClientAddress,
+        factors::passkeys,
+        links, people,
+        second_stage::{self, Second},
         sessions::{self, Cookies, Visitor},
     },
     error::{Error, Result},
 };
 
-/// Sign in by email and password, or by a one-time link, which is used up: sets the session cookie
+/// Sign in by email and password, by a one-time link, which is used up, or by a passkey: sets the session cookie
 ///
+/// Who has a second factor sends it along as `code` or `recovery_code`, or is answered 401 `mfa_required` and sends it with
+/// the `state` of that answer.
 /// For programs and tests; people sign in on the page `/sign-in`. Repeated failures are answered more and
 /// more slowly, then with 429.
 #[utoipa::path(post, path = "/session", tag = "people", security(()), request_body = SignIn,
     responses((status = 204, description = "Signed in; the cookie is set"),
-              (status = 401, description = "`unauthenticated`: no account has this address and this password together",
+              (status = 401, description = "`unauthenticated`: no account has this address and this password together; \
+               `mfa_required`: a second factor is missing or wrong",
                body = domain::Problem, content_type = "application/problem+json"),
               (status = 410, description = "`link_used`: unknown, used, or too old", body = domain::Problem,
                content_type = "application/problem+json"),
@@ -40,18 +46,32 @@ pub async fn create_session(
     Json(body): Json<SignIn>,
 ) -> Result<Response> {
     let visitor = Visitor::of(&app, &headers, address);
-    let cookies = match (body.link, body.email, body.password) {
-        (Some(link), None, None) => {
+    let second = Second { code: body.code, recovery_code: body.recovery_code };
+    let cookies = match (body.link, body.email, body.password, body.state, body.passkey) {
+        (Some(link), None, None, None, None) => {
             let token = link.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
-            links::redeem(&app, token, &visitor).await?
+            links::redeem(&app, token, &second, &visitor).await?
         }
-        (None, Some(email), Some(password)) => people::sign_in(&app, &email, password, &visitor).await?,
+        (None, Some(email), Some(password), None, None) => {
+            people::sign_in(&app, &email, password, &second, &visitor).await?
+        }
+        (None, None, None, Some(state), None) => second_stage::resume(&app, &state, &second, &visitor).await?,
+        (None, None, None, None, Some(passkey)) => second_stage::begin_with_passkey(&app, &passkey, &visitor).await?,
         _ => {
-            let detail = "expected either `email` and `password`, or `link`".to_owned();
+            let detail = "expected one of: `email` and `password`, `link`, `state`, `passkey`".to_owned();
             return Err(Problem::invalid_body([(String::new(), detail)]).into());
         }
     };
     Ok((StatusCode::NO_CONTENT, with_cookies(cookies)).into_response())
+}
+
+/// Begin to sign in with a passkey: options for `navigator.credentials.get`
+///
+/// Good for five minutes; the `state` goes with the answer of the browser into `POST /session`.
+#[utoipa::path(post, path = "/session/passkey/options", tag = "people", security(()),
+    responses((status = 200, body = PasskeyOptions)))]
+pub async fn start_passkey_sign_in(State(app): State<App>) -> Result<Answer<PasskeyOptions>> {
+    passkeys::start_authentication(&app).map(Answer)
 }
 
 /// Sign out: ends the session that the cookie names

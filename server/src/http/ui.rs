@@ -13,6 +13,7 @@ use axum::{
     Router,
     extract::{FromRequestParts, OriginalUri},
     http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header, request::Parts},
+    middleware::from_fn_with_state,
     response::{IntoResponse, Redirect, Response},
     routing::{get, post},
 };
@@ -32,22 +33,27 @@ mod audit; // who did what
 mod bulk; // deeds over many
 mod correct; // failed rows, corrected
 mod deliveries; // callbacks of complete trees
+mod factors; // second factors
 mod form; // what was typed
 mod imports; // uploads and what became of them
 mod items; // items, failures first
 mod jobs; // jobs
+mod oidc; // providers of identities
 mod people; // accounts
 mod services; // services and tokens
 mod shares; // links to one tree
 mod sign_in; // in and out
+mod step_up; // asks again who one is
 mod theme; // the choice of colours
 mod watch; // what is going on, for staff
 
 /// Every page. What has no route here and nowhere else is a page, too: the one that says so.
-pub fn router() -> Router<App> {
+pub fn router(app: &App) -> Router<App> {
     Router::new()
         .route("/", get(watch::start))
         .route("/sign-in", get(sign_in::show).post(sign_in::begin))
+        .route("/sign-in/oidc/{provider}", get(oidc::depart))
+        .route("/sign-in/oidc/{provider}/callback", get(oidc::arrive))
         .route("/sign-in/{token}", get(sign_in::confirm).post(sign_in::redeem))
         .route("/sign-out", post(sign_in::end))
         .route("/theme", post(theme::choose))
@@ -59,22 +65,17 @@ pub fn router() -> Router<App> {
         .route("/shares/{id}/revoke", post(shares::revoke))
         .route("/s/{token}", get(shares::show))
         .route("/sample.csv", get(imports::sample))
+        .merge(guarded(app))
+        .route("/step-up", get(step_up::show).post(step_up::confirm))
+        .route("/sign-in/second-step", post(sign_in::second_step).get(sign_in::start_over))
+        .route("/account/totp/confirm", post(factors::confirm_totp).get(to_account))
+        .route("/account/passkeys/{id}/rename", post(factors::rename_passkey))
         .route(ACCOUNT, get(account::show))
         .route("/account/password", post(account::set_password))
         .route("/account/sessions/end", post(account::end_others))
         .route("/account/sessions/{id}/end", post(account::end_session))
-        .route("/people", get(people::list).post(people::create))
-        .route("/people/{id}", get(people::show).post(people::change))
-        .route("/people/{id}/disable", post(people::disable))
-        .route("/people/{id}/enable", post(people::enable))
-        .route("/people/{id}/sign-in-link", post(people::make_link))
         .route("/people/{id}/sessions/end", post(people::end_sessions))
         .route("/people/{id}/sessions/{session}/end", post(people::end_session))
-        .route("/services", get(services::show).post(services::create))
-        .route("/services/tokens", post(services::create_token))
-        .route("/services/{id}/disable", post(services::disable))
-        .route("/services/{id}/enable", post(services::enable))
-        .route("/tokens/{id}/revoke", post(services::revoke_token))
         .route("/audit", get(audit::show))
         .route("/jobs", get(jobs::list))
         .route("/jobs/{id}", get(jobs::show))
@@ -99,11 +100,38 @@ pub fn router() -> Router<App> {
         .route("/bulk/{id}/cancel", post(bulk::cancel).get(back))
         .route("/workers", get(watch::workers))
         .route("/types", get(watch::types))
-        .route("/types/{name}", get(watch::show_type).post(watch::change))
         .route("/types/{name}/pause", post(watch::pause).get(back))
         .route("/types/{name}/resume", post(watch::resume).get(back))
         .route("/shortcuts", get(watch::shortcuts))
         .fallback(nothing)
+}
+
+/// Pages with forms that ask for a recent sign-in.
+fn guarded(app: &App) -> Router<App> {
+    Router::new()
+        .route("/account/totp", get(factors::show_totp).post(factors::start_totp))
+        .route("/account/providers/{provider}", post(oidc::connect).get(to_account))
+        .route("/account/totp/remove", post(factors::remove_totp).get(to_account))
+        .route("/account/recovery-codes", post(factors::renew_codes).get(to_account))
+        .route("/account/passkeys/{id}/remove", post(factors::remove_passkey).get(to_account))
+        .route("/people", get(people::list).post(people::create))
+        .route("/people/{id}", get(people::show).post(people::change))
+        .route("/people/{id}/disable", post(people::disable))
+        .route("/people/{id}/enable", post(people::enable))
+        .route("/people/{id}/sign-in-link", post(people::make_link))
+        .route("/people/{id}/reset-factors", post(people::reset_factors))
+        .route("/services", get(services::show).post(services::create))
+        .route("/services/tokens", post(services::create_token))
+        .route("/services/{id}/disable", post(services::disable))
+        .route("/services/{id}/enable", post(services::enable))
+        .route("/tokens/{id}/revoke", post(services::revoke_token))
+        .route("/types/{name}", get(watch::show_type).post(watch::change))
+        .route_layer(from_fn_with_state(app.clone(), step_up::ask))
+}
+
+/// The address of a form of the account page, loaded again.
+async fn to_account(_: Signed) -> Response {
+    see_other("/account")
 }
 
 /// The address of a form that was refused, loaded again: the page that the form is on, with the form open.
@@ -226,7 +254,13 @@ impl Visit {
         if problem.code == Code::Unauthenticated {
             return Redirect::to("/sign-in").into_response();
         }
+        if problem.code == Code::MfaEnrollmentRequired {
+            return Redirect::to("/account#factors").into_response();
+        }
         let mut response = self.page(status(&problem), || pages::trouble::page(&problem));
+        if problem.code == Code::StepUpRequired {
+            response.extensions_mut().insert(step_up::StepUpNeeded(problem.methods.clone()));
+        }
         if let Some(seconds) = problem.retry_after_seconds {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }

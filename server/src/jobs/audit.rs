@@ -97,6 +97,8 @@ mod tests {
             credential_id: Uuid::nil(),
             work_types: None,
             must_change_password: false,
+            enrolls: false,
+            proxy_user: None,
             address: None,
         }
     }

@@ -57,6 +57,8 @@ impl Engine {
                 credential_id: by,
                 work_types: None,
                 must_change_password: false,
+                enrolls: false,
+                proxy_user: None,
                 address: None,
             },
             was_reduced: saw_all && !sees_all,

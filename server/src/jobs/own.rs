@@ -66,6 +66,8 @@ fn caller(credential_id: Uuid) -> Caller {
         credential_id,
         work_types: None,
         must_change_password: false,
+        enrolls: false,
+        proxy_user: None,
         address: None,
     }
 }

@@ -54,13 +54,17 @@ pub struct SessionOwner {
     pub owner_name: String,
     pub role: Option<String>,
     pub must_change_password: bool,
+    /// Whether a second factor stands behind it.
+    pub mfa: bool,
+    /// The value of the proxy's header that it was begun by.
+    pub proxy_user: Option<String>,
 }
 
 /// The session with this hash, unless it was ended or has been idle too long.
 pub async fn find_session(pool: &PgPool, hash: &[u8]) -> sqlx::Result<Option<SessionOwner>> {
     sqlx::query_as!(
         SessionOwner,
-        r#"select session.id, owner_id, name as owner_name, role, must_change_password
+        r#"select session.id, owner_id, name as owner_name, role, must_change_password, mfa, proxy_user
            from session join owner on owner.id = owner_id
            where hash = $1 and ended_at is null and expires_at > clock_timestamp() and disabled_at is null"#,
         hash

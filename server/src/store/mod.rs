@@ -24,6 +24,8 @@ pub mod dedupe; // dedupe keys of items
 pub mod deliveries; // callbacks of complete trees
 pub mod endings; // outcomes, attempts, and what an ended assignment ended as
 pub mod exports; // every item of a job, for a file
+pub mod factors; // second factors of people
+pub mod federation; // accounts that others vouch for
 pub mod feeds; // what feeds still owe
 pub mod figures; // what monitoring reads
 pub mod finding; // where lists of items look

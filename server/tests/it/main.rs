@@ -24,6 +24,7 @@ mod crossings;
 mod delegation;
 mod desk;
 mod exports;
+mod factors; // second factors of people
 mod files;
 mod formats;
 mod found;
@@ -48,6 +49,7 @@ mod people_pages;
 mod plans;
 mod postgres_roles;
 mod problems;
+mod proxy_header; // a proxy that signs people in
 mod push;
 mod push_limits;
 mod quotas;
@@ -63,6 +65,7 @@ mod servers;
 mod shares;
 mod sign_in;
 mod slow;
+mod step_up; // proving again who one is
 mod strict_requests;
 mod throttle;
 mod transport;

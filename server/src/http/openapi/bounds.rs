@@ -10,7 +10,7 @@ use domain::{
     assignment::ASSIGNMENT_ID_PATTERN,
     audit::LONGEST_REASON,
     delivery::DeliveryState,
-    job_type,
+    factors, job_type,
     limits::{
         DEFAULT_PAGE, FASTEST_BULK, GREATEST_COUNT, GREATEST_PRIORITY, LARGEST_PAGE, LEAST_PRIORITY,
         LONGEST_ERROR_KIND, LONGEST_ERROR_MESSAGE, LONGEST_JOB_NAME, LONGEST_KEY, LONGEST_NAME, LONGEST_POINTER,
@@ -50,7 +50,10 @@ fn field(schema: &str, name: &str, is_request: bool) -> Option<Value> {
         ("NewUser", "password") | ("NewPassword", "new_password") => {
             text(account::SHORTEST_PASSWORD, account::LONGEST_PASSWORD)
         }
-        ("NewPassword", "current_password") | ("SignIn", "password" | "link" | "email") => {
+        ("SignIn" | "NewPasskey" | "PasskeyAnswer", "state") => text(0, 16 * 1024),
+        ("SignIn" | "StepUp" | "TotpConfirm", "code") | ("SignIn" | "StepUp", "recovery_code") => text(0, 100),
+        ("NewPasskey" | "PasskeyPatch", "name") => text(1, factors::LONGEST_PASSKEY_NAME),
+        ("NewPassword", "current_password") | ("SignIn", "password" | "link" | "email") | ("StepUp", "password") => {
             text(0, account::LONGEST_PASSWORD)
         }
         ("NewJob", "after_outcome") => json!({"enum": ["succeeded", "any"]}),

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     App,
-    auth::{people, sessions},
+    auth::{factors, people, sessions},
     error::{Error, Result},
     http::{
         cursor::{Paged, cut},
@@ -52,6 +52,12 @@ pub(super) async fn show(State(app): State<App>, signed: Signed, RawQuery(query)
         match (name.as_str(), value.as_str()) {
             ("cursor", _) => list.cursor = Some(value),
             ("done", "password") => done = Some("Your password is set. Your other sessions have ended."),
+            ("done", "totp") => done = Some("The authenticator app is on. Signing in asks for its code from now on."),
+            ("done", "totp-removed") => done = Some("The authenticator app is removed."),
+            ("done", "passkey") => done = Some("The passkey is added."),
+            ("done", "passkey-renamed") => done = Some("The passkey has its new name."),
+            ("done", "passkey-removed") => done = Some("The passkey is removed."),
+            ("done", "provider") => done = Some("The provider is connected. You can sign in with it from now on."),
             ("done", "session") => done = Some("That session has ended."),
             ("done", "sessions") => done = Some("All your other sessions have ended."),
             _ => {}
@@ -72,6 +78,10 @@ async fn read(app: &App, signed: &Signed, list: &SessionList) -> Result<page::Ac
         return Err(Error::refuse(domain::Code::Forbidden, "This page is for people. A token has no account."));
     }
     let user = people::find(app, caller, caller.owner_id).await?;
+    let factors = factors::list(app, caller).await?;
+    let passkeys = factors::passkeys::are_possible(&app.public_url);
+    let providers = &app.config.identity.oidc_providers.0;
+    let providers = providers.iter().map(|provider| (provider.name.clone(), provider.label.clone())).collect();
     let asks_current = people::asks_current(app, caller).await?;
     let found = sessions::list(app, caller, caller.owner_id, list.place::<Uuid>()?, ROWS + 1).await?;
     let (sessions, next) = cut(found, ROWS, |session| session.id);
@@ -85,6 +95,9 @@ async fn read(app: &App, signed: &Signed, list: &SessionList) -> Result<page::Ac
         must_change_password: caller.must_change_password,
         done: None,
         problem: None,
+        factors,
+        passkeys,
+        providers,
     })
 }
 

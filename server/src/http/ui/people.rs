@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     App,
-    auth::{Role, people, sessions},
+    auth::{Role, factors, people, sessions},
     error::{Error, Result},
     http::{
         cursor::{Paged, cut},
@@ -230,6 +230,22 @@ pub(super) async fn make_link(State(app): State<App>, signed: Signed, id: Result
     match people::make_link(&app, &signed.caller, id, None, Keeping::nowhere()).await {
         Ok(made) => to_person(&app, &format!("/people/{id}"), Some(made.url)),
         Err(error) => refused(&app, &signed, id, UserPatch::default(), error).await,
+    }
+}
+
+/// `POST /people/{id}/reset-factors`
+pub(super) async fn reset_factors(State(app): State<App>, signed: Signed, id: Result<Path<Uuid>>) -> Response {
+    if let Err(refused) = signed.require(Role::Admin) {
+        return *refused;
+    }
+    let reset = async {
+        let id = id?.0;
+        factors::reset(&app, &signed.caller, id, None).await?;
+        Ok::<_, Error>(id)
+    };
+    match reset.await {
+        Ok(id) => see_other(&format!("/people/{id}")),
+        Err(error) => signed.visit.trouble(error),
     }
 }
 

@@ -4,7 +4,7 @@
 
 use app::pages::sign_in as page;
 use axum::{
-    extract::{Path, RawQuery, State},
+    extract::{Path, Request, State},
     http::{HeaderMap, HeaderValue, StatusCode, header},
     response::{IntoResponse as _, Response},
 };
@@ -14,7 +14,11 @@ use super::{Visit, form::Fields, pairs, see_other, status, theme::own_path};
 use crate::{
     App,
     auth::{
-        ClientAddress, links, people,
+        ClientAddress,
+        factors::passkeys,
+        links, people,
+        proxy_header::{self, ProxyUser},
+        second_stage::{self, Second},
         sessions::{self, Visitor},
     },
     error::Error,
@@ -22,8 +26,10 @@ use crate::{
 };
 
 /// `GET /sign-in`
-pub(super) async fn show(visit: Visit, RawQuery(query): RawQuery) -> Response {
-    let mut form = page::SignIn::default();
+pub(super) async fn show(State(app): State<App>, visit: Visit, address: ClientAddress, request: Request) -> Response {
+    let (parts, _) = request.into_parts();
+    let query = parts.uri.query().map(str::to_owned);
+    let mut form = empty(&app);
     for (name, value) in pairs(query.as_deref()) {
         match name.as_str() {
             "ended" => form.ended = true,
@@ -31,7 +37,30 @@ pub(super) async fn show(visit: Visit, RawQuery(query): RawQuery) -> Response {
             _ => {}
         }
     }
+    // Whoever has just signed out wants to see that, though the proxy still names them.
+    if let (ProxyUser(Some(user)), false) = (ProxyUser::of(&app, &parts), form.ended) {
+        return match proxy_header::sign_in(&app, &user, &Visitor::of(&app, &parts.headers, address)).await {
+            Ok(cookies) => (with_cookies(cookies), see_other(own_path(&form.back))).into_response(),
+            Err(Error::Problem(problem)) if problem.code == Code::MfaRequired => {
+                ask_second(&visit, &problem, &form.back)
+            }
+            Err(Error::Problem(problem)) if problem.code == Code::Unauthenticated => {
+                visit.page(status(&problem), || page::provider_refused(&problem))
+            }
+            Err(error) => visit.trouble(error),
+        };
+    }
     visit.page(StatusCode::OK, || page::page(&form))
+}
+
+/// The form before anything was typed, with the ways in that this server offers.
+fn empty(app: &App) -> page::SignIn {
+    let providers = &app.config.identity.oidc_providers.0;
+    page::SignIn {
+        passkeys: passkeys::are_possible(&app.public_url),
+        providers: providers.iter().map(|provider| (provider.name.clone(), provider.label.clone())).collect(),
+        ..page::SignIn::default()
+    }
 }
 
 /// `POST /sign-in`
@@ -43,12 +72,14 @@ pub(super) async fn begin(
     fields: Fields,
 ) -> Response {
     let (email, password) = (fields.trimmed("email"), fields.text("password").to_owned());
-    let signed_in = people::sign_in(&app, &email, password, &Visitor::of(&app, &headers, address)).await;
+    let visitor = Visitor::of(&app, &headers, address);
+    let signed_in = people::sign_in(&app, &email, password, &Second::default(), &visitor).await;
     let back = fields.trimmed("back");
     match signed_in {
         Ok(cookies) => (with_cookies(cookies), see_other(own_path(&back))).into_response(),
+        Err(Error::Problem(problem)) if problem.code == Code::MfaRequired => ask_second(&visit, &problem, &back),
         Err(Error::Problem(problem)) if matches!(problem.status, 401 | 422 | 429) => {
-            let form = page::SignIn { ended: false, email, back, problem: Some((*problem).clone()) };
+            let form = page::SignIn { email, back, problem: Some((*problem).clone()), ..empty(&app) };
             let status =
                 if problem.code == Code::TooManyRequests { status(&problem) } else { StatusCode::UNPROCESSABLE_ENTITY };
             let mut response = visit.page(status, || page::page(&form));
@@ -78,11 +109,52 @@ pub(super) async fn redeem(
     address: ClientAddress,
     headers: HeaderMap,
 ) -> Response {
-    match links::redeem(&app, &token, &Visitor::of(&app, &headers, address)).await {
+    match links::redeem(&app, &token, &Second::default(), &Visitor::of(&app, &headers, address)).await {
         Ok(cookies) => (with_cookies(cookies), see_other("/")).into_response(),
+        Err(Error::Problem(problem)) if problem.code == Code::MfaRequired => ask_second(&visit, &problem, "/"),
         Err(Error::Problem(problem)) if problem.code == Code::LinkUsed => refused(&visit, &problem),
         Err(error) => visit.trouble(error),
     }
+}
+
+/// The second step: what stands for the first one is in the page, sealed.
+pub(super) fn ask_second(visit: &Visit, problem: &Problem, back: &str) -> Response {
+    let form = page::SecondStep {
+        state: problem.state.clone().unwrap_or_default(),
+        methods: problem.methods.clone(),
+        back: own_path(back).to_owned(),
+        problem: Some(problem.clone()),
+    };
+    let status = if problem.errors.is_empty() { StatusCode::OK } else { StatusCode::UNPROCESSABLE_ENTITY };
+    visit.page(status, || page::second_step(&form))
+}
+
+/// `POST /sign-in/second-step`
+pub(super) async fn second_step(
+    State(app): State<App>,
+    visit: Visit,
+    address: ClientAddress,
+    headers: HeaderMap,
+    fields: Fields,
+) -> Response {
+    let given = |name: &str| fields.given(name).map(str::to_owned);
+    let code = given("code");
+    let recovery_code = given("recovery_code").filter(|_| code.is_none());
+    // A form without either is a wrong code, not a first request.
+    let code = if code.is_none() && recovery_code.is_none() { Some(String::new()) } else { code };
+    let (state, back) = (fields.text("state"), fields.text("back"));
+    let second = Second { code, recovery_code };
+    match second_stage::resume(&app, state, &second, &Visitor::of(&app, &headers, address)).await {
+        Ok(cookies) => (with_cookies(cookies), see_other(own_path(back))).into_response(),
+        Err(Error::Problem(problem)) if problem.code == Code::MfaRequired => ask_second(&visit, &problem, back),
+        Err(Error::Problem(problem)) if problem.code == Code::LinkUsed => refused(&visit, &problem),
+        Err(error) => visit.trouble(error),
+    }
+}
+
+/// `GET /sign-in/second-step`: the page was loaded again without its form.
+pub(super) async fn start_over() -> Response {
+    see_other("/sign-in")
 }
 
 /// `POST /sign-out`

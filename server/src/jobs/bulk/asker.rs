@@ -34,6 +34,8 @@ pub(super) async fn asker(core: &Arc<Core>, row: &BulkRow) -> Result<Option<Call
         credential_id,
         work_types: None,
         must_change_password: false,
+        enrolls: false,
+        proxy_user: None,
         address: None,
     };
     let caller = rights.and_then(|rights| {

@@ -126,6 +126,7 @@ impl Server {
             files: server::config::files::FileSettings::default(),
             monitoring: server::config::monitoring::Monitoring::default(),
             limits: server::config::limits::LimitSettings::default(),
+            identity: server::config::identity::IdentitySettings::default(),
             sealing: server::config::sealing::SealingSettings::default(),
         };
         change(&mut config);

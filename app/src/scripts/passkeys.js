@@ -1,0 +1,114 @@
+// Passkeys: the buttons that make or use one. Each stands in a form or section with data-passkey, hidden until it is known that
+// the browser has passkeys; without a script the page's other ways remain.
+(() => {
+  const parts = document.querySelectorAll("[data-passkey]");
+  if (parts.length === 0 || !window.PublicKeyCredential || !navigator.credentials) return;
+  const bytes = (text) => Uint8Array.from(atob(text.replace(/-/g, "+").replace(/_/g, "/")), (c) => c.charCodeAt(0));
+  const text = (buffer) =>
+    btoa(String.fromCharCode(...new Uint8Array(buffer))).replace(/\+/g, "-").replace(/\//g, "_").replace(/=+$/, "");
+
+  const post = async (path, body) => {
+    const answer = await fetch(`/api/v1${path}`, {
+      method: "POST",
+      headers: body ? { "content-type": "application/json" } : {},
+      body: body && JSON.stringify(body),
+    });
+    const said = answer.status === 204 ? {} : await answer.json();
+    if (!answer.ok) throw Object.assign(new Error(said.detail), { code: said.code });
+    return said;
+  };
+  const listed = (list) => list?.map((known) => ({ ...known, id: bytes(known.id) }));
+  const use = async () => {
+    const { public_key: options, state } = await post("/session/passkey/options");
+    const key = await navigator.credentials.get({
+      publicKey: { ...options, challenge: bytes(options.challenge), allowCredentials: listed(options.allowCredentials) },
+    });
+    const { response } = key;
+    return {
+      state,
+      credential: {
+        id: key.id,
+        rawId: text(key.rawId),
+        type: key.type,
+        response: {
+          authenticatorData: text(response.authenticatorData),
+          clientDataJSON: text(response.clientDataJSON),
+          signature: text(response.signature),
+          userHandle: response.userHandle && text(response.userHandle),
+        },
+      },
+    };
+  };
+  const make = async (name) => {
+    const { public_key: options, state } = await post("/me/passkeys/options");
+    const key = await navigator.credentials.create({
+      publicKey: {
+        ...options,
+        challenge: bytes(options.challenge),
+        user: { ...options.user, id: bytes(options.user.id) },
+        excludeCredentials: listed(options.excludeCredentials),
+      },
+    });
+    const { response } = key;
+    return post("/me/passkeys", {
+      name,
+      state,
+      credential: {
+        id: key.id,
+        rawId: text(key.rawId),
+        type: key.type,
+        response: {
+          attestationObject: text(response.attestationObject),
+          clientDataJSON: text(response.clientDataJSON),
+          transports: response.getTransports?.(),
+        },
+      },
+    });
+  };
+
+  const deeds = {
+    async "sign-in"(part) {
+      await post("/session", { passkey: await use() });
+      location.assign(part.dataset.back || "/");
+    },
+    async "step-up"(part) {
+      await post("/me/step-up", { passkey: await use() });
+      part.closest("form").requestSubmit(part.querySelector("[data-continue]"));
+    },
+    async register(part) {
+      const made = await make(part.querySelector("input").value.trim() || "Passkey");
+      if (made.recovery_codes.length === 0) {
+        location.assign("/account?done=passkey#factors");
+        return;
+      }
+      const codes = document.getElementById("new-recovery-codes");
+      codes.querySelector("pre").textContent = made.recovery_codes.join("\n");
+      codes.hidden = false;
+      part.hidden = true;
+      codes.focus();
+    },
+  };
+  const refused = (error) => {
+    if (error.name === "NotAllowedError" || error.name === "AbortError")
+      return "The browser did not use a passkey: it was canceled, or there is none for this site.";
+    if (error.name === "InvalidStateError") return "This device has a passkey for your account already.";
+    return error.message;
+  };
+  for (const part of parts) {
+    const button = part.querySelector("button[data-start]");
+    const status = part.querySelector("[role=status]");
+    part.hidden = false;
+    button.addEventListener("click", async () => {
+      button.disabled = true;
+      status.textContent = "";
+      try {
+        await deeds[part.dataset.passkey](part);
+      } catch (error) {
+        if (error.code === "step_up_required") location.assign("/step-up?back=/account");
+        else status.textContent = refused(error);
+      } finally {
+        button.disabled = false;
+      }
+    });
+  }
+})();

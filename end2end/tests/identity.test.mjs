@@ -1,0 +1,140 @@
+// Who people are, with a real browser: passkeys of a virtual authenticator, and the whole way to a real OpenID Connect provider
+// and back.
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import { test } from 'node:test';
+import Provider from 'oidc-provider';
+import { accessible, openPage, startServer } from '../harness.mjs';
+
+/** Browsers have passkeys for names alone: the server is reached as localhost. */
+const byName = (address) => ({ TREELINE_PUBLIC_URL: `http://localhost:${address.split(':').pop()}` });
+
+test('a passkey is added, signs in without a name, confirms an action, and is removed', async (t) => {
+  const server = await startServer(t, byName);
+  const page = await openPage(server, { signedIn: false, path: await server.signInLink });
+  page.tolerate(/status of 4(01|03|22)/);
+  const cdp = await page.context().newCDPSession(page);
+  await cdp.send('WebAuthn.enable');
+  await cdp.send('WebAuthn.addVirtualAuthenticator', {
+    options: {
+      protocol: 'ctap2',
+      transport: 'internal',
+      hasResidentKey: true,
+      hasUserVerification: true,
+      isUserVerified: true,
+      automaticPresenceSimulation: true,
+    },
+  });
+  await page.locator('main form button').click();
+  await page.waitForURL((url) => !url.pathname.startsWith('/sign-in'));
+
+  await page.goto('/account');
+  await accessible(page);
+  await page.getByLabel('Name of the new passkey').fill('Work laptop');
+  await page.getByRole('button', { name: 'Add a passkey' }).click();
+  await page.getByText('Keep these recovery codes').waitFor();
+  const codes = (await page.locator('#new-recovery-codes pre').textContent()).split('\n');
+  assert.equal(codes.length, 10);
+  await page.getByRole('link', { name: 'I have kept them' }).click();
+  await page.getByText('Work laptop').first().waitFor();
+  await accessible(page);
+
+  // Signing in asks for nothing but the passkey.
+  await page.getByRole('button', { name: 'Sign out' }).click();
+  await page.getByText('You are signed out').waitFor();
+  await accessible(page);
+  await page.getByRole('button', { name: 'Sign in with a passkey' }).click();
+  await page.waitForURL((url) => !url.pathname.startsWith('/sign-in'));
+
+  // An action with consequences, eleven minutes later.
+  await server.query("update session set authenticated_at = authenticated_at - interval '11 minutes'");
+  await page.goto('/services');
+  await page.locator('form[action="/services"] input[name=name]').fill('payroll');
+  await page.locator('form[action="/services"] button[type=submit]').click();
+  await page.getByRole('heading', { name: 'Confirm that it is you' }).waitFor();
+  await accessible(page);
+  await page.getByRole('button', { name: 'Use a passkey' }).click();
+  await page.waitForURL(/\/services$/);
+  await page.getByText('payroll').first().waitFor();
+
+  await page.goto('/account');
+  await page.getByRole('button', { name: 'Remove the passkey Work laptop' }).click();
+  await page.getByText('The passkey is removed').waitFor();
+});
+
+test('a provider signs people in, and its groups give them their role', async (t) => {
+  // The provider first: its address stands in the server's settings.
+  const http = createServer();
+  http.listen(0, '127.0.0.1');
+  await once(http, 'listening');
+  t.after(() => http.close());
+  const issuer = `http://localhost:${http.address().port}`;
+  let groups = ['help-desk'];
+  let callback;
+  const server = await startServer(t, (address) => {
+    const named = byName(address);
+    callback = `${named.TREELINE_PUBLIC_URL}/sign-in/oidc/test-idp/callback`;
+    return {
+      ...named,
+      TREELINE_OIDC_PROVIDERS: 'test-idp',
+      TREELINE_OIDC_TEST_IDP_ISSUER: issuer,
+      TREELINE_OIDC_TEST_IDP_LABEL: 'Northwind',
+      TREELINE_OIDC_TEST_IDP_CLIENT_ID: 'treeline',
+      TREELINE_OIDC_TEST_IDP_CLIENT_SECRET: 'a-secret-of-the-client',
+      TREELINE_OIDC_TEST_IDP_SCOPES: 'profile email',
+      TREELINE_OIDC_TEST_IDP_ROLE_MAP: 'operators=admin,help-desk=support',
+    };
+  });
+  const provider = new Provider(issuer, {
+    clients: [{ client_id: 'treeline', client_secret: 'a-secret-of-the-client', redirect_uris: [callback] }],
+    claims: { openid: ['sub'], email: ['email', 'email_verified'], profile: ['name', 'groups'] },
+    pkce: { required: () => true },
+    findAccount: (_, sub) => ({
+      accountId: sub,
+      claims: async () => ({ sub, name: 'Grace Hopper', email: `${sub}@example.com`, email_verified: true, groups }),
+    }),
+  });
+  http.on('request', provider.callback());
+
+  const signIn = async (page, login) => {
+    await page.goto('/sign-in?back=/imports');
+    await page.getByRole('link', { name: 'Sign in with Northwind' }).click();
+    if (login) {
+      await page.locator('input[name=login]').fill(login);
+      await page.locator('input[name=password]').fill('anything');
+      await page.locator('button[type=submit]').click();
+      await page.locator('button[type=submit]').click();
+    }
+  };
+  const page = await openPage(server, { signedIn: false });
+  // The provider's own pages are not ours to judge.
+  page.tolerate(/./);
+  await signIn(page, 'grace');
+  await page.waitForURL(/\/imports$/);
+  const me = () => page.evaluate(async () => (await fetch('/api/v1/me')).json());
+  const { name, role } = await me();
+  assert.deepEqual({ name, role }, { name: 'Grace Hopper', role: 'support' });
+  assert.deepEqual(await server.query('select issuer, subject from identity_link'), [[issuer, 'grace']]);
+
+  // Again: the same account, and another role since the groups have changed.
+  groups = ['operators'];
+  await page.getByRole('button', { name: 'Sign out' }).click();
+  await page.getByText('You are signed out').waitFor();
+  await signIn(page);
+  await page.waitForURL(/\/imports$/);
+  assert.equal((await me()).role, 'admin');
+  assert.deepEqual(await server.query("select count(*) from owner where kind = 'user'"), [['1']]);
+
+  // An answer that this browser did not ask for signs nobody in.
+  const stranger = await openPage(server, { signedIn: false });
+  stranger.tolerate(/./);
+  await stranger.goto(`${callback}?code=stolen&state=guessed`);
+  await stranger.getByRole('heading', { name: 'You are not signed in' }).waitFor();
+
+  // An account that has the email address already is not taken over.
+  await server.api('POST', '/users', { name: 'Linus', email: 'linus@example.com', password: 'correct horse battery' });
+  await signIn(stranger, 'linus');
+  await stranger.getByRole('heading', { name: 'You are not signed in' }).waitFor();
+  await stranger.getByText('An account here has this email address').waitFor();
+});

@@ -1,0 +1,141 @@
+//! Second factors of a person: what there is, and what adding or removing one means for their sessions.
+//!
+//! The kinds are below: authenticator apps ([`totp`]), passkeys, recovery codes. A person with at least one
+//! confirmed factor is asked for it at every sign-in. Adding and removing one needs a recent authentication, is in the
+//! audit log, and never happens on behalf of somebody else; admins can only remove everything.
+
+pub mod passkeys;
+pub mod recovery;
+pub mod totp;
+
+use domain::{
+    Code, Problem, Time,
+    factors::{Factors, Passkey},
+};
+use sqlx::PgPool;
+use uuid::Uuid;
+
+use super::{Caller, Role, Scope, look_for_changes, people::deed, step_up};
+use crate::{
+    App,
+    error::{Error, Result},
+    jobs::audit::reason_for,
+    store::{
+        Tx,
+        audit::{self as log, AuditRow},
+        factors::{self as store, FactorSummary, PasskeyRow, PersonForFactors},
+        people as accounts,
+    },
+    task::in_task,
+};
+
+impl FactorSummary {
+    /// Whether signing in asks for a second factor.
+    pub(crate) fn any(&self) -> bool {
+        self.totp_since.is_some() || self.passkeys > 0
+    }
+
+    /// What would be accepted as a second factor, as the API names it.
+    pub(crate) fn methods(&self) -> Vec<String> {
+        let all = [
+            (self.totp_since.is_some(), "totp"),
+            (self.passkeys > 0, "passkey"),
+            (self.any() && self.recovery_codes > 0, "recovery_code"),
+        ];
+        all.into_iter().filter(|(there, _)| *there).map(|(_, name)| name.to_owned()).collect()
+    }
+}
+
+impl From<PasskeyRow> for Passkey {
+    fn from(row: PasskeyRow) -> Self {
+        Self { id: row.id, name: row.name, created_at: Time(row.created_at), last_used_at: row.last_used_at.map(Time) }
+    }
+}
+
+/// The factors of the caller. 403 for tokens.
+pub async fn list(app: &App, caller: &Caller) -> Result<Factors> {
+    let role = person(caller)?;
+    let summary = store::summary(&app.pool, caller.owner_id).await?;
+    let passkeys = store::list_passkeys(&app.pool, caller.owner_id).await?;
+    Ok(Factors {
+        required: app.config.identity.requires_mfa(role),
+        totp_since: summary.totp_since.map(Time),
+        passkeys: passkeys.into_iter().map(Into::into).collect(),
+        recovery_codes_left: summary.recovery_codes,
+    })
+}
+
+/// Removes every factor of somebody else, who has lost theirs, and ends their sessions. Returns how many there were.
+pub async fn reset(app: &App, caller: &Caller, owner_id: Uuid, reason: Option<&str>) -> Result<u64> {
+    caller.require(Scope::Admin)?;
+    step_up::require(app, caller).await?;
+    if caller.owner_id == owner_id {
+        return Err(Error::refuse(Code::Forbidden, "Remove your own factors one by one, on your account page."));
+    }
+    let reason = reason_for(caller, caller.owner_id, reason)?;
+    let row = deed(caller, "user.factors_reset", owner_id, reason, None);
+    let pool = app.pool.clone();
+    let removed = in_task("resetting factors", async move {
+        let mut tx = pool.begin().await?;
+        store::lock_person(&mut tx, owner_id).await?.ok_or_else(|| Problem::not_found("person"))?;
+        let removed = store::remove_all(&mut tx, owner_id).await?;
+        accounts::end_sessions(&mut tx, owner_id, None, None).await?;
+        accounts::void_links(&mut tx, owner_id).await?;
+        log::record(&mut tx, &row).await?;
+        accounts::count_change(&mut tx).await?;
+        crate::store::commit(tx).await?;
+        Ok(removed)
+    })
+    .await?;
+    look_for_changes(app).await?;
+    Ok(removed)
+}
+
+/// The same on behalf of whoever runs the server.
+pub async fn reset_by_command(pool: &PgPool, owner_id: Uuid) -> Result<u64> {
+    let mut tx = pool.begin().await?;
+    store::lock_person(&mut tx, owner_id).await?.ok_or_else(|| Problem::not_found("person"))?;
+    let removed = store::remove_all(&mut tx, owner_id).await?;
+    accounts::end_sessions(&mut tx, owner_id, None, None).await?;
+    accounts::void_links(&mut tx, owner_id).await?;
+    log::record(&mut tx, &AuditRow::by_operator("user.factors_reset", Some(owner_id), None)).await?;
+    accounts::count_change(&mut tx).await?;
+    crate::store::commit(tx).await?;
+    Ok(removed)
+}
+
+/// The role of a caller who is a person; 403 for tokens.
+pub(super) fn person(caller: &Caller) -> Result<Role> {
+    caller.role.ok_or_else(|| Error::refuse(Code::Forbidden, "A token has no second factors."))
+}
+
+/// Locks the caller's account; 401 where it is gone.
+pub(super) async fn lock(tx: &mut Tx, owner_id: Uuid) -> Result<PersonForFactors> {
+    let gone = || Error::refuse(Code::Unauthenticated, "The session has ended. Sign in again.");
+    store::lock_person(tx, owner_id).await?.ok_or_else(gone)
+}
+
+/// What follows a new factor, in its transaction: the session is as strong as it now can be; with the first factor the
+/// person's other sessions end and recovery codes are made, which are returned.
+pub(super) async fn added(tx: &mut Tx, caller: &Caller, before: FactorSummary) -> Result<Vec<String>> {
+    store::step_up_session(tx, caller.credential_id, true).await?;
+    let codes = if before.any() {
+        Vec::new()
+    } else {
+        accounts::end_sessions(tx, caller.owner_id, None, Some(caller.credential_id)).await?;
+        accounts::void_links(tx, caller.owner_id).await?;
+        recovery::replace(tx, caller.owner_id).await?
+    };
+    accounts::count_change(tx).await?;
+    Ok(codes)
+}
+
+/// What follows the removal of a factor, in its transaction: without any factor no session is a strong one, and
+/// recovery codes stand for nothing.
+pub(super) async fn removed(tx: &mut Tx, owner_id: Uuid) -> Result<()> {
+    if !store::summary(&mut **tx, owner_id).await?.any() {
+        store::set_sessions_mfa(tx, owner_id, false).await?;
+        store::remove_recovery_codes(tx, owner_id).await?;
+    }
+    Ok(accounts::count_change(tx).await?)
+}

@@ -1,0 +1,91 @@
+//! Recovery codes: each stands in once for a lost second factor.
+//!
+//! Ten codes of 80 random bits, so a plain hash is enough to store. They are shown when they are made and never
+//! again; new ones replace the old ones.
+
+use domain::{
+    Problem,
+    factors::{RECOVERY_CODES, RecoveryCodes},
+};
+use uuid::Uuid;
+
+use super::{lock, person};
+use crate::{
+    App,
+    auth::{Caller, Hash, hash_of, people::deed, step_up},
+    error::Result,
+    store::{Tx, audit as log, factors as store},
+    task::in_task,
+};
+
+/// Characters of a code, in groups of four.
+const LENGTH: usize = 16;
+
+/// Crockford's base 32: nothing in it looks like anything else in it.
+const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+
+/// Makes new codes; the old ones stop working. 422 without a factor that they could stand in for.
+pub async fn renew(app: &App, caller: &Caller) -> Result<RecoveryCodes> {
+    person(caller)?;
+    step_up::require(app, caller).await?;
+    let (pool, by) = (app.pool.clone(), caller.clone());
+    let recovery_codes = in_task("making recovery codes", async move {
+        let mut tx = pool.begin().await?;
+        lock(&mut tx, by.owner_id).await?;
+        if !store::summary(&mut *tx, by.owner_id).await?.any() {
+            let detail = "recovery codes stand in for a second factor, and there is none".to_owned();
+            return Err(Problem::invalid_body([(String::new(), detail)]).into());
+        }
+        let codes = replace(&mut tx, by.owner_id).await?;
+        log::record(&mut tx, &deed(&by, "user.recovery_codes", by.owner_id, None, None)).await?;
+        crate::store::commit(tx).await?;
+        Ok(codes)
+    })
+    .await?;
+    Ok(RecoveryCodes { recovery_codes })
+}
+
+/// Replaces every code of a person. Returns the new ones.
+pub(super) async fn replace(tx: &mut Tx, owner_id: Uuid) -> Result<Vec<String>> {
+    let codes: Vec<String> = (0..RECOVERY_CODES).map(|_| new_code()).collect();
+    let hashes: Vec<Vec<u8>> = codes.iter().map(|code| hash(owner_id, code).to_vec()).collect();
+    store::set_recovery_codes(tx, owner_id, &hashes).await?;
+    Ok(codes)
+}
+
+/// What is stored of a code, however it was typed.
+pub(crate) fn hash(owner_id: Uuid, code: &str) -> Hash {
+    hash_of(&format!("recovery code {owner_id} {}", normal(code)))
+}
+
+fn new_code() -> String {
+    let random: [u8; LENGTH] = rand::random();
+    let letters: String = random.iter().map(|byte| char::from(ALPHABET[usize::from(byte % 32)])).collect();
+    let groups: Vec<&str> = (0..LENGTH).step_by(4).map(|at| &letters[at..at + 4]).collect();
+    groups.join("-")
+}
+
+/// The code without what people change when they type it.
+fn normal(code: &str) -> String {
+    let letters = code.chars().take(100).filter(char::is_ascii_alphanumeric).map(|c| match c.to_ascii_lowercase() {
+        'o' => '0',
+        'i' | 'l' => '1',
+        other => other,
+    });
+    letters.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_code_is_known_however_it_is_typed() {
+        let (owner, code) = (Uuid::now_v7(), new_code());
+        assert_eq!(code.len(), 19);
+        assert_ne!(code, new_code());
+        assert_eq!(hash(owner, &code), hash(owner, &format!(" {} ", code.to_uppercase().replace('-', " "))));
+        assert_ne!(hash(owner, &code), hash(Uuid::now_v7(), &code), "a code is one person's");
+        assert_eq!(normal("O0-Il1"), "00111");
+    }
+}

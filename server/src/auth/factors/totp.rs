@@ -1,0 +1,205 @@
+//! Authenticator apps: time-based one-time codes (RFC 6238), six digits, thirty seconds.
+//!
+//! The secret is sealed before it is stored and shown only while it is set up. A code is accepted from one step before
+//! to one step after the present one, and each step is accepted once.
+
+use domain::{
+    Code, Problem,
+    factors::{RecoveryCodes, TotpStarted},
+};
+use qrcode::{EcLevel, QrCode, render::svg};
+use totp_rs::{Algorithm, Builder, Totp};
+use uuid::Uuid;
+
+use super::{added, lock, person, removed};
+use crate::{
+    App,
+    auth::{Caller, look_for_changes, people::deed, step_up},
+    error::{Error, Result},
+    store::{audit as log, factors as store},
+    task::in_task,
+};
+use time::OffsetDateTime;
+
+/// Bytes of a secret: as RFC 4226 recommends for SHA-1, which is what every app understands.
+const SECRET_BYTES: usize = 20;
+
+/// What authenticator apps show above the account.
+const ISSUER: &str = "Treeline";
+
+/// Begins to set up an authenticator app; [`confirm`] ends it. 409 `duplicate` where there is one already.
+pub async fn start(app: &App, caller: &Caller) -> Result<TotpStarted> {
+    person(caller)?;
+    step_up::require(app, caller).await?;
+    let secret: [u8; SECRET_BYTES] = rand::random();
+    let sealed = app.sealer.seal(&context(caller.owner_id), &secret);
+    let (pool, id) = (app.pool.clone(), caller.owner_id);
+    let person = in_task("setting up an authenticator app", async move {
+        let mut tx = pool.begin().await?;
+        let person = lock(&mut tx, id).await?;
+        if !store::start_totp(&mut tx, id, &sealed).await? {
+            return Err(Error::refuse(Code::Duplicate, "There is an authenticator app already. Remove it first."));
+        }
+        crate::store::commit(tx).await?;
+        Ok(person)
+    })
+    .await?;
+    shown(&secret, person.email.as_deref().unwrap_or(&person.name))
+}
+
+/// The secret that is being set up, to be shown again. `None`: there is none, or it is confirmed.
+pub async fn pending(app: &App, caller: &Caller) -> Result<Option<TotpStarted>> {
+    person(caller)?;
+    let Some((sealed, false)) = store::find_totp(&app.pool, caller.owner_id).await? else { return Ok(None) };
+    let secret = open(app, caller.owner_id, &sealed)?;
+    let email = crate::store::people::find(&app.pool, caller.owner_id).await?.and_then(|person| person.email);
+    shown(&secret, email.as_deref().unwrap_or(&caller.name)).map(Some)
+}
+
+/// Ends setting up: the app shows the right code. Returns recovery codes with the first factor.
+pub async fn confirm(app: &App, caller: &Caller, code: &str) -> Result<RecoveryCodes> {
+    person(caller)?;
+    step_up::require(app, caller).await?;
+    let Some((sealed, false)) = store::find_totp(&app.pool, caller.owner_id).await? else {
+        return Err(not_begun());
+    };
+    let secret = open(app, caller.owner_id, &sealed)?;
+    let step = check(&secret, code)?.ok_or_else(wrong_code)?;
+    let (pool, by) = (app.pool.clone(), caller.clone());
+    let recovery_codes = in_task("confirming an authenticator app", async move {
+        let mut tx = pool.begin().await?;
+        lock(&mut tx, by.owner_id).await?;
+        let before = store::summary(&mut *tx, by.owner_id).await?;
+        if !store::confirm_totp(&mut tx, by.owner_id, &sealed, step).await? {
+            return Err(not_begun());
+        }
+        let codes = added(&mut tx, &by, before).await?;
+        log::record(&mut tx, &deed(&by, "user.totp_add", by.owner_id, None, None)).await?;
+        crate::store::commit(tx).await?;
+        Ok(codes)
+    })
+    .await?;
+    look_for_changes(app).await?;
+    Ok(RecoveryCodes { recovery_codes })
+}
+
+/// Removes the authenticator app, confirmed or not. Again is no change.
+pub async fn remove(app: &App, caller: &Caller) -> Result<()> {
+    person(caller)?;
+    step_up::require(app, caller).await?;
+    let (pool, by) = (app.pool.clone(), caller.clone());
+    in_task("removing an authenticator app", async move {
+        let mut tx = pool.begin().await?;
+        lock(&mut tx, by.owner_id).await?;
+        if store::remove_totp(&mut tx, by.owner_id).await? {
+            log::record(&mut tx, &deed(&by, "user.totp_remove", by.owner_id, None, None)).await?;
+            removed(&mut tx, by.owner_id).await?;
+        }
+        crate::store::commit(tx).await?;
+        Ok(())
+    })
+    .await?;
+    look_for_changes(app).await
+}
+
+/// Uses a code up. False: it is wrong, too old, or was used.
+pub(crate) async fn accept(app: &App, owner_id: Uuid, code: &str) -> Result<bool> {
+    let Some((sealed, true)) = store::find_totp(&app.pool, owner_id).await? else { return Ok(false) };
+    match check(&open(app, owner_id, &sealed)?, code)? {
+        Some(step) => Ok(store::use_totp(&app.pool, owner_id, step).await?),
+        None => Ok(false),
+    }
+}
+
+/// 422 `invalid_body` at the code.
+pub(crate) fn wrong_code() -> Error {
+    let detail = "expected the six digits that the app shows now".to_owned();
+    Problem::invalid_body([("/code".to_owned(), detail)]).into()
+}
+
+fn not_begun() -> Error {
+    let detail = "no authenticator app is being set up; begin with POST /me/totp".to_owned();
+    Problem::invalid_body([(String::new(), detail)]).into()
+}
+
+/// What the secret is sealed for.
+pub(crate) fn context(owner_id: Uuid) -> String {
+    format!("totp {owner_id}")
+}
+
+fn open(app: &App, owner_id: Uuid, sealed: &str) -> Result<Vec<u8>> {
+    app.sealer
+        .open(&context(owner_id), sealed)
+        .map_err(|error| Error::Broken(format!("the TOTP secret of {owner_id} cannot be opened: {error}")))
+}
+
+fn totp(secret: &[u8], account: &str) -> Result<Totp> {
+    // A colon separates issuer and account in the URI.
+    let account = account.replace(':', " ");
+    Builder::new()
+        .with_algorithm(Algorithm::SHA1)
+        .with_digits(6)
+        .with_skew(1)
+        .with_step_duration(30)
+        .with_secret(secret.to_vec())
+        .with_issuer(Some(ISSUER))
+        .with_account_name(account)
+        .build()
+        .map_err(|error| Error::Broken(format!("a TOTP secret cannot be used: {error}")))
+}
+
+/// The time step that a code is of; `None`: none that is accepted now.
+fn check(secret: &[u8], code: &str) -> Result<Option<i64>> {
+    let digits: String = code.chars().take(50).filter(|c| !c.is_whitespace()).collect();
+    if digits.len() != 6 || !digits.bytes().all(|digit| digit.is_ascii_digit()) {
+        return Ok(None);
+    }
+    let now = u64::try_from(OffsetDateTime::now_utc().unix_timestamp()).unwrap_or_default();
+    Ok(totp(secret, "account")?.check(&digits, now).and_then(|step| i64::try_from(step).ok()))
+}
+
+/// What an app needs to know of a secret.
+fn shown(secret: &[u8], account: &str) -> Result<TotpStarted> {
+    let totp = totp(secret, account)?;
+    let broken = |why: String| Error::Broken(format!("a TOTP secret cannot be shown: {why}"));
+    let otpauth_url = totp.to_url().map_err(|error| broken(error.to_string()))?;
+    let code =
+        QrCode::with_error_correction_level(&otpauth_url, EcLevel::M).map_err(|error| broken(error.to_string()))?;
+    let drawn = code
+        .render::<svg::Color<'_>>()
+        .min_dimensions(220, 220)
+        .dark_color(svg::Color("#000"))
+        .light_color(svg::Color("#fff"))
+        .build();
+    // Without the XML declaration, which has no place inside a page.
+    let qr_svg = drawn.find("<svg").map_or_else(String::new, |at| drawn[at..].to_owned());
+    Ok(TotpStarted { secret: totp.secret().to_base32(), otpauth_url, qr_svg })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_app_gets_a_uri_and_a_picture() {
+        let started = shown(&[7; SECRET_BYTES], "ada:l@example.com").expect("shown");
+        assert!(started.otpauth_url.starts_with("otpauth://totp/Treeline:ada%20l%40example.com?"), "{started:?}");
+        assert!(started.qr_svg.starts_with("<svg") && !started.qr_svg.contains("style="), "{}", started.qr_svg);
+        assert_eq!(started.secret.len(), 32);
+    }
+
+    #[test]
+    fn only_six_digits_of_about_now_are_a_code() {
+        let secret = [7; SECRET_BYTES];
+        let now = u64::try_from(OffsetDateTime::now_utc().unix_timestamp()).expect("after 1970");
+        let code = |time: u64| totp(&secret, "a").expect("built").generate(time).to_string();
+        let current = code(now);
+        let spaced = format!("{} {}", &current[..3], &current[3..]);
+        let step = check(&secret, &current).expect("checked").expect("right");
+        assert!(step.abs_diff(i64::try_from(now / 30).expect("small")) <= 1);
+        assert_eq!(check(&secret, &spaced).expect("checked"), Some(step));
+        for wrong in ["", "12345", "abcdef", "1234567", &code(now - 3_600), "١٢٣٤٥٦"] {
+            assert_eq!(check(&secret, wrong).expect("checked"), None, "{wrong}");
+        }
+    }
+}

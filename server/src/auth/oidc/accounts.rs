@@ -1,0 +1,139 @@
+//! Who a provider's subject is here: linked by issuer and subject, and by nothing else.
+//!
+//! An email address links an account only where the provider has verified it and its settings say that this is enough. Roles
+//! follow the provider's groups at every sign-in where they are mapped, but the last admin stays one.
+
+use std::net::IpAddr;
+
+use domain::{
+    Code,
+    account::{fault_of_email, fault_of_name},
+};
+use uuid::Uuid;
+
+use super::{Identity, refused};
+use crate::{
+    App,
+    auth::{Caller, Role, look_for_changes, people::deed, second_stage},
+    config::identity::Provider,
+    error::{Error, Result},
+    store::{Tx, audit as log, federation as store, people},
+    task::in_task,
+};
+
+/// The account of a subject; the first sign-in creates it. 401 where the provider's settings say that there is to be none.
+pub(super) async fn find_or_create(
+    app: &App,
+    provider: &Provider,
+    identity: &Identity,
+    address: Option<IpAddr>,
+) -> Result<Uuid> {
+    let (pool, provider, identity) = (app.pool.clone(), provider.clone(), identity.clone());
+    let owner_id = in_task("signing in by a provider", async move {
+        let mut tx = pool.begin().await?;
+        let wanted = provider.role_of(&identity.groups);
+        if wanted == Some(None) {
+            return Err(refused("Your groups at the provider give you no access here. Ask an admin."));
+        }
+        let owner_id = match store::find_link(&mut tx, &identity.issuer, &identity.subject).await? {
+            Some(owner_id) => owner_id,
+            None => first_time(&mut tx, &provider, &identity, address).await?,
+        };
+        if let Some(Some(role)) = wanted {
+            set_role(&mut tx, &provider, owner_id, role, address).await?;
+        }
+        crate::store::commit(tx).await?;
+        Ok(owner_id)
+    })
+    .await?;
+    look_for_changes(app).await?;
+    Ok(owner_id)
+}
+
+/// Adds a subject to the account of the caller. 409 `duplicate` where it is somebody's already.
+pub(super) async fn link(app: &App, provider: &Provider, caller: &Caller, identity: &Identity) -> Result<()> {
+    let (pool, by, identity) = (app.pool.clone(), caller.clone(), identity.clone());
+    let detail = format!("{}: {}", provider.name, identity.subject);
+    in_task("linking a provider's account", async move {
+        let mut tx = pool.begin().await?;
+        match store::find_link(&mut tx, &identity.issuer, &identity.subject).await? {
+            Some(owner_id) if owner_id == by.owner_id => return Ok(()),
+            Some(_) => {
+                return Err(Error::refuse(
+                    Code::Duplicate,
+                    "This account of the provider belongs to somebody else here.",
+                ));
+            }
+            None => store::insert_link(&mut tx, &identity.issuer, &identity.subject, by.owner_id).await?,
+        }
+        log::record(&mut tx, &deed(&by, "user.link_provider", by.owner_id, None, Some(detail))).await?;
+        Ok(crate::store::commit(tx).await?)
+    })
+    .await
+}
+
+async fn first_time(tx: &mut Tx, provider: &Provider, identity: &Identity, address: Option<IpAddr>) -> Result<Uuid> {
+    let verified = identity.email.as_deref().filter(|email| identity.email_verified && fault_of_email(email).is_none());
+    let known = match identity.email.as_deref() {
+        Some(email) => store::find_by_email(tx, email).await?,
+        None => None,
+    };
+    let detail = format!("{}: {}", provider.name, identity.subject);
+    if let Some((owner_id, name)) = known {
+        if verified.is_none() || !provider.links_verified_email {
+            return Err(refused(
+                "An account here has this email address, and it is not connected with the provider. Sign in to it another \
+                 way and connect it on your account page.",
+            ));
+        }
+        store::insert_link(tx, &identity.issuer, &identity.subject, owner_id).await?;
+        let by = second_stage::caller(owner_id, name, address);
+        let detail = format!("{detail}, by the verified email address");
+        log::record(tx, &deed(&by, "user.link_provider", owner_id, None, Some(detail))).await?;
+        return Ok(owner_id);
+    }
+    let role = match provider.role_of(&identity.groups) {
+        None => provider.default_role.0,
+        Some(role) => role,
+    };
+    let role = role.ok_or_else(|| refused("There is no account for you here. Ask an admin."))?;
+    let said = [identity.name.as_deref(), identity.email.as_deref(), Some(identity.subject.as_str())];
+    let name = said.into_iter().flatten().find(|name| fault_of_name(name).is_none()).unwrap_or("Somebody");
+    let owner_id = create(tx, name, verified, role).await?;
+    store::insert_link(tx, &identity.issuer, &identity.subject, owner_id).await?;
+    let by = second_stage::caller(owner_id, name.to_owned(), address);
+    let detail = format!("{}, by the provider {detail}", role.as_str());
+    log::record(tx, &deed(&by, "user.create", owner_id, None, Some(detail))).await?;
+    Ok(owner_id)
+}
+
+/// Creates an account with this name, or with one like it where it is taken.
+pub(in crate::auth) async fn create(tx: &mut Tx, name: &str, email: Option<&str>, role: Role) -> Result<Uuid> {
+    let id = Uuid::now_v7();
+    for n in 1..=50 {
+        let short: String = name.chars().take(90).collect();
+        let name = if n == 1 { name.to_owned() } else { format!("{short} ({n})") };
+        if store::insert_person(tx, id, &name, email, role.as_str()).await? {
+            return Ok(id);
+        }
+    }
+    Err(refused("There are too many accounts of your name. Ask an admin."))
+}
+
+/// The role that the provider's groups give.
+async fn set_role(tx: &mut Tx, provider: &Provider, owner_id: Uuid, role: Role, address: Option<IpAddr>) -> Result<()> {
+    let admins = people::lock_admins(tx).await?;
+    let Some(person) = people::find(&mut **tx, owner_id).await? else { return Ok(()) };
+    if person.role == role.as_str() {
+        return Ok(());
+    }
+    if role != Role::Admin && admins == [owner_id] {
+        tracing::warn!(%owner_id, provider = provider.name, "the provider takes the role from the last admin: not done");
+        return Ok(());
+    }
+    people::update(tx, owner_id, Some(role.as_str()), None, None).await?;
+    let by = second_stage::caller(owner_id, person.name, address);
+    let detail = format!("{} → {}, by groups of {}", person.role, role.as_str(), provider.name);
+    log::record(tx, &deed(&by, "user.role", owner_id, None, Some(detail))).await?;
+    Ok(people::count_change(tx).await?)
+}

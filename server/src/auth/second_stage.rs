@@ -1,0 +1,266 @@
+//! The second stage of signing in: the first factor is proved, and a session begins once nothing else is asked for.
+//!
+//! Every way in ends here: password, one-time link, OpenID Connect, a proxy's header. Who has a second factor is asked for
+//! it, whoever made the link. In between nothing is stored: a sealed state stands for the first factor, for ten
+//! minutes, and a link is used up only with the second stage. A state proves nothing else, and outlives no new password.
+
+use std::net::IpAddr;
+
+use domain::{Code, Problem, factors::PasskeyAnswer, job::OwnerKind};
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::{
+    Caller, Hash, Key, device, envelope,
+    factors::{self, passkeys::Proof},
+    hash_of,
+    sessions::{self, Cookies, Visitor},
+    throttle,
+};
+use crate::{
+    App,
+    error::{Error, Result},
+    store::{
+        factors::{self as store, Candidate},
+        identity,
+    },
+    task::in_task,
+};
+
+/// How long a state stands for the first factor.
+const STATE_MINUTES: i64 = 10;
+
+const PURPOSE: &str = "second stage";
+
+/// How the person proved themselves first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Method {
+    Password,
+    /// With the link's hash, which is used up when the session begins.
+    Link {
+        hash: Hash,
+        made_by: Option<String>,
+    },
+    Passkey,
+    Oidc {
+        provider: String,
+    },
+    /// With the value of the header.
+    Proxy {
+        user: String,
+    },
+}
+
+impl Method {
+    /// As the table of sessions has it.
+    const fn word(&self) -> &'static str {
+        match self {
+            Self::Password => "password",
+            Self::Link { .. } => "link",
+            Self::Passkey => "passkey",
+            Self::Oidc { .. } => "oidc",
+            Self::Proxy { .. } => "proxy",
+        }
+    }
+
+    /// For the audit log.
+    fn in_words(&self) -> String {
+        match self {
+            Self::Password => "by password".to_owned(),
+            Self::Link { made_by: Some(name), .. } => format!("by a one-time link made by {name}"),
+            Self::Link { made_by: None, .. } => "by a one-time link of the server".to_owned(),
+            Self::Passkey => "by passkey".to_owned(),
+            Self::Oidc { provider } => format!("by the provider {provider}"),
+            Self::Proxy { user } => format!("by the proxy, as {user}"),
+        }
+    }
+}
+
+/// A person whose first factor was right.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct First {
+    pub(crate) owner_id: Uuid,
+    pub(crate) method: Method,
+    /// Whether it was as good as two factors.
+    pub(crate) mfa: bool,
+    /// Seconds since then, where somebody else has asked for it.
+    pub(crate) age_seconds: i64,
+}
+
+/// What a second factor is proved with.
+#[derive(Clone, Debug, Default)]
+pub struct Second {
+    pub code: Option<String>,
+    pub recovery_code: Option<String>,
+}
+
+impl Second {
+    fn is_given(&self) -> bool {
+        self.code.is_some() || self.recovery_code.is_some()
+    }
+}
+
+/// What stands for the first factor meanwhile.
+#[derive(Serialize, Deserialize)]
+struct State {
+    first: First,
+    /// Of the password hash: a new password ends the state.
+    print: Hash,
+}
+
+/// Begins the session, or asks for what is missing: 401 `mfa_required` with the state to be sent back. Returns the
+/// cookies to answer with.
+pub(crate) async fn begin(app: &App, first: First, second: &Second, visitor: &Visitor<'_>) -> Result<Cookies> {
+    let person = find(app, first.owner_id).await?;
+    let summary = store::summary(&app.pool, first.owner_id).await?;
+    let mut mfa = first.mfa;
+    if summary.any() && !mfa {
+        let asked = |errors: Problem| Problem {
+            methods: summary.methods(),
+            state: Some(envelope::seal(
+                app,
+                PURPOSE,
+                STATE_MINUTES,
+                &State { first: first.clone(), print: print(&person) },
+            )),
+            ..Problem { errors: errors.errors, ..Problem::new(Code::MfaRequired, "Send a second factor as well.") }
+        };
+        if !second.is_given() {
+            return Err(asked(Problem::new(Code::MfaRequired, "")).into());
+        }
+        match verify(app, first.owner_id, second).await {
+            Ok(()) => mfa = true,
+            Err(Error::Problem(problem)) if problem.code == Code::InvalidBody => return Err(asked(*problem).into()),
+            Err(error) => return Err(error),
+        }
+    }
+    open(app, first, mfa, person, None, visitor).await
+}
+
+/// The second request: the state of the first one, and a second factor.
+pub(crate) async fn resume(app: &App, state: &str, second: &Second, visitor: &Visitor<'_>) -> Result<Cookies> {
+    let over = || Error::refuse(Code::Unauthenticated, "This sign-in took too long. Begin again.");
+    let State { first, print: before } = envelope::open(app, PURPOSE, state).ok_or_else(over)?;
+    let person = find(app, first.owner_id).await?;
+    if print(&person) != before {
+        return Err(over());
+    }
+    begin(app, first, second, visitor).await
+}
+
+/// Begins a session with a passkey, which is both factors at once.
+pub(crate) async fn begin_with_passkey(app: &App, answer: &PasskeyAnswer, visitor: &Visitor<'_>) -> Result<Cookies> {
+    let attempt = throttle::begin(app, Key::of_passkey(visitor.address)).await?;
+    let proof = match factors::passkeys::authenticate(app, answer).await {
+        Ok(proof) => proof,
+        Err(error) => {
+            attempt.failed(app).await?;
+            return Err(error);
+        }
+    };
+    attempt.succeeded(app).await?;
+    let person = find(app, proof.owner_id).await?;
+    let first = First { owner_id: proof.owner_id, method: Method::Passkey, mfa: true, age_seconds: 0 };
+    open(app, first, true, person, Some(proof), visitor).await
+}
+
+/// Checks a second factor and uses it up. 422 at the field where it is wrong; 429 where that happened too often.
+pub(super) async fn verify(app: &App, owner_id: Uuid, second: &Second) -> Result<()> {
+    let attempt = throttle::begin(app, Key::own(&format!("second factor {owner_id}"))).await?;
+    let (right, wrong) = match second {
+        Second { code: Some(code), .. } => {
+            (factors::totp::accept(app, owner_id, code).await?, factors::totp::wrong_code())
+        }
+        Second { recovery_code: Some(code), .. } => {
+            let hash = factors::recovery::hash(owner_id, code);
+            let detail = "this recovery code is not known, or was used".to_owned();
+            let wrong = Problem::invalid_body([("/recovery_code".to_owned(), detail)]).into();
+            (store::use_recovery_code(&app.pool, owner_id, &hash).await?, wrong)
+        }
+        _ => (false, factors::totp::wrong_code()),
+    };
+    if !right {
+        attempt.failed(app).await?;
+        return Err(wrong);
+    }
+    attempt.succeeded(app).await?;
+    if second.code.is_none() {
+        tracing::info!(%owner_id, "recovery code used");
+    }
+    Ok(())
+}
+
+/// Begins the session.
+async fn open(
+    app: &App,
+    first: First,
+    mfa: bool,
+    person: Candidate,
+    proof: Option<Proof>,
+    visitor: &Visitor<'_>,
+) -> Result<Cookies> {
+    let (pool, user_agent, address) = (app.pool.clone(), visitor.user_agent.to_owned(), visitor.address);
+    let device = matches!(first.method, Method::Password).then(|| person.password_hash.clone()).flatten();
+    let owner_id = first.owner_id;
+    let secret = in_task("signing in", async move {
+        let mut tx = pool.begin().await?;
+        if let Method::Link { hash, .. } = &first.method
+            && identity::use_link(&mut tx, hash).await? != Some(Some(owner_id))
+        {
+            return Err(Error::refuse(
+                Code::LinkUsed,
+                "This link was used or has expired. Ask an admin for a new one.",
+            ));
+        }
+        if let Some(proof) = proof {
+            proof.record(&mut tx).await?;
+        }
+        let factor = if mfa { ", with a second factor" } else { "" };
+        let how = format!("{}{factor}", first.method.in_words());
+        let by_link = matches!(first.method, Method::Link { .. });
+        let Some(secret) = sessions::begin(&mut tx, owner_id, &user_agent, by_link, address, &how).await? else {
+            return Err(nobody());
+        };
+        let age = if mfa && !first.mfa { 0 } else { first.age_seconds };
+        let proxy_user = if let Method::Proxy { user } = &first.method { Some(user.as_str()) } else { None };
+        store::describe_session(&mut tx, &hash_of(&secret), first.method.word(), mfa, age, proxy_user).await?;
+        crate::store::commit(tx).await?;
+        tracing::info!(%owner_id, method = first.method.word(), mfa, "signed in");
+        Ok(secret)
+    })
+    .await?;
+    let cookie = app.auth.cookie();
+    let device = device.map(|stored| cookie.set_device(&device::seal(owner_id, &stored)));
+    Ok(std::iter::once(cookie.set(&secret)).chain(device).collect())
+}
+
+async fn find(app: &App, owner_id: Uuid) -> Result<Candidate> {
+    let person = store::find_candidate(&app.pool, owner_id).await?;
+    person.filter(|person| !person.disabled).ok_or_else(nobody)
+}
+
+fn nobody() -> Error {
+    Error::refuse(Code::Unauthenticated, "This account cannot sign in. Ask an admin.")
+}
+
+fn print(person: &Candidate) -> Hash {
+    hash_of(person.password_hash.as_deref().unwrap_or_default())
+}
+
+/// The person as the one who acts, before there is a session.
+pub(super) fn caller(owner_id: Uuid, name: String, address: Option<IpAddr>) -> Caller {
+    Caller {
+        owner_id,
+        kind: OwnerKind::User,
+        name,
+        role: None,
+        scopes: Vec::new(),
+        credential_id: owner_id,
+        work_types: None,
+        must_change_password: false,
+        address,
+        enrolls: false,
+        proxy_user: None,
+    }
+}

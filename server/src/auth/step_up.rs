@@ -1,0 +1,123 @@
+//! Step-up: actions with consequences ask a person to prove again who they are, if that is ten minutes ago.
+//!
+//! Tokens, services, roles, people, job types and one's own factors. Services are exempt: a token has no session, and
+//! whoever holds it can prove nothing else. A second factor proves more than a password, so a person who has one is asked for it.
+
+use domain::{Code, Problem, factors::StepUp};
+
+use super::{
+    Caller, Key, Queue,
+    factors::{self, passkeys::Proof},
+    look_for_changes,
+    second_stage::{Second, verify},
+    throttle,
+};
+use crate::{
+    App,
+    error::{Error, Result},
+    store::{factors as store, people as accounts},
+    task::in_task,
+};
+
+/// How long an authentication counts as recent.
+pub const RECENT_SECONDS: i32 = 600;
+
+/// 403 `step_up_required`, naming what would be accepted, unless the person proved recently who they are.
+pub async fn require(app: &App, caller: &Caller) -> Result<()> {
+    if caller.role.is_none() {
+        return Ok(());
+    }
+    let strength = store::session_strength(&app.pool, caller.credential_id, RECENT_SECONDS).await?;
+    let strength = strength.ok_or_else(ended)?;
+    let factors = store::summary(&app.pool, caller.owner_id).await?;
+    if strength.recent && (strength.mfa || !factors.any()) {
+        return Ok(());
+    }
+    let methods = methods(app, caller).await?;
+    let detail = if methods.is_empty() {
+        "This asks for a recent sign-in. Sign out and sign in again, then retry."
+    } else {
+        "This asks for a recent sign-in. Confirm that it is you with POST /me/step-up, then retry."
+    };
+    Err(Problem { methods, ..Problem::new(Code::StepUpRequired, detail) }.into())
+}
+
+/// What the caller can prove themselves with. Empty: only a new sign-in helps.
+pub async fn methods(app: &App, caller: &Caller) -> Result<Vec<String>> {
+    let factors = store::summary(&app.pool, caller.owner_id).await?;
+    if factors.any() {
+        return Ok(factors.methods());
+    }
+    let person = store::find_candidate(&app.pool, caller.owner_id).await?.ok_or_else(ended)?;
+    Ok(person.password_hash.map(|_| "password".to_owned()).into_iter().collect())
+}
+
+/// Proves who the caller is: from now on the session counts as recent. 422 where that fails, at the field.
+pub async fn perform(app: &App, caller: &Caller, given: StepUp) -> Result<()> {
+    factors::person(caller)?;
+    let summary = store::summary(&app.pool, caller.owner_id).await?;
+    let mfa = match given {
+        StepUp { password: Some(password), code: None, recovery_code: None, passkey: None } => {
+            if summary.any() {
+                return Err(fault(
+                    "/password",
+                    "you have a second factor: expected `code`, `recovery_code` or `passkey`",
+                ));
+            }
+            check_password(app, caller, password).await?;
+            false
+        }
+        StepUp { password: None, code: None, recovery_code: None, passkey: Some(passkey) } => {
+            let proof = factors::passkeys::authenticate(app, &passkey).await?;
+            if proof.owner_id != caller.owner_id {
+                return Err(fault("/passkey", "this passkey is not yours"));
+            }
+            return record(app, caller, true, Some(proof)).await;
+        }
+        StepUp { password: None, code, recovery_code, passkey: None } if code.is_some() != recovery_code.is_some() => {
+            verify(app, caller.owner_id, &Second { code, recovery_code }).await?;
+            true
+        }
+        _ => return Err(fault("", "expected exactly one of `password`, `code`, `recovery_code` and `passkey`")),
+    };
+    record(app, caller, mfa, None).await
+}
+
+/// Notes that the caller has just proved who they are.
+pub(super) async fn record(app: &App, caller: &Caller, mfa: bool, proof: Option<Proof>) -> Result<()> {
+    let (pool, session) = (app.pool.clone(), caller.credential_id);
+    let is_open = in_task("stepping up a session", async move {
+        let mut tx = pool.begin().await?;
+        if let Some(proof) = proof {
+            proof.record(&mut tx).await?;
+        }
+        let is_open = store::step_up_session(&mut tx, session, mfa).await?;
+        if mfa {
+            // What the session may do is remembered by every server.
+            accounts::count_change(&mut tx).await?;
+        }
+        crate::store::commit(tx).await?;
+        Ok(is_open)
+    })
+    .await?;
+    look_for_changes(app).await?;
+    if is_open { Ok(()) } else { Err(ended()) }
+}
+
+async fn check_password(app: &App, caller: &Caller, password: String) -> Result<()> {
+    let person = store::find_candidate(&app.pool, caller.owner_id).await?.ok_or_else(ended)?;
+    let attempt = throttle::begin(app, Key::own(&format!("step-up {}", caller.credential_id))).await?;
+    if !app.auth.passwords.fits(password, person.password_hash, Queue::Known).await? {
+        attempt.failed(app).await?;
+        return Err(fault("/password", "this is not your password"));
+    }
+    attempt.succeeded(app).await
+}
+
+fn fault(pointer: &str, detail: &str) -> Error {
+    Problem::invalid_body([(pointer.to_owned(), detail.to_owned())]).into()
+}
+
+fn ended() -> Error {
+    Error::refuse(Code::Unauthenticated, "The session has ended. Sign in again.")
+}

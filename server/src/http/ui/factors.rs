@@ -1,0 +1,89 @@
+//! Second factors on `/account`: setting up an authenticator app, recovery codes, names of passkeys.
+//!
+//! Codes are shown in the answer to the press of a button, and nowhere else.
+
+use app::pages::factors as page;
+use axum::{extract::State, http::StatusCode, response::Response};
+use uuid::Uuid;
+
+use super::{Signed, form::Fields, form::in_the_form, see_other};
+use crate::{
+    App,
+    auth::factors::{passkeys, recovery, totp},
+    error::{Error, Result},
+    http::extract::Path,
+};
+
+/// `POST /account/totp`
+pub(super) async fn start_totp(State(app): State<App>, signed: Signed) -> Response {
+    match totp::start(&app, &signed.caller).await {
+        Ok(_) => see_other("/account/totp"),
+        Err(error) => signed.visit.trouble(error),
+    }
+}
+
+/// `GET /account/totp`
+pub(super) async fn show_totp(State(app): State<App>, signed: Signed) -> Response {
+    draw_totp(&app, &signed, None).await
+}
+
+async fn draw_totp(app: &App, signed: &Signed, problem: Option<domain::Problem>) -> Response {
+    let status = if problem.is_some() { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::OK };
+    match totp::pending(app, &signed.caller).await {
+        Ok(Some(started)) => signed.visit.page(status, || page::totp(&started, problem.as_ref())),
+        Ok(None) => see_other("/account"),
+        Err(error) => signed.visit.trouble(error),
+    }
+}
+
+/// `POST /account/totp/confirm`
+pub(super) async fn confirm_totp(State(app): State<App>, signed: Signed, fields: Fields) -> Response {
+    match totp::confirm(&app, &signed.caller, fields.text("code")).await {
+        Ok(made) if made.recovery_codes.is_empty() => see_other("/account?done=totp"),
+        Ok(made) => signed.visit.page(StatusCode::OK, || page::recovery_codes(&made.recovery_codes)),
+        Err(error) => match in_the_form(error) {
+            Ok(problem) => draw_totp(&app, &signed, Some(problem)).await,
+            Err(error) => signed.visit.trouble(error),
+        },
+    }
+}
+
+/// `POST /account/totp/remove`
+pub(super) async fn remove_totp(State(app): State<App>, signed: Signed) -> Response {
+    done(&signed, totp::remove(&app, &signed.caller).await, "totp-removed")
+}
+
+/// `POST /account/recovery-codes`
+pub(super) async fn renew_codes(State(app): State<App>, signed: Signed) -> Response {
+    match recovery::renew(&app, &signed.caller).await {
+        Ok(made) => signed.visit.page(StatusCode::OK, || page::recovery_codes(&made.recovery_codes)),
+        Err(error) => signed.visit.trouble(error),
+    }
+}
+
+/// `POST /account/passkeys/{id}/rename`
+pub(super) async fn rename_passkey(
+    State(app): State<App>,
+    signed: Signed,
+    id: Result<Path<Uuid>>,
+    fields: Fields,
+) -> Response {
+    let renamed = async {
+        passkeys::rename(&app, &signed.caller, id?.0, fields.text("name")).await?;
+        Ok::<_, Error>(())
+    };
+    done(&signed, renamed.await, "passkey-renamed")
+}
+
+/// `POST /account/passkeys/{id}/remove`
+pub(super) async fn remove_passkey(State(app): State<App>, signed: Signed, id: Result<Path<Uuid>>) -> Response {
+    let removed = async { passkeys::remove(&app, &signed.caller, id?.0).await };
+    done(&signed, removed.await, "passkey-removed")
+}
+
+fn done(signed: &Signed, result: Result<()>, what: &str) -> Response {
+    match result {
+        Ok(()) => see_other(&format!("/account?done={what}#factors")),
+        Err(error) => signed.visit.trouble(error),
+    }
+}

@@ -1,0 +1,113 @@
+//! To an OpenID Connect provider and back, and connecting one with an account.
+
+use axum::{
+    extract::{Path, RawQuery, State},
+    http::{HeaderMap, HeaderValue},
+    response::{IntoResponse as _, Response},
+};
+use domain::{Code, Problem};
+
+use super::{Signed, Visit, cookie, pairs, see_other, sign_in, status, theme::own_path, with_cookie};
+use crate::{
+    App,
+    auth::{
+        ClientAddress,
+        oidc::{self, Arrival},
+        sessions::Visitor,
+    },
+    error::Error,
+    http::session::with_cookies,
+};
+
+/// `GET /sign-in/oidc/{provider}`
+pub(super) async fn depart(
+    State(app): State<App>,
+    visit: Visit,
+    Path(provider): Path<String>,
+    RawQuery(query): RawQuery,
+) -> Response {
+    let (mut back, mut fresh) = ("/".to_owned(), false);
+    for (name, value) in pairs(query.as_deref()) {
+        match name.as_str() {
+            "back" => own_path(&value).clone_into(&mut back),
+            "fresh" => fresh = true,
+            _ => {}
+        }
+    }
+    match oidc::depart(&app, &provider, &back, fresh, None).await {
+        Ok(departure) => with_cookie(see_other(&departure.url), way_cookie(&app, &departure.cookie)),
+        Err(error) => refused(&visit, error),
+    }
+}
+
+/// `POST /account/providers/{provider}`
+pub(super) async fn connect(State(app): State<App>, signed: Signed, Path(provider): Path<String>) -> Response {
+    match oidc::depart(&app, &provider, "/account", false, Some(&signed.caller)).await {
+        // Past a form, a browser that checks `form-action` follows to our own pages alone: the link is on a page.
+        Ok(departure) => {
+            let page =
+                signed.visit.page(axum::http::StatusCode::OK, || app::pages::factors::leave(&provider, &departure.url));
+            with_cookie(page, way_cookie(&app, &departure.cookie))
+        }
+        Err(error) => signed.visit.trouble(error),
+    }
+}
+
+/// `GET /sign-in/oidc/{provider}/callback`
+pub(super) async fn arrive(
+    State(app): State<App>,
+    visit: Visit,
+    address: ClientAddress,
+    Path(provider): Path<String>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Response {
+    let way = cookie(&headers, way_name(&app));
+    let query = query.unwrap_or_default();
+    let caller = visit.caller.as_ref();
+    let arrived = oidc::arrive(&app, &provider, &query, way, caller, &Visitor::of(&app, &headers, address)).await;
+    let back = oidc::destination(&app, way).unwrap_or_default();
+    let response = match arrived {
+        Ok(Arrival::SignedIn(cookies, back)) => (with_cookies(cookies), see_other(own_path(&back))).into_response(),
+        Ok(Arrival::Linked) => see_other("/account?done=provider"),
+        Err(Error::Problem(problem)) if problem.code == Code::MfaRequired => {
+            sign_in::ask_second(&visit, &problem, &back)
+        }
+        Err(error) => refused(&visit, error),
+    };
+    with_cookie(response, clear_way(&app))
+}
+
+/// A page that says what went wrong, with the way back to the sign-in page.
+fn refused(visit: &Visit, error: Error) -> Response {
+    match error {
+        Error::Problem(problem) if problem.code == Code::Unauthenticated => {
+            visit.page(status(&problem), || app::pages::sign_in::provider_refused(&problem))
+        }
+        Error::Problem(problem) if problem.code == Code::Duplicate => {
+            visit.page(status(&problem), || app::pages::sign_in::provider_refused(&Problem { ..*problem }))
+        }
+        error => visit.trouble(error),
+    }
+}
+
+fn way_name(app: &App) -> &'static str {
+    if app.public_url.is_secure() { "__Secure-treeline_oidc" } else { "treeline_oidc" }
+}
+
+/// Lax: the provider sends the browser back by a link.
+fn way_cookie(app: &App, value: &str) -> HeaderValue {
+    way_line(app, value, 600)
+}
+
+fn clear_way(app: &App) -> HeaderValue {
+    way_line(app, "", 0)
+}
+
+fn way_line(app: &App, value: &str, seconds: u32) -> HeaderValue {
+    let secure = if app.public_url.is_secure() { "; Secure" } else { "" };
+    let name = way_name(app);
+    let line = format!("{name}={value}; Path=/sign-in/oidc; HttpOnly; SameSite=Lax; Max-Age={seconds}{secure}");
+    // A sealed text is base64url with colons.
+    HeaderValue::try_from(line).unwrap_or_else(|_| HeaderValue::from_static(""))
+}

@@ -1,0 +1,144 @@
+//! The page that asks again who one is, and goes on with the action that asked for it.
+//!
+//! A form whose action is refused with `step_up_required` is kept, sealed, in the page that asks; after the proof the browser
+//! is sent to the same address once more with what was kept (307), so this works without JavaScript and without storing
+//! anything. What was typed, passwords among it, is never readable in the page.
+
+use app::pages::factors as page;
+use axum::{
+    body::Body,
+    extract::{FromRequestParts as _, RawQuery, Request, State},
+    http::{HeaderValue, Method, StatusCode, header},
+    middleware::Next,
+    response::{IntoResponse as _, Redirect, Response},
+};
+use domain::{Code, factors::StepUp};
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::{Signed, Visit, form::Fields, form::in_the_form, pairs, see_other, theme::own_path};
+use crate::{
+    App,
+    auth::{envelope, step_up},
+    error::Error,
+    http::extract,
+};
+
+/// In the extensions of a response: the action asks for a recent sign-in.
+#[derive(Clone, Debug)]
+pub(super) struct StepUpNeeded(pub(super) Vec<String>);
+
+/// The largest form that is kept while the person proves who they are.
+const LARGEST_KEPT: usize = 8 * 1024;
+
+/// How long it is kept.
+const KEPT_MINUTES: i64 = 10;
+
+const PURPOSE: &str = "form kept during step-up";
+
+/// A form that was sent and refused.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    session_id: Uuid,
+    path: String,
+    body: String,
+}
+
+/// Middleware of forms with consequences: where one is refused until the person proves who they are, the answer is the page
+/// that asks for that.
+pub(super) async fn ask(State(app): State<App>, request: Request, next: Next) -> Response {
+    if *request.method() != Method::POST {
+        return next.run(request).await;
+    }
+    let (mut parts, body) = request.into_parts();
+    let visit = match Visit::from_request_parts(&mut parts, &app).await {
+        Ok(visit) => visit,
+        Err(response) => return response,
+    };
+    let Some(session_id) = visit.caller.as_ref().map(|caller| caller.credential_id) else {
+        return next.run(Request::from_parts(parts, body)).await;
+    };
+    let again = parts.clone();
+    let bytes = match extract::body(Request::from_parts(parts, body), app.config.body_limit.bytes()).await {
+        Ok(bytes) => bytes,
+        Err(error) => return visit.trouble(error),
+    };
+    let path = again.uri.path().to_owned();
+    let kept = form_urlencoded::parse(&bytes).find(|(name, _)| name == "kept").map(|(_, value)| value.into_owned());
+    let opened: Option<Kept> = kept.and_then(|kept| envelope::open(&app, PURPOSE, &kept));
+    let text = match opened {
+        Some(kept) if kept.session_id == session_id && kept.path == path => kept.body,
+        _ => String::from_utf8_lossy(&bytes).into_owned(),
+    };
+    let mut request = Request::from_parts(again, Body::from(text.clone()));
+    request.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from(text.len()));
+    let response = next.run(request).await;
+    let Some(StepUpNeeded(methods)) = response.extensions().get::<StepUpNeeded>().cloned() else { return response };
+    if text.len() > LARGEST_KEPT {
+        return response;
+    }
+    let kept = envelope::seal(&app, PURPOSE, KEPT_MINUTES, &Kept { session_id, path, body: text });
+    let form = page::StepUp { methods, kept, providers: providers(&app), ..page::StepUp::default() };
+    visit.page(StatusCode::FORBIDDEN, || page::step_up(&form))
+}
+
+/// `GET /step-up`
+pub(super) async fn show(State(app): State<App>, signed: Signed, RawQuery(query): RawQuery) -> Response {
+    let back = pairs(query.as_deref()).find(|(name, _)| name == "back").map(|(_, value)| value).unwrap_or_default();
+    match step_up::methods(&app, &signed.caller).await {
+        Ok(methods) => {
+            let form = page::StepUp {
+                methods,
+                back: own_path(&back).to_owned(),
+                providers: providers(&app),
+                ..page::StepUp::default()
+            };
+            signed.visit.page(StatusCode::OK, || page::step_up(&form))
+        }
+        Err(error) => signed.visit.trouble(error),
+    }
+}
+
+/// `POST /step-up`
+pub(super) async fn confirm(State(app): State<App>, signed: Signed, fields: Fields) -> Response {
+    let caller = &signed.caller;
+    let given = |name: &str| Some(fields.text(name).to_owned()).filter(|text| !text.is_empty());
+    let proved = if fields.ticked("confirmed") {
+        // A passkey proved it just before, by the API.
+        step_up::require(&app, caller).await
+    } else {
+        let code = given("code");
+        let recovery_code = given("recovery_code").filter(|_| code.is_none());
+        let given = StepUp { password: given("password"), code, recovery_code, passkey: None };
+        step_up::perform(&app, caller, given).await
+    };
+    let (kept, back) = (fields.text("kept").to_owned(), fields.text("back").to_owned());
+    let problem = match proved.map_err(in_the_form) {
+        Ok(()) => return go_on(&app, &kept, &back),
+        Err(Ok(problem)) => Some(problem),
+        Err(Err(Error::Problem(problem))) if problem.code == Code::StepUpRequired => None,
+        Err(Err(error)) => return signed.visit.trouble(error),
+    };
+    match step_up::methods(&app, caller).await {
+        Ok(methods) => {
+            let form = page::StepUp { methods, kept, back, providers: providers(&app), problem };
+            signed.visit.page(StatusCode::UNPROCESSABLE_ENTITY, || page::step_up(&form))
+        }
+        Err(error) => signed.visit.trouble(error),
+    }
+}
+
+/// On to the action that was kept, or back to the page.
+fn go_on(app: &App, kept: &str, back: &str) -> Response {
+    match envelope::open::<Kept>(app, PURPOSE, kept) {
+        // The browser sends this very form there, and the middleware opens what was kept.
+        Some(kept) => Redirect::temporary(&kept.path).into_response(),
+        None => see_other(own_path(back)),
+    }
+}
+
+/// For people who have neither password nor second factor here: where they can prove who they are.
+fn providers(app: &App) -> Vec<(String, String)> {
+    let all = &app.config.identity.oidc_providers.0;
+    all.iter().map(|provider| (provider.name.clone(), provider.label.clone())).collect()
+}

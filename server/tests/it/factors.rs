@@ -1,0 +1,240 @@
+//! Second factors: an authenticator app is set up, asked for at every way in, replaced by a recovery code, removed, reset.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+use time::OffsetDateTime;
+use totp_rs::Totp;
+
+use crate::support::{Answer, Api, Server};
+
+pub(crate) const PASSWORD: &str = "correct horse battery";
+
+/// What an authenticator app holds.
+pub(crate) struct App(Totp);
+
+impl App {
+    pub(crate) fn of(started: &Value) -> Self {
+        Self(Totp::from_url(started["otpauth_url"].as_str().expect("a URL")).expect("a URL that apps read"))
+    }
+
+    /// The code of so many steps from now.
+    pub(crate) fn code(&self, steps: i64) -> String {
+        let at = OffsetDateTime::now_utc().unix_timestamp() + 30 * steps;
+        self.0.generate(at.try_into().expect("after 1970")).to_string()
+    }
+}
+
+/// A person with a password.
+pub(crate) async fn person(server: &Server, name: &str, role: &str) -> String {
+    let new = json!({"name": name, "email": format!("{name}@example.com"), "password": PASSWORD, "role": role});
+    server.post("/api/v1/users", new).await.expect(201)["id"].as_str().expect("an id").to_owned()
+}
+
+/// Sets up an authenticator app. Returns it and the recovery codes. Its present code is used up.
+pub(crate) async fn set_up(caller: &Api) -> (App, Vec<String>) {
+    let app = App::of(&caller.post("/api/v1/me/totp", json!({})).await.expect(201));
+    let confirmed = caller.post("/api/v1/me/totp/confirm", json!({"code": app.code(0)})).await.expect(200);
+    let codes = confirmed["recovery_codes"].as_array().expect("codes").iter();
+    (app, codes.map(|code| code.as_str().expect("text").to_owned()).collect())
+}
+
+/// The person proved who they are eleven minutes ago.
+pub(crate) async fn age_sessions(server: &Server) {
+    sqlx::query("update session set authenticated_at = authenticated_at - interval '11 minutes'")
+        .execute(&server.running.app.pool)
+        .await
+        .expect("sessions age");
+}
+
+#[tokio::test]
+async fn an_authenticator_app_is_asked_for_and_each_code_works_once() {
+    let server = Server::start().await;
+    person(&server, "ada", "user").await;
+    let ada = server.sign_in("ada@example.com", PASSWORD).await;
+    let other = server.sign_in("ada@example.com", PASSWORD).await;
+    let started = ada.post("/api/v1/me/totp", json!({})).await.expect(201);
+    assert!(started["qr_svg"].as_str().is_some_and(|svg| svg.starts_with("<svg")), "{started}");
+    let app = App::of(&started);
+
+    // A secret that was not confirmed protects nothing.
+    server.sign_in("ada@example.com", PASSWORD).await;
+    let wrong = json!({"code": "000000"});
+    ada.post("/api/v1/me/totp/confirm", wrong).await.expect_problem(422, "invalid_body");
+    let confirmed = ada.post("/api/v1/me/totp/confirm", json!({"code": app.code(0)})).await.expect(200);
+    assert_eq!(confirmed["recovery_codes"].as_array().map(Vec::len), Some(10));
+    other.get("/api/v1/me").await.expect_problem(401, "unauthenticated");
+    ada.post("/api/v1/me/totp", json!({})).await.expect_problem(409, "duplicate");
+    let factors = ada.get("/api/v1/me/factors").await.expect(200);
+    assert_eq!((&factors["required"], &factors["recovery_codes_left"]), (&json!(false), &json!(10)));
+    assert!(factors["totp_since"].is_string());
+
+    // The secret is sealed in the database.
+    let stored: String =
+        sqlx::query_scalar("select secret from totp").fetch_one(&server.running.app.pool).await.expect("a secret");
+    assert!(stored.starts_with("sealed:"), "{stored}");
+
+    // The password alone, a used code, a wrong password with a right code: nothing.
+    let first = json!({"email": "ada@example.com", "password": PASSWORD});
+    let asked = server.stranger().post("/api/v1/session", first.clone()).await.expect_problem(401, "mfa_required");
+    assert_eq!(asked["methods"], json!(["totp", "recovery_code"]));
+    let with = |code: String| json!({"email": "ada@example.com", "password": PASSWORD, "code": code});
+    server.stranger().post("/api/v1/session", with(app.code(0))).await.expect_problem(401, "mfa_required");
+    let next = app.code(1);
+    let forged = json!({"email": "ada@example.com", "password": "wrong wrong wrong", "code": next});
+    server.stranger().post("/api/v1/session", forged).await.expect_problem(401, "unauthenticated");
+
+    // In one request, then in two; and a code works once.
+    server.stranger().post("/api/v1/session", with(next.clone())).await.expect(204);
+    let state = asked["state"].as_str().expect("a state");
+    let second = json!({"state": state, "code": next});
+    server.stranger().post("/api/v1/session", second.clone()).await.expect_problem(401, "mfa_required");
+    sqlx::query("update totp set last_step = 0").execute(&server.running.app.pool).await.expect("time passes");
+    server.stranger().post("/api/v1/session", second).await.expect(204);
+    let damaged = json!({"state": format!("{state}A"), "code": app.code(1)});
+    server.stranger().post("/api/v1/session", damaged).await.expect_problem(401, "unauthenticated");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_recovery_code_works_once_and_new_ones_replace_the_old() {
+    let server = Server::start().await;
+    person(&server, "ada", "user").await;
+    let ada = server.sign_in("ada@example.com", PASSWORD).await;
+    ada.post("/api/v1/me/recovery-codes", json!({})).await.expect_problem(422, "invalid_body");
+    let (_, codes) = set_up(&ada).await;
+    let with = |code: &str| json!({"email": "ada@example.com", "password": PASSWORD, "recovery_code": code});
+    let typed = codes[0].to_uppercase().replace('-', " ");
+    server.stranger().post("/api/v1/session", with(&typed)).await.expect(204);
+    server.stranger().post("/api/v1/session", with(&codes[0])).await.expect_problem(401, "mfa_required");
+    assert_eq!(ada.get("/api/v1/me/factors").await.expect(200)["recovery_codes_left"], 9);
+    let renewed = ada.post("/api/v1/me/recovery-codes", json!({})).await.expect(201);
+    server.stranger().post("/api/v1/session", with(&codes[1])).await.expect_problem(401, "mfa_required");
+    let new = renewed["recovery_codes"][3].as_str().expect("a code");
+    server.stranger().post("/api/v1/session", with(new)).await.expect(204);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn an_admins_link_does_not_replace_the_second_factor_and_names_who_made_it() {
+    let server = Server::start().await;
+    let root = server.admin().await;
+    let id = person(&server, "ada", "user").await;
+    let make = async || {
+        let path = format!("/api/v1/users/{id}/sign-in-link");
+        root.post(&path, json!({})).await.expect(201)["url"].as_str().expect("a link").to_owned()
+    };
+    // Without a factor the link signs in, and the audit log says whose it was.
+    let ada = server.signed_in(&make().await).await;
+    let entries = root.get("/api/v1/audit?action=session.begin").await.expect(200);
+    let by_link = |entries: &Value| {
+        let entries = entries["data"].as_array().expect("entries").clone();
+        entries
+            .iter()
+            .filter(|entry| entry["actor"]["name"] == "ada")
+            .any(|entry| entry["detail"].as_str().is_some_and(|detail| detail.contains("one-time link made by admin")))
+    };
+    assert!(by_link(&entries), "{entries}");
+
+    // With one it asks, keeps, and is used up by the second stage alone.
+    let (app, _) = set_up(&ada).await;
+    let link = make().await;
+    for _ in 0..2 {
+        let asked = server.stranger().post("/api/v1/session", json!({"link": link})).await;
+        asked.expect_problem(401, "mfa_required");
+    }
+    let path = link.strip_prefix(&server.url("")).expect("a link to this server");
+    let press = server.stranger().request(Method::POST, path).header("sec-fetch-site", "same-origin");
+    let page = Answer::of(press).await;
+    assert_eq!(page.status, 200, "{}", page.text);
+    assert!(page.text.contains("Second factor") && !page.headers.contains_key("set-cookie"), "{}", page.text);
+    let with = json!({"link": link, "code": app.code(1)});
+    server.stranger().post("/api/v1/session", with.clone()).await.expect(204);
+    server.stranger().post("/api/v1/session", with).await.expect_problem(410, "link_used");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn the_second_step_works_as_a_form() {
+    let server = Server::start().await;
+    person(&server, "ada", "user").await;
+    let (app, _) = set_up(&server.sign_in("ada@example.com", PASSWORD).await).await;
+    let fields = [("email", "ada@example.com"), ("password", PASSWORD), ("back", "/imports/new")];
+    let page = server.stranger().form("/sign-in", &fields).await;
+    assert_eq!(page.status, 200, "{}", page.text);
+    let state = page.text.split("name=\"state\" value=\"").nth(1).and_then(|rest| rest.split('"').next());
+    let state = state.expect("a state").to_owned();
+    let wrong = [("state", state.as_str()), ("code", "123456"), ("back", "/imports/new")];
+    let again = server.stranger().form("/sign-in/second-step", &wrong).await;
+    assert_eq!(again.status, 422, "{}", again.text);
+    assert!(again.text.contains("That did not fit"), "{}", again.text);
+    let code = app.code(1);
+    let right = [("state", state.as_str()), ("code", code.as_str()), ("back", "/imports/new")];
+    let done = server.stranger().form("/sign-in/second-step", &right).await;
+    assert_eq!((done.status.as_u16(), done.headers["location"].to_str().ok()), (303, Some("/imports/new")));
+    assert!(done.headers.contains_key("set-cookie"));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn codes_cannot_be_guessed_without_end() {
+    let server = Server::start().await;
+    person(&server, "ada", "user").await;
+    set_up(&server.sign_in("ada@example.com", PASSWORD).await).await;
+    let guess = json!({"email": "ada@example.com", "password": PASSWORD, "code": "000000"});
+    let mut refused = 0;
+    for _ in 0..40 {
+        match server.stranger().post("/api/v1/session", guess.clone()).await.status.as_u16() {
+            401 => {}
+            429 => refused += 1,
+            other => panic!("{other}"),
+        }
+    }
+    assert!(refused > 10, "{refused} of 40 guesses were refused");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_role_that_requires_a_second_factor_can_do_nothing_before_it_is_there() {
+    let server =
+        Server::start_with(|config| config.identity.require_mfa = "admin,support".parse().expect("roles")).await;
+    person(&server, "ada", "user").await;
+    person(&server, "sue", "support").await;
+    let ada = server.sign_in("ada@example.com", PASSWORD).await;
+    ada.get("/api/v1/jobs").await.expect(200);
+    let sue = server.sign_in("sue@example.com", PASSWORD).await;
+    sue.get("/api/v1/jobs").await.expect_problem(403, "mfa_enrollment_required");
+    let body = json!({"type": "none", "items": []});
+    sue.post("/api/v1/jobs", body).await.expect_problem(403, "mfa_enrollment_required");
+    let page = sue.get("/jobs").await;
+    assert_eq!((page.status.as_u16(), page.headers["location"].to_str().ok()), (303, Some("/account#factors")));
+    sue.get("/api/v1/me").await.expect(200);
+    let account = sue.get("/account").await;
+    assert!(account.status == 200 && account.text.contains("Your role needs a second factor"), "{}", account.text);
+    let (_, codes) = set_up(&sue).await;
+    sue.get("/api/v1/jobs").await.expect(200);
+
+    // Without it again, the door is closed again.
+    sue.delete("/api/v1/me/totp").await.expect(204);
+    sue.get("/api/v1/jobs").await.expect_problem(403, "mfa_enrollment_required");
+    let signed_in = json!({"email": "sue@example.com", "password": PASSWORD, "recovery_code": codes[0]});
+    server.stranger().post("/api/v1/session", signed_in).await.expect(204);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn an_admin_resets_the_factors_of_somebody_else_alone() {
+    let server = Server::start().await;
+    let root = server.admin().await;
+    let id = person(&server, "ada", "user").await;
+    let ada = server.sign_in("ada@example.com", PASSWORD).await;
+    set_up(&ada).await;
+    let path = format!("/api/v1/users/{id}/factors");
+    ada.delete(&path).await.expect_problem(403, "forbidden");
+    root.delete(&path).await.expect(204);
+    ada.get("/api/v1/me").await.expect_problem(401, "unauthenticated");
+    server.sign_in("ada@example.com", PASSWORD).await;
+    let entries = root.get("/api/v1/audit?action=user.factors_reset").await.expect(200);
+    assert_eq!(entries["data"][0]["owner"]["name"], "ada");
+    server.post("/api/v1/me/totp", json!({})).await.expect_problem(403, "forbidden");
+    server.stop().await;
+}

@@ -1,0 +1,84 @@
+//! A proxy that signs people in: its header counts from trusted addresses alone, begins a session, and is held against it.
+
+use reqwest::{Method, header::HeaderName};
+use serde_json::json;
+
+use crate::{
+    factors::{PASSWORD, person, set_up},
+    support::{Answer, Server},
+};
+
+fn settings(config: &mut server::config::Config) {
+    config.identity.auth_header = Some(HeaderName::from_static("x-forwarded-user"));
+    config.proxies.trusted_proxies = "127.0.0.0/8".parse().expect("networks");
+}
+
+/// The sign-in page, asked for by the proxy in somebody's name.
+async fn named(server: &Server, path: &str, user: &str, cookie: Option<&str>) -> Answer {
+    let mut request = server.stranger().request(Method::GET, path).header("x-forwarded-user", user);
+    if let Some(cookie) = cookie {
+        request = request.header("cookie", cookie);
+    }
+    Answer::of(request).await
+}
+
+fn session(answer: &Answer) -> String {
+    let cookies = answer.headers.get_all("set-cookie").iter();
+    let mut cookies =
+        cookies.map(|cookie| cookie.to_str().expect("text").split(';').next().expect("a pair").to_owned());
+    cookies.find(|cookie| cookie.starts_with("treeline_session=")).expect("a session")
+}
+
+#[tokio::test]
+async fn a_trusted_proxys_header_signs_in_and_ends_with_it() {
+    let server = Server::start_with(settings).await;
+    person(&server, "ada", "support").await;
+    // Somebody known, and somebody new; the page behind is where they wanted to go.
+    let begun = named(&server, "/sign-in?back=/imports", "ada@example.com", None).await;
+    assert_eq!((begun.status.as_u16(), begun.headers["location"].to_str().ok()), (303, Some("/imports")));
+    let ada = session(&begun);
+    let me = named(&server, "/api/v1/me", "ada@example.com", Some(&ada)).await.expect(200);
+    assert_eq!((&me["name"], &me["role"]), (&json!("ada"), &json!("support")));
+    let eve = session(&named(&server, "/sign-in", "eve", None).await);
+    let me = named(&server, "/api/v1/me", "eve", Some(&eve)).await.expect(200);
+    assert_eq!((&me["name"], &me["role"]), (&json!("eve"), &json!("user")));
+
+    // The session is whose the proxy names, and nobody's without the header.
+    named(&server, "/api/v1/me", "eve", Some(&ada)).await.expect_problem(401, "unauthenticated");
+    server.with_cookie(&ada).get("/api/v1/me").await.expect_problem(401, "unauthenticated");
+    // The header alone is no credential of the API, and two names are none.
+    named(&server, "/api/v1/me", "eve", None).await.expect_problem(401, "unauthenticated");
+    assert_eq!(named(&server, "/sign-in", "eve, ada", None).await.status, 200);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn the_header_of_a_stranger_says_nothing() {
+    let server = Server::start_with(|config| {
+        settings(config);
+        config.proxies.trusted_proxies = "10.1.0.5".parse().expect("an address");
+    })
+    .await;
+    person(&server, "ada", "admin").await;
+    let page = named(&server, "/sign-in", "ada", None).await;
+    assert!(page.status == 200 && !page.headers.contains_key("set-cookie"), "{}", page.text);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn the_proxy_does_not_replace_a_second_factor_unless_it_says_so() {
+    let server = Server::start_with(settings).await;
+    person(&server, "ada", "user").await;
+    set_up(&server.sign_in("ada@example.com", PASSWORD).await).await;
+    let asked = named(&server, "/sign-in", "ada", None).await;
+    assert!(asked.status == 200 && asked.text.contains("Second factor"), "{}", asked.text);
+    let vouching = server
+        .another_with(|config| {
+            settings(config);
+            config.identity.auth_header_mfa = true;
+        })
+        .await;
+    assert_eq!(named(&vouching, "/sign-in", "ada", None).await.status, 303);
+    vouching.stop().await;
+    server.stop().await;
+}

@@ -1,0 +1,90 @@
+//! Step-up: what has consequences asks a person to prove again who they are, and then goes on.
+
+use serde_json::json;
+
+use crate::{
+    factors::{PASSWORD, age_sessions, person, set_up},
+    support::Server,
+};
+
+#[tokio::test]
+async fn what_has_consequences_asks_for_a_recent_proof() {
+    let server = Server::start().await;
+    let id = person(&server, "root", "admin").await;
+    let root = server.sign_in("root@example.com", PASSWORD).await;
+    root.post("/api/v1/services", json!({"name": "ci"})).await.expect(201);
+    age_sessions(&server).await;
+
+    let token = json!({"service": "ci", "name": "t", "scopes": ["work"]});
+    let asked = root.post("/api/v1/tokens", token.clone()).await.expect_problem(403, "step_up_required");
+    assert_eq!(asked["methods"], json!(["password"]));
+    root.post("/api/v1/services", json!({"name": "x"})).await.expect_problem(403, "step_up_required");
+    root.post("/api/v1/users", json!({"name": "x", "email": "x@y"})).await.expect_problem(403, "step_up_required");
+    let patch = json!({"role": "user"});
+    root.patch(&format!("/api/v1/users/{id}"), patch).await.expect_problem(403, "step_up_required");
+    root.post(&format!("/api/v1/users/{id}/sign-in-link"), json!({})).await.expect_problem(403, "step_up_required");
+    root.put("/api/v1/job-types/a", json!({})).await.expect_problem(403, "step_up_required");
+    root.post("/api/v1/job-types", json!({"name": "a"})).await.expect_problem(403, "step_up_required");
+    root.post("/api/v1/me/totp", json!({})).await.expect_problem(403, "step_up_required");
+    // Looking is free, and a service has no session.
+    root.get("/api/v1/tokens").await.expect(200);
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    root.patch("/api/v1/job-types/a", json!({"concurrency": 1})).await.expect_problem(403, "step_up_required");
+    root.delete("/api/v1/job-types/a").await.expect_problem(403, "step_up_required");
+    root.post("/api/v1/job-types/a/pause", json!({})).await.expect(200);
+
+    let wrong = json!({"password": "wrong wrong wrong"});
+    root.post("/api/v1/me/step-up", wrong).await.expect_problem(422, "invalid_body");
+    root.post("/api/v1/me/step-up", json!({})).await.expect_problem(422, "invalid_body");
+    root.post("/api/v1/tokens", token.clone()).await.expect_problem(403, "step_up_required");
+    root.post("/api/v1/me/step-up", json!({"password": PASSWORD})).await.expect(204);
+    root.post("/api/v1/tokens", token.clone()).await.expect(201);
+
+    // Who has a second factor is asked for that one.
+    let (app, codes) = set_up(&root).await;
+    age_sessions(&server).await;
+    let asked = root.post("/api/v1/tokens", token.clone()).await.expect_problem(403, "step_up_required");
+    assert_eq!(asked["methods"], json!(["totp", "recovery_code"]));
+    root.post("/api/v1/me/step-up", json!({"password": PASSWORD})).await.expect_problem(422, "invalid_body");
+    root.post("/api/v1/me/step-up", json!({"code": app.code(1)})).await.expect(204);
+    root.post("/api/v1/tokens", token.clone()).await.expect(201);
+    age_sessions(&server).await;
+    root.post("/api/v1/me/step-up", json!({"recovery_code": codes[0]})).await.expect(204);
+    root.post("/api/v1/tokens", token).await.expect(201);
+    server.post("/api/v1/me/step-up", json!({"password": PASSWORD})).await.expect_problem(403, "forbidden");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_form_goes_on_after_the_proof_and_shows_nothing_that_was_typed() {
+    let server = Server::start().await;
+    person(&server, "root", "admin").await;
+    let root = server.sign_in("root@example.com", PASSWORD).await;
+    age_sessions(&server).await;
+    let fields =
+        [("name", "Eve"), ("email", "eve@example.com"), ("role", "user"), ("password", "a-password-for-eve-only")];
+    let asked = root.form("/people", &fields).await;
+    assert_eq!(asked.status, 403, "{}", asked.text);
+    assert!(asked.text.contains("Confirm that it is you"), "{}", asked.text);
+    assert!(!asked.text.contains("a-password-for-eve-only") && !asked.text.contains("eve@"), "{}", asked.text);
+    let kept = asked.text.split("name=\"kept\" value=\"").nth(1).and_then(|rest| rest.split('"').next());
+    let kept = kept.expect("what was typed, sealed").to_owned();
+
+    let wrong = root.form("/step-up", &[("kept", &kept), ("password", "wrong wrong wrong")]).await;
+    assert_eq!(wrong.status, 422, "{}", wrong.text);
+    let confirmed = [("kept", kept.as_str()), ("password", PASSWORD)];
+    let on = root.form("/step-up", &confirmed).await;
+    assert_eq!((on.status.as_u16(), on.headers["location"].to_str().ok()), (307, Some("/people")));
+    // A browser sends the same form there.
+    let made = root.form("/people", &confirmed).await;
+    assert_eq!(made.status, 303, "{}", made.text);
+    server.sign_in("eve@example.com", "a-password-for-eve-only").await;
+
+    // What was kept is of one session and one address.
+    let other = server.sign_in("root@example.com", PASSWORD).await;
+    let stolen = other.form("/services", &[("kept", &kept)]).await;
+    assert_eq!(stolen.status, 422, "{}", stolen.text);
+    let elsewhere = root.form("/services", &[("kept", &kept)]).await;
+    assert_eq!(elsewhere.status, 422, "{}", elsewhere.text);
+    server.stop().await;
+}
