@@ -96,7 +96,7 @@ pub struct SignIn {
     pub password: Option<String>,
     /// The last part of a one-time link, or the whole link, in place of the two.
     pub link: Option<String>,
-    /// What a refusal with `mfa_required` named, in place of the first factor.
+    /// The `state` of a refusal with `mfa_required`, in place of the first factor.
     pub state: Option<String>,
     /// The second factor, where there is one: six digits of the authenticator app …
     pub code: Option<String>,

@@ -10,16 +10,16 @@ use crate::{Document, Time, id::Uuid};
 /// The longest name of a passkey, in characters.
 pub const LONGEST_PASSKEY_NAME: usize = 100;
 
-/// How many recovery codes a person gets.
+/// Number of recovery codes that a person gets.
 pub const RECOVERY_CODES: usize = 10;
 
 /// Answer to `GET /me/factors`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Factors {
-    /// Whether the person's role requires a second factor.
+    /// True if the person's role requires a second factor.
     pub required: bool,
-    /// When the authenticator app was confirmed; null without one.
+    /// Time at which the authenticator app was confirmed; null without one.
     pub totp_since: Option<Time>,
     /// Oldest first.
     pub passkeys: Vec<Passkey>,
@@ -28,7 +28,7 @@ pub struct Factors {
 }
 
 impl Factors {
-    /// Whether signing in asks for a second factor.
+    /// True if signing in asks for a second factor.
     pub fn any(&self) -> bool {
         self.totp_since.is_some() || !self.passkeys.is_empty()
     }
@@ -100,7 +100,7 @@ pub struct PasskeyAnswer {
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct NewPasskey {
-    /// What the person knows it by, 1 to 100 characters.
+    /// The person's own name for it, 1 to 100 characters.
     pub name: String,
     /// The credential, as `PublicKeyCredential.toJSON()` writes it.
     pub credential: Document,
@@ -138,7 +138,7 @@ pub struct StepUp {
     pub passkey: Option<PasskeyAnswer>,
 }
 
-/// What is wrong with the name of a passkey, in words; `None`: nothing.
+/// Fault in the name of a passkey, in words; `None`: nothing is wrong.
 pub fn fault_of_passkey_name(name: &str) -> Option<&'static str> {
     let name = name.trim();
     let fits = !name.is_empty() && name.chars().count() <= LONGEST_PASSKEY_NAME && !name.chars().any(char::is_control);

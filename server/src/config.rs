@@ -7,7 +7,7 @@ pub mod audit; // where the audit log goes
 pub mod broker; // where RabbitMQ is
 pub mod files; // where files are kept
 pub mod front; // who may connect
-pub mod identity; // how people prove who they are
+pub mod identity; // second factors, providers, trusted proxies
 pub mod limits; // how much callers may make the server hold
 pub mod monitoring; // where metrics are read
 pub mod outbound; // what goes out

@@ -63,7 +63,7 @@ enum Command {
     },
     /// Remove every second factor of a person who has lost theirs, and end their sessions
     ResetFactors {
-        /// Whom, by name
+        /// The person's name
         #[arg(long)]
         user: String,
     },

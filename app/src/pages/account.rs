@@ -31,7 +31,7 @@ pub struct Account {
     pub done: Option<&'static str>,
     pub problem: Option<Problem>,
     pub factors: Factors,
-    /// Whether browsers have passkeys for this host.
+    /// True if browsers have passkeys for this host.
     pub passkeys: bool,
     /// Providers to connect with: name and label.
     pub providers: Vec<(String, String)>,

@@ -255,10 +255,10 @@ pub fn recovery_codes(codes: &[String]) -> Page {
     page("Recovery codes", content.into_any())
 }
 
-/// What the page that asks again shows.
+/// Content of the page that asks again.
 #[derive(Clone, Debug, Default)]
 pub struct StepUp {
-    /// What would be accepted.
+    /// Methods that would be accepted.
     pub methods: Vec<String>,
     /// The action to go on with, sealed; or the page to go back to.
     pub kept: String,

@@ -19,7 +19,7 @@ pub struct SignIn {
     pub email: String,
     /// Where to go then.
     pub back: String,
-    /// Whether browsers have passkeys for this host.
+    /// True if browsers have passkeys for this host.
     pub passkeys: bool,
     /// Providers to sign in with: name and label.
     pub providers: Vec<(String, String)>,
@@ -80,7 +80,7 @@ pub fn page(form: &SignIn) -> Page {
 pub struct SecondStep {
     /// Stands for the first factor.
     pub state: String,
-    /// What would be accepted.
+    /// Methods that would be accepted.
     pub methods: Vec<String>,
     /// Where to go then.
     pub back: String,

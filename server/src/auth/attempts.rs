@@ -102,9 +102,14 @@ impl Key {
         vec![Self::new(Kind::Links, &place(address))]
     }
 
-    /// What a passkey counts against, before it is known whose it is.
+    /// Counters of a passkey, whose owner is not known yet.
     pub fn of_passkey(address: Option<IpAddr>) -> Vec<Self> {
         vec![Self::new(Kind::Links, &format!("passkeys {}", place(address)))]
+    }
+
+    /// Counters of answers that providers send people back with.
+    pub fn of_provider(address: Option<IpAddr>) -> Vec<Self> {
+        vec![Self::new(Kind::Links, &format!("providers {}", place(address)))]
     }
 
     /// The counter's name in the database.

@@ -103,7 +103,8 @@ impl FromRequestParts<App> for MaybeCaller {
     }
 }
 
-/// What a session may reach whose person still has to add a second factor: what adds one, and the way out.
+/// True for what a session may reach whose person still has to add a second factor: pages and calls that add one, and the
+/// way out.
 fn is_open_to_enrollment(parts: &Parts) -> bool {
     let path = parts.extensions.get::<OriginalUri>().map_or(&parts.uri, |uri| &uri.0).path();
     let below = |root: &str| path == root || path.strip_prefix(root).is_some_and(|rest| rest.starts_with('/'));

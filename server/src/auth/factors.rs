@@ -30,12 +30,12 @@ use crate::{
 };
 
 impl FactorSummary {
-    /// Whether signing in asks for a second factor.
+    /// True if signing in asks for a second factor.
     pub(crate) fn any(&self) -> bool {
         self.totp_since.is_some() || self.passkeys > 0
     }
 
-    /// What would be accepted as a second factor, as the API names it.
+    /// Second factors that would be accepted, as the API names them.
     pub(crate) fn methods(&self) -> Vec<String> {
         let all = [
             (self.totp_since.is_some(), "totp"),
@@ -115,7 +115,7 @@ pub(super) async fn lock(tx: &mut Tx, owner_id: Uuid) -> Result<PersonForFactors
     store::lock_person(tx, owner_id).await?.ok_or_else(gone)
 }
 
-/// What follows a new factor, in its transaction: the session is as strong as it now can be; with the first factor the
+/// Consequences of a new factor, in its transaction: the session is as strong as it now can be; with the first factor the
 /// person's other sessions end and recovery codes are made, which are returned.
 pub(super) async fn added(tx: &mut Tx, caller: &Caller, before: FactorSummary) -> Result<Vec<String>> {
     store::step_up_session(tx, caller.credential_id, true).await?;
@@ -130,7 +130,7 @@ pub(super) async fn added(tx: &mut Tx, caller: &Caller, before: FactorSummary) -
     Ok(codes)
 }
 
-/// What follows the removal of a factor, in its transaction: without any factor no session is a strong one, and
+/// Consequences of a removed factor, in its transaction: without any factor no session is a strong one, and
 /// recovery codes stand for nothing.
 pub(super) async fn removed(tx: &mut Tx, owner_id: Uuid) -> Result<()> {
     if !store::summary(&mut **tx, owner_id).await?.any() {

@@ -57,7 +57,7 @@ pub async fn is_open(app: &App, token: &str) -> Result<bool> {
 /// with. 410 `link_used` when the link is unknown, used, or too old; 429 `too_many_requests` when that
 /// happened too often to the address; passwords that failed there do not count.
 ///
-/// Who has a second factor is asked for it, whoever made the link: 401 `mfa_required`, and the link stays open.
+/// A person with a second factor is asked for it, whoever made the link: 401 `mfa_required`, and the link stays open.
 pub async fn redeem(app: &App, token: &str, second: &Second, visitor: &Visitor<'_>) -> Result<Cookies> {
     let pool = app.pool.clone();
     let hash = hash_of(token);

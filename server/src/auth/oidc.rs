@@ -6,96 +6,49 @@
 
 mod accounts;
 mod bounded_http;
+mod providers;
 
 pub(super) use accounts::create as create_account;
+pub use providers::Known;
+use providers::{OtherClaims, client, find, metadata};
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
-    time::{Duration, Instant},
-};
+use std::time::Duration;
 
 use domain::Code;
 use openidconnect::{
-    AdditionalClaims, AuthenticationFlow, AuthorizationCode, ClientId, ClientSecret, CsrfToken, EmptyExtraTokenFields,
-    IdTokenFields, IssuerUrl, Nonce, OAuth2TokenResponse as _, PkceCodeChallenge, PkceCodeVerifier, RedirectUrl, Scope,
-    StandardErrorResponse, StandardTokenResponse, TokenResponse as _, UserInfoClaims,
-    core::{
-        CoreAuthDisplay, CoreAuthPrompt, CoreErrorResponseType, CoreGenderClaim, CoreJsonWebKey,
-        CoreJweContentEncryptionAlgorithm, CoreJwsSigningAlgorithm, CoreProviderMetadata, CoreResponseType,
-        CoreRevocableToken, CoreRevocationErrorResponse, CoreTokenIntrospectionResponse, CoreTokenType,
-    },
+    AuthenticationFlow, AuthorizationCode, CsrfToken, Nonce, OAuth2TokenResponse as _, PkceCodeChallenge,
+    PkceCodeVerifier, Scope, TokenResponse as _, UserInfoClaims,
+    core::{CoreAuthPrompt, CoreGenderClaim, CoreResponseType},
 };
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::{
-    Caller, envelope,
+    Caller, Key, envelope,
     second_stage::{self, First, Method, Second},
     sessions::{Cookies, Visitor},
-    step_up,
+    step_up, throttle,
 };
 use crate::{
-    App,
+    App, audit,
     config::identity::Provider,
     error::{Error, Result},
 };
 
-/// How long the way to the provider and back may take.
+/// Minutes that the way to the provider and back may take.
 const MINUTES: i64 = 10;
 
-/// How long a provider's description and keys are remembered. Keys that are not among them are looked for again at once, but
-/// not more often than once a minute.
-const REMEMBERED: Duration = Duration::from_hours(1);
-const AGAIN_AFTER: Duration = Duration::from_mins(1);
+/// The longest path to go back to after signing in, in bytes: it travels in a cookie, and those have 4 KiB.
+const LONGEST_BACK: usize = 1_000;
 
 /// The longest query that a provider may send people back with, in bytes.
 const LONGEST_CALLBACK: usize = 16 * 1024;
 
 const PURPOSE: &str = "way to an OpenID Connect provider";
 
-/// Every claim that is not one of the standard ones: groups are among them.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(transparent)]
-struct OtherClaims(Map<String, Value>);
-
-impl AdditionalClaims for OtherClaims {}
-
-type TokenFields = IdTokenFields<
-    OtherClaims,
-    EmptyExtraTokenFields,
-    CoreGenderClaim,
-    CoreJweContentEncryptionAlgorithm,
-    CoreJwsSigningAlgorithm,
->;
-
-type Client = openidconnect::Client<
-    OtherClaims,
-    CoreAuthDisplay,
-    CoreGenderClaim,
-    CoreJweContentEncryptionAlgorithm,
-    CoreJsonWebKey,
-    CoreAuthPrompt,
-    StandardErrorResponse<CoreErrorResponseType>,
-    StandardTokenResponse<TokenFields, CoreTokenType>,
-    CoreTokenIntrospectionResponse,
-    CoreRevocableToken,
-    CoreRevocationErrorResponse,
-    openidconnect::EndpointSet,
-    openidconnect::EndpointNotSet,
-    openidconnect::EndpointNotSet,
-    openidconnect::EndpointNotSet,
-    openidconnect::EndpointMaybeSet,
-    openidconnect::EndpointMaybeSet,
->;
-
-/// Descriptions of providers that were fetched lately, by name.
-#[derive(Debug, Default)]
-pub struct Known(Mutex<HashMap<String, (Instant, Arc<CoreProviderMetadata>)>>);
-
-/// What survives the way, in the cookie.
+/// Content of the cookie that survives the way.
 #[derive(Serialize, Deserialize)]
 struct Way {
     provider: String,
@@ -105,24 +58,26 @@ struct Way {
     back: String,
     /// The session whose person adds this sign-in to their account.
     links: Option<Uuid>,
+    /// True if the person was to prove anew who they are.
+    fresh: bool,
 }
 
-/// Where the browser goes, and the cookie that it takes along.
+/// Address that the browser goes to, and the cookie that it takes along.
 pub struct Departure {
     pub url: String,
     pub cookie: String,
 }
 
-/// What came of the way back.
+/// Outcome of the way back.
 #[derive(Debug)]
 pub enum Arrival {
-    /// Signed in: the cookies, and where to go then.
+    /// Signed in: the cookies, and the page to go to.
     SignedIn(Cookies, String),
     /// The sign-in was added to the account of the caller.
     Linked,
 }
 
-/// What a provider says of a person.
+/// A person as a provider describes them.
 #[derive(Clone, Debug)]
 struct Identity {
     issuer: String,
@@ -132,8 +87,8 @@ struct Identity {
     email_verified: bool,
     groups: Vec<String>,
     mfa: bool,
-    /// Seconds since the person proved who they are, as far as the provider tells.
-    age_seconds: i64,
+    /// Seconds since the person proved who they are. `None`: the provider does not say.
+    age_seconds: Option<i64>,
 }
 
 /// Sends the browser to a provider. `fresh`: the person proves anew who they are. `caller`: adds the sign-in to this account.
@@ -163,8 +118,9 @@ pub async fn depart(app: &App, name: &str, back: &str, fresh: bool, caller: Opti
         state: state.into_secret(),
         nonce: nonce.secret().clone(),
         verifier: verifier.into_secret(),
-        back: back.to_owned(),
+        back: if back.len() > LONGEST_BACK { "/".to_owned() } else { back.to_owned() },
         links: caller.map(|caller| caller.credential_id),
+        fresh,
     };
     Ok(Departure { url: url.into(), cookie: envelope::seal(app, PURPOSE, MINUTES, &way) })
 }
@@ -193,29 +149,55 @@ pub async fn arrive(
         return Err(refused("The provider did not sign you in. Begin again, or use another way."));
     }
     let code = answer.code.ok_or_else(over)?;
-    let identity = identify(app, provider, code, way.nonce, way.verifier).await?;
+    // Whoever begins a sign-in can send made-up codes, each a request to the provider.
+    let attempt = throttle::begin(app, Key::of_provider(visitor.address)).await?;
+    let identity = match identify(app, provider, code, way.nonce, way.verifier).await {
+        Ok(identity) => identity,
+        Err(error) => {
+            attempt.failed(app).await?;
+            let how = format!("by the provider {}: its answer does not fit", provider.name);
+            audit::record_refused_sign_in(app, None, visitor.address, &how).await;
+            return Err(error);
+        }
+    };
+    attempt.succeeded(app).await?;
     if let Some(session) = way.links {
         let caller = caller.filter(|caller| caller.credential_id == session).ok_or_else(over)?;
         accounts::link(app, provider, caller, &identity).await?;
         return Ok(Arrival::Linked);
     }
+    let age_seconds = age(provider, &identity, way.fresh)?;
     let owner_id = accounts::find_or_create(app, provider, &identity, visitor.address).await?;
-    let first = First {
-        owner_id,
-        method: Method::Oidc { provider: provider.name.clone() },
-        mfa: identity.mfa,
-        age_seconds: identity.age_seconds,
-    };
+    let first =
+        First { owner_id, method: Method::Oidc { provider: provider.name.clone() }, mfa: identity.mfa, age_seconds };
     let cookies = second_stage::begin(app, first, &Second::default(), visitor).await?;
     Ok(Arrival::SignedIn(cookies, way.back))
 }
 
-/// Where a sign-in that was begun so wanted to go; for the second step's page.
+/// Seconds since the person proved who they are. A provider that does not say so is believed only where its settings do;
+/// the wish for a fresh proof travels through the browser, where it can be taken out of the address.
+fn age(provider: &Provider, identity: &Identity, fresh: bool) -> Result<i64> {
+    let recent = i64::from(step_up::RECENT_SECONDS);
+    match identity.age_seconds {
+        Some(age) if fresh && age > recent => {
+            Err(refused("The provider did not ask you to sign in again. Sign out there, then begin again."))
+        }
+        Some(age) => Ok(age),
+        None if provider.auth_time_optional => Ok(0),
+        None if fresh => Err(refused(
+            "The provider does not say when you proved who you are, so this is no recent sign-in. Use another way, or ask \
+             whoever runs this server (AUTH_TIME in docs/identity.md).",
+        )),
+        None => Ok(recent + 1),
+    }
+}
+
+/// The page that a sign-in begun with this cookie goes to; for the second step's page.
 pub fn destination(app: &App, cookie: Option<&str>) -> Option<String> {
     envelope::open::<Way>(app, PURPOSE, cookie?).map(|way| way.back)
 }
 
-/// What a provider sends people back with.
+/// Query that a provider sends people back with.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Callback {
     pub code: Option<String>,
@@ -315,7 +297,7 @@ async fn identify(app: &App, provider: &Provider, code: String, nonce: String, v
         groups: names_in(groups),
         mfa: acr.is_some_and(|acr| provider.mfa_acr.contains(&acr))
             || amr.unwrap_or_default().iter().any(|amr| provider.mfa_amr.contains(amr)),
-        age_seconds: claims.auth_time().map_or(0, |at| (now - at.timestamp()).clamp(0, 86_400 * 365)),
+        age_seconds: claims.auth_time().map(|at| (now - at.timestamp()).clamp(0, 86_400 * 365)),
     })
 }
 
@@ -326,38 +308,6 @@ fn names_in(claim: Option<&Value>) -> Vec<String> {
         Some(Value::Array(all)) => all.iter().filter_map(Value::as_str).take(1_000).map(str::to_owned).collect(),
         _ => Vec::new(),
     }
-}
-
-fn find<'a>(app: &'a App, name: &str) -> Result<&'a Provider> {
-    let provider = app.config.identity.provider(name);
-    provider.map(|provider| &**provider).ok_or_else(|| Error::refuse(Code::NotFound, "There is no such provider."))
-}
-
-fn client(app: &App, provider: &Provider, metadata: &CoreProviderMetadata) -> Result<Client> {
-    let redirect = format!("{}/sign-in/oidc/{}/callback", app.public_url.as_str(), provider.name);
-    let redirect = RedirectUrl::new(redirect).map_err(|error| Error::Broken(error.to_string()))?;
-    let secret = provider.client_secret.as_ref().map(|secret| ClientSecret::new(secret.reveal().to_owned()));
-    let id = ClientId::new(provider.client_id.clone());
-    Ok(Client::from_provider_metadata(metadata.clone(), id, secret).set_redirect_uri(redirect))
-}
-
-/// The description and keys of a provider. `again`: even if they are remembered, unless that is a minute ago.
-async fn metadata(app: &App, provider: &Provider, again: bool) -> Result<Arc<CoreProviderMetadata>> {
-    let lasts = if again { AGAIN_AFTER } else { REMEMBERED };
-    let lock = || app.auth.providers.0.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some((since, known)) = lock().get(&provider.name)
-        && since.elapsed() < lasts
-    {
-        return Ok(Arc::clone(known));
-    }
-    let issuer = IssuerUrl::new(provider.issuer.clone()).map_err(|error| Error::Broken(error.to_string()))?;
-    let fetched = CoreProviderMetadata::discover_async(issuer, &bounded_http::send).await.map_err(|error| {
-        tracing::warn!(provider = provider.name, %error, "a provider cannot be reached");
-        refused("The provider cannot be reached at the moment. Try again later, or use another way.")
-    })?;
-    let fetched = Arc::new(fetched);
-    lock().insert(provider.name.clone(), (Instant::now(), Arc::clone(&fetched)));
-    Ok(fetched)
 }
 
 fn refused(detail: &str) -> Error {

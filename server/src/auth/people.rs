@@ -223,11 +223,6 @@ pub async fn sign_in(
             let account = store::find_account(&app.pool, email.trim()).await?.map(|account| account.id);
             audit::record_refused_sign_in(app, account, visitor.address, "by password: it does not fit").await;
         }
-        Err(Error::Problem(problem)) if problem.code == Code::MfaRequired && !problem.errors.is_empty() => {
-            let account = store::find_account(&app.pool, email.trim()).await?.map(|account| account.id);
-            audit::record_refused_sign_in(app, account, visitor.address, "by password: the second factor does not fit")
-                .await;
-        }
         Err(Error::Problem(problem)) if problem.code == Code::TooManyRequests => {
             audit::record_refused_sign_in(app, None, visitor.address, "by password: too many failed").await;
         }

@@ -25,7 +25,7 @@ use crate::{
 };
 use domain::Code;
 
-/// Whom the proxy says is signed in; nobody where the header does not come from a trusted one, or more than once.
+/// The person whom the proxy names; nobody where the header does not come from a trusted one, or more than once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProxyUser(pub Option<String>);
 
@@ -36,7 +36,7 @@ impl ProxyUser {
         Self(read(app, peer, &parts.headers))
     }
 
-    /// Whether a session may be used with this request: one that a proxy began belongs to whom the proxy names.
+    /// True if a session may be used with this request: one that a proxy began belongs to the person whom the proxy names.
     pub(super) fn allows(&self, caller: &Caller) -> bool {
         caller.proxy_user.is_none() || caller.proxy_user == self.0
     }
@@ -61,9 +61,13 @@ pub async fn sign_in(app: &App, user: &str, visitor: &Visitor<'_>) -> Result<Coo
     let owner_id = in_task("signing in by a proxy", async move {
         let mut tx = pool.begin().await?;
         let email = name.contains('@').then_some(name.as_str()).filter(|email| fault_of_email(email).is_none());
-        let mut found = store::find_by_name(&mut tx, &name).await?;
-        if let (None, Some(email)) = (&found, email) {
-            found = store::find_by_email(&mut tx, email).await?;
+        // Addresses are unique and set by admins; names come after them.
+        let mut found = match email {
+            Some(email) => store::find_by_email(&mut tx, email).await?,
+            None => None,
+        };
+        if found.is_none() {
+            found = store::find_by_name(&mut tx, &name).await?;
         }
         if let Some((owner_id, _)) = found {
             return Ok(owner_id);

@@ -15,10 +15,10 @@ use super::{
     factors::{self, passkeys::Proof},
     hash_of,
     sessions::{self, Cookies, Visitor},
-    throttle,
+    step_up, throttle,
 };
 use crate::{
-    App,
+    App, audit,
     error::{Error, Result},
     store::{
         factors::{self as store, Candidate},
@@ -27,12 +27,12 @@ use crate::{
     task::in_task,
 };
 
-/// How long a state stands for the first factor.
+/// Minutes for which a state stands for the first factor.
 const STATE_MINUTES: i64 = 10;
 
 const PURPOSE: &str = "second stage";
 
-/// How the person proved themselves first.
+/// The first factor of a sign-in.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Method {
@@ -82,17 +82,24 @@ impl Method {
 pub(crate) struct First {
     pub(crate) owner_id: Uuid,
     pub(crate) method: Method,
-    /// Whether it was as good as two factors.
+    /// True if it was as good as two factors.
     pub(crate) mfa: bool,
     /// Seconds since then, where somebody else has asked for it.
     pub(crate) age_seconds: i64,
 }
 
-/// What a second factor is proved with.
+/// A second factor as it was sent.
 #[derive(Clone, Debug, Default)]
 pub struct Second {
     pub code: Option<String>,
     pub recovery_code: Option<String>,
+}
+
+/// A second factor that was accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Factor {
+    AuthenticatorApp,
+    RecoveryCode,
 }
 
 impl Second {
@@ -101,7 +108,7 @@ impl Second {
     }
 }
 
-/// What stands for the first factor meanwhile.
+/// The content of the sealed state, which stands for the first factor meanwhile.
 #[derive(Serialize, Deserialize)]
 struct State {
     first: First,
@@ -114,8 +121,8 @@ struct State {
 pub(crate) async fn begin(app: &App, first: First, second: &Second, visitor: &Visitor<'_>) -> Result<Cookies> {
     let person = find(app, first.owner_id).await?;
     let summary = store::summary(&app.pool, first.owner_id).await?;
-    let mut mfa = first.mfa;
-    if summary.any() && !mfa {
+    let mut factor = None;
+    if summary.any() && !first.mfa {
         let asked = |errors: Problem| Problem {
             methods: summary.methods(),
             state: Some(envelope::seal(
@@ -130,12 +137,21 @@ pub(crate) async fn begin(app: &App, first: First, second: &Second, visitor: &Vi
             return Err(asked(Problem::new(Code::MfaRequired, "")).into());
         }
         match verify(app, first.owner_id, second).await {
-            Ok(()) => mfa = true,
-            Err(Error::Problem(problem)) if problem.code == Code::InvalidBody => return Err(asked(*problem).into()),
+            Ok(given) => factor = Some(given),
+            Err(Error::Problem(problem)) if problem.code == Code::InvalidBody => {
+                let how = format!("{}: the second factor does not fit", first.method.in_words());
+                audit::record_refused_sign_in(app, Some(first.owner_id), visitor.address, &how).await;
+                return Err(asked(*problem).into());
+            }
             Err(error) => return Err(error),
         }
     }
-    open(app, first, mfa, person, None, visitor).await
+    let first = match &first.method {
+        // A proxy does not say when the person proved who they are: with a factor here, that is what step-up asks for.
+        Method::Proxy { .. } if summary.any() => First { age_seconds: i64::from(step_up::RECENT_SECONDS) + 1, ..first },
+        _ => first,
+    };
+    open(app, first, factor, person, None, visitor).await
 }
 
 /// The second request: the state of the first one, and a second factor.
@@ -156,46 +172,44 @@ pub(crate) async fn begin_with_passkey(app: &App, answer: &PasskeyAnswer, visito
         Ok(proof) => proof,
         Err(error) => {
             attempt.failed(app).await?;
+            audit::record_refused_sign_in(app, None, visitor.address, "by passkey: it does not fit").await;
             return Err(error);
         }
     };
     attempt.succeeded(app).await?;
     let person = find(app, proof.owner_id).await?;
     let first = First { owner_id: proof.owner_id, method: Method::Passkey, mfa: true, age_seconds: 0 };
-    open(app, first, true, person, Some(proof), visitor).await
+    open(app, first, None, person, Some(proof), visitor).await
 }
 
 /// Checks a second factor and uses it up. 422 at the field where it is wrong; 429 where that happened too often.
-pub(super) async fn verify(app: &App, owner_id: Uuid, second: &Second) -> Result<()> {
+pub(super) async fn verify(app: &App, owner_id: Uuid, second: &Second) -> Result<Factor> {
     let attempt = throttle::begin(app, Key::own(&format!("second factor {owner_id}"))).await?;
-    let (right, wrong) = match second {
+    let (right, wrong, factor) = match second {
         Second { code: Some(code), .. } => {
-            (factors::totp::accept(app, owner_id, code).await?, factors::totp::wrong_code())
+            (factors::totp::accept(app, owner_id, code).await?, factors::totp::wrong_code(), Factor::AuthenticatorApp)
         }
         Second { recovery_code: Some(code), .. } => {
             let hash = factors::recovery::hash(owner_id, code);
             let detail = "this recovery code is not known, or was used".to_owned();
             let wrong = Problem::invalid_body([("/recovery_code".to_owned(), detail)]).into();
-            (store::use_recovery_code(&app.pool, owner_id, &hash).await?, wrong)
+            (store::use_recovery_code(&app.pool, owner_id, &hash).await?, wrong, Factor::RecoveryCode)
         }
-        _ => (false, factors::totp::wrong_code()),
+        _ => (false, factors::totp::wrong_code(), Factor::AuthenticatorApp),
     };
     if !right {
         attempt.failed(app).await?;
         return Err(wrong);
     }
     attempt.succeeded(app).await?;
-    if second.code.is_none() {
-        tracing::info!(%owner_id, "recovery code used");
-    }
-    Ok(())
+    Ok(factor)
 }
 
 /// Begins the session.
 async fn open(
     app: &App,
     first: First,
-    mfa: bool,
+    factor: Option<Factor>,
     person: Candidate,
     proof: Option<Proof>,
     visitor: &Visitor<'_>,
@@ -216,13 +230,18 @@ async fn open(
         if let Some(proof) = proof {
             proof.record(&mut tx).await?;
         }
-        let factor = if mfa { ", with a second factor" } else { "" };
-        let how = format!("{}{factor}", first.method.in_words());
+        let mfa = first.mfa || factor.is_some();
+        let with = match factor {
+            Some(Factor::AuthenticatorApp) => ", with the authenticator app",
+            Some(Factor::RecoveryCode) => ", with a recovery code",
+            None => "",
+        };
+        let how = format!("{}{with}", first.method.in_words());
         let by_link = matches!(first.method, Method::Link { .. });
         let Some(secret) = sessions::begin(&mut tx, owner_id, &user_agent, by_link, address, &how).await? else {
             return Err(nobody());
         };
-        let age = if mfa && !first.mfa { 0 } else { first.age_seconds };
+        let age = if factor.is_some() { 0 } else { first.age_seconds };
         let proxy_user = if let Method::Proxy { user } = &first.method { Some(user.as_str()) } else { None };
         store::describe_session(&mut tx, &hash_of(&secret), first.method.word(), mfa, age, proxy_user).await?;
         crate::store::commit(tx).await?;

@@ -9,17 +9,18 @@ use super::{
     Caller, Key, Queue,
     factors::{self, passkeys::Proof},
     look_for_changes,
-    second_stage::{Second, verify},
+    people::deed,
+    second_stage::{Factor, Second, verify},
     throttle,
 };
 use crate::{
     App,
     error::{Error, Result},
-    store::{factors as store, people as accounts},
+    store::{audit as log, factors as store, people as accounts},
     task::in_task,
 };
 
-/// How long an authentication counts as recent.
+/// Seconds for which an authentication counts as recent.
 pub const RECENT_SECONDS: i32 = 600;
 
 /// 403 `step_up_required`, naming what would be accepted, unless the person proved recently who they are.
@@ -42,7 +43,7 @@ pub async fn require(app: &App, caller: &Caller) -> Result<()> {
     Err(Problem { methods, ..Problem::new(Code::StepUpRequired, detail) }.into())
 }
 
-/// What the caller can prove themselves with. Empty: only a new sign-in helps.
+/// Methods by which the caller can prove who they are. Empty: only a new sign-in helps.
 pub async fn methods(app: &App, caller: &Caller) -> Result<Vec<String>> {
     let factors = store::summary(&app.pool, caller.owner_id).await?;
     if factors.any() {
@@ -56,7 +57,7 @@ pub async fn methods(app: &App, caller: &Caller) -> Result<Vec<String>> {
 pub async fn perform(app: &App, caller: &Caller, given: StepUp) -> Result<()> {
     factors::person(caller)?;
     let summary = store::summary(&app.pool, caller.owner_id).await?;
-    let mfa = match given {
+    let (mfa, how) = match given {
         StepUp { password: Some(password), code: None, recovery_code: None, passkey: None } => {
             if summary.any() {
                 return Err(fault(
@@ -65,35 +66,40 @@ pub async fn perform(app: &App, caller: &Caller, given: StepUp) -> Result<()> {
                 ));
             }
             check_password(app, caller, password).await?;
-            false
+            (false, "by password")
         }
         StepUp { password: None, code: None, recovery_code: None, passkey: Some(passkey) } => {
             let proof = factors::passkeys::authenticate(app, &passkey).await?;
             if proof.owner_id != caller.owner_id {
                 return Err(fault("/passkey", "this passkey is not yours"));
             }
-            return record(app, caller, true, Some(proof)).await;
+            return record(app, caller, true, Some(proof), "by passkey").await;
         }
         StepUp { password: None, code, recovery_code, passkey: None } if code.is_some() != recovery_code.is_some() => {
-            verify(app, caller.owner_id, &Second { code, recovery_code }).await?;
-            true
+            let how = match verify(app, caller.owner_id, &Second { code, recovery_code }).await? {
+                Factor::AuthenticatorApp => "by authenticator app",
+                Factor::RecoveryCode => "by a recovery code",
+            };
+            (true, how)
         }
         _ => return Err(fault("", "expected exactly one of `password`, `code`, `recovery_code` and `passkey`")),
     };
-    record(app, caller, mfa, None).await
+    record(app, caller, mfa, None, how).await
 }
 
 /// Notes that the caller has just proved who they are.
-pub(super) async fn record(app: &App, caller: &Caller, mfa: bool, proof: Option<Proof>) -> Result<()> {
+async fn record(app: &App, caller: &Caller, mfa: bool, proof: Option<Proof>, how: &str) -> Result<()> {
     let (pool, session) = (app.pool.clone(), caller.credential_id);
+    let row = deed(caller, "session.step_up", caller.owner_id, None, Some(how.to_owned()));
     let is_open = in_task("stepping up a session", async move {
         let mut tx = pool.begin().await?;
         if let Some(proof) = proof {
             proof.record(&mut tx).await?;
         }
         let is_open = store::step_up_session(&mut tx, session, mfa).await?;
+        log::record(&mut tx, &row).await?;
         if mfa {
-            // What the session may do is remembered by every server.
+            // Every server remembers what the session may do.
             accounts::count_change(&mut tx).await?;
         }
         crate::store::commit(tx).await?;

@@ -73,6 +73,7 @@ pub async fn find_service(app: &App, caller: &Caller, id: Uuid) -> Result<Servic
 /// stay; disabled, they open nothing.
 pub async fn change_service(app: &App, caller: &Caller, id: Uuid, patch: ServicePatch) -> Result<Service> {
     caller.require(Scope::Admin)?;
+    step_up::require(app, caller).await?;
     let reason = reason_for(caller, caller.owner_id, patch.reason.as_deref())?;
     let (pool, by) = (app.pool.clone(), caller.clone());
     let changed = in_task("changing a service", async move {

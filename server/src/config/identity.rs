@@ -1,4 +1,4 @@
-//! How people prove who they are: who needs a second factor, and which providers and proxies are believed.
+//! Settings of sign-in: roles that need a second factor, and the providers and proxies that are believed.
 //!
 //! The settings of an OpenID Connect provider bear its name, so they cannot be fields of a struct: they are read from
 //! the environment when `TREELINE_OIDC_PROVIDERS` names it, and a fault in them refuses the start.
@@ -12,7 +12,7 @@ use url::{Host, Url};
 use super::Secret;
 use crate::auth::Role;
 
-/// How people prove who they are.
+/// Settings of sign-in.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct IdentitySettings {
     /// Roles whose people must have a second factor, separated by commas: `admin,support`. Default: none
@@ -39,7 +39,7 @@ pub struct IdentitySettings {
 }
 
 impl IdentitySettings {
-    /// Whether people of this role must have a second factor.
+    /// True if people of this role must have a second factor.
     pub fn requires_mfa(&self, role: Role) -> bool {
         self.require_mfa.0.contains(&role)
     }
@@ -126,11 +126,13 @@ pub struct Provider {
     pub role_map: Vec<(String, Role)>,
     /// Of people in no mapped group.
     pub default_role: DefaultRole,
-    /// Whether an email address that the provider has verified links to the account that has it.
+    /// True if an email address that the provider has verified links to the account that has it.
     pub links_verified_email: bool,
     /// Values of `acr` and `amr` that stand for a second factor.
     pub mfa_acr: Vec<String>,
     pub mfa_amr: Vec<String>,
+    /// True if a sign-in counts as recent although the provider does not say when the person proved who they are.
+    pub auth_time_optional: bool,
 }
 
 impl Provider {
@@ -165,6 +167,11 @@ impl Provider {
             Some("verified") => true,
             Some(_) => return Err(at("LINK_BY_EMAIL")("expected never or verified".to_owned())),
         };
+        let auth_time_optional = match given("AUTH_TIME").as_deref() {
+            None | Some("required") => false,
+            Some("optional") => true,
+            Some(_) => return Err(at("AUTH_TIME")("expected required or optional".to_owned())),
+        };
         Ok(Self {
             label: given("LABEL").unwrap_or_else(|| name.to_owned()),
             client_id: needed("CLIENT_ID")?,
@@ -176,6 +183,7 @@ impl Provider {
             links_verified_email,
             mfa_acr: list("MFA_ACR", ""),
             mfa_amr: list("MFA_AMR", ""),
+            auth_time_optional,
             name: name.to_owned(),
             issuer,
         })
@@ -251,6 +259,7 @@ mod tests {
             &[("ISSUER", "https://u:p@idp.example"), ("CLIENT_ID", "a")],
             &[("ISSUER", "https://idp.example"), ("CLIENT_ID", "a"), ("ROLE_MAP", "ops")],
             &[("ISSUER", "https://idp.example"), ("CLIENT_ID", "a"), ("LINK_BY_EMAIL", "always")],
+            &[("ISSUER", "https://idp.example"), ("CLIENT_ID", "a"), ("AUTH_TIME", "never")],
         ] {
             assert!(read(bad).is_err(), "{bad:?}");
         }

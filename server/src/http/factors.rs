@@ -23,7 +23,7 @@ use crate::{
 
 /// List one's own second factors
 ///
-/// Whether the role requires one, since when there is an authenticator app, the passkeys, and how many recovery codes are left.
+/// Says if the role requires one, since when there is an authenticator app, the passkeys, and how many recovery codes are left.
 #[utoipa::path(get, path = "/me/factors", tag = "people", responses((status = 200, body = Factors)))]
 pub async fn get_factors(State(app): State<App>, caller: Caller) -> Result<Answer<Factors>> {
     factors::list(&app, &caller).await.map(Answer)

@@ -26,7 +26,7 @@ use crate::{
 
 /// Sign in by email and password, by a one-time link, which is used up, or by a passkey: sets the session cookie
 ///
-/// Who has a second factor sends it along as `code` or `recovery_code`, or is answered 401 `mfa_required` and sends it with
+/// A person with a second factor sends it along as `code` or `recovery_code`, or is answered 401 `mfa_required` and sends it with
 /// the `state` of that answer.
 /// For programs and tests; people sign in on the page `/sign-in`. Repeated failures are answered more and
 /// more slowly, then with 429.

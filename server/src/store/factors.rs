@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::Tx;
 
-/// What a person can prove themselves with, apart from the first factor.
+/// The factors of a person, apart from the first one.
 #[derive(Clone, Copy, Debug)]
 pub struct FactorSummary {
     pub totp_since: Option<OffsetDateTime>,
@@ -42,7 +42,7 @@ pub async fn lock_person(tx: &mut Tx, owner_id: Uuid) -> sqlx::Result<Option<Per
     .await
 }
 
-/// Whom factors belong to.
+/// The person whom factors belong to.
 #[derive(Clone, Debug)]
 pub struct PersonForFactors {
     pub name: String,
@@ -64,10 +64,11 @@ pub async fn start_totp(tx: &mut Tx, owner_id: Uuid, secret: &str) -> sqlx::Resu
     Ok(done.rows_affected() > 0)
 }
 
-/// The sealed secret of a person, and whether it is confirmed.
+/// The sealed secret of a person, and whether it is confirmed. One that is not is forgotten after an hour.
 pub async fn find_totp(pool: &PgPool, owner_id: Uuid) -> sqlx::Result<Option<(String, bool)>> {
     let row = sqlx::query!(
-        r#"select secret, confirmed_at is not null as "confirmed!" from totp where owner_id = $1"#,
+        r#"select secret, confirmed_at is not null as "confirmed!" from totp
+           where owner_id = $1 and (confirmed_at is not null or created_at > clock_timestamp() - interval '1 hour')"#,
         owner_id
     )
     .fetch_optional(pool)
@@ -286,15 +287,15 @@ pub async fn describe_session(
     Ok(())
 }
 
-/// How a session stands.
+/// Strength of a session.
 #[derive(Clone, Copy, Debug)]
 pub struct SessionStrength {
-    /// Whether the person proved who they are within so many seconds.
+    /// True if the person proved who they are within so many seconds.
     pub recent: bool,
     pub mfa: bool,
 }
 
-/// How a session stands. `None`: it has ended.
+/// Strength of a session. `None`: it has ended.
 pub async fn session_strength(pool: &PgPool, id: Uuid, seconds: i32) -> sqlx::Result<Option<SessionStrength>> {
     sqlx::query_as!(
         SessionStrength,
@@ -366,7 +367,7 @@ pub async fn set_link_maker(
     Ok(())
 }
 
-/// Whom an open link would sign in, and who made it. `None`: it is not open, or is for the first admin.
+/// The person whom an open link would sign in, and who made it. `None`: it is not open, or is for the first admin.
 pub async fn find_link(executor: impl PgExecutor<'_>, hash: &[u8]) -> sqlx::Result<Option<(Uuid, Option<String>)>> {
     let row = sqlx::query!(
         r#"select owner_id as "owner_id!", made_by_name from sign_in_link

@@ -4,7 +4,7 @@ use uuid::Uuid;
 
 use super::Tx;
 
-/// Whose account a subject of an issuer is; notes the use.
+/// Owner of the account of an issuer's subject; notes the use.
 pub async fn find_link(tx: &mut Tx, issuer: &str, subject: &str) -> sqlx::Result<Option<Uuid>> {
     sqlx::query_scalar!(
         "update identity_link set last_used_at = clock_timestamp() where issuer = $1 and subject = $2

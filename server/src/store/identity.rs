@@ -54,7 +54,7 @@ pub struct SessionOwner {
     pub owner_name: String,
     pub role: Option<String>,
     pub must_change_password: bool,
-    /// Whether a second factor stands behind it.
+    /// True if a second factor stands behind it.
     pub mfa: bool,
     /// The value of the proxy's header that it was begun by.
     pub proxy_user: Option<String>,

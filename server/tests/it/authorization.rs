@@ -72,8 +72,8 @@ fn leak(things: &Things<'_>, who: Who, asked: &str, answer: &Answer) -> Option<S
     let named = ids.into_iter().find(|(_, id)| !(refused && asked.contains(*id)) && answer.text.contains(*id));
     match named {
         Some((name, _)) => Some(format!("it tells {name}: {:.300}", answer.text)),
-        // What somebody is told to type into their own authenticator app is theirs.
-        None if asked == "/api/v1/me/totp" || asked == "/me/totp" => None,
+        // The secret that a person types into their own authenticator app is theirs.
+        None if asked.starts_with("/me/totp") => None,
         None => answer.text.contains("secret").then(|| format!("it tells a secret: {:.300}", answer.text)),
     }
 }

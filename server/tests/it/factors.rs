@@ -1,4 +1,7 @@
 //! Second factors: an authenticator app is set up, asked for at every way in, replaced by a recovery code, removed, reset.
+//!
+//! Passkeys need a browser and have their test in `end2end`. Codes are those of a real TOTP library; where a step of thirty
+//! seconds has to pass, the last used step is set back in the database.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -9,7 +12,7 @@ use crate::support::{Answer, Api, Server};
 
 pub(crate) const PASSWORD: &str = "correct horse battery";
 
-/// What an authenticator app holds.
+/// An authenticator app with its secret.
 pub(crate) struct App(Totp);
 
 impl App {
@@ -236,5 +239,76 @@ async fn an_admin_resets_the_factors_of_somebody_else_alone() {
     let entries = root.get("/api/v1/audit?action=user.factors_reset").await.expect(200);
     assert_eq!(entries["data"][0]["owner"]["name"], "ada");
     server.post("/api/v1/me/totp", json!({})).await.expect_problem(403, "forbidden");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_secret_that_waits_for_its_first_code_is_shown_after_a_recent_sign_in_alone() {
+    let server = Server::start().await;
+    person(&server, "ada", "user").await;
+    let ada = server.sign_in("ada@example.com", PASSWORD).await;
+    let app = App::of(&ada.post("/api/v1/me/totp", json!({})).await.expect(201));
+    let page = ada.get("/account/totp").await;
+    assert!(page.status == 200 && page.text.contains("<svg"), "{}", page.text);
+    age_sessions(&server).await;
+    let page = ada.get("/account/totp").await;
+    assert_eq!(
+        (page.status.as_u16(), page.headers["location"].to_str().ok()),
+        (303, Some("/step-up?back=/account/totp"))
+    );
+    ada.post("/api/v1/me/step-up", json!({"password": PASSWORD})).await.expect(204);
+    assert_eq!(ada.get("/account/totp").await.status, 200);
+
+    // An hour later it is forgotten.
+    let pool = &server.running.app.pool;
+    sqlx::query("update totp set created_at = created_at - interval '61 minutes'").execute(pool).await.expect("older");
+    assert_eq!(ada.get("/account/totp").await.status, 303);
+    ada.post("/api/v1/me/totp/confirm", json!({"code": app.code(0)})).await.expect_problem(422, "invalid_body");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_refused_second_factor_is_in_the_audit_log_whichever_way_it_came() {
+    let server = Server::start().await;
+    let root = server.admin().await;
+    let id = person(&server, "ada", "user").await;
+    let (_, codes) = set_up(&server.sign_in("ada@example.com", PASSWORD).await).await;
+    let link = root.post(&format!("/api/v1/users/{id}/sign-in-link"), json!({})).await.expect(201);
+    let asked = server.stranger().post("/api/v1/session", json!({"link": link["url"]})).await;
+    let state = asked.expect_problem(401, "mfa_required")["state"].clone();
+    let wrong = json!({"state": state, "code": "000000"});
+    server.stranger().post("/api/v1/session", wrong).await.expect_problem(401, "mfa_required");
+    let refused = root.get("/api/v1/audit?action=session.refuse").await.expect(200);
+    let detail = refused["data"][0]["detail"].as_str().unwrap_or_default().to_owned();
+    assert!(detail.contains("link made by admin: the second factor does not fit"), "{refused}");
+
+    let with = json!({"email": "ada@example.com", "password": PASSWORD, "recovery_code": codes[0]});
+    server.stranger().post("/api/v1/session", with).await.expect(204);
+    let begun = root.get("/api/v1/audit?action=session.begin&actor=ada").await.expect(200);
+    assert_eq!(begun["data"][0]["detail"], "by password, with a recovery code");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_state_ends_with_the_password_and_with_the_account() {
+    let server = Server::start().await;
+    let id = person(&server, "ada", "user").await;
+    let ada = server.sign_in("ada@example.com", PASSWORD).await;
+    let (app, _) = set_up(&ada).await;
+    let begin = async || {
+        let first = json!({"email": "ada@example.com", "password": PASSWORD});
+        server.stranger().post("/api/v1/session", first).await.expect_problem(401, "mfa_required")["state"].clone()
+    };
+    let (early, late) = (begin().await, begin().await);
+    server.patch(&format!("/api/v1/users/{id}"), json!({"disabled": true})).await.expect(200);
+    let with = json!({"state": early, "code": app.code(1)});
+    server.stranger().post("/api/v1/session", with).await.expect_problem(401, "unauthenticated");
+    server.patch(&format!("/api/v1/users/{id}"), json!({"disabled": false})).await.expect(200);
+    sqlx::query("update owner set password_hash = password_hash || 'x' where name = 'ada'")
+        .execute(&server.running.app.pool)
+        .await
+        .expect("another password");
+    let with = json!({"state": late, "code": app.code(1)});
+    server.stranger().post("/api/v1/session", with).await.expect_problem(401, "unauthenticated");
     server.stop().await;
 }

@@ -40,6 +40,7 @@ mod lookups;
 mod metrics;
 mod moments;
 mod named;
+mod oidc; // sign-in by OpenID Connect
 mod openapi;
 mod ownership;
 mod pairs;

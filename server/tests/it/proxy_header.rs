@@ -1,4 +1,7 @@
 //! A proxy that signs people in: its header counts from trusted addresses alone, begins a session, and is held against it.
+//!
+//! Apart from `client_address`, where a proxy names the address of its client. The tests are the proxy themselves: their
+//! connections come from 127.0.0.1, which is trusted or not by the server's settings.
 
 use reqwest::{Method, header::HeaderName};
 use serde_json::json;
@@ -78,7 +81,27 @@ async fn the_proxy_does_not_replace_a_second_factor_unless_it_says_so() {
             config.identity.auth_header_mfa = true;
         })
         .await;
-    assert_eq!(named(&vouching, "/sign-in", "ada", None).await.status, 303);
+    let begun = named(&vouching, "/sign-in", "ada", None).await;
+    assert_eq!(begun.status, 303);
+    // The header does not say when the person proved who they are, so their own factor does.
+    let create = vouching.stranger().request(Method::POST, "/api/v1/me/recovery-codes");
+    let create = create
+        .header("x-forwarded-user", "ada")
+        .header("cookie", session(&begun))
+        .header("sec-fetch-site", "same-origin");
+    Answer::of(create).await.expect_problem(403, "step_up_required");
     vouching.stop().await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn an_email_address_is_its_owners_and_no_name_stands_in_for_it() {
+    let server = Server::start_with(settings).await;
+    person(&server, "ada", "support").await;
+    let squatter = json!({"name": "ada@example.com", "email": "eve@example.com", "password": PASSWORD, "role": "user"});
+    server.post("/api/v1/users", squatter).await.expect(201);
+    let ada = session(&named(&server, "/sign-in", "ada@example.com", None).await);
+    let me = named(&server, "/api/v1/me", "ada@example.com", Some(&ada)).await.expect(200);
+    assert_eq!(me["name"], "ada");
     server.stop().await;
 }

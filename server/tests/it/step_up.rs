@@ -1,4 +1,6 @@
-//! Step-up: what has consequences asks a person to prove again who they are, and then goes on.
+//! Step-up: an action with consequences asks a person to prove again who they are, and then goes on.
+//!
+//! Apart from `factors`, which proves the second stage of signing in. Times are changed in the database; nothing here waits.
 
 use serde_json::json;
 
@@ -12,13 +14,15 @@ async fn what_has_consequences_asks_for_a_recent_proof() {
     let server = Server::start().await;
     let id = person(&server, "root", "admin").await;
     let root = server.sign_in("root@example.com", PASSWORD).await;
-    root.post("/api/v1/services", json!({"name": "ci"})).await.expect(201);
+    let service = root.post("/api/v1/services", json!({"name": "ci"})).await.expect(201);
+    let service = format!("/api/v1/services/{}", service["id"].as_str().expect("an id"));
     age_sessions(&server).await;
 
     let token = json!({"service": "ci", "name": "t", "scopes": ["work"]});
     let asked = root.post("/api/v1/tokens", token.clone()).await.expect_problem(403, "step_up_required");
     assert_eq!(asked["methods"], json!(["password"]));
     root.post("/api/v1/services", json!({"name": "x"})).await.expect_problem(403, "step_up_required");
+    root.patch(&service, json!({"disabled": true})).await.expect_problem(403, "step_up_required");
     root.post("/api/v1/users", json!({"name": "x", "email": "x@y"})).await.expect_problem(403, "step_up_required");
     let patch = json!({"role": "user"});
     root.patch(&format!("/api/v1/users/{id}"), patch).await.expect_problem(403, "step_up_required");
@@ -40,7 +44,7 @@ async fn what_has_consequences_asks_for_a_recent_proof() {
     root.post("/api/v1/me/step-up", json!({"password": PASSWORD})).await.expect(204);
     root.post("/api/v1/tokens", token.clone()).await.expect(201);
 
-    // Who has a second factor is asked for that one.
+    // A person with a second factor is asked for that one.
     let (app, codes) = set_up(&root).await;
     age_sessions(&server).await;
     let asked = root.post("/api/v1/tokens", token.clone()).await.expect_problem(403, "step_up_required");
@@ -80,11 +84,33 @@ async fn a_form_goes_on_after_the_proof_and_shows_nothing_that_was_typed() {
     assert_eq!(made.status, 303, "{}", made.text);
     server.sign_in("eve@example.com", "a-password-for-eve-only").await;
 
-    // What was kept is of one session and one address.
+    // The sealed form belongs to one session and one address.
     let other = server.sign_in("root@example.com", PASSWORD).await;
     let stolen = other.form("/services", &[("kept", &kept)]).await;
     assert_eq!(stolen.status, 422, "{}", stolen.text);
     let elsewhere = root.form("/services", &[("kept", &kept)]).await;
     assert_eq!(elsewhere.status, 422, "{}", elsewhere.text);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_proof_counts_for_its_own_session_and_stands_in_the_audit_log() {
+    let server = Server::start().await;
+    person(&server, "root", "admin").await;
+    let one = server.sign_in("root@example.com", PASSWORD).await;
+    let (app, _) = set_up(&one).await;
+    let with = json!({"email": "root@example.com", "password": PASSWORD, "code": app.code(1)});
+    let other = server.session(with).await;
+    age_sessions(&server).await;
+    sqlx::query("update totp set last_step = 0").execute(&server.running.app.pool).await.expect("time passes");
+    one.post("/api/v1/me/step-up", json!({"code": app.code(0)})).await.expect(204);
+    one.post("/api/v1/services", json!({"name": "a"})).await.expect(201);
+    other.post("/api/v1/services", json!({"name": "b"})).await.expect_problem(403, "step_up_required");
+    // The code of the one session is no proof for the other.
+    other.post("/api/v1/me/step-up", json!({"code": app.code(0)})).await.expect_problem(422, "invalid_body");
+    other.post("/api/v1/services", json!({"name": "b"})).await.expect_problem(403, "step_up_required");
+    let entries = one.get("/api/v1/audit?action=session.step_up").await.expect(200);
+    assert_eq!(entries["data"].as_array().map(Vec::len), Some(1), "{entries}");
+    assert_eq!(entries["data"][0]["detail"], "by authenticator app");
     server.stop().await;
 }

@@ -22,7 +22,7 @@ use webauthn_rs::{
 use super::{added, lock, person, removed};
 use crate::{
     App,
-    auth::{Caller, envelope, hash_of, look_for_changes, people::deed, step_up},
+    auth::{Caller, Hash, envelope, hash_of, look_for_changes, people::deed, step_up},
     config::PublicUrl,
     error::{Error, Result},
     store::{
@@ -32,7 +32,7 @@ use crate::{
     task::in_task,
 };
 
-/// How long a ceremony may take.
+/// Minutes that a ceremony may take.
 const MINUTES: i64 = 5;
 
 /// The longest answer of a browser that is read, in bytes.
@@ -52,12 +52,12 @@ struct Registration {
     ceremony: PasskeyRegistration,
 }
 
-/// A passkey that was just used, and by whom. What is in it holds once [`Proof::record`] was committed.
+/// A passkey that was just used, and its owner. It counts once [`Proof::record`] was committed.
 pub(crate) struct Proof {
     pub(crate) owner_id: Uuid,
     passkey_id: Uuid,
     credential: String,
-    challenge: [u8; 32],
+    challenge: Hash,
 }
 
 impl Proof {
@@ -73,12 +73,12 @@ impl Proof {
     }
 }
 
-/// Whether browsers have passkeys for the host that people reach this server by.
+/// True if browsers have passkeys for the host that people reach this server by.
 pub fn are_possible(public_url: &PublicUrl) -> bool {
     relying_party(public_url).is_ok()
 }
 
-/// What the browser needs to make a passkey for the caller.
+/// Options for the browser that makes a passkey for the caller.
 pub async fn start_registration(app: &App, caller: &Caller) -> Result<PasskeyOptions> {
     person(caller)?;
     step_up::require(app, caller).await?;
@@ -116,8 +116,8 @@ pub async fn finish_registration(app: &App, caller: &Caller, new: NewPasskey) ->
         .finish_passkey_registration(&answer, &state.ceremony)
         .map_err(|error| fault(&format!("this passkey cannot be accepted: {error:?}")))?;
     let credential = serde_json::to_string(&made).map_err(|error| Error::Broken(error.to_string()))?;
-    let credential_id: Vec<u8> = made.cred_id().clone().into();
-    let (pool, by, id, challenge) = (app.pool.clone(), caller.clone(), Uuid::now_v7(), hash_of(&new.state));
+    let credential_id: Vec<u8> = made.cred_id().clone();
+    let (pool, by, id, challenge) = (app.pool.clone(), caller.clone(), Uuid::now_v7(), fingerprint(&state.ceremony)?);
     let made = in_task("registering a passkey", async move {
         let mut tx = pool.begin().await?;
         lock(&mut tx, by.owner_id).await?;
@@ -170,7 +170,7 @@ pub async fn remove(app: &App, caller: &Caller, id: Uuid) -> Result<()> {
     look_for_changes(app).await
 }
 
-/// What the browser needs to use a passkey, whoever's it is.
+/// Options for the browser that uses a passkey of anybody's.
 pub fn start_authentication(app: &App) -> Result<PasskeyOptions> {
     let (options, ceremony) =
         relying_party(&app.public_url)?.start_discoverable_authentication().map_err(|error| broken(&error))?;
@@ -180,10 +180,11 @@ pub fn start_authentication(app: &App) -> Result<PasskeyOptions> {
     })
 }
 
-/// Whose passkey the browser has just used. 401 where it proves nothing.
+/// Checks the browser's answer and finds the owner of the passkey. 401 if it proves nothing.
 pub(crate) async fn authenticate(app: &App, answer: &PasskeyAnswer) -> Result<Proof> {
     let ceremony: DiscoverableAuthentication = envelope::open(app, AUTHENTICATE, &answer.state).ok_or_else(refused)?;
     let credential: PublicKeyCredential = read(&answer.credential)?;
+    let challenge = fingerprint(&ceremony)?;
     let party = relying_party(&app.public_url)?;
     let (owner_id, credential_id) = party.identify_discoverable_authentication(&credential).map_err(|_| refused())?;
     let row = store::find_passkey(&app.pool, credential_id).await?.ok_or_else(refused)?;
@@ -205,8 +206,13 @@ pub(crate) async fn authenticate(app: &App, answer: &PasskeyAnswer) -> Result<Pr
         owner_id,
         passkey_id: row.id,
         credential: serde_json::to_string(&passkey).map_err(|error| Error::Broken(error.to_string()))?,
-        challenge: hash_of(&answer.state),
+        challenge,
     })
+}
+
+/// Hash of a ceremony: of its content, so that no other spelling of the sealed text is another ceremony.
+fn fingerprint(ceremony: &impl Serialize) -> Result<Hash> {
+    serde_json::to_string(ceremony).map(|text| hash_of(&text)).map_err(|error| Error::Broken(error.to_string()))
 }
 
 fn relying_party(public_url: &PublicUrl) -> Result<Webauthn> {

@@ -53,7 +53,7 @@ pub(super) async fn replace(tx: &mut Tx, owner_id: Uuid) -> Result<Vec<String>> 
     Ok(codes)
 }
 
-/// What is stored of a code, however it was typed.
+/// Hash of a code as it is stored, however it was typed.
 pub(crate) fn hash(owner_id: Uuid, code: &str) -> Hash {
     hash_of(&format!("recovery code {owner_id} {}", normal(code)))
 }

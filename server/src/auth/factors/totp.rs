@@ -24,7 +24,7 @@ use time::OffsetDateTime;
 /// Bytes of a secret: as RFC 4226 recommends for SHA-1, which is what every app understands.
 const SECRET_BYTES: usize = 20;
 
-/// What authenticator apps show above the account.
+/// Shown by authenticator apps above the account.
 const ISSUER: &str = "Treeline";
 
 /// Begins to set up an authenticator app; [`confirm`] ends it. 409 `duplicate` where there is one already.
@@ -47,9 +47,11 @@ pub async fn start(app: &App, caller: &Caller) -> Result<TotpStarted> {
     shown(&secret, person.email.as_deref().unwrap_or(&person.name))
 }
 
-/// The secret that is being set up, to be shown again. `None`: there is none, or it is confirmed.
+/// The secret that is being set up, to be shown again. `None`: there is none, it is confirmed, or it was begun an hour ago.
+/// Like starting it needs a recent sign-in: a secret that somebody else has seen is no factor.
 pub async fn pending(app: &App, caller: &Caller) -> Result<Option<TotpStarted>> {
     person(caller)?;
+    step_up::require(app, caller).await?;
     let Some((sealed, false)) = store::find_totp(&app.pool, caller.owner_id).await? else { return Ok(None) };
     let secret = open(app, caller.owner_id, &sealed)?;
     let email = crate::store::people::find(&app.pool, caller.owner_id).await?.and_then(|person| person.email);
@@ -122,7 +124,7 @@ fn not_begun() -> Error {
     Problem::invalid_body([(String::new(), detail)]).into()
 }
 
-/// What the secret is sealed for.
+/// Context that the secret is sealed for.
 pub(crate) fn context(owner_id: Uuid) -> String {
     format!("totp {owner_id}")
 }
@@ -158,7 +160,7 @@ fn check(secret: &[u8], code: &str) -> Result<Option<i64>> {
     Ok(totp(secret, "account")?.check(&digits, now).and_then(|step| i64::try_from(step).ok()))
 }
 
-/// What an app needs to know of a secret.
+/// A secret as an app needs it.
 fn shown(secret: &[u8], account: &str) -> Result<TotpStarted> {
     let totp = totp(secret, account)?;
     let broken = |why: String| Error::Broken(format!("a TOTP secret cannot be shown: {why}"));

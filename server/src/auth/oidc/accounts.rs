@@ -1,4 +1,4 @@
-//! Who a provider's subject is here: linked by issuer and subject, and by nothing else.
+//! Accounts of a provider's subjects: linked by issuer and subject, and by nothing else.
 //!
 //! An email address links an account only where the provider has verified it and its settings say that this is enough. Roles
 //! follow the provider's groups at every sign-in where they are mapped, but the last admin stays one.
@@ -97,8 +97,10 @@ async fn first_time(tx: &mut Tx, provider: &Provider, identity: &Identity, addre
         Some(role) => role,
     };
     let role = role.ok_or_else(|| refused("There is no account for you here. Ask an admin."))?;
-    let said = [identity.name.as_deref(), identity.email.as_deref(), Some(identity.subject.as_str())];
-    let name = said.into_iter().flatten().find(|name| fault_of_name(name).is_none()).unwrap_or("Somebody");
+    // People choose their names at most providers. One that looks like an email address could be mistaken for its owner.
+    let name = identity.name.as_deref().filter(|name| !name.contains('@'));
+    let names = [name, verified, Some(identity.subject.as_str())];
+    let name = names.into_iter().flatten().find(|name| fault_of_name(name).is_none()).unwrap_or("Somebody");
     let owner_id = create(tx, name, verified, role).await?;
     store::insert_link(tx, &identity.issuer, &identity.subject, owner_id).await?;
     let by = second_stage::caller(owner_id, name.to_owned(), address);

@@ -13,7 +13,7 @@ const LIMIT: Duration = Duration::from_secs(10);
 /// The largest answer that is read: key sets are the largest, with some ten kilobytes.
 const LARGEST: usize = 1 << 20;
 
-/// Why there is no answer.
+/// Reasons for no answer.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum HttpError {
     #[error("{0}")]

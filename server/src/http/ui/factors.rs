@@ -4,6 +4,7 @@
 
 use app::pages::factors as page;
 use axum::{extract::State, http::StatusCode, response::Response};
+use domain::Code;
 use uuid::Uuid;
 
 use super::{Signed, form::Fields, form::in_the_form, see_other};
@@ -32,6 +33,9 @@ async fn draw_totp(app: &App, signed: &Signed, problem: Option<domain::Problem>)
     match totp::pending(app, &signed.caller).await {
         Ok(Some(started)) => signed.visit.page(status, || page::totp(&started, problem.as_ref())),
         Ok(None) => see_other("/account"),
+        Err(Error::Problem(problem)) if problem.code == Code::StepUpRequired => {
+            see_other("/step-up?back=/account/totp")
+        }
         Err(error) => signed.visit.trouble(error),
     }
 }

@@ -92,10 +92,10 @@ fn refused(visit: &Visit, error: Error) -> Response {
 }
 
 fn way_name(app: &App) -> &'static str {
-    if app.public_url.is_secure() { "__Secure-treeline_oidc" } else { "treeline_oidc" }
+    if app.public_url.is_secure() { "__Host-treeline_oidc" } else { "treeline_oidc" }
 }
 
-/// Lax: the provider sends the browser back by a link.
+/// Lax: the provider sends the browser back by a link. With the prefix `__Host-` no other host of the domain can set it.
 fn way_cookie(app: &App, value: &str) -> HeaderValue {
     way_line(app, value, 600)
 }
@@ -107,7 +107,7 @@ fn clear_way(app: &App) -> HeaderValue {
 fn way_line(app: &App, value: &str, seconds: u32) -> HeaderValue {
     let secure = if app.public_url.is_secure() { "; Secure" } else { "" };
     let name = way_name(app);
-    let line = format!("{name}={value}; Path=/sign-in/oidc; HttpOnly; SameSite=Lax; Max-Age={seconds}{secure}");
+    let line = format!("{name}={value}; Path=/; HttpOnly; SameSite=Lax; Max-Age={seconds}{secure}");
     // A sealed text is base64url with colons.
     HeaderValue::try_from(line).unwrap_or_else(|_| HeaderValue::from_static(""))
 }

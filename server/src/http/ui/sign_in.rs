@@ -37,7 +37,7 @@ pub(super) async fn show(State(app): State<App>, visit: Visit, address: ClientAd
             _ => {}
         }
     }
-    // Whoever has just signed out wants to see that, though the proxy still names them.
+    // Signing out leads here, though the proxy still names the person.
     if let (ProxyUser(Some(user)), false) = (ProxyUser::of(&app, &parts), form.ended) {
         return match proxy_header::sign_in(&app, &user, &Visitor::of(&app, &parts.headers, address)).await {
             Ok(cookies) => (with_cookies(cookies), see_other(own_path(&form.back))).into_response(),

@@ -31,7 +31,7 @@ pub(super) struct StepUpNeeded(pub(super) Vec<String>);
 /// The largest form that is kept while the person proves who they are.
 const LARGEST_KEPT: usize = 8 * 1024;
 
-/// How long it is kept.
+/// Minutes for which it is kept.
 const KEPT_MINUTES: i64 = 10;
 
 const PURPOSE: &str = "form kept during step-up";

@@ -182,7 +182,8 @@ impl Server {
         Api { cookie: Some(cookie.to_owned()), ..self.stranger() }
     }
 
-    async fn session(&self, credentials: Value) -> Api {
+    /// A person, signed in by these credentials.
+    pub(crate) async fn session(&self, credentials: Value) -> Api {
         let answer = self.stranger().post("/api/v1/session", credentials).await;
         answer.expect(204);
         let cookie =

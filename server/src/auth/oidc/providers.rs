@@ -1,0 +1,148 @@
+//! Descriptions of OpenID Connect providers: found by discovery, remembered, and made into the library's client.
+//!
+//! Apart from the way to a provider and back, which asks here for what it needs. One request fetches a description and the
+//! others use what it brings; a provider that is down is not asked by everybody who comes.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use domain::Code;
+use openidconnect::{
+    AdditionalClaims, AuthType, ClientId, ClientSecret, EmptyExtraTokenFields, IdTokenFields, IssuerUrl, RedirectUrl,
+    StandardErrorResponse, StandardTokenResponse,
+    core::{
+        CoreAuthDisplay, CoreAuthPrompt, CoreClientAuthMethod, CoreErrorResponseType, CoreGenderClaim, CoreJsonWebKey,
+        CoreJweContentEncryptionAlgorithm, CoreJwsSigningAlgorithm, CoreProviderMetadata, CoreRevocableToken,
+        CoreRevocationErrorResponse, CoreTokenIntrospectionResponse, CoreTokenType,
+    },
+};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::{bounded_http, refused};
+use crate::{
+    App,
+    config::identity::Provider,
+    error::{Error, Result},
+};
+
+/// A provider's description and keys are remembered for an hour. Keys that are not among them are looked for again at once,
+/// but not more often than once a minute; a provider that cannot be reached is asked again after a few seconds.
+const REMEMBERED: Duration = Duration::from_hours(1);
+const AGAIN_AFTER: Duration = Duration::from_mins(1);
+const UNREACHABLE_FOR: Duration = Duration::from_secs(5);
+
+/// Signatures that an ID token may have: public keys alone, so nobody who learns the client secret can forge one.
+const SIGNATURES: [CoreJwsSigningAlgorithm; 9] = [
+    CoreJwsSigningAlgorithm::RsaSsaPkcs1V15Sha256,
+    CoreJwsSigningAlgorithm::RsaSsaPkcs1V15Sha384,
+    CoreJwsSigningAlgorithm::RsaSsaPkcs1V15Sha512,
+    CoreJwsSigningAlgorithm::RsaSsaPssSha256,
+    CoreJwsSigningAlgorithm::RsaSsaPssSha384,
+    CoreJwsSigningAlgorithm::RsaSsaPssSha512,
+    CoreJwsSigningAlgorithm::EcdsaP256Sha256,
+    CoreJwsSigningAlgorithm::EcdsaP384Sha384,
+    CoreJwsSigningAlgorithm::EdDsa,
+];
+
+/// Every claim that is not one of the standard ones: groups are among them.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(super) struct OtherClaims(pub(super) Map<String, Value>);
+
+impl AdditionalClaims for OtherClaims {}
+
+type TokenFields = IdTokenFields<
+    OtherClaims,
+    EmptyExtraTokenFields,
+    CoreGenderClaim,
+    CoreJweContentEncryptionAlgorithm,
+    CoreJwsSigningAlgorithm,
+>;
+
+pub(super) type Client = openidconnect::Client<
+    OtherClaims,
+    CoreAuthDisplay,
+    CoreGenderClaim,
+    CoreJweContentEncryptionAlgorithm,
+    CoreJsonWebKey,
+    CoreAuthPrompt,
+    StandardErrorResponse<CoreErrorResponseType>,
+    StandardTokenResponse<TokenFields, CoreTokenType>,
+    CoreTokenIntrospectionResponse,
+    CoreRevocableToken,
+    CoreRevocationErrorResponse,
+    openidconnect::EndpointSet,
+    openidconnect::EndpointNotSet,
+    openidconnect::EndpointNotSet,
+    openidconnect::EndpointNotSet,
+    openidconnect::EndpointMaybeSet,
+    openidconnect::EndpointMaybeSet,
+>;
+
+/// Descriptions of providers that were fetched lately, by name. Each has a lock of its own: one request fetches it, and the
+/// others use what it brings.
+#[derive(Debug, Default)]
+pub struct Known(Mutex<HashMap<String, Arc<tokio::sync::Mutex<Option<Fetched>>>>>);
+
+/// A description as it was fetched; `None`: the provider could not be reached.
+#[derive(Debug)]
+struct Fetched {
+    at: Instant,
+    metadata: Option<Arc<CoreProviderMetadata>>,
+}
+
+/// The provider of this name.
+pub(super) fn find<'a>(app: &'a App, name: &str) -> Result<&'a Provider> {
+    let provider = app.config.identity.provider(name);
+    provider.map(|provider| &**provider).ok_or_else(|| Error::refuse(Code::NotFound, "There is no such provider."))
+}
+
+/// The library's client of a provider.
+pub(super) fn client(app: &App, provider: &Provider, metadata: &CoreProviderMetadata) -> Result<Client> {
+    let redirect = format!("{}/sign-in/oidc/{}/callback", app.public_url.as_str(), provider.name);
+    let redirect = RedirectUrl::new(redirect).map_err(|error| Error::Broken(error.to_string()))?;
+    let secret = provider.client_secret.as_ref().map(|secret| ClientSecret::new(secret.reveal().to_owned()));
+    let id = ClientId::new(provider.client_id.clone());
+    let signatures = metadata.id_token_signing_alg_values_supported().iter().filter(|alg| SIGNATURES.contains(alg));
+    let signatures = signatures.cloned().collect();
+    let metadata = metadata.clone().set_id_token_signing_alg_values_supported(signatures);
+    // Where a provider does not say how clients prove who they are, the secret goes into the header.
+    let takes = |method: &CoreClientAuthMethod| {
+        metadata.token_endpoint_auth_methods_supported().is_none_or(|methods| methods.contains(method))
+    };
+    let in_header = takes(&CoreClientAuthMethod::ClientSecretBasic) || !takes(&CoreClientAuthMethod::ClientSecretPost);
+    let auth = if in_header { AuthType::BasicAuth } else { AuthType::RequestBody };
+    Ok(Client::from_provider_metadata(metadata, id, secret).set_redirect_uri(redirect).set_auth_type(auth))
+}
+
+/// The description and keys of a provider. `again`: even if they are remembered, unless that is a minute ago.
+pub(super) async fn metadata(app: &App, provider: &Provider, again: bool) -> Result<Arc<CoreProviderMetadata>> {
+    let unreachable = || refused("The provider cannot be reached at the moment. Try again later, or use another way.");
+    let entry = {
+        let mut known = app.auth.providers.0.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(known.entry(provider.name.clone()).or_default())
+    };
+    let mut entry = entry.lock().await;
+    match &*entry {
+        Some(Fetched { at, metadata: Some(known) }) if at.elapsed() < if again { AGAIN_AFTER } else { REMEMBERED } => {
+            return Ok(Arc::clone(known));
+        }
+        Some(Fetched { at, metadata: None }) if at.elapsed() < UNREACHABLE_FOR => return Err(unreachable()),
+        _ => {}
+    }
+    let issuer = IssuerUrl::new(provider.issuer.clone()).map_err(|error| Error::Broken(error.to_string()))?;
+    let fetched = CoreProviderMetadata::discover_async(issuer, &bounded_http::send).await;
+    let metadata = match fetched {
+        Ok(metadata) => Some(Arc::new(metadata)),
+        Err(error) => {
+            tracing::warn!(provider = provider.name, %error, "a provider cannot be reached");
+            None
+        }
+    };
+    *entry = Some(Fetched { at: Instant::now(), metadata: metadata.clone() });
+    metadata.ok_or_else(unreachable)
+}
