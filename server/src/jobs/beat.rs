@@ -42,7 +42,8 @@ pub(super) struct BeatBatch(pub(super) Arc<Core>);
 impl Batch for BeatBatch {
     type Command = BeatCommand;
     type Answer = HashMap<Uuid, Renewed>;
-    type Done = HashMap<Uuid, Renewed>;
+    /// By assignment and the credential that renewed it.
+    type Done = HashMap<(Uuid, Uuid), Renewed>;
 
     // A sign of life that is late is better than none.
     const TURNS_AWAY: bool = false;
@@ -51,16 +52,25 @@ impl Batch for BeatBatch {
         command.beats.len().max(1)
     }
 
-    async fn run(&self, commands: &[&BeatCommand]) -> Result<HashMap<Uuid, Renewed>> {
+    async fn run(&self, commands: &[&BeatCommand]) -> Result<Self::Done> {
         let core = &self.0;
-        // One row for each fence, in order; the last progress of several wins.
-        let mut beats: BTreeMap<Uuid, Beat> = BTreeMap::new();
+        // One row for each fence, in order; the last progress of several wins. Credentials that name the same
+        // assignment have a round each: a stranger's heartbeat must not displace the holder's.
+        let mut rounds: Vec<BTreeMap<Uuid, Beat>> = vec![BTreeMap::new()];
         for command in commands {
             for beat in &command.beats {
                 let progress = beat.progress.clone();
                 let has_progress = progress.is_some();
                 let progress = progress.unwrap_or_default();
                 let fence = beat.assignment_id.id;
+                let is_free = |beats: &BTreeMap<Uuid, Beat>| {
+                    beats.get(&fence).is_none_or(|earlier| earlier.credential_id == command.credential_id)
+                };
+                let round = rounds.iter().position(is_free).unwrap_or(rounds.len());
+                if round == rounds.len() {
+                    rounds.push(BTreeMap::new());
+                }
+                let beats = &mut rounds[round];
                 let earlier = beats.get(&fence);
                 if earlier.is_some_and(|e| e.has_progress && !has_progress) {
                     continue;
@@ -78,28 +88,32 @@ impl Batch for BeatBatch {
                 );
             }
         }
-        let beats: Vec<Beat> = beats.into_values().collect();
-        let renewed = leases::beat(&core.pools.beats, &beats).await?;
-        let moved: Vec<i64> = {
-            let told: HashSet<Uuid> = beats.iter().filter(|b| b.has_progress).map(|b| b.fence).collect();
-            renewed.iter().filter(|r| told.contains(&r.id)).map(|r| r.gate_id).collect()
-        };
+        let mut done = HashMap::new();
+        let mut moved: Vec<i64> = Vec::new();
+        for beats in rounds {
+            let beats: Vec<Beat> = beats.into_values().collect();
+            for renewed in leases::beat(&core.pools.beats, &beats).await? {
+                // Ascending by fence.
+                let Ok(at) = beats.binary_search_by_key(&renewed.id, |beat| beat.fence) else { continue };
+                if beats[at].has_progress {
+                    moved.push(renewed.gate_id);
+                }
+                done.insert((renewed.id, beats[at].credential_id), renewed);
+            }
+        }
         if !moved.is_empty() {
             let jobs = core.jobs.by_gates(&core.pools.read, moved).await?;
             core.hub.touch(&jobs.values().map(|job| job.root_id).collect::<Vec<_>>());
         }
-        Ok(renewed.into_iter().map(|r| (r.id, r)).collect())
+        Ok(done)
     }
 
-    async fn answer(
-        &self,
-        commands: &[BeatCommand],
-        renewed: HashMap<Uuid, Renewed>,
-    ) -> Vec<Result<HashMap<Uuid, Renewed>>> {
+    async fn answer(&self, commands: &[BeatCommand], renewed: Self::Done) -> Vec<Result<HashMap<Uuid, Renewed>>> {
         commands
             .iter()
             .map(|command| {
-                let own = |b: &HeartbeatOf| renewed.get(&b.assignment_id.id).map(|r| (r.id, *r));
+                let key = |b: &HeartbeatOf| (b.assignment_id.id, command.credential_id);
+                let own = |b: &HeartbeatOf| renewed.get(&key(b)).map(|r| (r.id, *r));
                 Ok(command.beats.iter().filter_map(own).collect())
             })
             .collect()

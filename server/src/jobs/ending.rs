@@ -4,12 +4,12 @@
 //! and then asks rule 9 what becomes of the item. What was not open any more is looked up, so that the
 //! same ending again answers as the first time (rule 8).
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use domain::{
     Code, Document, ItemState, Problem, Time,
     api::{Ended, FailureBody, ReleaseBody},
-    assignment::{AssignmentId, Capability},
+    assignment::Capability,
     item::EndedAs,
     job_type::Delivery,
 };
@@ -19,7 +19,7 @@ use crate::{
     error::Result,
     store::{
         Tx,
-        endings::{self, AttemptRow, FinalRow, PastRow},
+        endings::{self, AttemptRow, FinalRow},
         gates::Delta,
         items::{self, DeferredRow, ReadyRow},
         leases::{self, Mark, TakenRow},
@@ -106,40 +106,30 @@ pub(super) async fn end_all(
     #[cfg(feature = "failpoints")]
     let commands: &[&EndCommand] = &unfenced.iter().collect::<Vec<_>>();
     let mut answers: Vec<Option<Result<Ended, Problem>>> = vec![None; commands.len()];
-    // The first command for each fence counts; a second one in the same batch is looked up below.
-    let mut first: BTreeMap<Uuid, usize> = BTreeMap::new();
-    for (at, command) in commands.iter().enumerate() {
-        first.entry(command.fence).or_insert(at);
+    // The first command of a token for an assignment counts; a second one in the same batch is looked up below. Tokens
+    // that name the same assignment have a round each: a stranger's command must not displace the holder's.
+    let mut tried: HashSet<(Uuid, Uuid)> = HashSet::with_capacity(commands.len());
+    loop {
+        let mut first: BTreeMap<Uuid, usize> = BTreeMap::new();
+        for (at, command) in commands.iter().enumerate() {
+            let is_next = answers[at].is_none() && !first.contains_key(&command.fence);
+            if is_next && tried.insert((command.fence, command.holder.credential_id)) {
+                first.insert(command.fence, at);
+            }
+        }
+        if first.is_empty() {
+            break;
+        }
+        end_held(core, tx, commands, &first, &mut answers, rows).await?;
     }
-    end_held(core, tx, commands, &first, &mut answers, rows).await?;
-    let left = commands.iter().zip(&answers).enumerate().filter(|(_, (_, answer))| answer.is_none());
-    let left = left.map(|(at, (command, _))| {
-        (at, AssignmentId { id: command.fence, capability: command.capability }, &command.holder)
-    });
-    let lent = core.lent(&mut **tx, left).await?;
+    let lent = core.lent_endings(&mut **tx, commands, &answers).await?;
     if !lent.is_empty() {
         // A pushed item is in Treeline's own hands; whoever may end it does so in its name.
         let ours = |command: &&EndCommand| EndCommand { holder: command.holder.of_posted(), ..(*command).clone() };
         let ours: Vec<EndCommand> = commands.iter().map(ours).collect();
-        // A command without the capability does not stand in the way of one that has it.
-        first.clear();
-        for at in lent {
-            first.entry(commands[at].fence).or_insert(at);
-        }
-        end_held(core, tx, &ours.iter().collect::<Vec<_>>(), &first, &mut answers, rows).await?;
+        end_held(core, tx, &ours.iter().collect::<Vec<_>>(), &lent, &mut answers, rows).await?;
     }
-
-    let open: Vec<Uuid> =
-        commands.iter().zip(&answers).filter(|(_, answer)| answer.is_none()).map(|(c, _)| c.fence).collect();
-    if !open.is_empty() {
-        let rows_of = endings::past(tx, &open).await?;
-        let ended: HashMap<Uuid, PastRow> = rows_of.into_iter().map(|row| (row.lease_id, row)).collect();
-        for (command, answer) in commands.iter().zip(&mut answers) {
-            if answer.is_none() {
-                *answer = Some(past::again(command, ended.get(&command.fence)));
-            }
-        }
-    }
+    past::answer(tx, commands, &mut answers).await?;
     let missing = || Err(Problem::not_found("assignment"));
     Ok(answers.into_iter().map(|answer| answer.unwrap_or_else(missing)).collect())
 }

@@ -6,11 +6,13 @@
 //! the type is the holder, and without it none.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     sync::{Arc, PoisonError, RwLock},
 };
 
 use domain::{
+    Problem,
+    api::Ended,
     assignment::{AssignmentId, lease_seconds},
     hold::Hold,
     job::OwnerKind,
@@ -26,7 +28,7 @@ use crate::{
     store::{contracts::TypeInfo, posted},
 };
 
-use super::{Core, Engine};
+use super::{Core, Engine, ending::EndCommand};
 
 /// The credential of the executors that are built in.
 const BUILTIN: Uuid = Uuid::from_u128(0x0000_b017_1000_7000_8000_0000_0000_0001);
@@ -111,6 +113,25 @@ impl Core {
             info.is_some_and(|info| holder.types.as_ref().is_none_or(|types| types.contains(&info.name)))
         };
         Ok(asked.into_iter().filter(|&(_, id, holder)| may_end(id, holder)).map(|(key, ..)| key).collect())
+    }
+
+    /// Of the endings without an answer, the first for each pushed assignment that its holder may end: by assignment, the
+    /// place of the command. One without the capability does not stand in the way of one that has it.
+    pub(super) async fn lent_endings(
+        &self,
+        executor: impl PgExecutor<'_>,
+        commands: &[&EndCommand],
+        answers: &[Option<Result<Ended, Problem>>],
+    ) -> Result<BTreeMap<Uuid, usize>> {
+        let left = commands.iter().zip(answers).enumerate().filter(|(_, (_, answer))| answer.is_none());
+        let left = left.map(|(at, (command, _))| {
+            (at, AssignmentId { id: command.fence, capability: command.capability }, &command.holder)
+        });
+        let mut first = BTreeMap::new();
+        for at in self.lent(executor, left).await? {
+            first.entry(commands[at].fence).or_insert(at);
+        }
+        Ok(first)
     }
 
     /// Whether items of this type are posted to somebody.

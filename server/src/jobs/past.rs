@@ -1,11 +1,41 @@
 //! Assignments that are over: the same ending again answers as the first time, any other is refused (rules
 //! 8 and 15).
 
-use domain::{Code, ItemState, Problem, Time, api::Ended, item::EndedAs};
+use std::collections::HashMap;
 
-use crate::store::endings::PastRow;
+use domain::{Code, ItemState, Problem, Time, api::Ended, item::EndedAs};
+use uuid::Uuid;
+
+use crate::{
+    error::Result,
+    store::{
+        Tx,
+        endings::{self, PastRow},
+    },
+};
 
 use super::ending::{EndCommand, EndingKind};
+
+/// Answers the endings that have no answer yet by what their assignments have come to.
+pub(super) async fn answer(
+    tx: &mut Tx,
+    commands: &[&EndCommand],
+    answers: &mut [Option<Result<Ended, Problem>>],
+) -> Result<()> {
+    let left = commands.iter().zip(answers.iter()).filter(|(_, answer)| answer.is_none());
+    let fences: Vec<Uuid> = left.map(|(command, _)| command.fence).collect();
+    if fences.is_empty() {
+        return Ok(());
+    }
+    let rows = endings::past(tx, &fences).await?;
+    let ended: HashMap<Uuid, PastRow> = rows.into_iter().map(|row| (row.lease_id, row)).collect();
+    for (command, answer) in commands.iter().zip(answers) {
+        if answer.is_none() {
+            *answer = Some(again(command, ended.get(&command.fence)));
+        }
+    }
+    Ok(())
+}
 
 /// Rule 8, for an assignment that is not open: the same ending again answers as the first time, any
 /// other is refused.

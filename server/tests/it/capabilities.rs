@@ -3,10 +3,12 @@
 //! Apart from `push`, which tells what becomes of an item by its worker's answers. Here another worker of the same type
 //! knows all that the API shows of an assignment, its UUID among it.
 
+use futures::future::join_all;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::{
+    bulk::id,
     push::{item_in, item_of, job, push_type},
     support::{Api, Server, receiver::Receiver},
 };
@@ -82,7 +84,7 @@ async fn nobody_ends_a_pushed_assignment_by_its_uuid() {
     assert_eq!(item_of(&server, &other_tree).await["state"], "running");
     result(&worker, &other).await.expect(200);
 
-    // What a worker claims has no capability: only its own token ends it.
+    // A claimed assignment has no capability: only the token that claimed it ends it.
     server.put("/api/v1/job-types/pulled", json!({})).await.expect(201);
     job(&server, "pulled", &[json!(1)]).await;
     let claim = json!({"worker_id": "w", "types": ["pulled"]});
@@ -110,5 +112,40 @@ async fn a_capability_outlives_a_new_sealing_key_and_the_server_that_made_it() {
     result(&elsewhere, &later).await.expect(200);
     item_in(&second, &later_tree, "succeeded").await;
     second.stop().await;
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stranger_who_names_an_assignment_is_not_in_its_holders_way() {
+    const ITEMS: usize = 60;
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/pulled", json!({})).await.expect(201);
+    let (worker, stranger) = (server.service("worker", &["work"]).await, server.service("other", &["work"]).await);
+    let tree = job(&server, "pulled", &vec![json!(1); ITEMS]).await;
+    let claim = json!({"worker_id": "w", "types": ["pulled"], "max": ITEMS});
+    let claimed = worker.post("/api/v1/assignments", claim).await.expect(200);
+    let ids: Vec<&str> =
+        claimed["assignments"].as_array().expect("assignments").iter().filter_map(|one| one["id"].as_str()).collect();
+    assert_eq!(ids.len(), ITEMS);
+
+    // Many at once, so that the server takes some of both in one batch.
+    let callers = [(false, &stranger), (true, &worker), (false, &stranger)];
+    let calls: Vec<(bool, &Api, &str)> =
+        ids.iter().flat_map(|id| callers.map(|(is_holder, api)| (is_holder, api, *id))).collect();
+    let beats = join_all(calls.iter().map(async |(is_holder, api, id)| {
+        (*is_holder, api.post(&format!("/api/v1/assignments/{id}/heartbeat"), json!({})).await.status.as_u16())
+    }));
+    for (is_holder, status) in beats.await {
+        assert_eq!(status, if is_holder { 200 } else { 404 });
+    }
+    let results = join_all(calls.iter().map(async |(is_holder, api, id)| {
+        let result = json!({"result": if *is_holder { "done" } else { "stolen" }});
+        (*is_holder, api.post(&format!("/api/v1/assignments/{id}/result"), result).await.status.as_u16())
+    }));
+    for (is_holder, status) in results.await {
+        assert!(if is_holder { status == 200 } else { [404, 409].contains(&status) }, "{is_holder} {status}");
+    }
+    let job = server.get(&format!("/api/v1/jobs/{}", id(&tree))).await.expect(200);
+    assert_eq!(job["counts"]["succeeded"], ITEMS);
     server.stop().await;
 }
