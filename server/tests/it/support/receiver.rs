@@ -157,7 +157,9 @@ fn unnamed(schema: &Value, value: &Value, place: &str, faults: &mut Vec<String>)
             }
         }
         (None, Value::Array(elements)) => {
-            elements.iter().for_each(|element| unnamed(&schema["items"], element, place, faults));
+            for element in elements {
+                unnamed(&schema["items"], element, place, faults);
+            }
         }
         _ => {}
     }
