@@ -1,4 +1,4 @@
-//! What travels on the event streams of a job and of all trees (spec §6).
+//! What travels on the event streams: of a job, of all trees, and of any set of topics (spec §6).
 //!
 //! All state is absolute and carries a `version`; never a delta. So order, gaps and repeats need no
 //! protocol, and a reconnect is a snapshot.
@@ -17,8 +17,10 @@ pub mod event {
     pub const BUSY: &str = "busy";
     /// The server is going away; reconnect.
     pub const BYE: &str = "bye";
-    /// The job no longer exists.
+    /// The job no longer exists; of a connection with topics: what the topic is about.
     pub const REMOVED: &str = "removed";
+    /// The topic is not the caller's to see, or there is no such thing. The connection goes on with its others.
+    pub const FORBIDDEN: &str = "forbidden";
 }
 
 /// The jobs that changed, without children, and the items in flight now.
@@ -54,7 +56,10 @@ mod described {
     use super::{JobEvent, RootsEvent, event};
 
     /// Events of these names, each with the data that is said.
-    fn one_of(description: &str, events: [(&str, &[&'static str], &str, RefOr<Schema>); 3]) -> RefOr<Schema> {
+    fn one_of<const N: usize>(
+        description: &str,
+        events: [(&str, &[&'static str], &str, RefOr<Schema>); N],
+    ) -> RefOr<Schema> {
         let text = |description: &str| {
             Object::builder().schema_type(SchemaType::new(Type::String)).description(Some(description))
         };
@@ -82,6 +87,20 @@ mod described {
         Object::builder().schema_type(SchemaType::new(Type::Object)).into()
     }
 
+    /// An object that names its topic, and says the rest as the topic has it.
+    fn of_a_topic(versioned: bool) -> RefOr<Schema> {
+        let text = Object::builder().schema_type(SchemaType::new(Type::String)).description(Some("The topic's name"));
+        let data =
+            Object::builder().schema_type(SchemaType::new(Type::Object)).property("topic", text).required("topic");
+        if !versioned {
+            return data.into();
+        }
+        let version = Object::builder()
+            .schema_type(SchemaType::new(Type::Integer))
+            .description(Some("Only grows while the connection is open"));
+        data.property("version", version).required("version").into()
+    }
+
     impl PartialSchema for JobEvent {
         fn schema() -> RefOr<Schema> {
             one_of(
@@ -107,7 +126,8 @@ mod described {
         fn schema() -> RefOr<Schema> {
             one_of(
                 "One event: `snapshot` first (the newest trees; another where changes were too many), then `change` \
-                 (the trees that changed, or are gone); `busy` and `bye` (data: an empty object) end the stream",
+                 (the trees that changed, or are gone); `busy` and `bye` (data: an empty object) end the stream. With \
+                 `topics`, each topic begins with its own `snapshot`",
                 [
                     (
                         "RootsSnapshotEvent",
@@ -116,6 +136,18 @@ mod described {
                         Ref::from_schema_name("Roots").into(),
                     ),
                     ("RootsChangeEvent", &[event::CHANGE], "Trees that changed", Ref::from_schema_name("Roots").into()),
+                    (
+                        "TopicEvent",
+                        &[event::SNAPSHOT, event::CHANGE],
+                        "With `topics`: the state of a topic, whole; of `roots` and `job:ID` what changed",
+                        of_a_topic(true),
+                    ),
+                    (
+                        "TopicEndEvent",
+                        &[event::FORBIDDEN, event::REMOVED],
+                        "With `topics`: there is nothing to see, or nothing any more; the other topics go on",
+                        of_a_topic(false),
+                    ),
                     ("RootsEndEvent", &[event::BUSY, event::BYE], "An empty object", empty()),
                 ],
             )

@@ -47,6 +47,7 @@ pub mod progress;
 pub mod retry;
 pub mod share;
 pub mod strict_json;
+pub mod topic;
 pub mod transition;
 pub mod tree;
 pub mod upload;

@@ -10,7 +10,7 @@ mod words; // filters, cursors, headers, templates, streams
 
 pub use files::{split, workbook};
 pub use json::{body, document, feed, wake};
-pub use words::{callback, client_address, cursor, events, filter, key, query, secret, template};
+pub use words::{callback, client_address, cursor, events, filter, key, query, secret, template, topics};
 
 /// Takes any bytes.
 pub type Target = fn(&[u8]);
@@ -30,6 +30,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("secret", secret),
     ("split", split),
     ("template", template),
+    ("topics", topics),
     ("wake", wake),
     ("workbook", workbook),
 ];

@@ -7,6 +7,7 @@ use domain::{
     Time,
     filter::{Filter, lists::List},
     id::{Uuid, is_key},
+    topic::{MOST_TOPICS, Topic},
 };
 use serde::Serialize;
 use server::{
@@ -97,6 +98,16 @@ pub fn cursor(data: &[u8]) {
     assert_eq!(Things { colour: 1, cursor: made.as_deref() }.place::<String>().ok(), Some(Some(place)));
     assert!(Things { colour: 1, cursor: made.as_deref() }.place::<(i64, i64)>().is_err(), "of another shape");
     assert!(Things { colour: 2, cursor: made.as_deref() }.place::<String>().is_err(), "of other filters");
+}
+
+/// The topics of a connection: few, each once, and written as they were read.
+pub fn topics(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let Ok(topics) = Topic::parse_list(text) else { return };
+    assert!((1..=MOST_TOPICS).contains(&topics.len()), "{topics:?}");
+    let written = topics.iter().map(Topic::to_string).collect::<Vec<_>>().join(",");
+    assert_eq!(Topic::parse_list(&written), Ok(topics));
+    assert!(written.len() <= text.len(), "{written}");
 }
 
 /// The header `Idempotency-Key`.

@@ -12,6 +12,7 @@ use domain::{
     Code, Document, JobType, Problem,
     job_type::{ExecutorKind, JobTypeSpec, PushSecrets},
     problem::FieldProblem,
+    topic::Topic,
 };
 use serde_json::value::RawValue;
 
@@ -317,6 +318,7 @@ fn check(app: &App, spec: &JobTypeSpec) -> Result<()> {
 
 async fn changed(app: &App, caller: &Caller, name: &str, what: &str) -> Result<()> {
     tracing::info!(job_type = name, by = caller.name, what, "job type");
+    app.hub.changed(Topic::Types);
     app.engine.refresh_types().await
 }
 

@@ -17,6 +17,7 @@ use domain::{
     alert::AlertKind,
     api::OnCompleted,
     delivery::{DeliveryState, Next, Schedule, Tried},
+    topic::Topic,
 };
 use reqwest::{
     StatusCode,
@@ -220,6 +221,7 @@ impl Duty {
         let status = ended.status.map(|status| status.as_u16());
         let came = Came { at: taken.now, status, error: ended.error, state, next_try_at };
         deliveries::record(&self.app.pool, taken, &came).await?;
+        self.app.hub.changed(Topic::Deliveries);
         if state == DeliveryState::Delivered && taken.tries > 0 {
             self.app.engine.clear_alert(AlertKind::DeliveryFailed, &taken.job_id.to_string()).await?;
         }

@@ -63,6 +63,7 @@ pub mod session; // signing in and out
 pub mod shares; // links to a tree
 pub mod stats; // figures of every job type
 pub mod tls; // https of the server's own
+mod topics; // any set of topics over one connection
 pub mod ui; // the pages
 pub mod uploads; // files in and out
 pub mod watch; // all trees, live

@@ -1,4 +1,5 @@
-//! `GET /events`: all trees that the caller sees, in brief and live (spec §3 "watch", §6).
+//! `GET /events`: all trees that the caller sees, in brief and live (spec §3 "watch", §6); with `topics`, what those show
+//! ([`super::topics`]).
 //!
 //! First `snapshot`, the newest trees; then `change`, whatever changed since, older trees too. All state is
 //! absolute; another `snapshot` comes where changes were too many. As the stream of one job it has no queue.
@@ -10,8 +11,10 @@ use axum::{
     http::request::Parts,
     response::{Response, sse::Event},
 };
-use domain::change::event;
+use domain::{Problem, change::event, topic::Topic};
+use serde::Deserialize;
 use tokio::time::{Duration, Instant};
+use utoipa::IntoParams;
 
 use crate::{
     App,
@@ -21,27 +24,52 @@ use crate::{
     quotas,
 };
 
-use super::events::{RECHECK, STREAMS, busy, bye, credentials, stream_response};
+use super::{
+    events::{RECHECK, STREAMS, busy, bye, credentials, stream_response},
+    extract::Query,
+    topics,
+};
 
 /// The shortest time between two events.
 const SHORTEST: Duration = Duration::from_millis(250);
 /// Before a snapshot that could not be read is tried again.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Watches all trees that the caller sees: their own; to staff, everybody's
+/// What is asked for.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Events {
+    /// What to watch, with commas between: any of `roots`, `job:ID`, `item:ID`, `imports`, `failures`, `operations`,
+    /// `workers`, `types`, `overview`, `deliveries`, at most 64. Each begins with its `snapshot`; all data has its `topic`
+    /// and a `version`. What one may not see says `forbidden`. Without it: all trees, as the events of this operation say
+    topics: Option<String>,
+}
+
+/// Watches all trees that the caller sees, their own or, to staff, everybody's; or any set of topics
 ///
 /// Server-sent events: `snapshot` first, then `change` with the trees that changed, all state absolute. A
 /// reconnect begins with a snapshot. `busy` and `bye` end the stream.
 #[utoipa::path(
-    get, path = "/events", tag = "watch",
+    get, path = "/events", tag = "watch", params(Events),
     responses(
         (status = 200, content_type = "text/event-stream",
          description = "Events, each of this shape: `snapshot` first, then `change` whenever a tree did, at most four a second",
          body = domain::change::RootsEvent),
+        (status = 400, description = "No such topic, or too many", body = domain::Problem, content_type = "application/problem+json"),
         (status = 401, description = "Not signed in", body = domain::Problem, content_type = "application/problem+json"),
     )
 )]
-pub(super) async fn watch_roots(State(app): State<App>, caller: Caller, parts: Parts) -> Result<Response> {
+pub(super) async fn watch_roots(
+    State(app): State<App>,
+    caller: Caller,
+    Query(asked): Query<Events>,
+    parts: Parts,
+) -> Result<Response> {
+    if let Some(list) = asked.topics {
+        let topics = Topic::parse_list(&list).map_err(|expected| Problem::parameter("topics", &expected))?;
+        return topics::watch(app, caller, topics, &parts).await;
+    }
     caller.require(Scope::JobsRead)?;
     let counted = app.quotas.stream(caller.owner_id, caller.kind)?;
     let Some(open) = app.hub.open_stream(STREAMS) else {

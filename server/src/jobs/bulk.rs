@@ -17,6 +17,7 @@ use domain::{
     api::{BulkAction, BulkOperation, BulkSkipped, BulkState, BulkTarget, NewBulk},
     job::{Owner, OwnerKind},
     limits,
+    topic::Topic,
 };
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -201,6 +202,7 @@ impl Engine {
             })
             .await?;
         core.bulk_asked.notify_one();
+        core.hub.changed(Topic::Operations);
         let now = self.changed_bulk(caller, id).await?;
         if stopped || matches!(now.state, BulkState::Cancelling | BulkState::Cancelled) {
             Ok(now)
@@ -221,6 +223,7 @@ impl Engine {
                     Some(BulkState::Cancelling) => let_go(&engine.0.core, id).await.map(again),
                     _ => Ok(IDLE),
                 };
+                engine.0.core.hub.changed(Topic::Operations);
                 match step {
                     Ok(next) => pause = pause.min(next),
                     Err(error) if error.is_conflict() => {}
@@ -260,6 +263,7 @@ impl Engine {
             }
         }
         self.0.core.bulk_asked.notify_one();
+        self.0.core.hub.changed(Topic::Operations);
     }
 }
 

@@ -149,6 +149,12 @@ impl JobCache {
         }
     }
 
+    /// Whose these jobs are, as far as they are known here.
+    pub(super) fn owners_of(&self, ids: &[Uuid]) -> HashMap<Uuid, Uuid> {
+        let jobs = self.jobs.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+        ids.iter().filter_map(|id| Some((*id, jobs.by_id.get(id)?.owner_id))).collect()
+    }
+
     /// The jobs that hold these gates, read over the given connection where they are not known.
     pub(super) async fn by_gates(
         &self,

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use domain::{
     Code, Problem,
     delivery::{CallbackDelivery, DeliveryState},
+    topic::Topic,
 };
 use uuid::Uuid;
 
@@ -82,6 +83,7 @@ impl Engine {
             }
             crate::store::commit(tx).await?;
             core.delivery_asked.notify_one();
+            core.hub.changed(Topic::Deliveries);
             Ok(again)
         })
         .await?;

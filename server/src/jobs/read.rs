@@ -6,6 +6,7 @@ mod items; // single items and those in flight
 mod jobs; // jobs and trees
 mod listing; // lists of items
 mod shape; // a tree from its gates
+mod topics; // what topics show
 mod view; // an item from its row
 mod waiting; // why an item is not being worked on
 

@@ -1,4 +1,4 @@
-//! Hints between servers, by NOTIFY: which trees changed, which types have work.
+//! Hints between servers, by NOTIFY: which trees and topics changed, which types have work.
 //!
 //! Never in a data transaction (NOTIFY takes a lock across the whole database until the commit), at
 //! most ten times a second, on a connection of its own. Nothing is correct because a hint arrived: the
@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use domain::topic::Topic;
 use serde::{Deserialize, Serialize};
 use sqlx::postgres::PgListener;
 use tokio_util::sync::CancellationToken;
@@ -28,6 +29,9 @@ struct Hint {
     roots: Vec<Uuid>,
     #[serde(default)]
     types: Vec<i32>,
+    /// By their names: a server that does not know one yet passes it over.
+    #[serde(default)]
+    topics: Vec<String>,
 }
 
 /// Tells other servers, and listens to them, until shutdown.
@@ -45,9 +49,11 @@ async fn tell(hub: Hub, pools: store::Pools, me: Uuid, shutdown: CancellationTok
         let news = std::mem::take(&mut *hub.0.news.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
         let roots: Vec<Uuid> = news.roots.into_iter().collect();
         let mut types: Vec<i32> = news.types.into_iter().collect();
+        let mut topics: Vec<String> = news.topics.iter().map(Topic::to_string).collect();
         let parts: Vec<&[Uuid]> = if roots.is_empty() { vec![&[]] } else { roots.chunks(ROOTS).collect() };
         for part in parts {
-            let hint = Hint { from: me, roots: part.to_vec(), types: std::mem::take(&mut types) };
+            let (types, topics) = (std::mem::take(&mut types), std::mem::take(&mut topics));
+            let hint = Hint { from: me, roots: part.to_vec(), types, topics };
             let Ok(text) = serde_json::to_string(&hint) else { continue };
             if let Err(error) = store::hints::notify(&pools.hints, &text).await {
                 tracing::debug!(%error, "a hint was not sent; other servers will look by themselves");
@@ -74,6 +80,8 @@ async fn hear(hub: Hub, engine: Engine, pools: store::Pools, me: Uuid, shutdown:
                         let Ok(hint) = serde_json::from_str::<Hint>(note.payload()) else { continue };
                         if hint.from != me {
                             hub.mark(&hint.roots);
+                            let topics = hint.topics.iter().filter_map(|name| Topic::parse(name));
+                            topics.for_each(|topic| hub.0.views.mark_topic(topic));
                             hint.types.iter().for_each(|&type_id| engine.wake(type_id));
                         }
                     }

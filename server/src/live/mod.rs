@@ -9,6 +9,7 @@
 mod hints;
 mod roots; // all trees in brief
 mod state;
+mod views; // topics that are one document each
 
 use std::{
     collections::{HashMap, HashSet},
@@ -16,6 +17,7 @@ use std::{
     time::Duration,
 };
 
+use domain::topic::Topic;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 use uuid::Uuid;
@@ -25,6 +27,7 @@ use crate::{error::Error, jobs::Engine};
 pub use hints::listen;
 pub use roots::{Brief, Next, RootsWatch};
 pub use state::TreeState;
+pub use views::{Read, State, View, ViewWatch, next_version, of_topic};
 
 /// The shortest time between two reads of one tree.
 const SHORTEST: Duration = Duration::from_millis(250);
@@ -37,8 +40,9 @@ pub struct Hub(Arc<Inner>);
 
 #[derive(Default)]
 struct Inner {
-    topics: Mutex<HashMap<Uuid, Arc<Topic>>>,
+    topics: Mutex<HashMap<Uuid, Arc<Tree>>>,
     roots: roots::RootsTopic,
+    views: views::Views,
     /// What other servers are to be told.
     news: Mutex<News>,
     news_came: Notify,
@@ -52,9 +56,10 @@ struct Inner {
 struct News {
     roots: HashSet<Uuid>,
     types: HashSet<i32>,
+    topics: HashSet<Topic>,
 }
 
-struct Topic {
+struct Tree {
     state: watch::Sender<Latest>,
     dirty: Notify,
 }
@@ -100,6 +105,13 @@ impl Hub {
         self.0.news_came.notify_one();
     }
 
+    /// What a topic shows has changed, where it is not trees: whoever watches it is told soon, here and elsewhere.
+    pub fn changed(&self, topic: Topic) {
+        self.0.views.mark_topic(topic);
+        self.0.news.lock().unwrap_or_else(PoisonError::into_inner).topics.insert(topic);
+        self.0.news_came.notify_one();
+    }
+
     /// Work of a type can be had: waiting claims on other servers are told.
     pub fn work_added(&self, type_id: i32) {
         self.0.news.lock().unwrap_or_else(PoisonError::into_inner).types.insert(type_id);
@@ -115,6 +127,7 @@ impl Hub {
     /// Marks watched trees as changed, on this server only.
     fn mark(&self, roots: &[Uuid]) {
         self.0.roots.mark(roots);
+        self.0.views.mark(roots);
         let topics = self.0.topics.lock().unwrap_or_else(PoisonError::into_inner);
         if topics.is_empty() {
             return;
@@ -127,6 +140,7 @@ impl Hub {
     /// Marks every watched tree as changed: hints may have been missed.
     fn mark_all(&self) {
         self.0.roots.begin_anew();
+        self.0.views.mark_all();
         let topics = self.0.topics.lock().unwrap_or_else(PoisonError::into_inner);
         topics.values().for_each(|topic| topic.dirty.notify_one());
     }
@@ -138,7 +152,7 @@ impl Hub {
             return Watch(topic.state.subscribe());
         }
         let (state, watcher) = watch::channel(Latest::Unread);
-        let topic = Arc::new(Topic { state, dirty: Notify::new() });
+        let topic = Arc::new(Tree { state, dirty: Notify::new() });
         topics.insert(root_id, Arc::clone(&topic));
         tokio::spawn(pump(self.clone(), engine.clone(), root_id, topic));
         Watch(watcher)
@@ -158,7 +172,7 @@ impl Hub {
     }
 
     /// Forgets a tree that nobody watches any more. False: somebody came meanwhile.
-    fn forget(&self, root_id: Uuid, topic: &Topic) -> bool {
+    fn forget(&self, root_id: Uuid, topic: &Tree) -> bool {
         let mut topics = self.0.topics.lock().unwrap_or_else(PoisonError::into_inner);
         let idle = topic.state.receiver_count() == 0;
         if idle {
@@ -178,7 +192,7 @@ impl Drop for OpenStream {
 }
 
 /// Reads one tree for all who watch it, until nobody does or it is gone.
-async fn pump(hub: Hub, engine: Engine, root_id: Uuid, topic: Arc<Topic>) {
+async fn pump(hub: Hub, engine: Engine, root_id: Uuid, topic: Arc<Tree>) {
     let mut seq = 0;
     loop {
         let read_at = Instant::now();

@@ -225,6 +225,12 @@ pub async fn job_by_id(pool: &PgPool, id: Uuid) -> Result<Option<JobInfo>, sqlx:
     Ok(row.map(JobInfo::from))
 }
 
+/// Whose these jobs are; removed ones are not there.
+pub async fn owners_of(pool: &PgPool, ids: &[Uuid]) -> Result<Vec<(Uuid, Uuid)>, sqlx::Error> {
+    let rows = sqlx::query!("select id, owner_id from job where id = any($1::uuid[])", ids).fetch_all(pool).await?;
+    Ok(rows.into_iter().map(|row| (row.id, row.owner_id)).collect())
+}
+
 /// One job of a tree, as what depends on what.
 #[derive(Clone, Debug)]
 pub struct PlanRow {

@@ -185,15 +185,19 @@ pub async fn error_groups(
     Ok(rows.into_iter().map(Into::into).collect())
 }
 
-/// The same over all jobs, of one owner or of all: the twenty thousand that were seen last are looked at.
-pub async fn owner_groups(pool: &PgPool, query: &GroupQuery) -> Result<Vec<domain::api::ErrorGroup>, sqlx::Error> {
-    let rows = sqlx::query_as!(
-        GroupRow,
+/// The same over all jobs, of one owner or of all, with the dead items of all groups together, also of those behind the
+/// limit: the twenty thousand that were seen last are looked at.
+pub async fn owner_groups(
+    pool: &PgPool,
+    query: &GroupQuery,
+) -> Result<(Vec<domain::api::ErrorGroup>, i64), sqlx::Error> {
+    let rows = sqlx::query!(
         r#"select e.fingerprint as "fingerprint!", (array_agg(e.message order by e.last_seen_at desc))[1] as "message!",
              (array_agg(e.kind order by e.last_seen_at desc))[1] as "kind?", t.name as "job_type!",
              sum(e.n_dead)::bigint as "n_dead!", min(e.first_seen_at) as "first_seen_at!",
              max(e.last_seen_at) as "last_seen_at!",
-             (array_agg(e.sample_item_id order by e.last_seen_at desc))[1] as "sample_item_id!"
+             (array_agg(e.sample_item_id order by e.last_seen_at desc))[1] as "sample_item_id!",
+             (sum(sum(e.n_dead)) over ())::bigint as "all_dead!"
            from (
              (select * from owner_error where $5::uuid is null order by last_seen_at desc limit 20000)
              union all
@@ -212,5 +216,16 @@ pub async fn owner_groups(pool: &PgPool, query: &GroupQuery) -> Result<Vec<domai
     )
     .fetch_all(pool)
     .await?;
-    Ok(rows.into_iter().map(Into::into).collect())
+    let dead = rows.first().map_or(0, |row| row.all_dead);
+    let groups = rows.into_iter().map(|row| domain::api::ErrorGroup {
+        fingerprint: row.fingerprint,
+        message: row.message,
+        kind: row.kind,
+        job_type: row.job_type,
+        count: row.n_dead,
+        first_seen_at: Time(row.first_seen_at),
+        last_seen_at: Time(row.last_seen_at),
+        sample_item_id: row.sample_item_id,
+    });
+    Ok((groups.collect(), dead))
 }

@@ -36,6 +36,7 @@ mod job_types;
 mod lifecycle;
 mod lists;
 mod live;
+mod live_topics;
 mod lookups;
 mod metrics;
 mod moments;

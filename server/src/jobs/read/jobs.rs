@@ -231,7 +231,7 @@ impl Engine {
                 None => inside,
             });
         }
-        let Some(ids) = wanted else { return Ok(trees::owner_groups(pool, &query).await?) };
+        let Some(ids) = wanted else { return Ok(trees::owner_groups(pool, &query).await?.0) };
         let mut gates = Vec::with_capacity(ids.len());
         for id in ids {
             if let Some(info) = self.0.core.jobs.by_id(pool, id).await? {

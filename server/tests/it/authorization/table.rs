@@ -204,6 +204,7 @@ pub(super) fn table() -> Vec<Line> {
         line("POST /assignments/heartbeat", "/assignments/heartbeat", json!({"heartbeats": []}), WORK),
         // Watching
         get("GET /events", "/events", LIST),
+        get("GET /events", "/events?topics=roots,failures,imports,types", LIST),
         get("GET /stats", "/stats", STAFF),
         get("GET /workers", "/workers", LIST).but(Who::Work, Own).but(Who::Narrowed, Own),
         get("GET /alerts", "/alerts?all=true", LIST),

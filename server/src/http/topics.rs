@@ -1,0 +1,364 @@
+//! `GET /events?topics=…`: any set of topics over one connection (spec-2 §B).
+//!
+//! Each topic is a stream of its own that begins with its snapshot; here they are put together, and ended together with the
+//! credential. What is shown depends on the scope of who asks and is read once for all with the same. Rights are looked at
+//! when the connection opens and again every half a minute; a caller who sees more or less by then begins anew.
+
+use std::{convert::Infallible, pin::Pin, sync::Arc};
+
+use axum::{
+    extract::FromRequestParts as _,
+    http::request::Parts,
+    response::{Response, sse::Event},
+};
+use domain::{
+    Code,
+    change::{Roots, event},
+    topic::Topic,
+};
+use futures::{
+    Stream, StreamExt as _,
+    future::BoxFuture,
+    stream::{self, BoxStream, SelectAll},
+};
+use serde::Serialize;
+use serde_json::json;
+use tokio::time::{Duration, Instant};
+use uuid::Uuid;
+
+use crate::{
+    App,
+    audit::{self, Asked, Object},
+    auth::{Caller, Ongoing, Scope},
+    error::{Error, Result},
+    job_types,
+    jobs::JobFilter,
+    live::{self, Latest, Next, OpenStream, Read, RootsWatch, State, TreeState, View, Watch},
+    quotas,
+    store::{alerts::AlertQuery, deliveries::DeliveryQuery},
+};
+
+use super::{
+    events::{RECHECK, STREAMS, busy, bye, credentials, stream_response},
+    stats,
+};
+
+/// The shortest time between two events of one topic.
+const SHORTEST: Duration = Duration::from_millis(250);
+/// Before a snapshot that could not be read is tried again.
+const PAUSE: Duration = Duration::from_secs(1);
+/// Rows of a list that a topic shows: the first page.
+const ROWS: i64 = 50;
+/// Workers and job types that a topic shows.
+const MANY: i64 = 1_000;
+
+/// Opens a connection for these topics.
+pub(super) async fn watch(app: App, caller: Caller, topics: Vec<Topic>, parts: &Parts) -> Result<Response> {
+    caller.require(Scope::JobsRead)?;
+    let counted = app.quotas.stream(caller.owner_id, caller.kind)?;
+    let Some(open) = app.hub.open_stream(STREAMS) else {
+        return Ok(stream_response(stream::iter([Ok(busy())])));
+    };
+    let mut all: SelectAll<BoxStream<'static, Event>> = SelectAll::new();
+    for topic in topics {
+        all.push(of(&app, &caller, topic).await?);
+    }
+    let ending = Box::pin(end(app, caller, credentials(parts)));
+    let connection = Connection { topics: all, ending, is_over: false, _open: (open, counted) };
+    Ok(stream_response(stream::unfold(connection, Connection::next)))
+}
+
+/// One open connection.
+struct Connection {
+    topics: SelectAll<BoxStream<'static, Event>>,
+    /// Resolves when the connection is over, with what is said last.
+    ending: Pin<Box<dyn Future<Output = Option<Event>> + Send>>,
+    is_over: bool,
+    _open: (OpenStream, quotas::OpenStream),
+}
+
+impl Connection {
+    async fn next(mut self) -> Option<(Result<Event, Infallible>, Self)> {
+        if self.is_over {
+            return None;
+        }
+        tokio::select! {
+            biased;
+            last = &mut self.ending => {
+                self.is_over = true;
+                last.map(|last| (Ok(last), self))
+            }
+            // Where every topic is over or forbidden the connection stays: a browser would come back for ever.
+            Some(event) = self.topics.next() => Some((Ok(event), self)),
+        }
+    }
+}
+
+/// Waits for the end of a connection: of the credential, of its rights, or of the server.
+async fn end(app: App, caller: Caller, mut parts: Parts) -> Option<Event> {
+    let mut ongoing = Ongoing::of(&app, &caller);
+    loop {
+        tokio::select! {
+            _ = ongoing.ended() => return None,
+            () = app.shutdown.cancelled() => return Some(bye()),
+            () = tokio::time::sleep(RECHECK) => {}
+        }
+        match Caller::from_request_parts(&mut parts, &app).await {
+            Ok(now) => {
+                let same = now.visible_owner() == caller.visible_owner() && now.is_admin() == caller.is_admin();
+                if !same || now.require(Scope::JobsRead).is_err() {
+                    return None;
+                }
+            }
+            Err(Error::Problem(problem)) if problem.status < 500 => return None,
+            // An absent database is no reason to send anybody away.
+            Err(_) => {}
+        }
+    }
+}
+
+/// The events of one topic.
+async fn of(app: &App, caller: &Caller, topic: Topic) -> Result<BoxStream<'static, Event>> {
+    Ok(match topic {
+        Topic::Roots => roots(app.clone(), caller.clone()).boxed(),
+        Topic::Job(id) => match seen(app.engine.job(caller, id, false).await)? {
+            Seen::Is(job) => {
+                record_read(app, caller, "job.read", Object::Job(id)).await?;
+                let watch = app.hub.watch(&app.engine, job.root_id);
+                job_events(JobTopic { topic, id, watch, last: None, in_flight: None }).boxed()
+            }
+            Seen::Not(event) => once(topic, event),
+        },
+        Topic::Item(id) => match seen(app.engine.item(caller, id).await)? {
+            Seen::Is(item) => {
+                record_read(app, caller, "item.read", Object::Item(id)).await?;
+                let engine = app.engine.clone();
+                let read = reading(move || {
+                    let engine = engine.clone();
+                    async move { engine.item_now(id).await?.map(|item| text(&item)).transpose() }
+                });
+                view(app, View { topic, owner: None, is_admin: false }, Some(item.root_id), read)
+            }
+            Seen::Not(event) => once(topic, event),
+        },
+        // What GET /stats says is over everybody's work.
+        Topic::Overview if !caller.sees_all() => once(topic, event::FORBIDDEN),
+        _ => {
+            // One's own uploads, whoever one is: as the page shows them.
+            let owner = if topic == Topic::Imports { Some(caller.owner_id) } else { caller.visible_owner() };
+            let is_admin = topic == Topic::Types && caller.is_admin();
+            let (app_of_view, reader) = (app.clone(), caller.clone());
+            let read = reading(move || {
+                let (app, caller) = (app_of_view.clone(), reader.clone());
+                async move { list(&app, &caller, topic).await.map(Some) }
+            });
+            view(app, View { topic, owner, is_admin }, None, read)
+        }
+    })
+}
+
+/// The state of a list, of the scope of any caller who has it.
+async fn list(app: &App, caller: &Caller, topic: Topic) -> Result<String> {
+    let engine = &app.engine;
+    match topic {
+        Topic::Failures => {
+            let (groups, dead) = engine.failures_of(caller.visible_owner()).await?;
+            text(&json!({"groups": groups, "dead": dead}))
+        }
+        Topic::Imports => {
+            let filter = JobFilter { root: Some(true), uploaded_by: Some(caller.owner_id), ..JobFilter::default() };
+            let (jobs, _) = engine.list_jobs(caller, &filter, None, ROWS).await?;
+            text(&Roots { jobs, removed: Vec::new() })
+        }
+        Topic::Operations => text(&Listed { data: engine.list_bulk(caller, None, ROWS).await? }),
+        Topic::Workers => {
+            let workers = engine.workers(caller, None, MANY).await?;
+            text(&Listed { data: workers.into_iter().map(|(_, worker)| worker).collect::<Vec<_>>() })
+        }
+        Topic::Types => {
+            let types = job_types::list(app, "", MANY).await?;
+            text(&Listed { data: types.into_iter().map(|it| job_types::shown_to(caller, it)).collect::<Vec<_>>() })
+        }
+        Topic::Overview => {
+            let query = AlertQuery { owner_id: None, kind: None, all: false, before: None, limit: ROWS };
+            let alerts = engine.alerts(caller, query).await?;
+            text(&json!({"stats": stats::stats(app, caller).await?, "alerts": alerts}))
+        }
+        Topic::Deliveries => {
+            let query = DeliveryQuery { limit: ROWS, ..DeliveryQuery::default() };
+            text(&Listed { data: engine.deliveries(caller, query).await? })
+        }
+        Topic::Roots | Topic::Job(_) | Topic::Item(_) => Err(Error::Broken(format!("{topic} is not a list"))),
+    }
+}
+
+/// A list under the name that it has in answers of the API.
+#[derive(Serialize)]
+struct Listed<T> {
+    data: Vec<T>,
+}
+
+fn text(value: &impl Serialize) -> Result<String> {
+    serde_json::to_string(value).map_err(|e| Error::Broken(e.to_string()))
+}
+
+/// A way to read a view, for any number of times.
+fn reading<F>(read: impl Fn() -> F + Send + Sync + 'static) -> Read
+where
+    F: Future<Output = Result<Option<String>>> + Send + 'static,
+{
+    Arc::new(move || -> BoxFuture<'static, _> { Box::pin(read()) })
+}
+
+/// What a caller sees of one thing: itself, or the event that says that there is nothing.
+enum Seen<T> {
+    Is(T),
+    Not(&'static str),
+}
+
+/// Somebody else's looks as what never was; what one could see and is gone, is removed.
+fn seen<T>(found: Result<T>) -> Result<Seen<T>> {
+    match found {
+        Ok(it) => Ok(Seen::Is(it)),
+        Err(Error::Problem(problem)) if problem.code == Code::JobRemoved => Ok(Seen::Not(event::REMOVED)),
+        Err(Error::Problem(problem)) if problem.status < 500 => Ok(Seen::Not(event::FORBIDDEN)),
+        Err(error) => Err(error),
+    }
+}
+
+/// Staff who look at somebody else's are in the audit log.
+async fn record_read(app: &App, caller: &Caller, action: &'static str, object: Object) -> Result<()> {
+    if caller.sees_all() { audit::record_read(app, caller, Asked { action, object }).await } else { Ok(()) }
+}
+
+fn event_of(name: &str, data: impl AsRef<str>) -> Event {
+    Event::default().event(name).data(data)
+}
+
+/// One event with nothing but its topic.
+fn only(topic: Topic, name: &str) -> Event {
+    event_of(name, live::of_topic(topic, None, "{}"))
+}
+
+fn once(topic: Topic, name: &'static str) -> BoxStream<'static, Event> {
+    stream::iter([only(topic, name)]).boxed()
+}
+
+/// The events of a topic that is one document.
+fn view(app: &App, view: View, root_id: Option<Uuid>, read: Read) -> BoxStream<'static, Event> {
+    let topic = view.topic;
+    let watch = app.hub.follow(&app.engine, view, root_id, read);
+    stream::unfold(Some((watch, event::SNAPSHOT)), move |watching| async move {
+        let (mut watch, name) = watching?;
+        Some(match watch.next().await {
+            State::Is(data) => (event_of(name, data), Some((watch, event::CHANGE))),
+            State::Gone | State::Unread => (only(topic, event::REMOVED), None),
+        })
+    })
+    .boxed()
+}
+
+/// All trees in brief.
+struct RootsTopic {
+    app: App,
+    caller: Caller,
+    watch: RootsWatch,
+    is_new: bool,
+    version: i64,
+    sent_at: Instant,
+}
+
+fn roots(app: App, caller: Caller) -> impl Stream<Item = Event> {
+    let watch = app.hub.watch_roots(&app.engine, caller.visible_owner());
+    let roots = RootsTopic { app, caller, watch, is_new: true, version: 0, sent_at: Instant::now() };
+    stream::unfold(roots, |mut roots| async move { Some((roots.next().await, roots)) })
+}
+
+impl RootsTopic {
+    async fn next(&mut self) -> Event {
+        if !self.is_new {
+            tokio::time::sleep_until(self.sent_at + SHORTEST).await;
+        }
+        loop {
+            let newer = if std::mem::take(&mut self.is_new) { Next::Anew } else { self.watch.newer() };
+            let (name, json) = match newer {
+                Next::Change(json) => (event::CHANGE, json),
+                Next::Anew => match self.watch.snapshot(&self.app.engine, &self.caller).await {
+                    Ok(json) => (event::SNAPSHOT, json),
+                    Err(error) => {
+                        tracing::debug!(%error, "watched trees could not be read; trying again");
+                        self.is_new = true;
+                        tokio::time::sleep(PAUSE).await;
+                        continue;
+                    }
+                },
+                Next::Nothing => {
+                    self.watch.changed().await;
+                    continue;
+                }
+            };
+            self.version = live::next_version(self.version);
+            self.sent_at = Instant::now();
+            return event_of(name, live::of_topic(Topic::Roots, Some(self.version), &json));
+        }
+    }
+}
+
+/// One job with its subtree.
+struct JobTopic {
+    topic: Topic,
+    id: Uuid,
+    watch: Watch,
+    last: Option<Arc<TreeState>>,
+    /// What follows the snapshot at once: the items in flight, which it does not hold.
+    in_flight: Option<Event>,
+}
+
+fn job_events(job: JobTopic) -> impl Stream<Item = Event> {
+    stream::unfold(Some(job), |job| async move {
+        let mut job = job?;
+        let (event, goes_on) = job.next().await;
+        Some((event, goes_on.then_some(job)))
+    })
+}
+
+impl JobTopic {
+    /// The next event, and whether there are more.
+    async fn next(&mut self) -> (Event, bool) {
+        if let Some(event) = self.in_flight.take() {
+            return (event, true);
+        }
+        loop {
+            match self.watch.latest() {
+                Latest::Is(state) => {
+                    if let Some(event) = self.event(state) {
+                        return (event, true);
+                    }
+                }
+                Latest::Removed => return (only(self.topic, event::REMOVED), false),
+                Latest::Unread => {}
+            }
+            self.watch.changed().await;
+        }
+    }
+
+    fn event(&mut self, state: Arc<TreeState>) -> Option<Event> {
+        let version = Some(state.version());
+        let last = self.last.replace(Arc::clone(&state));
+        let Some(last) = last else {
+            // A job has a version of its own.
+            let job = text(state.job(self.id)?).ok()?;
+            let flights = state.items_below(self.id);
+            if !flights.items.is_empty() {
+                let flights = text(&flights).ok()?;
+                self.in_flight = Some(event_of(event::CHANGE, live::of_topic(self.topic, version, &flights)));
+            }
+            return Some(event_of(event::SNAPSHOT, live::of_topic(self.topic, None, &job)));
+        };
+        if Arc::ptr_eq(&last, &state) {
+            return None;
+        }
+        let change = state.change_since(&last, self.id)?;
+        Some(event_of(event::CHANGE, live::of_topic(self.topic, version, &change)))
+    }
+}

@@ -1,0 +1,382 @@
+//! Topics that are one document each: the failures of an owner, one item, the operations (spec-2 §B).
+//!
+//! A view is read for all who watch it and may see the same of it: once for each topic and scope, when something was
+//! committed that may concern it, at most four times a second, and once a second anyway, so that a lost hint heals. It keeps
+//! the newest state only. What a view reads is given by whoever follows it; here is when, and for whom.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use domain::topic::Topic;
+use futures::future::BoxFuture;
+use tokio::{
+    sync::{Notify, Semaphore, watch},
+    time::Instant,
+};
+use uuid::Uuid;
+
+use crate::{error::Result, jobs::Engine};
+
+use super::{Hub, LONGEST, SHORTEST};
+
+/// Views that are read at once by one server, so that they never have the pool of pages to themselves.
+const AT_ONCE: usize = 8;
+/// Trees that wait to be matched with owners; of more, every owner's views are read.
+const WAITING: usize = 5_000;
+/// A view pauses this many times as long as its last reading took.
+const REST: u32 = 3;
+
+/// A topic, as those with one scope see it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct View {
+    pub topic: Topic,
+    /// Whose things are in it; `None` is everybody's.
+    pub owner: Option<Uuid>,
+    /// As admins see it, where others see less.
+    pub is_admin: bool,
+}
+
+/// What a view is read with: its state as JSON, an object; `None` where there is no such thing any more.
+pub type Read = Arc<dyn Fn() -> BoxFuture<'static, Result<Option<String>>> + Send + Sync>;
+
+/// The newest state of a view.
+#[derive(Clone, Debug, Default)]
+pub enum State {
+    #[default]
+    Unread,
+    /// The data of its event.
+    Is(Arc<str>),
+    Gone,
+}
+
+/// One watcher of one view.
+pub struct ViewWatch(watch::Receiver<State>);
+
+impl ViewWatch {
+    /// The next state that this watcher has not seen; waits for it. States in between are left out.
+    pub async fn next(&mut self) -> State {
+        loop {
+            if self.0.changed().await.is_err() {
+                return State::Gone;
+            }
+            let state = self.0.borrow_and_update().clone();
+            if !matches!(state, State::Unread) {
+                return state;
+            }
+        }
+    }
+}
+
+struct Followed {
+    state: watch::Sender<State>,
+    dirty: Notify,
+}
+
+/// The views of one server.
+pub(super) struct Views {
+    index: Mutex<Index>,
+    /// How many there are, for a look without a lock.
+    n: AtomicUsize,
+    woken: Notify,
+    reads: Semaphore,
+    /// How often a view was read since the start.
+    n_read: AtomicU64,
+}
+
+impl Default for Views {
+    fn default() -> Self {
+        Self {
+            index: Mutex::default(),
+            n: AtomicUsize::new(0),
+            woken: Notify::new(),
+            reads: Semaphore::new(AT_ONCE),
+            n_read: AtomicU64::new(0),
+        }
+    }
+}
+
+#[derive(Default)]
+struct Index {
+    views: HashMap<View, Arc<Followed>>,
+    /// Views of one tree: what happens elsewhere does not concern them.
+    of_trees: HashMap<Uuid, HashSet<View>>,
+    /// Views of one owner that trees are in.
+    of_owners: HashMap<Uuid, HashSet<View>>,
+    /// Views of everybody's trees.
+    of_all: HashSet<View>,
+    /// Trees that changed and whose owners are to be told.
+    dirty: HashSet<Uuid>,
+    /// More trees changed than are kept.
+    is_flooded: bool,
+    /// The task that tells owners runs.
+    is_routed: bool,
+}
+
+/// Where commits in trees show.
+const fn shows_trees(topic: Topic) -> bool {
+    matches!(topic, Topic::Failures | Topic::Imports | Topic::Deliveries)
+}
+
+impl Index {
+    fn put_in(&mut self, view: View, root_id: Option<Uuid>, followed: Arc<Followed>) {
+        if let Some(root_id) = root_id {
+            self.of_trees.entry(root_id).or_default().insert(view.clone());
+        } else if shows_trees(view.topic) {
+            match view.owner {
+                Some(owner) => self.of_owners.entry(owner).or_default().insert(view.clone()),
+                None => self.of_all.insert(view.clone()),
+            };
+        }
+        self.views.insert(view, followed);
+    }
+
+    fn take_out(&mut self, view: &View, root_id: Option<Uuid>) {
+        self.views.remove(view);
+        self.of_all.remove(view);
+        for (of, key) in [(&mut self.of_trees, root_id), (&mut self.of_owners, view.owner)] {
+            let Some(key) = key else { continue };
+            if let Some(views) = of.get_mut(&key) {
+                views.remove(view);
+                if views.is_empty() {
+                    of.remove(&key);
+                }
+            }
+        }
+    }
+
+    fn wake(&self, views: &HashSet<View>) {
+        for followed in views.iter().filter_map(|view| self.views.get(view)) {
+            followed.dirty.notify_one();
+        }
+    }
+}
+
+impl Views {
+    fn index(&self) -> MutexGuard<'_, Index> {
+        self.index.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Trees have changed.
+    pub(super) fn mark(&self, roots: &[Uuid]) {
+        if self.n.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        let mut index = self.index();
+        index.wake(&index.of_all);
+        if !index.of_trees.is_empty() {
+            for views in roots.iter().filter_map(|root| index.of_trees.get(root)) {
+                index.wake(views);
+            }
+        }
+        if !index.of_owners.is_empty() {
+            index.dirty.extend(roots);
+            if index.dirty.len() > WAITING {
+                index.dirty.clear();
+                index.is_flooded = true;
+            }
+            drop(index);
+            self.woken.notify_one();
+        }
+    }
+
+    /// Something else than a tree has changed that a topic shows.
+    pub(super) fn mark_topic(&self, topic: Topic) {
+        if self.n.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        let index = self.index();
+        let of_topic = index.views.iter().filter(|(view, _)| view.topic == topic);
+        of_topic.for_each(|(_, followed)| followed.dirty.notify_one());
+    }
+
+    /// Anything may have changed.
+    pub(super) fn mark_all(&self) {
+        self.index().views.values().for_each(|followed| followed.dirty.notify_one());
+    }
+}
+
+impl Hub {
+    /// Starts to follow a view, which `read` reads, whoever of its scope asks. A view of one tree says of which.
+    pub fn follow(&self, engine: &Engine, view: View, root_id: Option<Uuid>, read: Read) -> ViewWatch {
+        let views = &self.0.views;
+        let mut index = views.index();
+        if let Some(followed) = index.views.get(&view) {
+            let mut seen = followed.state.subscribe();
+            seen.mark_changed();
+            return ViewWatch(seen);
+        }
+        let (state, seen) = watch::channel(State::Unread);
+        let followed = Arc::new(Followed { state, dirty: Notify::new() });
+        index.put_in(view.clone(), root_id, Arc::clone(&followed));
+        views.n.store(index.views.len(), Ordering::Relaxed);
+        if !index.of_owners.is_empty() && !std::mem::replace(&mut index.is_routed, true) {
+            tokio::spawn(route(self.clone(), engine.clone()));
+        }
+        drop(index);
+        tokio::spawn(pump(self.clone(), view, root_id, followed, read));
+        ViewWatch(seen)
+    }
+
+    /// Views that somebody follows now.
+    pub fn open_views(&self) -> usize {
+        self.0.views.n.load(Ordering::Relaxed)
+    }
+
+    /// How often views were read since the start.
+    pub fn view_reads(&self) -> u64 {
+        self.0.views.n_read.load(Ordering::Relaxed)
+    }
+
+    /// Takes a view out that nobody follows any more, or that is `gone`. False: somebody came meanwhile.
+    fn unfollow(&self, view: &View, root_id: Option<Uuid>, followed: &Followed, gone: bool) -> bool {
+        let mut index = self.0.views.index();
+        let over = gone || followed.state.receiver_count() == 0;
+        if over {
+            index.take_out(view, root_id);
+            self.0.views.n.store(index.views.len(), Ordering::Relaxed);
+            if index.of_owners.is_empty() {
+                self.0.views.woken.notify_one();
+            }
+        }
+        over
+    }
+}
+
+/// Reads one view for all who follow it, until nobody does or it is gone.
+async fn pump(hub: Hub, view: View, root_id: Option<Uuid>, followed: Arc<Followed>, read: Read) {
+    let prefix = format!("{{\"topic\":\"{}\"", view.topic);
+    // An item has a version of its own.
+    let has_version = matches!(view.topic, Topic::Item(_));
+    let mut version = 0;
+    let mut last = String::new();
+    loop {
+        let Ok(turn) = hub.0.views.reads.acquire().await else { return };
+        let read_at = Instant::now();
+        hub.0.views.n_read.fetch_add(1, Ordering::Relaxed);
+        let state = read().await;
+        drop(turn);
+        match state {
+            Ok(Some(json)) if json != last => {
+                version = next_version(version);
+                let data = labelled(&prefix, (!has_version).then_some(version), &json);
+                followed.state.send_replace(State::Is(data.into()));
+                last = json;
+            }
+            Ok(Some(_)) => {}
+            Ok(None) => {
+                followed.state.send_replace(State::Gone);
+                hub.unfollow(&view, root_id, &followed, true);
+                return;
+            }
+            Err(error) => tracing::debug!(%error, topic = %view.topic, "a topic could not be read; trying again"),
+        }
+        if followed.state.receiver_count() == 0 && hub.unfollow(&view, root_id, &followed, false) {
+            return;
+        }
+        let took = read_at.elapsed();
+        tokio::time::sleep_until(read_at + SHORTEST.max(took * (REST + 1))).await;
+        tokio::select! {
+            () = followed.dirty.notified() => {}
+            () = tokio::time::sleep_until(read_at + LONGEST) => {}
+        }
+    }
+}
+
+/// Tells the views of owners which of them a changed tree concerns, as long as there are any.
+async fn route(hub: Hub, engine: Engine) {
+    let views = &hub.0.views;
+    loop {
+        views.woken.notified().await;
+        let (dirty, is_flooded): (Vec<Uuid>, bool) = {
+            let mut index = views.index();
+            if index.of_owners.is_empty() {
+                index.dirty.clear();
+                index.is_flooded = false;
+                index.is_routed = false;
+                return;
+            }
+            (index.dirty.drain().collect(), std::mem::take(&mut index.is_flooded))
+        };
+        let owners = engine.owners_of(&dirty).await;
+        let index = views.index();
+        match owners {
+            // A tree that is gone has no owner here: then it is anybody's.
+            Ok(owners) if !is_flooded && owners.len() == dirty.len() => {
+                let owners: HashSet<Uuid> = owners.into_values().collect();
+                owners.iter().filter_map(|owner| index.of_owners.get(owner)).for_each(|of| index.wake(of));
+            }
+            _ => index.of_owners.values().for_each(|of| index.wake(of)),
+        }
+    }
+}
+
+/// A version that only grows: of this server's clock, so that it goes on where another server or start left off.
+pub fn next_version(before: i64) -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+    i64::try_from(now.as_micros()).unwrap_or(i64::MAX).max(before + 1)
+}
+
+/// An object with its topic, and a version where it has none of its own. `prefix` is the object's beginning.
+fn labelled(prefix: &str, version: Option<i64>, object: &str) -> String {
+    let rest = object.strip_prefix('{').unwrap_or("}");
+    let comma = if rest == "}" { "" } else { "," };
+    match version {
+        Some(version) => format!("{prefix},\"version\":{version}{comma}{rest}"),
+        None => format!("{prefix}{comma}{rest}"),
+    }
+}
+
+/// The data of an event: an object, with its topic, and a version where it has none of its own.
+pub fn of_topic(topic: Topic, version: Option<i64>, object: &str) -> String {
+    labelled(&format!("{{\"topic\":\"{topic}\""), version, object)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_has_its_topic_and_its_version() {
+        assert_eq!(of_topic(Topic::Types, Some(7), r#"{"a":1}"#), r#"{"topic":"types","version":7,"a":1}"#);
+        assert_eq!(of_topic(Topic::Types, None, r#"{"version":1}"#), r#"{"topic":"types","version":1}"#);
+        assert_eq!(of_topic(Topic::Roots, None, "{}"), r#"{"topic":"roots"}"#);
+    }
+
+    #[test]
+    fn a_version_only_grows() {
+        let now = next_version(0);
+        assert!(now > 1_700_000_000_000_000);
+        assert_eq!(next_version(i64::MAX - 1), i64::MAX);
+    }
+
+    #[test]
+    fn what_is_taken_out_leaves_nothing() {
+        let mut index = Index::default();
+        let owner = Some(Uuid::from_u128(7));
+        let tree = Some(Uuid::from_u128(9));
+        let view = |topic, owner| View { topic, owner, is_admin: false };
+        let all = [
+            (view(Topic::Failures, owner), None),
+            (view(Topic::Imports, owner), None),
+            (view(Topic::Failures, None), None),
+            (view(Topic::Workers, owner), None),
+            (view(Topic::Item(Uuid::from_u128(8)), None), tree),
+        ];
+        for (view, root_id) in &all {
+            let (state, _) = watch::channel(State::Unread);
+            index.put_in(view.clone(), *root_id, Arc::new(Followed { state, dirty: Notify::new() }));
+        }
+        assert_eq!((index.of_owners.len(), index.of_all.len(), index.of_trees.len()), (1, 1, 1));
+        for (view, root_id) in &all {
+            index.take_out(view, *root_id);
+        }
+        assert!(index.views.is_empty() && index.of_owners.is_empty());
+        assert!(index.of_all.is_empty() && index.of_trees.is_empty());
+    }
+}
