@@ -1,8 +1,7 @@
 //! One HTML document around a page.
 //!
-//! Drawn in one go to a string: pages have their data before they are drawn, so nothing streams and
-//! nothing suspends. The boot script replaces Leptos' own, which would write the nonce into a readable
-//! attribute and has no road for a module that fails to load (`docs/decisions/0001-islands.md`).
+//! A page has its data before it is drawn, so nothing streams. The boot script replaces Leptos' own, which would write the
+//! nonce into a readable attribute and has no answer to a module that fails to load (`docs/decisions/0001-islands.md`).
 
 use std::sync::Arc;
 
@@ -24,39 +23,46 @@ const PAGE_SCRIPT: &str = concat!(
 );
 const BOOT_SCRIPT: &str = include_str!("scripts/boot.js");
 
-/// Draws a page. `page` makes it inside the reactive owner that the views need.
-pub fn document(frame: &Frame, page: impl FnOnce() -> Page) -> String {
+/// Draws a page as text, in a reactive owner of its own: for whoever serves nothing.
+pub fn html(frame: &Frame, page: impl FnOnce() -> Page) -> String {
     let owner = Owner::new_root(Some(Arc::new(SsrSharedContext::new_islands())));
-    let html = owner.with(|| {
-        provide_context(Clock { now: frame.now, offset_minutes: frame.offset_minutes });
-        let Page { title, place, content, lives } = page();
-        view! {
-            <html
-                lang="en"
-                data-theme=(frame.theme != Theme::System).then(|| frame.theme.as_str())
-                data-now=frame.now.unix_millis().to_string()
-                data-islands=lives.then_some("loading")
-            >
-                {head(frame, &title)}
-                <body>
-                    <div inner_html=SPRITE></div>
-                    <a class="skip" href="#main">
-                        "Skip to content"
-                    </a>
-                    {banner(frame, place)}
-                    <main id="main" tabindex="-1">
-                        {content}
-                    </main>
-                    {footer(frame)}
-                    {frame.person.is_some().then(shortcuts::dialog)}
-                    <script nonce=frame.nonce.clone() inner_html=PAGE_SCRIPT></script>
-                    {lives.then(|| boot(frame))}
-                </body>
-            </html>
-        }
-        .to_html()
-    });
-    format!("<!DOCTYPE html>{html}")
+    owner.with(|| document(frame, page).to_html())
+}
+
+/// Draws a page into its document. `page` makes it inside the reactive owner that the views need.
+pub fn document(frame: &Frame, page: impl FnOnce() -> Page) -> AnyView {
+    if let Some(shared) = Owner::current_shared_context() {
+        // What Leptos' own boot script does: only islands are woken.
+        shared.set_is_hydrating(false);
+    }
+    provide_context(Clock { now: frame.now, offset_minutes: frame.offset_minutes });
+    let Page { title, place, content, lives } = page();
+    view! {
+        <!DOCTYPE html>
+        <html
+            lang="en"
+            data-theme=(frame.theme != Theme::System).then(|| frame.theme.as_str())
+            data-now=frame.now.unix_millis().to_string()
+            data-islands=lives.then_some("loading")
+        >
+            {head(frame, &title)}
+            <body>
+                <div inner_html=SPRITE></div>
+                <a class="skip" href="#main">
+                    "Skip to content"
+                </a>
+                {banner(frame, place)}
+                <main id="main" tabindex="-1">
+                    {content}
+                </main>
+                {footer(frame)}
+                {frame.person.is_some().then(shortcuts::dialog)}
+                <script nonce=frame.nonce.clone() inner_html=PAGE_SCRIPT></script>
+                {lives.then(|| boot(frame))}
+            </body>
+        </html>
+    }
+    .into_any()
 }
 
 fn head(frame: &Frame, title: &str) -> impl IntoView + use<> {
@@ -194,7 +200,7 @@ mod tests {
             address: format!("/?q={HOSTILE}"),
             refresh_seconds: None,
         };
-        document(&frame, page)
+        html(&frame, page)
     }
 
     fn hostile_page() -> Page {

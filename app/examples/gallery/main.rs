@@ -16,7 +16,7 @@ mod watching; // what goes on, and who works
 use std::{fs, path::PathBuf};
 
 use app::{
-    document::document,
+    document::html,
     frame::{Assets, Frame, Page, Person, Theme},
     pages,
     upload::ImportForm,
@@ -39,7 +39,7 @@ fn main() -> std::io::Result<()> {
     for theme in [Theme::Light, Theme::Dark] {
         for (name, draw) in all() {
             let frame = frame(theme, !name.starts_with("sign") && !name.starts_with("trouble"));
-            fs::write(directory.join(format!("{name}-{}.html", theme.as_str())), document(&frame, draw))?;
+            fs::write(directory.join(format!("{name}-{}.html", theme.as_str())), html(&frame, draw))?;
         }
     }
     Ok(())

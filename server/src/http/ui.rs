@@ -1,21 +1,17 @@
 //! The pages: requests in, HTML documents out.
 //!
-//! A page reads and writes through the same use-cases as `/api/v1`, with the same types, and hands them
-//! to a function of `app` that draws them. Here are only the routes, what surrounds every page, and the
-//! headers of an HTML answer; the content security policy among them, with a nonce per answer.
+//! A page reads and writes through the same use-cases as `/api/v1`, with the same types, and hands them to a function of `app`
+//! that draws them. `routes` is the table of all pages, `render` draws them; here is who asks, and what surrounds every page.
 
 use app::{
-    document::document,
     frame::{Assets, Frame, Page, Person, Theme},
     pages,
 };
 use axum::{
-    Router,
+    Extension,
     extract::{FromRequestParts, OriginalUri},
-    http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header, request::Parts},
-    middleware::from_fn_with_state,
+    http::{HeaderMap, HeaderValue, Method, StatusCode, header, request::Parts},
     response::{IntoResponse, Redirect, Response},
-    routing::{get, post},
 };
 use domain::{Code, Problem, Time};
 use time::OffsetDateTime;
@@ -40,6 +36,8 @@ mod items; // items, failures first
 mod jobs; // jobs
 mod oidc; // providers of identities
 mod people; // accounts
+mod render; // drawing, through leptos_axum
+mod routes; // every page and form
 mod services; // services and tokens
 mod shares; // links to one tree
 mod sign_in; // in and out
@@ -47,102 +45,7 @@ mod step_up; // asks again who one is
 mod theme; // the choice of colours
 mod watch; // what is going on, for staff
 
-/// Every page. What has no route here and nowhere else is a page, too: the one that says so.
-pub fn router(app: &App) -> Router<App> {
-    Router::new()
-        .route("/", get(watch::start))
-        .route("/sign-in", get(sign_in::show).post(sign_in::begin))
-        .route("/sign-in/oidc/{provider}", get(oidc::depart))
-        .route("/sign-in/oidc/{provider}/callback", get(oidc::arrive))
-        .route("/sign-in/{token}", get(sign_in::confirm).post(sign_in::redeem))
-        .route("/sign-out", post(sign_in::end))
-        .route("/theme", post(theme::choose))
-        .route("/imports", get(imports::list).post(imports::create))
-        .route("/imports/new", get(imports::new))
-        .route("/imports/{id}", get(imports::show))
-        .route("/imports/{id}/correct", get(correct::show).post(correct::retry))
-        .route("/imports/{id}/share", post(shares::create))
-        .route("/shares/{id}/revoke", post(shares::revoke))
-        .route("/s/{token}", get(shares::show))
-        .route("/sample.csv", get(imports::sample))
-        .merge(guarded(app))
-        .route("/step-up", get(step_up::show).post(step_up::confirm))
-        .route("/sign-in/second-step", post(sign_in::second_step).get(sign_in::start_over))
-        .route("/account/totp/confirm", post(factors::confirm_totp).get(to_account))
-        .route("/account/passkeys/{id}/rename", post(factors::rename_passkey))
-        .route(ACCOUNT, get(account::show))
-        .route("/account/password", post(account::set_password))
-        .route("/account/sessions/end", post(account::end_others))
-        .route("/account/sessions/{id}/end", post(account::end_session))
-        .route("/people/{id}/sessions/end", post(people::end_sessions))
-        .route("/people/{id}/sessions/{session}/end", post(people::end_session))
-        .route("/audit", get(audit::show))
-        .route("/jobs", get(jobs::list))
-        .route("/jobs/{id}", get(jobs::show))
-        .route("/jobs/{id}/cancel", post(jobs::cancel).get(back))
-        .route("/jobs/{id}/replay", post(jobs::replay).get(back))
-        .route("/jobs/{id}/pin", post(jobs::pin).get(back))
-        .route("/jobs/{id}/unpin", post(jobs::unpin).get(back))
-        .route("/jobs/{id}/delete", post(jobs::delete).get(back))
-        .route("/deliveries", get(deliveries::list))
-        .route("/deliveries/{id}", get(deliveries::show))
-        .route("/deliveries/{id}/resend", post(deliveries::resend).get(back))
-        .route("/dead", get(items::dead))
-        .route("/items", get(items::list))
-        .route("/items/{id}", get(items::show))
-        .route("/items/{id}/retry", post(items::retry).get(back))
-        .route("/items/{id}/cancel", post(items::cancel).get(back))
-        .route("/items/{id}/replay", post(items::replay).get(back))
-        .route("/bulk", get(bulk::list).post(bulk::preview))
-        .route("/bulk/new", get(bulk::new))
-        .route("/bulk/{id}", get(bulk::show))
-        .route("/bulk/{id}/start", post(bulk::start).get(back))
-        .route("/bulk/{id}/cancel", post(bulk::cancel).get(back))
-        .route("/workers", get(watch::workers))
-        .route("/types", get(watch::types))
-        .route("/types/{name}/pause", post(watch::pause).get(back))
-        .route("/types/{name}/resume", post(watch::resume).get(back))
-        .route("/shortcuts", get(watch::shortcuts))
-        .fallback(nothing)
-}
-
-/// Pages with forms that ask for a recent sign-in.
-fn guarded(app: &App) -> Router<App> {
-    Router::new()
-        .route("/account/totp", get(factors::show_totp).post(factors::start_totp))
-        .route("/account/providers/{provider}", post(oidc::connect).get(to_account))
-        .route("/account/totp/remove", post(factors::remove_totp).get(to_account))
-        .route("/account/recovery-codes", post(factors::renew_codes).get(to_account))
-        .route("/account/passkeys/{id}/remove", post(factors::remove_passkey).get(to_account))
-        .route("/people", get(people::list).post(people::create))
-        .route("/people/{id}", get(people::show).post(people::change))
-        .route("/people/{id}/disable", post(people::disable))
-        .route("/people/{id}/enable", post(people::enable))
-        .route("/people/{id}/sign-in-link", post(people::make_link))
-        .route("/people/{id}/reset-factors", post(people::reset_factors))
-        .route("/services", get(services::show).post(services::create))
-        .route("/services/tokens", post(services::create_token))
-        .route("/services/{id}/disable", post(services::disable))
-        .route("/services/{id}/enable", post(services::enable))
-        .route("/tokens/{id}/revoke", post(services::revoke_token))
-        .route("/types/{name}", get(watch::show_type).post(watch::change))
-        .route_layer(from_fn_with_state(app.clone(), step_up::ask))
-}
-
-/// The address of a form of the account page, loaded again.
-async fn to_account(_: Signed) -> Response {
-    see_other("/account")
-}
-
-/// The address of a form that was refused, loaded again: the page that the form is on, with the form open.
-async fn back(_: Signed, uri: Uri) -> Response {
-    let (page, deed) = uri.path().rsplit_once('/').unwrap_or(("/", ""));
-    see_other(&address(page, &[("open", deed)]))
-}
-
-async fn nothing(visit: Visit, uri: Uri) -> Response {
-    visit.trouble(Error::refuse(Code::NotFound, format!("There is nothing at {}.", uri.path())))
-}
+pub use routes::{addresses, router};
 
 /// A request for a page: who asks, if anybody, and how they like it.
 pub struct Visit {
@@ -210,7 +113,7 @@ impl FromRequestParts<App> for Signed {
 
 impl Visit {
     /// A page as an answer.
-    fn page(&self, status: StatusCode, draw: impl FnOnce() -> Page) -> Response {
+    fn page(&self, status: StatusCode, draw: impl FnOnce() -> Page + Send + 'static) -> Response {
         let nonce = new_secret("");
         let frame = Frame {
             assets: Assets {
@@ -231,21 +134,8 @@ impl Visit {
             refresh_seconds: self.refresh_seconds,
             nonce,
         };
-        let html = document(&frame, draw);
-        let policy = format!(
-            "default-src 'none'; script-src 'nonce-{}' 'strict-dynamic' 'wasm-unsafe-eval'; style-src 'self'; \
-             font-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; base-uri 'none'; \
-             object-src 'none'; frame-ancestors 'none'",
-            frame.nonce
-        );
-        let mut response = (status, [(header::CONTENT_TYPE, "text/html; charset=utf-8")], html).into_response();
-        // A nonce is base64url, so the policy is always a header.
-        if let Ok(policy) = HeaderValue::try_from(policy) {
-            response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, policy);
-        }
-        // The page depends on who asks and on the cookies of taste.
-        response.headers_mut().insert(header::VARY, HeaderValue::from_static("cookie"));
-        response
+        let headers = render::headers(&frame.nonce);
+        (status, headers, Extension(render::Filled::new(frame, draw))).into_response()
     }
 
     /// A page for what went wrong, with the status of the problem.
@@ -257,11 +147,12 @@ impl Visit {
         if problem.code == Code::MfaEnrollmentRequired {
             return Redirect::to("/account#factors").into_response();
         }
-        let mut response = self.page(status(&problem), || pages::trouble::page(&problem));
-        if problem.code == Code::StepUpRequired {
-            response.extensions_mut().insert(step_up::StepUpNeeded(problem.methods.clone()));
+        let (code, wait, methods) = (problem.code, problem.retry_after_seconds, problem.methods.clone());
+        let mut response = self.page(status(&problem), move || pages::trouble::page(&problem));
+        if code == Code::StepUpRequired {
+            response.extensions_mut().insert(step_up::StepUpNeeded(methods));
         }
-        if let Some(seconds) = problem.retry_after_seconds {
+        if let Some(seconds) = wait {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
         response
@@ -270,7 +161,7 @@ impl Visit {
 
 impl Signed {
     /// A page, or the page about what went wrong.
-    fn answer(&self, drawn: crate::error::Result<impl FnOnce() -> Page>) -> Response {
+    fn answer(&self, drawn: crate::error::Result<impl FnOnce() -> Page + Send + 'static>) -> Response {
         match drawn {
             Ok(draw) => self.visit.page(StatusCode::OK, draw),
             Err(error) => self.visit.trouble(error),

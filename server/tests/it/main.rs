@@ -44,6 +44,7 @@ mod named;
 mod oidc; // sign-in by OpenID Connect
 mod openapi;
 mod ownership;
+mod pages;
 mod pairs;
 mod patching;
 mod people;

@@ -106,7 +106,12 @@ async fn an_admin_lets_people_in_and_out_by_forms() {
         assert_eq!(third.form(action, &[("name", "x"), ("email", "x@y.z")]).await.status, 403, "{action}");
     }
 
-    assert_eq!(led_to(&admin.form(&path, &[("role", "support"), ("email", "ada@example.org")]).await), path);
+    assert_eq!(led_to(&admin.form(&path, &[("role", "support")]).await), path);
+    assert_eq!(third.get("/audit").await.status, 200);
+    // A new address ends all sessions, as the old one may have been somebody else's.
+    assert_eq!(led_to(&admin.form(&path, &[("email", "ada@example.org")]).await), path);
+    assert_eq!(third.get("/audit").await.status, 303);
+    let third = server.sign_in("ada@example.org", PASSWORD).await;
     assert_eq!(third.get("/audit").await.status, 200);
     assert_eq!(led_to(&admin.form(&format!("{path}/sessions/end"), &[]).await), path);
     assert_eq!(third.get("/audit").await.status, 303);

@@ -66,7 +66,7 @@ pub(super) async fn show(State(app): State<App>, signed: Signed, RawQuery(query)
     match read(&app, &signed, &list).await {
         Ok(account) => {
             let account = page::Account { done, ..account };
-            signed.visit.page(StatusCode::OK, || page::page(&account))
+            signed.visit.page(StatusCode::OK, move || page::page(&account))
         }
         Err(error) => signed.visit.trouble(error),
     }
@@ -136,7 +136,7 @@ async fn refused(app: &App, signed: &Signed, error: Error) -> Response {
     match read(app, signed, &SessionList::default()).await {
         Ok(account) => {
             let account = page::Account { problem: Some(problem), ..account };
-            signed.visit.page(StatusCode::UNPROCESSABLE_ENTITY, || page::page(&account))
+            signed.visit.page(StatusCode::UNPROCESSABLE_ENTITY, move || page::page(&account))
         }
         Err(error) => signed.visit.trouble(error),
     }

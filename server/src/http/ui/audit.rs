@@ -100,11 +100,11 @@ pub(super) async fn show(State(app): State<App>, signed: Signed, RawQuery(query)
     let AuditList { actor, action, since, job, .. } = list.clone();
     let mut shown = page::Audit { filter: page::Filter { actor, action, since, job }, ..page::Audit::default() };
     match find(&app, &signed.caller, &list, &mut shown).await {
-        Ok(()) => signed.visit.page(StatusCode::OK, || page::page(&shown)),
+        Ok(()) => signed.visit.page(StatusCode::OK, move || page::page(&shown)),
         // A bad filter is answered by the same page, with what was typed.
         Err(Error::Problem(problem)) if problem.status == 400 => {
             shown.problem = Some(problem.detail);
-            signed.visit.page(StatusCode::BAD_REQUEST, || page::page(&shown))
+            signed.visit.page(StatusCode::BAD_REQUEST, move || page::page(&shown))
         }
         Err(error) => signed.visit.trouble(error),
     }

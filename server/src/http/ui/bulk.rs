@@ -62,7 +62,7 @@ pub(super) async fn new(signed: Signed, RawQuery(query): RawQuery) -> Response {
     }
     let (action, target) = read_what(&what).unwrap_or((BulkAction::Retry, BulkTarget::Items));
     let asking = Asking { action, target, q, fault: None, problem: None };
-    signed.visit.page(StatusCode::OK, || pages::new_page(&asking))
+    signed.visit.page(StatusCode::OK, move || pages::new_page(&asking))
 }
 
 /// `retry items`, as the form's choice says it.
@@ -87,7 +87,7 @@ pub(super) async fn preview(State(app): State<App>, signed: Signed, fields: Fiel
             let detail = "Nothing was selected: go back and tick some, or say here which are meant";
             let fault = if nothing { Fault { at: 0, detail: detail.to_owned() } } else { fault };
             asking.fault = Some(fault);
-            return signed.visit.page(StatusCode::UNPROCESSABLE_ENTITY, || pages::new_page(&asking));
+            return signed.visit.page(StatusCode::UNPROCESSABLE_ENTITY, move || pages::new_page(&asking));
         }
     };
     let new = NewBulk {
@@ -103,7 +103,7 @@ pub(super) async fn preview(State(app): State<App>, signed: Signed, fields: Fiel
         Ok(id) => see_other(&format!("/bulk/{id}")),
         Err(Error::Problem(problem)) if matches!(problem.status, 400 | 404 | 409 | 422) => {
             asking.problem = Some(*problem);
-            signed.visit.page(StatusCode::UNPROCESSABLE_ENTITY, || pages::new_page(&asking))
+            signed.visit.page(StatusCode::UNPROCESSABLE_ENTITY, move || pages::new_page(&asking))
         }
         Err(error) => signed.visit.trouble(error),
     }
@@ -206,7 +206,7 @@ async fn done(app: &App, signed: Signed, id: Result<Path<Uuid>>, fields: Fields,
                 edits: fields.lines("edits").unwrap_or_default(),
                 ..shown
             };
-            signed.visit.page(StatusCode::UNPROCESSABLE_ENTITY, || pages::page(&shown))
+            signed.visit.page(StatusCode::UNPROCESSABLE_ENTITY, move || pages::page(&shown))
         }
         Err(error) => signed.visit.trouble(error),
     }

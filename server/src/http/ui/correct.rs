@@ -30,7 +30,7 @@ pub(super) async fn show(State(app): State<App>, signed: Signed, id: Result<Path
         Ok(failed) => {
             let others = !own(&signed.caller, &failed.job);
             let shown = drawn(&failed, others, |row, place| row.cells.get(place).cloned());
-            signed.visit.page(StatusCode::OK, || pages::correct::page(&failed.job, &shown))
+            signed.visit.page(StatusCode::OK, move || pages::correct::page(&failed.job, &shown))
         }
         Err(error) => signed.visit.trouble(error),
     }
@@ -80,7 +80,7 @@ pub(super) async fn retry(
     shown.problem = problem.or_else(|| Some(told(faults.len())));
     shown.others_too = others_too;
     fields.text("reason").clone_into(&mut shown.reason);
-    signed.visit.page(StatusCode::UNPROCESSABLE_ENTITY, || pages::correct::page(&failed.job, &shown))
+    signed.visit.page(StatusCode::UNPROCESSABLE_ENTITY, move || pages::correct::page(&failed.job, &shown))
 }
 
 fn drawn(failed: &Failed, needs_reason: bool, cell: impl Fn(&FailedRow, usize) -> Option<String>) -> Correct {

@@ -66,10 +66,10 @@ pub(super) async fn list(State(app): State<App>, signed: Signed, RawQuery(query)
     }
     let mut shown = Deliveries { state: pages.state.clone(), first: pages.cursor.is_none(), ..Deliveries::default() };
     match find(&app, &signed.caller, &pages, &mut shown).await {
-        Ok(()) => signed.visit.page(StatusCode::OK, || page::list_page(&shown)),
+        Ok(()) => signed.visit.page(StatusCode::OK, move || page::list_page(&shown)),
         Err(Error::Problem(problem)) if problem.status == 400 => {
             shown.problem = Some(problem.detail);
-            signed.visit.page(StatusCode::BAD_REQUEST, || page::list_page(&shown))
+            signed.visit.page(StatusCode::BAD_REQUEST, move || page::list_page(&shown))
         }
         Err(error) => signed.visit.trouble(error),
     }

@@ -31,7 +31,7 @@ pub(super) async fn show_totp(State(app): State<App>, signed: Signed) -> Respons
 async fn draw_totp(app: &App, signed: &Signed, problem: Option<domain::Problem>) -> Response {
     let status = if problem.is_some() { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::OK };
     match totp::pending(app, &signed.caller).await {
-        Ok(Some(started)) => signed.visit.page(status, || page::totp(&started, problem.as_ref())),
+        Ok(Some(started)) => signed.visit.page(status, move || page::totp(&started, problem.as_ref())),
         Ok(None) => see_other("/account"),
         Err(Error::Problem(problem)) if problem.code == Code::StepUpRequired => {
             see_other("/step-up?back=/account/totp")
@@ -44,7 +44,7 @@ async fn draw_totp(app: &App, signed: &Signed, problem: Option<domain::Problem>)
 pub(super) async fn confirm_totp(State(app): State<App>, signed: Signed, fields: Fields) -> Response {
     match totp::confirm(&app, &signed.caller, fields.text("code")).await {
         Ok(made) if made.recovery_codes.is_empty() => see_other("/account?done=totp"),
-        Ok(made) => signed.visit.page(StatusCode::OK, || page::recovery_codes(&made.recovery_codes)),
+        Ok(made) => signed.visit.page(StatusCode::OK, move || page::recovery_codes(&made.recovery_codes)),
         Err(error) => match in_the_form(error) {
             Ok(problem) => draw_totp(&app, &signed, Some(problem)).await,
             Err(error) => signed.visit.trouble(error),
@@ -60,7 +60,7 @@ pub(super) async fn remove_totp(State(app): State<App>, signed: Signed) -> Respo
 /// `POST /account/recovery-codes`
 pub(super) async fn renew_codes(State(app): State<App>, signed: Signed) -> Response {
     match recovery::renew(&app, &signed.caller).await {
-        Ok(made) => signed.visit.page(StatusCode::OK, || page::recovery_codes(&made.recovery_codes)),
+        Ok(made) => signed.visit.page(StatusCode::OK, move || page::recovery_codes(&made.recovery_codes)),
         Err(error) => signed.visit.trouble(error),
     }
 }

@@ -139,7 +139,7 @@ pub(super) async fn create(State(app): State<App>, signed: Signed, request: Requ
         && let Some(found) = first_look(&app, &signed.caller, &form).await
     {
         form.preview = Some(brief(found));
-        return signed.visit.page(StatusCode::UNPROCESSABLE_ENTITY, || pages::new_import::page(form, None));
+        return signed.visit.page(StatusCode::UNPROCESSABLE_ENTITY, move || pages::new_import::page(form, None));
     }
     let made = match received {
         Ok(()) => make_job(&app, &signed.caller, &form).await,
@@ -149,7 +149,7 @@ pub(super) async fn create(State(app): State<App>, signed: Signed, request: Requ
         Ok(id) => see_other(&format!("/imports/{id}")),
         Err(Error::Problem(problem)) if problem.status < 500 => {
             let problem = refusal(&problem);
-            signed.visit.page(status(&problem), || pages::new_import::page(form, Some(&problem)))
+            signed.visit.page(status(&problem), move || pages::new_import::page(form, Some(&problem)))
         }
         Err(error) => signed.visit.trouble(error),
     }

@@ -69,7 +69,7 @@ async fn listed(app: &App, signed: &Signed, mut asking: Asking) -> Response {
         shown.asked = asking.asked;
     }
     let dead = shown.asked.list == List::Dead;
-    signed.visit.page(status, || if dead { pages::dead::page(&shown) } else { pages::dead::items_page(&shown) })
+    signed.visit.page(status, move || if dead { pages::dead::page(&shown) } else { pages::dead::items_page(&shown) })
 }
 
 async fn find(app: &App, caller: &Caller, asking: &Asking, shown: &mut Items) -> Result<()> {

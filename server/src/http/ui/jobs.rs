@@ -51,7 +51,7 @@ pub(super) async fn list(State(app): State<App>, signed: Signed, RawQuery(query)
         };
         shown.asked = asking.asked;
     }
-    signed.visit.page(status, || pages::jobs::page(&shown))
+    signed.visit.page(status, move || pages::jobs::page(&shown))
 }
 
 async fn find(app: &App, caller: &Caller, asking: &Asking, shown: &mut pages::jobs::Jobs) -> Result<()> {

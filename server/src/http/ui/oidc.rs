@@ -45,8 +45,9 @@ pub(super) async fn connect(State(app): State<App>, signed: Signed, Path(provide
     match oidc::depart(&app, &provider, "/account", false, Some(&signed.caller)).await {
         // Past a form, a browser that checks `form-action` follows to our own pages alone: the link is on a page.
         Ok(departure) => {
-            let page =
-                signed.visit.page(axum::http::StatusCode::OK, || app::pages::factors::leave(&provider, &departure.url));
+            let page = signed
+                .visit
+                .page(axum::http::StatusCode::OK, move || app::pages::factors::leave(&provider, &departure.url));
             with_cookie(page, way_cookie(&app, &departure.cookie))
         }
         Err(error) => signed.visit.trouble(error),
@@ -82,10 +83,10 @@ pub(super) async fn arrive(
 fn refused(visit: &Visit, error: Error) -> Response {
     match error {
         Error::Problem(problem) if problem.code == Code::Unauthenticated => {
-            visit.page(status(&problem), || app::pages::sign_in::provider_refused(&problem))
+            visit.page(status(&problem), move || app::pages::sign_in::provider_refused(&problem))
         }
         Error::Problem(problem) if problem.code == Code::Duplicate => {
-            visit.page(status(&problem), || app::pages::sign_in::provider_refused(&Problem { ..*problem }))
+            visit.page(status(&problem), move || app::pages::sign_in::provider_refused(&Problem { ..*problem }))
         }
         error => visit.trouble(error),
     }

@@ -59,7 +59,7 @@ async fn show_list(app: &App, signed: &Signed, list: PeopleList, form: page::New
     match read_list(app, signed, &list).await {
         Ok(people) => {
             let people = page::People { form, ..people };
-            signed.visit.page(status, || page::page(&people))
+            signed.visit.page(status, move || page::page(&people))
         }
         Err(error) => signed.visit.trouble(error),
     }
@@ -136,7 +136,7 @@ pub(super) async fn show(
         Ok((id, person)) => {
             let shown_once = link.is_some();
             let person = page::Person { link, ..person };
-            let response = signed.visit.page(StatusCode::OK, || page::one(&person));
+            let response = signed.visit.page(StatusCode::OK, move || page::one(&person));
             if !shown_once {
                 return response;
             }
@@ -212,7 +212,7 @@ async fn refused(app: &App, signed: &Signed, id: Uuid, typed: UserPatch, error: 
                 problem: Some(problem),
                 ..person
             };
-            signed.visit.page(StatusCode::UNPROCESSABLE_ENTITY, || page::one(&person))
+            signed.visit.page(StatusCode::UNPROCESSABLE_ENTITY, move || page::one(&person))
         }
         Err(error) => signed.visit.trouble(error),
     }

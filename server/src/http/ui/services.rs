@@ -81,7 +81,7 @@ async fn draw(app: &App, signed: &Signed, list: TokenList, typed: page::Services
         Ok::<_, Error>(page::Services { services, tokens: paged.data, next, ..typed })
     };
     match read.await {
-        Ok(shown) => signed.visit.page(status, || page::page(&shown)),
+        Ok(shown) => signed.visit.page(status, move || page::page(&shown)),
         Err(error) => signed.visit.trouble(error),
     }
 }

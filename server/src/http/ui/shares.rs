@@ -46,12 +46,12 @@ pub(super) async fn show(
     };
     let mut response = match looked.await {
         Ok((share, job, groups)) => {
-            let response = visit.page(StatusCode::OK, || pages::share::page(&job, &groups));
+            let response = visit.page(StatusCode::OK, move || pages::share::page(&job, &groups));
             with_cookie(response, app.auth.cookie().set_share(&token, share.root_id))
         }
         Err(Error::Problem(problem)) if matches!(problem.status, 404 | 410) => {
             let problem: Problem = *problem;
-            visit.page(status(&problem), || pages::share::gone(&problem))
+            visit.page(status(&problem), move || pages::share::gone(&problem))
         }
         Err(error) => visit.trouble(error),
     };

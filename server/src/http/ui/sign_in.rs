@@ -45,12 +45,12 @@ pub(super) async fn show(State(app): State<App>, visit: Visit, address: ClientAd
                 ask_second(&visit, &problem, &form.back)
             }
             Err(Error::Problem(problem)) if problem.code == Code::Unauthenticated => {
-                visit.page(status(&problem), || page::provider_refused(&problem))
+                visit.page(status(&problem), move || page::provider_refused(&problem))
             }
             Err(error) => visit.trouble(error),
         };
     }
-    visit.page(StatusCode::OK, || page::page(&form))
+    visit.page(StatusCode::OK, move || page::page(&form))
 }
 
 /// The form before anything was typed, with the ways in that this server offers.
@@ -82,7 +82,7 @@ pub(super) async fn begin(
             let form = page::SignIn { email, back, problem: Some((*problem).clone()), ..empty(&app) };
             let status =
                 if problem.code == Code::TooManyRequests { status(&problem) } else { StatusCode::UNPROCESSABLE_ENTITY };
-            let mut response = visit.page(status, || page::page(&form));
+            let mut response = visit.page(status, move || page::page(&form));
             if let Some(seconds) = problem.retry_after_seconds {
                 response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
             }
@@ -95,7 +95,7 @@ pub(super) async fn begin(
 /// `GET /sign-in/{token}`
 pub(super) async fn confirm(State(app): State<App>, visit: Visit, Path(token): Path<String>) -> Response {
     match links::is_open(&app, &token).await {
-        Ok(true) => visit.page(StatusCode::OK, || page::confirm(&token)),
+        Ok(true) => visit.page(StatusCode::OK, move || page::confirm(&token)),
         Ok(false) => refused(&visit, &Problem::new(Code::LinkUsed, "It was used already, or it is too old.")),
         Err(error) => visit.trouble(error),
     }
@@ -126,7 +126,7 @@ pub(super) fn ask_second(visit: &Visit, problem: &Problem, back: &str) -> Respon
         problem: Some(problem.clone()),
     };
     let status = if problem.errors.is_empty() { StatusCode::OK } else { StatusCode::UNPROCESSABLE_ENTITY };
-    visit.page(status, || page::second_step(&form))
+    visit.page(status, move || page::second_step(&form))
 }
 
 /// `POST /sign-in/second-step`

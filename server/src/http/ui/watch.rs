@@ -174,7 +174,7 @@ pub(super) async fn change(
                 jitter: fields.ticked("jitter"),
             };
             let shown = Shown { typed, problem: Some(problem), ..shown };
-            signed.visit.page(StatusCode::UNPROCESSABLE_ENTITY, || pages::types::page(&shown))
+            signed.visit.page(StatusCode::UNPROCESSABLE_ENTITY, move || pages::types::page(&shown))
         }
         Err(error) => signed.visit.trouble(error),
     }

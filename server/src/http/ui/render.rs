@@ -1,0 +1,143 @@
+//! Pages through `leptos_axum`: a loader fills a page, the route's view or the layer around all pages draws it.
+//!
+//! A loader is a handler of axum, with axum's extractors. It answers with a [`Filled`] page in the extensions of its response,
+//! whose status, headers and cookies become those of the answer. A form that is refused answers in the same way; as no route
+//! of the router is asked then, [`draw_forms`] hands the page to the same renderer. What is drawn twice is a fault of the code.
+
+use std::{
+    pin::Pin,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use app::{
+    document::document,
+    frame::{Frame, Page},
+};
+use axum::{
+    body::{Body, to_bytes},
+    extract::{FromRef, Request, State},
+    handler::Handler,
+    http::{HeaderMap, HeaderValue, StatusCode, header, request::Parts},
+    response::{IntoResponse, Response},
+};
+use futures::{Stream, StreamExt as _, stream};
+use leptos::prelude::*;
+use leptos_axum::ResponseOptions;
+
+use crate::App;
+
+/// Makes a page, inside the reactive owner that its views need.
+type Draw = Box<dyn FnOnce() -> Page + Send>;
+
+/// A page with its data, not drawn yet.
+#[derive(Clone)]
+pub(super) struct Filled(Arc<Mutex<Option<(Frame, Draw)>>>);
+
+impl Filled {
+    pub(super) fn new(frame: Frame, draw: impl FnOnce() -> Page + Send + 'static) -> Self {
+        Self(Arc::new(Mutex::new(Some((frame, Box::new(draw))))))
+    }
+
+    /// Draws the page; nothing the second time.
+    fn draw(&self) -> Option<AnyView> {
+        let filled = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        filled.map(|(frame, draw)| document(&frame, draw))
+    }
+}
+
+/// The router asks for no options: assets have addresses of their own, and nothing is watched and reloaded.
+impl FromRef<App> for LeptosOptions {
+    fn from_ref(_: &App) -> Self {
+        Self::builder().output_name("treeline").build()
+    }
+}
+
+/// The view of a route: calls its loader with the request as it came, then draws what the loader has filled.
+pub(super) fn page<H, T>(loader: H) -> impl Fn() -> AnyView + Clone + Send + Sync + 'static
+where
+    H: Handler<T, App> + Sync,
+    T: 'static,
+{
+    move || {
+        let (app, parts, options) =
+            (expect_context::<App>(), expect_context::<Parts>(), expect_context::<ResponseOptions>());
+        let loader = loader.clone();
+        Suspend::new(async move {
+            let response = loader.call(Request::from_parts(parts, Body::empty()), app).await;
+            let (head, _) = response.into_parts();
+            options.set_status(head.status);
+            for (name, value) in &head.headers {
+                options.append_header(name.clone(), value.clone());
+            }
+            // A loader that leads elsewhere has filled nothing.
+            head.extensions.get::<Filled>().and_then(Filled::draw)
+        })
+        .into_any()
+    }
+}
+
+/// Answers a request for a route of the router `pages`.
+pub(super) async fn render<V: IntoView + 'static>(app: App, request: Request, pages: fn() -> V) -> Response {
+    let context = move || provide_context(app.clone());
+    let response = leptos_axum::handle_response_inner(context, pages, request, whole).await;
+    with_length(response).await
+}
+
+/// Draws the pages of handlers that no route of the router was asked for: refused forms, and addresses that lead nowhere.
+pub(super) async fn draw_forms(State(app): State<App>, response: Response) -> Response {
+    let Some(filled) = response.extensions().get::<Filled>().cloned() else { return response };
+    let (mut head, _) = response.into_parts();
+    head.extensions.remove::<Filled>();
+    let context = move || provide_context(app.clone());
+    let drawn = leptos_axum::handle_response_inner(context, move || filled.draw(), Request::default(), whole).await;
+    let (_, body) = with_length(drawn).await.into_parts();
+    (head.status, head.headers, body).into_response()
+}
+
+type Html = Pin<Box<dyn Stream<Item = String> + Send>>;
+
+/// Draws the whole page before the first byte is sent, so that a loader decides about the status. The scripts with data that
+/// `leptos_axum` would append are left out: nothing here suspends in the browser.
+fn whole<V: IntoView + 'static>(
+    view: V,
+    _: Box<dyn FnOnce() -> Html + Send>,
+    _: bool,
+) -> Pin<Box<dyn Future<Output = Html> + Send>> {
+    let drawn = view.to_html_stream_in_order();
+    Box::pin(async move {
+        let mut html: String = drawn.collect().await;
+        // Places of views that no island comes back to.
+        html.truncate(html.trim_end_matches("<!>").len());
+        Box::pin(stream::once(async move { html })) as Html
+    })
+}
+
+/// The same answer with its length, as it is known.
+async fn with_length(response: Response) -> Response {
+    let (head, body) = response.into_parts();
+    match to_bytes(body, usize::MAX).await {
+        Ok(bytes) => Response::from_parts(head, Body::from(bytes)),
+        Err(error) => {
+            tracing::error!(%error, "a page could not be drawn");
+            StatusCode::INTERNAL_SERVER_ERROR.into_response()
+        }
+    }
+}
+
+/// The headers of every page: its type, its policy with the nonce of this answer, and what it depends on.
+pub(super) fn headers(nonce: &str) -> HeaderMap {
+    let policy = format!(
+        "default-src 'none'; script-src 'nonce-{nonce}' 'strict-dynamic' 'wasm-unsafe-eval'; style-src 'self'; \
+         font-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; base-uri 'none'; \
+         object-src 'none'; frame-ancestors 'none'",
+    );
+    let mut headers = HeaderMap::new();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
+    // A nonce is base64url, so the policy is always a header.
+    if let Ok(policy) = HeaderValue::try_from(policy) {
+        headers.insert(header::CONTENT_SECURITY_POLICY, policy);
+    }
+    // Who asks, and the cookies of taste.
+    headers.insert(header::VARY, HeaderValue::from_static("cookie"));
+    headers
+}

@@ -1,0 +1,192 @@
+//! The table of pages: every address that answers with HTML, its loader, and the forms that people post.
+//!
+//! Pages are routes of `leptos_router`, listed and drawn by `leptos_axum` on the server alone: no island and no function of the
+//! browser's module names the router, so none of it is in there. Forms are plain handlers of axum, which answer with 303 or
+//! with the page again. Nothing here reads or writes.
+
+use std::sync::LazyLock;
+
+use axum::{
+    Router,
+    extract::{Request, State},
+    http::{Method, Uri},
+    middleware::{from_fn_with_state, map_response_with_state},
+    response::{IntoResponse as _, Redirect, Response},
+    routing::{get, post},
+};
+use domain::Code;
+use leptos::prelude::*;
+use leptos_axum::{AxumRouteListing, LeptosRoutes as _, generate_route_list};
+use leptos_router::{
+    SsrMode,
+    components::{Route, Router as Pages, Routes},
+    path,
+};
+
+use super::{
+    Signed, Visit, account, address, audit, bulk, correct, deliveries, factors, imports, items, jobs, oidc, people,
+    render::{draw_forms, page, render},
+    see_other, services, shares, sign_in, step_up, theme, watch,
+};
+use crate::{App, error::Error};
+
+/// Every page with its loader.
+fn pages() -> impl IntoView {
+    view! {
+        <Pages>
+            <Routes fallback=page(nothing)>
+                <Route path=path!("/") ssr=SsrMode::Async view=page(watch::start) />
+                <Route path=path!("/sign-in") ssr=SsrMode::Async view=page(sign_in::show) />
+                <Route path=path!("/sign-in/oidc/:provider") ssr=SsrMode::Async view=page(oidc::depart) />
+                <Route path=path!("/sign-in/oidc/:provider/callback") ssr=SsrMode::Async view=page(oidc::arrive) />
+                <Route path=path!("/sign-in/:token") ssr=SsrMode::Async view=page(sign_in::confirm) />
+                <Route path=path!("/imports") ssr=SsrMode::Async view=page(imports::list) />
+                <Route path=path!("/imports/new") ssr=SsrMode::Async view=page(imports::new) />
+                <Route path=path!("/imports/:id") ssr=SsrMode::Async view=page(imports::show) />
+                <Route path=path!("/imports/:id/correct") ssr=SsrMode::Async view=page(correct::show) />
+                <Route path=path!("/s/:token") ssr=SsrMode::Async view=page(shares::show) />
+                <Route path=path!("/step-up") ssr=SsrMode::Async view=page(step_up::show) />
+                <Route path=path!("/account") ssr=SsrMode::Async view=page(account::show) />
+                <Route path=path!("/audit") ssr=SsrMode::Async view=page(audit::show) />
+                <Route path=path!("/jobs") ssr=SsrMode::Async view=page(jobs::list) />
+                <Route path=path!("/jobs/:id") ssr=SsrMode::Async view=page(jobs::show) />
+                <Route path=path!("/deliveries") ssr=SsrMode::Async view=page(deliveries::list) />
+                <Route path=path!("/deliveries/:id") ssr=SsrMode::Async view=page(deliveries::show) />
+                <Route path=path!("/dead") ssr=SsrMode::Async view=page(items::dead) />
+                <Route path=path!("/items") ssr=SsrMode::Async view=page(items::list) />
+                <Route path=path!("/items/:id") ssr=SsrMode::Async view=page(items::show) />
+                <Route path=path!("/bulk") ssr=SsrMode::Async view=page(bulk::list) />
+                <Route path=path!("/bulk/new") ssr=SsrMode::Async view=page(bulk::new) />
+                <Route path=path!("/bulk/:id") ssr=SsrMode::Async view=page(bulk::show) />
+                <Route path=path!("/workers") ssr=SsrMode::Async view=page(watch::workers) />
+                <Route path=path!("/types") ssr=SsrMode::Async view=page(watch::types) />
+                <Route path=path!("/shortcuts") ssr=SsrMode::Async view=page(watch::shortcuts) />
+                <Route path=path!("/account/totp") ssr=SsrMode::Async view=page(factors::show_totp) />
+                <Route path=path!("/people") ssr=SsrMode::Async view=page(people::list) />
+                <Route path=path!("/people/:id") ssr=SsrMode::Async view=page(people::show) />
+                <Route path=path!("/services") ssr=SsrMode::Async view=page(services::show) />
+                <Route path=path!("/types/:name") ssr=SsrMode::Async view=page(watch::show_type) />
+            </Routes>
+        </Pages>
+    }
+}
+
+/// The addresses of all pages.
+static LISTED: LazyLock<Vec<AxumRouteListing>> = LazyLock::new(|| generate_route_list(pages));
+
+/// The addresses of all pages, as axum writes them.
+pub fn addresses() -> impl Iterator<Item = &'static str> {
+    LISTED.iter().map(AxumRouteListing::path)
+}
+
+/// Pages and forms. What has no route here and nowhere else is a page, too: the one that says so.
+pub fn router(app: &App) -> Router<App> {
+    let draw = async |State(app): State<App>, request: Request| render(app, request, pages).await;
+    Router::new()
+        .leptos_routes_with_handler(LISTED.clone(), draw)
+        .route("/sample.csv", get(imports::sample))
+        .route("/sign-in/second-step", get(sign_in::start_over))
+        .route("/sign-in", post(sign_in::begin))
+        .route("/sign-in/{token}", post(sign_in::redeem))
+        .route("/sign-out", post(sign_in::end))
+        .route("/theme", post(theme::choose))
+        .route("/imports", post(imports::create))
+        .route("/imports/{id}/correct", post(correct::retry))
+        .route("/imports/{id}/share", post(shares::create))
+        .route("/shares/{id}/revoke", post(shares::revoke))
+        .route("/step-up", post(step_up::confirm))
+        .route("/sign-in/second-step", post(sign_in::second_step))
+        .route("/account/totp/confirm", post(factors::confirm_totp))
+        .route("/account/passkeys/{id}/rename", post(factors::rename_passkey))
+        .route("/account/password", post(account::set_password))
+        .route("/account/sessions/end", post(account::end_others))
+        .route("/account/sessions/{id}/end", post(account::end_session))
+        .route("/people/{id}/sessions/end", post(people::end_sessions))
+        .route("/people/{id}/sessions/{session}/end", post(people::end_session))
+        .route("/jobs/{id}/cancel", post(jobs::cancel))
+        .route("/jobs/{id}/replay", post(jobs::replay))
+        .route("/jobs/{id}/pin", post(jobs::pin))
+        .route("/jobs/{id}/unpin", post(jobs::unpin))
+        .route("/jobs/{id}/delete", post(jobs::delete))
+        .route("/deliveries/{id}/resend", post(deliveries::resend))
+        .route("/items/{id}/retry", post(items::retry))
+        .route("/items/{id}/cancel", post(items::cancel))
+        .route("/items/{id}/replay", post(items::replay))
+        .route("/bulk", post(bulk::preview))
+        .route("/bulk/{id}/start", post(bulk::start))
+        .route("/bulk/{id}/cancel", post(bulk::cancel))
+        .route("/types/{name}/pause", post(watch::pause))
+        .route("/types/{name}/resume", post(watch::resume))
+        .merge(guarded(app))
+        .method_not_allowed_fallback(back)
+        .fallback(elsewhere)
+        .layer(map_response_with_state(app.clone(), draw_forms))
+}
+
+/// Forms that ask for a recent sign-in.
+fn guarded(app: &App) -> Router<App> {
+    Router::new()
+        .route("/account/totp", post(factors::start_totp))
+        .route("/account/providers/{provider}", post(oidc::connect))
+        .route("/account/totp/remove", post(factors::remove_totp))
+        .route("/account/recovery-codes", post(factors::renew_codes))
+        .route("/account/passkeys/{id}/remove", post(factors::remove_passkey))
+        .route("/people", post(people::create))
+        .route("/people/{id}", post(people::change))
+        .route("/people/{id}/disable", post(people::disable))
+        .route("/people/{id}/enable", post(people::enable))
+        .route("/people/{id}/sign-in-link", post(people::make_link))
+        .route("/people/{id}/reset-factors", post(people::reset_factors))
+        .route("/services", post(services::create))
+        .route("/services/tokens", post(services::create_token))
+        .route("/services/{id}/disable", post(services::disable))
+        .route("/services/{id}/enable", post(services::enable))
+        .route("/tokens/{id}/revoke", post(services::revoke_token))
+        .route("/types/{name}", post(watch::change))
+        .route_layer(from_fn_with_state(app.clone(), step_up::ask))
+}
+
+/// An address without a page: without its last slash, where it has one; else the page that says so.
+async fn elsewhere(visit: Visit, uri: Uri) -> Response {
+    let path = uri.path().trim_end_matches('/');
+    if path.starts_with('/') && !path.starts_with("//") && path.len() < uri.path().len() {
+        let query = uri.query().map(|query| format!("?{query}")).unwrap_or_default();
+        return Redirect::permanent(&format!("{path}{query}")).into_response();
+    }
+    nothing(visit, uri).await
+}
+
+async fn nothing(visit: Visit, uri: Uri) -> Response {
+    visit.trouble(Error::refuse(Code::NotFound, format!("There is nothing at {}.", uri.path())))
+}
+
+/// The address of a form, loaded: the page that the form is on, with the form open where it is that page's own.
+async fn back(signed: Signed, method: Method, uri: Uri) -> Response {
+    if method != Method::GET && method != Method::HEAD {
+        return signed.visit.trouble(Error::refuse(Code::MethodNotAllowed, format!("{method} does nothing here.")));
+    }
+    let mut page = uri.path();
+    let mut above = Vec::new();
+    loop {
+        let (parent, last) = page.rsplit_once('/').unwrap_or(("/", page));
+        above.push(last);
+        page = parent;
+        if addresses().any(|address| is_at(address, page)) {
+            break;
+        }
+    }
+    let form = if let [form] = above[..] { form } else { "" };
+    see_other(&address(page, &[("open", form)]))
+}
+
+/// Tells whether a path is one of those that a route stands for.
+fn is_at(route: &str, path: &str) -> bool {
+    let (mut route, mut path) = (route.split('/'), path.split('/'));
+    loop {
+        match (route.next(), path.next()) {
+            (None, None) => return true,
+            (Some(part), Some(found)) if part == found || part.starts_with('{') && !found.is_empty() => {}
+            _ => return false,
+        }
+    }
+}

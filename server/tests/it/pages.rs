@@ -1,0 +1,85 @@
+//! Every page is a route that the router lists and `leptos_axum` draws: the list is held against what the server answers.
+//! What stands on each page is told by the tests of its subject.
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+use crate::support::Server;
+
+/// An address that nobody is at, where the address names something.
+fn filled(route: &str) -> String {
+    let id = uuid::Uuid::now_v7().to_string();
+    route.replace("{id}", &id).replace("{token}", "nobody").replace("{name}", "nothing")
+}
+
+#[tokio::test]
+async fn every_listed_address_is_a_page_and_no_other_is() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    let listed: Vec<&str> = server::http::ui::addresses().collect();
+    for page in ["/", "/jobs", "/jobs/{id}", "/items/{id}", "/dead", "/imports/new", "/sign-in", "/s/{token}"] {
+        assert!(listed.contains(&page), "{page} is not listed");
+    }
+    for route in listed {
+        let answer = admin.get(&filled(route)).await;
+        let status = answer.status.as_u16();
+        let expected: &[u16] = if route.contains('{') { &[404, 409, 410, 422] } else { &[200, 303] };
+        assert!(expected.contains(&status), "{route}: {status}");
+        if status == 303 {
+            continue;
+        }
+        assert_eq!(answer.headers["content-type"], "text/html; charset=utf-8", "{route}");
+        assert_eq!(answer.headers["content-length"], answer.text.len().to_string().as_str(), "{route}");
+        assert!(answer.text.starts_with("<!DOCTYPE html><html"), "{route}: {:.200}", answer.text);
+        assert_eq!(answer.text.matches("<html").count(), 1, "{route}");
+        // Nothing suspends in the browser, so the renderer's data for that is left out.
+        assert!(answer.text.ends_with("</html>"), "{route}: {}", &answer.text[answer.text.len() - 90..]);
+        assert!(!answer.text.contains("__RESOLVED") && !answer.text.contains("__INCOMPLETE"), "{route}");
+        let (_, nonce) =
+            answer.headers["content-security-policy"].to_str().expect("text").split_once("'nonce-").expect("a nonce");
+        let nonce = nonce.split('\'').next().expect("its end");
+        assert_eq!(answer.text.matches("<script").count(), answer.text.matches(&format!("nonce=\"{nonce}\"")).count());
+    }
+    let nowhere = admin.get("/no/page").await;
+    assert_eq!(nowhere.status, 404);
+    assert!(nowhere.text.starts_with("<!DOCTYPE html>"), "{:?} {}", nowhere.headers, nowhere.text);
+    assert!(nowhere.text.contains("Nothing here"), "{}", nowhere.text);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn addresses_that_people_come_to_by_accident_lead_on() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    for (from, to) in [
+        ("/imports/", "/imports"),
+        ("/jobs/?q=type%3Aa", "/jobs?q=type%3Aa"),
+        ("/account/password", "/account?open=password"),
+        ("/services/tokens", "/services?open=tokens"),
+        ("/tokens/x/revoke", "/"),
+        ("/sign-out", "/"),
+    ] {
+        let answer = admin.get(from).await;
+        assert!(answer.status.is_redirection(), "{from}: {}", answer.status);
+        assert_eq!(answer.headers["location"], to, "{from}");
+    }
+    // Two slashes at the beginning would name another host.
+    assert_eq!(admin.get("//example.com/").await.status, 404);
+    let refused = admin.delete("/jobs").await;
+    assert_eq!(refused.status, 405);
+    assert!(refused.text.starts_with("<!DOCTYPE html>"), "{}", refused.text);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_request_without_a_path_is_answered() {
+    let server = Server::start().await;
+    let mut stream = tokio::net::TcpStream::connect(server.running.addr).await.expect("connects");
+    stream
+        .write_all(b"CONNECT example.com:1 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        .await
+        .expect("sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.expect("an answer");
+    assert!(answer.starts_with("HTTP/1.1 4"), "{answer}");
+    server.stop().await;
+}
