@@ -331,7 +331,7 @@ impl JobTopic {
         loop {
             match self.watch.latest() {
                 Latest::Is(state) => {
-                    if let Some(event) = self.event(state) {
+                    if let Some(event) = self.event(&state) {
                         return (event, true);
                     }
                 }
@@ -342,9 +342,9 @@ impl JobTopic {
         }
     }
 
-    fn event(&mut self, state: Arc<TreeState>) -> Option<Event> {
+    fn event(&mut self, state: &Arc<TreeState>) -> Option<Event> {
         let version = Some(state.version());
-        let last = self.last.replace(Arc::clone(&state));
+        let last = self.last.replace(Arc::clone(state));
         let Some(last) = last else {
             // A job has a version of its own.
             let job = text(state.job(self.id)?).ok()?;
@@ -355,7 +355,7 @@ impl JobTopic {
             }
             return Some(event_of(event::SNAPSHOT, live::of_topic(self.topic, None, &job)));
         };
-        if Arc::ptr_eq(&last, &state) {
+        if Arc::ptr_eq(&last, state) {
             return None;
         }
         let change = state.change_since(&last, self.id)?;
