@@ -17,7 +17,7 @@ pub struct SignIn {
     /// Whether somebody has just signed out.
     pub ended: bool,
     pub email: String,
-    /// Where to go then.
+    /// Path of the page that opens afterwards.
     pub back: String,
     /// True if browsers have passkeys for this host.
     pub passkeys: bool,
@@ -82,7 +82,7 @@ pub struct SecondStep {
     pub state: String,
     /// Methods that would be accepted.
     pub methods: Vec<String>,
-    /// Where to go then.
+    /// Path of the page that opens afterwards.
     pub back: String,
     pub problem: Option<Problem>,
 }

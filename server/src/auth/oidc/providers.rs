@@ -110,7 +110,7 @@ pub(super) fn client(app: &App, provider: &Provider, metadata: &CoreProviderMeta
     let signatures = metadata.id_token_signing_alg_values_supported().iter().filter(|alg| SIGNATURES.contains(alg));
     let signatures = signatures.cloned().collect();
     let metadata = metadata.clone().set_id_token_signing_alg_values_supported(signatures);
-    // Where a provider does not say how clients prove who they are, the secret goes into the header.
+    // The secret goes into the header if the provider lists no methods of client authentication.
     let takes = |method: &CoreClientAuthMethod| {
         metadata.token_endpoint_auth_methods_supported().is_none_or(|methods| methods.contains(method))
     };

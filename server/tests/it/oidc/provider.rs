@@ -28,7 +28,7 @@ use url::Url;
 pub(crate) const CLIENT_ID: &str = "treeline";
 pub(crate) const CLIENT_SECRET: &str = "a-secret-of-the-client";
 
-/// How an ID token is signed.
+/// Signature of an ID token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Signature {
     Right,
