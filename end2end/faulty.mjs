@@ -2,7 +2,7 @@
 import http from 'node:http';
 import { once } from 'node:events';
 
-const STREAM = /\/events$/;
+const STREAM = /\/events(\?|$)/;
 
 /** One stream on its way through; frames are events as text, without the blank line that ends them. */
 class Stream {

@@ -16,6 +16,8 @@ use crate::{
 
 const PAGE_SCRIPT: &str = concat!(
     include_str!("scripts/page.js"),
+    include_str!("scripts/live.js"),
+    include_str!("scripts/topics.js"),
     include_str!("scripts/keys.js"),
     include_str!("scripts/select.js"),
     include_str!("scripts/filter.js"),

@@ -13,7 +13,7 @@ use std::{
 
 use domain::change::event;
 use leptos::prelude::*;
-use wasm_bindgen::{JsCast, closure::Closure};
+use wasm_bindgen::{JsCast, JsValue, closure::Closure};
 use web_sys::{EventSource, MessageEvent, VisibilityState};
 
 use super::{
@@ -78,6 +78,8 @@ pub(super) fn start(watched: Watched, liveness: RwSignal<Liveness>) {
         link.watched.set(Some(watched));
         link.liveness.set(Some(liveness));
         link.paused.set(remembered_pause());
+        // A tab that is opened in the background holds no stream before somebody looks at it.
+        link.away.set(document().visibility_state() != VisibilityState::Visible);
         if link.paused.get() {
             liveness.set(Liveness::Paused);
         } else {
@@ -177,7 +179,7 @@ impl Link {
         self.close();
         let Some(watched) = self.watched.get().filter(|_| self.wanted()) else { return };
         self.heard_at.set(now());
-        let Ok(events) = EventSource::new(&watched.stream()) else {
+        let Ok(events) = source(&watched.stream()) else {
             self.lost();
             return self.later();
         };
@@ -277,6 +279,13 @@ impl Link {
             }
         });
     }
+}
+
+/// What all tabs of a browser share, as `scripts/live.js` makes it: it behaves as an `EventSource` of this address alone.
+fn source(address: &str) -> Result<EventSource, JsValue> {
+    let class: js_sys::Function = js_sys::Reflect::get(&window(), &"TreelineSource".into())?.unchecked_into();
+    let source = js_sys::Reflect::construct(&class, &js_sys::Array::of1(&address.into()))?;
+    Ok(source.unchecked_into())
 }
 
 /// An event of the stream. One that cannot be read is left out: the next one carries absolute state.

@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// Milliseconds between two refreshes of the sections around the island.
-const REFRESH: f64 = 5_000.0;
+const REFRESH: f64 = 1_000.0;
 
 struct Session {
     board: Board,

@@ -53,7 +53,9 @@ pub fn list_page(operations: &[BulkOperation], next: Option<&String>, first: boo
                 "New operation"
             </a>
         </div>
-        {list}
+        <div class="bare" id="list" data-refresh="" data-topics="operations">
+            {list}
+        </div>
     }
     .into_any();
     Page { title: "Operations".to_owned(), place: Place::Bulk, content, lives: false }
@@ -65,7 +67,7 @@ fn table(operations: &[BulkOperation], next: Option<&String>) -> AnyView {
         .map(|one| {
             let (shape, word) = state(one);
             view! {
-                <tr role="row">
+                <tr role="row" data-key=one.id.to_string()>
                     <th scope="row" role="rowheader">
                         <a href=format!("/bulk/{}", one.id)>{name(one)}</a>
                         " "

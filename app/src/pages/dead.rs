@@ -6,8 +6,10 @@
 use domain::{
     Item,
     api::ErrorGroup,
-    filter::{Filter, Term, lists::List},
+    filter::{Filter, Term, Test, lists::List},
+    id::Uuid,
     progress::grouped,
+    topic::Topic,
 };
 use leptos::prelude::*;
 
@@ -53,7 +55,9 @@ pub fn page(shown: &Items) -> Page {
         </div>
         {told(shown.did.as_deref())}
         {bar(asked, "Filter failures", &[], &shown.types)}
-        {list}
+        <div class="bare" id="failures" data-refresh="" data-topics="failures">
+            {list}
+        </div>
     }
     .into_any();
     Page { title: "Failures".to_owned(), place: Place::Dead, content, lives: false }
@@ -93,10 +97,23 @@ pub fn items_page(shown: &Items) -> Page {
             <h1>"Items"</h1>
         </div>
         {bar(asked, "Filter items", &shortcuts, &shown.types)}
-        {list}
+        <div class="bare" id="list" data-refresh="" data-topics=topics_of(asked)>
+            {list}
+        </div>
     }
     .into_any();
     Page { title: "Items".to_owned(), place: Place::Jobs, content, lives: false }
+}
+
+/// What a list of items changes with: the job or tree that it is of; else the dead among them.
+fn topics_of(asked: &Asked) -> String {
+    let named = |name: &str| {
+        let term = asked.filter.terms.iter().find(|term| term.name.as_deref() == Some(name) && !term.not)?;
+        let Test::Any(ids) = &term.test else { return None };
+        let [id] = ids.as_slice() else { return None };
+        Uuid::parse_str(id).ok().map(|id| Topic::Job(id).to_string())
+    };
+    named("job").or_else(|| named("root")).unwrap_or_else(|| "failures roots".to_owned())
 }
 
 /// A page may be empty and have a next one: it looked at as many rows as a page may, and none of them matched.
@@ -162,16 +179,20 @@ fn one(shown: &Items, group: &ErrorGroup) -> impl IntoView + use<> {
     let items = if group.count == 1 { "item" } else { "items" };
     let rows = (!here).then(|| view! { <a href=format!("{}#rows", asked.link(&this))>"show them"</a> " · " });
     view! {
-        <li class="problem">
+        <li
+            class="problem"
+            data-key=format!("{} {}", group.job_type, group.fingerprint)
+            data-group=format!("{} {}", group.job_type, group.fingerprint)
+        >
             <p class="problem-count">
-                {icon("dead")} " " <strong>{count.clone()}</strong> " " {items}
+                {icon("dead")} " " <strong data-count="">{count.clone()}</strong> " " {items}
             </p>
             <div class="problem-text">
                 <p class="problem-message">{group.message.clone()}</p>
                 <p class="sub">
                     {group.kind.clone().map(|kind| view! { <span class="mono">{kind}</span> " · " })}
                     <span>{group.job_type.clone()}</span> " · first " {ago(group.first_seen_at)} " · last "
-                    {ago(group.last_seen_at)}
+                    <span data-last="">{ago(group.last_seen_at)}</span>
                 </p>
                 <p class="sub">
                     {rows} <a href=format!("/items/{}", group.sample_item_id)>"see one"</a>

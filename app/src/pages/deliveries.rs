@@ -57,13 +57,12 @@ pub fn list_page(shown: &Deliveries) -> Page {
             view! { <a href="/api/docs">"How a tree names one"</a> }.into_any(),
         ),
     };
-    let pending = shown.all.iter().any(|one| one.state == DeliveryState::Pending);
     let content = view! {
         <div class="page-head">
             <h1>"Callbacks"</h1>
         </div>
         {filter(&shown.state)}
-        <div id="callbacks" data-refresh="" data-poll=pending.then_some("5000")>
+        <div id="callbacks" data-refresh="" data-topics="deliveries">
             {list}
         </div>
     }
@@ -166,13 +165,17 @@ pub fn page(shown: &Shown) -> Page {
         <p class="crumbs">{crumb}</p>
         <div class="page-head">
             <h1 class="file-name">{receiver(one)}</h1>
-            {badge(one.state)}
+            <span id="state" data-refresh="">
+                {badge(one.state)}
+            </span>
         </div>
         {told(shown.did.as_deref())}
-        <div id="tries-part" data-refresh="" data-poll=pending.then_some("5000")>
+        <div id="tries-part" data-refresh="" data-topics="deliveries">
             {section("tries", "Tries", tries(one))}
         </div>
-        {section("deeds", "What you can do", view! { <div class="deeds">{deed}</div> }.into_any())}
+        <div class="bare" id="ways-on" data-refresh="">
+            {section("deeds", "What you can do", view! { <div class="deeds">{deed}</div> }.into_any())}
+        </div>
         {section(
             "details",
             "Details",
@@ -228,11 +231,10 @@ fn tries(one: &CallbackDelivery) -> AnyView {
 /// The section on the page of a job; nothing where its tree has called nobody.
 pub(super) fn of_job(all: &[CallbackDelivery], own: bool) -> Option<AnyView> {
     let newest = all.first()?;
-    let pending = newest.state == DeliveryState::Pending;
     let again = (newest.state != DeliveryState::Superseded && newest.url.is_some())
         .then(|| view! { <div class="deeds">{resend(newest, own, false, None)}</div> });
     let content = view! {
-        <div id="called" data-refresh="" data-poll=pending.then_some("5000")>
+        <div id="called" data-refresh="" data-topics="deliveries">
             {table(all, false)}
         </div>
         {again}

@@ -52,8 +52,7 @@ pub fn page_with(job: &Job, groups: &[ErrorGroup], staff: bool, around: Around) 
             </p>
             <h1 class="file-name">{icon("file")} " " {name.clone()}</h1>
             <LiveImport id=job.id label=format!("Progress of {name}") head=Head::of(job) />
-            // While it is open, what holds it may change without an event of its own.
-            <div id="around" data-refresh="" data-poll=(!completed).then_some("20000")>
+            <div id="around" data-refresh="">
                 {holds_of_import(&held)}
                 {(dead > 0 || !completed)
                     .then(|| section("problems", "What went wrong", problems::groups(groups, dead, !completed, true)))}

@@ -60,7 +60,9 @@ pub fn page(imports: &Imports) -> Page {
             <h1>"My uploads"</h1>
             {(!imports.jobs.is_empty()).then(start)}
         </div>
-        {content}
+        <div class="bare" id="uploads" data-refresh="" data-topics="imports">
+            {content}
+        </div>
     }
     .into_any();
     Page { title: "My uploads".to_owned(), place: Place::Imports, content, lives: false }
@@ -72,7 +74,7 @@ fn row(job: &Job) -> impl IntoView + use<> {
     let meter = Meter::of_tree(job);
     let state = (job.tree.status, job.tree.outcome);
     view! {
-        <li class="card">
+        <li class="card" data-key=job.id.to_string()>
             <div class="card-head">
                 <a class="card-link" href=format!("/imports/{}", job.id)>
                     {name.clone()}

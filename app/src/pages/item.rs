@@ -7,6 +7,8 @@ mod path;
 use domain::{
     Document, Item, ItemState,
     item::{Attempt, EndedAs, MaxFailures},
+    progress::grouped,
+    topic::Topic,
 };
 use leptos::prelude::*;
 
@@ -58,13 +60,27 @@ pub fn page(item: &Item, attempts: &[Attempt], deeds: &Deeds) -> Page {
         </p>
         <div class="page-head">
             <h1>{title.clone()}</h1>
-            {item_badge(item.state)}
+            <span id="state" data-refresh="">
+                {item_badge(item.state)}
+            </span>
         </div>
         {told(deeds.did.as_deref())}
-        {path::drawing(item, attempts)}
-        {why.map(|why| view! { <p class="why">{why}</p> })}
-        {error}
-        {deeds::section_of(item, deeds)}
+        <div
+            class="bare"
+            id="now"
+            data-refresh=""
+            data-topics=Topic::Item(item.id).to_string()
+            data-version=item.version.to_string()
+        >
+            {path::drawing(item, attempts)}
+            {why.map(|why| view! { <p class="why">{why}</p> })}
+            {progress(item)}
+            {error}
+        </div>
+        <div class="bare" id="ways-on" data-refresh="">
+            {deeds::section_of(item, deeds)}
+        </div>
+        <div class="bare" id="about" data-refresh="">
         {payload(item)}
         {item.step.as_ref().map(|step| {
             let name = view! { <p>"Reached " <span class="mono">{step.name.clone()}</span> "; a later attempt begins there."</p> };
@@ -73,9 +89,37 @@ pub fn page(item: &Item, attempts: &[Attempt], deeds: &Deeds) -> Page {
         {item.result.as_ref().map(|result| section("result", "Result", document(result)))}
         {section("attempts", "Attempts", history(item, attempts))}
         {section("details", "Details", facts(item))}
+        </div>
     }
     .into_any();
     Page { title, place: Place::Jobs, content, lives: false }
+}
+
+/// How far its worker is, which the page's script keeps up to date.
+fn progress(item: &Item) -> Option<impl IntoView + use<>> {
+    item.assignment.as_ref()?;
+    let progress = item.progress.as_ref();
+    let (done, total) = (progress.and_then(|it| it.done), progress.and_then(|it| it.total));
+    let share = match (done, total) {
+        (Some(done), Some(total)) if total > 0 => (100.0 * done as f64 / total as f64).clamp(0.0, 100.0),
+        _ => 0.0,
+    };
+    let count = done.map(|done| match total {
+        Some(total) => format!("{} of {}", grouped(done), grouped(total)),
+        None => grouped(done),
+    });
+    let message = progress.and_then(|it| it.message.clone());
+    let words: Vec<String> = count.into_iter().chain(message).collect();
+    Some(view! {
+        <div id="progress" hidden=progress.is_none()>
+            <svg class="bar bar-thin" aria-hidden="true" focusable="false">
+                <rect class="seg seg-running" width=format!("{share:.1}%") height="100%" />
+            </svg>
+            <p class="sub" data-done="">
+                {words.join(" · ")}
+            </p>
+        </div>
+    })
 }
 
 fn payload(item: &Item) -> Option<AnyView> {
@@ -116,7 +160,7 @@ fn why(item: &Item) -> Option<AnyView> {
         return Some(
             view! {
                 "In work at " <span class="mono">{holder.worker_id.clone()}</span> " for " {since(holder.since)} ", last heard of "
-                {ago(holder.last_heartbeat_at)} "." {stopping}
+                <span data-beat="">{ago(holder.last_heartbeat_at)}</span> "." {stopping}
             }
             .into_any(),
         );

@@ -59,8 +59,7 @@ pub fn page(
         <h1 class="file-name">{name.clone()}</h1>
         {told(deeds.did.as_deref())}
         <LiveJob id=job.id label=format!("Progress of {name}") first>
-            // While it is open, what holds it may change without an event of its own.
-            <div id="around" data-refresh="" data-poll=(!completed).then_some("20000")>
+            <div id="around" data-refresh="">
                 {holds}
                 {problems}
             </div>
@@ -71,8 +70,12 @@ pub fn page(
         <div id="ways" data-refresh="">{ways(job)}</div>
         <div id="when" data-refresh="">{timeline::timeline(job).map(|drawn| section("timeline", "Timeline", drawn))}</div>
         {deliveries::of_job(callbacks, deeds.own)}
-        {deeds::section_of(job, deeds)}
-        {section("details", "Details", details(job))}
+        <div class="bare" id="ways-on" data-refresh="">
+            {deeds::section_of(job, deeds)}
+        </div>
+        <div class="bare" id="facts" data-refresh="">
+            {section("details", "Details", details(job))}
+        </div>
     }
     .into_any();
     Page { title: name, place: Place::Jobs, content, lives: true }

@@ -47,7 +47,7 @@ pub fn page(overview: &Overview) -> Page {
                 <a href="/deliveries">"Callbacks"</a>
             </p>
         </div>
-        <div class="overview" id="overview" data-refresh="" data-poll="5000">
+        <div class="overview" id="overview" data-refresh="" data-topics="overview">
             {figures(overview)}
             {section("alerts", "Needs a look", alerts(&overview.alerts))}
             {section("types", "By job type", types(&stats.data))}
@@ -254,7 +254,7 @@ pub fn workers_page(workers: &[Worker], next: Option<&String>, first: bool) -> P
         <div class="page-head">
             <h1>"Workers"</h1>
         </div>
-        <div id="workers" data-refresh="" data-poll="5000">
+        <div id="workers" data-refresh="" data-topics="workers">
             {list}
         </div>
     }
@@ -273,7 +273,7 @@ fn worker_table(workers: &[Worker], next: Option<&String>) -> AnyView {
                 "0".into_any()
             };
             view! {
-                <tr role="row">
+                <tr role="row" data-key=format!("{} {}", worker.owner, worker.worker_id)>
                     <th scope="row" role="rowheader"><span class="mono">{worker.worker_id.clone()}</span></th>
                     <td role="cell" data-label="Service">{worker.owner.clone()}</td>
                     <td role="cell" data-label="Types">{worker.types.join(", ")}</td>

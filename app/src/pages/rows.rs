@@ -57,7 +57,7 @@ fn row(item: &Item) -> impl IntoView + use<> {
         }
     });
     view! {
-        <tr role="row">
+        <tr role="row" data-key=item.id.to_string()>
             {pick(item.id.to_string(), &label)}
             <th scope="row" role="rowheader">
                 <a href=address>{label.clone()}</a>

@@ -52,7 +52,9 @@ pub fn list_page(types: &[JobType]) -> Page {
         <div class="page-head">
             <h1>"Job types"</h1>
         </div>
-        {table}
+        <div class="bare" id="list" data-refresh="" data-topics="types">
+            {table}
+        </div>
     }
     .into_any();
     Page { title: "Job types".to_owned(), place: Place::Types, content, lives: false }
@@ -120,14 +122,18 @@ pub fn page(shown: &Shown) -> Page {
         </p>
         <div class="page-head">
             <h1>{name.clone()}</h1>
-            {badge(spec.paused)}
+            <span id="state" data-refresh="" data-topics="types">
+                {badge(spec.paused)}
+            </span>
         </div>
         {told(shown.did.as_deref())}
         <p class="actions">
             <a href=rows_of("/jobs", List::Jobs, vec![Term::is("type", &name)])>"Its jobs"</a>
             <a href=rows_of("/dead", List::Dead, vec![Term::is("type", &name)])>"Its failures"</a>
         </p>
-        {pause}
+        <div class="bare" id="pause" data-refresh="">
+            {pause}
+        </div>
         {if shown.admin { section("change", "What acts at once", form(shown)) } else { note("Only admins change job types.") }}
         {section(
             "details",

@@ -47,8 +47,53 @@
 
   document.cookie = `treeline_offset=${-new Date().getTimezoneOffset()}; Path=/; SameSite=Lax; Max-Age=31536000`;
 
-  // An island says that the sections around it are out of date: they are fetched as this very page and
-  // put in place, unless the reader is in one of them.
+  // Brings what is on the page to what the server has drawn now, in place: an element that stays is not replaced, so focus,
+  // scroll, what was typed, ticked and opened stay. Children with an id or `data-key` are known by it.
+  const key = (node) => node.id || node.dataset?.key || "";
+  const morph = (old, fresh) => {
+    if (old.nodeType !== fresh.nodeType || old.nodeName !== fresh.nodeName || key(old) !== key(fresh)) return old.replaceWith(fresh);
+    if (old.nodeType !== Node.ELEMENT_NODE) {
+      if (old.data !== fresh.data) old.data = fresh.data;
+      return;
+    }
+    // A time is written in the reader's zone here; islands draw themselves.
+    if (old.localName === "leptos-island") return;
+    if (old.localName === "time" && old.dateTime === fresh.dateTime && old.dataset.way === fresh.dataset.way) return;
+    for (const { name } of [...old.attributes]) {
+      if (!fresh.hasAttribute(name) && name !== "open") old.removeAttribute(name);
+    }
+    for (const { name, value } of fresh.attributes) {
+      if (old.getAttribute(name) === value || name === "open") continue;
+      old.setAttribute(name, value);
+      // Another thing than was ticked.
+      if (name === "value" && old.type === "checkbox") old.checked = fresh.checked;
+    }
+    if (["textarea", "select"].includes(old.localName)) return;
+    const known = new Map([...old.children].filter(key).map((child) => [key(child), child]));
+    let at = old.firstChild;
+    for (const child of [...fresh.childNodes]) {
+      const same = known.get(key(child));
+      if (same) {
+        known.delete(key(child));
+        if (same === at) at = at.nextSibling;
+        else old.insertBefore(same, at);
+        morph(same, child);
+      } else if (at && at.nodeName === child.nodeName && !key(child) && !key(at)) {
+        const here = at;
+        at = at.nextSibling;
+        morph(here, child);
+      } else {
+        old.insertBefore(child, at);
+      }
+    }
+    while (at) {
+      const gone = at;
+      at = at.nextSibling;
+      gone.remove();
+    }
+  };
+
+  // Something says that sections of the page are out of date: they are fetched as this very page and put in place.
   let fetching = false;
   let again = false;
   const refresh = async () => {
@@ -61,9 +106,11 @@
       const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
       for (const old of document.querySelectorAll("[data-refresh]")) {
         const replacement = fresh.getElementById(old.id);
-        if (replacement && !old.contains(document.activeElement)) old.replaceWith(replacement);
+        // Rows that are ticked stay as they are until something is done to them.
+        if (replacement && !old.querySelector(".pick input:checked")) morph(old, replacement);
       }
       tell();
+      document.dispatchEvent(new Event("treeline:refreshed"));
     } catch {
       // The next change asks again.
     } finally {
@@ -87,16 +134,6 @@
       }
     });
   }
-
-  // A section that changes by itself is fetched again while it says so and somebody looks.
-  const poll = async () => {
-    const section = document.querySelector("[data-poll]");
-    if (!section) return;
-    await new Promise((passed) => setTimeout(passed, Number(section.dataset.poll)));
-    if (!document.hidden) await refresh();
-    poll();
-  };
-  poll();
 
   document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
   document.getElementById("refusal")?.focus();

@@ -1,15 +1,21 @@
 // Rows of a list that are ticked: counted, a page or a range at once. Boxes and form are the server's and work without
 // this. Nothing here moves a row: the form is below the list, and shows while something is ticked.
 (() => {
-  const form = document.getElementById("selection");
-  if (!form) return;
-  const told = document.getElementById("selection-told");
-  const count = form.querySelector(".selection-count");
-  const page = document.querySelector("[data-select-page]");
-  const all = form.elements.all;
-  const boxes = () => [...form.elements].filter((it) => it.name === "id");
+  let form, told, count, page, all;
   let last = null;
+  // A list that lives may come and go.
+  const find = () => {
+    form = document.getElementById("selection");
+    told = document.getElementById("selection-told");
+    count = form?.querySelector(".selection-count");
+    page = document.querySelector("[data-select-page]");
+    all = form?.elements.all;
+    if (last?.form !== form) last = null;
+    show();
+  };
+  const boxes = () => (form ? [...form.elements].filter((it) => it.name === "id") : []);
   const show = () => {
+    if (!form) return;
     const rows = boxes();
     const ticked = rows.filter((box) => box.checked).length;
     const whole = ticked > 0 && ticked === rows.length;
@@ -28,7 +34,7 @@
   };
   document.addEventListener("click", (event) => {
     const box = event.target;
-    if (box.form !== form || box.name !== "id") return;
+    if (!form || box.form !== form || box.name !== "id") return;
     const rows = boxes();
     const [from, to] = [rows.indexOf(last), rows.indexOf(box)].sort((a, b) => a - b);
     if (event.shiftKey && from >= 0) for (const between of rows.slice(from, to)) between.checked = box.checked;
@@ -40,10 +46,10 @@
   });
   document.addEventListener("change", ({ target }) => {
     if (target === page) for (const box of boxes()) box.checked = page.checked;
-    if (target === page || target.form === form) show();
+    if (form && (target === page || target.form === form)) show();
   });
   addEventListener("keydown", (event) => {
-    if (event.key !== "Escape" || event.defaultPrevented || form.hidden) return;
+    if (event.key !== "Escape" || event.defaultPrevented || !form || form.hidden) return;
     if (event.target.closest?.("dialog, textarea, select, input:not([type=checkbox])")) return;
     const lost = form.contains(document.activeElement) && (last ?? boxes()[0]);
     for (const box of boxes()) box.checked = false;
@@ -52,5 +58,6 @@
     if (lost) lost.focus();
   });
   addEventListener("pageshow", show);
-  show();
+  document.addEventListener("treeline:refreshed", find);
+  find();
 })();

@@ -43,6 +43,8 @@ pub fn page(shown: &Shown) -> Page {
     let one = &shown.one;
     let title = name(one);
     let open = matches!(one.state, BulkState::Counting | BulkState::Running | BulkState::Cancelling);
+    // A preview that is counted changes no more.
+    let live = open || !one.dry_run;
     let refused = shown.refused.as_ref();
     let begin = (one.dry_run && one.state == BulkState::Ready && one.total > 0).then(|| begin(shown));
     let stop = (open && !one.dry_run).then(|| {
@@ -71,7 +73,7 @@ pub fn page(shown: &Shown) -> Page {
             {title.clone()}
         </h1>
         {told(shown.did.as_deref())}
-        <div class="operation" id="operation" data-refresh="" data-poll=open.then_some("1000")>
+        <div class="operation" id="operation" data-refresh="" data-topics=live.then_some("operations")>
             {progress(one)}
             {(open && !one.dry_run || one.state == BulkState::Counting).then(|| still(one))}
             {after(one)}

@@ -1,0 +1,164 @@
+// Pages that show state live without a reload and without a poll: what happens elsewhere is on the screen within a second, in
+// every tab; and however many tabs one browser has, it holds one stream.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { openPage, startServer, whenLive } from '../harness.mjs';
+import { Worker } from '../worker.mjs';
+
+/** Longer than this nothing may take to be on the screen. */
+const SECOND = 1_000;
+
+const made = async (answer, status = 201) => {
+  assert.equal(answer.status, status, await answer.clone().text());
+  return answer.json();
+};
+
+/** A server with a job type and somebody who works on it. */
+async function story(t) {
+  const server = await startServer(t);
+  await server.api('PUT', '/job-types/story', { executor: { kind: 'pull' }, steps: ['fetched'] });
+  return { server, worker: new Worker(server, 'story') };
+}
+
+const items = (n) => Array.from({ length: n }, (_, at) => ({ payload: { at } }));
+const job = async (server, n = 1) => made(await server.api('POST', '/jobs', { type: 'story', name: 'March', sealed: true, items: items(n) }));
+
+/** One item that fails for good. */
+async function fail(server, worker, message) {
+  await job(server);
+  const [held] = await worker.claim(1);
+  await worker.call('/assignments/finish', { endings: [{ assignment_id: held.id, retryable: false, error: { message } }] });
+  return held.item.id;
+}
+
+/** Opens a page that must never load again, and waits until it watches. */
+async function watching(server, path, context) {
+  const page = context ? await context.newPage() : await openPage(server);
+  await page.goto(path);
+  await page.locator('html[data-stream="live"]').waitFor({ state: 'attached' });
+  await page.evaluate(() => (globalThis.first = true));
+  return page;
+}
+
+/** What is done shows on all these pages within a second, and none of them has loaded again. */
+async function shows(pages, act, seen) {
+  await act();
+  const began = performance.now();
+  await Promise.all(pages.map((page) => seen(page)));
+  const took = performance.now() - began;
+  for (const page of pages) assert.equal(await page.evaluate(() => globalThis.first), true, `${page.url()} was loaded again`);
+  assert.ok(took < SECOND, `it took ${Math.round(took)} ms`);
+}
+
+const text = (selector, wanted) => (page) =>
+  page.waitForFunction(([selector, wanted]) => document.querySelector(selector)?.textContent.includes(wanted), [selector, wanted], { timeout: 10_000 });
+const gone = (selector) => (page) => page.waitForFunction((selector) => !document.querySelector(selector), selector, { timeout: 10_000 });
+
+test('failures come, count and go before one’s eyes, in two tabs, and what is ticked stays ticked', async (t) => {
+  const { server, worker } = await story(t);
+  const page = await watching(server, '/dead');
+  const second = await watching(server, '/dead', page.context());
+  const both = [page, second];
+  await shows(both, () => fail(server, worker, 'no account'), text('#groups .problem-message', 'no account'));
+  await shows(both, () => fail(server, worker, 'no account'), text('#groups [data-count]', '2'));
+  await shows(both, () => fail(server, worker, 'out of paper'), text('#groups', 'out of paper'));
+
+  // Under somebody's hands the rows stand still; the counts are true all the same.
+  await page.locator('#rows tbody input').first().check();
+  const ticked = await page.locator('#rows tbody input:checked').inputValue();
+  await shows([page], () => fail(server, worker, 'no account'), text('#groups [data-count]', '3'));
+  assert.equal(await page.locator('#rows tbody input:checked').inputValue(), ticked);
+  assert.equal(await page.locator('#rows tbody tr').count(), 3);
+  await page.locator('#rows tbody input:checked').uncheck();
+
+  const { data } = await made(await server.api('GET', '/items?state=dead'), 200);
+  const retry = async () => {
+    for (const item of data) await made(await server.api('POST', `/items/${item.id}/retry`, { reason: 'again' }), 200);
+  };
+  await shows(both, retry, gone('#groups'));
+});
+
+test('an item says how far it is, ends and is retried before one’s eyes', async (t) => {
+  const { server, worker } = await story(t);
+  await job(server);
+  const [held] = await worker.claim(1);
+  const page = await watching(server, `/items/${held.item.id}`);
+  const second = await watching(server, `/items/${held.item.id}`, page.context());
+  const both = [page, second];
+  await shows(both, () => worker.progress(held, 3, 10, 'reading'), text('#progress', '3 of 10 · reading'));
+  assert.equal(await page.locator('#progress').isVisible(), true);
+  const step = () => worker.call(`/assignments/${held.id}/step`, { name: 'fetched', data: { page: 7 } });
+  await shows(both, step, text('#step', 'fetched'));
+  const end = () => worker.call('/assignments/finish', { endings: [{ assignment_id: held.id, retryable: false, error: { message: 'no account' } }] });
+  await shows(both, end, text('#state', 'dead'));
+  await text('#attempts', 'no account')(page);
+  await shows(both, () => server.api('POST', `/items/${held.item.id}/retry`, { reason: 'again' }), gone('#state .state-dead'));
+});
+
+test('uploads, operations, job types, workers and the overview are as they are now', async (t) => {
+  const { server, worker } = await story(t);
+  const types = await watching(server, '/types');
+  const context = types.context();
+  await shows([types], () => server.api('POST', '/job-types/story/pause'), text('#list', 'paused'));
+  const type = await watching(server, '/types/story', context);
+  await shows([types, type], () => server.api('POST', '/job-types/story/resume'), (page) =>
+    page.waitForFunction(() => !/paused/.test(document.querySelector('main').textContent), null, { timeout: 10_000 }));
+
+  const operations = await watching(server, '/bulk', context);
+  await fail(server, worker, 'no account');
+  const retry = { action: 'retry', target: 'items', filter: { state: 'dead' }, reason: 'again' };
+  await shows([operations], async () => made(await server.api('POST', '/bulk-operations', retry), 202), text('#list tbody', 'Retry'));
+
+  const overview = await watching(server, '/', context);
+  const workers = await watching(server, '/workers', context);
+  const other = new Worker(server, 'story');
+  other.call('/assignments', { worker_id: 'newcomer', types: ['story'], max: 1 });
+  await text('#workers', 'newcomer')(workers);
+  await text('#overview', 'story')(overview);
+  for (const page of [overview, workers]) assert.equal(await page.evaluate(() => globalThis.first), true);
+});
+
+test('one’s uploads move in their list', async (t) => {
+  const server = await startServer(t);
+  await server.api('PUT', '/job-types/import', { executor: { kind: 'pull' } });
+  const worker = new Worker(server, 'import');
+  const page = await openPage(server, { path: '/imports' });
+  await page.goto('/imports/new');
+  await page.locator('input[type="file"]').setInputFiles({ name: 'people.csv', mimeType: 'text/csv', buffer: Buffer.from('name\nann\nbob\n') });
+  await page.locator('main form button[type="submit"], main form button.primary').last().click();
+  await page.waitForURL(/\/imports\/[0-9a-f-]{36}/);
+  const list = await watching(server, '/imports', page.context());
+  const held = await worker.claim(2);
+  await shows([list], () => worker.finish(held), text('.card', '2 of 2 rows done'));
+});
+
+test('forty tabs of one browser hold one stream', async (t) => {
+  const { server, worker } = await story(t);
+  const { id } = await job(server, 3);
+  const first = await watching(server, '/dead');
+  const context = first.context();
+  const pages = [first];
+  const paths = ['/dead', `/jobs/${id}`, '/jobs', '/types', '/imports', '/bulk'];
+  for (let at = 1; at < 40; at += 1) {
+    const page = await context.newPage();
+    await page.goto(paths[at % paths.length]);
+    pages.push(page);
+  }
+  for (const page of pages) {
+    await page.locator('html[data-stream="live"], [data-live="live"]').first().waitFor({ state: 'attached' });
+  }
+  const open = async () => {
+    const metrics = await (await fetch(`${server.url}/metrics`, { headers: { authorization: `Bearer ${server.token}` } })).text();
+    return Number(/^treeline_event_streams_open (\d+)/m.exec(metrics)[1]);
+  };
+  assert.equal(await open(), 1);
+  const [held] = await worker.claim(1);
+  await worker.call('/assignments/finish', { endings: [{ assignment_id: held.id, retryable: false, error: { message: 'no account' } }] });
+  const dead = pages.filter((page) => new URL(page.url()).pathname === '/dead');
+  await Promise.all(dead.map(text('#groups .problem-message', 'no account')));
+  // The one that holds the stream goes; another takes over.
+  await first.close();
+  await fail(server, worker, 'out of paper').catch(() => {});
+  await Promise.all(dead.filter((page) => page !== first).map(text('#groups', 'out of paper')));
+  assert.equal(await open(), 1);
+});
