@@ -64,7 +64,9 @@ struct Link {
     paused: Cell<bool>,
     /// Hidden for long, or left for the back/forward cache.
     away: Cell<bool>,
-    /// Nothing more will come: finished, removed or signed out.
+    /// The tree is complete. The stream stays: a tree that is retried goes on.
+    finished: Cell<bool>,
+    /// Nothing more will come: removed or signed out.
     over: Cell<bool>,
 }
 
@@ -73,18 +75,19 @@ thread_local! {
 }
 
 /// Opens the stream of what is watched and keeps it open for as long as somebody looks.
-pub(super) fn start(watched: Watched, liveness: RwSignal<Liveness>) {
+pub(super) fn start(watched: Watched, liveness: RwSignal<Liveness>, finished: bool) {
     LINK.with(|link| {
+        link.finished.set(finished);
         link.watched.set(Some(watched));
         link.liveness.set(Some(liveness));
         link.paused.set(remembered_pause());
         // A tab that is opened in the background holds no stream before somebody looks at it.
         link.away.set(document().visibility_state() != VisibilityState::Visible);
-        if link.paused.get() {
-            liveness.set(Liveness::Paused);
-        } else {
-            liveness.set(Liveness::Connecting);
+        if !link.paused.get() {
+            link.show(Liveness::Connecting);
             link.open();
+        } else if !finished {
+            liveness.set(Liveness::Paused);
         }
     });
     watch_visibility();
@@ -109,9 +112,13 @@ pub(super) fn pause_or_resume() {
     });
 }
 
-/// The tree is complete: closes the stream for good.
-pub(super) fn finish() {
-    LINK.with(|link| link.end(Liveness::Finished));
+/// Whether the tree is complete, as was told last.
+pub(super) fn set_finished(finished: bool) {
+    LINK.with(|link| {
+        if link.finished.replace(finished) != finished {
+            link.show(Liveness::Live);
+        }
+    });
 }
 
 /// Asks once, beside the stream, for what the snapshot of a list did not carry.
@@ -159,6 +166,15 @@ impl Link {
     }
 
     fn show(&self, liveness: Liveness) {
+        // Of a complete tree nothing is missed while the stream is away.
+        let liveness = match liveness {
+            Liveness::Connecting | Liveness::Live | Liveness::Reconnecting | Liveness::Stale | Liveness::Polling
+                if self.finished.get() =>
+            {
+                Liveness::Finished
+            }
+            other => other,
+        };
         if let Some(signal) = self.liveness.get().filter(|signal| signal.get_untracked() != liveness) {
             signal.set(liveness);
         }

@@ -50,7 +50,7 @@ pub(super) fn start(liveness: RwSignal<Liveness>) {
         asked_at: f64::NEG_INFINITY,
     };
     SESSION.set(Some(session));
-    link::start(Watched::Roots, liveness);
+    link::start(Watched::Roots, liveness, false);
     // As long as the page.
     let _ = set_interval_with_handle(tick, Duration::from_secs(1));
 }

@@ -20,8 +20,10 @@ use crate::{
     reading::{Flight, Head, Line},
 };
 
-/// Milliseconds between two refreshes of the sections around the island.
+/// Milliseconds between two refreshes of the sections around the island; and where only counts have changed, which are
+/// read for each reader.
 const REFRESH: f64 = 1_000.0;
+const COUNTS: f64 = 5_000.0;
 
 struct Session {
     board: Board,
@@ -31,20 +33,44 @@ struct Session {
     announcer: Announcer,
     title: String,
     drawing: bool,
-    /// Dead items and completion as of the last refresh of the sections around, and when that was.
-    refreshed: (i64, bool, f64),
+    /// What the sections around showed after their last refresh, and when that was.
+    refreshed: (Around, f64),
+}
+
+/// What the sections around a tree are drawn from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Around {
+    completed: bool,
+    dead: i64,
+    is_running: bool,
+    finished: i64,
+}
+
+impl Around {
+    fn of(head: &Head) -> Self {
+        let counts = head.meter.counts;
+        Self {
+            completed: head.completed(),
+            dead: counts.dead,
+            is_running: counts.running > 0,
+            finished: counts.finished(),
+        }
+    }
+
+    /// Whether only numbers differ that are exact elsewhere on the page.
+    fn is_like(self, other: Self) -> bool {
+        (self.completed, self.dead, self.is_running) == (other.completed, other.dead, other.is_running)
+            && (self.finished > 0) == (other.finished > 0)
+    }
 }
 
 thread_local! {
     static SESSION: RefCell<Option<Session>> = const { RefCell::new(None) };
 }
 
-/// Begins to live. A complete tree does not change, so nothing is opened for it.
+/// Begins to live; a complete tree, too, as it may be retried.
 pub(super) fn start(job: Uuid, board: Board) {
     let head = board.head.get_untracked();
-    if head.completed() {
-        return;
-    }
     let session = Session {
         board,
         root: None,
@@ -53,10 +79,10 @@ pub(super) fn start(job: Uuid, board: Board) {
         announcer: Announcer::from(&head),
         title: document().title(),
         drawing: false,
-        refreshed: (head.meter.counts.dead, false, f64::NEG_INFINITY),
+        refreshed: (Around::of(&head), f64::NEG_INFINITY),
     };
     SESSION.set(Some(session));
-    link::start(Watched::Job(job), board.liveness);
+    link::start(Watched::Job(job), board.liveness, head.completed());
     // As long as the page.
     let _ = set_interval_with_handle(tick, Duration::from_secs(1));
 }
@@ -119,8 +145,8 @@ fn draw() {
         };
     if completed {
         board.pace.set(None);
-        link::finish();
     }
+    link::set_finished(completed);
     if moved {
         // After the effects of this frame have run, the page's script puts new times right.
         request_animation_frame(|| tell_page("treeline:drawn"));
@@ -153,11 +179,12 @@ fn tick() {
             document().set_title(&title);
         }
 
-        let (dead, completed, at) = session.refreshed;
-        let differs = (head.meter.counts.dead, head.completed()) != (dead, completed);
-        let due = differs && (head.completed() || now - at > REFRESH);
+        let (before, at) = session.refreshed;
+        let around = Around::of(&head);
+        let pause = if around.is_like(before) { COUNTS } else { REFRESH };
+        let due = around != before && (around.completed != before.completed || now - at > pause);
         if due {
-            session.refreshed = (head.meter.counts.dead, head.completed(), now);
+            session.refreshed = (around, now);
         }
         Some(due)
     });

@@ -175,6 +175,8 @@ fn one(shown: &Items, group: &ErrorGroup) -> impl IntoView + use<> {
     let asked = &shown.asked;
     let this = asked.filter.with(Term::is("error", &group.fingerprint)).with(Term::is("type", &group.job_type));
     let here = this == asked.filter.with(Term::is("type", &group.job_type));
+    // Within a job or a tree the count is not that of the event.
+    let is_whole = asked.filter.terms.iter().all(|term| matches!(term.name.as_deref(), Some("type" | "error")));
     let count = grouped(group.count);
     let items = if group.count == 1 { "item" } else { "items" };
     let rows = (!here).then(|| view! { <a href=format!("{}#rows", asked.link(&this))>"show them"</a> " · " });
@@ -182,7 +184,7 @@ fn one(shown: &Items, group: &ErrorGroup) -> impl IntoView + use<> {
         <li
             class="problem"
             data-key=format!("{} {}", group.job_type, group.fingerprint)
-            data-group=format!("{} {}", group.job_type, group.fingerprint)
+            data-group=is_whole.then(|| format!("{} {}", group.job_type, group.fingerprint))
         >
             <p class="problem-count">
                 {icon("dead")} " " <strong data-count="">{count.clone()}</strong> " " {items}

@@ -147,7 +147,6 @@ pub struct Shown {
 /// `/deliveries/{id}`.
 pub fn page(shown: &Shown) -> Page {
     let one = &shown.one;
-    let pending = one.state == DeliveryState::Pending;
     let fact = |term: &'static str, value: AnyView| view! { <div class="fact"><dt>{term}</dt> <dd>{value}</dd></div> };
     let crumb = if shown.staff {
         view! { <a href="/deliveries">"Callbacks"</a> }.into_any()

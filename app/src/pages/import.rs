@@ -52,7 +52,8 @@ pub fn page_with(job: &Job, groups: &[ErrorGroup], staff: bool, around: Around) 
             </p>
             <h1 class="file-name">{icon("file")} " " {name.clone()}</h1>
             <LiveImport id=job.id label=format!("Progress of {name}") head=Head::of(job) />
-            <div id="around" data-refresh="">
+            // What holds it may change without an event of its own: a type that is paused.
+            <div id="around" data-refresh="" data-topics="types">
                 {holds_of_import(&held)}
                 {(dead > 0 || !completed)
                     .then(|| section("problems", "What went wrong", problems::groups(groups, dead, !completed, true)))}

@@ -59,7 +59,8 @@ pub fn page(
         <h1 class="file-name">{name.clone()}</h1>
         {told(deeds.did.as_deref())}
         <LiveJob id=job.id label=format!("Progress of {name}") first>
-            <div id="around" data-refresh="">
+            // What holds it may change without an event of its own: a type that is paused.
+            <div id="around" data-refresh="" data-topics="types">
                 {holds}
                 {problems}
             </div>

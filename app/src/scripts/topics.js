@@ -45,8 +45,9 @@
       const known = new Map(groups.map((group) => [`${group.type} ${group.fingerprint}`, group]));
       for (const line of document.querySelectorAll("[data-group]")) {
         const group = known.get(line.dataset.group);
-        write(line.querySelector("[data-count]"), number.format(group?.count ?? 0));
-        if (group) at(line.querySelector("[data-last] time"), group.last_seen_at);
+        if (!group) continue;
+        write(line.querySelector("[data-count]"), number.format(group.count));
+        at(line.querySelector("[data-last] time"), group.last_seen_at);
       }
       document.dispatchEvent(new Event("treeline:drawn"));
       // Rows, buttons and which groups there are is the server's to draw.
