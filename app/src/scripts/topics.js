@@ -95,7 +95,7 @@
     timer = setTimeout(start, wait);
   };
   const start = () => {
-    if (document.hidden || localStorage.getItem("treeline-paused")) return;
+    if (document.hidden) return;
     for (const topic of watched()) {
       if (sources.has(topic)) continue;
       const source = new TreelineSource(topic);
