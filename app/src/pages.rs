@@ -23,5 +23,6 @@ pub mod services;
 pub mod share;
 pub mod shortcuts;
 pub mod sign_in;
+pub mod step_up;
 pub mod trouble;
 pub mod types;

@@ -21,6 +21,8 @@ pub struct Factors {
     pub required: bool,
     /// Time at which the authenticator app was confirmed; null without one.
     pub totp_since: Option<Time>,
+    /// The person's own name for the authenticator app; null without one.
+    pub totp_name: Option<String>,
     /// Oldest first.
     pub passkeys: Vec<Passkey>,
     /// Recovery codes that were not used yet.
@@ -124,6 +126,37 @@ pub struct PasskeyMade {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PasskeyPatch {
     pub name: String,
+}
+
+/// `PATCH /me/totp`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct TotpPatch {
+    pub name: String,
+}
+
+/// A connection of one's own account with an OpenID Connect provider.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Connection {
+    pub id: Uuid,
+    /// Name of the provider in the settings; null where the settings do not name it any more.
+    pub provider: Option<String>,
+    /// Name of the provider as pages show it, or its issuer.
+    pub label: String,
+    /// The account at the provider.
+    pub subject: String,
+    pub created_at: Time,
+    pub last_used_at: Time,
+}
+
+/// Answer to `GET /me/connections`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Connections {
+    /// Oldest first.
+    pub data: Vec<Connection>,
 }
 
 /// `POST /me/step-up`: exactly one of the fields. The password counts only without a second factor.

@@ -75,6 +75,7 @@ codes! {
     OperationOver = "operation_over", 409, "The operation is over";
     JobTypeInUse = "job_type_in_use", 409, "Jobs use this type";
     LastAdmin = "last_admin", 409, "Somebody must be able to administer";
+    LastSignInMethod = "last_sign_in_method", 409, "It is the last way to sign in";
     UserDisabled = "user_disabled", 409, "The person is disabled";
     /// Of a file that comes a piece at a time; the header `Upload-Offset` says the right one.
     WrongOffset = "wrong_offset", 409, "The file does not end there";

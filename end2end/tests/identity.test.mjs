@@ -1,11 +1,11 @@
-// Who people are, with a real browser: passkeys of a virtual authenticator, and the whole way to a real OpenID Connect provider
+// Ways to prove who one is, with a real browser: passkeys of a virtual authenticator, and the whole way to a real OpenID Connect provider
 // and back.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { test } from 'node:test';
 import Provider from 'oidc-provider';
-import { accessible, openPage, startServer } from '../harness.mjs';
+import { accessible, openPage, screenshot, startServer } from '../harness.mjs';
 
 /** Browsers have passkeys for names alone: the server is reached as localhost. */
 const byName = (address) => ({ TREELINE_PUBLIC_URL: `http://localhost:${address.split(':').pop()}` });
@@ -16,7 +16,7 @@ test('a passkey is added, signs in without a name, confirms an action, and is re
   page.tolerate(/status of 4(01|03|22)/);
   const cdp = await page.context().newCDPSession(page);
   await cdp.send('WebAuthn.enable');
-  await cdp.send('WebAuthn.addVirtualAuthenticator', {
+  const { authenticatorId } = await cdp.send('WebAuthn.addVirtualAuthenticator', {
     options: {
       protocol: 'ctap2',
       transport: 'internal',
@@ -30,20 +30,37 @@ test('a passkey is added, signs in without a name, confirms an action, and is re
   await page.waitForURL((url) => !url.pathname.startsWith('/sign-in'));
 
   await page.goto('/account');
+  await screenshot(page, 'account-no-factors');
   await accessible(page);
   await page.getByLabel('Name of the new passkey').fill('Work laptop');
   await page.getByRole('button', { name: 'Add a passkey' }).click();
   await page.getByText('Keep these recovery codes').waitFor();
   const codes = (await page.locator('#new-recovery-codes pre').textContent()).split('\n');
   assert.equal(codes.length, 10);
+  await screenshot(page, 'passkey-recovery-codes');
   await page.getByRole('link', { name: 'I have kept them' }).click();
-  await page.getByText('Work laptop').first().waitFor();
+  await page.getByText('Work laptop', { exact: true }).waitFor();
   await accessible(page);
+  await screenshot(page, 'account-passkey');
 
-  // Signing in asks for nothing but the passkey.
+  // It is renamed, and the device makes no second one.
+  await page.getByLabel('Rename Work laptop').click();
+  await page.getByLabel('New name of Work laptop').fill('Laptop');
+  await page.getByRole('button', { name: 'Save' }).click();
+  await page.getByText('The passkey has its new name').waitFor();
+  await page.getByText('Laptop', { exact: true }).waitFor();
+  await page.getByRole('button', { name: 'Add a passkey' }).click();
+  await page.getByText('This device has a passkey for your account already').waitFor();
+
+  // Signing in asks for nothing but the passkey. Nobody touches the device before the button is pressed.
+  const touch = (enabled) => cdp.send('WebAuthn.setAutomaticPresenceSimulation', { authenticatorId, enabled });
+  await touch(false);
   await page.getByRole('button', { name: 'Sign out' }).click();
   await page.getByText('You are signed out').waitFor();
   await accessible(page);
+  await screenshot(page, 'sign-in-passkey');
+  assert.equal(await page.getByLabel('Email address').getAttribute('autocomplete'), 'username webauthn');
+  await touch(true);
   await page.getByRole('button', { name: 'Sign in with a passkey' }).click();
   await page.waitForURL((url) => !url.pathname.startsWith('/sign-in'));
 
@@ -54,12 +71,21 @@ test('a passkey is added, signs in without a name, confirms an action, and is re
   await page.locator('form[action="/services"] button[type=submit]').click();
   await page.getByRole('heading', { name: 'Confirm that it is you' }).waitFor();
   await accessible(page);
+  await screenshot(page, 'step-up');
   await page.getByRole('button', { name: 'Use a passkey' }).click();
   await page.waitForURL(/\/services$/);
   await page.getByText('payroll').first().waitFor();
 
+  // Nothing else signs this person in. With a password it can go.
+  const remove = page.getByRole('button', { name: 'Remove the passkey Laptop' });
   await page.goto('/account');
-  await page.getByRole('button', { name: 'Remove the passkey Work laptop' }).click();
+  await remove.click();
+  await page.getByText('You could not sign in without it').waitFor();
+  await server.query("update owner set email = 'root@example.com' where kind = 'user'");
+  await page.getByLabel('New password').fill('correct horse battery');
+  await page.getByRole('button', { name: 'Set password' }).click();
+  await page.getByText('Your password is set').waitFor();
+  await remove.click();
   await page.getByText('The passkey is removed').waitFor();
 });
 

@@ -5,11 +5,12 @@ use app::{
     pages::{
         account::{self, Account},
         audit::{self, Audit},
-        import,
+        factors, import,
         people::{self, NewPerson, People, Person},
         services::{self, NewTokenForm, Services},
         share::{self, SharePanel},
-        sign_in::{self, SignIn},
+        sign_in::{self, SecondStep, SignIn},
+        step_up::{self, StepUp},
     },
 };
 use domain::{
@@ -18,7 +19,7 @@ use domain::{
     account::{Session, User},
     api::ErrorGroup,
     audit::{Actor, ActorKind, AuditEntry},
-    factors::Factors,
+    factors::{Connection, Factors, Passkey, TotpStarted},
     id::Uuid,
     job::{Owner, OwnerKind},
     share::Share,
@@ -70,6 +71,66 @@ pub(super) fn all(running: &Job, partial: Job, groups: Vec<ErrorGroup>) -> Vec<(
             let fault = ("/current_password".to_owned(), "this is not your password".to_owned());
             account::page(&own(Some(Problem::invalid_body([fault])), None))
         }),
+        draw("account-factors", || {
+            let passkey = |id, name: &str, used: Option<&str>| Passkey {
+                id: Uuid::from_u128(id),
+                name: name.to_owned(),
+                created_at: at("2026-10-01T09:00:00Z"),
+                last_used_at: used.map(at),
+            };
+            account::page(&Account {
+                factors: Factors {
+                    required: true,
+                    totp_since: Some(at("2026-09-01T09:00:00Z")),
+                    totp_name: Some("Phone".to_owned()),
+                    passkeys: vec![passkey(1, "Work laptop", Some("2026-11-20T13:58:00Z")), passkey(2, HOSTILE, None)],
+                    recovery_codes_left: 9,
+                },
+                providers: vec![named("northwind", "Northwind"), named("google", "Google")],
+                connections: vec![Connection {
+                    id: Uuid::from_u128(7),
+                    provider: Some("northwind".to_owned()),
+                    label: "Northwind".to_owned(),
+                    subject: "248289761001".to_owned(),
+                    created_at: at("2026-09-01T09:00:00Z"),
+                    last_used_at: at("2026-11-20T13:58:00Z"),
+                }],
+                ..own(None, None)
+            })
+        }),
+        draw("account-enroll", || {
+            account::page(&Account { factors: Factors { required: true, ..Factors::default() }, ..own(None, None) })
+        }),
+        draw("sign-in-providers", || {
+            let providers = vec![named("northwind", "Northwind"), named("google", "Google")];
+            sign_in::page(&SignIn { providers, passkeys: true, ..SignIn::default() })
+        }),
+        draw("sign-in-second", || {
+            let problem = Problem::invalid_body([(
+                "/code".to_owned(),
+                "expected the six digits that the app shows now".to_owned(),
+            )]);
+            let methods = ["totp", "passkey", "recovery_code"].map(str::to_owned).to_vec();
+            sign_in::second_step(&SecondStep { methods, problem: Some(problem), ..SecondStep::default() })
+        }),
+        draw("step-up", || {
+            let methods = ["totp", "passkey", "recovery_code"].map(str::to_owned).to_vec();
+            step_up::page(&StepUp { methods, ..StepUp::default() })
+        }),
+        draw("step-up-provider", || {
+            step_up::page(&StepUp { providers: vec![named("northwind", "Northwind")], ..StepUp::default() })
+        }),
+        draw("recovery-codes", || {
+            factors::recovery_codes(&["0a1b-2c3d-4e5f-6g7h", "8j9k-0m1n-2p3q-4r5s"].map(str::to_owned))
+        }),
+        draw("totp", || {
+            let started = TotpStarted {
+                secret: "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP".to_owned(),
+                otpauth_url: String::new(),
+                qr_svg: r##"<svg viewBox="0 0 4 4"><path fill="#000" d="M0 0h2v2H0zM2 2h2v2H2z"/></svg>"##.to_owned(),
+            };
+            factors::totp(&started, None)
+        }),
         draw("audit", || audit::page(&Audit { entries: entries(), next: Some("?x".to_owned()), ..Audit::default() })),
         draw("audit-empty", || audit::page(&Audit::default())),
         draw("audit-nothing", || {
@@ -88,6 +149,10 @@ pub(super) fn all(running: &Job, partial: Job, groups: Vec<ErrorGroup>) -> Vec<(
         draw("sign-out-shared", move || share::page(&shared_job, &shared_groups)),
         draw("trouble-share", || share::gone(&Problem::new(Code::LinkUsed, ""))),
     ]
+}
+
+fn named(name: &str, label: &str) -> (String, String) {
+    (name.to_owned(), label.to_owned())
 }
 
 fn draw(name: &'static str, page: impl FnOnce() -> Page + 'static) -> (&'static str, Draw) {
@@ -153,9 +218,10 @@ fn own(problem: Option<Problem>, done: Option<&'static str>) -> Account {
         must_change_password: false,
         done,
         problem,
-        factors: Factors { required: false, totp_since: None, passkeys: Vec::new(), recovery_codes_left: 0 },
+        factors: Factors::default(),
         passkeys: true,
         providers: Vec::new(),
+        connections: Vec::new(),
     }
 }
 

@@ -3,7 +3,7 @@
 use domain::{
     Problem,
     account::{Session, User},
-    factors::Factors,
+    factors::{Connection, Factors},
 };
 use leptos::prelude::*;
 
@@ -35,6 +35,7 @@ pub struct Account {
     pub passkeys: bool,
     /// Providers to connect with: name and label.
     pub providers: Vec<(String, String)>,
+    pub connections: Vec<Connection>,
 }
 
 const FIRST_STEP: &str =
@@ -57,7 +58,7 @@ pub fn page(account: &Account) -> Page {
             </dl>
             {section("password", "Password", password(account))}
             {super::factors::account_section(&account.factors, account.passkeys)}
-            {super::factors::providers_section(&account.providers)}
+            {super::factors::providers_section(&account.providers, &account.connections)}
             {section("sessions", "Where you are signed in", sessions(account))}
         </div>
     }

@@ -1,12 +1,11 @@
-//! Second factors on the account page, setting up an authenticator app, recovery codes, and the page that asks again who
-//! one is.
+//! Second factors and connected providers on the account page, setting up an authenticator app, and recovery codes.
 //!
 //! Everything but passkeys works without JavaScript; passkeys need the browser's own interface. Codes and
 //! secrets are on a page once, in the answer to the press of a button.
 
 use domain::{
     Problem,
-    factors::{Factors, Passkey, TotpStarted},
+    factors::{Connection, Factors, Passkey, TotpStarted},
 };
 use leptos::prelude::*;
 
@@ -30,7 +29,7 @@ pub fn account_section(factors: &Factors, passkeys: bool) -> AnyView {
     let state = if factors.any() {
         "Signing in asks for a second factor."
     } else {
-        "Signing in takes your password alone. A second factor keeps others out who learn it."
+        "Signing in takes one proof. A second factor keeps others out who learn your password or find your link."
     };
     let content = view! {
         {needed}
@@ -44,23 +43,29 @@ pub fn account_section(factors: &Factors, passkeys: bool) -> AnyView {
 }
 
 fn app_line(factors: &Factors) -> AnyView {
-    let (said, press) = match factors.totp_since {
-        Some(since) => (
-            view! { <span class="sub">"since " {ago(since)}</span> }.into_any(),
-            press("/account/totp/remove".to_owned(), "Remove", Some("Remove the authenticator app".to_owned())),
-        ),
-        None => (
-            view! { <span class="sub">"An app on your phone shows a code of six digits."</span> }.into_any(),
-            press("/account/totp".to_owned(), "Set up", Some("Set up an authenticator app".to_owned())),
-        ),
+    let Some(since) = factors.totp_since else {
+        return view! {
+            <li class="line">
+                <span class="line-text">
+                    <strong>"Authenticator app"</strong>
+                    <span class="sub">"An app on your phone shows a code of six digits."</span>
+                </span>
+                {press("/account/totp".to_owned(), "Set up", Some("Set up an authenticator app".to_owned()))}
+            </li>
+        }
+        .into_any();
     };
+    let name = factors.totp_name.clone().unwrap_or_else(|| "Authenticator app".to_owned());
     view! {
         <li class="line">
             <span class="line-text">
-                <strong>"Authenticator app"</strong>
-                {said}
+                <strong>{name.clone()}</strong>
+                <span class="sub">"authenticator app, since " {ago(since)}</span>
             </span>
-            {press}
+            <span class="line-end">
+                {rename("/account/totp/rename".to_owned(), &name)}
+                {press("/account/totp/remove".to_owned(), "Remove", Some("Remove the authenticator app".to_owned()))}
+            </span>
         </li>
     }
     .into_any()
@@ -75,28 +80,40 @@ fn passkey_line(passkey: &Passkey) -> AnyView {
                 <strong>{passkey.name.clone()}</strong>
                 <span class="sub">"passkey, added " {ago(passkey.created_at)} {used}</span>
             </span>
-            <details class="rename">
-                <summary aria-label=format!("Rename {}", passkey.name)>"Rename"</summary>
-                <form method="post" action=format!("/account/passkeys/{id}/rename") class="actions">
-                    <input
-                        type="text"
-                        name="name"
-                        value=passkey.name.clone()
-                        maxlength="100"
-                        required=true
-                        aria-label="Name of the passkey"
-                    />
-                    <button class="small" type="submit">
-                        "Save"
-                    </button>
-                </form>
-            </details>
-            {press(
-                format!("/account/passkeys/{id}/remove"),
-                "Remove",
-                Some(format!("Remove the passkey {}", passkey.name)),
-            )}
+            <span class="line-end">
+                {rename(format!("/account/passkeys/{id}/rename"), &passkey.name)}
+                {press(
+                    format!("/account/passkeys/{id}/remove"),
+                    "Remove",
+                    Some(format!("Remove the passkey {}", passkey.name)),
+                )}
+            </span>
         </li>
+    }
+    .into_any()
+}
+
+/// A form for another name, closed until it is asked for.
+fn rename(action: String, name: &str) -> AnyView {
+    view! {
+        <details class="rename">
+            <summary class="button small" aria-label=format!("Rename {name}")>
+                "Rename"
+            </summary>
+            <form method="post" action=action class="inline">
+                <input
+                    type="text"
+                    name="name"
+                    value=name.to_owned()
+                    maxlength="100"
+                    required=true
+                    aria-label=format!("New name of {name}")
+                />
+                <button class="small" type="submit">
+                    "Save"
+                </button>
+            </form>
+        </details>
     }
     .into_any()
 }
@@ -145,7 +162,7 @@ fn add_passkey() -> AnyView {
                 </p>
                 <pre class="codes"></pre>
                 <p>
-                    <a class="button" href="/account#factors">
+                    <a class="button" href="/account?done=passkey">
                         "I have kept them"
                     </a>
                 </p>
@@ -192,18 +209,37 @@ pub fn totp(started: &TotpStarted, problem: Option<&Problem>) -> Page {
     page("Set up an authenticator app", content.into_any())
 }
 
-/// Connecting the account with providers; nothing where there are none.
-pub fn providers_section(providers: &[(String, String)]) -> AnyView {
-    if providers.is_empty() {
+/// Providers that the account is connected with, and others to connect it with; nothing where there are neither.
+pub fn providers_section(providers: &[(String, String)], connections: &[Connection]) -> AnyView {
+    if providers.is_empty() && connections.is_empty() {
         return ().into_any();
     }
-    let rows = providers
+    let connected = connections
         .iter()
+        .map(|connection| {
+            let label = format!("Disconnect {}", connection.label);
+            view! {
+                <li class="line">
+                    <span class="line-text">
+                        <strong>{connection.label.clone()}</strong>
+                        <span class="sub">
+                            "connected " {ago(connection.created_at)} " · last used " {ago(connection.last_used_at)}
+                        </span>
+                    </span>
+                    {press(format!("/account/connections/{}/remove", connection.id), "Disconnect", Some(label))}
+                </li>
+            }
+        })
+        .collect_view();
+    let others = providers
+        .iter()
+        .filter(|(name, _)| !connections.iter().any(|connection| connection.provider.as_ref() == Some(name)))
         .map(|(name, label)| {
             view! {
                 <li class="line">
                     <span class="line-text">
                         <strong>{label.clone()}</strong>
+                        <span class="sub">"not connected"</span>
                     </span>
                     {press(format!("/account/providers/{name}"), "Connect", Some(format!("Connect {label}")))}
                 </li>
@@ -211,8 +247,8 @@ pub fn providers_section(providers: &[(String, String)]) -> AnyView {
         })
         .collect_view();
     let content = view! {
-        <p>"Connect your account with a provider to sign in with it."</p>
-        <ul class="lines">{rows}</ul>
+        <p>"A connected provider signs you in without a password."</p>
+        <ul class="lines">{connected} {others}</ul>
     };
     section("providers", "Other ways to sign in", content.into_any())
 }
@@ -255,128 +291,6 @@ pub fn recovery_codes(codes: &[String]) -> Page {
     page("Recovery codes", content.into_any())
 }
 
-/// Content of the page that asks again.
-#[derive(Clone, Debug, Default)]
-pub struct StepUp {
-    /// Methods that would be accepted.
-    pub methods: Vec<String>,
-    /// The action to go on with, sealed; or the page to go back to.
-    pub kept: String,
-    pub back: String,
-    /// Providers to sign in with again: name and label.
-    pub providers: Vec<(String, String)>,
-    pub problem: Option<Problem>,
-}
-
-/// Asks again who one is, before an action with consequences.
-pub fn step_up(form: &StepUp) -> Page {
-    let problem = form.problem.as_ref();
-    let refused = problem.map(|problem| refusal("That did not fit", &problem.detail));
-    let accepts = |method: &str| form.methods.iter().any(|it| it == method);
-    if form.methods.is_empty() {
-        let content = view! {
-            <div class="narrow">
-                <h1>"Sign in again"</h1>
-                <p>"This asks for a recent sign-in, and yours is more than ten minutes ago. Nothing was changed."</p>
-                {form
-                    .providers
-                    .iter()
-                    .map(|(name, label)| {
-                        view! {
-                            <p class="actions">
-                                <a class="button" href=format!("/sign-in/oidc/{name}?fresh=1")>
-                                    {format!("Sign in again with {label}")}
-                                </a>
-                            </p>
-                        }
-                    })
-                    .collect_view()}
-                <form method="post" action="/sign-out" class="actions">
-                    <button class="primary" type="submit">
-                        "Sign out and sign in again"
-                    </button>
-                </form>
-            </div>
-        };
-        return page("Sign in again", content.into_any());
-    }
-    let fields = view! {
-        {accepts("password")
-            .then(|| {
-                Field::new("Password", "password", "password")
-                    .autocomplete("current-password")
-                    .judged(problem, "/password")
-                    .view()
-            })}
-        {second_factor_fields(&form.methods, problem)}
-    };
-    let typed = accepts("password") || accepts("totp") || accepts("recovery_code");
-    let content = view! {
-        <div class="narrow">
-            <h1>"Confirm that it is you"</h1>
-            <p>"This asks for a recent sign-in, and yours is more than ten minutes ago. Nothing was changed yet."</p>
-            {refused}
-            <form method="post" action="/step-up" class="form form-short">
-                <input type="hidden" name="kept" value=form.kept.clone() />
-                <input type="hidden" name="back" value=form.back.clone() />
-                {fields}
-                {typed
-                    .then(|| {
-                        view! {
-                            <div class="actions">
-                                <button class="primary" type="submit">
-                                    "Confirm and go on"
-                                </button>
-                            </div>
-                        }
-                    })}
-                {accepts("passkey")
-                    .then(|| {
-                        view! {
-                            <div data-passkey="step-up" class="actions" hidden=true>
-                                <button type="button" data-start="">
-                                    "Use a passkey"
-                                </button>
-                                <button type="submit" name="confirmed" value="yes" formnovalidate=true data-continue="" hidden=true>
-                                    "Go on"
-                                </button>
-                                <span class="sub" role="status"></span>
-                            </div>
-                        }
-                    })}
-            </form>
-        </div>
-    };
-    page("Confirm that it is you", content.into_any())
-}
-
-/// The fields for a code of the app and a recovery code.
-pub(super) fn second_factor_fields(methods: &[String], problem: Option<&Problem>) -> AnyView {
-    let accepts = |method: &str| methods.iter().any(|it| it == method);
-    let code = accepts("totp").then(|| {
-        let hint = "The six digits that your authenticator app shows now.";
-        Field::new("Code", "code", "text")
-            .optional()
-            .autocomplete("one-time-code")
-            .hint(hint)
-            .judged(problem, "/code")
-            .view()
-    });
-    let recovery = accepts("recovery_code").then(|| {
-        let hint = "In place of the code or the passkey, if you lost them. Each works once.";
-        Field::new("Recovery code", "recovery_code", "text")
-            .optional()
-            .hint(hint)
-            .judged(problem, "/recovery_code")
-            .view()
-    });
-    view! {
-        {code}
-        {recovery}
-    }
-    .into_any()
-}
-
-fn page(title: &str, content: AnyView) -> Page {
+pub(super) fn page(title: &str, content: AnyView) -> Page {
     Page { title: title.to_owned(), place: Place::Account, content, lives: false }
 }

@@ -35,7 +35,9 @@ pub fn page(form: &SignIn) -> Page {
             "No account has this email address and this password together. Check both, or ask an admin for a link that signs you in.",
         ),
     });
-    let email = Field::new("Email address", "email", "email").value(&form.email).autocomplete("username");
+    // With passkeys the browser offers them in this field.
+    let username = if form.passkeys { "username webauthn" } else { "username" };
+    let email = Field::new("Email address", "email", "email").value(&form.email).autocomplete(username);
     let password = Field::new("Password", "password", "password").autocomplete("current-password");
     let content = view! {
         {treeline(4, "treeline")}
@@ -104,7 +106,7 @@ pub fn second_step(form: &SecondStep) -> Page {
         <form method="post" action="/sign-in/second-step" class="form">
             <input type="hidden" name="state" value=form.state.clone() />
             <input type="hidden" name="back" value=form.back.clone() />
-            {super::factors::second_factor_fields(&form.methods, problem)}
+            {super::step_up::second_factor_fields(&form.methods, problem)}
             <div class="actions">
                 <button class="primary" type="submit">
                     "Sign in"

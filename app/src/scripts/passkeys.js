@@ -18,10 +18,11 @@
     return said;
   };
   const listed = (list) => list?.map((known) => ({ ...known, id: bytes(known.id) }));
-  const use = async () => {
+  const use = async (how = {}) => {
     const { public_key: options, state } = await post("/session/passkey/options");
     const key = await navigator.credentials.get({
       publicKey: { ...options, challenge: bytes(options.challenge), allowCredentials: listed(options.allowCredentials) },
+      ...how,
     });
     const { response } = key;
     return {
@@ -66,19 +67,33 @@
     });
   };
 
-  const deeds = {
-    async "sign-in"(part) {
-      await post("/session", { passkey: await use() });
-      location.assign(part.dataset.back || "/");
-    },
+  const signIn = async (part, how) => {
+    await post("/session", { passkey: await use(how) });
+    location.assign(part.dataset.back || "/");
+  };
+  // The browser offers passkeys in the field of the email address, until a button asks for one.
+  let offered = null;
+  const offer = async (part, status) => {
+    if (!(await PublicKeyCredential.isConditionalMediationAvailable?.())) return;
+    offered = new AbortController();
+    try {
+      await signIn(part, { mediation: "conditional", signal: offered.signal });
+    } catch (error) {
+      if (error.code) status.textContent = error.message;
+    }
+  };
+
+  const actions = {
+    "sign-in": (part) => signIn(part),
     async "step-up"(part) {
       await post("/me/step-up", { passkey: await use() });
-      part.closest("form").requestSubmit(part.querySelector("[data-continue]"));
+      const form = part.closest("form");
+      form.requestSubmit(form.querySelector("[data-continue]"));
     },
     async register(part) {
       const made = await make(part.querySelector("input").value.trim() || "Passkey");
       if (made.recovery_codes.length === 0) {
-        location.assign("/account?done=passkey#factors");
+        location.assign("/account?done=passkey");
         return;
       }
       const codes = document.getElementById("new-recovery-codes");
@@ -98,11 +113,13 @@
     const button = part.querySelector("button[data-start]");
     const status = part.querySelector("[role=status]");
     part.hidden = false;
+    if (part.dataset.passkey === "sign-in" && document.querySelector('input[autocomplete~="webauthn"]')) offer(part, status);
     button.addEventListener("click", async () => {
+      offered?.abort();
       button.disabled = true;
       status.textContent = "";
       try {
-        await deeds[part.dataset.passkey](part);
+        await actions[part.dataset.passkey](part);
       } catch (error) {
         if (error.code === "step_up_required") location.assign("/step-up?back=/account");
         else status.textContent = refused(error);

@@ -24,7 +24,7 @@ use crate::{
         Tx,
         audit::{self as log, AuditRow},
         factors::{self as store, FactorSummary, PasskeyRow, PersonForFactors},
-        people as accounts,
+        federation, people as accounts,
     },
     task::in_task,
 };
@@ -60,6 +60,7 @@ pub async fn list(app: &App, caller: &Caller) -> Result<Factors> {
     Ok(Factors {
         required: app.config.identity.requires_mfa(role),
         totp_since: summary.totp_since.map(Time),
+        totp_name: summary.totp_name,
         passkeys: passkeys.into_iter().map(Into::into).collect(),
         recovery_codes_left: summary.recovery_codes,
     })
@@ -109,6 +110,22 @@ pub(super) fn person(caller: &Caller) -> Result<Role> {
     caller.role.ok_or_else(|| Error::refuse(Code::Forbidden, "A token has no second factors."))
 }
 
+/// Refuses the removal of the last way to sign in, after it in its transaction: 409 `last_sign_in_method`. One-time links
+/// do not count; a proxy that signs people in does.
+pub(super) async fn require_way_in(app: &App, tx: &mut Tx, owner_id: Uuid) -> Result<()> {
+    let methods = federation::sign_in_methods(tx, owner_id).await?;
+    let settings = &app.config.identity;
+    let is_known = |issuer: &String| settings.oidc_providers.0.iter().any(|provider| provider.issuer == *issuer);
+    let by_passkey = methods.passkeys > 0 && passkeys::are_possible(&app.public_url);
+    if methods.password || by_passkey || methods.issuers.iter().any(is_known) || settings.auth_header.is_some() {
+        return Ok(());
+    }
+    Err(Error::refuse(
+        Code::LastSignInMethod,
+        "You could not sign in without it. Set a password, add a passkey, or connect a provider first.",
+    ))
+}
+
 /// Locks the caller's account; 401 where it is gone.
 pub(super) async fn lock(tx: &mut Tx, owner_id: Uuid) -> Result<PersonForFactors> {
     let gone = || Error::refuse(Code::Unauthenticated, "The session has ended. Sign in again.");
@@ -117,7 +134,7 @@ pub(super) async fn lock(tx: &mut Tx, owner_id: Uuid) -> Result<PersonForFactors
 
 /// Consequences of a new factor, in its transaction: the session is as strong as it now can be; with the first factor the
 /// person's other sessions end and recovery codes are made, which are returned.
-pub(super) async fn added(tx: &mut Tx, caller: &Caller, before: FactorSummary) -> Result<Vec<String>> {
+pub(super) async fn added(tx: &mut Tx, caller: &Caller, before: &FactorSummary) -> Result<Vec<String>> {
     store::step_up_session(tx, caller.credential_id, true).await?;
     let codes = if before.any() {
         Vec::new()

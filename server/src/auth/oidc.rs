@@ -6,9 +6,11 @@
 
 mod accounts;
 mod bounded_http;
+mod connections;
 mod providers;
 
 pub(super) use accounts::create as create_account;
+pub use connections::{disconnect, list};
 pub use providers::Known;
 use providers::{OtherClaims, client, find, metadata};
 

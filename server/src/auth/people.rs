@@ -295,7 +295,8 @@ pub async fn asks_current(app: &App, caller: &Caller) -> Result<bool> {
 }
 
 /// Sets one's own password, ends one's other sessions, and gives this one a new secret: the cookies to answer with. 422
-/// where the current one does not fit, or the new one is easy to guess.
+/// where the current one does not fit, or the new one is easy to guess; 403 `step_up_required` where none is asked for and the
+/// sign-in is not recent.
 pub async fn set_password(app: &App, caller: &Caller, new: NewPassword) -> Result<Cookies> {
     if caller.role.is_none() {
         return Err(Error::refuse(Code::Forbidden, "A token has no password."));
@@ -312,6 +313,9 @@ pub async fn set_password(app: &App, caller: &Caller, new: NewPassword) -> Resul
             refuse([("/new_password", Some("expected another password than the one you were given"))])?;
         }
         check_current(app, caller, current, before.clone()).await?;
+    } else {
+        // No password is asked for, so the sign-in itself must be recent: a new password would be proof enough of anything else.
+        step_up::require(app, caller).await?;
     }
     let hash = app.auth.passwords.hash(new.new_password).await?;
     let (pool, row, stored) = (app.pool.clone(), deed(caller, "user.password", id, None, None), hash.clone());

@@ -4,8 +4,8 @@ use axum::{Json as Answer, extract::State, http::StatusCode};
 use domain::{
     audit::ReasonBody,
     factors::{
-        Factors, NewPasskey, Passkey, PasskeyMade, PasskeyOptions, PasskeyPatch, RecoveryCodes, StepUp, TotpConfirm,
-        TotpStarted,
+        Connections, Factors, NewPasskey, Passkey, PasskeyMade, PasskeyOptions, PasskeyPatch, RecoveryCodes, StepUp,
+        TotpConfirm, TotpPatch, TotpStarted,
     },
 };
 use uuid::Uuid;
@@ -16,7 +16,7 @@ use crate::{
     auth::{
         Caller,
         factors::{self, passkeys, recovery, totp},
-        step_up,
+        oidc, step_up,
     },
     error::Result,
 };
@@ -45,6 +45,34 @@ pub async fn start_totp(State(app): State<App>, caller: Caller) -> Result<(Statu
     responses((status = 204, description = "Removed, or there was none")))]
 pub async fn delete_totp(State(app): State<App>, caller: Caller) -> Result<StatusCode> {
     totp::remove(&app, &caller).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Rename one's own authenticator app
+///
+/// The name is for the person alone; the app does not learn of it.
+#[utoipa::path(patch, path = "/me/totp", tag = "people", request_body = TotpPatch,
+    responses((status = 204, description = "Renamed")))]
+pub async fn patch_totp(State(app): State<App>, caller: Caller, Json(body): Json<TotpPatch>) -> Result<StatusCode> {
+    totp::rename(&app, &caller, &body.name).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// List the providers that one's own account is connected with
+///
+/// Whoever has a session connects one on the account page, at the provider itself.
+#[utoipa::path(get, path = "/me/connections", tag = "people", responses((status = 200, body = Connections)))]
+pub async fn list_connections(State(app): State<App>, caller: Caller) -> Result<Answer<Connections>> {
+    oidc::list(&app, &caller).await.map(Answer)
+}
+
+/// Disconnect one's own account from a provider
+///
+/// Needs a recent sign-in: 403 `step_up_required`. 409 `last_sign_in_method` where nothing else signs the person in.
+#[utoipa::path(delete, path = "/me/connections/{id}", tag = "people", params(("id" = Uuid, Path)),
+    responses((status = 204, description = "Disconnected, or there was no such connection")))]
+pub async fn delete_connection(State(app): State<App>, caller: Caller, Path(id): Path<Uuid>) -> Result<StatusCode> {
+    oidc::disconnect(&app, &caller, id).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -109,7 +137,8 @@ pub async fn patch_passkey(
 
 /// Remove one of one's own passkeys
 ///
-/// It signs nobody in any more, though the device may still offer it.
+/// It signs nobody in any more, though the device may still offer it. 409 `last_sign_in_method` where nothing else signs the
+/// person in.
 #[utoipa::path(delete, path = "/me/passkeys/{id}", tag = "people", params(("id" = Uuid, Path)),
     responses((status = 204, description = "Removed, or there was none")))]
 pub async fn delete_passkey(State(app): State<App>, caller: Caller, Path(id): Path<Uuid>) -> Result<StatusCode> {

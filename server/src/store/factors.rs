@@ -10,9 +10,10 @@ use uuid::Uuid;
 use super::Tx;
 
 /// The factors of a person, apart from the first one.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct FactorSummary {
     pub totp_since: Option<OffsetDateTime>,
+    pub totp_name: Option<String>,
     pub passkeys: i64,
     pub recovery_codes: i64,
 }
@@ -22,6 +23,7 @@ pub async fn summary(executor: impl PgExecutor<'_>, owner_id: Uuid) -> sqlx::Res
     sqlx::query_as!(
         FactorSummary,
         r#"select (select confirmed_at from totp where owner_id = $1) as totp_since,
+             (select name from totp where owner_id = $1 and confirmed_at is not null) as totp_name,
              (select count(*) from passkey where owner_id = $1) as "passkeys!",
              (select count(*) from recovery_code where owner_id = $1 and used_at is null) as "recovery_codes!""#,
         owner_id
@@ -118,6 +120,15 @@ pub async fn use_totp(executor: impl PgExecutor<'_>, owner_id: Uuid, step: i64) 
     )
     .execute(executor)
     .await?;
+    Ok(done.rows_affected() > 0)
+}
+
+/// Renames the confirmed authenticator app of a person. False: there is none.
+pub async fn rename_totp(pool: &PgPool, owner_id: Uuid, name: &str) -> sqlx::Result<bool> {
+    let done =
+        sqlx::query!("update totp set name = $2 where owner_id = $1 and confirmed_at is not null", owner_id, name)
+            .execute(pool)
+            .await?;
     Ok(done.rows_affected() > 0)
 }
 

@@ -1,5 +1,7 @@
 //! Accounts that others vouch for: subjects of OpenID Connect providers, people whom a proxy names.
 
+use sqlx::PgPool;
+use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::Tx;
@@ -57,4 +59,62 @@ pub async fn insert_person(tx: &mut Tx, id: Uuid, name: &str, email: Option<&str
     .execute(&mut **tx)
     .await?;
     Ok(done.rows_affected() > 0)
+}
+
+/// A connection with a provider.
+#[derive(Clone, Debug)]
+pub struct ConnectionRow {
+    pub id: Uuid,
+    pub issuer: String,
+    pub subject: String,
+    pub created_at: OffsetDateTime,
+    pub last_used_at: OffsetDateTime,
+}
+
+/// The connections of a person, oldest first.
+pub async fn list_links(pool: &PgPool, owner_id: Uuid) -> sqlx::Result<Vec<ConnectionRow>> {
+    sqlx::query_as!(
+        ConnectionRow,
+        "select id, issuer, subject, created_at, last_used_at from identity_link where owner_id = $1
+         order by created_at, id",
+        owner_id
+    )
+    .fetch_all(pool)
+    .await
+}
+
+/// Removes a connection of a person. Returns its issuer and subject.
+pub async fn remove_link(tx: &mut Tx, owner_id: Uuid, id: Uuid) -> sqlx::Result<Option<(String, String)>> {
+    let row = sqlx::query!(
+        "delete from identity_link where owner_id = $1 and id = $2 returning issuer, subject",
+        owner_id,
+        id
+    )
+    .fetch_optional(&mut **tx)
+    .await?;
+    Ok(row.map(|row| (row.issuer, row.subject)))
+}
+
+/// First factors of a person that last: one-time links are not among them.
+#[derive(Clone, Debug)]
+pub struct SignInMethods {
+    /// True with a password and the email address that goes with it.
+    pub password: bool,
+    pub passkeys: i64,
+    /// Issuers of the connected providers.
+    pub issuers: Vec<String>,
+}
+
+/// First factors of a person.
+pub async fn sign_in_methods(tx: &mut Tx, owner_id: Uuid) -> sqlx::Result<SignInMethods> {
+    sqlx::query_as!(
+        SignInMethods,
+        r#"select password_hash is not null and email is not null as "password!",
+             (select count(*) from passkey where owner_id = $1) as "passkeys!",
+             array(select issuer from identity_link where owner_id = $1) as "issuers!"
+           from owner where id = $1"#,
+        owner_id
+    )
+    .fetch_one(&mut **tx)
+    .await
 }

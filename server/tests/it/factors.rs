@@ -70,6 +70,10 @@ async fn an_authenticator_app_is_asked_for_and_each_code_works_once() {
     let factors = ada.get("/api/v1/me/factors").await.expect(200);
     assert_eq!((&factors["required"], &factors["recovery_codes_left"]), (&json!(false), &json!(10)));
     assert!(factors["totp_since"].is_string());
+    assert_eq!(factors["totp_name"], "Authenticator app");
+    ada.patch("/api/v1/me/totp", json!({"name": " "})).await.expect_problem(422, "invalid_body");
+    ada.patch("/api/v1/me/totp", json!({"name": "Phone"})).await.expect(204);
+    assert_eq!(ada.get("/api/v1/me/factors").await.expect(200)["totp_name"], "Phone");
 
     // The secret is sealed in the database.
     let stored: String =

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use server::config::{Config, identity::Providers};
 
 use crate::{
-    factors::{PASSWORD, person, set_up},
+    factors::{PASSWORD, age_sessions, person, set_up},
     support::{Answer, Api, Server},
 };
 
@@ -260,5 +260,39 @@ async fn an_account_is_connected_by_its_own_session_alone() {
     let query = idp.grant(&journey.to, &json!({}), Signature::Right);
     let taken = arrive(&server, CALLBACK, &query, &format!("{}; {}", eve.cookie(), journey.cookie)).await;
     assert_eq!(taken.status, 409, "{}", taken.text);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_provider_is_disconnected_after_a_recent_sign_in_unless_it_is_the_last_way_in() {
+    let idp = Idp::start().await;
+    let server = start(&idp, &[]).await;
+    let grace = signed_in(&server, &sign_in(&server, &idp, "/sign-in/oidc/idp", json!({"name": "Grace"})).await);
+    person(&server, "eve", "user").await;
+    let eve = server.sign_in("eve@example.com", PASSWORD).await;
+    let connected = grace.get("/api/v1/me/connections").await.expect(200);
+    let (connection, subject) = (&connected["data"][0], &connected["data"][0]["subject"]);
+    assert_eq!((connection["provider"].as_str(), subject.as_str()), (Some("idp"), Some("grace")), "{connected}");
+    let path = format!("/api/v1/me/connections/{}", connection["id"].as_str().expect("an id"));
+
+    // Nothing else signs her in; what belongs to her is nobody else's to remove.
+    grace.delete(&path).await.expect_problem(409, "last_sign_in_method");
+    eve.delete(&path).await.expect(204);
+    assert_eq!(grace.get("/api/v1/me/connections").await.expect(200)["data"].as_array().map(Vec::len), Some(1));
+    sqlx::query("update owner set email = 'grace@example.com' where name = 'Grace'")
+        .execute(&server.running.app.pool)
+        .await
+        .expect("an address");
+    grace.post("/api/v1/me/password", json!({"new_password": PASSWORD})).await.expect(204);
+    let grace = server.sign_in("grace@example.com", PASSWORD).await;
+    age_sessions(&server).await;
+    grace.delete(&path).await.expect_problem(403, "step_up_required");
+    grace.post("/api/v1/me/step-up", json!({"password": PASSWORD})).await.expect(204);
+    let page = grace.get("/account").await;
+    assert!(page.text.contains("Disconnect idp") && page.text.contains("Connect other"), "{}", page.text);
+    grace.delete(&path).await.expect(204);
+    grace.delete(&path).await.expect(204);
+    let entries = server.get("/api/v1/audit?action=user.unlink_provider").await.expect(200);
+    assert_eq!(entries["data"].as_array().map(Vec::len), Some(1), "{entries}");
     server.stop().await;
 }

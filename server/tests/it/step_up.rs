@@ -114,3 +114,24 @@ async fn a_proof_counts_for_its_own_session_and_stands_in_the_audit_log() {
     assert_eq!(entries["data"][0]["detail"], "by authenticator app");
     server.stop().await;
 }
+
+#[tokio::test]
+async fn a_first_password_is_set_after_a_recent_sign_in_alone() {
+    let server = Server::start().await;
+    let root = server.admin().await;
+    let new = json!({"name": "ada", "email": "ada@example.com", "role": "admin"});
+    let made = server.post("/api/v1/users", new).await.expect(201);
+    let ada = server.signed_in(made["sign_in_link"].as_str().expect("a link")).await;
+    age_sessions(&server).await;
+    // Else a password of a thief's choice would be the proof for everything else.
+    let chosen = json!({"new_password": PASSWORD});
+    ada.post("/api/v1/me/password", chosen.clone()).await.expect_problem(403, "step_up_required");
+    let asked = ada.form("/account/password", &[("new_password", PASSWORD)]).await;
+    assert!(asked.status == 403 && asked.text.contains("Sign in again"), "{}", asked.text);
+    let link = format!("/api/v1/users/{}/sign-in-link", made["id"].as_str().expect("an id"));
+    root.post(&link, json!({})).await.expect_problem(403, "step_up_required");
+    let link = server.post(&link, json!({})).await.expect(201);
+    let ada = server.signed_in(link["url"].as_str().expect("a link")).await;
+    ada.post("/api/v1/me/password", chosen).await.expect(204);
+    server.stop().await;
+}

@@ -19,7 +19,7 @@ use webauthn_rs::{
     },
 };
 
-use super::{added, lock, person, removed};
+use super::{added, lock, person, removed, require_way_in};
 use crate::{
     App,
     auth::{Caller, Hash, envelope, hash_of, look_for_changes, people::deed, step_up},
@@ -128,7 +128,7 @@ pub async fn finish_registration(app: &App, caller: &Caller, new: NewPasskey) ->
         let created_at = store::insert_passkey(&mut tx, id, by.owner_id, &credential_id, &credential, &name)
             .await?
             .ok_or_else(|| Error::refuse(Code::Duplicate, "This passkey is registered already."))?;
-        let recovery_codes = added(&mut tx, &by, before).await?;
+        let recovery_codes = added(&mut tx, &by, &before).await?;
         log::record(&mut tx, &deed(&by, "user.passkey_add", by.owner_id, None, Some(name.clone()))).await?;
         crate::store::commit(tx).await?;
         let passkey = Passkey { id, name, created_at: created_at.into(), last_used_at: None };
@@ -151,16 +151,17 @@ pub async fn rename(app: &App, caller: &Caller, id: Uuid, name: &str) -> Result<
     all.into_iter().find(|row| row.id == id).map(Into::into).ok_or_else(|| Problem::not_found("passkey").into())
 }
 
-/// Removes one of the caller's passkeys. Again is no change.
+/// Removes one of the caller's passkeys. Again is no change. 409 `last_sign_in_method` where nothing else signs the person in.
 pub async fn remove(app: &App, caller: &Caller, id: Uuid) -> Result<()> {
     person(caller)?;
     step_up::require(app, caller).await?;
-    let (pool, by) = (app.pool.clone(), caller.clone());
+    let (pool, by, again) = (app.pool.clone(), caller.clone(), app.clone());
     in_task("removing a passkey", async move {
         let mut tx = pool.begin().await?;
         lock(&mut tx, by.owner_id).await?;
         if let Some(name) = store::remove_passkey(&mut tx, by.owner_id, id).await? {
             log::record(&mut tx, &deed(&by, "user.passkey_remove", by.owner_id, None, Some(name))).await?;
+            require_way_in(&again, &mut tx, by.owner_id).await?;
             removed(&mut tx, by.owner_id).await?;
         }
         crate::store::commit(tx).await?;

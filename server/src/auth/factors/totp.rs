@@ -5,7 +5,7 @@
 
 use domain::{
     Code, Problem,
-    factors::{RecoveryCodes, TotpStarted},
+    factors::{RecoveryCodes, TotpStarted, fault_of_passkey_name},
 };
 use qrcode::{EcLevel, QrCode, render::svg};
 use totp_rs::{Algorithm, Builder, Totp};
@@ -75,7 +75,7 @@ pub async fn confirm(app: &App, caller: &Caller, code: &str) -> Result<RecoveryC
         if !store::confirm_totp(&mut tx, by.owner_id, &sealed, step).await? {
             return Err(not_begun());
         }
-        let codes = added(&mut tx, &by, before).await?;
+        let codes = added(&mut tx, &by, &before).await?;
         log::record(&mut tx, &deed(&by, "user.totp_add", by.owner_id, None, None)).await?;
         crate::store::commit(tx).await?;
         Ok(codes)
@@ -83,6 +83,17 @@ pub async fn confirm(app: &App, caller: &Caller, code: &str) -> Result<RecoveryC
     .await?;
     look_for_changes(app).await?;
     Ok(RecoveryCodes { recovery_codes })
+}
+
+/// Renames the caller's authenticator app.
+pub async fn rename(app: &App, caller: &Caller, name: &str) -> Result<()> {
+    person(caller)?;
+    let name = name.trim();
+    if let Some(fault) = fault_of_passkey_name(name) {
+        return Err(Problem::invalid_body([("/name".to_owned(), fault.to_owned())]).into());
+    }
+    let renamed = store::rename_totp(&app.pool, caller.owner_id, name).await?;
+    if renamed { Ok(()) } else { Err(Problem::not_found("authenticator app").into()) }
 }
 
 /// Removes the authenticator app, confirmed or not. Again is no change.

@@ -52,7 +52,7 @@ fn field(schema: &str, name: &str, is_request: bool) -> Option<Value> {
         }
         ("SignIn" | "NewPasskey" | "PasskeyAnswer", "state") => text(0, 16 * 1024),
         ("SignIn" | "StepUp" | "TotpConfirm", "code") | ("SignIn" | "StepUp", "recovery_code") => text(0, 100),
-        ("NewPasskey" | "PasskeyPatch", "name") => text(1, factors::LONGEST_PASSKEY_NAME),
+        ("NewPasskey" | "PasskeyPatch" | "TotpPatch", "name") => text(1, factors::LONGEST_PASSKEY_NAME),
         ("NewPassword", "current_password") | ("SignIn", "password" | "link" | "email") | ("StepUp", "password") => {
             text(0, account::LONGEST_PASSWORD)
         }

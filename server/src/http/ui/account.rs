@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     App,
-    auth::{factors, people, sessions},
+    auth::{factors, oidc, people, sessions},
     error::{Error, Result},
     http::{
         cursor::{Paged, cut},
@@ -54,6 +54,8 @@ pub(super) async fn show(State(app): State<App>, signed: Signed, RawQuery(query)
             ("done", "password") => done = Some("Your password is set. Your other sessions have ended."),
             ("done", "totp") => done = Some("The authenticator app is on. Signing in asks for its code from now on."),
             ("done", "totp-removed") => done = Some("The authenticator app is removed."),
+            ("done", "totp-renamed") => done = Some("The authenticator app has its new name."),
+            ("done", "provider-removed") => done = Some("The provider is disconnected. It signs you in no more."),
             ("done", "passkey") => done = Some("The passkey is added."),
             ("done", "passkey-renamed") => done = Some("The passkey has its new name."),
             ("done", "passkey-removed") => done = Some("The passkey is removed."),
@@ -98,6 +100,7 @@ async fn read(app: &App, signed: &Signed, list: &SessionList) -> Result<page::Ac
         factors,
         passkeys,
         providers,
+        connections: oidc::list(app, caller).await?.data,
     })
 }
 
@@ -128,7 +131,8 @@ pub(super) async fn end_others(State(app): State<App>, signed: Signed) -> Respon
     }
 }
 
-async fn refused(app: &App, signed: &Signed, error: Error) -> Response {
+/// The account page with a refusal.
+pub(super) async fn refused(app: &App, signed: &Signed, error: Error) -> Response {
     let problem: Problem = match in_the_form(error) {
         Ok(problem) => problem,
         Err(error) => return signed.visit.trouble(error),

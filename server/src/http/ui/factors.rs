@@ -7,7 +7,7 @@ use axum::{extract::State, http::StatusCode, response::Response};
 use domain::Code;
 use uuid::Uuid;
 
-use super::{Signed, form::Fields, form::in_the_form, see_other};
+use super::{Signed, account, form::Fields, form::in_the_form, see_other};
 use crate::{
     App,
     auth::factors::{passkeys, recovery, totp},
@@ -54,7 +54,7 @@ pub(super) async fn confirm_totp(State(app): State<App>, signed: Signed, fields:
 
 /// `POST /account/totp/remove`
 pub(super) async fn remove_totp(State(app): State<App>, signed: Signed) -> Response {
-    done(&signed, totp::remove(&app, &signed.caller).await, "totp-removed")
+    done(&app, &signed, totp::remove(&app, &signed.caller).await, "totp-removed").await
 }
 
 /// `POST /account/recovery-codes`
@@ -76,18 +76,24 @@ pub(super) async fn rename_passkey(
         passkeys::rename(&app, &signed.caller, id?.0, fields.text("name")).await?;
         Ok::<_, Error>(())
     };
-    done(&signed, renamed.await, "passkey-renamed")
+    done(&app, &signed, renamed.await, "passkey-renamed").await
 }
 
 /// `POST /account/passkeys/{id}/remove`
 pub(super) async fn remove_passkey(State(app): State<App>, signed: Signed, id: Result<Path<Uuid>>) -> Response {
     let removed = async { passkeys::remove(&app, &signed.caller, id?.0).await };
-    done(&signed, removed.await, "passkey-removed")
+    done(&app, &signed, removed.await, "passkey-removed").await
 }
 
-fn done(signed: &Signed, result: Result<()>, what: &str) -> Response {
+/// `POST /account/totp/rename`
+pub(super) async fn rename_totp(State(app): State<App>, signed: Signed, fields: Fields) -> Response {
+    done(&app, &signed, totp::rename(&app, &signed.caller, fields.text("name")).await, "totp-renamed").await
+}
+
+/// The account page, with the notice of success or with the refusal.
+pub(super) async fn done(app: &App, signed: &Signed, result: Result<()>, notice: &str) -> Response {
     match result {
-        Ok(()) => see_other(&format!("/account?done={what}#factors")),
-        Err(error) => signed.visit.trouble(error),
+        Ok(()) => see_other(&format!("/account?done={notice}")),
+        Err(error) => account::refused(app, signed, error).await,
     }
 }

@@ -6,8 +6,9 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use domain::{Code, Problem};
+use uuid::Uuid;
 
-use super::{Signed, Visit, cookie, pairs, see_other, sign_in, status, theme::own_path, with_cookie};
+use super::{Signed, Visit, cookie, factors, pairs, see_other, sign_in, status, theme::own_path, with_cookie};
 use crate::{
     App,
     auth::{
@@ -16,7 +17,7 @@ use crate::{
         sessions::Visitor,
     },
     error::Error,
-    http::session::with_cookies,
+    http::{extract, session::with_cookies},
 };
 
 /// `GET /sign-in/oidc/{provider}`
@@ -52,6 +53,16 @@ pub(super) async fn connect(State(app): State<App>, signed: Signed, Path(provide
         }
         Err(error) => signed.visit.trouble(error),
     }
+}
+
+/// `POST /account/connections/{id}/remove`
+pub(super) async fn disconnect(
+    State(app): State<App>,
+    signed: Signed,
+    id: Result<extract::Path<Uuid>, Error>,
+) -> Response {
+    let removed = async { oidc::disconnect(&app, &signed.caller, id?.0).await };
+    factors::done(&app, &signed, removed.await, "provider-removed").await
 }
 
 /// `GET /sign-in/oidc/{provider}/callback`

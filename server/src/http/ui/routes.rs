@@ -98,7 +98,7 @@ pub fn router(app: &App) -> Router<App> {
         .route("/sign-in/second-step", post(sign_in::second_step))
         .route("/account/totp/confirm", post(factors::confirm_totp))
         .route("/account/passkeys/{id}/rename", post(factors::rename_passkey))
-        .route("/account/password", post(account::set_password))
+        .route("/account/totp/rename", post(factors::rename_totp))
         .route("/account/sessions/end", post(account::end_others))
         .route("/account/sessions/{id}/end", post(account::end_session))
         .route("/people/{id}/sessions/end", post(people::end_sessions))
@@ -127,7 +127,9 @@ pub fn router(app: &App) -> Router<App> {
 fn guarded(app: &App) -> Router<App> {
     Router::new()
         .route("/account/totp", post(factors::start_totp))
+        .route("/account/password", post(account::set_password))
         .route("/account/providers/{provider}", post(oidc::connect))
+        .route("/account/connections/{id}/remove", post(oidc::disconnect))
         .route("/account/totp/remove", post(factors::remove_totp))
         .route("/account/recovery-codes", post(factors::renew_codes))
         .route("/account/passkeys/{id}/remove", post(factors::remove_passkey))

@@ -4,7 +4,7 @@
 //! is sent to the same address once more with what was kept (307), so this works without JavaScript and without storing
 //! anything. What was typed, passwords among it, is never readable in the page.
 
-use app::pages::factors as page;
+use app::pages::step_up as page;
 use axum::{
     body::Body,
     extract::{FromRequestParts as _, RawQuery, Request, State},
@@ -79,7 +79,7 @@ pub(super) async fn ask(State(app): State<App>, request: Request, next: Next) ->
     }
     let kept = envelope::seal(&app, PURPOSE, KEPT_MINUTES, &Kept { session_id, path, body: text });
     let form = page::StepUp { methods, kept, providers: providers(&app), ..page::StepUp::default() };
-    visit.page(StatusCode::FORBIDDEN, move || page::step_up(&form))
+    visit.page(StatusCode::FORBIDDEN, move || page::page(&form))
 }
 
 /// `GET /step-up`
@@ -93,7 +93,7 @@ pub(super) async fn show(State(app): State<App>, signed: Signed, RawQuery(query)
                 providers: providers(&app),
                 ..page::StepUp::default()
             };
-            signed.visit.page(StatusCode::OK, move || page::step_up(&form))
+            signed.visit.page(StatusCode::OK, move || page::page(&form))
         }
         Err(error) => signed.visit.trouble(error),
     }
@@ -122,7 +122,7 @@ pub(super) async fn confirm(State(app): State<App>, signed: Signed, fields: Fiel
     match step_up::methods(&app, caller).await {
         Ok(methods) => {
             let form = page::StepUp { methods, kept, back, providers: providers(&app), problem };
-            signed.visit.page(StatusCode::UNPROCESSABLE_ENTITY, move || page::step_up(&form))
+            signed.visit.page(StatusCode::UNPROCESSABLE_ENTITY, move || page::page(&form))
         }
         Err(error) => signed.visit.trouble(error),
     }

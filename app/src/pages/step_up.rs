@@ -1,0 +1,136 @@
+//! The page that asks a person to prove again who they are, and the fields of second factors.
+//!
+//! Apart from `factors`, where they are set up. The action that is waited for travels in the page, sealed by the server: nothing
+//! that was typed can be read here. Enter presses the button of the typed proofs.
+
+use domain::Problem;
+use leptos::prelude::*;
+
+use super::factors;
+use crate::{
+    components::{form::Field, panel::refusal},
+    frame::Page,
+};
+
+/// Content of the page that asks again.
+#[derive(Clone, Debug, Default)]
+pub struct StepUp {
+    /// Methods that would be accepted.
+    pub methods: Vec<String>,
+    /// The action to go on with, sealed; or the page to go back to.
+    pub kept: String,
+    pub back: String,
+    /// Providers to sign in with again: name and label.
+    pub providers: Vec<(String, String)>,
+    pub problem: Option<Problem>,
+}
+
+/// Asks again who one is, before an action with consequences.
+pub fn page(form: &StepUp) -> Page {
+    let problem = form.problem.as_ref();
+    let refused = problem.map(|problem| refusal("That did not fit", &problem.detail));
+    let accepts = |method: &str| form.methods.iter().any(|it| it == method);
+    if form.methods.is_empty() {
+        let content = view! {
+            <div class="narrow">
+                <h1>"Sign in again"</h1>
+                <p>"This asks for a recent sign-in, and yours is more than ten minutes ago. Nothing was changed."</p>
+                {form
+                    .providers
+                    .iter()
+                    .map(|(name, label)| {
+                        view! {
+                            <p class="actions">
+                                <a class="button" href=format!("/sign-in/oidc/{name}?fresh=1")>
+                                    {format!("Sign in again with {label}")}
+                                </a>
+                            </p>
+                        }
+                    })
+                    .collect_view()}
+                <form method="post" action="/sign-out" class="actions">
+                    <button class="primary" type="submit">
+                        "Sign out and sign in again"
+                    </button>
+                </form>
+            </div>
+        };
+        return factors::page("Sign in again", content.into_any());
+    }
+    let fields = view! {
+        {accepts("password")
+            .then(|| {
+                Field::new("Password", "password", "password")
+                    .autocomplete("current-password")
+                    .judged(problem, "/password")
+                    .view()
+            })}
+        {second_factor_fields(&form.methods, problem)}
+    };
+    let typed = accepts("password") || accepts("totp") || accepts("recovery_code");
+    let content = view! {
+        <div class="narrow">
+            <h1>"Confirm that it is you"</h1>
+            <p>"This asks for a recent sign-in, and yours is more than ten minutes ago. Nothing was changed yet."</p>
+            {refused}
+            <form method="post" action="/step-up" class="form form-short">
+                <input type="hidden" name="kept" value=form.kept.clone() />
+                <input type="hidden" name="back" value=form.back.clone() />
+                {accepts("passkey")
+                    .then(|| {
+                        view! {
+                            <div data-passkey="step-up" class="actions" hidden=true>
+                                <button type="button" data-start="">
+                                    "Use a passkey"
+                                </button>
+                                <span class="sub" role="status"></span>
+                            </div>
+                        }
+                    })}
+                {fields}
+                {typed
+                    .then(|| {
+                        view! {
+                            <div class="actions">
+                                <button class="primary" type="submit">
+                                    "Confirm and go on"
+                                </button>
+                            </div>
+                        }
+                    })}
+                // After the button of the typed proofs, which is the one that Enter presses.
+                <button type="submit" name="confirmed" value="yes" formnovalidate=true data-continue="" hidden=true>
+                    "Go on"
+                </button>
+            </form>
+        </div>
+    };
+    factors::page("Confirm that it is you", content.into_any())
+}
+
+/// The fields for a code of the app and a recovery code.
+pub(super) fn second_factor_fields(methods: &[String], problem: Option<&Problem>) -> AnyView {
+    let accepts = |method: &str| methods.iter().any(|it| it == method);
+    let code = accepts("totp").then(|| {
+        let hint = "The six digits that your authenticator app shows now.";
+        Field::new("Code", "code", "text")
+            .optional()
+            .autocomplete("one-time-code")
+            .hint(hint)
+            .judged(problem, "/code")
+            .view()
+    });
+    let recovery = accepts("recovery_code").then(|| {
+        let hint = "If you have lost your second factor. Each code works once.";
+        Field::new("Recovery code", "recovery_code", "text")
+            .optional()
+            .hint(hint)
+            .judged(problem, "/recovery_code")
+            .view()
+    });
+    view! {
+        {code}
+        {recovery}
+    }
+    .into_any()
+}

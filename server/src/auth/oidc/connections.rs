@@ -1,0 +1,65 @@
+//! Connections of one's own account with providers: listed, and removed one by one.
+//!
+//! Apart from `accounts`, which makes them at sign-in. Removing one asks for a recent sign-in, like everything that changes how a
+//! person signs in, and never takes the last way in.
+
+use domain::{
+    Time,
+    factors::{Connection, Connections},
+};
+use uuid::Uuid;
+
+use crate::{
+    App,
+    auth::{
+        Caller,
+        factors::{lock, person, require_way_in},
+        people::deed,
+        step_up,
+    },
+    error::Result,
+    store::{audit as log, federation as store},
+    task::in_task,
+};
+
+/// Lists the caller's connections. 403 for tokens.
+pub async fn list(app: &App, caller: &Caller) -> Result<Connections> {
+    person(caller)?;
+    let rows = store::list_links(&app.pool, caller.owner_id).await?;
+    let providers = &app.config.identity.oidc_providers.0;
+    let data = rows.into_iter().map(|row| {
+        let provider = providers.iter().find(|provider| provider.issuer == row.issuer);
+        Connection {
+            id: row.id,
+            provider: provider.map(|provider| provider.name.clone()),
+            label: provider.map_or(row.issuer, |provider| provider.label.clone()),
+            subject: row.subject,
+            created_at: Time(row.created_at),
+            last_used_at: Time(row.last_used_at),
+        }
+    });
+    Ok(Connections { data: data.collect() })
+}
+
+/// Removes one of the caller's connections. Again is no change. 409 `last_sign_in_method` where nothing else signs the
+/// person in.
+pub async fn disconnect(app: &App, caller: &Caller, id: Uuid) -> Result<()> {
+    person(caller)?;
+    step_up::require(app, caller).await?;
+    let (app, by) = (app.clone(), caller.clone());
+    in_task("disconnecting a provider", async move {
+        let mut tx = app.pool.begin().await?;
+        lock(&mut tx, by.owner_id).await?;
+        if let Some((issuer, subject)) = store::remove_link(&mut tx, by.owner_id, id).await? {
+            let providers = &app.config.identity.oidc_providers.0;
+            // A provider that is not configured any more signs nobody in.
+            if providers.iter().any(|provider| provider.issuer == issuer) {
+                require_way_in(&app, &mut tx, by.owner_id).await?;
+            }
+            let detail = format!("{issuer}: {subject}");
+            log::record(&mut tx, &deed(&by, "user.unlink_provider", by.owner_id, None, Some(detail))).await?;
+        }
+        Ok(crate::store::commit(tx).await?)
+    })
+    .await
+}
