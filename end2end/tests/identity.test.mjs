@@ -1,11 +1,24 @@
 // Ways to prove who one is, with a real browser: passkeys of a virtual authenticator, and the whole way to a real OpenID Connect provider
 // and back.
 import assert from 'node:assert/strict';
+import { createHmac } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { test } from 'node:test';
 import Provider from 'oidc-provider';
 import { accessible, openPage, screenshot, startServer } from '../harness.mjs';
+
+/** The code that an authenticator app shows for a secret, so many steps of thirty seconds from now (RFC 6238). */
+function totp(secret, steps) {
+  const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567';
+  const bits = [...secret].map((letter) => alphabet.indexOf(letter).toString(2).padStart(5, '0')).join('');
+  const key = Buffer.from(bits.match(/.{8}/g).map((byte) => parseInt(byte, 2)));
+  const counter = Buffer.alloc(8);
+  counter.writeBigUInt64BE(BigInt(Math.floor(Date.now() / 30_000) + steps));
+  const digest = createHmac('sha1', key).update(counter).digest();
+  const at = digest[19] & 15;
+  return String((digest.readUInt32BE(at) & 0x7fffffff) % 1_000_000).padStart(6, '0');
+}
 
 /** Browsers have passkeys for names alone: the server is reached as localhost. */
 const byName = (address) => ({ TREELINE_PUBLIC_URL: `http://localhost:${address.split(':').pop()}` });
@@ -125,6 +138,8 @@ test('a provider signs people in, and its groups give them their role', async (t
 
   const signIn = async (page, login) => {
     await page.goto('/sign-in?back=/imports');
+    await accessible(page);
+    await screenshot(page, 'sign-in-provider');
     await page.getByRole('link', { name: 'Sign in with Northwind' }).click();
     if (login) {
       await page.locator('input[name=login]').fill(login);
@@ -151,6 +166,33 @@ test('a provider signs people in, and its groups give them their role', async (t
   await page.waitForURL(/\/imports$/);
   assert.equal((await me()).role, 'admin');
   assert.deepEqual(await server.query("select count(*) from owner where kind = 'user'"), [['1']]);
+
+  // It is the only way in, so it stays; what it is connected with is on the account page.
+  await page.goto('/account');
+  await accessible(page);
+  await screenshot(page, 'account-provider');
+  await page.getByRole('button', { name: 'Disconnect Northwind' }).click();
+  await page.getByText('You could not sign in without it').waitFor();
+
+  // An authenticator app on top: its code is asked for after the provider, too.
+  await page.goto('/account');
+  await page.getByRole('button', { name: 'Set up an authenticator app' }).click();
+  await page.getByRole('heading', { name: 'Set up an authenticator app' }).waitFor();
+  await accessible(page);
+  await screenshot(page, 'totp');
+  await page.getByLabel('Code').fill(totp(await page.getByLabel('Key').inputValue(), 0));
+  await page.getByRole('button', { name: 'Turn on' }).click();
+  await page.getByRole('heading', { name: 'Your recovery codes' }).waitFor();
+  await accessible(page);
+  await page.getByRole('link', { name: 'I have kept them' }).click();
+  const secret = await server.query('select count(*) from totp where confirmed_at is not null');
+  assert.deepEqual(secret, [['1']]);
+  await page.getByRole('button', { name: 'Sign out' }).click();
+  await page.getByText('You are signed out').waitFor();
+  await signIn(page);
+  await page.getByRole('heading', { name: 'Second factor' }).waitFor();
+  await accessible(page);
+  await screenshot(page, 'second-factor');
 
   // An answer that this browser did not ask for signs nobody in.
   const stranger = await openPage(server, { signedIn: false });

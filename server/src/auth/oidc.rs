@@ -42,6 +42,9 @@ use crate::{
 /// Minutes that the way to the provider and back may take.
 const MINUTES: i64 = 10;
 
+/// The oldest proof at a provider that is accepted: as old as sessions here become.
+const LONGEST_SINCE: Duration = Duration::from_hours(90 * 24);
+
 /// The longest path to go back to after signing in, in bytes: it travels in a cookie, and those have 4 KiB.
 const LONGEST_BACK: usize = 1_000;
 
@@ -111,8 +114,10 @@ pub async fn depart(app: &App, name: &str, back: &str, fresh: bool, caller: Opti
         )
         .set_pkce_challenge(challenge)
         .add_scopes(provider.scopes.iter().cloned().map(Scope::new));
+    // With a limit, any limit, a provider says in the token when the person proved who they are.
+    request = request.set_max_age(if fresh { Duration::ZERO } else { LONGEST_SINCE });
     if fresh {
-        request = request.add_prompt(CoreAuthPrompt::Login).set_max_age(Duration::ZERO);
+        request = request.add_prompt(CoreAuthPrompt::Login);
     }
     let (url, state, nonce) = request.url();
     let way = Way {
