@@ -180,7 +180,7 @@ test('a provider signs people in, and its groups give them their role', async (t
   await page.getByRole('heading', { name: 'Set up an authenticator app' }).waitFor();
   await accessible(page);
   await screenshot(page, 'totp');
-  await page.getByLabel('Code').fill(totp(await page.getByLabel('Key').inputValue(), 0));
+  await page.locator('#code').fill(totp(await page.locator('#totp-key').inputValue(), 0));
   await page.getByRole('button', { name: 'Turn on' }).click();
   await page.getByRole('heading', { name: 'Your recovery codes' }).waitFor();
   await accessible(page);
