@@ -167,14 +167,8 @@ impl Link {
 
     fn show(&self, liveness: Liveness) {
         // Of a complete tree nothing is missed while the stream is away.
-        let liveness = match liveness {
-            Liveness::Connecting | Liveness::Live | Liveness::Reconnecting | Liveness::Stale | Liveness::Polling
-                if self.finished.get() =>
-            {
-                Liveness::Finished
-            }
-            other => other,
-        };
+        let ended = matches!(liveness, Liveness::Paused | Liveness::Removed | Liveness::SignedOut | Liveness::Closed);
+        let liveness = if self.finished.get() && !ended { Liveness::Finished } else { liveness };
         if let Some(signal) = self.liveness.get().filter(|signal| signal.get_untracked() != liveness) {
             signal.set(liveness);
         }
