@@ -138,6 +138,7 @@ fn whole_schema(name: &str) -> Option<Value> {
 pub(super) fn parameter(operation: &str, name: &str) -> Option<Value> {
     let states = ItemState::ALL.map(ItemState::as_str).join("|");
     Some(match (operation, name) {
+        ("watch_roots", "topics") => json!({"pattern": format!("^{TOPIC}(,{TOPIC})*$")}),
         (_, "limit") => json!({"minimum": 1, "maximum": LARGEST_PAGE, "default": DEFAULT_PAGE}),
         (_, "cursor") => json!({"pattern": "^[A-Za-z0-9_-]+$"}),
         ("list_dead_letters", "state") => json!({"enum": ["dead"]}),
@@ -178,6 +179,10 @@ pub(super) fn parameter(operation: &str, name: &str) -> Option<Value> {
         _ => return None,
     })
 }
+
+/// A topic of [`domain::topic::Topic`].
+const TOPIC: &str = "(roots|imports|failures|operations|workers|types|overview|deliveries\
+    |(job|item):[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})";
 
 /// ASCII without spaces; the domain neither begins nor ends with a dot.
 const EMAIL: &str = r"^[!-?A-~]+@[!-\-/-?A-~]([!-?A-~]*[!-\-/-?A-~])?$";
