@@ -86,7 +86,10 @@ impl Admission {
 
 /// Returns true if a list is searched for a text.
 fn searches(query: Option<&str>) -> bool {
-    query.is_some_and(|query| query.split('&').any(|pair| pair.strip_prefix("q=").is_some_and(|text| !text.is_empty())))
+    // Decoded, as the list reads it: the name can be written in other ways, such as `%71`.
+    query.is_some_and(|query| {
+        form_urlencoded::parse(query.as_bytes()).any(|(name, text)| name == "q" && !text.is_empty())
+    })
 }
 
 #[cfg(test)]
@@ -95,7 +98,9 @@ mod tests {
 
     #[test]
     fn a_search_has_a_text() {
-        for (query, is_search) in [("q=a", true), ("job=1&q=a", true), ("q=", false), ("sq=a", false), ("", false)] {
+        for (query, is_search) in
+            [("q=a", true), ("job=1&q=a", true), ("%71=a", true), ("q=", false), ("sq=a", false), ("", false)]
+        {
             assert_eq!(searches(Some(query)), is_search, "{query}");
         }
     }

@@ -83,3 +83,36 @@ async fn a_request_without_a_path_is_answered() {
     assert!(answer.starts_with("HTTP/1.1 4"), "{answer}");
     server.stop().await;
 }
+
+/// One reading of an address decides about everything: what a layer judged is what is drawn.
+#[tokio::test]
+async fn an_address_that_can_be_read_in_two_ways_is_read_in_one() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    assert!(admin.get("/people").await.text.contains("<title>People"));
+    for path in [
+        r"/sign-in/..\people",
+        "/sign-in/%2e%2e",
+        "/sign-in/%2e%2e%2fpeople",
+        r"/s/..\items",
+        r"/jobs/..\audit",
+        "/s/../people",
+        r"/\example.com/",
+    ] {
+        let mut stream = tokio::net::TcpStream::connect(server.running.addr).await.expect("connects");
+        let request = format!(
+            "GET {path} HTTP/1.1\r\nHost: {}\r\nCookie: {}\r\nConnection: close\r\n\r\n",
+            server.running.addr,
+            admin.cookie()
+        );
+        stream.write_all(request.as_bytes()).await.expect("sent");
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).await.expect("an answer");
+        let answer = String::from_utf8_lossy(&answer);
+        assert!(answer.starts_with("HTTP/1.1 4"), "{path}: {answer:.300}");
+        for page in ["People", "Items", "Audit", "Overview"] {
+            assert!(!answer.contains(&format!("<title>{page}")), "{path} shows {page}");
+        }
+    }
+    server.stop().await;
+}

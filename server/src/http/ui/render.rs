@@ -15,7 +15,7 @@ use app::{
 };
 use axum::{
     body::{Body, to_bytes},
-    extract::{FromRef, Request, State},
+    extract::{FromRef, MatchedPath, Request, State},
     handler::Handler,
     http::{HeaderMap, HeaderValue, StatusCode, header, request::Parts},
     response::{IntoResponse, Response},
@@ -59,8 +59,8 @@ where
     T: 'static,
 {
     move || {
-        let (app, parts, options) =
-            (expect_context::<App>(), expect_context::<Parts>(), expect_context::<ResponseOptions>());
+        let (app, Asked(parts), options) =
+            (expect_context::<App>(), expect_context::<Asked>(), expect_context::<ResponseOptions>());
         let loader = loader.clone();
         Suspend::new(async move {
             let response = loader.call(Request::from_parts(parts, Body::empty()), app).await;
@@ -76,11 +76,38 @@ where
     }
 }
 
+/// The request as it came: what a loader reads.
+#[derive(Clone)]
+struct Asked(Parts);
+
 /// Answers a request for a route of the router `pages`.
+///
+/// Axum has chosen the route, and layers before this one have judged the request by that choice. The router of the pages
+/// reads addresses in another way (it resolves `..` and `\`), so it is given the route's own address and cannot choose
+/// another.
 pub(super) async fn render<V: IntoView + 'static>(app: App, request: Request, pages: fn() -> V) -> Response {
-    let context = move || provide_context(app.clone());
-    let response = leptos_axum::handle_response_inner(context, pages, request, whole).await;
+    let (parts, _) = request.into_parts();
+    let Some(route) = parts.extensions.get::<MatchedPath>() else {
+        return StatusCode::INTERNAL_SERVER_ERROR.into_response();
+    };
+    let mut chosen = Request::default();
+    match address_of(route.as_str()).parse() {
+        Ok(uri) => *chosen.uri_mut() = uri,
+        Err(_) => return StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    }
+    let asked = Asked(parts);
+    let context = move || {
+        provide_context(app.clone());
+        provide_context(asked.clone());
+    };
+    let response = leptos_axum::handle_response_inner(context, pages, chosen, whole).await;
     with_length(response).await
+}
+
+/// An address that a route, as axum writes it, stands for.
+fn address_of(route: &str) -> String {
+    let filled = |part| if str::starts_with(part, '{') { "x" } else { part };
+    route.split('/').map(filled).collect::<Vec<_>>().join("/")
 }
 
 /// Draws the pages of handlers that no route of the router was asked for: refused forms, and addresses that lead nowhere.

@@ -151,7 +151,8 @@ fn guarded(app: &App) -> Router<App> {
 /// An address without a page: without its last slash, where it has one; else the page that says so.
 async fn elsewhere(visit: Visit, uri: Uri) -> Response {
     let path = uri.path().trim_end_matches('/');
-    if path.starts_with('/') && !path.starts_with("//") && path.len() < uri.path().len() {
+    let ours = path.starts_with('/') && !path.starts_with("//") && !path.contains('\\');
+    if ours && path.len() < uri.path().len() {
         let query = uri.query().map(|query| format!("?{query}")).unwrap_or_default();
         return Redirect::permanent(&format!("{path}{query}")).into_response();
     }
