@@ -213,7 +213,7 @@ async fn a_crash_between_raising_an_alert_and_posting_it_loses_nothing() {
         ("TREELINE_ALERT_URL", url.as_str()),
         ("TREELINE_SIGNING_SECRET", SECRET),
         ("TREELINE_CALLBACK_RETRY_SECONDS", "0.1"),
-        ("TREELINE_CALLBACK_TIMEOUT_SECONDS", "1"),
+        ("TREELINE_CALLBACK_TIMEOUT_SECONDS", "5"),
         ("HTTP_PROXY", "http://127.0.0.1:9"),
     ];
     // Raised by a server that has nobody to tell, as one that dies before it has told anybody.
