@@ -34,7 +34,7 @@ pub fn html(frame: &Frame, page: impl FnOnce() -> Page) -> String {
 /// Draws a page into its document. `page` makes it inside the reactive owner that the views need.
 pub fn document(frame: &Frame, page: impl FnOnce() -> Page) -> AnyView {
     if let Some(shared) = Owner::current_shared_context() {
-        // What Leptos' own boot script does: only islands are woken.
+        // Only islands are woken, as by Leptos' own boot script.
         shared.set_is_hydrating(false);
     }
     provide_context(Clock { now: frame.now, offset_minutes: frame.offset_minutes });

@@ -1,4 +1,4 @@
-//! What travels on the event streams: of a job, of all trees, and of any set of topics (spec §6).
+//! Events of the streams: of a job, of all trees, and of any set of topics (spec §6).
 //!
 //! All state is absolute and carries a `version`; never a delta. So order, gaps and repeats need no
 //! protocol, and a reconnect is a snapshot.

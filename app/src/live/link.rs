@@ -112,7 +112,7 @@ pub(super) fn pause_or_resume() {
     });
 }
 
-/// Whether the tree is complete, as was told last.
+/// True when the tree was complete in the last event.
 pub(super) fn set_finished(finished: bool) {
     LINK.with(|link| {
         if link.finished.replace(finished) != finished {
@@ -291,7 +291,7 @@ impl Link {
     }
 }
 
-/// What all tabs of a browser share, as `scripts/live.js` makes it: it behaves as an `EventSource` of this address alone.
+/// The stream that all tabs of a browser share, as `scripts/live.js` makes it: it behaves as an `EventSource` of this address alone.
 fn source(address: &str) -> Result<EventSource, JsValue> {
     let class: js_sys::Function = js_sys::Reflect::get(&window(), &"TreelineSource".into())?.unchecked_into();
     let source = js_sys::Reflect::construct(&class, &js_sys::Array::of1(&address.into()))?;

@@ -33,11 +33,11 @@ struct Session {
     announcer: Announcer,
     title: String,
     drawing: bool,
-    /// What the sections around showed after their last refresh, and when that was.
+    /// The basis of the last refresh of the sections around, and its time.
     refreshed: (Around, f64),
 }
 
-/// What the sections around a tree are drawn from.
+/// The state that the sections around a tree are drawn from.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Around {
     completed: bool,
@@ -57,7 +57,7 @@ impl Around {
         }
     }
 
-    /// Whether only numbers differ that are exact elsewhere on the page.
+    /// Returns true if only numbers differ that are exact elsewhere on the page.
     fn is_like(self, other: Self) -> bool {
         (self.completed, self.dead, self.is_running) == (other.completed, other.dead, other.is_running)
             && (self.finished > 0) == (other.finished > 0)

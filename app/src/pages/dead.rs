@@ -105,7 +105,7 @@ pub fn items_page(shown: &Items) -> Page {
     Page { title: "Items".to_owned(), place: Place::Jobs, content, lives: false }
 }
 
-/// What a list of items changes with: the job or tree that it is of; else the dead among them.
+/// The topic that a list of items changes with: its job or tree; otherwise the failures.
 fn topics_of(asked: &Asked) -> String {
     let named = |name: &str| {
         let term = asked.filter.terms.iter().find(|term| term.name.as_deref() == Some(name) && !term.not)?;

@@ -52,7 +52,7 @@ pub fn page_with(job: &Job, groups: &[ErrorGroup], staff: bool, around: Around) 
             </p>
             <h1 class="file-name">{icon("file")} " " {name.clone()}</h1>
             <LiveImport id=job.id label=format!("Progress of {name}") head=Head::of(job) />
-            // What holds it may change without an event of its own: a type that is paused.
+            // A reason to wait, such as a paused type, may change without an event of its own.
             <div id="around" data-refresh="" data-topics="types">
                 {holds_of_import(&held)}
                 {(dead > 0 || !completed)

@@ -59,7 +59,7 @@ pub fn page(
         <h1 class="file-name">{name.clone()}</h1>
         {told(deeds.did.as_deref())}
         <LiveJob id=job.id label=format!("Progress of {name}") first>
-            // What holds it may change without an event of its own: a type that is paused.
+            // A reason to wait, such as a paused type, may change without an event of its own.
             <div id="around" data-refresh="" data-topics="types">
                 {holds}
                 {problems}

@@ -69,7 +69,9 @@ pub async fn create_session(
 ///
 /// Good for five minutes; the `state` goes with the answer of the browser into `POST /session`.
 #[utoipa::path(post, path = "/session/passkey/options", tag = "people", security(()),
-    responses((status = 200, body = PasskeyOptions)))]
+    responses((status = 200, body = PasskeyOptions),
+              (status = 422, description = "Browsers allow no passkeys at the server's address", body = domain::Problem,
+               content_type = "application/problem+json")))]
 pub async fn start_passkey_sign_in(State(app): State<App>) -> Result<Answer<PasskeyOptions>> {
     passkeys::start_authentication(&app).map(Answer)
 }

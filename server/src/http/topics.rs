@@ -88,7 +88,7 @@ impl Connection {
                 self.is_over = true;
                 last.map(|last| (Ok(last), self))
             }
-            // Where every topic is over or forbidden the connection stays: a browser would come back for ever.
+            // The connection stays although every topic is over or forbidden: a browser would come back for ever.
             Some(event) = self.topics.next() => Some((Ok(event), self)),
         }
     }
@@ -141,7 +141,7 @@ async fn of(app: &App, caller: &Caller, topic: Topic) -> Result<BoxStream<'stati
             }
             Seen::Not(event) => once(topic, event),
         },
-        // What GET /stats says is over everybody's work.
+        // The figures of GET /stats are over everybody's work.
         Topic::Overview if !caller.sees_all() => once(topic, event::FORBIDDEN),
         _ => {
             // One's own uploads, whoever one is: as the page shows them.
@@ -210,7 +210,7 @@ where
     Arc::new(move || -> BoxFuture<'static, _> { Box::pin(read()) })
 }
 
-/// What a caller sees of one thing: itself, or the event that says that there is nothing.
+/// One thing as a caller sees it: itself, or the event that says that there is nothing.
 enum Seen<T> {
     Is(T),
     Not(&'static str),
@@ -310,7 +310,7 @@ struct JobTopic {
     id: Uuid,
     watch: Watch,
     last: Option<Arc<TreeState>>,
-    /// What follows the snapshot at once: the items in flight, which it does not hold.
+    /// The event that follows the snapshot at once: the items in flight, which it does not hold.
     in_flight: Option<Event>,
 }
 

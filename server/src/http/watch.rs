@@ -35,12 +35,12 @@ const SHORTEST: Duration = Duration::from_millis(250);
 /// Before a snapshot that could not be read is tried again.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// What is asked for.
+/// The query of the event stream.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct Events {
-    /// What to watch, with commas between: any of `roots`, `job:ID`, `item:ID`, `imports`, `failures`, `operations`,
+    /// Topics to watch, with commas between: any of `roots`, `job:ID`, `item:ID`, `imports`, `failures`, `operations`,
     /// `workers`, `types`, `overview`, `deliveries`, at most 64. Each begins with its `snapshot`; all data has its `topic`
     /// and a `version`. What one may not see says `forbidden`. Without it: all trees, as the events of this operation say
     topics: Option<String>,

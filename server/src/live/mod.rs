@@ -105,7 +105,7 @@ impl Hub {
         self.0.news_came.notify_one();
     }
 
-    /// What a topic shows has changed, where it is not trees: whoever watches it is told soon, here and elsewhere.
+    /// Tells the watchers of a topic, here and on other servers, that its state has changed; trees are told apart.
     pub fn changed(&self, topic: Topic) {
         self.0.views.mark_topic(topic);
         self.0.news.lock().unwrap_or_else(PoisonError::into_inner).topics.insert(topic);

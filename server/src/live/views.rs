@@ -42,7 +42,7 @@ pub struct View {
     pub is_admin: bool,
 }
 
-/// What a view is read with: its state as JSON, an object; `None` where there is no such thing any more.
+/// A function that reads a view: its state as JSON, an object; `None` where there is no such thing any more.
 pub type Read = Arc<dyn Fn() -> BoxFuture<'static, Result<Option<String>>> + Send + Sync>;
 
 /// The newest state of a view.
@@ -118,7 +118,7 @@ struct Index {
     is_routed: bool,
 }
 
-/// Where commits in trees show.
+/// The topics that commits in trees change.
 const fn shows_trees(topic: Topic) -> bool {
     matches!(topic, Topic::Failures | Topic::Imports | Topic::Deliveries)
 }

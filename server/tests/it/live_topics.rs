@@ -21,7 +21,7 @@ const SOON: Duration = Duration::from_secs(10);
 struct Watching {
     bytes: std::pin::Pin<Box<dyn Stream<Item = reqwest::Result<bytes::Bytes>> + Send>>,
     text: String,
-    /// What was said last, by topic.
+    /// The last event of each topic.
     last: HashMap<String, (String, Value)>,
 }
 

@@ -1,5 +1,5 @@
 //! Every page is a route that the router lists and `leptos_axum` draws: the list is held against what the server answers.
-//! What stands on each page is told by the tests of its subject.
+//! The tests of a subject tell what its pages show.
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 

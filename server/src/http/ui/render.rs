@@ -164,7 +164,7 @@ pub(super) fn headers(nonce: &str) -> HeaderMap {
     if let Ok(policy) = HeaderValue::try_from(policy) {
         headers.insert(header::CONTENT_SECURITY_POLICY, policy);
     }
-    // Who asks, and the cookies of taste.
+    // A page differs by caller and by the cookies of theme and time zone.
     headers.insert(header::VARY, HeaderValue::from_static("cookie"));
     headers
 }

@@ -1,4 +1,4 @@
-//! What topics of the event stream show: the same as pages and lists, as JSON, for one scope and not for one caller.
+//! The state of topics of the event stream: the same as pages and lists, as JSON, for one scope and not for one caller.
 //!
 //! Each is read for everybody who watches it, so nothing here depends on who asks beyond the owner that is given.
 
