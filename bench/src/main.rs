@@ -284,7 +284,16 @@ async fn start(url: &str, data: &str) -> Result<Running> {
     }
     let line = ["server", "--listen", "127.0.0.1:0", "--database-url", url, "--bootstrap-token", TOKEN];
     // One credential asks for all here, faster than anybody may, and workers that are posted to are on this machine.
-    let more = ["--rate-requests", "4000000000", "--quota-requests", "100000", "--push-allow", "127.0.0.1"];
+    let more = [
+        "--rate-requests",
+        "4000000000",
+        "--rate-searches",
+        "4000000000",
+        "--quota-requests",
+        "100000",
+        "--push-allow",
+        "127.0.0.1",
+    ];
     let line = line.into_iter().chain(more).chain(["--data-dir", data]);
     server::start(Line::try_parse_from(line)?.config).await
 }
