@@ -21,6 +21,7 @@ const PAGE_SCRIPT: &str = concat!(
     include_str!("scripts/keys.js"),
     include_str!("scripts/select.js"),
     include_str!("scripts/filter.js"),
+    include_str!("scripts/review.js"),
     include_str!("scripts/passkeys.js"),
 );
 const BOOT_SCRIPT: &str = include_str!("scripts/boot.js");

@@ -18,6 +18,8 @@ pub struct Head {
     pub status: JobStatus,
     pub outcome: Option<Outcome>,
     pub sealed: bool,
+    /// It was made of a file: its items are rows.
+    pub file: bool,
     pub meter: Meter,
     pub started_at: Option<Time>,
     pub completed_at: Option<Time>,
@@ -68,6 +70,7 @@ impl Head {
             status: job.tree.status,
             outcome: job.tree.outcome,
             sealed: job.sealed,
+            file: job.upload_id.is_some(),
             meter: Meter::of_tree(job),
             started_at: job.started_at,
             completed_at: job.completed_at,
@@ -89,65 +92,72 @@ impl Head {
         &self.meter.counts
     }
 
+    /// So many rows, or items where no file was imported.
+    fn rows(&self, n: i64) -> String {
+        let (one, many) = if self.file { ("row", "rows") } else { ("item", "items") };
+        format!("{} {}", grouped(n), if n == 1 { one } else { many })
+    }
+
     /// The one sentence on an uploader's page: what is going on and what it means for them.
     pub fn sentence(&self) -> String {
         let counts = self.counts();
-        let rows = |n: i64| if n == 1 { "1 row".to_owned() } else { format!("{} rows", grouped(n)) };
         let (bad, all) = (counts.unsuccessful(), counts.total());
+        let done = if self.file { "imported" } else { "done" };
         match self.status {
-            JobStatus::Waiting if all > 0 && self.sealed => format!("Waiting to start on {}.", rows(all)),
-            JobStatus::Waiting if all > 0 => format!("Reading your file: {} so far.", rows(all)),
-            JobStatus::Waiting => "Opening your file.".to_owned(),
-            JobStatus::Cancelling => format!("Stopping: {} still in work.", rows(counts.running)),
-            JobStatus::Running if !self.sealed => format!("Reading your file: {} so far.", rows(all)),
+            JobStatus::Waiting if all > 0 && self.sealed => format!("Waiting to start: {}.", self.rows(all)),
+            JobStatus::Waiting | JobStatus::Running if !self.sealed && counts.finished() == 0 => {
+                let what = if self.file { "Reading your file" } else { "Receiving items" };
+                if all > 0 { format!("{what}: {} so far.", self.rows(all)) } else { format!("{what}.") }
+            }
+            JobStatus::Waiting => "Waiting to start.".to_owned(),
+            JobStatus::Cancelling => format!("Canceling: {} still in progress.", self.rows(counts.running)),
             JobStatus::Running => {
-                format!(
-                    "Working through your rows: {} of {} done.",
-                    grouped(counts.finished()),
-                    grouped(self.meter.whole)
-                )
+                let what = match (self.file, self.sealed) {
+                    (true, true) => "Working on your rows",
+                    (true, false) => "Reading and working on your rows",
+                    (false, _) => "Working on the items",
+                };
+                let so_far = if self.sealed { "" } else { " so far" };
+                format!("{what}: {} of {} are done{so_far}.", grouped(counts.finished()), grouped(self.meter.whole))
             }
             JobStatus::Completed if self.outcome == Some(Outcome::Cancelled) => {
-                format!("This import was stopped. {} done before that.", was(counts.succeeded))
+                format!("Canceled after {} of {}.", grouped(counts.succeeded), self.rows(all))
             }
             JobStatus::Completed if all == 0 => "Done. There was nothing to do.".to_owned(),
-            JobStatus::Completed if bad == 0 && all == 1 => "Your row is done.".to_owned(),
-            JobStatus::Completed if bad == 0 => format!("All {} are done.", rows(all)),
-            JobStatus::Completed if bad == all => format!("None of your {} could be done.", rows(all)),
+            JobStatus::Completed if bad == 0 && all == 1 => format!("{} is {done}.", self.rows(1)),
+            JobStatus::Completed if bad == 0 => format!("All {} are {done}.", self.rows(all)),
+            JobStatus::Completed if bad == all && all == 1 => format!("{} could not be {done}.", self.rows(1)),
+            JobStatus::Completed if bad == all => format!("None of the {} could be {done}.", self.rows(all)),
             JobStatus::Completed => {
                 let verb = if bad == 1 { "needs" } else { "need" };
-                format!("{} of {} {verb} your attention.", grouped(bad), rows(all))
+                let are = if counts.succeeded == 1 { "is" } else { "are" };
+                let good = grouped(counts.succeeded);
+                format!("{good} of {} {are} {done}. {} {verb} your attention.", self.rows(all), self.rows(bad))
             }
         }
     }
 
     /// What follows the sentence: what the reader may do now.
-    pub fn advice(&self) -> &'static str {
-        let counts = self.counts();
-        match self.status {
-            JobStatus::Waiting | JobStatus::Running => {
-                "You can close this page. The work goes on, and this address will show it."
+    pub const fn advice(&self) -> &'static str {
+        match (self.status, self.outcome) {
+            (JobStatus::Waiting | JobStatus::Running, _) if self.file => {
+                "You can close this page. The import goes on, and this address shows where it is."
             }
-            JobStatus::Cancelling => "Nothing new is started. What workers hold is allowed to end.",
-            JobStatus::Completed if counts.unsuccessful() == 0 => "Take your results home below.",
-            JobStatus::Completed if counts.succeeded == 0 => {
-                "See below what went wrong. Download the rows, mend them and upload that file again."
+            (JobStatus::Waiting | JobStatus::Running, _) => {
+                "You can close this page. The work goes on, and this address shows where it is."
             }
-            JobStatus::Completed => {
-                "The others are done. Download the rows that failed, mend them and upload that file again."
-            }
+            (JobStatus::Cancelling, _) => "Nothing new starts. What is in progress is told to stop.",
+            (JobStatus::Completed, Some(Outcome::Cancelled)) => "What was done before stays.",
+            (JobStatus::Completed, Some(Outcome::Partial | Outcome::Failed)) => "The reasons are below.",
+            (JobStatus::Completed, _) => "Your results are ready.",
         }
     }
 
-    /// Where the work is, in words.
+    /// Where the work of a tree with several stages is.
     pub fn stage_in_words(&self) -> String {
-        match (&self.stage, self.status) {
-            (_, JobStatus::Completed) => "Finished".to_owned(),
-            (Some((at, of, name)), _) => format!("Stage {at} of {of}: {name}"),
-            (None, JobStatus::Waiting) => "Waiting for its turn".to_owned(),
-            (None, JobStatus::Cancelling) => "Stopping".to_owned(),
-            (None, JobStatus::Running) if !self.sealed => "Reading the file and working on its rows".to_owned(),
-            (None, JobStatus::Running) => "Working on the rows".to_owned(),
+        match &self.stage {
+            Some((at, of, name)) if !self.completed() => format!("Stage {at} of {of}: {name}"),
+            _ => String::new(),
         }
     }
 
@@ -155,10 +165,6 @@ impl Head {
     pub fn message(&self) -> String {
         domain::progress::message(self.counts(), self.status, self.outcome, self.meter.percent)
     }
-}
-
-fn was(rows: i64) -> String {
-    if rows == 1 { "1 row was".to_owned() } else { format!("{} rows were", grouped(rows)) }
 }
 
 /// The first job of a tree, parents first, that is not complete.
@@ -271,6 +277,7 @@ mod tests {
             status,
             outcome,
             sealed: true,
+            file: true,
             meter: Meter { counts, whole: counts.total(), percent: Some(41) },
             started_at: None,
             completed_at: None,
@@ -284,13 +291,27 @@ mod tests {
     fn the_sentence_says_what_it_means_for_the_reader() {
         let counts = |succeeded, dead, available| Counts { succeeded, dead, available, ..Counts::default() };
         let done = |outcome, counts| head(JobStatus::Completed, Some(outcome), counts).sentence();
-        assert_eq!(done(Outcome::Succeeded, counts(5_000, 0, 0)), "All 5,000 rows are done.");
-        assert_eq!(done(Outcome::Partial, counts(4_980, 20, 0)), "20 of 5,000 rows need your attention.");
-        assert_eq!(done(Outcome::Partial, counts(9, 1, 0)), "1 of 10 rows needs your attention.");
-        assert_eq!(done(Outcome::Failed, counts(0, 7, 0)), "None of your 7 rows could be done.");
+        assert_eq!(done(Outcome::Succeeded, counts(5_000, 0, 0)), "All 5,000 rows are imported.");
+        assert_eq!(done(Outcome::Succeeded, counts(1, 0, 0)), "1 row is imported.");
+        assert_eq!(
+            done(Outcome::Partial, counts(482, 18, 0)),
+            "482 of 500 rows are imported. 18 rows need your attention."
+        );
+        assert_eq!(done(Outcome::Partial, counts(1, 1, 0)), "1 of 2 rows is imported. 1 row needs your attention.");
+        assert_eq!(done(Outcome::Failed, counts(0, 7, 0)), "None of the 7 rows could be imported.");
         assert_eq!(
             head(JobStatus::Running, None, counts(2_041, 0, 2_959)).sentence(),
-            "Working through your rows: 2,041 of 5,000 done."
+            "Working on your rows: 2,041 of 5,000 are done."
         );
+    }
+
+    #[test]
+    fn what_no_file_was_imported_for_has_no_rows() {
+        let counts = Counts { succeeded: 30, cancelled: 30, ..Counts::default() };
+        let of = |status, outcome| Head { file: false, ..head(status, outcome, counts) };
+        assert_eq!(of(JobStatus::Completed, Some(Outcome::Cancelled)).sentence(), "Canceled after 30 of 60 items.");
+        assert_eq!(of(JobStatus::Completed, Some(Outcome::Succeeded)).advice(), "Your results are ready.");
+        let partial = Head { outcome: Some(Outcome::Partial), ..of(JobStatus::Completed, None) };
+        assert_eq!(partial.sentence(), "30 of 60 items are done. 30 items need your attention.");
     }
 }

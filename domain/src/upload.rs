@@ -181,6 +181,7 @@ pub enum FindingKind {
 pub struct PreviewRow {
     /// First line of the record in the file, from 1.
     pub row: i64,
+    /// Of a row that has more cells than there are columns the first 20 of the others, too.
     pub cells: Vec<String>,
     pub payload: Option<Document>,
     /// Why it would not be accepted.

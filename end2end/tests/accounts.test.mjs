@@ -49,16 +49,16 @@ test('an admin lets somebody in, who uploads and shares; a stranger watches unti
 
   const lines = Array.from({ length: ROWS }, (_, n) => `${n},bird ${n}`);
   await ada.goto('/imports/new');
-  await ada.locator('[data-upload]').waitFor();
+  await ada.locator('html[data-islands="ready"]').waitFor({ state: 'attached' });
   const file = { name: 'birds.csv', mimeType: 'text/csv', buffer: Buffer.from(`id,species\n${lines.join('\n')}\n`) };
   await ada.setInputFiles('input[type=file]', file);
   await ada.locator('[data-upload="stored"]').waitFor();
   await ada.selectOption('select[name=type]', 'strikes');
-  await ada.getByRole('button', { name: 'Start import' }).click();
+  await ada.locator('#start').click();
   await ada.waitForURL(/\/imports\/[0-9a-f-]{36}$/);
   const job = ada.url().split('/').pop();
   await whenLive(ada);
-  await ada.getByRole('button', { name: 'Make a link' }).click();
+  await ada.locator('#create-link').click();
   const link = await ada.getByLabel('Link', { exact: true }).inputValue();
   assert.ok(link.startsWith(`${server.url}/s/`), link);
   await ada.getByRole('button', { name: 'Copy' }).waitFor();
@@ -78,7 +78,7 @@ test('an admin lets somebody in, who uploads and shares; a stranger watches unti
   const held = await worker.claim(ROWS / 2);
   assert.equal(held.length, ROWS / 2);
   await worker.finish(held);
-  await guest.waitForFunction(() => document.querySelector('.meter-tall .meter-number')?.textContent === '50%');
+  await guest.waitForFunction(() => document.querySelector('.hero .meter-number')?.textContent === '50%');
   await guest.reload();
   await whenLive(guest);
   await guest.locator('a[href*="/results?format=csv"]').waitFor();
@@ -96,8 +96,8 @@ test('an admin lets somebody in, who uploads and shares; a stranger watches unti
   await whenLive(guest);
 
   // Taken back: the page that is open stops, and the link shows nothing.
-  await ada.getByRole('button', { name: 'Take back this link' }).click();
-  await ada.getByText('Nobody else can see this upload').waitFor();
+  await ada.getByRole('button', { name: 'Revoke this link' }).click();
+  await ada.getByText('Visible to you and your administrators.').waitFor();
   await guest.waitForFunction(() => !document.querySelector('[data-live="live"]'), null, { timeout: 60_000 });
   await guest.goto(link);
   await guest.getByRole('heading', { name: 'This link shows nothing' }).waitFor();

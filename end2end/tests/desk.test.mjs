@@ -108,7 +108,7 @@ test('the failed rows of one error are found, given back with a reason, and the 
   await shown(plain, 'Through:');
   await finishAll(worker, 2);
   await page.goto(`/imports/${id}`);
-  await page.getByText(`All ${ROWS} rows are done.`).first().waitFor();
+  await page.getByText(`All ${ROWS} rows are imported.`).first().waitFor();
   const audit = await (await server.api('GET', '/audit?action=bulk.retry')).json();
   assert.deepEqual(audit.data.map((entry) => entry.reason), ['The bank said yes', 'The accounts were opened']);
 });

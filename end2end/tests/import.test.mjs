@@ -14,24 +14,24 @@ async function spoiled() {
   return spoil(await readFile(BIRD_STRIKES));
 }
 
-/** Chooses a file on `/imports/new`, has its preview shown, and starts the import. Returns the job's id. */
+/** Chooses a file on `/imports/new`, has its first rows shown, and starts the import. Returns the job's id. */
 async function upload(page, name, buffer, type = 'import') {
   await page.goto('/imports/new');
-  await page.locator('[data-upload]').waitFor();
+  await page.locator('html[data-islands="ready"]').waitFor({ state: 'attached' });
   await page.setInputFiles('input[type=file]', { name, mimeType: 'text/csv', buffer });
   await page.locator('[data-upload="stored"]').waitFor();
   await page.selectOption('select[name=type]', type);
-  await page.getByRole('button', { name: 'Start import' }).click();
+  await page.locator('#start').click();
   await page.waitForURL(/\/imports\/[0-9a-f-]{36}$/);
   return page.url().split('/').pop();
 }
 
 /** The number beside the bar. */
-const number = (page) => page.locator('.meter-tall .meter-number').innerText();
+const number = (page) => page.locator('.hero .meter-number').textContent();
 
 /** Resolves with the number once it is another than `before`. */
 async function moved(page, before) {
-  await page.waitForFunction((old) => document.querySelector('.meter-tall .meter-number')?.textContent !== old, before);
+  await page.waitForFunction((old) => document.querySelector('.hero .meter-number')?.textContent !== old, before);
   return number(page);
 }
 
@@ -114,13 +114,13 @@ test('a dropped file is watched to its end through a reload, a second tab and a 
   for (const tab of [page, second]) {
     await whenLive(tab, 'finished');
     assert.equal(await number(tab), '100%');
-    await tab.getByText(`${bad.length} of 10,000`).first().waitFor();
+    await tab.getByText(`${bad.length} rows need your attention`).first().waitFor();
   }
   await assertOneItemPerRow(server, bad);
 
   await page.reload();
   const download = page.waitForEvent('download');
-  await page.getByRole('link', { name: /24 failed rows/ }).click();
+  await page.getByRole('link', { name: 'Failed rows (CSV)' }).click();
   assertFailures(await readFile(await (await download).path(), 'utf8'), bad);
   await screenshot(page, 'import-finished');
   await accessible(page);
@@ -157,18 +157,19 @@ test('without JavaScript: upload, progress on reload, downloads', async (t) => {
   const { csv, bad } = await spoiled();
   const page = await openPage(server, { javaScriptEnabled: false, path: '/imports/new' });
   await page.setInputFiles('input[type=file]', { name: 'bird-strikes.csv', mimeType: 'text/csv', buffer: csv });
-  await page.getByRole('button', { name: 'Start import' }).click();
+  await page.getByRole('button', { name: 'Upload' }).click();
+  await page.locator('#start').click();
   await page.waitForURL(/\/imports\/[0-9a-f-]{36}$/);
   while ((await number(page)) !== '100%') await page.reload();
   await screenshot(page, 'import-without-javascript');
-  const href = await page.getByRole('link', { name: /24 failed rows/ }).getAttribute('href');
+  const href = await page.getByRole('link', { name: 'Failed rows (CSV)' }).getAttribute('href');
   const failures = await page.request.get(href);
   assertFailures(await failures.text(), bad);
   const results = await page.request.get(href.replace('failures', 'results'));
   assert.equal(parse(await results.text()).length, ROWS - bad.length);
 
   await page.goto('/imports');
-  await page.getByRole('link', { name: 'bird-strikes.csv' }).waitFor();
+  await page.getByRole('link', { name: 'bird-strikes.csv', exact: true }).waitFor();
 });
 
 test('a file that cannot be imported is refused on the same page, in words', async (t) => {
@@ -182,11 +183,11 @@ test('a file that cannot be imported is refused on the same page, in words', asy
   ]) {
     await page.goto('/imports/new');
     await page.setInputFiles('input[type=file]', { name, mimeType: 'text/csv', buffer: Buffer.from(content) });
-    const refused = page.waitForResponse((response) => response.request().method() === 'POST');
-    await page.getByRole('button', { name: 'Start import' }).click();
-    assert.equal((await refused).status(), 422, name);
+    await page.getByRole('button', { name: 'Upload' }).click();
+    await page.locator('.notice-bad').waitFor();
     assert.match(await page.locator('main').innerText(), words, name);
-    assert.equal(await page.locator('input[type=file]').count(), 1, 'the form is still there');
+    assert.ok(!(await page.locator('#start:enabled').count()), 'nothing starts');
+    await page.locator('main a[href="/imports/new"], main input[type=file]').first().waitFor();
   }
   await screenshot(page, 'import-refused');
 });

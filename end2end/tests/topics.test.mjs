@@ -124,12 +124,13 @@ test('one’s uploads move in their list', async (t) => {
   const worker = new Worker(server, 'import');
   const page = await openPage(server, { path: '/imports' });
   await page.goto('/imports/new');
+  await page.locator('html[data-islands="ready"]').waitFor({ state: 'attached' });
   await page.locator('input[type="file"]').setInputFiles({ name: 'people.csv', mimeType: 'text/csv', buffer: Buffer.from('name\nann\nbob\n') });
-  await page.locator('main form button[type="submit"], main form button.primary').last().click();
+  await page.locator('#start').click();
   await page.waitForURL(/\/imports\/[0-9a-f-]{36}/);
   const list = await watching(server, '/imports', page.context());
   const held = await worker.claim(2);
-  await shows([list], () => worker.finish(held), text('.card', '2 of 2 rows done'));
+  await shows([list], () => worker.finish(held), text('#uploads .imp', 'Completed'));
 });
 
 test('forty tabs of one browser hold one stream', async (t) => {

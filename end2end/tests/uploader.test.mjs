@@ -138,7 +138,7 @@ async function drop(page, name, content) {
     [name, content],
   );
   await page.dispatchEvent('h1', 'dragover', { dataTransfer: files });
-  await page.locator('.drop-over').waitFor();
+  await page.locator('.drop.is-over').waitFor();
   await page.dispatchEvent('h1', 'drop', { dataTransfer: files });
 }
 
@@ -147,7 +147,7 @@ const dead = async (server, job) => Number((await server.query(`select count(*) 
 /** Waits on `/imports/{id}` until all is done. */
 async function finished(page) {
   await whenLive(page, 'finished');
-  assert.equal(await page.locator('.meter-tall .meter-number').innerText(), '100%');
+  assert.equal(await page.locator('.hero .meter-number').textContent(), '100%');
 }
 
 test('a file is dropped over a broken line, checked, worked on, corrected in two ways, taken home and shared', async (t) => {
@@ -159,19 +159,18 @@ test('a file is dropped over a broken line, checked, worked on, corrected in two
   await signIn(page, '/imports/new');
   await awake(page);
   await looks(page, 'new');
-  await page.selectOption('select[name=type]', 'invoices');
 
   // Cut twice in the middle of a piece; each time it says so and goes on by itself when it can.
   let cut = line.cutAfter(2 * MIB);
   await drop(page, 'invoices.csv', file);
   await cut;
-  const status = page.locator('[data-upload="broken"] .file');
-  await status.getByText(/invoices\.csv: connection lost, going on by itself at \d+%/).waitFor();
+  const status = page.locator('[data-upload="broken"] .drop-file');
+  await status.getByText(/Connection lost at \d+%/).waitFor();
   await looks(page, 'broken');
   cut = line.cutAfter(4 * MIB);
   line.mend();
   await cut;
-  await status.getByText(/connection lost/).waitFor();
+  await status.getByText(/Connection lost/).waitFor();
   line.mend();
   await page.locator('[data-upload="stored"]').waitFor();
   assert.ok(line.sent < 1.8 * file.length, `${line.sent} bytes for a file of ${file.length}`);
@@ -183,22 +182,23 @@ test('a file is dropped over a broken line, checked, worked on, corrected in two
   }, file);
   assert.equal(sha256, hash, 'the very bytes');
 
-  // What does not fit is said before anything runs.
+  // What does not fit is said before anything runs, of the type that is chosen.
+  await page.selectOption('select[name=type]', 'invoices');
   const check = page.locator('#check');
   await check.getByText('Column amount: expected a number, found "12 CHF" in line 3, and one more like it').waitFor();
   await looks(page, 'check');
-  await page.getByRole('button', { name: 'Start import' }).click();
+  await page.locator('#start').click();
   await page.waitForURL(/\/imports\/[0-9a-f-]{36}$/);
   const job = page.url().split('/').pop();
   await finished(page);
   assert.equal(await dead(server, job), BAD.length);
   await page.reload();
-  await page.getByText(`${BAD.length} of 2,500`).first().waitFor();
-  assert.equal((await page.locator('.problem-count').first().innerText()).trim(), `${BAD.length} rows`, 'one problem, once');
+  await page.getByText(`${BAD.length} rows need your attention`).first().waitFor();
+  assert.equal((await page.locator('.problem-count').first().innerText()).trim(), `${BAD.length}`, 'one problem, once');
   await looks(page, 'partial');
 
   // One row is corrected in the page; first wrongly.
-  await page.getByRole('link', { name: 'Correct these rows' }).click();
+  await page.locator('#fix a').first().click();
   const cell = page.getByLabel('amount, line 3');
   assert.equal(await cell.inputValue(), '12 CHF');
   await looks(page, 'correct');
@@ -217,7 +217,7 @@ test('a file is dropped over a broken line, checked, worked on, corrected in two
   // The others in the list of failed rows.
   await page.reload();
   const download = page.waitForEvent('download');
-  await page.getByRole('link', { name: /3 failed rows/ }).click();
+  await page.getByRole('link', { name: 'Failed rows (CSV)' }).click();
   const list = await readFile(await (await download).path(), 'utf8');
   assert.equal(list.trim().split('\n').length, BAD.length);
   await page.getByRole('link', { name: 'Upload corrected rows' }).click();
@@ -227,7 +227,7 @@ test('a file is dropped over a broken line, checked, worked on, corrected in two
   await page.setInputFiles('input[type=file]', { name: 'corrected.csv', mimeType: 'text/csv', buffer: Buffer.from(list.replaceAll('12 CHF', '12')) });
   await page.locator('[data-upload="stored"]').waitFor();
   await page.getByText('The columns and the first 3 rows fit what invoices expects.').waitFor();
-  await page.getByRole('button', { name: 'Start import' }).click();
+  await page.locator('#start').click();
   await page.waitForURL((url) => /\/imports\/[0-9a-f-]{36}$/.test(url.pathname) && !url.pathname.endsWith(job));
   const second = page.url().split('/').pop();
   await finished(page);
@@ -244,11 +244,11 @@ test('a file is dropped over a broken line, checked, worked on, corrected in two
   assert.deepEqual(lines.map(({ row }) => row), rows.map(([row]) => Number(row)));
   assert.equal(lines.find(({ row }) => row === 3).result.amount, 12);
 
-  await page.getByRole('button', { name: 'Make a link' }).click();
+  await page.locator('#create-link').click();
   const link = await page.getByLabel('Link', { exact: true }).inputValue();
   const guest = await openPage(server, { signedIn: false, path: new URL(link).pathname });
   await guest.getByRole('heading', { level: 1, name: /invoices\.csv/ }).waitFor();
-  assert.equal(await guest.getByText('Correct these rows').count(), 0);
+  assert.equal(await guest.locator('#fix, #cancel, #delete').count(), 0);
   await page.goto('/imports');
   await looks(page, 'list');
   await page.goto('/account');
@@ -291,7 +291,7 @@ test('a file that is chosen again after the page was closed goes on where it sto
   });
   await page.goto('/imports/new');
   await awake(page);
-  await page.getByText(/invoices\.csv was not sent whole: \d+% of it is here/).waitFor();
+  await page.getByText(/Not uploaded whole: \d+% is here/).waitFor();
   await looks(page, 'unfinished');
   await page.setInputFiles('input[type=file]', name);
   await page.locator('[data-upload="stored"]').waitFor();
@@ -308,26 +308,28 @@ test('without JavaScript: a column that does not fit, rows corrected in the page
   await signIn(page, '/imports/new');
   const file = 'id,customer,amount\n1,Ada,10\n2,Ben,12 CHF\n3,Cy,7 CHF\n';
   await page.setInputFiles('input[type=file]', { name: 'invoices.csv', mimeType: 'text/csv', buffer: Buffer.from(file) });
+  await page.getByRole('button', { name: 'Upload' }).click();
   await page.selectOption('select[name=type]', 'invoices');
-  await page.getByRole('button', { name: 'Start import' }).click();
+  await page.locator('#start').click();
   await page.getByText('found "12 CHF" in line 3, and one more like it').waitFor();
   await screenshot(page, 'uploader-check-without-javascript');
-  await page.getByRole('button', { name: 'Start import' }).click();
+  await page.locator('#start').click();
   await page.waitForURL(/\/imports\/[0-9a-f-]{36}$/);
   const done = async () => {
-    while ((await page.locator('.meter-tall .meter-number').innerText()) !== '100%') await page.reload();
+    while ((await page.locator('.hero .meter-number').textContent()) !== '100%') await page.reload();
   };
   await done();
-  await page.getByRole('link', { name: 'Correct these rows' }).click();
+  await page.locator('#fix a').first().click();
   await page.getByLabel('amount, line 3').fill('12');
   await page.getByRole('button', { name: 'Retry these rows' }).click();
   await page.waitForURL(/\/imports\/[0-9a-f-]{36}$/);
   await done();
-  const href = await page.getByRole('link', { name: /1 failed row / }).getAttribute('href');
+  const href = await page.getByRole('link', { name: 'Failed rows (CSV)' }).getAttribute('href');
   const list = await (await page.request.get(href)).text();
   await page.getByRole('link', { name: 'Upload corrected rows' }).click();
   await page.setInputFiles('input[type=file]', { name: 'again.csv', mimeType: 'text/csv', buffer: Buffer.from(list.replace('7 CHF', '7')) });
-  await page.getByRole('button', { name: 'Start import' }).click();
+  await page.getByRole('button', { name: 'Upload' }).click();
+  await page.locator('#start').click();
   await page.waitForURL(/\/imports\/[0-9a-f-]{36}$/);
   await done();
   await page.getByText('These rows correct').getByRole('link', { name: 'invoices.csv' }).waitFor();

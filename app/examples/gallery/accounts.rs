@@ -146,7 +146,7 @@ pub(super) fn all(running: &Job, partial: Job, groups: Vec<ErrorGroup>) -> Vec<(
             let panel = SharePanel { shares: shares(), needs_reason: true, ..SharePanel::default() };
             import::page_with(&again, &[], true, around(share::panel(&again, &panel)))
         }),
-        draw("sign-out-shared", move || share::page(&shared_job, &shared_groups)),
+        draw("sign-out-shared", move || share::page(&shared_job, true, &shared_groups)),
         draw("trouble-share", || share::gone(&Problem::new(Code::LinkUsed, ""))),
     ]
 }

@@ -1,6 +1,6 @@
 //! Made-up data: one of everything, and of some things the worst that can come.
 
-use app::upload::ImportForm;
+use app::pages::new_import::ImportForm;
 use domain::{
     Counts, Document, Item, ItemState, Job, JobStatus, Outcome, Time,
     api::ErrorGroup,
@@ -24,13 +24,9 @@ pub(crate) fn form() -> ImportForm {
         job_types: types(),
         job_type: "import".to_owned(),
         header: true,
-        delimiter: String::new(),
-        upload: None,
-        preview: None,
-        checked: String::new(),
-        corrects: None,
         limit_bytes: 2 << 30,
         xlsx_limit_bytes: 50 << 20,
+        ..ImportForm::default()
     }
 }
 

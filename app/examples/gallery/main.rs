@@ -18,8 +18,7 @@ use std::{fs, path::PathBuf};
 use app::{
     document::html,
     frame::{Assets, Frame, Page, Person, Theme},
-    pages,
-    upload::ImportForm,
+    pages::{self, imports::Imports, new_import::ImportForm},
 };
 use domain::{
     Code, Problem,
@@ -63,27 +62,26 @@ fn frame(theme: Theme, signed_in: bool) -> Frame {
     }
 }
 
+fn uploads_of(jobs: Vec<domain::Job>) -> Imports {
+    let (limit_bytes, xlsx_limit_bytes) = (2 << 30, 50 << 20);
+    Imports { jobs, next: None, first: true, may_upload: true, limit_bytes, xlsx_limit_bytes }
+}
+
 fn all() -> Vec<(&'static str, Draw)> {
     let mut pages: Vec<(&'static str, Draw)> = Vec::new();
     let mut add = |name, draw: Draw| pages.push((name, draw));
     add("sign-in", Box::new(|| pages::sign_in::page(&pages::sign_in::SignIn::default())));
     add("sign-in-link", Box::new(|| pages::sign_in::confirm("abc")));
     add("sign-in-used", Box::new(pages::sign_in::refused));
-    add(
-        "imports-empty",
-        Box::new(|| pages::imports::page(&pages::imports::Imports { first: true, ..Default::default() })),
-    );
+    add("imports-empty", Box::new(|| pages::imports::page(&uploads_of(Vec::new()))));
     add(
         "imports",
         Box::new(|| {
-            pages::imports::page(&pages::imports::Imports {
-                jobs: vec![running(), partial(), waiting(), complete(), failed(), million(), hostile()],
-                next: Some("?after=x".to_owned()),
-                first: true,
-            })
+            let jobs = vec![running(), partial(), waiting(), complete(), failed(), million(), hostile()];
+            pages::imports::page(&Imports { next: Some("?after=x".to_owned()), ..uploads_of(jobs) })
         }),
     );
-    add("new", Box::new(|| pages::new_import::page(form(), None)));
+    add("new", Box::new(|| pages::new_import::page(&form(), None)));
     add(
         "new-refused",
         Box::new(|| {
@@ -99,7 +97,7 @@ fn all() -> Vec<(&'static str, Draw)> {
                 format: UploadFormat::Csv,
                 created_at: at("2026-11-20T14:00:00Z"),
             };
-            pages::new_import::page(ImportForm { upload: Some(upload), ..form() }, Some(&problem))
+            pages::new_import::page(&ImportForm { upload: Some(upload), ..form() }, Some(&problem))
         }),
     );
     add("import-running", Box::new(|| pages::import::page(&running(), &groups()[..1], true)));

@@ -1,12 +1,11 @@
 //! Uploads on their way: what does not fit, what is corrected.
 
-use app::{
-    pages::{
-        self,
-        correct::{Correct, CorrectRow},
-        import::Around,
-    },
-    upload::{Corrects, ImportForm},
+use app::pages::{
+    self,
+    correct::{Correct, CorrectRow},
+    import::{Actions, Around},
+    new_import::{Corrects, ImportForm},
+    share::{SharePanel, panel},
 };
 use domain::{
     Code, Problem,
@@ -16,24 +15,86 @@ use domain::{
 
 use crate::{
     Draw,
-    made::{at, complete, form, groups, partial},
+    made::{at, cancelled, complete, form, groups, partial, running},
 };
 
 pub(crate) fn all(add: &mut impl FnMut(&'static str, Draw)) {
-    add("new-check", Box::new(|| pages::new_import::page(checked(), None)));
+    add("new-check", Box::new(|| pages::new_import::page(&checked(), None)));
+    add("new-wide", Box::new(|| pages::new_import::page(&wide(), None)));
+    add("new-unreadable", Box::new(|| pages::new_import::page(&unreadable(), None)));
     let again = ImportForm { corrects: Some(first()), ..form() };
-    add("new-again", Box::new(move || pages::new_import::page(again, None)));
+    add("new-again", Box::new(move || pages::new_import::page(&again, None)));
     add("correct", Box::new(|| pages::correct::page(&partial(), &rows(false))));
     add("correct-refused", Box::new(|| pages::correct::page(&partial(), &rows(true))));
     add("correct-empty", Box::new(|| pages::correct::page(&complete(), &Correct::default())));
     add(
         "import-corrected",
         Box::new(|| {
-            let around =
-                Around { may_correct: true, corrects: Some(first()), corrected_by: vec![first()], ..Around::default() };
+            let around = Around { corrects: Some(first()), corrected_by: vec![first()], ..mine() };
             pages::import::page_with(&partial(), &groups(), false, around)
         }),
     );
+    add(
+        "import-mine",
+        Box::new(|| {
+            let links = panel(&running(), &SharePanel::default());
+            let around = Around { panel: Some(links), ..mine() };
+            pages::import::page_with(&running(), &groups()[..1], false, around)
+        }),
+    );
+    add(
+        "import-others",
+        Box::new(|| {
+            let shown = SharePanel { needs_reason: true, ..SharePanel::default() };
+            let actions = Actions { needs_reason: true, open: Some("cancel".to_owned()), ..Actions::default() };
+            let links = panel(&running(), &shown);
+            let around = Around { own: false, panel: Some(links), actions, ..mine() };
+            pages::import::page_with(&running(), &groups()[..1], true, around)
+        }),
+    );
+    add(
+        "import-canceled",
+        Box::new(|| {
+            let actions = Actions { may_delete: true, did: Some("canceled".to_owned()), ..Actions::default() };
+            pages::import::page_with(&cancelled(), &[], false, Around { actions, ..mine() })
+        }),
+    );
+}
+
+/// What its owner sees of an import.
+fn mine() -> Around {
+    Around { own: true, may_change: true, ..Around::default() }
+}
+
+/// A file of sixty columns, with a line that is too long.
+fn wide() -> ImportForm {
+    let mut form = checked();
+    if let Some(preview) = &mut form.preview {
+        preview.check = None;
+        preview.columns = (1..=60).map(|n| format!("column_{n}")).collect();
+        preview.rows = (2..=21)
+            .map(|row| {
+                let width = if row == 5 { 62 } else { 60 };
+                PreviewRow {
+                    row,
+                    cells: (1..=width).map(|n| format!("cell {row}/{n}")).collect(),
+                    payload: None,
+                    problem: (row == 5).then(|| "Line 5: expected 60 fields, found 62.".to_owned()),
+                }
+            })
+            .collect();
+    }
+    ImportForm { left: 2, ..form }
+}
+
+fn unreadable() -> ImportForm {
+    let mut form = checked();
+    if let Some(preview) = &mut form.preview {
+        preview.check = None;
+        preview.rows.clear();
+        preview.problem = Some("bad_header: Line 1, column 3: expected a name, found nothing.".to_owned());
+    }
+    form
 }
 
 fn first() -> Corrects {

@@ -92,6 +92,7 @@ mod tests {
             status: if completed { JobStatus::Completed } else { JobStatus::Running },
             outcome: completed.then_some(Outcome::Partial),
             sealed: true,
+            file: true,
             meter: Meter { counts, whole: 100, percent: Some(percent) },
             started_at: None,
             completed_at: None,
@@ -113,7 +114,7 @@ mod tests {
             })
             .collect();
         assert!(said.len() <= 4, "{said:?}");
-        assert_eq!(said.last().map(String::as_str), Some("2 of 100 rows need your attention."));
+        assert_eq!(said.last().map(String::as_str), Some("98 of 100 rows are imported. 2 rows need your attention."));
     }
 
     #[test]

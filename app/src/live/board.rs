@@ -50,7 +50,9 @@ impl Board {
     }
 
     /// Shows a newer head. Says whether it differs.
-    pub fn show_head(&self, head: Head) -> bool {
+    pub fn show_head(&self, mut head: Head) -> bool {
+        // Whoever looks through a link is not told which file it was.
+        head.file = self.head.with_untracked(|before| before.file);
         let differs = self.head.with_untracked(|before| *before != head);
         if differs {
             self.head.set(head);

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     components::{
-        bar::{Size, bar},
+        bar::{Size, bar, in_percent},
         moment::ago,
         state::legend,
     },
@@ -24,25 +24,42 @@ pub fn LiveImport(id: Uuid, label: String, head: Head) -> impl IntoView {
     wake(id, board);
     let head = board.head;
     let meter = Signal::derive(move || head.with(|head| head.meter));
+    let completed = move || head.with(Head::completed);
     view! {
-        <div class="live" data-live=move || board.liveness.get().as_str()>
-            <div class="live-top">
-                <p class="stage">{move || head.with(Head::stage_in_words)}</p>
+        <section class="card hero live" data-live=move || board.liveness.get().as_str()>
+            <div class="row-wrap hero-top">
+                <div class="stack-1 grow">
+                    <p class="hero-num meter-number" hidden=completed>
+                        {move || meter.with(crate::meter::Meter::number)}
+                    </p>
+                    <p class=move || if completed() { "sentence hero-line" } else { "sentence" }>
+                        {move || head.with(Head::sentence)}
+                    </p>
+                    <p class="stage small soft" hidden=move || head.with(|head| head.stage.is_none())>
+                        {move || head.with(Head::stage_in_words)}
+                    </p>
+                </div>
                 {pill(board.liveness)}
             </div>
-            <p class="sentence">{move || head.with(Head::sentence)}</p>
-            <div class="meter meter-tall">
-                {bar(meter, Size::Tall, label)}
-                <span class="meter-number">{move || meter.with(crate::meter::Meter::number)}</span>
-            </div>
+            <svg class="wood hero-wood" aria-hidden="true" focusable="false">
+                <g transform="translate(0 -8)">
+                    <rect width="100%" height="40" fill="url(#w-off)" />
+                    <rect
+                        width=move || in_percent(meter.with(|meter| meter.segments()[0].width))
+                        height="40"
+                        fill="url(#w-on)"
+                    />
+                </g>
+            </svg>
+            {bar(meter, Size::Tall, label)}
             {legend(Signal::derive(move || meter.with(|meter| meter.counts)), true)}
-            <p class="advice">{move || head.with(Head::advice)}</p>
+            <p class="advice small soft">{move || head.with(Head::advice)}</p>
             {warning(board.liveness)}
             {facts(board)}
             <div class="quiet-status" role="status">
                 {move || board.announcement.get()}
             </div>
-        </div>
+        </section>
     }
 }
 

@@ -67,12 +67,12 @@ impl Liveness {
     const fn shape(self) -> &'static str {
         match self {
             Self::Off | Self::Connecting => "available",
-            Self::Live => "live",
+            // The end may be a bad one: no check.
+            Self::Live | Self::Finished => "live",
             Self::Reconnecting => "retryable",
             Self::Stale | Self::SignedOut => "partial",
             Self::Polling => "scheduled",
             Self::Paused => "pause",
-            Self::Finished => "succeeded",
             Self::Removed | Self::Closed => "dead",
         }
     }

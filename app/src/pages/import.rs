@@ -1,35 +1,84 @@
-//! `/imports/{id}`: one sentence, one bar, one number; then what went wrong; then what to take home.
+//! `/imports/{id}`: one number, one bar, one sentence; then the rows that failed, and what can be downloaded.
 
-use domain::{Job, JobStatus, api::ErrorGroup, hold::Held};
+mod actions; // what the reader may do to it
+mod downloads; // what can be taken along
+mod rows; // those that failed
+
+use domain::{Job, JobStatus, Outcome, api::ErrorGroup, hold::Held, progress::grouped};
 use leptos::prelude::*;
 
-use super::{job::holds::holds_of_import, problems};
+use super::{job::holds::holds_of_import, new_import::Corrects};
 use crate::{
-    components::{moment::clock, panel::section, state::icon},
+    components::{moment::clock, state::icon},
     frame::{Page, Place},
     live::import::LiveImport,
-    reading::Head,
-    upload::Corrects,
+    reading::{Head, job_shape},
 };
+
+pub use actions::Actions;
+pub(super) use downloads::{card as downloads_card, links as downloads};
+pub(super) use rows::failed;
 
 /// How an import is called: its file's name.
 pub fn name(job: &Job) -> String {
     job.name.clone().unwrap_or_else(|| job.key.clone())
 }
 
+/// A file that is made of an import: its name without the last part, and what it holds.
+pub(super) fn file_of(job: &Job, what: &str) -> String {
+    let name = name(job);
+    let stem = name.rsplit_once('.').map_or(name.as_str(), |(stem, _)| stem);
+    format!("{stem}-{what}")
+}
+
+/// So many rows of a file, or items of a job that was made by a program.
+pub(super) fn counted(file: bool, n: i64) -> String {
+    let (one, many) = if file { ("row", "rows") } else { ("item", "items") };
+    format!("{} {}", grouped(n), if n == 1 { one } else { many })
+}
+
+/// Shape and words of its state, for the owner of a file.
+pub(super) fn state(job: &Job, file: bool) -> AnyView {
+    let shape = job_shape(job.tree.status, job.tree.outcome);
+    let bad = job.tree.counts.unsuccessful();
+    let words = match (job.tree.status, job.tree.outcome) {
+        (JobStatus::Waiting, _) => "Waiting".to_owned(),
+        (JobStatus::Running, _) => "In progress".to_owned(),
+        (JobStatus::Cancelling, _) => "Canceling".to_owned(),
+        (JobStatus::Completed, Some(Outcome::Partial)) if bad == 1 => format!("{} needs attention", counted(file, 1)),
+        (JobStatus::Completed, Some(Outcome::Partial)) => format!("{} need attention", counted(file, bad)),
+        (JobStatus::Completed, Some(Outcome::Failed)) if file => "No rows could be imported".to_owned(),
+        (JobStatus::Completed, Some(Outcome::Failed)) => "Failed".to_owned(),
+        (JobStatus::Completed, Some(Outcome::Cancelled)) => "Canceled".to_owned(),
+        (JobStatus::Completed, _) => "Completed".to_owned(),
+    };
+    view! {
+        <span class=format!("state s-{shape} badge")>
+            <svg class="icon icon-state" aria-hidden="true" focusable="false">
+                <use href=format!("#i-{shape}") />
+            </svg>
+            {words}
+        </span>
+    }
+    .into_any()
+}
+
 pub fn page(job: &Job, groups: &[ErrorGroup], staff: bool) -> Page {
-    page_with(job, groups, staff, Around::default())
+    page_with(job, groups, staff, Around { own: true, ..Around::default() })
 }
 
 /// What else is known around an import.
 #[derive(Default)]
 pub struct Around {
+    /// The import is the reader's own.
+    pub own: bool,
     /// What keeps its rows from being worked on.
     pub held: Vec<Held>,
     /// Between the downloads and the small print.
     pub panel: Option<AnyView>,
-    /// Whether the reader may correct its failed rows.
-    pub may_correct: bool,
+    /// Whether the reader may change it.
+    pub may_change: bool,
+    pub actions: Actions,
     /// The import whose rows this one corrects, and those that correct rows of this one.
     pub corrects: Option<Corrects>,
     pub corrected_by: Vec<Corrects>,
@@ -43,56 +92,94 @@ pub fn page_with(job: &Job, groups: &[ErrorGroup], staff: bool, around: Around) 
     let name = name(job);
     let completed = job.tree.status == JobStatus::Completed;
     let dead = job.tree.counts.dead;
-    let Around { held, panel, may_correct, corrects, corrected_by } = around;
-    let correct = (may_correct && dead > 0).then(|| section("correct", "Correct", corrections(job)));
+    let Around { own, held, panel, may_change, actions, corrects, corrected_by } = around;
+    let fixes = may_change && dead > 0;
+    let file = job.upload_id.is_some();
     let content = view! {
-        <div class="narrow">
-            <p class="crumbs">
-                <a href="/imports">"My uploads"</a>
-            </p>
-            <h1 class="file-name">{icon("file")} " " {name.clone()}</h1>
-            <LiveImport id=job.id label=format!("Progress of {name}") head=Head::of(job) />
-            // A reason to wait, such as a paused type, may change without an event of its own.
-            <div id="around" data-refresh="" data-topics="types">
-                {holds_of_import(&held)}
-                {(dead > 0 || !completed)
-                    .then(|| section("problems", "What went wrong", problems::groups(groups, dead, !completed, true)))}
-                {section("downloads", "Take home", downloads(job, completed))} {correct}
-            </div>
-            {related(corrects.as_ref(), &corrected_by)} {panel}
-            <p class="sub">
-                "Uploaded " {clock(job.created_at)} " · type " {job.job_type.clone()}
-                {staff.then(|| view! { " · " <a href=format!("/jobs/{}", job.id)>"as a job"</a> })}
-            </p>
+        <p class="crumbs">
+            <a href="/imports">"Imports"</a>
+            <span class="sep" aria-hidden="true">
+                "/"
+            </span>
+            <span aria-current="page">{name.clone()}</span>
+        </p>
+        {actions.told()}
+        // Drawn by the server, and fetched again when the state changes.
+        <div class="job-title" id="title" data-refresh="">
+            <h1>{name.clone()}</h1>
+            {state(job, file)}
+            {actions::header(job, &actions, may_change, panel.is_some())}
         </div>
+        <LiveImport id=job.id label=format!("Progress of {name}") head=Head::of(job) />
+        // A reason to wait, such as a paused type, may change without an event of its own.
+        <div class="stack gap-4" id="around" data-refresh="" data-topics="types">
+            {holds_of_import(&held)}
+            {(fixes && completed).then(|| next_step(job))}
+            <div class="grid">
+                <div class="c8 stack gap-4">{failed(job, file, groups, fixes)}</div>
+                <div class="c4 stack gap-4">{downloads_card(job, file, completed)} {fixes.then(|| again(job))}</div>
+            </div>
+            {related(corrects.as_ref(), &corrected_by)}
+        </div>
+        {panel}
+        <p class="small soft">
+            {(!own).then(|| view! { "Imported by " <b>{job.owner.name.clone()}</b> " · " })}
+            {if file { "Uploaded " } else { "Created " }} {clock(job.created_at)} " · Job type "
+            {job.job_type.clone()} {staff.then(|| view! { " · " <a href=format!("/jobs/{}", job.id)>"Open as a job"</a> })}
+        </p>
     }
     .into_any();
     Page { title: name, place: Place::Imports, content, lives: true }
 }
 
-/// What to do about rows that failed.
-fn corrections(job: &Job) -> AnyView {
+/// The one thing to do when rows have failed.
+fn next_step(job: &Job) -> AnyView {
     let id = job.id;
-    let dead = job.counts.dead;
-    let here = (1..=FEW).contains(&dead).then(|| {
-        view! {
-            <a class="button" href=format!("/imports/{id}/correct")>
-                "Correct these rows"
-            </a>
-        }
-    });
+    let dead = job.tree.counts.dead;
+    let here = (1..=FEW).contains(&job.counts.dead);
     view! {
-        <p>
-            "Correct the failed rows in the list from above, in any program that opens CSV, and upload that list: only those rows are worked on again."
-            {here.is_some().then_some(" A few rows are corrected quickest right here.")}
-        </p>
-        <div class="actions">
-            {here}
-            <a class="button" href=format!("/imports/new?again={id}")>
-                {icon("upload")}
-                "Upload corrected rows"
+        <div class="actions" id="fix">
+            {here
+                .then(|| {
+                    view! {
+                        <a class="btn btn-primary btn-lg" href=format!("/imports/{id}/correct")>
+                            {icon("pencil")}
+                            {format!("Fix {}", counted(job.upload_id.is_some(), dead))}
+                        </a>
+                    }
+                })}
+            <a
+                class=if here { "btn btn-lg" } else { "btn btn-primary btn-lg" }
+                href=format!("/api/v1/jobs/{id}/failures?format=csv")
+                download=file_of(job, "failed.csv")
+            >
+                {icon("download")}
+                "Download failed rows"
             </a>
         </div>
+    }
+    .into_any()
+}
+
+/// The way back for a list that was corrected elsewhere.
+fn again(job: &Job) -> AnyView {
+    view! {
+        <section class="card" id="correct" aria-labelledby="correct-heading">
+            <div class="card-head">
+                <h2 id="correct-heading">"Try again"</h2>
+            </div>
+            <div class="card-body stack">
+                <p class="small soft">
+                    "Already corrected the list of failed rows? Upload it: only those rows are worked on again, and they keep their line numbers."
+                </p>
+                <div>
+                    <a class="btn" href=format!("/imports/new?again={}", job.id)>
+                        {icon("upload")}
+                        "Upload corrected rows"
+                    </a>
+                </div>
+            </div>
+        </section>
     }
     .into_any()
 }
@@ -103,61 +190,10 @@ fn related(corrects: Option<&Corrects>, corrected_by: &[Corrects]) -> Option<Any
         return None;
     }
     let link = |import: &Corrects| view! { <a href=format!("/imports/{}", import.id)>{import.name.clone()}</a> };
-    let first = corrects.map(|first| view! { <p class="note">"These rows correct " {link(first)} "."</p> });
+    let first = corrects.map(|first| view! { <p class="related-line">"These rows correct " {link(first)} "."</p> });
     let later = corrected_by
         .iter()
-        .map(|later| view! { <p class="note">"Corrected rows were uploaded as " {link(later)} "."</p> })
+        .map(|later| view! { <p class="related-line">"Corrected rows were uploaded as " {link(later)} "."</p> })
         .collect_view();
-    Some(view! { <div class="related">{first} {later}</div> }.into_any())
-}
-
-/// The files to take home. While work goes on they hold what is there so far, and say so.
-pub(super) fn downloads(job: &Job, completed: bool) -> AnyView {
-    let id = job.id;
-    let counts = job.tree.counts;
-    let failed = counts.dead;
-    let so_far = if completed { "" } else { " so far" };
-    let stem = name(job);
-    let stem = stem.rsplit_once('.').map_or(stem.as_str(), |(stem, _)| stem).to_owned();
-    let link = |address: String, file: String, text: String, present: bool, strong: bool| {
-        if present {
-            let class = if strong { "button primary" } else { "button" };
-            view! {
-                <a class=class href=address download=file>
-                    {icon("download")}
-                    {text}
-                </a>
-            }
-            .into_any()
-        } else {
-            view! { <span class="button button-off" aria-disabled="true">{icon("download")} {text}</span> }.into_any()
-        }
-    };
-    let rows = domain::progress::grouped(failed);
-    view! {
-        <div class="actions">
-            {link(
-                format!("/api/v1/jobs/{id}/failures?format=csv"),
-                format!("{stem}-failed.csv"),
-                format!("{rows} failed {}{so_far} (CSV)", if failed == 1 { "row" } else { "rows" }),
-                failed > 0,
-                failed > 0 && completed,
-            )}
-            {link(
-                format!("/api/v1/jobs/{id}/results?format=csv"),
-                format!("{stem}-results.csv"),
-                format!("Results{so_far} (CSV)"),
-                counts.succeeded > 0,
-                failed == 0 && completed,
-            )}
-            {link(
-                format!("/api/v1/jobs/{id}/results?format=ndjson"),
-                format!("{stem}-results.ndjson"),
-                format!("Results{so_far} (NDJSON)"),
-                counts.succeeded > 0,
-                false,
-            )}
-        </div>
-    }
-    .into_any()
+    Some(view! { <div class="notice notice-info related">{icon("info")} <div>{first} {later}</div></div> }.into_any())
 }

@@ -1,17 +1,20 @@
-//! `/imports`: a reader's own uploads, newest first.
+//! `/imports`: where a file is dropped, and the imports of a reader, newest first.
 
-use domain::{Job, progress::grouped};
+use domain::{Job, JobStatus, progress::grouped};
 use leptos::prelude::*;
 
+use super::{import::state, new_import::sample};
 use crate::{
     components::{
         bar::{Size, still_bar},
+        mark::treeline,
         moment::ago,
-        panel::{empty, next_page},
-        state::{icon, job_badge},
+        state::icon,
     },
     frame::{Page, Place},
     meter::Meter,
+    pace::duration,
+    upload::UploadForm,
 };
 
 /// What the page shows.
@@ -22,75 +25,168 @@ pub struct Imports {
     pub next: Option<String>,
     /// Whether this is the first page.
     pub first: bool,
+    /// Whether the reader may upload.
+    pub may_upload: bool,
+    /// Largest file and largest workbook, in bytes.
+    pub limit_bytes: i64,
+    pub xlsx_limit_bytes: i64,
 }
 
 pub fn page(imports: &Imports) -> Page {
-    let start = || {
+    let upload = (imports.may_upload && imports.first).then(|| {
         view! {
-            <a class="button primary" href="/imports/new">
-                {icon("upload")}
-                "Upload a file"
-            </a>
+            <UploadForm limit_bytes=imports.limit_bytes xlsx_limit_bytes=imports.xlsx_limit_bytes again=None />
+            {sample()}
         }
-        .into_any()
-    };
-    let content = if imports.jobs.is_empty() && imports.first {
-        let action = view! {
-            {start()}
-            <a href="/sample.csv" download="treeline-sample.csv">
-                "Try a sample CSV"
-            </a>
+    });
+    let new = (imports.may_upload && !imports.first).then(|| {
+        view! {
+            <div class="actions">
+                <a class="btn btn-primary" href="/imports/new">
+                    {icon("upload")}
+                    "New import"
+                </a>
+            </div>
         }
-        .into_any();
-        empty(
-            "No uploads yet",
-            "Upload a spreadsheet and watch its rows being worked on, one by one. The results, and the rows that failed with the reasons, are yours to take home.",
-            action,
-        )
+    });
+    let list = if imports.jobs.is_empty() {
+        nothing(imports)
     } else {
         let rows = imports.jobs.iter().map(row).collect_view();
         view! {
-            <ul class="cards">{rows}</ul>
-            {next_page(imports.next.as_ref(), "Older uploads")}
+            <ul class="lined top-line">{rows}</ul>
+            {older(imports)}
         }
         .into_any()
     };
     let content = view! {
         <div class="page-head">
-            <h1>"My uploads"</h1>
-            {(!imports.jobs.is_empty()).then(start)}
+            <h1>"Imports"</h1>
+            {new}
         </div>
-        <div class="bare" id="uploads" data-refresh="" data-topics="imports">
-            {content}
-        </div>
+        {upload}
+        <section class="card" aria-labelledby="recent">
+            <div class="card-head">
+                <h2 id="recent">{if imports.first { "Recent imports" } else { "Older imports" }}</h2>
+            </div>
+            <div id="uploads" data-refresh="" data-topics="imports">
+                {list}
+            </div>
+        </section>
     }
     .into_any();
-    Page { title: "My uploads".to_owned(), place: Place::Imports, content, lives: false }
+    let lives = imports.may_upload && imports.first;
+    Page { title: "Imports".to_owned(), place: Place::Imports, content, lives }
+}
+
+/// A list without rows: nothing yet, or nothing older.
+fn nothing(imports: &Imports) -> AnyView {
+    let (title, text) = match (imports.first, imports.may_upload) {
+        (true, true) => (
+            "Your first import starts here",
+            "Drop a spreadsheet above. You see its rows, watch them being worked on one by one, and download the results. Rows that fail come back with the reason.",
+        ),
+        (true, false) => ("No imports yet", "Files that you import appear here."),
+        (false, _) => ("No older imports", "Everything older has been deleted, or there was nothing before."),
+    };
+    view! { <div class="empty">{treeline(1, "empty-mark")} <h2>{title}</h2> <p>{text}</p></div> }.into_any()
+}
+
+fn older(imports: &Imports) -> Option<AnyView> {
+    let next = imports.next.clone()?;
+    Some(
+        view! {
+            <nav class="table-foot" aria-label="Pages">
+                <span></span>
+                <a class="btn btn-sm" href=next rel="next">
+                    "Older"
+                </a>
+            </nav>
+        }
+        .into_any(),
+    )
 }
 
 fn row(job: &Job) -> impl IntoView + use<> {
     let name = super::import::name(job);
+    let id = job.id;
     let counts = job.tree.counts;
     let meter = Meter::of_tree(job);
-    let state = (job.tree.status, job.tree.outcome);
+    let completed = job.tree.status == JobStatus::Completed;
+    let rows = match meter.whole {
+        1 => "1 row".to_owned(),
+        n => format!("{} rows", grouped(n)),
+    };
     view! {
-        <li class="card" data-key=job.id.to_string()>
-            <div class="card-head">
-                <a class="card-link" href=format!("/imports/{}", job.id)>
+        <li class="imp" data-key=id.to_string()>
+            <span class="file-icon">{icon("file-text")}</span>
+            <div class="two imp-name">
+                <a class="plain strong clip hit" href=format!("/imports/{id}")>
                     {name.clone()}
                 </a>
-                {job_badge(Signal::stored(state))}
+                <span class="clip">{rows}</span>
             </div>
-            <div class="meter">
-                {still_bar(meter, Size::Thin, format!("Progress of {name}"))}
-                <span class="meter-number">{meter.number()}</span>
+            <div class="imp-bar stack-1">
+                <span class="meter">
+                    {still_bar(meter, Size::Thin, format!("Progress of {name}"))}
+                    <span class="num meter-number">{meter.number()}</span>
+                </span>
+                <span class="xs faint">{progress(job)}</span>
             </div>
-            <p class="sub card-facts">
-                <span>{format!("{} of {} rows done", grouped(counts.succeeded), grouped(meter.whole))}</span>
-                {(counts.unsuccessful() > 0)
-                    .then(|| view! { <span class="bad">{format!("{} failed", grouped(counts.unsuccessful()))}</span> })}
-                <span>{ago(job.created_at)}</span>
-            </p>
+            <div class="imp-state">{state(job, true)}</div>
+            <span class="xs faint imp-ago num">{ago(job.created_at)}</span>
+            {if !completed {
+                view! {
+                    <a class="btn btn-sm" href=format!("/imports/{id}") aria-label=format!("Watch {name}")>
+                        "Watch"
+                    </a>
+                }
+                .into_any()
+            } else if counts.dead > 0 && job.parent_id.is_none() {
+                view! {
+                    <a class="btn btn-sm" href=format!("/imports/{id}") aria-label=format!("Fix rows of {name}")>
+                        {icon("pencil")}
+                        "Fix rows"
+                    </a>
+                }
+                .into_any()
+            } else if counts.succeeded > 0 {
+                view! {
+                    <a
+                        class="btn btn-sm"
+                        href=format!("/api/v1/jobs/{id}/results?format=csv")
+                        download=super::import::file_of(job, "results.csv")
+                        aria-label=format!("Results of {name}")
+                    >
+                        {icon("download")}
+                        "Results"
+                    </a>
+                }
+                .into_any()
+            } else {
+                view! {
+                    <a class="btn btn-sm" href=format!("/imports/{id}") aria-label=format!("Open {name}")>
+                        "Open"
+                    </a>
+                }
+                .into_any()
+            }}
         </li>
+    }
+}
+
+/// One fact below the bar: what is done, or how long it took.
+fn progress(job: &Job) -> String {
+    let counts = job.tree.counts;
+    match (job.tree.status, job.started_at.zip(job.completed_at)) {
+        // A later completion took the time of somebody who corrected rows.
+        (JobStatus::Completed, Some((from, to))) if job.completion <= 1 => {
+            format!("Took {}", duration(to.seconds_since(from)))
+        }
+        (JobStatus::Completed, _) => format!("{} done", grouped(counts.succeeded)),
+        _ if counts.unsuccessful() > 0 => {
+            format!("{} done, {} failed", grouped(counts.succeeded), grouped(counts.unsuccessful()))
+        }
+        _ => format!("{} done", grouped(counts.succeeded)),
     }
 }

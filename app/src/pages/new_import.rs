@@ -1,56 +1,351 @@
-//! `/imports/new`: the form that starts an import, also after a refusal.
+//! `/imports/new`: first a file is uploaded, then its first rows are shown and the import is started.
+//!
+//! Both steps are forms that work without JavaScript. The second is drawn by the server alone; where a choice changes how
+//! the file is read, its sections are fetched again (`scripts/review.js`). The server checks everything once more when the
+//! import starts.
 
-use domain::Problem;
+mod preview; // the first rows
+
+use std::fmt;
+
+use domain::{
+    Problem,
+    id::Uuid,
+    upload::{Preview, Upload},
+};
 use leptos::prelude::*;
 
 use crate::{
-    components::panel::refusal,
+    components::{form::fault, state::icon},
     frame::{Page, Place},
-    upload::{ImportForm, UploadForm, size},
+    upload::{UploadForm, size},
 };
 
-pub fn page(form: ImportForm, problem: Option<&Problem>) -> Page {
-    let unseen = form.preview.is_some();
-    let corrects = form.corrects.as_ref().map(|first| {
-        view! {
-            <p class="note">
-                "These rows correct "
-                <a href=format!("/imports/{}", first.id)>{first.name.clone()}</a>
-                ". The list of failed rows is taken as it was downloaded: the columns that begin with _ are left out, and each row keeps its line."
-            </p>
-        }
-    });
-    let heading = if form.corrects.is_some() { "Upload corrected rows" } else { "Upload a file" };
-    let refused = problem.map(|problem| refusal(title(problem), &detail(problem, form.limit_bytes)));
+pub use preview::brief;
+
+/// What the pages need: the choices, and what was typed before a refusal.
+#[derive(Clone, Debug, Default)]
+pub struct ImportForm {
+    /// Names of the job types that a file can start.
+    pub job_types: Vec<String>,
+    pub job_type: String,
+    pub header: bool,
+    /// One of [`DELIMITERS`], empty for "detect".
+    pub delimiter: String,
+    /// How the import is to be called; empty: as the file.
+    pub name: String,
+    /// The stored file.
+    pub upload: Option<Upload>,
+    /// Its first rows.
+    pub preview: Option<Preview>,
+    /// What the reader has seen the first rows of: a [`Seen`].
+    pub checked: String,
+    /// The import whose failed rows this file corrects.
+    pub corrects: Option<Corrects>,
+    /// Files that were dropped beside this one.
+    pub left: u32,
+    /// Largest file, in bytes.
+    pub limit_bytes: i64,
+    /// Largest workbook, in bytes.
+    pub xlsx_limit_bytes: i64,
+}
+
+/// An import whose failed rows are corrected.
+#[derive(Clone, Debug)]
+pub struct Corrects {
+    pub id: Uuid,
+    pub name: String,
+}
+
+/// A file and the type that it was held against.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen<'a>(pub Uuid, pub &'a str);
+
+impl fmt::Display for Seen<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.0, self.1)
+    }
+}
+
+/// Delimiters that can be chosen, with their names.
+pub const DELIMITERS: [(&str, &str); 5] =
+    [("", "Detect from the file"), (",", "Comma"), (";", "Semicolon"), ("\t", "Tab"), ("|", "Vertical bar")];
+
+/// The steps of an import. Steps between these two belong here.
+const STEPS: [&str; 2] = ["Upload", "Review and start"];
+
+/// The step at which the form is.
+pub fn page(form: &ImportForm, problem: Option<&Problem>) -> Page {
+    let heading = match (&form.upload, &form.corrects) {
+        (None, None) => "New import",
+        (None, Some(_)) => "Upload corrected rows",
+        (Some(_), None) => "Ready to start",
+        (Some(_), Some(_)) => "Ready to retry the corrected rows",
+    };
+    let refused = problem.map(|problem| notice(title(problem), &detail(problem, form.limit_bytes)));
+    let body = match &form.upload {
+        None => upload(form),
+        Some(upload) => review(form, upload, problem),
+    };
     let content = view! {
         <div class="narrow">
-            <h1>{heading}</h1>
-            <p class="lede">
-                "Each row becomes one item of work. Rows that cannot be read are set aside with the reason; the others go on."
+            <p class="crumbs">
+                <a href="/imports">"Imports"</a>
+                <span class="sep" aria-hidden="true">
+                    "/"
+                </span>
+                <span aria-current="page">"New import"</span>
             </p>
-            {refused} {corrects}
-            <UploadForm form />
-            <p class="quiet-text">
-                "No file at hand? "
-                <a href="/sample.csv" download="treeline-sample.csv">
-                    "Download a sample CSV"
-                </a> " and upload that."
-            </p>
+            <div class="page-head">
+                <h1>{heading}</h1>
+            </div>
+            {steps(usize::from(form.upload.is_some()))}
+            {refused}
+            {form.corrects.as_ref().map(corrects)}
+            {body}
         </div>
     }
     .into_any();
-    let title = if problem.is_some() || unseen { format!("Not started: {heading}") } else { heading.to_owned() };
-    Page { title, place: Place::Imports, content, lives: true }
+    let title = if problem.is_some() { format!("Not started: {heading}") } else { heading.to_owned() };
+    Page { title, place: Place::Imports, content, lives: form.upload.is_none() }
+}
+
+fn steps(at: usize) -> impl IntoView {
+    let steps = STEPS
+        .iter()
+        .enumerate()
+        .map(|(place, &word)| {
+            if place < at {
+                view! {
+                    <li class="is-done">
+                        <a href="/imports/new">{word}</a>
+                    </li>
+                }
+                .into_any()
+            } else {
+                view! {
+                    <li aria-current=(place == at).then_some("step")>
+                        <span>{word}</span>
+                    </li>
+                }
+                .into_any()
+            }
+        })
+        .collect_view();
+    view! {
+        <ol class="steps" aria-label="Steps">
+            {steps}
+        </ol>
+    }
+}
+
+fn corrects(first: &Corrects) -> AnyView {
+    view! {
+        <p class="note-line">
+            {icon("info")}
+            <span>
+                "These rows correct " <a href=format!("/imports/{}", first.id)>{first.name.clone()}</a>
+                ". Upload the list of failed rows as it was downloaded: columns that begin with _ are left out, and each row keeps its line."
+            </span>
+        </p>
+    }
+    .into_any()
+}
+
+/// The first step.
+fn upload(form: &ImportForm) -> AnyView {
+    let again = form.corrects.as_ref().map(|first| first.id.to_string());
+    view! {
+        <UploadForm limit_bytes=form.limit_bytes xlsx_limit_bytes=form.xlsx_limit_bytes again />
+        {form.corrects.is_none().then(sample)}
+    }
+    .into_any()
+}
+
+/// The way for whoever has no file at hand: the sample as if it had been uploaded.
+pub(super) fn sample() -> AnyView {
+    view! {
+        <form class="row-wrap sample" method="post" action="/imports/sample">
+            <span class="small soft">"No file at hand?"</span>
+            <button class="btn btn-sm" type="submit" id="sample">
+                "Try a sample CSV"
+            </button>
+            <a class="small" href="/sample.csv" download="treeline-sample.csv">
+                "Download it"
+            </a>
+        </form>
+    }
+    .into_any()
+}
+
+/// The second step.
+fn review(form: &ImportForm, upload: &Upload, problem: Option<&Problem>) -> AnyView {
+    let left = (form.left > 0).then(|| {
+        let others = if form.left == 1 {
+            "The other file was".to_owned()
+        } else {
+            format!("The other {} files were", form.left)
+        };
+        view! {
+            <div class="notice notice-info" role="status">
+                {icon("info")}
+                <div>
+                    <strong>"One file at a time"</strong>
+                    <p>{others} " left out. Import them one after another."</p>
+                </div>
+            </div>
+        }
+    });
+    let seen = form.preview.as_ref().and_then(|preview| preview.check.as_ref());
+    let seen = seen.map(|check| Seen(upload.id, &check.job_type).to_string());
+    let readable = form.preview.as_ref().is_some_and(|preview| preview.problem.is_none());
+    let replace = form
+        .corrects
+        .as_ref()
+        .map_or_else(|| "/imports/new".to_owned(), |first| format!("/imports/new?again={}", first.id));
+    view! {
+        {left}
+        <form class="stack gap-4" method="post" action="/imports" enctype="multipart/form-data" data-upload="stored" data-review="">
+            <input type="hidden" name="upload_id" value=upload.id.to_string() />
+            {form.corrects.as_ref().map(|first| view! { <input type="hidden" name="corrects" value=first.id.to_string() /> })}
+            <section class="card file-card">
+                <span class="file-icon">{icon("file-text")}</span>
+                <span class="two grow">
+                    <strong class="clip">{upload.filename.clone()}</strong>
+                    <span id="file-facts" data-refresh="">
+                        {format!("{} uploaded", size(upload.bytes))}
+                        {form.preview.as_ref().map(preview::facts)}
+                    </span>
+                </span>
+                <a class="btn btn-sm" href=replace>
+                    {icon("upload")}
+                    "Replace"
+                </a>
+            </section>
+            {options(form, upload, problem)}
+            <div class="stack gap-4" id="first-rows" data-refresh="">
+                {seen.map(|seen| view! { <input type="hidden" name="checked" value=seen /> })}
+                {form.preview.as_ref().map(|preview| preview::table(preview, form.header))}
+            </div>
+            <div class="wiz-foot">
+                <a class="btn btn-lg" href="/imports">
+                    "Cancel"
+                </a>
+                <button class="btn btn-lg only-still" type="submit" formmethod="get" formaction="/imports/new" formenctype="application/x-www-form-urlencoded" formnovalidate>
+                    "Show the first rows again"
+                </button>
+                <span class="grow"></span>
+                <span id="start-line" data-refresh="">
+                    <button class="btn btn-primary btn-lg" id="start" type="submit" disabled=!readable && form.preview.is_some()>
+                        {icon("play")}
+                        {form.preview.as_ref().map_or_else(|| "Start import".to_owned(), preview::start)}
+                    </button>
+                </span>
+            </div>
+        </form>
+    }
+    .into_any()
+}
+
+/// What decides how the file is read and what is done with its rows.
+fn options(form: &ImportForm, upload: &Upload, problem: Option<&Problem>) -> AnyView {
+    let chosen = |value: bool| if value { "yes" } else { "no" };
+    let name = if form.name.is_empty() { upload.filename.clone() } else { form.name.clone() };
+    let types: Vec<(&str, &str)> = form.job_types.iter().map(|name| (name.as_str(), name.as_str())).collect();
+    let type_fault = fault(problem, "/type");
+    view! {
+        <section class="card">
+            <div class="card-body pad fields">
+                <div class="field">
+                    <label class="label" for="name">
+                        "Name"
+                    </label>
+                    <input type="text" id="name" name="name" value=name maxlength="200" autocomplete="off" />
+                    <span class="help">"How you will find the import again."</span>
+                </div>
+                {select("Job type", "type", &types, &form.job_type, Some("Decides what happens with each row."), type_fault)}
+                {select("Separator", "delimiter", &DELIMITERS, &form.delimiter, None, None)}
+                {select(
+                    "Header",
+                    "header",
+                    &[("yes", "First row names the columns"), ("no", "No header")],
+                    chosen(form.header),
+                    None,
+                    None,
+                )}
+            </div>
+        </section>
+    }
+    .into_any()
+}
+
+fn select(
+    label: &'static str,
+    name: &'static str,
+    words: &[(&str, &str)],
+    chosen: &str,
+    help: Option<&'static str>,
+    fault: Option<String>,
+) -> AnyView {
+    let options = words
+        .iter()
+        .map(|(value, word)| {
+            view! {
+                <option value=(*value).to_owned() selected=*value == chosen>
+                    {(*word).to_owned()}
+                </option>
+            }
+        })
+        .collect_view();
+    let (help_id, fault_id) = (format!("{name}-help"), format!("{name}-fault"));
+    let described = match (help, &fault) {
+        (_, Some(_)) => Some(fault_id.clone()),
+        (Some(_), None) => Some(help_id.clone()),
+        (None, None) => None,
+    };
+    view! {
+        <div class="field">
+            <label class="label" for=name>
+                {label}
+            </label>
+            <select
+                id=name
+                name=name
+                data-preview=""
+                aria-describedby=described
+                aria-invalid=fault.is_some().then_some("true")
+            >
+                {options}
+            </select>
+            {help.map(|help| view! { <span class="help" id=help_id>{help}</span> })}
+            {fault.map(|fault| view! { <span class="field-error" id=fault_id>{icon("dead")} {fault}</span> })}
+        </div>
+    }
+    .into_any()
+}
+
+/// A refusal above the form. Takes the focus when the page opens.
+fn notice(title: &str, detail: &str) -> AnyView {
+    view! {
+        <div class="notice notice-bad" role="alert" tabindex="-1" id="refusal">
+            {icon("dead")}
+            <div>
+                <strong>{title.to_owned()}</strong>
+                <p>{detail.to_owned()}</p>
+            </div>
+        </div>
+    }
+    .into_any()
 }
 
 /// What happened, for the owner of the file.
 fn title(problem: &Problem) -> &'static str {
     use domain::Code;
     match problem.code {
-        Code::NoRows => "This file has no data rows",
-        Code::BadHeader => "The first row does not name the columns",
-        Code::TooLarge => "This file is too large",
-        Code::UnsupportedMediaType => "This kind of file cannot be read",
+        Code::NoRows => "The file has no rows",
+        Code::BadHeader => "The first row has empty or repeated column names",
+        Code::TooLarge => "The file is too large",
+        Code::UnsupportedMediaType => "This file type is not supported",
         _ => "The import was not started",
     }
 }
@@ -58,7 +353,9 @@ fn title(problem: &Problem) -> &'static str {
 /// What to do now.
 fn detail(problem: &Problem, limit: i64) -> String {
     match problem.code {
-        domain::Code::TooLarge => format!("A file may have up to {}. Divide it, and upload the parts.", size(limit)),
+        domain::Code::TooLarge => {
+            format!("The file is larger than {}. Split it and import the parts.", size(limit))
+        }
         _ => problem.detail.clone(),
     }
 }

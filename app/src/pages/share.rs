@@ -1,18 +1,18 @@
 //! `/s/{token}`: what whoever has a link sees of one import; and the panel on the import's own page where
-//! links are made and taken back.
+//! links are made and revoked.
 //!
 //! A shared page shows what the uploader's page shows, without ways to anything else.
 
 use domain::{Job, JobStatus, Problem, api::ErrorGroup, share::Share};
 use leptos::prelude::*;
 
-use super::{import, problems};
+use super::import;
 use crate::{
     components::{
-        form::{Field, choice, press, secret},
+        form::{Field, secret},
         mark::treeline,
         moment::{ago, clock},
-        panel::{note, refusal, section},
+        panel::refusal,
         state::icon,
     },
     frame::{Page, Place},
@@ -20,22 +20,24 @@ use crate::{
     reading::Head,
 };
 
-/// The page behind a link. The job is as a link shows it.
-pub fn page(job: &Job, groups: &[ErrorGroup]) -> Page {
+/// The page behind a link. The job is as a link shows it; `file`: it was made of one.
+pub fn page(job: &Job, file: bool, groups: &[ErrorGroup]) -> Page {
     let name = import::name(job);
     let completed = job.tree.status == JobStatus::Completed;
-    let dead = job.tree.counts.dead;
+    let head = Head { file, ..Head::of(job) };
     let content = view! {
         <div class="narrow">
             <p class="crumbs">"Shared with you, to look at"</p>
-            <h1 class="file-name">{icon("file")} " " {name.clone()}</h1>
-            <LiveImport id=job.id label=format!("Progress of {name}") head=Head::of(job) />
-            <div id="around" data-refresh="">
-                {(dead > 0 || !completed)
-                    .then(|| section("problems", "What went wrong", problems::unlinked(groups, dead, !completed)))}
-                {section("downloads", "Take home", import::downloads(job, completed))}
+            <div class="job-title" id="title" data-refresh="">
+                <h1>{name.clone()}</h1>
+                {import::state(job, file)}
             </div>
-            <p class="sub">"Uploaded " {clock(job.created_at)}</p>
+            <LiveImport id=job.id label=format!("Progress of {name}") head />
+            <div class="stack gap-4" id="around" data-refresh="">
+                {import::failed(job, file, groups, false)}
+                {import::downloads_card(job, file, completed)}
+            </div>
+            <p class="small soft">{if file { "Uploaded " } else { "Created " }} {clock(job.created_at)}</p>
         </div>
     }
     .into_any();
@@ -74,75 +76,104 @@ pub struct SharePanel {
 
 /// Lifetimes that a new link can have, in days.
 const ENDS_AFTER: [(&str, &str); 5] =
-    [("1", "A day"), ("7", "A week"), ("30", "30 days"), ("90", "90 days"), ("365", "A year")];
+    [("1", "1 day"), ("7", "7 days"), ("30", "30 days"), ("90", "90 days"), ("365", "1 year")];
 
-/// Makes, lists and takes back links.
+/// Makes, lists and revokes links.
 pub fn panel(job: &Job, shown: &SharePanel) -> AnyView {
     let made = shown.made.as_ref().map(|url| {
         view! {
-            <div class="notice notice-good" role="status">
-                <div class="notice-body">
+            <div class="notice notice-ok" role="status">
+                {icon("succeeded")}
+                <div class="grow">
                     <strong>"Your link"</strong>
-                    <p>"It is shown this once. Whoever has it can look, until it ends or you take it back."</p>
+                    <p>"Copy it now; it is not shown again. It works until it ends or is revoked."</p>
                     {secret("share-link", "Link", url)}
                 </div>
             </div>
         }
     });
-    let refused = shown.problem.as_ref().map(|problem| refusal("No link was made or taken back", &problem.detail));
+    let refused = shown.problem.as_ref().map(|problem| refusal("Nothing was changed", &problem.detail));
     let rows = shown.shares.iter().map(|share| row(share, shown.needs_reason)).collect_view();
-    let list = if shown.shares.is_empty() {
-        note(
-            "Nobody else can see this upload. A link shows its progress, its problems and its downloads to whoever has it, and nothing else.",
-        )
-    } else {
-        view! { <ul class="lines">{rows}</ul> }.into_any()
-    };
     let reason = shown.needs_reason.then(|| {
-        Field::new("Reason", "reason", "text").value(&shown.reason).hint("It is somebody else's upload.").view()
+        Field::new("Reason", "reason", "text").value(&shown.reason).hint("It is kept in the audit log.").view()
     });
-    let content = view! {
-        {refused}
-        {made}
-        {list}
-        <form method="post" action=format!("/imports/{}/share", job.id) class="form form-short">
-            {reason}
-            {choice("Ends after", "days", &ENDS_AFTER, "30")}
-            <div class="actions">
-                <button type="submit">"Make a link"</button>
+    let options = ENDS_AFTER
+        .iter()
+        .map(|&(days, word)| {
+            view! {
+                <option value=days selected=days == "30">
+                    {word}
+                </option>
+            }
+        })
+        .collect_view();
+    view! {
+        <section class="card" id="share" aria-labelledby="share-heading">
+            <div class="card-head">
+                <h2 id="share-heading">"Share"</h2>
+                <span class="sub">{visible_to(job, shown)}</span>
             </div>
-        </form>
+            <div class="card-body stack">
+                {refused}
+                {made}
+                <p class="small soft">
+                    "A link lets anyone who has it see progress, problems, and downloads, and nothing else."
+                </p>
+                <ul class="lined">{rows}</ul>
+                <form method="post" action=format!("/imports/{}/share", job.id) class="row-wrap share-form">
+                    {reason}
+                    <div class="field">
+                        <label class="label" for="days">
+                            "Ends after"
+                        </label>
+                        <select id="days" name="days">
+                            {options}
+                        </select>
+                    </div>
+                    <button class="btn" type="submit" id="create-link">
+                        "Create link"
+                    </button>
+                </form>
+            </div>
+        </section>
+    }
+    .into_any()
+}
+
+/// Who can see it, which must be true for whoever reads it.
+fn visible_to(job: &Job, shown: &SharePanel) -> AnyView {
+    let others = match shown.shares.len() {
+        0 => ".",
+        1 => ", and to anyone with the link.",
+        _ => ", and to anyone with one of the links.",
     };
-    section("share", "Share", content.into_any())
+    if shown.needs_reason {
+        return view! { "Visible to " <b>{job.owner.name.clone()}</b> " and to support and administrators" {others} }
+            .into_any();
+    }
+    view! { "Visible to you and your administrators" {others} }.into_any()
 }
 
 fn row(share: &Share, needs_reason: bool) -> impl IntoView + use<> {
     let seen = match share.last_seen_at {
-        Some(at) => view! { "last looked at " {ago(at)} }.into_any(),
-        None => "nobody has looked yet".into_any(),
+        Some(at) => view! { "last opened " {ago(at)} }.into_any(),
+        None => "never opened".into_any(),
     };
-    let action = format!("/shares/{}/revoke", share.id);
-    let label = "Take back this link".to_owned();
-    let end = if needs_reason {
-        view! {
-            <form method="post" action=action class="inline">
-                <input type="text" name="reason" required=true maxlength="300" placeholder="Reason" aria-label="Reason" />
-                <button class="small" type="submit" aria-label=label>
-                    "Take back"
+    let reason = needs_reason.then(|| {
+        view! { <input type="text" name="reason" required maxlength="300" placeholder="Reason" aria-label="Reason" /> }
+    });
+    view! {
+        <li class="row-wrap row link-line" data-key=share.id.to_string()>
+            <span class="two grow small">
+                <span>"Created " {ago(share.created_at)} " by " {share.created_by.name.clone()}</span>
+                <span>"Ends " {clock(share.expires_at)} ", " {seen}</span>
+            </span>
+            <form method="post" action=format!("/shares/{}/revoke", share.id) class="row">
+                {reason}
+                <button class="btn btn-sm btn-danger" type="submit" aria-label="Revoke this link">
+                    "Revoke link"
                 </button>
             </form>
-        }
-        .into_any()
-    } else {
-        press(action, "Take back", Some(label))
-    };
-    view! {
-        <li class="line">
-            <span class="line-text">
-                <span>"Made " {ago(share.created_at)} " by " {share.created_by.name.clone()}</span>
-                <span class="sub">"Ends " {clock(share.expires_at)} ", " {seen}</span>
-            </span>
-            {end}
         </li>
     }
 }

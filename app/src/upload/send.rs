@@ -1,15 +1,14 @@
-//! Sending a file: small ones at once, others a piece at a time, so that a lost connection costs one
-//! piece; and asking for the first rows of what is stored.
+//! Sending a file: small ones at once, others a piece at a time, so that a lost connection costs one piece. When it is
+//! stored, the page that shows its first rows is opened.
 //!
 //! Gives up only on a refusal. Whatever else happens, it asks where the file ends and goes on there, after
 //! a pause that grows and is never the same in two browsers.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 
-use domain::upload::{Preview, Upload};
 use leptos::prelude::*;
 use wasm_bindgen::{JsCast, closure::Closure};
-use web_sys::{DragEvent, Event, File, FormData, HtmlInputElement};
+use web_sys::{DragEvent, Event, File, FileList, FormData, HtmlInputElement};
 
 use super::{
     Desk, Phase, memory, size,
@@ -27,14 +26,13 @@ const LONGEST: f64 = 15_000.0;
 thread_local! {
     /// Which choice of a file is the newest.
     static GENERATION: Cell<u32> = const { Cell::new(0) };
+    /// The import whose rows are corrected.
+    static AGAIN: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Shows what works only now, and keeps the preview in step with the choices.
-pub(super) fn wake(desk: Desk, limit: i64) {
-    Effect::new(move |_| match address_of(desk) {
-        None => desk.preview.set(None),
-        Some(address) => look(desk, address),
-    });
+/// Takes files that are dropped anywhere on the page, and says what was left half sent before.
+pub(super) fn wake(desk: Desk, limit: i64, again: Option<String>) {
+    AGAIN.set(again);
     // A page must not be left while its file is half sent.
     listen("beforeunload", move |event: Event| {
         if desk.phase.with_untracked(|phase| matches!(phase, Phase::Sending { .. })) {
@@ -45,9 +43,8 @@ pub(super) fn wake(desk: Desk, limit: i64) {
     listen("dragleave", move |event: DragEvent| hover(&event, desk, event.related_target().is_some()));
     listen("drop", move |event: DragEvent| {
         hover(&event, desk, false);
-        let file = event.data_transfer().and_then(|data| data.files()).and_then(|files| files.get(0));
-        if let Some(file) = file {
-            send(desk, file, limit);
+        if let Some(files) = event.data_transfer().and_then(|data| data.files()) {
+            take(desk, &files, limit);
         }
     });
     if desk.phase.with_untracked(|phase| *phase == Phase::Idle)
@@ -89,10 +86,27 @@ fn hover(event: &DragEvent, desk: Desk, over: bool) {
 
 /// The reader chose a file in the input.
 pub(super) fn chosen(desk: Desk, limit: i64) {
-    let file = input().and_then(|input| input.files()).and_then(|files| files.get(0));
-    if let Some(file) = file {
+    if let Some(files) = input().and_then(|input| input.files()) {
+        take(desk, &files, limit);
+    }
+}
+
+/// Takes the first of some files, and notes how many there were beside it.
+fn take(desk: Desk, files: &FileList, limit: i64) {
+    if let Some(file) = files.get(0) {
+        desk.left.set(files.length() - 1);
         send(desk, file, limit);
     }
+}
+
+/// Gives up what is being sent.
+pub(super) fn cancel(desk: Desk) {
+    GENERATION.set(GENERATION.get() + 1);
+    wire::abort();
+    if let Some(input) = input() {
+        input.set_value("");
+    }
+    desk.phase.set(Phase::Idle);
 }
 
 fn send(desk: Desk, file: File, limit: i64) {
@@ -102,10 +116,14 @@ fn send(desk: Desk, file: File, limit: i64) {
     // Numbers of bytes fit a double exactly up to 8 PiB.
     let bytes = sending.whole as i64;
     if bytes > limit {
-        return sending.fail(format!("it has {}, and {} is the most.", size(bytes), size(limit)));
+        return sending.fail(format!(
+            "The file is larger than {}: it has {}. Split it and import the parts.",
+            size(limit),
+            size(bytes)
+        ));
     }
     if bytes == 0 {
-        return sending.fail("it is empty.".to_owned());
+        return sending.fail("The file is empty.".to_owned());
     }
     sending.show(0.0);
     leptos::task::spawn_local(async move {
@@ -115,12 +133,9 @@ fn send(desk: Desk, file: File, limit: i64) {
             return;
         }
         match sent {
-            Ok(upload) => {
-                // The file is stored: it need not travel with the form.
-                if let Some(input) = input() {
-                    input.set_value("");
-                }
-                desk.phase.set(Phase::Stored(upload));
+            Ok(stored) => {
+                desk.phase.set(Phase::Stored { filename: sending.filename.clone() });
+                let _ = window().location().assign(&stored.page(desk.left.get_untracked()));
             }
             Err(why) => sending.fail(why),
         }
@@ -171,7 +186,7 @@ impl Sending {
     }
 }
 
-async fn at_once(sending: &Sending, file: &File) -> Result<Upload, String> {
+async fn at_once(sending: &Sending, file: &File) -> Result<Stored, String> {
     let form = FormData::new().map_err(|_| cannot())?;
     form.append_with_blob_and_filename("file", file, &sending.filename).map_err(|_| cannot())?;
     let accept = [("Accept", "application/json")];
@@ -188,7 +203,7 @@ async fn at_once(sending: &Sending, file: &File) -> Result<Upload, String> {
 }
 
 /// Begins, or finds where it stopped; sends piece after piece.
-async fn in_pieces(sending: &Sending, file: &File) -> Result<Upload, String> {
+async fn in_pieces(sending: &Sending, file: &File) -> Result<Stored, String> {
     let key = memory::key(file);
     let mut place = memory::recall(&key);
     let mut at: Option<f64> = None;
@@ -271,16 +286,38 @@ fn whole_number(bytes: f64) -> String {
     (bytes as i64).to_string()
 }
 
-fn read(reply: &Reply) -> Result<Upload, String> {
+fn read(reply: &Reply) -> Result<Stored, String> {
     serde_json::from_str(&reply.text).map_err(|_| refusal(reply))
 }
 
 fn refusal(reply: &Reply) -> String {
     if reply.status == 401 {
-        return "you are signed out. Sign in and choose it again.".to_owned();
+        return "You are signed out. Sign in and choose the file again.".to_owned();
     }
-    serde_json::from_str::<Refusal>(&reply.text)
-        .map_or_else(|_| "the server did not take it. Try again in a moment.".to_owned(), |refusal| refusal.detail)
+    serde_json::from_str::<Refusal>(&reply.text).map_or_else(
+        |_| "The server did not take the file. Try again in a moment.".to_owned(),
+        |refusal| refusal.detail,
+    )
+}
+
+/// What is needed of a stored [`domain::upload::Upload`]; reading all of one costs more.
+#[derive(serde::Deserialize)]
+struct Stored {
+    id: String,
+}
+
+impl Stored {
+    /// The page with its first rows. `left`: files that were dropped beside it.
+    fn page(&self, left: u32) -> String {
+        let mut page = format!("/imports/new?upload_id={}", self.id);
+        if let Some(again) = AGAIN.take() {
+            page = format!("{page}&corrects={again}");
+        }
+        if left > 0 {
+            page = format!("{page}&left={left}");
+        }
+        page
+    }
 }
 
 /// What a reader is told of a [`domain::Problem`]; reading all of one costs two kilobytes of WASM.
@@ -290,36 +327,9 @@ struct Refusal {
 }
 
 fn cannot() -> String {
-    "this browser could not send it. Try without dropping: choose it and press Start import.".to_owned()
+    "This browser could not read the file. Choose it again.".to_owned()
 }
 
 fn input() -> Option<HtmlInputElement> {
     document().get_element_by_id("file").and_then(|input| input.dyn_into().ok())
-}
-
-/// Where the first rows are, of what is stored and as it is to be read.
-fn address_of(desk: Desk) -> Option<String> {
-    let id = desk.phase.with(|phase| if let Phase::Stored(upload) = phase { Some(upload.id) } else { None });
-    let quoted = |text: String| String::from(js_sys::encode_uri_component(&text));
-    let (job_type, header, delimiter) = (quoted(desk.job_type.get()), desk.header.get(), quoted(desk.delimiter.get()));
-    let mut address = format!("/api/v1/uploads/{}/preview?header={header}&type={job_type}", id?);
-    if !delimiter.is_empty() {
-        address = format!("{address}&delimiter={delimiter}");
-    }
-    Some(address)
-}
-
-/// Asks for the first rows. An answer to an older question is dropped.
-fn look(desk: Desk, address: String) {
-    leptos::task::spawn_local(async move {
-        let preview = fetch_preview(&address).await;
-        if untrack(|| address_of(desk)).as_ref() == Some(&address) {
-            desk.preview.set(preview);
-        }
-    });
-}
-
-async fn fetch_preview(address: &str) -> Option<Preview> {
-    let reply = exchange("GET", address, &[], Body::Nothing, None).await.ok()?;
-    serde_json::from_str(&reply.text).ok()
 }

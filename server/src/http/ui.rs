@@ -34,6 +34,7 @@ mod form; // what was typed
 mod imports; // uploads and what became of them
 mod items; // items, failures first
 mod jobs; // jobs
+mod new_import; // the steps that start an import
 mod oidc; // providers of identities
 mod people; // accounts
 mod render; // drawing, through leptos_axum

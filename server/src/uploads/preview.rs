@@ -19,7 +19,7 @@ use crate::{
     job_types,
     schema::{Schema, compiled},
     sheet,
-    split::{self, Reader, Rules},
+    split::{self, Reader, Row, Rules},
 };
 
 /// Rows of a preview.
@@ -73,7 +73,7 @@ pub async fn preview(app: &App, caller: &Caller, wanted: &JobUpload, job_type: O
         if rows.len() < PREVIEW_ROWS {
             rows.push(PreviewRow {
                 row: row.number,
-                cells: if is_table { sheet::cells(&row.payload, head.data_columns()) } else { Vec::new() },
+                cells: if is_table { cells(&row, head.data_columns()) } else { Vec::new() },
                 payload: (!is_table).then_some(row.payload),
                 problem: row.fault.map(|fault| fault.message()),
             });
@@ -88,6 +88,15 @@ pub async fn preview(app: &App, caller: &Caller, wanted: &JobUpload, job_type: O
         problem: None,
         check: check.zip(job_type).map(|(check, name)| check.end(name)),
     })
+}
+
+/// The cells of a row of a table; those that it has too many come last.
+fn cells(row: &Row, columns: Option<&[String]>) -> Vec<String> {
+    let mut cells = sheet::cells(&row.payload, columns);
+    if let Some(fault) = &row.fault {
+        cells.extend(fault.extra.iter().cloned());
+    }
+    cells
 }
 
 /// The schema of a type, if it has one.

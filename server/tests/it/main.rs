@@ -31,6 +31,7 @@ mod found;
 mod hostile;
 mod hygiene;
 mod idempotency;
+mod import_pages;
 mod imports;
 mod job_types;
 mod lifecycle;

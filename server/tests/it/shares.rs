@@ -51,7 +51,7 @@ async fn a_link_shows_one_tree_to_strangers_and_nothing_else() {
     let second = tree(&ada, 1).await;
     let (_, path) = share(&server, &ada, &job).await;
     let (page, guest) = open(&server, &path).await;
-    for part in ["march.csv", "Take home", "data-refresh"] {
+    for part in ["march.csv", "Downloads", "data-refresh"] {
         assert!(page.text.contains(part), "{part} is missing");
     }
     for secret in ["secret-", "DE-payload", ">ada<", "/items/", "/sign-out", "href=\"/jobs"] {
@@ -220,17 +220,17 @@ async fn the_owner_makes_and_takes_back_links_on_the_import_page() {
     assert!(shown.text.contains(&server.url("/s/")), "{}", shown.text);
     assert!(shown.headers["set-cookie"].to_str().expect("text").contains("Max-Age=0"), "shown once");
     let later = ada.get(&page).await;
-    assert!(!later.text.contains(&server.url("/s/")) && later.text.contains("Take back this link"));
+    assert!(!later.text.contains(&server.url("/s/")) && later.text.contains("Revoke this link"));
 
     let id = ada.get(&format!("/api/v1/jobs/{job}/shares")).await.expect(200)["data"][0]["id"].clone();
     let revoke = format!("/shares/{}/revoke", id.as_str().expect("an id"));
     // Somebody else's upload takes a reason, on the same page again.
     let refused = sam.form(&revoke, &[]).await;
     assert_eq!(refused.status, 422);
-    assert!(refused.text.contains("No link was made or taken back"), "{}", refused.text);
+    assert!(refused.text.contains("Nothing was changed"), "{}", refused.text);
     assert_eq!(server.person("eve", "user").await.form(&revoke, &[]).await.status, 404);
     assert_eq!(ada.form(&revoke, &[]).await.status, 303);
-    assert!(!ada.get(&page).await.text.contains("Take back this link"));
+    assert!(!ada.get(&page).await.text.contains("Revoke this link"));
     let refused = sam.form(&format!("{page}/share"), &[("reason", " ")]).await;
     assert_eq!(refused.status, 422);
     assert_eq!(sam.form(&format!("{page}/share"), &[("reason", "asked for")]).await.status, 303);

@@ -24,7 +24,8 @@ use leptos_router::{
 };
 
 use super::{
-    Signed, Visit, account, address, audit, bulk, correct, deliveries, factors, imports, items, jobs, oidc, people,
+    Signed, Visit, account, address, audit, bulk, correct, deliveries, factors, imports, items, jobs, new_import, oidc,
+    people,
     render::{draw_forms, page, render},
     see_other, services, shares, sign_in, step_up, theme, watch,
 };
@@ -41,7 +42,7 @@ fn pages() -> impl IntoView {
                 <Route path=path!("/sign-in/oidc/:provider/callback") ssr=SsrMode::Async view=page(oidc::arrive) />
                 <Route path=path!("/sign-in/:token") ssr=SsrMode::Async view=page(sign_in::confirm) />
                 <Route path=path!("/imports") ssr=SsrMode::Async view=page(imports::list) />
-                <Route path=path!("/imports/new") ssr=SsrMode::Async view=page(imports::new) />
+                <Route path=path!("/imports/new") ssr=SsrMode::Async view=page(new_import::new) />
                 <Route path=path!("/imports/:id") ssr=SsrMode::Async view=page(imports::show) />
                 <Route path=path!("/imports/:id/correct") ssr=SsrMode::Async view=page(correct::show) />
                 <Route path=path!("/s/:token") ssr=SsrMode::Async view=page(shares::show) />
@@ -84,13 +85,16 @@ pub fn router(app: &App) -> Router<App> {
     let draw = async |State(app): State<App>, request: Request| render(app, request, pages).await;
     Router::new()
         .leptos_routes_with_handler(LISTED.clone(), draw)
-        .route("/sample.csv", get(imports::sample))
+        .route("/sample.csv", get(new_import::sample))
         .route("/sign-in/second-step", get(sign_in::start_over))
         .route("/sign-in", post(sign_in::begin))
         .route("/sign-in/{token}", post(sign_in::redeem))
         .route("/sign-out", post(sign_in::end))
         .route("/theme", post(theme::choose))
-        .route("/imports", post(imports::create))
+        .route("/imports", post(new_import::create))
+        .route("/imports/new", post(new_import::upload))
+        .route("/imports/sample", post(new_import::try_sample))
+        .route("/imports/{id}/cancel", post(imports::cancel))
         .route("/imports/{id}/correct", post(correct::retry))
         .route("/imports/{id}/share", post(shares::create))
         .route("/shares/{id}/revoke", post(shares::revoke))

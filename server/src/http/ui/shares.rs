@@ -3,7 +3,7 @@
 //! The page needs no session. It sets the cookie that opens the tree's live stream and downloads, which
 //! browsers send to nothing else.
 
-use app::pages::{self, share::SharePanel};
+use app::pages::{self, import::Actions, share::SharePanel};
 use axum::{
     extract::{Path as RawPath, State},
     http::{HeaderName, HeaderValue, StatusCode},
@@ -42,11 +42,12 @@ pub(super) async fn show(
         let job = app.engine.job(&eyes, share.root_id, true).await?;
         let groups = app.engine.error_groups(&eyes, share.root_id).await?;
         share.record_use(&app, address).await?;
-        Ok::<_, Error>((share, shared(job), groups))
+        let file = job.upload_id.is_some();
+        Ok::<_, Error>((share, shared(job), file, groups))
     };
     let mut response = match looked.await {
-        Ok((share, job, groups)) => {
-            let response = visit.page(StatusCode::OK, move || pages::share::page(&job, &groups));
+        Ok((share, job, file, groups)) => {
+            let response = visit.page(StatusCode::OK, move || pages::share::page(&job, file, &groups));
             with_cookie(response, app.auth.cookie().set_share(&token, share.root_id))
         }
         Err(Error::Problem(problem)) if matches!(problem.status, 404 | 410) => {
@@ -106,7 +107,7 @@ async fn refused(app: &App, signed: &Signed, id: Uuid, reason: String, error: Er
         Err(error) => return signed.visit.trouble(error),
     };
     let panel = SharePanel { problem: Some(problem), reason, ..SharePanel::default() };
-    match imports::draw(app, &signed.caller, Ok(Path(id)), panel).await {
+    match imports::draw(app, &signed.caller, Ok(Path(id)), panel, Actions::default()).await {
         Ok(draw) => signed.visit.page(StatusCode::UNPROCESSABLE_ENTITY, draw),
         Err(error) => signed.visit.trouble(error),
     }

@@ -1,0 +1,121 @@
+//! The files that are made of a job: its results, and what failed with the reasons.
+
+use domain::Job;
+use leptos::prelude::*;
+
+use super::{counted, file_of, name};
+use crate::components::state::icon;
+
+/// The files that can be downloaded, as a card. While work goes on they hold what is there so far, and say so.
+pub(in super::super) fn card(job: &Job, file: bool, completed: bool) -> AnyView {
+    let id = job.id;
+    let counts = job.tree.counts;
+    let so_far = if completed { "" } else { " so far" };
+    let link = |address: &str, what: &str, word: &'static str, label: String, present: bool| {
+        if present {
+            view! {
+                <a
+                    class="btn btn-sm"
+                    href=format!("/api/v1/jobs/{id}/{address}")
+                    download=file_of(job, what)
+                    aria-label=label
+                >
+                    {icon("download")}
+                    {word}
+                </a>
+            }
+            .into_any()
+        } else {
+            view! { <span class="btn btn-sm" aria-disabled="true">{icon("download")} {word}</span> }.into_any()
+        }
+    };
+    let line = |shape: &'static str, heading: String, text: String, links: AnyView| {
+        view! {
+            <li class="row small">
+                <span class="soft">{icon(shape)}</span>
+                <span class="two grow">
+                    <span class="strong">{heading}</span>
+                    <span>{text}</span>
+                </span>
+                {links}
+            </li>
+        }
+    };
+    let (results, failed) = (counts.succeeded > 0, counts.dead > 0);
+    let result_links = view! {
+        {link("results?format=csv", "results.csv", "CSV", "Results (CSV)".to_owned(), results)}
+        {link("results?format=ndjson", "results.ndjson", "NDJSON", "Results (NDJSON)".to_owned(), results)}
+    };
+    let failed_words = if file { "Failed rows" } else { "Failed items" };
+    let failed_link = link("failures?format=csv", "failed.csv", "CSV", format!("{failed_words} (CSV)"), failed);
+    view! {
+        <section class="card" id="downloads" aria-labelledby="downloads-heading">
+            <div class="card-head">
+                <h2 id="downloads-heading">"Downloads"</h2>
+            </div>
+            <div class="card-body">
+                <ul class="stack">
+                    {line("file-text", format!("Results{so_far}"), counted(file, counts.succeeded), result_links.into_any())}
+                    {line(
+                        "file-warning",
+                        format!("{failed_words}{so_far}"),
+                        if failed { format!("{}, each with its reason", counted(file, counts.dead)) } else { counted(file, 0) },
+                        failed_link,
+                    )}
+                </ul>
+            </div>
+        </section>
+    }
+    .into_any()
+}
+
+/// The same as a line of buttons.
+pub(in super::super) fn links(job: &Job, completed: bool) -> AnyView {
+    let id = job.id;
+    let counts = job.tree.counts;
+    let failed = counts.dead;
+    let so_far = if completed { "" } else { " so far" };
+    let stem = name(job);
+    let stem = stem.rsplit_once('.').map_or(stem.as_str(), |(stem, _)| stem).to_owned();
+    let link = |address: String, file: String, text: String, present: bool, strong: bool| {
+        if present {
+            let class = if strong { "button primary" } else { "button" };
+            view! {
+                <a class=class href=address download=file>
+                    {icon("download")}
+                    {text}
+                </a>
+            }
+            .into_any()
+        } else {
+            view! { <span class="button button-off" aria-disabled="true">{icon("download")} {text}</span> }.into_any()
+        }
+    };
+    let rows = domain::progress::grouped(failed);
+    view! {
+        <div class="actions">
+            {link(
+                format!("/api/v1/jobs/{id}/failures?format=csv"),
+                format!("{stem}-failed.csv"),
+                format!("{rows} failed {}{so_far} (CSV)", if failed == 1 { "row" } else { "rows" }),
+                failed > 0,
+                failed > 0 && completed,
+            )}
+            {link(
+                format!("/api/v1/jobs/{id}/results?format=csv"),
+                format!("{stem}-results.csv"),
+                format!("Results{so_far} (CSV)"),
+                counts.succeeded > 0,
+                failed == 0 && completed,
+            )}
+            {link(
+                format!("/api/v1/jobs/{id}/results?format=ndjson"),
+                format!("{stem}-results.ndjson"),
+                format!("Results{so_far} (NDJSON)"),
+                counts.succeeded > 0,
+                false,
+            )}
+        </div>
+    }
+    .into_any()
+}

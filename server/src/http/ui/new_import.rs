@@ -1,0 +1,283 @@
+//! `/imports/new`: the two steps that start an import.
+//!
+//! A file is stored first, by a form without scripts or by the page that sends it in pieces. Its first rows are shown then,
+//! and a job is made of it when the reader says so. On refusal the same page comes back with what was typed, the stored file
+//! included.
+
+use app::pages::{
+    self,
+    new_import::{Corrects, ImportForm, Seen, brief},
+};
+use axum::{
+    extract::{RawQuery, Request, State},
+    http::{StatusCode, header},
+    response::{IntoResponse as _, Response},
+};
+use domain::{
+    Code, Document, Problem,
+    api::{JobUpload, NewJob},
+    job_type::Builtin,
+    upload::{Preview, Upload},
+};
+use uuid::Uuid;
+
+use super::{Signed, address, imports::named, pairs, see_other, status};
+use crate::{
+    App,
+    auth::Caller,
+    error::{Error, Result},
+    http::{
+        multipart::Form,
+        uploads::{hold_piece, impatient},
+    },
+    job_types, uploads,
+};
+
+/// The most bytes of a field that is not the file.
+const FIELD: usize = 1_000;
+
+/// Files that can be said to have been left out.
+const MOST_LEFT: u32 = 10_000;
+
+/// The type that is chosen unless the reader chooses another.
+const USUAL_TYPE: &str = "import";
+
+/// What everybody can try, and its name.
+const SAMPLE: &str = include_str!("sample.csv");
+const SAMPLE_NAME: &str = "treeline-sample.csv";
+
+/// `GET /imports/new`
+///
+/// `?again={id}`: to upload the corrected rows of that import. `?upload_id={id}`: the second step, with the stored file.
+pub(super) async fn new(State(app): State<App>, signed: Signed, RawQuery(query): RawQuery) -> Response {
+    let drawn = begun_form(&app, &signed.caller, query.as_deref()).await;
+    signed.answer(drawn.map(|form| move || pages::new_import::page(&form, None)))
+}
+
+async fn begun_form(app: &App, caller: &Caller, query: Option<&str>) -> Result<ImportForm> {
+    let mut form = empty_form(app).await?;
+    let mut typed = None;
+    for (name, value) in pairs(query) {
+        match name.as_str() {
+            "again" | "corrects" if !value.is_empty() => {
+                let (first, job_type) = first_import(app, caller, &value).await?;
+                form.job_type = job_type;
+                form.corrects = Some(first);
+            }
+            "upload_id" => form.upload = Some(stored(app, caller, &value).await?),
+            "type" => typed = Some(value),
+            "delimiter" => form.delimiter = value,
+            "header" => form.header = value == "yes",
+            "name" => form.name = value,
+            "left" => form.left = value.parse().unwrap_or(0).min(MOST_LEFT),
+            _ => {}
+        }
+    }
+    if let Some(typed) = typed {
+        form.job_type = typed;
+    }
+    if let Some(upload) = &form.upload {
+        form.preview = look(app, caller, &form, upload).await?.map(brief);
+    }
+    Ok(form)
+}
+
+/// The first rows as the form says that they are read. Nothing where the type cannot be chosen.
+async fn look(app: &App, caller: &Caller, form: &ImportForm, upload: &Upload) -> Result<Option<Preview>> {
+    let known = form.job_types.contains(&form.job_type).then_some(form.job_type.as_str());
+    match uploads::preview(app, caller, &reading(form, upload), known).await {
+        Ok(preview) => Ok(Some(preview)),
+        Err(Error::Problem(problem)) if problem.status == 422 => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// `POST /imports/new`: the first step without scripts. The file is stored, and the second step follows.
+pub(super) async fn upload(State(app): State<App>, signed: Signed, request: Request) -> Response {
+    let mut form = match empty_form(&app).await {
+        Ok(form) => form,
+        Err(error) => return signed.visit.trouble(error),
+    };
+    let received = receive(&app, &signed.caller, request, &mut form).await;
+    match received.and_then(|()| chosen(&form).map(|upload| upload.id)) {
+        Ok(id) => see_other(&second_step(id, form.corrects.as_ref())),
+        Err(error) => refused(&signed, ImportForm { upload: None, ..form }, error),
+    }
+}
+
+/// `POST /imports/sample`: the sample as if the reader had uploaded it.
+pub(super) async fn try_sample(State(app): State<App>, signed: Signed) -> Response {
+    let source = futures::stream::iter([Ok::<_, String>(SAMPLE.into())]);
+    match uploads::store(&app, &signed.caller, SAMPLE_NAME, None, source).await {
+        Ok(upload) => see_other(&second_step(upload.id, None)),
+        Err(error) => match empty_form(&app).await {
+            Ok(form) => refused(&signed, form, error),
+            Err(error) => signed.visit.trouble(error),
+        },
+    }
+}
+
+fn second_step(upload: Uuid, corrects: Option<&Corrects>) -> String {
+    let (upload, corrects) = (upload.to_string(), corrects.map(|first| first.id.to_string()).unwrap_or_default());
+    address("/imports/new", &[("upload_id", &upload), ("corrects", &corrects)])
+}
+
+/// The page with what was typed, and why it was refused.
+fn refused(signed: &Signed, form: ImportForm, error: Error) -> Response {
+    match error {
+        Error::Problem(problem) if problem.status < 500 => {
+            let problem = refusal(&problem);
+            signed.visit.page(status(&problem), move || pages::new_import::page(&form, Some(&problem)))
+        }
+        error => signed.visit.trouble(error),
+    }
+}
+
+/// The import whose rows are corrected, and its type. What one does not see, one does not correct.
+async fn first_import(app: &App, caller: &Caller, id: &str) -> Result<(Corrects, String)> {
+    let id = Uuid::parse_str(id).map_err(|_| Problem::not_found("import"))?;
+    let job = app.engine.job(caller, id, false).await?;
+    Ok((named(&job), job.job_type))
+}
+
+async fn empty_form(app: &App) -> Result<ImportForm> {
+    Ok(ImportForm {
+        job_types: started_with_files(app).await?,
+        job_type: USUAL_TYPE.to_owned(),
+        header: true,
+        limit_bytes: app.config.upload_limit.bytes() as i64,
+        xlsx_limit_bytes: app.files.workbook_limit() as i64,
+        ..ImportForm::default()
+    })
+}
+
+/// The names of the job types that a person can start with a file: all but those whose work Treeline does for itself.
+async fn started_with_files(app: &App) -> Result<Vec<String>> {
+    let types = job_types::list(app, "", 1_000).await?;
+    let own = |builtin| matches!(builtin, Some(Builtin::Export | Builtin::Echo));
+    Ok(types.into_iter().filter(|it| !own(it.executor.name)).map(|it| it.name).collect())
+}
+
+/// `POST /imports`
+pub(super) async fn create(State(app): State<App>, signed: Signed, request: Request) -> Response {
+    let mut form = match empty_form(&app).await {
+        Ok(form) => form,
+        Err(error) => return signed.visit.trouble(error),
+    };
+    let received = receive(&app, &signed.caller, request, &mut form).await;
+    if received.is_ok()
+        && let Some(found) = first_look(&app, &signed.caller, &form).await
+    {
+        form.preview = Some(brief(found));
+        return signed.visit.page(StatusCode::UNPROCESSABLE_ENTITY, move || pages::new_import::page(&form, None));
+    }
+    let made = match received {
+        Ok(()) => make_job(&app, &signed.caller, &form).await,
+        Err(error) => Err(error),
+    };
+    match made {
+        Ok(id) => see_other(&format!("/imports/{id}")),
+        Err(error) => {
+            if let Some(upload) = &form.upload {
+                form.preview = look(&app, &signed.caller, &form, upload).await.ok().flatten().map(brief);
+            }
+            refused(&signed, form, error)
+        }
+    }
+}
+
+/// The first rows, where something does not fit and the reader has not seen it yet.
+async fn first_look(app: &App, caller: &Caller, form: &ImportForm) -> Option<Preview> {
+    let upload = form.upload.as_ref().filter(|upload| form.checked != Seen(upload.id, &form.job_type).to_string())?;
+    let preview = uploads::preview(app, caller, &reading(form, upload), Some(&form.job_type)).await.ok()?;
+    let found = preview.check.as_ref().is_some_and(|check| !check.findings.is_empty());
+    found.then_some(preview)
+}
+
+/// How the file is to be read.
+fn reading(form: &ImportForm, upload: &Upload) -> JobUpload {
+    JobUpload {
+        id: upload.id,
+        format: None,
+        header: Some(form.header),
+        delimiter: (!form.delimiter.is_empty()).then(|| form.delimiter.clone()),
+        sheet: None,
+    }
+}
+
+/// A refusal as the page shows it: 422 whatever the API would have said, and words for people.
+fn refusal(problem: &Problem) -> Problem {
+    Problem { status: 422, ..problem.clone() }
+}
+
+/// Reads the form into `form`, storing a file on the way.
+async fn receive(app: &App, caller: &Caller, request: Request, form: &mut ImportForm) -> Result<()> {
+    hold_piece(app, &request)?;
+    let mut body = Form::open(request).await?;
+    // A box that is not ticked is not sent.
+    form.header = false;
+    while let Some(field) = body.next().await? {
+        let name = field.name().to_owned();
+        if name == "file" {
+            // A browser sends the field without a name where no file was chosen.
+            if let Some(filename) = field.file_name().filter(|name| !name.is_empty()).map(str::to_owned) {
+                let source = Box::pin(impatient(field.into_file()));
+                form.upload = Some(uploads::store(app, caller, &filename, None, source).await?);
+            }
+            continue;
+        }
+        let value = field.into_text(FIELD).await?;
+        match name.as_str() {
+            "type" => form.job_type = value,
+            "delimiter" => form.delimiter = value,
+            "header" => form.header = value == "yes",
+            "checked" => form.checked = value,
+            "name" => form.name = value,
+            "corrects" => form.corrects = Some(first_import(app, caller, &value).await?.0),
+            "upload_id" => form.upload = Some(stored(app, caller, &value).await?),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+async fn stored(app: &App, caller: &Caller, id: &str) -> Result<Upload> {
+    let gone = || {
+        Problem::invalid_body([("/upload_id".to_owned(), "the file is no longer stored; choose it again".to_owned())])
+    };
+    let id = Uuid::parse_str(id).map_err(|_| gone())?;
+    uploads::find(&app.pool, caller, id).await
+}
+
+/// The file of the form.
+fn chosen(form: &ImportForm) -> Result<&Upload> {
+    let missing = || Problem::invalid_body([("/file".to_owned(), "choose a file first".to_owned())]);
+    Ok(form.upload.as_ref().ok_or_else(missing)?)
+}
+
+async fn make_job(app: &App, caller: &Caller, form: &ImportForm) -> Result<Uuid> {
+    let upload = chosen(form)?;
+    if !form.job_types.contains(&form.job_type) {
+        return Err(Error::refuse(
+            Code::UnknownJobType,
+            "No file can be imported with this job type. Choose another one.",
+        ));
+    }
+    let name = if form.name.trim().is_empty() { &upload.filename } else { &form.name };
+    let new = NewJob {
+        name: Some(name.clone()),
+        upload: Some(reading(form, upload)),
+        metadata: form.corrects.as_ref().map(|first| Document::of(&serde_json::json!({"corrects": first.id}))),
+        ..NewJob::of(&form.job_type)
+    };
+    app.engine.create_job(caller, new).await
+}
+
+/// `GET /sample.csv`
+pub(super) async fn sample() -> Response {
+    let headers = [
+        (header::CONTENT_TYPE, "text/csv; charset=utf-8"),
+        (header::CONTENT_DISPOSITION, "attachment; filename=\"treeline-sample.csv\""),
+    ];
+    (headers, SAMPLE).into_response()
+}
