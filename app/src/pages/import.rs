@@ -117,7 +117,7 @@ pub fn page_with(job: &Job, groups: &[ErrorGroup], staff: bool, around: Around) 
             {(fixes && completed).then(|| next_step(job))}
             <div class="grid">
                 <div class="c8 stack gap-4">{failed(job, file, groups, fixes)}</div>
-                <div class="c4 stack gap-4">{downloads_card(job, file, completed)} {fixes.then(|| again(job))}</div>
+                <div class="c4 stack gap-4">{downloads_card(job, file, completed)} {(fixes && completed).then(|| again(job))}</div>
             </div>
             {related(corrects.as_ref(), &corrected_by)}
         </div>

@@ -88,7 +88,7 @@ pub fn page(form: &ImportForm, problem: Option<&Problem>) -> Page {
         Some(upload) => review(form, upload, problem),
     };
     let content = view! {
-        <div class="narrow">
+        <div class=if form.upload.is_some() { "stack gap-4" } else { "narrow" }>
             <p class="crumbs">
                 <a href="/imports">"Imports"</a>
                 <span class="sep" aria-hidden="true">
@@ -231,7 +231,7 @@ fn review(form: &ImportForm, upload: &Upload, problem: Option<&Problem>) -> AnyV
                 <a class="btn btn-lg" href="/imports">
                     "Cancel"
                 </a>
-                <button class="btn btn-lg only-still" type="submit" formmethod="get" formaction="/imports/new" formenctype="application/x-www-form-urlencoded" formnovalidate>
+                <button class="btn btn-lg only-plain" type="submit" formmethod="get" formaction="/imports/new" formenctype="application/x-www-form-urlencoded" formnovalidate>
                     "Show the first rows again"
                 </button>
                 <span class="grow"></span>

@@ -98,7 +98,7 @@ pub(super) fn table(preview: &Preview, header: bool) -> AnyView {
     });
     view! {
         {preview.check.as_ref().map(columns_of)}
-        <section class="card bleed" aria-labelledby="rows-heading">
+        <section class="card" aria-labelledby="rows-heading">
             <div class="card-head">
                 <h2 id="rows-heading">{heading}</h2>
                 <span class="sub">{sub}</span>
