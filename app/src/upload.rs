@@ -92,6 +92,9 @@ pub fn UploadForm(limit_bytes: i64, xlsx_limit_bytes: i64, again: Option<String>
             <button class="btn btn-lg file-send" type="submit">
                 "Upload"
             </button>
+            <svg class="wood" aria-hidden="true" focusable="false">
+                <rect width="100%" height="40" fill="url(#w-off)" />
+            </svg>
         </form>
     }
 }

@@ -223,9 +223,9 @@ test('a file is dropped over a broken line, checked, worked on, corrected in two
   await page.getByRole('link', { name: 'Upload corrected rows' }).click();
   await awake(page);
   await looks(page, 'again');
-  assert.equal(await page.locator('select[name=type]').inputValue(), 'invoices');
   await page.setInputFiles('input[type=file]', { name: 'corrected.csv', mimeType: 'text/csv', buffer: Buffer.from(list.replaceAll('12 CHF', '12')) });
   await page.locator('[data-upload="stored"]').waitFor();
+  assert.equal(await page.locator('select[name=type]').inputValue(), 'invoices');
   await page.getByText('The columns and the first 3 rows fit what invoices expects.').waitFor();
   await page.locator('#start').click();
   await page.waitForURL((url) => /\/imports\/[0-9a-f-]{36}$/.test(url.pathname) && !url.pathname.endsWith(job));

@@ -172,7 +172,8 @@ async fn a_list_of_failed_rows_comes_back_and_both_imports_know_it() {
     let again = ada.get(&format!("/imports/new?again={first_id}")).await;
     assert_eq!(again.status, 200);
     assert!(again.text.contains("Upload corrected rows") && hidden(&again.text, "corrects") == first_id);
-    assert!(again.text.contains("<option value=\"invoices\" selected"), "{}", again.text);
+    let second = ada.get(&format!("/imports/new?upload_id={file}&corrects={first_id}")).await;
+    assert!(second.text.contains("<option value=\"invoices\" selected"), "{}", second.text);
     assert_eq!(eve.get(&format!("/imports/new?again={first_id}")).await.status, 404);
 
     let list = ada.get(&format!("/api/v1/jobs/{first_id}/failures?format=csv")).await.text;

@@ -15,6 +15,13 @@ async fn start(caller: &Api, fields: &[(&str, &str)]) -> Answer {
     Answer::of(caller.request(reqwest::Method::POST, "/imports").multipart(form)).await
 }
 
+/// A page as its reader has it: without the marks between texts.
+async fn shown(caller: &Api, path: &str) -> String {
+    let page = caller.get(path).await;
+    assert_eq!(page.status, 200, "{path}: {}", page.text);
+    page.text.replace("<!>", "")
+}
+
 fn led(answer: &Answer) -> String {
     assert_eq!(answer.status, 303, "{}", answer.text);
     answer.headers["location"].to_str().expect("text").to_owned()
@@ -61,7 +68,7 @@ async fn all_of_the_first_rows_is_shown() {
     let preview = ada.get(&format!("/api/v1/uploads/{file}/preview")).await.expect(200);
     let long = preview["rows"][2]["cells"].as_array().expect("cells");
     assert_eq!((long.len(), &long[40], &long[41]), (42, &json!("4x41"), &json!("4x42")));
-    let page = ada.get(&format!("/imports/new?upload_id={file}")).await.text;
+    let page = shown(&ada, &format!("/imports/new?upload_id={file}")).await;
     for name in &names {
         assert!(page.contains(&format!("<th scope=\"col\">{name}</th>")), "{name}: {page}");
     }
@@ -69,7 +76,7 @@ async fn all_of_the_first_rows_is_shown() {
         assert!(page.contains(&format!("<span>{cell}</span>")), "{cell}: {page}");
     }
     assert!(page.contains("20 rows, 1 has a problem"), "{page}");
-    assert!(ada.get(&format!("/imports/new?upload_id={file}&left=2")).await.text.contains("The other 2 files were"));
+    assert!(shown(&ada, &format!("/imports/new?upload_id={file}&left=2")).await.contains("The other 2 files were"));
     let eve = server.person("eve", "user").await;
     assert_eq!(eve.get(&format!("/imports/new?upload_id={file}")).await.status, 404);
     server.stop().await;
@@ -81,10 +88,10 @@ async fn the_page_says_whose_an_import_is_and_who_can_see_it() {
     let (ada, sam) = (server.person("ada", "user").await, server.person("sam", "support").await);
     let job = waiting(&server, &ada).await;
     let path = format!("/imports/{}", job["id"].as_str().expect("an id"));
-    let own = ada.get(&path).await.text;
+    let own = shown(&ada, &path).await;
     assert!(own.contains("Visible to you and your administrators"), "{own}");
     assert!(!own.contains("Imported by"), "{own}");
-    let others = sam.get(&path).await.text;
+    let others = shown(&sam, &path).await;
     assert!(others.contains("Imported by <b>ada</b>") && others.contains("Visible to <b>ada</b>"), "{others}");
     assert!(!others.contains("Visible to you") && !others.contains("Nobody else"), "{others}");
     server.stop().await;
@@ -105,7 +112,7 @@ async fn an_import_is_canceled_from_its_own_page() {
     assert!(refused.text.contains("id=\"refusal\"") && refused.text.contains("name=\"reason\""), "{}", refused.text);
     assert_eq!(led(&ada.form(&cancel, &[]).await), format!("{page}?did=canceled"));
     assert_eq!(complete(&ada, &job).await["outcome"], "cancelled");
-    let text = ada.get(&page).await.text;
+    let text = shown(&ada, &page).await;
     assert!(text.contains("Canceled after 0 of 2 rows.") && !text.contains(&cancel), "{text}");
     server.stop().await;
 }
@@ -119,12 +126,12 @@ async fn a_bad_end_has_no_check_and_a_misfit_is_a_warning() {
         json!({"executor": {"kind": "builtin", "name": "validate"}, "max_failures": 1, "payload_schema": schema});
     server.put("/api/v1/job-types/numbers", spec).await.expect(201);
     let file = upload(&ada, "march.csv", "name\nann\nbob\n").await;
-    let page = ada.get(&format!("/imports/new?upload_id={file}&type=numbers")).await.text;
+    let page = shown(&ada, &format!("/imports/new?upload_id={file}&type=numbers")).await;
     let check = page.split("id=\"check\"").nth(1).expect("what does not fit");
     assert!(check.split("</svg>").next().expect("its icon").contains("#i-partial"), "{page}");
     let job = complete(&ada, &import(&ada, "numbers", &file).await).await;
     assert_eq!(job["outcome"], "failed");
-    let page = ada.get(&format!("/imports/{}", job["id"].as_str().expect("an id"))).await.text;
+    let page = shown(&ada, &format!("/imports/{}", job["id"].as_str().expect("an id"))).await;
     assert!(page.contains("None of the 2 rows could be imported."), "{page}");
     let pill = page.split("pill-finished").nth(1).expect("the indicator");
     assert!(!pill.split("</svg>").next().expect("its icon").contains("i-succeeded"), "{page}");
@@ -138,9 +145,10 @@ async fn what_a_program_made_has_items_and_no_rows() {
     let new = json!({"type": "a", "sealed": true, "items": [{"payload": {}}, {"payload": {}}]});
     let job = server.post("/api/v1/jobs", new).await.expect(201);
     let id = job["id"].as_str().expect("an id");
-    assert!(server.admin().await.get(&format!("/imports/{id}")).await.text.contains("Waiting to start: 2 items."));
+    let (admin, path) = (server.admin().await, format!("/imports/{id}"));
+    assert!(shown(&admin, &path).await.contains("Waiting to start: 2 items."));
     server.post(&format!("/api/v1/jobs/{id}/cancel"), json!({})).await.expect(200);
-    let page = server.admin().await.get(&format!("/imports/{id}")).await.text;
+    let page = shown(&admin, &path).await;
     assert!(page.contains("Canceled after 0 of 2 items."), "{page}");
     assert!(!page.contains("This import") && !page.contains("ailed rows"), "{page}");
     server.stop().await;
@@ -150,10 +158,10 @@ async fn what_a_program_made_has_items_and_no_rows() {
 async fn the_sample_is_imported_with_two_buttons() {
     let server = Server::start().await;
     let ada = server.person("ada", "user").await;
-    let list = ada.get("/imports").await.text;
+    let list = shown(&ada, "/imports").await;
     assert!(list.contains("action=\"/imports/sample\""), "{list}");
     let second = led(&ada.form("/imports/sample", &[]).await);
-    let page = ada.get(&second).await.text;
+    let page = shown(&ada, &second).await;
     assert!(page.contains("Import 11 rows"), "{page}");
     let file = second.split("upload_id=").nth(1).and_then(|rest| rest.split('&').next()).expect("a file");
     let made = start(&ada, &[("upload_id", file), ("type", "import"), ("header", "yes"), ("name", "Peaks")]).await;
