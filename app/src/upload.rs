@@ -76,7 +76,7 @@ pub fn UploadForm(limit_bytes: i64, xlsx_limit_bytes: i64, again: Option<String>
                 )}
             </p>
             <label class="btn btn-primary btn-lg file-btn" for="file">
-                {icon("folder-open")}
+                {icon("file-up")}
                 "Choose file"
             </label>
             <input

@@ -57,7 +57,7 @@ pub(in super::super) fn card(job: &Job, file: bool, completed: bool) -> AnyView 
                 <ul class="stack">
                     {line("file-text", format!("Results{so_far}"), counted(file, counts.succeeded), result_links.into_any())}
                     {line(
-                        "file-warning",
+                        "triangle-alert",
                         format!("{failed_words}{so_far}"),
                         if failed { format!("{}, each with its reason", counted(file, counts.dead)) } else { counted(file, 0) },
                         failed_link,
