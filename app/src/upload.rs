@@ -93,7 +93,7 @@ pub fn UploadForm(limit_bytes: i64, xlsx_limit_bytes: i64, again: Option<String>
                 "Upload"
             </button>
             <svg class="wood" aria-hidden="true" focusable="false">
-                <rect width="100%" height="40" fill="url(#w-off)" />
+                <rect width="100%" height="40" fill="url(#woods-off)" />
             </svg>
         </form>
     }

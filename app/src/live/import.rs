@@ -43,11 +43,11 @@ pub fn LiveImport(id: Uuid, label: String, head: Head) -> impl IntoView {
             </div>
             <svg class="wood hero-wood" aria-hidden="true" focusable="false">
                 <g transform="translate(0 -8)">
-                    <rect width="100%" height="40" fill="url(#w-off)" />
+                    <rect width="100%" height="40" fill="url(#woods-off)" />
                     <rect
                         width=move || in_percent(meter.with(|meter| meter.segments()[0].width))
                         height="40"
-                        fill="url(#w-on)"
+                        fill="url(#woods-on)"
                     />
                 </g>
             </svg>

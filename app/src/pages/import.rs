@@ -19,6 +19,13 @@ pub use actions::Actions;
 pub(super) use downloads::{card as downloads_card, links as downloads};
 pub(super) use rows::failed;
 
+/// The patterns that the line of trees is filled with, once on a page that has one.
+const WOODS: &str = include_str!("import/woods.svg");
+
+pub(super) fn woods() -> impl IntoView {
+    view! { <div class="woods" inner_html=WOODS></div> }
+}
+
 /// How an import is called: its file's name.
 pub fn name(job: &Job) -> String {
     job.name.clone().unwrap_or_else(|| job.key.clone())
@@ -103,6 +110,7 @@ pub fn page_with(job: &Job, groups: &[ErrorGroup], staff: bool, around: Around) 
             </span>
             <span aria-current="page">{name.clone()}</span>
         </p>
+        {woods()}
         {actions.told()}
         // Drawn by the server, and fetched again when the state changes.
         <div class="job-title" id="title" data-refresh="">

@@ -3,7 +3,10 @@
 use domain::{Job, JobStatus, progress::grouped};
 use leptos::prelude::*;
 
-use super::{import::state, new_import::sample};
+use super::{
+    import::{state, woods},
+    new_import::sample,
+};
 use crate::{
     components::{
         bar::{Size, still_bar},
@@ -35,6 +38,7 @@ pub struct Imports {
 pub fn page(imports: &Imports) -> Page {
     let upload = (imports.may_upload && imports.first).then(|| {
         view! {
+            {woods()}
             <UploadForm limit_bytes=imports.limit_bytes xlsx_limit_bytes=imports.xlsx_limit_bytes again=None />
             {sample()}
         }

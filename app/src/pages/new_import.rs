@@ -156,6 +156,7 @@ fn corrects(first: &Corrects) -> AnyView {
 fn upload(form: &ImportForm) -> AnyView {
     let again = form.corrects.as_ref().map(|first| first.id.to_string());
     view! {
+        {super::import::woods()}
         <UploadForm limit_bytes=form.limit_bytes xlsx_limit_bytes=form.xlsx_limit_bytes again />
         {form.corrects.is_none().then(sample)}
     }

@@ -32,6 +32,7 @@ pub fn page(job: &Job, file: bool, groups: &[ErrorGroup]) -> Page {
                 <h1>{name.clone()}</h1>
                 {import::state(job, file)}
             </div>
+            {import::woods()}
             <LiveImport id=job.id label=format!("Progress of {name}") head />
             <div class="stack gap-4" id="around" data-refresh="">
                 {import::failed(job, file, groups, false)}
