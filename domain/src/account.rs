@@ -142,9 +142,13 @@ pub fn fault_of_name(name: &str) -> Option<&'static str> {
 /// before the `@`, and sends a domain with other letters in its ASCII form (`xn--…`), which would name another account.
 pub fn fault_of_email(email: &str) -> Option<&'static str> {
     let plain = email.len() <= LONGEST_EMAIL && email.bytes().all(|byte| byte.is_ascii_graphic());
-    let parts = email.split_once('@').is_some_and(|(name, host)| {
-        !name.is_empty() && !host.is_empty() && !host.contains('@') && !host.starts_with('.') && !host.ends_with('.')
-    });
+    let is_label = |label: &str| {
+        !label.is_empty()
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+            && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+    };
+    let parts = email.split_once('@').is_some_and(|(name, host)| !name.is_empty() && host.split('.').all(is_label));
     let fault = "expected an email address in ASCII, such as ada@example.com (a domain with other letters as xn--…)";
     (!plain || !parts).then_some(fault)
 }

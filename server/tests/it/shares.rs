@@ -178,6 +178,10 @@ async fn who_may_write_to_a_tree_shares_it() {
     eve.delete(&revoke).await.expect_problem(404, "not_found");
     sam.delete(&revoke).await.expect_problem(422, "reason_required");
     ada.delete(&revoke).await.expect(204);
+    // A reason that is too long is told even where there is nothing left to do.
+    let endless = ada.request(Method::DELETE, &revoke).json(&json!({"reason": "x".repeat(2_001)}));
+    let refused = Answer::of(endless).await.expect_problem(422, "invalid_body");
+    assert_eq!(refused["errors"][0]["pointer"], "/reason");
     let log = sam.get(&format!("/api/v1/audit?job={job}")).await.expect(200)["data"].clone();
     // Refusals are in the log, too; here it is about what was done.
     let log: Vec<_> = log.as_array().expect("rows").iter().filter(|row| row["action"] != "access.refuse").collect();

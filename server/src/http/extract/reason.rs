@@ -27,8 +27,8 @@ pub struct ReasonParameter {
     reason: Option<String>,
 }
 
-/// The reason in the body of a request, else the one in its query. 400 where the parameter is too long, whether or not
-/// it is the one that counts.
+/// The reason in the body of a request, else the one in its query. 400 where the parameter is too long, 422 where the
+/// body's is, whether or not it is the one that counts and whether or not there is anything left to do.
 #[derive(Clone, Debug)]
 pub struct Reason(pub Option<String>);
 
@@ -40,8 +40,13 @@ impl FromRequest<App> for Reason {
         let Query(parameter) = Query::<ReasonParameter>::from_request_parts(&mut parts, app).await?;
         let request = Request::from_parts(parts, body);
         let JsonOrDefault(body) = JsonOrDefault::<ReasonBody>::from_request(request, app).await?;
-        if parameter.reason.as_ref().is_some_and(|reason| !is_text(reason, 0, LONGEST_REASON)) {
-            return Err(Problem::parameter("reason", &format!("expected at most {LONGEST_REASON} characters")).into());
+        let is_wrong = |reason: &String| !is_text(reason, 0, LONGEST_REASON);
+        let expected = format!("expected at most {LONGEST_REASON} characters");
+        if parameter.reason.as_ref().is_some_and(is_wrong) {
+            return Err(Problem::parameter("reason", &expected).into());
+        }
+        if body.reason.as_ref().is_some_and(is_wrong) {
+            return Err(Problem::invalid_body([("/reason".to_owned(), expected)]).into());
         }
         Ok(Self(body.reason.or(parameter.reason)))
     }

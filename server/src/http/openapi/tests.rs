@@ -83,6 +83,9 @@ fn an_email_address_is_the_same_to_the_document_and_the_server() {
         "a b@c.de",
         "a@.b",
         "a@b.",
+        "a@b_c",
+        "a@-b.de",
+        "a@b@c.de",
     ] {
         let is_taken = domain::account::fault_of_email(address).is_none();
         assert_eq!(schema.is_valid(&json!(address)), is_taken, "{address}");
