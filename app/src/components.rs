@@ -10,6 +10,8 @@ pub mod bar;
 #[cfg(feature = "ssr")]
 pub mod deed;
 pub mod form;
+#[cfg(feature = "ssr")]
+pub mod json;
 pub mod mark;
 pub mod moment;
 pub mod panel;

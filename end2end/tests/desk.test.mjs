@@ -56,10 +56,10 @@ test('the failed rows of one error are found, given back with a reason, and the 
   const page = await openPage(server, { path: '/' });
   await page.getByRole('heading', { name: 'Overview' }).waitFor();
   await page.getByRole('navigation', { name: 'Main' }).getByRole('link', { name: 'Failures' }).click();
-  const group = page.locator('.error-groups .problem', { hasText: 'no such account' });
-  await group.getByText('12 items').waitFor();
+  const group = page.locator('.error-groups .issue', { hasText: 'no such account' });
+  await group.locator('[data-count]', { hasText: '12' }).waitFor();
   await screenshot(page, 'failures');
-  await group.getByRole('link', { name: 'show them' }).click();
+  await group.locator('a.issue-message').click();
   await page.locator('.items tbody tr').nth(11).waitFor();
   assert.equal(await page.locator('.items tbody tr').count(), 12);
 
@@ -70,16 +70,16 @@ test('the failed rows of one error are found, given back with a reason, and the 
   assert.equal(await page.locator('.items tbody tr').count(), 1);
   await page.goBack({ waitUntil: 'commit' });
 
-  await page.locator('.error-groups').getByRole('button', { name: 'Retry all 12…' }).click();
+  await page.getByRole('button', { name: 'Retry 12 items…' }).click();
   await page.waitForURL(/\/bulk\/[0-9a-f-]{36}$/);
-  await page.getByText('12 items would be met. Nothing has been done.').waitFor();
+  await page.getByText('12 items match. Nothing has changed yet.').waitFor();
   await screenshot(page, 'operation-preview');
   const reason = page.getByRole('textbox', { name: /^Reason/ });
   await reason.fill('The accounts were opened');
   const preview = page.url();
   await page.getByRole('button', { name: 'Retry 12 items' }).click();
   await page.waitForURL((url) => /\/bulk\/[0-9a-f-]{36}$/.test(url.pathname) && url.href !== preview);
-  await page.getByText('Through: each of 12 items was dealt with once.').waitFor();
+  await page.getByText('Done: all 12 items were retried.').waitFor();
   await screenshot(page, 'operation-through');
   await finishAll(worker, 12);
 
@@ -91,21 +91,21 @@ test('the failed rows of one error are found, given back with a reason, and the 
   assert.match(stored, /"amount"/);
   await payload.fill('{"account": "B-1", "amount": 9007199254740993.10}');
   await page.locator('#retry-reason').fill('Typing error');
-  await page.getByRole('button', { name: 'Retry it', exact: true }).click();
-  await page.getByText('Given back').waitFor();
+  await page.getByRole('button', { name: 'Retry item', exact: true }).click();
+  await page.getByRole('status').first().waitFor();
   await page.getByText('9007199254740993.10').first().waitFor();
-  await page.getByText('Why is it not running?').waitFor();
+  await page.getByText('Why is this waiting?').waitFor();
   await screenshot(page, 'item-waiting');
   await finishAll(worker, 1);
 
   // The rest without scripts: forms and links alone.
   const plain = await openPage(server, { javaScriptEnabled: false, path: `/jobs/${id}` });
   await plain.getByRole('button', { name: 'Retry all 2…' }).click();
-  await plain.getByText('2 items would be met').waitFor();
+  await plain.getByText('2 items match').waitFor();
   await plain.locator('input[name=reason]').fill('The bank said yes');
   await plain.getByRole('button', { name: 'Retry 2 items' }).click();
   await plain.waitForURL(/\/bulk\//);
-  await shown(plain, 'Through:');
+  await shown(plain, 'Done: all 2 items');
   await finishAll(worker, 2);
   await page.goto(`/imports/${id}`);
   await page.getByText(`All ${ROWS} rows are imported.`).first().waitFor();
@@ -132,14 +132,14 @@ test('twelve thousand failed items are given back without scripts, once, though 
 
   const page = await openPage(server, { javaScriptEnabled: false, path: '/dead' });
   await page.getByRole('button', { name: 'Retry all 12,431…' }).first().click();
-  await shown(page, '12,431 items would be met');
+  await shown(page, '12,431 items match');
   await page.locator('input[name=reason]').fill('The bank is open again');
   const preview = page.url();
   await page.getByRole('button', { name: 'Retry 12,431 items' }).dblclick();
   // The second press may still be on its way when the first has led on.
   await page.waitForURL((url) => url.pathname.startsWith('/bulk/') && url.href !== preview);
   await page.waitForLoadState('networkidle');
-  await shown(page, 'Through: each of 12,431 items was dealt with once.');
+  await shown(page, 'Done: all 12,431 items were retried');
   await screenshot(page, 'operation-many');
   const operations = (await (await server.api('GET', '/bulk-operations')).json()).data;
   const begun = operations.filter((operation) => operation.state !== 'ready');

@@ -178,11 +178,11 @@ test('three dead items are ticked by mouse or by keys, and exactly these are giv
   const ticked = await page.locator('.items tbody input:checked').evaluateAll((boxes) => boxes.map((it) => it.value));
   assert.deepEqual(ticked, [items[1], items[3], items[4]]);
   await page.getByRole('button', { name: 'Retry selected…' }).click();
-  await page.getByText('3 items would be met. Nothing has been done.').waitFor();
+  await page.getByText('3 items match. Nothing has changed yet.').waitFor();
   await screenshot(page, 'lists-preview');
   await page.getByRole('textbox', { name: /^Reason/ }).fill('The accounts were opened');
   await page.getByRole('button', { name: 'Retry 3 items' }).click();
-  await page.getByText('Through: each of 3 items was dealt with once.').waitFor();
+  await page.getByText('Done: all 3 items were retried.').waitFor();
   assert.deepEqual(await inState(server, id, 'available'), ticked);
   assert.deepEqual(await inState(server, id, 'dead'), items.filter((item) => !ticked.includes(item)));
 
@@ -192,10 +192,10 @@ test('three dead items are ticked by mouse or by keys, and exactly these are giv
   const chosen = [items[0], items[7], items[11]];
   for (const item of chosen) await plain.locator(`.items input[value="${item}"]`).check();
   await plain.getByRole('button', { name: 'Retry selected…' }).click();
-  await plain.getByText('3 items would be met. Nothing has been done.').waitFor();
+  await plain.getByText('3 items match. Nothing has changed yet.').waitFor();
   await plain.locator('input[name=reason]').fill('The bank said yes');
   await plain.getByRole('button', { name: 'Retry 3 items' }).click();
-  for (let tries = 0; (await plain.getByText('Through:').count()) === 0; tries += 1) {
+  for (let tries = 0; (await plain.getByText('Done:').count()) === 0; tries += 1) {
     assert.ok(tries < 100, 'the operation never ends');
     await plain.reload();
   }

@@ -59,7 +59,7 @@ test('failures come, count and go before one’s eyes, in two tabs, and what is 
   const page = await watching(server, '/dead');
   const second = await watching(server, '/dead', page.context());
   const both = [page, second];
-  await shows(both, () => fail(server, worker, 'no account'), text('#groups .problem-message', 'no account'));
+  await shows(both, () => fail(server, worker, 'no account'), text('#groups .issue-message', 'no account'));
   await shows(both, () => fail(server, worker, 'no account'), text('#groups [data-count]', '2'));
   await shows(both, () => fail(server, worker, 'out of paper'), text('#groups', 'out of paper'));
 
@@ -156,7 +156,7 @@ test('forty tabs of one browser hold one stream', async (t) => {
   const [held] = await worker.claim(1);
   await worker.call('/assignments/finish', { endings: [{ assignment_id: held.id, retryable: false, error: { message: 'no account' } }] });
   const dead = pages.filter((page) => new URL(page.url()).pathname === '/dead');
-  await Promise.all(dead.map(text('#groups .problem-message', 'no account')));
+  await Promise.all(dead.map(text('#groups .issue-message', 'no account')));
   // The one that holds the stream goes; another takes over.
   await first.close();
   await fail(server, worker, 'out of paper').catch(() => {});

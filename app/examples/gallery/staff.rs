@@ -77,6 +77,7 @@ fn lists(add: &mut impl FnMut(&'static str, Draw)) {
         types: types(),
         groups,
         exact: None,
+        summaries: items.iter().map(|item| (item.id, summary())).collect(),
         items,
         next: None,
         first: true,
@@ -98,6 +99,22 @@ fn lists(add: &mut impl FnMut(&'static str, Draw)) {
         Box::new(move || pages::dead::page(&dead("type:import latitude worker:w-1", None, dead_items()))),
     );
     add(
+        "dead-group",
+        Box::new(move || {
+            let mut one = groups();
+            one.truncate(1);
+            let typed = "error:5f3a99c0 type:import";
+            pages::dead::page(&Items { next: Some("?".to_owned()), ..dead(typed, Some(one), dead_items()) })
+        }),
+    );
+    add(
+        "items-nothing",
+        Box::new(move || {
+            let asked = asked(List::Items, "/items", "4711");
+            pages::dead::items_page(&Items { asked, ..dead("", None, Vec::new()) })
+        }),
+    );
+    add(
         "items",
         Box::new(move || {
             let asked = asked(List::Items, "/items", "state:running");
@@ -117,6 +134,11 @@ fn lists(add: &mut impl FnMut(&'static str, Draw)) {
     add("job-partial", Box::new(|| pages::job::page(&partial(), &groups(), &[], &[], &callbacks::twice(), &own())));
 }
 
+/// The beginning of a payload.
+fn summary() -> String {
+    "{\"iata\":\"00M\",\"name\":\"Z\\u00fcrich </td><b>Kloten\",\"latitude\":\"n/a\",\"note\":\"cut off he".to_owned()
+}
+
 fn dead_items() -> Vec<Item> {
     let mut hostile = dead_item();
     if let Some(error) = &mut hostile.last_error {
@@ -125,15 +147,47 @@ fn dead_items() -> Vec<Item> {
     vec![dead_item(), hostile, Item { row: None, seq: 1_204_331, ..dead_item() }]
 }
 
+/// A reader who sees everything, of a job with a name.
+fn known() -> Deeds {
+    Deeds {
+        staff: true,
+        job: Some("send-check".to_owned()),
+        root: Some("Payroll, March".to_owned()),
+        owner: Some("Ada Lovelace".to_owned()),
+        ..Deeds::default()
+    }
+}
+
 fn one_item(add: &mut impl FnMut(&'static str, Draw)) {
+    add("item-dead", Box::new(|| pages::item::page(&dead_item(), &attempts(), &Deeds { own: true, ..known() })));
     add(
-        "item-dead",
-        Box::new(|| pages::item::page(&dead_item(), &attempts(), &Deeds { own: true, ..Deeds::default() })),
+        "item-edited",
+        Box::new(|| {
+            let before = "{\"iata\":\"00M\",\"name\":\"Z\\u00fcrich\",\"zip\":\"00917\",\"runways\":[{\"id\":\"15/33\",\"lit\":true}]}";
+            let after = before.replace("\"00917\"", "\"10115\"");
+            let item = Item {
+                payload: Some(Document::trusted(after)),
+                original_payload: Some(Document::trusted(before.to_owned())),
+                result: Some(Document::trusted("{\"stored\":true,\"amount\":1.10}".to_owned())),
+                state: ItemState::Succeeded,
+                finished_at: Some(at("2026-11-20T14:02:00Z")),
+                dedupe_key: Some("order-4711".to_owned()),
+                ..dead_item()
+            };
+            pages::item::page(&item, &attempts(), &known())
+        }),
+    );
+    add(
+        "item-cancel",
+        Box::new(|| {
+            let deeds = Deeds { open: Some("cancel".to_owned()), ..known() };
+            pages::item::page(&item(41, 13, None), &attempts()[2..], &deeds)
+        }),
     );
     add(
         "item-retry",
         Box::new(|| {
-            let deeds = Deeds { open: Some("retry".to_owned()), ..Deeds::default() };
+            let deeds = Deeds { open: Some("retry".to_owned()), ..known() };
             pages::item::page(&dead_item(), &attempts(), &deeds)
         }),
     );
@@ -149,7 +203,7 @@ fn one_item(add: &mut impl FnMut(&'static str, Draw)) {
             pages::item::page(
                 &dead_item(),
                 &attempts(),
-                &Deeds { refused: Some(refused("retry", problem)), edit, ..Deeds::default() },
+                &Deeds { refused: Some(refused("retry", problem)), edit, ..known() },
             )
         }),
     );
@@ -163,7 +217,7 @@ fn one_item(add: &mut impl FnMut(&'static str, Draw)) {
             });
             let item =
                 Item { state: ItemState::Available, attempts: 0, assignment: None, waiting_for, ..item(40, 12, None) };
-            pages::item::page(&item, &[], &Deeds { did: Some("retried".to_owned()), ..Deeds::default() })
+            pages::item::page(&item, &[], &Deeds { did: Some("retried".to_owned()), ..known() })
         }),
     );
     add(
@@ -172,10 +226,10 @@ fn one_item(add: &mut impl FnMut(&'static str, Draw)) {
             let waiting_for =
                 Some(WaitingFor { reason: "retry".to_owned(), detail: None, until: Some(at("2026-11-20T14:05:00Z")) });
             let item = Item { state: ItemState::Retryable, assignment: None, waiting_for, ..dead_item() };
-            pages::item::page(&item, &attempts(), &Deeds::default())
+            pages::item::page(&item, &attempts(), &known())
         }),
     );
-    add("item-running", Box::new(|| pages::item::page(&item(41, 13, None), &attempts()[2..], &Deeds::default())));
+    add("item-running", Box::new(|| pages::item::page(&item(41, 13, None), &attempts()[2..], &known())));
 }
 
 fn operation(state: BulkState, dry_run: bool) -> BulkOperation {
@@ -224,9 +278,13 @@ fn operations(add: &mut impl FnMut(&'static str, Draw)) {
         own: true,
         staff: true,
         did: None,
+        stops: false,
         refused: None,
+        reason: String::new(),
         rate: String::new(),
         edits: String::new(),
+        before: None,
+        edited: None,
     };
     add("bulk-empty", Box::new(|| bulk::list_page(&[], None, true)));
     add(
@@ -273,6 +331,54 @@ fn operations(add: &mut impl FnMut(&'static str, Draw)) {
                 ..shown(operation(BulkState::Ready, true))
             })
         }),
+    );
+    add(
+        "bulk-changed",
+        Box::new(move || {
+            let one = BulkOperation {
+                action: BulkAction::Delete,
+                target: BulkTarget::Jobs,
+                total: 24,
+                skipped: vec![BulkSkipped { reason: "forbidden".to_owned(), count: 21 }],
+                ..operation(BulkState::Ready, true)
+            };
+            bulk::page(&bulk::Shown { before: Some(54), ..shown(one) })
+        }),
+    );
+    add(
+        "bulk-forbidden",
+        Box::new(move || {
+            let one = BulkOperation {
+                action: BulkAction::Delete,
+                target: BulkTarget::Jobs,
+                total: 1,
+                skipped: vec![BulkSkipped { reason: "forbidden".to_owned(), count: 1 }],
+                ..operation(BulkState::Ready, true)
+            };
+            bulk::page(&shown(one))
+        }),
+    );
+    add(
+        "bulk-edited",
+        Box::new(move || {
+            let text = |zip: &str| Document::trusted(format!("{{\"name\":\"Ada\",\"zip\":{zip},\"n\":1.10}}"));
+            let edited = bulk::Edited {
+                payloads: vec![
+                    (Uuid::from_u128(70), text("\"00917\""), Some(text("\"10115\""))),
+                    (Uuid::from_u128(71), text("\"10115\""), Some(text("\"10115\""))),
+                    (Uuid::from_u128(72), Document::trusted("[]".to_owned()), None),
+                ],
+                notes: vec![
+                    "/zip holds text in these items, so 10115 is kept as the text \u{201c}10115\u{201d}.".to_owned(),
+                ],
+            };
+            let edits = "set /zip 10115".to_owned();
+            bulk::page(&bulk::Shown { edited: Some(edited), edits, ..shown(operation(BulkState::Ready, true)) })
+        }),
+    );
+    add(
+        "bulk-stop",
+        Box::new(move || bulk::page(&bulk::Shown { stops: true, ..shown(operation(BulkState::Running, false)) })),
     );
     add("bulk-running", Box::new(move || bulk::page(&shown(operation(BulkState::Running, false)))));
     add("bulk-completed", Box::new(move || bulk::page(&shown(operation(BulkState::Completed, false)))));

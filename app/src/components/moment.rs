@@ -32,10 +32,16 @@ pub fn clock(at: Time) -> impl IntoView {
     moment(at, "clock")
 }
 
+/// `14:00:41.020`: to the millisecond, where attempts are compared.
+pub fn exact(at: Time) -> impl IntoView {
+    moment(at, "exact")
+}
+
 fn moment(at: Time, way: &'static str) -> impl IntoView {
     let text = match (way, use_context::<Clock>()) {
         ("ago", Some(clock)) => in_the_past(clock, at),
         ("since", Some(clock)) => duration(clock.now.seconds_since(at)),
+        ("exact", clock) => to_the_millisecond(clock, at),
         (_, clock) => on_the_clock(clock, at),
     };
     view! { <time datetime=at.to_rfc3339() data-way=way>{text}</time> }
@@ -52,12 +58,23 @@ fn in_the_past(clock: Clock, at: Time) -> String {
     }
 }
 
-fn on_the_clock(clock: Option<Clock>, at: Time) -> String {
+/// A point in time in the reader's offset, and what is said of the zone.
+fn there(clock: Option<Clock>, at: Time) -> (Time, &'static str) {
     let offset = clock.and_then(|clock| clock.offset_minutes);
     let distance = Duration::from_secs(u64::from(offset.unwrap_or(0).unsigned_abs().min(840)) * 60);
     let there = if offset.unwrap_or(0) < 0 { at.0 - distance } else { at.0 + distance };
+    (Time(there), if offset.is_some() { "" } else { " UTC" })
+}
+
+fn to_the_millisecond(clock: Option<Clock>, at: Time) -> String {
+    let (Time(there), zone) = there(clock, at);
+    let (hour, minute, second) = (there.hour(), there.minute(), there.second());
+    format!("{hour:02}:{minute:02}:{second:02}.{:03}{zone}", there.millisecond())
+}
+
+fn on_the_clock(clock: Option<Clock>, at: Time) -> String {
+    let (Time(there), zone) = there(clock, at);
     let month: String = there.month().to_string().chars().take(3).collect();
-    let zone = if offset.is_some() { "" } else { " UTC" };
     format!("{} {month}, {:02}:{:02}{zone}", there.day(), there.hour(), there.minute())
 }
 
@@ -72,6 +89,7 @@ mod tests {
         assert_eq!(on_the_clock(None, at), "20 Nov, 23:03 UTC");
         assert_eq!(on_the_clock(Some(clock(Some(345))), at), "21 Nov, 04:48");
         assert_eq!(on_the_clock(Some(clock(Some(-60))), at), "20 Nov, 22:03");
+        assert_eq!(to_the_millisecond(Some(clock(Some(60))), at), "00:03:07.000");
         assert_eq!(in_the_past(clock(None), at), "just now");
     }
 }

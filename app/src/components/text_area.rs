@@ -1,8 +1,8 @@
 //! The one `<textarea>`: Leptos does not escape what stands between its tags, so nobody else writes one.
 //!
 //! What a person gets to edit is the text as it is stored, byte for byte: the line break that HTML takes
-//! away after the opening tag is written before it. Nothing but this and the title of a document may go through
-//! `inner_html` with text from outside.
+//! away after the opening tag is written before it. Nothing but this, the title of a document
+//! and the viewer of JSON may go through `inner_html` with text from outside.
 
 use leptos::prelude::*;
 

@@ -1,10 +1,12 @@
-//! `/bulk`: deeds over many. The list of them; one that is asked for; one as it goes.
+//! `/bulk`, the page Operations: actions on many items or jobs at once. The list of them; one that is asked for; one
+//! as it goes.
 //!
-//! It always begins with a dry run, which counts exactly and shows some of what would be met. Its page has the
-//! form that begins the real one, over the same filter with every age already a point in time.
+//! It always begins with a dry run, which counts exactly and shows a sample. Its page has the form that begins the
+//! real one, over the same filter with every age already a point in time.
 
-mod begin;
+mod new;
 mod one;
+mod start;
 
 use domain::{
     api::{BulkAction, BulkOperation, BulkState, BulkTarget},
@@ -13,8 +15,9 @@ use domain::{
 };
 use leptos::prelude::*;
 
-pub use begin::{Asking, new_page};
+pub use new::{Asking, new_page};
 pub use one::{Shown, edit, page};
+pub use start::Edited;
 
 use crate::{
     components::{
@@ -33,13 +36,11 @@ use crate::{
 /// `/bulk`.
 pub fn list_page(operations: &[BulkOperation], next: Option<&String>, first: bool) -> Page {
     let list = if operations.is_empty() {
-        let way = view! { <a class="button" href="/dead">"See what failed"</a> }.into_any();
+        let way = view! { <a class="btn" href="/dead">"Review failures"</a> }.into_any();
         if first {
-            empty(
-                "No operations yet",
-                "What is done to many at once is listed here: who did it, why, and what became of each.",
-                way,
-            )
+            let text =
+                "Actions on many items or jobs at once appear here: who did it, why, and what became of each one.";
+            empty("No operations yet", text, way)
         } else {
             empty("That was the last page", "There are no older operations.", ().into_any())
         }
@@ -49,11 +50,15 @@ pub fn list_page(operations: &[BulkOperation], next: Option<&String>, first: boo
     let content = view! {
         <div class="page-head">
             <h1>"Operations"</h1>
-            <a class="button" href="/bulk/new">
-                "New operation"
-            </a>
+            <div class="actions">
+                <a class="btn btn-primary" href="/bulk/new">
+                    {icon("plus")}
+                    "New operation"
+                </a>
+            </div>
+            <p class="sub">"Actions on many items or jobs at once: who did it, why, and what became of each one."</p>
         </div>
-        <div class="bare" id="list" data-refresh="" data-topics="operations">
+        <div class="stack gap-4" id="list" data-refresh="" data-topics="operations">
             {list}
         </div>
     }
@@ -62,43 +67,117 @@ pub fn list_page(operations: &[BulkOperation], next: Option<&String>, first: boo
 }
 
 fn table(operations: &[BulkOperation], next: Option<&String>) -> AnyView {
-    let rows = operations
-        .iter()
-        .map(|one| {
-            let (shape, word) = state(one);
+    let rows = operations.iter().map(row).collect_view();
+    let heads = [
+        Words("Operation"),
+        Words("Status"),
+        Words("Progress"),
+        Number("Skipped"),
+        Words("Reason"),
+        Words("By"),
+        Number("Started"),
+    ];
+    let table = table::frame("Operations", "cards operations", heads, rows);
+    view! {
+        <section class="card" aria-label="Operations">
+            {table}
+        </section>
+        {next_page(next, "Older operations")}
+    }
+    .into_any()
+}
+
+fn row(one: &BulkOperation) -> impl IntoView + use<> {
+    let progress = if one.dry_run {
+        view! { <span class="faint">"\u{2013}"</span> }.into_any()
+    } else {
+        let percent = percent(one);
+        view! { <span class="meter">{bar(one, "bar")} <span class="num">{format!("{percent}%")}</span></span> }
+            .into_any()
+    };
+    view! {
+        <tr role="row" data-key=one.id.to_string()>
+            <th scope="row" role="rowheader" class="name">
+                <span class="two">
+                    <a href=format!("/bulk/{}", one.id)>{name(one)}</a>
+                    <span class="mono clip">{told(&filter(one))}</span>
+                </span>
+            </th>
+            <td role="cell" class="fit">{badge(one)}</td>
+            <td role="cell" class="bar-cell">{progress}</td>
+            <td role="cell" class="num" data-label="Skipped">{grouped(skipped(one))}</td>
+            <td role="cell" class="wide" data-label="Reason">
+                {one.reason.clone().map(|reason| view! { <span class="soft clamp">{reason}</span> })}
+            </td>
+            <td role="cell" class="wide-only" data-label="By">{one.owner.name.clone()}</td>
+            <td role="cell" class="num" data-label="Started">{ago(one.created_at)}</td>
+        </tr>
+    }
+}
+
+/// The steps of an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Stage {
+    Choose,
+    Preview,
+    Run,
+}
+
+/// Where an operation is, of its three steps.
+fn stages(here: Stage) -> AnyView {
+    let steps = [(Stage::Choose, "Choose"), (Stage::Preview, "Preview"), (Stage::Run, "Run")].map(|(stage, word)| {
+        let class = (stage < here).then_some("is-done");
+        view! { <li class=class aria-current=(stage == here).then_some("step")><span>{word}</span></li> }
+    });
+    view! { <ol class="steps" aria-label="Steps">{steps.collect_view()}</ol> }.into_any()
+}
+
+/// Members that are through, of 100; 100 only when all are.
+fn percent(one: &BulkOperation) -> i64 {
+    let done = one.processed + skipped(one) + one.errored;
+    if one.total == 0 || done >= one.total { 100 } else { (done * 100 / one.total).clamp(0, 99) }
+}
+
+/// Done, skipped, failed and left side by side.
+fn bar(one: &BulkOperation, class: &'static str) -> AnyView {
+    let whole = one.total.max(1) as f64;
+    let share = |n: i64| n as f64 / whole * 100.0;
+    let skipped = skipped(one);
+    let mut from = 0.0;
+    let parts = [("succeeded", one.processed), ("cancelled", skipped), ("dead", one.errored)]
+        .into_iter()
+        .filter(|(_, n)| *n > 0)
+        .map(|(shape, n)| {
+            let (x, width) = (from, share(n));
+            from += width;
+            let fill = (shape == "cancelled").then_some("url(#p-cancelled)");
             view! {
-                <tr role="row" data-key=one.id.to_string()>
-                    <th scope="row" role="rowheader">
-                        <a href=format!("/bulk/{}", one.id)>{name(one)}</a>
-                        " "
-                        <span class="sub mono">{told(&filter(one))}</span>
-                    </th>
-                    <td role="cell"><span class=format!("state state-{shape}")>{icon(shape)} " " {word}</span></td>
-                    <td role="cell" class="number" data-label="Found">{grouped(one.total)}</td>
-                    <td role="cell" class="number" data-label="Done">{grouped(one.processed)}</td>
-                    <td role="cell" class="number" data-label="Skipped">{grouped(skipped(one))}</td>
-                    <td role="cell" data-label="By">{one.owner.name.clone()}</td>
-                    <td role="cell" data-label="Begun">{ago(one.created_at)}</td>
-                </tr>
+                <rect class=format!("seg seg-{shape}") fill=fill x=format!("{x:.2}%") width=format!("{width:.2}%") height="100%" />
             }
         })
         .collect_view();
-    let next = next_page(next, "Older operations");
-    let heads = [
-        Words("Operation"),
-        Words("State"),
-        Number("Found"),
-        Number("Done"),
-        Number("Skipped"),
-        Words("By"),
-        Words("Begun"),
-    ];
-    let table = table::frame("Operations", "operations", heads, rows);
+    let (done, all) = (one.processed + skipped + one.errored, things(one.target, one.total));
     view! {
-        {table}
-        {next}
+        <svg
+            class=class
+            role="progressbar"
+            aria-label=format!("Progress of {}", name(one))
+            aria-valuemin="0"
+            aria-valuemax="100"
+            aria-valuenow=percent(one).to_string()
+            aria-valuetext=format!("{} of {all} done", grouped(done))
+        >
+            <rect class="track" width="100%" height="100%" />
+            {parts}
+        </svg>
     }
     .into_any()
+}
+
+/// Shape and word of where an operation is.
+fn badge(one: &BulkOperation) -> AnyView {
+    let (shape, word) = state(one);
+    view! { <span class=format!("state state-{shape} s-{shape} badge")>{icon(shape)} " " {word}</span> }.into_any()
 }
 
 /// What it is called: the verb and what it is done to.
@@ -125,15 +204,16 @@ fn things(target: BulkTarget, n: i64) -> String {
     format!("{} {word}", grouped(n))
 }
 
-fn state(one: &BulkOperation) -> (&'static str, &'static str) {
+fn state(one: &BulkOperation) -> (&'static str, String) {
+    let errors = |n: i64| if n == 1 { "Done, 1 error".to_owned() } else { format!("Done, {} errors", grouped(n)) };
     match one.state {
-        BulkState::Counting => ("running", "counting"),
-        BulkState::Ready => ("available", "preview"),
-        BulkState::Running => ("running", "running"),
-        BulkState::Completed if one.errored > 0 => ("partial", "completed"),
-        BulkState::Completed => ("succeeded", "completed"),
-        BulkState::Cancelling => ("cancelled", "stopping"),
-        BulkState::Cancelled => ("cancelled", "stopped"),
+        BulkState::Counting => ("running", "Counting".to_owned()),
+        BulkState::Ready => ("available", "Preview".to_owned()),
+        BulkState::Running => ("running", "In progress".to_owned()),
+        BulkState::Completed if one.errored > 0 => ("partial", errors(one.errored)),
+        BulkState::Completed => ("succeeded", "Done".to_owned()),
+        BulkState::Cancelling => ("cancelled", "Stopping".to_owned()),
+        BulkState::Cancelled => ("cancelled", "Stopped".to_owned()),
     }
 }
 

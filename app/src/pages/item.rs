@@ -1,7 +1,11 @@
-//! `/items/{id}`: one unit of work: where it stands and how it came there, why, every attempt, its payload, and
-//! what can be done to it.
+//! `/items/{id}`: one unit of work: what can be done to it, where it stands and how it came there, why, every attempt,
+//! its payload and result, and the way to everything it belongs to.
+//!
+//! What people do has a form of its own (`?open=retry`), in place of the rest: one thing at a time.
 
+mod attempts;
 mod deeds;
+mod facts;
 mod path;
 
 use domain::{
@@ -17,82 +21,106 @@ pub use deeds::{Deeds, Edit};
 use crate::{
     components::{
         deed::told,
+        json,
         moment::{ago, clock, since},
-        panel::{note, section},
         state::{icon, item_badge},
     },
     frame::{Page, Place},
     reading::Flight,
 };
 
-/// Most characters of a document on a page; the API has all of it.
-pub(super) const MOST: usize = 20_000;
-
 pub fn page(item: &Item, attempts: &[Attempt], deeds: &Deeds) -> Page {
     let title = Flight::of(item, |_| None).label;
-    let why = why(item);
-    let error = item.last_error.as_ref().filter(|_| item.state != ItemState::Succeeded).map(|error| {
-        view! {
-            <div class="notice notice-bad">
-                {icon("dead")}
-                <div>
-                    <strong>{error.message.clone()}</strong>
-                    <p class="sub">
-                        {error.kind.clone().map(|kind| view! { <span class="mono">{kind}</span> " · " })} {ago(error.at)}
-                    </p>
-                    {error.detail.as_ref().map(document)}
-                </div>
-            </div>
-        }
-    });
+    let form = deeds::form_of(item, deeds);
+    let is_form = form.is_some();
+    let main = match form {
+        Some(form) => form,
+        None => shown(item, attempts, deeds),
+    };
+    let job = deeds.job.clone().unwrap_or_else(|| "Job".to_owned());
     let tree = (item.root_id != item.job_id).then(|| {
-        view! {
-            <a href=format!("/jobs/{}", item.root_id)>"its tree"</a>
-            " / "
-        }
+        let name = deeds.root.clone().unwrap_or_else(|| "Root job".to_owned());
+        view! { <li><a href=format!("/jobs/{}", item.root_id)>{name}</a></li> }
     });
+    let here = is_form.then(|| view! { <li><a href=format!("/items/{}", item.id)>{title.clone()}</a></li> });
     let content = view! {
-        <p class="crumbs">
-            <a href="/jobs">"Jobs"</a>
-            " / "
-            {tree}
-            <a href=format!("/jobs/{}", item.job_id)>"its job"</a>
-        </p>
-        <div class="page-head">
+        <nav class="crumbs" aria-label="Breadcrumb">
+            <ol>
+                <li><a href="/jobs">"Jobs"</a></li>
+                {tree}
+                <li><a href=format!("/jobs/{}", item.job_id)>{job}</a></li>
+                {here}
+            </ol>
+        </nav>
+        <div class="job-title">
             <h1>{title.clone()}</h1>
             <span id="state" data-refresh="">
                 {item_badge(item.state)}
             </span>
+            <div class="actions" id="ways-on" data-refresh="">
+                {(!is_form).then(|| deeds::buttons(item, deeds))}
+            </div>
         </div>
         {told(deeds.did.as_deref())}
+        {main}
+    }
+    .into_any();
+    Page { title, place: Place::Jobs, content, lives: false }
+}
+
+/// Everything that is known of it.
+fn shown(item: &Item, attempts: &[Attempt], deeds: &Deeds) -> AnyView {
+    view! {
         <div
-            class="bare"
+            class="stack gap-4"
             id="now"
             data-refresh=""
             data-topics=Topic::Item(item.id).to_string()
             data-version=item.version.to_string()
         >
-            {path::drawing(item, attempts)}
-            {why.map(|why| view! { <p class="why">{why}</p> })}
+            {path::steps(item, attempts)}
+            {why(item)}
             {progress(item)}
-            {error}
         </div>
-        <div class="bare" id="ways-on" data-refresh="">
-            {deeds::section_of(item, deeds)}
-        </div>
-        <div class="bare" id="about" data-refresh="">
-        {payload(item)}
-        {item.step.as_ref().map(|step| {
-            let name = view! { <p>"Reached " <span class="mono">{step.name.clone()}</span> "; a later attempt begins there."</p> };
-            section("step", "Step", view! { {name} {document(&step.data)} }.into_any())
-        })}
-        {item.result.as_ref().map(|result| section("result", "Result", document(result)))}
-        {section("attempts", "Attempts", history(item, attempts))}
-        {section("details", "Details", facts(item))}
+        <div class="grid" id="about" data-refresh="">
+            <div class="c8 stack gap-4">
+                {error(item, attempts, deeds)}
+                {payload(item)}
+                {step(item)}
+                {item.result.as_ref().map(|result| part(item, "result", "Result", None, result, None))}
+            </div>
+            <div class="c4 stack gap-4">
+                {attempts::card(item, attempts)}
+                {facts::card(item, deeds)}
+                {facts::metadata(item)}
+            </div>
         </div>
     }
-    .into_any();
-    Page { title, place: Place::Jobs, content, lives: false }
+    .into_any()
+}
+
+/// A card with a document. `note` stands beside the heading, `below` under the document.
+fn part(
+    item: &Item,
+    id: &'static str,
+    heading: &'static str,
+    note: Option<String>,
+    document: &Document,
+    below: Option<AnyView>,
+) -> AnyView {
+    let doc = format!("{id}-doc");
+    view! {
+        <section class="card" id=id aria-labelledby=format!("{id}-heading")>
+            <div class="card-head">
+                <h2 id=format!("{id}-heading")>{heading}</h2>
+                {note.map(|note| view! { <span class="sub">{note}</span> })}
+                <div class="end">{json::copy_button(&doc, &heading.to_lowercase(), document)}</div>
+            </div>
+            {json::viewer(&doc, heading, document, Some(&format!("/api/v1/items/{}", item.id)))}
+            {below}
+        </section>
+    }
+    .into_any()
 }
 
 /// How far its worker is, which the page's script keeps up to date.
@@ -111,9 +139,10 @@ fn progress(item: &Item) -> Option<impl IntoView + use<>> {
     let message = progress.and_then(|it| it.message.clone());
     let words: Vec<String> = count.into_iter().chain(message).collect();
     Some(view! {
-        <div id="progress" hidden=progress.is_none()>
-            <svg class="bar bar-thin" aria-hidden="true" focusable="false">
-                <rect class="seg seg-running" width=format!("{share:.1}%") height="100%" />
+        <div class="item-progress" id="progress" hidden=progress.is_none()>
+            <svg class="bar bar-2" aria-hidden="true" focusable="false">
+                <rect class="track" width="100%" height="100%" />
+                <rect class="seg seg-running" width=format!("{share:.1}%") height="100%" data-share="" />
             </svg>
             <p class="sub" data-done="">
                 {words.join(" · ")}
@@ -124,142 +153,176 @@ fn progress(item: &Item) -> Option<impl IntoView + use<>> {
 
 fn payload(item: &Item) -> Option<AnyView> {
     let now = item.payload.as_ref()?;
-    let original = item.original_payload.as_ref().map(|original| {
+    let note = item.row.map(|row| format!("from row {} of the file", grouped(row)));
+    let Some(original) = &item.original_payload else {
+        return Some(part(item, "payload", "Payload", note, now, None));
+    };
+    let below = view! {
+        <details>
+            <summary class="card-sum">"Original payload"</summary>
+            {json::viewer("original-doc", "Original payload", original, Some(&format!("/api/v1/items/{}", item.id)))}
+        </details>
+    };
+    let changes = json::changes(original, now).map(|changes| {
         view! {
-            <details>
-                <summary>"As it came, before it was edited"</summary>
-                {document(original)}
+            <section class="card" id="changes" aria-labelledby="changes-heading">
+                <div class="card-head">
+                    <h2 id="changes-heading">"Changes"</h2>
+                    <span class="sub">"the payload before and after it was edited"</span>
+                </div>
+                {changes}
+            </section>
+        }
+    });
+    let card = part(item, "payload", "Payload (edited)", note, now, Some(below.into_any()));
+    Some(view! { {card} {changes} }.into_any())
+}
+
+fn step(item: &Item) -> Option<AnyView> {
+    let step = item.step.as_ref()?;
+    let note = format!("reached \u{201c}{}\u{201d}; the next attempt continues there", step.name);
+    Some(part(item, "step", "Step", Some(note), &step.data, None))
+}
+
+/// What went wrong the last time.
+fn error(item: &Item, attempts: &[Attempt], deeds: &Deeds) -> Option<AnyView> {
+    let error = item.last_error.as_ref().filter(|_| item.state != ItemState::Succeeded)?;
+    let last = attempts.first();
+    let most = match item.max_failures {
+        MaxFailures::AtMost(most) if i64::from(most) >= i64::from(item.attempts) => format!(" of {most}"),
+        _ => String::new(),
+    };
+    let attempt = last.map(|last| format!("Attempt {}{most}, ", last.attempt));
+    let worker = last.and_then(|last| last.worker_id.clone()).map(|worker| {
+        view! { " on " {facts::worker(&worker, deeds)} }
+    });
+    let sentence = (item.state == ItemState::Dead).then(|| {
+        let sentence = match item.max_failures {
+            MaxFailures::AtMost(1) => "It will not be retried automatically: its only attempt failed.".to_owned(),
+            MaxFailures::AtMost(most) if item.failures >= i32::try_from(most).unwrap_or(i32::MAX) => {
+                format!("It will not be retried automatically: all {most} attempts are used.")
+            }
+            _ => "It will not be retried automatically: the error was reported as final.".to_owned(),
+        };
+        view! { <p>{sentence}</p> }
+    });
+    let detail = error.detail.as_ref().map(|detail| {
+        view! {
+            <details open=true>
+                <summary class="card-sum">"Details"</summary>
+                {json::viewer("error-doc", "Details of the error", detail, None)}
             </details>
         }
     });
-    Some(section(
-        "payload",
-        if original.is_some() { "Payload, edited" } else { "Payload" },
-        view! { {document(now)} {original} }.into_any(),
-    ))
+    let bad = if item.state == ItemState::Dead { "card card-bad" } else { "card" };
+    Some(
+        view! {
+            <section class=bad id="error" aria-labelledby="error-heading">
+                <div class="card-head">
+                    <span class="bad">{icon("circle-alert")}</span>
+                    <h2 class="item-error" id="error-heading">{error.message.clone()}</h2>
+                </div>
+                <div class="card-body stack-1 small">
+                    <p class="row-wrap soft">
+                        {error.kind.clone().map(|kind| view! { <span class="tag">{kind}</span> " " })}
+                        <span>{attempt} {ago(error.at)} {worker}</span>
+                    </p>
+                    {sentence}
+                </div>
+                {detail}
+            </section>
+        }
+        .into_any(),
+    )
 }
 
 /// Why it is where it is, in one sentence.
 fn why(item: &Item) -> Option<AnyView> {
     if let Some(waiting) = &item.waiting_for {
-        let reason = match waiting.reason.as_str() {
-            "retry" => "It failed and will be tried again",
-            "run_after" => "It is not to start before its time",
-            "after" => "It waits for other jobs of its tree",
-            "serialize_key" => "An older item with the same serialize key goes first",
-            "paused" => "Its job type is paused",
-            "concurrency" => "As many items of its type as are allowed are in work",
-            _ => "It is waiting for a worker",
+        let detail = waiting.detail.as_deref().map(brief_list);
+        let reason = match (waiting.reason.as_str(), item.failures) {
+            ("retry", failures) => format!("Retrying after attempt {}{}", item.attempts, of(item, failures)),
+            ("run_after", _) => "Starts at a set time".to_owned(),
+            ("after", _) => "Waits for other jobs to complete".to_owned(),
+            ("serialize_key", _) => "Waits for an older item with the same serialize key".to_owned(),
+            ("paused", _) => format!("The job type {} is paused", item.job_type),
+            ("concurrency", _) => "Waiting for a free slot".to_owned(),
+            _ => "Waiting for a worker".to_owned(),
         };
-        let detail = waiting.detail.clone().map(|detail| format!(": {}", detail.trim_end_matches('.')));
-        let until = waiting.until.map(|at| view! { ", at " {clock(at)} });
-        return Some(view! { <strong>"Why is it not running? "</strong> {reason} {detail} {until} "." }.into_any());
-    }
-    if let Some(holder) = &item.assignment {
-        let stopping = item.cancel_requested_at.map(|_| " It was cancelled; the worker has been told to stop.");
+        let detail = detail.map(|detail| format!(". {}", detail.trim_end_matches('.')));
+        let until = waiting.until.map(|at| view! { ", " {clock(at)} });
         return Some(
             view! {
-                "In work at " <span class="mono">{holder.worker_id.clone()}</span> " for " {since(holder.since)} ", last heard of "
-                <span data-beat="">{ago(holder.last_heartbeat_at)}</span> "." {stopping}
+                <div class="notice notice-info why">
+                    {icon("clock")}
+                    <div>
+                        <strong>"Why is this waiting?"</strong>
+                        <p>{reason} {until} {detail} "."</p>
+                    </div>
+                </div>
+            }
+            .into_any(),
+        );
+    }
+    if let Some(holder) = &item.assignment {
+        let stopping = item.cancel_requested_at.map(|_| " It was canceled; the worker has been told to stop.");
+        return Some(
+            view! {
+                <p class="why soft">
+                    "In progress on " <span class="mono">{holder.worker_id.clone()}</span> " for " {since(holder.since)}
+                    ", last heartbeat " <span data-beat="">{ago(holder.last_heartbeat_at)}</span> "." {stopping}
+                </p>
             }
             .into_any(),
         );
     }
     let sentence = match item.state {
-        ItemState::Dead => "It will not be tried again by itself. A person can retry it.",
-        ItemState::Expired => "Its time passed before it could start.",
-        ItemState::Cancelled => "It was cancelled before it could end.",
+        ItemState::Expired => "It expired before it could start.",
+        ItemState::Cancelled => "It was canceled before it could end.",
         _ => return None,
     };
-    Some(sentence.into_any())
+    Some(view! { <p class="why soft">{sentence}</p> }.into_any())
 }
 
-fn history(item: &Item, attempts: &[Attempt]) -> AnyView {
-    let budget = match item.max_failures {
-        MaxFailures::AtMost(most) => format!("{} of {most} allowed failures used.", item.failures),
-        MaxFailures::Unlimited => format!("{} failures; it is tried for ever.", item.failures),
-    };
-    if attempts.is_empty() {
-        return note(format!("No attempt has been made. {budget}"));
+/// ` (2 of 3 failures)`, where there is a limit.
+fn of(item: &Item, failures: i32) -> String {
+    match item.max_failures {
+        MaxFailures::AtMost(most) => format!(" ({failures} of {most} failures)"),
+        MaxFailures::Unlimited => String::new(),
     }
-    let rows = attempts
-        .iter()
-        .map(|attempt| {
-            let (shape, word) = ended(attempt.ended_as);
-            view! {
-                <tr>
-                    <th scope="row" class="number">{attempt.attempt}</th>
-                    <td><span class=format!("state state-{shape}")>{icon(shape)} " " {word}</span></td>
-                    <td>{attempt.error.as_ref().map(|error| error.message.clone())}</td>
-                    <td class="mono">{attempt.worker_id.clone()}</td>
-                    <td>{attempt.started_at.map(clock)}</td>
-                    <td>{attempt.ended_at.map(clock)}</td>
-                </tr>
-            }
-        })
-        .collect_view();
-    view! {
-        <div class="scroll" tabindex="0" role="region" aria-label="Attempts">
-            <table class="table">
-                <thead>
-                    <tr>
-                        <th scope="col" class="number">"Attempt"</th>
-                        <th scope="col">"Ended"</th>
-                        <th scope="col">"Reason"</th>
-                        <th scope="col">"Worker"</th>
-                        <th scope="col">"From"</th>
-                        <th scope="col">"To"</th>
-                    </tr>
-                </thead>
-                <tbody>{rows}</tbody>
-            </table>
-        </div>
-        <p class="sub">{budget}</p>
-    }
-    .into_any()
 }
 
-pub(super) const fn ended(how: Option<EndedAs>) -> (&'static str, &'static str) {
+/// A list of many names, cut behind the third.
+fn brief_list(detail: &str) -> String {
+    let names: Vec<&str> = detail.split(", ").collect();
+    if names.len() <= 4 {
+        return detail.to_owned();
+    }
+    format!("{} and {} more", names[..3].join(", "), names.len() - 3)
+}
+
+/// Shape and word of how an attempt ended.
+const fn ended(how: Option<EndedAs>) -> (&'static str, &'static str) {
     match how {
-        None => ("running", "in work"),
-        Some(EndedAs::Succeeded) => ("succeeded", "succeeded"),
-        Some(EndedAs::Failed) => ("dead", "failed"),
-        Some(EndedAs::LeaseLost) => ("dead", "worker lost"),
-        Some(EndedAs::TimedOut) => ("expired", "timed out"),
-        Some(EndedAs::Released) => ("retryable", "given back"),
-        Some(EndedAs::Cancelled) => ("cancelled", "cancelled"),
+        None => ("running", "In progress"),
+        Some(EndedAs::Succeeded) => ("succeeded", "Succeeded"),
+        Some(EndedAs::Failed) => ("dead", "Failed"),
+        Some(EndedAs::LeaseLost) => ("dead", "Worker lost"),
+        Some(EndedAs::TimedOut) => ("expired", "Timed out"),
+        Some(EndedAs::Released) => ("retryable", "Returned"),
+        Some(EndedAs::Cancelled) => ("cancelled", "Canceled"),
     }
 }
 
-fn facts(item: &Item) -> AnyView {
-    let fact = |term: &'static str, value: AnyView| view! { <div class="fact"><dt>{term}</dt> <dd>{value}</dd></div> };
-    let mono = |value: String| view! { <span class="mono">{value}</span> }.into_any();
-    let empty_metadata = matches!(item.metadata.text(), "{}" | "null");
-    view! {
-        <dl class="details">
-            {fact("Id", mono(item.id.to_string()))} {fact("Type", mono(item.job_type.clone()))}
-            {fact("Added", clock(item.created_at).into_any())}
-            {item.run_after.map(|at| fact("Not before", clock(at).into_any()))}
-            {item.expires_at.map(|at| fact("Not after", clock(at).into_any()))}
-            {item.finished_at.map(|at| fact("Ended", clock(at).into_any()))}
-            {(item.priority != 0).then(|| fact("Priority", mono(item.priority.to_string())))}
-            {item.serialize_key.clone().map(|key| fact("Serialize key", mono(key)))}
-            {item.dedupe_key.clone().map(|key| fact("Dedupe key", mono(key)))}
-            {item.fed_by.map(|id| fact("Fed by", view! { <a href=format!("/items/{id}")>"an item of the parent"</a> }.into_any()))}
-        </dl>
-        {(!empty_metadata).then(|| document(&item.metadata))}
-    }
-    .into_any()
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// A user's document as it came.
-fn document(document: &Document) -> AnyView {
-    let text = document.text();
-    let shown: String = text.chars().take(MOST).collect();
-    let cut = shown.len() < text.len();
-    view! {
-        <pre class="document" tabindex="0">{shown}</pre>
-        {cut.then(|| note("Cut here; the API gives all of it."))}
+    #[test]
+    fn forty_names_are_not_a_sentence() {
+        let names: Vec<String> = (0..40).map(|n| format!("site-{n}")).collect();
+        let detail = format!("Waits for {}.", names.join(", "));
+        assert_eq!(brief_list(&detail), "Waits for site-0, site-1, site-2 and 37 more");
+        assert_eq!(brief_list("Waits for a, b."), "Waits for a, b.");
     }
-    .into_any()
 }

@@ -1,4 +1,4 @@
-//! What went wrong, in groups: the same list for the owner of a file and for staff.
+//! What went wrong in a job or an import, in groups: the same rows for the owner of a file and for staff.
 
 use domain::{
     api::ErrorGroup,
@@ -7,8 +7,8 @@ use domain::{
 };
 use leptos::prelude::*;
 
-use super::dead::rows_of;
-use crate::components::{moment::ago, panel::note, state::icon};
+use super::dead::{preview, rows_of};
+use crate::components::{moment::ago, panel::note};
 
 /// Most groups on a page; the download has every row.
 const MOST: usize = 10;
@@ -29,7 +29,7 @@ pub fn groups_of(groups: &[ErrorGroup], dead: i64, running: bool, scope: &Term) 
 }
 
 /// How a group is shown.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Rows<'a> {
     /// For uploaders: rows, not items, and no kinds of error.
     plain: bool,
@@ -50,21 +50,22 @@ fn of(groups: &[ErrorGroup], dead: i64, running: bool, how: Rows<'_>) -> AnyView
     }
     let most = groups.iter().map(|group| group.count).max().unwrap_or(1).max(1);
     let rows = groups.iter().take(MOST).map(|group| one(group, most, how)).collect_view();
-    let more = groups.len().saturating_sub(MOST);
+    let more = match groups.len().saturating_sub(MOST) {
+        0 => None,
+        1 => Some("1 more kind of problem is in the download.".to_owned()),
+        more => Some(format!("{} more kinds of problems are in the download.", grouped(more as i64))),
+    };
     view! {
-        <ol class="problems">{rows}</ol>
-        {(more > 0)
-            .then(|| note(format!("{} more kinds of problems are in the download.", grouped(more as i64))))}
+        <ul class="lined problems">{rows}</ul>
+        {more.map(note)}
     }
     .into_any()
 }
 
 fn one(group: &ErrorGroup, most: i64, how: Rows<'_>) -> impl IntoView + use<> {
     let Rows { plain, linked, scope } = how;
-    let rows = scope.map(|scope| {
-        let terms = vec![scope.clone(), Term::is("error", &group.fingerprint), Term::is("type", &group.job_type)];
-        view! { <a href=rows_of("/dead", List::Dead, terms)>"show them"</a> }
-    });
+    let filter = scope
+        .map(|scope| vec![scope.clone(), Term::is("error", &group.fingerprint), Term::is("type", &group.job_type)]);
     let share = format!("{:.1}%", group.count as f64 / most as f64 * 100.0);
     let unit = match (plain, group.count) {
         (true, 1) => "row",
@@ -72,31 +73,32 @@ fn one(group: &ErrorGroup, most: i64, how: Rows<'_>) -> impl IntoView + use<> {
         (false, 1) => "item",
         (false, _) => "items",
     };
+    let count = grouped(group.count);
+    let sample = format!("/items/{}", group.sample_item_id);
+    let message = match &filter {
+        Some(terms) => view! {
+            <a class="issue-message" href=rows_of("/dead", List::Dead, terms.clone())>
+                {group.message.clone()}
+            </a>
+        }
+        .into_any(),
+        None => view! { <p class="issue-message">{group.message.clone()}</p> }.into_any(),
+    };
+    let example = linked.then(|| view! { " · " <a class="hit" href=sample>"Example"</a> });
     view! {
-        <li class="problem">
-            <p class="problem-count">
-                {icon("dead")} " " <strong>{grouped(group.count)}</strong> " " {unit}
-            </p>
-            <div class="problem-text">
-                <p class="problem-message">
-                    {(group.count > 1).then(|| view! { <span class="sub">"for example: "</span> })} {group.message.clone()}
-                </p>
-                <svg class="bar bar-thin problem-share" aria-hidden="true" focusable="false">
-                    <rect class="seg seg-dead" width=share height="100%" />
-                </svg>
-                <p class="sub">
-                    {(!plain).then(|| group.kind.clone().map(|kind| view! { <span class="mono">{kind}</span> " · " }))}
-                    "last " {ago(group.last_seen_at)}
-                    {rows.map(|rows| view! { " · " {rows} })}
-                    {linked
-                        .then(|| {
-                            view! {
-                                " · "
-                                <a href=format!("/items/{}", group.sample_item_id)>"see one"</a>
-                            }
-                        })}
+        <li class="issue issue-brief">
+            <div class="issue-text">
+                {message}
+                <p class="issue-meta">
+                    {(!plain).then(|| group.kind.clone().map(|kind| view! { <span class="tag">{kind}</span> " " }))}
+                    <span>"last seen " {ago(group.last_seen_at)}</span> {example}
                 </p>
             </div>
+            <svg class="bar issue-share" aria-hidden="true" focusable="false">
+                <rect class="seg seg-dead" width=share height="100%" />
+            </svg>
+            <span class="num"><strong>{count.clone()}</strong> " " {unit}</span>
+            {filter.map(|terms| view! { <div class="issue-act">{preview(&terms.into(), format!("Retry {count}"))}</div> })}
         </li>
     }
 }

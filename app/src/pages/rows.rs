@@ -1,11 +1,13 @@
-//! Items as rows of a table: the same on `/dead` and on `/items`. Nothing here holds a payload, so that a page
-//! of the largest items is as small as any.
+//! Items as rows of a table: the same for failures and for any items. Of a payload there is the beginning alone, so
+//! that a page of the largest items is as small as any.
 
 use domain::{Item, ItemState};
 use leptos::prelude::*;
 
+use super::dead::Items;
 use crate::{
     components::{
+        json,
         moment::ago,
         panel::next_page,
         selection::{Selection, form, pick},
@@ -18,20 +20,32 @@ use crate::{
     reading::Flight,
 };
 
+/// Characters of a payload in a row.
+const MOST: usize = 90;
+
+/// Which items a table has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// All of them failed, so no state is said.
+    Failed,
+    Any,
+}
+
 /// The rows, the way to the next page, and what can be done to those that are ticked.
-pub(super) fn table(items: &[Item], next: Option<&String>, selection: Selection) -> AnyView {
-    let rows = items.iter().map(row).collect_view();
-    let next = next_page(next, "More items");
-    let heads = [
-        Picks,
-        Words("Item"),
-        Words("State"),
-        Words("Last error"),
+pub(super) fn table(shown: &Items, kind: Kind, selection: Selection) -> AnyView {
+    let rows = shown.items.iter().map(|item| row(item, shown.summaries.get(&item.id), kind)).collect_view();
+    let next = next_page(shown.next.as_ref(), "More items");
+    let mut heads = vec![Picks, Words("Item")];
+    heads.extend((kind == Kind::Any).then_some(Words("State")));
+    heads.extend([
+        Words("Key"),
+        Words("Payload"),
+        Words("Error"),
         Number("Attempts"),
-        Words("Changed"),
-        Unseen("What to do"),
-    ];
-    let table = table::frame("Items", "items", heads, rows);
+        Number(if kind == Kind::Failed { "Failed" } else { "Changed" }),
+        Unseen("Actions"),
+    ]);
+    let table = table::frame("Items", "cards items", heads, rows);
     view! {
         {table}
         {next}
@@ -40,41 +54,57 @@ pub(super) fn table(items: &[Item], next: Option<&String>, selection: Selection)
     .into_any()
 }
 
-fn row(item: &Item) -> impl IntoView + use<> {
+/// The business key, where it has one.
+fn key(item: &Item) -> Option<String> {
+    item.dedupe_key.clone().or_else(|| item.serialize_key.clone())
+}
+
+fn row(item: &Item, payload: Option<&String>, kind: Kind) -> impl IntoView + use<> {
     let label = Flight::of(item, |_| None).label;
     let retryable = matches!(item.state, ItemState::Dead | ItemState::Expired | ItemState::Cancelled);
     let error = item.last_error.as_ref().filter(|_| item.state != ItemState::Succeeded).map(|error| {
-        let kind = error.kind.clone().map(|kind| view! { <span class="sub mono">{kind}</span> });
+        let kind = error.kind.clone().map(|kind| view! { " " <span class="tag">{kind}</span> });
         view! {
-            <span class="clamp">{error.message.clone()}</span>
+            <span class="clamp soft">{error.message.clone()}</span>
             {kind}
         }
     });
+    let summary = payload.map(|text| json::summary(text, MOST)).filter(|text| !text.is_empty());
     let address = format!("/items/{}", item.id);
     let retry = retryable.then(|| {
         view! {
-            <a href=format!("{address}?open=retry#retry")>"Retry…" <span class="quiet-status">" " {label.clone()}</span></a>
+            <a class="btn btn-sm" href=format!("{address}?open=retry#retry")>
+                "Retry…" <span class="vh">" " {label.clone()}</span>
+            </a>
         }
     });
+    let state = (kind == Kind::Any).then(|| view! { <td role="cell" class="fit">{item_badge(item.state)}</td> });
     view! {
         <tr role="row" data-key=item.id.to_string()>
             {pick(item.id.to_string(), &label)}
-            <th scope="row" role="rowheader">
-                <a href=address>{label.clone()}</a>
-                " "
-                <span class="sub">{item.job_type.clone()}</span>
+            <th scope="row" role="rowheader" class="name">
+                <span class="two">
+                    <a href=address>{label.clone()}</a>
+                    <span>{item.job_type.clone()}</span>
+                </span>
             </th>
-            <td role="cell">{item_badge(item.state)}</td>
-            <td role="cell" class="items-error">
+            {state}
+            <td role="cell" data-label="Key">
+                {key(item).map(|key| view! { <span class="mono clip item-key">{key}</span> })}
+            </td>
+            <td role="cell" class="wide" data-label="Payload">
+                {summary.map(|summary| view! { <span class="clamp soft xs item-payload">{summary}</span> })}
+            </td>
+            <td role="cell" class="wide items-error" data-label="Error">
                 {error}
             </td>
-            <td role="cell" class="number" data-label="Attempts">
+            <td role="cell" class="num" data-label="Attempts">
                 {item.attempts}
             </td>
-            <td role="cell" data-label="Changed">
+            <td role="cell" class="num" data-label=if kind == Kind::Failed { "Failed" } else { "Changed" }>
                 {ago(item.updated_at)}
             </td>
-            <td role="cell">{retry}</td>
+            <td role="cell" class="fit">{retry}</td>
         </tr>
     }
 }

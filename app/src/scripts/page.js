@@ -15,6 +15,7 @@
   };
   const words = {
     clock: (at) => clock.format(at),
+    exact: (at) => `${at.toLocaleTimeString("en-GB")}.${String(at.getMilliseconds()).padStart(3, "0")}`,
     since: (at) => length((now() - at) / 1000),
     ago: (at) => {
       const s = Math.max(0, (now() - at) / 1000);
@@ -120,20 +121,20 @@
   };
   document.addEventListener("treeline:refresh", refresh);
 
-  // Buttons that copy a field. Without a clipboard they stay away, and the field can be selected.
-  for (const button of document.querySelectorAll("[data-copy]")) {
-    const field = document.getElementById(button.dataset.copy);
-    button.hidden = !navigator.clipboard;
-    button.addEventListener("click", async () => {
-      field.select();
-      try {
-        await navigator.clipboard.writeText(field.value);
-        button.textContent = "Copied";
-      } catch {
-        button.hidden = true;
-      }
-    });
-  }
+  // Buttons that copy a field, on parts that are drawn later, too. Without a clipboard they stay away.
+  for (const button of document.querySelectorAll("[data-copy][hidden]")) button.hidden = !navigator.clipboard;
+  document.addEventListener("click", async ({ target }) => {
+    const button = target.closest?.("[data-copy]");
+    const field = button && document.getElementById(button.dataset.copy);
+    if (!field) return;
+    if (!field.hidden) field.select();
+    try {
+      await navigator.clipboard.writeText(field.value);
+      (button.querySelector("span") ?? button).textContent = "Copied";
+    } catch {
+      button.hidden = true;
+    }
+  });
 
   document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
   document.getElementById("refusal")?.focus();

@@ -59,7 +59,7 @@
         const { done, total, message } = item.progress ?? {};
         const share = total > 0 ? Math.min(100, (100 * (done ?? 0)) / total) : 0;
         progress.hidden = !item.progress || !item.assignment;
-        progress.querySelector("rect")?.setAttribute("width", `${share}%`);
+        progress.querySelector("[data-share]")?.setAttribute("width", `${share}%`);
         const of = done === undefined || done === null ? "" : total ? `${number.format(done)} of ${number.format(total)}` : number.format(done);
         write(progress.querySelector("[data-done]"), [of, message].filter(Boolean).join(" · "));
       }

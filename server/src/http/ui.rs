@@ -29,6 +29,7 @@ mod audit; // who did what
 mod bulk; // deeds over many
 mod correct; // failed rows, corrected
 mod deliveries; // callbacks of complete trees
+mod edits; // edits of payloads, as typed
 mod factors; // second factors
 mod form; // what was typed
 mod imports; // uploads and what became of them

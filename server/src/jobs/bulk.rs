@@ -125,6 +125,16 @@ impl Engine {
         self.bulk(caller, begun.unwrap_or(id)).await
     }
 
+    /// The operation that the same call has begun before.
+    pub async fn bulk_begun(&self, key: Option<&KeyedCall>) -> Result<Option<Uuid>> {
+        self.0.core.operation_of(key).await
+    }
+
+    /// How many a list shows now; `None` where they are more than can be counted while somebody waits.
+    pub async fn count_bulk(&self, caller: &Caller, wanted: &Wanted) -> Result<Option<i64>> {
+        count::now(self, caller, wanted).await
+    }
+
     /// What can be said about an operation without the database.
     pub fn check_bulk(&self, new: &NewBulk) -> Result<(), Problem> {
         for (n, edit) in new.payload_edit.iter().enumerate() {

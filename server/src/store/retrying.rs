@@ -129,6 +129,24 @@ pub async fn payloads(pool: &PgPool, item_ids: &[Uuid]) -> Result<HashMap<Uuid, 
     Ok(rows.into_iter().map(|row| (row.id, row.payload)).collect())
 }
 
+/// The beginnings of those payloads, as many characters.
+pub async fn payload_beginnings(
+    pool: &PgPool,
+    item_ids: &[Uuid],
+    characters: i32,
+) -> Result<HashMap<Uuid, String>, sqlx::Error> {
+    let rows = sqlx::query!(
+        r#"select id, left(coalesce((select e.payload from item_edit e where e.item_id = i.id order by e.edit desc limit 1),
+                                    i.payload), $2) as "beginning!"
+           from item i where id = any($1::uuid[])"#,
+        item_ids,
+        characters
+    )
+    .fetch_all(pool)
+    .await?;
+    Ok(rows.into_iter().map(|row| (row.id, row.beginning)).collect())
+}
+
 /// How long those payloads are, in bytes; without reading them.
 pub async fn payload_bytes(pool: &PgPool, item_ids: &[Uuid]) -> Result<HashMap<Uuid, usize>, sqlx::Error> {
     let rows = sqlx::query!(
@@ -155,7 +173,8 @@ pub async fn set_expiry(tx: &mut Tx, item_id: Uuid, at: OffsetDateTime) -> Resul
 }
 
 /// Dead items of a job that are dead no more, by fingerprint: counted off its groups, or off its `other`
-/// where they were counted there. Under the gates. Returns (gate, fingerprint of the group, how many).
+/// where they were counted there. Under the gates. The newest of those that stay is the group's example from then
+/// on. Returns (gate, fingerprint of the group, how many).
 pub async fn uncount(
     tx: &mut Tx,
     gate_ids: &[i64],
@@ -163,7 +182,9 @@ pub async fn uncount(
     counts: &[i64],
 ) -> Result<Vec<(i64, String, i64)>, sqlx::Error> {
     let rows = sqlx::query!(
-        r#"update error_group g set n_dead = greatest(g.n_dead - less.n, 0)
+        r#"update error_group g set n_dead = greatest(g.n_dead - less.n, 0),
+             sample_item_id = coalesce(next.item_id, g.sample_item_id),
+             message = coalesce(next.error_message, g.message)
            from (
              select gate_id, fingerprint, sum(n)::bigint as n
              from (
@@ -172,6 +193,10 @@ pub async fn uncount(
                            where e.gate_id = gone.gate_id and e.fingerprint = gone.fingerprint), 'other') as fingerprint
                from unnest($1::bigint[], $2::text[], $3::bigint[]) as gone (gate_id, fingerprint, n)) as named
              group by gate_id, fingerprint) as less
+           left join lateral (
+             select o.item_id, o.error_message from outcome o
+             where o.gate_id = less.gate_id and o.fingerprint = less.fingerprint and o.state = 2
+             order by o.seq desc limit 1) as next on true
            where g.gate_id = less.gate_id and g.fingerprint = less.fingerprint
            returning g.gate_id, g.fingerprint, less.n as "n!""#,
         gate_ids,
@@ -183,7 +208,7 @@ pub async fn uncount(
     Ok(rows.into_iter().map(|row| (row.gate_id, row.fingerprint, row.n)).collect())
 }
 
-/// The same over all jobs of an owner.
+/// The same over all jobs of an owner. The example is another one where it went: the newest within reach.
 pub async fn uncount_for_owner(
     tx: &mut Tx,
     owner_id: Uuid,
@@ -191,15 +216,35 @@ pub async fn uncount_for_owner(
     fingerprint: &str,
     n: i64,
 ) -> Result<(), sqlx::Error> {
-    sqlx::query!(
-        "update owner_error set n_dead = greatest(n_dead - $4, 0)
-         where owner_id = $1 and type_id = $2 and fingerprint = $3",
+    let without_example = sqlx::query_scalar!(
+        r#"update owner_error e set n_dead = greatest(e.n_dead - $4, 0)
+           where e.owner_id = $1 and e.type_id = $2 and e.fingerprint = $3
+           returning (e.n_dead > 0 and not exists (
+             select 1 from outcome o where o.item_id = e.sample_item_id and o.state = 2)) as "stale!""#,
         owner_id,
         type_id,
         fingerprint,
         n
     )
-    .execute(&mut **tx)
+    .fetch_optional(&mut **tx)
     .await?;
+    if without_example == Some(true) {
+        sqlx::query!(
+            "update owner_error e set sample_item_id = next.item_id, message = next.error_message
+             from (
+               select o.item_id, o.error_message
+               from (select * from outcome where fingerprint = $3 and state = 2
+                     order by gate_id desc, seq desc limit 1000) o
+               join job j on j.gate_id = o.gate_id
+               where j.owner_id = $1 and j.type_id = $2 and o.error_message is not null
+               order by o.gate_id desc, o.seq desc limit 1) as next
+             where e.owner_id = $1 and e.type_id = $2 and e.fingerprint = $3",
+            owner_id,
+            type_id,
+            fingerprint
+        )
+        .execute(&mut **tx)
+        .await?;
+    }
     Ok(())
 }

@@ -53,7 +53,7 @@ async fn one_is_found_mended_and_given_back_with_its_numbers_as_they_are() {
     assert!(list.text.contains("no account") && list.text.contains(&items[0]), "{}", list.text);
     let page = grace.get(&format!("/items/{}?open=retry", items[0])).await;
     assert!(!page.text.contains("<script>x"), "{}", page.text);
-    assert!(page.text.contains("{\"n\": 9007199254740993, \"note\": \"&lt;/textarea&gt;"), "{}", page.text);
+    assert!(page.text.contains("  \"n\": 9007199254740993,\n  \"note\": \"&lt;/textarea&gt;"), "{}", page.text);
 
     let retry = format!("/items/{}/retry", items[0]);
     let without = submit(&grace, &retry, &[("payload", r#"{"n": 1}"#)]).await;
@@ -89,7 +89,7 @@ async fn one_is_found_mended_and_given_back_with_its_numbers_as_they_are() {
     finish(&shop, &claim(&shop, "a", 1, 0).await[0]).await;
     until(&server, &job, |job| job["outcome"] == "succeeded").await;
     let page = grace.get(&format!("/items/{}", items[0])).await;
-    assert!(page.text.contains("Payload, edited"), "{}", page.text);
+    assert!(page.text.contains("Payload (edited)"), "{}", page.text);
     server.stop().await;
 }
 
@@ -119,7 +119,7 @@ async fn all_that_match_go_through_a_preview_a_reason_and_one_operation() {
     let q = format!("state:dead root:{job}");
     let page = grace.get(&format!("/dead?q=root:{job}")).await;
     assert!(
-        page.text.contains("Retry all 25 that match") && page.text.contains(&format!("value=\"{q}\"")),
+        page.text.contains("Retry all 25…") && page.text.contains(&format!("value=\"{q}\"")),
         "{}",
         page.text
     );
@@ -127,7 +127,7 @@ async fn all_that_match_go_through_a_preview_a_reason_and_one_operation() {
     let ask = [("action", "retry"), ("target", "items"), ("q", q.as_str())];
     let preview = led(&submit(&grace, "/bulk", &ask).await);
     let page = grace.get(&preview).await;
-    assert!(page.text.contains("25 items would be met. Nothing has been done."), "{}", page.text);
+    assert!(page.text.contains("25 items match. Nothing has changed yet."), "{}", page.text);
     assert_eq!(server.get(&format!("/api/v1/jobs/{job}")).await.expect(200)["counts"]["dead"], 25);
 
     let start = format!("{preview}/start");
@@ -136,7 +136,10 @@ async fn all_that_match_go_through_a_preview_a_reason_and_one_operation() {
     assert!(silent.text.contains("say why") && silent.text.contains("remove /n</textarea>"), "{}", silent.text);
     let wrong = submit(&grace, &start, &[("reason", "x"), ("edits", "put /n 1")]).await;
     assert!(wrong.status == 422 && wrong.text.contains("expected set /place value"), "{}", wrong.text);
-    let fields = [("reason", "the bank was down"), ("rate", ""), ("edits", "set /n 1.10")];
+    let fields = [("reason", "the bank was down"), ("rate", ""), ("edits", "set /n 1.10"), ("count", "25")];
+    let seen = submit(&grace, &start, &fields).await;
+    assert!(seen.status == 422 && seen.text.contains("Payloads before and after"), "{}", seen.text);
+    let fields = [&fields[..], &[("seen_edits", "set /n 1.10")]].concat();
     let begun = led(&submit(&grace, &start, &fields).await);
     assert_ne!(begun, preview);
     assert_eq!(led(&submit(&grace, &start, &fields).await), begun, "a form sent twice begins one operation");
@@ -148,7 +151,7 @@ async fn all_that_match_go_through_a_preview_a_reason_and_one_operation() {
     };
     crate::retention::until(through).await;
     let page = grace.get(&begun).await;
-    assert!(page.text.contains("Through: each of 25 items was dealt with once."), "{}", page.text);
+    assert!(page.text.contains("Done: all 25 items were retried."), "{}", page.text);
     assert!(!page.text.contains("data-poll="), "what is over is not asked for again");
     let got = claim(&shop, "a", 100, 0).await;
     assert!(got.len() == 25 && got.iter().all(|one| one["item"]["payload"]["n"] == json!(1.10)), "{got:?}");

@@ -17,6 +17,7 @@ mod bulk;
 mod callback_limits;
 mod callbacks;
 mod capabilities;
+mod confirmations;
 mod corrections;
 mod creation;
 mod credentials_end;

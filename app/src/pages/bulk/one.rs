@@ -4,24 +4,26 @@
 //! for that. Every member is in exactly one of the numbers.
 
 use domain::{
-    Problem,
     api::{BulkAction, BulkOperation, BulkSample, BulkState, BulkTarget, EditOp, PayloadEdit},
     filter::Filter,
     progress::grouped,
 };
 use leptos::prelude::*;
 
-use super::{filter, list_of, name, skipped, state, things, told as terms_of};
+use super::{
+    Stage, badge, bar, filter, list_of, name, percent, skipped, stages,
+    start::{Edited, form},
+    things, told as terms_of,
+};
 use crate::{
     address::address,
     components::{
-        deed::{Deed, Refused, deed, field_fault, reason, told, trouble},
+        deed::{Refused, reason, told, trouble},
         moment::{clock, since},
-        panel::{note, section},
         state::icon,
-        text_area::text_area,
     },
     frame::{Page, Place},
+    pace::per_time,
 };
 
 /// What the page shows.
@@ -33,10 +35,17 @@ pub struct Shown {
     /// The reader sees everybody's work, so a reason is asked for.
     pub staff: bool,
     pub did: Option<String>,
+    /// Whether the form that stops it is asked for.
+    pub stops: bool,
     pub refused: Option<Refused>,
     /// As typed into the form that begins it.
+    pub reason: String,
     pub rate: String,
     pub edits: String,
+    /// How many there were on the page that was just submitted, where they are others now.
+    pub before: Option<i64>,
+    /// What the edits make of the sample's payloads.
+    pub edited: Option<Edited>,
 }
 
 pub fn page(shown: &Shown) -> Page {
@@ -45,122 +54,213 @@ pub fn page(shown: &Shown) -> Page {
     let open = matches!(one.state, BulkState::Counting | BulkState::Running | BulkState::Cancelling);
     // A preview that is counted changes no more.
     let live = open || !one.dry_run;
-    let refused = shown.refused.as_ref();
-    let begin = (one.dry_run && one.state == BulkState::Ready && one.total > 0).then(|| begin(shown));
-    let stop = (open && !one.dry_run).then(|| {
-        let left = one.total - one.processed - skipped(one) - one.errored;
-        let form = Deed {
-            deed: "cancel",
-            action: format!("/bulk/{}/cancel", one.id),
-            verb: "Stop…",
-            text: format!(
-                "{} are left. Nothing more is done to them; what was done stays done.",
-                things(one.target, left)
-            )
-            .into_any(),
-            fields: None,
-            button: "Stop the operation".to_owned(),
-            dangerous: true,
-            others: !shown.own,
-        };
-        view! { <div class="deeds">{deed(form, refused)}</div> }
+    let stopping = open && !one.dry_run && one.state != BulkState::Cancelling;
+    let asked = shown.stops || shown.refused.as_ref().is_some_and(|refused| refused.deed == "cancel");
+    let stop = stopping.then(|| {
+        view! {
+            <a class="btn btn-danger" href=format!("/bulk/{}?open=cancel", one.id)>
+                {icon("ban")}
+                "Stop…"
+            </a>
+        }
     });
+    let stage = if one.dry_run { Stage::Preview } else { Stage::Run };
     let content = view! {
-        <p class="crumbs">
-            <a href="/bulk">"Operations"</a>
-        </p>
-        <h1 id="name" data-refresh="">
-            {title.clone()}
-        </h1>
+        <nav class="crumbs" aria-label="Breadcrumb">
+            <ol>
+                <li><a href="/bulk">"Operations"</a></li>
+            </ol>
+        </nav>
+        <div class="job-title" id="name" data-refresh="">
+            <h1>{title.clone()}</h1>
+            {badge(one)}
+            <div class="actions">{stop}</div>
+        </div>
+        {stages(stage)}
         {told(shown.did.as_deref())}
-        <div class="operation" id="operation" data-refresh="" data-topics=live.then_some("operations")>
-            {progress(one)}
+        {(asked && stopping).then(|| stop_form(shown))}
+        <div class="stack gap-4" id="operation" data-refresh="" data-topics=live.then_some("operations")>
+            {if one.dry_run { preview(shown) } else { progress(one) }}
             {(open && !one.dry_run || one.state == BulkState::Counting).then(|| still(one))}
-            {after(one)}
         </div>
-        <div class="bare" id="what-now" data-refresh="">
-            {begin}
-            {stop}
-        </div>
-        <div class="bare" id="about" data-refresh="">
-            {(!one.sample.is_empty()).then(|| section("sample", "Some of them, as they were when they were found", sample(one)))}
-            {section("details", "Details", details(one))}
-        </div>
+        {(!one.dry_run).then(|| about(one))}
     }
     .into_any();
     Page { title, place: Place::Bulk, content, lives: false }
 }
 
-fn progress(one: &BulkOperation) -> AnyView {
-    let dealt = one.processed + skipped(one) + one.errored;
-    let (shape, word) = state(one);
-    let all = things(one.target, one.total);
-    let sentence = match one.state {
-        BulkState::Counting => format!("Counting: {} so far.", grouped(one.total)),
-        BulkState::Ready if one.total == 0 => "Nothing matches now. It may have been dealt with meanwhile.".to_owned(),
-        BulkState::Ready => format!("{all} would be met. Nothing has been done."),
-        BulkState::Running => format!("{} of {all} dealt with.", grouped(dealt)),
-        BulkState::Completed => format!("Through: each of {all} was dealt with once."),
-        BulkState::Cancelling => format!("Stopping, after {} of {all}.", grouped(dealt)),
-        BulkState::Cancelled => format!("Stopped, after {} of {all}.", grouped(dealt)),
-    };
+/// A dry run: what would happen, and the form that begins it.
+fn preview(shown: &Shown) -> AnyView {
+    let one = &shown.one;
+    let will = permitted(one);
+    let ready = one.state == BulkState::Ready;
     let verb = match one.action {
-        BulkAction::Retry => "retried",
-        BulkAction::Cancel => "cancelled",
-        BulkAction::Delete => "deleted",
+        BulkAction::Retry => "Will be retried",
+        BulkAction::Cancel => "Will be canceled",
+        BulkAction::Delete => "Will be deleted",
     };
-    let bar = (!one.dry_run).then(|| {
-        let figure = |shape: &'static str, n: i64, word: &'static str| {
-            view! {
-                <li class=format!("count count-{shape}")>
-                    {icon(shape)} <span class="count-number">{grouped(n)}</span> " " <span class="count-word">{word}</span>
-                </li>
-            }
-        };
-        let reasons = one
-            .skipped
-            .iter()
-            .map(|skip| {
-                view! { <li>{grouped(skip.count)} " " {why_skipped(&skip.reason)} " " <span class="sub mono">{skip.reason.clone()}</span></li> }
-            })
-            .collect_view();
-        let reasons = (!one.skipped.is_empty()).then(|| view! { <div><h2>"Skipped"</h2> <ul class="reasons">{reasons}</ul></div> });
+    let kpi = |shape: &'static str, label: &'static str, n: i64, note: Option<String>| {
         view! {
-            <progress max=one.total.max(1).to_string() value=dealt.to_string() aria-label="Dealt with"></progress>
-            <ul class="counts">
-                {figure("succeeded", one.processed, verb)} {figure("cancelled", skipped(one), "skipped")}
-                {figure("dead", one.errored, "went wrong")} {figure("available", one.total - dealt, "left")}
-            </ul>
-            {reasons}
-            {(one.errored > 0).then(|| note("What went wrong did so on our side; the server's log says why. It can be tried again."))}
+            <div class="kpi">
+                <span class="kpi-label">{icon(shape)} <span class="soft">{label}</span></span>
+                <span class="kpi-value">{grouped(n)}</span>
+                {note.map(|note| view! { <span class="kpi-note">{note}</span> })}
+            </div>
+        }
+    };
+    let match_word = if one.total == 1 { "Matches the filter" } else { "Match the filter" };
+    let sentence = match (one.state, one.total) {
+        (BulkState::Counting, n) => format!("Counting: {} so far. Nothing has changed yet.", grouped(n)),
+        (_, 0) => "Nothing matches now. Someone may have retried or removed it.".to_owned(),
+        (_, 1) => format!("{} matches. Nothing has changed yet.", things(one.target, 1)),
+        (_, n) => format!("{} match. Nothing has changed yet.", things(one.target, n)),
+    };
+    let skipped = (ready && skipped(one) > 0).then(|| kpi("ban", "Will be skipped", skipped(one), None));
+    let not = (ready && one.total > 0 && will == 0).then(|| {
+        view! {
+            <div class="notice notice-warn" id="nothing-to-do">
+                {icon("triangle-alert")}
+                <div>
+                    <strong>"Nothing here can be changed by you"</strong>
+                    <p>{skip_sentence(one)}</p>
+                </div>
+            </div>
         }
     });
+    let counts = view! {
+        <section class="card" aria-labelledby="will-heading">
+            <div class="card-head">
+                <h2 id="will-heading">"What will happen"</h2>
+                <span class="sub" role="status">{sentence}</span>
+            </div>
+            <div class="card-body">
+                <div class="kpis flat">
+                    {kpi("filter", match_word, one.total, None)}
+                    {(ready && one.total > 0).then(|| kpi("rotate-cw", verb, will, None))} {skipped}
+                </div>
+                {facts(one)}
+            </div>
+        </section>
+    };
+    let changed = shown.before.filter(|_| ready).map(|before| {
+        view! {
+            <div class="notice notice-warn" role="alert" id="changed" tabindex="-1">
+                {icon("triangle-alert")}
+                <div>
+                    <strong>"The number changed while you were looking"</strong>
+                    <p>
+                        {format!(
+                            "It was {}, now it is {}. Nothing has changed yet: check it and confirm again.",
+                            things(one.target, before),
+                            things(one.target, one.total),
+                        )}
+                    </p>
+                </div>
+            </div>
+        }
+    });
+    let begin = (ready && will > 0).then(|| form(shown, will));
     view! {
-        <p class="stage" role="status">
-            <span class=format!("state state-{shape}")>{icon(shape)} " " {word}</span>
-            <span class="message">{sentence}</span>
-        </p>
-        {bar}
+        {changed}
+        {not}
+        <div class="grid">
+            <div class="c8 stack gap-4">
+                {counts}
+                {shown.edited.as_ref().map(Edited::card)}
+                {(!one.sample.is_empty() && shown.edited.is_none()).then(|| sample(one))}
+            </div>
+            <div class="c4 stack gap-4">{begin}</div>
+        </div>
     }
     .into_any()
 }
 
-/// A refusal's code as a sentence about the ones it met.
-fn why_skipped(code: &str) -> &'static str {
+/// Members of a dry run that the operation will do something to, as far as was seen when they were counted.
+pub(super) fn permitted(one: &BulkOperation) -> i64 {
+    (one.total - skipped(one)).max(0)
+}
+
+fn progress(one: &BulkOperation) -> AnyView {
+    let dealt = one.processed + skipped(one) + one.errored;
+    let all = things(one.target, one.total);
+    let done = match one.action {
+        BulkAction::Retry => "retried",
+        BulkAction::Cancel => "canceled",
+        BulkAction::Delete => "deleted",
+    };
+    let were = if one.processed == 1 { "was" } else { "were" };
+    let sentence = match one.state {
+        BulkState::Counting => format!("Counting: {} so far", grouped(one.total)),
+        BulkState::Completed if one.processed == one.total && one.total == 1 => format!("Done: {all} was {done}"),
+        BulkState::Completed if one.processed == one.total => format!("Done: all {all} were {done}"),
+        BulkState::Completed => format!("Done: {} of {all} {were} {done}", grouped(one.processed)),
+        BulkState::Cancelling => format!("Stopping after {} of {all}", grouped(dealt)),
+        BulkState::Cancelled => format!("Stopped after {} of {all}", grouped(dealt)),
+        BulkState::Running | BulkState::Ready => format!("{} of {all} {done}", grouped(one.processed)),
+    };
+    let figure = |shape: &'static str, n: i64, word: &'static str| {
+        view! { <li><span class=format!("s-{shape}")>{icon(shape)}</span> " " <b>{grouped(n)}</b> " " {word}</li> }
+    };
+    let rate = one.rate_per_second.map(|rate| {
+        view! { <div><dt>"Speed limit"</dt><dd class="num">{per_time(rate)}</dd></div> }
+    });
+    let errors = (one.errored > 0).then(|| {
+        view! { <p class="sub top-gap">"Errors are problems of the server; its log says why. You can try these again."</p> }
+    });
+    view! {
+        <section class="card hero" aria-label="Progress">
+            <div class="row-wrap">
+                <div class="stack-1">
+                    <p class="hero-num">{percent(one)} <small>"%"</small></p>
+                    <p class="soft" role="status">{sentence} "."</p>
+                </div>
+                <dl class="facts end-facts">
+                    {rate} <div><dt>"Skipped"</dt><dd class="num">{grouped(skipped(one))}</dd></div>
+                    <div><dt>"Errors"</dt><dd class="num">{grouped(one.errored)}</dd></div>
+                </dl>
+            </div>
+            <div class="top-gap">{bar(one, "bar bar-4")}</div>
+            <ul class="legend top-gap">
+                {figure("succeeded", one.processed, done)} {figure("cancelled", skipped(one), "skipped")}
+                {(one.errored > 0).then(|| figure("dead", one.errored, if one.errored == 1 { "error" } else { "errors" }))}
+                {(one.total > dealt).then(|| figure("available", one.total - dealt, "left"))}
+            </ul>
+            {errors}
+        </section>
+    }
+    .into_any()
+}
+
+/// `12 were retried by someone else · 1 is not yours`.
+fn skip_sentence(one: &BulkOperation) -> String {
+    one.skipped
+        .iter()
+        .map(|skip| format!("{} {}", grouped(skip.count), why_skipped(&skip.reason, skip.count == 1)))
+        .collect::<Vec<_>>()
+        .join(" · ")
+}
+
+/// A refusal's code as the end of a sentence about those it met.
+fn why_skipped(code: &str, one: bool) -> &'static str {
+    let of = |single: &'static str, many: &'static str| if one { single } else { many };
     match code {
-        "not_retryable" => "were not in a state that can be retried any more",
-        "item_final" => "had ended already",
-        "item_expired" => "are past their time and need a new one",
-        "job_cancelled" => "are below a cancelled job",
-        "superseded" => "are in a tree that was made anew",
-        "job_completed" => "were complete already",
-        "job_not_complete" => "are not complete",
-        "not_root" => "are not roots of a tree",
-        "not_found" | "job_removed" => "are gone",
-        "edit_does_not_fit" => "have a payload that the edit does not fit",
-        "payload_invalid" => "would have had a payload that the type's schema refuses",
-        "forbidden" => "are not yours to do this to",
-        _ => "were refused",
+        "not_retryable" => of("is not in a state that can be retried", "are not in a state that can be retried"),
+        "item_final" => of("had ended already", "had ended already"),
+        "item_expired" => of("has expired and needs a new time", "have expired and need a new time"),
+        "job_cancelled" => of("belongs to a canceled job", "belong to a canceled job"),
+        "superseded" => of("belongs to a job that was replaced", "belong to jobs that were replaced"),
+        "job_completed" => of("was complete already", "were complete already"),
+        "job_not_complete" => of("is not complete", "are not complete"),
+        "not_root" => of("is part of another job", "are parts of other jobs"),
+        "not_found" | "job_removed" => of("was deleted", "were deleted"),
+        "edit_does_not_fit" => {
+            of("has a payload that the edit does not fit", "have a payload that the edit does not fit")
+        }
+        "payload_invalid" => {
+            of("would have a payload that the schema refuses", "would have payloads that the schema refuses")
+        }
+        "forbidden" => of("is not yours", "are not yours"),
+        _ => of("was refused", "were refused"),
     }
 }
 
@@ -175,11 +275,47 @@ fn still(one: &BulkOperation) -> AnyView {
     .into_any()
 }
 
-/// Where to go when it is over.
-fn after(one: &BulkOperation) -> Option<AnyView> {
-    if one.dry_run || !matches!(one.state, BulkState::Completed | BulkState::Cancelled) {
-        return None;
+fn stop_form(shown: &Shown) -> AnyView {
+    let one = &shown.one;
+    let here = shown.refused.as_ref().filter(|refused| refused.deed == "cancel");
+    let left = (one.total - one.processed - skipped(one) - one.errored).max(0);
+    let done = match one.action {
+        BulkAction::Retry => "retried",
+        BulkAction::Cancel => "canceled",
+        BulkAction::Delete => "deleted",
+    };
+    let stay = if one.processed == 1 { "stays" } else { "stay" };
+    let text = format!(
+        "{} {stay} {done}, {} {} left as {}.",
+        things(one.target, one.processed),
+        grouped(left),
+        if left == 1 { "is" } else { "are" },
+        if left == 1 { "it is" } else { "they are" },
+    );
+    view! {
+        <form class="narrow" method="post" action=format!("/bulk/{}/cancel", one.id) id="cancel">
+            {here.map(|refused| trouble(&refused.problem))}
+            <section class="card" aria-labelledby="stop-heading">
+                <div class="card-head"><h2 id="stop-heading">"Stop this operation?"</h2></div>
+                <div class="card-body">
+                    <div class="stack">
+                        <p class="small soft">{text}</p>
+                        {reason("cancel", here.map(|refused| refused.reason.as_str()).unwrap_or_default(), !shown.own)}
+                    </div>
+                </div>
+                <div class="card-foot">
+                    <button class="btn btn-danger-solid" type="submit">"Stop"</button>
+                    <a class="btn btn-quiet" href=format!("/bulk/{}", one.id)>"Keep going"</a>
+                </div>
+            </section>
+        </form>
     }
+    .into_any()
+}
+
+/// The sample and the details of one that runs or ran.
+fn about(one: &BulkOperation) -> AnyView {
+    let over = matches!(one.state, BulkState::Completed | BulkState::Cancelled);
     let rest = filter(one);
     let path = if one.target == BulkTarget::Items { "/items" } else { "/jobs" };
     let there = address(path, &[("q", &rest.to_string())]);
@@ -188,68 +324,27 @@ fn after(one: &BulkOperation) -> Option<AnyView> {
         domain::filter::Test::Any(words) => words.first().map(|id| format!("/jobs/{id}")),
         _ => None,
     });
-    Some(
-        view! {
-            <p class="actions">
-                <a href=there>"See what matches now"</a>
-                {job.map(|job| view! { <a href=job>"See the job"</a> })}
-            </p>
-        }
-        .into_any(),
-    )
-}
-
-fn begin(shown: &Shown) -> AnyView {
-    let one = &shown.one;
-    let here = shown.refused.as_ref().filter(|refused| refused.deed == "start");
-    let problem: Option<&Problem> = here.map(|refused| &refused.problem);
-    let verb = match one.action {
-        BulkAction::Retry => "Retry",
-        BulkAction::Cancel => "Cancel",
-        BulkAction::Delete => "Delete",
-    };
-    let what = match one.action {
-        BulkAction::Retry => {
-            "Each is given back to the workers with a fresh budget. Their trees stay open until the operation is through."
-        }
-        BulkAction::Cancel => "What waits will never start; what is in work is told to stop. This cannot be undone.",
-        BulkAction::Delete => "The trees go at once and for ever, with all their items and results.",
-    };
-    let edits = (one.action == BulkAction::Retry).then(|| {
-        let faults = field_fault(problem, "/payload_edit", "edits-fault");
-        view! {
-            <details class="field" open=!shown.edits.is_empty()>
-                <summary>"Edit the payloads…"</summary>
-                <label for="edits">"One edit a line: set /amount 12.50, or remove /draft"</label>
-                {text_area("edits", "edits", &shown.edits, "edits-help", faults.is_some())}
-                <p class="sub" id="edits-help">
-                    "The place is a JSON Pointer, the value is JSON. What an edit does not fit, or the type's schema refuses, is skipped and counted."
-                </p>
-                {faults}
-            </details>
-        }
-    });
-    let rate_faults = field_fault(problem, "/rate_per_second", "rate-fault");
-    let content = view! {
-        <form class="form" method="post" action=format!("/bulk/{}/start", one.id)>
-            {problem.map(trouble)}
-            <p>{what} " Which ones is settled when it begins; each is dealt with once."</p>
-            {reason("start", here.map(|refused| refused.reason.as_str()).unwrap_or_default(), shown.staff)}
-            <label class="field">
-                <span>"At most so many a second (empty: as fast as it goes)"</span>
-                <input type="text" inputmode="decimal" name="rate" value=shown.rate.clone() maxlength="10" aria-invalid=rate_faults.is_some().then_some("true") />
-            </label>
-            {rate_faults}
-            {edits}
-            <div class="actions">
-                <button class=if one.action == BulkAction::Retry { "primary" } else { "danger" } type="submit">
-                    {format!("{verb} {}", things(one.target, one.total))}
-                </button>
-                <a href="/bulk">"Not now"</a>
+    let again = address(
+        "/bulk/new",
+        &[("what", &format!("{} {}", one.action.as_str(), one.target.as_str())), ("q", &rest.to_string())],
+    );
+    view! {
+        <div class="grid" id="about" data-refresh="">
+            <div class="c8 stack gap-4">{(!one.sample.is_empty()).then(|| sample(one))}</div>
+            <div class="c4">
+                <section class="card" aria-labelledby="details-heading">
+                    <div class="card-head"><h2 id="details-heading">"Details"</h2></div>
+                    <div class="card-body">{facts(one)}</div>
+                    <div class="card-foot">
+                        {over.then(|| view! { <a href=there>"See what matches now"</a> })}
+                        {job.map(|job| view! { <a href=job>"Open job"</a> })}
+                        <a href=again>"Repeat with the same filter"</a>
+                    </div>
+                </section>
             </div>
-        </form>
-    };
-    section("begin", "Do it", content.into_any())
+        </div>
+    }
+    .into_any()
 }
 
 fn sample(one: &BulkOperation) -> AnyView {
@@ -257,55 +352,60 @@ fn sample(one: &BulkOperation) -> AnyView {
         BulkTarget::Items => format!("/items/{}", sample.id),
         BulkTarget::Jobs => format!("/jobs/{}", sample.id),
     };
+    let shown = one.sample.len().min(10);
     let rows = one
         .sample
         .iter()
         .take(10)
         .map(|sample| {
+            let id = sample.id.to_string();
+            let short = id.chars().rev().take(8).collect::<Vec<_>>().into_iter().rev().collect::<String>();
             view! {
-                <li>
-                    <a class="mono" href=link(sample)>{sample.id.to_string()}</a>
-                    " " <span class="sub">{sample.job_type.clone()} " · " {sample.state.clone()}</span>
-                    {sample.message.clone().map(|message| view! { <span class="clamp">{message}</span> })}
+                <li class="sample-row">
+                    <a class="mono" href=link(sample) title=id>{format!("…{short}")}</a>
+                    <span class="soft">{sample.job_type.clone()}</span>
+                    <span class="soft clamp">{sample.message.clone()}</span>
                 </li>
             }
         })
         .collect_view();
-    view! { <ul class="samples">{rows}</ul> }.into_any()
-}
-
-fn details(one: &BulkOperation) -> AnyView {
-    let fact = |term: &'static str, value: AnyView| view! { <div class="fact"><dt>{term}</dt> <dd>{value}</dd></div> };
-    let mono = |value: String| view! { <span class="mono">{value}</span> }.into_any();
-    let asked: Filter = filter(one);
-    let again = address(
-        "/bulk/new",
-        &[("what", &format!("{} {}", one.action.as_str(), one.target.as_str())), ("q", &asked.to_string())],
-    );
-    let edits = one.payload_edit.iter().map(edit).collect::<Vec<_>>().join("\n");
-    let terms = terms_of(&asked);
     view! {
-        <dl class="details">
-            {fact("All that match", mono(terms))} {fact("By", one.owner.name.clone().into_any())}
-            {one.reason.clone().map(|reason| fact("Reason", reason.into_any()))}
-            {one.stopped_reason.clone().map(|why| fact("Stopped because", why.into_any()))} {fact("Begun", clock(one.created_at).into_any())}
-            {one.finished_at.map(|at| fact("Over", clock(at).into_any()))}
-            {one.finished_at.is_none().then(|| fact("For", since(one.created_at).into_any()))}
-            {one.rate_per_second.map(|rate| fact("At most", format!("{rate} a second").into_any()))}
-            {(!edits.is_empty()).then(|| fact("Edits", mono(edits)))}
-        </dl>
-        <p class="sub">
-            <a href=again>{format!("Begin another over the {} that match then", list_word(one.target))}</a>
-        </p>
+        <section class="card" id="sample" aria-labelledby="sample-heading">
+            <div class="card-head">
+                <h2 id="sample-heading">"Sample"</h2>
+                <span class="sub">{format!("{shown} of {}", grouped(one.total))}</span>
+            </div>
+            <ul class="lined samples">{rows}</ul>
+        </section>
     }
     .into_any()
 }
 
-fn list_word(target: BulkTarget) -> &'static str {
-    match list_of(target) {
-        domain::filter::lists::List::Jobs => "jobs",
-        _ => "items",
+fn facts(one: &BulkOperation) -> AnyView {
+    let fact = |term: &'static str, value: AnyView| view! { <dt>{term}</dt> <dd>{value}</dd> };
+    let mono = |value: String| view! { <span class="mono">{value}</span> }.into_any();
+    let asked: Filter = filter(one);
+    let edits = one.payload_edit.iter().map(edit).collect::<Vec<_>>().join("\n");
+    let why = skip_sentence(one);
+    let counted = if one.dry_run { "Counted" } else { "Started" };
+    let list = match list_of(one.target) {
+        domain::filter::lists::List::Jobs => "Filter of jobs",
+        _ => "Filter of items",
+    };
+    view! {
+        <dl class="kv top-gap">
+            {fact(list, mono(terms_of(&asked)))}
+            {(!one.dry_run).then(|| fact("By", one.owner.name.clone().into_any()))}
+            {one.reason.clone().map(|reason| fact("Reason", reason.into_any()))}
+            {fact(counted, clock(one.created_at).into_any())}
+            {one.finished_at.filter(|_| !one.dry_run).map(|at| fact("Ended", clock(at).into_any()))}
+            {(one.finished_at.is_none() && !one.dry_run).then(|| fact("Running for", since(one.created_at).into_any()))}
+            {one.stopped_reason.clone().map(|why| fact("Stopped because", why.into_any()))}
+            {(!why.is_empty()).then(|| fact(if one.dry_run { "Skipped because" } else { "Skipped" }, why.clone().into_any()))}
+            {(!edits.is_empty()).then(|| fact("Edits", mono(edits)))}
+        </dl>
     }
+    .into_any()
 }
 
 /// An edit as it is typed.

@@ -1,23 +1,30 @@
-//! What can be done to an item: retried (with the payload as it is or edited), cancelled, made again.
+//! What can be done to an item: retried (with the payload as it is or edited), canceled, run again as a new job.
 //!
-//! The payload in the field is the text as it is stored; unless somebody edits it, none is sent, so that no number
-//! is ever written anew. What the type's schema refuses is said under the field, with its place in the document.
+//! The payload in the field is the stored text, one member a line; unless somebody edits it, none is sent, so that
+//! no number is ever written anew. What the type's schema refuses is said under the field, with its place.
 
-use domain::{Item, ItemState};
+use domain::{Document, Item, ItemState};
 use leptos::prelude::*;
 
 use crate::components::{
-    deed::{Deed, Refused, deed_open, field_fault},
-    panel::section,
+    deed::{Refused, field_fault, reason, trouble},
+    json,
+    state::icon,
     text_area::text_area,
 };
 
-/// Who looks, and what they tried.
+/// Who looks, what they tried, and what the page knows of the item's job.
 #[derive(Clone, Debug, Default)]
 pub struct Deeds {
     /// The item is the reader's own.
     pub own: bool,
-    /// The form that a link asks to be open.
+    /// The reader sees everybody's work, job types and workers.
+    pub staff: bool,
+    /// What the job, the root of its tree and their owner are called.
+    pub job: Option<String>,
+    pub root: Option<String>,
+    pub owner: Option<String>,
+    /// The form that a link asks for.
     pub open: Option<String>,
     pub refused: Option<Refused>,
     /// As typed, where a retry or a replay was refused.
@@ -34,116 +41,218 @@ pub struct Edit {
     pub restart: bool,
 }
 
-pub(super) fn section_of(item: &Item, deeds: &Deeds) -> Option<AnyView> {
-    let tried = |name: &str| deeds.refused.as_ref().is_some_and(|refused| refused.deed == name);
-    let state = item.state;
-    let mut forms: Vec<AnyView> = Vec::new();
-    if matches!(
-        state,
-        ItemState::Dead | ItemState::Expired | ItemState::Cancelled | ItemState::Retryable | ItemState::Scheduled
-    ) || tried("retry")
-    {
-        forms.push(retry(item, deeds));
-    }
-    if !state.is_final() || tried("cancel") {
-        forms.push(cancel(item, deeds));
-    }
-    if state.is_final() || tried("replay") {
-        forms.push(replay(item, deeds));
-    }
-    (!forms.is_empty())
-        .then(|| section("deeds", "What you can do", view! { <div class="deeds">{forms}</div> }.into_any()))
-}
-
-fn form(item: &Item, deeds: &Deeds, name: &'static str, verb: &'static str) -> Deed {
-    Deed {
-        deed: name,
-        action: format!("/items/{}/{name}", item.id),
-        verb,
-        text: ().into_any(),
-        fields: None,
-        button: String::new(),
-        dangerous: false,
-        others: !deeds.own,
-    }
-}
-
-fn retry(item: &Item, deeds: &Deeds) -> AnyView {
-    let now = matches!(item.state, ItemState::Retryable | ItemState::Scheduled);
-    let text = if now {
-        "It waits for its time. It is due now, and a worker takes it when its turn comes."
-    } else {
-        "The same item is given back to the workers. Its failures count from 0 again; its history and the payload as it came are kept. Its job opens again until it is through."
+/// What can be done in this state: the form's name, and the words for it.
+fn ways(state: ItemState) -> (Option<&'static str>, bool, bool) {
+    let retry = match state {
+        ItemState::Dead | ItemState::Expired | ItemState::Cancelled => Some("Retry"),
+        ItemState::Retryable | ItemState::Scheduled => Some("Run now"),
+        _ => None,
     };
-    let restart = item.step.as_ref().map(|step| {
-        let text = format!("Begin at the start, not after the step {}", step.name);
+    (retry, !state.is_final(), state.is_final())
+}
+
+/// The buttons of the head. What needs no reason is done at once.
+pub(super) fn buttons(item: &Item, deeds: &Deeds) -> AnyView {
+    let (retry, cancel, replay) = ways(item.state);
+    let at = |open: &str| format!("/items/{}?open={open}", item.id);
+    let retry = retry.map(|word| {
+        let at_once = if deeds.own {
+            view! {
+                <form method="post" action=format!("/items/{}/retry", item.id)>
+                    <button class="btn btn-primary" type="submit">
+                        {icon("rotate-cw")}
+                        {word}
+                    </button>
+                </form>
+            }
+            .into_any()
+        } else {
+            view! {
+                <a class="btn btn-primary" href=format!("{}#retry", at("retry"))>
+                    {icon("rotate-cw")}
+                    {format!("{word}…")}
+                </a>
+            }
+            .into_any()
+        };
+        view! {
+            {at_once}
+            <a class="btn" href=format!("{}#retry-payload", at("retry"))>
+                {icon("pencil")}
+                "Edit and retry…"
+            </a>
+        }
+    });
+    let cancel = cancel.then(|| {
+        view! {
+            <a class="btn btn-danger" href=at("cancel")>
+                {icon("ban")}
+                "Cancel item…"
+            </a>
+        }
+    });
+    let replay = replay.then(|| {
+        view! {
+            <a class="btn" href=at("replay")>
+                {icon("copy")}
+                "Run again as a new job…"
+            </a>
+        }
+    });
+    view! { {retry} {cancel} {replay} }.into_any()
+}
+
+/// The form that is asked for or was refused.
+pub(super) fn form_of(item: &Item, deeds: &Deeds) -> Option<AnyView> {
+    let (retry, cancel, replay) = ways(item.state);
+    let tried = deeds.refused.as_ref().map(|refused| refused.deed);
+    match tried.or(deeds.open.as_deref())? {
+        "retry" if retry.is_some() || tried.is_some() => Some(edited(item, deeds, &retried(item))),
+        "replay" if replay || tried.is_some() => Some(edited(item, deeds, &replayed())),
+        "cancel" if cancel || tried.is_some() => Some(cancelled(item, deeds)),
+        _ => None,
+    }
+}
+
+/// A form with a payload.
+struct Words {
+    deed: &'static str,
+    heading: &'static str,
+    text: &'static str,
+    button: &'static str,
+    shape: &'static str,
+}
+
+fn retried(item: &Item) -> Words {
+    if matches!(item.state, ItemState::Retryable | ItemState::Scheduled) {
+        let text = "It is due at once, and starts as soon as a worker is free.";
+        return Words { deed: "retry", heading: "Run now", text, button: "Run now", shape: "rotate-cw" };
+    }
+    let text = "Attempts start again at 0. The job reopens until this item is done. The history and the original payload stay.";
+    Words { deed: "retry", heading: "Retry", text, button: "Retry item", shape: "rotate-cw" }
+}
+
+fn replayed() -> Words {
+    let text = "A new job with this one item, of the same type, keys, and priority. This item stays as it is.";
+    Words { deed: "replay", heading: "Run again as a new job", text, button: "Run again", shape: "copy" }
+}
+
+fn edited(item: &Item, deeds: &Deeds, words: &Words) -> AnyView {
+    let here = deeds.refused.as_ref().filter(|refused| refused.deed == words.deed);
+    let typed = here.and(deeds.edit.payload.as_deref());
+    let changes = typed
+        .zip(item.payload.as_ref())
+        .and_then(|(typed, stored)| json::changes(stored, &Document::parse(typed.trim().to_owned()).ok()?));
+    let changes = changes.map(|changes| {
+        view! {
+            <section class="card" aria-labelledby="changes-heading">
+                <div class="card-head">
+                    <h2 id="changes-heading">"Changes"</h2>
+                    <span class="sub">"not saved yet"</span>
+                </div>
+                {changes}
+            </section>
+        }
+    });
+    let restart = item.step.as_ref().filter(|_| words.deed == "retry").map(|step| {
+        let help = format!("Otherwise it continues after \u{201c}{}\u{201d}.", step.name);
         view! {
             <label class="check">
                 <input type="checkbox" name="restart" value="yes" checked=deeds.edit.restart />
-                <span>{text}</span>
+                <span>"Start over" <span class="help">{help}</span></span>
             </label>
         }
     });
-    let fields = view! { {payload(item, deeds, "retry")} {(!now).then(|| expires(item, deeds, "retry"))} {restart} };
-    let button = if now { "Run it now" } else { "Retry it" };
-    let form = Deed {
-        text: text.into_any(),
-        fields: Some(fields.into_any()),
-        button: button.to_owned(),
-        ..form(item, deeds, "retry", if now { "Run now…" } else { "Retry…" })
-    };
-    opened(form, deeds)
+    let typed_reason = here.map(|refused| refused.reason.clone()).unwrap_or_default();
+    let now = matches!(item.state, ItemState::Retryable | ItemState::Scheduled) && words.deed == "retry";
+    view! {
+        <form class="grid" method="post" action=format!("/items/{}/{}", item.id, words.deed) id=words.deed>
+            <div class="c8 stack gap-4">
+                {here.map(|refused| trouble(&refused.problem))}
+                <section class="card" aria-labelledby="payload-heading">
+                    <div class="card-head">
+                        <h2 id="payload-heading">"Payload"</h2>
+                    </div>
+                    <div class="card-body">{payload(item, deeds, words.deed)}</div>
+                </section>
+                {changes}
+            </div>
+            <div class="c4 stack gap-4">
+                <section class="card" aria-labelledby="do-heading">
+                    <div class="card-head">
+                        <h2 id="do-heading">{words.heading}</h2>
+                    </div>
+                    <div class="card-body">
+                        <div class="stack">
+                            <p class="small soft">{words.text}</p>
+                            {reason(words.deed, &typed_reason, !deeds.own)}
+                            {(!now).then(|| expires(item, deeds, words.deed))}
+                            {restart}
+                        </div>
+                    </div>
+                    <div class="card-foot">
+                        <button class="btn btn-primary" type="submit">
+                            {icon(words.shape)}
+                            {words.button}
+                        </button>
+                        <a class="btn btn-quiet" href=format!("/items/{}", item.id)>"Cancel"</a>
+                    </div>
+                </section>
+            </div>
+        </form>
+    }
+    .into_any()
 }
 
-fn cancel(item: &Item, deeds: &Deeds) -> AnyView {
+fn cancelled(item: &Item, deeds: &Deeds) -> AnyView {
+    let here = deeds.refused.as_ref().filter(|refused| refused.deed == "cancel");
     let text = if item.state == ItemState::Running {
-        "It is in work: the worker is told to stop, and whatever it hands in makes the item cancelled."
+        "Its worker is told to stop, and its result is not used. You can retry the item later."
     } else {
-        "It will not start. A person can retry it later."
+        "It will not run. You can retry it later."
     };
-    let form = Deed {
-        text: text.into_any(),
-        button: "Cancel this item".to_owned(),
-        dangerous: true,
-        ..form(item, deeds, "cancel", "Cancel…")
-    };
-    opened(form, deeds)
-}
-
-fn replay(item: &Item, deeds: &Deeds) -> AnyView {
-    let text = "A new tree of one item is made, with the same type, keys and priority. This item stays as it is.";
-    let fields = view! { {payload(item, deeds, "replay")} {expires(item, deeds, "replay")} };
-    let form = Deed {
-        text: text.into_any(),
-        fields: Some(fields.into_any()),
-        button: "Make it again".to_owned(),
-        ..form(item, deeds, "replay", "Make again…")
-    };
-    opened(form, deeds)
-}
-
-/// A form, open where a link asks for it.
-fn opened(form: Deed, deeds: &Deeds) -> AnyView {
-    let asked = deeds.refused.is_none() && deeds.open.as_deref() == Some(form.deed);
-    deed_open(form, deeds.refused.as_ref(), asked)
+    let typed = here.map(|refused| refused.reason.clone()).unwrap_or_default();
+    view! {
+        <form class="narrow stack gap-4" method="post" action=format!("/items/{}/cancel", item.id) id="cancel">
+            {here.map(|refused| trouble(&refused.problem))}
+            <section class="card" aria-labelledby="do-heading">
+                <div class="card-head">
+                    <h2 id="do-heading">"Cancel this item?"</h2>
+                </div>
+                <div class="card-body">
+                    <div class="stack">
+                        <p class="small soft">{text}</p>
+                        {reason("cancel", &typed, !deeds.own)}
+                    </div>
+                </div>
+                <div class="card-foot">
+                    <button class="btn btn-danger-solid" type="submit">
+                        "Cancel 1 item"
+                    </button>
+                    <a class="btn btn-quiet" href=format!("/items/{}", item.id)>"Keep it"</a>
+                </div>
+            </section>
+        </form>
+    }
+    .into_any()
 }
 
 fn payload(item: &Item, deeds: &Deeds, form: &str) -> AnyView {
     let (id, help, fault) =
         (format!("{form}-payload"), format!("{form}-payload-help"), format!("{form}-payload-fault"));
     let here = deeds.refused.as_ref().filter(|refused| refused.deed == form);
-    let stored = item.payload.as_ref().map_or("null", |payload| payload.text());
-    let typed = here.and(deeds.edit.payload.as_deref()).unwrap_or(stored);
+    let stored = item.payload.as_ref().map_or_else(|| "null".to_owned(), json::pretty);
+    let typed = here.and(deeds.edit.payload.clone()).unwrap_or(stored);
     let faults = field_fault(here.map(|refused| &refused.problem), "/payload", &fault);
     let describes = if faults.is_some() { format!("{help} {fault}") } else { help.clone() };
     view! {
         <div class="field">
-            <label for=id.clone()>"Payload"</label>
-            {text_area(&id, "payload", typed, &describes, faults.is_some())}
-            <p class="sub" id=help>
-                "JSON. Left as it is, it is used byte for byte; edited, every number is kept as you write it."
-            </p>
+            <label class="vh" for=id.clone()>"Payload, JSON"</label>
+            {text_area(&id, "payload", &typed, &describes, faults.is_some())}
             {faults}
+            <p class="help" id=help>
+                "Numbers are kept exactly as you write them. The original payload stays in the history."
+            </p>
         </div>
     }
     .into_any()
@@ -158,8 +267,9 @@ fn expires(item: &Item, deeds: &Deeds, form: &str) -> Option<AnyView> {
     Some(
         view! {
             <label class="field">
-                <span>"Not after, anew (such as 2026-12-01T12:00:00Z; empty: as it was)"</span>
+                <span class="label">"Expires " <em>"optional"</em></span>
                 <input type="text" name="expires_at" class="mono" value=typed aria-invalid=faults.is_some().then_some("true") />
+                <span class="help">"Such as 2026-12-01T12:00:00Z. Empty: as before."</span>
             </label>
             {faults}
         }

@@ -1,138 +1,91 @@
-//! The machine of an item's states with the way it took, drawn; and the same way in words, for those who do not
-//! see it. Which states there are and what leads where is the domain's; this only knows where to put them.
+//! What has happened to an item so far as a row of steps: waits, attempts, and where it stands now.
 
 use domain::{
-    Item, ItemState,
+    Item, ItemState, Time,
     item::{Attempt, EndedAs},
 };
 use leptos::prelude::*;
 
-use crate::components::state::word;
+use super::attempts::took;
+use crate::components::{moment::since, state::icon};
 
-/// Where each state stands, in a drawing of 640 by 176: its middle.
-const fn place(state: ItemState) -> (i32, i32) {
-    match state {
-        ItemState::Scheduled => (70, 40),
-        ItemState::Blocked => (70, 136),
-        ItemState::Available => (220, 88),
-        ItemState::Running => (380, 88),
-        ItemState::Retryable => (300, 24),
-        ItemState::Succeeded => (560, 24),
-        ItemState::Dead => (560, 66),
-        ItemState::Cancelled => (560, 108),
-        ItemState::Expired => (560, 150),
-    }
+/// Attempts that are drawn; of more, the last ones.
+const MOST: usize = 4;
+
+/// A step.
+struct Step {
+    shape: &'static str,
+    word: String,
+    from: Option<Time>,
+    to: Option<Time>,
 }
 
-/// The arrows that are drawn.
-const ARROWS: [(ItemState, ItemState); 9] = [
-    (ItemState::Scheduled, ItemState::Available),
-    (ItemState::Blocked, ItemState::Available),
-    (ItemState::Available, ItemState::Running),
-    (ItemState::Running, ItemState::Retryable),
-    (ItemState::Retryable, ItemState::Available),
-    (ItemState::Running, ItemState::Succeeded),
-    (ItemState::Running, ItemState::Dead),
-    (ItemState::Running, ItemState::Cancelled),
-    (ItemState::Running, ItemState::Expired),
-];
-
-/// Half the width and half the height of a state's box.
-const HALF: (i32, i32) = (54, 15);
-
-/// The states it has been in, in the order in which they are known. `attempts`: the newest first.
-fn way(item: &Item, attempts: &[Attempt]) -> Vec<ItemState> {
-    let mut way = Vec::new();
-    let mut go = |state: ItemState| {
-        if way.last() != Some(&state) {
-            way.push(state);
-        }
-    };
-    if item.run_after.is_some() {
-        go(ItemState::Scheduled);
-    }
-    for attempt in attempts.iter().rev() {
-        go(ItemState::Available);
-        go(ItemState::Running);
-        if attempt.ended_as == Some(EndedAs::Failed) {
-            go(ItemState::Retryable);
-        }
-    }
-    // What the last failure led to: a final state, where it stands now or from where a person gave it back.
-    if way.last() == Some(&ItemState::Retryable) && item.state != ItemState::Retryable {
-        let again = matches!(item.state, ItemState::Available | ItemState::Blocked | ItemState::Scheduled);
-        if !again || item.failures == 0 {
-            way.pop();
-        }
-        if again && item.failures == 0 {
-            way.push(ItemState::Dead);
-        }
-    }
-    if way.last() != Some(&item.state) {
-        way.push(item.state);
-    }
-    way
-}
-
-pub(super) fn drawing(item: &Item, attempts: &[Attempt]) -> AnyView {
-    let way = way(item, attempts);
-    let taken = |from: ItemState, to: ItemState| way.windows(2).any(|pair| pair == [from, to]);
-    let arrows = ARROWS
+/// `attempts`: the newest first.
+pub(super) fn steps(item: &Item, attempts: &[Attempt]) -> AnyView {
+    let steps = of(item, attempts);
+    let last = steps.len().saturating_sub(1);
+    let drawn = steps
         .into_iter()
-        .map(|(from, to)| {
-            let class = if taken(from, to) { "way way-taken" } else { "way" };
-            view! { <path class=class d=arrow(from, to) /> }
-        })
-        .collect_view();
-    let boxes = ItemState::ALL
-        .into_iter()
-        .map(|state| {
-            let (x, y) = place(state);
-            let class = if state == item.state {
-                format!("stop stop-here stop-{}", state.as_str())
-            } else if way.contains(&state) {
-                "stop stop-been".to_owned()
-            } else {
-                "stop".to_owned()
+        .enumerate()
+        .map(|(at, step)| {
+            let length = match (step.from, step.to) {
+                (Some(from), Some(to)) => Some(view! { " " <small>{took(from, to)}</small> }.into_any()),
+                (Some(from), None) => Some(view! { " " <small>{since(from)}</small> }.into_any()),
+                _ => None,
             };
-            let at = |shift: i32, from: i32| (from + shift).to_string();
+            let here = if at == last { " is-here" } else { "" };
             view! {
-                <g class=class>
-                    <rect x=at(-HALF.0, x) y=at(-HALF.1, y) width=(2 * HALF.0).to_string() height=(2 * HALF.1).to_string() rx="6" />
-                    <text x=x.to_string() y=at(5, y) text-anchor="middle">
-                        {word(state)}
-                    </text>
-                </g>
+                <li>
+                    <span class=format!("step s-{}{here}", step.shape) aria-current=(at == last).then_some("step")>
+                        {icon(step.shape)} " " {step.word} {length}
+                    </span>
+                    {(at < last).then(|| view! { <span class="arrow" aria-hidden="true">"›"</span> })}
+                </li>
             }
         })
         .collect_view();
-    let told: Vec<&str> = way.iter().map(|&state| word(state)).collect();
-    let label = format!("Its way so far: {}", told.join(", then "));
-    view! {
-        <div class="machine-frame" tabindex="0" role="group" aria-label="States">
-            <svg class="machine" viewBox="0 0 640 176" role="img" aria-label=label>
-                {arrows}
-                {boxes}
-            </svg>
-        </div>
-    }
-    .into_any()
+    view! { <ol class="path" aria-label="What happened so far">{drawn}</ol> }.into_any()
 }
 
-/// A curve from the side of one box to the side of another, with a head.
-fn arrow(from: ItemState, to: ItemState) -> String {
-    let ((fx, fy), (tx, ty)) = (place(from), place(to));
-    // Back to the left: from above the one to beside the other.
-    if tx < fx {
-        let (sx, sy) = if from == ItemState::Running { (fx, fy - HALF.1) } else { (fx - HALF.0, fy) };
-        let (ex, ey) = if to == ItemState::Retryable { (tx + HALF.0, ty) } else { (tx, ty - HALF.1) };
-        return if to == ItemState::Retryable {
-            format!("M{sx} {sy}Q{sx} {ey} {ex} {ey}M{} {}L{ex} {ey}L{} {}", ex + 7, ey - 4, ex + 7, ey + 4)
-        } else {
-            format!("M{sx} {sy}Q{ex} {sy} {ex} {ey}M{} {}L{ex} {ey}L{} {}", ex - 4, ey - 7, ex + 4, ey - 7)
-        };
+fn of(item: &Item, attempts: &[Attempt]) -> Vec<Step> {
+    let mut steps = Vec::new();
+    let left_out = attempts.len().saturating_sub(MOST);
+    let mut before = Some(item.created_at);
+    let mut ended: Option<EndedAs> = None;
+    if left_out > 0 {
+        let word = format!("{left_out} earlier {}", if left_out == 1 { "attempt" } else { "attempts" });
+        steps.push(Step { shape: "retryable", word, from: None, to: None });
+        before = attempts.get(MOST).and_then(|attempt| attempt.ended_at);
+        ended = attempts.get(MOST).and_then(|attempt| attempt.ended_as);
     }
-    let (sx, ex) = (fx + HALF.0, tx - HALF.0);
-    let middle = i32::midpoint(sx, ex);
-    format!("M{sx} {fy}C{middle} {fy} {middle} {ty} {ex} {ty}M{} {}L{ex} {ty}L{} {}", ex - 7, ty - 4, ex - 7, ty + 4)
+    for attempt in attempts.iter().take(MOST).rev() {
+        let (shape, word) = match ended {
+            None | Some(EndedAs::Released) => ("available", "Waiting"),
+            _ => ("retryable", "Retry"),
+        };
+        steps.push(Step { shape, word: word.to_owned(), from: before, to: attempt.started_at.or(before) });
+        let word = format!("Attempt {}", attempt.attempt);
+        steps.push(Step { shape: "running", word, from: attempt.started_at, to: attempt.ended_at });
+        (before, ended) = (attempt.ended_at, attempt.ended_as);
+    }
+    if item.state != ItemState::Running {
+        let from = (!item.state.is_final()).then_some(before).flatten();
+        steps.push(Step { shape: item.state.as_str(), word: word(item.state).to_owned(), from, to: None });
+    }
+    steps
+}
+
+/// The word for where an item stands.
+const fn word(state: ItemState) -> &'static str {
+    match state {
+        ItemState::Scheduled => "Scheduled",
+        ItemState::Blocked => "Blocked",
+        ItemState::Available => "Waiting",
+        ItemState::Running => "In progress",
+        ItemState::Retryable => "Retrying",
+        ItemState::Succeeded => "Succeeded",
+        ItemState::Dead => "Failed",
+        ItemState::Cancelled => "Canceled",
+        ItemState::Expired => "Expired",
+    }
 }

@@ -3,7 +3,7 @@
 
 use app::{
     components::deed::Refused,
-    pages::bulk::{self as pages, Asking, Shown, list_of},
+    pages::bulk::{self as pages, Asking, Edited, Shown, list_of},
 };
 use axum::{
     extract::{RawQuery, State},
@@ -12,7 +12,7 @@ use axum::{
 };
 use domain::{
     Document, Problem,
-    api::{BulkAction, BulkTarget, EditOp, NewBulk, PayloadEdit},
+    api::{BulkAction, BulkOperation, BulkTarget, NewBulk},
     filter::{Fault, Filter},
 };
 use uuid::Uuid;
@@ -20,6 +20,7 @@ use uuid::Uuid;
 use super::{
     Signed,
     asked::{Pages, now},
+    edits,
     form::{Fields, in_the_form},
     pairs, see_other,
 };
@@ -147,12 +148,13 @@ pub(super) async fn show(
     RawQuery(query): RawQuery,
     id: Result<Path<Uuid>>,
 ) -> Response {
-    let did = pairs(query.as_deref()).find(|(name, _)| name == "did").map(|(_, did)| did);
+    let asked = |wanted: &str| pairs(query.as_deref()).find(|(name, _)| name == wanted).map(|(_, value)| value);
+    let (did, stops) = (asked("did"), asked("open").is_some_and(|open| open == "cancel"));
     let drawn = match id {
         Ok(Path(id)) => shown(&app, &signed.caller, id).await,
         Err(error) => Err(error),
     };
-    signed.answer(drawn.map(|shown| move || pages::page(&Shown { did, ..shown })))
+    signed.answer(drawn.map(|shown| move || pages::page(&Shown { did, stops, ..shown })))
 }
 
 async fn shown(app: &App, caller: &Caller, id: Uuid) -> Result<Shown> {
@@ -162,9 +164,13 @@ async fn shown(app: &App, caller: &Caller, id: Uuid) -> Result<Shown> {
         staff: caller.sees_all(),
         one,
         did: None,
+        stops: false,
         refused: None,
+        reason: String::new(),
         rate: String::new(),
         edits: String::new(),
+        before: None,
+        edited: None,
     })
 }
 
@@ -188,22 +194,27 @@ async fn done(app: &App, signed: Signed, id: Result<Path<Uuid>>, fields: Fields,
             return started(app, &signed.caller, id, &fields).await;
         }
         app.engine.cancel_bulk(&signed.caller, id, fields.given("reason")).await?;
-        Ok(format!("/bulk/{id}?did=stopped"))
+        Ok(Started::Begun(format!("/bulk/{id}?did=stopped")))
     };
-    let refused = match acted.await {
-        Ok(to) => return see_other(&to),
-        Err(error) => in_the_form(error),
-    };
-    let problem = match refused {
-        Ok(problem) => problem,
-        Err(error) => return signed.visit.trouble(error),
+    let (id, problem, before, edited) = match acted.await {
+        Ok(Started::Begun(to)) => return see_other(&to),
+        Ok(Started::Changed { now, before }) => (now, None, Some(before), None),
+        Ok(Started::Unseen(edited)) => (id, None, None, Some(edited)),
+        Err(error) => match in_the_form(error) {
+            Ok(problem) => (id, Some(problem), None, None),
+            Err(error) => return signed.visit.trouble(error),
+        },
     };
     match shown(app, &signed.caller, id).await {
         Ok(shown) => {
+            let reason = fields.text("reason").to_owned();
             let shown = Shown {
-                refused: Some(Refused { deed, problem, reason: fields.text("reason").to_owned() }),
+                refused: problem.map(|problem| Refused { deed, problem, reason: reason.clone() }),
+                reason,
                 rate: fields.text("rate").to_owned(),
                 edits: fields.lines("edits").unwrap_or_default(),
+                before,
+                edited,
                 ..shown
             };
             signed.visit.page(StatusCode::UNPROCESSABLE_ENTITY, move || pages::page(&shown))
@@ -212,10 +223,20 @@ async fn done(app: &App, signed: Signed, id: Result<Path<Uuid>>, fields: Fields,
     }
 }
 
-async fn started(app: &App, caller: &Caller, id: Uuid, fields: &Fields) -> Result<String> {
+/// What came of a form that begins an operation.
+enum Started {
+    /// It runs, and is seen there.
+    Begun(String),
+    /// Others match than the reader was told. There is a new preview; nothing was done.
+    Changed { now: Uuid, before: i64 },
+    /// The reader has not seen yet what the edits make of the payloads.
+    Unseen(Edited),
+}
+
+async fn started(app: &App, caller: &Caller, id: Uuid, fields: &Fields) -> Result<Started> {
     let preview = app.engine.bulk(caller, id).await?;
     if !preview.dry_run {
-        return Ok(format!("/bulk/{id}"));
+        return Ok(Started::Begun(format!("/bulk/{id}")));
     }
     let rate_per_second = match fields.given("rate") {
         None => None,
@@ -224,11 +245,20 @@ async fn started(app: &App, caller: &Caller, id: Uuid, fields: &Fields) -> Resul
             Problem::invalid_body([("/rate_per_second".to_owned(), detail)])
         })?),
     };
+    let text = fields.lines("edits").unwrap_or_default();
+    let mut typed = edits::Typed::default();
+    if !text.trim().is_empty() {
+        let sample = edits::sample(app, caller, &preview).await;
+        typed = edits::read(&text, &sample)?;
+        if fields.given("show").is_some() || !is_seen(&text, fields.text("seen_edits")) {
+            return Ok(Started::Unseen(edits::outcome(&typed, sample)));
+        }
+    }
     let new = NewBulk {
         action: preview.action,
         target: preview.target,
-        filter: preview.filter,
-        payload_edit: edits(&fields.lines("edits").unwrap_or_default())?,
+        filter: preview.filter.clone(),
+        payload_edit: typed.edits,
         reason: fields.given("reason").map(str::to_owned),
         rate_per_second,
         dry_run: false,
@@ -241,46 +271,37 @@ async fn started(app: &App, caller: &Caller, id: Uuid, fields: &Fields) -> Resul
     let text = Document::of(&new);
     let name = Key(Some(format!("preview:{id}"))).name(caller);
     let key = name.map(|name| KeyedCall { name, call: "POST /bulk/{id}/start", fingerprint: fingerprint(text.text()) });
-    Ok(format!("/bulk/{}", begin(app, caller, new, key).await?))
+    // A form that is sent twice finds what it has begun, however few match since.
+    if let Some(begun) = app.engine.bulk_begun(key.as_ref()).await? {
+        return Ok(Started::Begun(format!("/bulk/{begun}")));
+    }
+    if let Some(before) = changed(app, caller, &preview, fields).await? {
+        let now = begin(app, caller, NewBulk { payload_edit: Vec::new(), reason: None, dry_run: true, ..new }, None);
+        return Ok(Started::Changed { now: now.await?, before });
+    }
+    Ok(Started::Begun(format!("/bulk/{}", begin(app, caller, new, key).await?)))
 }
 
-/// Edits as they are typed, one a line: `set /amount 12.50`, `remove /draft`. Values keep their text.
-fn edits(text: &str) -> Result<Vec<PayloadEdit>> {
-    let mut edits = Vec::new();
-    for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
-        let wrong =
-            |detail: &str| Problem::invalid_body([("/payload_edit".to_owned(), format!("{detail}, found {line:?}"))]);
-        let (verb, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
-        let rest = rest.trim();
-        let edit = match verb {
-            "remove" => PayloadEdit { op: EditOp::Remove, path: rest.to_owned(), value: None },
-            "set" => {
-                let (path, value) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
-                let value = Document::parse(value.trim().to_owned())
-                    .map_err(|_| wrong("expected JSON after the place; a text stands in quotation marks"))?;
-                PayloadEdit { op: EditOp::Set, path: path.to_owned(), value: Some(value) }
-            }
-            _ => return Err(wrong("expected set /place value, or remove /place").into()),
-        };
-        edit.read().map_err(|(_, detail)| wrong(detail))?;
-        edits.push(edit);
-    }
-    Ok(edits)
+/// The number that the reader was told, where it is another one by now. Beyond some thousands nobody counts again:
+/// the operation freezes its members when it begins, and shows how many they are.
+async fn changed(app: &App, caller: &Caller, preview: &BulkOperation, fields: &Fields) -> Result<Option<i64>> {
+    let Some(told) = fields.given("count").and_then(|count| count.parse::<i64>().ok()) else { return Ok(None) };
+    let wanted = wanted(preview.target, &preview.filter)?;
+    let now = app.engine.count_bulk(caller, &wanted).await?;
+    Ok(now.is_some_and(|now| now != told).then_some(told))
+}
+
+/// Whether these are the edits whose outcome the reader was shown; a hidden field has no lines.
+fn is_seen(edits: &str, seen: &str) -> bool {
+    let lines = |text: &str, separator: char| -> Vec<String> {
+        text.split(separator).map(|line| line.trim().to_owned()).filter(|line| !line.is_empty()).collect()
+    };
+    lines(&edits.replace('\n', ";"), ';') == lines(seen, ';')
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn edits_are_read_line_by_line_and_numbers_stay_as_they_are() {
-        let read = edits("set /amount 1.10\n\n remove /draft \nset /big 9007199254740993").expect("edits");
-        let back: Vec<String> = read.iter().map(pages::edit).collect();
-        assert_eq!(back, ["set /amount 1.10", "remove /draft", "set /big 9007199254740993"]);
-        for bad in ["put /a 1", "set /a", "set a 1", "remove", "set /a {"] {
-            assert!(edits(bad).is_err(), "{bad}");
-        }
-    }
 
     #[test]
     fn an_operation_over_everything_is_refused() {

@@ -1,5 +1,6 @@
 //! The fields of a form that was posted, and what becomes of a refusal: the same page, 422, with what was typed.
 
+use app::components::json::pretty;
 use axum::{
     extract::{FromRequest, FromRequestParts, Request},
     response::Response,
@@ -103,10 +104,14 @@ impl Fields {
         self.0.iter().find(|(field, _)| field == name).map(|(_, value)| value.replace("\r\n", "\n"))
     }
 
-    /// A document that may have been edited: `None` where it is still the text that is stored.
+    /// A document that may have been edited: `None` where it is still the text that is stored, or that text with one
+    /// member a line, as pages show it.
     pub(super) fn edited(&self, name: &str, stored: Option<&Document>) -> Result<Option<Document>> {
         let Some(typed) = self.lines(name) else { return Ok(None) };
-        if stored.is_some_and(|stored| stored.text().replace("\r\n", "\n").trim() == typed.trim()) {
+        let is_stored = |stored: &Document| {
+            stored.text().replace("\r\n", "\n").trim() == typed.trim() || pretty(stored).trim() == typed.trim()
+        };
+        if stored.is_some_and(is_stored) {
             return Ok(None);
         }
         let document = Document::parse(typed.trim().to_owned()).map_err(|e| {

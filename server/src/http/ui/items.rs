@@ -1,5 +1,7 @@
 //! `/dead`, `/items` and `/items/{id}`: what failed, any items by filter, and one item with what people do to it.
 
+use std::collections::HashMap;
+
 use app::{
     components::deed::Refused,
     frame::Page,
@@ -15,7 +17,7 @@ use axum::{
     response::Response,
 };
 use domain::{
-    ItemState,
+    ItemState, Job,
     api::{ErrorGroup, ReplayBody, RetryBody},
     filter::lists::List,
 };
@@ -35,6 +37,9 @@ use crate::{
     http::{cursor::Paged as _, extract::Path, items::ItemList},
     jobs::GroupFilter,
 };
+
+/// What the API's list says of a text by itself: it would look at every item there is.
+const TEXT_ALONE: &str = "expected beside id, job, root";
 
 /// Groups that are read, the largest first.
 const GROUPS: i64 = 1_000;
@@ -56,6 +61,7 @@ async fn listed(app: &App, signed: &Signed, mut asking: Asking) -> Response {
         groups: None,
         exact: None,
         items: Vec::new(),
+        summaries: HashMap::new(),
         next: None,
         first: asking.cursor.is_none(),
         did: asking.did.clone(),
@@ -67,6 +73,9 @@ async fn listed(app: &App, signed: &Signed, mut asking: Asking) -> Response {
             Err(error) => return signed.visit.trouble(error),
         };
         shown.asked = asking.asked;
+        if let Some(fault) = shown.asked.fault.as_mut().filter(|fault| fault.detail.contains(TEXT_ALONE)) {
+            "To search text, choose a job or a state other than succeeded first".clone_into(&mut fault.detail);
+        }
     }
     let dead = shown.asked.list == List::Dead;
     signed.visit.page(status, move || if dead { pages::dead::page(&shown) } else { pages::dead::items_page(&shown) })
@@ -91,6 +100,7 @@ async fn find(app: &App, caller: &Caller, asking: &Asking, shown: &mut Items) ->
     let page = pages.page(items, next);
     shown.next = asking.next(page.next_cursor);
     shown.items = page.data;
+    shown.summaries = app.engine.payload_beginnings(&shown.items).await?;
     Ok(())
 }
 
@@ -160,8 +170,21 @@ async fn draw(app: &App, caller: &Caller, id: Uuid, deeds: Deeds) -> Result<impl
     let mut attempts = app.engine.attempts(caller, id).await?;
     attempts.reverse();
     let job = app.engine.job(caller, item.job_id, false).await?;
-    let deeds = Deeds { own: own(caller, &job), ..deeds };
+    let root = if item.root_id == item.job_id { None } else { app.engine.job(caller, item.root_id, false).await.ok() };
+    let deeds = Deeds {
+        own: own(caller, &job),
+        staff: caller.sees_all(),
+        root: root.map(|root| name_of(&root)),
+        owner: Some(job.owner.name.clone()),
+        job: Some(name_of(&job)),
+        ..deeds
+    };
     Ok(move || pages::item::page(&item, &attempts, &deeds))
+}
+
+/// What people call a job.
+fn name_of(job: &Job) -> String {
+    job.name.clone().unwrap_or_else(|| job.key.clone())
 }
 
 /// What is done to an item by its forms.

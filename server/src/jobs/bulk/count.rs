@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use domain::{
-    Item, Job,
+    Code, Item, ItemState, Job, JobStatus,
     api::{BulkAction, BulkSample},
 };
 use uuid::Uuid;
@@ -26,12 +26,17 @@ use super::{Engine, Wanted, asker::asker, json};
 const PAGE: i64 = 200;
 /// How long a step may take before another server thinks that this one is gone, in seconds.
 const PATIENCE: f64 = 30.0;
+/// Pages that are counted while somebody waits, and their rows.
+const RECOUNT_PAGES: usize = 5;
+const RECOUNT_PAGE: i64 = 1_000;
 /// Members that are shown of an operation.
 const SAMPLE: usize = 10;
 
 /// What a page has brought.
 struct Page {
     found: Vec<BulkSample>,
+    /// Of a dry run: why the operation could do nothing to some of them, and how many those are.
+    foreseen: BTreeMap<&'static str, i64>,
     next: Option<(i64, i64)>,
 }
 
@@ -48,7 +53,7 @@ pub(super) async fn step(engine: &Engine, id: Uuid) -> Result<bool> {
         // What the filter names is gone: the list ends here.
         Err(Error::Problem(problem)) => {
             tracing::info!(%id, %problem, "the list of a bulk operation has ended");
-            Page { found: Vec::new(), next: None }
+            Page { found: Vec::new(), foreseen: BTreeMap::new(), next: None }
         }
         Err(error) => return Err(error),
     };
@@ -57,18 +62,77 @@ pub(super) async fn step(engine: &Engine, id: Uuid) -> Result<bool> {
     Ok(more)
 }
 
+/// How many a list shows now, where a few pages tell.
+pub(super) async fn now(engine: &Engine, caller: &Caller, wanted: &Wanted) -> Result<Option<i64>> {
+    let mut n = 0;
+    let (mut items_at, mut jobs_at) = (None, None);
+    for _ in 0..RECOUNT_PAGES {
+        let more = match wanted {
+            Wanted::Items(filter) => {
+                let (items, next) = engine.list_items(caller, filter, items_at, RECOUNT_PAGE).await?;
+                n += items.len() as i64;
+                items_at = next;
+                next.is_some()
+            }
+            Wanted::Jobs(filter) => {
+                let (jobs, next) = engine.list_jobs(caller, filter, jobs_at, RECOUNT_PAGE).await?;
+                n += jobs.len() as i64;
+                jobs_at = next;
+                next.is_some()
+            }
+        };
+        if !more {
+            return Ok(Some(n));
+        }
+    }
+    Ok(None)
+}
+
 async fn page(engine: &Engine, caller: &Caller, row: &BulkRow) -> Result<Page> {
     let wanted: Wanted = serde_json::from_str(&row.wanted).map_err(|e| Error::Broken(e.to_string()))?;
-    Ok(match &wanted {
+    let action = BulkAction::parse(&row.action).filter(|_| row.dry_run);
+    let mut foreseen: BTreeMap<&'static str, i64> = BTreeMap::new();
+    let mut note = |code: Option<Code>| {
+        if let Some(code) = code {
+            *foreseen.entry(code.as_str()).or_default() += 1;
+        }
+    };
+    let (found, next) = match &wanted {
         Wanted::Items(filter) => {
             let (items, next) = engine.list_items(caller, filter, row.place_gate.zip(row.place_seq), PAGE).await?;
-            Page { found: items.iter().map(of_item).collect(), next }
+            items.iter().for_each(|item| note(action.and_then(|action| item_refusal(action, item))));
+            (items.iter().map(of_item).collect(), next)
         }
         Wanted::Jobs(filter) => {
             let (jobs, next) = engine.list_jobs(caller, filter, row.place_gate, PAGE).await?;
-            Page { found: jobs.iter().map(of_job).collect(), next: next.map(|gate| (gate, 0)) }
+            jobs.iter().for_each(|job| note(action.and_then(|action| job_refusal(caller, action, job))));
+            (jobs.iter().map(of_job).collect(), next.map(|gate| (gate, 0)))
         }
-    })
+    };
+    Ok(Page { found, foreseen, next })
+}
+
+/// Why nothing could be done to an item as it is, as far as it can be seen on it.
+fn item_refusal(action: BulkAction, item: &Item) -> Option<Code> {
+    match (action, item.state) {
+        (BulkAction::Retry, ItemState::Succeeded | ItemState::Available | ItemState::Running | ItemState::Blocked) => {
+            Some(Code::NotRetryable)
+        }
+        (BulkAction::Cancel, state) if state.is_final() => Some(Code::ItemFinal),
+        _ => None,
+    }
+}
+
+/// The same of a job.
+fn job_refusal(caller: &Caller, action: BulkAction, job: &Job) -> Option<Code> {
+    let own = (caller.kind, &caller.name) == (job.owner.kind, &job.owner.name);
+    match action {
+        BulkAction::Delete if job.parent_id.is_some() => Some(Code::NotRoot),
+        BulkAction::Delete if !own && !caller.is_admin() => Some(Code::Forbidden),
+        BulkAction::Delete if job.tree.status != JobStatus::Completed => Some(Code::JobNotComplete),
+        BulkAction::Cancel if job.tree.status == JobStatus::Completed => Some(Code::JobCompleted),
+        _ => None,
+    }
 }
 
 fn of_item(item: &Item) -> BulkSample {
@@ -138,6 +202,7 @@ async fn freeze(engine: &Engine, row: &BulkRow, page: Page) -> Result<()> {
     }
     let sample = if (row.total as usize) < SAMPLE { Some(sample(row, &found)?) } else { None };
     bulk::counted(&mut tx, row.id, page.next, n, sample.as_deref()).await?;
+    members::count_skips(&mut tx, row.id, &page.foreseen).await?;
     crate::store::commit(tx).await?;
     Ok(())
 }

@@ -12,7 +12,7 @@ use uuid::Uuid;
 use crate::{
     auth::{Caller, Scope},
     error::{Error, Result},
-    store::reading,
+    store::{reading, retrying},
 };
 
 use super::{
@@ -22,6 +22,8 @@ use super::{
 
 /// Items in flight that are shown at once.
 const IN_FLIGHT: i64 = 50;
+/// Characters of a payload that a row of a list is made of.
+const BEGINNING: i32 = 400;
 /// Attempts that a page shows.
 const ATTEMPTS: i64 = 1_000;
 
@@ -39,6 +41,12 @@ impl Engine {
         let item = items.pop().ok_or_else(|| Problem::not_found("item"))?;
         core.visible_job(caller, item.job_id).await.map_err(of_an_item)?;
         Ok(item)
+    }
+
+    /// The beginnings of the payloads of items that the caller was shown.
+    pub async fn payload_beginnings(&self, items: &[Item]) -> Result<HashMap<Uuid, String>> {
+        let ids: Vec<Uuid> = items.iter().map(|item| item.id).collect();
+        Ok(retrying::payload_beginnings(&self.0.core.pools.read, &ids, BEGINNING).await?)
     }
 
     /// The attempts of an item, oldest first; a page shows the first thousand.

@@ -185,23 +185,30 @@ pub struct Counts {
     pub errored: i64,
 }
 
+/// Counts members that are skipped, by reason; of a dry run, those that would be.
+pub async fn count_skips(tx: &mut Tx, id: Uuid, skips: &BTreeMap<&'static str, i64>) -> Result<(), sqlx::Error> {
+    if skips.is_empty() {
+        return Ok(());
+    }
+    let reasons: Vec<&str> = skips.keys().copied().collect();
+    let numbers: Vec<i64> = skips.values().copied().collect();
+    sqlx::query!(
+        "insert into bulk_skip as s (bulk_id, reason, n)
+         select $1, reason, n from unnest($2::text[], $3::bigint[]) as new (reason, n)
+         on conflict (bulk_id, reason) do update set n = s.n + excluded.n",
+        id,
+        &reasons as &[&str],
+        &numbers
+    )
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
+}
+
 /// Counts members of a running operation, which is completed with its last one. False: it does not run
 /// any more, and what this transaction did is to be rolled back.
 pub async fn count(tx: &mut Tx, id: Uuid, counts: &Counts) -> Result<bool, sqlx::Error> {
-    if !counts.skipped.is_empty() {
-        let reasons: Vec<&str> = counts.skipped.keys().copied().collect();
-        let numbers: Vec<i64> = counts.skipped.values().copied().collect();
-        sqlx::query!(
-            "insert into bulk_skip as s (bulk_id, reason, n)
-             select $1, reason, n from unnest($2::text[], $3::bigint[]) as new (reason, n)
-             on conflict (bulk_id, reason) do update set n = s.n + excluded.n",
-            id,
-            &reasons as &[&str],
-            &numbers
-        )
-        .execute(&mut **tx)
-        .await?;
-    }
+    count_skips(tx, id, &counts.skipped).await?;
     let done = sqlx::query!(
         "update bulk set processed = processed + $2, skipped = skipped + $3, errored = errored + $4,
            updated_at = clock_timestamp(),

@@ -1,0 +1,109 @@
+//! Lines in which two documents differ, with a little of what stands around them.
+
+use domain::Document;
+use leptos::prelude::*;
+
+use super::{MOST_BYTES, lines::lines};
+
+/// Lines around a change that are shown.
+const AROUND: usize = 2;
+/// Lines that are compared each with each, at most.
+const MOST_PAIRS: usize = 1_000_000;
+
+/// A line of a comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Change<'a> {
+    Same(&'a str),
+    Removed(&'a str),
+    Added(&'a str),
+}
+
+/// Before and after. `None` where they say the same, or are too long to be compared.
+pub fn changes(before: &Document, after: &Document) -> Option<AnyView> {
+    if before.text().len() > MOST_BYTES || after.text().len() > MOST_BYTES {
+        return None;
+    }
+    let texts =
+        |document: &Document| -> Vec<String> { lines(document.text()).iter().map(|line| line.text()).collect() };
+    let (old, new) = (texts(before), texts(after));
+    let changes = compare(&old, &new)?;
+    let near = |at: usize| {
+        let (from, to) = (at.saturating_sub(AROUND), (at + AROUND + 1).min(changes.len()));
+        changes[from..to].iter().any(|change| !matches!(change, Change::Same(_)))
+    };
+    let mut rows = Vec::new();
+    let mut gap = false;
+    for (at, change) in changes.iter().enumerate() {
+        if !near(at) {
+            gap = true;
+            continue;
+        }
+        if std::mem::take(&mut gap) {
+            rows.push(view! { <span class="diff-gap">"…"</span> }.into_any());
+        }
+        rows.push(match *change {
+            Change::Same(line) => view! { <span class="diff-same">{format!("  {line}")}</span> }.into_any(),
+            Change::Removed(line) => view! { <del class="diff-del">{format!("- {line}")}</del> }.into_any(),
+            Change::Added(line) => view! { <ins class="diff-add">{format!("+ {line}")}</ins> }.into_any(),
+        });
+    }
+    (!rows.is_empty())
+        .then(|| view! { <div class="doc" tabindex="0" role="group" aria-label="Changes">{rows}</div> }.into_any())
+}
+
+/// The longest common part, and what is not in it.
+fn compare<'a>(old: &'a [String], new: &'a [String]) -> Option<Vec<Change<'a>>> {
+    // A comma behind the last member is no change.
+    let bare = |line: &'a str| line.strip_suffix(',').unwrap_or(line);
+    let same = |a: &'a String, b: &'a String| bare(a) == bare(b);
+    let head = old.iter().zip(new).take_while(|(a, b)| same(a, b)).count();
+    let tail = old[head..].iter().rev().zip(new[head..].iter().rev()).take_while(|(a, b)| same(a, b)).count();
+    let (a, b) = (&old[head..old.len() - tail], &new[head..new.len() - tail]);
+    if a.len().saturating_mul(b.len()) > MOST_PAIRS {
+        return None;
+    }
+    let mut longest = vec![vec![0_u32; b.len() + 1]; a.len() + 1];
+    for i in (0..a.len()).rev() {
+        for j in (0..b.len()).rev() {
+            longest[i][j] =
+                if same(&a[i], &b[j]) { longest[i + 1][j + 1] + 1 } else { longest[i + 1][j].max(longest[i][j + 1]) };
+        }
+    }
+    let mut changes: Vec<Change<'a>> = old[..head].iter().map(|line| Change::Same(line)).collect();
+    let (mut i, mut j) = (0, 0);
+    while i < a.len() || j < b.len() {
+        if i < a.len() && j < b.len() && same(&a[i], &b[j]) {
+            changes.push(Change::Same(&b[j]));
+            (i, j) = (i + 1, j + 1);
+        } else if i < a.len() && (j == b.len() || longest[i + 1][j] >= longest[i][j + 1]) {
+            changes.push(Change::Removed(bare(&a[i])));
+            i += 1;
+        } else {
+            changes.push(Change::Added(bare(&b[j])));
+            j += 1;
+        }
+    }
+    changes.extend(new[new.len() - tail..].iter().map(|line| Change::Same(line)));
+    Some(changes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_changed_is_told_apart_from_what_did_not() {
+        let texts = |text: &str| -> Vec<String> { lines(text).iter().map(|line| line.text()).collect() };
+        let (old, new) = (texts(r#"{"zip":"00917","n":1}"#), texts(r#"{"zip":10115,"n":1,"x":true}"#));
+        let told: Vec<Change<'_>> =
+            compare(&old, &new).expect("short").into_iter().filter(|c| !matches!(c, Change::Same(_))).collect();
+        assert_eq!(
+            told,
+            [
+                Change::Removed("  \"zip\": \"00917\""),
+                Change::Added("  \"zip\": 10115"),
+                Change::Added("  \"x\": true")
+            ]
+        );
+    }
+}

@@ -1,0 +1,136 @@
+//! `/bulk/new`: what is to be done to what. It leads to a preview, and does nothing itself.
+
+use domain::{
+    Problem,
+    api::{BulkAction, BulkTarget},
+    filter::Fault,
+};
+use leptos::prelude::*;
+
+use super::{Stage, stages};
+use crate::{
+    components::{deed::trouble, state::icon},
+    frame::{Page, Place},
+};
+
+/// What was typed.
+#[derive(Clone, Debug)]
+pub struct Asking {
+    pub action: BulkAction,
+    pub target: BulkTarget,
+    pub q: String,
+    pub fault: Option<Fault>,
+    pub problem: Option<Problem>,
+}
+
+const CHOICES: [(BulkAction, BulkTarget, &str, &str); 4] = [
+    (
+        BulkAction::Retry,
+        BulkTarget::Items,
+        "Retry items",
+        "Failed, expired, or canceled items start again, with an edited payload where you want.",
+    ),
+    (
+        BulkAction::Cancel,
+        BulkTarget::Items,
+        "Cancel items",
+        "Items that wait will not run. Those in progress are told to stop.",
+    ),
+    (
+        BulkAction::Cancel,
+        BulkTarget::Jobs,
+        "Cancel jobs",
+        "Whole jobs, with everything below them. Finished results stay.",
+    ),
+    (
+        BulkAction::Delete,
+        BulkTarget::Jobs,
+        "Delete jobs",
+        "Completed jobs, their items, and all results. This cannot be undone.",
+    ),
+];
+
+pub fn new_page(asking: &Asking) -> Page {
+    let choices = CHOICES
+        .into_iter()
+        .map(|(action, target, word, text)| {
+            let value = format!("{} {}", action.as_str(), target.as_str());
+            view! {
+                <label>
+                    <input type="radio" name="what" value=value checked=action == asking.action && target == asking.target />
+                    <span>
+                        <strong>{word}</strong>
+                        <span class="help">{text}</span>
+                    </span>
+                </label>
+            }
+        })
+        .collect_view();
+    let bad = asking.fault.is_some();
+    let fault = asking.fault.as_ref().map(|fault| {
+        view! {
+            <p class="field-error" id="bulk-fault" role="alert">
+                {icon("circle-alert")}
+                " "
+                {fault.to_string()}
+            </p>
+        }
+    });
+    let content = view! {
+        <nav class="crumbs" aria-label="Breadcrumb">
+            <ol>
+                <li><a href="/bulk">"Operations"</a></li>
+            </ol>
+        </nav>
+        <div class="page-head">
+            <h1>"New operation"</h1>
+        </div>
+        {stages(Stage::Choose)}
+        {asking.problem.as_ref().map(trouble)}
+        <form class="operation-new stack gap-4" method="post" action="/bulk">
+            <section class="card">
+                <div class="card-body">
+                    <div class="stack gap-4">
+                        <fieldset class="stack">
+                            <legend class="label">"Action"</legend>
+                            <div class="choice-cards">{choices}</div>
+                        </fieldset>
+                        <div class="field">
+                            <label class="label" for="bulk-filter">"Filter"</label>
+                            <input
+                                type="search"
+                                id="bulk-filter"
+                                name="q"
+                                class="mono"
+                                value=asking.q.clone()
+                                maxlength="2000"
+                                required
+                                spellcheck="false"
+                                autocomplete="off"
+                                placeholder="state:dead type:import"
+                                aria-describedby=if bad { "bulk-fault bulk-help" } else { "bulk-help" }
+                                aria-invalid=bad.then_some("true")
+                            />
+                            {fault}
+                            <p class="help" id="bulk-help">
+                                "The same conditions as in the filter of "
+                                <a href="/items">"Items"</a>
+                                " and "
+                                <a href="/jobs">"Jobs"</a>
+                                ", such as state:dead, type:import, or created:>2h."
+                            </p>
+                        </div>
+                    </div>
+                </div>
+                <div class="card-foot">
+                    <button class="btn btn-primary" type="submit">
+                        "Preview"
+                    </button>
+                    <span class="sub">"Nothing has changed yet."</span>
+                </div>
+            </section>
+        </form>
+    }
+    .into_any();
+    Page { title: "New operation".to_owned(), place: Place::Bulk, content, lives: false }
+}

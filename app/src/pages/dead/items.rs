@@ -1,0 +1,106 @@
+//! `/items`: any items by filter.
+
+use domain::{
+    filter::{Filter, Term, Test, lists::List},
+    id::Uuid,
+    topic::Topic,
+};
+use leptos::prelude::*;
+
+use super::{Items, looked, rows_of};
+use crate::{
+    components::{
+        asking::{Asked, bar},
+        panel::empty,
+        selection::Selection,
+    },
+    frame::{Page, Place},
+    pages::rows::{self, Kind},
+};
+
+/// `/items`.
+pub fn items_page(shown: &Items) -> Page {
+    let asked = &shown.asked;
+    let state = |word: &str| Some(Term::is("state", word));
+    let shortcuts = [
+        ("All", None),
+        ("Waiting", state("available")),
+        ("In progress", state("running")),
+        ("Retrying", state("retryable")),
+        ("Failed", state("dead")),
+        ("Succeeded", state("succeeded")),
+    ];
+    let list = if asked.fault.is_some() {
+        ().into_any()
+    } else if shown.items.is_empty() {
+        none(shown)
+    } else {
+        let deeds = &[("retry items", "Retry selected…"), ("cancel items", "Cancel selected…")];
+        let matching = (!asked.filter.is_empty()).then(|| asked.filter.to_string());
+        let table = rows::table(shown, Kind::Any, Selection { deeds, matching, exact: shown.exact });
+        view! { <section class="card" aria-label="Items">{table}</section> }.into_any()
+    };
+    let content = view! {
+        <div class="page-head">
+            <h1>"Items"</h1>
+            <p class="sub">"Every unit of work, newest first."</p>
+        </div>
+        {bar(asked, "Filter items", &shortcuts, &shown.types)}
+        {asked.fault.is_some().then(|| elsewhere(&asked.typed))}
+        <div class="stack gap-4" id="list" data-refresh="" data-topics=topics_of(asked)>
+            {list}
+        </div>
+    }
+    .into_any();
+    Page { title: "Items".to_owned(), place: Place::Jobs, content, lives: false }
+}
+
+fn none(shown: &Items) -> AnyView {
+    let clear = view! { <a class="btn" href="/items">"Clear filter"</a> };
+    match (shown.asked.is_empty(), &shown.next, shown.first) {
+        (_, Some(next), _) => view! { {looked(next)} {elsewhere(&shown.asked.typed)} }.into_any(),
+        (true, None, true) => empty("No items yet", "Items appear here as soon as a job has some.", ().into_any()),
+        _ => view! {
+            {empty("No items match", "Remove a condition, or search elsewhere.", clear.into_any())}
+            {elsewhere(&shown.asked.typed)}
+        }
+        .into_any(),
+    }
+}
+
+/// Where else a text may be found: in what failed, and among the jobs. `None` where no text is searched for.
+fn elsewhere(typed: &str) -> Option<AnyView> {
+    let filter = Filter::parse(typed).ok()?;
+    let texts: Vec<Term> = filter.terms.iter().filter(|term| term.name.is_none()).cloned().collect();
+    let Test::Any(_) = &texts.first()?.test else { return None };
+    let words: Vec<String> = texts.iter().map(ToString::to_string).collect();
+    let words = words.join(" ");
+    let key = Term::is("dedupe_key", words.trim_matches('"'));
+    Some(
+        view! {
+            <div class="notice notice-info" id="elsewhere">
+                <div>
+                    <strong>"Search for " <q>{words}</q> " elsewhere"</strong>
+                    <p>"Payloads and errors are searched within a job, or among the items that failed."</p>
+                    <p class="row-wrap">
+                        <a class="btn btn-sm" href=rows_of("/dead", List::Dead, texts.clone())>"Search failed items"</a>
+                        <a class="btn btn-sm" href=rows_of("/jobs", List::Jobs, texts)>"Search jobs"</a>
+                        <a class="btn btn-sm" href=rows_of("/items", List::Items, vec![key])>"Items with this key"</a>
+                    </p>
+                </div>
+            </div>
+        }
+        .into_any(),
+    )
+}
+
+/// The topic that a list of items changes with: its job or tree; otherwise the failures.
+fn topics_of(asked: &Asked) -> String {
+    let named = |name: &str| {
+        let term = asked.filter.terms.iter().find(|term| term.name.as_deref() == Some(name) && !term.not)?;
+        let Test::Any(ids) = &term.test else { return None };
+        let [id] = ids.as_slice() else { return None };
+        Uuid::parse_str(id).ok().map(|id| Topic::Job(id).to_string())
+    };
+    named("job").or_else(|| named("root")).unwrap_or_else(|| "failures roots".to_owned())
+}

@@ -1,0 +1,74 @@
+//! One group of errors by itself: its message, how many items there are and since when, and the items.
+
+use domain::{
+    api::ErrorGroup,
+    filter::{Filter, Term},
+    progress::grouped,
+};
+use leptos::prelude::*;
+
+use super::{Items, failed, groups::filter_of, preview};
+use crate::{
+    components::{asking::bar, deed::told, moment::ago, panel::empty},
+    frame::{Page, Place},
+};
+
+/// The group that a filter names, where it names one that has items.
+pub(super) fn of(shown: &Items) -> Option<&ErrorGroup> {
+    let named = shown.asked.filter.terms.iter().any(|term| term.name.as_deref() == Some("error"));
+    let groups = shown.groups.as_ref().filter(|groups| named && groups.len() == 1)?;
+    (!shown.items.is_empty()).then(|| groups.first()).flatten()
+}
+
+pub(super) fn page(shown: &Items, group: &ErrorGroup) -> Page {
+    let whole = filter_of(shown, group);
+    let rest: Vec<Term> =
+        shown.asked.filter.terms.iter().filter(|term| term.name.as_deref() != Some("error")).cloned().collect();
+    let back = shown.asked.link(&Filter::from(rest));
+    let count = if group.count == 1 { "1 item".to_owned() } else { format!("{} items", grouped(group.count)) };
+    let key = format!("{} {}", group.job_type, group.fingerprint);
+    let is_whole = whole.terms.iter().all(|term| matches!(term.name.as_deref(), Some("type" | "error")));
+    let kind = view! { <a href=format!("/types/{}", group.job_type)>{group.job_type.clone()}</a> };
+    let list = if shown.items.is_empty() {
+        empty("No failed items match", "Someone may have retried them.", ().into_any())
+    } else {
+        failed(shown)
+    };
+    let content = view! {
+        <nav class="crumbs" aria-label="Breadcrumb">
+            <ol>
+                <li><a href=back>"Failures"</a></li>
+            </ol>
+        </nav>
+        <div class="stack gap-4" id="failures" data-refresh="" data-topics="failures">
+            <div class="job-title">
+                <h1 class="issue-title">{group.message.clone()}</h1>
+                <div class="actions">{preview(&whole, format!("Retry {count}…"))}</div>
+            </div>
+            {told(shown.did.as_deref())}
+            <section class="card" aria-label="About this error" data-group=is_whole.then_some(key)>
+                <div class="card-body pad">
+                    <dl class="facts">
+                        <div>
+                            <dt>"Failed items"</dt>
+                            <dd><strong class="num" data-count="">{grouped(group.count)}</strong></dd>
+                        </div>
+                        <div><dt>"Job type"</dt><dd>{kind}</dd></div>
+                        {group.kind.clone().map(|kind| view! { <div><dt>"Code"</dt><dd><span class="tag">{kind}</span></dd></div> })}
+                        <div><dt>"First seen"</dt><dd>{ago(group.first_seen_at)}</dd></div>
+                        <div><dt>"Last seen"</dt><dd data-last="">{ago(group.last_seen_at)}</dd></div>
+                        <div>
+                            <dt>"Example"</dt>
+                            <dd><a href=format!("/items/{}", group.sample_item_id)>"Open item"</a></dd>
+                        </div>
+                    </dl>
+                </div>
+            </section>
+            {list}
+        </div>
+        <div class="group-filter">{bar(&shown.asked, "Filter failures", &[], &shown.types)}</div>
+    }
+    .into_any();
+    let title: String = group.message.chars().take(80).collect();
+    Page { title, place: Place::Dead, content, lives: false }
+}

@@ -1,0 +1,102 @@
+//! Attempts of an item as a timeline, newest first, each with how it ended and how long it took.
+
+use domain::{
+    Item, Time,
+    item::{Attempt, MaxFailures},
+};
+use leptos::prelude::*;
+
+use super::ended;
+use crate::components::{
+    moment::{clock, exact, since},
+    state::icon,
+};
+
+pub(super) fn card(item: &Item, attempts: &[Attempt]) -> AnyView {
+    let lines = attempts.iter().map(one).collect_view();
+    view! {
+        <section class="card" id="attempts" aria-labelledby="attempts-heading">
+            <div class="card-head">
+                <h2 id="attempts-heading">"Attempts"</h2>
+                <span class="sub">{budget(item)}</span>
+            </div>
+            <ol class="attempts">
+                {lines}
+                <li data-key="added">
+                    <span class="state soft">{icon("plus")}</span>
+                    <p class="small soft">"Added " {clock(item.created_at)}</p>
+                </li>
+            </ol>
+        </section>
+    }
+    .into_any()
+}
+
+/// How many of its attempts are used. Attempts before a person's retry count no more.
+fn budget(item: &Item) -> String {
+    let earlier = i64::from(item.attempts) > i64::from(item.failures) + 1;
+    match item.max_failures {
+        MaxFailures::AtMost(most) if earlier => {
+            format!("{} in all, {} of {most} since the last retry", item.attempts, item.failures)
+        }
+        MaxFailures::AtMost(most) => format!("{} of {most} used", item.failures),
+        MaxFailures::Unlimited if item.attempts == 1 => "1 attempt, no limit".to_owned(),
+        MaxFailures::Unlimited => format!("{} attempts, no limit", item.attempts),
+    }
+}
+
+fn one(attempt: &Attempt) -> impl IntoView + use<> {
+    let (shape, word) = ended(attempt.ended_as);
+    let took = match (attempt.started_at, attempt.ended_at) {
+        (Some(from), Some(to)) => Some(view! { <span class="dur">{took(from, to)}</span> }.into_any()),
+        (Some(from), None) => Some(view! { <span class="dur">{since(from)}</span> }.into_any()),
+        _ => None,
+    };
+    let step = attempt.step.as_ref().map(|step| format!("Reached {}", step.name));
+    view! {
+        <li data-key=format!("attempt-{}", attempt.attempt)>
+            <span class=format!("state s-{shape} state-{shape}")>{icon(shape)}</span>
+            <div class="stack-1">
+                <p class="attempt-line">
+                    <strong>"Attempt " {attempt.attempt}</strong>
+                    <span class=format!("s-{shape}")>{word}</span>
+                    {took}
+                </p>
+                {attempt.error.as_ref().map(|error| view! { <p class="small soft clamp">{error.message.clone()}</p> })}
+                {step.map(|step| view! { <p class="small soft">{step}</p> })}
+                <p class="xs faint">
+                    {attempt.started_at.map(exact)}
+                    {attempt.worker_id.clone().map(|worker| view! { " · " <span class="mono">{worker}</span> })}
+                </p>
+            </div>
+        </li>
+    }
+}
+
+/// A length of time to the millisecond.
+pub(super) fn took(from: Time, to: Time) -> String {
+    length((to.seconds_since(from) * 1_000.0).round().max(0.0) as u64)
+}
+
+fn length(milliseconds: u64) -> String {
+    let (seconds, rest) = (milliseconds / 1_000, milliseconds % 1_000);
+    match seconds {
+        0 => format!("{rest} ms"),
+        1..60 => format!("{seconds}.{rest:03} s"),
+        60..3_600 => format!("{} min {}.{rest:03} s", seconds / 60, seconds % 60),
+        _ => format!("{} h {} min {}.{rest:03} s", seconds / 3_600, seconds / 60 % 60, seconds % 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_are_told_to_the_millisecond() {
+        assert_eq!(length(912), "912 ms");
+        assert_eq!(length(1_903), "1.903 s");
+        assert_eq!(length(180_004), "3 min 0.004 s");
+        assert_eq!(length(3_723_040), "1 h 2 min 3.040 s");
+    }
+}
