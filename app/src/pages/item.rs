@@ -40,18 +40,16 @@ pub fn page(item: &Item, attempts: &[Attempt], deeds: &Deeds) -> Page {
     let job = deeds.job.clone().unwrap_or_else(|| "Job".to_owned());
     let tree = (item.root_id != item.job_id).then(|| {
         let name = deeds.root.clone().unwrap_or_else(|| "Root job".to_owned());
-        view! { <li><a href=format!("/jobs/{}", item.root_id)>{name}</a></li> }
+        view! { <a href=format!("/jobs/{}", item.root_id)>{name}</a> " / " }
     });
-    let here = is_form.then(|| view! { <li><a href=format!("/items/{}", item.id)>{title.clone()}</a></li> });
+    let here = is_form.then(|| view! { <a href=format!("/items/{}", item.id)>{title.clone()}</a> " / " });
     let content = view! {
-        <nav class="crumbs" aria-label="Breadcrumb">
-            <ol>
-                <li><a href="/jobs">"Jobs"</a></li>
-                {tree}
-                <li><a href=format!("/jobs/{}", item.job_id)>{job}</a></li>
-                {here}
-            </ol>
-        </nav>
+        <p class="crumbs">
+            <a href="/jobs">"Jobs"</a> " / "
+            {tree}
+            <a href=format!("/jobs/{}", item.job_id)>{job}</a> " / "
+            {here}
+        </p>
         <div class="job-title">
             <h1>{title.clone()}</h1>
             <span id="state" data-refresh="">

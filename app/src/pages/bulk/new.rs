@@ -77,11 +77,9 @@ pub fn new_page(asking: &Asking) -> Page {
         }
     });
     let content = view! {
-        <nav class="crumbs" aria-label="Breadcrumb">
-            <ol>
-                <li><a href="/bulk">"Operations"</a></li>
-            </ol>
-        </nav>
+        <p class="crumbs">
+            <a href="/bulk">"Operations"</a> " / "
+        </p>
         <div class="page-head">
             <h1>"New operation"</h1>
         </div>

@@ -66,11 +66,9 @@ pub fn page(shown: &Shown) -> Page {
     });
     let stage = if one.dry_run { Stage::Preview } else { Stage::Run };
     let content = view! {
-        <nav class="crumbs" aria-label="Breadcrumb">
-            <ol>
-                <li><a href="/bulk">"Operations"</a></li>
-            </ol>
-        </nav>
+        <p class="crumbs">
+            <a href="/bulk">"Operations"</a> " / "
+        </p>
         <div class="job-title" id="name" data-refresh="">
             <h1>{title.clone()}</h1>
             {badge(one)}

@@ -35,11 +35,9 @@ pub(super) fn page(shown: &Items, group: &ErrorGroup) -> Page {
         failed(shown)
     };
     let content = view! {
-        <nav class="crumbs" aria-label="Breadcrumb">
-            <ol>
-                <li><a href=back>"Failures"</a></li>
-            </ol>
-        </nav>
+        <p class="crumbs">
+            <a href=back>"Failures"</a> " / "
+        </p>
         <div class="stack gap-4" id="failures" data-refresh="" data-topics="failures">
             <div class="job-title">
                 <h1 class="issue-title">{group.message.clone()}</h1>
