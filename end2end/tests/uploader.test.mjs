@@ -204,12 +204,12 @@ test('a file is dropped over a broken line, checked, worked on, corrected in two
   await looks(page, 'correct');
   page.tolerate(/status of 422/);
   await cell.fill('twelve');
-  await page.getByRole('button', { name: 'Retry these rows' }).click();
+  await page.getByRole('button', { name: 'Retry changed rows' }).click();
   await page.getByText('expected a number, found "twelve"').waitFor();
   assert.equal(await cell.inputValue(), 'twelve');
   await looks(page, 'correct-refused');
   await cell.fill('12.00');
-  await page.getByRole('button', { name: 'Retry these rows' }).click();
+  await page.getByRole('button', { name: 'Retry changed rows' }).click();
   await page.waitForURL(new RegExp(`/imports/${job}$`));
   await finished(page);
   assert.equal(await dead(server, job), BAD.length - 1);
@@ -321,7 +321,7 @@ test('without JavaScript: a column that does not fit, rows corrected in the page
   await done();
   await page.locator('#fix a').first().click();
   await page.getByLabel('amount, line 3').fill('12');
-  await page.getByRole('button', { name: 'Retry these rows' }).click();
+  await page.getByRole('button', { name: 'Retry changed rows' }).click();
   await page.waitForURL(/\/imports\/[0-9a-f-]{36}$/);
   await done();
   const href = await page.getByRole('link', { name: 'Failed rows (CSV)' }).getAttribute('href');

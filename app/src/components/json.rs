@@ -32,7 +32,7 @@ pub fn viewer(id: &str, label: &str, document: &Document, raw: Option<&str>) -> 
         let link = raw.map(|raw| view! { " " <a href=raw.to_owned()>"Open raw JSON"</a> });
         view! { <p class="doc-cut">"Showing the first 32 KB." {link}</p> }
     });
-    // What is copied is the text as it is stored; a part of it would be no JSON.
+    // The copy is the text as it is stored; a part of it would be no JSON.
     let source = (!cut).then(|| {
         view! { <textarea id=format!("{id}-source") hidden=true readonly=true inner_html=format!("\n{}", escaped(text))></textarea> }
     });

@@ -6,6 +6,7 @@
 
 mod new;
 mod one;
+mod skip_words;
 mod start;
 
 use domain::{
@@ -123,7 +124,7 @@ enum Stage {
     Run,
 }
 
-/// Where an operation is, of its three steps.
+/// The three steps of an operation, with the present one marked.
 fn stages(here: Stage) -> AnyView {
     let steps = [(Stage::Choose, "Choose"), (Stage::Preview, "Preview"), (Stage::Run, "Run")].map(|(stage, word)| {
         let class = (stage < here).then_some("is-done");

@@ -51,25 +51,33 @@ pub fn page(job: &Job, shown: &Correct) -> Page {
     let name = import::name(job);
     let content = if shown.rows.is_empty() {
         let back = view! {
-            <a class="button" href=format!("/imports/{}", job.id)>
+            <a class="btn" href=format!("/imports/{}", job.id)>
                 "Back to the import"
             </a>
         };
-        empty("Nothing to correct", "No row of this import has failed, or all have been given back.", back.into_any())
+        empty("Nothing to fix", "No row of this import has failed, or all of them are being retried.", back.into_any())
     } else {
         form(job, shown)
     };
+    let heading = match shown.rows.len() {
+        0 => "Fix failed rows".to_owned(),
+        1 => "Fix 1 row".to_owned(),
+        n => format!("Fix {n} rows"),
+    };
     let content = view! {
         <p class="crumbs">
-            <a href="/imports">"My uploads"</a>
+            <a href="/imports">"Imports"</a>
             " / "
             <a href=format!("/imports/{}", job.id)>{name.clone()}</a>
         </p>
-        <h1>"Correct failed rows"</h1>
+        <div class="page-head">
+            <h1>{heading}</h1>
+            <p class="sub">"Change what is wrong. Rows that you change are retried; the others stay as they are."</p>
+        </div>
         {content}
     }
     .into_any();
-    let title = if shown.problem.is_some() { "Not given back: correct failed rows" } else { "Correct failed rows" };
+    let title = if shown.problem.is_some() { "Nothing was retried: fix failed rows" } else { "Fix failed rows" };
     Page { title: format!("{title} of {name}"), place: Place::Imports, content, lives: false }
 }
 
@@ -77,10 +85,10 @@ fn form(job: &Job, shown: &Correct) -> AnyView {
     let id = job.id;
     let cut = shown.is_cut.then(|| {
         note(view! {
-            "These are the first " {grouped(shown.rows.len() as i64)} " of " {grouped(job.counts.dead)}
+            "Showing the first " {grouped(shown.rows.len() as i64)} " of " {grouped(job.counts.dead)}
             " failed rows. For many it is easier to "
             <a href=format!("/api/v1/jobs/{id}/failures?format=csv")>"download them"</a>
-            ", correct them there, and "
+            ", fix them there, and "
             <a href=format!("/imports/new?again={id}")>"upload them"</a>
             "."
         })
@@ -90,12 +98,9 @@ fn form(job: &Job, shown: &Correct) -> AnyView {
     let rows = shown.rows.iter().map(|row| one(row, &shown.columns, &width)).collect_view();
     view! {
         {shown.problem.as_ref().map(trouble)}
-        <p class="lede">
-            "Change what is wrong; the rows that you have changed are worked on again, and the others stay as they are."
-        </p>
         {cut}
-        <form class="form" method="post" action=format!("/imports/{id}/correct")>
-            <div class="scroll" tabindex="0" role="region" aria-label="Failed rows">
+        <form class="card correct-form" method="post" action=format!("/imports/{id}/correct")>
+            <div class="table-wrap scroll" tabindex="0" role="region" aria-label="Failed rows">
                 <table class="table correct">
                     <thead>
                         <tr>
@@ -108,16 +113,21 @@ fn form(job: &Job, shown: &Correct) -> AnyView {
                     {rows}
                 </table>
             </div>
-            <label class="check">
-                <input type="checkbox" name="others" value="yes" checked=shown.others_too />
-                <span>"Try the rows that I did not change once more, too"</span>
-            </label>
-            {shown.needs_reason.then(|| reason("correct", &shown.reason, true))}
-            <div class="actions">
-                <button class="primary" type="submit">
-                    "Retry these rows"
+            <div class="card-body">
+                <div class="stack">
+                    <label class="check">
+                        <input type="checkbox" name="others" value="yes" checked=shown.others_too />
+                        <span>"Also retry the rows I did not change"</span>
+                    </label>
+                    {shown.needs_reason.then(|| reason("correct", &shown.reason, true))}
+                </div>
+            </div>
+            <div class="card-foot">
+                <button class="btn btn-primary" type="submit">
+                    {icon("rotate-cw")}
+                    "Retry changed rows"
                 </button>
-                <a href=format!("/imports/{id}")>"Back to the import"</a>
+                <a class="btn btn-quiet" href=format!("/imports/{id}")>"Back to the import"</a>
             </div>
         </form>
     }

@@ -1,7 +1,7 @@
 //! `/items/{id}`: one unit of work: what can be done to it, where it stands and how it came there, why, every attempt,
 //! its payload and result, and the way to everything it belongs to.
 //!
-//! What people do has a form of its own (`?open=retry`), in place of the rest: one thing at a time.
+//! Each action has a form of its own (`?open=retry`), in place of the rest: one thing at a time.
 
 mod attempts;
 mod deeds;
@@ -182,7 +182,7 @@ fn step(item: &Item) -> Option<AnyView> {
     Some(part(item, "step", "Step", Some(note), &step.data, None))
 }
 
-/// What went wrong the last time.
+/// The last error.
 fn error(item: &Item, attempts: &[Attempt], deeds: &Deeds) -> Option<AnyView> {
     let error = item.last_error.as_ref().filter(|_| item.state != ItemState::Succeeded)?;
     let last = attempts.first();
@@ -234,7 +234,7 @@ fn error(item: &Item, attempts: &[Attempt], deeds: &Deeds) -> Option<AnyView> {
     )
 }
 
-/// Why it is where it is, in one sentence.
+/// Reason for where it stands, in one sentence.
 fn why(item: &Item) -> Option<AnyView> {
     if let Some(waiting) = &item.waiting_for {
         let detail = waiting.detail.as_deref().map(brief_list);

@@ -1,4 +1,4 @@
-//! What went wrong in a job or an import, in groups: the same rows for the owner of a file and for staff.
+//! Errors of a job or an import, in groups: the same rows for the owner of a file and for staff.
 
 use domain::{
     api::ErrorGroup,

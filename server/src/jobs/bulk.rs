@@ -130,7 +130,7 @@ impl Engine {
         self.0.core.operation_of(key).await
     }
 
-    /// How many a list shows now; `None` where they are more than can be counted while somebody waits.
+    /// Number of rows of a list now; `None` where they are more than can be counted while somebody waits.
     pub async fn count_bulk(&self, caller: &Caller, wanted: &Wanted) -> Result<Option<i64>> {
         count::now(self, caller, wanted).await
     }

@@ -1,4 +1,4 @@
-//! What a page promises before it acts: the number, what is permitted, the payloads before and after, and an example
+//! Promises of a page before it acts: the number, what is permitted, the payloads before and after, and an example
 //! of an error that is one.
 
 use serde_json::{Value, json};

@@ -157,7 +157,7 @@ async fn failed_rows_are_corrected_in_the_page() {
     assert_eq!(reasoned.status, 303, "{}", reasoned.text);
     assert_eq!(done(&ada, id).await["outcome"], "succeeded");
     let page = ada.get(&path).await;
-    assert!(page.text.contains("Nothing to correct"), "{}", page.text);
+    assert!(page.text.contains("Nothing to fix"), "{}", page.text);
     server.stop().await;
 }
 

@@ -160,7 +160,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Where a text in quotation marks ends.
+/// End of a text in quotation marks.
 fn end_of_text(rest: &str) -> usize {
     let mut is_escaped = false;
     for (at, byte) in rest.bytes().enumerate().skip(1) {

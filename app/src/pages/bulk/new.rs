@@ -13,7 +13,7 @@ use crate::{
     frame::{Page, Place},
 };
 
-/// What was typed.
+/// Fields of the form, as typed.
 #[derive(Clone, Debug)]
 pub struct Asking {
     pub action: BulkAction,

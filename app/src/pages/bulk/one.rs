@@ -11,7 +11,9 @@ use domain::{
 use leptos::prelude::*;
 
 use super::{
-    Stage, badge, bar, filter, list_of, name, percent, skipped, stages,
+    Stage, badge, bar, filter, list_of, name, percent,
+    skip_words::skip_sentence,
+    skipped, stages,
     start::{Edited, form},
     things, told as terms_of,
 };
@@ -35,16 +37,16 @@ pub struct Shown {
     /// The reader sees everybody's work, so a reason is asked for.
     pub staff: bool,
     pub did: Option<String>,
-    /// Whether the form that stops it is asked for.
+    /// Shows the form that stops it.
     pub stops: bool,
     pub refused: Option<Refused>,
     /// As typed into the form that begins it.
     pub reason: String,
     pub rate: String,
     pub edits: String,
-    /// How many there were on the page that was just submitted, where they are others now.
+    /// Number on the page that was just submitted, where it is another one now.
     pub before: Option<i64>,
-    /// What the edits make of the sample's payloads.
+    /// Outcome of the edits on the sample's payloads.
     pub edited: Option<Edited>,
 }
 
@@ -227,39 +229,6 @@ fn progress(one: &BulkOperation) -> AnyView {
         </section>
     }
     .into_any()
-}
-
-/// `12 were retried by someone else · 1 is not yours`.
-fn skip_sentence(one: &BulkOperation) -> String {
-    one.skipped
-        .iter()
-        .map(|skip| format!("{} {}", grouped(skip.count), why_skipped(&skip.reason, skip.count == 1)))
-        .collect::<Vec<_>>()
-        .join(" · ")
-}
-
-/// A refusal's code as the end of a sentence about those it met.
-fn why_skipped(code: &str, one: bool) -> &'static str {
-    let of = |single: &'static str, many: &'static str| if one { single } else { many };
-    match code {
-        "not_retryable" => of("is not in a state that can be retried", "are not in a state that can be retried"),
-        "item_final" => of("had ended already", "had ended already"),
-        "item_expired" => of("has expired and needs a new time", "have expired and need a new time"),
-        "job_cancelled" => of("belongs to a canceled job", "belong to a canceled job"),
-        "superseded" => of("belongs to a job that was replaced", "belong to jobs that were replaced"),
-        "job_completed" => of("was complete already", "were complete already"),
-        "job_not_complete" => of("is not complete", "are not complete"),
-        "not_root" => of("is part of another job", "are parts of other jobs"),
-        "not_found" | "job_removed" => of("was deleted", "were deleted"),
-        "edit_does_not_fit" => {
-            of("has a payload that the edit does not fit", "have a payload that the edit does not fit")
-        }
-        "payload_invalid" => {
-            of("would have a payload that the schema refuses", "would have payloads that the schema refuses")
-        }
-        "forbidden" => of("is not yours", "are not yours"),
-        _ => of("was refused", "were refused"),
-    }
 }
 
 fn still(one: &BulkOperation) -> AnyView {

@@ -15,12 +15,12 @@ use crate::components::{
     text_area::text_area,
 };
 
-/// What edits make of a sample.
+/// Outcome of edits on a sample.
 #[derive(Clone, Debug, Default)]
 pub struct Edited {
     /// Each with its payload before and after; without one behind it where the edit does not fit.
     pub payloads: Vec<(Uuid, Document, Option<Document>)>,
-    /// What is not as it was typed, and why.
+    /// Notes on values that are not as they were typed.
     pub notes: Vec<String>,
 }
 

@@ -68,7 +68,7 @@ fn none(shown: &Items) -> AnyView {
     }
 }
 
-/// Where else a text may be found: in what failed, and among the jobs. `None` where no text is searched for.
+/// Other places to search for a text: among the failed items, and among the jobs. `None` where no text is searched for.
 fn elsewhere(typed: &str) -> Option<AnyView> {
     let filter = Filter::parse(typed).ok()?;
     let texts: Vec<Term> = filter.terms.iter().filter(|term| term.name.is_none()).cloned().collect();

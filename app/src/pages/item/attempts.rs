@@ -32,7 +32,7 @@ pub(super) fn card(item: &Item, attempts: &[Attempt]) -> AnyView {
     .into_any()
 }
 
-/// How many of its attempts are used. Attempts before a person's retry count no more.
+/// Number of attempts used. Attempts before a person's retry count no more.
 fn budget(item: &Item) -> String {
     let earlier = i64::from(item.attempts) > i64::from(item.failures) + 1;
     match item.max_failures {

@@ -1,4 +1,4 @@
-//! What can be done to an item: retried (with the payload as it is or edited), canceled, run again as a new job.
+//! Actions on an item: it is retried (with the payload as it is or edited), canceled, run again as a new job.
 //!
 //! The payload in the field is the stored text, one member a line; unless somebody edits it, none is sent, so that
 //! no number is ever written anew. What the type's schema refuses is said under the field, with its place.
@@ -13,14 +13,14 @@ use crate::components::{
     text_area::text_area,
 };
 
-/// Who looks, what they tried, and what the page knows of the item's job.
+/// The reader, what they tried, and what the page knows of the item's job.
 #[derive(Clone, Debug, Default)]
 pub struct Deeds {
     /// The item is the reader's own.
     pub own: bool,
     /// The reader sees everybody's work, job types and workers.
     pub staff: bool,
-    /// What the job, the root of its tree and their owner are called.
+    /// Names of the job, the root of its tree, and their owner.
     pub job: Option<String>,
     pub root: Option<String>,
     pub owner: Option<String>,
@@ -41,7 +41,7 @@ pub struct Edit {
     pub restart: bool,
 }
 
-/// What can be done in this state: the form's name, and the words for it.
+/// Actions in this state: the word for a retry, and whether it can be canceled and run again.
 fn ways(state: ItemState) -> (Option<&'static str>, bool, bool) {
     let retry = match state {
         ItemState::Dead | ItemState::Expired | ItemState::Cancelled => Some("Retry"),

@@ -1,4 +1,4 @@
-//! What an item belongs to and what it was given, with the ways there.
+//! Facts about an item: its job, type, owner, and keys, each with a link.
 
 use domain::{
     Item,

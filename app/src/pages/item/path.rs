@@ -1,4 +1,4 @@
-//! What has happened to an item so far as a row of steps: waits, attempts, and where it stands now.
+//! The history of an item as a row of steps: waits, attempts, and where it stands now.
 
 use domain::{
     Item, ItemState, Time,

@@ -223,7 +223,7 @@ async fn done(app: &App, signed: Signed, id: Result<Path<Uuid>>, fields: Fields,
     }
 }
 
-/// What came of a form that begins an operation.
+/// Outcome of a form that begins an operation.
 enum Started {
     /// It runs, and is seen there.
     Begun(String),
@@ -291,7 +291,7 @@ async fn changed(app: &App, caller: &Caller, preview: &BulkOperation, fields: &F
     Ok(now.is_some_and(|now| now != told).then_some(told))
 }
 
-/// Whether these are the edits whose outcome the reader was shown; a hidden field has no lines.
+/// Returns true for the edits whose outcome the reader was shown; a hidden field has no lines.
 fn is_seen(edits: &str, seen: &str) -> bool {
     let lines = |text: &str, separator: char| -> Vec<String> {
         text.split(separator).map(|line| line.trim().to_owned()).filter(|line| !line.is_empty()).collect()

@@ -1,7 +1,7 @@
 //! Edits of payloads as people type them, and what they make of a sample before anything is done.
 //!
-//! Where the payloads have text in a field, what is typed there stays text: a postal code is no number. It is said
-//! beside what was typed, never done silently.
+//! A value for a field that holds text stays text: a postal code is no number. That is said beside the edits, never done
+//! silently.
 
 use app::pages::bulk::Edited;
 use domain::{
@@ -62,7 +62,7 @@ pub(super) fn read(text: &str, sample: &[(Uuid, Document)]) -> Result<Typed> {
     Ok(typed)
 }
 
-/// What is typed for a place, of the kind that stands there, and what to say of it.
+/// Reads a value for a place, of the kind that stands there, with a note where the two differ.
 fn value_of(path: &str, typed: &str, sample: &[(Uuid, Document)]) -> Option<(Document, Option<String>)> {
     let pointer = Pointer::parse(path)?;
     let old: Vec<&str> = sample.iter().filter_map(|(_, payload)| pointer.find(payload.text())).collect();
@@ -87,7 +87,7 @@ fn value_of(path: &str, typed: &str, sample: &[(Uuid, Document)]) -> Option<(Doc
     Some((json, note))
 }
 
-/// What the edits make of the sample.
+/// Applies the edits to the sample.
 pub(super) fn outcome(typed: &Typed, sample: Vec<(Uuid, Document)>) -> Edited {
     let edits: Vec<_> = typed.edits.iter().filter_map(|edit| edit.read().ok()).collect();
     let payloads = sample
@@ -127,7 +127,7 @@ mod tests {
         assert!(typed.notes.len() == 1 && typed.notes[0].contains("kept as the text"), "{:?}", typed.notes);
         let plain = read("set /zip Berlin Mitte", &texts).expect("a text");
         assert_eq!(app::pages::bulk::edit(&plain.edits[0]), "set /zip \"Berlin Mitte\"");
-        // Where both stand, what is typed counts, and it is said.
+        // Text and numbers side by side: the value stays as it was typed, with a note.
         let mixed = read("set /zip 10115", &sample(&[r#"{"zip":"1"}"#, r#"{"zip":2}"#])).expect("edits");
         assert_eq!(app::pages::bulk::edit(&mixed.edits[0]), "set /zip 10115");
         assert!(mixed.notes[0].contains("holds text in some"), "{:?}", mixed.notes);

@@ -38,7 +38,7 @@ use crate::{
     jobs::GroupFilter,
 };
 
-/// What the API's list says of a text by itself: it would look at every item there is.
+/// Part of the API's refusal of a text by itself, which would look at every item there is.
 const TEXT_ALONE: &str = "expected beside id, job, root";
 
 /// Groups that are read, the largest first.
@@ -182,7 +182,7 @@ async fn draw(app: &App, caller: &Caller, id: Uuid, deeds: Deeds) -> Result<impl
     Ok(move || pages::item::page(&item, &attempts, &deeds))
 }
 
-/// What people call a job.
+/// Name of a job for people.
 fn name_of(job: &Job) -> String {
     job.name.clone().unwrap_or_else(|| job.key.clone())
 }

@@ -62,7 +62,7 @@ pub(super) async fn step(engine: &Engine, id: Uuid) -> Result<bool> {
     Ok(more)
 }
 
-/// How many a list shows now, where a few pages tell.
+/// Counts the rows of a list, as far as a few pages reach.
 pub(super) async fn now(engine: &Engine, caller: &Caller, wanted: &Wanted) -> Result<Option<i64>> {
     let mut n = 0;
     let (mut items_at, mut jobs_at) = (None, None);
@@ -112,7 +112,7 @@ async fn page(engine: &Engine, caller: &Caller, row: &BulkRow) -> Result<Page> {
     Ok(Page { found, foreseen, next })
 }
 
-/// Why nothing could be done to an item as it is, as far as it can be seen on it.
+/// Refusal that an item in its present state would meet, as far as the item itself shows it.
 fn item_refusal(action: BulkAction, item: &Item) -> Option<Code> {
     match (action, item.state) {
         (BulkAction::Retry, ItemState::Succeeded | ItemState::Available | ItemState::Running | ItemState::Blocked) => {
