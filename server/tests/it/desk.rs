@@ -127,7 +127,7 @@ async fn all_that_match_go_through_a_preview_a_reason_and_one_operation() {
     assert_eq!(server.get(&format!("/api/v1/jobs/{job}")).await.expect(200)["counts"]["dead"], 25);
 
     let start = format!("{preview}/start");
-    let silent = submit(&grace, &start, &[("rate", "5000"), ("edits", "remove /n")]).await;
+    let silent = submit(&grace, &start, &[("rate", "5000"), ("edits", "remove /n"), ("seen_edits", "remove /n")]).await;
     assert_eq!(silent.status, 422, "{}", silent.text);
     assert!(silent.text.contains("say why") && silent.text.contains("remove /n</textarea>"), "{}", silent.text);
     let wrong = submit(&grace, &start, &[("reason", "x"), ("edits", "put /n 1")]).await;
