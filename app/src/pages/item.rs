@@ -33,10 +33,7 @@ pub fn page(item: &Item, attempts: &[Attempt], deeds: &Deeds) -> Page {
     let title = Flight::of(item, |_| None).label;
     let form = deeds::form_of(item, deeds);
     let is_form = form.is_some();
-    let main = match form {
-        Some(form) => form,
-        None => shown(item, attempts, deeds),
-    };
+    let main = form.unwrap_or_else(|| shown(item, attempts, deeds));
     let job = deeds.job.clone().unwrap_or_else(|| "Job".to_owned());
     let tree = (item.root_id != item.job_id).then(|| {
         let name = deeds.root.clone().unwrap_or_else(|| "Root job".to_owned());

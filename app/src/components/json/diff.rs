@@ -3,7 +3,10 @@
 use domain::Document;
 use leptos::prelude::*;
 
-use super::{MOST_BYTES, lines::lines};
+use super::{
+    MOST_BYTES,
+    lines::{Line, lines},
+};
 
 /// Lines around a change that are shown.
 const AROUND: usize = 2;
@@ -23,8 +26,7 @@ pub fn changes(before: &Document, after: &Document) -> Option<AnyView> {
     if before.text().len() > MOST_BYTES || after.text().len() > MOST_BYTES {
         return None;
     }
-    let texts =
-        |document: &Document| -> Vec<String> { lines(document.text()).iter().map(|line| line.text()).collect() };
+    let texts = |document: &Document| -> Vec<String> { lines(document.text()).iter().map(Line::text).collect() };
     let (old, new) = (texts(before), texts(after));
     let changes = compare(&old, &new)?;
     let near = |at: usize| {
@@ -58,29 +60,32 @@ fn compare<'a>(old: &'a [String], new: &'a [String]) -> Option<Vec<Change<'a>>> 
     let same = |a: &'a String, b: &'a String| bare(a) == bare(b);
     let head = old.iter().zip(new).take_while(|(a, b)| same(a, b)).count();
     let tail = old[head..].iter().rev().zip(new[head..].iter().rev()).take_while(|(a, b)| same(a, b)).count();
-    let (a, b) = (&old[head..old.len() - tail], &new[head..new.len() - tail]);
-    if a.len().saturating_mul(b.len()) > MOST_PAIRS {
+    let (gone, come) = (&old[head..old.len() - tail], &new[head..new.len() - tail]);
+    if gone.len().saturating_mul(come.len()) > MOST_PAIRS {
         return None;
     }
-    let mut longest = vec![vec![0_u32; b.len() + 1]; a.len() + 1];
-    for i in (0..a.len()).rev() {
-        for j in (0..b.len()).rev() {
-            longest[i][j] =
-                if same(&a[i], &b[j]) { longest[i + 1][j + 1] + 1 } else { longest[i + 1][j].max(longest[i][j + 1]) };
+    let mut longest = vec![vec![0_u32; come.len() + 1]; gone.len() + 1];
+    for row in (0..gone.len()).rev() {
+        for column in (0..come.len()).rev() {
+            longest[row][column] = if same(&gone[row], &come[column]) {
+                longest[row + 1][column + 1] + 1
+            } else {
+                longest[row + 1][column].max(longest[row][column + 1])
+            };
         }
     }
     let mut changes: Vec<Change<'a>> = old[..head].iter().map(|line| Change::Same(line)).collect();
-    let (mut i, mut j) = (0, 0);
-    while i < a.len() || j < b.len() {
-        if i < a.len() && j < b.len() && same(&a[i], &b[j]) {
-            changes.push(Change::Same(&b[j]));
-            (i, j) = (i + 1, j + 1);
-        } else if i < a.len() && (j == b.len() || longest[i + 1][j] >= longest[i][j + 1]) {
-            changes.push(Change::Removed(bare(&a[i])));
-            i += 1;
+    let (mut row, mut column) = (0, 0);
+    while row < gone.len() || column < come.len() {
+        if row < gone.len() && column < come.len() && same(&gone[row], &come[column]) {
+            changes.push(Change::Same(&come[column]));
+            (row, column) = (row + 1, column + 1);
+        } else if row < gone.len() && (column == come.len() || longest[row + 1][column] >= longest[row][column + 1]) {
+            changes.push(Change::Removed(bare(&gone[row])));
+            row += 1;
         } else {
-            changes.push(Change::Added(bare(&b[j])));
-            j += 1;
+            changes.push(Change::Added(bare(&come[column])));
+            column += 1;
         }
     }
     changes.extend(new[new.len() - tail..].iter().map(|line| Change::Same(line)));
@@ -93,7 +98,7 @@ mod tests {
 
     #[test]
     fn what_changed_is_told_apart_from_what_did_not() {
-        let texts = |text: &str| -> Vec<String> { lines(text).iter().map(|line| line.text()).collect() };
+        let texts = |text: &str| -> Vec<String> { lines(text).iter().map(Line::text).collect() };
         let (old, new) = (texts(r#"{"zip":"00917","n":1}"#), texts(r#"{"zip":10115,"n":1,"x":true}"#));
         let told: Vec<Change<'_>> =
             compare(&old, &new).expect("short").into_iter().filter(|c| !matches!(c, Change::Same(_))).collect();

@@ -1,6 +1,8 @@
 //! A JSON text as lines: one member, element or bracket each. It reads text that is cut off somewhere, too, and
 //! ends there. Nothing is parsed into values: numbers stay as they are written.
 
+use std::fmt::Write as _;
+
 /// A line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Line {
@@ -120,7 +122,7 @@ fn readable(token: &str) -> String {
             '\r' => shown.push_str("\\r"),
             '\t' => shown.push_str("\\t"),
             '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' => {
-                shown.push_str(&format!("\\u{:04x}", u32::from(c)));
+                let _ = write!(shown, "\\u{:04x}", u32::from(c));
             }
             c if c.is_control() => shown.push_str(&format!("\\u{:04x}", u32::from(c))),
             c => shown.push(c),

@@ -100,12 +100,16 @@ async fn page(engine: &Engine, caller: &Caller, row: &BulkRow) -> Result<Page> {
     let (found, next) = match &wanted {
         Wanted::Items(filter) => {
             let (items, next) = engine.list_items(caller, filter, row.place_gate.zip(row.place_seq), PAGE).await?;
-            items.iter().for_each(|item| note(action.and_then(|action| item_refusal(action, item))));
+            for item in &items {
+                note(action.and_then(|action| item_refusal(action, item)));
+            }
             (items.iter().map(of_item).collect(), next)
         }
         Wanted::Jobs(filter) => {
             let (jobs, next) = engine.list_jobs(caller, filter, row.place_gate, PAGE).await?;
-            jobs.iter().for_each(|job| note(action.and_then(|action| job_refusal(caller, action, job))));
+            for job in &jobs {
+                note(action.and_then(|action| job_refusal(caller, action, job)));
+            }
             (jobs.iter().map(of_job).collect(), next.map(|gate| (gate, 0)))
         }
     };
