@@ -124,7 +124,9 @@ fn readable(token: &str) -> String {
             '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' => {
                 let _ = write!(shown, "\\u{:04x}", u32::from(c));
             }
-            c if c.is_control() => shown.push_str(&format!("\\u{:04x}", u32::from(c))),
+            c if c.is_control() => {
+                let _ = write!(shown, "\\u{:04x}", u32::from(c));
+            }
             c => shown.push(c),
         }
     }
