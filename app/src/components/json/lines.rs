@@ -121,10 +121,7 @@ fn readable(token: &str) -> String {
             '\n' => shown.push_str("\\n"),
             '\r' => shown.push_str("\\r"),
             '\t' => shown.push_str("\\t"),
-            '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' => {
-                let _ = write!(shown, "\\u{:04x}", u32::from(c));
-            }
-            c if c.is_control() => {
+            c if is_unseen(c) => {
                 let _ = write!(shown, "\\u{:04x}", u32::from(c));
             }
             c => shown.push(c),
@@ -132,6 +129,12 @@ fn readable(token: &str) -> String {
     }
     shown.push('"');
     shown
+}
+
+/// Returns true for what has no shape of its own, or turns the direction of text around.
+fn is_unseen(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
 struct Reader<'a> {
