@@ -250,6 +250,9 @@ pub async fn read_head(pool: &PgPool, files: &Files, caller: &Caller, wanted: &J
     inspect(pool, files, reading, want).await?.map_err(Error::Problem)
 }
 
+/// Characters that the name of a sheet can have.
+pub const LONGEST_SHEET: usize = 31;
+
 fn want(upload: &Upload, wanted: &JobUpload) -> Result<Want> {
     let delimiter = match &wanted.delimiter {
         None => None,
@@ -258,6 +261,10 @@ fn want(upload: &Upload, wanted: &JobUpload) -> Result<Want> {
             Problem::invalid_body([("/upload/delimiter".to_owned(), expected.to_owned())])
         })?),
     };
+    if wanted.sheet.as_ref().is_some_and(|sheet| sheet.chars().count() > LONGEST_SHEET) {
+        let expected = format!("expected the name of a sheet: at most {LONGEST_SHEET} characters");
+        return Err(Problem::invalid_body([("/upload/sheet".to_owned(), expected)]).into());
+    }
     Ok(Want { format: wanted.format.unwrap_or(upload.format), header: wanted.header.unwrap_or(true), delimiter })
 }
 

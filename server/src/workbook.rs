@@ -12,7 +12,7 @@ use std::{
     collections::HashMap,
     fs::File,
     io::{self, Seek as _, Write as _},
-    sync::{Arc, LazyLock, Mutex, PoisonError},
+    sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError},
 };
 
 use bytes::Bytes;
@@ -49,8 +49,10 @@ const MOST_COLUMNS: u32 = 16_384;
 /// Why a workbook was not converted.
 #[derive(Debug)]
 pub enum WorkbookError {
-    /// It cannot be read: a sentence without its subject, as in "is protected by a password".
+    /// No sheet of it can be read: a sentence without its subject, as in "is protected by a password".
     Unreadable(String),
+    /// The sheet that was asked for cannot be read, in such a sentence. Beside it the names of all sheets.
+    UnreadableSheet(String, Vec<String>),
     /// There is no sheet of the name that was asked for. Those that there are.
     NoSheet(Vec<String>),
     Files(object_store::Error),
@@ -119,29 +121,33 @@ async fn convert_file(
 ) -> Result<(Arrived, Vec<String>), WorkbookError> {
     let most = limits.rows;
     let (pieces, received) = mpsc::channel::<Result<Bytes, WorkbookError>>(4);
-    let reading = tokio::task::spawn_blocking(move || match read(file, limits, sheet.as_deref(), &pieces) {
-        Ok(names) => names,
-        Err(error) => {
+    let names: Arc<OnceLock<Vec<String>>> = Arc::default();
+    let found = Arc::clone(&names);
+    let reading = tokio::task::spawn_blocking(move || {
+        if let Err(error) = read(file, limits, sheet.as_deref(), &found, &pieces) {
             // Whoever does not listen any more has failed by himself.
             let _ = pieces.blocking_send(Err(error));
-            Vec::new()
         }
     });
     let arrived = files.receive(ReceiverStream::new(received), most).await;
     // The library reads what strangers have made: if it gives up altogether, so does the workbook.
-    let names = reading.await;
-    match (arrived, names) {
-        (Ok(arrived), Ok(names)) => Ok((arrived, names)),
-        (Ok(arrived), Err(_)) => {
+    let is_done = reading.await.is_ok();
+    // With the names of the sheets known, it is the one in hand.
+    let unreadable = |what: String| match names.get() {
+        None => WorkbookError::Unreadable(what),
+        Some(names) => WorkbookError::UnreadableSheet(what, names.clone()),
+    };
+    match arrived {
+        Ok(arrived) if is_done => Ok((arrived, names.get().cloned().unwrap_or_default())),
+        Ok(arrived) => {
             files.forget(&arrived).await?;
-            Err(WorkbookError::Unreadable("is damaged".to_owned()))
+            Err(unreadable("is damaged".to_owned()))
         }
-        (Err(ReceiveError::TooLarge), _) => {
-            Err(WorkbookError::Unreadable(format!("has rows of more than {most} bytes altogether")))
-        }
-        (Err(ReceiveError::NoRoom), _) => Err(WorkbookError::Disk(io::ErrorKind::StorageFull.into())),
-        (Err(ReceiveError::Sender(error)), _) => Err(error),
-        (Err(ReceiveError::Store(error)), _) => Err(error.into()),
+        Err(ReceiveError::TooLarge) => Err(unreadable(format!("has rows of more than {most} bytes altogether"))),
+        Err(ReceiveError::NoRoom) => Err(WorkbookError::Disk(io::ErrorKind::StorageFull.into())),
+        Err(ReceiveError::Sender(WorkbookError::Unreadable(what))) => Err(unreadable(what)),
+        Err(ReceiveError::Sender(error)) => Err(error),
+        Err(ReceiveError::Store(error)) => Err(error.into()),
     }
 }
 
@@ -160,7 +166,8 @@ async fn fetch(files: &Files, id: Uuid, bytes: u64) -> Result<File, WorkbookErro
 #[doc(hidden)]
 pub fn lines_of(workbook: Vec<u8>, limit: u64) -> Result<Vec<u8>, WorkbookError> {
     let (pieces, mut received) = mpsc::channel(4);
-    let reading = std::thread::spawn(move || read(io::Cursor::new(workbook), Limits::of(limit), None, &pieces));
+    let reading =
+        std::thread::spawn(move || read(io::Cursor::new(workbook), Limits::of(limit), None, &OnceLock::new(), &pieces));
     let mut lines = Vec::new();
     while let Some(piece) = received.blocking_recv() {
         lines.extend_from_slice(&piece?);
@@ -176,8 +183,9 @@ fn read(
     mut file: impl io::Read + io::Seek,
     limits: Limits,
     sheet: Option<&str>,
+    found: &OnceLock<Vec<String>>,
     pieces: &Pieces,
-) -> Result<Vec<String>, WorkbookError> {
+) -> Result<(), WorkbookError> {
     guard::check(&mut file, limits).map_err(WorkbookError::Unreadable)?;
     file.rewind()?;
     let unreadable = |error: calamine::XlsxError| {
@@ -189,19 +197,19 @@ fn read(
     let mut workbook = Xlsx::new(io::BufReader::new(file)).map_err(unreadable)?;
     let is_sheet = |sheet: &&calamine::Sheet| sheet.typ == SheetType::WorkSheet;
     let names: Vec<String> = workbook.sheets_metadata().iter().filter(is_sheet).map(|s| s.name.clone()).collect();
+    let names = found.get_or_init(|| names);
     let name = match sheet {
         Some(wanted) => names.iter().find(|name| *name == wanted),
         None => names.first(),
     };
-    let Some(name) = name.cloned() else { return Err(WorkbookError::NoSheet(names)) };
+    let Some(name) = name.cloned() else { return Err(WorkbookError::NoSheet(names.clone())) };
     let mut cells = workbook.worksheet_cells_reader(&name).map_err(unreadable)?;
     let mut lines = Lines { pieces, text: Vec::new(), row: Row::default() };
     while let Some(cell) = cells.next_cell().map_err(unreadable)? {
         lines.add(cell.get_position(), cell.get_value())?;
     }
     lines.end_row()?;
-    lines.send()?;
-    Ok(names)
+    lines.send()
 }
 
 /// The row in hand.

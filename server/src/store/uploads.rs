@@ -218,13 +218,17 @@ pub struct Opened {
     pub unreadable: Option<String>,
 }
 
-/// Reads the stored facts about a workbook and one of its sheets.
+/// Reads the stored facts about a workbook and one of its sheets; empty: the first one. What is wrong with the whole file
+/// stands under the empty name.
 pub async fn opened(pool: &PgPool, upload_id: Uuid, sheet: &str) -> Result<Opened, sqlx::Error> {
     let row = sqlx::query_as!(
         Opened,
         r#"select u.sheets, r.reason as "unreadable?" from upload u
-           left join unreadable_sheet r on r.upload_id = u.id and r.sheet = $2
-           where u.id = $1"#,
+           left join unreadable_sheet r on r.upload_id = u.id
+             and r.sheet in ('', coalesce(nullif($2::text, ''), u.sheets[1]))
+           where u.id = $1
+           order by r.sheet
+           limit 1"#,
         upload_id,
         sheet
     )

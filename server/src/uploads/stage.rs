@@ -13,6 +13,9 @@ use crate::{
     workbook::{self, WorkbookError},
 };
 
+/// Key of what is wrong with a workbook as a whole, whichever sheet somebody asks for.
+const WHOLE: &str = "";
+
 /// The lines of a sheet; absent, of the first one. A workbook that cannot be read is `invalid_body`, which is found out
 /// once: what is known of a workbook stays with its upload.
 pub(super) async fn stage(pool: &PgPool, files: &Files, reading: Reading<'_>) -> Result<Staged> {
@@ -42,7 +45,7 @@ pub(super) async fn stage(pool: &PgPool, files: &Files, reading: Reading<'_>) ->
         if let Some(known) = known_refusal(&pool, upload_id, sheet.as_deref()).await? {
             return Err(refusal(known));
         }
-        match workbook::convert(&files, upload_id, bytes, sheet).await {
+        match workbook::convert(&files, upload_id, bytes, sheet.clone()).await {
             Ok((lines, sheets)) => {
                 uploads::set_sheets(&pool, upload_id, &sheets).await?;
                 keep(&pool, &files, upload_id, &name, &lines).await
@@ -50,7 +53,12 @@ pub(super) async fn stage(pool: &PgPool, files: &Files, reading: Reading<'_>) ->
             Err(error) => {
                 match &error {
                     WorkbookError::Unreadable(reason) => {
-                        uploads::insert_unreadable(&pool, upload_id, &name, reason).await?;
+                        uploads::insert_unreadable(&pool, upload_id, WHOLE, reason).await?;
+                    }
+                    WorkbookError::UnreadableSheet(reason, sheets) => {
+                        uploads::set_sheets(&pool, upload_id, sheets).await?;
+                        let one = sheet.as_deref().or(sheets.first().map(String::as_str)).unwrap_or(WHOLE);
+                        uploads::insert_unreadable(&pool, upload_id, one, reason).await?;
                     }
                     WorkbookError::NoSheet(sheets) => uploads::set_sheets(&pool, upload_id, sheets).await?,
                     WorkbookError::Files(_) | WorkbookError::Disk(_) => {}
@@ -92,7 +100,7 @@ async fn keep(pool: &PgPool, files: &Files, upload_id: uuid::Uuid, sheet: &str, 
 fn refusal(error: WorkbookError) -> Error {
     let invalid = |pointer: &str, detail| Problem::invalid_body([(pointer.to_owned(), detail)]).into();
     match error {
-        WorkbookError::Unreadable(what) => {
+        WorkbookError::Unreadable(what) | WorkbookError::UnreadableSheet(what, _) => {
             invalid("/upload/id", format!("expected an Excel workbook that can be read; it {what}"))
         }
         WorkbookError::NoSheet(names) if names.is_empty() => {

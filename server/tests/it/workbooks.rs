@@ -56,6 +56,50 @@ async fn what_is_known_of_a_workbook_is_not_found_out_again() {
     server.stop().await;
 }
 
+/// Rows that a workbook has in the database about sheets that cannot be read.
+async fn faults(server: &Server) -> i64 {
+    let faults = "select count(*) from unreadable_sheet";
+    sqlx::query_scalar(faults).fetch_one(&server.running.app.pool).await.expect("a number")
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_the_whole_file_is_found_out_once_whichever_sheet_is_asked_for() {
+    let server = Server::start().await;
+    let parts = [("xl/workbook.xml".to_owned(), "<workbook".to_owned())];
+    let broken = upload(&server, "broken.xlsx", archive(&parts)).await;
+    let said = preview(&server, &broken, "one").await;
+    assert!(said.as_str().is_some_and(|text| text.contains("it is damaged")), "{said}");
+    std::fs::remove_file(stored(&server, &broken)).expect("removed");
+    for n in 0..20 {
+        assert_eq!(preview(&server, &broken, &format!("sheet{n}")).await, said);
+    }
+    assert_eq!(preview(&server, &broken, "").await, said);
+    assert_eq!(faults(&server).await, 1);
+    // No sheet has such a name, and nothing is looked at for it.
+    let long = format!("/api/v1/uploads/{broken}/preview?sheet={}", "s".repeat(32));
+    let refused = server.get(&long).await.expect_problem(422, "invalid_body");
+    assert_eq!(refused["errors"][0]["pointer"], "/upload/sheet");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_sheet_that_cannot_be_read_says_nothing_of_the_others() {
+    let server = Server::start().await;
+    let rows = "<row r=\"1\"><c r=\"A1\"><v>1</v></c></row><row r=\"2\"><c r=\"A2\"><v>2</v></c></row>";
+    let twice = "<row r=\"1\"><c r=\"B1\"><v>1</v></c><c r=\"A1\"><v>1</v></c></row>";
+    let mixed = upload(&server, "mixed.xlsx", workbook(&[("bad", twice), ("good", rows)], &[])).await;
+    let said = preview(&server, &mixed, "").await;
+    assert!(said.as_str().is_some_and(|text| text.contains("not in order")), "{said}");
+    assert_eq!(preview(&server, &mixed, "good").await, json!(null));
+    // The first sheet by its name or without, and others that there are not, are answered by what is known.
+    std::fs::remove_file(stored(&server, &mixed)).expect("removed");
+    assert_eq!(preview(&server, &mixed, "bad").await, said);
+    let none = preview(&server, &mixed, "none").await;
+    assert!(none.as_str().is_some_and(|text| text.contains("\"bad\"")), "{none}");
+    assert_eq!(faults(&server).await, 1);
+    server.stop().await;
+}
+
 #[tokio::test]
 async fn strings_that_would_fill_the_memory_are_refused() {
     let server = Server::start_with(|config| config.files.xlsx_limit = "4MiB".parse().expect("a size")).await;

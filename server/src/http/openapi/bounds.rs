@@ -23,7 +23,10 @@ use domain::{
 };
 use serde_json::{Value, json};
 
-use crate::auth::{Role, Scope};
+use crate::{
+    auth::{Role, Scope},
+    uploads::LONGEST_SHEET,
+};
 
 /// The keywords that bind a field of a schema; `None`: nothing is known of it.
 ///
@@ -47,6 +50,7 @@ fn field(schema: &str, name: &str, is_request: bool) -> Option<Value> {
         ("NewUser" | "UserPatch", "email") => {
             json!({"format": "email", "maxLength": account::LONGEST_EMAIL, "pattern": EMAIL})
         }
+        ("NewUser" | "UserPatch", "proxy_user") => json!({"maxLength": account::LONGEST_NAME, "pattern": PROXY_USER}),
         ("NewUser", "password") | ("NewPassword", "new_password") => {
             text(account::SHORTEST_PASSWORD, account::LONGEST_PASSWORD)
         }
@@ -83,7 +87,7 @@ fn field(schema: &str, name: &str, is_request: bool) -> Option<Value> {
             json!({"maxLength": job_type::LONGEST_VALUE, "pattern": r"^[^\x00-\x1f\x7f-\x9f]*$"})
         }
         ("JobUpload", "delimiter") => json!({"pattern": DELIMITER}),
-        ("JobUpload", "sheet") => text(1, LONGEST_KEY),
+        ("JobUpload", "sheet") => text(1, LONGEST_SHEET),
         ("Claim", "item_ids") => json!({"maxItems": MOST_IDS}),
         ("Claim", "max") => whole(1, MOST_CLAIMED.into()),
         ("Claim", "wait_seconds") => whole(0, LONGEST_WAIT_SECONDS.into()),
@@ -169,12 +173,13 @@ pub(super) fn parameter(operation: &str, name: &str) -> Option<Value> {
         (_, "Upload-Length" | "Upload-Offset") => json!({"minimum": 0, "maximum": GREATEST_COUNT}),
         (_, "Upload-Metadata") => json!({"pattern": METADATA}),
         (_, "reason") => json!({"maxLength": LONGEST_REASON}),
+        (_, "sheet") => text(0, LONGEST_SHEET),
         // Filters: what matches nothing finds nothing, so any text will do.
         (
             _,
             "type" | "q" | "owner" | "error" | "worker" | "dedupe_key" | "serialize_key" | "initiated_by" | "actor"
-            | "action" | "sheet" | "filename" | "metadata.name" | "If-None-Match" | "step" | "idempotency_key"
-            | "Range" | "If-Range",
+            | "action" | "filename" | "metadata.name" | "If-None-Match" | "step" | "idempotency_key" | "Range"
+            | "If-Range",
         ) => json!({}),
         _ => return None,
     })
@@ -186,6 +191,8 @@ const TOPIC: &str = "(roots|imports|failures|operations|workers|types|overview|d
 
 /// ASCII without spaces; the domain neither begins nor ends with a dot.
 const EMAIL: &str = r"^[!-?A-~]+@[!-\-/-?A-~]([!-?A-~]*[!-\-/-?A-~])?$";
+/// ASCII without commas, and no space at either end; or nothing.
+const PROXY_USER: &str = r"^([!-+\--~]([ -+\--~]*[!-+\--~])?)?$";
 /// A tab, a space, or ASCII punctuation other than quote, minus and dot.
 const DELIMITER: &str = r"^[\t !#$%&'()*+,/:;<=>?@\[\\\]^_`{|}~]$";
 const IDS: &str =
