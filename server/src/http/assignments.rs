@@ -55,7 +55,7 @@ pub async fn heartbeat_assignment(
     let alive = answer.and_then(|answer| Some((answer.lease_expires_at?, answer.cancel.unwrap_or(false))));
     match alive {
         Some((lease_expires_at, cancel)) => Ok(Answer(Heartbeat { lease_expires_at, cancel })),
-        None => Err(app.engine.why_closed(id.id).await?.into()),
+        None => Err(app.engine.why_closed(&caller, id).await?.into()),
     }
 }
 

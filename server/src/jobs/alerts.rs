@@ -65,7 +65,7 @@ impl Engine {
             held = alerts::held(pool, fence, PUSH).await?;
         }
         let Some(held) = held else {
-            return Err(self.why_closed(fence).await?.into());
+            return Err(self.why_closed(caller, assignment_id).await?.into());
         };
         let row = RaiseRow {
             kind: AlertKind::Worker,

@@ -19,7 +19,7 @@ use crate::{
     error::{Error, Result},
     flush::Batch,
     store::{
-        endings,
+        endings::{self, PastRow},
         leases::{self, Beat, Renewed},
     },
     task::in_task,
@@ -138,8 +138,8 @@ impl Engine {
             let beats = beats.into_iter().filter(|beat| lent.contains(&beat.assignment_id.id)).collect();
             renewed.extend(self.0.beats.run(BeatCommand { credential_id: PUSH, beats }).await?);
         }
-        let gone: Vec<Uuid> = ids.iter().map(|id| id.id).filter(|id| !renewed.contains_key(id)).collect();
-        let past = if gone.is_empty() { HashMap::new() } else { self.past(&gone).await? };
+        let gone: Vec<AssignmentId> = ids.iter().copied().filter(|id| !renewed.contains_key(&id.id)).collect();
+        let past = if gone.is_empty() { HashMap::new() } else { self.past(caller, gone).await? };
         Ok(ids
             .into_iter()
             .map(|assignment_id| {
@@ -160,15 +160,16 @@ impl Engine {
     }
 
     /// Why an assignment is not open: `assignment_closed` or `not_found`.
-    pub async fn why_closed(&self, id: Uuid) -> Result<Problem> {
-        let past = self.past(&[id]).await?;
+    pub async fn why_closed(&self, caller: &Caller, id: AssignmentId) -> Result<Problem> {
+        let past = self.past(caller, vec![id]).await?;
         Ok(past
-            .get(&id)
+            .get(&id.id)
             .map_or_else(|| Problem::not_found("assignment"), |&(state, ended_as)| past::closed(state, ended_as)))
     }
 
-    async fn past(&self, fences: &[Uuid]) -> Result<HashMap<Uuid, (ItemState, EndedAs)>> {
-        let (core, fences) = (Arc::clone(&self.0.core), fences.to_vec());
+    /// Ends of these assignments, as far as the caller may know of them.
+    async fn past(&self, caller: &Caller, ids: Vec<AssignmentId>) -> Result<HashMap<Uuid, (ItemState, EndedAs)>> {
+        let (core, fences) = (Arc::clone(&self.0.core), ids.iter().map(|id| id.id).collect::<Vec<_>>());
         let look = async move {
             let mut tx = core.pools.hot.begin().await?;
             let rows = endings::past(&mut tx, &fences).await?;
@@ -177,14 +178,15 @@ impl Engine {
         };
         // A task of its own: a heartbeat is given up by its client, and would leave a transaction open.
         let rows = in_task("looking at what is over", look).await?;
-        Ok(rows
-            .into_iter()
-            .map(|row| {
-                let waiting = if row.retry_at.is_some() { ItemState::Retryable } else { ItemState::Available };
-                let state = row.state.and_then(ItemState::from_code).unwrap_or(waiting);
-                (row.lease_id, (state, EndedAs::from_code(row.ended_as).unwrap_or(EndedAs::Cancelled)))
-            })
-            .collect())
+        let rows: HashMap<Uuid, PastRow> = rows.into_iter().map(|row| (row.lease_id, row)).collect();
+        let ended = |id: AssignmentId| {
+            let row = rows.get(&id.id)?;
+            let waiting = if row.retry_at.is_some() { ItemState::Retryable } else { ItemState::Available };
+            let state = row.state.and_then(ItemState::from_code).unwrap_or(waiting);
+            let known = self.0.core.may_know(row.pushed, id, caller.credential_id);
+            known.then(|| (id.id, (state, EndedAs::from_code(row.ended_as).unwrap_or(EndedAs::Cancelled))))
+        };
+        Ok(ids.into_iter().filter_map(ended).collect())
     }
 
     /// Records a step of an item atomically; steps only move forward (rule 13).
@@ -208,7 +210,7 @@ impl Engine {
         let done = in_task("keeping a step", run).await;
         match done {
             Ok(Some(step)) => Ok(step),
-            Ok(None) => Err(self.why_closed(id.id).await?.into()),
+            Ok(None) => Err(self.why_closed(caller, id).await?.into()),
             Err(e) => Err(e),
         }
     }

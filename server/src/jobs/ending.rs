@@ -129,7 +129,7 @@ pub(super) async fn end_all(
         let ours: Vec<EndCommand> = commands.iter().map(ours).collect();
         end_held(core, tx, &ours.iter().collect::<Vec<_>>(), &lent, &mut answers, rows).await?;
     }
-    past::answer(tx, commands, &mut answers).await?;
+    past::answer(core, tx, commands, &mut answers).await?;
     let missing = || Err(Problem::not_found("assignment"));
     Ok(answers.into_iter().map(|answer| answer.unwrap_or_else(missing)).collect())
 }

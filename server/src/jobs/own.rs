@@ -93,6 +93,16 @@ impl Holder {
 }
 
 impl Core {
+    /// True if an id has the capability of the assignment, as only its worker was told it.
+    fn proves(&self, id: AssignmentId) -> bool {
+        id.capability.is_some_and(|capability| self.assignment_key.is_capability(id.id, &capability))
+    }
+
+    /// True if what became of an assignment may be told: of one that was pushed, to nobody without its capability.
+    pub(super) fn may_know(&self, pushed: bool, id: AssignmentId, credential_id: Uuid) -> bool {
+        !pushed || credential_id == PUSH || self.proves(id)
+    }
+
     /// Of these assignments, those that were pushed, are open, and may be ended by this holder: their keys, in order.
     ///
     /// An id without the right capability is none of them. Where no id has one, nothing is asked of the database.
@@ -101,8 +111,7 @@ impl Core {
         executor: impl PgExecutor<'_>,
         asked: impl IntoIterator<Item = (K, AssignmentId, &Holder)>,
     ) -> Result<Vec<K>> {
-        let proves = |id: AssignmentId| id.capability.is_some_and(|it| self.assignment_key.is_capability(id.id, &it));
-        let asked: Vec<(K, AssignmentId, &Holder)> = asked.into_iter().filter(|&(_, id, _)| proves(id)).collect();
+        let asked: Vec<(K, AssignmentId, &Holder)> = asked.into_iter().filter(|&(_, id, _)| self.proves(id)).collect();
         if asked.is_empty() {
             return Ok(Vec::new());
         }

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use domain::{Code, ItemState, Problem, Time, api::Ended, item::EndedAs};
+use domain::{Code, ItemState, Problem, Time, api::Ended, assignment::AssignmentId, item::EndedAs};
 use uuid::Uuid;
 
 use crate::{
@@ -14,10 +14,14 @@ use crate::{
     },
 };
 
-use super::ending::{EndCommand, EndingKind};
+use super::{
+    Core,
+    ending::{EndCommand, EndingKind},
+};
 
 /// Answers the endings that have no answer yet by what their assignments have come to.
 pub(super) async fn answer(
+    core: &Core,
     tx: &mut Tx,
     commands: &[&EndCommand],
     answers: &mut [Option<Result<Ended, Problem>>],
@@ -31,7 +35,10 @@ pub(super) async fn answer(
     let ended: HashMap<Uuid, PastRow> = rows.into_iter().map(|row| (row.lease_id, row)).collect();
     for (command, answer) in commands.iter().zip(answers) {
         if answer.is_none() {
-            *answer = Some(again(command, ended.get(&command.fence)));
+            let id = AssignmentId { id: command.fence, capability: command.capability };
+            let past = ended.get(&command.fence);
+            let past = past.filter(|past| core.may_know(past.pushed, id, command.holder.credential_id));
+            *answer = Some(again(command, past));
         }
     }
     Ok(())

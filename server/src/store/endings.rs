@@ -198,6 +198,8 @@ pub struct PastRow {
     pub retry_at: Option<OffsetDateTime>,
     /// The state it made final; null where the attempt ended without.
     pub state: Option<i16>,
+    /// True if Treeline had posted it to a worker.
+    pub pushed: bool,
 }
 
 /// Looks up assignments that are over, by fence.
@@ -205,7 +207,8 @@ pub async fn past(tx: &mut Tx, fences: &[Uuid]) -> Result<Vec<PastRow>, sqlx::Er
     let mut rows = sqlx::query_as!(
         PastRow,
         r#"select lease_id as "lease_id!", item_id, gate_id, coalesce(ended_as, 0::smallint) as "ended_as!", result,
-             error_message, error_kind, null::timestamptz as "retry_at?", state as "state?"
+             error_message, error_kind, null::timestamptz as "retry_at?", state as "state?",
+             coalesce(starts_with(worker_id, 'push:'), false) as "pushed!"
            from outcome where lease_id = any($1::uuid[])"#,
         fences
     )
@@ -214,7 +217,7 @@ pub async fn past(tx: &mut Tx, fences: &[Uuid]) -> Result<Vec<PastRow>, sqlx::Er
     let attempts = sqlx::query_as!(
         PastRow,
         r#"select lease_id, item_id, gate_id, ended_as, result, error_message, error_kind, retry_at,
-             final_state as "state?"
+             final_state as "state?", starts_with(worker_id, 'push:') as "pushed!"
            from attempt where lease_id = any($1::uuid[])"#,
         fences
     )

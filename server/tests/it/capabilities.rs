@@ -84,6 +84,30 @@ async fn nobody_ends_a_pushed_assignment_by_its_uuid() {
     assert_eq!(item_of(&server, &other_tree).await["state"], "running");
     result(&worker, &other).await.expect(200);
 
+    // What became of it is told to whoever shows the capability, and to nobody else.
+    for guess in &guesses {
+        for (what, body) in [
+            ("result", json!({"result": "done"})),
+            ("heartbeat", json!({})),
+            ("step", json!({"name": "half"})),
+            ("alert", json!({"message": "x"})),
+            ("release", json!({})),
+            ("failure", json!({"error": {"message": "x"}})),
+        ] {
+            let path = format!("/api/v1/assignments/{guess}/{what}");
+            stranger.post(&path, body).await.expect_problem(404, "not_found");
+        }
+    }
+    for (id, status) in [(plain, 404), (told.as_str(), 409)] {
+        let beats = json!({"heartbeats": [{"assignment_id": id}]});
+        let beats = stranger.post("/api/v1/assignments/heartbeat", beats).await.expect(200);
+        assert_eq!(beats["heartbeats"][0]["status"], status, "{beats}");
+        let endings = json!({"endings": [{"assignment_id": id, "error": {"message": "stolen"}}]});
+        let answers = stranger.post("/api/v1/assignments/finish", endings).await.expect(200);
+        assert_eq!(answers["endings"][0]["status"], status, "{answers}");
+    }
+    result(&worker, &told).await.expect(200);
+
     // A claimed assignment has no capability: only the token that claimed it ends it.
     server.put("/api/v1/job-types/pulled", json!({})).await.expect(201);
     job(&server, "pulled", &[json!(1)]).await;
