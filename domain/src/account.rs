@@ -35,6 +35,10 @@ pub struct NewUser {
     /// service does.
     #[serde(default)]
     pub must_change_password: Option<bool>,
+    /// What the proxy of `TREELINE_AUTH_HEADER` calls the person: it signs them in to this account. One that it names by the
+    /// email address needs none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proxy_user: Option<String>,
     /// Kept in the audit log.
     #[serde(default)]
     pub reason: Option<String>,
@@ -81,6 +85,9 @@ pub struct UserPatch {
     pub disabled: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub email: Option<String>,
+    /// What the proxy of `TREELINE_AUTH_HEADER` calls the person, in place of every other name; empty: nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub proxy_user: Option<String>,
     /// Kept in the audit log.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,

@@ -50,6 +50,7 @@ codes! {
     MfaRequired = "mfa_required", 401, "A second factor is required";
     Forbidden = "forbidden", 403, "Not allowed";
     MfaEnrollmentRequired = "mfa_enrollment_required", 403, "Your role requires a second factor";
+    PasswordChangeRequired = "password_change_required", 403, "Choose a password of your own";
     StepUpRequired = "step_up_required", 403, "Confirm that it is you";
     NotFound = "not_found", 404, "Not found";
     MethodNotAllowed = "method_not_allowed", 405, "Method not allowed";

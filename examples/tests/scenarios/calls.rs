@@ -117,6 +117,7 @@ async fn a_program_lets_people_and_services_in_and_out() {
         role: None,
         password: None,
         must_change_password: None,
+        proxy_user: None,
         reason: None,
     };
     let ada = client.create_user(&new).await.expect("made");

@@ -69,6 +69,12 @@ impl FromRequestParts<App> for Caller {
         if !ProxyUser::of(app, parts).allows(&caller) {
             return Err(Error::refuse(Code::Unauthenticated, "The proxy names somebody else. Sign in again."));
         }
+        if caller.must_change_password && !is_open_to_change(parts) {
+            return Err(Error::refuse(
+                Code::PasswordChangeRequired,
+                "Somebody else chose your password. Choose one of your own first, on your account page or by POST /me/password.",
+            ));
+        }
         if caller.enrolls && !is_open_to_enrollment(parts) {
             return Err(Error::refuse(
                 Code::MfaEnrollmentRequired,
@@ -106,9 +112,24 @@ impl FromRequestParts<App> for MaybeCaller {
 /// True for what a session may reach whose person still has to add a second factor: pages and calls that add one, and the
 /// way out.
 fn is_open_to_enrollment(parts: &Parts) -> bool {
-    let path = parts.extensions.get::<OriginalUri>().map_or(&parts.uri, |uri| &uri.0).path();
+    let path = path(parts);
     let below = |root: &str| path == root || path.strip_prefix(root).is_some_and(|rest| rest.starts_with('/'));
     ["/api/v1/me", "/api/v1/session", "/account", "/step-up", "/sign-out", "/sign-in", "/theme"].into_iter().any(below)
+}
+
+/// True for what a session may reach whose person still has to choose a password: what changes it, what says so, one's sessions,
+/// and the way out. Nothing that would outlast the change, such as a second factor of whoever knows the first password.
+fn is_open_to_change(parts: &Parts) -> bool {
+    let path = path(parts);
+    let calls = ["/api/v1/me", "/api/v1/me/password", "/api/v1/me/step-up", "/api/v1/session"];
+    let pages = ["/account", "/account/password", "/step-up", "/sign-out", "/sign-in", "/theme"];
+    let below = ["/api/v1/me/sessions", "/account/sessions/", "/sign-in/"];
+    calls.into_iter().chain(pages).any(|open| open == path) || below.into_iter().any(|root| path.starts_with(root))
+}
+
+/// The path as it was asked for, whatever part of it a router has taken off.
+fn path(parts: &Parts) -> &str {
+    parts.extensions.get::<OriginalUri>().map_or(&parts.uri, |uri| &uri.0).path()
 }
 
 enum Credential {

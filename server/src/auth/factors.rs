@@ -117,7 +117,11 @@ pub(super) async fn require_way_in(app: &App, tx: &mut Tx, owner_id: Uuid) -> Re
     let settings = &app.config.identity;
     let is_known = |issuer: &String| settings.oidc_providers.0.iter().any(|provider| provider.issuer == *issuer);
     let by_passkey = methods.passkeys > 0 && passkeys::are_possible(&app.public_url);
-    if methods.password || by_passkey || methods.issuers.iter().any(is_known) || settings.auth_header.is_some() {
+    if methods.password
+        || by_passkey
+        || methods.issuers.iter().any(is_known)
+        || (methods.proxy && settings.auth_header.is_some())
+    {
         return Ok(());
     }
     Err(Error::refuse(

@@ -28,7 +28,7 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::{
-    Caller, Key, envelope,
+    Caller, Key, envelope, hash_of,
     second_stage::{self, First, Method, Second},
     sessions::{Cookies, Visitor},
     step_up, throttle,
@@ -37,6 +37,8 @@ use crate::{
     App, audit,
     config::identity::Provider,
     error::{Error, Result},
+    store::factors,
+    task::in_task,
 };
 
 /// Minutes that the way to the provider and back may take.
@@ -158,6 +160,11 @@ pub async fn arrive(
     let code = answer.code.ok_or_else(over)?;
     // Whoever begins a sign-in can send made-up codes, each a request to the provider.
     let attempt = throttle::begin(app, Key::of_provider(visitor.address)).await?;
+    // Once, whatever the provider makes of a code that it sees again.
+    if !use_state(app, &way.state).await? {
+        attempt.failed(app).await?;
+        return Err(over());
+    }
     let identity = match identify(app, provider, code, way.nonce, way.verifier).await {
         Ok(identity) => identity,
         Err(error) => {
@@ -179,6 +186,20 @@ pub async fn arrive(
         First { owner_id, method: Method::Oidc { provider: provider.name.clone() }, mfa: identity.mfa, age_seconds };
     let cookies = second_stage::begin(app, first, &Second::default(), visitor).await?;
     Ok(Arrival::SignedIn(cookies, way.back))
+}
+
+/// Marks the state of a way as used. False: it was used before.
+async fn use_state(app: &App, state: &str) -> Result<bool> {
+    let (pool, hash) = (app.pool.clone(), hash_of(&format!("state of a way to a provider {state}")));
+    in_task("using the state of a sign-in", async move {
+        let mut tx = pool.begin().await?;
+        // Longer than its cookie can be opened.
+        let seconds = i32::try_from(MINUTES * 60 + 60).unwrap_or(i32::MAX);
+        let is_new = factors::use_challenge(&mut tx, &hash, seconds).await?;
+        crate::store::commit(tx).await?;
+        Ok(is_new)
+    })
+    .await
 }
 
 /// Seconds since the person proved who they are. A provider that does not say so is believed only where its settings do;

@@ -4,6 +4,8 @@
 //! away acts on this server at once and within a second on the others. A refused sign-in never tells
 //! whether there is such an account: neither by its words nor by its time.
 
+mod change; // of one person, in a transaction
+
 use domain::{
     Code, Problem, Time,
     account::{LinkMade, NewPassword, NewUser, User, UserMade, UserPatch, fault_of_email, fault_of_name},
@@ -13,21 +15,22 @@ use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 
 use super::{
-    Caller, Key, Queue, Role, Scope, device, links, look_for_changes, passwords,
+    Caller, Key, Queue, Role, Scope, device, links, look_for_changes, passwords, proxy_header,
     second_stage::{self, First, Method, Second},
     sessions::{self, Cookies, Visitor},
     step_up, throttle,
 };
+use change::Change;
+
 use crate::{
     App, audit,
     error::{Error, Result},
     jobs::audit::reason_for,
     kept::Keeping,
     store::{
-        Tx,
         audit::{self as log, AuditRow},
+        factors,
         people::{self as store, Account, PersonRow},
-        shares,
     },
     task::in_task,
 };
@@ -55,6 +58,7 @@ pub async fn create(app: &App, caller: &Caller, new: NewUser, keeping: Keeping) 
         ("/email", fault_of_email(&email)),
         ("/role", role.is_none().then_some(ROLES)),
         ("/password", new.password.as_deref().and_then(|it| passwords::fault_of(it, &[&name, &email]))),
+        ("/proxy_user", new.proxy_user.as_deref().and_then(proxy_header::fault_of_user)),
     ];
     refuse(faults)?;
     // A person who made it knows it. A program may have asked its owner.
@@ -74,6 +78,9 @@ pub async fn create(app: &App, caller: &Caller, new: NewUser, keeping: Keeping) 
         let inserted = store::insert(&mut tx, id, &name, &email, role.as_str(), hash.as_deref(), must_change).await?;
         let Some(person) = inserted else { return Ok(None) };
         log::record(&mut tx, &row).await?;
+        if let Some(value) = new.proxy_user {
+            proxy_header::assign(&mut tx, &by, id, &value, row.reason.clone()).await?;
+        }
         let sign_in_link = match hash {
             Some(_) => None,
             None => Some(links::create_for(&mut tx, &public_url, id, &by).await?),
@@ -111,8 +118,13 @@ pub async fn change(app: &App, caller: &Caller, id: Uuid, patch: UserPatch) -> R
     let reason = reason_for(caller, caller.owner_id, patch.reason.as_deref())?;
     let role = patch.role.as_deref().map(Role::parse);
     let email = patch.email.map(|email| email.trim().to_owned());
-    refuse([("/role", (role == Some(None)).then_some(ROLES)), ("/email", email.as_deref().and_then(fault_of_email))])?;
-    let wanted = Change { role: role.flatten(), disabled: patch.disabled, email: email.clone() };
+    refuse([
+        ("/role", (role == Some(None)).then_some(ROLES)),
+        ("/email", email.as_deref().and_then(fault_of_email)),
+        ("/proxy_user", patch.proxy_user.as_deref().and_then(proxy_header::fault_of_user)),
+    ])?;
+    let proxy_user = patch.proxy_user;
+    let wanted = Change { role: role.flatten(), disabled: patch.disabled, email: email.clone(), proxy_user };
     let (pool, by) = (app.pool.clone(), caller.clone());
     let changed = in_task("changing a person", async move {
         let mut tx = pool.begin().await?;
@@ -127,54 +139,6 @@ pub async fn change(app: &App, caller: &Caller, id: Uuid, patch: UserPatch) -> R
             Err(double(&app.pool, "", &email.unwrap_or_default()).await)
         }
         other => other.map(Into::into),
-    }
-}
-
-struct Change {
-    role: Option<Role>,
-    disabled: Option<bool>,
-    email: Option<String>,
-}
-
-impl Change {
-    async fn apply(self, tx: &mut Tx, by: &Caller, id: Uuid, reason: Option<String>) -> Result<PersonRow> {
-        let none = || Error::from(Problem::not_found("person"));
-        let takes_away = self.disabled == Some(true) || self.role.is_some();
-        // All admins, and first: whoever else takes an admin away waits here and then counts again.
-        let admins = if takes_away { store::lock_admins(tx).await? } else { Vec::new() };
-        let before = store::find(&mut **tx, id).await?.ok_or_else(none)?;
-        let loses = self.disabled == Some(true) || self.role.is_some_and(|role| role != Role::Admin);
-        if loses && admins == [id] {
-            return Err(Error::refuse(Code::LastAdmin, "This is the last admin. Make somebody else an admin first."));
-        }
-        store::update(tx, id, self.role.map(Role::as_str), self.disabled, self.email.as_deref()).await?;
-        let after = store::find(&mut **tx, id).await?.ok_or_else(none)?;
-        if before.role != after.role {
-            let detail = format!("{} → {}", before.role, after.role);
-            log::record(tx, &deed(by, "user.role", id, reason.clone(), Some(detail))).await?;
-        }
-        if before.email != after.email {
-            let (from, to) = (before.email.as_deref().unwrap_or("none"), after.email.as_deref().unwrap_or("none"));
-            // Links may have gone to the old address, and sessions may belong to whoever reads it. The session that
-            // asks for the change goes on.
-            store::void_links(tx, id).await?;
-            let ended = store::end_sessions(tx, id, None, Some(by.credential_id)).await?;
-            let detail = format!("{from} → {to}; sessions ended: {ended}");
-            log::record(tx, &deed(by, "user.email", id, reason.clone(), Some(detail))).await?;
-        }
-        if before.disabled != after.disabled {
-            let action = if after.disabled { "user.disable" } else { "user.enable" };
-            log::record(tx, &deed(by, action, id, reason, None)).await?;
-        }
-        if after.disabled {
-            store::end_sessions(tx, id, None, None).await?;
-            store::void_links(tx, id).await?;
-            shares::revoke_all_of(tx, id).await?;
-        }
-        if before.role != after.role || before.disabled != after.disabled || before.email != after.email {
-            store::count_change(tx).await?;
-        }
-        Ok(after)
     }
 }
 
@@ -266,7 +230,8 @@ async fn sign_in_by_password(
 /// Counters of this device, if it has signed in to this account before.
 async fn known_device(app: &App, email: &str, device: &str) -> Result<Option<Vec<Key>>> {
     let account = store::find_account(&app.pool, email).await?;
-    Ok(account.and_then(|account| device::open(device, account.id, account.password_hash.as_deref()?)))
+    let device = account.and_then(|account| device::open(device, account.id, account.password_hash.as_deref()?));
+    Ok(device.map(|device| device.keys()))
 }
 
 /// The account of this address, if it has this password and is not disabled. It takes as long where it is not.
@@ -334,12 +299,13 @@ pub async fn set_password(app: &App, caller: &Caller, new: NewPassword) -> Resul
     })
     .await?;
     look_for_changes(app).await?;
+    let strength = factors::session_strength(&app.pool, session, step_up::RECENT_SECONDS).await?;
     let Some(secret) = renewed else {
         let detail = "it was changed elsewhere just now".to_owned();
         return Err(Problem::invalid_body([("/current_password".to_owned(), detail)]).into());
     };
     let cookie = app.auth.cookie();
-    Ok(vec![cookie.set(&secret), cookie.set_device(&device::seal(id, &hash))])
+    Ok(vec![cookie.set(&secret), cookie.set_device(&device::seal(id, &hash, strength.is_some_and(|it| it.mfa)))])
 }
 
 /// Asks for the password that holds now, of somebody who is signed in: 422 where it does not fit.

@@ -9,10 +9,14 @@ use axum::{
     extract::ConnectInfo,
     http::{HeaderMap, request::Parts},
 };
-use domain::account::{fault_of_email, fault_of_name};
+use domain::{
+    Code, Problem,
+    account::{fault_of_email, fault_of_name},
+};
+use uuid::Uuid;
 
 use super::{
-    Caller, oidc,
+    Caller, Role, oidc,
     people::deed,
     second_stage::{self, First, Method, Second},
     sessions::{Cookies, Visitor},
@@ -20,10 +24,13 @@ use super::{
 use crate::{
     App,
     error::{Error, Result},
-    store::{audit as log, federation as store},
+    store::{
+        Tx, audit as log,
+        federation::{self as store, NewPerson},
+        people,
+    },
     task::in_task,
 };
-use domain::Code;
 
 /// The person whom the proxy names; nobody where the header does not come from a trusted one, or more than once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -49,8 +56,12 @@ fn read(app: &App, peer: Option<IpAddr>, headers: &HeaderMap) -> Option<String> 
     }
     let mut values = headers.get_all(name).iter();
     let value = values.next()?.to_str().ok()?.trim();
-    let is_one_person = values.next().is_none() && fault_of_name(value).is_none() && !value.contains(',');
-    is_one_person.then(|| value.to_owned())
+    let is_one = values.next().is_none() && fault_of_name(value).is_none() && is_one_person(value);
+    is_one.then(|| value.to_owned())
+}
+
+fn is_one_person(value: &str) -> bool {
+    value.is_ascii() && !value.contains(',')
 }
 
 /// Begins a session for whom the proxy names. Returns the cookies to answer with; 401 `mfa_required` asks for their second factor.
@@ -60,24 +71,10 @@ pub async fn sign_in(app: &App, user: &str, visitor: &Visitor<'_>) -> Result<Coo
     let address = visitor.address;
     let owner_id = in_task("signing in by a proxy", async move {
         let mut tx = pool.begin().await?;
-        let email = name.contains('@').then_some(name.as_str()).filter(|email| fault_of_email(email).is_none());
-        // Addresses are unique and set by admins; names come after them.
-        let mut found = match email {
-            Some(email) => store::find_by_email(&mut tx, email).await?,
-            None => None,
+        let owner_id = match store::find_proxy_user(&mut tx, &name).await? {
+            Some(owner_id) => owner_id,
+            None => first_time(&mut tx, &name, role, address).await?,
         };
-        if found.is_none() {
-            found = store::find_by_name(&mut tx, &name).await?;
-        }
-        if let Some((owner_id, _)) = found {
-            return Ok(owner_id);
-        }
-        let role =
-            role.ok_or_else(|| Error::refuse(Code::Forbidden, "There is no account for you here. Ask an admin."))?;
-        let owner_id = oidc::create_account(&mut tx, &name, email, role).await?;
-        let by = second_stage::caller(owner_id, name, address);
-        let detail = format!("{}, named by the proxy", role.as_str());
-        log::record(&mut tx, &deed(&by, "user.create", owner_id, None, Some(detail))).await?;
         crate::store::commit(tx).await?;
         Ok(owner_id)
     })
@@ -89,4 +86,74 @@ pub async fn sign_in(app: &App, user: &str, visitor: &Visitor<'_>) -> Result<Coo
         age_seconds: 0,
     };
     second_stage::begin(app, first, &Second::default(), visitor).await
+}
+
+/// Connects a value of the header with an account: the one of that email address where an admin has set it, else a new one.
+/// A name alone is nobody's: people choose theirs at most providers.
+async fn first_time(tx: &mut Tx, value: &str, role: Option<Role>, address: Option<IpAddr>) -> Result<Uuid> {
+    let email = value.contains('@').then_some(value).filter(|email| fault_of_email(email).is_none());
+    let known = match email {
+        Some(email) => store::find_by_email(tx, email).await?,
+        None => None,
+    };
+    let (owner_id, row) = match known {
+        Some(known) if known.email_by_provider => {
+            return Err(Error::refuse(
+                Code::Unauthenticated,
+                "An account here has this email address from a provider, and the proxy is not connected with it. Ask an admin.",
+            ));
+        }
+        Some(known) => {
+            let by = second_stage::caller(known.id, known.name, address);
+            let detail = format!("{value}, by the email address");
+            (known.id, deed(&by, "user.proxy_user", known.id, None, Some(detail)))
+        }
+        None => {
+            let none = || Error::refuse(Code::Forbidden, "There is no account for you here. Ask an admin.");
+            let role = role.ok_or_else(none)?.as_str();
+            let new = NewPerson { name: value, email, email_by_provider: false, role };
+            let owner_id = oidc::create_account(tx, new).await?;
+            let by = second_stage::caller(owner_id, value.to_owned(), address);
+            (owner_id, deed(&by, "user.create", owner_id, None, Some(format!("{role}, named by the proxy"))))
+        }
+    };
+    store::insert_proxy_user(tx, value, owner_id).await?;
+    log::record(tx, &row).await?;
+    Ok(owner_id)
+}
+
+/// Fault of a value by which the proxy is to name somebody; an empty one stands for none.
+pub(super) fn fault_of_user(value: &str) -> Option<&'static str> {
+    let is_read = value.is_empty() || (fault_of_name(value).is_none() && is_one_person(value) && value.trim() == value);
+    (!is_read).then_some("expected what the proxy writes into the header: 1 to 100 ASCII characters without a comma")
+}
+
+/// Makes an account the one that the proxy means by this value, and by no other; by none where it is empty. 409 `duplicate`
+/// where it means another account. Returns true if that is a change.
+pub(super) async fn assign(
+    tx: &mut Tx,
+    by: &Caller,
+    owner_id: Uuid,
+    value: &str,
+    reason: Option<String>,
+) -> Result<bool> {
+    let before = if value.is_empty() { None } else { store::find_proxy_user(tx, value).await? };
+    if let Some(other) = before.filter(|other| *other != owner_id) {
+        let detail = "The proxy means another account by this name.";
+        return Err(Problem { id: Some(other), ..Problem::new(Code::Duplicate, detail) }.into());
+    }
+    let removed = store::remove_proxy_users(tx, owner_id, value).await?;
+    if before.is_none() && !value.is_empty() {
+        store::insert_proxy_user(tx, value, owner_id).await?;
+    } else if removed == 0 {
+        return Ok(false);
+    }
+    let mut detail = if value.is_empty() { "none".to_owned() } else { value.to_owned() };
+    if removed > 0 {
+        // Whoever the other names stand for may be signed in by them.
+        let ended = people::end_sessions(tx, owner_id, None, Some(by.credential_id)).await?;
+        detail = format!("{detail}; sessions ended: {ended}");
+    }
+    log::record(tx, &deed(by, "user.proxy_user", owner_id, reason, Some(detail))).await?;
+    Ok(true)
 }

@@ -6,6 +6,7 @@
 
 use std::net::IpAddr;
 
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use domain::{Code, Problem, factors::PasskeyAnswer, job::OwnerKind};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -136,7 +137,7 @@ pub(crate) async fn begin(app: &App, first: First, second: &Second, visitor: &Vi
         if !second.is_given() {
             return Err(asked(Problem::new(Code::MfaRequired, "")).into());
         }
-        match verify(app, first.owner_id, second).await {
+        match verify(app, first.owner_id, second, keys(&first, &person, second, visitor)).await {
             Ok(given) => factor = Some(given),
             Err(Error::Problem(problem)) if problem.code == Code::InvalidBody => {
                 let how = format!("{}: the second factor does not fit", first.method.in_words());
@@ -182,9 +183,29 @@ pub(crate) async fn begin_with_passkey(app: &App, answer: &PasskeyAnswer, visito
     open(app, first, None, person, Some(proof), visitor).await
 }
 
-/// Checks a second factor and uses it up. 422 at the field where it is wrong; 429 where that happened too often.
-pub(super) async fn verify(app: &App, owner_id: Uuid, second: &Second) -> Result<Factor> {
-    let attempt = throttle::begin(app, Key::own(&format!("second factor {owner_id}"))).await?;
+/// Counters of a second factor at sign-in. Recovery codes cannot be guessed, so nobody's wrong codes are in their way. Codes
+/// of six digits are counted for each first factor: whoever knows the password cannot be in the way of a one-time link, nor
+/// of a new password.
+fn keys(first: &First, person: &Candidate, second: &Second, visitor: &Visitor<'_>) -> Vec<Key> {
+    if second.code.is_none() {
+        return Key::of_recovery(visitor.address);
+    }
+    let password = person.password_hash.as_deref();
+    let device = visitor.device.zip(password).and_then(|(cookie, hash)| device::open(cookie, first.owner_id, hash));
+    let which = match &first.method {
+        Method::Password => URL_SAFE_NO_PAD.encode(print(person)),
+        Method::Link { hash, .. } => URL_SAFE_NO_PAD.encode(hash),
+        Method::Oidc { provider } => provider.clone(),
+        Method::Proxy { .. } | Method::Passkey => String::new(),
+    };
+    let first_factor = format!("{} {} {which}", first.owner_id, first.method.word());
+    Key::of_code(&first_factor, visitor.address, device.filter(|it| it.mfa).as_ref().map(|it| it.name.as_str()))
+}
+
+/// Checks a second factor and uses it up. 422 at the field where it is wrong; 429 where that happened too often with these
+/// counters.
+pub(super) async fn verify(app: &App, owner_id: Uuid, second: &Second, keys: Vec<Key>) -> Result<Factor> {
+    let attempt = throttle::begin(app, keys).await?;
     let (right, wrong, factor) = match second {
         Second { code: Some(code), .. } => {
             (factors::totp::accept(app, owner_id, code).await?, factors::totp::wrong_code(), Factor::AuthenticatorApp)
@@ -250,7 +271,7 @@ async fn open(
     })
     .await?;
     let cookie = app.auth.cookie();
-    let device = device.map(|stored| cookie.set_device(&device::seal(owner_id, &stored)));
+    let device = device.map(|stored| cookie.set_device(&device::seal(owner_id, &stored, factor.is_some())));
     Ok(std::iter::once(cookie.set(&secret)).chain(device).collect())
 }
 

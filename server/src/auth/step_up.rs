@@ -76,7 +76,12 @@ pub async fn perform(app: &App, caller: &Caller, given: StepUp) -> Result<()> {
             return record(app, caller, true, Some(proof), "by passkey").await;
         }
         StepUp { password: None, code, recovery_code, passkey: None } if code.is_some() != recovery_code.is_some() => {
-            let how = match verify(app, caller.owner_id, &Second { code, recovery_code }).await? {
+            // Of this session alone: nobody else is in its way, and it is in nobody's.
+            let keys = match code {
+                Some(_) => Key::of_code_in(caller.credential_id),
+                None => Key::own(&format!("recovery codes {}", caller.credential_id)),
+            };
+            let how = match verify(app, caller.owner_id, &Second { code, recovery_code }, keys).await? {
                 Factor::AuthenticatorApp => "by authenticator app",
                 Factor::RecoveryCode => "by a recovery code",
             };

@@ -4,10 +4,10 @@
 //! nothing to us. The stream has no queue: when it can send, it sends the newest state. Too many
 //! streams are told `busy` with status 200, because EventSource gives up for ever on anything else.
 
-use std::{convert::Infallible, sync::Arc, time::Duration};
+use std::{convert::Infallible, net::SocketAddr, sync::Arc, time::Duration};
 
 use axum::{
-    extract::{FromRequestParts as _, State},
+    extract::{ConnectInfo, FromRequestParts as _, State},
     http::{HeaderName, HeaderValue, Request, header, request::Parts},
     response::{
         IntoResponse, Response, Sse,
@@ -25,7 +25,7 @@ use uuid::Uuid;
 
 use crate::{
     App,
-    auth::{Ongoing, Scope, Viewer},
+    auth::{ClientAddress, Ongoing, Scope, Viewer},
     error::{Error, Result},
     live::{Latest, OpenStream, TreeState, Watch},
     quotas,
@@ -70,9 +70,10 @@ pub(super) async fn watch_job(
     let job = app.engine.job(&caller, id, false).await?;
     let watch = app.hub.watch(&app.engine, job.root_id);
     let ongoing = Ongoing::of(&app, &caller);
+    let parts = credentials(&app, &parts);
     let reader = Reader {
         app,
-        parts: credentials(&parts),
+        parts,
         id,
         watch,
         last: None,
@@ -111,13 +112,21 @@ fn retry_after(least: u64, most: u64) -> Duration {
 }
 
 /// What tells who asks, of a request and nothing else of it: a stream stays open for hours, and any part of a request
-/// holds the whole of what was read from its connection.
-pub(super) fn credentials(parts: &Parts) -> Parts {
+/// holds the whole of what was read from its connection. Whom a proxy names is told by its header and by who is connected.
+pub(super) fn credentials(app: &App, parts: &Parts) -> Parts {
     let (mut kept, ()) = Request::new(()).into_parts();
-    for name in [header::AUTHORIZATION, header::COOKIE] {
+    let names = [header::AUTHORIZATION, header::COOKIE].into_iter().chain(app.config.identity.auth_header.clone());
+    for name in names {
         for value in parts.headers.get_all(&name) {
-            kept.headers.extend(HeaderValue::from_bytes(value.as_bytes()).ok().map(|own| (name.clone(), own)));
+            let Ok(own) = HeaderValue::from_bytes(value.as_bytes()) else { continue };
+            kept.headers.append(name.clone(), own);
         }
+    }
+    if let Some(peer) = parts.extensions.get::<ConnectInfo<SocketAddr>>() {
+        kept.extensions.insert(*peer);
+    }
+    if let Some(client) = parts.extensions.get::<ClientAddress>() {
+        kept.extensions.insert(*client);
     }
     kept
 }

@@ -63,7 +63,8 @@ pub(super) async fn watch(app: App, caller: Caller, topics: Vec<Topic>, parts: &
     for topic in topics {
         all.push(of(&app, &caller, topic).await?);
     }
-    let ending = Box::pin(end(app, caller, credentials(parts)));
+    let kept = credentials(&app, parts);
+    let ending = Box::pin(end(app, caller, kept));
     let connection = Connection { topics: all, ending, is_over: false, _open: (open, counted) };
     Ok(stream_response(stream::unfold(connection, Connection::next)))
 }

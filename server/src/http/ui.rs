@@ -99,10 +99,6 @@ impl FromRequestParts<App> for Signed {
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Response> {
         let visit = Visit::from_request_parts(parts, app).await?;
         match visit.caller.clone() {
-            // Somebody else knows their password: they choose one of their own before they see anything.
-            Some(caller) if caller.must_change_password && !visit.address.starts_with(ACCOUNT) => {
-                Err(see_other(ACCOUNT))
-            }
             Some(caller) => Ok(Self { visit, caller }),
             // Where somebody wanted to look is where they go when they are in.
             None if parts.method == Method::GET && visit.address != "/" => {
@@ -145,6 +141,10 @@ impl Visit {
         let problem = Problem { request_id: self.request_id.clone(), ..error.into_problem() };
         if problem.code == Code::Unauthenticated {
             return Redirect::to("/sign-in").into_response();
+        }
+        // Somebody else knows their password: they choose one of their own before they see anything.
+        if problem.code == Code::PasswordChangeRequired {
+            return see_other(ACCOUNT);
         }
         if problem.code == Code::MfaEnrollmentRequired {
             return Redirect::to("/account#factors").into_response();

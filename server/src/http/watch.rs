@@ -79,7 +79,7 @@ pub(super) async fn watch_roots(
     let json = watch.snapshot(&app.engine, &caller).await?;
     let first = Event::default().event(event::SNAPSHOT).data(json);
     let now = Instant::now();
-    let (parts, ongoing) = (credentials(&parts), Ongoing::of(&app, &caller));
+    let (parts, ongoing) = (credentials(&app, &parts), Ongoing::of(&app, &caller));
     let reader = Reader {
         app,
         parts,

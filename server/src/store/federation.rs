@@ -31,30 +31,90 @@ pub async fn insert_link(tx: &mut Tx, issuer: &str, subject: &str, owner_id: Uui
     Ok(())
 }
 
-/// The person who has this email address, however it is written, with their name.
-pub async fn find_by_email(tx: &mut Tx, email: &str) -> sqlx::Result<Option<(Uuid, String)>> {
-    let row = sqlx::query!("select id, name from owner where kind = 'user' and lower(email) = lower($1)", email)
-        .fetch_optional(&mut **tx)
-        .await?;
-    Ok(row.map(|row| (row.id, row.name)))
+/// A person who has an email address.
+#[derive(Clone, Debug)]
+pub struct Addressee {
+    pub id: Uuid,
+    pub name: String,
+    /// True if a provider said so, and no admin.
+    pub email_by_provider: bool,
 }
 
-/// The person of this name.
-pub async fn find_by_name(tx: &mut Tx, name: &str) -> sqlx::Result<Option<(Uuid, String)>> {
-    let row = sqlx::query!("select id, name from owner where kind = 'user' and name = $1", name)
-        .fetch_optional(&mut **tx)
+/// The person who has this email address, however it is written.
+pub async fn find_by_email(tx: &mut Tx, email: &str) -> sqlx::Result<Option<Addressee>> {
+    sqlx::query_as!(
+        Addressee,
+        "select id, name, email_by_provider from owner where kind = 'user' and lower(email) = lower($1)",
+        email
+    )
+    .fetch_optional(&mut **tx)
+    .await
+}
+
+/// The account that the proxy means by this value; notes the use. Whoever asks for the same value waits until this
+/// transaction is over.
+pub async fn find_proxy_user(tx: &mut Tx, value: &str) -> sqlx::Result<Option<Uuid>> {
+    sqlx::query!("select pg_advisory_xact_lock(hashtextextended('proxy user ' || $1::text, 0))", value)
+        .execute(&mut **tx)
         .await?;
-    Ok(row.map(|row| (row.id, row.name)))
+    sqlx::query_scalar!(
+        "update proxy_user set last_used_at = clock_timestamp() where value = $1 returning owner_id",
+        value
+    )
+    .fetch_optional(&mut **tx)
+    .await
+}
+
+/// Connects a value of the proxy's header with an account. Returns the account that it belongs to now: another one where
+/// it was connected before.
+pub async fn insert_proxy_user(tx: &mut Tx, value: &str, owner_id: Uuid) -> sqlx::Result<Uuid> {
+    sqlx::query_scalar!(
+        "insert into proxy_user (value, owner_id) values ($1, $2)
+         on conflict (value) do update set value = excluded.value
+         returning owner_id",
+        value,
+        owner_id
+    )
+    .fetch_one(&mut **tx)
+    .await
+}
+
+/// Removes the values that an account is connected with, but one. Returns how many there were.
+pub async fn remove_proxy_users(tx: &mut Tx, owner_id: Uuid, all_but: &str) -> sqlx::Result<u64> {
+    let done = sqlx::query!("delete from proxy_user where owner_id = $1 and value <> $2", owner_id, all_but)
+        .execute(&mut **tx)
+        .await?;
+    Ok(done.rows_affected())
+}
+
+/// Removes the connection of an account by an email address that it does not have any more.
+pub async fn remove_proxy_email(tx: &mut Tx, owner_id: Uuid, email: &str) -> sqlx::Result<()> {
+    sqlx::query!("delete from proxy_user where owner_id = $1 and lower(value) = lower($2)", owner_id, email)
+        .execute(&mut **tx)
+        .await?;
+    Ok(())
+}
+
+/// An account that others vouch for, before it exists.
+#[derive(Clone, Copy, Debug)]
+pub struct NewPerson<'a> {
+    pub name: &'a str,
+    pub email: Option<&'a str>,
+    /// True if the email address is what a provider says.
+    pub email_by_provider: bool,
+    pub role: &'a str,
 }
 
 /// Creates an account without a password. False: the name or the email address is taken.
-pub async fn insert_person(tx: &mut Tx, id: Uuid, name: &str, email: Option<&str>, role: &str) -> sqlx::Result<bool> {
+pub async fn insert_person(tx: &mut Tx, id: Uuid, new: NewPerson<'_>) -> sqlx::Result<bool> {
     let done = sqlx::query!(
-        "insert into owner (id, kind, name, email, role) values ($1, 'user', $2, $3, $4) on conflict do nothing",
+        "insert into owner (id, kind, name, email, role, email_by_provider) values ($1, 'user', $2, $3, $4, $5)
+         on conflict do nothing",
         id,
-        name,
-        email,
-        role
+        new.name,
+        new.email,
+        new.role,
+        new.email_by_provider
     )
     .execute(&mut **tx)
     .await?;
@@ -103,6 +163,8 @@ pub struct SignInMethods {
     pub passkeys: i64,
     /// Issuers of the connected providers.
     pub issuers: Vec<String>,
+    /// True if a proxy means this account by some name.
+    pub proxy: bool,
 }
 
 /// First factors of a person.
@@ -111,7 +173,8 @@ pub async fn sign_in_methods(tx: &mut Tx, owner_id: Uuid) -> sqlx::Result<SignIn
         SignInMethods,
         r#"select password_hash is not null and email is not null as "password!",
              (select count(*) from passkey where owner_id = $1) as "passkeys!",
-             array(select issuer from identity_link where owner_id = $1) as "issuers!"
+             array(select issuer from identity_link where owner_id = $1) as "issuers!",
+             exists (select from proxy_user where owner_id = $1) as "proxy!"
            from owner where id = $1"#,
         owner_id
     )

@@ -115,6 +115,8 @@ pub async fn update(
         "update owner
          set role = coalesce($2, role),
              email = coalesce($3, email),
+             -- An address that an admin gives is the admin's word.
+             email_by_provider = email_by_provider and email is not distinct from coalesce($3, email),
              disabled_at = case when $4::boolean then coalesce(disabled_at, clock_timestamp())
                                 when not $4::boolean then null else disabled_at end
          where id = $1 and kind = 'user'",

@@ -48,12 +48,14 @@ pub async fn clear(pool: &PgPool, keys: &[Vec<u8>]) -> sqlx::Result<()> {
     Ok(())
 }
 
-/// Forgets what is forgiven, and the oldest beyond what there is room for. Says how many went.
+/// Forgets what is forgiven, and the oldest beyond what there is room for. Says how many went. Wrong codes of authenticator
+/// apps, which are forgiven after two hours, make no room: there are few, and a flood of other failures would reset them.
 pub async fn forget(pool: &PgPool) -> sqlx::Result<u64> {
     let done = sqlx::query!(
         "delete from sign_in_failure
-         where last_at < clock_timestamp() - make_interval(secs => least(86400, failures * forgiven_after_seconds))
-            or last_at < (select last_at from sign_in_failure order by last_at desc offset $1 limit 1)",
+         where last_at < clock_timestamp() - make_interval(secs => least(604800, failures * forgiven_after_seconds))
+            or (last_at < (select last_at from sign_in_failure order by last_at desc offset $1 limit 1)
+                and forgiven_after_seconds < 7200)",
         MOST
     )
     .execute(pool)

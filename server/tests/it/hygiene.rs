@@ -163,6 +163,17 @@ async fn a_password_of_somebody_elses_choice_is_changed_first() {
     let sent = ada.get("/imports").await;
     assert_eq!((sent.status.as_u16(), sent.headers["location"].to_str().expect("text")), (303, "/account"));
     assert!(ada.get("/account").await.text.contains("chosen by an admin"));
+    // The API refuses her as the pages do, whoever holds the session: nothing is seen, made, or added that would stay.
+    for path in ["/api/v1/jobs", "/api/v1/events", "/api/v1/items", "/api/v1/me/factors"] {
+        ada.get(path).await.expect_problem(403, "password_change_required");
+    }
+    for path in ["/api/v1/jobs", "/api/v1/me/totp", "/api/v1/me/passkeys/options"] {
+        ada.post(path, json!({})).await.expect_problem(403, "password_change_required");
+    }
+    ada.post("/api/v1/me/step-up", json!({"password": PASSWORD})).await.expect(204);
+    let another = server.sign_in("ada@example.com", PASSWORD).await;
+    another.get("/api/v1/me/sessions").await.expect(200);
+    another.delete("/api/v1/session").await.expect(204);
     let change =
         |new: &str| ada.post("/api/v1/me/password", json!({"current_password": PASSWORD, "new_password": new}));
     change(PASSWORD).await.expect_problem(422, "invalid_body");

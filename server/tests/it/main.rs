@@ -18,6 +18,7 @@ mod callback_limits;
 mod callbacks;
 mod capabilities;
 mod confirmations;
+mod codes; // wrong codes of authenticator apps
 mod corrections;
 mod creation;
 mod credentials_end;
@@ -55,6 +56,7 @@ mod plans;
 mod postgres_roles;
 mod problems;
 mod proxy_header; // a proxy that signs people in
+mod proxy_users; // accounts of people whom a proxy names
 mod push;
 mod push_limits;
 mod quotas;

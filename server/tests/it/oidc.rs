@@ -3,7 +3,7 @@
 //! The way through a real provider's pages is in `end2end`. Here the browser is a pair of requests: the departure, with
 //! the cookie that it sets, and the arrival with that cookie and whatever the test makes of the query.
 
-mod provider;
+pub(crate) mod provider;
 
 use provider::{Idp, Signature};
 use reqwest::Method;
@@ -41,14 +41,14 @@ async fn arrive(server: &Server, path: &str, query: &str, cookie: &str) -> Answe
 }
 
 /// The whole way with these claims.
-async fn sign_in(server: &Server, idp: &Idp, path: &str, claims: Value) -> Answer {
+pub(crate) async fn sign_in(server: &Server, idp: &Idp, path: &str, claims: Value) -> Answer {
     let journey = leave(server, path).await;
     let query = idp.grant(&journey.to, &claims, Signature::Right);
     arrive(server, CALLBACK, &query, &journey.cookie).await
 }
 
 /// Whoever an answer signed in.
-fn signed_in(server: &Server, answer: &Answer) -> Api {
+pub(crate) fn signed_in(server: &Server, answer: &Answer) -> Api {
     assert_eq!(answer.status, 303, "{}", answer.text);
     let session = cookies(answer).into_iter().find(|cookie| cookie.starts_with("treeline_session="));
     server.with_cookie(&session.expect("a session"))
@@ -99,6 +99,28 @@ async fn an_answer_signs_in_once_and_leads_to_a_page_of_ours() {
     let people = "select count(*) from owner where kind = 'user'";
     let people: i64 = sqlx::query_scalar(people).fetch_one(&server.running.app.pool).await.expect("a number");
     assert_eq!(people, 1);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn an_answer_counts_once_although_the_provider_takes_its_code_twice() {
+    let idp = Idp::start().await;
+    idp.take_codes_again();
+    let server = start(&idp, &[]).await;
+    let journey = leave(&server, "/sign-in/oidc/idp").await;
+    let query = idp.grant(&journey.to, &json!({"name": "Grace"}), Signature::Right);
+    signed_in(&server, &arrive(&server, CALLBACK, &query, &journey.cookie).await);
+    let again = arrive(&server, CALLBACK, &query, &journey.cookie).await;
+    nobody(&again);
+    assert!(again.text.contains("Begin again"), "{}", again.text);
+    // Nor with another code, or at another server.
+    let query = idp.grant(&journey.to, &json!({"name": "Grace"}), Signature::Right);
+    let provider = idp.settings("idp", &[]);
+    let other =
+        server.another_with(|config: &mut Config| config.identity.oidc_providers = Providers(vec![provider])).await;
+    nobody(&arrive(&other, CALLBACK, &query, &journey.cookie).await);
+    assert_eq!(sessions(&server).await, 1);
+    other.stop().await;
     server.stop().await;
 }
 

@@ -42,9 +42,11 @@ async fn an_admin_makes_people_who_sign_in_with_their_password() {
         ada.get("/api/v1/me").await.expect(200),
         json!({"kind": "user", "name": "ada", "role": "user", "scopes": [], "must_change_password": true})
     );
-    ada.get("/api/v1/users").await.expect_problem(403, "forbidden");
-    ada.patch(&format!("/api/v1/users/{id}"), json!({"role": "admin"})).await.expect_problem(403, "forbidden");
-    ada.post("/api/v1/users", json!({"name": "b", "email": "b@c.d"})).await.expect_problem(403, "forbidden");
+    ada.get("/api/v1/users").await.expect_problem(403, "password_change_required");
+    let zoe = server.person("zoe", "user").await;
+    zoe.get("/api/v1/users").await.expect_problem(403, "forbidden");
+    zoe.patch(&format!("/api/v1/users/{id}"), json!({"role": "admin"})).await.expect_problem(403, "forbidden");
+    zoe.post("/api/v1/users", json!({"name": "b", "email": "b@c.d"})).await.expect_problem(403, "forbidden");
 
     let listed = admin.get("/api/v1/users").await;
     assert!(!listed.text.contains("argon2") && !listed.text.contains(PASSWORD), "{}", listed.text);
@@ -225,7 +227,7 @@ async fn somebody_can_always_administer() {
         admin.patch(&first, change).await.expect_problem(409, "last_admin");
     }
     admin.patch(&first, json!({"role": "admin", "email": "root@example.com"})).await.expect(200);
-    let second = person(&admin, "ada", "admin").await;
+    let second = person(&server, "ada", "admin").await;
     let second_path = format!("/api/v1/users/{second}");
     let ada = server.sign_in("ada@example.com", PASSWORD).await;
     admin.patch(&second_path, json!({"email": "ROOT@example.com"})).await.expect_problem(409, "duplicate");

@@ -3,6 +3,8 @@
 //! Apart from `client_address`, where a proxy names the address of its client. The tests are the proxy themselves: their
 //! connections come from 127.0.0.1, which is trusted or not by the server's settings.
 
+use bytes::Bytes;
+use futures::{Stream, StreamExt as _, future::join_all};
 use reqwest::{Method, header::HeaderName};
 use serde_json::json;
 
@@ -11,13 +13,13 @@ use crate::{
     support::{Answer, Server},
 };
 
-fn settings(config: &mut server::config::Config) {
+pub(crate) fn settings(config: &mut server::config::Config) {
     config.identity.auth_header = Some(HeaderName::from_static("x-forwarded-user"));
     config.proxies.trusted_proxies = "127.0.0.0/8".parse().expect("networks");
 }
 
 /// The sign-in page, asked for by the proxy in somebody's name.
-async fn named(server: &Server, path: &str, user: &str, cookie: Option<&str>) -> Answer {
+pub(crate) async fn named(server: &Server, path: &str, user: &str, cookie: Option<&str>) -> Answer {
     let mut request = server.stranger().request(Method::GET, path).header("x-forwarded-user", user);
     if let Some(cookie) = cookie {
         request = request.header("cookie", cookie);
@@ -25,7 +27,7 @@ async fn named(server: &Server, path: &str, user: &str, cookie: Option<&str>) ->
     Answer::of(request).await
 }
 
-fn session(answer: &Answer) -> String {
+pub(crate) fn session(answer: &Answer) -> String {
     let cookies = answer.headers.get_all("set-cookie").iter();
     let mut cookies =
         cookies.map(|cookie| cookie.to_str().expect("text").split(';').next().expect("a pair").to_owned());
@@ -63,7 +65,7 @@ async fn the_header_of_a_stranger_says_nothing() {
     })
     .await;
     person(&server, "ada", "admin").await;
-    let page = named(&server, "/sign-in", "ada", None).await;
+    let page = named(&server, "/sign-in", "ada@example.com", None).await;
     assert!(page.status == 200 && !page.headers.contains_key("set-cookie"), "{}", page.text);
     server.stop().await;
 }
@@ -73,7 +75,7 @@ async fn the_proxy_does_not_replace_a_second_factor_unless_it_says_so() {
     let server = Server::start_with(settings).await;
     person(&server, "ada", "user").await;
     set_up(&server.sign_in("ada@example.com", PASSWORD).await).await;
-    let asked = named(&server, "/sign-in", "ada", None).await;
+    let asked = named(&server, "/sign-in", "ada@example.com", None).await;
     assert!(asked.status == 200 && asked.text.contains("Second factor"), "{}", asked.text);
     let vouching = server
         .another_with(|config| {
@@ -81,12 +83,12 @@ async fn the_proxy_does_not_replace_a_second_factor_unless_it_says_so() {
             config.identity.auth_header_mfa = true;
         })
         .await;
-    let begun = named(&vouching, "/sign-in", "ada", None).await;
+    let begun = named(&vouching, "/sign-in", "ada@example.com", None).await;
     assert_eq!(begun.status, 303);
     // The header does not say when the person proved who they are, so their own factor does.
     let create = vouching.stranger().request(Method::POST, "/api/v1/me/recovery-codes");
     let create = create
-        .header("x-forwarded-user", "ada")
+        .header("x-forwarded-user", "ada@example.com")
         .header("cookie", session(&begun))
         .header("sec-fetch-site", "same-origin");
     Answer::of(create).await.expect_problem(403, "step_up_required");
@@ -103,5 +105,44 @@ async fn an_email_address_is_its_owners_and_no_name_stands_in_for_it() {
     let ada = session(&named(&server, "/sign-in", "ada@example.com", None).await);
     let me = named(&server, "/api/v1/me", "ada@example.com", Some(&ada)).await.expect(200);
     assert_eq!(me["name"], "ada");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn streams_of_a_session_that_the_proxy_began_go_on_and_end_with_it() {
+    /// Reads until a text is there so often, and leaves the rest.
+    async fn read_until(stream: &mut (impl Stream<Item = reqwest::Result<Bytes>> + Unpin), wanted: &str, times: usize) {
+        let mut text = String::new();
+        while text.matches(wanted).count() < times {
+            let part = stream.next().await.expect("the stream goes on").expect("bytes");
+            text.push_str(std::str::from_utf8(&part).expect("text"));
+        }
+    }
+    let server = Server::start_with(settings).await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let ada = session(&named(&server, "/sign-in", "ada", None).await);
+    let ask = |method, path: &str| {
+        let request = server.stranger().request(method, path).header("x-forwarded-user", "ada");
+        request.header("cookie", &ada).header("sec-fetch-site", "same-origin")
+    };
+    let job = json!({"type": "a", "items": []});
+    let job = Answer::of(ask(Method::POST, "/api/v1/jobs").json(&job)).await.expect(201);
+    let tree = format!("/api/v1/jobs/{}/events", job["id"].as_str().expect("an id"));
+    let mut streams = Vec::new();
+    for path in [tree.as_str(), "/api/v1/events", "/api/v1/events?topics=roots"] {
+        let response = ask(Method::GET, path).send().await.expect("a stream");
+        assert_eq!(response.status(), 200, "{path}");
+        streams.push(response.bytes_stream());
+    }
+    // A quiet stream says every 15 seconds that it is there; after half a minute the right to look is checked again.
+    join_all(streams.iter_mut().map(async |stream| {
+        read_until(stream, "event: snapshot", 1).await;
+        read_until(stream, "\n\n:", 3).await;
+    }))
+    .await;
+    let signed_out = ask(Method::DELETE, "/api/v1/session");
+    Answer::of(signed_out).await.expect(204);
+    let ends = join_all(streams.iter_mut().map(async |stream| while stream.next().await.is_some() {}));
+    tokio::time::timeout(std::time::Duration::from_secs(10), ends).await.expect("they end with the session");
     server.stop().await;
 }

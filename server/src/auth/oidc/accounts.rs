@@ -17,7 +17,11 @@ use crate::{
     auth::{Caller, Role, look_for_changes, people::deed, second_stage},
     config::identity::Provider,
     error::{Error, Result},
-    store::{Tx, audit as log, federation as store, people},
+    store::{
+        Tx, audit as log,
+        federation::{self as store, NewPerson},
+        people,
+    },
     task::in_task,
 };
 
@@ -79,7 +83,7 @@ async fn first_time(tx: &mut Tx, provider: &Provider, identity: &Identity, addre
         None => None,
     };
     let detail = format!("{}: {}", provider.name, identity.subject);
-    if let Some((owner_id, name)) = known {
+    if let Some(store::Addressee { id: owner_id, name, .. }) = known {
         if verified.is_none() || !provider.links_verified_email {
             return Err(refused(
                 "An account here has this email address, and it is not connected with the provider. Sign in to it another \
@@ -101,7 +105,8 @@ async fn first_time(tx: &mut Tx, provider: &Provider, identity: &Identity, addre
     let name = identity.name.as_deref().filter(|name| !name.contains('@'));
     let names = [name, verified, Some(identity.subject.as_str())];
     let name = names.into_iter().flatten().find(|name| fault_of_name(name).is_none()).unwrap_or("Somebody");
-    let owner_id = create(tx, name, verified, role).await?;
+    let new = NewPerson { name, email: verified, email_by_provider: true, role: role.as_str() };
+    let owner_id = create(tx, new).await?;
     store::insert_link(tx, &identity.issuer, &identity.subject, owner_id).await?;
     let by = second_stage::caller(owner_id, name.to_owned(), address);
     let detail = format!("{}, by the provider {detail}", role.as_str());
@@ -110,12 +115,12 @@ async fn first_time(tx: &mut Tx, provider: &Provider, identity: &Identity, addre
 }
 
 /// Creates an account with this name, or with one like it where it is taken.
-pub(in crate::auth) async fn create(tx: &mut Tx, name: &str, email: Option<&str>, role: Role) -> Result<Uuid> {
+pub(in crate::auth) async fn create(tx: &mut Tx, new: NewPerson<'_>) -> Result<Uuid> {
     let id = Uuid::now_v7();
     for n in 1..=50 {
-        let short: String = name.chars().take(90).collect();
-        let name = if n == 1 { name.to_owned() } else { format!("{short} ({n})") };
-        if store::insert_person(tx, id, &name, email, role.as_str()).await? {
+        let short: String = new.name.chars().take(90).collect();
+        let name = if n == 1 { new.name.to_owned() } else { format!("{short} ({n})") };
+        if store::insert_person(tx, id, NewPerson { name: &name, ..new }).await? {
             return Ok(id);
         }
     }

@@ -85,6 +85,7 @@ pub(super) async fn create(State(app): State<App>, signed: Signed, fields: Field
         role: fields.given("role").map(str::to_owned),
         password: Some(fields.text("password").to_owned()).filter(|text| !text.is_empty()),
         must_change_password: None,
+        proxy_user: None,
         reason: None,
     };
     let form = page::NewPerson {
@@ -168,7 +169,7 @@ pub(super) async fn change(State(app): State<App>, signed: Signed, id: Result<Pa
         role: fields.given("role").map(str::to_owned),
         email: fields.given("email").map(str::to_owned),
         reason: fields.given("reason").map(str::to_owned),
-        disabled: None,
+        ..UserPatch::default()
     };
     apply(&app, &signed, id, patch).await
 }

@@ -1,12 +1,15 @@
 //! An OpenID Connect provider that says whatever a test wants it to say.
 //!
 //! Discovery, keys, token and user info endpoints over HTTP; the page where people sign in is the test itself, which reads the
-//! address that the browser is sent to. Codes work once, for the PKCE verifier and the client that asked. A real provider
+//! address that the browser is sent to. Codes work once unless asked otherwise, for the PKCE verifier and the client that asked. A real provider
 //! is used by the browser tests; this one lies.
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use axum::{
@@ -40,6 +43,7 @@ pub(crate) enum Signature {
     None,
 }
 
+#[derive(Clone)]
 struct Grant {
     challenge: String,
     claims: Map<String, Value>,
@@ -51,6 +55,7 @@ struct Shared {
     key: KeyPair,
     foreign: KeyPair,
     grants: Mutex<HashMap<String, Grant>>,
+    takes_codes_again: AtomicBool,
 }
 
 #[derive(Clone)]
@@ -61,7 +66,13 @@ impl Idp {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let issuer = format!("http://127.0.0.1:{}", listener.local_addr().expect("an address").port());
         let key = || KeyPair::generate_for(&PKCS_ED25519).expect("a key");
-        let idp = Self(Arc::new(Shared { issuer, key: key(), foreign: key(), grants: Mutex::default() }));
+        let idp = Self(Arc::new(Shared {
+            issuer,
+            key: key(),
+            foreign: key(),
+            grants: Mutex::default(),
+            takes_codes_again: AtomicBool::new(false),
+        }));
         let router = Router::new()
             .route("/.well-known/openid-configuration", get(discovery))
             .route("/keys", get(keys))
@@ -69,6 +80,11 @@ impl Idp {
             .with_state(idp.clone());
         tokio::spawn(async move { axum::serve(listener, router).await });
         idp
+    }
+
+    /// From now on a code works any number of times.
+    pub(crate) fn take_codes_again(&self) {
+        self.0.takes_codes_again.store(true, Ordering::Relaxed);
     }
 
     /// The server's settings for this provider, and others for it.
@@ -153,7 +169,11 @@ async fn token(State(idp): State<Idp>, headers: HeaderMap, Form(form): Form<Hash
     if headers.get("authorization").and_then(|value| value.to_str().ok()) != Some(client.as_str()) {
         return refused();
     }
-    let grant = idp.0.grants.lock().expect("not poisoned").remove(&form["code"]);
+    let grant = {
+        let mut grants = idp.0.grants.lock().expect("not poisoned");
+        let keeps = idp.0.takes_codes_again.load(Ordering::Relaxed);
+        if keeps { grants.get(&form["code"]).cloned() } else { grants.remove(&form["code"]) }
+    };
     let Some(grant) = grant else { return refused() };
     if URL_SAFE_NO_PAD.encode(Sha256::digest(&form["code_verifier"])) != grant.challenge {
         return refused();
