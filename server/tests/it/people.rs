@@ -252,8 +252,8 @@ async fn somebody_can_always_administer() {
 async fn one_sees_where_one_is_signed_in_and_ends_it() {
     let server = Server::start().await;
     let admin = server.admin().await;
-    let id = person(&admin, "ada", "user").await;
-    person(&admin, "eve", "user").await;
+    let id = person(&server, "ada", "user").await;
+    person(&server, "eve", "user").await;
     let eve = server.sign_in("eve@example.com", PASSWORD).await;
     let agent = "Mozilla/5.0 (X11; Linux x86_64; rv:130.0) Gecko/20100101 Firefox/130.0";
     let attempt = server.stranger().request(Method::POST, "/api/v1/session").header("user-agent", agent);
