@@ -150,7 +150,7 @@ pub(super) async fn assign(
     }
     let mut detail = if value.is_empty() { "none".to_owned() } else { value.to_owned() };
     if removed > 0 {
-        // Whoever the other names stand for may be signed in by them.
+        // Somebody may be signed in by the other names.
         let ended = people::end_sessions(tx, owner_id, None, Some(by.credential_id)).await?;
         detail = format!("{detail}; sessions ended: {ended}");
     }

@@ -84,7 +84,7 @@ async fn nobody_ends_a_pushed_assignment_by_its_uuid() {
     assert_eq!(item_of(&server, &other_tree).await["state"], "running");
     result(&worker, &other).await.expect(200);
 
-    // What became of it is told to whoever shows the capability, and to nobody else.
+    // The end is told to whoever shows the capability, and to nobody else.
     for guess in &guesses {
         for (what, body) in [
             ("result", json!({"result": "done"})),

@@ -117,7 +117,7 @@ async fn a_device_from_before_the_second_factor_is_a_stranger_to_it() {
     let server = Server::start_with(behind_a_proxy).await;
     person(&server, "ada", "user").await;
     let password = json!({"email": "ada@example.com", "password": PASSWORD});
-    // Whoever knows the password has collected devices while it was enough.
+    // Devices that somebody has collected while the password was enough.
     let mut devices = Vec::new();
     for _ in 0..8 {
         devices.push(cookie(&from(&server, "198.51.100.1", None, password.clone()).await, "treeline_device="));
