@@ -17,8 +17,8 @@ mod bulk;
 mod callback_limits;
 mod callbacks;
 mod capabilities;
-mod confirmations;
 mod codes; // wrong codes of authenticator apps
+mod confirmations;
 mod corrections;
 mod creation;
 mod credentials_end;
