@@ -12,6 +12,7 @@ use crate::{
     components::{mark, moment::Clock, sprite::SPRITE, text_area::escaped},
     frame::{Frame, Page, Place, Theme},
     pages::shortcuts,
+    shell,
 };
 
 const PAGE_SCRIPT: &str = concat!(
@@ -44,6 +45,7 @@ pub fn document(frame: &Frame, page: impl FnOnce() -> Page) -> AnyView {
         <!DOCTYPE html>
         <html
             lang="en"
+            data-sidebar=(frame.collapsed && frame.person.is_some()).then_some("collapsed")
             data-theme=(frame.theme != Theme::System).then(|| frame.theme.as_str())
             data-now=frame.now.unix_millis().to_string()
             data-islands=lives.then_some("loading")
@@ -54,16 +56,38 @@ pub fn document(frame: &Frame, page: impl FnOnce() -> Page) -> AnyView {
                 <a class="skip" href="#main">
                     "Skip to content"
                 </a>
-                {banner(frame, place)}
-                <main id="main" tabindex="-1">
-                    {content}
-                </main>
-                {footer(frame)}
-                {frame.person.is_some().then(shortcuts::dialog)}
+                {around(frame, place, content)}
                 <script nonce=frame.nonce.clone() inner_html=PAGE_SCRIPT></script>
                 {lives.then(|| boot(frame))}
             </body>
         </html>
+    }
+    .into_any()
+}
+
+/// The page in the shell of whoever is signed in, or between two plain lines.
+fn around(frame: &Frame, place: Place, content: AnyView) -> AnyView {
+    let main = view! {
+        <main id="main" tabindex="-1">
+            {content}
+        </main>
+    };
+    let Some(person) = &frame.person else {
+        return view! {
+            {banner()}
+            {main}
+            {footer(frame)}
+        }
+        .into_any();
+    };
+    view! {
+        <div class="app">
+            {shell::side(frame, person, place)}
+            {shell::top(frame, person, place)}
+            {main}
+        </div>
+        {shell::tabbar(person, place)}
+        {shortcuts::dialog()}
     }
     .into_any()
 }
@@ -98,89 +122,21 @@ fn boot(frame: &Frame) -> impl IntoView + use<> {
     view! { <script type="module" nonce=frame.nonce.clone() inner_html=call></script> }
 }
 
-fn banner(frame: &Frame, place: Place) -> impl IntoView + use<> {
-    let person = frame.person.clone();
-    let link = move |to: &'static str, word: &'static str, there: Place| {
-        view! {
-            <a href=to aria-current=(there == place).then_some("page")>
-                {word}
-            </a>
-        }
-    };
+/// The line above the pages of strangers.
+fn banner() -> impl IntoView {
     view! {
         <header class="banner">
             <a class="brand" href="/">
                 {mark::treeline(4, "brand-mark")}
                 <span class="brand-name">"Treeline"</span>
             </a>
-            {person
-                .map(|person| {
-                    let (staff, admin) = (person.staff, person.admin);
-                    view! {
-                        <nav aria-label="Main">
-                            {staff.then(|| link("/", "Overview", Place::Overview))}
-                            {link("/imports", "My uploads", Place::Imports)}
-                            {link("/jobs", if staff { "Jobs" } else { "My jobs" }, Place::Jobs)}
-                            {link("/dead", "Failures", Place::Dead)}
-                            {staff.then(|| link("/bulk", "Operations", Place::Bulk))}
-                            {staff.then(|| link("/workers", "Workers", Place::Workers))}
-                            {staff.then(|| link("/types", "Job types", Place::Types))}
-                            {admin.then(|| link("/people", "People", Place::People))}
-                            {admin.then(|| link("/services", "Services", Place::Services))}
-                            {staff.then(|| link("/audit", "Audit", Place::Audit))}
-                        </nav>
-                        <form class="person" method="post" action="/sign-out">
-                            <a class="person-name" href="/account" aria-current=(Place::Account == place).then_some("page")>
-                                {person.name}
-                            </a>
-                            <button class="quiet" type="submit">
-                                "Sign out"
-                            </button>
-                        </form>
-                    }
-                })}
         </header>
     }
 }
 
+/// The line below the pages of strangers.
 fn footer(frame: &Frame) -> impl IntoView + use<> {
-    let chosen = frame.theme;
-    let address = frame.address.clone();
-    let choices = Theme::ALL
-        .into_iter()
-        .map(|theme| {
-            let word = match theme {
-                Theme::System => "System",
-                Theme::Light => "Light",
-                Theme::Dark => "Dark",
-            };
-            view! {
-                <button
-                    class="choice"
-                    type="submit"
-                    name="theme"
-                    value=theme.as_str()
-                    aria-pressed=if theme == chosen { "true" } else { "false" }
-                >
-                    {word}
-                </button>
-            }
-        })
-        .collect_view();
-    view! {
-        <footer class="footer">
-            <form method="post" action="/theme" class="choices" aria-label="Colours">
-                <input type="hidden" name="back" value=address />
-                {choices}
-            </form>
-            <p class="footer-links">
-                <a href="/shortcuts" id="keys-link">
-                    "Keys"
-                </a>
-                <a href="/api/docs">"API"</a>
-            </p>
-        </footer>
-    }
+    view! { <footer class="footer">{shell::themes(frame)}</footer> }
 }
 
 #[cfg(test)]
@@ -197,6 +153,7 @@ mod tests {
             nonce: "n0nce".to_owned(),
             assets: Assets { script: "/pkg/1/</script>.js".to_owned(), ..Assets::default() },
             theme: Theme::Dark,
+            collapsed: false,
             now: Time::parse("2026-11-20T14:03:07Z").expect("a time"),
             offset_minutes: None,
             person: Some(Person { name: HOSTILE.to_owned(), staff: true, admin: true }),

@@ -25,7 +25,7 @@ pub struct Person {
     pub admin: bool,
 }
 
-/// The reader's choice of colours.
+/// The reader's choice of theme.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Theme {
     #[default]
@@ -58,11 +58,13 @@ pub struct Frame {
     pub nonce: String,
     pub assets: Assets,
     pub theme: Theme,
+    /// The reader made the sidebar narrow.
+    pub collapsed: bool,
     pub now: Time,
     /// Minutes east of UTC, where a cookie tells.
     pub offset_minutes: Option<i32>,
     pub person: Option<Person>,
-    /// Path and query of this page: where a change of theme comes back to.
+    /// Path and query of this page: a change of theme or sidebar comes back to it.
     pub address: String,
     /// Seconds after which a reader without JavaScript asked to load the page again.
     pub refresh_seconds: Option<u16>,
@@ -92,5 +94,8 @@ pub enum Place {
     Services,
     Audit,
     Account,
+    Webhooks,
+    /// The page that has all links, for phones.
+    Menu,
     Elsewhere,
 }

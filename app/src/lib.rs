@@ -19,4 +19,6 @@ pub mod pace;
 #[cfg(feature = "ssr")]
 pub mod pages;
 pub mod reading;
+#[cfg(feature = "ssr")]
+mod shell;
 pub mod upload;

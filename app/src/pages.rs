@@ -14,6 +14,7 @@ pub mod imports;
 pub mod item;
 pub mod job;
 pub mod jobs;
+pub mod menu; // all links, for phones
 pub mod new_import;
 pub mod overview;
 pub mod people;

@@ -54,6 +54,7 @@ fn frame(theme: Theme, signed_in: bool) -> Frame {
             font: "style/fonts/sans.woff2".to_owned(),
         },
         theme,
+        collapsed: false,
         now: at("2026-11-20T14:03:07Z"),
         offset_minutes: Some(60),
         person: signed_in.then(|| Person { name: "Ada Lovelace".to_owned(), staff: true, admin: true }),

@@ -67,7 +67,7 @@ pub fn list_page(shown: &Deliveries) -> Page {
         </div>
     }
     .into_any();
-    Page { title: "Callbacks".to_owned(), place: Place::Overview, content, lives: false }
+    Page { title: "Callbacks".to_owned(), place: Place::Webhooks, content, lives: false }
 }
 
 fn filter(asked: &str) -> AnyView {
@@ -195,7 +195,7 @@ pub fn page(shown: &Shown) -> Page {
         )}
     }
     .into_any();
-    Page { title: format!("Callback to {}", receiver(one)), place: Place::Elsewhere, content, lives: false }
+    Page { title: format!("Callback to {}", receiver(one)), place: Place::Webhooks, content, lives: false }
 }
 
 fn tries(one: &CallbackDelivery) -> AnyView {

@@ -136,6 +136,16 @@
     }
   });
 
-  document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
+  // Menus close as people expect.
+  const close = (left) => {
+    for (const menu of document.querySelectorAll("details.menu[open]")) if (!menu.contains(left)) menu.open = false;
+  };
+  document.addEventListener("click", (event) => close(event.target));
+  document.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape") return;
+    document.activeElement?.closest("details.menu[open]")?.querySelector("summary").focus();
+    close(null);
+  });
+
   document.getElementById("refusal")?.focus();
 })();

@@ -114,7 +114,9 @@ impl FromRequestParts<App> for MaybeCaller {
 fn is_open_to_enrollment(parts: &Parts) -> bool {
     let path = path(parts);
     let below = |root: &str| path == root || path.strip_prefix(root).is_some_and(|rest| rest.starts_with('/'));
-    ["/api/v1/me", "/api/v1/session", "/account", "/step-up", "/sign-out", "/sign-in", "/theme"].into_iter().any(below)
+    ["/api/v1/me", "/api/v1/session", "/account", "/step-up", "/sign-out", "/sign-in", "/theme", "/sidebar"]
+        .into_iter()
+        .any(below)
 }
 
 /// True for what a session may reach whose person still has to choose a password: what changes it, what says so, one's sessions,

@@ -44,7 +44,7 @@ mod services; // services and tokens
 mod shares; // links to one tree
 mod sign_in; // in and out
 mod step_up; // asks again who one is
-mod theme; // the choice of colours
+mod theme; // the choice of theme and sidebar
 mod watch; // what is going on, for staff
 
 pub use routes::{addresses, router};
@@ -55,6 +55,7 @@ pub struct Visit {
     address: String,
     request_id: Option<String>,
     theme: Theme,
+    collapsed: bool,
     offset_minutes: Option<i32>,
     refresh_seconds: Option<u16>,
 }
@@ -72,6 +73,7 @@ impl FromRequestParts<App> for Visit {
             address: address.path_and_query().map_or("/", |address| address.as_str()).to_owned(),
             request_id: parts.extensions.get::<RequestId>().map(|id| id.0.clone()),
             theme: cookie(&parts.headers, theme::COOKIE).and_then(Theme::parse).unwrap_or_default(),
+            collapsed: cookie(&parts.headers, theme::SIDEBAR.0) == Some(theme::SIDEBAR.1),
             offset_minutes: cookie(&parts.headers, "treeline_offset")
                 .and_then(|minutes| minutes.parse().ok())
                 .filter(|minutes: &i32| minutes.abs() <= 14 * 60),
@@ -109,6 +111,15 @@ impl FromRequestParts<App> for Signed {
     }
 }
 
+/// The caller as the shell of pages shows them.
+fn person(caller: &Caller) -> Person {
+    Person {
+        name: caller.name.clone(),
+        staff: caller.role >= Some(Role::Support) || caller.role.is_none(),
+        admin: caller.is_admin(),
+    }
+}
+
 impl Visit {
     /// A page as an answer.
     fn page(&self, status: StatusCode, draw: impl FnOnce() -> Page + Send + 'static) -> Response {
@@ -121,13 +132,10 @@ impl Visit {
                 font: assets::url("fonts/sans.woff2"),
             },
             theme: self.theme,
+            collapsed: self.collapsed,
             now: Time(OffsetDateTime::now_utc()),
             offset_minutes: self.offset_minutes,
-            person: self.caller.as_ref().map(|caller| Person {
-                name: caller.name.clone(),
-                staff: caller.role >= Some(Role::Support) || caller.role.is_none(),
-                admin: caller.is_admin(),
-            }),
+            person: self.caller.as_ref().map(person),
             address: self.address.clone(),
             refresh_seconds: self.refresh_seconds,
             nonce,

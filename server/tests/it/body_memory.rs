@@ -30,6 +30,7 @@ const UNKNOWN_CALLER: [(&str, &str); 12] = [
     ("/sign-in/some-token", FORM),
     ("/sign-out", FORM),
     ("/theme", FORM),
+    ("/sidebar", FORM),
     ("/s/some-token", FORM),
     ("/imports", FORM),
     ("/account/password", FORM),

@@ -61,6 +61,7 @@ fn pages() -> impl IntoView {
                 <Route path=path!("/bulk/:id") ssr=SsrMode::Async view=page(bulk::show) />
                 <Route path=path!("/workers") ssr=SsrMode::Async view=page(watch::workers) />
                 <Route path=path!("/types") ssr=SsrMode::Async view=page(watch::types) />
+                <Route path=path!("/menu") ssr=SsrMode::Async view=page(watch::menu) />
                 <Route path=path!("/shortcuts") ssr=SsrMode::Async view=page(watch::shortcuts) />
                 <Route path=path!("/account/totp") ssr=SsrMode::Async view=page(factors::show_totp) />
                 <Route path=path!("/people") ssr=SsrMode::Async view=page(people::list) />
@@ -91,6 +92,7 @@ pub fn router(app: &App) -> Router<App> {
         .route("/sign-in/{token}", post(sign_in::redeem))
         .route("/sign-out", post(sign_in::end))
         .route("/theme", post(theme::choose))
+        .route("/sidebar", post(theme::fold))
         .route("/imports", post(new_import::create))
         .route("/imports/new", post(new_import::upload))
         .route("/imports/sample", post(new_import::try_sample))

@@ -1,4 +1,4 @@
-//! The reader's choice of colours: a cookie, set by a form of the footer.
+//! The reader's choice of theme and of a narrow sidebar: cookies, set by forms of every page.
 
 use app::frame::Theme;
 use axum::{
@@ -14,6 +14,17 @@ pub(super) const COOKIE: &str = "treeline_theme";
 pub(super) async fn choose(fields: Fields) -> Response {
     let theme = Theme::parse(fields.text("theme")).unwrap_or_default();
     let cookie = format!("{COOKIE}={}; Path=/; SameSite=Lax; Max-Age=31536000", theme.as_str());
+    ([(header::SET_COOKIE, cookie)], see_other(own_path(fields.text("back")))).into_response()
+}
+
+/// Name of the cookie of a narrow sidebar, and its value.
+pub(super) const SIDEBAR: (&str, &str) = ("treeline_sidebar", "collapsed");
+
+/// `POST /sidebar`. Goes back to the page that asked.
+pub(super) async fn fold(fields: Fields) -> Response {
+    let (name, collapsed) = SIDEBAR;
+    let value = if fields.text("sidebar") == collapsed { collapsed } else { "open" };
+    let cookie = format!("{name}={value}; Path=/; SameSite=Lax; Max-Age=31536000");
     ([(header::SET_COOKIE, cookie)], see_other(own_path(fields.text("back")))).into_response()
 }
 

@@ -217,6 +217,12 @@ async fn changed(app: &App, caller: &Caller, name: &str, fields: &Fields) -> Res
     Ok(())
 }
 
+/// `GET /menu`
+pub(super) async fn menu(signed: Signed) -> Response {
+    let person = super::person(&signed.caller);
+    signed.visit.page(StatusCode::OK, move || pages::menu::page(&person))
+}
+
 /// `GET /shortcuts`
 pub(super) async fn shortcuts(signed: Signed) -> Response {
     signed.visit.page(StatusCode::OK, pages::shortcuts::page)

@@ -1,0 +1,261 @@
+//! The shell around the pages of whoever is signed in: sidebar, top bar, the account's menu, a bar at the foot of phones.
+//!
+//! Everything in it is a link or a form, so it works without a script; which links there are depends on the role alone.
+
+use leptos::prelude::*;
+
+use crate::{
+    components::mark,
+    frame::{Frame, Person, Place, Theme},
+};
+
+/// A link of the navigation.
+#[derive(Clone, Copy)]
+struct Link {
+    to: &'static str,
+    word: &'static str,
+    icon: &'static str,
+    place: Place,
+}
+
+const fn link(to: &'static str, word: &'static str, icon: &'static str, place: Place) -> Link {
+    Link { to, word, icon, place }
+}
+
+const OVERVIEW: Link = link("/", "Overview", "#i-layout-dashboard", Place::Overview);
+const JOBS: Link = link("/jobs", "Jobs", "#i-list-tree", Place::Jobs);
+const FAILURES: Link = link("/dead", "Failures", "#i-circle-alert", Place::Dead);
+const OPERATIONS: Link = link("/bulk", "Operations", "#i-layers", Place::Bulk);
+const IMPORTS: Link = link("/imports", "Imports", "#i-file-up", Place::Imports);
+const WORKERS: Link = link("/workers", "Workers", "#i-server", Place::Workers);
+const TYPES: Link = link("/types", "Job types", "#i-shapes", Place::Types);
+const WEBHOOKS: Link = link("/deliveries", "Webhooks", "#i-webhook", Place::Webhooks);
+const PEOPLE: Link = link("/people", "People", "#i-users", Place::People);
+const ACCESS: Link = link("/services", "API access", "#i-key-round", Place::Services);
+const AUDIT: Link = link("/audit", "Audit log", "#i-scroll-text", Place::Audit);
+
+/// The groups of links that a person sees, each with its heading.
+fn groups(person: &Person) -> Vec<(&'static str, Vec<Link>)> {
+    if !person.staff {
+        return vec![("Files", vec![IMPORTS]), ("Work", vec![JOBS, FAILURES])];
+    }
+    let admin = if person.admin { vec![PEOPLE, ACCESS, AUDIT] } else { vec![AUDIT] };
+    vec![
+        ("Work", vec![OVERVIEW, JOBS, FAILURES, OPERATIONS]),
+        ("Files", vec![IMPORTS]),
+        ("Run", vec![WORKERS, TYPES, WEBHOOKS]),
+        ("Admin", admin),
+    ]
+}
+
+fn icon(name: &'static str) -> impl IntoView {
+    view! {
+        <svg class="icon" aria-hidden="true" focusable="false">
+            <use href=name />
+        </svg>
+    }
+}
+
+/// The sidebar: brand, navigation, and the form that makes it narrow.
+pub(crate) fn side(frame: &Frame, person: &Person, place: Place) -> impl IntoView + use<> {
+    let (collapsed, back) = (frame.collapsed, frame.address.clone());
+    let groups = groups(person)
+        .into_iter()
+        .map(|(heading, links)| {
+            let links = links
+                .into_iter()
+                .map(|link| {
+                    view! {
+                        <a
+                            class="nav-link"
+                            href=link.to
+                            title=link.word
+                            aria-current=(link.place == place).then_some("page")
+                        >
+                            {icon(link.icon)}
+                            <span class="word">{link.word}</span>
+                        </a>
+                    }
+                })
+                .collect_view();
+            view! {
+                <p class="nav-head">{heading}</p>
+                {links}
+            }
+        })
+        .collect_view();
+    view! {
+        <aside class="side">
+            <a class="brand" href="/" title="Treeline">
+                {mark::treeline(4, "brand-mark")}
+                <span class="word">"Treeline"</span>
+            </a>
+            <nav aria-label="Main">{groups}</nav>
+            <form method="post" action="/sidebar">
+                <input type="hidden" name="back" value=back />
+                <button
+                    class="collapse"
+                    name="sidebar"
+                    value=if collapsed { "open" } else { "collapsed" }
+                    title=if collapsed { "Expand the sidebar" } else { "Collapse the sidebar" }
+                >
+                    {icon("#i-panel-left-close")}
+                    <span class="word">{if collapsed { "Expand" } else { "Collapse" }}</span>
+                </button>
+            </form>
+        </aside>
+    }
+}
+
+/// The top bar: the section of the page, help, and the account's menu.
+pub(crate) fn top(frame: &Frame, person: &Person, place: Place) -> impl IntoView + use<> {
+    let section = groups(person).into_iter().flat_map(|(_, links)| links).find(|link| link.place == place);
+    let section = section.map(|link| view! { <a href=link.to>{link.word}</a> });
+    view! {
+        <header class="top">
+            <a class="brand" href="/" aria-label="Treeline, home">
+                {mark::treeline(4, "brand-mark")}
+            </a>
+            <div class="crumbs">{section}</div>
+            <a
+                class="btn btn-quiet btn-icon btn-sm help-link"
+                href="/shortcuts"
+                id="keys-link"
+                aria-label="Keyboard shortcuts"
+                title="Keyboard shortcuts"
+            >
+                {icon("#i-circle-question-mark")}
+            </a>
+            {menu(frame, person, place)}
+        </header>
+    }
+}
+
+/// The account's menu.
+fn menu(frame: &Frame, person: &Person, place: Place) -> impl IntoView + use<> {
+    let initials: String =
+        person.name.split_whitespace().filter_map(|part| part.chars().find(|c| c.is_alphanumeric())).take(2).collect();
+    view! {
+        <details class="menu" id="account-menu">
+            <summary aria-label=format!("Account: {}", person.name)>
+                <span class="avatar avatar-lg" aria-hidden="true">
+                    {initials.to_uppercase()}
+                </span>
+            </summary>
+            <div class="menu-list">
+                <p class="menu-head">
+                    <strong>{person.name.clone()}</strong>
+                    <br />
+                    {role(person)}
+                </p>
+                <a class="menu-item" href="/account" aria-current=(place == Place::Account).then_some("page")>
+                    {icon("#i-user")}
+                    "Account"
+                </a>
+                <a class="menu-item" href="/shortcuts">
+                    {icon("#i-keyboard")}
+                    "Keyboard shortcuts"
+                </a>
+                <a class="menu-item" href="/api/docs">
+                    {icon("#i-book-open")}
+                    "API reference"
+                </a>
+                <p class="menu-head">"Theme"</p>
+                {themes(frame)}
+                <div class="menu-rule"></div>
+                <form method="post" action="/sign-out">
+                    <button class="menu-item">{icon("#i-log-out")} "Sign out"</button>
+                </form>
+            </div>
+        </details>
+    }
+}
+
+const fn role(person: &Person) -> &'static str {
+    match (person.admin, person.staff) {
+        (true, _) => "Admin",
+        (false, true) => "Support",
+        (false, false) => "User",
+    }
+}
+
+/// The form that chooses a theme and comes back.
+pub(crate) fn themes(frame: &Frame) -> impl IntoView + use<> {
+    let (chosen, back) = (frame.theme, frame.address.clone());
+    let choices = Theme::ALL
+        .into_iter()
+        .map(|theme| {
+            let (word, shape) = match theme {
+                Theme::System => ("System", "#i-monitor"),
+                Theme::Light => ("Light", "#i-sun"),
+                Theme::Dark => ("Dark", "#i-moon"),
+            };
+            let pressed = if theme == chosen { "true" } else { "false" };
+            view! {
+                <button type="submit" name="theme" value=theme.as_str() aria-pressed=pressed>
+                    {icon(shape)}
+                    {word}
+                </button>
+            }
+        })
+        .collect_view();
+    view! {
+        <form method="post" action="/theme" class="seg-control" aria-label="Theme">
+            <input type="hidden" name="back" value=back />
+            {choices}
+        </form>
+    }
+}
+
+/// The bar at the foot of phones.
+pub(crate) fn tabbar(person: &Person, place: Place) -> impl IntoView + use<> {
+    let links = if person.staff { vec![OVERVIEW, JOBS, FAILURES, IMPORTS] } else { vec![IMPORTS, JOBS, FAILURES] };
+    let more = link("/menu", "More", "#i-menu", Place::Menu);
+    let links = links
+        .into_iter()
+        .chain([more])
+        .map(|link| {
+            view! {
+                <a href=link.to aria-current=(link.place == place).then_some("page")>
+                    {icon(link.icon)}
+                    <span>{link.word}</span>
+                </a>
+            }
+        })
+        .collect_view();
+    view! {
+        <nav class="tabbar" aria-label="Sections">
+            {links}
+        </nav>
+    }
+}
+
+/// All links on a page of their own, for phones.
+pub(crate) fn all(person: &Person) -> impl IntoView + use<> {
+    groups(person)
+        .into_iter()
+        .map(|(heading, links)| {
+            let links = links
+                .into_iter()
+                .map(|link| {
+                    view! {
+                        <li>
+                            <a class="menu-row row" href=link.to>
+                                {icon(link.icon)}
+                                {link.word}
+                            </a>
+                        </li>
+                    }
+                })
+                .collect_view();
+            view! {
+                <section class="card">
+                    <div class="card-head">
+                        <h2>{heading}</h2>
+                    </div>
+                    <ul class="lined">{links}</ul>
+                </section>
+            }
+        })
+        .collect_view()
+}
