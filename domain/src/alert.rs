@@ -75,10 +75,11 @@ pub struct Alert {
     pub root_id: Option<Uuid>,
     pub job_id: Option<Uuid>,
     pub item_id: Option<Uuid>,
-    /// How often it was raised while it was open.
+    /// Of `dead_letters` how many there are now, of `many_failures` how often the item has failed; of others how often it was
+    /// raised while it was open.
     pub count: i64,
     pub raised_at: Time,
-    /// The last time it was raised.
+    /// The last time it was raised, or that its count or message changed.
     pub last_seen_at: Time,
     pub cleared_at: Option<Time>,
 }

@@ -18,7 +18,7 @@ use crate::{
     schema::{Schema, compiled, shown},
     sheet,
     split::{CellKind, Head, json_of},
-    store::{contracts, results},
+    store::{contracts, finding::ItemOrder, results},
 };
 
 /// Rows that are corrected in a page, at most; more of them are a file.
@@ -82,7 +82,8 @@ pub async fn find(app: &App, caller: &Caller, id: Uuid) -> Result<Failed> {
     let mut items: Vec<Item> = Vec::new();
     let mut place = None;
     while items.len() <= MOST_ROWS {
-        let (page, next) = app.engine.list_items(caller, &filter, place, MOST_ROWS as i64 + 1).await?;
+        let (page, next) =
+            app.engine.list_items(caller, &filter, ItemOrder::Oldest, place, MOST_ROWS as i64 + 1).await?;
         items.extend(page);
         place = next;
         if place.is_none() {

@@ -27,6 +27,7 @@ use crate::{
     store::{
         audit::{self as log, AuditRow},
         job_types::{self as store, Deleted},
+        part::NamedPart,
     },
     task::{heavy, in_task},
 };
@@ -69,9 +70,9 @@ pub fn shown_to(caller: &Caller, job_type: JobType) -> JobType {
     JobType { executor: job_type.executor.without_query(), ..job_type }
 }
 
-/// Types in order of their names, behind `after`.
-pub async fn list(app: &App, after: &str, limit: i64) -> Result<Vec<JobType>> {
-    Ok(store::list(&app.pool, &app.sealer, after, limit).await?)
+/// A part of the list of types.
+pub async fn list(app: &App, part: &NamedPart) -> Result<Vec<JobType>> {
+    Ok(store::list(&app.pool, &app.sealer, part).await?)
 }
 
 /// Makes or replaces a type. Says whether it is new. 412 when `expected` is not its version.

@@ -30,6 +30,7 @@ use crate::{
     store::{
         audit::{self as log, AuditRow},
         factors,
+        part::NamedPart,
         people::{self as store, Account, PersonRow},
     },
     task::in_task,
@@ -96,10 +97,10 @@ pub async fn create(app: &App, caller: &Caller, new: NewUser, keeping: Keeping) 
     Ok(made)
 }
 
-/// People in order of their names, behind `after`.
-pub async fn list(app: &App, caller: &Caller, after: &str, limit: i64) -> Result<Vec<User>> {
+/// A part of the list of people.
+pub async fn list(app: &App, caller: &Caller, part: &NamedPart) -> Result<Vec<User>> {
     caller.require(Scope::Admin)?;
-    Ok(store::list(&app.pool, after, limit).await?.into_iter().map(Into::into).collect())
+    Ok(store::list(&app.pool, part).await?.into_iter().map(Into::into).collect())
 }
 
 /// One person: oneself, or anybody for admins.

@@ -18,7 +18,9 @@ use crate::{
     store::{
         Tx,
         audit::{self as log, AuditRow},
-        identity, people as store,
+        identity,
+        part::Part,
+        people as store,
     },
     task::in_task,
 };
@@ -103,17 +105,11 @@ pub async fn end(app: &App, headers: &HeaderMap, address: Option<IpAddr>) -> Res
     Ok(cookie.clear())
 }
 
-/// Open sessions of a person, newest first, older than `before`. Everybody sees their own, admins
+/// A part of the list of a person's open sessions. Everybody sees their own, admins
 /// anybody's.
-pub async fn list(
-    app: &App,
-    caller: &Caller,
-    owner_id: Uuid,
-    before: Option<Uuid>,
-    limit: i64,
-) -> Result<Vec<account::Session>> {
+pub async fn list(app: &App, caller: &Caller, owner_id: Uuid, part: Part) -> Result<Vec<account::Session>> {
     may_see(app, caller, owner_id).await?;
-    let rows = store::list_sessions(&app.pool, owner_id, before, limit).await?;
+    let rows = store::list_sessions(&app.pool, owner_id, part).await?;
     let session = |row: store::SessionRow| account::Session {
         id: row.id,
         device: account::device(&row.user_agent),

@@ -20,7 +20,9 @@ use crate::{
     kept::Keeping,
     store::{
         audit as log,
-        identity::{self, ServiceRow, TokenRow},
+        identity::{self, ServiceRow},
+        identity_lists::{self, TokenRow},
+        part::{NamedPart, Part},
         people::count_change,
     },
     task::in_task,
@@ -56,10 +58,10 @@ pub async fn create_service(app: &App, caller: &Caller, new: NewService, keeping
     Err(Problem { id: there, ..Problem::new(Code::Duplicate, "A service of this name exists.") }.into())
 }
 
-/// Services in order of their names, behind `after`.
-pub async fn list_services(app: &App, caller: &Caller, after: &str, limit: i64) -> Result<Vec<Service>> {
+/// A part of the list of services.
+pub async fn list_services(app: &App, caller: &Caller, part: &NamedPart) -> Result<Vec<Service>> {
     caller.require(Scope::Admin)?;
-    Ok(identity::list_services(&app.pool, after, limit).await?.into_iter().map(Into::into).collect())
+    Ok(identity_lists::list_services(&app.pool, part).await?.into_iter().map(Into::into).collect())
 }
 
 /// One service.
@@ -137,10 +139,10 @@ pub async fn create_token(app: &App, caller: &Caller, new: NewToken, keeping: Ke
     Ok(made)
 }
 
-/// Tokens, newest first, revoked ones too, older than `before`.
-pub async fn list_tokens(app: &App, caller: &Caller, before: Option<Uuid>, limit: i64) -> Result<Vec<Token>> {
+/// A part of the list of tokens, revoked ones too.
+pub async fn list_tokens(app: &App, caller: &Caller, part: Part) -> Result<Vec<Token>> {
     caller.require(Scope::Admin)?;
-    Ok(identity::list_tokens(&app.pool, before, limit).await?.into_iter().map(Into::into).collect())
+    Ok(identity_lists::list_tokens(&app.pool, part).await?.into_iter().map(Into::into).collect())
 }
 
 /// Revokes a token: at once here, within a second on other servers. Again changes nothing.

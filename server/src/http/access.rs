@@ -2,6 +2,7 @@
 
 use axum::{Json as Answer, extract::State, http::StatusCode, response::Response};
 use domain::{
+    Time,
     access::{NewService, NewToken, Service, ServicePatch, Token, TokenMade},
     api::Page,
 };
@@ -13,6 +14,7 @@ use super::{
     cursor::{Paged, cut},
     extract::{Json, Path, Query},
     idempotency::{self, Keep, Key, Text, once},
+    sort::{ByAge, Named},
 };
 use crate::{
     App,
@@ -25,6 +27,27 @@ use crate::{
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct PlainList {
+    /// `-created_at`, the default: the newest first; `created_at`: the oldest first
+    #[serde(default)]
+    #[param(value_type = Option<String>)]
+    pub(super) sort: ByAge,
+    /// Rows on the page, 1 to 1,000; default 50
+    #[serde(skip_serializing)]
+    pub(super) limit: Option<i64>,
+    /// The `next_cursor` of the page before
+    #[serde(skip_serializing)]
+    pub(super) cursor: Option<String>,
+}
+
+/// A list of things with names, without filters.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct NamedList {
+    /// `-created_at`, the default: the newest first; `created_at`: the oldest first; `name` and `-name`
+    #[serde(default)]
+    #[param(value_type = Option<String>)]
+    pub(super) sort: Named,
     /// Rows on the page, 1 to 1,000; default 50
     #[serde(skip_serializing)]
     pub(super) limit: Option<i64>,
@@ -34,9 +57,9 @@ pub struct PlainList {
 }
 
 macro_rules! plain_list {
-    ($name:ident, $word:literal) => {
+    ($name:ident, $query:ident, $word:literal) => {
         #[derive(Serialize)]
-        struct $name<'a>(&'a PlainList);
+        struct $name<'a>(&'a $query);
         impl Paged for $name<'_> {
             const LIST: &'static str = $word;
             fn cursor(&self) -> Option<&str> {
@@ -51,8 +74,8 @@ macro_rules! plain_list {
 
 pub(super) use plain_list;
 
-plain_list!(Services, "services");
-plain_list!(Tokens, "tokens");
+plain_list!(Services, NamedList, "services");
+plain_list!(Tokens, PlainList, "tokens");
 
 /// Make a service
 ///
@@ -74,18 +97,18 @@ pub async fn create_service(
 
 /// List services
 ///
-/// For admins, by name.
-#[utoipa::path(get, path = "/services", tag = "people", params(PlainList),
+/// For admins, newest first.
+#[utoipa::path(get, path = "/services", tag = "people", params(NamedList),
     responses((status = 200, body = Page<Service>)))]
 pub async fn list_services(
     State(app): State<App>,
     caller: Caller,
-    Query(query): Query<PlainList>,
+    Query(query): Query<NamedList>,
 ) -> Result<Answer<Page<Service>>> {
     let list = Services(&query);
-    let (limit, after) = (list.rows()?, list.place::<String>()?);
-    let found = tokens::list_services(&app, &caller, after.as_deref().unwrap_or_default(), limit + 1).await?;
-    let (data, next) = cut(found, limit, |service| service.name.clone());
+    let (limit, behind) = (list.rows()?, list.place::<(Time, String)>()?);
+    let found = tokens::list_services(&app, &caller, &query.sort.part(behind, limit + 1)).await?;
+    let (data, next) = cut(found, limit, |service| (service.created_at, service.name.clone()));
     Ok(Answer(list.page(data, next)))
 }
 
@@ -143,7 +166,7 @@ pub async fn list_tokens(
 ) -> Result<Answer<Page<Token>>> {
     let list = Tokens(&query);
     let (limit, before) = (list.rows()?, list.place::<Uuid>()?);
-    let found = tokens::list_tokens(&app, &caller, before, limit + 1).await?;
+    let found = tokens::list_tokens(&app, &caller, query.sort.part(before, limit + 1)).await?;
     let (data, next) = cut(found, limit, |token| token.id);
     Ok(Answer(list.page(data, next)))
 }

@@ -14,6 +14,7 @@ use uuid::Uuid;
 use super::{
     cursor::{Paged, cut},
     extract::{Json, Path, Query},
+    sort::ByAge,
 };
 use crate::{
     App,
@@ -31,6 +32,10 @@ pub struct AlertList {
     all: Option<bool>,
     /// Only this kind
     kind: Option<String>,
+    /// `-created_at`, the default: the newest first; `created_at`: the oldest first
+    #[serde(default)]
+    #[param(value_type = Option<String>)]
+    sort: ByAge,
     /// Rows on the page, 1 to 1,000; default 50
     #[serde(skip_serializing)]
     limit: Option<i64>,
@@ -74,8 +79,7 @@ pub async fn list_alerts(
         owner_id: None,
         kind,
         all: list.all.unwrap_or(false),
-        before: before.map(|(at, id)| (at.0, id)),
-        limit: limit + 1,
+        part: list.sort.part(before.map(|(at, id)| (at.0, id)), limit + 1),
     };
     let (data, next) = cut(app.engine.alerts(&caller, query).await?, limit, |alert| (alert.raised_at, alert.id));
     Ok(Answer(list.page(data, next)))

@@ -15,6 +15,7 @@ use uuid::Uuid;
 use super::{
     cursor::{Paged, cut},
     extract::Query,
+    sort::ByAge,
 };
 use crate::{App, audit, auth::Caller, error::Result, store::audit::AuditQuery};
 
@@ -36,6 +37,10 @@ pub struct AuditList {
     /// Not older than this
     #[param(value_type = Option<String>, format = DateTime)]
     since: Option<Time>,
+    /// `-created_at`, the default: the newest first; `created_at`: the oldest first
+    #[serde(default)]
+    #[param(value_type = Option<String>)]
+    sort: ByAge,
     /// Rows on the page, 1 to 1,000; default 50
     #[serde(skip_serializing)]
     limit: Option<i64>,
@@ -97,7 +102,8 @@ pub async fn list_audit(State(app): State<App>, caller: Caller, Query(list): Que
         root_id: list.root,
         item_id: list.item,
         since: list.since.map(|at| at.0),
-        before: before.map(|(at, id)| (at.0, id)),
+        oldest_first: list.sort.oldest_first(),
+        behind: before.map(|(at, id)| (at.0, id)),
         limit: limit + 1,
     };
     if streams {

@@ -22,6 +22,7 @@ use super::{
     idempotency::{Key, Text, fingerprint},
     items::ItemList,
     jobs::JobList,
+    sort::ByAge,
 };
 use crate::{
     App,
@@ -35,6 +36,10 @@ use crate::{
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct BulkList {
+    /// `-created_at`, the default: the newest first; `created_at`: the oldest first
+    #[serde(default)]
+    #[param(value_type = Option<String>)]
+    sort: ByAge,
     /// Rows on the page, 1 to 1,000; default 50
     #[serde(skip_serializing)]
     limit: Option<i64>,
@@ -94,7 +99,8 @@ pub async fn list_bulk(
     Query(list): Query<BulkList>,
 ) -> Result<Answer<Page<BulkOperation>>> {
     let (limit, before) = (list.rows()?, list.place::<Uuid>()?);
-    let (data, next) = cut(app.engine.list_bulk(&caller, before, limit + 1).await?, limit, |one| one.id);
+    let (data, next) =
+        cut(app.engine.list_bulk(&caller, list.sort.part(before, limit + 1)).await?, limit, |one| one.id);
     Ok(Answer(list.page(data, next)))
 }
 
@@ -155,8 +161,8 @@ fn query(filter: &Document) -> Result<String, (String, &'static str)> {
     let mut n = 0;
     for (name, value) in given {
         let wrong = |detail| (name.clone(), detail);
-        if name == "limit" || name == "cursor" {
-            return Err(wrong("expected nothing, as an operation has no pages"));
+        if matches!(name.as_str(), "limit" | "cursor" | "sort") {
+            return Err(wrong("expected nothing, as an operation has neither pages nor an order"));
         }
         let mut add = |name: &str, text: &str| {
             query.append_pair(name, text);

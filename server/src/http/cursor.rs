@@ -1,4 +1,4 @@
-//! Cursors of lists: opaque text that holds a place and a fingerprint of the filters it belongs to.
+//! Cursors of lists: opaque text that holds a place and a fingerprint of the filters and the order it belongs to.
 //!
 //! A place is a key of an order that never changes, so that what matches throughout appears exactly
 //! once. A cursor is no secret and no capability: every page checks again what the caller may see.
@@ -42,7 +42,7 @@ pub trait Paged: Serialize {
         if fingerprint != self.fingerprint() {
             return Err(Error::refuse(
                 Code::CursorMismatch,
-                "The cursor was given for other filters. Begin again without it.",
+                "The cursor was given for other filters, or another order. Begin again without it.",
             ));
         }
         serde_json::from_slice(place).map(Some).map_err(|_| malformed())

@@ -13,6 +13,7 @@ use uuid::Uuid;
 use super::{
     cursor::{Paged, cut},
     extract::{JsonOrDefault, Path, Query},
+    sort::ByAge,
 };
 use crate::{App, auth::Caller, error::Result, store::deliveries::DeliveryQuery};
 
@@ -33,6 +34,10 @@ pub struct DeliveryList {
     /// Older than this
     #[param(value_type = Option<String>, format = DateTime)]
     created_before: Option<Time>,
+    /// `-created_at`, the default: the newest first; `created_at`: the oldest first
+    #[serde(default)]
+    #[param(value_type = Option<String>)]
+    sort: ByAge,
     /// Rows on the page, 1 to 1,000; default 50
     #[serde(skip_serializing)]
     limit: Option<i64>,
@@ -60,7 +65,8 @@ impl DeliveryList {
             states: states(self.state.as_deref())?,
             created_after: self.created_after.map(|at| at.0),
             created_before: self.created_before.map(|at| at.0),
-            before: self.place::<Uuid>()?,
+            oldest_first: self.sort.oldest_first(),
+            behind: self.place::<Uuid>()?,
             limit: self.rows()? + 1,
         })
     }
@@ -98,6 +104,10 @@ pub async fn list_deliveries(
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct JobDeliveryList {
+    /// `-created_at`, the default: the newest first; `created_at`: the oldest first
+    #[serde(default)]
+    #[param(value_type = Option<String>)]
+    sort: ByAge,
     /// Rows on the page, 1 to 1,000; default 50
     #[serde(skip_serializing)]
     limit: Option<i64>,
@@ -127,7 +137,12 @@ pub async fn list_job_deliveries(
     Path(id): Path<Uuid>,
     Query(list): Query<JobDeliveryList>,
 ) -> Result<Answer<Page<CallbackDelivery>>> {
-    let query = DeliveryQuery { before: list.place::<Uuid>()?, limit: list.rows()? + 1, ..DeliveryQuery::default() };
+    let query = DeliveryQuery {
+        oldest_first: list.sort.oldest_first(),
+        behind: list.place::<Uuid>()?,
+        limit: list.rows()? + 1,
+        ..DeliveryQuery::default()
+    };
     let found = app.engine.job_deliveries(&caller, id, query).await?;
     let (data, next) = cut(found, list.rows()?, |delivery| delivery.id);
     Ok(Answer(list.page(data, next)))

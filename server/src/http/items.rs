@@ -14,12 +14,14 @@ use uuid::Uuid;
 use super::{
     cursor::{Paged, cut},
     extract::{Path, Query, ids, read_query},
+    sort::{OfAttempts, OfGroups, OfItems},
 };
 use crate::{
     App,
     auth::Caller,
     error::Result,
     jobs::{GroupFilter, ItemFilter},
+    store::finding::ItemOrder,
 };
 
 /// Filters of the list of items; all that are given must hold.
@@ -54,6 +56,11 @@ pub struct ItemList {
     created_after: Option<Time>,
     #[param(value_type = Option<String>, format = DateTime)]
     created_before: Option<Time>,
+    /// `-job`, the default: the newest job first, the items of each in the order in which they were added; `-created_at`:
+    /// the newest item of each job first, too; `created_at`: the oldest first
+    #[serde(default)]
+    #[param(value_type = Option<String>)]
+    sort: OfItems,
     /// Rows on the page, 1 to 1,000; default 50
     #[serde(skip_serializing)]
     limit: Option<i64>,
@@ -76,6 +83,12 @@ impl ItemList {
     /// The filter of a query.
     pub(super) fn read(query: &str) -> Result<ItemFilter> {
         read_query::<Self>(query)?.filter()
+    }
+
+    /// The filter of a query, and its order.
+    pub(super) fn read_ordered(query: &str) -> Result<(ItemFilter, ItemOrder)> {
+        let list = read_query::<Self>(query)?;
+        Ok((list.filter()?, list.sort.into()))
     }
 
     fn filter(&self) -> Result<ItemFilter> {
@@ -125,7 +138,7 @@ pub async fn list_items(
     Query(query): Query<ItemList>,
 ) -> Result<Answer<Page<Item>>> {
     let (limit, after) = (query.rows()?, query.place::<(i64, i64)>()?);
-    let (items, next) = app.engine.list_items(&caller, &query.filter()?, after, limit).await?;
+    let (items, next) = app.engine.list_items(&caller, &query.filter()?, query.sort.into(), after, limit).await?;
     Ok(Answer(query.page(items, next)))
 }
 
@@ -144,6 +157,10 @@ pub async fn get_item(State(app): State<App>, caller: Caller, Path(id): Path<Uui
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct AttemptList {
+    /// `created_at`, the default: the first attempt first; `-created_at`: the last
+    #[serde(default)]
+    #[param(value_type = Option<String>)]
+    sort: OfAttempts,
     /// Rows on the page, 1 to 1,000; default 50
     #[serde(skip_serializing)]
     limit: Option<i64>,
@@ -162,7 +179,7 @@ impl Paged for AttemptList {
     }
 }
 
-/// The attempts at an item, oldest first
+/// The attempts at an item, the first one first unless `sort` says otherwise
 ///
 /// Every time that the item was handed to a worker: who had it, how it ended, with which error, step and
 /// result.
@@ -175,7 +192,8 @@ pub async fn list_attempts(
     Query(query): Query<AttemptList>,
 ) -> Result<Answer<Page<Attempt>>> {
     let (limit, after) = (query.rows()?, query.place::<i32>()?);
-    let found = app.engine.attempts_behind(&caller, id, after.unwrap_or(0), limit + 1).await?;
+    let newest_first = query.sort == OfAttempts::Newest;
+    let found = app.engine.attempts_behind(&caller, id, newest_first, after, limit + 1).await?;
     let (data, next) = cut(found, limit, |attempt| attempt.attempt);
     Ok(Answer(query.page(data, next)))
 }
@@ -213,6 +231,11 @@ pub struct GroupList {
     owner: Option<String>,
     /// Text in the message
     q: Option<String>,
+    /// `-last_seen_at`, the default: where an item died last comes first; `last_seen_at`, `-first_seen_at`, `first_seen_at`;
+    /// `-count`: the largest first; `count`
+    #[serde(default)]
+    #[param(value_type = Option<String>)]
+    sort: OfGroups,
     /// How many, 1 to 1,000; default 50
     #[serde(skip_serializing)]
     limit: Option<i64>,
@@ -231,7 +254,7 @@ impl Paged for GroupList {
     }
 }
 
-/// Dead letters, grouped by what their errors say; the largest groups first
+/// Dead letters, grouped by what their errors say; the group in which an item died last first
 ///
 /// A group is the dead items of one type whose last errors read the same after numbers, ids and quoted
 /// values are taken out. Its `fingerprint` is the filter `error` of `GET /items`.
@@ -244,7 +267,13 @@ pub async fn list_groups(
 ) -> Result<Answer<Page<ErrorGroup>>> {
     let limit = query.rows()?;
     query.place::<()>()?;
-    let filter =
-        GroupFilter { job: query.job, root: query.root, job_type: query.job_type, owner: query.owner, q: query.q };
+    let filter = GroupFilter {
+        job: query.job,
+        root: query.root,
+        job_type: query.job_type,
+        owner: query.owner,
+        q: query.q,
+        order: query.sort.into(),
+    };
     Ok(Answer(Page { data: app.engine.groups(&caller, &filter, limit).await?, next_cursor: None }))
 }

@@ -3,7 +3,7 @@
 //! What may be changed and by whom is in `crate::job_types`, which the pages use as well.
 
 use axum::{Json as Answer, extract::State, http::StatusCode, response::Response};
-use domain::{JobType, api::Page, job_type::JobTypeSpec};
+use domain::{JobType, Time, api::Page, job_type::JobTypeSpec};
 use serde::{Deserialize, Serialize};
 use utoipa::IntoParams;
 
@@ -11,6 +11,7 @@ use super::{
     cursor::{Paged, cut},
     extract::{IfMatch, Json, Path, Query},
     idempotency::{self, Keep, Key, Text, once},
+    sort::Named,
 };
 use crate::{
     App,
@@ -24,6 +25,10 @@ use crate::{
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct JobTypeList {
+    /// `-created_at`, the default: the newest first; `created_at`: the oldest first; `name` and `-name`
+    #[serde(default)]
+    #[param(value_type = Option<String>)]
+    sort: Named,
     /// Rows on the page, 1 to 1,000; default 50
     #[serde(skip_serializing)]
     limit: Option<i64>,
@@ -63,7 +68,7 @@ pub async fn create_job_type(
     once(&app, name, Keep::Plain, "POST /job-types", fingerprint, make).await.map(idempotency::answer)
 }
 
-/// List job types by name
+/// List job types, newest first
 ///
 /// Every caller with `jobs:read` sees every type. Secrets of push executors are never shown.
 #[utoipa::path(get, path = "/job-types", tag = "job types", params(JobTypeList),
@@ -73,9 +78,9 @@ pub async fn list_job_types(
     caller: Caller,
     Query(query): Query<JobTypeList>,
 ) -> Result<Answer<Page<JobType>>> {
-    let (limit, after) = (query.rows()?, query.place::<String>()?);
-    let found = job_types::list(&app, after.as_deref().unwrap_or_default(), limit + 1).await?;
-    let (data, next) = cut(found, limit, |found| found.name.clone());
+    let (limit, behind) = (query.rows()?, query.place::<(Time, String)>()?);
+    let found = job_types::list(&app, &query.sort.part(behind, limit + 1)).await?;
+    let (data, next) = cut(found, limit, |found| (found.created_at, found.name.clone()));
     let data = data.into_iter().map(|found| job_types::shown_to(&caller, found)).collect();
     Ok(Answer(query.page(data, next)))
 }

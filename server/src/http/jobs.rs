@@ -22,6 +22,7 @@ use super::{
     cursor::Paged,
     extract::{Filters, Path, Query, Reason, ReasonParameter, ids, read_filters},
     idempotency::{self, Key, Text},
+    sort::ByAge,
 };
 use crate::{
     App,
@@ -64,6 +65,10 @@ pub struct JobList {
     created_after: Option<Time>,
     #[param(value_type = Option<String>, format = DateTime)]
     created_before: Option<Time>,
+    /// `-created_at`, the default: the newest first; `created_at`: the oldest first
+    #[serde(default)]
+    #[param(value_type = Option<String>)]
+    sort: ByAge,
     /// Rows on the page, 1 to 1,000; default 50
     #[serde(skip_serializing)]
     limit: Option<i64>,
@@ -91,6 +96,13 @@ impl JobList {
     pub(super) fn read(query: &str) -> Result<JobFilter> {
         let Filters(list, metadata) = read_filters::<Self>(query)?;
         Self { metadata, ..list }.filter()
+    }
+
+    /// The filter of a query, and whether the oldest come first.
+    pub(super) fn read_ordered(query: &str) -> Result<(JobFilter, bool)> {
+        let Filters(list, metadata) = read_filters::<Self>(query)?;
+        let oldest_first = list.sort == ByAge::Oldest;
+        Ok((Self { metadata, ..list }.filter()?, oldest_first))
     }
 
     fn filter(&self) -> Result<JobFilter> {
@@ -197,7 +209,8 @@ pub async fn list_jobs(
 ) -> Result<Answer<Page<Job>>> {
     let query = JobList { metadata, ..query };
     let (limit, after) = (query.rows()?, query.place::<i64>()?);
-    let (jobs, next) = app.engine.list_jobs(&caller, &query.filter()?, after, limit).await?;
+    let (jobs, next) =
+        app.engine.list_jobs(&caller, &query.filter()?, query.sort == ByAge::Oldest, after, limit).await?;
     Ok(Answer(query.page(jobs, next)))
 }
 

@@ -61,6 +61,7 @@ pub mod resumable; // files in, a piece at a time
 pub mod serve; // the accept loop
 pub mod session; // signing in and out
 pub mod shares; // links to a tree
+mod sort; // orders of lists
 pub mod stats; // figures of every job type
 pub mod tls; // https of the server's own
 mod topics; // any set of topics over one connection

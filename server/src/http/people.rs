@@ -2,7 +2,7 @@
 
 use axum::{Json as Answer, extract::State, http::StatusCode, response::Response};
 use domain::{
-    Document,
+    Document, Time,
     account::{LinkMade, NewUser, Session, SessionsEnded, User, UserMade, UserPatch},
     api::Page,
     audit::ReasonBody,
@@ -11,7 +11,7 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use super::{
-    access::{PlainList, plain_list},
+    access::{NamedList, PlainList, plain_list},
     cursor::{Paged, cut},
     extract::{Json, JsonOrDefault, Path, Query},
     idempotency::{self, Keep, Key, Text, once},
@@ -22,8 +22,8 @@ use crate::{
     error::Result,
 };
 
-plain_list!(Users, "users");
-plain_list!(Sessions, "sessions");
+plain_list!(Users, NamedList, "users");
+plain_list!(Sessions, PlainList, "sessions");
 
 /// Make a person, with a password to begin with or a one-time link to sign in by
 ///
@@ -46,18 +46,18 @@ pub async fn create_user(
 
 /// List people
 ///
-/// For admins, by name.
-#[utoipa::path(get, path = "/users", tag = "people", params(PlainList),
+/// For admins, newest first.
+#[utoipa::path(get, path = "/users", tag = "people", params(NamedList),
     responses((status = 200, body = Page<User>)))]
 pub async fn list_users(
     State(app): State<App>,
     caller: Caller,
-    Query(query): Query<PlainList>,
+    Query(query): Query<NamedList>,
 ) -> Result<Answer<Page<User>>> {
     let list = Users(&query);
-    let (limit, after) = (list.rows()?, list.place::<String>()?);
-    let found = people::list(&app, &caller, after.as_deref().unwrap_or_default(), limit + 1).await?;
-    let (data, next) = cut(found, limit, |user| user.name.clone());
+    let (limit, behind) = (list.rows()?, list.place::<(Time, String)>()?);
+    let found = people::list(&app, &caller, &query.sort.part(behind, limit + 1)).await?;
+    let (data, next) = cut(found, limit, |user| (user.created_at, user.name.clone()));
     Ok(Answer(list.page(data, next)))
 }
 
@@ -162,7 +162,7 @@ pub(super) async fn page_of_sessions(
 ) -> Result<Answer<Page<Session>>> {
     let list = Sessions(query);
     let (limit, before) = (list.rows()?, list.place::<Uuid>()?);
-    let found = sessions::list(app, caller, id, before, limit + 1).await?;
+    let found = sessions::list(app, caller, id, query.sort.part(before, limit + 1)).await?;
     let (data, next) = cut(found, limit, |session| session.id);
     Ok(Answer(list.page(data, next)))
 }

@@ -22,8 +22,8 @@ use crate::{
     error::Result,
 };
 
-plain_list!(Shares, "shares");
-plain_list!(AllShares, "all shares");
+plain_list!(Shares, PlainList, "shares");
+plain_list!(AllShares, PlainList, "all shares");
 
 /// Make a link that shows a tree to whoever has it: the answer holds it, once
 ///
@@ -62,7 +62,8 @@ pub async fn list_shares(
 ) -> Result<Answer<Page<Share>>> {
     let list = Shares(&query);
     let (limit, before) = (list.rows()?, list.place::<Uuid>()?);
-    let (data, next) = cut(app.engine.shares(&caller, id, before, limit + 1).await?, limit, |share| share.id);
+    let (data, next) =
+        cut(app.engine.shares(&caller, id, query.sort.part(before, limit + 1)).await?, limit, |share| share.id);
     Ok(Answer(list.page(data, next)))
 }
 
@@ -78,7 +79,8 @@ pub async fn list_all_shares(
 ) -> Result<Answer<Page<Share>>> {
     let list = AllShares(&query);
     let (limit, before) = (list.rows()?, list.place::<Uuid>()?);
-    let (data, next) = cut(app.engine.all_shares(&caller, before, limit + 1).await?, limit, |share| share.id);
+    let (data, next) =
+        cut(app.engine.all_shares(&caller, query.sort.part(before, limit + 1)).await?, limit, |share| share.id);
     Ok(Answer(list.page(data, next)))
 }
 

@@ -35,7 +35,11 @@ use crate::{
     jobs::JobFilter,
     live::{self, Latest, Next, OpenStream, Read, RootsWatch, State, TreeState, View, Watch},
     quotas,
-    store::{alerts::AlertQuery, deliveries::DeliveryQuery},
+    store::{
+        alerts::AlertQuery,
+        deliveries::DeliveryQuery,
+        part::{NamedOrder, NamedPart, Part},
+    },
 };
 
 use super::{
@@ -168,20 +172,20 @@ async fn list(app: &App, caller: &Caller, topic: Topic) -> Result<String> {
         }
         Topic::Imports => {
             let filter = JobFilter { root: Some(true), uploaded_by: Some(caller.owner_id), ..JobFilter::default() };
-            let (jobs, _) = engine.list_jobs(caller, &filter, None, ROWS).await?;
+            let (jobs, _) = engine.list_jobs(caller, &filter, false, None, ROWS).await?;
             text(&Roots { jobs, removed: Vec::new() })
         }
-        Topic::Operations => text(&Listed { data: engine.list_bulk(caller, None, ROWS).await? }),
+        Topic::Operations => text(&Listed { data: engine.list_bulk(caller, Part::newest(None, ROWS)).await? }),
         Topic::Workers => {
-            let workers = engine.workers(caller, None, MANY).await?;
+            let workers = engine.workers(caller, NamedOrder::ByName, None, MANY).await?;
             text(&Listed { data: workers.into_iter().map(|(_, worker)| worker).collect::<Vec<_>>() })
         }
         Topic::Types => {
-            let types = job_types::list(app, "", MANY).await?;
+            let types = job_types::list(app, &NamedPart::by_name(MANY)).await?;
             text(&Listed { data: types.into_iter().map(|it| job_types::shown_to(caller, it)).collect::<Vec<_>>() })
         }
         Topic::Overview => {
-            let query = AlertQuery { owner_id: None, kind: None, all: false, before: None, limit: ROWS };
+            let query = AlertQuery { owner_id: None, kind: None, all: false, part: Part::newest(None, ROWS) };
             let alerts = engine.alerts(caller, query).await?;
             text(&json!({"stats": stats::stats(app, caller).await?, "alerts": alerts}))
         }

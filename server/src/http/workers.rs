@@ -4,19 +4,24 @@ use axum::{Json as Answer, extract::State};
 use domain::api::{Page, Worker};
 use serde::{Deserialize, Serialize};
 use utoipa::IntoParams;
-use uuid::Uuid;
 
 use super::{
     cursor::{Paged, cut},
     extract::Query,
+    sort::OfWorkers,
 };
-use crate::{App, auth::Caller, error::Result};
+use crate::{App, auth::Caller, error::Result, jobs::WorkerPlace};
 
 /// Where a page of workers begins.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct WorkerList {
+    /// `-created_at`, the default: who was first seen last comes first; `created_at`: the other way round; `worker_id` and
+    /// `-worker_id`: by name
+    #[serde(default)]
+    #[param(value_type = Option<String>)]
+    sort: OfWorkers,
     /// Rows on the page, 1 to 1,000; default 50
     #[serde(skip_serializing)]
     limit: Option<i64>,
@@ -35,7 +40,7 @@ impl Paged for WorkerList {
     }
 }
 
-/// List workers that asked for work within a day, by name; a service sees its own
+/// List workers that asked for work within a day, newest first; a service sees its own
 ///
 /// A worker is known by its `worker_id` and the service whose token it uses.
 #[utoipa::path(get, path = "/workers", tag = "watch", params(WorkerList),
@@ -45,8 +50,8 @@ pub async fn list_workers(
     caller: Caller,
     Query(query): Query<WorkerList>,
 ) -> Result<Answer<Page<Worker>>> {
-    let (limit, after) = (query.rows()?, query.place::<(String, Uuid)>()?);
-    let found = app.engine.workers(&caller, after, limit + 1).await?;
+    let (limit, after) = (query.rows()?, query.place::<WorkerPlace>()?);
+    let found = app.engine.workers(&caller, query.sort.into(), after, limit + 1).await?;
     let (found, next) = cut(found, limit, |(place, _)| place.clone());
     Ok(Answer(query.page(found.into_iter().map(|(_, worker)| worker).collect(), next)))
 }

@@ -101,20 +101,21 @@ impl Engine {
         let dead = alerts::newly_dead(pool, quiet).await?;
         let dead = dead.into_iter().map(|found| {
             let n = progress::grouped(found.dead);
-            let message = format!("{n} dead letters of {}, the last: {}", found.job_type, cut(&found.message));
-            of_type(AlertKind::DeadLetters, found.job_type, message)
+            let letters = if found.dead == 1 { "dead letter" } else { "dead letters" };
+            let message = format!("{n} {letters} of {}, the last: {}", found.job_type, cut(&found.message));
+            (of_type(AlertKind::DeadLetters, found.job_type, message), found.dead)
         });
         let mut raised = core.so_now(AlertKind::DeadLetters, dead.collect()).await?;
 
         alerts::note_heads(pool).await?;
         let unclaimed = alerts::unclaimed(pool, worries.unclaimed_after.as_secs_f64()).await?;
         let unclaimed = unclaimed.into_iter().map(|(job_type, seconds)| {
-            let message = format!("Items of {job_type} wait and nobody has claimed one for {seconds:.0} seconds.");
-            of_type(AlertKind::Unclaimed, job_type, message)
+            let message = format!("Items of {job_type} wait and nobody has claimed one for {}.", lasting(seconds));
+            (of_type(AlertKind::Unclaimed, job_type, message), 1)
         });
         raised += core.so_now(AlertKind::Unclaimed, unclaimed.collect()).await?;
 
-        for failing in alerts::failing_jobs(pool).await? {
+        let failing = alerts::failing_jobs(pool).await?.into_iter().map(|failing| {
             let row = RaiseRow {
                 kind: AlertKind::ManyFailures,
                 subject: failing.job_id.to_string(),
@@ -128,8 +129,9 @@ impl Engine {
                 job_id: Some(failing.job_id),
                 item_id: Some(failing.item_id),
             };
-            raised += usize::from(counted(alerts::raise(pool, &row, false).await?, row.kind));
-        }
+            (row, i64::from(failing.failures))
+        });
+        raised += core.raise_or_restate(AlertKind::ManyFailures, failing.collect()).await?;
         alerts::clear_recovered(pool).await?;
         alerts::clear_moved(pool).await?;
         alerts::clear_quiet(pool, quiet).await?;
@@ -193,20 +195,42 @@ struct Message<'a> {
 }
 
 impl Core {
-    /// Makes the open alerts of a kind those that are so now. Returns how many are new.
-    async fn so_now(&self, kind: AlertKind, found: Vec<RaiseRow>) -> Result<usize> {
+    /// Makes the open alerts of a kind those that are so now, each with its count. Returns how many are new.
+    async fn so_now(&self, kind: AlertKind, found: Vec<(RaiseRow, i64)>) -> Result<usize> {
         let pool = &self.pools.read;
         let open = alerts::open_subjects(pool, kind).await?;
         let over: Vec<String> =
-            open.iter().filter(|subject| found.iter().all(|row| row.subject != **subject)).cloned().collect();
+            open.iter().filter(|subject| found.iter().all(|(row, _)| row.subject != **subject)).cloned().collect();
         if !over.is_empty() {
             alerts::clear(pool, kind, &over).await?;
         }
+        self.raise_or_restate(kind, found).await
+    }
+
+    /// Raises what is so, or says in the alert that is open what is so now. Returns how many are new.
+    async fn raise_or_restate(&self, kind: AlertKind, found: Vec<(RaiseRow, i64)>) -> Result<usize> {
+        let pool = &self.pools.read;
+        let open = alerts::open_subjects(pool, kind).await?;
         let mut raised = 0;
-        for row in found.iter().filter(|row| !open.contains(&row.subject)) {
+        for (row, _) in found.iter().filter(|(row, _)| !open.contains(&row.subject)) {
             raised += usize::from(counted(alerts::raise(pool, row, false).await?, kind));
         }
+        if !found.is_empty() {
+            let subjects: Vec<&str> = found.iter().map(|(row, _)| row.subject.as_str()).collect();
+            let counts: Vec<i64> = found.iter().map(|(_, count)| *count).collect();
+            let messages: Vec<&str> = found.iter().map(|(row, _)| row.message.as_str()).collect();
+            alerts::restate(pool, kind, &subjects, &counts, &messages).await?;
+        }
         Ok(raised)
+    }
+}
+
+/// A time in words: to the second below two minutes, then in minutes or hours, so that what is said changes seldom.
+fn lasting(seconds: f64) -> String {
+    match seconds {
+        s if s < 120.0 => format!("{s:.0} seconds"),
+        s if s < 7_200.0 => format!("{:.0} minutes", (s / 60.0).floor()),
+        s => format!("{:.0} hours", (s / 3_600.0).floor()),
     }
 }
 

@@ -28,7 +28,10 @@ use crate::{
     store::{
         audit as deeds,
         bulk::{self, BulkRow, NewRow, members},
-        idempotency, settle as trees,
+        finding::ItemOrder,
+        idempotency,
+        part::Part,
+        settle as trees,
     },
     task::in_task,
 };
@@ -148,11 +151,15 @@ impl Engine {
     async fn glance(&self, caller: &Caller, wanted: &Wanted, without_reason: bool) -> Result<()> {
         let limit = if without_reason && caller.sees_all() { GLANCE } else { 1 };
         let jobs: Vec<Uuid> = match wanted {
-            Wanted::Items(filter) => {
-                self.list_items(caller, filter, None, limit).await?.0.iter().map(|item| item.job_id).collect()
-            }
+            Wanted::Items(filter) => self
+                .list_items(caller, filter, ItemOrder::Oldest, None, limit)
+                .await?
+                .0
+                .iter()
+                .map(|item| item.job_id)
+                .collect(),
             Wanted::Jobs(filter) => {
-                self.list_jobs(caller, filter, None, limit).await?.0.iter().map(|job| job.id).collect()
+                self.list_jobs(caller, filter, false, None, limit).await?.0.iter().map(|job| job.id).collect()
             }
         };
         if without_reason {
@@ -173,15 +180,15 @@ impl Engine {
 
     async fn changed_bulk(&self, caller: &Caller, id: Uuid) -> Result<BulkOperation> {
         let pool = &self.0.core.pools.read;
-        let rows = bulk::list(pool, Some(id), caller.visible_owner(), None, 1).await?;
+        let rows = bulk::list(pool, Some(id), caller.visible_owner(), Part::newest(None, 1)).await?;
         shown(pool, rows).await?.pop().ok_or_else(|| Problem::not_found("bulk operation").into())
     }
 
-    /// Operations, newest first, behind one of them.
-    pub async fn list_bulk(&self, caller: &Caller, before: Option<Uuid>, limit: i64) -> Result<Vec<BulkOperation>> {
+    /// A part of the list of operations.
+    pub async fn list_bulk(&self, caller: &Caller, part: Part) -> Result<Vec<BulkOperation>> {
         caller.require(Scope::JobsRead)?;
         let pool = &self.0.core.pools.read;
-        shown(pool, bulk::list(pool, None, caller.visible_owner(), before, limit).await?).await
+        shown(pool, bulk::list(pool, None, caller.visible_owner(), part).await?).await
     }
 
     /// Stops an operation: from the answer on nothing more is done. What was done stays. Again is fine; one
@@ -189,7 +196,7 @@ impl Engine {
     pub async fn cancel_bulk(&self, caller: &Caller, id: Uuid, reason: Option<&str>) -> Result<BulkOperation> {
         caller.require(Scope::JobsWrite)?;
         let core = &self.0.core;
-        let rows = bulk::list(&core.pools.read, Some(id), caller.visible_owner(), None, 1).await?;
+        let rows = bulk::list(&core.pools.read, Some(id), caller.visible_owner(), Part::newest(None, 1)).await?;
         let row = rows.into_iter().next().ok_or_else(|| Problem::not_found("bulk operation"))?;
         let reason = audit::reason_for(caller, row.actor_id, reason)?;
         let deed = audit::row(caller, "bulk.stop", row.actor_id, reason.as_deref())

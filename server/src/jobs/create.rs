@@ -22,10 +22,10 @@ use uuid::Uuid;
 use crate::{
     auth::{Caller, Scope},
     error::{Error, Result},
-    store::{idempotency::KeyName, quotas::Usage},
+    store::{audit::AuditRow, idempotency::KeyName, quotas::Usage},
 };
 
-use super::{Core, Engine};
+use super::{Core, Engine, audit};
 use look::Standing;
 use plan::Node;
 use write::Wrote;
@@ -80,6 +80,8 @@ pub(super) struct Tree {
     may_need_key: bool,
     /// The credential that asks, and whether it sees everybody's work.
     asked: (Uuid, bool),
+    /// What the log says of it: staff who make trees are in it.
+    deed: Option<AuditRow>,
 }
 
 impl Tree {
@@ -170,9 +172,11 @@ impl Engine {
             },
             None => None,
         };
+        let nodes = self.plan(caller, new).await?;
         let tree = Arc::new(Tree {
             owner_id: caller.owner_id,
-            nodes: self.plan(caller, new).await?,
+            deed: deed(caller, &nodes),
+            nodes,
             body_hash: body_hash.map(|hash| hash.to_vec()),
             may_need_key,
             asked: (caller.credential_id, caller.sees_all()),
@@ -231,6 +235,17 @@ impl Engine {
         let swept = crate::store::idempotency::sweep(&self.0.core.pools.read, BATCH).await?;
         Ok(usize::try_from(swept).unwrap_or(usize::MAX))
     }
+}
+
+/// The entry of a tree that a member of staff makes. What services and users make of their own is their work.
+fn deed(caller: &Caller, nodes: &[Node]) -> Option<AuditRow> {
+    let root = nodes.first().filter(|_| caller.role.is_some() && caller.sees_all())?;
+    let items: usize = nodes.iter().map(|node| node.new.items.len()).sum();
+    let named = root.new.name.as_ref().map(|name| format!(" {name:?}")).unwrap_or_default();
+    let plural = |n: usize, word: &str| format!("{n} {word}{}", if n == 1 { "" } else { "s" });
+    let (jobs, items) = (plural(nodes.len(), "job"), plural(items, "item"));
+    let row = audit::row(caller, "job.create", caller.owner_id, None)?;
+    Some(row.with_detail(format!("{}{named}: {jobs}, {items}", root.info.name)).about(root.id, root.id, None))
 }
 
 /// 422: the key stands for something else.

@@ -95,6 +95,7 @@ pub use keys::{Adding, InStream, KeyMove, KeyedCall, OnDuplicate, Once, key_reus
 pub use outbox::{News, Parcel};
 pub use read::{GroupFilter, ItemFilter, JobFilter};
 pub use retry::Refused;
+pub use workers::WorkerPlace;
 
 /// The use-cases over one database. Cheap to clone.
 #[derive(Clone)]

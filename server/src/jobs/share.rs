@@ -19,7 +19,9 @@ use crate::{
     error::Result,
     kept::Keeping,
     store::{
-        audit as log, people,
+        audit as log,
+        part::Part,
+        people,
         shares::{self, NewShare, Shared},
     },
     task::in_task,
@@ -74,17 +76,17 @@ impl Engine {
         .await
     }
 
-    /// Links to a tree, newest first, older than `before`; revoked ones too.
-    pub async fn shares(&self, caller: &Caller, id: Uuid, before: Option<Uuid>, limit: i64) -> Result<Vec<Share>> {
+    /// A part of the list of links to a tree; revoked ones too.
+    pub async fn shares(&self, caller: &Caller, id: Uuid, part: Part) -> Result<Vec<Share>> {
         caller.require(Scope::JobsRead)?;
         let place = self.own_root(caller, id, "shared").await?;
-        Ok(shares::list(&self.0.core.pools.read, place.root_id, before, limit).await?)
+        Ok(shares::list(&self.0.core.pools.read, place.root_id, part).await?)
     }
 
-    /// Links to all trees that the caller sees, newest first, older than `before`.
-    pub async fn all_shares(&self, caller: &Caller, before: Option<Uuid>, limit: i64) -> Result<Vec<Share>> {
+    /// A part of the list of links to all trees that the caller sees.
+    pub async fn all_shares(&self, caller: &Caller, part: Part) -> Result<Vec<Share>> {
         caller.require(Scope::JobsRead)?;
-        Ok(shares::list_all(&self.0.core.pools.read, caller.visible_owner(), before, limit).await?)
+        Ok(shares::list_all(&self.0.core.pools.read, caller.visible_owner(), part).await?)
     }
 
     /// Revokes a link; streams that it opened end within seconds. Again is no change. 404 where it opens a

@@ -14,7 +14,10 @@ use uuid::Uuid;
 use crate::{
     auth::{Caller, Scope},
     error::Result,
-    store::workers::{self, SeenRow},
+    store::{
+        part::NamedOrder,
+        workers::{self, SeenRow},
+    },
 };
 
 use super::{Core, Engine};
@@ -82,6 +85,9 @@ impl Workers {
     }
 }
 
+/// The last worker of a page: since when it is known, its name and its credential.
+pub type WorkerPlace = (Time, String, Uuid);
+
 impl Engine {
     /// A worker asks for work. Called with every claim; it costs no statement.
     pub fn seen(&self, caller: &Caller, worker_id: &str, types: &[String]) {
@@ -102,18 +108,19 @@ impl Engine {
         Ok(workers::forget(&self.0.core.pools.read).await?)
     }
 
-    /// Workers by name, behind a place: staff see all, a service its own.
+    /// Workers in an order, behind a place: staff see all, a service its own.
     pub async fn workers(
         &self,
         caller: &Caller,
-        after: Option<(String, Uuid)>,
+        order: NamedOrder,
+        behind: Option<WorkerPlace>,
         limit: i64,
-    ) -> Result<Vec<((String, Uuid), Worker)>> {
+    ) -> Result<Vec<(WorkerPlace, Worker)>> {
         caller.require(Scope::Work).or_else(|_| caller.require(Scope::JobsRead))?;
         let core = &self.0.core;
         core.keep_seen().await?;
-        let (name, credential) = after.unwrap_or_default();
-        let rows = workers::list(&core.pools.read, caller.visible_owner(), (&name, credential), limit).await?;
+        let behind = behind.map(|(at, name, credential)| (at.0, name, credential));
+        let rows = workers::list(&core.pools.read, caller.visible_owner(), order, behind.as_ref(), limit).await?;
         Ok(rows
             .into_iter()
             .map(|row| {
@@ -124,7 +131,7 @@ impl Engine {
                     open: row.open,
                     last_seen_at: Time(row.last_seen_at),
                 };
-                ((row.worker_id, row.credential_id), worker)
+                ((Time(row.first_seen_at), row.worker_id, row.credential_id), worker)
             })
             .collect())
     }

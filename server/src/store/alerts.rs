@@ -1,6 +1,8 @@
 //! Alerts, and the looks that raise and clear them. Every look is bounded and goes along an index whose
 //! rows are few: nothing here reads all items, all trees or all gates.
 
+mod looks; // what is so now
+
 use domain::{
     Time,
     alert::{Alert, AlertKind},
@@ -9,7 +11,12 @@ use sqlx::PgPool;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::Tx;
+pub use looks::{DeadType, FailingJob, failing_jobs, newly_dead, note_heads, unclaimed};
+
+use super::{
+    Tx,
+    part::{Part, by_age},
+};
 
 /// An alert to be raised.
 #[derive(Clone, Debug)]
@@ -65,6 +72,29 @@ pub async fn clear(pool: &PgPool, kind: AlertKind, subjects: &[String]) -> Resul
          where kind = $1 and cleared_at is null and subject = any($2::text[])",
         kind.as_str(),
         subjects
+    )
+    .execute(pool)
+    .await?;
+    Ok(done.rows_affected())
+}
+
+/// Says of open alerts of a kind what is so now; those of which that is said already are not written.
+pub async fn restate(
+    pool: &PgPool,
+    kind: AlertKind,
+    subjects: &[&str],
+    counts: &[i64],
+    messages: &[&str],
+) -> Result<u64, sqlx::Error> {
+    let done = sqlx::query!(
+        "update alert a set count = now.count, message = now.message, last_seen_at = clock_timestamp()
+         from unnest($2::text[], $3::bigint[], $4::text[]) as now (subject, count, message)
+         where a.kind = $1 and a.cleared_at is null and a.subject = now.subject
+           and (a.count, a.message) is distinct from (now.count, now.message)",
+        kind.as_str(),
+        subjects as &[&str],
+        counts,
+        messages as &[&str]
     )
     .execute(pool)
     .await?;
@@ -143,120 +173,15 @@ pub async fn clear_recovered(pool: &PgPool) -> Result<u64, sqlx::Error> {
     Ok(done.rows_affected())
 }
 
-/// New dead letters of one type.
-#[derive(Clone, Debug)]
-pub struct DeadType {
-    pub job_type: String,
-    pub dead: i64,
-    /// What the newest of them says.
-    pub message: String,
-}
-
-/// Types with dead letters that came within the last so many seconds. Looks at the newest 5,000 groups.
-pub async fn newly_dead(pool: &PgPool, within_seconds: f64) -> Result<Vec<DeadType>, sqlx::Error> {
-    sqlx::query_as!(
-        DeadType,
-        r#"select t.name as job_type, sum(e.n_dead)::bigint as "dead!",
-             (array_agg(e.message order by e.last_seen_at desc))[1] as "message!"
-           from (select type_id, n_dead, message, last_seen_at from owner_error
-                 where last_seen_at > (select clock_timestamp()) - make_interval(secs => $1)
-                 order by last_seen_at desc limit 5000) e
-           join job_type t on t.id = e.type_id
-           where e.n_dead > 0
-           group by t.name"#,
-        within_seconds
-    )
-    .fetch_all(pool)
-    .await
-}
-
-/// A job without a limit of failures in which an item has failed ten times or more.
-#[derive(Clone, Debug)]
-pub struct FailingJob {
-    pub job_id: Uuid,
-    pub root_id: Uuid,
-    pub owner_id: Uuid,
-    pub job_type: String,
-    pub item_id: Uuid,
-    pub failures: i32,
-}
-
-/// Such jobs, at most a thousand: hops from gate to gate along an index that holds only such items.
-pub async fn failing_jobs(pool: &PgPool) -> Result<Vec<FailingJob>, sqlx::Error> {
-    sqlx::query_as!(
-        FailingJob,
-        r#"with recursive hop (gate_id) as (
-             (select gate_id from deferred where failures >= 10 order by gate_id limit 1)
-             union all
-             select (select d.gate_id from deferred d where d.failures >= 10 and d.gate_id > hop.gate_id
-                     order by d.gate_id limit 1)
-             from hop where hop.gate_id is not null)
-           select j.id as "job_id!", j.root_id as "root_id!", j.owner_id as "owner_id!", t.name as "job_type!",
-             d.item_id as "item_id!", d.failures as "failures!"
-           from (select gate_id from hop where gate_id is not null limit 1000) h
-           join job j on j.gate_id = h.gate_id and j.max_failures is null
-           join job_type t on t.id = j.type_id
-           cross join lateral (
-             select item_id, failures from deferred where gate_id = h.gate_id and failures >= 10 limit 1) d"#
-    )
-    .fetch_all(pool)
-    .await
-}
-
-/// Notes the head of each type's queue, where nobody holds an item of the type and nothing says that
-/// it should not run. One probe a type.
-pub async fn note_heads(pool: &PgPool) -> Result<(), sqlx::Error> {
-    let heads = sqlx::query!(
-        "select t.id, r.item_id
-         from job_type t
-         cross join lateral (
-           select item_id from ready where type_id = t.id order by type_id, rank, turn, item_id limit 1) r
-         where not t.paused and t.concurrency is distinct from 0
-           and not exists (select 1 from lease l where l.type_id = t.id)
-         order by t.id"
-    )
-    .fetch_all(pool)
-    .await?;
-    let types: Vec<i32> = heads.iter().map(|head| head.id).collect();
-    let items: Vec<Uuid> = heads.iter().map(|head| head.item_id).collect();
-    sqlx::query!(
-        "insert into queue_head as q (type_id, item_id)
-         select type_id, item_id from unnest($1::int[], $2::uuid[]) as new (type_id, item_id)
-         on conflict (type_id) do update set item_id = excluded.item_id, since = excluded.since
-           where q.item_id <> excluded.item_id",
-        &types,
-        &items
-    )
-    .execute(pool)
-    .await?;
-    sqlx::query!("delete from queue_head where type_id <> all($1::int[])", &types).execute(pool).await?;
-    Ok(())
-}
-
-/// Types whose head has stayed for so many seconds, with how long it has.
-pub async fn unclaimed(pool: &PgPool, after_seconds: f64) -> Result<Vec<(String, f64)>, sqlx::Error> {
-    let rows = sqlx::query!(
-        r#"select t.name, extract(epoch from clock_timestamp() - q.since)::float8 as "seconds!"
-           from queue_head q join job_type t on t.id = q.type_id
-           where q.since <= clock_timestamp() - make_interval(secs => $1)"#,
-        after_seconds
-    )
-    .fetch_all(pool)
-    .await?;
-    Ok(rows.into_iter().map(|row| (row.name, row.seconds)).collect())
-}
-
 /// What a list of alerts is filtered by.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct AlertQuery {
     /// Only those about this owner's work.
     pub owner_id: Option<Uuid>,
     pub kind: Option<AlertKind>,
     /// Cleared ones too.
     pub all: bool,
-    /// The last one of the page before.
-    pub before: Option<(OffsetDateTime, Uuid)>,
-    pub limit: i64,
+    pub part: Part<(OffsetDateTime, Uuid)>,
 }
 
 struct AlertRow {
@@ -294,26 +219,36 @@ impl AlertRow {
     }
 }
 
-/// Alerts that match, newest first.
+/// Alerts that match, in order of age.
 pub async fn list(pool: &PgPool, query: &AlertQuery) -> Result<Vec<Alert>, sqlx::Error> {
-    let rows = sqlx::query_as!(
-        AlertRow,
-        "select id, kind, subject, message, job_type, root_id, job_id, item_id, count, raised_at, last_seen_at,
-           cleared_at
-         from alert
-         where ($1::uuid is null or owner_id = $1) and ($2::text is null or kind = $2)
-           and ($3 or cleared_at is null)
-           and ($4::timestamptz is null or (raised_at, id) < ($4, $5::uuid))
-         order by raised_at desc, id desc limit $6",
-        query.owner_id,
-        query.kind.map(AlertKind::as_str),
-        query.all,
-        query.before.map(|before| before.0),
-        query.before.map(|before| before.1),
-        query.limit
-    )
-    .fetch_all(pool)
-    .await?;
+    macro_rules! listed {
+        ($on:tt, $order:tt) => {
+            sqlx::query_as!(
+                AlertRow,
+                "select id, kind, subject, message, job_type, root_id, job_id, item_id, count, raised_at, last_seen_at,
+                   cleared_at
+                 from alert
+                 where ($1::uuid is null or owner_id = $1) and ($2::text is null or kind = $2)
+                   and ($3 or cleared_at is null)
+                   and ($4::timestamptz is null or (raised_at, id) "
+                    + $on
+                    + " ($4, $5::uuid)) order by raised_at "
+                    + $order
+                    + ", id "
+                    + $order
+                    + " limit $6",
+                query.owner_id,
+                query.kind.map(AlertKind::as_str),
+                query.all,
+                query.part.behind.map(|place| place.0),
+                query.part.behind.map(|place| place.1),
+                query.part.limit
+            )
+            .fetch_all(pool)
+            .await?
+        };
+    }
+    let rows = by_age!(query.part.oldest_first, listed);
     Ok(rows.into_iter().filter_map(AlertRow::alert).collect())
 }
 

@@ -115,8 +115,10 @@ pub struct AuditQuery {
     pub root_id: Option<Uuid>,
     pub item_id: Option<Uuid>,
     pub since: Option<OffsetDateTime>,
+    /// The oldest first; else the newest.
+    pub oldest_first: bool,
     /// The last one of the page before.
-    pub before: Option<(OffsetDateTime, Uuid)>,
+    pub behind: Option<(OffsetDateTime, Uuid)>,
     pub limit: i64,
 }
 
@@ -189,17 +191,28 @@ macro_rules! matching_entries {
     };
 }
 
-/// Entries that match, newest first.
+/// Entries that match, in order of age.
 pub async fn list(pool: &PgPool, query: &AuditQuery) -> Result<Vec<AuditEntry>, sqlx::Error> {
-    let rows = matching_entries!(
-        query,
-        " and ($8::timestamptz is null or (a.at, a.id) < ($8, $9::uuid)) order by a.at desc, a.id desc limit $10",
-        query.before.map(|before| before.0),
-        query.before.map(|before| before.1),
-        query.limit
-    )
-    .fetch_all(pool)
-    .await?;
+    macro_rules! listed {
+        ($rest:tt) => {
+            matching_entries!(
+                query,
+                $rest,
+                query.behind.map(|place| place.0),
+                query.behind.map(|place| place.1),
+                query.limit
+            )
+            .fetch_all(pool)
+            .await?
+        };
+    }
+    let rows = if query.oldest_first {
+        listed!(" and ($8::timestamptz is null or (a.at, a.id) > ($8, $9::uuid)) order by a.at, a.id limit $10")
+    } else {
+        listed!(
+            " and ($8::timestamptz is null or (a.at, a.id) < ($8, $9::uuid)) order by a.at desc, a.id desc limit $10"
+        )
+    };
     Ok(rows.into_iter().map(Into::into).collect())
 }
 

@@ -10,7 +10,10 @@ use sqlx::PgPool;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::Tx;
+use super::{
+    Tx,
+    part::{Part, by_age},
+};
 
 /// An operation, as stored.
 #[derive(Clone, Debug)]
@@ -91,29 +94,37 @@ pub async fn insert(tx: &mut Tx, row: &NewRow) -> Result<(), sqlx::Error> {
     Ok(())
 }
 
-/// Operations, newest first: one, those of an owner, those before another.
+/// A part of the list of operations: of all, of those of an owner, or of the one with this id.
 pub async fn list(
     pool: &PgPool,
     id: Option<Uuid>,
     actor_id: Option<Uuid>,
-    before: Option<Uuid>,
-    limit: i64,
+    part: Part,
 ) -> Result<Vec<BulkRow>, sqlx::Error> {
-    sqlx::query_as!(
-        BulkRow,
-        "select id, actor_id, actor_kind, actor_name, role, admin, action, target, filter, wanted, payload_edit, reason,
-           rate, dry_run, state, place_gate, place_seq, total, processed, errored, sample, created_at, updated_at,
-           finished_at, asked_by, stopped_reason
-         from bulk
-         where ($1::uuid is null or id = $1) and ($2::uuid is null or actor_id = $2) and ($3::uuid is null or id < $3)
-         order by id desc limit $4",
-        id,
-        actor_id,
-        before,
-        limit
-    )
-    .fetch_all(pool)
-    .await
+    macro_rules! listed {
+        ($on:tt, $order:tt) => {
+            sqlx::query_as!(
+                BulkRow,
+                "select id, actor_id, actor_kind, actor_name, role, admin, action, target, filter, wanted, payload_edit,
+                   reason, rate, dry_run, state, place_gate, place_seq, total, processed, errored, sample, created_at,
+                   updated_at, finished_at, asked_by, stopped_reason
+                 from bulk
+                 where ($1::uuid is null or id = $1) and ($2::uuid is null or actor_id = $2)
+                   and ($3::uuid is null or id "
+                    + $on
+                    + " $3) order by id "
+                    + $order
+                    + " limit $4",
+                id,
+                actor_id,
+                part.behind,
+                part.limit
+            )
+            .fetch_all(pool)
+            .await
+        };
+    }
+    by_age!(part.oldest_first, listed)
 }
 
 /// What these operations have skipped: (operation, reason, how many), the most first.

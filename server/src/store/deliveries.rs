@@ -207,8 +207,10 @@ pub struct DeliveryQuery {
     pub states: Vec<DeliveryState>,
     pub created_after: Option<OffsetDateTime>,
     pub created_before: Option<OffsetDateTime>,
+    /// The oldest first; else the newest.
+    pub oldest_first: bool,
     /// The last one of the page before.
-    pub before: Option<Uuid>,
+    pub behind: Option<Uuid>,
     pub limit: i64,
 }
 
@@ -223,9 +225,9 @@ struct Row {
     created_at: OffsetDateTime,
 }
 
-/// Selects deliveries that match, newest first, from those that `$which` leads to by an index.
+/// Selects deliveries that match, in order of age, from those that `$which` leads to by an index.
 macro_rules! listed {
-    ($which:tt, $query:expr, $codes:expr, $pool:expr) => {
+    ($on:tt, $order:tt, $which:tt, $query:expr, $codes:expr, $pool:expr) => {
         sqlx::query_as!(
             Row,
             "select d.id, d.job_id, d.completion, d.outcome, d.state, d.target, d.next_try_at, d.created_at
@@ -235,16 +237,20 @@ macro_rules! listed {
                and ($4::text is null or d.owner_id in (select id from owner where name = $4))
                and ($5::timestamptz is null or d.created_at >= $5)
                and ($6::timestamptz is null or d.created_at < $6)
-               and ($7::uuid is null or d.id < $7)"
+               and ($7::uuid is null or d.id "
+                + $on
+                + " $7)"
                 + $which
-                + " order by d.id desc limit $8",
+                + " order by d.id "
+                + $order
+                + " limit $8",
             $query.owner_id,
             $query.job_id,
             $codes as Option<&[i16]>,
             $query.owner,
             $query.created_after,
             $query.created_before,
-            $query.before,
+            $query.behind,
             $query.limit
         )
         .fetch_all($pool)
@@ -252,13 +258,17 @@ macro_rules! listed {
     };
 }
 
-/// Deliveries that match, newest first, with their tries.
+/// Deliveries that match, with their tries.
 pub async fn list(pool: &PgPool, sealer: &Sealer, query: &DeliveryQuery) -> Result<Vec<CallbackDelivery>, sqlx::Error> {
     let codes: Vec<i16> = query.states.iter().map(|state| state.code()).collect();
     let codes = (!codes.is_empty()).then_some(&codes[..]);
     let undelivered = codes.is_some_and(|codes| !codes.contains(&DeliveryState::Delivered.code()));
-    let rows =
-        if undelivered { listed!(" and d.state <> 2", query, codes, pool) } else { listed!("", query, codes, pool) };
+    let rows = match (undelivered, query.oldest_first) {
+        (true, false) => listed!("<", "desc", " and d.state <> 2", query, codes, pool),
+        (true, true) => listed!(">", "asc", " and d.state <> 2", query, codes, pool),
+        (false, false) => listed!("<", "desc", "", query, codes, pool),
+        (false, true) => listed!(">", "asc", "", query, codes, pool),
+    };
     with_tries(pool, sealer, rows).await
 }
 

@@ -1,15 +1,67 @@
 //! Where a list of items looks: gates in order, and behind each the keys of items that may match.
 //!
-//! One order for every list, (gate, seq), which never changes. What is sought decides which index leads
+//! Every order of a list is (gate, seq), each forwards or backwards, which never changes. What is sought decides which index leads
 //! to the keys; `keys::matching` then tests them, so that a driver may bring too many but never too few.
 //! Nothing here reads a payload except to look for text in it.
+
+mod walks; // gates from one on, by what they hold
 
 use domain::Counts;
 use sqlx::PgPool;
 use uuid::Uuid;
 
+pub use walks::{
+    gates_moving, gates_with_blocked, gates_with_deferred, gates_with_error, gates_with_leases, gates_with_state,
+    walk_gates, walk_gates_of, walk_gates_of_type,
+};
+
 /// A place in a list of items: gate and seq.
 pub type Position = (i64, i64);
+
+/// The order of a list of items. A job's gate is younger than that of a job before, an item's seq than that of an item
+/// before, so all three are read from the same indexes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ItemOrder {
+    /// The newest job first, the items of each in the order in which they were added.
+    #[default]
+    NewestJobs,
+    /// The newest job first, the newest item of each first.
+    Newest,
+    /// The oldest job first, the oldest item of each first.
+    Oldest,
+}
+
+impl ItemOrder {
+    /// Jobs are walked backwards.
+    pub const fn jobs_back(self) -> bool {
+        !matches!(self, Self::Oldest)
+    }
+
+    /// The items of a job are walked backwards.
+    pub const fn items_back(self) -> bool {
+        matches!(self, Self::Newest)
+    }
+
+    /// The place before the first item.
+    pub const fn start(self) -> Position {
+        (if self.jobs_back() { i64::MAX } else { 0 }, self.first_of_job())
+    }
+
+    /// The place in a job before its first item.
+    pub const fn first_of_job(self) -> i64 {
+        if self.items_back() { i64::MAX } else { 0 }
+    }
+
+    /// The place behind the last item of a job.
+    pub const fn behind(self, gate_id: i64) -> Position {
+        (gate_id, if self.items_back() { 0 } else { i64::MAX })
+    }
+
+    /// Returns true if a job comes before another one.
+    pub const fn before(self, gate: i64, other: i64) -> bool {
+        if self.jobs_back() { gate > other } else { gate < other }
+    }
+}
 
 /// A job whose items a list looks through.
 #[derive(Clone, Copy, Debug)]
@@ -100,140 +152,4 @@ pub async fn gates(pool: &PgPool, gate_ids: &[i64]) -> Result<Vec<ListedGate>, s
     .fetch_all(pool)
     .await?;
     Ok(rows.into_iter().map(ListedGate::from).collect())
-}
-
-/// Gates of all jobs from `from` on.
-pub async fn walk_gates(pool: &PgPool, from: i64, limit: i64) -> Result<Vec<i64>, sqlx::Error> {
-    sqlx::query_scalar!("select gate_id from job where gate_id >= $1 order by gate_id limit $2", from, limit)
-        .fetch_all(pool)
-        .await
-}
-
-/// Gates of a type's jobs from `from` on.
-pub async fn walk_gates_of_type(pool: &PgPool, type_id: i32, from: i64, limit: i64) -> Result<Vec<i64>, sqlx::Error> {
-    sqlx::query_scalar!(
-        "select gate_id from job where type_id = $1 and gate_id >= $2 order by gate_id limit $3",
-        type_id,
-        from,
-        limit
-    )
-    .fetch_all(pool)
-    .await
-}
-
-/// Gates of an owner's jobs from `from` on: roots and children are in an index each, and are merged.
-pub async fn walk_gates_of(pool: &PgPool, owner_id: Uuid, from: i64, limit: i64) -> Result<Vec<i64>, sqlx::Error> {
-    sqlx::query_scalar!(
-        r#"(select gate_id as "gate_id!" from job
-            where owner_id = $1 and parent_id is null and gate_id >= $2 order by gate_id limit $3)
-           union all
-           (select gate_id from job
-            where owner_id = $1 and parent_id is not null and gate_id >= $2 order by gate_id limit $3)
-           order by 1 limit $3"#,
-        owner_id,
-        from,
-        limit
-    )
-    .fetch_all(pool)
-    .await
-}
-
-/// Gates from `from` on with items in a final state other than succeeded: one probe of the index each.
-pub async fn gates_with_state(pool: &PgPool, state: i16, from: i64, limit: i64) -> Result<Vec<i64>, sqlx::Error> {
-    sqlx::query_scalar!(
-        r#"with recursive found (gate_id) as (
-             (select gate_id from outcome where state = $1 and state <> 1 and gate_id >= $2
-              order by gate_id, seq limit 1)
-             union all
-             select (select o.gate_id from outcome o where o.state = $1 and o.state <> 1 and o.gate_id > f.gate_id
-                     order by o.gate_id, o.seq limit 1)
-             from found f where f.gate_id is not null)
-           select gate_id as "gate_id!" from found where gate_id is not null limit $3"#,
-        state,
-        from,
-        limit
-    )
-    .fetch_all(pool)
-    .await
-}
-
-/// Gates from `from` on with an error of this fingerprint.
-pub async fn gates_with_error(
-    pool: &PgPool,
-    fingerprint: &str,
-    from: i64,
-    limit: i64,
-) -> Result<Vec<i64>, sqlx::Error> {
-    sqlx::query_scalar!(
-        r#"with recursive found (gate_id) as (
-             (select gate_id from outcome where fingerprint = $1 and gate_id >= $2 order by gate_id, seq limit 1)
-             union all
-             select (select o.gate_id from outcome o where o.fingerprint = $1 and o.gate_id > f.gate_id
-                     order by o.gate_id, o.seq limit 1)
-             from found f where f.gate_id is not null)
-           select gate_id as "gate_id!" from found where gate_id is not null limit $3"#,
-        fingerprint,
-        from,
-        limit
-    )
-    .fetch_all(pool)
-    .await
-}
-
-/// Gates from `from` on with items in workers' hands, of one worker where it is named. All leases are
-/// read: there are as many as workers hold items.
-pub async fn gates_with_leases(
-    pool: &PgPool,
-    worker: Option<&str>,
-    from: i64,
-    limit: i64,
-) -> Result<Vec<i64>, sqlx::Error> {
-    sqlx::query_scalar!(
-        "select distinct gate_id from lease where gate_id >= $1 and ($2::text is null or worker_id = $2)
-         order by gate_id limit $3",
-        from,
-        worker,
-        limit
-    )
-    .fetch_all(pool)
-    .await
-}
-
-/// Gates from `from` on with items in a table of waiting ones: one probe of its index each.
-macro_rules! gates_in {
-    ($table:tt, $pool:expr, $from:expr, $limit:expr) => {
-        sqlx::query_scalar!(
-            "with recursive found (gate_id) as (
-               (select gate_id from "
-                + $table
-                + " where gate_id >= $1 order by gate_id, item_id limit 1)
-               union all
-               select (select w.gate_id from "
-                + $table
-                + r#" w where w.gate_id > f.gate_id order by w.gate_id, w.item_id limit 1)
-               from found f where f.gate_id is not null)
-             select gate_id as "gate_id!" from found where gate_id is not null limit $2"#,
-            $from,
-            $limit
-        )
-        .fetch_all($pool)
-        .await
-    };
-}
-
-/// Gates from `from` on with deferred items.
-pub async fn gates_with_deferred(pool: &PgPool, from: i64, limit: i64) -> Result<Vec<i64>, sqlx::Error> {
-    gates_in!("deferred", pool, from, limit)
-}
-
-/// Gates from `from` on with blocked items.
-pub async fn gates_with_blocked(pool: &PgPool, from: i64, limit: i64) -> Result<Vec<i64>, sqlx::Error> {
-    gates_in!("blocked", pool, from, limit)
-}
-
-/// Gates from `from` on whose rows follow a decision.
-pub async fn gates_moving(pool: &PgPool, from: i64, limit: i64) -> Result<Vec<i64>, sqlx::Error> {
-    sqlx::query_scalar!("select distinct gate_id from carry where gate_id >= $1 order by gate_id limit $2", from, limit)
-        .fetch_all(pool)
-        .await
 }

@@ -275,33 +275,6 @@ pub async fn set_service_disabled(connection: &mut PgConnection, id: Uuid, disab
     Ok(done.rows_affected() > 0)
 }
 
-/// Services in order of their names, behind `after`.
-pub async fn list_services(pool: &PgPool, after: &str, limit: i64) -> sqlx::Result<Vec<ServiceRow>> {
-    sqlx::query_as!(
-        ServiceRow,
-        r#"select id, name, disabled_at is not null as "disabled!", created_at from owner
-           where kind = 'service' and name collate "C" > $1 order by name collate "C" limit $2"#,
-        after,
-        limit
-    )
-    .fetch_all(pool)
-    .await
-}
-
-/// A token as the API lists it; its secret is not stored.
-#[derive(Debug)]
-pub struct TokenRow {
-    pub id: Uuid,
-    pub service: String,
-    pub name: String,
-    pub scopes: Vec<String>,
-    pub work_types: Option<Vec<String>>,
-    pub created_at: OffsetDateTime,
-    pub last_used_at: Option<OffsetDateTime>,
-    pub expires_at: Option<OffsetDateTime>,
-    pub revoked_at: Option<OffsetDateTime>,
-}
-
 /// Keeps a new token.
 #[expect(clippy::too_many_arguments, reason = "one row, column by column")]
 pub async fn insert_token(
@@ -350,22 +323,6 @@ pub async fn ensure_token(
     .execute(pool)
     .await?;
     Ok(())
-}
-
-/// Tokens of services, newest first, behind (older than) `before`.
-pub async fn list_tokens(pool: &PgPool, before: Option<Uuid>, limit: i64) -> sqlx::Result<Vec<TokenRow>> {
-    sqlx::query_as!(
-        TokenRow,
-        "select token.id, owner.name as service, token.name, scopes, work_types, token.created_at, last_used_at,
-                expires_at, revoked_at
-         from token join owner on owner.id = owner_id
-         where $1::uuid is null or token.id < $1
-         order by token.id desc limit $2",
-        before,
-        limit
-    )
-    .fetch_all(pool)
-    .await
 }
 
 /// Revokes a token; again changes nothing. Says whether it was open; `None`: there is no such token.

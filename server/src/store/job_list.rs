@@ -1,4 +1,4 @@
-//! Lists of jobs, newest first.
+//! Lists of jobs, newest or oldest first.
 //!
 //! One filter, the anchor, decides which index is walked; the others are tested on what it brings, which
 //! is at most [`LOOK_AT`] rows a page. The branches of the walk are apart so that each is an ordered scan
@@ -56,8 +56,10 @@ impl Anchor {
 #[derive(Clone, Debug, Default)]
 pub struct JobQuery {
     pub anchor: Anchor,
-    /// Below this gate id; the newest first.
-    pub before: Option<i64>,
+    /// The oldest first; else the newest.
+    pub oldest_first: bool,
+    /// Behind this gate id in that order.
+    pub behind: Option<i64>,
     pub limit: i64,
     pub owner_id: Option<Uuid>,
     /// Roots only, or children only. Of roots, status and outcome are those of the tree.
@@ -85,6 +87,13 @@ pub struct JobQuery {
     pub stalled: Option<bool>,
 }
 
+impl JobQuery {
+    /// The gate behind which the page begins.
+    fn start(&self) -> i64 {
+        self.behind.unwrap_or(if self.oldest_first { 0 } else { i64::MAX })
+    }
+}
+
 /// What a list found: (gate, job, root), and how far it looked.
 pub struct Found {
     pub jobs: Vec<(i64, Uuid, Uuid)>,
@@ -92,60 +101,66 @@ pub struct Found {
     pub looked_to: Option<i64>,
 }
 
-/// A statement around the walk over the anchor's index (`$1` to `$6`): what stands before it, and behind.
+/// A statement around the walk over the anchor's index (`$1` to `$6`): what stands before it, and behind. `$on` is `<` or
+/// `>`, `$order` is `desc` or `asc`.
 macro_rules! around_walk {
-    ($before:tt, $behind:tt, $($values:tt)+) => {
+    ($on:tt, $order:tt, $before:tt, [$($behind:tt)+], $($values:tt)+) => {
         sqlx::query!(
             $before
-                + "(select gate_id from job where $1 = 'all' and gate_id < $2 order by gate_id desc limit 20000)
-               union all
-               (select gate_id from job where $1 = 'roots' and parent_id is null and gate_id < $2
-                order by gate_id desc limit 20000)
-               union all
-               (select gate_id from job where $1 in ('owner', 'owner roots') and owner_id = $3 and parent_id is null
-                  and gate_id < $2 order by gate_id desc limit 20000)
-               union all
-               (select gate_id from job where $1 in ('owner', 'owner children') and owner_id = $3
-                  and parent_id is not null and gate_id < $2 order by gate_id desc limit 20000)
-               union all
-               (select gate_id from job where $1 = 'root' and root_id = $3 and gate_id < $2
-                order by gate_id desc limit 20000)
-               union all
-               (select gate_id from job where $1 = 'parent' and parent_id = $3 and gate_id < $2
-                order by gate_id desc limit 20000)
-               union all
-               (select gate_id from job where $1 = 'replay' and replay_of = $3 and gate_id < $2
-                order by gate_id desc limit 20000)
-               union all
-               (select gate_id from job where $1 = 'type' and type_id = $4 and gate_id < $2
-                order by gate_id desc limit 20000)
-               union all
-               (select gate_id from job where $1 = 'initiator' and initiated_by = $5 and gate_id < $2
-                order by gate_id desc limit 20000)
-               union all
-               (select gate_id from job where $1 = 'dedupe key' and dedupe_key = $5 and gate_id < $2
-                order by gate_id desc limit 20000)
-               union all
-               (select gate_id from job where $1 = 'ids' and id = any($6::uuid[]) and gate_id < $2
-                order by gate_id desc limit 20000)"
-                + $behind,
+                + "(select gate_id from job where $1 = 'all' and gate_id "
+                + $on + " $2 order by gate_id " + $order
+                + " limit 20000) union all (select gate_id from job
+                   where $1 = 'roots' and parent_id is null and gate_id "
+                + $on + " $2 order by gate_id " + $order
+                + " limit 20000) union all (select gate_id from job
+                   where $1 in ('owner', 'owner roots') and owner_id = $3 and parent_id is null and gate_id "
+                + $on + " $2 order by gate_id " + $order
+                + " limit 20000) union all (select gate_id from job
+                   where $1 in ('owner', 'owner children') and owner_id = $3 and parent_id is not null and gate_id "
+                + $on + " $2 order by gate_id " + $order
+                + " limit 20000) union all (select gate_id from job
+                   where $1 = 'root' and root_id = $3 and gate_id "
+                + $on + " $2 order by gate_id " + $order
+                + " limit 20000) union all (select gate_id from job
+                   where $1 = 'parent' and parent_id = $3 and gate_id "
+                + $on + " $2 order by gate_id " + $order
+                + " limit 20000) union all (select gate_id from job
+                   where $1 = 'replay' and replay_of = $3 and gate_id "
+                + $on + " $2 order by gate_id " + $order
+                + " limit 20000) union all (select gate_id from job
+                   where $1 = 'type' and type_id = $4 and gate_id "
+                + $on + " $2 order by gate_id " + $order
+                + " limit 20000) union all (select gate_id from job
+                   where $1 = 'initiator' and initiated_by = $5 and gate_id "
+                + $on + " $2 order by gate_id " + $order
+                + " limit 20000) union all (select gate_id from job
+                   where $1 = 'dedupe key' and dedupe_key = $5 and gate_id "
+                + $on + " $2 order by gate_id " + $order
+                + " limit 20000) union all (select gate_id from job
+                   where $1 = 'ids' and id = any($6::uuid[]) and gate_id "
+                + $on + " $2 order by gate_id " + $order
+                + " limit 20000)"
+                + $($behind)+,
             $($values)+
         )
     };
 }
 
-/// Jobs that match, newest first.
+/// Jobs that match, in order.
 ///
 /// Metadata is read as `json`, not `jsonb`: its numbers stay text, and none grows.
 pub async fn list(pool: &PgPool, query: &JobQuery) -> Result<Found, sqlx::Error> {
     let (anchor, id, number, text, ids) = query.anchor.parts();
-    let before = query.before.unwrap_or(i64::MAX);
     let names: Vec<&str> = query.metadata.iter().map(|(name, _)| name.as_str()).collect();
     let values: Vec<&str> = query.metadata.iter().map(|(_, value)| value.as_str()).collect();
-    let rows = around_walk!(
+    macro_rules! listed {
+        ($on:tt, $order:tt) => {
+    around_walk!(
+        $on,
+        $order,
         "select s.gate_id, s.id, s.root_id from (select gate_id from (",
-        r#") one_of
-             order by gate_id desc limit 20000) walked
+        [r#") one_of
+             order by gate_id "# + $order + r#" limit 20000) walked
            join job s on s.gate_id = walked.gate_id
            join gate g on g.gate_id = walked.gate_id
            where g.removed_at is null
@@ -188,9 +203,9 @@ pub async fn list(pool: &PgPool, query: &JobQuery) -> Result<Found, sqlx::Error>
                  select 1 from gate b where b.root_id = s.root_id
                    and b.updated_at > clock_timestamp() - interval '1 hour')
                else g.completed_at is null and g.updated_at <= clock_timestamp() - interval '1 hour' end)
-           order by s.gate_id desc limit $25"#,
+           order by s.gate_id "# + $order + " limit $25"],
         anchor,
-        before,
+        query.start(),
         id,
         number,
         text,
@@ -216,8 +231,13 @@ pub async fn list(pool: &PgPool, query: &JobQuery) -> Result<Found, sqlx::Error>
         query.limit
     )
     .fetch_all(pool)
-    .await?;
-    let jobs: Vec<_> = rows.into_iter().map(|row| (row.gate_id, row.id, row.root_id)).collect();
+    .await?
+    .into_iter()
+    .map(|row| (row.gate_id, row.id, row.root_id))
+    .collect::<Vec<_>>()
+        };
+    }
+    let jobs = if query.oldest_first { listed!(">", "asc") } else { listed!("<", "desc") };
     let looked_to = if (jobs.len() as i64) < query.limit { looked_to(pool, query).await? } else { None };
     Ok(Found { jobs, looked_to })
 }
@@ -225,17 +245,24 @@ pub async fn list(pool: &PgPool, query: &JobQuery) -> Result<Found, sqlx::Error>
 /// The last row that a short page has looked at, when it stopped for having looked at enough.
 async fn looked_to(pool: &PgPool, query: &JobQuery) -> Result<Option<i64>, sqlx::Error> {
     let (anchor, id, number, text, ids) = query.anchor.parts();
-    let row = around_walk!(
-        r#"select gate_id as "gate_id!" from ("#,
-        ") one_of order by gate_id desc offset 19999 limit 1",
-        anchor,
-        query.before.unwrap_or(i64::MAX),
-        id,
-        number,
-        text,
-        ids
-    )
-    .fetch_optional(pool)
-    .await?;
-    Ok(row.map(|row| row.gate_id))
+    macro_rules! last {
+        ($on:tt, $order:tt) => {
+            around_walk!(
+                $on,
+                $order,
+                r#"select gate_id as "gate_id!" from ("#,
+                [") one_of order by gate_id " + $order + " offset 19999 limit 1"],
+                anchor,
+                query.start(),
+                id,
+                number,
+                text,
+                ids
+            )
+            .fetch_optional(pool)
+            .await?
+            .map(|row| row.gate_id)
+        };
+    }
+    Ok(if query.oldest_first { last!(">", "asc") } else { last!("<", "desc") })
 }

@@ -9,7 +9,10 @@ use domain::{
 use sqlx::{PgExecutor, PgPool};
 use time::OffsetDateTime;
 
-use super::contracts::whole_executor;
+use super::{
+    contracts::whole_executor,
+    part::{NamedPart, in_named_order},
+};
 use crate::{outbound::stored::seal_push, sealing::Sealer};
 
 struct Row {
@@ -81,19 +84,31 @@ pub async fn find(pool: &PgPool, sealer: &Sealer, name: &str) -> sqlx::Result<Op
     Ok(row.map(|row| row.job_type(sealer)))
 }
 
-/// Types in order of their names, behind `after`.
-pub async fn list(pool: &PgPool, sealer: &Sealer, after: &str, limit: i64) -> sqlx::Result<Vec<JobType>> {
-    let rows = sqlx::query_as!(
-        Row,
-        r#"select name, delivery, max_failures, concurrency, backoff_min_seconds, backoff_max_seconds,
-             backoff_factor, backoff_jitter, heartbeat_seconds, run_timeout_seconds, steps, retain_seconds,
-             payload_schema, executor, executor_secrets, require_idempotency_key, paused, created_at, updated_at, version
-           from job_type where name collate "C" > $1 order by name collate "C" limit $2"#,
-        after,
-        limit
-    )
-    .fetch_all(pool)
-    .await?;
+/// A part of the list of types.
+pub async fn list(pool: &PgPool, sealer: &Sealer, part: &NamedPart) -> sqlx::Result<Vec<JobType>> {
+    let (at, name) = part.place();
+    macro_rules! listed {
+        ($behind:tt, $order:tt) => {
+            sqlx::query_as!(
+                Row,
+                "select name, delivery, max_failures, concurrency, backoff_min_seconds, backoff_max_seconds,
+                   backoff_factor, backoff_jitter, heartbeat_seconds, run_timeout_seconds, steps, retain_seconds,
+                   payload_schema, executor, executor_secrets, require_idempotency_key, paused, created_at, updated_at,
+                   version
+                 from job_type where "
+                    + $behind
+                    + " order by "
+                    + $order
+                    + " limit $3",
+                at,
+                name,
+                part.limit
+            )
+            .fetch_all(pool)
+            .await?
+        };
+    }
+    let rows = in_named_order!(part.order, listed);
     Ok(rows.into_iter().map(|row| row.job_type(sealer)).collect())
 }
 

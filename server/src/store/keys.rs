@@ -8,7 +8,7 @@ use sqlx::PgPool;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::finding::Position;
+use super::finding::{ItemOrder, Position};
 
 /// An item's id and its place.
 #[derive(Clone, Copy, Debug)]
@@ -18,59 +18,115 @@ pub struct Key {
     pub seq: i64,
 }
 
-/// Every item of one job behind a place.
-pub async fn all_of_one(pool: &PgPool, gate_id: i64, seq: i64, limit: i64) -> Result<Vec<Key>, sqlx::Error> {
-    sqlx::query_as!(
-        Key,
-        "select id, gate_id, seq from item where gate_id = $1 and seq > $2 order by seq limit $3",
-        gate_id,
-        seq,
-        limit
-    )
-    .fetch_all(pool)
-    .await
+/// Where several small jobs are read: behind a place of an order. Their keys are few and are sorted.
+#[derive(Clone, Copy, Debug)]
+pub struct Walk {
+    pub order: ItemOrder,
+    pub after: Position,
+    pub limit: i64,
+}
+
+impl Walk {
+    /// 1 or -1 for gates and for seqs: the order is that of the products.
+    const fn signs(self) -> (i64, i64) {
+        (if self.order.jobs_back() { -1 } else { 1 }, if self.order.items_back() { -1 } else { 1 })
+    }
+}
+
+/// Runs a statement over one job forwards or backwards: `$behind` is `>` or `<`, `$order` is `asc` or `desc`.
+macro_rules! either_way {
+    ($order:expr, $walk:ident) => {
+        if $order.items_back() { $walk!("<", "desc") } else { $walk!(">", "asc") }
+    };
+}
+
+/// Keys of several small jobs: a statement that brings `k (id, gate_id, seq)`, and its parameters behind the first five.
+macro_rules! sorted {
+    ($pool:expr, $walk:expr, $from:tt, $($value:expr),+) => {{
+        let (by_gate, by_seq) = $walk.signs();
+        sqlx::query_as!(
+            Key,
+            r#"select k.id as "id!", k.gate_id as "gate_id!", k.seq as "seq!" from ("# + $from + ") k (id, gate_id, seq)
+             where (k.gate_id * $1::bigint, k.seq * $2::bigint) > ($3::bigint * $1, $4::bigint * $2)
+             order by k.gate_id * $1, k.seq * $2 limit $5",
+            by_gate,
+            by_seq,
+            $walk.after.0,
+            $walk.after.1,
+            $walk.limit,
+            $($value),+
+        )
+        .fetch_all($pool)
+        .await
+    }};
+}
+
+/// Every item of one job behind a place, its gate and a seq.
+pub async fn all_of_one(
+    pool: &PgPool,
+    (gate_id, seq): Position,
+    order: ItemOrder,
+    limit: i64,
+) -> Result<Vec<Key>, sqlx::Error> {
+    macro_rules! walk {
+        ($behind:tt, $order:tt) => {
+            sqlx::query_as!(
+                Key,
+                "select id, gate_id, seq from item where gate_id = $1 and seq "
+                    + $behind
+                    + " $2 order by seq "
+                    + $order
+                    + " limit $3",
+                gate_id,
+                seq,
+                limit
+            )
+            .fetch_all(pool)
+            .await
+        };
+    }
+    either_way!(order, walk)
 }
 
 /// Every item of several small jobs behind a place.
-pub async fn all_of(pool: &PgPool, gate_ids: &[i64], after: Position, limit: i64) -> Result<Vec<Key>, sqlx::Error> {
-    sqlx::query_as!(
-        Key,
-        "select id, gate_id, seq from item
-         where gate_id = any($1::bigint[]) and (gate_id, seq) > ($2::bigint, $3::bigint)
-         order by gate_id, seq limit $4",
-        gate_ids,
-        after.0,
-        after.1,
-        limit
-    )
-    .fetch_all(pool)
-    .await
+pub async fn all_of(pool: &PgPool, gate_ids: &[i64], walk: Walk) -> Result<Vec<Key>, sqlx::Error> {
+    sorted!(pool, walk, "select id, gate_id, seq from item where gate_id = any($6::bigint[])", gate_ids)
 }
 
 /// Items of one job in these final states other than succeeded: one index scan for each state.
 pub async fn unsuccessful_of_one(
     pool: &PgPool,
-    gate_id: i64,
+    (gate_id, seq): Position,
     states: &[i16],
-    seq: i64,
+    order: ItemOrder,
     limit: i64,
 ) -> Result<Vec<Key>, sqlx::Error> {
-    sqlx::query_as!(
-        Key,
-        r#"select o.item_id as "id!", o.gate_id as "gate_id!", o.seq as "seq!"
-           from unnest($2::smallint[]) as s (state)
-           cross join lateral (
-             select item_id, gate_id, seq from outcome
-             where gate_id = $1 and state = s.state and state <> 1 and seq > $3
-             order by seq limit $4) o
-           order by o.seq limit $4"#,
-        gate_id,
-        states,
-        seq,
-        limit
-    )
-    .fetch_all(pool)
-    .await
+    macro_rules! walk {
+        ($behind:tt, $order:tt) => {
+            sqlx::query_as!(
+                Key,
+                r#"select o.item_id as "id!", o.gate_id as "gate_id!", o.seq as "seq!"
+                   from unnest($2::smallint[]) as s (state)
+                   cross join lateral (
+                     select item_id, gate_id, seq from outcome
+                     where gate_id = $1 and state = s.state and state <> 1 and seq "#
+                    + $behind
+                    + " $3 order by seq "
+                    + $order
+                    + " limit $4) o
+                   order by o.seq "
+                    + $order
+                    + " limit $4",
+                gate_id,
+                states,
+                seq,
+                limit
+            )
+            .fetch_all(pool)
+            .await
+        };
+    }
+    either_way!(order, walk)
 }
 
 /// The same of several small jobs.
@@ -78,67 +134,56 @@ pub async fn unsuccessful_of(
     pool: &PgPool,
     gate_ids: &[i64],
     states: &[i16],
-    after: Position,
-    limit: i64,
+    walk: Walk,
 ) -> Result<Vec<Key>, sqlx::Error> {
-    sqlx::query_as!(
-        Key,
-        "select item_id as id, gate_id, seq from outcome
-         where state = any($2::smallint[]) and state <> 1 and gate_id = any($1::bigint[])
-           and (gate_id, seq) > ($3::bigint, $4::bigint)
-         order by gate_id, seq limit $5",
+    sorted!(
+        pool,
+        walk,
+        "select item_id, gate_id, seq from outcome
+         where state = any($7::smallint[]) and state <> 1 and gate_id = any($6::bigint[])",
         gate_ids,
-        states,
-        after.0,
-        after.1,
-        limit
+        states
     )
-    .fetch_all(pool)
-    .await
 }
 
 /// Items of one job whose last failure has this fingerprint.
 pub async fn error_of_one(
     pool: &PgPool,
-    gate_id: i64,
+    (gate_id, seq): Position,
     fingerprint: &str,
-    seq: i64,
+    order: ItemOrder,
     limit: i64,
 ) -> Result<Vec<Key>, sqlx::Error> {
-    sqlx::query_as!(
-        Key,
-        "select item_id as id, gate_id, seq from outcome
-         where fingerprint = $2 and gate_id = $1 and seq > $3 order by seq limit $4",
-        gate_id,
-        fingerprint,
-        seq,
-        limit
-    )
-    .fetch_all(pool)
-    .await
+    macro_rules! walk {
+        ($behind:tt, $order:tt) => {
+            sqlx::query_as!(
+                Key,
+                "select item_id as id, gate_id, seq from outcome where fingerprint = $2 and gate_id = $1 and seq "
+                    + $behind
+                    + " $3 order by seq "
+                    + $order
+                    + " limit $4",
+                gate_id,
+                fingerprint,
+                seq,
+                limit
+            )
+            .fetch_all(pool)
+            .await
+        };
+    }
+    either_way!(order, walk)
 }
 
 /// The same of several small jobs.
-pub async fn error_of(
-    pool: &PgPool,
-    gate_ids: &[i64],
-    fingerprint: &str,
-    after: Position,
-    limit: i64,
-) -> Result<Vec<Key>, sqlx::Error> {
-    sqlx::query_as!(
-        Key,
-        "select item_id as id, gate_id, seq from outcome
-         where fingerprint = $2 and gate_id = any($1::bigint[]) and (gate_id, seq) > ($3::bigint, $4::bigint)
-         order by gate_id, seq limit $5",
+pub async fn error_of(pool: &PgPool, gate_ids: &[i64], fingerprint: &str, walk: Walk) -> Result<Vec<Key>, sqlx::Error> {
+    sorted!(
+        pool,
+        walk,
+        "select item_id, gate_id, seq from outcome where fingerprint = $7 and gate_id = any($6::bigint[])",
         gate_ids,
-        fingerprint,
-        after.0,
-        after.1,
-        limit
+        fingerprint
     )
-    .fetch_all(pool)
-    .await
 }
 
 /// Which tables of pending items are looked at.
@@ -150,107 +195,60 @@ pub struct Held {
 }
 
 /// Pending items of jobs that have few of them: all are read and sorted.
-pub async fn held_of(
-    pool: &PgPool,
-    gate_ids: &[i64],
-    held: Held,
-    after: Position,
-    limit: i64,
-) -> Result<Vec<Key>, sqlx::Error> {
-    sqlx::query_as!(
-        Key,
+pub async fn held_of(pool: &PgPool, gate_ids: &[i64], held: Held, walk: Walk) -> Result<Vec<Key>, sqlx::Error> {
+    sorted!(
+        pool,
+        walk,
         "select i.id, i.gate_id, i.seq
          from (
            select item_id from lease
-           where $2::bool and gate_id = any($1::bigint[])
-             and type_id = any(array(select type_id from job where gate_id = any($1::bigint[])))
-           union all select item_id from deferred where $3::bool and gate_id = any($1::bigint[])
-           union all select item_id from blocked where $4::bool and gate_id = any($1::bigint[])) h
-         cross join lateral (select id, gate_id, seq from item where id = h.item_id offset 0) i
-         where (i.gate_id, i.seq) > ($5::bigint, $6::bigint)
-         order by i.gate_id, i.seq limit $7",
+           where $7::bool and gate_id = any($6::bigint[])
+             and type_id = any(array(select type_id from job where gate_id = any($6::bigint[])))
+           union all select item_id from deferred where $8::bool and gate_id = any($6::bigint[])
+           union all select item_id from blocked where $9::bool and gate_id = any($6::bigint[])) h
+         cross join lateral (select id, gate_id, seq from item where id = h.item_id offset 0) i",
         gate_ids,
         held.running,
         held.deferred,
-        held.blocked,
-        after.0,
-        after.1,
-        limit
+        held.blocked
     )
-    .fetch_all(pool)
-    .await
 }
 
 /// Items by the first line of their record in the file.
-pub async fn row_of(
-    pool: &PgPool,
-    gate_ids: &[i64],
-    row: i64,
-    after: Position,
-    limit: i64,
-) -> Result<Vec<Key>, sqlx::Error> {
-    sqlx::query_as!(
-        Key,
-        "select id, gate_id, seq from item
-         where gate_id = any($1::bigint[]) and row = $2 and row is not null
-           and (gate_id, seq) > ($3::bigint, $4::bigint)
-         order by gate_id, seq limit $5",
+pub async fn row_of(pool: &PgPool, gate_ids: &[i64], row: i64, walk: Walk) -> Result<Vec<Key>, sqlx::Error> {
+    sorted!(
+        pool,
+        walk,
+        "select id, gate_id, seq from item where gate_id = any($6::bigint[]) and row = $7 and row is not null",
         gate_ids,
-        row,
-        after.0,
-        after.1,
-        limit
+        row
     )
-    .fetch_all(pool)
-    .await
 }
 
 /// Items by their dedupe key.
-pub async fn deduped_of(
-    pool: &PgPool,
-    gate_ids: &[i64],
-    key: &str,
-    after: Position,
-    limit: i64,
-) -> Result<Vec<Key>, sqlx::Error> {
-    sqlx::query_as!(
-        Key,
+pub async fn deduped_of(pool: &PgPool, gate_ids: &[i64], key: &str, walk: Walk) -> Result<Vec<Key>, sqlx::Error> {
+    sorted!(
+        pool,
+        walk,
         "select i.id, i.gate_id, i.seq from item_dedupe d join item i on i.id = d.item_id
-         where d.gate_id = any($1::bigint[]) and d.key = $2 and (i.gate_id, i.seq) > ($3::bigint, $4::bigint)
-         order by i.gate_id, i.seq limit $5",
+         where d.gate_id = any($6::bigint[]) and d.key = $7",
         gate_ids,
-        key,
-        after.0,
-        after.1,
-        limit
+        key
     )
-    .fetch_all(pool)
-    .await
 }
 
 /// Items by their ids.
-pub async fn named_of(
-    pool: &PgPool,
-    gate_ids: &[i64],
-    ids: &[Uuid],
-    after: Position,
-    limit: i64,
-) -> Result<Vec<Key>, sqlx::Error> {
-    sqlx::query_as!(
-        Key,
+pub async fn named_of(pool: &PgPool, gate_ids: &[i64], ids: &[Uuid], walk: Walk) -> Result<Vec<Key>, sqlx::Error> {
+    sorted!(
+        pool,
+        walk,
         "select i.id, i.gate_id, i.seq
-         from unnest($2::uuid[]) as named (id)
+         from unnest($7::uuid[]) as named (id)
          cross join lateral (select id, gate_id, seq from item where id = named.id offset 0) i
-         where i.gate_id = any($1::bigint[]) and (i.gate_id, i.seq) > ($3::bigint, $4::bigint)
-         order by i.gate_id, i.seq limit $5",
+         where i.gate_id = any($6::bigint[])",
         gate_ids,
-        ids,
-        after.0,
-        after.1,
-        limit
+        ids
     )
-    .fetch_all(pool)
-    .await
 }
 
 /// What keys are tested for; whatever is `None` is not.

@@ -33,6 +33,7 @@ pub mod gates; // one row a job: lock, counters, completion
 pub mod hints; // NOTIFY between servers
 pub mod idempotency; // requests that are sent again
 pub mod identity; // owners, sessions, tokens, links
+pub mod identity_lists; // services and tokens as lists show them
 pub mod items; // items and the tables that hold pending ones
 pub mod job_list; // lists of jobs
 pub mod job_types; // job types as people edit them
@@ -42,6 +43,7 @@ pub mod lanes; // serialize keys
 pub mod leases; // open assignments
 pub mod migrations; // the schema itself
 pub mod outbox; // what is to be said on the broker
+pub mod part; // parts of lists
 pub mod partials; // files that come a piece at a time
 pub mod patch; // small edits by people
 pub mod people; // accounts and their sessions

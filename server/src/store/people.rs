@@ -7,7 +7,10 @@ use sqlx::{PgExecutor, PgPool};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::Tx;
+use super::{
+    Tx,
+    part::{NamedPart, Part, by_age, in_named_order},
+};
 
 /// A person as lists show them.
 #[derive(Clone, Debug)]
@@ -22,20 +25,30 @@ pub struct PersonRow {
     pub last_seen_at: Option<OffsetDateTime>,
 }
 
-/// People in order of their names, behind `after`.
-pub async fn list(pool: &PgPool, after: &str, limit: i64) -> sqlx::Result<Vec<PersonRow>> {
-    sqlx::query_as!(
-        PersonRow,
-        r#"select id, name, email, role as "role!", disabled_at is not null as "disabled!",
-             password_hash is not null as "has_password!", created_at,
-             (select max(s.last_seen_at) from session s where s.owner_id = owner.id) as last_seen_at
-           from owner
-           where kind = 'user' and name collate "C" > $1 order by name collate "C" limit $2"#,
-        after,
-        limit
-    )
-    .fetch_all(pool)
-    .await
+/// A part of the list of people.
+pub async fn list(pool: &PgPool, part: &NamedPart) -> sqlx::Result<Vec<PersonRow>> {
+    let (at, name) = part.place();
+    macro_rules! listed {
+        ($behind:tt, $order:tt) => {
+            sqlx::query_as!(
+                PersonRow,
+                r#"select id, name, email, role as "role!", disabled_at is not null as "disabled!",
+                     password_hash is not null as "has_password!", created_at,
+                     (select max(s.last_seen_at) from session s where s.owner_id = owner.id) as last_seen_at
+                   from owner where kind = 'user' and "#
+                    + $behind
+                    + " order by "
+                    + $order
+                    + " limit $3",
+                at,
+                name,
+                part.limit
+            )
+            .fetch_all(pool)
+            .await
+        };
+    }
+    in_named_order!(part.order, listed)
 }
 
 /// The person of this id.
@@ -213,25 +226,28 @@ pub struct SessionRow {
     pub expires_at: OffsetDateTime,
 }
 
-/// Open sessions of a person, newest first, behind (older than) `before`.
-pub async fn list_sessions(
-    pool: &PgPool,
-    owner_id: Uuid,
-    before: Option<Uuid>,
-    limit: i64,
-) -> sqlx::Result<Vec<SessionRow>> {
-    sqlx::query_as!(
-        SessionRow,
-        "select id, user_agent, created_at, last_seen_at, expires_at from session
-         where owner_id = $1 and ended_at is null and expires_at > clock_timestamp()
-           and ($2::uuid is null or id < $2)
-         order by id desc limit $3",
-        owner_id,
-        before,
-        limit
-    )
-    .fetch_all(pool)
-    .await
+/// A part of the list of a person's open sessions.
+pub async fn list_sessions(pool: &PgPool, owner_id: Uuid, part: Part) -> sqlx::Result<Vec<SessionRow>> {
+    macro_rules! listed {
+        ($on:tt, $order:tt) => {
+            sqlx::query_as!(
+                SessionRow,
+                "select id, user_agent, created_at, last_seen_at, expires_at from session
+                 where owner_id = $1 and ended_at is null and expires_at > clock_timestamp()
+                   and ($2::uuid is null or id "
+                    + $on
+                    + " $2) order by id "
+                    + $order
+                    + " limit $3",
+                owner_id,
+                part.behind,
+                part.limit
+            )
+            .fetch_all(pool)
+            .await
+        };
+    }
+    by_age!(part.oldest_first, listed)
 }
 
 /// Ends sessions of a person: the one of this id, or all but one. Says how many were open.

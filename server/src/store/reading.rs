@@ -8,6 +8,8 @@ use sqlx::{PgExecutor, PgPool};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
+use super::part::by_age;
+
 /// An item with the row that says where it stands. At most one of the state tables has it.
 #[derive(Clone, Debug)]
 pub struct ItemView {
@@ -206,9 +208,17 @@ pub struct AttemptView {
     pub step_data: Option<String>,
 }
 
-/// The attempts of an item behind the `after`th, oldest first; the open one has no end. Rows that never
+/// The attempts of an item behind one of them, oldest or newest first; the open one has no end. Rows that never
 /// had a worker are not attempts.
-pub async fn attempts(pool: &PgPool, item_id: Uuid, after: i32, limit: i64) -> Result<Vec<AttemptView>, sqlx::Error> {
+pub async fn attempts(
+    pool: &PgPool,
+    item_id: Uuid,
+    newest_first: bool,
+    behind: Option<i32>,
+    limit: i64,
+) -> Result<Vec<AttemptView>, sqlx::Error> {
+    macro_rules! listed {
+        ($on:tt, $order:tt) => {
     sqlx::query_as!(
         AttemptView,
         r#"select attempt as "attempt!", worker_id as "worker_id?", started_at as "started_at?",
@@ -217,20 +227,23 @@ pub async fn attempts(pool: &PgPool, item_id: Uuid, after: i32, limit: i64) -> R
              s.name as "step_name?", s.data as "step_data?"
            from (
              (select attempt, worker_id, started_at, ended_at, ended_as, error_message, error_kind, error_detail, result
-              from attempt where item_id = $1 and attempt > $2 order by attempt limit $3)
+              from attempt where item_id = $1 and attempt "# + $on + " $2 order by attempt " + $order + r#" limit $3)
              union all
              select attempt, worker_id, started_at, ended_at, ended_as, error_message, error_kind, error_detail, result
-             from outcome where item_id = $1 and lease_id is not null and attempt > $2
+             from outcome where item_id = $1 and lease_id is not null and attempt "# + $on + r#" $2
              union all
              select attempt, worker_id, started_at, null, null, null, null, null, null from lease
-             where item_id = $1 and attempt > $2) all_of
+             where item_id = $1 and attempt "# + $on + r#" $2) all_of
            left join item_step s on s.item_id = $1 and s.reached_at >= started_at
              and (ended_at is null or s.reached_at <= ended_at)
-           order by attempt limit $3"#,
+           order by attempt "# + $order + " limit $3",
         item_id,
-        after,
+        behind.unwrap_or(if newest_first { i32::MAX } else { 0 }),
         limit
     )
     .fetch_all(pool)
     .await
+        };
+    }
+    by_age!(!newest_first, listed)
 }

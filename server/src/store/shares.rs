@@ -6,7 +6,10 @@ use sqlx::PgPool;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::Tx;
+use super::{
+    Tx,
+    part::{Part, by_age},
+};
 
 /// What a share opens, and for whom it stands.
 #[derive(Clone, Copy, Debug)]
@@ -91,53 +94,70 @@ pub async fn touch(pool: &PgPool, id: Uuid) -> sqlx::Result<()> {
     Ok(())
 }
 
-/// Shares of a tree, newest first, behind (older than) `before`; those that open nothing any more too.
-pub async fn list(pool: &PgPool, root_id: Uuid, before: Option<Uuid>, limit: i64) -> sqlx::Result<Vec<Share>> {
-    let rows = sqlx::query_as!(
-        Row,
-        r#"select id, root_id, made_by_kind, made_by_name, created_at, expires_at, last_seen_at, revoked_at,
-             revoked_at is null and expires_at > clock_timestamp() and not exists (
-               select 1 from owner o where o.id in (s.owner_id, s.made_by_id) and o.disabled_at is not null)
-               as "open!"
-           from share s
-           where root_id = $1 and ($2::uuid is null or id < $2) order by id desc limit $3"#,
-        root_id,
-        before,
-        limit
-    )
-    .fetch_all(pool)
-    .await?;
+/// A part of the list of a tree's shares, with those that open nothing any more.
+pub async fn list(pool: &PgPool, root_id: Uuid, part: Part) -> sqlx::Result<Vec<Share>> {
+    macro_rules! listed {
+        ($on:tt, $order:tt) => {
+            sqlx::query_as!(
+                Row,
+                r#"select id, root_id, made_by_kind, made_by_name, created_at, expires_at, last_seen_at, revoked_at,
+                     revoked_at is null and expires_at > clock_timestamp() and not exists (
+                       select 1 from owner o where o.id in (s.owner_id, s.made_by_id) and o.disabled_at is not null)
+                       as "open!"
+                   from share s
+                   where root_id = $1 and ($2::uuid is null or id "#
+                    + $on
+                    + " $2) order by id "
+                    + $order
+                    + " limit $3",
+                root_id,
+                part.behind,
+                part.limit
+            )
+            .fetch_all(pool)
+            .await?
+        };
+    }
+    let rows = by_age!(part.oldest_first, listed);
     Ok(rows.into_iter().map(Share::from).collect())
 }
 
-/// Shares of all trees, or of an owner's, newest first, behind (older than) `before`.
-pub async fn list_all(
-    pool: &PgPool,
-    owner_id: Option<Uuid>,
-    before: Option<Uuid>,
-    limit: i64,
-) -> sqlx::Result<Vec<Share>> {
+/// A part of the list of all trees' shares, or of an owner's.
+pub async fn list_all(pool: &PgPool, owner_id: Option<Uuid>, part: Part) -> sqlx::Result<Vec<Share>> {
     // One branch each, so that both are ordered scans of their index.
-    let rows = sqlx::query_as!(
-        Row,
-        r#"select s.id as "id!", root_id as "root_id!", made_by_kind as "made_by_kind!",
-             made_by_name as "made_by_name!", created_at as "created_at!", expires_at as "expires_at!", last_seen_at,
-             revoked_at,
-             revoked_at is null and expires_at > clock_timestamp() and not exists (
-               select 1 from owner o where o.id in (s.owner_id, s.made_by_id) and o.disabled_at is not null)
-               as "open!"
-           from ((select * from share where $1::uuid is null and ($2::uuid is null or id < $2)
-                  order by id desc limit $3)
-                 union all
-                 (select * from share where owner_id = $1 and ($2::uuid is null or id < $2)
-                  order by id desc limit $3)) s
-           order by s.id desc limit $3"#,
-        owner_id,
-        before,
-        limit
-    )
-    .fetch_all(pool)
-    .await?;
+    macro_rules! listed {
+        ($on:tt, $order:tt) => {
+            sqlx::query_as!(
+                Row,
+                r#"select s.id as "id!", root_id as "root_id!", made_by_kind as "made_by_kind!",
+                     made_by_name as "made_by_name!", created_at as "created_at!", expires_at as "expires_at!",
+                     last_seen_at, revoked_at,
+                     revoked_at is null and expires_at > clock_timestamp() and not exists (
+                       select 1 from owner o where o.id in (s.owner_id, s.made_by_id) and o.disabled_at is not null)
+                       as "open!"
+                   from ((select * from share where $1::uuid is null and ($2::uuid is null or id "#
+                    + $on
+                    + " $2) order by id "
+                    + $order
+                    + " limit $3)
+                         union all
+                         (select * from share where owner_id = $1 and ($2::uuid is null or id "
+                    + $on
+                    + " $2) order by id "
+                    + $order
+                    + " limit $3)) s
+                   order by s.id "
+                    + $order
+                    + " limit $3",
+                owner_id,
+                part.behind,
+                part.limit
+            )
+            .fetch_all(pool)
+            .await?
+        };
+    }
+    let rows = by_age!(part.oldest_first, listed);
     Ok(rows.into_iter().map(Share::from).collect())
 }
 

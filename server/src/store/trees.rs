@@ -118,6 +118,34 @@ pub async fn of_roots(executor: impl PgExecutor<'_>, root_ids: &[Uuid]) -> Resul
     .await
 }
 
+/// Order of groups of dead items.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum GroupOrder {
+    /// The one in which an item died last comes first.
+    #[default]
+    Latest,
+    LeastRecent,
+    /// The one that was first seen last comes first.
+    Newest,
+    Oldest,
+    Largest,
+    Smallest,
+}
+
+impl GroupOrder {
+    /// The order as statements take it.
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Latest => "latest",
+            Self::LeastRecent => "least recent",
+            Self::Newest => "newest",
+            Self::Oldest => "oldest",
+            Self::Largest => "largest",
+            Self::Smallest => "smallest",
+        }
+    }
+}
+
 /// Which groups of dead items are looked for; whatever is `None` does not matter.
 #[derive(Clone, Debug, Default)]
 pub struct GroupQuery {
@@ -126,6 +154,7 @@ pub struct GroupQuery {
     pub text: Option<String>,
     pub owner_id: Option<Uuid>,
     pub owner_name: Option<String>,
+    pub order: GroupOrder,
     pub limit: i64,
 }
 
@@ -155,7 +184,7 @@ impl From<GroupRow> for domain::api::ErrorGroup {
     }
 }
 
-/// Groups of dead items of these jobs, the largest first. A job has at most a thousand; of a tree with
+/// Groups of dead items of these jobs. A job has at most a thousand; of a tree with
 /// more than twenty thousand, so many are looked at.
 pub async fn error_groups(
     pool: &PgPool,
@@ -174,11 +203,19 @@ pub async fn error_groups(
            join job_type t on t.id = j.type_id
            where e.n_dead > 0 and ($3::text is null or t.name = $3) and ($4::text is null or e.message ilike $4)
            group by t.name, e.fingerprint
-           order by sum(e.n_dead) desc, min(e.first_seen_at), e.fingerprint limit $2"#,
+           order by case $5::text
+               when 'latest' then -extract(epoch from max(e.last_seen_at))
+               when 'least recent' then extract(epoch from max(e.last_seen_at))
+               when 'newest' then -extract(epoch from min(e.first_seen_at))
+               when 'oldest' then extract(epoch from min(e.first_seen_at))
+               when 'smallest' then sum(e.n_dead)
+               else -sum(e.n_dead) end,
+             min(e.first_seen_at), e.fingerprint limit $2"#,
         gate_ids,
         query.limit,
         query.job_type,
-        query.text
+        query.text,
+        query.order.word()
     )
     .fetch_all(pool)
     .await?;
@@ -207,12 +244,20 @@ pub async fn owner_groups(
            where e.n_dead > 0 and ($2::text is null or t.name = $2) and ($3::text is null or e.message ilike $3)
              and ($4::text is null or o.name = $4)
            group by t.name, e.fingerprint
-           order by sum(e.n_dead) desc, min(e.first_seen_at), e.fingerprint limit $1"#,
+           order by case $6::text
+               when 'latest' then -extract(epoch from max(e.last_seen_at))
+               when 'least recent' then extract(epoch from max(e.last_seen_at))
+               when 'newest' then -extract(epoch from min(e.first_seen_at))
+               when 'oldest' then extract(epoch from min(e.first_seen_at))
+               when 'smallest' then sum(e.n_dead)
+               else -sum(e.n_dead) end,
+             min(e.first_seen_at), e.fingerprint limit $1"#,
         query.limit,
         query.job_type,
         query.text,
         query.owner_name,
-        query.owner_id
+        query.owner_id,
+        query.order.word()
     )
     .fetch_all(pool)
     .await?;

@@ -5,6 +5,8 @@ use sqlx::PgPool;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
+use super::part::NamedOrder;
+
 /// A worker that asked for work, `age` seconds ago.
 #[derive(Clone, Debug)]
 pub struct SeenRow {
@@ -85,36 +87,65 @@ pub struct WorkerRow {
     pub owner: String,
     pub types: Vec<String>,
     pub open: i64,
+    pub first_seen_at: OffsetDateTime,
     pub last_seen_at: OffsetDateTime,
 }
 
-/// Workers behind a place, by name and credential: of an owner, or all. Leases are read whole: there are
+/// The last worker of a page: since when it is known, its name and its credential.
+pub type Place = (OffsetDateTime, String, Uuid);
+
+/// A part of the list of workers, of an owner, or of all. Leases are read whole: there are
 /// as many as workers hold items, and an index on them would slow every claim.
 pub async fn list(
     pool: &PgPool,
     owner_id: Option<Uuid>,
-    after: (&str, Uuid),
+    order: NamedOrder,
+    behind: Option<&Place>,
     limit: i64,
 ) -> Result<Vec<WorkerRow>, sqlx::Error> {
+    macro_rules! listed {
+        ($behind:tt, $order:tt) => {
     sqlx::query_as!(
         WorkerRow,
         r#"with held as materialized (
              select credential_id, worker_id, count(*) as open, max(last_beat) as last_beat
              from lease group by credential_id, worker_id)
-           select w.credential_id, w.worker_id, o.name as owner, w.types, coalesce(h.open, 0) as "open!",
+           select w.credential_id, w.worker_id, o.name as owner, w.types, coalesce(h.open, 0) as "open!", w.first_seen_at,
              greatest(w.last_seen_at, h.last_beat) as "last_seen_at!"
            from worker w
            join owner o on o.id = w.owner_id
            left join held h on h.credential_id = w.credential_id and h.worker_id = w.worker_id
-           where ($1::uuid is null or w.owner_id = $1) and (w.worker_id, w.credential_id) > ($2::text, $3::uuid)
-           order by w.worker_id, w.credential_id limit $4"#,
+           where ($1::uuid is null or w.owner_id = $1) and ($2::timestamptz is null or "#
+                    + $behind
+                    + ") order by "
+                    + $order
+                    + " limit $5",
         owner_id,
-        after.0,
-        after.1,
+        behind.map(|place| place.0),
+        behind.map(|place| place.1.as_str()),
+        behind.map(|place| place.2),
         limit
     )
     .fetch_all(pool)
     .await
+        };
+    }
+    match order {
+        NamedOrder::NewestFirst => listed!(
+            "(w.first_seen_at, w.worker_id, w.credential_id) < ($2, $3::text, $4::uuid)",
+            "w.first_seen_at desc, w.worker_id desc, w.credential_id desc"
+        ),
+        NamedOrder::OldestFirst => listed!(
+            "(w.first_seen_at, w.worker_id, w.credential_id) > ($2, $3::text, $4::uuid)",
+            "w.first_seen_at, w.worker_id, w.credential_id"
+        ),
+        NamedOrder::ByName => {
+            listed!("(w.worker_id, w.credential_id) > ($3::text, $4::uuid)", "w.worker_id, w.credential_id")
+        }
+        NamedOrder::ByNameBackwards => {
+            listed!("(w.worker_id, w.credential_id) < ($3::text, $4::uuid)", "w.worker_id desc, w.credential_id desc")
+        }
+    }
 }
 
 /// Forgets workers that nobody has heard of for a day, at most a thousand.

@@ -163,6 +163,23 @@ async fn new_dead_letters_are_one_alert_a_type() {
     let open = raised(&server, "dead_letters").await;
     assert_eq!(open.len(), 1, "{open:?}");
     assert_eq!(open[0]["message"], "1,200 dead letters of a, the last: no such user");
+    let now = async |count: i64, message: &str| {
+        let said = (json!(count), json!(message));
+        until(async || {
+            let open = alerts(&server, "kind=dead_letters").await;
+            open.len() == 1 && (open[0]["count"].clone(), open[0]["message"].clone()) == said
+        })
+        .await;
+    };
+    now(1200, "1,200 dead letters of a, the last: no such user").await;
+    // It is the same alert that says what is so now, also of groups in which nothing is new.
+    let more = "update owner_error set n_dead = case fingerprint when 'x' then 1 else 43 end,
+                  last_seen_at = case fingerprint when 'x' then clock_timestamp() else clock_timestamp() - interval '1 day' end";
+    sqlx::query(more).execute(pool).await.expect("as time goes by");
+    now(44, "44 dead letters of a, the last: no such user").await;
+    assert_eq!(alerts(&server, "").await[0]["id"], open[0]["id"]);
+    sqlx::query("update owner_error set n_dead = 0 where fingerprint = 'y'").execute(pool).await.expect("repaired");
+    now(1, "1 dead letter of a, the last: no such user").await;
     sqlx::query("update owner_error set n_dead = 0").execute(pool).await.expect("as retrying them does");
     cleared(&server, "dead_letters").await;
     server.stop().await;

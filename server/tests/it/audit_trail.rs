@@ -204,6 +204,32 @@ async fn every_change_of_a_job_type_is_in_the_log_without_its_secrets() {
 }
 
 #[tokio::test]
+async fn staff_who_make_a_tree_are_in_the_log() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let (sue, eve) = (server.person("sue", "support").await, server.person("eve", "user").await);
+    let body = json!({"type": "a", "name": "March", "items": [{"payload": 1}, {"payload": 2}],
+        "children": [{"type": "a"}]});
+    let made = sue.post("/api/v1/jobs", body.clone()).await.expect(201)["id"].clone();
+    let entry = only(&server, "action=job.create").await;
+    assert_eq!((&entry["actor"]["name"], &entry["job_id"], &entry["root_id"]), (&json!("sue"), &made, &made));
+    assert_eq!(entry["detail"], "a \"March\": 2 jobs, 2 items");
+    assert!(entry["address"].is_string() && entry["credential_id"].is_string(), "{entry}");
+    // What is refused is not made; what services and users make of their own is their work.
+    sue.post(
+        "/api/v1/jobs",
+        json!({"type": "a", "items": [{"payload": 1, "dedupe_key": "x"}, {"payload": 1, "dedupe_key": "x"}]}),
+    )
+    .await
+    .expect_problem(409, "duplicate");
+    for other in [&eve, &server.service("payroll", &["jobs:write", "jobs:read"]).await] {
+        other.post("/api/v1/jobs", body.clone()).await.expect(201);
+    }
+    assert_eq!(entries(&server, "action=job.create").await.len(), 1);
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn a_bulk_operation_is_one_entry_that_every_owner_sees() {
     let server = Server::start().await;
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);

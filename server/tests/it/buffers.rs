@@ -176,8 +176,10 @@ impl Story {
                 paths.push(format!("{path}{job}"));
             }
             for filter in ["", "&state=available", "&state=scheduled,retryable", "&state=running", "&state=dead"] {
-                paths.push(format!("/api/v1/items?job={job}{filter}"));
-                paths.push(format!("/api/v1/items?root={job}{filter}"));
+                for sort in ["", "&sort=created_at", "&sort=-created_at"] {
+                    paths.push(format!("/api/v1/items?job={job}{filter}{sort}"));
+                    paths.push(format!("/api/v1/items?root={job}{filter}{sort}"));
+                }
             }
             paths.push(format!("/items?q=job:{job}"));
         }
@@ -193,6 +195,10 @@ impl Story {
             format!("/api/v1/items/{item}"),
             format!("/api/v1/items/{item}/attempts"),
             "/api/v1/dead-letters".to_owned(),
+            "/api/v1/dead-letters?sort=created_at".to_owned(),
+            "/api/v1/dead-letters?sort=-created_at".to_owned(),
+            "/api/v1/items?sort=created_at".to_owned(),
+            "/api/v1/jobs?sort=created_at".to_owned(),
             "/api/v1/dead-letters/groups".to_owned(),
             "/api/v1/stats".to_owned(),
             "/api/v1/alerts".to_owned(),

@@ -151,24 +151,28 @@ async fn what_matches_throughout_is_on_exactly_one_page() {
     assert_eq!(wanted.len(), 99);
     for query in ["type=a", "state=available", "state=available,dead"] {
         for limit in [1, 7, 50, 1000] {
-            let found = all(&server, &format!("/api/v1/items?{query}&limit={limit}")).await;
+            let found = all(&server, &format!("/api/v1/items?{query}&sort=created_at&limit={limit}")).await;
             assert_eq!(found, wanted, "{query} by {limit}");
         }
     }
 
     // Ten of them change while somebody turns the pages; the other ones are not lost by it.
-    let first = server.get("/api/v1/items?state=available&limit=3").await.expect(200);
+    let first = server.get("/api/v1/items?state=available&sort=created_at&limit=3").await.expect(200);
     let cursor = first["next_cursor"].as_str().expect("a next page").to_owned();
     let taken = claim(&server, "w", &["a"], 10).await;
     assert_eq!(taken.len(), 10);
-    let rest = all_behind(&server, "/api/v1/items?state=available&limit=3", format!("&cursor={cursor}")).await;
+    let rest =
+        all_behind(&server, "/api/v1/items?state=available&sort=created_at&limit=3", format!("&cursor={cursor}")).await;
     let seen: Vec<String> = ids(first["data"].as_array().expect("data")).into_iter().chain(rest).collect();
     let gone: Vec<String> = taken.iter().map(|it| id(&it["item"]).to_owned()).collect();
     let stayed: Vec<String> = wanted.iter().filter(|it| !gone.contains(it)).cloned().collect();
     let seen_of_them: Vec<String> = seen.iter().filter(|it| !gone.contains(it)).cloned().collect();
     assert_eq!(seen_of_them, stayed);
 
-    server.get(&format!("/api/v1/items?state=dead&cursor={cursor}")).await.expect_problem(400, "cursor_mismatch");
+    server
+        .get(&format!("/api/v1/items?state=dead&sort=created_at&cursor={cursor}"))
+        .await
+        .expect_problem(400, "cursor_mismatch");
     server.get("/api/v1/items?cursor=rubbish").await.expect_problem(400, "invalid_parameter");
 
     // The states that stand in tables of their own, across jobs.
@@ -180,7 +184,7 @@ async fn what_matches_throughout_is_on_exactly_one_page() {
     let mut dead = gone;
     dead.sort();
     for limit in [1, 4, 1000] {
-        let mut found = all(&server, &format!("/api/v1/dead-letters?limit={limit}")).await;
+        let mut found = all(&server, &format!("/api/v1/dead-letters?sort=created_at&limit={limit}")).await;
         let in_order: Vec<String> = wanted.iter().filter(|it| found.contains(it)).cloned().collect();
         assert_eq!(found, in_order);
         found.sort();

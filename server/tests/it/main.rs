@@ -72,6 +72,7 @@ mod servers;
 mod shares;
 mod sign_in;
 mod slow;
+mod sorting; // orders of lists
 mod step_up; // proving again who one is
 mod strict_requests;
 mod throttle;

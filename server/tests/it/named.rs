@@ -64,7 +64,7 @@ async fn a_list_of_ids_finds_exactly_these_in_the_order_of_the_list() {
 
     let list = |ids: &[&String], rest: &str| {
         let ids = ids.iter().map(|id| id.as_str()).collect::<Vec<_>>().join(",");
-        let (shop, path) = (&shop, format!("/api/v1/items?id={ids},{nobodys}{rest}"));
+        let (shop, path) = (&shop, format!("/api/v1/items?sort=created_at&id={ids},{nobodys}{rest}"));
         async move { all(shop, &path).await }
     };
     let both = [&more[1], &items[3], &items[0], &items[3], &theirs[0]];

@@ -299,7 +299,7 @@ async fn workers_and_figures_are_shown_without_counting() {
     claim(&team, "w-2", &["a", "b"], 1).await;
 
     for api in [&team, &*server] {
-        let workers = api.get("/api/v1/workers").await.expect(200)["data"].clone();
+        let workers = api.get("/api/v1/workers?sort=worker_id").await.expect(200)["data"].clone();
         assert_eq!(workers.as_array().map(Vec::len), Some(2), "{workers}");
         assert_eq!(
             (&workers[0]["worker_id"], &workers[0]["open"], &workers[0]["owner"]),
@@ -309,10 +309,13 @@ async fn workers_and_figures_are_shown_without_counting() {
         assert!(workers[0]["last_seen_at"].is_string());
     }
     assert_eq!(other.get("/api/v1/workers").await.expect(200)["data"], json!([]));
-    let first = team.get("/api/v1/workers?limit=1").await.expect(200);
+    let first = team.get("/api/v1/workers?sort=worker_id&limit=1").await.expect(200);
     let cursor = first["next_cursor"].as_str().expect("a next page");
-    let second = team.get(&format!("/api/v1/workers?limit=1&cursor={cursor}")).await.expect(200);
+    let second = team.get(&format!("/api/v1/workers?sort=worker_id&limit=1&cursor={cursor}")).await.expect(200);
     assert_eq!((&second["data"][0]["worker_id"], &second["next_cursor"]), (&json!("w-2"), &Value::Null));
+
+    let newest = team.get("/api/v1/workers").await.expect(200)["data"].clone();
+    assert_eq!((&newest[0]["worker_id"], &newest[1]["worker_id"]), (&json!("w-2"), &json!("w-1")), "newest first");
 
     other.get("/api/v1/stats").await.expect_problem(403, "forbidden");
     // The walk that adds up begins anew each second.

@@ -25,6 +25,7 @@ use serde_json::{Value, json};
 
 use crate::{
     auth::{Role, Scope},
+    http::sort,
     uploads::LONGEST_SHEET,
 };
 
@@ -145,6 +146,10 @@ pub(super) fn parameter(operation: &str, name: &str) -> Option<Value> {
         ("watch_roots", "topics") => json!({"pattern": format!("^{TOPIC}(,{TOPIC})*$")}),
         (_, "limit") => json!({"minimum": 1, "maximum": LARGEST_PAGE, "default": DEFAULT_PAGE}),
         (_, "cursor") => json!({"pattern": "^[A-Za-z0-9_-]+$"}),
+        (_, "sort") => {
+            let words = sort::words(operation);
+            json!({"enum": words, "default": words[0]})
+        }
         ("list_dead_letters", "state") => json!({"enum": ["dead"]}),
         ("list_items", "state") => json!({"pattern": format!("^({states})(,({states}))*$")}),
         ("list_deliveries", "state") => {

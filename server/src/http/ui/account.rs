@@ -24,6 +24,7 @@ use crate::{
         extract::Path,
         session::with_cookies,
     },
+    store::part::Part,
 };
 
 /// Sessions on a page.
@@ -85,7 +86,7 @@ async fn read(app: &App, signed: &Signed, list: &SessionList) -> Result<page::Ac
     let providers = &app.config.identity.oidc_providers.0;
     let providers = providers.iter().map(|provider| (provider.name.clone(), provider.label.clone())).collect();
     let asks_current = people::asks_current(app, caller).await?;
-    let found = sessions::list(app, caller, caller.owner_id, list.place::<Uuid>()?, ROWS + 1).await?;
+    let found = sessions::list(app, caller, caller.owner_id, Part::newest(list.place::<Uuid>()?, ROWS + 1)).await?;
     let (sessions, next) = cut(found, ROWS, |session| session.id);
     let paged = list.page(sessions, next);
     let next = paged.next_cursor.map(|cursor| address("/account", &[("cursor", &cursor)]));

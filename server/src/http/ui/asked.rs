@@ -23,6 +23,8 @@ pub(super) struct Asking {
     pub(super) asked: Asked,
     /// What the API's list would be asked for.
     pub(super) query: Vec<(String, String)>,
+    /// The order that the address asks for, as the API's `sort` takes it.
+    pub(super) sort: Option<String>,
     pub(super) cursor: Option<String>,
     /// What was just done, as the address says.
     pub(super) did: Option<String>,
@@ -32,11 +34,12 @@ impl Asking {
     /// Reads an address. Parameters that are not known are passed over: they may be those of other pages. A fault
     /// in the filter is kept, to be shown.
     pub(super) fn read(list: List, path: &'static str, query: Option<&str>) -> Self {
-        let (mut typed, mut cursor, mut did) = (String::new(), None, None);
+        let (mut typed, mut sort, mut cursor, mut did) = (String::new(), None, None, None);
         let mut plain = Vec::new();
         for (name, value) in pairs(query) {
             match name.as_str() {
                 "q" => typed = value,
+                "sort" => sort = Some(value).filter(|word| !word.is_empty()),
                 "cursor" => cursor = Some(value),
                 "did" => did = Some(value),
                 _ => plain.push((name, value)),
@@ -51,7 +54,7 @@ impl Asking {
             }
             Err(fault) => asked.fault = Some(fault),
         }
-        Self { asked, query: parameters, cursor, did }
+        Self { asked, query: parameters, sort, cursor, did }
     }
 
     fn filter(
@@ -75,7 +78,8 @@ impl Asking {
         for (name, value) in &self.query {
             query.append_pair(name, value);
         }
-        if let Some((name, value)) = more {
+        let sort = self.sort.as_deref().map(|sort| ("sort", sort));
+        for (name, value) in more.into_iter().chain(sort) {
             query.append_pair(name, value);
         }
         query.finish()
@@ -88,12 +92,18 @@ impl Asking {
     /// The address of the page behind this one.
     pub(super) fn next(&self, cursor: Option<String>) -> Option<String> {
         let text = self.asked.filter.to_string();
-        cursor.map(|cursor| super::address(self.asked.path, &[("q", &text), ("cursor", &cursor)]))
+        let sort = self.sort.as_deref().unwrap_or_default();
+        cursor.map(|cursor| super::address(self.asked.path, &[("q", &text), ("sort", sort), ("cursor", &cursor)]))
     }
 
-    /// The place where the page begins belongs to this filter.
+    /// The place where the page begins belongs to this filter and this order.
     pub(super) fn pages(&self) -> Pages {
-        Pages { path: self.asked.path, filter: self.asked.filter.to_string(), cursor: self.cursor.clone() }
+        Pages {
+            path: self.asked.path,
+            filter: self.asked.filter.to_string(),
+            sort: self.sort.clone(),
+            cursor: self.cursor.clone(),
+        }
     }
 
     /// What went wrong, said under the filter where the filter is to blame; other trouble is the page's.
@@ -124,6 +134,7 @@ pub(super) fn now() -> Time {
 pub(super) struct Pages {
     path: &'static str,
     filter: String,
+    sort: Option<String>,
     #[serde(skip_serializing)]
     cursor: Option<String>,
 }
@@ -132,7 +143,7 @@ impl Pages {
     /// Of a page without a filter.
     pub(super) fn plain(path: &'static str, query: Option<&str>) -> Self {
         let cursor = pairs(query).find(|(name, _)| name == "cursor").map(|(_, cursor)| cursor);
-        Self { path, filter: String::new(), cursor }
+        Self { path, filter: String::new(), sort: None, cursor }
     }
 
     pub(super) fn first(&self) -> bool {

@@ -85,7 +85,8 @@ impl AuditList {
             root_id: None,
             item_id: None,
             since: since.map(|at| at.0),
-            before: before.map(|(at, id)| (at.0, id)),
+            oldest_first: false,
+            behind: before.map(|(at, id)| (at.0, id)),
             limit: ROWS + 1,
         })
     }

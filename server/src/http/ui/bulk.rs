@@ -35,6 +35,7 @@ use crate::{
         idempotency::{Key, fingerprint},
     },
     jobs::KeyedCall,
+    store::part::Part,
 };
 
 /// `GET /bulk`
@@ -42,7 +43,8 @@ pub(super) async fn list(State(app): State<App>, signed: Signed, RawQuery(query)
     let pages = Pages::plain("/bulk", query.as_deref());
     let found = async {
         let (limit, before) = (pages.rows()?, pages.place::<Uuid>()?);
-        let (found, next) = cut(app.engine.list_bulk(&signed.caller, before, limit + 1).await?, limit, |one| one.id);
+        let (found, next) =
+            cut(app.engine.list_bulk(&signed.caller, Part::newest(before, limit + 1)).await?, limit, |one| one.id);
         let page = pages.page(found, next);
         let next = page.next_cursor.map(|cursor| super::address("/bulk", &[("cursor", &cursor)]));
         let first = pages.first();

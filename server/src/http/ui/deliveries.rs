@@ -77,7 +77,7 @@ pub(super) async fn list(State(app): State<App>, signed: Signed, RawQuery(query)
 
 async fn find(app: &App, caller: &Caller, pages: &DeliveryPages, shown: &mut Deliveries) -> Result<()> {
     let states = states(Some(pages.state.as_str()).filter(|state| !state.is_empty()))?;
-    let query = DeliveryQuery { states, before: pages.place::<Uuid>()?, limit: ROWS + 1, ..DeliveryQuery::default() };
+    let query = DeliveryQuery { states, behind: pages.place::<Uuid>()?, limit: ROWS + 1, ..DeliveryQuery::default() };
     let (all, next) = cut(app.engine.deliveries(caller, query).await?, ROWS, |one| one.id);
     let found = pages.page(all, next);
     shown.next =

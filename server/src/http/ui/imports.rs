@@ -30,6 +30,7 @@ use crate::{
     error::Result,
     http::{cursor::Paged, extract::Path},
     jobs::JobFilter,
+    store::part::Part,
 };
 
 /// Uploads on a page.
@@ -63,7 +64,7 @@ pub(super) async fn list(State(app): State<App>, signed: Signed, RawQuery(query)
 
 async fn draw_list(app: &App, caller: &Caller, list: ImportList) -> Result<impl FnOnce() -> Page + use<>> {
     let filter = JobFilter { root: Some(true), uploaded_by: Some(caller.owner_id), ..JobFilter::default() };
-    let (jobs, next) = app.engine.list_jobs(caller, &filter, list.place::<i64>()?, list.rows()?).await?;
+    let (jobs, next) = app.engine.list_jobs(caller, &filter, false, list.place::<i64>()?, list.rows()?).await?;
     let page = list.page(jobs, next);
     let shown = pages::imports::Imports {
         jobs: page.data,
@@ -135,7 +136,7 @@ pub(super) async fn draw(
     let own = own(caller, &job);
     let may_change = caller.require(Scope::JobsWrite).is_ok();
     let panel = if job.parent_id.is_none() && may_change {
-        let shares = app.engine.shares(caller, id, None, SHARES).await?;
+        let shares = app.engine.shares(caller, id, Part::newest(None, SHARES)).await?;
         let shares = shares.into_iter().filter(|share| share.open).collect();
         Some(SharePanel { shares, needs_reason: !own, ..panel })
     } else {
@@ -181,6 +182,6 @@ async fn corrections_of(app: &App, caller: &Caller, job: &Job) -> Result<Vec<Cor
         created_after: Some(job.created_at),
         ..JobFilter::default()
     };
-    let (jobs, _) = app.engine.list_jobs(caller, &filter, None, 20).await?;
+    let (jobs, _) = app.engine.list_jobs(caller, &filter, false, None, 20).await?;
     Ok(jobs.iter().map(named).collect())
 }

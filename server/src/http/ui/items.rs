@@ -36,6 +36,7 @@ use crate::{
     error::Result,
     http::{cursor::Paged as _, extract::Path, items::ItemList},
     jobs::GroupFilter,
+    store::trees::GroupOrder,
 };
 
 /// Part of the API's refusal of a text by itself, which would look at every item there is.
@@ -87,9 +88,10 @@ async fn find(app: &App, caller: &Caller, asking: &Asking, shown: &mut Items) ->
         return Ok(());
     }
     let dead = asking.asked.list == List::Dead;
-    let filter = ItemList::read(&asking.api(dead.then_some(("state", "dead"))))?;
+    let (filter, order) = ItemList::read_ordered(&asking.api(dead.then_some(("state", "dead"))))?;
     let pages = asking.pages();
-    let (items, next) = app.engine.list_items(caller, &filter, pages.place::<(i64, i64)>()?, pages.rows()?).await?;
+    let place = pages.place::<(i64, i64)>()?;
+    let (items, next) = app.engine.list_items(caller, &filter, order, place, pages.rows()?).await?;
     if pages.first() {
         if dead {
             shown.groups = groups(app, caller, asking).await?;
@@ -135,6 +137,7 @@ async fn groups(app: &App, caller: &Caller, asking: &Asking) -> Result<Option<Ve
         job_type: asking.value("type").map(str::to_owned),
         owner: None,
         q: asking.value("q").map(str::to_owned),
+        order: GroupOrder::default(),
     };
     let mut groups = app.engine.groups(caller, &filter, GROUPS).await?;
     if let Some(fingerprint) = asking.value("error") {

@@ -25,7 +25,7 @@ use crate::{
     error::Result,
     http::{cursor::Paged as _, extract::Path, jobs::JobList},
     job_types,
-    store::deliveries::DeliveryQuery,
+    store::{deliveries::DeliveryQuery, part::NamedPart},
 };
 
 /// Callbacks on the page of a job, the newest ones.
@@ -61,9 +61,11 @@ async fn find(app: &App, caller: &Caller, asking: &Asking, shown: &mut pages::jo
     }
     let as_of = now();
     // Whole trees, unless the filter speaks of jobs within them.
-    let filter = JobList::read(&asking.api((!asking.asked.is_within()).then_some(("root", "true"))))?;
+    let (filter, oldest_first) =
+        JobList::read_ordered(&asking.api((!asking.asked.is_within()).then_some(("root", "true"))))?;
     let pages = asking.pages();
-    let (jobs, next) = app.engine.list_jobs(caller, &filter, pages.place::<i64>()?, pages.rows()?).await?;
+    let (jobs, next) =
+        app.engine.list_jobs(caller, &filter, oldest_first, pages.place::<i64>()?, pages.rows()?).await?;
     let page = pages.page(jobs, next);
     shown.next = asking.next(page.next_cursor);
     shown.jobs = page.data;
@@ -76,7 +78,7 @@ async fn find(app: &App, caller: &Caller, asking: &Asking, shown: &mut pages::jo
 
 /// The names of all job types that a list can hold.
 pub(super) async fn type_names(app: &App) -> Result<Vec<String>> {
-    Ok(job_types::list(app, "", 1_000).await?.into_iter().map(|it| it.name).collect())
+    Ok(job_types::list(app, &NamedPart::by_name(1_000)).await?.into_iter().map(|it| it.name).collect())
 }
 
 /// Whether a job is the caller's own, as far as the page can say. The server asks again.

@@ -30,7 +30,9 @@ use crate::{
         multipart::Form,
         uploads::{hold_piece, impatient},
     },
-    job_types, uploads,
+    job_types,
+    store::part::NamedPart,
+    uploads,
 };
 
 /// The most bytes of a field that is not the file.
@@ -153,7 +155,7 @@ async fn empty_form(app: &App) -> Result<ImportForm> {
 
 /// The names of the job types that a person can start with a file: all but those whose work Treeline does for itself.
 async fn started_with_files(app: &App) -> Result<Vec<String>> {
-    let types = job_types::list(app, "", 1_000).await?;
+    let types = job_types::list(app, &NamedPart::by_name(1_000)).await?;
     let own = |builtin| matches!(builtin, Some(Builtin::Export | Builtin::Echo));
     Ok(types.into_iter().filter(|it| !own(it.executor.name)).map(|it| it.name).collect())
 }

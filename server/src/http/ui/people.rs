@@ -24,6 +24,7 @@ use crate::{
         extract::Path,
     },
     kept::Keeping,
+    store::part::{NamedPart, Part},
 };
 
 /// People on a page, and sessions of one of them.
@@ -66,8 +67,8 @@ async fn show_list(app: &App, signed: &Signed, list: PeopleList, form: page::New
 }
 
 async fn read_list(app: &App, signed: &Signed, list: &PeopleList) -> Result<page::People> {
-    let after = list.place::<String>()?.unwrap_or_default();
-    let found = people::list(app, &signed.caller, &after, ROWS + 1).await?;
+    let part = NamedPart::by_name_behind(list.place::<String>()?, ROWS + 1);
+    let found = people::list(app, &signed.caller, &part).await?;
     let (users, next) = cut(found, ROWS, |user| user.name.clone());
     let paged = list.page(users, next);
     let next = paged.next_cursor.map(|cursor| address("/people", &[("cursor", &cursor)]));
@@ -150,7 +151,7 @@ pub(super) async fn show(
 async fn read_one(app: &App, signed: &Signed, id: Uuid) -> Result<page::Person> {
     let caller = &signed.caller;
     let user = people::find(app, caller, id).await?;
-    let sessions = sessions::list(app, caller, id, None, ROWS).await?;
+    let sessions = sessions::list(app, caller, id, Part::newest(None, ROWS)).await?;
     Ok(page::Person {
         sessions,
         is_self: caller.owner_id == id,

@@ -28,6 +28,7 @@ use crate::{
         extract::Path,
     },
     kept::Keeping,
+    store::part::{NamedPart, Part},
 };
 
 const PATH: &str = "/services";
@@ -73,8 +74,8 @@ async fn draw(app: &App, signed: &Signed, list: TokenList, typed: page::Services
     }
     let status = if typed.problem.is_some() { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::OK };
     let read = async {
-        let services = tokens::list_services(app, &signed.caller, "", SERVICES).await?;
-        let found = tokens::list_tokens(app, &signed.caller, list.place::<Uuid>()?, ROWS + 1).await?;
+        let services = tokens::list_services(app, &signed.caller, &NamedPart::by_name(SERVICES)).await?;
+        let found = tokens::list_tokens(app, &signed.caller, Part::newest(list.place::<Uuid>()?, ROWS + 1)).await?;
         let (found, next) = cut(found, ROWS, |token| token.id);
         let paged = list.page(found, next);
         let next = paged.next_cursor.map(|cursor| address(PATH, &[("cursor", &cursor)]));

@@ -13,7 +13,6 @@ use axum::{
 };
 use domain::{Code, Document, Problem};
 use serde_json::value::RawValue;
-use uuid::Uuid;
 
 use super::{
     Signed,
@@ -31,7 +30,11 @@ use crate::{
         stats,
     },
     job_types,
-    store::alerts::AlertQuery,
+    jobs::WorkerPlace,
+    store::{
+        alerts::AlertQuery,
+        part::{NamedOrder, NamedPart, Part},
+    },
 };
 
 /// Alerts and workers on the overview.
@@ -55,8 +58,8 @@ pub(super) async fn start(State(app): State<App>, signed: Signed) -> Response {
 }
 
 async fn overview(app: &App, caller: &Caller) -> Result<Overview> {
-    let query = AlertQuery { owner_id: None, kind: None, all: false, before: None, limit: ALERTS };
-    let workers = app.engine.workers(caller, None, WORKERS + 1).await?;
+    let query = AlertQuery { owner_id: None, kind: None, all: false, part: Part::newest(None, ALERTS) };
+    let workers = app.engine.workers(caller, NamedOrder::ByName, None, WORKERS + 1).await?;
     let (workers, more) = cut(workers, WORKERS, |_| ());
     Ok(Overview {
         stats: stats::stats(app, caller).await?,
@@ -71,9 +74,9 @@ pub(super) async fn workers(State(app): State<App>, signed: Signed, RawQuery(que
     let pages = Pages::plain("/workers", query.as_deref());
     let found = async {
         staff(&signed.caller)?;
-        let (limit, after) = (pages.rows()?, pages.place::<(String, Uuid)>()?);
-        let (found, next) =
-            cut(app.engine.workers(&signed.caller, after, limit + 1).await?, limit, |(place, _)| place.clone());
+        let (limit, after) = (pages.rows()?, pages.place::<WorkerPlace>()?);
+        let found = app.engine.workers(&signed.caller, NamedOrder::ByName, after, limit + 1).await?;
+        let (found, next) = cut(found, limit, |(place, _)| place.clone());
         let page = pages.page(found.into_iter().map(|(_, worker)| worker).collect(), next);
         let next = page.next_cursor.map(|cursor| super::address("/workers", &[("cursor", &cursor)]));
         let first = pages.first();
@@ -86,7 +89,7 @@ pub(super) async fn workers(State(app): State<App>, signed: Signed, RawQuery(que
 pub(super) async fn types(State(app): State<App>, signed: Signed) -> Response {
     let found = async {
         staff(&signed.caller)?;
-        let types = job_types::list(&app, "", 1_000).await?;
+        let types = job_types::list(&app, &NamedPart::by_name(1_000)).await?;
         let types: Vec<_> = types.into_iter().map(|found| job_types::shown_to(&signed.caller, found)).collect();
         Ok(move || pages::types::list_page(&types))
     };

@@ -16,6 +16,8 @@ use crate::{
     error::{Error, Result},
     store::{
         bulk::{self, BulkRow, members},
+        finding::ItemOrder,
+        part::Part,
         settle as trees,
     },
 };
@@ -46,7 +48,9 @@ pub(super) async fn step(engine: &Engine, id: Uuid) -> Result<bool> {
     if !bulk::take_walk(&core.pools.read, id, PATIENCE).await? {
         return Ok(false);
     }
-    let Some(row) = bulk::list(&core.pools.read, Some(id), None, None, 1).await?.pop() else { return Ok(false) };
+    let Some(row) = bulk::list(&core.pools.read, Some(id), None, Part::newest(None, 1)).await?.pop() else {
+        return Ok(false);
+    };
     let Some(caller) = asker(core, &row).await? else { return Ok(false) };
     let page = match page(engine, &caller, &row).await {
         Ok(page) => page,
@@ -69,13 +73,14 @@ pub(super) async fn now(engine: &Engine, caller: &Caller, wanted: &Wanted) -> Re
     for _ in 0..RECOUNT_PAGES {
         let more = match wanted {
             Wanted::Items(filter) => {
-                let (items, next) = engine.list_items(caller, filter, items_at, RECOUNT_PAGE).await?;
+                let (items, next) =
+                    engine.list_items(caller, filter, ItemOrder::Oldest, items_at, RECOUNT_PAGE).await?;
                 n += items.len() as i64;
                 items_at = next;
                 next.is_some()
             }
             Wanted::Jobs(filter) => {
-                let (jobs, next) = engine.list_jobs(caller, filter, jobs_at, RECOUNT_PAGE).await?;
+                let (jobs, next) = engine.list_jobs(caller, filter, false, jobs_at, RECOUNT_PAGE).await?;
                 n += jobs.len() as i64;
                 jobs_at = next;
                 next.is_some()
@@ -99,14 +104,15 @@ async fn page(engine: &Engine, caller: &Caller, row: &BulkRow) -> Result<Page> {
     };
     let (found, next) = match &wanted {
         Wanted::Items(filter) => {
-            let (items, next) = engine.list_items(caller, filter, row.place_gate.zip(row.place_seq), PAGE).await?;
+            let (items, next) =
+                engine.list_items(caller, filter, ItemOrder::Oldest, row.place_gate.zip(row.place_seq), PAGE).await?;
             for item in &items {
                 note(action.and_then(|action| item_refusal(action, item)));
             }
             (items.iter().map(of_item).collect(), next)
         }
         Wanted::Jobs(filter) => {
-            let (jobs, next) = engine.list_jobs(caller, filter, row.place_gate, PAGE).await?;
+            let (jobs, next) = engine.list_jobs(caller, filter, false, row.place_gate, PAGE).await?;
             for job in &jobs {
                 note(action.and_then(|action| job_refusal(caller, action, job)));
             }

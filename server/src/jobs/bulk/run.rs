@@ -28,6 +28,7 @@ use crate::{
             members::{self, Member, Pace},
         },
         contracts::JobInfo,
+        part::Part,
         retrying,
     },
 };
@@ -83,7 +84,9 @@ impl Deed {
 /// Deals with the next members of an operation. Returns how long there is nothing to do.
 pub(super) async fn slice(engine: &Engine, id: Uuid) -> Result<Duration> {
     let core = &engine.0.core;
-    let Some(row) = bulk::list(&core.pools.read, Some(id), None, None, 1).await?.pop() else { return Ok(IDLE) };
+    let Some(row) = bulk::list(&core.pools.read, Some(id), None, Part::newest(None, 1)).await?.pop() else {
+        return Ok(IDLE);
+    };
     let Some(caller) = asker(core, &row).await? else { return Ok(Duration::ZERO) };
     let deed = Deed::of(&row, caller)?;
     let mut tx = core.pools.read.begin().await?;
@@ -201,7 +204,7 @@ async fn failed(engine: &Engine, bulk_id: Uuid, batch: &[Member], error: &Error)
 }
 
 async fn still_runs(engine: &Engine, id: Uuid) -> Result<bool> {
-    let row = bulk::list(&engine.0.core.pools.read, Some(id), None, None, 1).await?.pop();
+    let row = bulk::list(&engine.0.core.pools.read, Some(id), None, Part::newest(None, 1)).await?.pop();
     Ok(row.is_some_and(|row| row.state == "running"))
 }
 

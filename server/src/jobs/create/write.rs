@@ -17,6 +17,7 @@ use crate::{
     flush::Batch,
     store::{
         Tx,
+        audit::{self, AuditRow},
         contracts::JobInfo,
         gates::{self, Locked},
         idempotency::{self, NewKey},
@@ -197,6 +198,8 @@ async fn write(core: &Arc<Core>, tx: &mut Tx, commands: &[&CreateCommand]) -> Re
     for split in &rows.splits {
         jobs::insert_split(tx, split).await?;
     }
+    let deeds: Vec<AuditRow> = commands.iter().filter_map(|command| command.tree.deed.clone()).collect();
+    audit::record_all(tx, &deeds).await?;
     let nodes = commands.iter().flat_map(|command| command.tree.nodes.iter().map(move |node| (command, node)));
     let info = |(row, (command, node)): (&NewJobRow, (&&CreateCommand, &Node))| {
         let solo = command.tree.nodes.len() == 1;

@@ -24,7 +24,7 @@ impl Engine {
     /// The newest trees that a caller sees, as JSON of a [`Roots`].
     pub(crate) async fn newest_of(&self, caller: &Caller, n: i64) -> Result<String> {
         let filter = JobFilter { root: Some(true), ..JobFilter::default() };
-        let (jobs, _) = self.list_jobs(caller, &filter, None, n).await?;
+        let (jobs, _) = self.list_jobs(caller, &filter, false, None, n).await?;
         serde_json::to_string(&Roots { jobs, removed: Vec::new() }).map_err(|e| Error::Broken(e.to_string()))
     }
 

@@ -51,13 +51,20 @@ impl Engine {
 
     /// The attempts of an item, oldest first; a page shows the first thousand.
     pub async fn attempts(&self, caller: &Caller, id: Uuid) -> Result<Vec<Attempt>> {
-        self.attempts_behind(caller, id, 0, ATTEMPTS).await
+        self.attempts_behind(caller, id, false, None, ATTEMPTS).await
     }
 
-    /// The attempts of an item behind the `after`th, oldest first.
-    pub async fn attempts_behind(&self, caller: &Caller, id: Uuid, after: i32, limit: i64) -> Result<Vec<Attempt>> {
+    /// The attempts of an item behind one of them, oldest or newest first.
+    pub async fn attempts_behind(
+        &self,
+        caller: &Caller,
+        id: Uuid,
+        newest_first: bool,
+        behind: Option<i32>,
+        limit: i64,
+    ) -> Result<Vec<Attempt>> {
         self.item(caller, id).await?;
-        let rows = reading::attempts(&self.0.core.pools.read, id, after, limit).await?;
+        let rows = reading::attempts(&self.0.core.pools.read, id, newest_first, behind, limit).await?;
         Ok(rows
             .into_iter()
             .map(|row| Attempt {

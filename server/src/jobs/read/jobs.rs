@@ -14,7 +14,7 @@ use crate::{
         idempotency,
         job_list::{self, Anchor, JobQuery},
         reading,
-        trees::{self, GroupQuery},
+        trees::{self, GroupOrder, GroupQuery},
     },
 };
 
@@ -68,6 +68,7 @@ pub struct GroupFilter {
     pub owner: Option<String>,
     /// Part of the message.
     pub q: Option<String>,
+    pub order: GroupOrder,
 }
 
 /// Groups that a page shows.
@@ -120,12 +121,13 @@ impl Engine {
         }
     }
 
-    /// Jobs that match, newest first, behind a position (a gate id). With the position behind the last
-    /// one when there may be more.
+    /// Jobs that match, newest first or the other way round, behind a position (a gate id). With the position behind the
+    /// last one when there may be more.
     pub async fn list_jobs(
         &self,
         caller: &Caller,
         filter: &JobFilter,
+        oldest_first: bool,
         after: Option<i64>,
         limit: i64,
     ) -> Result<(Vec<Job>, Option<i64>)> {
@@ -149,7 +151,8 @@ impl Engine {
         };
         let query = JobQuery {
             anchor,
-            before: after,
+            oldest_first,
+            behind: after,
             limit,
             owner_id,
             roots: filter.root,
@@ -204,10 +207,11 @@ impl Engine {
 
     /// What went wrong in a job and below it: groups of dead items, the largest first, at most fifty.
     pub async fn error_groups(&self, caller: &Caller, job_id: Uuid) -> Result<Vec<ErrorGroup>> {
-        self.groups(caller, &GroupFilter { job: Some(job_id), ..GroupFilter::default() }, GROUPS).await
+        let filter = GroupFilter { job: Some(job_id), order: GroupOrder::Largest, ..GroupFilter::default() };
+        self.groups(caller, &filter, GROUPS).await
     }
 
-    /// Groups of dead items, the largest first: of a job, of a tree, or over all that the caller may see.
+    /// Groups of dead items: of a job, of a tree, or over all that the caller may see.
     pub async fn groups(&self, caller: &Caller, filter: &GroupFilter, limit: i64) -> Result<Vec<ErrorGroup>> {
         caller.require(Scope::JobsRead)?;
         let pool = &self.0.core.pools.read;
@@ -216,6 +220,7 @@ impl Engine {
             text: filter.q.as_ref().map(|text| part_of(text)),
             owner_id: caller.visible_owner(),
             owner_name: filter.owner.clone(),
+            order: filter.order,
             limit,
         };
         let mut wanted: Option<Vec<Uuid>> = None;

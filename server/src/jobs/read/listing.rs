@@ -3,9 +3,11 @@
 //! A page looks at no more than [`LOOK_AT`] keys and gates, so it may be short, even empty, and still
 //! have a next one. Keys are tested before anything of an item is read.
 
+mod way; // the index that a filter leads to
+
 use std::collections::HashSet;
 
-use domain::{Counts, Item, ItemState, Time};
+use domain::{Item, ItemState, Time};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -13,12 +15,13 @@ use crate::{
     auth::{Caller, Scope},
     error::Result,
     store::{
-        finding::{self, ListedGate, Position},
+        finding::{self, ItemOrder, ListedGate, Position},
         job_list::LOOK_AT,
-        keys::{self, Held, Key, Test},
+        keys::{self, Key, Test, Walk},
     },
 };
 
+use self::way::{Group, Way, grouped};
 use super::super::{Core, Engine};
 
 /// What a list of items is filtered by. It is stored with operations: a server that does not know
@@ -72,108 +75,6 @@ const LEAST: i64 = 50;
 const STEP: i64 = 1_000;
 /// Gates that are looked for at once.
 const GATES: i64 = 200;
-/// As many pending items of a job are sorted for one page; of more, its items are walked.
-const SORTED: i64 = 10_000;
-
-/// Which index leads to the keys; the test does the rest.
-#[derive(Clone, Debug)]
-enum Way {
-    Ids(Vec<Uuid>),
-    Row(i64),
-    Dedupe(String),
-    Error(String),
-    Unsuccessful(Vec<i16>),
-    Held(Held),
-    All,
-}
-
-impl Way {
-    fn of(filter: &ItemFilter) -> Self {
-        if !filter.ids.is_empty() {
-            return Self::Ids(filter.ids.clone());
-        }
-        if let Some(row) = filter.row {
-            return Self::Row(row);
-        }
-        if let Some(key) = &filter.dedupe_key {
-            return Self::Dedupe(key.clone());
-        }
-        if let Some(error) = &filter.error {
-            return Self::Error(error.clone());
-        }
-        let all = |among: &[ItemState]| !filter.states.is_empty() && filter.states.iter().all(|s| among.contains(s));
-        if all(&[ItemState::Dead, ItemState::Cancelled, ItemState::Expired]) {
-            let mut states: Vec<i16> = filter.states.iter().map(|s| s.code()).collect();
-            states.sort_unstable();
-            states.dedup();
-            return Self::Unsuccessful(states);
-        }
-        if all(&[ItemState::Running, ItemState::Retryable, ItemState::Scheduled, ItemState::Blocked]) {
-            let has = |state| filter.states.contains(&state);
-            return Self::Held(Held {
-                running: has(ItemState::Running),
-                deferred: has(ItemState::Retryable) || has(ItemState::Scheduled),
-                blocked: has(ItemState::Blocked),
-            });
-        }
-        Self::All
-    }
-
-    /// The way for one job: while rows follow a decision, and where there are many to sort, all are walked.
-    fn within(&self, gate: &ListedGate) -> Self {
-        match self {
-            Self::Unsuccessful(_) | Self::Held(_) if gate.moving => Self::All,
-            Self::Held(_) if self.weight(&gate.counts) > SORTED => Self::All,
-            other => other.clone(),
-        }
-    }
-
-    /// How many keys a job has on this way, at most.
-    fn weight(&self, counts: &Counts) -> i64 {
-        match self {
-            Self::Ids(_) | Self::Row(_) | Self::Dedupe(_) => 1,
-            Self::Error(_) | Self::Unsuccessful(_) => counts.unsuccessful(),
-            Self::Held(held) => {
-                let of = |wanted, n| if wanted { n } else { 0 };
-                of(held.running, counts.running)
-                    + of(held.deferred, counts.retryable + counts.scheduled)
-                    + of(held.blocked, counts.blocked)
-            }
-            Self::All => counts.total(),
-        }
-    }
-}
-
-/// Gates that are looked through together: one of any size, or several small ones.
-struct Group {
-    gates: Vec<i64>,
-    way: Way,
-}
-
-fn grouped(gates: &[ListedGate], way: &Way) -> Vec<Group> {
-    let mut groups: Vec<Group> = Vec::new();
-    let mut room = 0;
-    for gate in gates {
-        let own = way.within(gate);
-        let weight = own.weight(&gate.counts);
-        if weight == 0 {
-            continue;
-        }
-        let alike = std::mem::discriminant(&own) == std::mem::discriminant(way);
-        match groups.last_mut() {
-            Some(group) if alike && weight <= room && !group.gates.is_empty() => {
-                group.gates.push(gate.gate_id);
-                room -= weight;
-            }
-            _ => {
-                room = if alike { STEP - weight } else { 0 };
-                groups.push(Group { gates: vec![gate.gate_id], way: own });
-            }
-        }
-    }
-    groups
-}
-
 /// Where the gates of a list come from.
 enum Source {
     /// A job's, a tree's, or those of the items that are named: all of them.
@@ -184,12 +85,13 @@ enum Source {
 }
 
 impl Engine {
-    /// Items that match, in order, behind a position. A page may be short, even empty, with a next
+    /// Items that match, in an order, behind a position of it. A page may be short, even empty, with a next
     /// position, when a filter had to look.
     pub async fn list_items(
         &self,
         caller: &Caller,
         filter: &ItemFilter,
+        order: ItemOrder,
         after: Option<Position>,
         limit: i64,
     ) -> Result<(Vec<Item>, Option<Position>)> {
@@ -222,18 +124,18 @@ impl Engine {
                 && type_id.is_none_or(|id| id == gate.type_id)
                 && owner_id.is_none_or(|id| id == gate.owner_id)
         };
-        let mut page = Page { filter, test: filter.test(), limit, found: Vec::new(), looked: 0 };
+        let mut page = Page { filter, order, test: filter.test(), limit, found: Vec::new(), looked: 0 };
         let way = Way::of(filter);
-        let mut position = after.unwrap_or((0, 0));
+        let mut position = after.unwrap_or(order.start());
         loop {
-            let (gates, last) = core.gates_from(&source, &way, filter.worker.as_deref(), position.0).await?;
+            let (gates, last) = core.gates_from(&source, &way, filter.worker.as_deref(), order, position.0).await?;
             page.looked += gates.len() as i64;
             let gates: Vec<ListedGate> = gates.into_iter().filter(mine).collect();
             if let Some(stopped) = page.look(core, &grouped(&gates, &way), position).await? {
                 return page.done(core, Some(stopped)).await;
             }
             let Some(last) = last else { return page.done(core, None).await };
-            position = (last, i64::MAX);
+            position = order.behind(last);
             if page.looked >= LOOK_AT {
                 return page.done(core, Some(position)).await;
             }
@@ -244,6 +146,7 @@ impl Engine {
 /// A page that is being filled.
 struct Page<'a> {
     filter: &'a ItemFilter,
+    order: ItemOrder,
     test: Test,
     limit: i64,
     found: Vec<Uuid>,
@@ -259,7 +162,7 @@ impl Page<'_> {
             // As many as are wanted at first, more when few of them match.
             let mut step = (self.limit - self.found.len() as i64).clamp(LEAST, STEP);
             loop {
-                let keys = keys_of(core, group, place, step).await?;
+                let keys = keys_of(core, group, self.order, place, step).await?;
                 let ids: Vec<Uuid> = keys.iter().map(|key| key.id).collect();
                 let good: HashSet<Uuid> = if ids.is_empty() {
                     HashSet::new()
@@ -297,25 +200,26 @@ impl Page<'_> {
 }
 
 /// The next keys of a group behind a place.
-async fn keys_of(core: &Core, group: &Group, after: Position, n: i64) -> Result<Vec<Key>> {
+async fn keys_of(core: &Core, group: &Group, order: ItemOrder, after: Position, n: i64) -> Result<Vec<Key>> {
     let pool = &core.pools.read;
     let gates = &group.gates;
     let one = match gates.as_slice() {
         // Behind a place in an earlier job, all of this one.
-        [gate] => Some((*gate, if after.0 < *gate { 0 } else { after.1 })),
+        [gate] => Some((*gate, if order.before(after.0, *gate) { order.first_of_job() } else { after.1 })),
         _ => None,
     };
+    let walk = Walk { order, after, limit: n };
     Ok(match (&group.way, one) {
-        (Way::All, Some((gate, seq))) => keys::all_of_one(pool, gate, seq, n).await?,
-        (Way::All, None) => keys::all_of(pool, gates, after, n).await?,
-        (Way::Unsuccessful(states), Some((gate, seq))) => keys::unsuccessful_of_one(pool, gate, states, seq, n).await?,
-        (Way::Unsuccessful(states), None) => keys::unsuccessful_of(pool, gates, states, after, n).await?,
-        (Way::Error(print), Some((gate, seq))) => keys::error_of_one(pool, gate, print, seq, n).await?,
-        (Way::Error(print), None) => keys::error_of(pool, gates, print, after, n).await?,
-        (Way::Held(held), _) => keys::held_of(pool, gates, *held, after, n).await?,
-        (Way::Ids(ids), _) => keys::named_of(pool, gates, ids, after, n).await?,
-        (Way::Row(row), _) => keys::row_of(pool, gates, *row, after, n).await?,
-        (Way::Dedupe(key), _) => keys::deduped_of(pool, gates, key, after, n).await?,
+        (Way::All, Some(at)) => keys::all_of_one(pool, at, order, n).await?,
+        (Way::All, None) => keys::all_of(pool, gates, walk).await?,
+        (Way::Unsuccessful(states), Some(at)) => keys::unsuccessful_of_one(pool, at, states, order, n).await?,
+        (Way::Unsuccessful(states), None) => keys::unsuccessful_of(pool, gates, states, walk).await?,
+        (Way::Error(print), Some(at)) => keys::error_of_one(pool, at, print, order, n).await?,
+        (Way::Error(print), None) => keys::error_of(pool, gates, print, walk).await?,
+        (Way::Held(held), _) => keys::held_of(pool, gates, *held, walk).await?,
+        (Way::Ids(ids), _) => keys::named_of(pool, gates, ids, walk).await?,
+        (Way::Row(row), _) => keys::row_of(pool, gates, *row, walk).await?,
+        (Way::Dedupe(key), _) => keys::deduped_of(pool, gates, key, walk).await?,
     })
 }
 
@@ -344,45 +248,58 @@ impl Core {
         source: &Source,
         way: &Way,
         worker: Option<&str>,
+        order: ItemOrder,
         from: i64,
     ) -> Result<(Vec<ListedGate>, Option<i64>)> {
         let pool = &self.pools.read;
+        let back = order.jobs_back();
+        let sorted = |mut gates: Vec<ListedGate>| {
+            gates.sort_unstable_by_key(|gate| gate.gate_id);
+            if back {
+                gates.reverse();
+            }
+            gates
+        };
         let mut ids = match (source, way) {
             (Source::These(gates), _) => {
-                return Ok((gates.iter().filter(|gate| gate.gate_id >= from).copied().collect(), None));
+                let ahead = gates.iter().filter(|gate| !order.before(gate.gate_id, from)).copied().collect();
+                return Ok((sorted(ahead), None));
             }
-            (Source::Owner(owner_id), _) => finding::walk_gates_of(pool, *owner_id, from, GATES).await?,
-            (Source::Type(type_id), _) => finding::walk_gates_of_type(pool, *type_id, from, GATES).await?,
-            (Source::Everybody, Way::Error(print)) => finding::gates_with_error(pool, print, from, GATES).await?,
+            (Source::Owner(owner_id), _) => finding::walk_gates_of(pool, *owner_id, back, from, GATES).await?,
+            (Source::Type(type_id), _) => finding::walk_gates_of_type(pool, *type_id, back, from, GATES).await?,
+            (Source::Everybody, Way::Error(print)) => finding::gates_with_error(pool, print, back, from, GATES).await?,
             (Source::Everybody, Way::Unsuccessful(states)) => {
-                let mut found = finding::gates_moving(pool, from, GATES).await?;
+                let mut found = finding::gates_moving(pool, back, from, GATES).await?;
                 for &state in states {
-                    found.extend(finding::gates_with_state(pool, state, from, GATES).await?);
+                    found.extend(finding::gates_with_state(pool, state, back, from, GATES).await?);
                 }
                 found
             }
             (Source::Everybody, Way::Held(held)) => {
-                let mut found = finding::gates_moving(pool, from, GATES).await?;
+                let mut found = finding::gates_moving(pool, back, from, GATES).await?;
                 if held.running {
-                    found.extend(finding::gates_with_leases(pool, worker, from, GATES).await?);
+                    found.extend(finding::gates_with_leases(pool, worker, back, from, GATES).await?);
                 }
                 if held.deferred {
-                    found.extend(finding::gates_with_deferred(pool, from, GATES).await?);
+                    found.extend(finding::gates_with_deferred(pool, back, from, GATES).await?);
                 }
                 if held.blocked {
-                    found.extend(finding::gates_with_blocked(pool, from, GATES).await?);
+                    found.extend(finding::gates_with_blocked(pool, back, from, GATES).await?);
                 }
                 found
             }
             (Source::Everybody, Way::All | Way::Ids(_) | Way::Row(_) | Way::Dedupe(_)) => {
-                finding::walk_gates(pool, from, GATES).await?
+                finding::walk_gates(pool, back, from, GATES).await?
             }
         };
-        // The lowest of each are the lowest of all.
+        // The first of each are the first of all.
         ids.sort_unstable();
+        if back {
+            ids.reverse();
+        }
         ids.dedup();
         ids.truncate(GATES as usize);
         let last = if ids.len() as i64 == GATES { ids.last().copied() } else { None };
-        Ok((finding::gates(pool, &ids).await?, last))
+        Ok((sorted(finding::gates(pool, &ids).await?), last))
     }
 }

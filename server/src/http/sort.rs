@@ -1,0 +1,143 @@
+//! Orders of lists: what `sort` takes on each, with what happens when it is left out, which comes first.
+//!
+//! A minus before a name means the greatest first, of a time the newest. The order is among a list's serialized
+//! parameters, so a cursor belongs to the order that it was given in.
+
+use domain::Time;
+use serde::{Deserialize, Serialize};
+
+use crate::store::{
+    finding::ItemOrder,
+    part::{NamedOrder, NamedPart, Part},
+    trees::GroupOrder,
+};
+
+macro_rules! orders {
+    ($($(#[$doc:meta])* $name:ident { $first_word:literal => $first:ident, $($word:literal => $variant:ident,)+ })+) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+        pub(super) enum $name {
+            #[default]
+            #[serde(rename = $first_word)]
+            $first,
+            $(#[serde(rename = $word)] $variant,)+
+        }
+
+        impl $name {
+            /// The words of the parameter, that of the order without it first.
+            pub(super) const WORDS: &'static [&'static str] = &[$first_word, $($word),+];
+        }
+    )+};
+}
+
+orders! {
+    /// By the time at which something was made, raised or done.
+    ByAge {
+        "-created_at" => Newest,
+        "created_at" => Oldest,
+    }
+    /// Things with names.
+    Named {
+        "-created_at" => Newest,
+        "created_at" => Oldest,
+        "name" => ByName,
+        "-name" => ByNameBackwards,
+    }
+    /// Workers, by the time at which they were first seen or by name.
+    OfWorkers {
+        "-created_at" => Newest,
+        "created_at" => Oldest,
+        "worker_id" => ByName,
+        "-worker_id" => ByNameBackwards,
+    }
+    /// Groups of errors.
+    OfGroups {
+        "-last_seen_at" => Latest,
+        "last_seen_at" => LeastRecent,
+        "-first_seen_at" => Newest,
+        "first_seen_at" => Oldest,
+        "-count" => Largest,
+        "count" => Smallest,
+    }
+    /// Attempts at an item, which read as a story.
+    OfAttempts {
+        "created_at" => Oldest,
+        "-created_at" => Newest,
+    }
+    /// Items.
+    OfItems {
+        "-job" => NewestJobs,
+        "-created_at" => Newest,
+        "created_at" => Oldest,
+    }
+}
+
+impl ByAge {
+    pub(super) fn oldest_first(self) -> bool {
+        self == Self::Oldest
+    }
+
+    /// The part of a list behind a place, in this order.
+    pub(super) fn part<P>(self, behind: Option<P>, limit: i64) -> Part<P> {
+        Part { oldest_first: self.oldest_first(), behind, limit }
+    }
+}
+
+impl Named {
+    /// The part of a list behind a place, in this order.
+    pub(super) fn part(self, behind: Option<(Time, String)>, limit: i64) -> NamedPart {
+        let order = match self {
+            Self::Newest => NamedOrder::NewestFirst,
+            Self::Oldest => NamedOrder::OldestFirst,
+            Self::ByName => NamedOrder::ByName,
+            Self::ByNameBackwards => NamedOrder::ByNameBackwards,
+        };
+        NamedPart { order, behind: behind.map(|(at, name)| (at.0, name)), limit }
+    }
+}
+
+impl From<OfWorkers> for NamedOrder {
+    fn from(order: OfWorkers) -> Self {
+        match order {
+            OfWorkers::Newest => Self::NewestFirst,
+            OfWorkers::Oldest => Self::OldestFirst,
+            OfWorkers::ByName => Self::ByName,
+            OfWorkers::ByNameBackwards => Self::ByNameBackwards,
+        }
+    }
+}
+
+impl From<OfGroups> for GroupOrder {
+    fn from(order: OfGroups) -> Self {
+        match order {
+            OfGroups::Latest => Self::Latest,
+            OfGroups::LeastRecent => Self::LeastRecent,
+            OfGroups::Newest => Self::Newest,
+            OfGroups::Oldest => Self::Oldest,
+            OfGroups::Largest => Self::Largest,
+            OfGroups::Smallest => Self::Smallest,
+        }
+    }
+}
+
+impl From<OfItems> for ItemOrder {
+    fn from(order: OfItems) -> Self {
+        match order {
+            OfItems::NewestJobs => Self::NewestJobs,
+            OfItems::Newest => Self::Newest,
+            OfItems::Oldest => Self::Oldest,
+        }
+    }
+}
+
+/// The words that `sort` takes in an operation of the API.
+pub(super) fn words(operation: &str) -> &'static [&'static str] {
+    match operation {
+        "list_items" | "list_dead_letters" => OfItems::WORDS,
+        "list_users" | "list_services" | "list_job_types" => Named::WORDS,
+        "list_workers" => OfWorkers::WORDS,
+        "list_groups" => OfGroups::WORDS,
+        "list_attempts" => OfAttempts::WORDS,
+        _ => ByAge::WORDS,
+    }
+}

@@ -1,0 +1,109 @@
+//! Ways to the items that a filter may match, and jobs that are looked through together.
+
+use domain::{Counts, ItemState};
+use uuid::Uuid;
+
+use super::{ItemFilter, STEP};
+use crate::store::{finding::ListedGate, keys::Held};
+
+/// As many pending items of a job are sorted for one page; of more, its items are walked.
+const SORTED: i64 = 10_000;
+
+/// Which index leads to the keys; the test does the rest.
+#[derive(Clone, Debug)]
+pub(super) enum Way {
+    Ids(Vec<Uuid>),
+    Row(i64),
+    Dedupe(String),
+    Error(String),
+    Unsuccessful(Vec<i16>),
+    Held(Held),
+    All,
+}
+
+impl Way {
+    pub(super) fn of(filter: &ItemFilter) -> Self {
+        if !filter.ids.is_empty() {
+            return Self::Ids(filter.ids.clone());
+        }
+        if let Some(row) = filter.row {
+            return Self::Row(row);
+        }
+        if let Some(key) = &filter.dedupe_key {
+            return Self::Dedupe(key.clone());
+        }
+        if let Some(error) = &filter.error {
+            return Self::Error(error.clone());
+        }
+        let all = |among: &[ItemState]| !filter.states.is_empty() && filter.states.iter().all(|s| among.contains(s));
+        if all(&[ItemState::Dead, ItemState::Cancelled, ItemState::Expired]) {
+            let mut states: Vec<i16> = filter.states.iter().map(|s| s.code()).collect();
+            states.sort_unstable();
+            states.dedup();
+            return Self::Unsuccessful(states);
+        }
+        if all(&[ItemState::Running, ItemState::Retryable, ItemState::Scheduled, ItemState::Blocked]) {
+            let has = |state| filter.states.contains(&state);
+            return Self::Held(Held {
+                running: has(ItemState::Running),
+                deferred: has(ItemState::Retryable) || has(ItemState::Scheduled),
+                blocked: has(ItemState::Blocked),
+            });
+        }
+        Self::All
+    }
+
+    /// The way for one job: while rows follow a decision, and where there are many to sort, all are walked.
+    fn within(&self, gate: &ListedGate) -> Self {
+        match self {
+            Self::Unsuccessful(_) | Self::Held(_) if gate.moving => Self::All,
+            Self::Held(_) if self.weight(&gate.counts) > SORTED => Self::All,
+            other => other.clone(),
+        }
+    }
+
+    /// How many keys a job has on this way, at most.
+    fn weight(&self, counts: &Counts) -> i64 {
+        match self {
+            Self::Ids(_) | Self::Row(_) | Self::Dedupe(_) => 1,
+            Self::Error(_) | Self::Unsuccessful(_) => counts.unsuccessful(),
+            Self::Held(held) => {
+                let of = |wanted, n| if wanted { n } else { 0 };
+                of(held.running, counts.running)
+                    + of(held.deferred, counts.retryable + counts.scheduled)
+                    + of(held.blocked, counts.blocked)
+            }
+            Self::All => counts.total(),
+        }
+    }
+}
+
+/// Gates that are looked through together: one of any size, or several small ones.
+pub(super) struct Group {
+    pub(super) gates: Vec<i64>,
+    pub(super) way: Way,
+}
+
+pub(super) fn grouped(gates: &[ListedGate], way: &Way) -> Vec<Group> {
+    let mut groups: Vec<Group> = Vec::new();
+    let mut room = 0;
+    for gate in gates {
+        let own = way.within(gate);
+        let weight = own.weight(&gate.counts);
+        if weight == 0 {
+            continue;
+        }
+        let alike = std::mem::discriminant(&own) == std::mem::discriminant(way);
+        match groups.last_mut() {
+            Some(group) if alike && weight <= room && !group.gates.is_empty() => {
+                group.gates.push(gate.gate_id);
+                room -= weight;
+            }
+            _ => {
+                room = if alike { STEP - weight } else { 0 };
+                groups.push(Group { gates: vec![gate.gate_id], way: own });
+            }
+        }
+    }
+    groups
+}

@@ -1,0 +1,91 @@
+//! Parts of lists: behind which row a page begins, in which order, and how long it is.
+
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+/// A part of a list that is in order of age. The place is an id that only grows, or a time with an id.
+#[derive(Clone, Copy, Debug)]
+pub struct Part<P = Uuid> {
+    /// The oldest first; else the newest.
+    pub oldest_first: bool,
+    pub behind: Option<P>,
+    pub limit: i64,
+}
+
+impl<P> Part<P> {
+    /// Newest first, behind a place.
+    pub const fn newest(behind: Option<P>, limit: i64) -> Self {
+        Self { oldest_first: false, behind, limit }
+    }
+}
+
+/// Order of a list of things with names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NamedOrder {
+    NewestFirst,
+    OldestFirst,
+    ByName,
+    ByNameBackwards,
+}
+
+/// A part of a list of things with names. The place is the time at which a thing was made, and its name; an order by name
+/// looks at the name alone.
+#[derive(Clone, Debug)]
+pub struct NamedPart {
+    pub order: NamedOrder,
+    pub behind: Option<(OffsetDateTime, String)>,
+    pub limit: i64,
+}
+
+impl NamedPart {
+    /// By name, from the first one on.
+    pub const fn by_name(limit: i64) -> Self {
+        Self { order: NamedOrder::ByName, behind: None, limit }
+    }
+
+    /// By name, behind one.
+    pub fn by_name_behind(name: Option<String>, limit: i64) -> Self {
+        let behind = name.map(|name| (OffsetDateTime::UNIX_EPOCH, name));
+        Self { behind, ..Self::by_name(limit) }
+    }
+
+    /// The place as statements take it.
+    pub(super) fn place(&self) -> (Option<OffsetDateTime>, Option<&str>) {
+        match &self.behind {
+            Some((at, name)) => (Some(*at), Some(name)),
+            None => (None, None),
+        }
+    }
+}
+
+/// Runs a statement in the order of a [`NamedPart`]: `$behind` is the condition on its place (`$1` a time, `$2` a name), and
+/// `$order` the order.
+macro_rules! in_named_order {
+    ($order:expr, $statement:ident) => {
+        match $order {
+            $crate::store::part::NamedOrder::NewestFirst => $statement!(
+                "($1::timestamptz is null or (created_at, name) < ($1, $2::text))",
+                "created_at desc, name desc"
+            ),
+            $crate::store::part::NamedOrder::OldestFirst => {
+                $statement!("($1::timestamptz is null or (created_at, name) > ($1, $2::text))", "created_at, name")
+            }
+            $crate::store::part::NamedOrder::ByName => {
+                $statement!("($1::timestamptz is null or name collate \"C\" > $2::text)", "name collate \"C\"")
+            }
+            $crate::store::part::NamedOrder::ByNameBackwards => {
+                $statement!("($1::timestamptz is null or name collate \"C\" < $2::text)", "name collate \"C\" desc")
+            }
+        }
+    };
+}
+
+/// Runs a statement by age: `$on` is `<` or `>`, `$order` is `desc` or `asc`.
+macro_rules! by_age {
+    ($oldest_first:expr, $statement:ident) => {
+        if $oldest_first { $statement!(">", "asc") } else { $statement!("<", "desc") }
+    };
+}
+
+pub(super) use by_age;
+pub(super) use in_named_order;
