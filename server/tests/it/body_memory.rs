@@ -25,7 +25,7 @@ const PARALLEL: usize = 8;
 const MOST_KIB: u64 = 40 << 10;
 
 /// Routes that take a body, or throw it away, without a known caller.
-const UNKNOWN_CALLER: [(&str, &str); 12] = [
+const UNKNOWN_CALLER: [(&str, &str); 13] = [
     ("/sign-in", FORM),
     ("/sign-in/some-token", FORM),
     ("/sign-out", FORM),
