@@ -258,6 +258,12 @@ export async function openPage(server, { signedIn = true, path: route, ...option
   return page;
 }
 
+/** Signs out by the account's menu. */
+export async function signOut(page) {
+  await page.locator('#account-menu > summary').click();
+  await page.locator('#account-menu').getByRole('button', { name: 'Sign out' }).click();
+}
+
 /** Waits until the page's live part says so: `live`, `finished`, `stale` … */
 export async function whenLive(page, state = 'live') {
   await page.locator(`[data-live="${state}"]`).first().waitFor({ state: 'attached' });

@@ -6,7 +6,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { test } from 'node:test';
 import Provider from 'oidc-provider';
-import { accessible, openPage, screenshot, startServer } from '../harness.mjs';
+import { accessible, openPage, screenshot, signOut, startServer } from '../harness.mjs';
 
 /** The code that an authenticator app shows for a secret, so many steps of thirty seconds from now (RFC 6238). */
 function totp(secret, steps) {
@@ -68,7 +68,7 @@ test('a passkey is added, signs in without a name, confirms an action, and is re
   // Signing in asks for nothing but the passkey. Nobody touches the device before the button is pressed.
   const touch = (enabled) => cdp.send('WebAuthn.setAutomaticPresenceSimulation', { authenticatorId, enabled });
   await touch(false);
-  await page.getByRole('button', { name: 'Sign out' }).click();
+  await signOut(page);
   await page.getByText('You are signed out').waitFor();
   await accessible(page);
   await screenshot(page, 'sign-in-passkey');
@@ -160,7 +160,7 @@ test('a provider signs people in, and its groups give them their role', async (t
 
   // Again: the same account, and another role since the groups have changed.
   groups = ['operators'];
-  await page.getByRole('button', { name: 'Sign out' }).click();
+  await signOut(page);
   await page.getByText('You are signed out').waitFor();
   await signIn(page);
   await page.waitForURL(/\/imports$/);
@@ -187,7 +187,7 @@ test('a provider signs people in, and its groups give them their role', async (t
   await page.getByRole('link', { name: 'I have kept them' }).click();
   const secret = await server.query('select count(*) from totp where confirmed_at is not null');
   assert.deepEqual(secret, [['1']]);
-  await page.getByRole('button', { name: 'Sign out' }).click();
+  await signOut(page);
   await page.getByText('You are signed out').waitFor();
   await signIn(page);
   await page.getByRole('heading', { name: 'Second factor' }).waitFor();

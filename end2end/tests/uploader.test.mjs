@@ -8,7 +8,7 @@ import net from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { test } from 'node:test';
-import { accessible, openPage, screenshot, startServer, whenLive } from '../harness.mjs';
+import { accessible, openPage, screenshot, signOut, startServer, whenLive } from '../harness.mjs';
 
 const PASSWORD = 'correct horse battery';
 const ROWS = 2_500;
@@ -252,7 +252,7 @@ test('a file is dropped over a broken line, checked, worked on, corrected in two
   await page.goto('/imports');
   await looks(page, 'list');
   await page.goto('/account');
-  await page.getByRole('button', { name: 'Sign out' }).first().click();
+  await signOut(page);
   await page.waitForURL(/\/sign-in/);
   await page.goto(`/imports/${job}`);
   assert.match(page.url(), /\/sign-in/);
