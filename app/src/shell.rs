@@ -163,7 +163,7 @@ fn menu(frame: &Frame, person: &Person, place: Place) -> impl IntoView + use<> {
                 <p class="menu-head">"Theme"</p>
                 {themes(frame)}
                 <div class="menu-rule"></div>
-                <form method="post" action="/sign-out">
+                <form method="post" action="/sign-out" id="sign-out">
                     <button class="menu-item">{icon("#i-log-out")} "Sign out"</button>
                 </form>
             </div>

@@ -42,7 +42,7 @@
   addEventListener("pageshow", (event) => (event.persisted ? location.reload() : tell()));
 
   // Whoever signs out takes along what this browser remembers of their files.
-  document.querySelector(`form[action="/sign-out"]`)?.addEventListener("submit", () => {
+  document.getElementById("sign-out")?.addEventListener("submit", () => {
     for (const key of Object.keys(localStorage)) if (key.startsWith("treeline-upload ")) localStorage.removeItem(key);
   });
 

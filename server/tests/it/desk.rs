@@ -147,7 +147,7 @@ async fn all_that_match_go_through_a_preview_a_reason_and_one_operation() {
     };
     crate::retention::until(through).await;
     let page = grace.get(&begun).await;
-    assert!(page.text.contains("Done: all 25 items were retried."), "{}", page.text);
+    assert!(page.text.contains("Done: all 25 items were retried"), "{}", page.text);
     assert!(!page.text.contains("data-poll="), "what is over is not asked for again");
     let got = claim(&shop, "a", 100, 0).await;
     assert!(got.len() == 25 && got.iter().all(|one| one["item"]["payload"]["n"] == json!(1.10)), "{got:?}");

@@ -56,7 +56,7 @@ async fn a_page_brought_back_is_loaded_again_and_signing_out_takes_names_of_file
     let server = Server::start().await;
     let page = server.admin().await.get("/imports").await.text;
     assert!(page.contains("event.persisted ? location.reload()"));
-    assert!(page.contains("form.person") && page.contains("treeline-upload "));
+    assert!(page.contains("getElementById(\"sign-out\")") && page.contains("treeline-upload "));
     server.stop().await;
 }
 

@@ -111,14 +111,14 @@ async fn a_list_shows_each_type_once() {
         server.put(&format!("/api/v1/job-types/t{n:02}"), json!({})).await.expect(201);
     }
     let mut seen = Vec::new();
-    let mut path = "/api/v1/job-types?limit=10".to_owned();
+    let mut path = "/api/v1/job-types?limit=10&sort=name".to_owned();
     loop {
         let page = server.get(&path).await.expect(200);
         seen.extend(
             page["data"].as_array().expect("data").iter().map(|it| it["name"].as_str().unwrap_or("").to_owned()),
         );
         match page["next_cursor"].as_str() {
-            Some(cursor) => path = format!("/api/v1/job-types?limit=7&cursor={cursor}"),
+            Some(cursor) => path = format!("/api/v1/job-types?limit=7&sort=name&cursor={cursor}"),
             None => break,
         }
     }

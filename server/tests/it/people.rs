@@ -51,7 +51,7 @@ async fn an_admin_makes_people_who_sign_in_with_their_password() {
     let listed = admin.get("/api/v1/users").await;
     assert!(!listed.text.contains("argon2") && !listed.text.contains(PASSWORD), "{}", listed.text);
     let listed = listed.expect(200)["data"].clone();
-    assert_eq!(listed[0]["name"], "ada");
+    let listed: Vec<_> = listed.as_array().expect("rows").iter().filter(|person| person["name"] == "ada").collect();
     assert_eq!((&listed[0]["email"], &listed[0]["has_password"]), (&json!("ada@example.com"), &json!(true)));
     assert!(listed[0]["last_seen_at"].is_string());
 
