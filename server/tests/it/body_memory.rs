@@ -73,7 +73,8 @@ async fn a_request_without_a_known_caller_takes_little_memory() {
             assert!(statuses.iter().all(|status| (300..500).contains(status)), "{path}: {statuses:?}");
         }
     }
-    let grown = peak_kib(program.process) - before;
+    // The kernel counts in batches: a second look may show a little less than the first.
+    let grown = peak_kib(program.process).saturating_sub(before);
     assert!(grown <= MOST_KIB, "{} MiB more", grown >> 10);
     // The refusal says why, and a body that fits is read.
     let large = format!("email=a&password={}", "a".repeat(16 << 10));
@@ -165,7 +166,8 @@ async fn lists_and_forms_are_counted_before_they_take_memory() {
     for (path, body) in bodies {
         let refused = api.post_text(path, JSON, body).await.expect_problem(422, "invalid_body");
         assert!(refused["detail"].as_str().expect("text").contains("at most 20000 elements"), "{refused}");
-        let grown = peak_kib(program.process) - before;
+        // The kernel counts in batches: a second look may show a little less than the first.
+    let grown = peak_kib(program.process).saturating_sub(before);
         assert!(grown <= MOST_KIB, "{path}: {} MiB more", grown >> 10);
     }
     // A form has fields that somebody typed, not five million.
