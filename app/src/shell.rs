@@ -137,10 +137,11 @@ fn menu(frame: &Frame, person: &Person, place: Place) -> impl IntoView + use<> {
         person.name.split_whitespace().filter_map(|part| part.chars().find(|c| c.is_alphanumeric())).take(2).collect();
     view! {
         <details class="menu" id="account-menu">
-            <summary aria-label=format!("Account: {}", person.name)>
+            <summary>
                 <span class="avatar avatar-lg" aria-hidden="true">
                     {initials.to_uppercase()}
                 </span>
+                <span class="vh">{format!("Account: {}", person.name)}</span>
             </summary>
             <div class="menu-list">
                 <p class="menu-head">

@@ -171,8 +171,8 @@ fn row(share: &Share, needs_reason: bool) -> impl IntoView + use<> {
             </span>
             <form method="post" action=format!("/shares/{}/revoke", share.id) class="row">
                 {reason}
-                <button class="btn btn-sm btn-danger" type="submit" aria-label="Revoke this link">
-                    "Revoke link"
+                <button class="btn btn-sm btn-danger" type="submit">
+                    "Revoke this link"
                 </button>
             </form>
         </li>

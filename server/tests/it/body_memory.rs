@@ -167,7 +167,7 @@ async fn lists_and_forms_are_counted_before_they_take_memory() {
         let refused = api.post_text(path, JSON, body).await.expect_problem(422, "invalid_body");
         assert!(refused["detail"].as_str().expect("text").contains("at most 20000 elements"), "{refused}");
         // The kernel counts in batches: a second look may show a little less than the first.
-    let grown = peak_kib(program.process).saturating_sub(before);
+        let grown = peak_kib(program.process).saturating_sub(before);
         assert!(grown <= MOST_KIB, "{path}: {} MiB more", grown >> 10);
     }
     // A form has fields that somebody typed, not five million.
