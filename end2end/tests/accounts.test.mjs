@@ -104,7 +104,8 @@ test('an admin lets somebody in, who uploads and shares; a stranger watches unti
   await screenshot(guest, 'share-gone');
 
   // Her own account: what was signed in, and its end.
-  await ada.getByRole('link', { name: 'Ada Lovelace' }).click();
+  await ada.locator('#account-menu > summary').click();
+  await ada.getByRole('link', { name: 'Account', exact: true }).click();
   await ada.getByRole('heading', { name: 'Your account' }).waitFor();
   await screenshot(ada, 'account');
   await accessible(ada);

@@ -120,7 +120,7 @@ test('a dropped file is watched to its end through a reload, a second tab and a 
 
   await page.reload();
   const download = page.waitForEvent('download');
-  await page.getByRole('link', { name: 'Failed rows (CSV)' }).click();
+  await page.getByRole('link', { name: 'Failed rows, CSV' }).click();
   assertFailures(await readFile(await (await download).path(), 'utf8'), bad);
   await screenshot(page, 'import-finished');
   await accessible(page);
@@ -162,7 +162,7 @@ test('without JavaScript: upload, progress on reload, downloads', async (t) => {
   await page.waitForURL(/\/imports\/[0-9a-f-]{36}$/);
   while ((await number(page)) !== '100%') await page.reload();
   await screenshot(page, 'import-without-javascript');
-  const href = await page.getByRole('link', { name: 'Failed rows (CSV)' }).getAttribute('href');
+  const href = await page.getByRole('link', { name: 'Failed rows, CSV' }).getAttribute('href');
   const failures = await page.request.get(href);
   assertFailures(await failures.text(), bad);
   const results = await page.request.get(href.replace('failures', 'results'));

@@ -51,7 +51,7 @@ async function shows(pages, act, seen) {
 }
 
 const text = (selector, wanted) => (page) =>
-  page.waitForFunction(([selector, wanted]) => document.querySelector(selector)?.textContent.includes(wanted), [selector, wanted], { timeout: 10_000 });
+  page.waitForFunction(([selector, wanted]) => [...document.querySelectorAll(selector)].some((it) => it.textContent.includes(wanted)), [selector, wanted], { timeout: 10_000 });
 const gone = (selector) => (page) => page.waitForFunction((selector) => !document.querySelector(selector), selector, { timeout: 10_000 });
 
 test('failures come, count and go before one’s eyes, in two tabs, and what is ticked stays ticked', async (t) => {

@@ -217,7 +217,7 @@ test('a file is dropped over a broken line, checked, worked on, corrected in two
   // The others in the list of failed rows.
   await page.reload();
   const download = page.waitForEvent('download');
-  await page.getByRole('link', { name: 'Failed rows (CSV)' }).click();
+  await page.getByRole('link', { name: 'Failed rows, CSV' }).click();
   const list = await readFile(await (await download).path(), 'utf8');
   assert.equal(list.trim().split('\n').length, BAD.length);
   await page.getByRole('link', { name: 'Upload corrected rows' }).click();
@@ -238,7 +238,7 @@ test('a file is dropped over a broken line, checked, worked on, corrected in two
 
   // What is taken home is what the database has.
   const results = page.waitForEvent('download');
-  await page.getByRole('link', { name: 'Results (NDJSON)' }).click();
+  await page.getByRole('link', { name: 'Results, NDJSON' }).click();
   const lines = (await readFile(await (await results).path(), 'utf8')).trim().split('\n').map((text) => JSON.parse(text));
   const rows = await server.query(`select i.row from outcome o join item i on i.id = o.item_id join job j on j.gate_id = i.gate_id where j.id = '${job}' and o.state = 1 order by i.seq`);
   assert.deepEqual(lines.map(({ row }) => row), rows.map(([row]) => Number(row)));
@@ -324,7 +324,7 @@ test('without JavaScript: a column that does not fit, rows corrected in the page
   await page.getByRole('button', { name: 'Retry changed rows' }).click();
   await page.waitForURL(/\/imports\/[0-9a-f-]{36}$/);
   await done();
-  const href = await page.getByRole('link', { name: 'Failed rows (CSV)' }).getAttribute('href');
+  const href = await page.getByRole('link', { name: 'Failed rows, CSV' }).getAttribute('href');
   const list = await (await page.request.get(href)).text();
   await page.getByRole('link', { name: 'Upload corrected rows' }).click();
   await page.setInputFiles('input[type=file]', { name: 'again.csv', mimeType: 'text/csv', buffer: Buffer.from(list.replace('7 CHF', '7')) });

@@ -43,11 +43,11 @@ pub(in super::super) fn card(job: &Job, file: bool, completed: bool) -> AnyView 
     };
     let (results, failed) = (counts.succeeded > 0, counts.dead > 0);
     let result_links = view! {
-        {link("results?format=csv", "results.csv", "CSV", "Results (CSV)".to_owned(), results)}
-        {link("results?format=ndjson", "results.ndjson", "NDJSON", "Results (NDJSON)".to_owned(), results)}
+        {link("results?format=csv", "results.csv", "CSV", "Results, CSV".to_owned(), results)}
+        {link("results?format=ndjson", "results.ndjson", "NDJSON", "Results, NDJSON".to_owned(), results)}
     };
     let failed_words = if file { "Failed rows" } else { "Failed items" };
-    let failed_link = link("failures?format=csv", "failed.csv", "CSV", format!("{failed_words} (CSV)"), failed);
+    let failed_link = link("failures?format=csv", "failed.csv", "CSV", format!("{failed_words}, CSV"), failed);
     view! {
         <section class="card" id="downloads" aria-labelledby="downloads-heading">
             <div class="card-head">
