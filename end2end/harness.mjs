@@ -280,11 +280,11 @@ const axe = readFile(createRequire(import.meta.url).resolve('axe-core/axe.min.js
 export async function accessible(page) {
   await page.evaluate(await axe);
   const { violations } = await page.evaluate(async () => {
-    // The bar at the foot of phones covers what scrolls beneath it; a line further down it does not, so that is no fault.
-    const bar = document.querySelector('.tabbar');
-    bar?.style.setProperty('position', 'static');
+    // Bars that stay in place cover what scrolls beneath them; a line further it is free, so that is no fault.
+    const bars = [...document.querySelectorAll('body *')].filter((it) => ['fixed', 'sticky'].includes(getComputedStyle(it).position));
+    for (const bar of bars) bar.style.setProperty('position', 'static');
     const found = await globalThis.axe.run({ runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'] });
-    bar?.style.removeProperty('position');
+    for (const bar of bars) bar.style.removeProperty('position');
     return found;
   });
   const found = violations.map(({ id, help, nodes }) => `${id}: ${help}\n  ${nodes.map((node) => node.html).join('\n  ')}`);
