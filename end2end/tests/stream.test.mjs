@@ -267,11 +267,19 @@ test('an hour of events, reconnects and opened lines leaves nothing behind', asy
   };
   const devtools = await page.context().newCDPSession(page);
   await devtools.send('Performance.enable');
-  const weigh = async () => {
+  const weighOnce = async () => {
     await devtools.send('HeapProfiler.collectGarbage');
     const { metrics } = await devtools.send('Performance.getMetrics');
     const of = (name) => metrics.find((metric) => metric.name === name).value;
     return { nodes: of('Nodes'), listeners: of('JSEventListeners'), heap: of('JSHeapUsedSize'), wasm: await page.evaluate(() => window.wasm.buffer.byteLength) };
+  };
+  /** The least of five looks: a document that was fetched and read may outlive one collection, a leak outlives all. */
+  const weigh = async () => {
+    const least = await weighOnce();
+    for (let look = 1; look < 5; look += 1) {
+      for (const [name, value] of Object.entries(await weighOnce())) least[name] = Math.min(least[name], value);
+    }
+    return least;
   };
   // Until the allocator has found its size.
   await live(6_000);
