@@ -20,6 +20,7 @@ const PAGE_SCRIPT: &str = concat!(
     include_str!("scripts/live.js"),
     include_str!("scripts/topics.js"),
     include_str!("scripts/keys.js"),
+    include_str!("scripts/palette.js"),
     include_str!("scripts/select.js"),
     include_str!("scripts/filter.js"),
     include_str!("scripts/review.js"),
@@ -88,6 +89,7 @@ fn around(frame: &Frame, place: Place, content: AnyView) -> AnyView {
         </div>
         {shell::tabbar(person, place)}
         {shortcuts::dialog()}
+        {shell::palette()}
     }
     .into_any()
 }

@@ -117,6 +117,7 @@ pub(crate) fn top(frame: &Frame, person: &Person, place: Place) -> impl IntoView
                 {mark::treeline(4, "brand-mark")}
             </a>
             <div class="crumbs">{section}</div>
+            {search()}
             <a
                 class="btn btn-quiet btn-icon btn-sm help-link"
                 href="/shortcuts"
@@ -128,6 +129,70 @@ pub(crate) fn top(frame: &Frame, person: &Person, place: Place) -> impl IntoView
             </a>
             {menu(frame, person, place)}
         </header>
+    }
+}
+
+/// The search: a form that leads to its results; on phones a link to the same page.
+fn search() -> impl IntoView {
+    view! {
+        <form class="search" role="search" action="/search" id="search">
+            {icon("#i-search")}
+            <input
+                type="search"
+                name="q"
+                aria-label="Search"
+                placeholder="Search jobs, items, errors…"
+                maxlength="255"
+                autocomplete="off"
+                required
+            />
+            <span class="keys" aria-hidden="true">
+                <kbd>"Ctrl K"</kbd>
+            </span>
+            <a class="search-link" href="/search" aria-label="Search">
+                {icon("#i-search")}
+            </a>
+        </form>
+    }
+}
+
+/// The dialog that searches while one types. `palette.js` fills it; without a script it stays closed.
+pub(crate) fn palette() -> impl IntoView {
+    view! {
+        <dialog class="dialog palette" id="palette" aria-label="Search and go to">
+            <div class="pal-in">
+                {icon("#i-search")}
+                <input
+                    type="search"
+                    aria-label="Search"
+                    placeholder="Search, or go to a page"
+                    maxlength="255"
+                    autocomplete="off"
+                    role="combobox"
+                    aria-expanded="true"
+                    aria-controls="palette-found"
+                    aria-autocomplete="list"
+                />
+            </div>
+            <ul id="palette-found" role="listbox" aria-label="Results"></ul>
+            <div class="pal-foot">
+                <span>
+                    <kbd>"↑"</kbd>
+                    " "
+                    <kbd>"↓"</kbd>
+                    " move"
+                </span>
+                <span>
+                    <kbd>"Enter"</kbd>
+                    " open"
+                </span>
+                <span>
+                    <kbd>"Esc"</kbd>
+                    " close"
+                </span>
+                <span class="end">"Paste the id of a job or an item to open it"</span>
+            </div>
+        </dialog>
     }
 }
 

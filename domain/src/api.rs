@@ -4,6 +4,7 @@
 mod bulk;
 mod jobs;
 mod reading;
+mod search;
 mod work;
 
 use serde::{Deserialize, Serialize};
@@ -13,6 +14,7 @@ use crate::{Document, ItemState, Time, id::Uuid};
 pub use bulk::*;
 pub use jobs::*;
 pub use reading::*;
+pub use search::*;
 pub use work::*;
 
 /// One page of a list.

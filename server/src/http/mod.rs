@@ -58,6 +58,7 @@ pub mod remove; // trees that go, trees that are kept
 pub mod replay; // trees and items made again
 pub mod results; // results and failures as streams
 pub mod resumable; // files in, a piece at a time
+pub mod search; // one search over everything
 pub mod serve; // the accept loop
 pub mod session; // signing in and out
 pub mod shares; // links to a tree
@@ -113,6 +114,7 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(items::list_groups))
         .routes(routes!(patch::patch_job))
         .routes(routes!(patch::patch_item))
+        .routes(routes!(search::search))
         .routes(routes!(stats::get_stats))
         .routes(routes!(workers::list_workers))
         .routes(routes!(assignments::claim_items))

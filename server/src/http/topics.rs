@@ -168,7 +168,8 @@ async fn list(app: &App, caller: &Caller, topic: Topic) -> Result<String> {
     match topic {
         Topic::Failures => {
             let (groups, dead) = engine.failures_of(caller.visible_owner()).await?;
-            text(&json!({"groups": groups, "dead": dead}))
+            let items = if dead > 0 { engine.newest_dead(caller.visible_owner()).await? } else { Vec::new() };
+            text(&json!({"groups": groups, "dead": dead, "items": items}))
         }
         Topic::Imports => {
             let filter = JobFilter { root: Some(true), uploaded_by: Some(caller.owner_id), ..JobFilter::default() };

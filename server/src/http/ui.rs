@@ -40,6 +40,7 @@ mod oidc; // providers of identities
 mod people; // accounts
 mod render; // drawing, through leptos_axum
 mod routes; // every page and form
+mod search; // one search over everything
 mod services; // services and tokens
 mod shares; // links to one tree
 mod sign_in; // in and out

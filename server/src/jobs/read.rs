@@ -5,6 +5,7 @@ mod figures; // what monitoring and /stats show
 mod items; // single items and those in flight
 mod jobs; // jobs and trees
 mod listing; // lists of items
+mod search; // one search over everything
 mod shape; // a tree from its gates
 mod topics; // what topics show
 mod view; // an item from its row

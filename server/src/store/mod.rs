@@ -57,6 +57,7 @@ pub mod retention; // trees that go
 pub mod retrying; // items that a person gives back
 pub mod sealed_rows; // rows that are sealed again
 pub mod sealing_keys; // which key seals secrets
+pub mod searching; // statements of the search
 pub mod settle; // gates of trees, one by one
 pub mod shares; // links to a tree
 pub mod sign_in; // failed sign-ins, for all servers

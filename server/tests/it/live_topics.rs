@@ -117,6 +117,9 @@ async fn failures_are_told_to_whom_they_belong_and_to_staff_whichever_server_the
             let group = &now["groups"][0];
             assert_eq!((&group["count"], &group["message"]), (&json!(n), &json!("no account")));
             assert!(group["last_seen_at"].is_string() && group["sample_item_id"].is_string());
+            let items = now["items"].as_array().expect("items");
+            assert_eq!((items.len(), &items[0]["job_id"]), (n, &job["id"]), "the newest one first");
+            assert_eq!((&items[0]["state"], &items[0]["payload"]), (&json!("dead"), &Value::Null));
         }
         if n == 3 {
             // Given back: it counts no more.
@@ -133,6 +136,7 @@ async fn failures_are_told_to_whom_they_belong_and_to_staff_whichever_server_the
     bakery.post("/api/v1/jobs", job).await.expect(201);
     kill(&server, &claim(&server, "b", 1, 10).await[0]).await;
     let first = stranger.until("failures", |name, _| name == "change").await;
+    assert_eq!(first["items"].as_array().map(Vec::len), Some(1), "nobody else's items");
     assert_eq!((&first["dead"], &first["groups"][0]["type"]), (&json!(1), &json!("b")));
     other.stop().await;
     server.stop().await;

@@ -68,6 +68,7 @@ mod retention;
 mod revocation;
 mod schema_limits;
 mod sealing;
+mod search; // one search over everything
 mod servers;
 mod shares;
 mod sign_in;

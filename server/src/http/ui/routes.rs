@@ -27,7 +27,7 @@ use super::{
     Signed, Visit, account, address, audit, bulk, correct, deliveries, factors, imports, items, jobs, new_import, oidc,
     people,
     render::{draw_forms, page, render},
-    see_other, services, shares, sign_in, step_up, theme, watch,
+    search, see_other, services, shares, sign_in, step_up, theme, watch,
 };
 use crate::{App, error::Error};
 
@@ -61,6 +61,7 @@ fn pages() -> impl IntoView {
                 <Route path=path!("/bulk/:id") ssr=SsrMode::Async view=page(bulk::show) />
                 <Route path=path!("/workers") ssr=SsrMode::Async view=page(watch::workers) />
                 <Route path=path!("/types") ssr=SsrMode::Async view=page(watch::types) />
+                <Route path=path!("/search") ssr=SsrMode::Async view=page(search::show) />
                 <Route path=path!("/menu") ssr=SsrMode::Async view=page(watch::menu) />
                 <Route path=path!("/shortcuts") ssr=SsrMode::Async view=page(watch::shortcuts) />
                 <Route path=path!("/account/totp") ssr=SsrMode::Async view=page(factors::show_totp) />

@@ -10,7 +10,7 @@ use uuid::Uuid;
 use crate::{
     error::Result,
     store::{
-        contracts,
+        contracts, searching,
         trees::{self, GroupQuery},
     },
 };
@@ -19,12 +19,21 @@ use super::super::Engine;
 
 /// Groups in an event, the largest; `dead` counts all of them.
 const GROUPS: i64 = 200;
+/// Dead items in an event.
+const NEWEST: i64 = 20;
 
 impl Engine {
     /// The error groups of an owner or of all, the largest first, and the dead items of all of them.
     pub(crate) async fn failures_of(&self, owner_id: Option<Uuid>) -> Result<(Vec<ErrorGroup>, i64)> {
         let query = GroupQuery { owner_id, limit: GROUPS, ..GroupQuery::default() };
         Ok(trees::owner_groups(&self.0.core.pools.read, &query).await?)
+    }
+
+    /// The newest dead items of an owner or of all, without payloads.
+    pub(crate) async fn newest_dead(&self, owner_id: Option<Uuid>) -> Result<Vec<Item>> {
+        let core = &self.0.core;
+        let ids = searching::newest_dead(&core.pools.read, owner_id, NEWEST).await?;
+        core.views(&ids, false).await
     }
 
     /// An item as it is now, whoever asks; nothing where its tree is gone.

@@ -1,0 +1,108 @@
+//! `/search`: everything that has the words in it, in groups, each hit a link. A form of GET, so that a search is an address.
+
+use domain::api::{SearchGroup, SearchHit, SearchKind, SearchResults};
+use leptos::prelude::*;
+
+use crate::frame::{Page, Place};
+
+/// A search as the page shows it.
+#[derive(Clone, Debug, Default)]
+pub struct Search {
+    pub q: String,
+    /// `None` before anything was looked for.
+    pub results: Option<SearchResults>,
+    /// The reason why nothing could be looked for.
+    pub fault: Option<String>,
+}
+
+/// Draws the form and what was found.
+pub fn page(search: &Search) -> Page {
+    let found = match &search.results {
+        None => view! { <p class="note">"Searches ids, names, keys, file names, workers, and error messages."</p> }
+            .into_any(),
+        Some(results) if results.groups.is_empty() => {
+            let text = format!("Nothing that you can see matches \u{201c}{}\u{201d}.", results.q);
+            view! {
+                <div class="empty" id="nothing">
+                    <h2>"No results"</h2>
+                    <p>{text}</p>
+                    <p class="sub">"Ids and keys have to be complete. Of names, files, workers, and errors a part is enough."</p>
+                </div>
+            }
+            .into_any()
+        }
+        Some(results) => results.groups.iter().map(group).collect_view().into_any(),
+    };
+    let fault = search.fault.clone().map(|fault| view! { <p class="field-error" role="alert" id="fault">{fault}</p> });
+    let described = search.fault.is_some().then_some("fault");
+    let content = view! {
+        <div class="page-head">
+            <h1>"Search"</h1>
+        </div>
+        <form class="page-search row" method="get" action="/search" role="search" aria-label="Everything">
+            <label class="vh" for="words">
+                "Search everything"
+            </label>
+            <input
+                type="search"
+                name="q"
+                id="words"
+                value=search.q.clone()
+                placeholder="Search jobs, items, errors…"
+                maxlength="255"
+                autocomplete="off"
+                aria-describedby=described
+                required
+            />
+            <button class="btn btn-primary" type="submit">
+                "Search"
+            </button>
+        </form>
+        {fault}
+        {found}
+    }
+    .into_any();
+    Page { title: "Search".to_owned(), place: Place::Elsewhere, content, lives: false }
+}
+
+fn group(group: &SearchGroup) -> impl IntoView + use<> {
+    let (id, heading) = match group.kind {
+        SearchKind::Jobs => ("jobs", "Jobs"),
+        SearchKind::Items => ("items", "Items"),
+        SearchKind::Errors => ("errors", "Errors"),
+        SearchKind::Uploads => ("uploads", "Imports"),
+        SearchKind::Workers => ("workers", "Workers"),
+        SearchKind::JobTypes => ("types", "Job types"),
+    };
+    let hits = group.hits.iter().map(hit).collect_view();
+    view! {
+        <section class="card" id=id aria-labelledby=format!("{id}-heading")>
+            <div class="card-head">
+                <h2 id=format!("{id}-heading")>{heading}</h2>
+            </div>
+            <ul class="lined">{hits}</ul>
+        </section>
+    }
+}
+
+fn hit(hit: &SearchHit) -> impl IntoView + use<> {
+    let by = match hit.matched.as_str() {
+        "id" => "found by its id",
+        "key" => "found by its key",
+        "dedupe_key" => "found by its dedupe key",
+        "serialize_key" => "found by its serialize key",
+        "idempotency_key" => "found by its idempotency key",
+        "text" => "found by its metadata",
+        _ => "",
+    };
+    let said = [hit.detail.as_deref().unwrap_or_default(), by];
+    let said = said.into_iter().filter(|words| !words.is_empty()).collect::<Vec<_>>().join(" · ");
+    view! {
+        <li class="hit-row">
+            <a class="clip" href=hit.path.clone()>
+                {hit.title.clone()}
+            </a>
+            <span class="sub">{said}</span>
+        </li>
+    }
+}

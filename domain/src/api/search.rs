@@ -1,0 +1,53 @@
+//! What `GET /search` finds: jobs, items, errors, files, workers and job types, each with the reason why it was found.
+
+use serde::{Deserialize, Serialize};
+
+/// Kind of thing that a search finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub enum SearchKind {
+    Jobs,
+    Items,
+    /// Groups of dead letters whose error has the text.
+    Errors,
+    /// Jobs that were made of a file with such a name.
+    Uploads,
+    Workers,
+    JobTypes,
+}
+
+/// A thing that a search has found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct SearchHit {
+    /// The id of a job or an item, the fingerprint of a group of errors, the name of a worker or a type.
+    pub id: String,
+    /// What people know it by.
+    pub title: String,
+    /// What matched: `id`, `name`, `key`, `dedupe_key`, `serialize_key`, `idempotency_key`, `filename`, `message` or `text`
+    /// (name, key or metadata).
+    pub matched: String,
+    /// What else there is to know, such as the type and the state.
+    pub detail: Option<String>,
+    /// The page that shows it.
+    pub path: String,
+}
+
+/// Things of one kind that a search has found, at most ten.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct SearchGroup {
+    pub kind: SearchKind,
+    pub hits: Vec<SearchHit>,
+}
+
+/// `GET /search`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct SearchResults {
+    /// What was looked for.
+    pub q: String,
+    /// Only kinds of which something was found.
+    pub groups: Vec<SearchGroup>,
+}

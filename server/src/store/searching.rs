@@ -1,0 +1,83 @@
+//! What a search looks for that no list does: files by name, items by the key that runs them one at a time, and the items
+//! that are dead of the newest jobs. Each goes along an index from the newest on, and looks at so many rows at most.
+
+use sqlx::PgPool;
+use uuid::Uuid;
+
+/// Roots that were made of a file with such a name, the newest first, with that name: among the newest 5,000 files of an
+/// owner, or of all. `pattern` is escaped for `like`.
+pub async fn roots_of_files(
+    pool: &PgPool,
+    owner_id: Option<Uuid>,
+    pattern: &str,
+    limit: i64,
+) -> Result<Vec<(Uuid, String)>, sqlx::Error> {
+    let rows = sqlx::query!(
+        r#"select j.root_id as "root_id!", u.filename as "filename!"
+           from (
+             select id, filename from (
+               (select id, filename from upload where $1::uuid is null order by id desc limit 5000)
+               union all
+               (select id, filename from upload where owner_id = $1 order by created_at desc limit 5000)) newest
+             where filename ilike $2 order by id desc limit $3) u
+           cross join lateral (select root_id from job where upload_id = u.id order by gate_id desc limit 1) j
+           order by u.id desc"#,
+        owner_id,
+        pattern,
+        limit
+    )
+    .fetch_all(pool)
+    .await?;
+    Ok(rows.into_iter().map(|row| (row.root_id, row.filename)).collect())
+}
+
+/// Pending items with this serialize key, the first of its queue first: of an owner, or of the 5,000 newest owners.
+pub async fn items_of_lane(
+    pool: &PgPool,
+    owner_id: Option<Uuid>,
+    key: &str,
+    limit: i64,
+) -> Result<Vec<Uuid>, sqlx::Error> {
+    sqlx::query_scalar!(
+        r#"select e.item_id as "item_id!"
+           from (
+             (select id from owner where $1::uuid is null order by id desc limit 5000)
+             union all
+             (select $1 where $1 is not null)) o (id)
+           cross join lateral (select id from lane where owner_id = o.id and key = $2 offset 0) l
+           cross join lateral (select item_id, pos from lane_entry where lane_id = l.id order by pos limit $3) e
+           limit $3"#,
+        owner_id,
+        key,
+        limit
+    )
+    .fetch_all(pool)
+    .await
+}
+
+/// Dead items, those of the newest job first, and of each job the newest: of all, or of an owner's newest 500 jobs.
+pub async fn newest_dead(pool: &PgPool, owner_id: Option<Uuid>, limit: i64) -> Result<Vec<Uuid>, sqlx::Error> {
+    sqlx::query_scalar!(
+        r#"select item_id as "item_id!" from (
+             (select item_id, gate_id, seq from outcome where $1::uuid is null and state = 2 and state <> 1
+              order by gate_id desc, seq desc limit $2)
+             union all
+             (select d.item_id, d.gate_id, d.seq
+              from (
+                select gate_id from (
+                  (select gate_id from job where owner_id = $1 and parent_id is null order by gate_id desc limit 500)
+                  union all
+                  (select gate_id from job where owner_id = $1 and parent_id is not null
+                   order by gate_id desc limit 500)) some_of
+                order by gate_id desc limit 500) j
+              cross join lateral (
+                select item_id, gate_id, seq from outcome where state = 2 and state <> 1 and gate_id = j.gate_id
+                order by seq desc limit $2) d
+              order by d.gate_id desc, d.seq desc limit $2)) newest
+           order by gate_id desc, seq desc limit $2"#,
+        owner_id,
+        limit
+    )
+    .fetch_all(pool)
+    .await
+}
