@@ -116,12 +116,13 @@ pub async fn edit(tx: &mut Tx, item_ids: &[Uuid], payloads: &[&str]) -> Result<(
     Ok(())
 }
 
-/// The payloads as they are now: the last edits, or the originals.
+/// The payloads as they are now: the last edits, or the originals. Each by its key, however many the planner believes there are.
 pub async fn payloads(pool: &PgPool, item_ids: &[Uuid]) -> Result<HashMap<Uuid, String>, sqlx::Error> {
     let rows = sqlx::query!(
-        r#"select id, coalesce((select e.payload from item_edit e where e.item_id = i.id order by e.edit desc limit 1),
+        r#"select i.id, coalesce((select e.payload from item_edit e where e.item_id = i.id order by e.edit desc limit 1),
                                i.payload) as "payload!"
-           from item i where id = any($1::uuid[])"#,
+           from unnest($1::uuid[]) as of (item_id)
+           cross join lateral (select id, payload from item where id = of.item_id offset 0) i"#,
         item_ids
     )
     .fetch_all(pool)
@@ -136,9 +137,10 @@ pub async fn payload_beginnings(
     characters: i32,
 ) -> Result<HashMap<Uuid, String>, sqlx::Error> {
     let rows = sqlx::query!(
-        r#"select id, left(coalesce((select e.payload from item_edit e where e.item_id = i.id order by e.edit desc limit 1),
+        r#"select i.id, left(coalesce((select e.payload from item_edit e where e.item_id = i.id order by e.edit desc limit 1),
                                     i.payload), $2) as "beginning!"
-           from item i where id = any($1::uuid[])"#,
+           from unnest($1::uuid[]) as of (item_id)
+           cross join lateral (select id, payload from item where id = of.item_id offset 0) i"#,
         item_ids,
         characters
     )
@@ -150,9 +152,10 @@ pub async fn payload_beginnings(
 /// How long those payloads are, in bytes; without reading them.
 pub async fn payload_bytes(pool: &PgPool, item_ids: &[Uuid]) -> Result<HashMap<Uuid, usize>, sqlx::Error> {
     let rows = sqlx::query!(
-        r#"select id, octet_length(coalesce(
+        r#"select i.id, octet_length(coalesce(
              (select e.payload from item_edit e where e.item_id = i.id order by e.edit desc limit 1), i.payload)) as "bytes!"
-           from item i where id = any($1::uuid[])"#,
+           from unnest($1::uuid[]) as of (item_id)
+           cross join lateral (select id, payload from item where id = of.item_id offset 0) i"#,
         item_ids
     )
     .fetch_all(pool)
