@@ -8,6 +8,9 @@
 pub mod asking;
 pub mod bar;
 #[cfg(feature = "ssr")]
+pub mod confirm;
+pub mod copied;
+pub mod crumbs;
 pub mod deed;
 pub mod form;
 #[cfg(feature = "ssr")]

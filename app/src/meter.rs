@@ -45,7 +45,7 @@ impl Meter {
     /// The segments in the order in which every bar shows them. Always one per state, so that a live
     /// bar only ever changes two numbers of each.
     pub fn segments(&self) -> [Segment; 9] {
-        let whole = self.whole.max(self.counts.total()).max(1) as f64;
+        let whole = self.drawn_whole();
         let mut widths = ItemState::ALL.map(|state| {
             let count = self.counts.get(state);
             if count > 0 { (count as f64 / whole * 100.0).max(NARROWEST) } else { 0.0 }
@@ -64,6 +64,17 @@ impl Meter {
             place += 1;
             segment
         })
+    }
+
+    /// The whole that the bar is drawn of. Where more is expected than there is yet, as in a tree that feeds, the number beside
+    /// the bar knows of it and the counts do not: the rest of the bar stays empty.
+    fn drawn_whole(&self) -> f64 {
+        let whole = self.whole.max(self.counts.total()).max(1);
+        let finished = self.counts.finished();
+        match self.percent.map(i64::from) {
+            Some(percent) if finished * 100 >= (percent + 1) * whole => finished as f64 * 100.0 / percent.max(1) as f64,
+            _ => whole as f64,
+        }
     }
 
     /// The number beside the bar: `41%`, or what is done while the whole is unknown.
@@ -107,6 +118,15 @@ mod tests {
         let counts = Counts { succeeded: 50, ..Counts::default() };
         let segments = Meter { counts, whole: 200, percent: Some(25) }.segments();
         assert!((segments[0].width - 25.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn the_bar_shows_what_the_number_says() {
+        let counts = Counts { succeeded: 300, available: 200, ..Counts::default() };
+        let done = |percent| Meter { counts, whole: 500, percent: Some(percent) }.segments()[0].width;
+        for (percent, width) in [(21, 21.0), (0, 1.0), (60, 60.0), (59, 59.0)] {
+            assert!((done(percent) - width).abs() < 1e-9, "{percent} %: {}", done(percent));
+        }
     }
 
     #[test]

@@ -40,7 +40,8 @@ pub struct Line {
     /// Place among its siblings, from 1, and how many they are.
     pub place: (u32, u32),
     pub parent: bool,
-    pub key: String,
+    /// What people call it: its name, or its key where it has none.
+    pub name: String,
     pub job_type: String,
     pub status: JobStatus,
     pub outcome: Option<Outcome>,
@@ -167,6 +168,11 @@ impl Head {
     }
 }
 
+/// What people call a job: its name, or its key where it has none.
+pub fn called(job: &Job) -> String {
+    job.name.clone().unwrap_or_else(|| job.key.clone())
+}
+
 /// The first job of a tree, parents first, that is not complete.
 fn stage(root: &Job) -> Option<(usize, usize, String)> {
     let jobs = root.walk();
@@ -174,7 +180,7 @@ fn stage(root: &Job) -> Option<(usize, usize, String)> {
         return None;
     }
     let at = jobs.iter().position(|job| job.status != JobStatus::Completed)?;
-    Some((at + 1, jobs.len(), jobs[at].key.clone()))
+    Some((at + 1, jobs.len(), called(jobs[at])))
 }
 
 impl Line {
@@ -193,7 +199,7 @@ impl Line {
             level,
             place,
             parent: job.children.as_ref().is_some_and(|below| !below.is_empty()),
-            key: job.key.clone(),
+            name: called(job),
             job_type: job.job_type.clone(),
             status: job.status,
             outcome: job.outcome,
@@ -238,7 +244,7 @@ impl Flight {
     pub fn of_items(root: &Job, items: &[Item]) -> Vec<Self> {
         let jobs = root.walk();
         let several = jobs.len() > 1;
-        let key = |id| jobs.iter().find(|job| several && job.id == id).map(|job| job.key.clone());
+        let key = |id| jobs.iter().find(|job| several && job.id == id).map(|job| called(job));
         items.iter().map(|item| Self::of(item, key)).collect()
     }
 }
@@ -246,13 +252,13 @@ impl Flight {
 /// A state of a job in one word or two, for badges and lists.
 pub fn job_word(status: JobStatus, outcome: Option<Outcome>) -> &'static str {
     match (status, outcome) {
-        (JobStatus::Waiting, _) => "waiting",
-        (JobStatus::Running, _) => "running",
-        (JobStatus::Cancelling, _) => "cancelling",
-        (JobStatus::Completed, Some(Outcome::Partial)) => "partly failed",
-        (JobStatus::Completed, Some(Outcome::Failed)) => "failed",
-        (JobStatus::Completed, Some(Outcome::Cancelled)) => "cancelled",
-        (JobStatus::Completed, _) => "succeeded",
+        (JobStatus::Waiting, _) => "Waiting",
+        (JobStatus::Running, _) => "In progress",
+        (JobStatus::Cancelling, _) => "Canceling",
+        (JobStatus::Completed, Some(Outcome::Partial)) => "Partly failed",
+        (JobStatus::Completed, Some(Outcome::Failed)) => "Failed",
+        (JobStatus::Completed, Some(Outcome::Cancelled)) => "Canceled",
+        (JobStatus::Completed, _) => "Completed",
     }
 }
 

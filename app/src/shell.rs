@@ -5,7 +5,10 @@
 use leptos::prelude::*;
 
 use crate::{
-    components::mark,
+    components::{
+        crumbs::{self, Crumbs},
+        mark,
+    },
     frame::{Frame, Person, Place, Theme},
 };
 
@@ -109,14 +112,18 @@ pub(crate) fn side(frame: &Frame, person: &Person, place: Place) -> impl IntoVie
 
 /// The top bar: the section of the page, help, and the account's menu.
 pub(crate) fn top(frame: &Frame, person: &Person, place: Place) -> impl IntoView + use<> {
-    let section = groups(person).into_iter().flat_map(|(_, links)| links).find(|link| link.place == place);
-    let section = section.map(|link| view! { <a href=link.to>{link.word}</a> });
+    let way = use_context::<Crumbs>().map(crumbs::way);
+    let section = way.is_none().then(|| {
+        let link = groups(person).into_iter().flat_map(|(_, links)| links).find(|link| link.place == place);
+        view! { <div class="crumbs">{link.map(|link| view! { <span>{link.word}</span> })}</div> }
+    });
     view! {
         <header class="top">
             <a class="brand" href="/" aria-label="Treeline, home">
                 {mark::treeline(4, "brand-mark")}
             </a>
-            <div class="crumbs">{section}</div>
+            {way}
+            {section}
             {search()}
             <a
                 class="btn btn-quiet btn-icon btn-sm help-link"

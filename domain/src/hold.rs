@@ -62,11 +62,11 @@ pub struct Held {
 }
 
 impl Held {
-    /// `1,204 items wait` or `1 item waits`.
+    /// `1,204 items are waiting` or `1 item is waiting`.
     pub fn waiting(&self) -> String {
         match self.count {
-            1 => "1 item waits".to_owned(),
-            n => format!("{} items wait", grouped(n)),
+            1 => "1 item is waiting".to_owned(),
+            n => format!("{} items are waiting", grouped(n)),
         }
     }
 }

@@ -100,7 +100,7 @@ test('the failed rows of one error are found, given back with a reason, and the 
 
   // The rest without scripts: forms and links alone.
   const plain = await openPage(server, { javaScriptEnabled: false, path: `/jobs/${id}` });
-  await plain.getByRole('button', { name: 'Retry all 2…' }).click();
+  await plain.getByRole('button', { name: 'Retry 2 failed' }).click();
   await plain.getByText('2 items match').waitFor();
   await plain.locator('input[name=reason]').fill('The bank said yes');
   await plain.getByRole('button', { name: 'Retry 2 items' }).click();
@@ -131,7 +131,7 @@ test('twelve thousand failed items are given back without scripts, once, though 
   }
 
   const page = await openPage(server, { javaScriptEnabled: false, path: '/dead' });
-  await page.getByRole('button', { name: 'Retry all 12,431…' }).first().click();
+  await page.getByRole('button', { name: 'Retry 12,431 failed' }).first().click();
   await shown(page, '12,431 items match');
   await page.locator('input[name=reason]').fill('The bank is open again');
   const preview = page.url();
@@ -211,7 +211,7 @@ test('the pages of the desk hold on every size and scheme, without a fault that 
         ['shortcuts', '/shortcuts'],
       ]) {
         await page.goto(path);
-        if (name === 'job-deeds') for (const deed of await page.locator('.deed > summary').all()) await deed.click();
+        if (name === 'job-deeds') for (const deed of await page.locator('.job-title .menu > summary').all()) await deed.click();
         await screenshot(page, `desk-${name}-${colorScheme}-${width}`);
         await accessible(page);
         const overflow = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);

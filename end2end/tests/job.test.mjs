@@ -28,7 +28,7 @@ test('a tree is watched with the items in flight, each with its own bar', async 
   const { id } = await tree(server);
   const page = await openPage(server, { path: `/jobs/${id}` });
   await whenLive(page);
-  await page.getByText('38 items wait, and none will start as it is: no worker has asked for story yet').waitFor();
+  await page.getByText('No worker has asked for them yet.').waitFor();
   const worker = new Worker(server, 'story');
   const held = await worker.claim(3);
 
@@ -55,7 +55,7 @@ test('a tree is watched with the items in flight, each with its own bar', async 
   await page.getByText('Job complete, 1 of 38 failed').first().waitFor();
   await page.reload();
   await page.getByText('<img src=x onerror=alert(1)>').first().waitFor();
-  assert.equal(await page.getByText('none will start').count(), 0);
+  assert.equal(await page.getByText('No worker has asked').count(), 0);
   const timeline = page.getByRole('region', { name: 'Timeline' });
   assert.deepEqual(await timeline.getByRole('rowheader').allInnerTexts(), ['march', 'checks', 'letters', 'archive']);
   await screenshot(page, 'job-finished');

@@ -83,7 +83,7 @@ test('under a thousand updates nothing moves: selection, focus, place and order 
   await page.getByRole('link', { name: 'Show 3 new' }).waitFor();
   for (const [at, id] of ids.entries()) {
     const row = page.locator('.jobs tbody tr').nth(at);
-    await row.getByText('partly failed').waitFor();
+    await row.getByText('Partly failed').waitFor();
     const { counts } = (await (await server.api('GET', `/jobs/${id}`)).json()).tree;
     assert.deepEqual(await numbers(row), [String(counts.succeeded), String(counts.dead), String(each)]);
   }

@@ -16,15 +16,15 @@ pub fn icon(name: &str) -> impl IntoView + use<> {
 
 /// Shape and word of an item's state.
 pub fn item_badge(state: ItemState) -> impl IntoView {
-    view! { <span class=format!("state state-{}", state.as_str())>{icon(state.as_str())} {word(state)}</span> }
+    view! { <span class=format!("state s-{} badge", state.as_str())>{icon(state.as_str())} {word(state)}</span> }
 }
 
 /// Shape and word of a job's status, which may change.
 pub fn job_badge(of: Signal<(JobStatus, Option<Outcome>)>) -> impl IntoView {
     let shape = move || of.with(|&(status, outcome)| job_shape(status, outcome));
     view! {
-        <span class=move || format!("state state-{}", shape())>
-            <svg class="icon" aria-hidden="true" focusable="false">
+        <span class=move || format!("state s-{} badge", shape())>
+            <svg class="icon icon-state" aria-hidden="true" focusable="false">
                 <use href=move || format!("#i-{}", shape()) />
             </svg>
             " "
@@ -36,9 +36,15 @@ pub fn job_badge(of: Signal<(JobStatus, Option<Outcome>)>) -> impl IntoView {
 /// The word for a state, where staff read it.
 pub const fn word(state: ItemState) -> &'static str {
     match state {
-        ItemState::Available => "waiting",
+        ItemState::Succeeded => "succeeded",
+        ItemState::Dead => "failed",
+        ItemState::Running => "in progress",
         ItemState::Retryable => "retrying",
-        other => other.as_str(),
+        ItemState::Available => "waiting",
+        ItemState::Scheduled => "scheduled",
+        ItemState::Blocked => "blocked",
+        ItemState::Cancelled => "canceled",
+        ItemState::Expired => "expired",
     }
 }
 
@@ -46,34 +52,34 @@ pub const fn word(state: ItemState) -> &'static str {
 const fn plain_word(state: ItemState) -> &'static str {
     match state {
         ItemState::Succeeded => "done",
-        ItemState::Dead => "failed",
-        ItemState::Running => "in work",
-        ItemState::Retryable => "will be tried again",
-        ItemState::Available => "waiting",
-        ItemState::Scheduled => "for later",
-        ItemState::Blocked => "held back",
-        ItemState::Cancelled => "stopped",
-        ItemState::Expired => "too late",
+        other => word(other),
     }
 }
 
-/// Exact counts beside their shapes: the legend of a bar. States without items are hidden, except
-/// those that everybody looks for.
-pub fn legend(counts: Signal<Counts>, plain: bool) -> impl IntoView {
+/// Exact counts beside their shapes: the legend of a bar. States without items are hidden, except those that everybody looks
+/// for. `list` is the address of a list without its state: each count leads to its items.
+pub fn legend(counts: Signal<Counts>, plain: bool, list: Option<&str>) -> impl IntoView + use<> {
     let entries = ItemState::ALL
         .into_iter()
         .map(|state| {
             let always = matches!(state, ItemState::Succeeded | ItemState::Dead);
             let count = move || counts.with(|counts| counts.get(state));
+            let content = view! {
+                <span class=format!("s-{} row", state.as_str())>{icon(state.as_str())}</span>
+                <b class="count-number">{move || grouped(count())}</b>
+                " "
+                {if plain { plain_word(state) } else { word(state) }}
+            };
+            let content = match list {
+                Some(list) => view! { <a href=format!("{list}%20state%3A{}", state.as_str())>{content}</a> }.into_any(),
+                None => content.into_any(),
+            };
             view! {
-                <li class=format!("count count-{}", state.as_str()) hidden=move || !always && count() == 0>
-                    {icon(state.as_str())}
-                    <span class="count-number">{move || grouped(count())}</span>
-                    " "
-                    <span class="count-word">{if plain { plain_word(state) } else { word(state) }}</span>
+                <li class=format!("count-{}", state.as_str()) hidden=move || !always && count() == 0>
+                    {content}
                 </li>
             }
         })
         .collect_view();
-    view! { <ul class="counts">{entries}</ul> }
+    view! { <ul class="legend">{entries}</ul> }
 }

@@ -1,4 +1,4 @@
-//! The items in workers' hands now, each with its own bar.
+//! The items in progress, each with its own bar.
 
 use domain::progress::grouped;
 use leptos::prelude::*;
@@ -13,33 +13,33 @@ use crate::{
 pub fn flights(board: Board) -> impl IntoView {
     let none = move || board.flights.with(Vec::is_empty);
     view! {
-        <p class="quiet-text" hidden=move || !none()>
+        <p class="card-body small soft" hidden=move || !none()>
             {move || {
                 board
                     .head
                     .with(|head| {
                         if head.completed() {
-                            "Nothing is in work: everything has ended."
+                            "Nothing is in progress: every item has ended."
                         } else if head.meter.counts.pending() > 0 {
-                            "Nothing is in a worker's hands at this moment. Waiting items are handed out as soon as a worker asks."
+                            "Nothing is in progress right now. Waiting items start as soon as a worker asks for them."
                         } else {
-                            "Nothing is in work yet."
+                            "Nothing is in progress yet."
                         }
                     })
             }}
         </p>
-        <div class="scroll" tabindex="0" role="region" aria-label="Items in flight" hidden=none>
-            <table class="table flights" role="table">
+        <div class="table-wrap" tabindex="0" role="region" aria-label="Items in progress" hidden=none>
+            <table class="table cards flights" role="table">
                 <thead role="rowgroup">
                     <tr role="row">
                         <th scope="col" role="columnheader">"Item"</th>
-                        <th scope="col" role="columnheader">"Progress"</th>
+                        <th scope="col" role="columnheader" class="bar-cell">"Progress"</th>
                         <th scope="col" role="columnheader">"Worker"</th>
-                        <th scope="col" role="columnheader" class="number">
+                        <th scope="col" role="columnheader" class="num">
                             "Attempt"
                         </th>
-                        <th scope="col" role="columnheader" class="number">
-                            "For"
+                        <th scope="col" role="columnheader" class="num">
+                            "Running for"
                         </th>
                     </tr>
                 </thead>
@@ -66,19 +66,19 @@ fn row(kept: Kept<Flight>) -> impl IntoView {
             match &f.message {
                 Some(message) if numbers.is_empty() => message.clone(),
                 Some(message) => format!("{numbers} · {message}"),
-                None if numbers.is_empty() => "in work".to_owned(),
+                None if numbers.is_empty() => "Started".to_owned(),
                 None => numbers,
             }
         })
     };
     view! {
         <tr role="row">
-            <th scope="row" role="rowheader">
+            <th scope="row" role="rowheader" class="name">
                 <a href=format!("/items/{id}")>{first.label.clone()}</a>
                 " "
                 <span class="sub">{first.job.clone()}</span>
             </th>
-            <td role="cell" class="flight-progress">
+            <td role="cell" class="bar-cell">
                 <progress
                     aria-label=format!("Progress of {}", first.label)
                     hidden=move || progress().is_none()
@@ -87,14 +87,14 @@ fn row(kept: Kept<Flight>) -> impl IntoView {
                 ></progress>
                 <span class="sub">{words}</span>
                 " "
-                <span class="state state-cancelled" hidden=move || !flight.with(|f| f.cancelling)>
+                <span class="state s-cancelled badge" hidden=move || !flight.with(|f| f.cancelling)>
                     {icon("cancelled")}
-                    " stopping"
+                    " Stopping"
                 </span>
             </td>
             <td role="cell" class="mono" data-label="Worker">{first.worker}</td>
-            <td role="cell" class="number" data-label="Attempt">{move || flight.with(|f| f.attempt.to_string())}</td>
-            <td role="cell" class="number" data-label="For">{first.since.map(since)}</td>
+            <td role="cell" class="num" data-label="Attempt">{move || flight.with(|f| f.attempt.to_string())}</td>
+            <td role="cell" class="num" data-label="Running for">{first.since.map(since)}</td>
         </tr>
     }
 }

@@ -52,7 +52,7 @@ pub fn LiveImport(id: Uuid, label: String, head: Head) -> impl IntoView {
                 </g>
             </svg>
             {bar(meter, Size::Tall, label)}
-            {legend(Signal::derive(move || meter.with(|meter| meter.counts)), true)}
+            {legend(Signal::derive(move || meter.with(|meter| meter.counts)), true, None)}
             <p class="advice small soft">{move || head.with(Head::advice)}</p>
             {warning(board.liveness)}
             {facts(board)}

@@ -1,4 +1,4 @@
-//! The staff page of a job while it lives: its head, its tree, its items in flight.
+//! The staff page of a job while it lives: its head, its tree, its items in progress.
 
 use domain::id::Uuid;
 use leptos::prelude::*;
@@ -13,9 +13,9 @@ use super::{
 use crate::{
     components::{
         bar::{Size, bar},
-        state::legend,
+        state::{job_badge, legend},
     },
-    reading::{Flight, Head, Line, job_shape},
+    reading::{Flight, Head, Line},
 };
 
 /// What the server knows when the page is drawn. Travels with the page, so it is cut down and capped.
@@ -27,55 +27,59 @@ pub struct First {
     pub flights: Vec<Flight>,
 }
 
-/// The live part of `/jobs/{id}`. `label` names the bar; `children` is what the server drew between head and tree.
+/// The live part of `/jobs/{id}`. `label` names the bar, `list` is the address of the job's items; `children` is what the server
+/// drew between head and tree.
 #[island]
-pub fn LiveJob(id: Uuid, label: String, first: First, children: Children) -> impl IntoView {
+pub fn LiveJob(id: Uuid, label: String, list: String, first: First, children: Children) -> impl IntoView {
     let several = first.lines.len() > 1;
     let board = Board::new(first.head, first.lines, first.left_out, first.flights);
     wake(id, board);
     let head = board.head;
     let meter = Signal::derive(move || head.with(|head| head.meter));
-    let shape = move || head.with(|head| job_shape(head.status, head.outcome));
+    let status = Signal::derive(move || head.with(|head| (head.status, head.outcome)));
     view! {
         <div class="live" data-live=move || board.liveness.get().as_str()>
-            <div class="live-top">
-                <p class="stage">
-                    <span class=move || format!("message state-{}", shape())>
-                        <svg class="icon" aria-hidden="true" focusable="false">
-                            <use href=move || format!("#i-{}", shape()) />
-                        </svg>
-                    </span>
-                    <span class="message">{move || head.with(Head::message)}</span>
+            <div class="job-top stack gap-3">
+                <div class="live-top">
+                    <p class="stage">{job_badge(status)} <span class="message">{move || head.with(Head::message)}</span></p>
+                    {pill(board.liveness)}
+                </div>
+                <div class="row hero-bar">
+                    {bar(meter, Size::Tall, label)}
+                    <span class="num meter-number">{move || meter.with(crate::meter::Meter::number)}</span>
+                </div>
+                {legend(Signal::derive(move || meter.with(|meter| meter.counts)), false, Some(&list))}
+                {warning(board.liveness)}
+                <p class="small soft" hidden=move || head.with(|head| head.waits.is_none())>
+                    {move || head.with(|head| head.waits.clone())}
                 </p>
-                {pill(board.liveness)}
+                {facts(board)}
+                <div class="quiet-status" role="status">
+                    {move || board.announcement.get()}
+                </div>
             </div>
-            <div class="meter meter-tall">
-                {bar(meter, Size::Tall, label)}
-                <span class="meter-number">{move || meter.with(crate::meter::Meter::number)}</span>
+            <div class="job-main stack gap-4">
+                {children()}
+                {several
+                    .then(|| {
+                        view! {
+                            <section class="card" id="tree" aria-labelledby="tree-heading">
+                                <div class="card-head">
+                                    <h2 id="tree-heading">"Tree"</h2>
+                                </div>
+                                {tree(board)}
+                            </section>
+                        }
+                    })} <section class="card" id="flights" aria-labelledby="flights-heading">
+                    <div class="card-head">
+                        <h2 id="flights-heading">"Items in progress"</h2>
+                        <div class="end">
+                            <a href=list>"All items"</a>
+                        </div>
+                    </div>
+                    {flights(board)}
+                </section>
             </div>
-            {legend(Signal::derive(move || meter.with(|meter| meter.counts)), false)}
-            {warning(board.liveness)}
-            <p class="quiet-text" hidden=move || head.with(|head| head.waits.is_none())>
-                {move || head.with(|head| head.waits.clone())}
-            </p>
-            {facts(board)}
-            <div class="quiet-status" role="status">
-                {move || board.announcement.get()}
-            </div>
-            {children()}
-            {several
-                .then(|| {
-                    view! {
-                        <section class="panel" id="tree" aria-labelledby="tree-heading">
-                            <h2 id="tree-heading">"Tree"</h2>
-                            {tree(board)}
-                        </section>
-                    }
-                })}
-            <section class="panel" id="flights" aria-labelledby="flights-heading">
-                <h2 id="flights-heading">"In work now"</h2>
-                {flights(board)}
-            </section>
         </div>
     }
 }

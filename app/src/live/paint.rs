@@ -115,14 +115,14 @@ impl Row {
             }
         }
         if self.stay == Stay::Gone {
-            self.state("cancelled", "removed");
+            self.state("cancelled", "Removed");
         }
         // Such a row stays where it is, in grey.
         self.element.set_class_name(if self.stay == Stay::Fits { "" } else { "row-left" });
     }
 
     fn state(&self, shape: &str, word: &str) {
-        self.set(".state", "class", &format!("state state-{shape}"));
+        self.set(".state", "class", &format!("state s-{shape} badge"));
         self.set(".state use", "href", &format!("#i-{shape}"));
         self.write(".state-word", word);
     }

@@ -26,17 +26,17 @@ pub fn tree(board: Board) -> impl IntoView {
     let closed = Closed(RwSignal::new(HashSet::new()));
     let left_out = move || board.left_out.get();
     view! {
-        <div class="scroll" tabindex="0" role="region" aria-label="Tree">
-            <table class="table tree" role="treegrid" aria-label="Jobs of this tree" on:keydown=move |event| steer(&event, closed)>
+        <div class="table-wrap" tabindex="0" role="region" aria-label="Tree">
+            <table class="table cards tree" role="treegrid" aria-label="Jobs of this tree" on:keydown=move |event| steer(&event, closed)>
                 <thead role="rowgroup">
                     <tr role="row">
                         <th scope="col" role="columnheader">"Job"</th>
-                        <th scope="col" role="columnheader">"Status"</th>
-                        <th scope="col" role="columnheader">"Progress"</th>
-                        <th scope="col" role="columnheader" class="number">"Done"</th>
-                        <th scope="col" role="columnheader" class="number">"Failed"</th>
-                        <th scope="col" role="columnheader" class="number">"In work"</th>
-                        <th scope="col" role="columnheader" class="number">"All"</th>
+                        <th scope="col" role="columnheader" class="fit">"Status"</th>
+                        <th scope="col" role="columnheader" class="bar-cell">"Progress"</th>
+                        <th scope="col" role="columnheader" class="num">"Done"</th>
+                        <th scope="col" role="columnheader" class="num">"Failed"</th>
+                        <th scope="col" role="columnheader" class="num">"In progress"</th>
+                        <th scope="col" role="columnheader" class="num">"All"</th>
                     </tr>
                 </thead>
                 <tbody role="rowgroup">
@@ -44,7 +44,7 @@ pub fn tree(board: Board) -> impl IntoView {
                 </tbody>
             </table>
         </div>
-        <p class="quiet-text" hidden=move || left_out() == 0>
+        <p class="card-foot" hidden=move || left_out() == 0>
             {move || format!("{} more jobs are not shown here. Open a job above to see what is below it.", grouped(left_out() as i64))}
         </p>
     }
@@ -71,8 +71,9 @@ fn row(board: Board, closed: Closed, kept: Kept<Line>) -> impl IntoView {
             aria-expanded=move || first.parent.then(|| if open() { "true" } else { "false" })
             hidden=hidden
         >
-            <th scope="row" role="rowheader" class="tree-name">
-                <span class="tree-indent">
+            <th scope="row" role="rowheader" class="name">
+                <span class="lv row">
+                    {indent(first.level)}
                     {first
                         .parent
                         .then(|| {
@@ -81,35 +82,38 @@ fn row(board: Board, closed: Closed, kept: Kept<Line>) -> impl IntoView {
                                     class="expander"
                                     type="button"
                                     tabindex="-1"
-                                    aria-label=format!("Open or close {}", first.key)
+                                    aria-label=format!("Open or close {}", first.name)
                                     on:click=move |_| toggle(closed, id)
                                 >
-                                    {icon("open")}
+                                    {icon("chevron-down")}
                                 </button>
                             }
                         })}
-                    <span>
-                        <a href=format!("/jobs/{id}")>{first.key.clone()}</a>
-                        " "
-                        <span class="sub" hidden=first.key == first.job_type>
-                            {first.job_type.clone()}
-                        </span>
+                    {(!first.parent).then(|| view! { <span class="expander"></span> })}
+                    <span class="two">
+                        <a href=format!("/jobs/{id}")>{first.name.clone()}</a>
+                        <span hidden=first.name == first.job_type>{first.job_type.clone()}</span>
                     </span>
                 </span>
             </th>
-            <td role="gridcell">{job_badge(Signal::derive(move || line.with(|l| (l.status, l.outcome))))}</td>
-            <td role="gridcell" class="tree-bar">
-                <span class="meter">
-                    {bar(Signal::derive(move || line.with(|l| l.meter)), Size::Middle, format!("Progress of {}", first.key))}
-                    <span class="meter-number">{move || line.with(|l| l.meter.number())}</span>
+            <td role="gridcell" class="fit">{job_badge(Signal::derive(move || line.with(|l| (l.status, l.outcome))))}</td>
+            <td role="gridcell" class="bar-cell">
+                <span class="meter row">
+                    {bar(Signal::derive(move || line.with(|l| l.meter)), Size::Middle, format!("Progress of {}", first.name))}
+                    <span class="num meter-number">{move || line.with(|l| l.meter.number())}</span>
                 </span>
             </td>
-            <td role="gridcell" class="number" data-label="Done">{count(|l| l.meter.counts.succeeded)}</td>
-            <td role="gridcell" class="number" data-label="Failed">{count(|l| l.meter.counts.dead)}</td>
-            <td role="gridcell" class="number" data-label="In work">{count(|l| l.meter.counts.running)}</td>
-            <td role="gridcell" class="number" data-label="All">{count(|l| l.meter.counts.total())}</td>
+            <td role="gridcell" class="num" data-label="Done">{count(|l| l.meter.counts.succeeded)}</td>
+            <td role="gridcell" class="num" data-label="Failed">{count(|l| l.meter.counts.dead)}</td>
+            <td role="gridcell" class="num" data-label="In progress">{count(|l| l.meter.counts.running)}</td>
+            <td role="gridcell" class="num" data-label="All">{count(|l| l.meter.counts.total())}</td>
         </tr>
     }
+}
+
+/// One empty element a level: the lines that lead from a job to those below it.
+fn indent(level: u16) -> impl IntoView {
+    (1..level.min(8)).map(|_| view! { <i></i> }).collect_view()
 }
 
 /// The jobs above one, as far as they are shown.

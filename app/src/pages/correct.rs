@@ -9,6 +9,7 @@ use leptos::prelude::*;
 use super::import;
 use crate::{
     components::{
+        crumbs::crumbs,
         deed::{reason, trouble},
         panel::{empty, note},
         state::icon,
@@ -64,12 +65,8 @@ pub fn page(job: &Job, shown: &Correct) -> Page {
         1 => "Fix 1 row".to_owned(),
         n => format!("Fix {n} rows"),
     };
+    crumbs(&[("/imports", "Imports"), (&format!("/imports/{}", job.id), &name)], heading.clone());
     let content = view! {
-        <p class="crumbs">
-            <a href="/imports">"Imports"</a>
-            " / "
-            <a href=format!("/imports/{}", job.id)>{name.clone()}</a>
-        </p>
         <div class="page-head">
             <h1>{heading}</h1>
             <p class="sub">"Change what is wrong. Rows that you change are retried; the others stay as they are."</p>

@@ -130,13 +130,18 @@ fn dead_of(filter: &Filter) -> Filter {
 
 /// The way to do something to all dead items of a filter: it begins with a dry run.
 pub(super) fn preview(filter: &Filter, button: String) -> AnyView {
+    preview_as("btn", filter, button)
+}
+
+/// The same with a button of another class.
+pub(super) fn preview_as(class: &'static str, filter: &Filter, button: String) -> AnyView {
     let whole = dead_of(filter).to_string();
     view! {
         <form method="post" action="/bulk">
             <input type="hidden" name="action" value="retry" />
             <input type="hidden" name="target" value="items" />
             <input type="hidden" name="q" value=whole />
-            <button class="btn" type="submit">
+            <button class=class type="submit">
                 {icon("rotate-cw")}
                 <span data-retry="">{button}</span>
             </button>

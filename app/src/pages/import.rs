@@ -9,14 +9,14 @@ use leptos::prelude::*;
 
 use super::{job::holds::holds_of_import, new_import::Corrects};
 use crate::{
-    components::{moment::clock, state::icon},
+    components::{crumbs::crumbs, moment::clock, state::icon},
     frame::{Page, Place},
     live::import::LiveImport,
     reading::{Head, job_shape},
 };
 
 pub use actions::Actions;
-pub(super) use downloads::{card as downloads_card, links as downloads};
+pub(super) use downloads::card as downloads_card;
 pub(super) use rows::failed;
 
 /// The patterns that the line of trees is filled with, once on a page that has one.
@@ -102,14 +102,8 @@ pub fn page_with(job: &Job, groups: &[ErrorGroup], staff: bool, around: Around) 
     let Around { own, held, panel, may_change, actions, corrects, corrected_by } = around;
     let fixes = may_change && dead > 0;
     let file = job.upload_id.is_some();
+    crumbs(&[("/imports", "Imports")], name.as_str());
     let content = view! {
-        <p class="crumbs">
-            <a href="/imports">"Imports"</a>
-            <span class="sep" aria-hidden="true">
-                "/"
-            </span>
-            <span aria-current="page">{name.clone()}</span>
-        </p>
         {woods()}
         {actions.told()}
         // Drawn by the server, and fetched again when the state changes.

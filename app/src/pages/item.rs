@@ -20,6 +20,7 @@ pub use deeds::{Deeds, Edit};
 
 use crate::{
     components::{
+        crumbs::crumbs,
         deed::told,
         json,
         moment::{ago, clock, since},
@@ -35,18 +36,18 @@ pub fn page(item: &Item, attempts: &[Attempt], deeds: &Deeds) -> Page {
     let is_form = form.is_some();
     let main = form.unwrap_or_else(|| shown(item, attempts, deeds));
     let job = deeds.job.clone().unwrap_or_else(|| "Job".to_owned());
-    let tree = (item.root_id != item.job_id).then(|| {
-        let name = deeds.root.clone().unwrap_or_else(|| "Root job".to_owned());
-        view! { <a href=format!("/jobs/{}", item.root_id)>{name}</a> " / " }
-    });
-    let here = is_form.then(|| view! { <a href=format!("/items/{}", item.id)>{title.clone()}</a> " / " });
+    let (root, own) = (format!("/jobs/{}", item.root_id), format!("/jobs/{}", item.job_id));
+    let mut above = vec![("/jobs", "Jobs")];
+    if item.root_id != item.job_id {
+        above.push((&root, deeds.root.as_deref().unwrap_or("Root job")));
+    }
+    above.push((&own, &job));
+    let here = format!("/items/{}", item.id);
+    if is_form {
+        above.push((&here, &title));
+    }
+    crumbs(&above, if is_form { "Edit" } else { &title });
     let content = view! {
-        <p class="crumbs">
-            <a href="/jobs">"Jobs"</a> " / "
-            {tree}
-            <a href=format!("/jobs/{}", item.job_id)>{job}</a> " / "
-            {here}
-        </p>
         <div class="job-title">
             <h1>{title.clone()}</h1>
             <span id="state" data-refresh="">

@@ -16,7 +16,7 @@ use domain::{
 use leptos::prelude::*;
 
 use crate::{
-    components::{form::fault, state::icon},
+    components::{crumbs::crumbs, form::fault, state::icon},
     frame::{Page, Place},
     upload::{UploadForm, size},
 };
@@ -87,15 +87,9 @@ pub fn page(form: &ImportForm, problem: Option<&Problem>) -> Page {
         None => upload(form),
         Some(upload) => review(form, upload, problem),
     };
+    crumbs(&[("/imports", "Imports")], "New import");
     let content = view! {
         <div class=if form.upload.is_some() { "stack gap-4" } else { "narrow" }>
-            <p class="crumbs">
-                <a href="/imports">"Imports"</a>
-                <span class="sep" aria-hidden="true">
-                    "/"
-                </span>
-                <span aria-current="page">"New import"</span>
-            </p>
             <div class="page-head">
                 <h1>{heading}</h1>
             </div>

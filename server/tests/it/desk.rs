@@ -118,7 +118,7 @@ async fn all_that_match_go_through_a_preview_a_reason_and_one_operation() {
     let grace = server.person("Grace", "support").await;
     let q = format!("state:dead root:{job}");
     let page = grace.get(&format!("/dead?q=root:{job}")).await;
-    assert!(page.text.contains("Retry all 25…") && page.text.contains(&format!("value=\"{q}\"")), "{}", page.text);
+    assert!(page.text.contains("Retry 25 failed") && page.text.contains(&format!("value=\"{q}\"")), "{}", page.text);
 
     let ask = [("action", "retry"), ("target", "items"), ("q", q.as_str())];
     let preview = led(&submit(&grace, "/bulk", &ask).await);
@@ -207,8 +207,8 @@ async fn a_job_says_what_will_happen_and_then_it_does() {
     claim(&shop, "a", 1, 0).await;
     let grace = server.person("Grace", "support").await;
     let page = grace.get(&job).await;
-    assert!(page.text.contains("2 items that wait will never start. 1 item in work is told to stop"), "{}", page.text);
-    assert!(page.text.contains("Cancel 3 items"), "{}", page.text);
+    assert!(page.text.contains("2 waiting items will not run. 1 in progress is told to stop."), "{}", page.text);
+    assert!(page.text.contains("Keep running"), "{}", page.text);
     let silent = submit(&grace, &format!("{job}/cancel"), &[]).await;
     assert!(silent.status == 422 && silent.text.contains("A reason is required"), "{}", silent.text);
     assert_eq!(

@@ -9,7 +9,7 @@ use leptos::prelude::*;
 
 use super::{Stage, stages};
 use crate::{
-    components::{deed::trouble, state::icon},
+    components::{crumbs::crumbs, deed::trouble, state::icon},
     frame::{Page, Place},
 };
 
@@ -76,10 +76,8 @@ pub fn new_page(asking: &Asking) -> Page {
             </p>
         }
     });
+    crumbs(&[("/bulk", "Operations")], "New operation");
     let content = view! {
-        <p class="crumbs">
-            <a href="/bulk">"Operations"</a> " / "
-        </p>
         <div class="page-head">
             <h1>"New operation"</h1>
         </div>

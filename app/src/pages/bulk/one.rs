@@ -20,6 +20,7 @@ use super::{
 use crate::{
     address::address,
     components::{
+        crumbs::crumbs,
         deed::{Refused, reason, told, trouble},
         moment::{clock, since},
         state::icon,
@@ -67,10 +68,8 @@ pub fn page(shown: &Shown) -> Page {
         }
     });
     let stage = if one.dry_run { Stage::Preview } else { Stage::Run };
+    crumbs(&[("/bulk", "Operations")], title.as_str());
     let content = view! {
-        <p class="crumbs">
-            <a href="/bulk">"Operations"</a> " / "
-        </p>
         <div class="job-title" id="name" data-refresh="">
             <h1>{title.clone()}</h1>
             {badge(one)}

@@ -9,7 +9,7 @@ use leptos::prelude::*;
 
 use super::{Items, failed, groups::filter_of, preview};
 use crate::{
-    components::{asking::bar, deed::told, moment::ago, panel::empty},
+    components::{asking::bar, crumbs::crumbs, deed::told, moment::ago, panel::empty},
     frame::{Page, Place},
 };
 
@@ -34,10 +34,8 @@ pub(super) fn page(shown: &Items, group: &ErrorGroup) -> Page {
     } else {
         failed(shown)
     };
+    crumbs(&[(&back, "Failures")], group.message.as_str());
     let content = view! {
-        <p class="crumbs">
-            <a href=back>"Failures"</a> " / "
-        </p>
         <div class="stack gap-4" id="failures" data-refresh="" data-topics="failures">
             <div class="job-title">
                 <h1 class="issue-title">{group.message.clone()}</h1>

@@ -3,7 +3,7 @@
 use domain::Job;
 use leptos::prelude::*;
 
-use super::{counted, file_of, name};
+use super::{counted, file_of};
 use crate::components::state::icon;
 
 /// The files that can be downloaded, as a card. While work goes on they hold what is there so far, and say so.
@@ -65,57 +65,6 @@ pub(in super::super) fn card(job: &Job, file: bool, completed: bool) -> AnyView 
                 </ul>
             </div>
         </section>
-    }
-    .into_any()
-}
-
-/// The same as a line of buttons.
-pub(in super::super) fn links(job: &Job, completed: bool) -> AnyView {
-    let id = job.id;
-    let counts = job.tree.counts;
-    let failed = counts.dead;
-    let so_far = if completed { "" } else { " so far" };
-    let stem = name(job);
-    let stem = stem.rsplit_once('.').map_or(stem.as_str(), |(stem, _)| stem).to_owned();
-    let link = |address: String, file: String, text: String, present: bool, strong: bool| {
-        if present {
-            let class = if strong { "button primary" } else { "button" };
-            view! {
-                <a class=class href=address download=file>
-                    {icon("download")}
-                    {text}
-                </a>
-            }
-            .into_any()
-        } else {
-            view! { <span class="button button-off" aria-disabled="true">{icon("download")} {text}</span> }.into_any()
-        }
-    };
-    let rows = domain::progress::grouped(failed);
-    view! {
-        <div class="actions">
-            {link(
-                format!("/api/v1/jobs/{id}/failures?format=csv"),
-                format!("{stem}-failed.csv"),
-                format!("{rows} failed {}{so_far} (CSV)", if failed == 1 { "row" } else { "rows" }),
-                failed > 0,
-                failed > 0 && completed,
-            )}
-            {link(
-                format!("/api/v1/jobs/{id}/results?format=csv"),
-                format!("{stem}-results.csv"),
-                format!("Results{so_far} (CSV)"),
-                counts.succeeded > 0,
-                failed == 0 && completed,
-            )}
-            {link(
-                format!("/api/v1/jobs/{id}/results?format=ndjson"),
-                format!("{stem}-results.ndjson"),
-                format!("Results{so_far} (NDJSON)"),
-                counts.succeeded > 0,
-                false,
-            )}
-        </div>
     }
     .into_any()
 }

@@ -9,7 +9,7 @@ use leptos::prelude::*;
 
 use super::Deeds;
 use crate::{
-    components::{json, moment::clock, state::icon},
+    components::{copied::copied, json, moment::clock},
     pages::dead::rows_of,
 };
 
@@ -40,7 +40,7 @@ pub(super) fn card(item: &Item, deeds: &Deeds) -> AnyView {
             </div>
             <div class="card-body">
                 <dl class="kv">
-                    {fact("Item ID", id(item))} {fact("Job", view! { <a href=format!("/jobs/{}", item.job_id)>{job}</a> }.into_any())}
+                    {fact("Item ID", copied("item-id", "item ID", item.id.to_string()))} {fact("Job", view! { <a href=format!("/jobs/{}", item.job_id)>{job}</a> }.into_any())}
                     {fact("Job type", kind)} {owner} {item.row.map(|row| fact("File row", grouped(row).into_any()))}
                     {fact("Position", grouped(item.seq).into_any())}
                     {item.run_after.map(|at| fact("Starts after", clock(at).into_any()))}
@@ -53,24 +53,6 @@ pub(super) fn card(item: &Item, deeds: &Deeds) -> AnyView {
                 </dl>
             </div>
         </section>
-    }
-    .into_any()
-}
-
-/// The id with a button that copies it.
-fn id(item: &Item) -> AnyView {
-    view! {
-        <span class="row nowrap">
-            <input class="mono plain-id" id="item-id" value=item.id.to_string() readonly=true aria-label="Item ID" />
-            <button
-                type="button"
-                class="btn btn-quiet btn-icon btn-sm only-scripted"
-                data-copy="item-id"
-                aria-label="Copy item ID"
-            >
-                {icon("copy")}
-            </button>
-        </span>
     }
     .into_any()
 }

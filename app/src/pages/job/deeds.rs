@@ -1,15 +1,15 @@
-//! What can be done to a job: cancelled, made again, kept, deleted. Each form says what will happen, with the
+//! Actions on a job, in the head of its page: it is canceled, run again, kept, deleted. Each says what will happen, with the
 //! numbers of this moment.
 
-use domain::{Job, JobStatus, progress::grouped};
+use domain::{Job, JobStatus, filter::Term, progress::grouped};
 use leptos::prelude::*;
 
-use crate::components::{
-    deed::{Deed, Refused, deed_open},
-    panel::{note, section},
+use crate::{
+    components::{confirm::Confirm, deed::Refused},
+    pages::{dead::preview_as, import::name},
 };
 
-/// Who looks, and what they tried.
+/// The reader, and what they tried.
 #[derive(Clone, Debug, Default)]
 pub struct Deeds {
     /// The job is the reader's own.
@@ -23,124 +23,133 @@ pub struct Deeds {
     pub did: Option<String>,
 }
 
-/// The section with all forms that make sense for the job as it is.
-pub(super) fn section_of(job: &Job, deeds: &Deeds) -> AnyView {
+/// The items that an operation on a job means: those of its tree; of a job below the root, its own.
+pub(super) fn reach(job: &Job) -> (Term, i64) {
+    match job.parent_id {
+        None => (Term::is("root", &job.id.to_string()), job.tree.counts.dead),
+        Some(_) => (Term::is("job", &job.id.to_string()), job.counts.dead),
+    }
+}
+
+/// The buttons that make sense for the job as it is.
+pub(super) fn actions(job: &Job, deeds: &Deeds) -> AnyView {
     let root = job.parent_id.is_none();
     let completed = job.tree.status == JobStatus::Completed;
     let tried = |name: &str| deeds.refused.as_ref().is_some_and(|refused| refused.deed == name);
-    let mut forms: Vec<AnyView> = Vec::new();
-    if (!completed && job.tree.status != JobStatus::Cancelling) || tried("cancel") {
-        forms.push(cancel(job, deeds));
-    }
+    let mut forms: Vec<Confirm> = Vec::new();
     if (root && completed) || tried("replay") {
         forms.push(replay(job, deeds));
     }
-    if root || tried("pin") {
+    if root || tried("pin") || tried("unpin") {
         forms.push(pin(job, deeds));
+    }
+    if (!completed && job.tree.status != JobStatus::Cancelling) || tried("cancel") {
+        forms.push(cancel(job, deeds));
     }
     if (root && completed && (deeds.own || deeds.admin)) || tried("delete") {
         forms.push(delete(job, deeds));
     }
-    if forms.is_empty() {
-        let text = if job.tree.status == JobStatus::Cancelling {
-            "It is being cancelled: it is over when the last item in work has ended."
-        } else {
-            "It is complete. Its whole tree can be made again from the tree's own page."
-        };
-        return section("deeds", "What you can do", note(text));
-    }
-    section("deeds", "What you can do", view! { <div class="deeds">{forms}</div> }.into_any())
+    let forms = forms.into_iter().map(|form| form.view(deeds.open.as_deref(), deeds.refused.as_ref())).collect_view();
+    view! { <div class="actions">{retry(job)} {forms}</div> }.into_any()
 }
 
-fn form(job: &Job, deeds: &Deeds, deed: &'static str, verb: &'static str) -> Deed {
-    Deed {
-        deed,
-        action: format!("/jobs/{}/{deed}", job.id),
-        verb,
-        text: ().into_any(),
-        fields: None,
-        button: String::new(),
-        dangerous: false,
-        others: !deeds.own,
-    }
-}
-
-fn drawn(form: Deed, deeds: &Deeds) -> AnyView {
-    let open = deeds.open.as_deref() == Some(form.deed);
-    deed_open(form, deeds.refused.as_ref(), open)
+/// Retries everything that has failed: it begins with a preview.
+fn retry(job: &Job) -> Option<AnyView> {
+    let (term, dead) = reach(job);
+    (dead > 0).then(|| preview_as("btn btn-primary", &vec![term].into(), format!("Retry {} failed", grouped(dead))))
 }
 
 fn items(n: i64) -> String {
     if n == 1 { "1 item".to_owned() } else { format!("{} items", grouped(n)) }
 }
 
-fn cancel(job: &Job, deeds: &Deeds) -> AnyView {
-    let counts = &job.tree.counts;
-    let running = counts.running;
-    let waiting = counts.total() - counts.finished() - running;
-    let waits = match waiting {
-        0 => "Nothing waits in it.".to_owned(),
-        n => format!("{} that wait will never start.", items(n)),
-    };
-    let works = match running {
-        0 => String::new(),
-        1 => " 1 item in work is told to stop, and its result is refused.".to_owned(),
-        n => format!(" {} in work are told to stop, and their results are refused.", items(n)),
-    };
-    let ended = match counts.finished() {
-        0 => String::new(),
-        1 => " The 1 item that has ended stays as it is.".to_owned(),
-        n => format!(" The {} that have ended stay as they are.", items(n)),
-    };
-    let text = format!(
-        "{waits}{works}{ended} No more items can be added. This cannot be undone; the work can be made again as a new tree."
-    );
-    let button = match waiting + running {
-        0 => "Cancel the job".to_owned(),
-        n => format!("Cancel {}", items(n)),
-    };
-    let form = Deed { text: text.into_any(), button, dangerous: true, ..form(job, deeds, "cancel", "Cancel…") };
-    drawn(form, deeds)
-}
-
-fn replay(job: &Job, deeds: &Deeds) -> AnyView {
-    let text = format!(
-        "A new tree of the same definition is made, with those of its {} that came from outside, payloads as they are now. This one stays. Times before which nothing was to start, and steps, are dropped.",
-        items(job.tree.item_count)
-    );
-    let form =
-        Deed {
-            text: text.into_any(), button: "Make it again".to_owned(), ..form(job, deeds, "replay", "Make again…")
-        };
-    drawn(form, deeds)
-}
-
-fn pin(job: &Job, deeds: &Deeds) -> AnyView {
-    if job.pinned {
-        let text = "It is kept forever. Otherwise it is deleted when the retention of its type is over.";
-        let form = Deed {
-            text: text.into_any(),
-            button: "Delete automatically again".to_owned(),
-            ..form(job, deeds, "unpin", "Delete automatically again…")
-        };
-        return drawn(form, deeds);
+fn form(job: &Job, deeds: &Deeds, id: &'static str) -> Confirm {
+    Confirm {
+        id,
+        action: format!("/jobs/{}/{id}", job.id),
+        icon: "bookmark",
+        verb: "",
+        question: String::new(),
+        text: String::new(),
+        button: String::new(),
+        dangerous: false,
+        way_out: "Cancel",
+        back: format!("/jobs/{}", job.id),
+        others: (!deeds.own).then(|| job.owner.name.clone()),
     }
-    let text = "It stays, with all its items and results, until somebody deletes it.";
-    let form =
-        Deed { text: text.into_any(), button: "Keep forever".to_owned(), ..form(job, deeds, "pin", "Keep forever…") };
-    drawn(form, deeds)
 }
 
-fn delete(job: &Job, deeds: &Deeds) -> AnyView {
-    let text = format!(
-        "The tree goes at once and for ever: {}, what became of them, and the downloads.",
-        items(job.tree.item_count)
-    );
-    let form = Deed {
-        text: text.into_any(),
+fn cancel(job: &Job, deeds: &Deeds) -> Confirm {
+    let counts = &job.tree.counts;
+    let waiting = match counts.total() - counts.finished() - counts.running {
+        0 => String::new(),
+        1 => "1 waiting item will not run. ".to_owned(),
+        n => format!("{} waiting items will not run. ", grouped(n)),
+    };
+    let running = match counts.running {
+        0 => "",
+        1 => "1 in progress is told to stop. ",
+        n => &format!("{} in progress are told to stop. ", grouped(n)),
+    };
+    Confirm {
+        icon: "ban",
+        verb: "Cancel job…",
+        question: format!("Cancel “{}”?", name(job)),
+        text: format!(
+            "{waiting}{running}Finished results stay, and no more items can be added. This cannot be undone."
+        ),
+        button: "Cancel job".to_owned(),
+        dangerous: true,
+        way_out: "Keep running",
+        ..form(job, deeds, "cancel")
+    }
+}
+
+fn replay(job: &Job, deeds: &Deeds) -> Confirm {
+    Confirm {
+        icon: "copy",
+        verb: "Run again as a new job…",
+        question: format!("Run “{}” again?", name(job)),
+        text: format!(
+            "A new job gets the same definition and those of the {} that came from outside, with their payloads as they are now. Start times and reached steps are not carried over. This job stays.",
+            items(job.tree.item_count)
+        ),
+        button: "Run again".to_owned(),
+        ..form(job, deeds, "replay")
+    }
+}
+
+fn pin(job: &Job, deeds: &Deeds) -> Confirm {
+    if job.pinned {
+        return Confirm {
+            verb: "Delete automatically again…",
+            question: "Delete automatically again?".to_owned(),
+            text: "It is kept forever now. Afterwards it is deleted when the retention of its type is over.".to_owned(),
+            button: "Delete automatically again".to_owned(),
+            ..form(job, deeds, "unpin")
+        };
+    }
+    Confirm {
+        verb: "Keep forever…",
+        question: "Keep this job forever?".to_owned(),
+        text: "It stays, with all its items and results, until somebody deletes it.".to_owned(),
+        button: "Keep forever".to_owned(),
+        ..form(job, deeds, "pin")
+    }
+}
+
+fn delete(job: &Job, deeds: &Deeds) -> Confirm {
+    Confirm {
+        icon: "trash-2",
+        verb: "Delete…",
+        question: format!("Delete “{}”?", name(job)),
+        text: format!(
+            "The job, its {}, and all results are deleted at once. This cannot be undone.",
+            items(job.tree.item_count)
+        ),
         button: format!("Delete {}", items(job.tree.item_count)),
         dangerous: true,
-        ..form(job, deeds, "delete", "Delete…")
-    };
-    drawn(form, deeds)
+        way_out: "Keep it",
+        ..form(job, deeds, "delete")
+    }
 }

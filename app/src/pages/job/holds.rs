@@ -16,52 +16,50 @@ pub fn holds(held: &[Held]) -> Vec<AnyView> {
 fn line(held: &Held) -> Option<AnyView> {
     let name = held.job_type.clone();
     let waiting = held.waiting();
-    let types = |word: &'static str| view! { <a href="/types">{word}</a> };
-    let text = match &held.hold {
-        Hold::Ours | Hold::Shared => return None,
-        Hold::Paused => view! {
-            {waiting}
-            ", and none will start: the job type "
-            <span class="mono">{name}</span>
-            " is paused. "
-            {types("Job types")}
-        }
-        .into_any(),
-        Hold::Away { target, until } => view! {
-            {waiting}
-            ": "
-            <span class="mono">{target.clone()}</span>
-            " does not answer, and is asked again at "
-            {clock(*until)}
-            ". "
-            {types("Job types")}
-        }
-        .into_any(),
-        Hold::Capped { open, cap } => view! {
-            {waiting}
-            {format!(": {} of at most {} items of ", grouped(*open), grouped(*cap))}
-            <span class="mono">{name}</span>
-            " are running."
-        }
-        .into_any(),
-        Hold::Unasked(since) => {
-            let since = since.map(|at| view! { " since " {clock(at)} });
-            let yet = since.is_none().then_some(" yet");
-            view! {
-                {waiting}
-                ", and none will start as it is: no worker has asked for "
-                <span class="mono">{name}</span>
-                {yet}
-                {since}
-                ". "
-                <a href="/workers">"Workers"</a>
-            }
+    let open_type = || {
+        view! { <a class="btn btn-sm" href=format!("/types/{}", held.job_type)>{format!("Open {}", held.job_type)}</a> }
             .into_any()
-        }
     };
-    let class = if held.hold.is_stuck() { "note note-warn" } else { "note" };
-    let shape = if held.hold.is_stuck() { "partial" } else { "scheduled" };
-    Some(view! { <p class=class>{icon(shape)} " " <span>{text}</span></p> }.into_any())
+    let (title, text, way) = match &held.hold {
+        Hold::Ours | Hold::Shared => return None,
+        Hold::Paused => (
+            format!("{waiting}: {name} is paused"),
+            "They start when somebody resumes the job type.".into_any(),
+            Some(open_type()),
+        ),
+        Hold::Away { target, until } => (
+            format!("{waiting}: {target} does not answer"),
+            view! { "It is asked again at " {clock(*until)} "." }.into_any(),
+            Some(open_type()),
+        ),
+        Hold::Capped { open, cap } => (
+            format!("{waiting} for a free slot"),
+            format!("{} of {} slots of {name} are in use.", grouped(*open), grouped(*cap)).into_any(),
+            None,
+        ),
+        Hold::Unasked(since) => (
+            format!("{waiting} in {name}"),
+            match since {
+                Some(at) => view! { "No worker has asked for them since " {clock(*at)} "." }.into_any(),
+                None => "No worker has asked for them yet.".into_any(),
+            },
+            Some(view! { <a class="btn btn-sm" href="/workers">"Workers"</a> }.into_any()),
+        ),
+    };
+    let stuck = held.hold.is_stuck();
+    Some(
+        view! {
+            <div class=if stuck { "notice notice-warn" } else { "notice notice-info" }>
+                {icon(if stuck { "triangle-alert" } else { "info" })}
+                <div>
+                    <strong>{title}</strong>
+                    <p>{text}</p>
+                </div>
+                {way.map(|way| view! { <div class="actions">{way}</div> })}
+            </div>
+        }
+        .into_any(),
+    )
 }
 
 /// The same for whoever uploaded a file: only what will not pass by itself, without the words and the links of

@@ -7,11 +7,9 @@ use domain::{Job, Time};
 use leptos::prelude::*;
 
 use crate::{
-    components::{
-        moment::{Clock, clock},
-        panel::note,
-    },
+    components::moment::{Clock, clock},
     pace::duration,
+    reading::called,
 };
 
 /// Most jobs on one axis; deeper ones have pages of their own.
@@ -47,8 +45,12 @@ pub(super) fn timeline(job: &Job) -> Option<AnyView> {
     let head = |word: &'static str| view! { <th scope="col" role="columnheader">{word}</th> };
     Some(
         view! {
-            <div class="scroll" tabindex="0" role="region" aria-label="Timeline">
-                <table class="table timeline" role="table">
+            <section class="card" id="timeline" aria-labelledby="timeline-heading">
+            <div class="card-head">
+                <h2 id="timeline-heading">"Timeline"</h2>
+            </div>
+            <div class="table-wrap" tabindex="0" role="region" aria-label="Timeline">
+                <table class="table cards timeline" role="table">
                     <thead role="rowgroup">
                         <tr role="row">
                             {head("Job")} {head("Started")}
@@ -56,16 +58,24 @@ pub(super) fn timeline(job: &Job) -> Option<AnyView> {
                                 <span>{clock(begin)}</span>
                                 " "
                                 <span>{end_of(job, now)}</span>
-                            </th> {head("Waited")} {head("Worked")}
+                            </th> {head("Waiting")} {head("Duration")}
                         </tr>
                     </thead>
                     <tbody role="rowgroup">{rows}</tbody>
                 </table>
             </div>
-            {(left_out > 0).then(|| note(format!("and {left_out} more jobs, on the pages of the jobs above them")))}
+            {(left_out > 0).then(|| view! { <p class="card-foot">{more(left_out)}</p> })}
+            </section>
         }
         .into_any(),
     )
+}
+
+fn more(jobs: usize) -> String {
+    match jobs {
+        1 => "1 more job is not shown. Open the job above it to see it.".to_owned(),
+        n => format!("{n} more jobs are not shown. Open a job above them to see them."),
+    }
 }
 
 fn end_of(job: &Job, now: Time) -> AnyView {
@@ -89,24 +99,24 @@ fn row(job: &Job, span: Span, whole: f64) -> impl IntoView + use<> {
     });
     view! {
         <tr role="row">
-            <th scope="row" role="rowheader">
-                <a href=format!("/jobs/{}", job.id)>{job.key.clone()}</a>
+            <th scope="row" role="rowheader" class="name">
+                <a href=format!("/jobs/{}", job.id)>{called(job)}</a>
             </th>
             <td role="cell" data-label="Started">
-                {job.started_at.map_or_else(|| "not yet".into_any(), |at| clock(at).into_any())}
+                {job.started_at.map_or_else(|| "Not started".into_any(), |at| clock(at).into_any())}
             </td>
-            <td role="cell" class="timeline-axis">
-                <svg class="bar bar-middle" aria-hidden="true" focusable="false">
+            <td role="cell" class="timeline-axis bar-cell">
+                <svg class="bar bar-2" aria-hidden="true" focusable="false">
                     <rect class="track" width="100%" height="100%" />
                     <rect class="timeline-wait" x=percent(span.made) width=percent(waited) y="40%" height="20%" />
                     {at_work}
                 </svg>
             </td>
-            <td role="cell" data-label="Waited">
+            <td role="cell" data-label="Waiting">
                 {long(waited)}
                 {span.started.is_none().then_some(tail)}
             </td>
-            <td role="cell" data-label="Worked">
+            <td role="cell" data-label="Duration">
                 {worked.map_or_else(|| "\u{2013}".to_owned(), |worked| format!("{}{tail}", long(worked)))}
             </td>
         </tr>

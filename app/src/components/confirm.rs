@@ -1,0 +1,77 @@
+//! What cannot be taken back, behind a button: a question, what will happen in numbers, the reason where it is somebody
+//! else's work, and a way out that says what stays.
+//!
+//! Forms that work without JavaScript. They decide nothing: the server asks again.
+
+use leptos::prelude::*;
+
+use super::{
+    deed::{Refused, trouble},
+    state::icon,
+};
+
+/// A form behind its button.
+pub struct Confirm {
+    /// Names the form in addresses and ids.
+    pub id: &'static str,
+    /// The address that it is posted to.
+    pub action: String,
+    pub icon: &'static str,
+    /// On the closed form.
+    pub verb: &'static str,
+    pub question: String,
+    /// What will happen, exactly.
+    pub text: String,
+    /// On the button: the verb again, with its number where it is dangerous.
+    pub button: String,
+    pub dangerous: bool,
+    /// The link that closes it, and its address.
+    pub way_out: &'static str,
+    pub back: String,
+    /// Whose work it is, where it is not the reader's: a reason is required.
+    pub others: Option<String>,
+}
+
+impl Confirm {
+    /// Draws it; open where a link asks for it or it was refused.
+    pub fn view(self, open: Option<&str>, refused: Option<&Refused>) -> AnyView {
+        let here = refused.filter(|refused| refused.deed == self.id);
+        let open = here.is_some() || open == Some(self.id);
+        let typed = here.map(|refused| refused.reason.clone()).unwrap_or_default();
+        let refusal = here.map(|refused| trouble(&refused.problem));
+        let field = format!("{}-reason", self.id);
+        let reason = self.others.map(|owner| {
+            view! {
+                <div class="field">
+                    <label class="label" for=field.clone()>
+                        "Reason"
+                    </label>
+                    <input type="text" id=field name="reason" value=typed maxlength="1000" autocomplete="off" required />
+                    <span class="help">{format!("This is the work of {owner}. The reason is kept in the audit log.")}</span>
+                </div>
+            }
+        });
+        let (summary, button) =
+            if self.dangerous { ("btn btn-danger", "btn btn-danger-solid") } else { ("btn", "btn btn-primary") };
+        view! {
+            <details class="menu" id=self.id open=open>
+                <summary class=summary>{icon(self.icon)} {self.verb}</summary>
+                <form class="menu-list confirm" method="post" action=self.action>
+                    {refusal}
+                    <strong>{self.question}</strong>
+                    <p class="small soft">{self.text}</p>
+                    {reason}
+                    <div class="actions">
+                        <button class=button type="submit">
+                            {self.button}
+                        </button>
+                        <a class="btn btn-quiet" href=self.back>
+                            {self.way_out}
+                        </a>
+                    </div>
+                </form>
+            </details>
+        }
+        .into_any()
+    }
+}
