@@ -18,7 +18,7 @@ test('an admin lets somebody in, who uploads and shares; a stranger watches unti
   await admin.getByLabel('Name', { exact: true }).fill('Ada Lovelace');
   await admin.getByLabel('Email address').fill('ada@example.com');
   await admin.getByLabel('Password').fill(PASSWORD);
-  await admin.getByRole('button', { name: 'Add person' }).click();
+  await admin.getByRole('button', { name: 'Invite' }).click();
   await admin.getByRole('heading', { level: 1, name: 'Ada Lovelace' }).waitFor();
   await screenshot(admin, 'person');
   await admin.goto('/people');
@@ -33,7 +33,7 @@ test('an admin lets somebody in, who uploads and shares; a stranger watches unti
   await ada.getByLabel('Email address').fill('ada@example.com');
   await ada.getByLabel('Password').fill('wrong');
   await ada.getByRole('button', { name: 'Sign in' }).click();
-  await ada.getByText('That did not fit').waitFor();
+  await ada.getByText('Email or password is wrong').waitFor();
   assert.equal(await ada.getByLabel('Email address').inputValue(), 'ada@example.com');
   await screenshot(ada, 'sign-in-refused');
   await ada.getByLabel('Password').fill(PASSWORD);
@@ -45,7 +45,7 @@ test('an admin lets somebody in, who uploads and shares; a stranger watches unti
   await ada.getByRole('button', { name: 'Change password' }).click();
   await ada.getByText('Your password is set').waitFor();
   await ada.goto('/people');
-  await ada.getByRole('heading', { name: 'Not for your role' }).waitFor();
+  await ada.getByRole('heading', { name: 'You cannot see this page' }).waitFor();
 
   const lines = Array.from({ length: ROWS }, (_, n) => `${n},bird ${n}`);
   await ada.goto('/imports/new');
@@ -106,13 +106,13 @@ test('an admin lets somebody in, who uploads and shares; a stranger watches unti
   // Her own account: what was signed in, and its end.
   await ada.locator('#account-menu > summary').click();
   await ada.getByRole('link', { name: 'Account', exact: true }).click();
-  await ada.getByRole('heading', { name: 'Your account' }).waitFor();
+  await ada.getByRole('heading', { name: 'Account' }).waitFor();
   await screenshot(ada, 'account');
   await accessible(ada);
   await admin.goto('/people');
   await admin.getByRole('link', { name: 'Ada Lovelace' }).click();
-  await admin.getByRole('button', { name: 'Disable the account' }).click();
-  await admin.getByText('Nothing of theirs opens anything').waitFor();
+  await admin.getByRole('button', { name: 'Deactivate' }).click();
+  await admin.getByText('They cannot sign in').waitFor();
   await ada.goto('/imports');
   assert.match(ada.url(), /\/sign-in/);
   await admin.goto('/audit');

@@ -34,11 +34,11 @@ test('a callback that was refused is sent again from the page of its tree', asyn
   const id = await called(server, there.url);
   const page = await openPage(server, { path: '/' });
   // The alert leads there.
-  await page.getByText('callback given up').waitFor();
-  await page.getByRole('link', { name: 'see its callbacks' }).click();
+  await page.getByText('Webhook gave up').waitFor();
+  await page.getByRole('link', { name: 'Webhook', exact: true }).click();
   await page.waitForURL(new RegExp(`/jobs/${id}#callbacks$`));
   const section = page.locator('#callbacks');
-  await section.getByText('refused for good').waitFor();
+  await section.getByText('rejected').waitFor();
   await section.getByText('410 Gone: no more of this').waitFor();
   assert.ok(!(await page.content()).includes('key=secret'), 'a query may be a secret');
   await screenshot(page, 'callbacks-job');
@@ -49,7 +49,7 @@ test('a callback that was refused is sent again from the page of its tree', asyn
   await section.getByLabel(/^Reason/).fill('The receiver was mended');
   await page.keyboard.press('Enter');
   await page.waitForURL(/\/deliveries\/[0-9a-f-]{36}\?did=resent$/);
-  await page.getByText('It is being sent again').waitFor();
+  await page.getByText('Sending again').waitFor();
   await page.getByText('410 Gone: really').waitFor();
   await screenshot(page, 'callbacks-one');
 
@@ -59,14 +59,14 @@ test('a callback that was refused is sent again from the page of its tree', asyn
   await plain.locator('tbody tr').getByRole('link').first().click();
   await plain.getByText('Send again…').click();
   await plain.locator('#resend-reason').evaluate((field) => field.removeAttribute('required'));
-  await plain.getByRole('button', { name: 'Send it again' }).click();
+  await plain.getByRole('button', { name: 'Send again' }).click();
   await plain.getByText('A reason is required').waitFor();
   await plain.getByLabel(/^Reason/).fill('Once more');
-  await plain.getByRole('button', { name: 'Send it again' }).click();
+  await plain.getByRole('button', { name: 'Send again' }).click();
   await plain.waitForURL(/did=resent$/);
   for (;;) {
     await plain.goto('/deliveries?state=delivered');
-    if (await plain.getByText('204: taken').count()) break;
+    if (await plain.getByText('204: accepted').count()) break;
   }
   assert.equal(there.told.length, 3);
   assert.equal(new Set(there.told).size, 1, 'under one id');

@@ -173,7 +173,7 @@ test('keys lead through lists and pages, and stay out of fields', async (t) => {
   await page.waitForURL(/\/types$/);
   // Switched off, they do nothing.
   await page.keyboard.press('?');
-  await page.getByLabel('Switch single keys off in this browser').check();
+  await page.getByLabel('Switch single-key shortcuts off in this browser').check();
   await page.keyboard.press('Escape');
   await page.keyboard.press('?');
   assert.ok(!(await dialog.evaluate((it) => it.open)));

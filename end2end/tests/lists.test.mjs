@@ -160,7 +160,7 @@ test('three dead items are ticked by mouse or by keys, and exactly these are giv
   await box(2).click();
   await box(5).click({ modifiers: ['Shift'] });
   assert.equal(await count.innerText(), '4 selected');
-  await page.getByLabel('Select this page').check();
+  await page.getByLabel('Select all on this page').check();
   assert.equal(await count.innerText(), '12 selected');
   await page.getByLabel('All 12 that match').check();
   assert.equal(await count.innerText(), 'All selected');
@@ -281,7 +281,7 @@ test('lists with a selection and with news hold on every size and scheme, withou
         }
         await look(name);
       }
-      await page.getByLabel('Select this page').check();
+      await page.getByLabel('Select all on this page').check();
       await look('jobs-page');
       await page.locator('#filter').click();
       await page.keyboard.press('ArrowDown');

@@ -1,4 +1,4 @@
-//! The filter of a list: one field in the filter language, its conditions as chips, what can be asked.
+//! The filter of a list: one field in the filter language, its conditions as chips, and the filters there are.
 //!
 //! A GET form and links, nothing else: the filter is the address, so a page can be sent to somebody. What
 //! cannot be read is said under the field with its place, and nothing is listed then.
@@ -61,38 +61,44 @@ const METADATA: &str = "metadata.team:hr";
 pub fn bar(asked: &Asked, label: &'static str, shortcuts: &[Shortcut], types: &[String]) -> AnyView {
     let fault = asked.fault.as_ref().map(|fault| {
         view! {
-            <p class="field-fault" id="filter-fault" role="alert">
+            <p class="field-error" id="filter-fault" role="alert">
                 {icon("dead")}
-                " "
-                {fault.to_string()}
+                <span>{fault.to_string()}</span>
             </p>
         }
     });
     let bad = asked.fault.is_some();
-    let clear = (!asked.is_empty()).then(|| view! { <a href=asked.path>"Clear"</a> });
+    let clear = (!asked.is_empty()).then(|| view! { <a class="btn btn-quiet" href=asked.path>"Clear"</a> });
     let choice = (!types.is_empty()).then(|| {
         let options =
             types.iter().map(|name| view! { <option value=name.clone()>{name.clone()}</option> }).collect_view();
         view! {
-            <label class="field">
-                <span>"Type"</span>
+            <label>
+                <span class="vh">"Job type"</span>
                 <select name="type">
-                    <option value="">"as written"</option>
+                    <option value="">"Any job type"</option>
                     {options}
                 </select>
             </label>
         }
     });
+    let placeholder = match asked.list {
+        List::Jobs => "Name, key, or metadata.team:hr",
+        _ => "Error, payload, or type:import",
+    };
     view! {
-        <form class="filter" method="get" action=asked.path role="search" aria-label=label>
-            <div class="field field-wide combo">
-                <label for="filter">"Filter"</label>
+        {links(asked, shortcuts)}
+        <form class="filters filter" method="get" action=asked.path role="search" aria-label=label>
+            <div class="search page-search combo">
+                {icon("search")} <label class="vh" for="filter">
+                    "Filter"
+                </label>
                 <input
                     type="search"
                     name="q"
                     id="filter"
-                    class="mono"
                     value=asked.typed.clone()
+                    placeholder=placeholder
                     maxlength="2000"
                     spellcheck="false"
                     autocomplete="off"
@@ -103,13 +109,12 @@ pub fn bar(asked: &Asked, label: &'static str, shortcuts: &[Shortcut], types: &[
                 />
             </div>
             {choice}
-            <div class="filter-actions">
-                <button type="submit">"Filter"</button>
-                {clear}
-            </div>
+            <button class="btn" type="submit">
+                "Filter"
+            </button>
+            {clear}
         </form>
         {fault}
-        {links(asked, shortcuts)}
         {chips(asked)}
         {help(asked.list)}
     }
@@ -152,15 +157,13 @@ fn links(asked: &Asked, shortcuts: &[Shortcut]) -> Option<AnyView> {
             };
             let current = (here && asked.fault.is_none()).then_some("true");
             view! {
-                <li>
-                    <a href=asked.link(&there) aria-current=current>
-                        {*word}
-                    </a>
-                </li>
+                <a href=asked.link(&there) aria-current=current>
+                    {*word}
+                </a>
             }
         })
         .collect_view();
-    Some(view! { <ul class="shortcuts">{links}</ul> }.into_any())
+    Some(view! { <nav class="tabs" aria-label="Filters that many want">{links}</nav> }.into_any())
 }
 
 fn chips(asked: &Asked) -> Option<AnyView> {
@@ -176,15 +179,15 @@ fn chips(asked: &Asked) -> Option<AnyView> {
             view! {
                 <li>
                     <a class="chip" href=asked.link(&asked.filter.without(at))>
-                        <span class="quiet-status">"Take out "</span>
-                        <span class="mono">{brief(term)}</span>
-                        {icon("dead")}
+                        <span class="vh">"Remove "</span>
+                        <b>{brief(term)}</b>
+                        {icon("x")}
                     </a>
                 </li>
             }
         })
         .collect_view();
-    Some(view! { <ul class="chips" aria-label="Conditions">{chips}</ul> }.into_any())
+    Some(view! { <ul class="filters chips" aria-label="Active filters">{chips}</ul> }.into_any())
 }
 
 fn help(list: List) -> AnyView {
@@ -192,10 +195,10 @@ fn help(list: List) -> AnyView {
         list.names().iter().map(|name| view! { <li><code class="mono">{name.example}</code></li> }).collect_view();
     let metadata = (list == List::Jobs).then(|| view! { <li><code class="mono">{METADATA}</code></li> });
     view! {
-        <details class="help" id="filter-help">
-            <summary>"What can be asked"</summary>
-            <p class="sub">
-                "Conditions with spaces between them: all must hold. Text without a colon is searched for; quotation marks keep words together."
+        <details class="help filter-help" id="filter-help">
+            <summary>"Filters you can use"</summary>
+            <p>
+                "Separate filters with spaces; all of them have to match. Text without a colon is searched for. Quotation marks keep words together."
             </p>
             <ul class="examples">{examples} {metadata}</ul>
         </details>

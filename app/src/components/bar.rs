@@ -6,7 +6,7 @@ use leptos::prelude::*;
 
 use crate::meter::Meter;
 
-/// How high a bar is: 4 px in a list, 10 px in a tree, 24 px on the page of one job.
+/// How high a bar is: 6 px in a list, 10 px in a tree, 24 px on the page of one job.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Size {
     Thin,
@@ -17,9 +17,9 @@ pub enum Size {
 impl Size {
     const fn class(self) -> &'static str {
         match self {
-            Self::Thin => "bar bar-thin",
-            Self::Middle => "bar bar-middle",
-            Self::Tall => "bar bar-tall",
+            Self::Thin => "bar",
+            Self::Middle => "bar bar-2",
+            Self::Tall => "bar bar-4",
         }
     }
 }

@@ -48,14 +48,14 @@ pub fn deed_open(form: Deed, refused: Option<&Refused>, open: bool) -> AnyView {
     let id = form.deed;
     view! {
         <details class="deed" id=id open=open || here.is_some()>
-            <summary>{form.verb}</summary>
+            <summary class="btn">{form.verb}</summary>
             <form class="form deed-form" method="post" action=form.action>
                 {trouble}
                 <p>{form.text}</p>
                 {form.fields}
                 {reason(id, &typed, form.others)}
                 <div class="actions">
-                    <button class=if form.dangerous { "danger" } else { "primary" } type="submit">
+                    <button class=if form.dangerous { "btn btn-danger-solid" } else { "btn btn-primary" } type="submit">
                         {form.button}
                     </button>
                 </div>
@@ -68,13 +68,13 @@ pub fn deed_open(form: Deed, refused: Option<&Refused>, open: bool) -> AnyView {
 /// The field for the reason.
 pub fn reason(form: &str, typed: &str, required: bool) -> AnyView {
     let label = if required {
-        "Reason (this is somebody else's work; it is kept in the audit log)"
+        "Reason (this is someone else's work; the reason is kept in the audit log)"
     } else {
         "Reason (optional)"
     };
     view! {
         <label class="field">
-            <span>{label}</span>
+            <span class="label">{label}</span>
             <input type="text" name="reason" id=format!("{form}-reason") value=typed.to_owned() maxlength="1000" required=required />
         </label>
     }
@@ -84,9 +84,9 @@ pub fn reason(form: &str, typed: &str, required: bool) -> AnyView {
 /// Why something was refused, above its form.
 pub fn trouble(problem: &Problem) -> AnyView {
     let (title, detail) = match problem.code {
-        Code::InvalidBody => ("Something in the form does not fit", problem.detail.clone()),
+        Code::InvalidBody => ("Nothing was saved", problem.detail.clone()),
         Code::ReasonRequired => {
-            ("A reason is required", "This is somebody else's work: say why. It is kept in the audit log.".to_owned())
+            ("A reason is required", "This is someone else's work. The reason is kept in the audit log.".to_owned())
         }
         _ => (problem.title.as_str(), problem.detail.clone()),
     };
@@ -118,22 +118,22 @@ pub fn trouble(problem: &Problem) -> AnyView {
 /// What has just been done, said once. Only words that are known here.
 pub fn told(word: Option<&str>) -> Option<AnyView> {
     let text = match word? {
-        "retried" => "Given back: a worker will take it when its turn comes.",
-        "cancelled" => "Cancelled. What is in work is told to stop; nothing else of it will start.",
-        "replayed" => "This is the new tree. The one it was made from stays as it is.",
-        "pinned" => "Kept forever: it stays until somebody deletes it.",
-        "unpinned" => "It is deleted automatically again, when its retention is over.",
-        "deleted" => "Deleted, with everything below it.",
-        "paused" => "Paused: nothing of this type is handed out any more. What is in work goes on.",
+        "retried" => "Queued for retry.",
+        "cancelled" => "Canceled. Items in progress are told to stop; nothing else starts.",
+        "replayed" => "This is the new job. The one it was created from stays as it is.",
+        "pinned" => "Kept forever, until somebody deletes it.",
+        "unpinned" => "Deleted automatically again, when its retention is over.",
+        "deleted" => "Deleted, with all its items and results.",
+        "paused" => "Paused. Nothing new starts; items in progress finish.",
         "resumed" => "Resumed.",
-        "resent" => "It is being sent again. This page shows what comes of it.",
-        "changed" => "Changed. It holds from now on, within a second on every server.",
+        "resent" => "Sending again. The result appears here.",
+        "changed" => "Saved. Applies within a second.",
         "stopped" => "Stopping: nothing more is done. What was done stays done.",
         _ => return None,
     };
     Some(
         view! {
-            <div class="notice notice-good" role="status">
+            <div class="notice notice-ok" role="status">
                 {icon("succeeded")}
                 <p>{text}</p>
             </div>
@@ -160,5 +160,5 @@ pub fn field_fault(problem: Option<&Problem>, pointer: &str, id: &str) -> Option
             view! { <li>{place} {detail}</li> }
         })
         .collect_view();
-    Some(view! { <ul class="field-fault" id=id.to_owned()>{lines}</ul> }.into_any())
+    Some(view! { <ul class="field-error" id=id.to_owned()>{lines}</ul> }.into_any())
 }

@@ -63,7 +63,7 @@ impl Field {
         let value = if self.kind == "password" { String::new() } else { self.value };
         view! {
             <div class="field">
-                <label for=self.name>{self.label}</label>
+                <label class="label" for=self.name>{self.label}</label>
                 <input
                     type=self.kind
                     id=self.name
@@ -75,8 +75,8 @@ impl Field {
                     aria-invalid=self.fault.is_some().then_some("true")
                     aria-describedby=described
                 />
-                {self.hint.map(|hint| view! { <span class="field-hint" id=hint_id>{hint}</span> })}
-                {self.fault.map(|fault| view! { <span class="field-fault" id=fault_id>{fault}</span> })}
+                {self.hint.map(|hint| view! { <span class="help" id=hint_id>{hint}</span> })}
+                {self.fault.map(|fault| view! { <span class="field-error" id=fault_id>{fault}</span> })}
             </div>
         }
         .into_any()
@@ -104,7 +104,7 @@ pub fn choice(label: &'static str, name: &'static str, words: &[(&str, &str)], c
         .collect_view();
     view! {
         <label class="field">
-            <span>{label}</span>
+            <span class="label">{label}</span>
             <select name=name>{options}</select>
         </label>
     }
@@ -115,7 +115,7 @@ pub fn choice(label: &'static str, name: &'static str, words: &[(&str, &str)], c
 pub fn press(action: String, word: &'static str, label: Option<String>) -> AnyView {
     view! {
         <form method="post" action=action>
-            <button class="small" type="submit" aria-label=label>
+            <button class="btn btn-sm" type="submit" aria-label=label>
                 {word}
             </button>
         </form>
@@ -132,7 +132,7 @@ pub fn secret(id: &'static str, label: &'static str, value: &str) -> AnyView {
             </label>
             <div class="secret-line">
                 <input type="text" class="mono" id=id value=value.to_owned() readonly=true spellcheck="false" />
-                <button type="button" data-copy=id hidden=true>
+                <button class="btn" type="button" data-copy=id hidden=true>
                     "Copy"
                 </button>
             </div>

@@ -8,9 +8,11 @@ use super::{mark::treeline, state::icon};
 /// A section with a heading of its own. `id` is also where links and refreshes find it.
 pub fn section(id: &'static str, heading: &'static str, content: AnyView) -> AnyView {
     view! {
-        <section class="panel" id=id aria-labelledby=format!("{id}-heading")>
-            <h2 id=format!("{id}-heading")>{heading}</h2>
-            {content}
+        <section class="card" id=id aria-labelledby=format!("{id}-heading")>
+            <div class="card-head">
+                <h2 id=format!("{id}-heading")>{heading}</h2>
+            </div>
+            <div class="card-body">{content}</div>
         </section>
     }
     .into_any()
@@ -51,7 +53,7 @@ pub fn next_page(next: Option<&String>, word: &'static str) -> AnyView {
         .map(|next| {
             view! {
                 <nav class="pages" aria-label="Pages">
-                    <a class="button" href=next rel="next">
+                    <a class="btn" href=next rel="next">
                         {word}
                     </a>
                 </nav>

@@ -14,9 +14,9 @@ const FORM: &str = "selection";
 pub fn pick(id: String, label: &str) -> impl IntoView + use<> {
     view! {
         <td role="cell" class="pick">
-            <label class="pick-box">
+            <label>
                 <input type="checkbox" name="id" value=id form=FORM autocomplete="off" />
-                <span class="quiet-status">{format!("Select {label}")}</span>
+                <span class="vh">{format!("Select {label}")}</span>
             </label>
         </td>
     }
@@ -26,9 +26,9 @@ pub fn pick(id: String, label: &str) -> impl IntoView + use<> {
 pub fn pick_page() -> impl IntoView {
     view! {
         <th scope="col" role="columnheader" class="pick">
-            <label class="pick-box only-scripted">
+            <label class="only-scripted">
                 <input type="checkbox" data-select-page="" autocomplete="off" />
-                <span class="pick-word">"Select this page"</span>
+                <span class="vh pick-word">"Select all on this page"</span>
             </label>
         </th>
     }
@@ -49,7 +49,8 @@ pub struct Selection {
 pub fn form(selection: Selection) -> AnyView {
     let Selection { deeds, matching, exact } = selection;
     let all = matching.filter(|_| exact != Some(0)).map(|matching| {
-        let words = exact.map_or_else(|| "All that match".to_owned(), |n| format!("All {} that match", grouped(n)));
+        let words = exact
+            .map_or_else(|| "Select all that match".to_owned(), |n| format!("Select all {} that match", grouped(n)));
         view! {
             <label class="check">
                 <input type="checkbox" name="all" value="yes" autocomplete="off" />
@@ -60,13 +61,13 @@ pub fn form(selection: Selection) -> AnyView {
     });
     let buttons = deeds
         .iter()
-        .map(|(what, word)| view! { <button type="submit" name="what" value=*what>{*word}</button> })
+        .map(|(what, word)| view! { <button class="btn" type="submit" name="what" value=*what>{*word}</button> })
         .collect_view();
     view! {
-        <p class="quiet-status" role="status" id="selection-told"></p>
-        <form class="selection" id=FORM method="post" action="/bulk" aria-label="The selected">
+        <p class="vh" role="status" id="selection-told"></p>
+        <form class="action-bar selection" id=FORM method="post" action="/bulk" aria-label="The selected">
             <input type="hidden" name="selection" value="yes" />
-            <p class="selection-count">"Tick rows, then say what to do"</p>
+            <p class="selection-count">"Select rows, then choose an action"</p>
             {all}
             <div class="actions">{buttons}</div>
         </form>

@@ -33,8 +33,8 @@ pub fn frame(
 ) -> AnyView {
     let heads = heads.into_iter().map(Head::view).collect_view();
     view! {
-        <div class="scroll" tabindex="0" role="region" aria-label=label>
-            <table class=format!("table {class}") role="table">
+        <div class="table-wrap" tabindex="0" role="region" aria-label=label>
+            <table class=format!("table cards {class}") role="table">
                 <thead role="rowgroup">
                     <tr role="row">{heads}</tr>
                 </thead>
@@ -49,10 +49,10 @@ impl Head {
     fn view(self) -> AnyView {
         match self {
             Self::Words(word) => view! { <th scope="col" role="columnheader">{word}</th> }.into_any(),
-            Self::Number(word) => view! { <th scope="col" role="columnheader" class="number">{word}</th> }.into_any(),
+            Self::Number(word) => view! { <th scope="col" role="columnheader" class="num">{word}</th> }.into_any(),
             Self::Unseen(word) => view! {
                 <th scope="col" role="columnheader">
-                    <span class="quiet-status">{word}</span>
+                    <span class="vh">{word}</span>
                 </th>
             }
             .into_any(),

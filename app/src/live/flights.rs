@@ -13,42 +13,44 @@ use crate::{
 pub fn flights(board: Board) -> impl IntoView {
     let none = move || board.flights.with(Vec::is_empty);
     view! {
-        <p class="card-body small soft" hidden=move || !none()>
-            {move || {
-                board
-                    .head
-                    .with(|head| {
-                        if head.completed() {
-                            "Nothing is in progress: every item has ended."
-                        } else if head.meter.counts.pending() > 0 {
-                            "Nothing is in progress right now. Waiting items start as soon as a worker asks for them."
-                        } else {
-                            "Nothing is in progress yet."
-                        }
-                    })
-            }}
-        </p>
-        <div class="table-wrap" tabindex="0" role="region" aria-label="Items in progress" hidden=none>
-            <table class="table cards flights" role="table">
-                <thead role="rowgroup">
-                    <tr role="row">
-                        <th scope="col" role="columnheader">"Item"</th>
-                        <th scope="col" role="columnheader" class="bar-cell">"Progress"</th>
-                        <th scope="col" role="columnheader">"Worker"</th>
-                        <th scope="col" role="columnheader" class="num">
-                            "Attempt"
-                        </th>
-                        <th scope="col" role="columnheader" class="num">
-                            "Running for"
-                        </th>
-                    </tr>
-                </thead>
-                <tbody role="rowgroup">
-                    <For each=move || board.flights.get() key=|kept| kept.id children=row />
-                </tbody>
-            </table>
-        </div>
-    }
+            <div class="card-body" hidden=move || !none()>
+    <p class="small soft">
+                {move || {
+                    board
+                        .head
+                        .with(|head| {
+                            if head.completed() {
+                                "Nothing is in progress: every item has ended."
+                            } else if head.meter.counts.pending() > 0 {
+                                "Nothing is in progress right now. Waiting items start as soon as a worker asks for them."
+                            } else {
+                                "Nothing is in progress yet."
+                            }
+                        })
+                }}
+            </p>
+            </div>
+            <div class="table-wrap" tabindex="0" role="region" aria-label="Items in progress" hidden=none>
+                <table class="table cards flights" role="table">
+                    <thead role="rowgroup">
+                        <tr role="row">
+                            <th scope="col" role="columnheader">"Item"</th>
+                            <th scope="col" role="columnheader" class="bar-cell">"Progress"</th>
+                            <th scope="col" role="columnheader">"Worker"</th>
+                            <th scope="col" role="columnheader" class="num">
+                                "Attempt"
+                            </th>
+                            <th scope="col" role="columnheader" class="num">
+                                "Running for"
+                            </th>
+                        </tr>
+                    </thead>
+                    <tbody role="rowgroup">
+                        <For each=move || board.flights.get() key=|kept| kept.id children=row />
+                    </tbody>
+                </table>
+            </div>
+        }
 }
 
 fn row(kept: Kept<Flight>) -> impl IntoView {

@@ -56,7 +56,7 @@ pub fn LiveImport(id: Uuid, label: String, head: Head) -> impl IntoView {
             <p class="advice small soft">{move || head.with(Head::advice)}</p>
             {warning(board.liveness)}
             {facts(board)}
-            <div class="quiet-status" role="status">
+            <div class="vh" role="status">
                 {move || board.announcement.get()}
             </div>
         </section>

@@ -54,7 +54,7 @@ pub fn LiveJob(id: Uuid, label: String, list: String, first: First, children: Ch
                     {move || head.with(|head| head.waits.clone())}
                 </p>
                 {facts(board)}
-                <div class="quiet-status" role="status">
+                <div class="vh" role="status">
                     {move || board.announcement.get()}
                 </div>
             </div>

@@ -95,7 +95,7 @@ pub fn pill(liveness: RwSignal<Liveness>) -> impl IntoView {
                 {move || liveness.get().words()}
             </span>
             <button
-                class="quiet pill-button"
+                class="btn btn-quiet btn-sm pill-button"
                 type="button"
                 hidden=move || !liveness.get().can_pause()
                 on:click=move |_| pause_or_resume()

@@ -44,7 +44,7 @@ pub fn LiveJobs(children: Children) -> impl IntoView {
     view! {
         <div class="live live-list" data-live=move || liveness.get().as_str()>
             {pill(liveness)}
-            <div class="quiet-status" role="status">
+            <div class="vh" role="status">
                 {told}
             </div>
             {children()}

@@ -38,8 +38,7 @@ pub struct Account {
     pub connections: Vec<Connection>,
 }
 
-const FIRST_STEP: &str =
-    "The password you signed in with was chosen by an admin, who knows it. Choose your own to go on.";
+const FIRST_STEP: &str = "An admin chose the password you signed in with. Choose your own to continue.";
 
 pub fn page(account: &Account) -> Page {
     let user = &account.user;
@@ -47,11 +46,11 @@ pub fn page(account: &Account) -> Page {
     let done = account.done.map(|text| view! { <p class="note note-done" role="status">{text}</p> });
     let content = view! {
         <div class="narrow">
-            <h1>"Your account"</h1>
+            <h1>"Account"</h1>
             {refused}
             {done}
             {account.must_change_password.then(|| note(FIRST_STEP))}
-            <dl class="details">
+            <dl class="facts">
                 {fact("Name", user.name.clone())}
                 {fact("Email address", user.email.clone().unwrap_or_else(|| "none".to_owned()))}
                 {fact("Role", super::people::role_in_words(&user.role).to_owned())}
@@ -63,12 +62,12 @@ pub fn page(account: &Account) -> Page {
         </div>
     }
     .into_any();
-    Page { title: "Your account".to_owned(), place: Place::Account, content, lives: false }
+    Page { title: "Account".to_owned(), place: Place::Account, content, lives: false }
 }
 
 fn fact(term: &'static str, text: String) -> impl IntoView {
     view! {
-        <div class="fact">
+        <div>
             <dt>{term}</dt>
             <dd>{text}</dd>
         </div>
@@ -78,9 +77,7 @@ fn fact(term: &'static str, text: String) -> impl IntoView {
 fn password(account: &Account) -> AnyView {
     let problem = account.problem.as_ref();
     let without_email = account.user.email.is_none().then(|| {
-        note(
-            "A password needs an email address to go with it, and this account has none. An admin can add one under People.",
-        )
+        note("A password needs an email address, and this account has none. An admin can add one under People.")
     });
     let current = account.asks_current.then(|| {
         Field::new("Current password", "current_password", "password")
@@ -90,7 +87,7 @@ fn password(account: &Account) -> AnyView {
     });
     let new = Field::new("New password", "new_password", "password")
         .autocomplete("new-password")
-        .hint("At least 12 characters; several unrelated words are good.")
+        .hint("At least 12 characters. Several unrelated words are good.")
         .judged(problem, "/new_password");
     view! {
         {without_email}
@@ -98,8 +95,8 @@ fn password(account: &Account) -> AnyView {
             {current}
             {new.view()}
             <div class="actions">
-                <button type="submit">{if account.user.has_password { "Change password" } else { "Set password" }}</button>
-                <span class="sub">"Your other sessions end."</span>
+                <button class="btn" type="submit">{if account.user.has_password { "Change password" } else { "Set password" }}</button>
+                <span class="sub">"Signs you out everywhere else."</span>
             </div>
         </form>
     }
@@ -119,7 +116,7 @@ fn sessions(account: &Account) -> AnyView {
             .then(|| {
                 view! {
                     <form method="post" action="/account/sessions/end" class="actions">
-                        <button type="submit">"End all others"</button>
+                        <button class="btn" type="submit">"Sign out everywhere else"</button>
                     </form>
                 }
             })}

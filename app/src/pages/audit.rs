@@ -42,26 +42,26 @@ pub struct Audit {
 pub fn page(audit: &Audit) -> Page {
     let filtered = audit.filter != Filter::default();
     let list = match (&audit.problem, audit.entries.is_empty()) {
-        (Some(problem), _) => refusal("This filter cannot be used", problem),
+        (Some(problem), _) => refusal("This filter is not valid", problem),
         (None, true) if filtered => empty(
-            "Nothing matches",
-            "Nothing in the log fits this filter. Take something out of it, or clear it.",
+            "No entries match",
+            "Remove a filter to see more.",
             view! {
-                <a class="button" href="/audit">
-                    "Clear the filter"
+                <a class="btn" href="/audit">
+                    "Clear filter"
                 </a>
             }
             .into_any(),
         ),
         (None, true) => empty(
-            "Nothing yet",
-            "Whatever people do to work, and to each other's accounts, is written down here and stays.",
-            view! { <a href="/jobs">"To the jobs"</a> }.into_any(),
+            "No entries yet",
+            "What people and services do to jobs, items, and accounts is recorded here.",
+            view! { <a class="btn" href="/jobs">"Jobs"</a> }.into_any(),
         ),
         (None, false) => table(audit),
     };
     let content = view! {
-        <h1>"Audit log"</h1>
+        <div class="page-head"><h1>"Audit log"</h1></div>
         {filter_form(&audit.filter)}
         {list}
     }
@@ -70,23 +70,23 @@ pub fn page(audit: &Audit) -> Page {
 }
 
 fn filter_form(filter: &Filter) -> impl IntoView + use<> {
-    let clear = (*filter != Filter::default()).then(|| view! { <a href="/audit">"Clear"</a> });
+    let clear = (*filter != Filter::default()).then(|| view! { <a class="btn btn-quiet" href="/audit">"Clear"</a> });
     let input = |name: &'static str, label: &'static str, value: &str, placeholder: &'static str| {
         view! {
             <label class="field">
-                <span>{label}</span>
+                <span class="label">{label}</span>
                 <input type="search" name=name value=value.to_owned() placeholder=placeholder maxlength="200" />
             </label>
         }
     };
     view! {
-        <form class="filter" method="get" action="/audit" role="search" aria-label="Filter the log">
-            {input("actor", "Who", &filter.actor, "a name")}
-            {input("action", "What", &filter.action, "job.delete")}
-            {input("since", "Not before", &filter.since, "2026-11-20")}
-            {input("job", "Job", &filter.job, "its id")}
-            <div class="filter-actions">
-                <button type="submit">"Filter"</button>
+        <form class="filters audit-filter" method="get" action="/audit" role="search" aria-label="Filter the log">
+            {input("actor", "Person", &filter.actor, "Name")}
+            {input("action", "Action", &filter.action, "job.delete")}
+            {input("since", "Since", &filter.since, "2026-11-20")}
+            {input("job", "Job", &filter.job, "Job ID")}
+            <div class="actions">
+                <button class="btn" type="submit">"Filter"</button>
                 {clear}
             </div>
         </form>
@@ -95,11 +95,11 @@ fn filter_form(filter: &Filter) -> impl IntoView + use<> {
 
 fn table(audit: &Audit) -> AnyView {
     let rows = audit.entries.iter().map(row).collect_view();
-    let heads = words(["When", "Who", "Did", "To", "Why"]);
-    let table = table::frame("Audit log", "stack audit", heads, rows);
+    let heads = words(["Time", "Person", "Action", "Target", "Reason"]);
+    let table = table::frame("Audit log", "audit", heads, rows);
     view! {
-        {table}
-        {next_page(audit.next.as_ref(), "Older entries")}
+        <div class="card">{table}</div>
+        {next_page(audit.next.as_ref(), "Older")}
     }
     .into_any()
 }
@@ -123,7 +123,7 @@ fn row(entry: &AuditEntry) -> impl IntoView + use<> {
     let detail = entry.detail.clone().map(|detail| view! { " " <span class="sub">{detail}</span> });
     let action = entry.action.clone();
     let actor = match entry.actor.kind {
-        ActorKind::Nobody => view! { "Somebody who is not signed in" }.into_any(),
+        ActorKind::Nobody => view! { "Not signed in" }.into_any(),
         ActorKind::Operator => format!("{} (command line)", entry.actor.name).into_any(),
         ActorKind::User | ActorKind::Service => {
             let service = if entry.actor.kind == ActorKind::Service { " (service)" } else { "" };
@@ -139,17 +139,17 @@ fn row(entry: &AuditEntry) -> impl IntoView + use<> {
     let from = (!from.is_empty()).then(|| view! { " " <span class="sub mono">{from}</span> });
     view! {
         <tr role="row">
-            <td role="cell" data-label="When">{clock(entry.at)}</td>
-            <th scope="row" role="rowheader">
+            <td role="cell" data-label="Time">{clock(entry.at)}</td>
+            <th scope="row" role="rowheader" class="name">
                 {actor}
                 {from}
             </th>
-            <td role="cell" class="wrap" data-label="Did">
+            <td role="cell" class="wrap" data-label="Action">
                 <a class="mono" href=format!("/audit?action={}", encoded(&action))>{action.clone()}</a>
                 {detail}
             </td>
-            <td role="cell" class="wrap" data-label="To">{target} {owner}</td>
-            <td role="cell" class="wrap" data-label="Why">{entry.reason.clone().unwrap_or_else(|| "–".to_owned())}</td>
+            <td role="cell" class="wrap" data-label="Target">{target} {owner}</td>
+            <td role="cell" class="wrap" data-label="Reason">{entry.reason.clone().unwrap_or_else(|| "–".to_owned())}</td>
         </tr>
     }
 }

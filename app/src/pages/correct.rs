@@ -101,7 +101,7 @@ fn form(job: &Job, shown: &Correct) -> AnyView {
                 <table class="table correct">
                     <thead>
                         <tr>
-                            <th scope="col" class="number">
+                            <th scope="col" class="num">
                                 "Line"
                             </th>
                             {names}

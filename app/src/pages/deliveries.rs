@@ -10,6 +10,7 @@ use leptos::prelude::*;
 
 use crate::{
     components::{
+        crumbs::crumbs,
         deed::{Deed, Refused, deed_open, told},
         moment::{ago, clock},
         panel::{empty, next_page, note, refusal, section},
@@ -38,53 +39,51 @@ pub fn list_page(shown: &Deliveries) -> Page {
     let list = match (&shown.problem, shown.all.is_empty()) {
         (Some(problem), _) => refusal("There is no such list", problem),
         (None, false) => {
-            let next = next_page(shown.next.as_ref(), "Older callbacks");
+            let next = next_page(shown.next.as_ref(), "Older");
             view! { {table(&shown.all, true)} {next} }.into_any()
         }
         (None, true) if !shown.state.is_empty() || !shown.first => empty(
-            "Nothing matches",
-            "No callback stands like this.",
+            "No webhooks match",
+            "No webhook is in this state.",
             view! {
-                <a class="button" href="/deliveries">
+                <a class="btn" href="/deliveries">
                     "See all"
                 </a>
             }
             .into_any(),
         ),
         (None, true) => empty(
-            "No callbacks yet",
-            "A tree that names a receiver when it is made tells it when it is complete. Each such call is listed here, with every try.",
-            view! { <a href="/api/docs">"How a tree names one"</a> }.into_any(),
+            "No webhooks yet",
+            "A job that names an address tells it when the job completes. Every message and every try is listed here.",
+            view! { <a href="/api/docs">"Set up a webhook with the API"</a> }.into_any(),
         ),
     };
     let content = view! {
         <div class="page-head">
-            <h1>"Callbacks"</h1>
+            <h1>"Webhooks"</h1>
         </div>
         {filter(&shown.state)}
-        <div id="callbacks" data-refresh="" data-topics="deliveries">
+        <div class="stack gap-4" id="callbacks" data-refresh="" data-topics="deliveries">
             {list}
         </div>
     }
     .into_any();
-    Page { title: "Callbacks".to_owned(), place: Place::Webhooks, content, lives: false }
+    Page { title: "Webhooks".to_owned(), place: Place::Webhooks, content, lives: false }
 }
 
 fn filter(asked: &str) -> AnyView {
     let link = |word: &'static str, state: &'static str| {
         let there = if state.is_empty() { "/deliveries".to_owned() } else { format!("/deliveries?state={state}") };
         view! {
-            <li>
-                <a href=there aria-current=(state == asked).then_some("true")>
-                    {word}
-                </a>
-            </li>
+            <a href=there aria-current=(state == asked).then_some("true")>
+                {word}
+            </a>
         }
     };
     let states = DeliveryState::ALL.map(|state| link(word(state), state.as_str()));
     view! {
-        <nav aria-label="By state">
-            <ul class="shortcuts">{link("all", "")} {states.into_iter().collect_view()}</ul>
+        <nav class="tabs" aria-label="By state">
+            {link("All", "")} {states.into_iter().collect_view()}
         </nav>
     }
     .into_any()
@@ -98,7 +97,7 @@ fn table(all: &[CallbackDelivery], trees: bool) -> AnyView {
             let last = one.tries.last();
             let tree = trees.then(|| {
                 view! {
-                    <td role="cell" data-label="Tree">
+                    <td role="cell" data-label="Job">
                         <a class="mono" href=format!("/jobs/{}", one.job_id)>{short(&one.job_id)}</a>
                     </td>
                 }
@@ -111,9 +110,9 @@ fn table(all: &[CallbackDelivery], trees: bool) -> AnyView {
                     </th>
                     <td role="cell">{badge(one.state)}</td>
                     {tree}
-                    <td role="cell" class="wrap" data-label="Last answer">{last.map_or_else(|| "none yet".to_owned(), answer)}</td>
-                    <td role="cell" data-label="Tried">
-                        {last.map_or_else(|| "not yet".into_any(), |last| ago(last.at).into_any())}
+                    <td role="cell" class="wrap" data-label="Last answer">{last.map_or_else(|| "None yet".to_owned(), answer)}</td>
+                    <td role="cell" data-label="Tries">
+                        {last.map_or_else(|| "Not yet".into_any(), |last| ago(last.at).into_any())}
                         {(one.tries.len() > 1).then(|| view! { " " <span class="sub">{format!("({}\u{a0}times)", one.tries.len())}</span> })}
                     </td>
                     <td role="cell" data-label="Next try">
@@ -123,11 +122,11 @@ fn table(all: &[CallbackDelivery], trees: bool) -> AnyView {
             }
         })
         .collect_view();
-    let mut heads = Vec::from(words(["To", "State", "Last answer", "Tried", "Next try"]));
+    let mut heads = Vec::from(words(["To", "State", "Last answer", "Tries", "Next try"]));
     if trees {
-        heads.insert(2, Words("Tree"));
+        heads.insert(2, Words("Job"));
     }
-    table::frame("Callbacks", "operations", heads, rows)
+    table::frame("Webhooks", "operations", heads, rows)
 }
 
 /// One callback, and who looks.
@@ -147,21 +146,21 @@ pub struct Shown {
 /// `/deliveries/{id}`.
 pub fn page(shown: &Shown) -> Page {
     let one = &shown.one;
-    let fact = |term: &'static str, value: AnyView| view! { <div class="fact"><dt>{term}</dt> <dd>{value}</dd></div> };
-    let crumb = if shown.staff {
-        view! { <a href="/deliveries">"Callbacks"</a> }.into_any()
+    let fact = |term: &'static str, value: AnyView| view! { <div><dt>{term}</dt> <dd>{value}</dd></div> };
+    let job = format!("/jobs/{}", one.job_id);
+    if shown.staff {
+        crumbs(&[("/deliveries", "Webhooks")], receiver(one));
     } else {
-        view! { <a href=format!("/jobs/{}", one.job_id)>"Its tree"</a> }.into_any()
-    };
+        crumbs(&[(&job, "Its job")], "Webhook");
+    }
     let deed = match one.state {
-        DeliveryState::Superseded => note(
-            "The tree was complete once more since: its newest callback says how it stands, and that one can be sent again.",
-        ),
-        _ if one.url.is_none() => note("The tree names no receiver any more."),
+        DeliveryState::Superseded => {
+            note("The job completed again since. Its newest webhook says how it ended, and that one can be sent again.")
+        }
+        _ if one.url.is_none() => note("The job names no address any more."),
         _ => resend(one, shown.own, shown.open, shown.refused.as_ref()),
     };
     let content = view! {
-        <p class="crumbs">{crumb}</p>
         <div class="page-head">
             <h1 class="file-name">{receiver(one)}</h1>
             <span id="state" data-refresh="">
@@ -173,19 +172,19 @@ pub fn page(shown: &Shown) -> Page {
             {section("tries", "Tries", tries(one))}
         </div>
         <div class="bare" id="ways-on" data-refresh="">
-            {section("deeds", "What you can do", view! { <div class="deeds">{deed}</div> }.into_any())}
+            {section("deeds", "Actions", view! { <div class="deeds">{deed}</div> }.into_any())}
         </div>
         {section(
             "details",
             "Details",
             view! {
-                <dl class="details">
-                    {fact("Id, the same on every try", view! { <span class="mono">{one.id.to_string()}</span> }.into_any())}
+                <dl class="facts">
+                    {fact("ID, the same on every try", view! { <span class="mono">{one.id.to_string()}</span> }.into_any())}
                     {fact(
-                        "Tree",
+                        "Job",
                         view! { <a class="mono" href=format!("/jobs/{}", one.job_id)>{one.job_id.to_string()}</a> }.into_any(),
                     )}
-                    {one.outcome.map(|outcome| fact("It tells that the tree ended", ended(outcome)))}
+                    {one.outcome.map(|outcome| fact("Job ended", ended(outcome)))}
                     {fact("Completion", one.completion.to_string().into_any())}
                     {fact("Since", clock(one.created_at).into_any())}
                     {one.next_try_at.map(|at| fact("Next try", clock(at).into_any()))}
@@ -195,7 +194,7 @@ pub fn page(shown: &Shown) -> Page {
         )}
     }
     .into_any();
-    Page { title: format!("Callback to {}", receiver(one)), place: Place::Webhooks, content, lives: false }
+    Page { title: format!("Webhook to {}", receiver(one)), place: Place::Webhooks, content, lives: false }
 }
 
 fn tries(one: &CallbackDelivery) -> AnyView {
@@ -217,13 +216,13 @@ fn tries(one: &CallbackDelivery) -> AnyView {
                 <tr role="row">
                     <th scope="row" role="rowheader">{(at + 1).to_string()}</th>
                     <td role="cell" data-label="At">{clock(one.at)}</td>
-                    <td role="cell"><span class=format!("state state-{shape}")>{icon(shape)} " " {said}</span></td>
+                    <td role="cell"><span class=format!("state s-{shape} badge")>{icon(shape)} " " {said}</span></td>
                     <td role="cell" class="wrap" data-label="Why">{one.error.clone().unwrap_or_else(|| "\u{2013}".to_owned())}</td>
                 </tr>
             }
         })
         .collect_view();
-    let heads = words(["Try", "At", "Answer", "Why it did not arrive"]);
+    let heads = words(["Try", "At", "Answer", "Answer or error"]);
     table::frame("Tries", "operations", heads, rows)
 }
 
@@ -238,18 +237,18 @@ pub(super) fn of_job(all: &[CallbackDelivery], own: bool) -> Option<AnyView> {
         </div>
         {again}
     };
-    Some(section("callbacks", "Callbacks", content.into_any()))
+    Some(section("callbacks", "Webhooks", content.into_any()))
 }
 
 fn resend(one: &CallbackDelivery, own: bool, open: bool, refused: Option<&Refused>) -> AnyView {
     let text = match one.state {
         DeliveryState::Pending => {
-            "It is sent now, and not only when its time comes. If it is not taken it is tried for as long as a new one."
+            "It is sent now instead of at its next try. If it fails, it is retried like a new one."
         }
         DeliveryState::Delivered => {
-            "It has arrived. It is sent once more under the same id, by which a careful receiver knows that it has it already."
+            "It has arrived. It is sent once more with the same ID, so that the receiver can tell that it has it already."
         }
-        _ => "It is sent now under the same id, and if it is not taken it is tried for as long as a new one.",
+        _ => "It is sent now with the same ID. If it fails, it is retried like a new one.",
     };
     let form = Deed {
         deed: "resend",
@@ -257,7 +256,7 @@ fn resend(one: &CallbackDelivery, own: bool, open: bool, refused: Option<&Refuse
         verb: "Send again…",
         text: text.into_any(),
         fields: None,
-        button: "Send it again".to_owned(),
+        button: "Send again".to_owned(),
         dangerous: false,
         others: !own,
     };
@@ -266,7 +265,7 @@ fn resend(one: &CallbackDelivery, own: bool, open: bool, refused: Option<&Refuse
 
 /// Where it goes, for people.
 fn receiver(one: &CallbackDelivery) -> String {
-    one.url.clone().unwrap_or_else(|| "nobody any more".to_owned())
+    one.url.clone().unwrap_or_else(|| "no address any more".to_owned())
 }
 
 /// What came of a try, in a line.
@@ -274,7 +273,7 @@ fn answer(one: &DeliveryTry) -> String {
     const LONGEST: usize = 80;
     let text = match (one.status, &one.error) {
         (_, Some(error)) => error.clone(),
-        (Some(status), None) => format!("{status}: taken"),
+        (Some(status), None) => format!("{status}: accepted"),
         (None, None) => "no answer".to_owned(),
     };
     let short: String = text.chars().take(LONGEST).collect();
@@ -289,22 +288,22 @@ fn badge(state: DeliveryState) -> AnyView {
         DeliveryState::Abandoned => "expired",
         DeliveryState::Superseded => "cancelled",
     };
-    view! { <span class=format!("state state-{shape}")>{icon(shape)} " " {word(state)}</span> }.into_any()
+    view! { <span class=format!("state s-{shape} badge")>{icon(shape)} " " {word(state)}</span> }.into_any()
 }
 
 const fn word(state: DeliveryState) -> &'static str {
     match state {
-        DeliveryState::Pending => "pending",
-        DeliveryState::Delivered => "delivered",
-        DeliveryState::Failed => "refused for good",
-        DeliveryState::Abandoned => "given up",
-        DeliveryState::Superseded => "superseded",
+        DeliveryState::Pending => "Pending",
+        DeliveryState::Delivered => "Delivered",
+        DeliveryState::Failed => "Rejected",
+        DeliveryState::Abandoned => "Gave up",
+        DeliveryState::Superseded => "Replaced",
     }
 }
 
 fn ended(outcome: Outcome) -> AnyView {
     let (shape, word) = (job_shape(JobStatus::Completed, Some(outcome)), job_word(JobStatus::Completed, Some(outcome)));
-    view! { <span class=format!("state state-{shape}")>{icon(shape)} " " {word}</span> }.into_any()
+    view! { <span class=format!("state s-{shape} badge")>{icon(shape)} " " {word}</span> }.into_any()
 }
 
 /// The end of an id: the beginning is the time, which many share.

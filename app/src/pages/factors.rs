@@ -20,16 +20,12 @@ use crate::{
 
 /// The section on the account page. `passkeys`: whether browsers have passkeys for this host.
 pub fn account_section(factors: &Factors, passkeys: bool) -> AnyView {
-    let needed = (factors.required && !factors.any()).then(|| {
-        refusal(
-            "Your role needs a second factor",
-            "Add an authenticator app or a passkey. Until then nothing else opens.",
-        )
-    });
+    let needed = (factors.required && !factors.any())
+        .then(|| refusal("Your role needs a second factor", "Add an authenticator app or a passkey to continue."));
     let state = if factors.any() {
         "Signing in asks for a second factor."
     } else {
-        "Signing in takes one proof. A second factor keeps others out who learn your password or find your link."
+        "A second factor keeps others out who learn your password or find your link."
     };
     let content = view! {
         {needed}
@@ -97,7 +93,7 @@ fn passkey_line(passkey: &Passkey) -> AnyView {
 fn rename(action: String, name: &str) -> AnyView {
     view! {
         <details class="rename">
-            <summary class="button small" aria-label=format!("Rename {name}")>
+            <summary class="btn btn-sm" aria-label=format!("Rename {name}")>
                 "Rename"
             </summary>
             <form method="post" action=action class="inline">
@@ -109,7 +105,7 @@ fn rename(action: String, name: &str) -> AnyView {
                     required=true
                     aria-label=format!("New name of {name}")
                 />
-                <button class="small" type="submit">
+                <button class="btn btn-sm" type="submit">
                     "Save"
                 </button>
             </form>
@@ -147,14 +143,14 @@ fn add_passkey() -> AnyView {
                     .hint("What you know the device by, such as Work laptop.")
                     .view()}
                 <div class="actions">
-                    <button type="button" data-start="">
+                    <button class="btn" type="button" data-start="">
                         "Add a passkey"
                     </button>
                     <span class="sub" role="status"></span>
                 </div>
             </div>
         </div>
-        <div class="notice notice-good" id="new-recovery-codes" tabindex="-1" hidden=true>
+        <div class="notice notice-ok" id="new-recovery-codes" tabindex="-1" hidden=true>
             <div class="notice-body">
                 <strong>"The passkey is added. Keep these recovery codes"</strong>
                 <p>
@@ -162,7 +158,7 @@ fn add_passkey() -> AnyView {
                 </p>
                 <pre class="codes"></pre>
                 <p>
-                    <a class="button" href="/account?done=passkey">
+                    <a class="btn" href="/account?done=passkey">
                         "I have kept them"
                     </a>
                 </p>
@@ -174,16 +170,13 @@ fn add_passkey() -> AnyView {
 
 /// Setting up an authenticator app.
 pub fn totp(started: &TotpStarted, problem: Option<&Problem>) -> Page {
-    let refused = problem.map(|problem| refusal("That code did not fit", &problem.detail));
+    let refused = problem.map(|problem| refusal("That code is wrong", &problem.detail));
     let code = Field::new("Code", "code", "text")
         .autocomplete("one-time-code")
         .hint("The six digits that the app shows now.")
         .judged(problem, "/code");
     let content = view! {
         <div class="narrow">
-            <p class="crumbs">
-                <a href="/account">"Your account"</a>
-            </p>
             <h1>"Set up an authenticator app"</h1>
             {refused}
             <ol>
@@ -196,10 +189,10 @@ pub fn totp(started: &TotpStarted, problem: Option<&Problem>) -> Page {
             <form method="post" action="/account/totp/confirm" class="form form-short">
                 {code.view()}
                 <div class="actions">
-                    <button class="primary" type="submit">
+                    <button class="btn btn-primary" type="submit">
                         "Turn on"
                     </button>
-                    <a class="button" href="/account">
+                    <a class="btn" href="/account">
                         "Not now"
                     </a>
                 </div>
@@ -260,10 +253,10 @@ pub fn leave(provider: &str, url: &str) -> Page {
             <h1>"Connect your account"</h1>
             <p>"Sign in at the provider to connect it. You come back here then."</p>
             <p class="actions">
-                <a class="button" href=url.to_owned()>
+                <a class="btn" href=url.to_owned()>
                     {format!("Continue to {provider}")}
                 </a>
-                <a class="button" href="/account">
+                <a class="btn" href="/account">
                     "Not now"
                 </a>
             </p>
@@ -282,7 +275,7 @@ pub fn recovery_codes(codes: &[String]) -> Page {
             </p>
             <pre class="codes">{codes.join("\n")}</pre>
             <p>
-                <a class="button" href="/account#factors">
+                <a class="btn" href="/account#factors">
                     "I have kept them"
                 </a>
             </p>

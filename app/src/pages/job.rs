@@ -60,10 +60,11 @@ pub fn page(
             </LiveJob>
             <div class="job-side stack gap-4">
                 <div id="take-home" data-refresh="">{super::import::downloads_card(job, file, completed)}</div>
-                {deliveries::of_job(callbacks, deeds.own)}
                 <div id="facts" data-refresh="">{details(job)}</div>
             </div>
-            <div class="job-when" id="when" data-refresh="">{timeline::timeline(job)}</div>
+            <div class="job-when stack gap-4">
+                {deliveries::of_job(callbacks, deeds.own)} <div id="when" data-refresh="">{timeline::timeline(job)}</div>
+            </div>
         </div>
     }
     .into_any();

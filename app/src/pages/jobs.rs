@@ -12,7 +12,7 @@ use crate::{
         moment::ago,
         panel::{empty, next_page},
         selection::{Selection, form, pick},
-        state::job_badge,
+        state::{icon, job_badge},
         table::{
             self,
             Head::{Number, Picks, Words},
@@ -57,7 +57,7 @@ pub fn page(jobs: &Jobs) -> Page {
     let shortcuts = [
         ("All", None),
         ("Waiting", status("waiting")),
-        ("Running", status("running")),
+        ("In progress", status("running")),
         ("Partly failed", outcome("partial")),
         ("Failed", outcome("failed")),
         ("Stalled", Some(Term::is("stalled", "yes"))),
@@ -65,7 +65,15 @@ pub fn page(jobs: &Jobs) -> Page {
     let content = view! {
         <div class="page-head">
             <h1>"Jobs"</h1>
-            <a href="/items">"Items"</a>
+            <div class="actions">
+                <a class="btn" href="/items">
+                    "All items"
+                </a>
+                <a class="btn btn-primary" href="/imports/new">
+                    {icon("upload")}
+                    "New import"
+                </a>
+            </div>
         </div>
         {told(jobs.did.as_deref())}
         {bar(&jobs.asked, "Filter jobs", &shortcuts, &jobs.job_types)}
@@ -78,43 +86,52 @@ pub fn page(jobs: &Jobs) -> Page {
 fn nothing(jobs: &Jobs) -> AnyView {
     if let Some(next) = jobs.next.clone() {
         let go_on = view! {
-            <a class="button" href=next rel="next">
-                "Look further"
+            <a class="btn" href=next rel="next">
+                "Search older jobs"
             </a>
         };
         return empty(
-            "Nothing so far",
-            "The newest jobs hold nothing that matches. There are older ones.",
+            "No match yet",
+            "The newest 20,000 jobs hold nothing that matches. There are more.",
             go_on.into_any(),
         );
     }
     if !jobs.first {
         let back = view! {
-            <a class="button" href=jobs.asked.link(&jobs.asked.filter)>
-                "Back to the newest"
+            <a class="btn" href=jobs.asked.link(&jobs.asked.filter)>
+                "Newest"
             </a>
         };
         return empty("That was the last page", "There are no older jobs.", back.into_any());
     }
     if !jobs.asked.is_empty() {
         let clear = view! {
-            <a class="button" href="/jobs">
-                "Clear the filter"
+            <a class="btn" href="/jobs">
+                "Clear filter"
+            </a>
+            <a class="btn" href=address("/search", &[("q", &jobs.asked.typed)])>
+                "Search everything"
             </a>
         };
         return empty(
-            "Nothing matches",
-            "No job fits this filter. Take something out of it, or clear it.",
+            "No jobs match",
+            "Remove a filter to see more. Items, errors, and files are found by the search.",
             clear.into_any(),
         );
     }
     let start = view! {
-        <a class="button primary" href="/imports/new">
-            "Upload a file"
+        <a class="btn btn-primary" href="/imports/new">
+            "Import a file"
         </a>
-        <a href="/api/docs">"Create one over the API"</a>
+        <a class="btn" href="/api/docs">
+            "Create one with the API"
+        </a>
     };
-    empty("No jobs yet", "Jobs appear here as soon as a file is uploaded or a service creates one.", start.into_any())
+    empty(
+        "No jobs yet",
+        "A job appears here as soon as someone imports a file or a service creates one.",
+        start.into_any(),
+    )
 }
 
 /// What stands below the rows.
@@ -130,7 +147,7 @@ fn below(jobs: &Jobs) -> AnyView {
         exact: None,
     };
     view! {
-        {next_page(jobs.next.as_ref(), "Older jobs")}
+        {next_page(jobs.next.as_ref(), "Older")}
         {form(selection)}
     }
     .into_any()
@@ -138,8 +155,11 @@ fn below(jobs: &Jobs) -> AnyView {
 
 /// The list, alive where all that it shows are roots: of others the stream does not tell.
 fn list(jobs: &Jobs) -> AnyView {
-    let content =
-        if jobs.jobs.is_empty() { nothing(jobs) } else { view! { {table(&jobs.jobs)} {below(jobs)} }.into_any() };
+    let content = if jobs.jobs.is_empty() {
+        nothing(jobs)
+    } else {
+        view! { <div class="card">{table(&jobs.jobs)}</div> {below(jobs)} }.into_any()
+    };
     let Some(watched) = &jobs.watched else { return content };
     let last = jobs.jobs.last().map_or(watched.as_of, |job| job.created_at);
     let q = jobs.asked.filter.to_string();
@@ -154,12 +174,12 @@ fn list(jobs: &Jobs) -> AnyView {
     view! {
         <LiveJobs>
             <p class="fresh">
-                <a class="button" id="fresh" href=newest data-asked=asked data-after=after data-as-of=as_of hidden></a>
+                <a class="btn" id="fresh" href=newest data-asked=asked data-after=after data-as-of=as_of hidden></a>
                 <a class="only-still" href=again>
                     "Every 10 s"
                 </a>
             </p>
-            <div class="quiet-status" role="status" id="fresh-told"></div>
+            <div class="vh" role="status" id="fresh-told"></div>
             {content}
         </LiveJobs>
     }
@@ -168,17 +188,8 @@ fn list(jobs: &Jobs) -> AnyView {
 
 fn table(jobs: &[Job]) -> impl IntoView + use<> {
     let rows = jobs.iter().map(row).collect_view();
-    let heads = [
-        Picks,
-        Words("Job"),
-        Words("Status"),
-        Words("Progress"),
-        Number("Done"),
-        Number("Failed"),
-        Number("All"),
-        Words("Owner"),
-        Words("Created"),
-    ];
+    let heads =
+        [Picks, Words("Job"), Words("Status"), Words("Progress"), Number("Failed"), Words("Owner"), Number("Created")];
     table::frame("Jobs", "jobs", heads, rows)
 }
 
@@ -191,23 +202,30 @@ fn row(job: &Job) -> impl IntoView + use<> {
     view! {
         <tr role="row" data-job=job.id.to_string() data-version=job.version.to_string()>
             {pick(job.id.to_string(), &name)}
-            <th scope="row" role="rowheader">
-                <a href=format!("/jobs/{}", job.id)>{name.clone()}</a>
-                " "
-                <span class="sub">{job.job_type.clone()}</span>
+            <th scope="row" role="rowheader" class="name">
+                <span class="two">
+                    <a href=format!("/jobs/{}", job.id)>{name.clone()}</a>
+                    <span>{job.job_type.clone()}</span>
+                </span>
             </th>
-            <td role="cell" class="jobs-state">{job_badge(Signal::stored(state))}</td>
-            <td role="cell" class="jobs-bar">
-                <span class="meter">
-                    {still_bar(meter, Size::Thin, format!("Progress of {name}"))}
-                    <span class="meter-number">{meter.number()}</span>
+            <td role="cell" class="fit jobs-state">{job_badge(Signal::stored(state))}</td>
+            <td role="cell" class="bar-cell">
+                <span class="stack-1">
+                    <span class="meter row">
+                        {still_bar(meter, Size::Thin, format!("Progress of {name}"))}
+                        <span class="num meter-number">{meter.number()}</span>
+                    </span>
+                    <span class="xs faint">
+                        <span data-label="Done">{grouped(counts.succeeded)}</span>
+                        " of "
+                        <span data-label="All">{grouped(meter.whole)}</span>
+                        " succeeded"
+                    </span>
                 </span>
             </td>
-            <td role="cell" class="number" data-label="Done">{grouped(counts.succeeded)}</td>
-            <td role="cell" class="number" data-label="Failed">{grouped(counts.dead)}</td>
-            <td role="cell" class="number" data-label="All">{grouped(meter.whole)}</td>
+            <td role="cell" class="num" data-label="Failed">{grouped(counts.dead)}</td>
             <td role="cell" data-label="Owner">{job.owner.name.clone()}</td>
-            <td role="cell" data-label="Created">{ago(job.created_at)}</td>
+            <td role="cell" class="num" data-label="Created">{ago(job.created_at)}</td>
         </tr>
     }
 }

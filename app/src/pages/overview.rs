@@ -15,7 +15,7 @@ use super::dead::rows_of;
 use crate::{
     components::{
         moment::{ago, clock},
-        panel::{next_page, note, section},
+        panel::{next_page, section},
         state::icon,
         table::{
             self,
@@ -42,54 +42,78 @@ pub fn page(overview: &Overview) -> Page {
     let content = view! {
         <div class="page-head">
             <h1>"Overview"</h1>
-            <p class="sub">
-                {stats.counted_at.map(|at| view! { "Counted " {ago(at)} " · " })}
-                <a href="/deliveries">"Callbacks"</a>
+            <p class="sub" id="counted" data-refresh="">
+                {stats.counted_at.map(|at| view! { "Counted " {ago(at)} })}
             </p>
         </div>
-        <div class="overview" id="overview" data-refresh="" data-topics="overview">
+        <div class="stack gap-4" id="overview" data-refresh="" data-topics="overview">
             {figures(overview)}
-            {section("alerts", "Needs a look", alerts(&overview.alerts))}
-            {section("types", "By job type", types(&stats.data))}
-            {stats.broker.as_ref().map(|it| section("broker", "RabbitMQ", broker(it)))}
+            <div class="grid">
+                <div class="c8">{alerts(&overview.alerts)}</div>
+                <div class="c4">{stats.broker.as_ref().map(|it| section("broker", "RabbitMQ", broker(it)))}</div>
+            </div>
+            {types(&stats.data)}
         </div>
     }
     .into_any();
     Page { title: "Overview".to_owned(), place: Place::Overview, content, lives: false }
 }
 
+/// One figure of the strip: what it is called, its shape, its value, and its page.
+struct Figure {
+    label: &'static str,
+    shape: &'static str,
+    value: String,
+    unit: &'static str,
+    note: &'static str,
+    to: Option<String>,
+}
+
+impl Figure {
+    fn view(self) -> AnyView {
+        let content = view! {
+            <span class="kpi-label row">
+                <span class=format!("s-{} row", self.shape)>{icon(self.shape)}</span>
+                {self.label}
+            </span>
+            <span class="kpi-value">
+                {self.value} {(!self.unit.is_empty()).then(|| view! { " " <small>{self.unit}</small> })}
+            </span>
+            <span class="kpi-note">{self.note}</span>
+        };
+        match self.to {
+            Some(to) => view! {
+                <a class="kpi" href=to>
+                    {content}
+                </a>
+            }
+            .into_any(),
+            None => view! { <div class="kpi">{content}</div> }.into_any(),
+        }
+    }
+}
+
+/// The strip of figures. Rates are those of the last minute.
 fn figures(overview: &Overview) -> AnyView {
     let types = &overview.stats.data;
     let sum = |of: fn(&TypeStats) -> i64| types.iter().map(of).sum::<i64>();
     let rate = |of: fn(&domain::api::Rate) -> f64| types.iter().filter_map(|it| it.rates.first()).map(of).sum::<f64>();
-    let dead = sum(|it| it.counts.dead);
     let busy = overview.workers.len();
     let workers = if overview.more_workers { format!("{busy}+") } else { grouped(busy as i64) };
-    let figure = |term: &'static str, shape: &'static str, value: String, to: Option<String>| {
-        let value = match to {
-            Some(to) => view! { <a href=to>{value}</a> }.into_any(),
-            None => value.into_any(),
-        };
-        view! {
-            <div class="figure">
-                <dt>{(!shape.is_empty()).then(|| view! { <span class=format!("state-{shape}")>{icon(shape)}</span> " " })} {term}</dt>
-                <dd class="number">{value}</dd>
-            </div>
-        }
-    };
     let items = |state: &str| Some(rows_of("/items", List::Items, vec![Term::is("state", state)]));
-    view! {
-        <dl class="figures">
-            {figure("In, a second", "", per_second(rate(|rate| rate.in_per_second)), None)}
-            {figure("Out, a second", "", per_second(rate(|rate| rate.out_per_second)), None)}
-            {figure("Waiting", "available", grouped(sum(|it| it.counts.available)), items("available"))}
-            {figure("Running", "running", grouped(sum(|it| it.open)), items("running"))}
-            {figure("Retrying", "retryable", grouped(sum(|it| it.counts.retryable)), items("retryable"))}
-            {figure("Dead", "dead", grouped(dead), Some("/dead".to_owned()))}
-            {figure("Workers", "live", workers, Some("/workers".to_owned()))}
-        </dl>
-    }
-    .into_any()
+    let figure = |label, shape, value, to| Figure { label, shape, value, unit: "", note: "", to };
+    let speed =
+        |label, shape, value| Figure { unit: "/s", note: "over the last minute", ..figure(label, shape, value, None) };
+    let strip = [
+        speed("Added", "available", per_second(rate(|rate| rate.in_per_second))),
+        speed("Completed", "succeeded", per_second(rate(|rate| rate.out_per_second))),
+        figure("In progress", "running", grouped(sum(|it| it.open)), items("running")),
+        figure("Waiting", "available", grouped(sum(|it| it.counts.available)), items("available")),
+        figure("Retrying", "retryable", grouped(sum(|it| it.counts.retryable)), items("retryable")),
+        figure("Failed", "dead", grouped(sum(|it| it.counts.dead)), Some("/dead".to_owned())),
+        figure("Workers", "live", workers, Some("/workers".to_owned())),
+    ];
+    view! { <div class="kpis close">{strip.into_iter().map(Figure::view).collect_view()}</div> }.into_any()
 }
 
 /// One decimal where it says something.
@@ -104,68 +128,74 @@ fn per_second(rate: f64) -> String {
 }
 
 fn alerts(alerts: &[Alert]) -> AnyView {
-    if alerts.is_empty() {
-        return view! {
-            <p class="all-well">
-                <span class="state-succeeded">{icon("succeeded")}</span>
-                " Nothing needs a look."
-            </p>
-        }
-        .into_any();
+    let open = match alerts.len() {
+        0 => view! { <div class="card-body small soft"><p>"No open alerts."</p></div> }.into_any(),
+        _ => view! { <ul class="lined">{alerts.iter().map(one_alert).collect_view()}</ul> }.into_any(),
+    };
+    let count = (!alerts.is_empty())
+        .then(|| view! { <span class="end"><span class="state s-dead badge">{format!("{} open", alerts.len())}</span></span> });
+    view! {
+        <section class="card" id="alerts" aria-labelledby="alerts-heading">
+            <div class="card-head">
+                <h2 id="alerts-heading">"Alerts"</h2>
+                {count}
+            </div>
+            {open}
+        </section>
     }
-    let lines = alerts
-        .iter()
-        .map(|alert| {
-            let to = link(alert).map(|(to, word)| view! { <a href=to>{word}</a> " · " });
-            let times = (alert.count > 1).then(|| format!(" · {} times", grouped(alert.count)));
-            view! {
-                <li class="problem">
-                    <p class="problem-count state-partial">{icon("partial")} " " {kind(alert.kind)}</p>
-                    <div class="problem-text">
-                        <p class="problem-message">{alert.message.clone()}</p>
-                        <p class="sub">{to} "since " {ago(alert.raised_at)} {times}</p>
-                    </div>
-                </li>
-            }
-        })
-        .collect_view();
-    view! { <ul class="problems">{lines}</ul> }.into_any()
+    .into_any()
+}
+
+fn one_alert(alert: &Alert) -> impl IntoView + use<> {
+    let to = link(alert).map(|(to, word)| view! { <a class="btn btn-sm" href=to>{word}</a> });
+    let times = (alert.count > 1).then(|| format!(" · {} times", grouped(alert.count)));
+    view! {
+        <li class="row alert">
+            <span class="s-retryable row">{icon("triangle-alert")}</span>
+            <div class="grow stack-1">
+                <strong class="wrap">{alert.message.clone()}</strong>
+                <span class="xs soft">{kind(alert.kind)} " since " {ago(alert.raised_at)} {times}</span>
+            </div>
+            {to}
+        </li>
+    }
 }
 
 fn kind(kind: AlertKind) -> &'static str {
     match kind {
-        AlertKind::DeadLetters => "dead letters",
-        AlertKind::ManyFailures => "fails for ever",
-        AlertKind::EndingRefused => "result refused",
-        AlertKind::Stalled => "stalled",
-        AlertKind::Unclaimed => "nobody asks",
-        AlertKind::DeliveryFailed => "callback given up",
-        AlertKind::BrokerAway => "broker away",
-        AlertKind::Worker => "worker says",
+        AlertKind::DeadLetters => "New failures",
+        AlertKind::ManyFailures => "Fails again and again",
+        AlertKind::EndingRefused => "Result refused",
+        AlertKind::Stalled => "Stalled",
+        AlertKind::Unclaimed => "No worker",
+        AlertKind::DeliveryFailed => "Webhook gave up",
+        AlertKind::BrokerAway => "RabbitMQ unreachable",
+        AlertKind::Worker => "Reported by a worker",
     }
 }
 
 fn link(alert: &Alert) -> Option<(String, &'static str)> {
     if let Some(id) = alert.item_id {
-        return Some((format!("/items/{id}"), "see the item"));
+        return Some((format!("/items/{id}"), "Item"));
     }
     if let Some(id) = alert.job_id.filter(|_| alert.kind == AlertKind::DeliveryFailed) {
-        return Some((format!("/jobs/{id}#callbacks"), "see its callbacks"));
+        return Some((format!("/jobs/{id}#callbacks"), "Webhook"));
     }
     if let Some(id) = alert.job_id.or(alert.root_id) {
-        return Some((format!("/jobs/{id}"), "see the job"));
+        return Some((format!("/jobs/{id}"), "Job"));
     }
     let name = alert.job_type.as_ref()?;
     Some(match alert.kind {
-        AlertKind::DeadLetters => (rows_of("/dead", List::Dead, vec![Term::is("type", name)]), "see what failed"),
-        _ => (format!("/types/{name}"), "see the type"),
+        AlertKind::DeadLetters => (rows_of("/dead", List::Dead, vec![Term::is("type", name)]), "Failures"),
+        _ => (format!("/types/{name}"), "Job type"),
     })
 }
 
 fn types(types: &[TypeStats]) -> AnyView {
     let busy: Vec<&TypeStats> = types.iter().filter(|it| it.counts.total() > 0 || it.open > 0).collect();
     if busy.is_empty() {
-        return note("No items yet. They are counted here by type as soon as there are some.");
+        let text = "No work yet. Job types appear here with their first item.";
+        return section("types", "Job types", view! { <p class="small soft">{text}</p> }.into_any());
     }
     let rows = busy
         .iter()
@@ -180,33 +210,46 @@ fn types(types: &[TypeStats]) -> AnyView {
             };
             view! {
                 <tr role="row">
-                    <th scope="row" role="rowheader"><a href=format!("/types/{}", it.job_type)>{it.job_type.clone()}</a></th>
-                    <td role="cell" class="number" data-label="In/s">{per_second(rate.in_per_second)}</td>
-                    <td role="cell" class="number" data-label="Out/s">{per_second(rate.out_per_second)}</td>
-                    <td role="cell" class="number" data-label="Waiting">{grouped(counts.available)}</td>
-                    <td role="cell" class="number" data-label="Oldest">{oldest}</td>
-                    <td role="cell" class="number" data-label="Running">{grouped(it.open)}</td>
-                    <td role="cell" class="number" data-label="Retrying">{grouped(counts.retryable)}</td>
-                    <td role="cell" class="number" data-label="Dead">
+                    <th scope="row" role="rowheader" class="name"><a href=format!("/types/{}", it.job_type)>{it.job_type.clone()}</a></th>
+                    <td role="cell" class="num" data-label="Added/s">{per_second(rate.in_per_second)}</td>
+                    <td role="cell" class="num" data-label="Done/s">{per_second(rate.out_per_second)}</td>
+                    <td role="cell" class="num" data-label="Waiting">{grouped(counts.available)}</td>
+                    <td role="cell" class="num" data-label="Oldest">{oldest}</td>
+                    <td role="cell" class="num" data-label="In progress">{grouped(it.open)}</td>
+                    <td role="cell" class="num" data-label="Retrying">{grouped(counts.retryable)}</td>
+                    <td role="cell" class="num" data-label="Failed">
                         {if counts.dead > 0 { view! { <a class="bad" href=dead>{grouped(counts.dead)}</a> }.into_any() } else { "0".into_any() }}
                     </td>
-                    <td role="cell" data-label="Last asked">{asked}</td>
+                    <td role="cell" data-label="Last claim">{asked}</td>
                 </tr>
             }
         })
         .collect_view();
     let heads = [
-        Words("Type"),
-        Number("In/s"),
-        Number("Out/s"),
+        Words("Job type"),
+        Number("Added/s"),
+        Number("Done/s"),
         Number("Waiting"),
         Number("Oldest"),
-        Number("Running"),
+        Number("In progress"),
         Number("Retrying"),
-        Number("Dead"),
-        Words("Last asked"),
+        Number("Failed"),
+        Words("Last claim"),
     ];
-    table::frame("By job type", "by-type", heads, rows)
+    let table = table::frame("Job types", "by-type", heads, rows);
+    view! {
+        <section class="card" id="types" aria-labelledby="types-heading">
+            <div class="card-head">
+                <h2 id="types-heading">"Job types"</h2>
+                <span class="sub">"rates are averages of the last minute"</span>
+                <div class="end">
+                    <a href="/types">"All job types"</a>
+                </div>
+            </div>
+            {table}
+        </section>
+    }
+    .into_any()
 }
 
 /// One line: how it stands, and how much lies there.
@@ -216,12 +259,12 @@ fn broker(broker: &BrokerStats) -> AnyView {
         1 => "1 queue".to_owned(),
         n => format!("{} queues", grouped(n as i64)),
     };
-    let (shape, stands) = if broker.up { ("succeeded", "Connected") } else { ("dead", "Away") };
-    let fault = broker.fault.clone().map(|fault| view! { <p class="problem-message">{fault}</p> });
+    let (shape, stands) = if broker.up { ("succeeded", "Connected") } else { ("dead", "Unreachable") };
+    let fault = broker.fault.clone().map(|fault| view! { <p class="small wrap">{fault}</p> });
     let lies = if broker.up {
         format!("{} wake-ups in {queues}", grouped(messages))
     } else {
-        "Workers are woken without it, a little later".to_owned()
+        "Nothing is lost: workers are woken without it, a little later".to_owned()
     };
     let waiting = (broker.outbox_waiting > 0).then(|| {
         let more = if broker.outbox_waiting >= 10_000 { "or more " } else { "" };
@@ -229,11 +272,11 @@ fn broker(broker: &BrokerStats) -> AnyView {
     });
     view! {
         <p>
-            <span class=format!("state-{shape}")>{icon(shape)}</span>
-            " " {stands} ", since " {ago(broker.since)}
+            <span class=format!("state s-{shape}")>{icon(shape)} {stands}</span>
+            <span class="soft small">", since " {ago(broker.since)}</span>
         </p>
         {fault}
-        <p class="sub">{lies} {waiting}</p>
+        <p class="xs soft">{lies} {waiting}</p>
     }
     .into_any()
 }
@@ -241,10 +284,10 @@ fn broker(broker: &BrokerStats) -> AnyView {
 /// `/workers`: who asks for work, and what is in their hands.
 pub fn workers_page(workers: &[Worker], next: Option<&String>, first: bool) -> Page {
     let list = if workers.is_empty() && first {
-        let way = view! { <a class="button" href="/api/docs">"How a worker asks"</a> }.into_any();
+        let way = view! { <a class="btn" href="/api/docs">"Connect a worker"</a> }.into_any();
         crate::components::panel::empty(
             "No workers yet",
-            "Who asks for work shows here, with what is in their hands, for a day.",
+            "Connect one and it appears here with the items it is working on.",
             way,
         )
     } else {
@@ -274,20 +317,20 @@ fn worker_table(workers: &[Worker], next: Option<&String>) -> AnyView {
             };
             view! {
                 <tr role="row" data-key=format!("{} {}", worker.owner, worker.worker_id)>
-                    <th scope="row" role="rowheader"><span class="mono">{worker.worker_id.clone()}</span></th>
+                    <th scope="row" role="rowheader" class="name"><span class="mono">{worker.worker_id.clone()}</span></th>
                     <td role="cell" data-label="Service">{worker.owner.clone()}</td>
                     <td role="cell" data-label="Types">{worker.types.join(", ")}</td>
-                    <td role="cell" class="number" data-label="In work">{open}</td>
+                    <td role="cell" class="num" data-label="In progress">{open}</td>
                     <td role="cell" data-label="Last seen">{ago(worker.last_seen_at)} <span class="sub">" (" {clock(worker.last_seen_at)} ")"</span></td>
                 </tr>
             }
         })
         .collect_view();
     let next = next_page(next, "More workers");
-    let heads = [Words("Worker"), Words("Service"), Words("Types"), Number("In work"), Words("Last seen")];
+    let heads = [Words("Worker"), Words("Service"), Words("Types"), Number("In progress"), Words("Last seen")];
     let table = table::frame("Workers", "workers", heads, rows);
     view! {
-        {table}
+        <div class="card">{table}</div>
         {next}
     }
     .into_any()

@@ -18,9 +18,9 @@ use crate::{
 
 /// Roles, and what each may do.
 const ROLES: [(&str, &str); 3] = [
-    ("user", "User: own uploads and jobs"),
-    ("support", "Support: sees all, retries, cancels"),
-    ("admin", "Admin: job types, people, services"),
+    ("user", "Uploader: own imports and jobs"),
+    ("support", "Support: sees all work, retries, cancels"),
+    ("admin", "Admin: everything"),
 ];
 
 /// A role as people say it.
@@ -28,7 +28,7 @@ pub(super) fn role_in_words(role: &str) -> &'static str {
     match role {
         "admin" => "Admin",
         "support" => "Support",
-        _ => "User",
+        _ => "Uploader",
     }
 }
 
@@ -53,20 +53,20 @@ pub struct People {
 pub fn page(people: &People) -> Page {
     let form = &people.form;
     let problem = form.problem.as_ref();
-    let refused = problem.map(|problem| refusal("Nobody was added", &problem.detail));
+    let refused = problem.map(|problem| refusal("Nobody was invited", &problem.detail));
     let name = Field::new("Name", "name", "text").value(&form.name).judged(problem, "/name");
     let email = Field::new("Email address", "email", "email").value(&form.email).judged(problem, "/email");
     let password = Field::new("Password", "password", "password")
         .optional()
         .autocomplete("new-password")
-        .hint("At least 12 characters; they choose their own when they sign in. Leave it empty to get a link that signs them in once.")
+        .hint("Optional, at least 12 characters; they choose their own when they sign in. Empty: you get a link that signs them in once.")
         .judged(problem, "/password");
     let add = view! {
         <form method="post" action="/people" class="form">
             <div class="fields">{name.view()} {email.view()} {choice("Role", "role", &ROLES, &form.role)} {password.view()}</div>
             <div class="actions">
-                <button class="primary" type="submit">
-                    "Add person"
+                <button class="btn btn-primary" type="submit">
+                    "Invite"
                 </button>
             </div>
         </form>
@@ -76,7 +76,7 @@ pub fn page(people: &People) -> Page {
         {refused}
         {table(&people.users)}
         {next_page(people.next.as_ref(), "More people")}
-        {section("add", "Add somebody", add.into_any())}
+        {section("add", "Invite", add.into_any())}
     }
     .into_any();
     Page { title: "People".to_owned(), place: Place::People, content, lives: false }
@@ -85,23 +85,23 @@ pub fn page(people: &People) -> Page {
 fn table(users: &[User]) -> AnyView {
     let rows = users.iter().map(row).collect_view();
     let heads = words(["Name", "Email address", "Role", "Signs in with", "Last seen", "Since"]);
-    table::frame("People", "stack", heads, rows)
+    view! { <div class="card">{table::frame("People", "people", heads, rows)}</div> }.into_any()
 }
 
 fn row(user: &User) -> impl IntoView + use<> {
     let seen = match user.last_seen_at {
         Some(at) => ago(at).into_any(),
-        None => view! { <span class="sub">"never"</span> }.into_any(),
+        None => view! { <span class="sub">"Never"</span> }.into_any(),
     };
     view! {
         <tr role="row" class=user.disabled.then_some("row-off")>
-            <th scope="row" role="rowheader">
+            <th scope="row" role="rowheader" class="name">
                 <a href=format!("/people/{}", user.id)>{user.name.clone()}</a>
-                {user.disabled.then(|| view! { " " <span class="tag">"disabled"</span> })}
+                {user.disabled.then(|| view! { " " <span class="tag">"deactivated"</span> })}
             </th>
-            <td role="cell" class="wrap" data-label="Email">{user.email.clone().unwrap_or_else(|| "none".to_owned())}</td>
+            <td role="cell" class="wrap" data-label="Email">{user.email.clone().unwrap_or_else(|| "–".to_owned())}</td>
             <td role="cell" data-label="Role">{role_in_words(&user.role)}</td>
-            <td role="cell" data-label="Signs in with">{if user.has_password { "password" } else { "link" }}</td>
+            <td role="cell" data-label="Signs in with">{if user.has_password { "Password" } else { "Link" }}</td>
             <td role="cell" data-label="Last seen">{seen}</td>
             <td role="cell" data-label="Since">{ago(user.created_at)}</td>
         </tr>
@@ -131,10 +131,10 @@ pub fn one(person: &Person) -> Page {
     let refused = problem.map(|problem| refusal("Nothing was changed", &problem.detail));
     let link = person.link.as_ref().map(|link| {
         view! {
-            <div class="notice notice-good" role="status">
+            <div class="notice notice-ok" role="status">
                 <div class="notice-body">
-                    <strong>{format!("A link that signs {} in", user.name)}</strong>
-                    <p>"It works once, within the hour. It is shown this once: take it to them now."</p>
+                    <strong>{format!("Sign-in link for {}", user.name)}</strong>
+                    <p>"Works once, for 1 hour. Copy it now; it is not shown again."</p>
                     {secret("link", "Link", link)}
                 </div>
             </div>
@@ -142,17 +142,14 @@ pub fn one(person: &Person) -> Page {
     });
     let content = view! {
         <div class="narrow">
-            <p class="crumbs">
-                <a href="/people">"People"</a>
-            </p>
-            <h1>{user.name.clone()} {user.disabled.then(|| view! { " " <span class="tag">"disabled"</span> })}</h1>
+            <h1>{user.name.clone()} {user.disabled.then(|| view! { " " <span class="tag">"deactivated"</span> })}</h1>
             {refused}
             {link}
             {section("change", "Account", change(person))}
-            {section("access", "Getting in", access(person))}
+            {section("access", "Password and sign-in", access(person))}
             {section("sessions", "Where they are signed in", sessions(person))}
             <p class="sub">
-                <a href=format!("/audit?actor={}", encoded(&user.name))>"What they did"</a>
+                <a href=format!("/audit?actor={}", encoded(&user.name))>"Audit log of this person"</a>
                 " · id "
                 <span class="mono">{id.to_string()}</span>
             </p>
@@ -176,8 +173,8 @@ fn change(person: &Person) -> AnyView {
             <div class="fields">{email.view()} {choice("Role", "role", &ROLES, &person.role)}</div>
             {reason.view()}
             <div class="actions">
-                <button type="submit">"Save"</button>
-                <span class="sub">"A new role holds at once."</span>
+                <button class="btn" type="submit">"Save"</button>
+                <span class="sub">"A new role applies at once."</span>
             </div>
         </form>
     }
@@ -189,9 +186,9 @@ fn access(person: &Person) -> AnyView {
     let action = |verb: &str| format!("/people/{}/{verb}", user.id);
     if user.disabled {
         return view! {
-            <p>"Nothing of theirs opens anything: no password, no link, no session. What they made stays."</p>
+            <p>"They cannot sign in: no password, link, or session is accepted. Their work stays."</p>
             <form method="post" action=action("enable") class="actions">
-                <button type="submit">"Enable the account"</button>
+                <button class="btn" type="submit">"Reactivate"</button>
             </form>
         }
         .into_any();
@@ -199,29 +196,29 @@ fn access(person: &Person) -> AnyView {
     view! {
         <div class="actions">
             <form method="post" action=action("sign-in-link")>
-                <button type="submit">"Make a one-time link"</button>
+                <button class="btn" type="submit">"Create sign-in link"</button>
             </form>
-            <span class="sub">"For somebody new, or who forgot the password. It does not replace a second factor."</span>
+            <span class="sub">"Works once, for 1 hour. It does not replace a second factor."</span>
         </div>
         {(!person.is_self)
             .then(|| {
                 view! {
                     <div class="actions">
                         <form method="post" action=action("reset-factors")>
-                            <button type="submit">"Reset second factors"</button>
+                            <button class="btn" type="submit">"Reset second factors"</button>
                         </form>
-                        <span class="sub">"For somebody who lost theirs. Ends their sessions."</span>
+                        <span class="sub">"For people who lost theirs. Signs them out everywhere."</span>
                     </div>
                 }
             })}
         <div class="actions">
             <form method="post" action=action("disable")>
-                <button class="danger" type="submit">
-                    "Disable the account"
+                <button class="btn btn-danger-solid" type="submit">
+                    "Deactivate"
                 </button>
             </form>
             <span class="sub">
-                {if person.is_self { "This is you: you would be signed out." } else { "Ends every session and link at once. Their work stays." }}
+                {if person.is_self { "This is you: you would be signed out." } else { "Signs them out everywhere. Their work stays." }}
             </span>
         </div>
     }
@@ -230,7 +227,7 @@ fn access(person: &Person) -> AnyView {
 
 fn sessions(person: &Person) -> AnyView {
     if person.sessions.is_empty() {
-        return note("Nowhere.");
+        return note("Not signed in.");
     }
     let id = person.user.id;
     let end = |session: &Session| {
@@ -240,7 +237,7 @@ fn sessions(person: &Person) -> AnyView {
     view! {
         {super::account::list(&person.sessions, &end)}
         <form method="post" action=format!("/people/{id}/sessions/end") class="actions">
-            <button type="submit">"End all"</button>
+            <button class="btn" type="submit">"Sign out everywhere"</button>
         </form>
     }
     .into_any()

@@ -56,22 +56,22 @@ pub struct Services {
 }
 
 pub fn page(shown: &Services) -> Page {
-    let refused = shown.problem.as_ref().map(|problem| refusal("Nothing was made", &problem.detail));
+    let refused = shown.problem.as_ref().map(|problem| refusal("Nothing was created", &problem.detail));
     let made = shown.made.as_ref().map(|(name, value)| {
         view! {
-            <div class="notice notice-good" role="status">
+            <div class="notice notice-ok" role="status">
                 <div class="notice-body">
-                    <strong>{format!("The token {name}")}</strong>
-                    <p>"It is shown this once. Put it where the service reads its secrets."</p>
+                    <strong>{format!("Token {name}")}</strong>
+                    <p>"Copy it now; it is not shown again. Keep it where the service reads its secrets."</p>
                     {secret("token", "Token", value)}
                 </div>
             </div>
         }
     });
     let content = view! {
-        <h1>"Services and tokens"</h1>
-        <p class="lede">
-            "A service is a program that hands work in or works on it. It asks with a token, and everything it makes is its own."
+        <div class="page-head"><h1>"API access"</h1></div>
+        <p class="soft">
+            "A service is a program that creates jobs or works on items. It signs in with a token and owns what it creates."
         </p>
         {refused}
         {made}
@@ -80,7 +80,7 @@ pub fn page(shown: &Services) -> Page {
         {(!shown.services.is_empty()).then(|| section("add-token", "New token", token_form(shown)))}
     }
     .into_any();
-    Page { title: "Services and tokens".to_owned(), place: Place::Services, content, lives: false }
+    Page { title: "API access".to_owned(), place: Place::Services, content, lives: false }
 }
 
 fn services(shown: &Services) -> AnyView {
@@ -89,7 +89,7 @@ fn services(shown: &Services) -> AnyView {
         .services
         .iter()
         .map(|service| {
-            let state = service.disabled.then(|| view! { <span class="sub">"disabled, its tokens are refused"</span> });
+            let state = service.disabled.then(|| view! { <span class="sub">"Disabled: its tokens are refused"</span> });
             // The bootstrap service goes with its environment variable.
             let control = (service.name != "bootstrap").then(|| {
                 let (verb, word) = if service.disabled { ("enable", "Enable") } else { ("disable", "Disable") };
@@ -110,14 +110,14 @@ fn services(shown: &Services) -> AnyView {
         .collect_view();
     let name = Field::new("New service", "name", "text")
         .value(&shown.service_name)
-        .hint("Small letters, digits and -, such as payroll.")
+        .hint("Lowercase letters, digits, and -, such as payroll.")
         .judged(problem, "/name");
     view! {
-        {if shown.services.is_empty() { note("No service yet.") } else { view! { <ul class="lines">{rows}</ul> }.into_any() }}
+        {if shown.services.is_empty() { note("No services yet.") } else { view! { <ul class="lines">{rows}</ul> }.into_any() }}
         <form method="post" action="/services" class="form form-short">
             {name.view()}
             <div class="actions">
-                <button type="submit">"Add service"</button>
+                <button class="btn" type="submit">"Add service"</button>
             </div>
         </form>
     }
@@ -126,19 +126,19 @@ fn services(shown: &Services) -> AnyView {
 
 fn tokens(shown: &Services) -> AnyView {
     if shown.tokens.is_empty() {
-        return note("No token yet.");
+        return note("No tokens yet.");
     }
     let rows = shown.tokens.iter().map(row).collect_view();
     let heads = [
         Words("Token"),
         Words("Service"),
-        Words("May"),
-        Words("Made"),
+        Words("Permissions"),
+        Words("Created"),
         Words("Last used"),
         Words("Expires"),
         Unseen("Revoke"),
     ];
-    let table = table::frame("Tokens", "stack", heads, rows);
+    let table = table::frame("Tokens", "tokens", heads, rows);
     view! {
         {table}
         {next_page(shown.next.as_ref(), "Older tokens")}
@@ -150,11 +150,11 @@ fn row(token: &Token) -> impl IntoView + use<> {
     let types = token.types.as_ref().map(|types| format!(" of {}", types.join(", "))).unwrap_or_default();
     let used = match token.last_used_at {
         Some(at) => ago(at).into_any(),
-        None => view! { <span class="sub">"never"</span> }.into_any(),
+        None => view! { <span class="sub">"Never used"</span> }.into_any(),
     };
     let expires = match token.expires_at {
         Some(at) => clock(at).into_any(),
-        None => view! { <span class="sub">"never"</span> }.into_any(),
+        None => view! { <span class="sub">"Never"</span> }.into_any(),
     };
     let end = match token.revoked_at {
         Some(at) => view! { <span class="sub">"revoked " {ago(at)}</span> }.into_any(),
@@ -164,10 +164,10 @@ fn row(token: &Token) -> impl IntoView + use<> {
     };
     view! {
         <tr role="row" class=token.revoked_at.map(|_| "row-off")>
-            <th scope="row" role="rowheader">{token.name.clone()}</th>
+            <th scope="row" role="rowheader" class="name">{token.name.clone()}</th>
             <td role="cell" data-label="Service">{token.service.clone()}</td>
-            <td role="cell" class="wrap mono" data-label="May">{format!("{}{types}", token.scopes.join(" "))}</td>
-            <td role="cell" data-label="Made">{ago(token.created_at)}</td>
+            <td role="cell" class="wrap mono" data-label="Permissions">{format!("{}{types}", token.scopes.join(" "))}</td>
+            <td role="cell" data-label="Created">{ago(token.created_at)}</td>
             <td role="cell" data-label="Last used">{used}</td>
             <td role="cell" data-label="Expires">{expires}</td>
             <td role="cell" class="row-end">{end}</td>
@@ -184,21 +184,21 @@ fn token_form(shown: &Services) -> AnyView {
         .map(|service| (service.name.as_str(), service.name.as_str()))
         .collect();
     if names.is_empty() {
-        return note("Add a service first: a token belongs to one.");
+        return note("Add a service first: each token belongs to one.");
     }
     let name = Field::new("Name", "token_name", "text")
         .value(&form.name)
-        .hint("What people know it by, such as the machine it is on.")
+        .hint("Such as the machine it is on.")
         .judged(problem, "/token_name");
-    let types = Field::new("Only these job types", "types", "text")
+    let types = Field::new("Job types (empty: all)", "types", "text")
         .optional()
         .value(&form.types)
-        .hint("Narrows what it may work on; names with spaces between. Empty: all.")
+        .hint("Names with spaces between. Limits which items it may work on.")
         .judged(problem, "/types/0");
-    let expires = Field::new("Last day", "expires", "date")
+    let expires = Field::new("Expires (optional)", "expires", "date")
         .optional()
         .value(&form.expires)
-        .hint("It stops at the end of this day (UTC). Empty: it does not expire.")
+        .hint("At the end of this day, UTC.")
         .judged(problem, "/expires");
     let scopes = SCOPES
         .map(|(scope, words)| {
@@ -215,18 +215,18 @@ fn token_form(shown: &Services) -> AnyView {
             }
         })
         .collect_view();
-    let scope_fault = fault(problem, "/scopes").map(|fault| view! { <span class="field-fault">{fault}</span> });
+    let scope_fault = fault(problem, "/scopes").map(|fault| view! { <span class="field-error">{fault}</span> });
     view! {
         <form method="post" action="/services/tokens" class="form">
             <div class="fields">{choice("Service", "service", &names, &form.service)} {name.view()} {types.view()} {expires.view()}</div>
             <fieldset class="checks">
-                <legend>"It may"</legend>
+                <legend>"Permissions"</legend>
                 {scopes}
                 {scope_fault}
             </fieldset>
             <div class="actions">
-                <button class="primary" type="submit">
-                    "Make token"
+                <button class="btn btn-primary" type="submit">
+                    "Create token"
                 </button>
             </div>
         </form>

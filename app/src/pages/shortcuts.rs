@@ -9,12 +9,12 @@ pub const KEYS: [(&str, &str); 15] = [
     ("?", "show these keys"),
     ("/", "go to the filter"),
     ("j", "next row"),
-    ("k", "row before"),
+    ("k", "previous row"),
     ("Enter", "open the row"),
     ("x", "select the row"),
     ("Shift x", "select from the last one to this row"),
     ("g o", "go to the overview"),
-    ("g i", "go to my uploads"),
+    ("g i", "go to the imports"),
     ("g j", "go to the jobs"),
     ("g d", "go to the failures"),
     ("g b", "go to the operations"),
@@ -27,27 +27,27 @@ pub const KEYS: [(&str, &str); 15] = [
 pub fn page() -> Page {
     let content = view! {
         <div class="narrow">
-            <h1>"Keys"</h1>
+            <h1>"Keyboard shortcuts"</h1>
             {table()}
-            <p class="sub">"They do nothing while you write in a field. The dialog that the key ? opens can switch them off in this browser."</p>
+            <p class="sub">"They do nothing while you type in a field. Press ? on any page to switch single keys off in this browser."</p>
         </div>
     }
     .into_any();
-    Page { title: "Keys".to_owned(), place: Place::Elsewhere, content, lives: false }
+    Page { title: "Keyboard shortcuts".to_owned(), place: Place::Elsewhere, content, lives: false }
 }
 
 /// The dialog of every page. Closed, and empty of meaning, where scripts are off.
 pub fn dialog() -> AnyView {
     view! {
         <dialog id="keys" aria-labelledby="keys-heading">
-            <h2 id="keys-heading">"Keys"</h2>
+            <h2 id="keys-heading">"Keyboard shortcuts"</h2>
             {table()}
             <label class="check">
                 <input type="checkbox" id="keys-off" />
-                <span>"Switch single keys off in this browser"</span>
+                <span>"Switch single-key shortcuts off in this browser"</span>
             </label>
             <form method="dialog" class="actions">
-                <button type="submit">"Close"</button>
+                <button class="btn" type="submit">"Close"</button>
             </form>
         </dialog>
     }

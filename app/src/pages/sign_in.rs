@@ -29,11 +29,8 @@ pub struct SignIn {
 /// `/sign-in` without a link, and every place that needs one.
 pub fn page(form: &SignIn) -> Page {
     let refused = form.problem.as_ref().map(|problem| match problem.code {
-        Code::TooManyRequests => refusal("Too many tries", &problem.detail),
-        _ => refusal(
-            "That did not fit",
-            "No account has this email address and this password together. Check both, or ask an admin for a link that signs you in.",
-        ),
+        Code::TooManyRequests => refusal("Too many attempts", &problem.detail),
+        _ => refusal("Email or password is wrong", "Check both, or ask an admin for a sign-in link."),
     });
     // With passkeys the browser offers them in this field.
     let username = if form.passkeys { "username webauthn" } else { "username" };
@@ -48,11 +45,9 @@ pub fn page(form: &SignIn) -> Page {
             <input type="hidden" name="back" value=form.back.clone() />
             {email.view()}
             {password.view()}
-            <div class="actions">
-                <button class="primary" type="submit">
-                    "Sign in"
-                </button>
-            </div>
+            <button class="btn btn-primary btn-lg" type="submit">
+                "Sign in"
+            </button>
         </form>
         {form.passkeys.then(|| passkey_button(&form.back, "Sign in with a passkey"))}
         {form
@@ -62,7 +57,7 @@ pub fn page(form: &SignIn) -> Page {
                 let back = super::people::encoded(&form.back);
                 view! {
                     <p class="actions">
-                        <a class="button" href=format!("/sign-in/oidc/{name}?back={back}")>
+                        <a class="btn" href=format!("/sign-in/oidc/{name}?back={back}")>
                             {format!("Sign in with {label}")}
                         </a>
                     </p>
@@ -70,9 +65,9 @@ pub fn page(form: &SignIn) -> Page {
             })
             .collect_view()}
         <p class="sub">
-            "No account yet, or no password any more? An admin can give you a link that works once. On the very first start, the terminal that runs Treeline prints one."
+            "No account, or forgot your password? Ask an admin for a sign-in link. On the first start, the terminal that runs Treeline prints one."
         </p>
-        <p class="sub">"Services use a bearer token instead: see " <a href="/api/docs">"the API"</a> "."</p>
+        <p class="sub">"Services use a token instead: " <a href="/api/docs">"API reference"</a> "."</p>
     };
     framed("Sign in", content.into_any())
 }
@@ -94,8 +89,8 @@ pub fn second_step(form: &SecondStep) -> Page {
     let problem =
         form.problem.as_ref().filter(|problem| !problem.errors.is_empty() || problem.code == Code::TooManyRequests);
     let refused = problem.map(|problem| match problem.code {
-        Code::TooManyRequests => refusal("Too many tries", &problem.detail),
-        _ => refusal("That did not fit", "Check the code, or use another way. Each code works once."),
+        Code::TooManyRequests => refusal("Too many attempts", &problem.detail),
+        _ => refusal("That code is wrong", "Check it, or use another way. Each code works once."),
     });
     let passkey = form.methods.iter().any(|method| method == "passkey");
     let content = view! {
@@ -107,11 +102,9 @@ pub fn second_step(form: &SecondStep) -> Page {
             <input type="hidden" name="state" value=form.state.clone() />
             <input type="hidden" name="back" value=form.back.clone() />
             {super::step_up::second_factor_fields(&form.methods, problem)}
-            <div class="actions">
-                <button class="primary" type="submit">
-                    "Sign in"
-                </button>
-            </div>
+            <button class="btn btn-primary btn-lg" type="submit">
+                "Sign in"
+            </button>
         </form>
         <p class="sub">"Lost your second factor and your recovery codes? An admin can reset it."</p>
         <p class="sub">
@@ -128,7 +121,7 @@ pub fn provider_refused(problem: &Problem) -> Page {
         <h1>"You are not signed in"</h1>
         <p>{problem.detail.clone()}</p>
         <p class="actions">
-            <a class="button" href="/sign-in?ended=1">
+            <a class="btn" href="/sign-in?ended=1">
                 "Other ways to sign in"
             </a>
         </p>
@@ -140,7 +133,7 @@ pub fn provider_refused(problem: &Problem) -> Page {
 fn passkey_button(back: &str, word: &'static str) -> AnyView {
     view! {
         <div data-passkey="sign-in" data-back=back.to_owned() class="actions" hidden=true>
-            <button type="button" data-start="">
+            <button class="btn" type="button" data-start="">
                 {word}
             </button>
             <span class="sub" role="status"></span>
@@ -154,9 +147,9 @@ pub fn confirm(token: &str) -> Page {
     let content = view! {
         {treeline(5, "treeline")}
         <h1>"Sign in to Treeline"</h1>
-        <p>"This link works once, and only for a while. Press the button to use it in this browser."</p>
+        <p>"This link works once. Continue to use it in this browser."</p>
         <form method="post" action=format!("/sign-in/{token}") class="actions">
-            <button class="primary" type="submit">
+            <button class="btn btn-primary" type="submit">
                 "Sign in"
             </button>
         </form>
@@ -168,12 +161,12 @@ pub fn confirm(token: &str) -> Page {
 pub fn refused() -> Page {
     let content = view! {
         {treeline(2, "treeline")}
-        <h1>"This link does not work any more"</h1>
-        <p>"It was used already, or it is too old: a link works once, and only for a while. Ask for a new one."</p>
-        <p>"If you have used it in this browser, you are probably signed in."</p>
+        <h1>"This link has expired or was used"</h1>
+        <p>"Ask an admin for a new one."</p>
+        <p>"If you used it in this browser, you are probably signed in."</p>
         <p class="actions">
-            <a class="button" href="/">
-                "Go to the start"
+            <a class="btn" href="/">
+                "Open Treeline"
             </a>
         </p>
     };

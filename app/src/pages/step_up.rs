@@ -28,7 +28,7 @@ pub struct StepUp {
 /// Asks again who one is, before an action with consequences.
 pub fn page(form: &StepUp) -> Page {
     let problem = form.problem.as_ref();
-    let refused = problem.map(|problem| refusal("That did not fit", &problem.detail));
+    let refused = problem.map(|problem| refusal("That is wrong", &problem.detail));
     let accepts = |method: &str| form.methods.iter().any(|it| it == method);
     if form.methods.is_empty() {
         let content = view! {
@@ -41,7 +41,7 @@ pub fn page(form: &StepUp) -> Page {
                     .map(|(name, label)| {
                         view! {
                             <p class="actions">
-                                <a class="button" href=format!("/sign-in/oidc/{name}?fresh=1")>
+                                <a class="btn" href=format!("/sign-in/oidc/{name}?fresh=1")>
                                     {format!("Sign in again with {label}")}
                                 </a>
                             </p>
@@ -49,7 +49,7 @@ pub fn page(form: &StepUp) -> Page {
                     })
                     .collect_view()}
                 <form method="post" action="/sign-out" class="actions">
-                    <button class="primary" type="submit">
+                    <button class="btn btn-primary" type="submit">
                         "Sign out and sign in again"
                     </button>
                 </form>
@@ -80,7 +80,7 @@ pub fn page(form: &StepUp) -> Page {
                     .then(|| {
                         view! {
                             <div data-passkey="step-up" class="actions" hidden=true>
-                                <button type="button" data-start="">
+                                <button class="btn" type="button" data-start="">
                                     "Use a passkey"
                                 </button>
                                 <span class="sub" role="status"></span>
@@ -92,14 +92,14 @@ pub fn page(form: &StepUp) -> Page {
                     .then(|| {
                         view! {
                             <div class="actions">
-                                <button class="primary" type="submit">
-                                    "Confirm and go on"
+                                <button class="btn btn-primary" type="submit">
+                                    "Confirm"
                                 </button>
                             </div>
                         }
                     })}
                 // After the button of the typed proofs, which is the one that Enter presses.
-                <button type="submit" name="confirmed" value="yes" formnovalidate=true data-continue="" hidden=true>
+                <button class="btn" type="submit" name="confirmed" value="yes" formnovalidate=true data-continue="" hidden=true>
                     "Go on"
                 </button>
             </form>

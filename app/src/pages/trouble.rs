@@ -15,12 +15,12 @@ pub fn page(problem: &Problem) -> Page {
             ("", "Try again")
         }
         Code::Unauthenticated => ("/sign-in", "Sign in"),
-        _ => ("/", "Go to the start"),
+        _ => ("/", "Open Treeline"),
     };
     let id = problem.request_id.clone().map(|id| {
         view! {
             <p class="sub">
-                "If you report this, name the request: " <span class="mono">{id}</span>
+                "Request ID: " <span class="mono">{id}</span>
             </p>
         }
     });
@@ -28,7 +28,7 @@ pub fn page(problem: &Problem) -> Page {
         <div class="gate">
             {treeline(0, "treeline")} <h1>{title}</h1> <p>{text}</p> {id}
             <p class="actions">
-                <a class="button" href=next.0>
+                <a class="btn" href=next.0>
                     {next.1}
                 </a>
             </p>
@@ -40,21 +40,23 @@ pub fn page(problem: &Problem) -> Page {
 
 fn words(problem: &Problem) -> (&'static str, String) {
     match problem.code {
-        Code::NotFound => (
-            "Nothing here",
-            "There is no such page, or it belongs to somebody else. Check the address.".to_owned(),
-        ),
-        Code::Forbidden => ("Not for your role", problem.detail.clone()),
-        Code::Unauthenticated => ("Please sign in", "This page is only for people who are signed in.".to_owned()),
+        Code::NotFound => {
+            ("Page not found", "The address may be wrong, or the page belongs to someone else.".to_owned())
+        }
+        Code::Forbidden => ("You cannot see this page", problem.detail.clone()),
+        Code::Unauthenticated => ("Sign in to continue", "This page is for people who are signed in.".to_owned()),
         Code::JobRemoved => (
-            "It was removed",
-            "This job and its rows are gone: it was deleted, or the time for which it is kept has passed. Downloads are gone with it.".to_owned(),
+            "This job was removed",
+            "It was deleted, or its retention is over. Its items, results, and downloads are gone.".to_owned(),
         ),
         Code::DatabaseUnavailable | Code::ShuttingDown => (
-            "Back in a moment",
-            "Treeline cannot reach its database just now. Nothing is lost, and work goes on by itself when it returns. Try again in a few seconds.".to_owned(),
+            "Treeline cannot reach its database",
+            "Nothing is lost, and work continues when it is back. Try again in a few seconds.".to_owned(),
         ),
-        Code::Internal => ("Something broke on our side", "It was logged. Trying again may help.".to_owned()),
-        _ => ("That did not work", problem.detail.clone()),
+        Code::Internal => (
+            "Something went wrong on the server",
+            "Try again. If it keeps happening, send the request ID to an admin.".to_owned(),
+        ),
+        _ => ("That is not possible", problem.detail.clone()),
     }
 }

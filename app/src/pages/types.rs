@@ -14,6 +14,7 @@ use leptos::prelude::*;
 use super::dead::rows_of;
 use crate::{
     components::{
+        crumbs::crumbs,
         deed::{field_fault, told, trouble},
         moment::clock,
         panel::{note, section},
@@ -33,26 +34,32 @@ pub fn list_page(types: &[JobType]) -> Page {
         .map(|it| {
             view! {
                 <tr role="row">
-                    <th scope="row" role="rowheader">
+                    <th scope="row" role="rowheader" class="name">
                         <a href=format!("/types/{}", it.name)>{it.name.clone()}</a>
                     </th>
-                    <td role="cell">{badge(it.paused)}</td>
-                    <td role="cell" data-label="Done by">{executor(it)}</td>
-                    <td role="cell" class="number" data-label="At once">{cap(it.concurrency)}</td>
-                    <td role="cell" class="number" data-label="Failures">{budget(it)}</td>
+                    <td role="cell" class="fit">{badge(it.paused)}</td>
+                    <td role="cell" data-label="Executor">{executor(it)}</td>
+                    <td role="cell" class="num" data-label="Concurrency limit">{cap(it.concurrency)}</td>
+                    <td role="cell" class="num" data-label="Max. attempts">{budget(it)}</td>
                     <td role="cell" data-label="Backoff">{backoff(it)}</td>
                 </tr>
             }
         })
         .collect_view();
-    let heads =
-        [Words("Type"), Words("State"), Words("Done by"), Number("At once"), Number("Failures"), Words("Backoff")];
+    let heads = [
+        Words("Job type"),
+        Words("State"),
+        Words("Executor"),
+        Number("Concurrency limit"),
+        Number("Max. attempts"),
+        Words("Backoff"),
+    ];
     let table = table::frame("Job types", "types", heads, rows);
     let content = view! {
         <div class="page-head">
             <h1>"Job types"</h1>
         </div>
-        <div class="bare" id="list" data-refresh="" data-topics="types">
+        <div class="card" id="list" data-refresh="" data-topics="types">
             {table}
         </div>
     }
@@ -101,25 +108,23 @@ pub fn page(shown: &Shown) -> Page {
     let verb = if it.paused { "resume" } else { "pause" };
     let pause = shown.admin.then(|| {
         let text = if it.paused {
-            "Workers get its items again."
+            "Nothing new starts while it is paused."
         } else {
-            "No item of this type is handed out until somebody resumes it. What is in work goes on."
+            "Pausing starts nothing new. Items in progress finish."
         };
         view! {
             <form class="actions" method="post" action=format!("/types/{name}/{verb}")>
-                <button type="submit">{if it.paused { "Resume" } else { "Pause" }}</button>
+                <button class="btn" type="submit">{if it.paused { "Resume" } else { "Pause" }}</button>
                 <span class="sub">{text}</span>
             </form>
         }
     });
-    let fact = |term: &'static str, value: AnyView| view! { <div class="fact"><dt>{term}</dt> <dd>{value}</dd></div> };
+    let fact = |term: &'static str, value: AnyView| view! { <div><dt>{term}</dt> <dd>{value}</dd></div> };
     let spec = it;
-    let retain = spec.retain_seconds.map_or_else(|| "for ever".to_owned(), |seconds| duration(seconds as f64));
+    let retain = spec.retain_seconds.map_or_else(|| "forever".to_owned(), |seconds| duration(seconds as f64));
     let steps = if spec.steps.is_empty() { "none".to_owned() } else { spec.steps.join(", ") };
+    crumbs(&[("/types", "Job types")], name.as_str());
     let content = view! {
-        <p class="crumbs">
-            <a href="/types">"Job types"</a>
-        </p>
         <div class="page-head">
             <h1>{name.clone()}</h1>
             <span id="state" data-refresh="" data-topics="types">
@@ -128,30 +133,30 @@ pub fn page(shown: &Shown) -> Page {
         </div>
         {told(shown.did.as_deref())}
         <p class="actions">
-            <a href=rows_of("/jobs", List::Jobs, vec![Term::is("type", &name)])>"Its jobs"</a>
-            <a href=rows_of("/dead", List::Dead, vec![Term::is("type", &name)])>"Its failures"</a>
+            <a href=rows_of("/jobs", List::Jobs, vec![Term::is("type", &name)])>"Jobs"</a>
+            <a href=rows_of("/dead", List::Dead, vec![Term::is("type", &name)])>"Failures"</a>
         </p>
-        <div class="bare" id="pause" data-refresh="">
+        <div id="pause" data-refresh="">
             {pause}
         </div>
-        {if shown.admin { section("change", "What acts at once", form(shown)) } else { note("Only admins change job types.") }}
+        {if shown.admin { section("change", "Limits and backoff", form(shown)) } else { note("Only admins change job types.") }}
         {section(
             "details",
-            "The contract",
+            "Settings",
             view! {
-                <dl class="details">
-                    {fact("Done by", executor(it).into_any())} {fact("Delivery", spec.delivery.as_str().replace('_', " ").into_any())}
-                    {fact("Failures", budget(it).into_any())} {fact("At once", cap(spec.concurrency).into_any())}
+                <dl class="facts">
+                    {fact("Executor", executor(it).into_any())} {fact("Delivery", spec.delivery.as_str().replace('_', " ").into_any())}
+                    {fact("Max. attempts", budget(it).into_any())} {fact("Concurrency limit", cap(spec.concurrency).into_any())}
                     {fact("Backoff", backoff(it).into_any())} {fact("Heartbeat", duration(spec.heartbeat_seconds).into_any())}
-                    {spec.executor.timeout_seconds.map(|seconds| fact("Answers within", duration(seconds).into_any()))}
-                    {spec.run_timeout_seconds.map(|seconds| fact("Ends after", duration(seconds).into_any()))}
-                    {fact("Steps", steps.into_any())} {fact("Kept when complete", retain.into_any())}
+                    {spec.executor.timeout_seconds.map(|seconds| fact("Response time limit", duration(seconds).into_any()))}
+                    {spec.run_timeout_seconds.map(|seconds| fact("Time limit per attempt", duration(seconds).into_any()))}
+                    {fact("Steps", steps.into_any())} {fact("Kept after completion", retain.into_any())}
                     {fact("Idempotency-Key", if spec.require_idempotency_key { "required" } else { "optional" }.into_any())}
                     {fact("Changed", clock(it.updated_at).into_any())} {fact("Version", it.version.to_string().into_any())}
                 </dl>
                 {spec.payload_schema.as_ref().map(|schema| view! {
                     <details>
-                        <summary>"The schema of its payloads"</summary>
+                        <summary>"Payload schema"</summary>
                         <pre class="document" tabindex="0">{schema.text().to_owned()}</pre>
                     </details>
                 })}
@@ -171,7 +176,7 @@ fn form(shown: &Shown) -> AnyView {
         let bad = faults.is_some();
         view! {
             <div class="field">
-                <label for=name>{label}</label>
+                <label class="label" for=name>{label}</label>
                 <input
                     type="text"
                     inputmode="decimal"
@@ -192,22 +197,22 @@ fn form(shown: &Shown) -> AnyView {
             {problem.map(trouble)}
             <input type="hidden" name="version" value=it.version.to_string() />
             <div class="fields">
-                {field("At once (empty: no cap; 0: nothing starts)", "concurrency", &typed.concurrency, "/concurrency")}
+                {field("Concurrency limit (empty: no limit; 0: nothing starts)", "concurrency", &typed.concurrency, "/concurrency")}
             </div>
             <div class="fields">
-                {field("First wait, in seconds", "min_seconds", &typed.min_seconds, "/backoff/min_seconds")}
-                {field("Times this, each time", "factor", &typed.factor, "/backoff/factor")}
-                {field("Longest wait (empty: no cap)", "max_seconds", &typed.max_seconds, "/backoff/max_seconds")}
+                {field("First wait, seconds", "min_seconds", &typed.min_seconds, "/backoff/min_seconds")}
+                {field("Multiply by", "factor", &typed.factor, "/backoff/factor")}
+                {field("Longest wait, seconds (optional)", "max_seconds", &typed.max_seconds, "/backoff/max_seconds")}
             </div>
             <label class="check">
                 <input type="checkbox" name="jitter" value="yes" checked=typed.jitter />
-                <span>"Spread the waits: up to half as long again, at random"</span>
+                <span>"Add jitter: each wait is up to half as long again, at random, so retries do not arrive together"</span>
             </label>
             <div class="actions">
-                <button class="primary" type="submit">
-                    "Change it"
+                <button class="btn btn-primary" type="submit">
+                    "Save changes"
                 </button>
-                <span class="sub">"Items that already wait for their next try keep their time."</span>
+                <span class="sub">"Applies within a second. Items that already wait keep their time."</span>
             </div>
         </form>
     }
@@ -215,32 +220,33 @@ fn form(shown: &Shown) -> AnyView {
 }
 
 fn badge(paused: bool) -> AnyView {
-    let (shape, word) = if paused { ("retryable", "paused") } else { ("succeeded", "open") };
+    let (shape, word) = if paused { ("paused", "Paused") } else { ("succeeded", "Active") };
     let drawn = if paused { "pause" } else { "succeeded" };
-    view! { <span class=format!("state state-{shape}")>{icon(drawn)} " " {word}</span> }.into_any()
+    view! { <span class=format!("state s-{shape} badge")>{icon(drawn)} " " {word}</span> }.into_any()
 }
 
 fn executor(it: &JobType) -> String {
     match it.executor.kind {
-        ExecutorKind::Pull => "workers that ask".to_owned(),
-        ExecutorKind::Push => format!("posts to {}", it.executor.url.clone().unwrap_or_default()),
-        ExecutorKind::Builtin => "Treeline itself".to_owned(),
+        ExecutorKind::Pull => "Pull".to_owned(),
+        ExecutorKind::Push => format!("Push to {}", it.executor.url.clone().unwrap_or_default()),
+        ExecutorKind::Builtin => "Built-in".to_owned(),
     }
 }
 
 fn cap(concurrency: Option<i32>) -> String {
-    concurrency.map_or_else(|| "no cap".to_owned(), |cap| cap.to_string())
+    concurrency.map_or_else(|| "No limit".to_owned(), |cap| cap.to_string())
 }
 
 fn budget(it: &JobType) -> String {
     match it.max_failures {
         MaxFailures::AtMost(most) => most.to_string(),
-        MaxFailures::Unlimited => "no limit".to_owned(),
+        MaxFailures::Unlimited => "No limit".to_owned(),
     }
 }
 
 fn backoff(it: &JobType) -> String {
     let backoff = it.backoff;
-    let most = backoff.max_seconds.map_or_else(|| "no cap".to_owned(), |max| format!("at most {}", duration(max)));
-    format!("{}, × {}, {most}", duration(backoff.min_seconds), backoff.factor)
+    let most =
+        backoff.max_seconds.map_or_else(|| "no longest wait".to_owned(), |max| format!("up to {}", duration(max)));
+    format!("{} × {}, {most}", duration(backoff.min_seconds), backoff.factor)
 }

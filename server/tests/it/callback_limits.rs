@@ -271,7 +271,7 @@ async fn people_see_what_was_called_and_send_it_again() {
     assert_eq!(sam.get("/deliveries?state=odd").await.status, 400);
     assert_eq!(ada.get("/deliveries").await.status, 403, "it shows everybody's");
     let own = ada.get(&of_job).await;
-    assert!(own.text.contains("Callbacks") && own.text.contains(&format!("{page}/resend")), "{}", own.text);
+    assert!(own.text.contains("Webhooks") && own.text.contains(&format!("{page}/resend")), "{}", own.text);
     assert_eq!(ada.get(&page).await.status, 200);
     let overview = sam.get("/").await;
     assert!(overview.text.contains(&format!("{of_job}#callbacks")), "{}", overview.text);

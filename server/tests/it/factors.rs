@@ -173,7 +173,7 @@ async fn the_second_step_works_as_a_form() {
     let wrong = [("state", state.as_str()), ("code", "123456"), ("back", "/imports/new")];
     let again = server.stranger().form("/sign-in/second-step", &wrong).await;
     assert_eq!(again.status, 422, "{}", again.text);
-    assert!(again.text.contains("That did not fit"), "{}", again.text);
+    assert!(again.text.contains("That code is wrong"), "{}", again.text);
     let code = app.code(1);
     let right = [("state", state.as_str()), ("code", code.as_str()), ("back", "/imports/new")];
     let done = server.stranger().form("/sign-in/second-step", &right).await;

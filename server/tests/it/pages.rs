@@ -42,7 +42,7 @@ async fn every_listed_address_is_a_page_and_no_other_is() {
     let nowhere = admin.get("/no/page").await;
     assert_eq!(nowhere.status, 404);
     assert!(nowhere.text.starts_with("<!DOCTYPE html>"), "{:?} {}", nowhere.headers, nowhere.text);
-    assert!(nowhere.text.contains("Nothing here"), "{}", nowhere.text);
+    assert!(nowhere.text.contains("Page not found"), "{}", nowhere.text);
     server.stop().await;
 }
 

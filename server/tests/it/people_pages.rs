@@ -56,7 +56,7 @@ async fn somebody_signs_in_with_the_form_and_goes_where_they_wanted() {
     while sign_in("wrong", "").await.status != 429 {}
     let waits = sign_in(PASSWORD, "").await;
     assert_eq!(waits.status, 429);
-    assert!(waits.headers.contains_key("retry-after") && waits.text.contains("Too many tries"));
+    assert!(waits.headers.contains_key("retry-after") && waits.text.contains("Too many attempts"));
     server.stop().await;
 }
 
@@ -100,7 +100,7 @@ async fn an_admin_lets_people_in_and_out_by_forms() {
     for page in ["/people", &path, "/services", "/audit"] {
         let refused = third.get(page).await;
         assert_eq!(refused.status, 403, "{page}");
-        assert!(refused.text.contains("Not for your role"), "{}", refused.text);
+        assert!(refused.text.contains("You cannot see this page"), "{}", refused.text);
     }
     for action in ["/people", &path, &format!("{path}/disable"), "/services", "/services/tokens"] {
         assert_eq!(third.form(action, &[("name", "x"), ("email", "x@y.z")]).await.status, 403, "{action}");
@@ -116,7 +116,7 @@ async fn an_admin_lets_people_in_and_out_by_forms() {
     assert_eq!(led_to(&admin.form(&format!("{path}/sessions/end"), &[]).await), path);
     assert_eq!(third.get("/audit").await.status, 303);
     assert_eq!(led_to(&admin.form(&format!("{path}/disable"), &[]).await), path);
-    assert!(admin.get(&path).await.text.contains("Enable the account"));
+    assert!(admin.get(&path).await.text.contains("Reactivate"));
     assert_eq!(led_to(&admin.form(&format!("{path}/enable"), &[]).await), path);
 
     let own = admin.get("/api/v1/users").await.expect(200);
@@ -128,7 +128,7 @@ async fn an_admin_lets_people_in_and_out_by_forms() {
 
     let log = admin.get("/audit?actor=admin&action=user.role").await;
     assert!(log.text.contains("user → support"), "{}", log.text);
-    assert!(admin.get("/audit?actor=nobody").await.text.contains("Nothing matches"));
+    assert!(admin.get("/audit?actor=nobody").await.text.contains("No entries match"));
     let wrong = admin.get("/audit?since=yesterday").await;
     assert_eq!(wrong.status, 400);
     assert!(wrong.text.contains("value=\"yesterday\"") && wrong.text.contains("expected a day or a time"));
