@@ -220,3 +220,36 @@ test('the pages of the desk hold on every size and scheme, without a fault that 
     }
   }
 });
+
+test('the search opens on Ctrl-K, finds while one types, and leads there; without scripts it is a form', async (t) => {
+  const server = await startServer(t);
+  await server.api('PUT', '/job-types/parcels', { executor: { kind: 'pull' } });
+  const made = await server.api('POST', '/jobs', { type: 'parcels', name: '<b>Parcels</b> of March', sealed: true, items: [{ payload: 1 }] });
+  const { id } = await made.json();
+  const page = await openPage(server, { path: '/workers' });
+  await page.keyboard.press('Control+k');
+  const palette = page.getByRole('dialog', { name: 'Search and go to' });
+  await palette.getByRole('combobox').fill('parcels');
+  await palette.getByRole('option', { name: '<b>Parcels</b> of March' }).waitFor();
+  await palette.getByRole('option', { name: 'parcels', exact: true }).waitFor();
+  await accessible(page);
+  await screenshot(page, 'desk-palette');
+  await page.keyboard.press('ArrowDown');
+  await page.keyboard.press('ArrowUp');
+  await page.keyboard.press('Enter');
+  await page.waitForURL(new RegExp(`/jobs/${id}$`));
+
+  // Pages of the sidebar are found, too; Escape closes.
+  await page.keyboard.press('Control+k');
+  await palette.getByRole('combobox').fill('audit');
+  await palette.getByRole('option', { name: 'Audit log' }).waitFor();
+  await page.keyboard.press('Escape');
+  await palette.waitFor({ state: 'hidden' });
+
+  const plain = await openPage(server, { javaScriptEnabled: false, path: '/workers' });
+  await plain.locator('#search input').fill(id);
+  await plain.locator('#search input').press('Enter');
+  await plain.waitForURL(/\/search\?q=/);
+  await plain.getByRole('link', { name: '<b>Parcels</b> of March' }).click();
+  await plain.waitForURL(new RegExp(`/jobs/${id}$`));
+});

@@ -104,6 +104,8 @@ async function haunted(t) {
     account: '/account',
     audit: '/audit',
     shortcuts: '/shortcuts',
+    search: '/search?q=haunted',
+    'search-nothing': `/search?${new URLSearchParams({ q: EVIL })}`,
     share: new URL(share.url).pathname,
     'not-there': `/jobs/${NOBODY}`,
     removed: `/jobs/${removed.id}`,

@@ -293,6 +293,29 @@ test('an hour of events, reconnects and opened lines leaves nothing behind', asy
   assert.ok(after.heap <= before.heap * 1.2 + 500_000, `heap: ${before.heap}, then ${after.heap}`);
 });
 
+test('a pause is of one tab, and what was done is told once', async (t) => {
+  const { page, id } = await watched(t);
+  await page.goto(`/jobs/${id}`);
+  await whenLive(page);
+  await page.getByRole('button', { name: 'Pause' }).click();
+  await whenLive(page, 'paused');
+  const second = await page.context().newPage();
+  await second.goto(`/jobs/${id}`);
+  await whenLive(second);
+  await second.close();
+  await page.reload();
+  await whenLive(page, 'paused');
+
+  await page.getByText('Keep forever…').click();
+  await page.getByRole('textbox', { name: 'Reason' }).fill('Evidence');
+  await page.getByRole('button', { name: 'Keep forever', exact: true }).click();
+  await page.getByText('Kept forever, until somebody deletes it.').waitFor();
+  assert.equal(new URL(page.url()).search, '');
+  await page.reload();
+  await page.getByText('Delete automatically again…').waitFor();
+  assert.equal(await page.getByText('Kept forever, until somebody deletes it.').count(), 0);
+});
+
 test('a page whose live part does not load says so and is whole without it', async (t) => {
   const { page, id } = await watched(t);
   page.tolerate(/ERR_FAILED|WebAssembly|wasm/);

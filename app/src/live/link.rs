@@ -376,15 +376,16 @@ fn listen(target: &web_sys::EventTarget, name: &str, handler: impl FnMut() + 'st
     handler.forget();
 }
 
+/// Kept for this tab: who pauses one page does not stop the others, nor colleagues at the same machine.
 const PAUSED: &str = "treeline-paused";
 
 fn remembered_pause() -> bool {
-    let storage = window().local_storage().ok().flatten();
+    let storage = window().session_storage().ok().flatten();
     storage.and_then(|storage| storage.get_item(PAUSED).ok().flatten()).is_some()
 }
 
 fn remember_pause(pause: bool) {
-    if let Ok(Some(storage)) = window().local_storage() {
+    if let Ok(Some(storage)) = window().session_storage() {
         let _ = if pause { storage.set_item(PAUSED, "1") } else { storage.remove_item(PAUSED) };
     }
 }

@@ -76,9 +76,15 @@ fn fact(term: &'static str, text: String) -> impl IntoView {
 
 fn password(account: &Account) -> AnyView {
     let problem = account.problem.as_ref();
-    let without_email = account.user.email.is_none().then(|| {
-        note("A password needs an email address, and this account has none. An admin can add one under People.")
-    });
+    if account.user.email.is_none() {
+        let way = if account.user.role == "admin" {
+            let to = format!("/people/{}", account.user.id);
+            view! { <a href=to>"Add an email address"</a> }.into_any()
+        } else {
+            "An admin can add one under People.".into_any()
+        };
+        return note(view! { "A password needs an email address, and this account has none. " {way} });
+    }
     let current = account.asks_current.then(|| {
         Field::new("Current password", "current_password", "password")
             .autocomplete("current-password")
@@ -90,7 +96,6 @@ fn password(account: &Account) -> AnyView {
         .hint("At least 12 characters. Several unrelated words are good.")
         .judged(problem, "/new_password");
     view! {
-        {without_email}
         <form method="post" action="/account/password" class="form form-short">
             {current}
             {new.view()}

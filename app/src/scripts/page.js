@@ -46,6 +46,13 @@
     for (const key of Object.keys(localStorage)) if (key.startsWith("treeline-upload ")) localStorage.removeItem(key);
   });
 
+  // What was just done is told once: a reload, "Back" and an address that is passed on do not tell it again.
+  const here = new URL(location.href);
+  if (here.searchParams.has("did")) {
+    here.searchParams.delete("did");
+    history.replaceState(history.state, "", here);
+  }
+
   document.cookie = `treeline_offset=${-new Date().getTimezoneOffset()}; Path=/; SameSite=Lax; Max-Age=31536000`;
 
   // Brings what is on the page to what the server has drawn now, in place: an element that stays is not replaced, so focus,

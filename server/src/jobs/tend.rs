@@ -159,11 +159,15 @@ fn next_look(row: &DueRow, tree: Option<&OpenTree>, stalled_after: Duration) -> 
 
 fn stall(row: &DueRow) -> Option<RaiseRow> {
     let root_id = row.root_id?;
-    let named = row.name.as_ref().map(|name| format!(" {name:?}")).unwrap_or_default();
+    let job = match (&row.name, &row.job_type) {
+        (Some(name), _) => format!("The job {name:?}"),
+        (None, Some(job_type)) => format!("A job of the type {job_type}"),
+        (None, None) => "A job".to_owned(),
+    };
     Some(RaiseRow {
         kind: AlertKind::Stalled,
         subject: root_id.to_string(),
-        message: format!("The tree{named} is open and nothing has happened in it for a while."),
+        message: format!("{job} is open and nothing has happened in it for a while."),
         owner_id: row.owner_id,
         job_type: row.job_type.clone(),
         root_id: Some(root_id),

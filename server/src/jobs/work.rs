@@ -143,10 +143,13 @@ fn wake_capped(core: &Core, n: usize) {
 }
 
 /// What is to follow the commit of a batch.
+#[derive(Default)]
 pub(super) struct Closed {
     roots: Vec<Uuid>,
     settle: Vec<(i64, Uuid)>,
     fed: BTreeMap<i32, (usize, Mark)>,
+    /// Fed items by type, for the figures.
+    arrived: BTreeMap<String, usize>,
     /// What each job gained in each final state.
     finished: Vec<(i64, Counts)>,
 }
@@ -156,11 +159,12 @@ pub(super) struct Closed {
 pub(super) struct Arriving {
     fed: Vec<Fed>,
     intake: Intake,
+    arrived: BTreeMap<String, usize>,
 }
 
 impl Arriving {
     fn of(fed: Vec<Fed>) -> Self {
-        Self { fed, intake: Intake::default() }
+        Self { fed, ..Self::default() }
     }
 
     fn arrivals(&self) -> Vec<Arrivals<'_>> {
@@ -198,6 +202,7 @@ impl Arriving {
             let Some(gate) = locked.get(&gate_id).filter(|gate| !gate.cancelled && !gate.removed) else { continue };
             let arrivals = Arrivals { job: &fed.job, items: &fed.items };
             self.intake.place(core, tx, &arrivals, gate, &mut rows.deltas).await?;
+            *self.arrived.entry(fed.job.type_name.clone()).or_default() += fed.items.len();
             rows.delta(gate_id).feeds += fed.rest.len() as i64;
             owed.extend(fed.rest.iter().map(|&(item_id, next)| Rest { item_id, gate_id, next }));
         }
@@ -232,7 +237,7 @@ async fn close_with(core: &Core, tx: &mut Tx, rows: &mut EndingRows, mut arrivin
     }
     let deltas: Vec<(i64, Delta)> = std::mem::take(&mut rows.deltas).into_iter().collect();
     if deltas.is_empty() {
-        return Ok(Closed { roots: Vec::new(), settle: Vec::new(), fed: BTreeMap::new(), finished: Vec::new() });
+        return Ok(Closed::default());
     }
     let after = gates::apply(tx, &deltas).await?;
     if after.len() != deltas.len() {
@@ -262,7 +267,7 @@ async fn close_with(core: &Core, tx: &mut Tx, rows: &mut EndingRows, mut arrivin
     roots.dedup();
     let finished =
         deltas.iter().filter(|(_, delta)| delta.counts.finished() > 0).map(|(id, d)| (*id, d.counts)).collect();
-    Ok(Closed { roots, settle, fed: arriving.intake.ready(), finished })
+    Ok(Closed { roots, settle, fed: arriving.intake.ready(), arrived: arriving.arrived, finished })
 }
 
 impl Closed {
@@ -273,6 +278,9 @@ impl Closed {
             core.waiters.wake(type_id, 1);
         }
         core.announce(&self.fed);
+        for (type_name, &n) in &self.arrived {
+            core.figures.added(type_name, n);
+        }
         self.count(core, rows).await;
         settle::settle_all(core, &self.settle).await;
         core.hub.touch(&self.roots);

@@ -77,6 +77,10 @@ async fn an_admin_lets_people_in_and_out_by_forms() {
     assert!(!admin.get(&path).await.text.contains("/sign-in/"), "shown once");
     let ada = server.signed_in(&link).await;
 
+    // Without an email address a password would be of no use: no form asks for one.
+    let own = admin.get("/account").await.text;
+    assert!(own.contains("Add an email address") && !own.contains("action=\"/account/password\""), "{own}");
+
     // One's own account: a password, a second session, its end.
     let short = ada.form("/account/password", &[("new_password", "short")]).await;
     assert_eq!(short.status, 422);

@@ -361,3 +361,27 @@ async fn workers_and_figures_are_shown_without_counting() {
     assert_eq!(groups(team, "owner=other").await, json!([]));
     server.stop().await;
 }
+
+#[tokio::test]
+async fn what_a_feed_brings_counts_as_added() {
+    let server = Server::start().await;
+    for name in ["book", "mail"] {
+        server.put(&format!("/api/v1/job-types/{name}"), json!({})).await.expect(201);
+    }
+    let items: Vec<Value> = (0..5).map(|n| json!({"payload": n})).collect();
+    let tree = json!({"type": "book", "items": items, "children": [{"type": "mail", "feed": {}}]});
+    server.post("/api/v1/jobs", tree).await.expect(201);
+    let body = json!({"worker_id": "w", "types": ["book"], "max": 5, "wait_seconds": 10});
+    let held = server.post("/api/v1/assignments", body).await.expect(200);
+    for one in held["assignments"].as_array().expect("assignments") {
+        let path = format!("/api/v1/assignments/{}/result", one["id"].as_str().expect("an id"));
+        server.post(&path, json!({"result": {"n": 1}})).await.expect(200);
+    }
+    let stats = server.get("/api/v1/stats").await.expect(200);
+    for name in ["book", "mail"] {
+        let of = stats["data"].as_array().expect("data").iter().find(|it| it["type"] == name).expect("the type");
+        let rate = of["rates"][0]["in_per_second"].as_f64().expect("a rate");
+        assert!((rate - 5.0 / 60.0).abs() < 1e-6, "{name}: {rate}");
+    }
+    server.stop().await;
+}
