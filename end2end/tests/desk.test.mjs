@@ -131,7 +131,7 @@ test('twelve thousand failed items are given back without scripts, once, though 
   }
 
   const page = await openPage(server, { javaScriptEnabled: false, path: '/dead' });
-  await page.getByRole('button', { name: 'Retry 12,431 failed' }).first().click();
+  await page.getByRole('button', { name: 'Retry all 12,431…' }).first().click();
   await shown(page, '12,431 items match');
   await page.locator('input[name=reason]').fill('The bank is open again');
   const preview = page.url();
@@ -201,7 +201,7 @@ test('the pages of the desk hold on every size and scheme, without a fault that 
         ['dead', '/dead'],
         ['items', `/items?q=root:${id}`],
         ['item-retry', `/items/${data[0].id}?open=retry`],
-        ['job-deeds', `/jobs/${id}`],
+        ...['replay', 'pin', 'delete'].map((form) => [`job-${form}`, `/jobs/${id}?open=${form}`]),
         ['bulk', '/bulk'],
         ['bulk-new', '/bulk/new'],
         ['bulk-preview', `/bulk/${preview}`],
@@ -211,7 +211,6 @@ test('the pages of the desk hold on every size and scheme, without a fault that 
         ['shortcuts', '/shortcuts'],
       ]) {
         await page.goto(path);
-        if (name === 'job-deeds') for (const deed of await page.locator('.job-title .menu > summary').all()) await deed.click();
         await screenshot(page, `desk-${name}-${colorScheme}-${width}`);
         await accessible(page);
         const overflow = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);

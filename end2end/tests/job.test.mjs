@@ -57,7 +57,7 @@ test('a tree is watched with the items in flight, each with its own bar', async 
   await page.getByText('<img src=x onerror=alert(1)>').first().waitFor();
   assert.equal(await page.getByText('No worker has asked').count(), 0);
   const timeline = page.getByRole('region', { name: 'Timeline' });
-  assert.deepEqual(await timeline.getByRole('rowheader').allInnerTexts(), ['march', 'checks', 'letters', 'archive']);
+  assert.deepEqual(await timeline.getByRole('rowheader').allInnerTexts(), ['March', 'checks', 'letters', 'archive']);
   await screenshot(page, 'job-finished');
 });
 

@@ -47,7 +47,7 @@ async function known(server, id) {
 /** What the page shows of the same; or, asked with what is wanted, whether it shows that. */
 function shown(wanted) {
   const rows = [...document.querySelectorAll('#tree tbody tr')].map((row) =>
-    [row.id.replace('job-', ''), ...[...row.querySelectorAll('td.number')].map((cell) => cell.textContent.replaceAll(',', ''))].join(' '),
+    [row.id.replace('job-', ''), ...[...row.querySelectorAll('td.num')].map((cell) => cell.textContent.replaceAll(',', ''))].join(' '),
   );
   const all = [...rows, `flights ${document.querySelectorAll('#flights tbody tr').length}`];
   return wanted === null ? all : JSON.stringify(all) === JSON.stringify(wanted);

@@ -87,6 +87,10 @@
     if (event.key === "ArrowDown" || event.key === "ArrowUp") {
       event.preventDefault();
       choose(chosen + (event.key === "ArrowDown" ? 1 : -1));
+    } else if (event.key === "Escape") {
+      // A field for a search would be emptied first.
+      event.preventDefault();
+      palette.close();
     } else if (event.key === "Enter") {
       event.preventDefault();
       const option = options()[chosen];

@@ -90,7 +90,7 @@ async fn nobody_is_asked_to_delete_what_is_not_theirs() {
     let fields = [("what", "delete jobs"), ("q", &format!("id:{job}"))];
     let preview = led(&grace.form("/bulk", &fields).await);
     let page = grace.get(&preview).await;
-    assert!(page.text.contains("Page not found can be changed by you"), "{}", page.text);
+    assert!(page.text.contains("Nothing here can be changed by you"), "{}", page.text);
     assert!(page.text.contains("1 is not yours") && !page.text.contains("/start\""), "{}", page.text);
     // Its owner and admins are offered the button.
     let admin = server.admin().await;

@@ -118,7 +118,7 @@ async fn all_that_match_go_through_a_preview_a_reason_and_one_operation() {
     let grace = server.person("Grace", "support").await;
     let q = format!("state:dead root:{job}");
     let page = grace.get(&format!("/dead?q=root:{job}")).await;
-    assert!(page.text.contains("Retry 25 failed") && page.text.contains(&format!("value=\"{q}\"")), "{}", page.text);
+    assert!(page.text.contains("Retry all 25…") && page.text.contains(&format!("value=\"{q}\"")), "{}", page.text);
 
     let ask = [("action", "retry"), ("target", "items"), ("q", q.as_str())];
     let preview = led(&submit(&grace, "/bulk", &ask).await);
