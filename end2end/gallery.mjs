@@ -12,7 +12,7 @@ const [pages, site, pictures] = process.argv.slice(2).map((folder) => path.resol
 const SHOWN = [
   ['Uploads', ['imports', 'imports-empty', 'new', 'new-check', 'new-refused', 'correct', 'import-running', 'import-partial', 'import-complete', 'import-hostile']],
   ['Jobs', ['jobs', 'job-tree', 'job-running', 'bulk-preview', 'bulk-running', 'item-dead', 'item-retry', 'item-waiting']],
-  ['Failures and the rest', ['overview', 'dead', 'dead-nothing', 'deliveries', 'delivery-refused', 'workers', 'types', 'audit', 'people', 'services', 'account', 'sign-in', 'trouble-removed']],
+  ['Failures and the rest', ['overview', 'dead', 'dead-group', 'dead-nothing', 'deliveries', 'delivery-refused', 'workers', 'types', 'audit', 'people', 'services', 'account', 'sign-in', 'trouble-removed']],
 ];
 const LOOKS = { light: [1280], dark: [1280], phone: [320] };
 const OTHER = { dark: ['job-tree', 'import-running', 'dead', 'overview'], phone: ['imports', 'import-partial', 'job-tree', 'dead', 'new'] };
