@@ -86,6 +86,10 @@ impl Meter {
     pub fn in_words(&self) -> String {
         let done = progress::grouped(self.counts.finished());
         let mut words = match self.percent {
+            // A whole that is worked out from the percentage is no count: it is not named.
+            Some(percent) if self.drawn_whole() > self.whole.max(self.counts.total()).max(1) as f64 => {
+                format!("{percent}%, {done} done")
+            }
             Some(percent) => format!("{percent}%, {done} of {} done", progress::grouped(self.whole)),
             None => format!("{done} done"),
         };
@@ -107,7 +111,7 @@ mod tests {
 
     #[test]
     fn one_failure_in_a_million_is_seen() {
-        let segments = meter(999_999, 1, 0).segments();
+        let segments = Meter { percent: Some(100), ..meter(999_999, 1, 0) }.segments();
         assert!(segments[1].width >= NARROWEST, "{segments:?}");
         let end = segments[8].from + segments[8].width;
         assert!((end - 100.0).abs() < 1e-9, "{end}");
@@ -132,6 +136,11 @@ mod tests {
     #[test]
     fn an_empty_bar_is_empty() {
         assert!(meter(0, 0, 0).segments().iter().all(|s| s.width.abs() < 1e-9));
+    }
+
+    #[test]
+    fn words_name_no_whole_that_nobody_knows() {
+        assert_eq!(Meter { percent: Some(21), ..meter(300, 0, 200) }.in_words(), "21%, 300 done");
     }
 
     #[test]
