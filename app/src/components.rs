@@ -9,7 +9,9 @@ pub mod asking;
 pub mod bar;
 #[cfg(feature = "ssr")]
 pub mod confirm;
+#[cfg(feature = "ssr")]
 pub mod copied;
+#[cfg(feature = "ssr")]
 pub mod crumbs;
 pub mod deed;
 pub mod form;

@@ -95,6 +95,7 @@ test('a passkey is added, signs in without a name, confirms an action, and is re
   await remove.click();
   await page.getByText('You could not sign in without it').waitFor();
   await server.query("update owner set email = 'root@example.com' where kind = 'user'");
+  await page.goto('/account');
   await page.getByLabel('New password').fill('correct horse battery');
   await page.getByRole('button', { name: 'Set password' }).click();
   await page.getByText('Your password is set').waitFor();

@@ -92,7 +92,7 @@ test('an item says how far it is, ends and is retried before one’s eyes', asyn
   const end = () => worker.call('/assignments/finish', { endings: [{ assignment_id: held.id, retryable: false, error: { message: 'no account' } }] });
   await shows(both, end, text('#state', 'dead'));
   await text('#attempts', 'no account')(page);
-  await shows(both, () => server.api('POST', `/items/${held.item.id}/retry`, { reason: 'again' }), gone('#state .state-dead'));
+  await shows(both, () => server.api('POST', `/items/${held.item.id}/retry`, { reason: 'again' }), gone('#state .s-dead'));
 });
 
 test('uploads, operations, job types, workers and the overview are as they are now', async (t) => {
