@@ -90,7 +90,7 @@ test('an item says how far it is, ends and is retried before one’s eyes', asyn
   const step = () => worker.call(`/assignments/${held.id}/step`, { name: 'fetched', data: { page: 7 } });
   await shows(both, step, text('#step', 'fetched'));
   const end = () => worker.call('/assignments/finish', { endings: [{ assignment_id: held.id, retryable: false, error: { message: 'no account' } }] });
-  await shows(both, end, text('#state', 'dead'));
+  await shows(both, end, text('#state', 'failed'));
   await text('#attempts', 'no account')(page);
   await shows(both, () => server.api('POST', `/items/${held.item.id}/retry`, { reason: 'again' }), gone('#state .s-dead'));
 });
@@ -99,10 +99,10 @@ test('uploads, operations, job types, workers and the overview are as they are n
   const { server, worker } = await story(t);
   const types = await watching(server, '/types');
   const context = types.context();
-  await shows([types], () => server.api('POST', '/job-types/story/pause'), text('#list', 'paused'));
+  await shows([types], () => server.api('POST', '/job-types/story/pause'), text('#list', 'Paused'));
   const type = await watching(server, '/types/story', context);
   await shows([types, type], () => server.api('POST', '/job-types/story/resume'), (page) =>
-    page.waitForFunction(() => !/paused/.test(document.querySelector('main').textContent), null, { timeout: 10_000 }));
+    page.waitForFunction(() => !/Paused/.test(document.querySelector('main').textContent), null, { timeout: 10_000 }));
 
   const operations = await watching(server, '/bulk', context);
   await fail(server, worker, 'no account');
