@@ -20,8 +20,9 @@ const OTHER = { dark: ['job-tree', 'import-running', 'dead', 'overview'], phone:
 await cp(path.join(site, 'fonts'), path.join(pages, 'style', 'fonts'), { recursive: true });
 await cp(path.join(site, 'treeline.css'), path.join(pages, 'style', 'main.css'));
 const drawn = new Set(await readdir(pages));
-await rm(pictures, { recursive: true, force: true });
 await mkdir(pictures, { recursive: true });
+// The pairs beside them, of the design and the product, stay.
+for (const old of await readdir(pictures)) if (old.endsWith('.jpg')) await rm(path.join(pictures, old));
 const browser = await chromium.launch({
   executablePath: process.env.TREELINE_CHROMIUM ?? '/usr/bin/chromium',
   args: ['--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage', '--allow-file-access-from-files'],
@@ -39,7 +40,8 @@ async function take(name, look) {
   return picture;
 }
 
-const lines = ['# Every page, in its states', '', 'Drawn by `cargo xtask gallery` from made-up data; the pages are those of the product.', ''];
+const lines = ['# Every page, in its states', '', 'Drawn by `cargo xtask gallery` from made-up data; the pages are those of the product.',
+  'The folder [pairs](pairs) has each page beside its design: light and dark at 1,440 px, and at 390 px.', ''];
 for (const [title, names] of SHOWN) {
   lines.push(`## ${title}`, '');
   for (const name of names) {
