@@ -129,7 +129,11 @@ async fn all_that_match_go_through_a_preview_a_reason_and_one_operation() {
     let start = format!("{preview}/start");
     let silent = submit(&grace, &start, &[("rate", "5000"), ("edits", "remove /n"), ("seen_edits", "remove /n")]).await;
     assert_eq!(silent.status, 422, "{}", silent.text);
-    assert!(silent.text.contains("say why") && silent.text.contains("remove /n</textarea>"), "{}", silent.text);
+    assert!(
+        silent.text.contains("A reason is required") && silent.text.contains("remove /n</textarea>"),
+        "{}",
+        silent.text
+    );
     let wrong = submit(&grace, &start, &[("reason", "x"), ("edits", "put /n 1")]).await;
     assert!(wrong.status == 422 && wrong.text.contains("expected set /place value"), "{}", wrong.text);
     let fields = [("reason", "the bank was down"), ("rate", ""), ("edits", "set /n 1.10"), ("count", "25")];

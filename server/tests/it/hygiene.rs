@@ -162,7 +162,7 @@ async fn a_password_of_somebody_elses_choice_is_changed_first() {
     assert_eq!(ada.get("/api/v1/me").await.expect(200)["must_change_password"], true);
     let sent = ada.get("/imports").await;
     assert_eq!((sent.status.as_u16(), sent.headers["location"].to_str().expect("text")), (303, "/account"));
-    assert!(ada.get("/account").await.text.contains("chosen by an admin"));
+    assert!(ada.get("/account").await.text.contains("An admin chose the password"));
     // The API refuses her as the pages do, whoever holds the session: nothing is seen, made, or added that would stay.
     for path in ["/api/v1/jobs", "/api/v1/events", "/api/v1/items", "/api/v1/me/factors"] {
         ada.get(path).await.expect_problem(403, "password_change_required");

@@ -124,9 +124,9 @@ async fn rows_that_are_ticked_go_to_a_preview_of_exactly_these() {
     let grace = server.person("Grace", "support").await;
     let page = grace.get("/dead").await;
     assert!(page.text.contains(&format!("value=\"{}\"", items[0])), "{}", page.text);
-    assert!(page.text.contains("All 4 that match"), "{}", page.text);
+    assert!(page.text.contains("Select all 4 that match"), "{}", page.text);
     let page = grace.get(&format!("/items?q=job:{job} state:dead,running")).await;
-    assert!(page.text.contains("All 4 that match"), "{}", page.text);
+    assert!(page.text.contains("Select all 4 that match"), "{}", page.text);
 
     let nothing =
         grace.form("/bulk", &[("selection", "yes"), ("what", "retry items"), ("matching", "state:dead")]).await;
