@@ -38,7 +38,9 @@ pub fn spawn(app: &App, tracker: &TaskTracker) {
         let e = e.clone();
         async move {
             if e.tick_uptime().await? {
-                tracing::info!("nobody could have received a heartbeat for a while: leases count from now");
+                tracing::info!(
+                    "nobody could have received a heartbeat for a while: leases count from five seconds after now"
+                );
             }
             e.sweep_leases().await
         }

@@ -241,7 +241,7 @@ pub async fn take(tx: &mut Tx, fences: &[Uuid], credentials: &[Uuid]) -> Result<
 }
 
 /// Takes assignments whose lease or run time is over, at most `limit`, skipping what is being ended.
-/// No lease is lost that could not have been renewed: time before `resumed_at` does not count.
+/// No lease is lost that could not have been renewed: time before `resumed_at` does not count (`uptime::tick`).
 pub async fn take_lost(tx: &mut Tx, limit: i64) -> Result<Vec<TakenRow>, sqlx::Error> {
     #[cfg(feature = "failpoints")]
     if crate::failpoints::broken("sweep_by_item", file!()) {
