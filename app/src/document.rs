@@ -68,12 +68,24 @@ pub fn document(frame: &Frame, page: impl FnOnce() -> Page) -> AnyView {
 
 /// The page in the shell of whoever is signed in, or between two plain lines.
 fn around(frame: &Frame, place: Place, content: AnyView) -> AnyView {
+    let brand = (place == Place::Gate && frame.person.is_none())
+        .then(|| view! { <p class="gate-brand">{mark::brand()} "Treeline"</p> });
     let main = view! {
         <main id="main" tabindex="-1">
-            {content}
+            {brand} {content}
         </main>
     };
     let Some(person) = &frame.person else {
+        if place == Place::Gate {
+            return view! {
+                <div class="outside">
+                    {main}
+                    {footer(frame)}
+                    {mark::ridges()}
+                </div>
+            }
+            .into_any();
+        }
         return view! {
             {banner()}
             {main}
@@ -129,7 +141,7 @@ fn banner() -> impl IntoView {
     view! {
         <header class="banner">
             <a class="brand" href="/">
-                {mark::treeline(4, "brand-mark")}
+                {mark::brand()}
                 <span class="brand-name">"Treeline"</span>
             </a>
         </header>

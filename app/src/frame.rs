@@ -97,5 +97,7 @@ pub enum Place {
     Webhooks,
     /// The page that has all links, for phones.
     Menu,
+    /// Signing in, and what cannot be shown: alone on the page for whoever is not signed in.
+    Gate,
     Elsewhere,
 }

@@ -90,7 +90,7 @@ pub(crate) fn side(frame: &Frame, person: &Person, place: Place) -> impl IntoVie
     view! {
         <aside class="side">
             <a class="brand" href="/" title="Treeline">
-                {mark::treeline(4, "brand-mark")}
+                {mark::brand()}
                 <span class="word">"Treeline"</span>
             </a>
             <nav aria-label="Main">{groups}</nav>
@@ -120,7 +120,7 @@ pub(crate) fn top(frame: &Frame, person: &Person, place: Place) -> impl IntoView
     view! {
         <header class="top">
             <a class="brand" href="/" aria-label="Treeline, home">
-                {mark::treeline(4, "brand-mark")}
+                {mark::brand()}
             </a>
             {way}
             {section}

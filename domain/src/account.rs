@@ -57,6 +57,8 @@ pub struct User {
     pub disabled: bool,
     /// Whether there is a password to sign in with.
     pub has_password: bool,
+    /// What the proxy of `TREELINE_AUTH_HEADER` calls the person.
+    pub proxy_user: Option<String>,
     pub created_at: Time,
     /// To the minute.
     pub last_seen_at: Option<Time>,

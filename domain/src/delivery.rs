@@ -75,6 +75,8 @@ pub struct CallbackDelivery {
     pub id: Uuid,
     /// The root of the tree.
     pub job_id: Uuid,
+    /// Its name, while it is kept and has one.
+    pub job_name: Option<String>,
     /// The how many-eth time it was complete, from 1.
     pub completion: i32,
     /// How the tree ended that time.

@@ -167,6 +167,7 @@ fn user(id: u128, name: &str, role: &str) -> User {
         role: role.to_owned(),
         disabled: id == 3,
         has_password: id != 2,
+        proxy_user: (id == 4).then(|| "grace@corp.example".to_owned()),
         created_at: at("2026-09-01T09:00:00Z"),
         last_seen_at: (id != 2).then(|| at("2026-11-20T13:58:00Z")),
     }

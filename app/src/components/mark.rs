@@ -27,6 +27,50 @@ pub fn treeline(done: usize, class: &'static str) -> impl IntoView {
     }
 }
 
+/// The mark beside the name: three conifers, one still to be grown.
+pub fn brand() -> impl IntoView {
+    view! {
+        <svg class="brand-mark" viewBox="0 0 26 22" aria-hidden="true" focusable="false">
+            <path class="tree-2" d=conifer(5.6, 21.5, 13.5, 5.0) />
+            <path class="tree-off" d=conifer(20.8, 21.5, 11.5, 4.6) />
+            <path class="tree" d=conifer(13.0, 21.5, 20.5, 6.6) />
+        </svg>
+    }
+}
+
+/// Three rows of conifers at the foot of pages outside the shell, from far to near: patterns that repeat.
+pub fn ridges() -> impl IntoView {
+    let rows = [(1, 94.0, 44.0, 34.0), (2, 116.0, 38.0, 32.0), (3, 136.0, 26.0, 30.0)];
+    let woods = rows
+        .into_iter()
+        .map(|(row, ground, height, sway)| {
+            let trees: String = (0..13_u8)
+                .map(|tree| {
+                    // Heights that look as if nobody had chosen them.
+                    let share = f32::from((u16::from(tree) * (5 + 2 * row) + 3 * row) % 13) / 13.0;
+                    let high = height * 0.6 + sway * share;
+                    conifer(12.0 + f32::from(tree) * 24.0, ground, high, 6.0 + high * 0.17)
+                })
+                .collect();
+            let (id, name) = (format!("ridge-{row}"), format!("url(#ridge-{row})"));
+            // The feet of the trees stand in the ground.
+            let (top, foot) = (ground - 2.5, 138.5 - ground);
+            view! {
+                <pattern id=id width="312" height="136" patternUnits="userSpaceOnUse">
+                    <path class=format!("ridge-{row}") d=trees />
+                </pattern>
+                <rect width="1440" height="136" fill=name />
+                <rect class=format!("ridge-{row}") y=top.to_string() width="1440" height=foot.to_string() />
+            }
+        })
+        .collect_view();
+    view! {
+        <svg class="gate-wood" viewBox="0 0 1440 136" preserveAspectRatio="xMidYMax slice" aria-hidden="true" focusable="false">
+            {woods}
+        </svg>
+    }
+}
+
 /// A conifer of three tiers that stands at `x` on `ground`.
 fn conifer(x: f32, ground: f32, height: f32, half: f32) -> String {
     let trunk = 2.0;

@@ -32,6 +32,11 @@ pub fn clock(at: Time) -> impl IntoView {
     moment(at, "clock")
 }
 
+/// `20 Nov, 14:03:07`: to the second, where the order of what was done matters.
+pub fn second(at: Time) -> impl IntoView {
+    moment(at, "second")
+}
+
 /// `14:00:41.020`: to the millisecond, where attempts are compared.
 pub fn exact(at: Time) -> impl IntoView {
     moment(at, "exact")
@@ -41,6 +46,7 @@ fn moment(at: Time, way: &'static str) -> impl IntoView {
     let text = match (way, use_context::<Clock>()) {
         ("ago", Some(clock)) => in_the_past(clock, at),
         ("since", Some(clock)) => duration(clock.now.seconds_since(at)),
+        ("second", clock) => to_the_second(clock, at),
         ("exact", clock) => to_the_millisecond(clock, at),
         (_, clock) => on_the_clock(clock, at),
     };
@@ -72,6 +78,13 @@ fn to_the_millisecond(clock: Option<Clock>, at: Time) -> String {
     format!("{hour:02}:{minute:02}:{second:02}.{:03}{zone}", there.millisecond())
 }
 
+fn to_the_second(clock: Option<Clock>, at: Time) -> String {
+    let (Time(there), zone) = there(clock, at);
+    let month: String = there.month().to_string().chars().take(3).collect();
+    let (hour, minute, second) = (there.hour(), there.minute(), there.second());
+    format!("{} {month}, {hour:02}:{minute:02}:{second:02}{zone}", there.day())
+}
+
 fn on_the_clock(clock: Option<Clock>, at: Time) -> String {
     let (Time(there), zone) = there(clock, at);
     let month: String = there.month().to_string().chars().take(3).collect();
@@ -89,6 +102,7 @@ mod tests {
         assert_eq!(on_the_clock(None, at), "20 Nov, 23:03 UTC");
         assert_eq!(on_the_clock(Some(clock(Some(345))), at), "21 Nov, 04:48");
         assert_eq!(on_the_clock(Some(clock(Some(-60))), at), "20 Nov, 22:03");
+        assert_eq!(to_the_second(None, at), "20 Nov, 23:03:07 UTC");
         assert_eq!(to_the_millisecond(Some(clock(Some(60))), at), "00:03:07.000");
         assert_eq!(in_the_past(clock(None), at), "just now");
     }

@@ -1,5 +1,7 @@
 //! `/audit`: who did what, to whose work, why and when. The filter is the address.
 
+mod verbs; // actions in words
+
 use domain::{
     audit::{ActorKind, AuditEntry},
     job::{Owner, OwnerKind},
@@ -8,7 +10,7 @@ use leptos::prelude::*;
 
 use crate::{
     components::{
-        moment::clock,
+        moment::second,
         panel::{empty, next_page, refusal},
         table::{self, words},
     },
@@ -61,7 +63,10 @@ pub fn page(audit: &Audit) -> Page {
         (None, false) => table(audit),
     };
     let content = view! {
-        <div class="page-head"><h1>"Audit log"</h1></div>
+        <div class="page-head">
+            <h1>"Audit log"</h1>
+            <p class="sub">"What people and services did to work and to accounts, and why. Kept after the work itself is gone."</p>
+        </div>
         {filter_form(&audit.filter)}
         {list}
     }
@@ -95,7 +100,7 @@ fn filter_form(filter: &Filter) -> impl IntoView + use<> {
 
 fn table(audit: &Audit) -> AnyView {
     let rows = audit.entries.iter().map(row).collect_view();
-    let heads = words(["Time", "Person", "Action", "Target", "Reason"]);
+    let heads = words(["When", "Person", "Action", "Target", "Reason"]);
     let table = table::frame("Audit log", "audit", heads, rows);
     view! {
         <div class="card">{table}</div>
@@ -120,7 +125,7 @@ fn row(entry: &AuditEntry) -> impl IntoView + use<> {
         let of = if entry.job_id.is_some() { "of " } else { "" };
         view! { " " <span class="sub">{of} {name(owner)}</span> }
     });
-    let detail = entry.detail.clone().map(|detail| view! { " " <span class="sub">{detail}</span> });
+    let detail = entry.detail.clone().map(|detail| view! { <span class="small soft detail">{detail}</span> });
     let action = entry.action.clone();
     let actor = match entry.actor.kind {
         ActorKind::Nobody => view! { "Not signed in" }.into_any(),
@@ -136,20 +141,25 @@ fn row(entry: &AuditEntry) -> impl IntoView + use<> {
         short(what, &id)
     });
     let from = [entry.address.clone(), credential].into_iter().flatten().collect::<Vec<_>>().join(", ");
-    let from = (!from.is_empty()).then(|| view! { " " <span class="sub mono">{from}</span> });
+    let from = (!from.is_empty()).then(|| view! { <span class="mono">{from}</span> });
     view! {
         <tr role="row">
-            <td role="cell" data-label="Time">{clock(entry.at)}</td>
+            <td role="cell" class="nowrap soft" data-label="When">{second(entry.at)}</td>
             <th scope="row" role="rowheader" class="name">
-                {actor}
-                {from}
+                <span class="two">
+                    <span>{actor}</span>
+                    {from}
+                </span>
             </th>
             <td role="cell" class="wrap" data-label="Action">
-                <a class="mono" href=format!("/audit?action={}", encoded(&action))>{action.clone()}</a>
+                <a class="plain" href=format!("/audit?action={}", encoded(&action)) title=action.clone()>{verbs::in_words(&action).to_owned()}</a>
                 {detail}
             </td>
             <td role="cell" class="wrap" data-label="Target">{target} {owner}</td>
-            <td role="cell" class="wrap" data-label="Reason">{entry.reason.clone().unwrap_or_else(|| "–".to_owned())}</td>
+            <td role="cell" class="wrap" data-label="Reason">{entry.reason.clone().map_or_else(
+                    || view! { <span class="faint">"–"</span> }.into_any(),
+                    |reason| view! { <span class="soft">{reason}</span> }.into_any(),
+                )}</td>
         </tr>
     }
 }

@@ -40,7 +40,7 @@ pub fn list_page(shown: &Deliveries) -> Page {
         (Some(problem), _) => refusal("There is no such list", problem),
         (None, false) => {
             let next = next_page(shown.next.as_ref(), "Older");
-            view! { {table(&shown.all, true)} {next} }.into_any()
+            view! { <div class="card">{table(&shown.all, true)}</div> {next} }.into_any()
         }
         (None, true) if !shown.state.is_empty() || !shown.first => empty(
             "No webhooks match",
@@ -61,6 +61,7 @@ pub fn list_page(shown: &Deliveries) -> Page {
     let content = view! {
         <div class="page-head">
             <h1>"Webhooks"</h1>
+            <p class="sub">"Messages to your systems when jobs complete. Retried until they arrive; every try is kept for 30 days after its job."</p>
         </div>
         {filter(&shown.state)}
         <div class="stack gap-4" id="callbacks" data-refresh="" data-topics="deliveries">
@@ -97,20 +98,18 @@ fn table(all: &[CallbackDelivery], trees: bool) -> AnyView {
             let last = one.tries.last();
             let tree = trees.then(|| {
                 view! {
-                    <td role="cell" data-label="Job">
-                        <a class="mono" href=format!("/jobs/{}", one.job_id)>{short(&one.job_id)}</a>
-                    </td>
+                    <td role="cell" class="wrap" data-label="Job">{job(one)}</td>
                 }
             });
             view! {
                 <tr role="row">
-                    <th scope="row" role="rowheader">
+                    <th scope="row" role="rowheader" class="name">
                         <a href=format!("/deliveries/{}", one.id)>{receiver(one)}</a>
                         {(one.completion > 1).then(|| view! { " " <span class="sub">{format!("completion {}", one.completion)}</span> })}
                     </th>
-                    <td role="cell">{badge(one.state)}</td>
+                    <td role="cell" class="fit">{badge(one.state)}</td>
                     {tree}
-                    <td role="cell" class="wrap" data-label="Last answer">{last.map_or_else(|| "None yet".to_owned(), answer)}</td>
+                    <td role="cell" class="wrap" data-label="Last response">{last.map_or_else(|| "None yet".to_owned(), answer)}</td>
                     <td role="cell" data-label="Tries">
                         {last.map_or_else(|| "Not yet".into_any(), |last| ago(last.at).into_any())}
                         {(one.tries.len() > 1).then(|| view! { " " <span class="sub">{format!("({}\u{a0}times)", one.tries.len())}</span> })}
@@ -122,7 +121,7 @@ fn table(all: &[CallbackDelivery], trees: bool) -> AnyView {
             }
         })
         .collect_view();
-    let mut heads = Vec::from(words(["To", "State", "Last answer", "Tries", "Next try"]));
+    let mut heads = Vec::from(words(["Endpoint", "Status", "Last response", "Tries", "Next try"]));
     if trees {
         heads.insert(2, Words("Job"));
     }
@@ -147,11 +146,11 @@ pub struct Shown {
 pub fn page(shown: &Shown) -> Page {
     let one = &shown.one;
     let fact = |term: &'static str, value: AnyView| view! { <div><dt>{term}</dt> <dd>{value}</dd></div> };
-    let job = format!("/jobs/{}", one.job_id);
+    let above = format!("/jobs/{}", one.job_id);
     if shown.staff {
         crumbs(&[("/deliveries", "Webhooks")], receiver(one));
     } else {
-        crumbs(&[(&job, "Its job")], "Webhook");
+        crumbs(&[(&above, one.job_name.as_deref().unwrap_or("Job"))], "Webhook");
     }
     let deed = match one.state {
         DeliveryState::Superseded => {
@@ -182,7 +181,7 @@ pub fn page(shown: &Shown) -> Page {
                     {fact("ID, the same on every try", view! { <span class="mono">{one.id.to_string()}</span> }.into_any())}
                     {fact(
                         "Job",
-                        view! { <a class="mono" href=format!("/jobs/{}", one.job_id)>{one.job_id.to_string()}</a> }.into_any(),
+                        job(one),
                     )}
                     {one.outcome.map(|outcome| fact("Job ended", ended(outcome)))}
                     {fact("Completion", one.completion.to_string().into_any())}
@@ -222,7 +221,7 @@ fn tries(one: &CallbackDelivery) -> AnyView {
             }
         })
         .collect_view();
-    let heads = words(["Try", "At", "Answer", "Answer or error"]);
+    let heads = words(["Try", "At", "Response", "Error"]);
     table::frame("Tries", "operations", heads, rows)
 }
 
@@ -261,6 +260,15 @@ fn resend(one: &CallbackDelivery, own: bool, open: bool, refused: Option<&Refuse
         others: !own,
     };
     deed_open(form, refused, open)
+}
+
+/// The job it tells of, by its name where it has one.
+fn job(one: &CallbackDelivery) -> AnyView {
+    let to = format!("/jobs/{}", one.job_id);
+    match &one.job_name {
+        Some(name) => view! { <a class="plain" href=to>{name.clone()}</a> }.into_any(),
+        None => view! { <a class="mono" href=to>{short(&one.job_id)}</a> }.into_any(),
+    }
 }
 
 /// Where it goes, for people.

@@ -8,9 +8,11 @@ use leptos::prelude::*;
 
 use crate::{
     components::{
+        crumbs::crumbs,
         form::{Field, choice, press, secret},
         moment::ago,
         panel::{next_page, note, refusal, section},
+        state::icon,
         table::{self, words},
     },
     frame::{Page, Place},
@@ -65,14 +67,22 @@ pub fn page(people: &People) -> Page {
         <form method="post" action="/people" class="form">
             <div class="fields">{name.view()} {email.view()} {choice("Role", "role", &ROLES, &form.role)} {password.view()}</div>
             <div class="actions">
-                <button class="btn btn-primary" type="submit">
+                <button class="btn" type="submit">
                     "Invite"
                 </button>
             </div>
         </form>
     };
     let content = view! {
-        <h1>"People"</h1>
+        <div class="page-head">
+            <h1>"People"</h1>
+            <div class="actions">
+                <a class="btn btn-primary" href="#add">
+                    {icon("plus")}
+                    "Invite"
+                </a>
+            </div>
+        </div>
         {refused}
         {table(&people.users)}
         {next_page(people.next.as_ref(), "More people")}
@@ -84,7 +94,7 @@ pub fn page(people: &People) -> Page {
 
 fn table(users: &[User]) -> AnyView {
     let rows = users.iter().map(row).collect_view();
-    let heads = words(["Name", "Email address", "Role", "Signs in with", "Last seen", "Since"]);
+    let heads = words(["Name", "Role", "Signs in with", "Last seen", "Since"]);
     view! { <div class="card">{table::frame("People", "people", heads, rows)}</div> }.into_any()
 }
 
@@ -96,16 +106,55 @@ fn row(user: &User) -> impl IntoView + use<> {
     view! {
         <tr role="row" class=user.disabled.then_some("row-off")>
             <th scope="row" role="rowheader" class="name">
-                <a href=format!("/people/{}", user.id)>{user.name.clone()}</a>
-                {user.disabled.then(|| view! { " " <span class="tag">"deactivated"</span> })}
+                <span class="person">
+                    <span class="avatar" aria-hidden="true">
+                        {initials(&user.name)}
+                    </span>
+                    <span class="two">
+                        <span>
+                            <a href=format!("/people/{}", user.id)>{user.name.clone()}</a>
+                            {user.disabled.then(|| view! { " " <span class="tag">"deactivated"</span> })}
+                        </span>
+                        <span class="wrap">{user.email.clone().unwrap_or_else(|| "No email address".to_owned())}</span>
+                    </span>
+                </span>
             </th>
-            <td role="cell" class="wrap" data-label="Email">{user.email.clone().unwrap_or_else(|| "–".to_owned())}</td>
-            <td role="cell" data-label="Role">{role_in_words(&user.role)}</td>
-            <td role="cell" data-label="Signs in with">{if user.has_password { "Password" } else { "Link" }}</td>
+            <td role="cell" data-label="Role">
+                <span class="two">
+                    <span>{role_in_words(&user.role)}</span>
+                    <span class="rights">{rights(&user.role)}</span>
+                </span>
+            </td>
+            <td role="cell" class="wrap" data-label="Signs in with">{signs_in_with(user)}</td>
             <td role="cell" data-label="Last seen">{seen}</td>
-            <td role="cell" data-label="Since">{ago(user.created_at)}</td>
+            <td role="cell" class="nowrap" data-label="Since">{ago(user.created_at)}</td>
         </tr>
     }
+}
+
+/// What a role may do, beside its word.
+fn rights(role: &str) -> &'static str {
+    let whole = ROLES.iter().find(|(code, _)| *code == role).map_or("", |(_, words)| words);
+    whole.split_once(": ").map_or("", |(_, rights)| rights)
+}
+
+/// The ways in that an admin may have to know of.
+fn signs_in_with(user: &User) -> AnyView {
+    let proxy = user.proxy_user.as_ref();
+    let way = match (user.has_password, proxy) {
+        (true, _) => "Password",
+        (false, Some(_)) => "Proxy",
+        (false, None) => "Link",
+    };
+    let proxy = proxy.map(|name| view! { <span>{format!("Proxy name: {name}")}</span> });
+    view! { <span class="two"><span>{way}</span> {proxy}</span> }.into_any()
+}
+
+/// Up to two letters that stand for a name.
+fn initials(name: &str) -> String {
+    let letters: String =
+        name.split_whitespace().filter_map(|part| part.chars().find(|c| c.is_alphanumeric())).take(2).collect();
+    letters.to_uppercase()
 }
 
 /// What `/people/{id}` shows.
@@ -140,11 +189,13 @@ pub fn one(person: &Person) -> Page {
             </div>
         }
     });
+    crumbs(&[("/people", "People")], user.name.as_str());
     let content = view! {
         <div class="narrow">
             <h1>{user.name.clone()} {user.disabled.then(|| view! { " " <span class="tag">"deactivated"</span> })}</h1>
             {refused}
             {link}
+            {user.proxy_user.clone().map(|name| note(format!("The proxy signs them in as {name}.")))}
             {section("change", "Account", change(person))}
             {section("access", "Password and sign-in", access(person))}
             {section("sessions", "Where they are signed in", sessions(person))}

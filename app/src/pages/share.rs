@@ -10,7 +10,6 @@ use super::import;
 use crate::{
     components::{
         form::{Field, secret},
-        mark::treeline,
         moment::{ago, clock},
         panel::refusal,
         state::icon,
@@ -56,10 +55,10 @@ pub fn gone(problem: &Problem) -> Page {
         _ => "There is nothing behind this link. Check that it was copied whole.".to_owned(),
     };
     let content = view! {
-        <div class="gate">{treeline(0, "treeline")} <h1>"This link shows nothing"</h1> <p>{text}</p></div>
+        <div class="gate"><h1>"This link shows nothing"</h1> <p>{text}</p></div>
     }
     .into_any();
-    Page { title: "Link not valid".to_owned(), place: Place::Elsewhere, content, lives: false }
+    Page { title: "Link not valid".to_owned(), place: Place::Gate, content, lives: false }
 }
 
 /// The panel on an import's page.

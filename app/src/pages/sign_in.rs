@@ -7,7 +7,7 @@ use domain::{Code, Problem};
 use leptos::prelude::*;
 
 use crate::{
-    components::{form::Field, mark::treeline, panel::refusal},
+    components::{form::Field, panel::refusal},
     frame::{Page, Place},
 };
 
@@ -30,16 +30,15 @@ pub struct SignIn {
 pub fn page(form: &SignIn) -> Page {
     let refused = form.problem.as_ref().map(|problem| match problem.code {
         Code::TooManyRequests => refusal("Too many attempts", &problem.detail),
-        _ => refusal("Email or password is wrong", "Check both, or ask an admin for a sign-in link."),
+        _ => refusal("Email or password is wrong", "Check both and try again."),
     });
     // With passkeys the browser offers them in this field.
     let username = if form.passkeys { "username webauthn" } else { "username" };
     let email = Field::new("Email address", "email", "email").value(&form.email).autocomplete(username);
     let password = Field::new("Password", "password", "password").autocomplete("current-password");
     let content = view! {
-        {treeline(4, "treeline")}
         <h1>"Sign in"</h1>
-        {(form.ended && form.problem.is_none()).then(|| view! { <p class="note">"You are signed out."</p> })}
+        {(form.ended && form.problem.is_none()).then(|| view! { <p role="status">"You are signed out."</p> })}
         {refused}
         <form method="post" action="/sign-in" class="form">
             <input type="hidden" name="back" value=form.back.clone() />
@@ -56,18 +55,16 @@ pub fn page(form: &SignIn) -> Page {
             .map(|(name, label)| {
                 let back = super::people::encoded(&form.back);
                 view! {
-                    <p class="actions">
-                        <a class="btn" href=format!("/sign-in/oidc/{name}?back={back}")>
+                    <p class="gate-other">
+                        <a class="btn btn-lg" href=format!("/sign-in/oidc/{name}?back={back}")>
                             {format!("Sign in with {label}")}
                         </a>
                     </p>
                 }
             })
             .collect_view()}
-        <p class="sub">
-            "No account, or forgot your password? Ask an admin for a sign-in link. On the first start, the terminal that runs Treeline prints one."
-        </p>
-        <p class="sub">"Services use a token instead: " <a href="/api/docs">"API reference"</a> "."</p>
+        <p class="small">"No account, or forgot your password? Ask an admin for a sign-in link. On the first start, the terminal that runs Treeline prints one."</p>
+        <p class="small">"Services use a token instead: " <a href="/api/docs">"API reference"</a> "."</p>
     };
     framed("Sign in", content.into_any())
 }
@@ -94,7 +91,6 @@ pub fn second_step(form: &SecondStep) -> Page {
     });
     let passkey = form.methods.iter().any(|method| method == "passkey");
     let content = view! {
-        {treeline(4, "treeline")}
         <h1>"Second factor"</h1>
         {refused}
         {passkey.then(|| passkey_button(&form.back, "Use a passkey"))}
@@ -106,8 +102,8 @@ pub fn second_step(form: &SecondStep) -> Page {
                 "Sign in"
             </button>
         </form>
-        <p class="sub">"Lost your second factor and your recovery codes? An admin can reset it."</p>
-        <p class="sub">
+        <p class="small">"Lost your second factor and your recovery codes? An admin can reset it."</p>
+        <p class="small">
             <a href="/sign-in">"Start over"</a>
         </p>
     };
@@ -117,7 +113,6 @@ pub fn second_step(form: &SecondStep) -> Page {
 /// A provider, or a proxy, did not lead to an account.
 pub fn provider_refused(problem: &Problem) -> Page {
     let content = view! {
-        {treeline(2, "treeline")}
         <h1>"You are not signed in"</h1>
         <p>{problem.detail.clone()}</p>
         <p class="actions">
@@ -132,8 +127,8 @@ pub fn provider_refused(problem: &Problem) -> Page {
 /// A button that signs in with a passkey; there only where the browser has passkeys.
 fn passkey_button(back: &str, word: &'static str) -> AnyView {
     view! {
-        <div data-passkey="sign-in" data-back=back.to_owned() class="actions" hidden=true>
-            <button class="btn" type="button" data-start="">
+        <div data-passkey="sign-in" data-back=back.to_owned() class="gate-other" hidden=true>
+            <button class="btn btn-lg" type="button" data-start="">
                 {word}
             </button>
             <span class="sub" role="status"></span>
@@ -145,11 +140,10 @@ fn passkey_button(back: &str, word: &'static str) -> AnyView {
 /// `/sign-in/{token}`: the button.
 pub fn confirm(token: &str) -> Page {
     let content = view! {
-        {treeline(5, "treeline")}
         <h1>"Sign in to Treeline"</h1>
         <p>"This link works once. Continue to use it in this browser."</p>
-        <form method="post" action=format!("/sign-in/{token}") class="actions">
-            <button class="btn btn-primary" type="submit">
+        <form method="post" action=format!("/sign-in/{token}") class="form">
+            <button class="btn btn-primary btn-lg" type="submit">
                 "Sign in"
             </button>
         </form>
@@ -160,7 +154,6 @@ pub fn confirm(token: &str) -> Page {
 /// `/sign-in/{token}` when the link opens nothing.
 pub fn refused() -> Page {
     let content = view! {
-        {treeline(2, "treeline")}
         <h1>"This link has expired or was used"</h1>
         <p>"Ask an admin for a new one."</p>
         <p>"If you used it in this browser, you are probably signed in."</p>
@@ -175,5 +168,5 @@ pub fn refused() -> Page {
 
 fn framed(title: &str, content: AnyView) -> Page {
     let content = view! { <div class="gate">{content}</div> }.into_any();
-    Page { title: title.to_owned(), place: Place::Elsewhere, content, lives: false }
+    Page { title: title.to_owned(), place: Place::Gate, content, lives: false }
 }

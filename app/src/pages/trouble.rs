@@ -3,39 +3,35 @@
 use domain::{Code, Problem};
 use leptos::prelude::*;
 
-use crate::{
-    components::mark::treeline,
-    frame::{Page, Place},
-};
+use crate::frame::{Page, Place};
 
 pub fn page(problem: &Problem) -> Page {
     let (title, text) = words(problem);
-    let next = match problem.code {
+    let (way, word) = match problem.code {
         Code::DatabaseUnavailable | Code::ShuttingDown | Code::Internal | Code::TooManyRequests | Code::Busy => {
             ("", "Try again")
         }
         Code::Unauthenticated => ("/sign-in", "Sign in"),
         _ => ("/", "Open Treeline"),
     };
-    let id = problem.request_id.clone().map(|id| {
-        view! {
-            <p class="sub">
-                "Request ID: " <span class="mono">{id}</span>
-            </p>
-        }
-    });
+    let jobs = matches!(problem.code, Code::NotFound | Code::JobRemoved)
+        .then(|| view! { <a class="btn" href="/jobs">"See your jobs"</a> });
+    let id = problem.request_id.clone().map(|id| view! { <p class="small">"Request ID: " <code>{id}</code></p> });
     let content = view! {
         <div class="gate">
-            {treeline(0, "treeline")} <h1>{title}</h1> <p>{text}</p> {id}
-            <p class="actions">
-                <a class="btn" href=next.0>
-                    {next.1}
+            <h1>{title}</h1>
+            <p>{text}</p>
+            <div class="actions">
+                <a class="btn btn-primary" href=way>
+                    {word}
                 </a>
-            </p>
+                {jobs}
+            </div>
+            {id}
         </div>
     }
     .into_any();
-    Page { title: title.to_owned(), place: Place::Elsewhere, content, lives: false }
+    Page { title: title.to_owned(), place: Place::Gate, content, lives: false }
 }
 
 fn words(problem: &Problem) -> (&'static str, String) {

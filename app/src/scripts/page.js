@@ -3,7 +3,9 @@
 (() => {
   const skew = Number(document.documentElement.dataset.now) - Date.now();
   const now = () => Date.now() + skew;
-  const clock = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" });
+  const parts = { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" };
+  const clock = new Intl.DateTimeFormat(undefined, parts);
+  const second = new Intl.DateTimeFormat(undefined, { ...parts, second: "2-digit" });
   const full = new Intl.DateTimeFormat(undefined, { dateStyle: "full", timeStyle: "long" });
   const length = (s) => {
     s = Math.max(0, Math.round(s));
@@ -15,6 +17,7 @@
   };
   const words = {
     clock: (at) => clock.format(at),
+    second: (at) => second.format(at),
     exact: (at) => `${at.toLocaleTimeString("en-GB")}.${String(at.getMilliseconds()).padStart(3, "0")}`,
     since: (at) => length((now() - at) / 1000),
     ago: (at) => {

@@ -77,10 +77,11 @@ pub async fn create(app: &App, caller: &Caller, new: NewUser, keeping: Keeping) 
     let made = in_task("making a person", async move {
         let mut tx = pool.begin().await?;
         let inserted = store::insert(&mut tx, id, &name, &email, role.as_str(), hash.as_deref(), must_change).await?;
-        let Some(person) = inserted else { return Ok(None) };
+        let Some(mut person) = inserted else { return Ok(None) };
         log::record(&mut tx, &row).await?;
         if let Some(value) = new.proxy_user {
             proxy_header::assign(&mut tx, &by, id, &value, row.reason.clone()).await?;
+            person.proxy_user = (!value.is_empty()).then_some(value);
         }
         let sign_in_link = match hash {
             Some(_) => None,
@@ -349,6 +350,7 @@ impl From<PersonRow> for User {
             role: row.role,
             disabled: row.disabled,
             has_password: row.has_password,
+            proxy_user: row.proxy_user,
             created_at: Time(row.created_at),
             last_seen_at: row.last_seen_at.map(Time),
         }

@@ -7,6 +7,8 @@
 
 mod due; // to be tried
 
+use std::collections::HashMap;
+
 use domain::{
     Counts, Outcome, Time,
     delivery::{CallbackDelivery, DeliveryState, DeliveryTry},
@@ -314,11 +316,18 @@ async fn with_tries(pool: &PgPool, sealer: &Sealer, rows: Vec<Row>) -> Result<Ve
     )
     .fetch_all(pool)
     .await?;
+    let jobs: Vec<Uuid> = rows.iter().map(|row| row.job_id).collect();
+    let names =
+        sqlx::query!(r#"select id, name as "name!" from job where id = any($1::uuid[]) and name is not null"#, &jobs)
+            .fetch_all(pool)
+            .await?;
+    let names: HashMap<Uuid, String> = names.into_iter().map(|row| (row.id, row.name)).collect();
     Ok(rows
         .into_iter()
         .map(|row| CallbackDelivery {
             id: row.id,
             job_id: row.job_id,
+            job_name: names.get(&row.job_id).cloned(),
             completion: row.completion,
             outcome: Outcome::from_code(row.outcome),
             state: DeliveryState::from_code(row.state).unwrap_or(DeliveryState::Pending),

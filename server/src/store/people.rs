@@ -21,6 +21,7 @@ pub struct PersonRow {
     pub role: String,
     pub disabled: bool,
     pub has_password: bool,
+    pub proxy_user: Option<String>,
     pub created_at: OffsetDateTime,
     pub last_seen_at: Option<OffsetDateTime>,
 }
@@ -34,6 +35,7 @@ pub async fn list(pool: &PgPool, part: &NamedPart) -> sqlx::Result<Vec<PersonRow
                 PersonRow,
                 r#"select id, name, email, role as "role!", disabled_at is not null as "disabled!",
                      password_hash is not null as "has_password!", created_at,
+                     (select min(p.value) from proxy_user p where p.owner_id = owner.id) as proxy_user,
                      (select max(s.last_seen_at) from session s where s.owner_id = owner.id) as last_seen_at
                    from owner where kind = 'user' and "#
                     + $behind
@@ -57,6 +59,7 @@ pub async fn find(executor: impl PgExecutor<'_>, id: Uuid) -> sqlx::Result<Optio
         PersonRow,
         r#"select id, name, email, role as "role!", disabled_at is not null as "disabled!",
              password_hash is not null as "has_password!", created_at,
+             (select min(p.value) from proxy_user p where p.owner_id = owner.id) as proxy_user,
              (select max(s.last_seen_at) from session s where s.owner_id = owner.id) as last_seen_at
            from owner where kind = 'user' and id = $1"#,
         id
@@ -81,7 +84,8 @@ pub async fn insert(
            values ($1, 'user', $2, $3, $4, $5, $6)
            on conflict do nothing
            returning id, name, email, role as "role!", false as "disabled!",
-             password_hash is not null as "has_password!", created_at, null::timestamptz as last_seen_at"#,
+             password_hash is not null as "has_password!", created_at,
+             null::text as proxy_user, null::timestamptz as last_seen_at"#,
         id,
         name,
         email,

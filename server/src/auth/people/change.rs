@@ -36,7 +36,7 @@ impl Change {
             return Err(Error::refuse(Code::LastAdmin, "This is the last admin. Make somebody else an admin first."));
         }
         store::update(tx, id, self.role.map(Role::as_str), self.disabled, self.email.as_deref()).await?;
-        let after = store::find(&mut **tx, id).await?.ok_or_else(none)?;
+        let mut after = store::find(&mut **tx, id).await?.ok_or_else(none)?;
         if before.role != after.role {
             let detail = format!("{} → {}", before.role, after.role);
             log::record(tx, &deed(by, "user.role", id, reason.clone(), Some(detail))).await?;
@@ -63,6 +63,7 @@ impl Change {
         let mut changed = before.role != after.role || before.disabled != after.disabled || before.email != after.email;
         if let Some(value) = &self.proxy_user {
             changed |= proxy_header::assign(tx, by, id, value, reason).await?;
+            after.proxy_user = (!value.is_empty()).then(|| value.clone());
         }
         if changed {
             store::count_change(tx).await?;
