@@ -101,6 +101,10 @@ async fn a_complete_tree_tells_who_asked_for_it() {
 
     let delivery = once(&owner, &job, "delivered").await;
     assert_eq!((&delivery["id"], &delivery["job_id"]), (&json!(webhook), &job["id"]));
+    assert_eq!(delivery["job_name"], "March");
+    let list = server.admin().await.get("/deliveries").await;
+    assert!(list.text.contains(">March<"), "jobs are named: {}", list.text);
+    assert!(list.text.contains(r#"href="/deliveries" title="Webhooks" aria-current="page""#), "{}", list.text);
     assert_eq!((&delivery["completion"], &delivery["next_try_at"]), (&json!(1), &Value::Null));
     assert_eq!((statuses(&delivery), &delivery["tries"][0]["error"]), (vec![json!(200)], &Value::Null));
     assert_eq!(delivery["url"], receiver.url("/done?…"), "its query may be a secret");

@@ -132,6 +132,7 @@ async fn an_admin_lets_people_in_and_out_by_forms() {
 
     let log = admin.get("/audit?actor=admin&action=user.role").await;
     assert!(log.text.contains("user → support"), "{}", log.text);
+    assert!(log.text.contains(">Changed role<") && log.text.contains("data-way=\"second\""), "{}", log.text);
     assert!(admin.get("/audit?actor=nobody").await.text.contains("No entries match"));
     let wrong = admin.get("/audit?since=yesterday").await;
     assert_eq!(wrong.status, 400);

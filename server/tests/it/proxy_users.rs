@@ -72,7 +72,10 @@ async fn an_admin_says_whom_the_proxy_means() {
     }
     // In place of every other name, and the sessions that those began end.
     let begun = session(&named(&server, "/sign-in", "carol", None).await);
-    server.patch(&carol, json!({"proxy_user": "carol.2"})).await.expect(200);
+    let changed = server.patch(&carol, json!({"proxy_user": "carol.2"})).await.expect(200);
+    let listed = server.get("/api/v1/users?limit=1000").await.expect(200);
+    let listed = listed["data"].as_array().expect("people").iter().find(|user| user["name"] == "Carol").expect("Carol");
+    assert_eq!((&changed["proxy_user"], &listed["proxy_user"]), (&json!("carol.2"), &json!("carol.2")));
     named(&server, "/api/v1/me", "carol", Some(&begun)).await.expect_problem(401, "unauthenticated");
     assert_eq!(account(&server, "carol.2").await, "Carol");
     assert_eq!(account(&server, "carol").await, "carol");
