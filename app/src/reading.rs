@@ -23,6 +23,8 @@ pub struct Head {
     pub meter: Meter,
     pub started_at: Option<Time>,
     pub completed_at: Option<Time>,
+    /// It completed before and was opened again: by a retry, a correction.
+    pub reopened: bool,
     /// Which of how many stages is at work, and its name; where a tree has several.
     pub stage: Option<(usize, usize, String)>,
     /// Why it is not complete, where that is not plain to see.
@@ -75,6 +77,7 @@ impl Head {
             meter: Meter::of_tree(job),
             started_at: job.started_at,
             completed_at: job.completed_at,
+            reopened: job.completion > 1,
             stage: stage(job),
             waits: job
                 .open_because
@@ -287,6 +290,7 @@ mod tests {
             meter: Meter { counts, whole: counts.total(), percent: Some(41) },
             started_at: None,
             completed_at: None,
+            reopened: false,
             stage: None,
             waits: None,
             version: 1,

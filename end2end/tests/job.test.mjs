@@ -61,6 +61,29 @@ test('a tree is watched with the items in flight, each with its own bar', async 
   await screenshot(page, 'job-finished');
 });
 
+test('a confirmation says the numbers of the moment it opens, and what can be done follows the state', async (t) => {
+  const server = await startServer(t);
+  const { id } = await tree(server);
+  const page = await openPage(server, { path: `/jobs/${id}` });
+  await whenLive(page);
+  const verb = page.locator('#cancel > summary');
+  const text = page.locator('#cancel .confirm > p');
+  assert.match(await text.textContent(), /^38 waiting items will not run/);
+  const worker = new Worker(server, 'story');
+  const held = await worker.claim(3);
+  await worker.finish(held.slice(1));
+  await page.locator('.meter-number', { hasText: '5%' }).waitFor();
+  await verb.click();
+  await text.getByText('35 waiting items will not run. 1 in progress is told to stop.').waitFor();
+  assert.ok(await page.locator('#cancel').evaluate((menu) => menu.open), 'it stays open while its numbers come');
+
+  // Somebody else cancels the job: this page offers what can be done now.
+  assert.equal((await server.api('POST', `/jobs/${id}/cancel`, {})).status, 200);
+  await worker.call(`/assignments/${held[0].id}/release`, {});
+  await page.locator('#replay > summary').waitFor();
+  assert.equal(await verb.count(), 0);
+});
+
 test('the pages hold on every size and scheme, without a fault that axe can find', async (t) => {
   const server = await startServer(t);
   const { id } = await tree(server);

@@ -3,6 +3,7 @@
 //!
 //! Forms that work without JavaScript. They decide nothing: the server asks again.
 
+use domain::{Counts, progress::grouped};
 use leptos::prelude::*;
 
 use super::{
@@ -74,4 +75,19 @@ impl Confirm {
         }
         .into_any()
     }
+}
+
+/// What canceling will do, in numbers. `noun` is one of them: "item", "row".
+pub fn canceling(counts: &Counts, noun: &str) -> String {
+    let waiting = match counts.total() - counts.finished() - counts.running {
+        0 => String::new(),
+        1 => format!("1 waiting {noun} will not run. "),
+        n => format!("{} waiting {noun}s will not run. ", grouped(n)),
+    };
+    let running = match counts.running {
+        0 => String::new(),
+        1 => "1 in progress is told to stop. ".to_owned(),
+        n => format!("{} in progress are told to stop. ", grouped(n)),
+    };
+    format!("{waiting}{running}Finished results stay, and no more {noun}s can be added. This cannot be undone.")
 }

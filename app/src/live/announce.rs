@@ -96,6 +96,7 @@ mod tests {
             meter: Meter { counts, whole: 100, percent: Some(percent) },
             started_at: None,
             completed_at: None,
+            reopened: false,
             stage: None,
             waits: None,
             version: 1,

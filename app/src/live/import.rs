@@ -70,9 +70,7 @@ pub(super) fn facts(board: Board) -> impl IntoView {
     let took = move || {
         head.with(|head| {
             let (started, completed) = (head.started_at?, head.completed_at?);
-            let seconds = completed.seconds_since(started);
-            let rate = head.meter.counts.finished() as f64 / seconds.max(0.001);
-            Some(format!("Took {}, {} on average", duration(seconds), crate::pace::per_time(rate)))
+            Some(took_in_words(completed.seconds_since(started), head.meter.counts.finished(), head.reopened))
         })
     };
     let going = move || took().or_else(|| board.pace.get()).unwrap_or_default();
@@ -84,6 +82,19 @@ pub(super) fn facts(board: Board) -> impl IntoView {
     }
 }
 
+/// How long it took, and how fast it was where that is known: not in less than a second, and not of work that was
+/// opened again, as nobody worked in between.
+fn took_in_words(seconds: f64, finished: i64, reopened: bool) -> String {
+    let took = if seconds < 1.0 { "under 1 s".to_owned() } else { duration(seconds) };
+    if reopened {
+        format!("Took {took}, including later retries")
+    } else if seconds < 1.0 {
+        format!("Took {took}")
+    } else {
+        format!("Took {took}, {} on average", crate::pace::per_time(finished as f64 / seconds))
+    }
+}
+
 #[cfg(feature = "hydrate")]
 pub(super) fn wake(job: Uuid, board: Board) {
     // Hydration takes the page for what the signals say; so they may change only when it is through.
@@ -92,3 +103,15 @@ pub(super) fn wake(job: Uuid, board: Board) {
 
 #[cfg(not(feature = "hydrate"))]
 pub(super) const fn wake(_job: Uuid, _board: Board) {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pace_is_told_only_where_it_is_known() {
+        assert_eq!(took_in_words(20.0, 2_000, false), "Took 20 s, 100/s on average");
+        assert_eq!(took_in_words(0.4, 2_000, false), "Took under 1 s");
+        assert_eq!(took_in_words(240.0, 2_000, true), "Took 4 min, including later retries");
+    }
+}

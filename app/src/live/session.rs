@@ -44,6 +44,7 @@ struct Around {
     dead: i64,
     is_running: bool,
     finished: i64,
+    total: i64,
 }
 
 impl Around {
@@ -54,6 +55,7 @@ impl Around {
             dead: counts.dead,
             is_running: counts.running > 0,
             finished: counts.finished(),
+            total: counts.total(),
         }
     }
 

@@ -130,6 +130,11 @@
     }
   };
   document.addEventListener("treeline:refresh", refresh);
+  // A confirmation that opens says the numbers of this moment.
+  document.addEventListener("click", ({ target }) => {
+    const menu = target.closest?.("summary")?.parentElement;
+    if (menu && !menu.open && menu.querySelector(".confirm") && menu.closest("[data-refresh]")) refresh();
+  });
 
   // Buttons that copy a field, on parts that are drawn later, too. Without a clipboard they stay away.
   for (const button of document.querySelectorAll("[data-copy][hidden]")) button.hidden = !navigator.clipboard;

@@ -5,7 +5,10 @@ use domain::{Job, JobStatus, filter::Term, progress::grouped};
 use leptos::prelude::*;
 
 use crate::{
-    components::{confirm::Confirm, deed::Refused},
+    components::{
+        confirm::{Confirm, canceling},
+        deed::Refused,
+    },
     pages::{dead::preview_as, import::name},
 };
 
@@ -80,24 +83,11 @@ fn form(job: &Job, deeds: &Deeds, id: &'static str) -> Confirm {
 }
 
 fn cancel(job: &Job, deeds: &Deeds) -> Confirm {
-    let counts = &job.tree.counts;
-    let waiting = match counts.total() - counts.finished() - counts.running {
-        0 => String::new(),
-        1 => "1 waiting item will not run. ".to_owned(),
-        n => format!("{} waiting items will not run. ", grouped(n)),
-    };
-    let running = match counts.running {
-        0 => "",
-        1 => "1 in progress is told to stop. ",
-        n => &format!("{} in progress are told to stop. ", grouped(n)),
-    };
     Confirm {
         icon: "ban",
         verb: "Cancel job…",
         question: format!("Cancel “{}”?", name(job)),
-        text: format!(
-            "{waiting}{running}Finished results stay, and no more items can be added. This cannot be undone."
-        ),
+        text: canceling(&job.tree.counts, "item"),
         button: "Cancel job".to_owned(),
         dangerous: true,
         way_out: "Keep running",

@@ -65,6 +65,7 @@ pub(super) fn timeline(job: &Job) -> Option<AnyView> {
                 </table>
             </div>
             {(left_out > 0).then(|| view! { <p class="card-foot">{more(left_out)}</p> })}
+            {(job.completion > 1).then(|| view! { <p class="card-foot">"Durations include later retries."</p> })}
             </section>
         }
         .into_any(),

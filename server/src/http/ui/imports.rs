@@ -1,6 +1,7 @@
 //! `/imports`: a reader's imports; one import as it goes, and what is done to it.
 
 use app::{
+    components::deed::Refused,
     frame::Page,
     pages::{
         self,
@@ -108,12 +109,8 @@ pub(super) async fn cancel(State(app): State<App>, signed: Signed, id: Result<Pa
             Err(error) => return signed.visit.trouble(error),
         },
     };
-    let actions = Actions {
-        open: Some("cancel".to_owned()),
-        problem: Some(problem),
-        reason: fields.text("reason").to_owned(),
-        ..Actions::default()
-    };
+    let refused = Refused { deed: "cancel", problem, reason: fields.text("reason").to_owned() };
+    let actions = Actions { refused: Some(refused), ..Actions::default() };
     match draw(&app, &signed.caller, Ok(Path(id)), SharePanel::default(), actions).await {
         Ok(draw) => signed.visit.page(StatusCode::UNPROCESSABLE_ENTITY, draw),
         Err(error) => signed.visit.trouble(error),
