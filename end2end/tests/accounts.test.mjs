@@ -116,7 +116,7 @@ test('an admin lets somebody in, who uploads and shares; a stranger watches unti
   await ada.goto('/imports');
   assert.match(ada.url(), /\/sign-in/);
   await admin.goto('/audit');
-  await admin.getByText('user.disable').first().waitFor();
+  await admin.getByText('Deactivated account').first().waitFor();
   await screenshot(admin, 'audit');
   await accessibleWithScript(server, '/audit');
   await accessibleWithScript(server, '/services');
