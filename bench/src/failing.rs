@@ -25,7 +25,7 @@ use crate::{
     times::{Times, short},
 };
 
-/// What a heartbeat is due after; three missed and a worker is taken for dead (rule 7).
+/// What a heartbeat is due after; three missed and a worker is taken for dead (`lease-expiry`).
 const HEARTBEAT: f64 = 1.0;
 const WORKERS: usize = 8;
 const PATIENCE: Duration = Duration::from_mins(2);

@@ -1,4 +1,4 @@
-//! One deed to everything that a list shows: retry, cancel or delete, previewed, paced and counted (spec §3).
+//! One deed to everything that a list shows: retry, cancel or delete, previewed, paced and counted.
 
 use domain::{
     api::{BulkOperation, NewBulk, Page},

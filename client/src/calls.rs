@@ -1,4 +1,4 @@
-//! The calls of `/api/v1` (spec §3), one function each, in the words of the contract.
+//! The calls of `/api/v1`, one function each, in the words of the contract.
 //!
 //! Here is what workers and most callers need; making trees by a key or an id is in `made`, what people do
 //! to work in `deeds` and `bulk`, reading items in `items`, files in `files`, who may ask in `people`, and the rest
@@ -169,13 +169,13 @@ impl Client {
         self.fetch(if seal { call.query("seal", "true") } else { call }).await
     }
 
-    /// The promise that the job gets no more items (rule 3).
+    /// The promise that the job gets no more items (`sealing`).
     pub async fn seal(&self, job: Uuid) -> Result<Job> {
         self.fetch(self.post(&["jobs", &job.to_string(), "seal"]).again(Again::Always)).await
     }
 
     /// Takes items, waiting for some up to `wait_seconds`. A `claim_id` is made where there is none, so
-    /// that a lost answer costs nothing (rule 6).
+    /// that a lost answer costs nothing (`claiming`).
     pub async fn claim(&self, claim: &Claim) -> Result<Claimed> {
         let claim = Claim { claim_id: Some(claim.claim_id.unwrap_or_else(Uuid::now_v7)), ..claim.clone() };
         let wait = claim.wait_seconds.unwrap_or(0);
@@ -186,7 +186,7 @@ impl Client {
         self.post(&["assignments", &id.into().to_string(), verb]).again(Again::Always)
     }
 
-    /// Keeps one assignment alive (rule 7).
+    /// Keeps one assignment alive (`lease-expiry`).
     pub async fn heartbeat(&self, assignment: impl Into<AssignmentId>, body: &HeartbeatBody) -> Result<Heartbeat> {
         self.fetch(self.assignment(assignment, "heartbeat").json(body)).await
     }
@@ -198,22 +198,22 @@ impl Client {
         self.with_patience(Duration::ZERO).fetch(call.timeout(timeout)).await
     }
 
-    /// Records a recovery point (rule 13).
+    /// Records a recovery point (`steps`).
     pub async fn step(&self, assignment: impl Into<AssignmentId>, body: &StepBody) -> Result<Step> {
         self.fetch(self.assignment(assignment, "step").json(body)).await
     }
 
-    /// Ends an assignment with its result. The same again answers the same (rule 8).
+    /// Ends an assignment with its result. The same again answers the same (`fencing`).
     pub async fn result(&self, assignment: impl Into<AssignmentId>, body: &ResultBody) -> Result<Ended> {
         self.fetch(self.assignment(assignment, "result").json(body)).await
     }
 
-    /// Ends an assignment with a failure (rule 9).
+    /// Ends an assignment with a failure (`retry-budget`).
     pub async fn failure(&self, assignment: impl Into<AssignmentId>, body: &FailureBody) -> Result<Ended> {
         self.fetch(self.assignment(assignment, "failure").json(body)).await
     }
 
-    /// Gives an item back without a failure (rule 9).
+    /// Gives an item back without a failure (`retry-budget`).
     pub async fn release(&self, assignment: impl Into<AssignmentId>, body: &ReleaseBody) -> Result<Ended> {
         self.fetch(self.assignment(assignment, "release").json(body)).await
     }

@@ -1,4 +1,4 @@
-//! The event stream of a job (spec §6): the `text/event-stream` format, and our events in it.
+//! The event stream of a job: the `text/event-stream` format, and our events in it.
 //!
 //! The parser is ours because it is fifty lines and must bound what a stream can make it hold. It reads
 //! one connection; reconnecting and keeping the newest state is [`watch`](crate::watch)'s.

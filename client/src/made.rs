@@ -1,4 +1,4 @@
-//! Trees made by a key or an id of the caller's own, and what became of the request (rules 11 and 12).
+//! Trees made by a key or an id of the caller's own, and what became of the request (`dedupe-key`, `idempotency-key`).
 //!
 //! Apart from the other calls because here the status says something: whether the tree is new. The key is
 //! the caller's, so that a request made again after a restart is still the same request.

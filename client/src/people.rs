@@ -1,4 +1,4 @@
-//! Who may ask: people and their sessions, services and their tokens (spec §8). All of it needs the scope `admin`,
+//! Who may ask: people and their sessions, services and their tokens. All of it needs the scope `admin`,
 //! but one's own sessions and password.
 
 use domain::{

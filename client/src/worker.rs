@@ -2,8 +2,8 @@
 //!
 //! This is its public face; the loop is in `run` and its parts, what it holds in `held`, how endings
 //! reach the server in `report`, what RabbitMQ says in `rabbit`. The worker trusts nothing it heard: the
-//! server's fence decides (rule 8), and a handler whose lease may have been lost is stopped before another
-//! worker can be given its item (rule 7).
+//! server's fence decides (`fencing`), and a handler whose lease may have been lost is stopped before another
+//! worker can be given its item (`lease-expiry`).
 
 mod beats;
 mod claims;
@@ -221,7 +221,7 @@ pub struct Summary {
 /// Why a handler has no result.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Unfinished {
-    /// The attempt failed (rule 9).
+    /// The attempt failed (`retry-budget`).
     Failed(FailureBody),
     /// The item is given back without a failure.
     Released(ReleaseBody),
@@ -298,7 +298,7 @@ impl Task {
         self.assignment.attempt
     }
 
-    /// What the jobs have brought that the item's job waited for (rule 5), by key; none where it waited for
+    /// What the jobs have brought that the item's job waited for (`after`), by key; none where it waited for
     /// none.
     pub fn inputs(&self) -> Option<&BTreeMap<String, Inputs>> {
         self.assignment.inputs.as_ref()
@@ -309,7 +309,7 @@ impl Task {
         self.progress.set(progress);
     }
 
-    /// Records a recovery point and its data (rule 13).
+    /// Records a recovery point and its data (`steps`).
     pub async fn step(&self, name: impl Into<String>, data: Option<Document>) -> Result<Step> {
         self.client.step(self.assignment.id, &StepBody { name: name.into(), data }).await
     }

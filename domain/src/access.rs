@@ -1,4 +1,4 @@
-//! Services and their tokens, as the API shows them (spec §8). A token's secret travels once, in the
+//! Services and their tokens, as the API shows them. A token's secret travels once, in the
 //! answer that makes it.
 
 use serde::{Deserialize, Serialize};

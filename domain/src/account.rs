@@ -1,4 +1,4 @@
-//! People and their sessions, as the API shows them (spec §8).
+//! People and their sessions, as the API shows them.
 //!
 //! A password travels in and never out; a one-time link travels once, in the answer that makes it. What
 //! a name, an address and a password must look like is said here, so that pages and API refuse alike.

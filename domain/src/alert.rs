@@ -1,4 +1,4 @@
-//! Alerts: what somebody should look at (rule 22). Raised once, cleared by themselves.
+//! Alerts: what somebody should look at (`alerts`). Raised once, cleared by themselves.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! Bodies of `/api/v1` (spec §3). Requests refuse unknown fields; no `flatten`, no `untagged`, no
+//! Bodies of `/api/v1`. Requests refuse unknown fields; no `flatten`, no `untagged`, no
 //! internally tagged enums, as those lose exact numbers.
 
 mod bulk;

@@ -1,4 +1,4 @@
-//! Assignments: the id that a worker names, and how long one lives without a sign of life (rule 7).
+//! Assignments: the id that a worker names, and how long one lives without a sign of life (`lease-expiry`).
 //!
 //! A claimed assignment is named by its UUID alone, as only the credential that claimed it may end it. A pushed one is
 //! handed to a worker that may use any token for its type; its id carries an unguessable capability besides. Making and

@@ -1,4 +1,4 @@
-//! Who did what to whose work, and why (spec §8): the log that outlives the trees it speaks of.
+//! Who did what to whose work, and why: the log that outlives the trees it speaks of.
 
 use serde::{Deserialize, Serialize};
 

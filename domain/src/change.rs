@@ -1,4 +1,4 @@
-//! Events of the streams: of a job, of all trees, and of any set of topics (spec §6).
+//! Events of the streams: of a job, of all trees, and of any set of topics.
 //!
 //! All state is absolute and carries a `version`; never a delta. So order, gaps and repeats need no
 //! protocol, and a reconnect is a snapshot.

@@ -1,4 +1,5 @@
-//! Callbacks of complete trees: what is delivered, how often it is tried, and when it is given up (rule 18).
+//! Callbacks of complete trees: what is delivered, how often it is tried, and when it is given up
+//! (`completion-webhook`).
 
 use serde::{Deserialize, Serialize};
 use time::{Duration, OffsetDateTime};

@@ -1,4 +1,4 @@
-//! Exports: rows of a tree written to a file (spec §5), and the lines they are made of.
+//! Exports: rows of a tree written to a file, and the lines they are made of.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +9,7 @@ use crate::{Document, ItemState, id::Uuid, item::ItemError};
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum ExportWhat {
-    /// Results of the final stage (rule 19).
+    /// Results of the final stage (`final-stage`).
     Results,
     /// Items that did not succeed.
     Failures,

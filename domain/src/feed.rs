@@ -1,4 +1,4 @@
-//! Feeds: how a job receives items from its parent (rule 4).
+//! Feeds: how a job receives items from its parent (`feeding`).
 //!
 //! For every item of the parent that succeeds, the child gets one item, or with `each` one for every
 //! element of an array. What the items look like is said by templates: JSON in which
@@ -80,7 +80,7 @@ struct View<'a> {
 
 impl Feed {
     /// Reads a feed rule. Faults are named by their JSON Pointer within it. A pointer that can lead
-    /// nowhere is not a fault here: it makes dead items (rule 4).
+    /// nowhere is not a fault here: it makes dead items (`feeding`).
     pub fn parse(document: &Document) -> Result<Self, Vec<(String, String)>> {
         if let Err(refused) = document.scan() {
             return Err(vec![(String::new(), refused.to_string())]);

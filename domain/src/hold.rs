@@ -1,6 +1,6 @@
 //! What keeps waiting items of one job type from being worked on, in words for people.
 //!
-//! Found by the server from what claims themselves go by (spec §3, `waiting_for`); drawn by pages. It
+//! Found by the server from what claims themselves go by (`waiting_for`); drawn by pages. It
 //! must not promise: items whose type is asked for are taken "when their turn comes", never "soon".
 
 use crate::{Time, item::WaitingFor, progress::grouped};

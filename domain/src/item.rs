@@ -1,4 +1,4 @@
-//! Items: their states, and what the API says of one (spec §2, §3 "Item").
+//! Items: their states, and what the API says of one.
 
 use serde::{Deserialize, Serialize};
 
@@ -148,7 +148,7 @@ pub struct ItemProgress {
     pub message: Option<String>,
 }
 
-/// The last recovery point an item has reached (rule 13).
+/// The last recovery point an item has reached (`steps`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Step {

@@ -1,4 +1,4 @@
-//! Jobs: counters, status, outcome, and what the API says of one (spec §2 rules 1 to 3, §3 "Job").
+//! Jobs: counters, status, outcome, and what the API says of one (`completion`, `job-status`, `sealing`).
 
 use serde::{Deserialize, Serialize};
 
@@ -83,7 +83,7 @@ impl std::iter::Sum for Counts {
     }
 }
 
-/// How far a job or a tree has come (rule 2).
+/// How far a job or a tree has come (`job-status`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -112,7 +112,7 @@ impl JobStatus {
         Self::ALL.into_iter().find(|s| s.as_str() == word)
     }
 
-    /// Rule 2, from what a gate holds.
+    /// `job-status`, from what a gate holds.
     pub const fn of(counts: &Counts, started: bool, cancelled: bool, completed: bool) -> Self {
         if completed {
             Self::Completed
@@ -126,7 +126,7 @@ impl JobStatus {
     }
 }
 
-/// How a complete job or tree ended (rule 1).
+/// How a complete job or tree ended (`completion`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -168,7 +168,7 @@ impl Outcome {
         }
     }
 
-    /// Rule 1, over the items of a complete job or tree.
+    /// `completion`, over the items of a complete job or tree.
     pub const fn of(counts: &Counts, cancelled: bool) -> Self {
         if cancelled {
             Self::Cancelled

@@ -1,4 +1,4 @@
-//! Job types: the contract shared by all jobs of a kind (spec §3 "Job type").
+//! Job types: the contract shared by all jobs of a kind.
 
 mod push;
 

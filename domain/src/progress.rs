@@ -1,4 +1,4 @@
-//! What a progress bar says (spec §3 "Job"): percent and message, the same words in API, page and
+//! What a progress bar says: percent and message, the same words in API, page and
 //! terminal.
 
 use crate::{Counts, JobStatus, Outcome};

@@ -1,4 +1,4 @@
-//! Retry: how long an item waits after a failure, and when its budget is spent (rule 9).
+//! Retry: how long an item waits after a failure, and when its budget is spent (`retry-budget`).
 
 use serde::{Deserialize, Serialize};
 
@@ -67,7 +67,7 @@ pub enum Verdict {
     Dead { outcome_unknown: bool },
 }
 
-/// A failed attempt, as rule 9 looks at it.
+/// A failed attempt, as `retry-budget` looks at it.
 #[derive(Clone, Copy, Debug)]
 pub struct Failed {
     pub ended_as: EndedAs,
@@ -80,7 +80,7 @@ pub struct Failed {
     pub retry_after_seconds: Option<f64>,
 }
 
-/// Rule 9. `random` is uniform in [0, 1).
+/// `retry-budget`. `random` is uniform in [0, 1).
 pub fn verdict(failed: Failed, backoff: &Backoff, random: f64) -> Verdict {
     let lost = matches!(failed.ended_as, EndedAs::LeaseLost | EndedAs::TimedOut);
     match failed.delivery {

@@ -1,4 +1,4 @@
-//! Links that show one tree, read-only, to whoever has them (spec §7).
+//! Links that show one tree, read-only, to whoever has them.
 //!
 //! The link's secret travels once, in the answer that makes it. What such a reader sees of a job is
 //! decided here: progress, counts and problems, but nothing that says whose work it is or how it is

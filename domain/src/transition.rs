@@ -1,5 +1,6 @@
-//! What can happen to an item, and where it then stands: one total function over states and events
-//! (rules 5, 7, 9, 10, 14, 15, 16). `docs/states.md` draws it, and a test holds the two together.
+//! What can happen to an item, and where it then stands: one total function over states and events (`after`,
+//! `lease-expiry`, `retry-budget`, `serialize-key`, `start-and-expiry`, `cancellation`, `manual-retry`).
+//! `docs/states.md` draws it, and a test holds the two together.
 //!
 //! The database keeps to it by the table that an item's row is in; this is the picture that people and
 //! tests check it against.
@@ -31,7 +32,7 @@ pub enum ItemEvent {
     Cancelled,
     /// A person gives it back, and it may be claimed at once.
     Retried,
-    /// The job it waited for was repaired by a person (rule 16).
+    /// The job it waited for was repaired by a person (`manual-retry`).
     Returned,
 }
 

@@ -1,4 +1,4 @@
-//! Uploaded files: what the API says of one, and how its records are to be read (spec §5).
+//! Uploaded files: what the API says of one, and how its records are to be read.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,7 +1,7 @@
 //! Import: a table with bad rows goes in; the good ones come home as results, the bad ones as a table.
 //!
 //! Every row is an item, and the rows that cannot be read or do not fit become failures that name their
-//! line (spec §5). The table of failures is mended and uploaded again: its rows keep the lines they had.
+//! line. The table of failures is mended and uploaded again: its rows keep the lines they had.
 //! The file is `examples/import/bird-strikes.csv`, 10,000 rows, of which this story spoils five.
 
 use std::{

@@ -1,9 +1,9 @@
 //! Invoices: a job type with three attempts and at most five at once, and jobs of one item each.
 //!
 //! Ids are made by the caller, so that every request can be sent again; some invoices must not go out before
-//! their time, some not after it (rules 6, 9, 14). Cards are charged at most once: a worker that goes away
-//! leaves an unknown outcome and nobody tries again (P6). What died in an outage is replayed when that is
-//! over (rule 17).
+//! their time, some not after it (`claiming`, `retry-budget`, `start-and-expiry`). Cards are charged at most
+//! once: a worker that goes away leaves an unknown outcome and nobody tries again (P6). What died in an outage
+//! is replayed when that is over (`replay`).
 
 use std::{
     collections::BTreeMap,

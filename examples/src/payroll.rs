@@ -2,7 +2,7 @@
 //!
 //! Wages are calculated, each calculated wage becomes a payment, each payment two bookings. Payments of one
 //! bank go one at a time, in order, whoever works. Only the bookings are the tree's results. Nothing here
-//! moves work from one level to the next: the engine does (rules 3, 4, 10, 19).
+//! moves work from one level to the next: the engine does (`sealing`, `feeding`, `serialize-key`, `final-stage`).
 
 use std::{collections::BTreeSet, fmt, time::Duration};
 

@@ -1,7 +1,7 @@
 //! Refund: done once in the world, however often it is asked for and whoever dies over it.
 //!
-//! The request carries an Idempotency-Key, so that asking again gives the same tree (rule 12). The work has
-//! three steps, and each that is recorded is never done again (rule 13). Between a deed and its record lies
+//! The request carries an Idempotency-Key, so that asking again gives the same tree (`idempotency-key`). The work has
+//! three steps, and each that is recorded is never done again (`steps`). Between a deed and its record lies
 //! a gap that no engine can close: there the programs downstream know a request again by its key. A worker
 //! is killed by dropping everything it has where it stands: no ending, no release, no sign of life.
 

@@ -1,9 +1,10 @@
 //! Site: one complicated job as parallel and sequential tasks that end when all are ready.
 //!
 //! Metadata, files and database are made at once, the site is set up when its database is there, and a last
-//! task runs after all of them (rule 5). Tasks are tried for ever; what no trying heals is repaired by a
-//! person, and the tree goes on (rule 16). A site that is given up half-built is cancelled, waited for,
-//! deleted, and made anew under the same name: no late task can touch the new one (rules 8, 11, 15, 20).
+//! task runs after all of them (`after`). Tasks are tried for ever; what no trying heals is repaired by a
+//! person, and the tree goes on (`manual-retry`). A site that is given up half-built is cancelled, waited for,
+//! deleted, and made anew under the same name: no late task can touch the new one (`fencing`,
+//! `dedupe-key`, `cancellation`, `retention`).
 
 use std::{
     fmt,

@@ -113,7 +113,7 @@ fn below(jobs: Vec<ListedJob>, id: Uuid) -> Vec<ListedJob> {
         .collect()
 }
 
-/// Rule 19: the jobs marked as final stage; where none is, those without children.
+/// `final-stage`: the jobs marked as final stage; where none is, those without children.
 fn final_stage(jobs: Vec<ListedJob>) -> Vec<ListedJob> {
     let marked = jobs.iter().any(|job| job.final_stage);
     let parents: HashSet<Uuid> = jobs.iter().filter_map(|job| job.parent_id).collect();

@@ -1,4 +1,4 @@
-//! Job types: made, changed, paused and removed by admins, read by everybody (spec §3 "Job type").
+//! Job types: made, changed, paused and removed by admins, read by everybody.
 //!
 //! Changes are compare-and-set on the version, so that two people who edit at once do not overwrite
 //! each other. A job keeps what it was created with; what acts live is read anew by the engine each

@@ -1,4 +1,4 @@
-//! Answers that are kept in the transaction of what they tell of (rule 12): either the thing is there and the
+//! Answers that are kept in the transaction of what they tell of (`idempotency-key`): either the thing is there and the
 //! same request again gives this answer, or neither is.
 //!
 //! For calls that make one small thing. Apart from HTTP, as whoever makes the thing writes the answer too.

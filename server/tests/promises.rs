@@ -1,21 +1,24 @@
-//! `docs/promises.md` is only worth something while every test that it names exists, and every rule and
-//! promise has its row. Reads files; runs nothing.
+//! `docs/rules.md` and `docs/promises.md` name tests that exist, every rule and promise has tests, and rules are cited by
+//! name. Reads files; runs nothing.
 
 use std::{
     collections::HashSet,
     path::{Path, PathBuf},
 };
 
-/// Rules of the engine, and public promises.
-const RULES: usize = 22;
+/// Number of public promises.
 const PROMISES: usize = 20;
+
+/// The documents that name tests.
+const RULES: &str = "docs/rules.md";
+const PROMISES_AND_FAULTS: &str = "docs/promises.md";
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate lies in the workspace")
 }
 
-fn document() -> String {
-    std::fs::read_to_string(root().join("docs/promises.md")).expect("docs/promises.md")
+fn read(path: &str) -> String {
+    std::fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
 /// The files below a folder that end so.
@@ -67,7 +70,7 @@ fn every_test_that_is_named_exists() {
         .map(|file| std::fs::read_to_string(file).expect("a readable file"))
         .collect();
     let mut missing = Vec::new();
-    for named in document().split('`').skip(1).step_by(2) {
+    for named in [read(RULES), read(PROMISES_AND_FAULTS)].concat().split('`').skip(1).step_by(2) {
         if let Some(title) = named.strip_prefix("end2end \"") {
             let title = title.trim_end_matches('"');
             if title != "…" && !browser.contains(&format!("test('{title}'")) {
@@ -87,14 +90,44 @@ fn every_test_that_is_named_exists() {
             }
         }
     }
-    assert!(missing.is_empty(), "docs/promises.md names tests that do not exist: {missing:#?}");
+    assert!(missing.is_empty(), "tests that are named in docs/ and do not exist: {missing:#?}");
 }
 
 #[test]
-fn every_rule_and_promise_has_its_row() {
-    let document = document();
-    let wanted = (1..=RULES).map(|n| format!("| {n} |")).chain((1..=PROMISES).map(|n| format!("| P{n} |")));
-    let missing: Vec<String> =
-        wanted.filter(|row| document.lines().filter(|line| line.starts_with(row.as_str())).count() != 1).collect();
-    assert!(missing.is_empty(), "docs/promises.md has not exactly one row for {missing:?}");
+fn every_promise_has_its_row() {
+    let document = read(PROMISES_AND_FAULTS);
+    let missing: Vec<String> = (1..=PROMISES)
+        .map(|n| format!("| P{n} |"))
+        .filter(|row| document.lines().filter(|line| line.starts_with(row.as_str())).count() != 1)
+        .collect();
+    assert!(missing.is_empty(), "{PROMISES_AND_FAULTS} has not exactly one row for {missing:?}");
+}
+
+#[test]
+fn every_rule_has_tests() {
+    let document = read(RULES);
+    let rules: Vec<&str> = document.split("\n### ").skip(1).collect();
+    assert!(rules.len() > 20, "rules are headings of the third level");
+    for rule in rules {
+        assert!(rule.contains("\nTests: `"), "no tests are named under {}", rule.lines().next().unwrap_or_default());
+    }
+}
+
+#[test]
+fn rules_are_cited_by_name() {
+    let folders = ["app", "bench", "client", "domain", "docs", "examples", "faults", "fuzz", "server", "xtask"];
+    let files = folders.iter().flat_map(|folder| files(folder, ".rs").into_iter().chain(files(folder, ".md")));
+    let mut numbers = Vec::new();
+    for file in files.filter(|file| !file.ends_with("promises.rs")) {
+        let text = std::fs::read_to_string(&file).expect("a readable file").to_lowercase();
+        for (at, line) in text.lines().enumerate() {
+            let by_number = |word: &str| {
+                line.split(word).skip(1).any(|rest| rest.starts_with(|first: char| first.is_ascii_digit()))
+            };
+            if by_number("rule ") || by_number("rules ") || line.contains("spec \u{a7}") {
+                numbers.push(format!("{}:{}", file.display(), at + 1));
+            }
+        }
+    }
+    assert!(numbers.is_empty(), "rules are cited by their names in {RULES}, not by numbers: {numbers:#?}");
 }

@@ -1,7 +1,7 @@
 //! Claims, and the beginning of work.
 //!
 //! At most one claim is under way: a long poll, or one that rides on a report. It carries a `claim_id`,
-//! so that asking again after a lost answer takes nothing new (rule 6).
+//! so that asking again after a lost answer takes nothing new (`claiming`).
 
 use std::{sync::Arc, time::Duration};
 
@@ -155,7 +155,7 @@ impl Loop {
 
     /// No more claims. A long poll is broken off; should it be answered just now, the same `claim_id`
     /// tells what it took, which is given back. A claim of no items takes nothing itself and closes the
-    /// id, so that a poll still on its way takes nothing either (rule 6).
+    /// id, so that a poll still on its way takes nothing either (`claiming`).
     pub(super) fn leave(&mut self) {
         let stop_at = Instant::now() + self.worker.drain_limit;
         self.leaving = Some(Leaving { stop_at, give_up_at: None });

@@ -2,7 +2,7 @@
 //!
 //! Pure bookkeeping over `Instant`s that the loop hands in. A lease is counted from the moment the last
 //! accepted heartbeat was **sent**, which is never later than the server's own reckoning, so that a
-//! handler is stopped before the server can give its item to another (rule 7).
+//! handler is stopped before the server can give its item to another (`lease-expiry`).
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,6 +1,6 @@
 //! How endings reach the server: together, with the next claim, and as often as it takes.
 //!
-//! The same ending again is safe (rule 8) and so is the same claim (rule 6), so a report whose answer
+//! The same ending again is safe (`fencing`) and so is the same claim (`claiming`), so a report whose answer
 //! was lost is sent again unchanged. One ending that the server refuses never costs the others theirs.
 //! Nothing is decided here about slots or leases: the loop does that with what comes back.
 
@@ -145,7 +145,7 @@ pub(super) enum Returned {
     Accepted,
     /// It was not this worker's any more, or nobody could be told: its lease runs out.
     Closed,
-    /// An at_most_once item that has begun cannot be given back, only failed (rule 9).
+    /// An at_most_once item that has begun cannot be given back, only failed (`retry-budget`).
     MustFail,
 }
 

@@ -1,4 +1,4 @@
-//! Bodies of bulk operations and of replays (spec §3 "Bulk", rules 16 and 17).
+//! Bodies of bulk operations and of replays (`manual-retry`, `replay`).
 
 use serde::{Deserialize, Serialize};
 
@@ -221,7 +221,7 @@ pub struct BulkSample {
     pub message: Option<String>,
 }
 
-/// `POST /items/{id}/replay` (rule 17).
+/// `POST /items/{id}/replay` (`replay`).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]

@@ -138,7 +138,7 @@ pub struct Added {
     pub sealed: bool,
 }
 
-/// `POST /items/{id}/retry` (rule 16).
+/// `POST /items/{id}/retry` (`manual-retry`).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]

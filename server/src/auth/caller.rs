@@ -1,4 +1,4 @@
-//! Who is asking, and what they may do (spec §8).
+//! Who is asking, and what they may do.
 
 use std::net::IpAddr;
 

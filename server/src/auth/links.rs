@@ -1,4 +1,4 @@
-//! One-time links: how people sign in (spec §8, "First start").
+//! One-time links: how people sign in.
 //!
 //! Opening a link changes nothing, so that a mail scanner or a preview cannot use it up; its page asks
 //! for a press of a button, which redeems it. While nobody can administer, each start of the server

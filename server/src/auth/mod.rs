@@ -1,4 +1,4 @@
-//! Who is asking: bearer tokens of services, cookie sessions of people, one-time links (spec §8).
+//! Who is asking: bearer tokens of services, cookie sessions of people, one-time links.
 //!
 //! Everything that reads a secret is here; handlers only see a [`Caller`]. A caller is looked up
 //! once and then remembered for at most ten seconds, so that a busy worker does not cost a query a

@@ -1,4 +1,4 @@
-//! People: made, listed, changed by admins; signing in with a password, and changing it (spec §8).
+//! People: made, listed, changed by admins; signing in with a password, and changing it.
 //!
 //! What is done to an account is in the audit log, in the transaction of the deed. Whatever takes rights
 //! away acts on this server at once and within a second on the others. A refused sign-in never tells

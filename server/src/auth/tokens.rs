@@ -1,4 +1,4 @@
-//! Services and their tokens: made, listed, revoked by admins (spec §8).
+//! Services and their tokens: made, listed, revoked by admins.
 //!
 //! A token belongs to a service for ever; a new token of the same service keeps the owner, so keys
 //! can be changed while work is under way. Who made and revoked which is in the audit log.

@@ -1,4 +1,4 @@
-//! Who looks at one tree: a caller, or whoever holds a link to it (spec §7, "share link").
+//! Who looks at one tree: a caller, or whoever holds a link to it.
 //!
 //! Only the three routes that a shared page needs take a [`Viewer`]: the live stream and the two
 //! downloads. Everywhere else a share's cookie is nothing at all. A share stands for its owner's eyes, on

@@ -1,4 +1,4 @@
-//! Tells those who asked for it that a tree is complete (rule 18): signed posts, tried for a day.
+//! Tells those who asked for it that a tree is complete (`completion-webhook`): signed posts, tried for a day.
 //!
 //! A callback is taken from the table for as long as one try may take, posted while no transaction is
 //! open, and what came of it is recorded. A server that dies in between leaves it to the next one, which

@@ -1,8 +1,8 @@
-//! Posts items to the workers of push types (spec §4 "Push").
+//! Posts items to the workers of push types.
 //!
 //! Every target (host and port) has a task of its own (`serve`), which claims what its types have, has it
 //! posted, and hands the answers to the engine like any worker. What a dying server has posted is offered
-//! again, or is of unknown outcome, when its lease is over: rule 9 decides, not this.
+//! again, or is of unknown outcome, when its lease is over: `retry-budget` decides, not this.
 
 mod answer; // what an answer comes to
 mod post; // one item on its way

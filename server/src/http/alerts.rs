@@ -1,4 +1,4 @@
-//! Alerts over HTTP: the open ones, and those that workers raise themselves (rule 22).
+//! Alerts over HTTP: the open ones, and those that workers raise themselves (`alerts`).
 
 use axum::{Json as Answer, extract::State, http::StatusCode};
 use domain::{

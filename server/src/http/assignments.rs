@@ -1,4 +1,5 @@
-//! What workers say: claim, heartbeat, step, and how an attempt ended (spec §2 rules 6 to 9, 13).
+//! What workers say: claim, heartbeat, step, and how an attempt ended (`claiming`, `lease-expiry`,
+//! `fencing`, `retry-budget`, `steps`).
 
 use axum::{Json as Answer, extract::State};
 use domain::{

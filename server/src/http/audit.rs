@@ -1,4 +1,4 @@
-//! The audit log over HTTP: who did what to whose work, and why (spec §8).
+//! The audit log over HTTP: who did what to whose work, and why.
 
 use axum::{
     Json as Answer,

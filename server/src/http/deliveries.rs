@@ -1,4 +1,4 @@
-//! Callbacks of complete trees over HTTP: how they went, and sending them again (rule 18).
+//! Callbacks of complete trees over HTTP: how they went, and sending them again (`completion-webhook`).
 
 use axum::{Json as Answer, extract::State};
 use domain::{

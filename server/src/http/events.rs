@@ -1,4 +1,4 @@
-//! `GET /jobs/{id}/events`: a job with its subtree, live (spec §6).
+//! `GET /jobs/{id}/events`: a job with its subtree, live.
 //!
 //! First `snapshot`, then `change`, all state absolute; a reconnect is a snapshot, so `id:` means
 //! nothing to us. The stream has no queue: when it can send, it sends the newest state. Too many

@@ -1,4 +1,4 @@
-//! Trees that go, and trees that are kept (rule 20).
+//! Trees that go, and trees that are kept (`retention`).
 
 use axum::{Json as Answer, extract::State, http::StatusCode};
 use domain::{Job, audit::ReasonBody};

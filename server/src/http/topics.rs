@@ -1,4 +1,4 @@
-//! `GET /events?topics=…`: any set of topics over one connection (spec-2 §B).
+//! `GET /events?topics=…`: any set of topics over one connection.
 //!
 //! Each topic is a stream of its own that begins with its snapshot; here they are put together, and ended together with the
 //! credential. What is shown depends on the scope of who asks and is read once for all with the same. Rights are looked at

@@ -1,4 +1,4 @@
-//! `GET /events`: all trees that the caller sees, in brief and live (spec §3 "watch", §6); with `topics`, what those show
+//! `GET /events`: all trees that the caller sees, in brief and live; with `topics`, what those show
 //! ([`super::topics`]).
 //!
 //! First `snapshot`, the newest trees; then `change`, whatever changed since, older trees too. All state is

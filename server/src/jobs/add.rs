@@ -307,7 +307,7 @@ async fn give_back_keys(
 }
 
 impl Engine {
-    /// Promises that a job gets no more items (rule 3). Again is fine.
+    /// Promises that a job gets no more items (`sealing`). Again is fine.
     pub async fn seal(&self, caller: &Caller, job_id: Uuid, reason: Option<String>) -> Result<()> {
         self.add_items(caller, job_id, Vec::new(), keys::Adding { seal: true, reason, ..keys::Adding::default() })
             .await

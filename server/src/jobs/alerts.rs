@@ -1,4 +1,4 @@
-//! What somebody should look at (rule 22): raised once, cleared by itself.
+//! What somebody should look at (`alerts`): raised once, cleared by itself.
 //!
 //! What happens is raised where it happens (a worker says so, an ending is refused); what is so is
 //! looked for every few seconds by a duty, on every server, along indexes that hold nothing else. A
@@ -234,7 +234,7 @@ fn lasting(seconds: f64) -> String {
     }
 }
 
-/// An ending was refused because its job is cancelled (rule 15): a worker has done what nobody wanted
+/// An ending was refused because its job is cancelled (`cancellation`): a worker has done what nobody wanted
 /// any more, and what it did may have to be undone. For the engine, after its commit.
 pub(crate) async fn ending_refused(core: &Core, job: &JobInfo) {
     let row = RaiseRow {

@@ -1,4 +1,4 @@
-//! What is written into the audit log, and when a reason must be given (spec §3 "Reason", §8).
+//! What is written into the audit log, and when a reason must be given.
 //!
 //! Apart from the deeds themselves, so that all of them agree: on somebody else's work a reason is
 //! required and the deed is recorded, whoever does it; on one's own, what a person does is recorded,

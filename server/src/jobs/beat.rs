@@ -121,7 +121,7 @@ impl Batch for BeatBatch {
 }
 
 impl Engine {
-    /// Renews leases, with progress where there is some; answers in order (rule 7).
+    /// Renews leases, with progress where there is some; answers in order (`lease-expiry`).
     pub async fn heartbeats(&self, caller: &Caller, beats: Vec<HeartbeatOf>) -> Result<Vec<HeartbeatAnswer>> {
         caller.require(Scope::Work)?;
         for (at, beat) in beats.iter().enumerate() {
@@ -189,7 +189,7 @@ impl Engine {
         Ok(ids.into_iter().filter_map(ended).collect())
     }
 
-    /// Records a step of an item atomically; steps only move forward (rule 13).
+    /// Records a step of an item atomically; steps only move forward (`steps`).
     pub async fn step(&self, caller: &Caller, id: AssignmentId, body: StepBody) -> Result<Step> {
         caller.require(Scope::Work)?;
         let step = Step { name: body.name, data: body.data.unwrap_or_else(Document::null) };

@@ -1,4 +1,4 @@
-//! Bulk operations: one deed to everything that a list shows (spec §3 "Bulk", rule 16).
+//! Bulk operations: one deed to everything that a list shows (`manual-retry`).
 //!
 //! First the list is walked and its members are frozen (`count`), then they are dealt with by the
 //! use-cases, many at a time, paced (`run`), and each is counted once (`mark`). Everything but the asking is the duty's, on any

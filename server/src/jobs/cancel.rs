@@ -1,4 +1,4 @@
-//! Cancelling: a job with everything below it, or single items (rule 15).
+//! Cancelling: a job with everything below it, or single items (`cancellation`).
 //!
 //! The decision is one commit on the gates. From the answer on nothing below is claimed, fed, retried or
 //! completed; what waits counts as cancelled at once, and its rows follow.
@@ -70,7 +70,7 @@ pub(super) async fn decide(tx: &mut Tx, plan: &Plan, at: usize, reason: Option<&
         }
         decided.gates.push(gate_id);
         if gate.completed_at.is_some() {
-            // Whoever waits for it and for others hears now that it did not end as asked for (rule 5).
+            // Whoever waits for it and for others hears now that it did not end as asked for (`after`).
             if plan.waiting_for(n).next().is_some() {
                 decided.settle.push((gate_id, plan.root_id));
             }

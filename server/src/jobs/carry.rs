@@ -1,5 +1,5 @@
 //! Rows that follow a decision over a whole job: what a cancelled job still has waiting ends, what was
-//! held by `after` is let go, ends, or waits again (rules 5, 15, 16, 21).
+//! held by `after` is let go, ends, or waits again (`after`, `cancellation`, `manual-retry`, `database-clock`).
 //!
 //! Each step is one bounded transaction that moves the walk's place with it, guarded by where it was: a
 //! crash repeats nothing, and two servers on one walk roll one of them back.
@@ -138,7 +138,7 @@ async fn end(core: &Core, tx: &mut Tx, walk: Walk, ids: &[Uuid], rows: &mut Endi
     lanes::pass_on(core, tx, rows).await
 }
 
-/// What rule 5 had ended waits again; it is counted already.
+/// What `after` had ended waits again; it is counted already.
 async fn give_back(tx: &mut Tx, job: &JobInfo, ids: &[Uuid]) -> Result<()> {
     let blocked: Vec<BlockedRow> = carry::take_failed(tx, ids)
         .await?

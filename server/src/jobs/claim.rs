@@ -2,7 +2,7 @@
 //!
 //! Claims of one type that run together are one statement: slots are filled in the order in which the
 //! claims came. A capped type is locked first, then counted in a statement of its own, so that the cap
-//! is exact however many servers run (rule 6).
+//! is exact however many servers run (`claiming`).
 
 mod wait; // claims that wait
 
@@ -278,7 +278,7 @@ pub(super) fn assignments(core: &Core, around: Around, rows: Vec<Vec<ClaimedRow>
     rows.into_iter().map(|rows| rows.into_iter().filter_map(&mut tell).collect()).collect()
 }
 
-/// What the jobs that this one waited for have brought (rule 5): the results of those of one item, else
+/// What the jobs that this one waited for have brought (`after`): the results of those of one item, else
 /// where to read them.
 async fn inputs_of(core: &Core, tx: &mut Tx, job: &JobInfo) -> Result<BTreeMap<String, Inputs>> {
     let plan = core.plans.of(&mut **tx, job.root_id).await?;

@@ -151,7 +151,7 @@ impl Engine {
     }
 
     /// Creates a tree, or finds the one that an earlier request with the same key or id has made
-    /// (rules 11 and 12). With the tree, where it was read already.
+    /// (`dedupe-key`, `idempotency-key`). With the tree, where it was read already.
     pub async fn create_tree(&self, caller: &Caller, creation: Creation) -> Result<(Made, Option<Box<Job>>)> {
         caller.require(Scope::JobsWrite)?;
         let core = &self.0.core;

@@ -1,4 +1,4 @@
-//! Callbacks of complete trees, for those who look: listed, and sent again (rule 18).
+//! Callbacks of complete trees, for those who look: listed, and sent again (`completion-webhook`).
 //!
 //! They are written where trees complete (`store::deliveries`) and tried by a duty (`duties::callbacks`);
 //! nothing here posts. A delivery outlives its tree, so whose it is stands on the delivery itself.

@@ -1,8 +1,8 @@
 //! The ending half of a work batch: results, failures, releases, lost leases.
 //!
 //! One road out of `running`. Results take one statement; everything else takes the lease away first
-//! and then asks rule 9 what becomes of the item. What was not open any more is looked up, so that the
-//! same ending again answers as the first time (rule 8).
+//! and then asks `retry-budget` what becomes of the item. What was not open any more is looked up, so that the
+//! same ending again answers as the first time (`fencing`).
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -148,7 +148,7 @@ async fn end_held(
     take_back(core, tx, commands, first, answers, rows).await
 }
 
-/// Rule 9: work that may only be handed out once and has begun cannot be given back.
+/// `retry-budget`: work that may only be handed out once and has begun cannot be given back.
 async fn refuse_started_releases(
     core: &Core,
     tx: &mut Tx,
@@ -212,7 +212,7 @@ async fn succeed(
     Ok(())
 }
 
-/// Failures and releases, and results of what was cancelled meanwhile (rule 15).
+/// Failures and releases, and results of what was cancelled meanwhile (`cancellation`).
 async fn take_back(
     core: &Core,
     tx: &mut Tx,

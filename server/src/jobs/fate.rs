@@ -1,5 +1,5 @@
-//! What becomes of an item whose attempt ended without a result: rules 9 and 14, asked of `domain` and
-//! put into the words of the store.
+//! What becomes of an item whose attempt ended without a result: `retry-budget` and `start-and-expiry`, asked of
+//! `domain` and put into the words of the store.
 
 use domain::{
     Document, ItemState,
@@ -37,14 +37,14 @@ pub(super) struct Fate {
 
 pub(super) enum Then {
     Final(ItemState),
-    /// Cancelled, whatever the worker said (rule 15); a result is kept in the attempt.
+    /// Cancelled, whatever the worker said (`cancellation`); a result is kept in the attempt.
     Cancelled(Option<String>),
     /// Offered again, from when; `None` is at once.
     Again(Option<OffsetDateTime>),
 }
 
 impl Fate {
-    /// Rule 15 for one assignment: any ending makes the item cancelled.
+    /// `cancellation` for one assignment: any ending makes the item cancelled.
     pub(super) fn cancelled(row: &TakenRow, how: &How<'_>) -> Self {
         let ended_as = match how {
             How::Lost | How::Unanswered if row.timed_out => EndedAs::TimedOut,
@@ -65,7 +65,7 @@ impl Fate {
     }
 }
 
-/// Rules 9 and 14 for one assignment that ended without a result.
+/// `retry-budget` and `start-and-expiry` for one assignment that ended without a result.
 pub(super) fn decide(
     row: &TakenRow,
     how: &How<'_>,

@@ -1,5 +1,5 @@
 //! Feeds: items of a parent that succeeded become items of its fed children, in the same transaction
-//! (rule 4). What is more than a thousand for one source follows from a record written in it.
+//! (`feeding`). What is more than a thousand for one source follows from a record written in it.
 
 use std::{
     collections::{HashMap, hash_map::Entry},

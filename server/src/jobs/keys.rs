@@ -1,4 +1,4 @@
-//! Idempotency-Keys of every call that is not the making of a tree (rule 12): the same key and body
+//! Idempotency-Keys of every call that is not the making of a tree (`idempotency-key`): the same key and body
 //! again gives the first answer.
 //!
 //! Adding items moves the key in the transaction of the rows, so a stream that is sent again goes on

@@ -1,5 +1,5 @@
 //! Serialize keys within one transaction: lanes locked, places given out, and the next let go when the
-//! one before it is final (rule 10).
+//! one before it is final (`serialize-key`).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

@@ -230,7 +230,7 @@ impl Engine {
         self.0.core.split_asked.notified().await;
     }
 
-    /// The job, if the caller may see it. Somebody else's is `not_found` (rule of spec §8).
+    /// The job, if the caller may see it. Somebody else's is `not_found`.
     async fn visible_job(&self, caller: &Caller, id: Uuid) -> Result<Arc<JobInfo>> {
         self.0.core.visible_job(caller, id).await
     }

@@ -1,4 +1,4 @@
-//! Executors that are Treeline's own: what is built in, and posts to workers (spec §3 "Executors", §4 "Push").
+//! Executors that are Treeline's own: what is built in, and posts to workers.
 //!
 //! They claim and end like any worker, under credentials that no token has. What was posted may be ended by
 //! others: the worker that got it answers 202 and says later what came of it, with a token of its own. The

@@ -44,7 +44,7 @@ pub(super) async fn answer(
     Ok(())
 }
 
-/// Rule 8, for an assignment that is not open: the same ending again answers as the first time, any
+/// `fencing`, for an assignment that is not open: the same ending again answers as the first time, any
 /// other is refused.
 pub(super) fn again(command: &EndCommand, past: Option<&PastRow>) -> Result<Ended, Problem> {
     let Some(past) = past else { return Err(Problem::not_found("assignment")) };
@@ -68,7 +68,7 @@ pub(super) fn again(command: &EndCommand, past: Option<&PastRow>) -> Result<Ende
     Err(closed(item_state, ended_as))
 }
 
-/// Rule 15: a result of cancelled work changes nothing; it is kept in the attempt.
+/// `cancellation`: a result of cancelled work changes nothing; it is kept in the attempt.
 pub(super) fn too_late() -> Problem {
     Problem {
         item_state: Some(ItemState::Cancelled),

@@ -1,4 +1,4 @@
-//! A root that is pinned: exempt from retention until somebody says otherwise (rule 20).
+//! A root that is pinned: exempt from retention until somebody says otherwise (`retention`).
 
 use domain::Job;
 use uuid::Uuid;

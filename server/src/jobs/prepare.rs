@@ -106,7 +106,7 @@ fn check(job: &JobInfo, schema: Option<&Schema>, items: Vec<NewItem>, pointer: &
             metadata: metadata.map(|m| m.text().to_owned()),
             priority: item.priority.unwrap_or(job.priority),
             row: None,
-            // Rule 14: the later run_after and the earlier expires_at hold.
+            // `start-and-expiry`: the later run_after and the earlier expires_at hold.
             run_after: item.run_after.map(|at| at.0).max(job.run_after),
             expires_at: [item.expires_at.map(|at| at.0), job.expires_at].into_iter().flatten().min(),
             error: None,

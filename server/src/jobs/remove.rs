@@ -1,4 +1,4 @@
-//! Trees that go: by `DELETE`, or because their retention is over (rule 20).
+//! Trees that go: by `DELETE`, or because their retention is over (`retention`).
 //!
 //! One commit makes a tree gone: tombstone, 410s, keys free, totals counted. Its rows follow in batches
 //! that any server may run, each of which starts where the one before has committed. Nothing here

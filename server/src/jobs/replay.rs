@@ -1,4 +1,4 @@
-//! Trees made again (rule 17): the same definition, the items that came from outside, new ids.
+//! Trees made again (`replay`): the same definition, the items that came from outside, new ids.
 //!
 //! The jobs are one commit; the rows of their items follow in bounded steps, of which `copying` says how
 //! far they have come. Until they are through, the new tree is held, so that it completes once, and so is

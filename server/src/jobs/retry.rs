@@ -1,4 +1,4 @@
-//! Retry by a person: the same items, their history kept, with a fresh budget (rule 16). One item or many
+//! Retry by a person: the same items, their history kept, with a fresh budget (`manual-retry`). One item or many
 //! of many trees are one transaction, in which each is done or refused by itself.
 
 use std::{
@@ -268,7 +268,7 @@ impl<'a> Batch<'a> {
         Ok((done, spoiled))
     }
 
-    /// Rules 12, 15 and 20: what a tree's end takes away.
+    /// `idempotency-key`, `cancellation` and `retention`: what a tree's end takes away.
     fn refusal(&self, retry: &Retry, found: &Found, locked: &Locked) -> Result<Option<Problem>> {
         let (plan, at) = self.place(retry)?;
         if locked.get(plan.root_gate())?.removed {
@@ -317,7 +317,7 @@ impl<'a> Batch<'a> {
         Ok(walks)
     }
 
-    /// Puts the items where they belong, and moves the counters. Returns the jobs to settle: where rule 5
+    /// Puts the items where they belong, and moves the counters. Returns the jobs to settle: where `after`
     /// ends an item at once, as what its job waits for has still failed, the job is complete again.
     async fn put(
         &self,

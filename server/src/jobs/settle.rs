@@ -1,7 +1,7 @@
 //! Completion of trees of several jobs, and what hangs on it: fed children are sealed, jobs that waited
-//! are let go or end, the tree is counted off (rules 1, 4, 5). A transaction of its own after the one
-//! that ended the last item; the answer to that ending waits for it, and a sweep repairs what a crash
-//! left undone. Reopening is the same road backwards (rule 16).
+//! are let go or end, the tree is counted off (`completion`, `feeding`, `after`). A transaction of its own after
+//! the one that ended the last item; the answer to that ending waits for it, and a sweep repairs what a crash
+//! left undone. Reopening is the same road backwards (`manual-retry`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -121,7 +121,7 @@ async fn settle_one(tx: &mut Tx, plan: &Plan, at: usize) -> Result<Settled> {
 }
 
 impl TreeGate {
-    /// Rule 1, for a job of a tree of several.
+    /// `completion`, for a job of a tree of several.
     fn looks_complete(&self) -> bool {
         !self.solo
             && self.sealed
@@ -136,7 +136,7 @@ impl TreeGate {
         self.after_open == 0 && !self.after_failed
     }
 
-    /// Rule 1: whether every item succeeded.
+    /// `completion`: whether every item succeeded.
     fn succeeded_fully(&self) -> bool {
         !self.cancelled && self.unsuccessful == 0
     }
@@ -195,7 +195,7 @@ impl Locked {
 }
 
 /// Reopens a job of a tree for an item that a person gives back, with what hangs on it: fed children are
-/// unsealed, what rule 5 had ended waits again (rule 16). The whole tree is locked. Returns the jobs
+/// unsealed, what `after` had ended waits again (`manual-retry`). The whole tree is locked. Returns the jobs
 /// whose rows follow.
 pub(super) async fn reopen(tx: &mut Tx, plan: &Plan, at: usize, locked: &mut Locked) -> Result<Vec<i64>> {
     let mut walks = Vec::new();

@@ -1,4 +1,4 @@
-//! Links that show one tree to whoever has them: made, listed, revoked (spec §7).
+//! Links that show one tree to whoever has them: made, listed, revoked.
 //!
 //! A link is made for a whole tree by those who may write to it; on somebody else's work that takes a
 //! reason, like every other deed. What a link opens is decided in `auth::Viewer`; that it goes with its

@@ -63,7 +63,7 @@ impl Engine {
         .await
     }
 
-    /// Takes back assignments whose lease or run time is over (rule 7). Returns how many.
+    /// Takes back assignments whose lease or run time is over (`lease-expiry`). Returns how many.
     pub async fn sweep_leases(&self) -> Result<usize> {
         self.sweep_knowing(|core, cancelled| async move {
             let mut tx = core.pools.read.begin().await?;
@@ -84,7 +84,7 @@ impl Engine {
         .await
     }
 
-    /// Makes due items available (rules 9 and 14). Returns how many.
+    /// Makes due items available (`retry-budget`, `start-and-expiry`). Returns how many.
     pub async fn sweep_due(&self) -> Result<usize> {
         self.sweep_knowing(|core, cancelled| async move {
             let mut tx = core.pools.hot.begin().await?;
@@ -159,7 +159,7 @@ impl Engine {
         .await
     }
 
-    /// Ends items whose expires_at passed before they could start (rule 14). Returns how many.
+    /// Ends items whose expires_at passed before they could start (`start-and-expiry`). Returns how many.
     pub async fn sweep_expired(&self) -> Result<usize> {
         self.sweep_knowing(|core, cancelled| async move {
             let mut tx = core.pools.hot.begin().await?;
@@ -196,7 +196,7 @@ impl Engine {
         .await
     }
 
-    /// Seals jobs whose expires_at has passed (rule 14). Returns how many.
+    /// Seals jobs whose expires_at has passed (`start-and-expiry`). Returns how many.
     pub async fn sweep_deadlines(&self) -> Result<usize> {
         self.sweep_knowing(|core, cancelled| async move {
             let mut tx = core.pools.hot.begin().await?;

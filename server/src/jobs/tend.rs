@@ -1,5 +1,5 @@
 //! Looking after trees: those whose retention is over go, and those that stand still are reported
-//! (rules 20 and 22).
+//! (`retention`, `alerts`).
 //!
 //! A tree is looked at when its time has come and put off to the next time at which anything could be
 //! so; in between it costs nothing. Nothing here trusts what it read when it comes to removing: the
@@ -114,7 +114,7 @@ enum Next {
     Stalled(OffsetDateTime),
 }
 
-/// Rule 20 for one tree, as far as it can be told without its lock, and rule 22 for an open one.
+/// `retention` for one tree, as far as it can be told without its lock, and `alerts` for an open one.
 fn next_look(row: &DueRow, tree: Option<&OpenTree>, stalled_after: Duration) -> Next {
     const HOUR: Duration = Duration::from_hours(1);
     let later = |from: OffsetDateTime, wait: Duration| {

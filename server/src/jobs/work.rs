@@ -311,7 +311,7 @@ impl Closed {
 }
 
 impl Engine {
-    /// Ends one assignment (rules 8 and 9).
+    /// Ends one assignment (`fencing`, `retry-budget`).
     pub async fn end(&self, caller: &Caller, id: impl Into<AssignmentId>, kind: EndingKind) -> Result<Ended> {
         caller.require(Scope::Work)?;
         let kind = self.check_ending(kind, "")?;

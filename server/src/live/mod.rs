@@ -1,5 +1,5 @@
 //! Live updates: each watched tree is read at most four times a second, however many watch it and
-//! however fast items end (spec §6).
+//! however fast items end.
 //!
 //! A commit marks its roots dirty, here and, by a NOTIFY hint, on other servers. One pump for each
 //! watched root reads the tree and puts the newest state where all its streams see it: a slow reader

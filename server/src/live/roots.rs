@@ -1,4 +1,4 @@
-//! All trees in brief, for lists of jobs: one reader however many watch, whoever they are (spec §6).
+//! All trees in brief, for lists of jobs: one reader however many watch, whoever they are.
 //!
 //! Trees that changed are read together, at most four times a second, and kept under a number that only
 //! grows; each stream sends what is newer than what it has sent, as far as it is its reader's to see. Who

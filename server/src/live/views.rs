@@ -1,4 +1,4 @@
-//! Topics that are one document each: the failures of an owner, one item, the operations (spec-2 §B).
+//! Topics that are one document each: the failures of an owner, one item, the operations.
 //!
 //! A view is read for all who watch it and may see the same of it: once for each topic and scope, when something was
 //! committed that may concern it, at most four times a second, and once a second anyway, so that a lost hint heals. It keeps

@@ -1,4 +1,4 @@
-//! URLs of push executors, in which type, item and job are filled in (spec §3 "Executors").
+//! URLs of push executors, in which type, item and job are filled in.
 //!
 //! What is filled in consists of letters, digits and `._-`, so it is itself in every part of a URL. The
 //! host may depend on the type and on nothing else: posts are bounded by their target.

@@ -1,4 +1,4 @@
-//! Files into rows: cuts a byte stream into records and records into payloads (spec §5).
+//! Files into rows: cuts a byte stream into records and records into payloads.
 //!
 //! Pure: bytes in, rows out; nothing here opens a file or knows the database. Memory stays flat at any
 //! file size, because a record ends at [`RECORD_LIMIT`] and nothing older than it is kept. Every

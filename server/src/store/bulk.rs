@@ -1,4 +1,4 @@
-//! Bulk operations: what was asked for, the frozen membership, and how far it has come (spec §3 "Bulk").
+//! Bulk operations: what was asked for, the frozen membership, and how far it has come.
 //!
 //! Rows are locked in the order gates, member, hold, operation; who takes members holds the operation and
 //! skips members that are locked. Every step is guarded by the operation's state, which only the

@@ -156,7 +156,7 @@ pub async fn flag_leases(tx: &mut Tx, gate_id: i64) -> Result<(), sqlx::Error> {
     Ok(())
 }
 
-/// An item that rule 5 had cancelled.
+/// An item that `after` had cancelled.
 #[derive(Clone, Debug)]
 pub struct Returned {
     pub item_id: Uuid,
@@ -167,7 +167,7 @@ pub struct Returned {
     pub expires_at: Option<time::OffsetDateTime>,
 }
 
-/// Takes outcomes back that rule 5 had made.
+/// Takes outcomes back that `after` had made.
 pub async fn take_failed(tx: &mut Tx, item_ids: &[Uuid]) -> Result<Vec<Returned>, sqlx::Error> {
     sqlx::query_as!(
         Returned,

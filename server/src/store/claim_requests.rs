@@ -1,4 +1,4 @@
-//! Claims that named themselves (`claim_id`): the same again returns what is still open (rule 6).
+//! Claims that named themselves (`claim_id`): the same again returns what is still open (`claiming`).
 
 use domain::id::Uuid;
 use sqlx::PgPool;

@@ -118,9 +118,9 @@ pub struct JobInfo {
     pub expires_at: Option<time::OffsetDateTime>,
     /// A tree of this job alone: nothing feeds it, nothing waits for it.
     pub solo: bool,
-    /// It receives items from its parent and is sealed by the engine (rule 4).
+    /// It receives items from its parent and is sealed by the engine (`feeding`).
     pub fed: bool,
-    /// It waits for other jobs of its tree (rule 5).
+    /// It waits for other jobs of its tree (`after`).
     pub waits: bool,
 }
 

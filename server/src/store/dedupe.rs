@@ -1,4 +1,4 @@
-//! Dedupe keys of items: unique per job until the tree is deleted (rule 11).
+//! Dedupe keys of items: unique per job until the tree is deleted (`dedupe-key`).
 
 use uuid::Uuid;
 

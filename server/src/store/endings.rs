@@ -133,7 +133,7 @@ pub struct AttemptRow {
     pub worker_id: String,
     pub retry_at: Option<OffsetDateTime>,
     pub error: Option<ErrorText>,
-    /// A result that came too late (rule 15).
+    /// A result that came too late (`cancellation`).
     pub result: Option<String>,
     /// The final state the item went to all the same, as `ItemState::code`.
     pub final_state: Option<i16>,

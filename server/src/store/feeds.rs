@@ -1,4 +1,4 @@
-//! What feeds still owe: sources that make more items than one transaction should hold (rule 4).
+//! What feeds still owe: sources that make more items than one transaction should hold (`feeding`).
 
 use sqlx::PgPool;
 use uuid::Uuid;

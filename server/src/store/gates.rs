@@ -73,7 +73,7 @@ pub struct Locked {
     pub removed: bool,
     pub next_seq: i64,
     pub last_turn: i64,
-    /// Jobs it waits for that are not complete (rule 5): its items are held.
+    /// Jobs it waits for that are not complete (`after`): its items are held.
     pub after_open: i32,
     /// One of them ended otherwise than asked for: its items end.
     pub after_failed: bool,
@@ -185,7 +185,7 @@ async fn change(tx: &mut Tx, deltas: &[(i64, Delta)]) -> Result<Vec<After>, sqlx
                 and n_available + n_running + n_retryable + n_scheduled + n_blocked
                     + ($15::bigint[])[width_bucket(g.gate_id, $1::bigint[])] = 0
                then 1 else 0 end,
-             -- 1 succeeded, 2 partial, 3 failed, 4 cancelled (rule 1).
+             -- 1 succeeded, 2 partial, 3 failed, 4 cancelled (`completion`).
              tree_outcome = case
                when solo and completed_at is null and not ($21::bool[])[width_bucket(g.gate_id, $1::bigint[])] and (holds = 0 or cancelled_at is not null)
                 and (sealed or ($13::bool[])[width_bucket(g.gate_id, $1::bigint[])])

@@ -1,4 +1,4 @@
-//! Idempotency-Keys: which request a key stands for, and what came of it (rule 12).
+//! Idempotency-Keys: which request a key stands for, and what came of it (`idempotency-key`).
 //!
 //! A key is written in the transaction of what it makes: either both exist or neither does. Every write
 //! is guarded by what the caller has seen, and returns whether it held: of two servers with the same

@@ -162,7 +162,7 @@ pub async fn insert_gates(tx: &mut Tx, gates: &[NewGateRow]) -> Result<(), sqlx:
     Ok(())
 }
 
-/// Writes down when jobs are sealed for being out of time (rule 14).
+/// Writes down when jobs are sealed for being out of time (`start-and-expiry`).
 pub async fn insert_deadlines(tx: &mut Tx, deadlines: &[(i64, OffsetDateTime)]) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "insert into deadline (gate_id, expires_at) select * from unnest($1::bigint[], $2::timestamptz[])",
@@ -174,7 +174,7 @@ pub async fn insert_deadlines(tx: &mut Tx, deadlines: &[(i64, OffsetDateTime)]) 
     Ok(())
 }
 
-/// A job's dedupe key (rule 11).
+/// A job's dedupe key (`dedupe-key`).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobKey {
     pub owner_id: Uuid,

@@ -1,4 +1,4 @@
-//! Serialize keys: one lane per owner and key, with its items in order of acceptance (rule 10).
+//! Serialize keys: one lane per owner and key, with its items in order of acceptance (`serialize-key`).
 //!
 //! Positions are given out under the lane's lock, because neither ids nor times are the order of
 //! commits. Lanes are locked in order of their ids, before any row that waits in them and before

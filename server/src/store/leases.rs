@@ -220,7 +220,7 @@ pub struct TakenRow {
     /// Its run time was up (sweeps only).
     pub timed_out: bool,
     pub lane_id: Option<i64>,
-    /// The item was cancelled while it ran: any ending makes it so (rule 15).
+    /// The item was cancelled while it ran: any ending makes it so (`cancellation`).
     pub cancel_requested: bool,
 }
 

@@ -1,5 +1,5 @@
 //! Trees made again from others: their definition copied within the database, and how far the rows of
-//! their items have followed (rule 17).
+//! their items have followed (`replay`).
 
 use sqlx::PgPool;
 use time::OffsetDateTime;
@@ -104,7 +104,7 @@ pub async fn insert_gates(tx: &mut Tx, root_id: Uuid, gates: &[CopiedGate]) -> R
     Ok(())
 }
 
-/// Writes down when copied jobs are sealed for being out of time (rule 14).
+/// Writes down when copied jobs are sealed for being out of time (`start-and-expiry`).
 pub async fn copy_deadlines(tx: &mut Tx, root_id: Uuid) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "insert into deadline (gate_id, expires_at)

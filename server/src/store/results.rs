@@ -101,7 +101,7 @@ pub struct FailureRow {
     pub error_message: Option<String>,
     pub error_kind: Option<String>,
     pub error_detail: Option<String>,
-    /// Ended by rule 5, which its row does not say yet.
+    /// Ended by `after`, which its row does not say yet.
     pub by_after: bool,
 }
 

@@ -1,5 +1,5 @@
 //! Items that people give back to the workers or take away from them: what they were, and what becomes of
-//! that (rules 15 and 16). Every statement is for many; rows are locked in order of their ids.
+//! that (`cancellation`, `manual-retry`). Every statement is for many; rows are locked in order of their ids.
 
 use std::collections::HashMap;
 

@@ -62,7 +62,7 @@ pub async fn complete(tx: &mut Tx, gate_ids: &[i64]) -> Result<(), sqlx::Error> 
 }
 
 /// Makes jobs incomplete again. They have started, even where nothing of them was ever handed out: a
-/// reopened job is running (rule 2).
+/// reopened job is running (`job-status`).
 pub async fn reopen(tx: &mut Tx, gate_ids: &[i64]) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "update gate set started_at = coalesce(started_at, completed_at), completed_at = null,
@@ -113,7 +113,7 @@ pub async fn set_after(tx: &mut Tx, gate_id: i64, open: i32) -> Result<(), sqlx:
     Ok(())
 }
 
-/// What waits counts as cancelled from here on: a job it waited for ended otherwise (rule 5).
+/// What waits counts as cancelled from here on: a job it waited for ended otherwise (`after`).
 pub async fn fail_after(tx: &mut Tx, gate_id: i64) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "update gate set after_failed = true, version = version + 1, updated_at = clock_timestamp(),
@@ -128,7 +128,7 @@ pub async fn fail_after(tx: &mut Tx, gate_id: i64) -> Result<(), sqlx::Error> {
     Ok(())
 }
 
-/// What rule 5 cancelled waits again.
+/// What `after` cancelled waits again.
 pub async fn return_after(tx: &mut Tx, gate_id: i64) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "update gate set after_failed = false, version = version + 1, updated_at = clock_timestamp(),
@@ -143,7 +143,8 @@ pub async fn return_after(tx: &mut Tx, gate_id: i64) -> Result<(), sqlx::Error> 
 }
 
 /// Cancels jobs: what waits counts as cancelled, nothing is added, a tree of one job that nobody works on
-/// is complete, and announced. Those that are complete only learn that they belong to what was cancelled (rule 1).
+/// is complete, and announced. Those that are complete only learn that they belong to what was cancelled
+/// (`completion`).
 pub async fn cancel(tx: &mut Tx, gate_ids: &[i64], reason: Option<&str>) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "update gate set cancelled_at = clock_timestamp(), cancel_reason = $2, sealed = true, open_feeds = 0,
@@ -188,7 +189,7 @@ pub async fn count_jobs(tx: &mut Tx, root_gate: i64, by: i32) -> Result<(i32, i3
 }
 
 /// Completes a tree whose jobs all are. Its outcome is taken over all items, or is `cancelled` where its
-/// root was (rule 1). At most a thousand gates, once in a tree's life. It is announced.
+/// root was (`completion`). At most a thousand gates, once in a tree's life. It is announced.
 pub async fn complete_tree(tx: &mut Tx, root_gate: i64, root_id: Uuid) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "update gate set tree_completed_at = clock_timestamp(), completion = completion + 1,
@@ -247,14 +248,14 @@ pub async fn hold(tx: &mut Tx, root_gates: &[i64], by: i32) -> Result<(), sqlx::
     Ok(())
 }
 
-/// Which of these trees were replaced by newer ones (rule 12).
+/// Which of these trees were replaced by newer ones (`idempotency-key`).
 pub async fn superseded(tx: &mut Tx, root_ids: &[Uuid]) -> Result<Vec<Uuid>, sqlx::Error> {
     sqlx::query_scalar!("select id from job where id = any($1::uuid[]) and superseded_by is not null", root_ids)
         .fetch_all(&mut **tx)
         .await
 }
 
-/// Jobs whose time is up and that are to be sealed (rule 14): gate ids.
+/// Jobs whose time is up and that are to be sealed (`start-and-expiry`): gate ids.
 pub async fn due_deadlines(tx: &mut Tx, limit: i64) -> Result<Vec<i64>, sqlx::Error> {
     sqlx::query_scalar!(
         "delete from deadline where gate_id = any(array(

@@ -1,4 +1,4 @@
-//! Authorization matrix: every operation, requested by every kind of caller (spec §8, spec-2 §A.1; promise P20).
+//! Authorization matrix: every operation, requested by every kind of caller (promise P20).
 //!
 //! The table is in `authorization/table.rs`. The test fails where an operation of the OpenAPI document has no line, where
 //! docs/authorization.md differs from the table, and where a real server answers otherwise or tells a stranger anything.

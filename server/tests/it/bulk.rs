@@ -1,5 +1,5 @@
 //! Deeds over many at once: counted before, frozen, paced, stopped, shared by servers, each member counted
-//! once (rule 16, spec §3 "Bulk").
+//! once (`manual-retry`).
 //!
 //! Long because every scenario needs the same dead letters, and they read best beside each other.
 

@@ -1,5 +1,5 @@
 //! Who asked for it is told that a tree is complete: signed, at least once, for a day, and never at an
-//! address that is closed (rule 18, P16).
+//! address that is closed (`completion-webhook`, P16).
 //!
 //! Long because every scenario needs the same receiver and its signatures.
 

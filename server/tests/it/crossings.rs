@@ -142,7 +142,7 @@ async fn two_that_join_a_lane_at_once_stand_behind_each_other() {
     server.stop().await;
 }
 
-/// Rule 6: items have their places in a job in the order of acceptance, each its own.
+/// `claiming`: items have their places in a job in the order of acceptance, each its own.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_that_add_at_once_get_places_of_their_own() {
     let server = Server::start().await;
@@ -165,7 +165,7 @@ async fn two_that_add_at_once_get_places_of_their_own() {
     server.stop().await;
 }
 
-/// Rule 20: what is given back when its tree goes comes too late.
+/// `retention`: what is given back when its tree goes comes too late.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_comes_back_to_a_tree_that_is_going() {
     let server = Server::start().await;
@@ -194,7 +194,7 @@ async fn nothing_comes_back_to_a_tree_that_is_going() {
     server.stop().await;
 }
 
-/// Rule 21: a step of the rows that follow a decision is undone where another server has taken it meanwhile.
+/// `database-clock`: a step of the rows that follow a decision is undone where another server has taken it meanwhile.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_step_that_was_taken_elsewhere_is_undone() {
     let server = Server::start().await;
@@ -281,7 +281,7 @@ async fn the_tables_refuse_what_must_never_be() {
         ),
         // P8: a dedupe key that another item has.
         ("insert into item_dedupe select gate_id, key, gen_random_uuid() from item_dedupe", "item_dedupe_pkey"),
-        // Rule 1: fewer items than none.
+        // `completion`: fewer items than none.
         ("update gate set n_running = n_running - 2 where n_running > 0", "gate_counts"),
     ] {
         let refused = sqlx::query(statement).execute(pool).await.expect_err(constraint);

@@ -26,7 +26,7 @@ async fn end(api: &Api, assignment: &Value, verb: &str, body: Value) -> Value {
     api.post(&format!("/api/v1/assignments/{}/{verb}", id(assignment)), body).await.expect(200)
 }
 
-/// Rule 16: a fed child that is complete is unsealed when its parent reopens, and takes what is fed later.
+/// `manual-retry`: a fed child that is complete is unsealed when its parent reopens, and takes what is fed later.
 #[tokio::test]
 async fn a_complete_fed_child_takes_what_a_repaired_parent_brings() {
     let server = Server::start().await;
@@ -81,7 +81,7 @@ async fn a_cancelled_job_does_not_hold_up_its_sisters() {
     assert_eq!((&done["tree"]["outcome"], &done["tree"]["counts"]["cancelled"]), (&json!("partial"), &json!(1)));
 }
 
-/// Rules 1 and 15: a tree is cancelled although its root's own items had ended before.
+/// `completion` and `cancellation`: a tree is cancelled although its root's own items had ended before.
 #[tokio::test]
 async fn a_tree_whose_root_had_ended_is_cancelled_as_a_whole() {
     let server = Server::start().await;
@@ -96,7 +96,7 @@ async fn a_tree_whose_root_had_ended_is_cancelled_as_a_whole() {
     server.post(&cancel, json!({})).await.expect(200);
 }
 
-/// Rule 2: a reopened job is running, also when nothing of it was ever handed out.
+/// `job-status`: a reopened job is running, also when nothing of it was ever handed out.
 #[tokio::test]
 async fn a_reopened_job_is_running() {
     let server = Server::start().await;

@@ -1,4 +1,4 @@
-//! Requests that are sent again (rule 12): one tree a key, the first answer a second time, streams that
+//! Requests that are sent again (`idempotency-key`): one tree a key, the first answer a second time, streams that
 //! go on where they were committed.
 
 use futures::future::join_all;

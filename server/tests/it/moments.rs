@@ -1,5 +1,5 @@
 //! Promises about moments: what is not handed out before its time and is at it, what ends when its time is
-//! over, and leases that an absence of ours does not cost (rules 7 and 14, P15, P19).
+//! over, and leases that an absence of ours does not cost (`lease-expiry`, `start-and-expiry`, P15, P19).
 
 use std::time::{Duration, Instant};
 
@@ -48,7 +48,7 @@ fn on_time(due: OffsetDateTime, was: OffsetDateTime) {
     assert!(was - due <= LATE, "{was} is late for {due}");
 }
 
-/// Rule 14: an item is handed out at its run_after, and not before; one that failed, at its retry_at.
+/// `start-and-expiry`: an item is handed out at its run_after, and not before; one that failed, at its retry_at.
 #[tokio::test]
 async fn an_item_is_handed_out_at_its_moment() {
     let server = Server::start().await;
@@ -77,7 +77,7 @@ async fn an_item_is_handed_out_at_its_moment() {
     server.stop().await;
 }
 
-/// Rule 14: what nobody took before its expires_at is expired then, and is handed out no more; what runs is
+/// `start-and-expiry`: what nobody took before its expires_at is expired then, and is handed out no more; what runs is
 /// left alone.
 #[tokio::test]
 async fn what_nobody_took_in_time_is_expired() {
@@ -99,7 +99,7 @@ async fn what_nobody_took_in_time_is_expired() {
     server.stop().await;
 }
 
-/// Rule 14: what has expired is not handed out in the moment before it is swept.
+/// `start-and-expiry`: what has expired is not handed out in the moment before it is swept.
 #[tokio::test]
 async fn what_has_expired_is_not_handed_out_before_it_is_swept() {
     let server = Server::start().await;
@@ -164,7 +164,7 @@ async fn spared(server: &Server, [alive, silent]: [Value; 2], returned: OffsetDa
     server.post(&late, json!({})).await.expect_problem(409, "assignment_closed");
 }
 
-/// Rule 7, P19: the database is away for longer than a lease. Who is alive keeps its item, and work goes on by
+/// `lease-expiry`, P19: the database is away for longer than a lease. Who is alive keeps its item, and work goes on by
 /// itself.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_absence_of_the_database_costs_no_worker_its_item() {
@@ -184,7 +184,7 @@ async fn an_absence_of_the_database_costs_no_worker_its_item() {
     server.stop().await;
 }
 
-/// Rule 7: all servers are away for longer than a lease.
+/// `lease-expiry`: all servers are away for longer than a lease.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_absence_of_every_server_costs_no_worker_its_item() {
     let first = Server::start().await;
@@ -213,7 +213,7 @@ async fn until_noticed(server: &Server, alive: &Value) {
     }
 }
 
-/// Rule 19: the results of a tree are those of its final stage; of its leaves where no job is one.
+/// `final-stage`: the results of a tree are those of its final stage; of its leaves where no job is one.
 #[tokio::test]
 async fn the_results_of_a_tree_are_those_of_its_final_stage() {
     let server = Server::start().await;

@@ -1,5 +1,5 @@
-//! Treeline posts the items of push types to their workers, and what these answer is what becomes of the
-//! item (spec §4 "Push").
+//! Treeline posts the items of push types to their workers, and what these answer decides what becomes of the
+//! item.
 
 use std::time::Duration;
 

@@ -107,7 +107,7 @@ async fn a_killed_workers_item_is_offered_again_and_its_late_result_refused() {
     server.stop().await;
 }
 
-/// Rule 7: a worker that heartbeats keeps its item for many leases.
+/// `lease-expiry`: a worker that heartbeats keeps its item for many leases.
 #[tokio::test]
 async fn heartbeats_keep_an_item() {
     let server = Server::start().await;
@@ -171,7 +171,7 @@ async fn exactly_max_failures_then_dead() {
     server.stop().await;
 }
 
-/// Rule 1: of two workers that end the last two items at the same moment exactly one completes the job.
+/// `completion`: of two workers that end the last two items at the same moment exactly one completes the job.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_last_two_items_complete_a_job_once() {
     let server = Server::start().await;
@@ -238,7 +238,7 @@ async fn all_who_wait_get_something_when_there_is_enough() {
     server.stop().await;
 }
 
-/// Rule 6: the same claim again returns what is still open of it, and takes nothing new.
+/// `claiming`: the same claim again returns what is still open of it, and takes nothing new.
 #[tokio::test]
 async fn a_lost_answer_to_a_claim_costs_nothing() {
     let server = Server::start().await;

@@ -1,4 +1,4 @@
-//! Trees and items made again (rule 17): what comes along, what is left behind, and how large trees fill.
+//! Trees and items made again (`replay`): what comes along, what is left behind, and how large trees fill.
 
 use reqwest::Method;
 use serde_json::{Value, json};

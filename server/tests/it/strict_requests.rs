@@ -1,4 +1,4 @@
-//! Requests are strict: where an object is expected, an array is a 422 that names the place (spec-2 §A.11).
+//! Requests are strict: where an object is expected, an array is a 422 that names the place.
 //!
 //! Asked of every kind of body: whole ones, nested objects, items of a list, lines of a stream, and PATCH. Documents
 //! of users are theirs: a payload may be an array.

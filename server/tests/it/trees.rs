@@ -1,5 +1,5 @@
 //! Trees whose jobs depend on each other: fed, waiting for each other, in lanes; cancelled, repaired,
-//! and complete in the end (rules 4, 5, 10, 15, 16).
+//! and complete in the end (`feeding`, `after`, `serialize-key`, `cancellation`, `manual-retry`).
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Rule 6: trees take turns. Ten rows do not wait behind a hundred thousand.
+//! `claiming`: trees take turns. Ten rows do not wait behind a hundred thousand.
 
 use std::fmt::Write as _;
 

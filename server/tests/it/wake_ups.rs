@@ -88,7 +88,7 @@ async fn messages_that_lead_nowhere_deafen_nobody() {
     server.stop().await;
 }
 
-/// Spec §4: exchange, quorum queue, persistent messages; dead letters and complete trees are announced.
+/// What RabbitMQ carries: exchange, quorum queue, persistent messages; dead letters and complete trees are announced.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_published_is_what_the_contract_says() {
     let vhost = rabbit::vhost().await;

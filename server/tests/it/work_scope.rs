@@ -1,4 +1,4 @@
-//! Only service tokens with the scope `work` work on items (spec-2 §A.1).
+//! Only service tokens with the scope `work` work on items.
 //!
 //! People never do, whatever their role, and neither do tokens of other scopes, `admin` included: they are refused for every
 //! verb of an assignment, on items that exist, whatever their request holds, and nothing of it changes the item.

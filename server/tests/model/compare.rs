@@ -205,7 +205,7 @@ impl World<'_> {
             let complete = jobs.iter().all(|&job| model.jobs[job].complete);
             if complete { json!(model.outcome(jobs, cancelled)) } else { Value::Null }
         };
-        // A job that was complete when one above it was cancelled may keep its outcome (rule 1).
+        // A job that was complete when one above it was cancelled may keep its outcome (`completion`).
         let lenient = |jobs: &[usize], shown: &Value| model.jobs[at].cancel_asked && *shown == outcome(jobs, true);
         if shown["outcome"] != outcome(&[at], model.jobs[at].cancelled) && !lenient(&[at], &shown["outcome"]) {
             return wrong("outcome", &shown["outcome"], &outcome(&[at], model.jobs[at].cancelled).to_string());
@@ -249,7 +249,7 @@ fn counts(model: &Model, jobs: &[usize]) -> Value {
     Value::Object(STATES.iter().map(|state| ((*state).to_owned(), json!(n(state)))).collect())
 }
 
-/// Rule 2. Several words where the rule leaves it open: all that had ended was given back.
+/// `job-status`. Several words where the rule leaves it open: all that had ended was given back.
 fn status(model: &Model, jobs: &[usize], cancelled: bool) -> Vec<&'static str> {
     let any = |is: &dyn Fn(usize) -> bool| jobs.iter().any(|&job| is(job));
     if !any(&|job| !model.jobs[job].complete) {

@@ -18,7 +18,7 @@ pub(crate) const WITH_STEPS: [usize; 2] = [0, ONCE];
 pub(crate) const STEPS: u8 = 3;
 
 impl Model {
-    /// Rule 6: whether an item may be handed out, its type's pause and cap apart.
+    /// `claiming`: whether an item may be handed out, its type's pause and cap apart.
     pub(crate) fn may_be_claimed(&self, item: usize) -> bool {
         self.state(item) == "available"
     }
@@ -37,7 +37,8 @@ impl Model {
         self.jobs[item.job].started = true;
     }
 
-    /// An open assignment ends (rules 8, 9, 15). Whether it is closed now, and what its worker is told.
+    /// An open assignment ends (`fencing`, `retry-budget`, `cancellation`). Whether it is closed now, and
+    /// what its worker is told.
     pub(crate) fn end(&mut self, at: usize, ending: Ending) -> (bool, Option<&'static str>) {
         let job = self.items[at].job;
         let once = self.jobs[job].job_type == ONCE;
@@ -76,7 +77,7 @@ impl Model {
         (true, None)
     }
 
-    /// Rule 13, for an open assignment.
+    /// `steps`, for an open assignment.
     pub(crate) fn step(&mut self, at: usize, step: u8, data: u8) -> Option<&'static str> {
         if step >= STEPS || !WITH_STEPS.contains(&self.jobs[self.items[at].job].job_type) {
             return Some("unknown_step");
@@ -90,7 +91,7 @@ impl Model {
         None
     }
 
-    /// Rule 15 for one item.
+    /// `cancellation` for one item.
     pub(crate) fn cancel_item(&mut self, at: usize) -> Option<&'static str> {
         match self.items[at].phase {
             Phase::Over(End::Cancelled | End::Skipped) => {}
@@ -101,7 +102,7 @@ impl Model {
         None
     }
 
-    /// Rule 15 for a job.
+    /// `cancellation` for a job.
     pub(crate) fn cancel(&mut self, job: usize) -> Answers {
         if self.jobs[job].cancelled {
             return vec![None];
@@ -116,7 +117,7 @@ impl Model {
         }
     }
 
-    /// Rule 16.
+    /// `manual-retry`.
     pub(crate) fn retry(&mut self, at: usize, restart: bool, renew: bool) -> Answers {
         let item = &self.items[at];
         let mut refusals: Answers = Vec::new();
@@ -149,7 +150,7 @@ impl Model {
         vec![None]
     }
 
-    /// Rules 3 and 4.
+    /// `sealing` and `feeding`.
     pub(crate) fn seal(&mut self, job: usize) -> Answers {
         if self.jobs[job].feed.is_some() {
             let mut answers = vec![Some("job_is_fed")];
@@ -164,7 +165,7 @@ impl Model {
         vec![None]
     }
 
-    /// Rules 3, 11 and 15: why items are not taken. Empty: they are.
+    /// `sealing`, `dedupe-key` and `cancellation`: why items are not taken. Empty: they are.
     pub(crate) fn refuses(&self, job: usize, seal: bool, is_double: bool) -> Answers {
         let this = &self.jobs[job];
         let mut refusals: Answers = Vec::new();

@@ -11,7 +11,7 @@ pub(crate) enum End {
     Succeeded,
     Dead,
     Cancelled,
-    /// Cancelled by rule 5: a job that it waited for ended otherwise.
+    /// Cancelled by `after`: a job that it waited for ended otherwise.
     Skipped,
     Expired,
 }
@@ -136,7 +136,7 @@ impl Model {
         }
     }
 
-    /// Whether `after` holds its items (rule 5).
+    /// Whether `after` holds its items.
     pub(crate) fn held(&self, job: usize) -> bool {
         !self.jobs[job].let_go
     }
@@ -162,7 +162,7 @@ impl Model {
         matches!(self.items[item].phase, Phase::Over(_))
     }
 
-    /// Rule 1, over some jobs' items.
+    /// `completion`, over some jobs' items.
     pub(crate) fn outcome(&self, jobs: &[usize], cancelled: bool) -> &'static str {
         let ends: Vec<Phase> = jobs.iter().flat_map(|&job| self.items_of(job)).map(|at| self.items[at].phase).collect();
         let succeeded = ends.iter().filter(|&&end| end == Phase::Over(End::Succeeded)).count();
@@ -232,7 +232,7 @@ impl Model {
         }
     }
 
-    /// Rule 4: an item of the parent succeeded with a list, or without one.
+    /// `feeding`: an item of the parent succeeded with a list, or without one.
     pub(crate) fn feed(&mut self, source: usize, list: Option<u8>) {
         let parent = self.items[source].job;
         for child in 0..self.jobs.len() {
@@ -257,7 +257,7 @@ impl Model {
         }
     }
 
-    /// Rule 15 for a job. False: there is nothing left to cancel.
+    /// `cancellation` for a job. False: there is nothing left to cancel.
     pub(crate) fn cancel_job(&mut self, job: usize) -> bool {
         let open: Vec<usize> =
             self.subtree(job).into_iter().filter(|&at| !self.jobs[at].complete && !self.jobs[at].cancelled).collect();
@@ -266,7 +266,7 @@ impl Model {
         }
         let tree = self.jobs[job].tree;
         self.trees[tree].cancelled |= self.jobs[job].parent.is_none();
-        // Also one that is complete itself, while something below it is not (rule 1).
+        // Also one that is complete itself, while something below it is not (`completion`).
         self.jobs[job].cancelled = true;
         for at in self.subtree(job) {
             self.jobs[at].cancel_asked = true;
@@ -285,7 +285,7 @@ impl Model {
         true
     }
 
-    /// Rule 16: a final item is given back; what it reopens reopens.
+    /// `manual-retry`: a final item is given back; what it reopens reopens.
     pub(crate) fn give_back(&mut self, at: usize) {
         let item = &mut self.items[at];
         item.failures = 0;
@@ -308,7 +308,7 @@ impl Model {
                 (self.jobs[other].sealed, self.jobs[other].sealed_by_feed) = (false, false);
                 self.reopen(other);
             }
-            // What was let go is not held again; what rule 5 cancelled because of this waits again.
+            // What was let go is not held again; what `after` cancelled because of this waits again.
             if self.jobs[other].after.contains(&job) && self.held(other) && !self.jobs[other].cancelled {
                 if self.jobs[other].after_failed && !self.stands_failed(other) {
                     self.jobs[other].after_failed = false;
@@ -325,7 +325,7 @@ impl Model {
         }
     }
 
-    /// Rule 5: whether a job that it waits for ended otherwise than asked.
+    /// `after`: whether a job that it waits for ended otherwise than asked.
     fn stands_failed(&self, job: usize) -> bool {
         let waits = &self.jobs[job];
         let ended_otherwise =
@@ -333,7 +333,7 @@ impl Model {
         !waits.after_any && waits.after.iter().any(|&dep| ended_otherwise(dep))
     }
 
-    /// What follows by itself: completion, sealing of fed children, release of `after` (rules 1, 4, 5).
+    /// What follows by itself (`completion`, `feeding`, `after`).
     pub(crate) fn settle(&mut self) {
         while (0..self.jobs.len()).any(|job| self.settle_one(job)) {}
         for tree in 0..self.trees.len() {

@@ -26,9 +26,9 @@ struct Place {
 
 struct LaidOut {
     places: Vec<Place>,
-    /// Feeds and `after` together go in a circle (rule 5).
+    /// Feeds and `after` together go in a circle.
     is_circle: bool,
-    /// Two items of one job have the same dedupe key (rule 11).
+    /// Two items of one job have the same dedupe key (`dedupe-key`).
     has_doubles: bool,
 }
 

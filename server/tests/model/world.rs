@@ -182,7 +182,7 @@ impl<'a> World<'a> {
         !self.model.trees[self.model.jobs[job].tree].removed
     }
 
-    /// Rule 20: a whole tree that is complete goes at once, and its keys are free.
+    /// `retention`: a whole tree that is complete goes at once, and its keys are free.
     async fn delete(&mut self, job: usize) -> Outcome {
         let path = format!("/api/v1/jobs/{}", self.job_ids[job]);
         let answer = self.api.delete(&path).await;
@@ -293,7 +293,7 @@ impl<'a> World<'a> {
         told(&answer, &right)
     }
 
-    /// What the worker may be told, and what it changes (rule 8).
+    /// What the worker may be told, and what it changes (`fencing`).
     fn ended(&mut self, at: usize, ending: Ending) -> Answers {
         let given = &self.given[at];
         match given.ended {

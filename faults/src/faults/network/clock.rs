@@ -1,5 +1,5 @@
 //! F30: clocks of servers and workers that jump, run at half speed and at double. Only the database's counts
-//! (rule 21).
+//! (`database-clock`).
 
 use std::{path::PathBuf, time::Duration};
 

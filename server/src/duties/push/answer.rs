@@ -1,4 +1,4 @@
-//! What the answer of a worker comes to (spec §4 "Push").
+//! What the answer of a worker comes to.
 //!
 //! Pure, so that every status can be looked at. It speaks of the item, for the engine, and of the target,
 //! for its breaker: a handler that fails on one item answers, a server that is away does not.

@@ -1,5 +1,5 @@
 //! What a job does not take: doubles, seals by hand while it is being filled, anything once it is sealed,
-//! cancelled or removed (rules 3, 11, 15).
+//! cancelled or removed (`sealing`, `dedupe-key`, `cancellation`).
 //!
 //! Apart from the adding itself, as each is an answer to one request and leaves the others alone. Reads
 //! only; what must hold at the commit is read under the gates.
@@ -16,7 +16,7 @@ use super::{
     AddCommand,
 };
 
-/// Rule 11: a command with doubles is refused as a whole, unless it asked for them to be left out.
+/// `dedupe-key`: a command with doubles is refused as a whole, unless it asked for them to be left out.
 pub(super) async fn refuse_doubles(
     tx: &mut Tx,
     commands: &[&AddCommand],
@@ -69,7 +69,7 @@ pub(super) async fn refuse_early_seals(
     Ok(refused)
 }
 
-/// Rule 3 and 15: a sealed or cancelled job takes nothing more. Sealing again is fine.
+/// `sealing` and `cancellation`: a sealed or cancelled job takes nothing more. Sealing again is fine.
 pub(super) fn refusal(gate: &gates::Locked, command: &AddCommand) -> Option<Problem> {
     if gate.removed {
         Some(removed())

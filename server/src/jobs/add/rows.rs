@@ -19,11 +19,11 @@ use crate::{
 
 use super::super::{Core, lanes::Lanes, prepare::Prepared};
 
-/// Items of one tree that share a turn (rule 6): one a turn would make every batch touch as many gates
+/// Items of one tree that share a turn (`claiming`): one a turn would make every batch touch as many gates
 /// as items.
 pub(in super::super) const ITEMS_A_TURN: i64 = 10;
 
-/// The kind of error that says that a job which was waited for ended otherwise (rule 5).
+/// The kind of error that says that a job which was waited for ended otherwise (`after`).
 pub(in super::super) const AFTER_FAILED: &str = "after_failed";
 
 /// Rows on their way into the tables.

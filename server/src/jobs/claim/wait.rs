@@ -15,7 +15,7 @@ use crate::{
 };
 
 impl Engine {
-    /// Hands out items, waiting up to `wait_seconds` for the first (rule 6).
+    /// Hands out items, waiting up to `wait_seconds` for the first (`claiming`).
     pub async fn claim(&self, caller: &Caller, claim: Claim) -> Result<Claimed> {
         self.claim_while(caller, claim, None).await
     }

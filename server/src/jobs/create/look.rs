@@ -1,5 +1,5 @@
 //! What is there already of a tree that is asked for: the same request, its id, its dedupe keys, looked
-//! at in this order (rule 12).
+//! at in this order (`idempotency-key`).
 //!
 //! Only reads. What is free here may be taken a moment later; the writing transaction finds out.
 

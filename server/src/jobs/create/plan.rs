@@ -234,7 +234,7 @@ fn waits_for(node: &Node, by_key: &HashMap<String, usize>, faults: &mut Faults) 
     after
 }
 
-/// Rule 14: the later run_after and the earlier expires_at hold. A priority holds until another is named.
+/// `start-and-expiry`: the later run_after and the earlier expires_at hold. A priority holds until another is named.
 fn inherit(nodes: &mut [Node]) {
     for place in 0..nodes.len() {
         let above = nodes[place].parent.map(|parent| {

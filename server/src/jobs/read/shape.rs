@@ -169,7 +169,7 @@ impl Trees<'_> {
         Node { job, all_complete, all_sealed, started, expected }
     }
 
-    /// Why a job is not complete: the first of rule 1 that does not hold, and by whom.
+    /// Why a job is not complete: the first of `completion` that does not hold, and by whom.
     fn open_because(&self, view: &JobView, own: &Counts) -> Option<OpenBecause> {
         if view.completed_at.is_some() {
             return None;

@@ -1,5 +1,5 @@
 //! One item made again, also one that succeeded: a tree of one job with its contract, and that item in it
-//! (rule 17). Apart from whole trees, as all of it is one commit and nothing follows.
+//! (`replay`). Apart from whole trees, as all of it is one commit and nothing follows.
 
 use std::{
     collections::{BTreeMap, HashMap},
