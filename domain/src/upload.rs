@@ -123,7 +123,7 @@ pub struct Preview {
     pub format: UploadFormat,
     /// CSV: the delimiter found or given.
     pub delimiter: Option<String>,
-    /// `utf-8`, `utf-16le` or `utf-16be`.
+    /// The encoding found or given, such as `utf-8`, `utf-16le` or `windows-1252`.
     pub encoding: String,
     /// A table with a header: the names of the columns.
     pub columns: Vec<String>,

@@ -8,7 +8,7 @@ use std::{
 use bytes::Bytes;
 use domain::{Document, upload::UploadFormat};
 use futures::executor::block_on;
-use server::split::{Head, HeadError, Place, Reader, Row, Rules, Want, inspect};
+use server::split::{Encoding, Head, HeadError, Place, Reader, Row, Rules, Want, inspect};
 
 type Pieces = futures::stream::Iter<std::vec::IntoIter<Result<Bytes, Infallible>>>;
 
@@ -35,14 +35,20 @@ fn rows(file: &[u8], head: &Head, place: Place, size: usize) -> (Vec<Row>, Vec<(
     }
 }
 
-/// A file, behind three bytes that say how it is to be read: format and header, delimiter, size of the pieces.
+/// A file, behind three bytes that say how it is to be read: format, header and encoding, delimiter, size of
+/// the pieces.
 pub fn split(data: &[u8]) {
     let &[how, delimiter, size, ref file @ ..] = data else { return };
     let size = usize::from(size) + 1;
     let format =
         [UploadFormat::Csv, UploadFormat::Ndjson, UploadFormat::Json, UploadFormat::Lines][usize::from(how % 4)];
     let delimiter = Want::delimiter(&char::from(delimiter).to_string());
-    let want = Want { format, header: how & 4 == 0, delimiter };
+    let encoding = match how >> 6 {
+        2 => Encoding::of_label("windows-1252"),
+        3 => Encoding::of_label("shift_jis"),
+        _ => None,
+    };
+    let want = Want { format, header: how & 4 == 0, delimiter, encoding };
     let head = match block_on(inspect(pieces(file, size), file.len() as u64, want)) {
         Ok(head) => head,
         Err(HeadError::Refused(problem)) => {

@@ -25,7 +25,7 @@ use crate::{
     error::{Error, Result},
     files::{Arrived, Files, ReceiveError},
     jobs::audit,
-    split::{self, Head, HeadError, Want},
+    split::{self, Encoding, Head, HeadError, Want},
     store::{
         audit as log,
         quotas::Usage,
@@ -250,6 +250,9 @@ pub async fn read_head(pool: &PgPool, files: &Files, caller: &Caller, wanted: &J
     inspect(pool, files, reading, want).await?.map_err(Error::Problem)
 }
 
+/// Expected where a label of an encoding is unknown.
+pub const UNKNOWN_ENCODING: &str = "expected an encoding such as utf-8, utf-16le, windows-1252 or iso-8859-15";
+
 /// Characters that the name of a sheet can have.
 pub const LONGEST_SHEET: usize = 31;
 
@@ -261,11 +264,19 @@ fn want(upload: &Upload, wanted: &JobUpload) -> Result<Want> {
             Problem::invalid_body([("/upload/delimiter".to_owned(), expected.to_owned())])
         })?),
     };
+    let encoding = match &wanted.encoding {
+        None => None,
+        Some(label) => Some(
+            Encoding::of_label(label)
+                .ok_or_else(|| Problem::invalid_body([("/upload/encoding".to_owned(), UNKNOWN_ENCODING.to_owned())]))?,
+        ),
+    };
     if wanted.sheet.as_ref().is_some_and(|sheet| sheet.chars().count() > LONGEST_SHEET) {
         let expected = format!("expected the name of a sheet: at most {LONGEST_SHEET} characters");
         return Err(Problem::invalid_body([("/upload/sheet".to_owned(), expected)]).into());
     }
-    Ok(Want { format: wanted.format.unwrap_or(upload.format), header: wanted.header.unwrap_or(true), delimiter })
+    let (format, header) = (wanted.format.unwrap_or(upload.format), wanted.header.unwrap_or(true));
+    Ok(Want { format, header, delimiter, encoding })
 }
 
 /// A file that is being looked into.

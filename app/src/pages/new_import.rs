@@ -32,6 +32,8 @@ pub struct ImportForm {
     pub header: bool,
     /// One of [`DELIMITERS`], empty for "detect".
     pub delimiter: String,
+    /// One of [`ENCODINGS`], empty for "detect".
+    pub encoding: String,
     /// How the import is to be called; empty: as the file.
     pub name: String,
     /// The stored file.
@@ -70,6 +72,19 @@ impl fmt::Display for Seen<'_> {
 /// Delimiters that can be chosen, with their names.
 pub const DELIMITERS: [(&str, &str); 5] =
     [("", "Detect from the file"), (",", "Comma"), (";", "Semicolon"), ("\t", "Tab"), ("|", "Vertical bar")];
+
+/// Encodings that a form offers; the API knows more.
+pub const ENCODINGS: [(&str, &str); 9] = [
+    ("", "Detect from the file"),
+    ("utf-8", "UTF-8"),
+    ("utf-16le", "UTF-16"),
+    ("windows-1252", "Windows-1252 (Western Europe)"),
+    ("iso-8859-15", "ISO-8859-15 (Western Europe)"),
+    ("windows-1250", "Windows-1250 (Central Europe)"),
+    ("windows-1251", "Windows-1251 (Cyrillic)"),
+    ("shift_jis", "Shift JIS (Japanese)"),
+    ("gb18030", "GB 18030 (Chinese)"),
+];
 
 /// The steps of an import. Steps between these two belong here.
 const STEPS: [&str; 2] = ["Upload", "Review and start"];
@@ -260,6 +275,7 @@ fn options(form: &ImportForm, upload: &Upload, problem: Option<&Problem>) -> Any
                 </div>
                 {select("Job type", "type", &types, &form.job_type, Some("Decides what happens with each row."), type_fault)}
                 {select("Separator", "delimiter", &DELIMITERS, &form.delimiter, None, None)}
+                {select("Encoding", "encoding", &ENCODINGS, &form.encoding, None, None)}
                 {select(
                     "Header",
                     "header",

@@ -105,6 +105,9 @@ struct UploadOptions {
     /// CSV: the character between cells, or `tab`; unless given, found from the first lines.
     #[arg(long, value_name = "D", value_parser = delimiter)]
     delimiter: Option<String>,
+    /// Text: its encoding, such as windows-1252; unless given, found from the first lines.
+    #[arg(long, value_name = "NAME")]
+    encoding: Option<String>,
     /// XLSX: the sheet; unless given, the first one.
     #[arg(long, value_name = "NAME")]
     sheet: Option<String>,

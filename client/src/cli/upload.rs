@@ -53,6 +53,7 @@ async fn create(client: &Client, options: &UploadOptions, upload: &Upload) -> Re
         format: options.format,
         header: options.no_header.then_some(false),
         delimiter: options.delimiter.clone(),
+        encoding: options.encoding.clone(),
         sheet: options.sheet.clone(),
     };
     let new =

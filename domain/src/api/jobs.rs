@@ -34,6 +34,10 @@ pub struct JobUpload {
     /// CSV: one character. Absent: found from the first lines.
     #[serde(default)]
     pub delimiter: Option<String>,
+    /// Text: a label of the WHATWG Encoding Standard, such as `windows-1252` or `utf-8`. A byte order mark of UTF-16 is
+    /// right in any case. Absent: found from the mark and the first lines.
+    #[serde(default)]
+    pub encoding: Option<String>,
     /// XLSX: the name of the sheet. Absent: the first one.
     #[serde(default)]
     pub sheet: Option<String>,

@@ -132,7 +132,7 @@ fn describe(request: &Request) -> String {
 }
 
 /// Parameters whose values are no words of anybody: everything else (searches, reasons, names, metadata) may be personal.
-const SHOWN_PARAMETERS: [&str; 24] = [
+const SHOWN_PARAMETERS: [&str; 25] = [
     "after",
     "attempt",
     "before",
@@ -140,6 +140,7 @@ const SHOWN_PARAMETERS: [&str; 24] = [
     "cursor",
     "delimiter",
     "dir",
+    "encoding",
     "errors",
     "format",
     "from",

@@ -296,6 +296,8 @@ pub struct Reading {
     header: Option<bool>,
     /// CSV: one character; absent: found from the first lines
     delimiter: Option<String>,
+    /// Text: an encoding such as `windows-1252`; absent: found from the byte order mark and the first lines
+    encoding: Option<String>,
     /// XLSX: the name of the sheet; absent: the first one
     sheet: Option<String>,
     /// A job type: the answer says in `check` how the columns and the first 200 rows fit its schema
@@ -314,9 +316,9 @@ pub async fn preview_upload(
     State(app): State<App>,
     caller: Caller,
     Path(id): Path<Uuid>,
-    Query(Reading { format, header, delimiter, sheet, job_type }): Query<Reading>,
+    Query(Reading { format, header, delimiter, encoding, sheet, job_type }): Query<Reading>,
 ) -> Result<Answer<Preview>> {
-    let wanted = JobUpload { id, format, header, delimiter, sheet };
+    let wanted = JobUpload { id, format, header, delimiter, encoding, sheet };
     Ok(Answer(uploads::preview(&app, &caller, &wanted, job_type.as_deref()).await?))
 }
 

@@ -130,7 +130,7 @@ impl ArrayCutter {
 
     pub(super) fn step(&mut self) -> Step {
         match self.encoding {
-            Encoding::Utf8 => self.step_in::<Utf8>(),
+            Encoding::Utf8 | Encoding::Legacy(_) => self.step_in::<Utf8>(),
             Encoding::Utf16Le => self.step_in::<Utf16Le>(),
             Encoding::Utf16Be => self.step_in::<Utf16Be>(),
         }

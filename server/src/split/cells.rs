@@ -3,6 +3,8 @@
 //! Quotes mean here what they mean to `cut`: one opens a cell at its very beginning only, two inside
 //! quotes are one, and a quote in the middle of a plain cell is itself.
 
+use std::borrow::Cow;
+
 use super::Encoding;
 
 /// The cells of a record, each readable at least in part.
@@ -75,10 +77,14 @@ fn read_cell(bytes: &[u8], delimiter: u8) -> Cell {
     }
 }
 
-/// UTF-8 as it is; UTF-16 rewritten, with a byte that UTF-8 never has where it is broken.
-fn to_utf8(raw: &[u8], encoding: Encoding) -> std::borrow::Cow<'_, [u8]> {
+/// A byte that UTF-8 never has: what could not be read.
+const BROKEN: u8 = 0xFF;
+
+/// UTF-8 as it is; other encodings rewritten, with [`BROKEN`] where they are broken.
+fn to_utf8(raw: &[u8], encoding: Encoding) -> Cow<'_, [u8]> {
     let unit: fn([u8; 2]) -> u16 = match encoding {
         Encoding::Utf8 => return raw.into(),
+        Encoding::Legacy(encoding) => return from_legacy(raw, encoding),
         Encoding::Utf16Le => u16::from_le_bytes,
         Encoding::Utf16Be => u16::from_be_bytes,
     };
@@ -88,13 +94,24 @@ fn to_utf8(raw: &[u8], encoding: Encoding) -> std::borrow::Cow<'_, [u8]> {
     for decoded in char::decode_utf16(pairs.map(|pair| unit([pair[0], pair[1]]))) {
         match decoded {
             Ok(char) => bytes.extend_from_slice(char.encode_utf8(&mut [0; 4]).as_bytes()),
-            Err(_) => bytes.push(0xFF),
+            Err(_) => bytes.push(BROKEN),
         }
     }
     if is_odd {
-        bytes.push(0xFF);
+        bytes.push(BROKEN);
     }
     bytes.into()
+}
+
+fn from_legacy<'a>(raw: &'a [u8], encoding: &'static encoding_rs::Encoding) -> Cow<'a, [u8]> {
+    match encoding.decode_without_bom_handling(raw) {
+        (Cow::Borrowed(text), _) => text.as_bytes().into(),
+        (Cow::Owned(text), false) => text.into_bytes().into(),
+        (Cow::Owned(text), true) => {
+            let parts: Vec<&[u8]> = text.split('\u{FFFD}').map(str::as_bytes).collect();
+            parts.join(&BROKEN).into()
+        }
+    }
 }
 
 /// The text as far as it can be read, and what is wrong with it. NUL counts: the store cannot hold it.
@@ -107,6 +124,7 @@ fn to_text(bytes: Vec<u8>, encoding: Encoding) -> (String, Option<&'static str>)
             let what = match encoding {
                 Encoding::Utf8 => "bytes that are not UTF-8",
                 Encoding::Utf16Le | Encoding::Utf16Be => "half a character of UTF-16",
+                Encoding::Legacy(_) => "bytes that are no characters of the encoding",
             };
             (text, Some(what))
         }

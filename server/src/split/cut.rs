@@ -133,7 +133,7 @@ impl Cutter {
 
     pub(super) fn step(&mut self) -> Step {
         match self.encoding {
-            Encoding::Utf8 => self.step_in::<Utf8>(),
+            Encoding::Utf8 | Encoding::Legacy(_) => self.step_in::<Utf8>(),
             Encoding::Utf16Le => self.step_in::<Utf16Le>(),
             Encoding::Utf16Be => self.step_in::<Utf16Be>(),
         }
@@ -302,7 +302,9 @@ impl Cutter {
         let is_zero = |byte: &u8| *byte == 0;
         let raw = &self.rest()[..length];
         match self.encoding {
-            Encoding::Utf8 => raw.is_empty() || (may_be_spaces && raw.iter().all(|b| is_space(b) && !is_zero(b))),
+            Encoding::Utf8 | Encoding::Legacy(_) => {
+                raw.is_empty() || (may_be_spaces && raw.iter().all(|b| is_space(b) && !is_zero(b)))
+            }
             // Spaces are a zero and an ASCII byte; two zeros would be NUL, which is not blank.
             Encoding::Utf16Le | Encoding::Utf16Be => {
                 raw.is_empty()

@@ -33,6 +33,8 @@ pub struct Want {
     pub header: bool,
     /// CSV; `None`: find it.
     pub delimiter: Option<char>,
+    /// Text; `None`: find it.
+    pub encoding: Option<Encoding>,
 }
 
 impl Want {
@@ -71,7 +73,7 @@ where
             None => ended = true,
         }
     }
-    let (encoding, mark) = Encoding::sniff(&sample);
+    let (encoding, mark) = find_encoding(&sample, want);
     let mut start = Place { offset: mark as u64, line: 1 };
     let is_csv = want.format == UploadFormat::Csv;
     let delimiter = match want.delimiter.and_then(|c| u8::try_from(c).ok()) {
@@ -232,7 +234,7 @@ fn check_names<E>(names: &[String], line: u64) -> Result<(), HeadError<E>> {
 /// The place behind the bracket that opens the array.
 fn open_array<E>(sample: &[u8], encoding: Encoding, start: Place) -> Result<Place, HeadError<E>> {
     let (bytes, read): (usize, fn(&[u8]) -> u16) = match encoding {
-        Encoding::Utf8 => (1, Utf8::read),
+        Encoding::Utf8 | Encoding::Legacy(_) => (1, Utf8::read),
         Encoding::Utf16Le => (2, Utf16Le::read),
         Encoding::Utf16Be => (2, Utf16Be::read),
     };
@@ -256,6 +258,18 @@ fn open_array<E>(sample: &[u8], encoding: Encoding, start: Place) -> Result<Plac
         }
     }
     refuse(Code::NoRows, "The file is empty.")
+}
+
+/// The encoding of the file, and the length of its byte order mark. A mark of UTF-16 is right whatever the caller says.
+fn find_encoding(sample: &[u8], want: Want) -> (Encoding, usize) {
+    let (marked, mark) = Encoding::sniff(sample);
+    let encoding = match (marked, want.format, want.encoding) {
+        (Encoding::Utf16Le | Encoding::Utf16Be, ..) | (_, UploadFormat::Xlsx, _) => marked,
+        (_, _, Some(given)) => given,
+        (_, UploadFormat::Csv | UploadFormat::Lines, None) => Encoding::guess(&sample[mark..]),
+        _ => marked,
+    };
+    (encoding, mark)
 }
 
 /// The delimiter that cuts the first records into the same number of fields, more than one; among

@@ -13,6 +13,7 @@ mod array;
 mod cells;
 mod cut;
 mod cuts;
+mod encoding;
 mod head;
 mod read;
 mod row;
@@ -25,6 +26,7 @@ mod tests;
 use domain::upload::UploadFormat;
 use serde::{Deserialize, Serialize};
 
+pub use encoding::{Encoding, LONGEST_LABEL};
 pub use head::{HeadError, Want, inspect};
 pub use read::{Reader, Rules};
 pub use row::{CellKind, Fault, FaultKind, Row, json_of};
@@ -47,37 +49,6 @@ pub struct Place {
     pub offset: u64,
     /// The physical line that begins here, from 1.
     pub line: u64,
-}
-
-/// How characters are written in the file. Told by the byte order mark; without one it is UTF-8.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Encoding {
-    #[serde(rename = "utf-8")]
-    Utf8,
-    #[serde(rename = "utf-16le")]
-    Utf16Le,
-    #[serde(rename = "utf-16be")]
-    Utf16Be,
-}
-
-impl Encoding {
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Utf8 => "utf-8",
-            Self::Utf16Le => "utf-16le",
-            Self::Utf16Be => "utf-16be",
-        }
-    }
-
-    /// The encoding that the first bytes of a file tell, and the length of their mark.
-    pub fn sniff(start: &[u8]) -> (Self, usize) {
-        match start {
-            [0xEF, 0xBB, 0xBF, ..] => (Self::Utf8, 3),
-            [0xFF, 0xFE, ..] => (Self::Utf16Le, 2),
-            [0xFE, 0xFF, ..] => (Self::Utf16Be, 2),
-            _ => (Self::Utf8, 0),
-        }
-    }
 }
 
 /// What the head of a file says about the rest. Kept with the job, so that splitting is the same

@@ -13,8 +13,8 @@ use proptest::prelude::*;
 
 use super::{CellKind, FaultKind, Head, HeadError, Place, RECORD_LIMIT, Reader, Row, Rules, Want, inspect};
 
-const TABLE: Want = Want { format: UploadFormat::Csv, header: true, delimiter: None };
-const LINES: Want = Want { format: UploadFormat::Ndjson, header: true, delimiter: None };
+const TABLE: Want = Want { format: UploadFormat::Csv, header: true, delimiter: None, encoding: None };
+const LINES: Want = Want { format: UploadFormat::Ndjson, header: true, delimiter: None, encoding: None };
 
 type Pieces = futures::stream::Iter<std::vec::IntoIter<Result<Bytes, Infallible>>>;
 
@@ -96,7 +96,8 @@ fn every_encoding_and_end_of_line_gives_the_same_rows() {
     for newline in ["\n", "\r\n", "\r"] {
         let text = text.replace('\n', newline);
         let with_mark = [b"\xEF\xBB\xBF", text.as_bytes()].concat();
-        for file in [text.clone().into_bytes(), with_mark, utf16(&text, true), utf16(&text, false)] {
+        let windows = encoding_rs::WINDOWS_1252.encode(&text).0.into_owned();
+        for file in [text.clone().into_bytes(), with_mark, windows, utf16(&text, true), utf16(&text, false)] {
             assert_eq!(brief(&file, TABLE), expected, "{newline:?} {file:?}");
             let head = head(&file, TABLE);
             for size in 1..5 {
@@ -104,6 +105,22 @@ fn every_encoding_and_end_of_line_gives_the_same_rows() {
             }
         }
     }
+}
+
+#[test]
+fn an_encoding_that_is_given_is_taken_but_for_a_mark_of_utf16() {
+    let want = |label| Want { encoding: Encoding::of_label(label), ..TABLE };
+    let german = b"name,note\nM\xFCller,\x80 5\nRoth,x\n";
+    let bad = [(2, "bad_encoding 0".to_owned()), (3, r#"{"name":"Roth","note":"x"}"#.to_owned())];
+    assert_eq!(brief(german, TABLE), bad, "one row of few is a broken row");
+    let good = [(2, r#"{"name":"Müller","note":"€ 5"}"#.to_owned()), (3, r#"{"name":"Roth","note":"x"}"#.to_owned())];
+    assert_eq!(brief(german, want("windows-1252")), good);
+    assert_eq!(brief(&[b"\xEF\xBB\xBF", german.as_slice()].concat(), want("windows-1252")), good, "a mark that lies");
+    let japanese = encoding_rs::SHIFT_JIS.encode("name,note\n表示,\"a,ソ\"\n").0.into_owned();
+    assert_eq!(brief(&japanese, want("shift_jis")), [(2, r#"{"name":"表示","note":"a,ソ"}"#.to_owned())]);
+    assert_eq!(brief(b"a,b\n\x81\x20,1\n", want("shift_jis")), [(2, "bad_encoding 0".to_owned())]);
+    let marked = utf16("a,b\n1,ö\n", true);
+    assert_eq!(brief(&marked, want("windows-1252")), [(2, r#"{"a":"1","b":"ö"}"#.to_owned())]);
 }
 
 #[test]

@@ -49,7 +49,7 @@ pub(super) fn count_lines(encoding: Encoding, raw: &[u8]) -> u64 {
         lines
     }
     match encoding {
-        Encoding::Utf8 => count::<Utf8>(raw),
+        Encoding::Utf8 | Encoding::Legacy(_) => count::<Utf8>(raw),
         Encoding::Utf16Le => count::<Utf16Le>(raw),
         Encoding::Utf16Be => count::<Utf16Be>(raw),
     }

@@ -40,7 +40,7 @@ pub async fn preview(app: &App, caller: &Caller, wanted: &JobUpload, job_type: O
     let empty = |problem| Preview {
         format: want.format,
         delimiter: want.delimiter.map(String::from),
-        encoding: split::Encoding::Utf8.as_str().to_owned(),
+        encoding: want.encoding.unwrap_or(split::Encoding::Utf8).name(),
         columns: Vec::new(),
         rows: Vec::new(),
         problem,
@@ -82,7 +82,7 @@ pub async fn preview(app: &App, caller: &Caller, wanted: &JobUpload, job_type: O
     Ok(Preview {
         format: head.format,
         delimiter: head.delimiter.map(String::from),
-        encoding: head.encoding.as_str().to_owned(),
+        encoding: head.encoding.name(),
         columns: head.data_columns().map(<[String]>::to_vec).unwrap_or_default(),
         rows,
         problem: None,

@@ -53,6 +53,38 @@ async fn an_array_is_cut_into_its_elements_and_a_broken_one_is_one_dead_row() {
     server.stop().await;
 }
 
+/// A table as Excel writes it in half of Europe: Windows-1252, semicolons, umlauts also in the header.
+#[tokio::test]
+async fn a_table_that_is_not_utf8_is_read_in_its_encoding() {
+    let server = Server::start().await;
+    let excel = b"Kunde;Stra\xDFe;Betrag\r\nM\xFCller;K\xF6nigsallee 1;12,50 \x80\r\nJ\xE4ger;Am Markt 2;7,00 \x80\r\n";
+    let id = upload(&server, "kunden.csv", &excel[..]).await;
+    let shown = preview(&server, &id, "").await;
+    assert_eq!((&shown["encoding"], &shown["delimiter"]), (&json!("windows-1252"), &json!(";")));
+    assert_eq!(shown["columns"], json!(["Kunde", "Stra\u{df}e", "Betrag"]));
+    let job = complete(&server, &import(&server, "import", &id).await).await;
+    assert_eq!(job["outcome"], "succeeded");
+    let results = lines(&server, &job, "results").await;
+    let first = json!({"Kunde": "M\u{fc}ller", "Stra\u{df}e": "K\u{f6}nigsallee 1", "Betrag": "12,50 \u{20ac}"});
+    assert_eq!(results[0]["payload"], first);
+
+    // Whoever knows better says so; as what it is not, the file is refused with the place.
+    let given = json!({"id": id, "encoding": "ISO-8859-15"});
+    let job = complete(&server, &import_as(&server, given).await.expect(201)).await;
+    assert_eq!(lines(&server, &job, "results").await[1]["payload"]["Kunde"], "J\u{e4}ger");
+    let refused = import_as(&server, json!({"id": id, "encoding": "utf-8"})).await.expect_problem(422, "bad_header");
+    assert!(refused["detail"].as_str().is_some_and(|text| text.contains("column 2")), "{refused}");
+    for path in
+        [format!("/api/v1/uploads/{id}/preview?encoding=klingon"), format!("/api/v1/uploads/{id}/preview?encoding=")]
+    {
+        server.get(&path).await.expect_problem(422, "invalid_body");
+    }
+    let refused =
+        import_as(&server, json!({"id": id, "encoding": "klingon"})).await.expect_problem(422, "invalid_body");
+    assert_eq!(refused["errors"][0]["pointer"], "/upload/encoding");
+    server.stop().await;
+}
+
 #[tokio::test]
 async fn each_line_of_a_text_is_an_item() {
     let server = Server::start().await;

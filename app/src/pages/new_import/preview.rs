@@ -49,7 +49,15 @@ pub(super) fn facts(preview: &Preview) -> String {
     if preview.problem.is_some() {
         return String::new();
     }
-    format!("{columns} · {found}, {}", preview.encoding.to_ascii_uppercase())
+    format!("{columns} · {found}, {}", encoding(&preview.encoding))
+}
+
+/// The name of an encoding as people write it.
+fn encoding(name: &str) -> String {
+    match name.split_once('-') {
+        Some(("windows", page)) => format!("Windows-{page}"),
+        _ => name.to_ascii_uppercase(),
+    }
 }
 
 /// The words of the button that starts the import: with the number of rows where all of them have been seen.

@@ -26,6 +26,7 @@ use serde_json::{Value, json};
 use crate::{
     auth::{Role, Scope},
     http::sort,
+    split::LONGEST_LABEL,
     uploads::LONGEST_SHEET,
 };
 
@@ -88,6 +89,7 @@ fn field(schema: &str, name: &str, is_request: bool) -> Option<Value> {
             json!({"maxLength": job_type::LONGEST_VALUE, "pattern": r"^[^\x00-\x1f\x7f-\x9f]*$"})
         }
         ("JobUpload", "delimiter") => json!({"pattern": DELIMITER}),
+        ("JobUpload", "encoding") => text(1, LONGEST_LABEL),
         ("JobUpload", "sheet") => text(1, LONGEST_SHEET),
         ("Claim", "item_ids") => json!({"maxItems": MOST_IDS}),
         ("Claim", "max") => whole(1, MOST_CLAIMED.into()),
@@ -169,6 +171,7 @@ pub(super) fn parameter(operation: &str, name: &str) -> Option<Value> {
             "id",
         ) => json!({"pattern": ASSIGNMENT_ID_PATTERN}),
         ("preview_upload", "delimiter") => json!({"pattern": DELIMITER}),
+        ("preview_upload", "encoding") => text(1, LONGEST_LABEL),
         (_, "name") => named(),
         (_, "wait_seconds") => json!({"minimum": 0, "maximum": LONGEST_WAIT_SECONDS}),
         (_, "row") => json!({"minimum": 1, "maximum": GREATEST_COUNT}),

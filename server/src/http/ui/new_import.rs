@@ -69,6 +69,7 @@ async fn begun_form(app: &App, caller: &Caller, query: Option<&str>) -> Result<I
             "upload_id" => form.upload = Some(stored(app, caller, &value).await?),
             "type" => typed = Some(value),
             "delimiter" => form.delimiter = value,
+            "encoding" => form.encoding = value,
             "header" => form.header = value == "yes",
             "name" => form.name = value,
             "left" => form.left = value.parse().unwrap_or(0).min(MOST_LEFT),
@@ -203,6 +204,7 @@ fn reading(form: &ImportForm, upload: &Upload) -> JobUpload {
         format: None,
         header: Some(form.header),
         delimiter: (!form.delimiter.is_empty()).then(|| form.delimiter.clone()),
+        encoding: (!form.encoding.is_empty()).then(|| form.encoding.clone()),
         sheet: None,
     }
 }
@@ -232,6 +234,7 @@ async fn receive(app: &App, caller: &Caller, request: Request, form: &mut Import
         match name.as_str() {
             "type" => form.job_type = value,
             "delimiter" => form.delimiter = value,
+            "encoding" => form.encoding = value,
             "header" => form.header = value == "yes",
             "checked" => form.checked = value,
             "name" => form.name = value,

@@ -159,6 +159,11 @@ fn check(node: &Node, faults: &mut Faults) {
     {
         say("upload/delimiter", "expected one ASCII character other than a quote or a line end");
     }
+    if let Some(upload) = &new.upload
+        && upload.encoding.as_ref().is_some_and(|label| crate::split::Encoding::of_label(label).is_none())
+    {
+        say("upload/encoding", crate::uploads::UNKNOWN_ENCODING);
+    }
     if !is_root && new.initiated_by.is_some() {
         say("initiated_by", "expected on the root only");
     }

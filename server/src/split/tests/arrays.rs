@@ -2,7 +2,7 @@
 
 use super::*;
 
-const ARRAY: Want = Want { format: UploadFormat::Json, header: true, delimiter: None };
+const ARRAY: Want = Want { format: UploadFormat::Json, header: true, delimiter: None, encoding: None };
 
 fn payloads(file: &str) -> Vec<(i64, String)> {
     brief(file.as_bytes(), ARRAY)

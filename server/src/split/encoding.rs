@@ -1,0 +1,138 @@
+//! How characters are written in a file: told by its byte order mark, by whoever imports it, or guessed from its first lines.
+
+use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
+use encoding_rs::{ISO_2022_JP, REPLACEMENT, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_1252, X_USER_DEFINED};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+
+/// The longest label of an encoding, in characters.
+pub const LONGEST_LABEL: usize = 40;
+
+/// An encoding in which the end of a line, a quote and the usual delimiters can be found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Encoding {
+    Utf8,
+    Utf16Le,
+    Utf16Be,
+    /// Any other in which ASCII characters are single bytes, such as Windows-1252.
+    Legacy(&'static encoding_rs::Encoding),
+}
+
+impl Encoding {
+    /// The encoding of a label of the WHATWG Encoding Standard, in any case, such as `iso-8859-1`; none where the label is
+    /// unknown or lines of the encoding cannot be told apart.
+    pub fn of_label(label: &str) -> Option<Self> {
+        let found = encoding_rs::Encoding::for_label(label.as_bytes())?;
+        (![ISO_2022_JP, REPLACEMENT, X_USER_DEFINED].contains(&found)).then(|| Self::of(found))
+    }
+
+    fn of(found: &'static encoding_rs::Encoding) -> Self {
+        match found {
+            found if found == UTF_8 => Self::Utf8,
+            found if found == UTF_16LE => Self::Utf16Le,
+            found if found == UTF_16BE => Self::Utf16Be,
+            found => Self::Legacy(found),
+        }
+    }
+
+    /// Name in lower case, such as `windows-1252`.
+    pub fn name(self) -> String {
+        match self {
+            Self::Utf8 => "utf-8".to_owned(),
+            Self::Utf16Le => "utf-16le".to_owned(),
+            Self::Utf16Be => "utf-16be".to_owned(),
+            Self::Legacy(encoding) => encoding.name().to_ascii_lowercase(),
+        }
+    }
+
+    /// The encoding that the byte order mark at the start of a file tells, and the length of the mark; UTF-8 and 0 without one.
+    pub fn sniff(start: &[u8]) -> (Self, usize) {
+        match start {
+            [0xEF, 0xBB, 0xBF, ..] => (Self::Utf8, 3),
+            [0xFF, 0xFE, ..] => (Self::Utf16Le, 2),
+            [0xFE, 0xFF, ..] => (Self::Utf16Be, 2),
+            _ => (Self::Utf8, 0),
+        }
+    }
+
+    /// Guesses the encoding of the first lines of a text. It is UTF-8 unless more lines break its rules than use them, and
+    /// either the first line is among those or they are at least two and one in a hundred: a few broken rows are broken rows.
+    pub fn guess(sample: &[u8]) -> Self {
+        let (mut lines, mut good, mut bad, mut is_first_bad) = (0, 0, 0, false);
+        for line in sample.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
+            lines += 1;
+            match std::str::from_utf8(line) {
+                Ok(text) => good += usize::from(!text.is_ascii()),
+                // The sample may end within a character.
+                Err(error) if error.error_len().is_none() && line.as_ptr_range().end == sample.as_ptr_range().end => {}
+                Err(_) => {
+                    bad += 1;
+                    is_first_bad |= lines == 1;
+                }
+            }
+        }
+        if bad <= good || !(is_first_bad || bad >= 2 && bad * 100 >= lines) {
+            return Self::Utf8;
+        }
+        let mut detector = EncodingDetector::new(Iso2022JpDetection::Deny);
+        detector.feed(sample, false);
+        match Self::of(detector.guess(None, Utf8Detection::Deny)) {
+            guessed @ Self::Legacy(_) => guessed,
+            _ => Self::Legacy(WINDOWS_1252),
+        }
+    }
+}
+
+impl Serialize for Encoding {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.name())
+    }
+}
+
+impl<'de> Deserialize<'de> for Encoding {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let label = String::deserialize(deserializer)?;
+        Self::of_label(&label).ok_or_else(|| D::Error::custom(format!("unknown encoding {label:?}")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_encoding_comes_back_by_its_name() {
+        for (label, name) in [
+            ("UTF-8", "utf-8"),
+            ("utf-16", "utf-16le"),
+            ("UTF-16BE", "utf-16be"),
+            ("latin1", "windows-1252"),
+            ("ISO-8859-1", "windows-1252"),
+            ("ISO-8859-15", "iso-8859-15"),
+            ("Shift_JIS", "shift_jis"),
+        ] {
+            let encoding = Encoding::of_label(label).expect(label);
+            assert_eq!(encoding.name(), name);
+            assert_eq!(Encoding::of_label(name), Some(encoding), "{name}");
+            let json = serde_json::to_string(&encoding).expect("json");
+            assert_eq!(serde_json::from_str::<Encoding>(&json).expect("an encoding"), encoding);
+        }
+        for label in ["", "ebcdic", "iso-2022-jp", "x-user-defined", "replacement"] {
+            assert_eq!(Encoding::of_label(label), None, "{label:?}");
+        }
+    }
+
+    #[test]
+    fn a_few_broken_rows_do_not_make_another_encoding() {
+        let windows = Encoding::Legacy(WINDOWS_1252);
+        // A header with an umlaut, as Excel writes it in half of Europe; umlauts in cells only.
+        assert_eq!(Encoding::guess(b"Stra\xDFe;Ort\n1;2\n"), windows);
+        assert_eq!(Encoding::guess(b"name;city\nM\xFCller;K\xF6ln\nJ\xE4ger;Bonn\nRoth;Bern\n"), windows);
+        // One broken row, a few of thousands, a file of UTF-8 with a broken row, a sample that ends within a character.
+        assert_eq!(Encoding::guess(b"name\nM\xFCller\nRoth\n"), Encoding::Utf8);
+        let long = [b"name\nM\xFCller\nM\xFCller\n".as_slice(), &b"Roth\n".repeat(1_000)].concat();
+        assert_eq!(Encoding::guess(&long), Encoding::Utf8);
+        assert_eq!(Encoding::guess("näme\nMüller\n\u{fffd}".as_bytes()), Encoding::Utf8);
+        assert_eq!(Encoding::guess(b"name\nM\xC3\xBCller\nJ\xC3"), Encoding::Utf8);
+        assert_eq!(Encoding::guess(b""), Encoding::Utf8);
+    }
+}
