@@ -50,13 +50,14 @@ pub(crate) fn run(length: &Length) -> Result<()> {
     play(name, &more)
 }
 
-/// What every build leaves out: a crash at every commit, which takes a minute and a half for itself.
-const NOT_IN_EVERY_BUILD: &str = "F02";
+/// The faults that every build plays, in about three minutes: processes killed and held, PostgreSQL and the broker away, a full
+/// disk, cut wires, forged requests, an upload cut short, and servers broken on purpose, so that the judge is judged, too.
+const IN_EVERY_BUILD: &str = "F01,F05,F07,F08,F10,F16,F17a,F19,F22,F24,F28a,F29,F34,F36,F37,F40,S0,S1,S2,S3,S4,S5,S6";
 
-/// The quick run, as every build plays it; the table stays as it is. A build shares its machine with strangers: what was only
+/// Plays the faults of every build; the table stays as it is. A build shares its machine with strangers: what was only
 /// slow, twice, is told; what breaks a promise ends it.
 pub(crate) fn quick() -> Result<()> {
-    play("quick", &["--except", NOT_IN_EVERY_BUILD, "--tell-slow"].map(str::to_owned))
+    play("quick", &["--only", IN_EVERY_BUILD, "--tell-slow"].map(str::to_owned))
 }
 
 fn play(length: &str, more: &[String]) -> Result<()> {
