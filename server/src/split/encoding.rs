@@ -55,8 +55,9 @@ impl Encoding {
     }
 
     /// Guesses the encoding of the first lines of a text. It is UTF-8 unless more lines break its rules than use them, and
-    /// either the first line is among those or they are at least two and one in a hundred: a few broken rows are broken rows.
-    pub fn guess(sample: &[u8]) -> Self {
+    /// either `header`, the first line, is among those or they are at least two and one in a hundred: a few broken rows are
+    /// broken rows. So are lines that have only the bytes FE and FF beside ASCII, which are damage and not letters.
+    pub fn guess(sample: &[u8], header: bool) -> Self {
         let (mut lines, mut good, mut bad, mut is_first_bad) = (0, 0, 0, false);
         for line in sample.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
             lines += 1;
@@ -64,9 +65,10 @@ impl Encoding {
                 Ok(text) => good += usize::from(!text.is_ascii()),
                 // The sample may end within a character.
                 Err(error) if error.error_len().is_none() && line.as_ptr_range().end == sample.as_ptr_range().end => {}
+                Err(_) if line.iter().all(|byte| byte.is_ascii() || *byte >= 0xFE) => {}
                 Err(_) => {
                     bad += 1;
-                    is_first_bad |= lines == 1;
+                    is_first_bad |= header && lines == 1;
                 }
             }
         }
@@ -125,14 +127,16 @@ mod tests {
     fn a_few_broken_rows_do_not_make_another_encoding() {
         let windows = Encoding::Legacy(WINDOWS_1252);
         // A header with an umlaut, as Excel writes it in half of Europe; umlauts in cells only.
-        assert_eq!(Encoding::guess(b"Stra\xDFe;Ort\n1;2\n"), windows);
-        assert_eq!(Encoding::guess(b"name;city\nM\xFCller;K\xF6ln\nJ\xE4ger;Bonn\nRoth;Bern\n"), windows);
+        assert_eq!(Encoding::guess(b"Stra\xDFe;Ort\n1;2\n", true), windows);
+        assert_eq!(Encoding::guess(b"name;city\nM\xFCller;K\xF6ln\nJ\xE4ger;Bonn\nRoth;Bern\n", true), windows);
         // One broken row, a few of thousands, a file of UTF-8 with a broken row, a sample that ends within a character.
-        assert_eq!(Encoding::guess(b"name\nM\xFCller\nRoth\n"), Encoding::Utf8);
+        assert_eq!(Encoding::guess(b"name\nM\xFCller\nRoth\n", true), Encoding::Utf8);
         let long = [b"name\nM\xFCller\nM\xFCller\n".as_slice(), &b"Roth\n".repeat(1_000)].concat();
-        assert_eq!(Encoding::guess(&long), Encoding::Utf8);
-        assert_eq!(Encoding::guess("näme\nMüller\n\u{fffd}".as_bytes()), Encoding::Utf8);
-        assert_eq!(Encoding::guess(b"name\nM\xC3\xBCller\nJ\xC3"), Encoding::Utf8);
-        assert_eq!(Encoding::guess(b""), Encoding::Utf8);
+        assert_eq!(Encoding::guess(&long, true), Encoding::Utf8);
+        assert_eq!(Encoding::guess("näme\nMüller\n".as_bytes(), true), Encoding::Utf8);
+        assert_eq!(Encoding::guess(b"name\nM\xC3\xBCller\nJ\xC3", true), Encoding::Utf8);
+        assert_eq!(Encoding::guess(b"na\xFFme\n1\n", true), Encoding::Utf8);
+        assert_eq!(Encoding::guess(b"Stra\xDFe\nWeg\n", false), Encoding::Utf8, "one line of a text");
+        assert_eq!(Encoding::guess(b"", true), Encoding::Utf8);
     }
 }

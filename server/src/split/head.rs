@@ -266,7 +266,9 @@ fn find_encoding(sample: &[u8], want: Want) -> (Encoding, usize) {
     let encoding = match (marked, want.format, want.encoding) {
         (Encoding::Utf16Le | Encoding::Utf16Be, ..) | (_, UploadFormat::Xlsx, _) => marked,
         (_, _, Some(given)) => given,
-        (_, UploadFormat::Csv | UploadFormat::Lines, None) => Encoding::guess(&sample[mark..]),
+        (_, UploadFormat::Csv | UploadFormat::Lines, None) => {
+            Encoding::guess(&sample[mark..], want.header && want.format == UploadFormat::Csv)
+        }
         _ => marked,
     };
     (encoding, mark)

@@ -11,7 +11,7 @@ use domain::{Code, upload::UploadFormat};
 use futures::executor::block_on;
 use proptest::prelude::*;
 
-use super::{CellKind, FaultKind, Head, HeadError, Place, RECORD_LIMIT, Reader, Row, Rules, Want, inspect};
+use super::{CellKind, Encoding, FaultKind, Head, HeadError, Place, RECORD_LIMIT, Reader, Row, Rules, Want, inspect};
 
 const TABLE: Want = Want { format: UploadFormat::Csv, header: true, delimiter: None, encoding: None };
 const LINES: Want = Want { format: UploadFormat::Ndjson, header: true, delimiter: None, encoding: None };
@@ -111,14 +111,14 @@ fn every_encoding_and_end_of_line_gives_the_same_rows() {
 fn an_encoding_that_is_given_is_taken_but_for_a_mark_of_utf16() {
     let want = |label| Want { encoding: Encoding::of_label(label), ..TABLE };
     let german = b"name,note\nM\xFCller,\x80 5\nRoth,x\n";
-    let bad = [(2, "bad_encoding 0".to_owned()), (3, r#"{"name":"Roth","note":"x"}"#.to_owned())];
+    let bad = [(2, "bad_encoding 1".to_owned()), (3, r#"{"name":"Roth","note":"x"}"#.to_owned())];
     assert_eq!(brief(german, TABLE), bad, "one row of few is a broken row");
     let good = [(2, r#"{"name":"Müller","note":"€ 5"}"#.to_owned()), (3, r#"{"name":"Roth","note":"x"}"#.to_owned())];
     assert_eq!(brief(german, want("windows-1252")), good);
     assert_eq!(brief(&[b"\xEF\xBB\xBF", german.as_slice()].concat(), want("windows-1252")), good, "a mark that lies");
     let japanese = encoding_rs::SHIFT_JIS.encode("name,note\n表示,\"a,ソ\"\n").0.into_owned();
     assert_eq!(brief(&japanese, want("shift_jis")), [(2, r#"{"name":"表示","note":"a,ソ"}"#.to_owned())]);
-    assert_eq!(brief(b"a,b\n\x81\x20,1\n", want("shift_jis")), [(2, "bad_encoding 0".to_owned())]);
+    assert_eq!(brief(b"a,b\n\x81\x20,1\n", want("shift_jis")), [(2, "bad_encoding 1".to_owned())]);
     let marked = utf16("a,b\n1,ö\n", true);
     assert_eq!(brief(&marked, want("windows-1252")), [(2, r#"{"a":"1","b":"ö"}"#.to_owned())]);
 }
@@ -336,7 +336,8 @@ proptest! {
     fn good_rows_survive_any_company(lines in prop::collection::vec(line(), 1..40), crlf: bool) {
         let (file, good) = file_of(&lines, if crlf { "\r\n" } else { "\n" });
         prop_assume!(lines.iter().any(|line| !matches!(line, Line::Blank)));
-        let rows = rows(&file, TABLE);
+        // Among few rows, many that are not UTF-8 would be taken for another encoding.
+        let rows = rows(&file, Want { encoding: Some(Encoding::Utf8), ..TABLE });
         let found: Vec<_> = rows.iter().filter(|row| row.fault.is_none()).map(texts).collect();
         prop_assert_eq!(found, good);
         // One open quote may close another, and the two are one bad row.
