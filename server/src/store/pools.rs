@@ -51,6 +51,8 @@ const RAILS: &[(&str, &str)] = &[
 const WAIT: Duration = Duration::from_secs(2);
 const BEATS_WAIT: Duration = Duration::from_secs(10);
 const CREDENTIALS_WAIT: Duration = Duration::from_secs(5);
+/// Wait for the database when a server starts, as it may be starting, too.
+const START_WAIT: Duration = Duration::from_secs(30);
 
 /// A connection or two for the one who owns the schema, to migrate it.
 pub async fn owner_pool(url: &str) -> Result<PgPool, sqlx::Error> {
@@ -59,9 +61,12 @@ pub async fn owner_pool(url: &str) -> Result<PgPool, sqlx::Error> {
 }
 
 impl Pools {
-    /// Opens pools of `size` connections in all. Fails when the database cannot be reached.
+    /// Opens pools of `size` connections in all, as soon as the database answers. Fails when it does not answer within
+    /// 30 seconds or rejects the server.
     pub async fn connect(url: &str, size: u32) -> Result<Self, sqlx::Error> {
         let base = PgConnectOptions::from_str(url)?.options(SETTINGS.iter().copied());
+        let first = PgPoolOptions::new().max_connections(1).acquire_timeout(START_WAIT);
+        first.connect_with(base.clone()).await?.close().await;
         let hot = (size / 2).max(3);
         let beats = (size / 8).max(1);
         let credentials = (size / 16).max(1);
@@ -70,7 +75,7 @@ impl Pools {
             |size| PgPoolOptions::new().max_connections(size).acquire_timeout(WAIT).test_before_acquire(false);
         let railed = base.clone().options(RAILS.iter().copied()).statement_cache_capacity(200);
         Ok(Self {
-            hot: options(hot).connect_with(railed.clone()).await?,
+            hot: options(hot).connect_lazy_with(railed.clone()),
             // Its connections are there before anybody needs them, and whoever needs one that is lost waits until another
             // has been made, which takes several round trips.
             beats: options(beats).min_connections(beats).acquire_timeout(BEATS_WAIT).connect_lazy_with(railed),
@@ -79,8 +84,7 @@ impl Pools {
             credentials: options(credentials)
                 .min_connections(1)
                 .acquire_timeout(CREDENTIALS_WAIT)
-                .connect_with(base.clone().options([("statement_timeout", "5s")]))
-                .await?,
+                .connect_lazy_with(base.clone().options([("statement_timeout", "5s")])),
             read: options(read).min_connections(2).connect_lazy_with(base.options([("statement_timeout", "10s")])),
         })
     }
