@@ -51,9 +51,21 @@ use auth::{Auth, links};
 use config::{Config, PublicUrl};
 use store::{Pools, identity, migrations, sealing_keys};
 
-/// What every part of a running server shares. Cheap to clone.
+/// Everything that the parts of a running server share. Cloning it costs one reference count: every layer and handler of
+/// a request has a clone of its own.
 #[derive(Clone)]
-pub struct App {
+pub struct App(Arc<Shared>);
+
+impl Deref for App {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        &self.0
+    }
+}
+
+/// The parts of an [`App`].
+pub struct Shared {
     pub config: Arc<Config>,
     /// Where people reach the server.
     pub public_url: Arc<PublicUrl>,
@@ -129,10 +141,9 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
     let database = Database::open(&config).await?;
     let pools = database.pools.clone();
     let pool = pools.read.clone();
-    migrations::migrate(&pools.read).await.context("cannot bring the schema up to date")?;
+    database.migrate().await?;
     let sealer = open_sealer(&config, &pool).await?;
     seal_what_is_not(&pool, &sealer).await?;
-    database.migrate().await?;
     let bootstrap = match &config.bootstrap_token {
         Some(token) => Some(auth::ensure_bootstrap_token(&pool, token).await?),
         None => None,

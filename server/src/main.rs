@@ -218,7 +218,7 @@ async fn signing_secret(
 ) -> anyhow::Result<()> {
     let database = Database::open(&config).await?;
     let pool = &database.pools.read;
-    migrations::migrate(pool).await.context("cannot bring the schema up to date")?;
+    database.migrate().await?;
     let sealer = server::open_sealer(&config, pool).await?;
     let key = own_key(&config, pool, &sealer).await?;
     let (key, owner_id, detail) = match (owner, job_type) {
@@ -241,7 +241,7 @@ async fn signing_secret(
 async fn reset_factors(config: Config, user: &str) -> anyhow::Result<()> {
     let database = Database::open(&config).await?;
     let pool = &database.pools.read;
-    migrations::migrate(pool).await.context("cannot bring the schema up to date")?;
+    database.migrate().await?;
     let owner_id = identity::find_user(pool, user).await?.with_context(|| format!("there is no user {user}"))?;
     let removed = server::auth::factors::reset_by_command(pool, owner_id).await.map_err(anyhow::Error::from)?;
     say(&format!("{removed} second factors of {user} were removed, and the sessions ended"))?;
@@ -251,7 +251,7 @@ async fn reset_factors(config: Config, user: &str) -> anyhow::Result<()> {
 async fn rotate_key(config: Config) -> anyhow::Result<()> {
     let database = Database::open(&config).await?;
     let pool = &database.pools.read;
-    migrations::migrate(pool).await.context("cannot bring the schema up to date")?;
+    database.migrate().await?;
     let (id, changed) = server::rotation::rotate(&config, pool).await?;
     say(&format!("{changed} secrets were sealed again; all are sealed with the key {id}"))?;
     if config.sealing.secret_key_previous.is_some() {

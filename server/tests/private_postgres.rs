@@ -2,7 +2,8 @@
 //! directory of its own. As root these run PostgreSQL as another user, as the server does.
 
 use std::{
-    io::{BufRead, BufReader},
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpStream,
     os::unix::{fs::PermissionsExt, net::UnixStream},
     path::Path,
     process::{Child, Command, Stdio},
@@ -105,6 +106,39 @@ async fn a_hostile_account_gains_nothing_by_links_in_its_folder() {
     symlink(&target, &home).expect("a link in the place of its home");
     PrivatePostgres::start(folder.path()).expect_err("neither for its home");
     assert_eq!(state(), before);
+}
+
+/// The server's program on an empty data directory and no other setting, as `cargo xtask run` starts it: it makes its
+/// database, and finds it again at the next start.
+#[test]
+fn an_empty_data_directory_becomes_a_server_that_starts_again() {
+    let folder = data_dir();
+    let program = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_treeline-server"));
+        command
+            .env_remove("DATABASE_URL")
+            .env("TREELINE_DATA_DIR", folder.path())
+            .env("TREELINE_LISTEN", "127.0.0.1:0");
+        command
+    };
+    for start in 1..=2 {
+        let mut child = program().stdout(Stdio::piped()).spawn().expect("the server program");
+        let mut out = BufReader::new(child.stdout.take().expect("piped"));
+        let mut line = String::new();
+        out.read_line(&mut line).expect("a line");
+        assert!(line.contains("http://127.0.0.1:"), "start {start}: {line:?}");
+        let address = line.trim().rsplit("//").next().expect("an address");
+        let mut connection = TcpStream::connect(address).expect("it listens");
+        connection.write_all(b"GET /readyz HTTP/1.0\r\n\r\n").expect("asked");
+        let mut answer = String::new();
+        connection.read_to_string(&mut answer).expect("an answer");
+        assert!(answer.contains(" 200 OK\r\n"), "start {start}: {answer}");
+        let process = child.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &process]).status().expect("kill").success());
+        assert!(child.wait().expect("it ends").success(), "start {start}");
+    }
+    let secret = program().args(["signing-secret", "--audit"]).output().expect("the server program");
+    assert!(secret.status.success(), "{}", String::from_utf8_lossy(&secret.stderr));
 }
 
 /// The server's database role can neither run programs nor change the audit log.
