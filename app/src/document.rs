@@ -15,17 +15,6 @@ use crate::{
     shell,
 };
 
-const PAGE_SCRIPT: &str = concat!(
-    include_str!("scripts/page.js"),
-    include_str!("scripts/live.js"),
-    include_str!("scripts/topics.js"),
-    include_str!("scripts/keys.js"),
-    include_str!("scripts/palette.js"),
-    include_str!("scripts/select.js"),
-    include_str!("scripts/filter.js"),
-    include_str!("scripts/review.js"),
-    include_str!("scripts/passkeys.js"),
-);
 const BOOT_SCRIPT: &str = include_str!("scripts/boot.js");
 
 /// Draws a page as text, in a reactive owner of its own: for whoever serves nothing.
@@ -58,7 +47,6 @@ pub fn document(frame: &Frame, page: impl FnOnce() -> Page) -> AnyView {
                     "Skip to content"
                 </a>
                 {around(frame, place, content)}
-                <script nonce=frame.nonce.clone() inner_html=PAGE_SCRIPT></script>
                 {lives.then(|| boot(frame))}
             </body>
         </html>
@@ -117,6 +105,7 @@ fn head(frame: &Frame, title: &str) -> impl IntoView + use<> {
             <link rel="icon" href=mark::icon_address() />
             <link rel="preload" href=assets.font r#as="font" r#type="font/woff2" crossorigin="anonymous" />
             <link rel="stylesheet" href=assets.style />
+            <script defer nonce=frame.nonce.clone() src=assets.page_script></script>
             {frame
                 .refresh_seconds
                 .map(|seconds| view! { <meta http-equiv="refresh" content=seconds.to_string() /> })}

@@ -6,6 +6,7 @@
 
 use std::{
     net::SocketAddr,
+    ops::Deref,
     path::Path,
     sync::{Arc, atomic::AtomicUsize},
 };
@@ -166,7 +167,7 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
         assignment_key: outgoing.assignments.clone(),
     };
     let engine = jobs::Engine::start(pools.clone(), hub.clone(), files.clone(), limits, shutdown.clone()).await?;
-    let app = App {
+    let app = App(Arc::new(Shared {
         under_way: Arc::default(),
         auth: Arc::new(Auth::new(bootstrap, public_url.is_secure(), pool.clone())),
         repeats: Arc::default(),
@@ -184,7 +185,7 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
         sealer,
         shutdown,
         tasks: TaskTracker::new(),
-    };
+    }));
     http::metrics::start(&app);
     duties::spawn(&app, &app.tasks);
     if let Some(private) = &database.private {

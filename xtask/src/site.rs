@@ -39,6 +39,10 @@ const FONTS: [(&str, &str); 4] = [
     ("mono-ext.woff2", "@fontsource-variable/jetbrains-mono/files/jetbrains-mono-latin-ext-wght-normal.woff2"),
 ];
 
+/// Scripts of every page, in `app/src/scripts`, in the order in which they are joined into `page.js`.
+const PAGE_SCRIPTS: [&str; 9] =
+    ["page.js", "live.js", "topics.js", "keys.js", "palette.js", "select.js", "filter.js", "review.js", "passkeys.js"];
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Unoptimised, in seconds.
@@ -63,6 +67,7 @@ pub(crate) fn build(kind: Kind) -> Result<()> {
         vec![wasm.clone(), places::end2end().join("package-lock.json"), places::end2end().join("bundle-css.mjs")];
     inputs.push(places::root().join("xtask/src/site.rs"));
     inputs.extend(places::files_below(&places::root().join("style")));
+    inputs.extend(PAGE_SCRIPTS.iter().map(|name| script(name)));
     let inputs = format!("{kind:?} {}", places::fingerprint(&inputs, places::root())?);
 
     let site = places::root().join("site");
@@ -82,6 +87,9 @@ pub(crate) fn build(kind: Kind) -> Result<()> {
         step::run("shrink", shrink(&new.join("treeline_bg.wasm")))?;
     }
     step::run("bundle styles", bundle(&new.join("treeline.css")))?;
+    let scripts: Vec<String> =
+        PAGE_SCRIPTS.iter().map(|name| std::fs::read_to_string(script(name))).collect::<Result<_, _>>()?;
+    std::fs::write(new.join("page.js"), scripts.concat())?;
     for (name, source) in FONTS {
         let source = places::end2end().join("node_modules").join(source);
         std::fs::copy(&source, new.join("fonts").join(name))
@@ -98,6 +106,10 @@ pub(crate) fn build(kind: Kind) -> Result<()> {
         std::fs::rename(&new, &site).context("putting the site in its place")?;
     }
     Ok(std::fs::write(mark, format!("{inputs} {hash}"))?)
+}
+
+fn script(name: &str) -> PathBuf {
+    places::root().join("app/src/scripts").join(name)
 }
 
 fn bind(wasm: &Path, folder: &Path) -> Result<()> {

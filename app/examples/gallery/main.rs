@@ -48,6 +48,7 @@ fn frame(theme: Theme, signed_in: bool) -> Frame {
     Frame {
         nonce: "gallery".to_owned(),
         assets: Assets {
+            page_script: "page.js".to_owned(),
             script: "none.js".to_owned(),
             wasm: "none.wasm".to_owned(),
             style: "style/main.css".to_owned(),

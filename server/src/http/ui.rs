@@ -129,6 +129,7 @@ impl Visit {
             assets: Assets {
                 script: assets::url("treeline.js"),
                 wasm: assets::url("treeline_bg.wasm"),
+                page_script: assets::url("page.js"),
                 style: assets::url("treeline.css"),
                 font: assets::url("fonts/sans.woff2"),
             },

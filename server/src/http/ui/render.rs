@@ -21,7 +21,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use futures::{Stream, StreamExt as _, stream};
-use leptos::prelude::*;
+use leptos::{prelude::*, tachys::html::InertElement};
 use leptos_axum::ResponseOptions;
 
 use crate::App;
@@ -38,10 +38,11 @@ impl Filled {
         Self(Arc::new(Mutex::new(Some((frame, Box::new(draw))))))
     }
 
-    /// Draws the page; nothing the second time.
+    /// Draws the page; nothing the second time. Its text is made here and now: nothing in it waits, and drawn piece by piece
+    /// into a stream it would take half as long again.
     fn draw(&self) -> Option<AnyView> {
         let filled = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-        filled.map(|(frame, draw)| document(&frame, draw))
+        filled.map(|(frame, draw)| InertElement::new(document(&frame, draw).to_html()).into_any())
     }
 }
 
