@@ -105,7 +105,7 @@ impl Head {
     /// The one sentence on an uploader's page: what is going on and what it means for them.
     pub fn sentence(&self) -> String {
         let counts = self.counts();
-        let (bad, all) = (counts.unsuccessful(), counts.total());
+        let (bad, corrected, all) = (counts.unresolved(), counts.superseded, counts.total());
         let done = if self.file { "imported" } else { "done" };
         match self.status {
             JobStatus::Waiting if all > 0 && self.sealed => format!("Waiting to start: {}.", self.rows(all)),
@@ -128,6 +128,20 @@ impl Head {
                 format!("Canceled after {} of {}.", grouped(counts.succeeded), self.rows(all))
             }
             JobStatus::Completed if all == 0 => "Done. There was nothing to do.".to_owned(),
+            JobStatus::Completed if corrected > 0 => {
+                let good = grouped(counts.succeeded);
+                let were = if corrected == 1 { "was" } else { "were" };
+                let rest = match bad {
+                    0 => String::new(),
+                    1 => format!(" {} needs your attention.", self.rows(1)),
+                    _ => format!(" {} need your attention.", self.rows(bad)),
+                };
+                let corrected = self.rows(corrected);
+                format!(
+                    "{good} of {} are {done}. {corrected} {were} corrected in another import.{rest}",
+                    self.rows(all)
+                )
+            }
             JobStatus::Completed if bad == 0 && all == 1 => format!("{} is {done}.", self.rows(1)),
             JobStatus::Completed if bad == 0 => format!("All {} are {done}.", self.rows(all)),
             JobStatus::Completed if bad == all && all == 1 => format!("{} could not be {done}.", self.rows(1)),
@@ -144,6 +158,11 @@ impl Head {
     /// What follows the sentence: what the reader may do now.
     pub const fn advice(&self) -> &'static str {
         match (self.status, self.outcome) {
+            (JobStatus::Completed, Some(Outcome::Partial | Outcome::Failed))
+                if self.meter.counts.superseded > 0 && self.meter.counts.unresolved() == 0 =>
+            {
+                "Every failed row was corrected."
+            }
             (JobStatus::Waiting | JobStatus::Running, _) if self.file => {
                 "You can close this page. The import goes on, and this address shows where it is."
             }

@@ -232,6 +232,9 @@ pub struct Item {
     pub cancel_requested_at: Option<Time>,
     pub assignment: Option<Holder>,
     pub waiting_for: Option<WaitingFor>,
+    /// Item whose corrected row took this one's place; it is canceled since then, and cannot be retried.
+    #[serde(default)]
+    pub superseded_by: Option<Uuid>,
     pub version: i64,
 }
 

@@ -21,6 +21,15 @@ pub struct Counts {
     pub dead: i64,
     pub cancelled: i64,
     pub expired: i64,
+    /// Of `cancelled`: items whose corrected rows took their place. Left out where there are none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    #[cfg_attr(feature = "openapi", schema(required = false))]
+    pub superseded: i64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks with a reference")]
+const fn is_zero(n: &i64) -> bool {
+    *n == 0
 }
 
 impl Counts {
@@ -58,6 +67,11 @@ impl Counts {
     pub const fn unsuccessful(&self) -> i64 {
         self.dead + self.cancelled + self.expired
     }
+
+    /// Final, neither succeeded nor replaced by a corrected row.
+    pub const fn unresolved(&self) -> i64 {
+        self.unsuccessful() - self.superseded
+    }
 }
 
 impl std::ops::AddAssign for Counts {
@@ -71,6 +85,7 @@ impl std::ops::AddAssign for Counts {
         self.dead += other.dead;
         self.cancelled += other.cancelled;
         self.expired += other.expired;
+        self.superseded += other.superseded;
     }
 }
 

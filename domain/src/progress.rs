@@ -31,10 +31,17 @@ pub fn message(counts: &Counts, status: JobStatus, outcome: Option<Outcome>, per
         },
         JobStatus::Completed => match outcome {
             Some(Outcome::Cancelled) => "Job cancelled".to_owned(),
-            _ if counts.unsuccessful() > 0 => {
-                format!("Job complete, {} of {} failed", grouped(counts.unsuccessful()), grouped(counts.total()))
+            _ => {
+                let failed = match counts.unresolved() {
+                    0 => String::new(),
+                    n => format!(", {} of {} failed", grouped(n), grouped(counts.total())),
+                };
+                let corrected = match counts.superseded {
+                    0 => String::new(),
+                    n => format!(", {} corrected", grouped(n)),
+                };
+                format!("Job complete{failed}{corrected}")
             }
-            _ => "Job complete".to_owned(),
         },
     }
 }
@@ -87,6 +94,11 @@ mod tests {
         );
         assert_eq!(say(&counts(5, 0, 0), JobStatus::Completed, Some(Outcome::Succeeded), Some(100)), "Job complete");
         assert_eq!(say(&c, JobStatus::Completed, Some(Outcome::Cancelled), Some(100)), "Job cancelled");
+        let corrected = Counts { cancelled: 18, superseded: 18, ..counts(4_980, 2, 0) };
+        assert_eq!(
+            say(&corrected, JobStatus::Completed, Some(Outcome::Partial), Some(100)),
+            "Job complete, 2 of 5,000 failed, 18 corrected"
+        );
         let holding = Counts { running: 3, ..Counts::default() };
         assert_eq!(say(&holding, JobStatus::Cancelling, None, None), "Cancelling, 3 still running…");
     }

@@ -220,6 +220,7 @@ pub(crate) fn item(number: u128, row: i64, progress: Option<ItemProgress>) -> It
             lease_expires_at: at("2026-11-20T14:06:00Z"),
         }),
         waiting_for: None,
+        superseded_by: None,
         version: 3,
     }
 }

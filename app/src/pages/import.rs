@@ -46,9 +46,14 @@ pub(super) fn counted(file: bool, n: i64) -> String {
 
 /// Shape and words of its state, for the owner of a file.
 pub(super) fn state(job: &Job, file: bool) -> AnyView {
-    let shape = job_shape(job.tree.status, job.tree.outcome);
-    let bad = job.tree.counts.unsuccessful();
-    let words = match (job.tree.status, job.tree.outcome) {
+    let bad = job.tree.counts.unresolved();
+    // Every failed row was corrected: nothing is left to do.
+    let outcome = match job.tree.outcome {
+        Some(Outcome::Partial | Outcome::Failed) if bad == 0 => Some(Outcome::Succeeded),
+        outcome => outcome,
+    };
+    let shape = job_shape(job.tree.status, outcome);
+    let words = match (job.tree.status, outcome) {
         (JobStatus::Waiting, _) => "Waiting".to_owned(),
         (JobStatus::Running, _) => "In progress".to_owned(),
         (JobStatus::Cancelling, _) => "Canceling".to_owned(),

@@ -188,8 +188,8 @@ fn progress(job: &Job) -> String {
             format!("Took {}", duration(to.seconds_since(from)))
         }
         (JobStatus::Completed, _) => format!("{} done", grouped(counts.succeeded)),
-        _ if counts.unsuccessful() > 0 => {
-            format!("{} done, {} failed", grouped(counts.succeeded), grouped(counts.unsuccessful()))
+        _ if counts.unresolved() > 0 => {
+            format!("{} done, {} failed", grouped(counts.succeeded), grouped(counts.unresolved()))
         }
         _ => format!("{} done", grouped(counts.succeeded)),
     }

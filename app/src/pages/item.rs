@@ -234,6 +234,17 @@ fn error(item: &Item, attempts: &[Attempt], deeds: &Deeds) -> Option<AnyView> {
 
 /// Reason for where it stands, in one sentence.
 fn why(item: &Item) -> Option<AnyView> {
+    if let Some(by) = item.superseded_by {
+        return Some(
+            view! {
+                <div class="notice notice-info" id="superseded">
+                    {icon("info")}
+                    <p>"It was corrected: " <a href=format!("/items/{by}")>"the corrected row"</a> " took its place."</p>
+                </div>
+            }
+            .into_any(),
+        );
+    }
     if let Some(waiting) = &item.waiting_for {
         let detail = waiting.detail.as_deref().map(brief_list);
         let reason = match (waiting.reason.as_str(), item.failures) {

@@ -66,6 +66,11 @@ pub fn spawn(app: &App, tracker: &TaskTracker) {
         async move { e.sweep_feeds().await }
     }));
     let e = engine.clone();
+    tracker.spawn(every(0.5, "corrections").run(move || {
+        let e = e.clone();
+        async move { e.sweep_corrections().await }
+    }));
+    let e = engine.clone();
     tracker.spawn(every(0.5, "deadlines").run(move || {
         let e = e.clone();
         async move { e.sweep_deadlines().await }

@@ -205,7 +205,7 @@ async fn attempt(
     let finals = if ids.is_empty() { HashMap::new() } else { retrying::final_states(&mut tx, &ids).await? };
     for id in ids {
         // Neither held, waiting nor final: it moved while we looked.
-        let state = *finals.get(&id).ok_or(Error::Conflict("an item moved"))?;
+        let state = finals.get(&id).ok_or(Error::Conflict("an item moved"))?.state;
         over.insert(id, (state != ItemState::Cancelled).then(|| item_final(state)));
     }
 

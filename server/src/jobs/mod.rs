@@ -29,6 +29,7 @@ mod cache; // job types and job definitions in memory
 mod cancel; // jobs with everything below them, and items
 mod carry; // rows that follow a decision
 mod claim; // the claiming half of a work batch
+mod corrections; // corrected rows take the place of failed ones
 mod create; // new trees
 mod delegation; // work in the name of whoever asked
 mod deliveries; // callbacks of complete trees

@@ -17,7 +17,7 @@ use crate::{
         contracts::JobInfo,
         gates::{self, Delta},
         items,
-        retrying::{self, ItemRow, Past},
+        retrying::{self, Final, ItemRow, Past},
         settle as trees,
     },
 };
@@ -127,7 +127,7 @@ struct Batch<'a> {
 struct Found {
     past: HashMap<Uuid, Past>,
     hurried: HashSet<Uuid>,
-    finals: HashMap<Uuid, ItemState>,
+    finals: HashMap<Uuid, Final>,
     superseded: HashSet<Uuid>,
     now: time::OffsetDateTime,
 }
@@ -389,9 +389,15 @@ async fn write_down(tx: &mut Tx, done: &[&Retry]) -> Result<()> {
     Ok(deeds::record_all(tx, &deeds).await?)
 }
 
-fn not_retryable(state: Option<ItemState>) -> Problem {
+fn not_retryable(end: Option<Final>) -> Problem {
+    if let Some(by) = end.and_then(|end| end.superseded_by) {
+        return Problem::new(
+            Code::Superseded,
+            format!("A corrected row has taken its place: the item {by}. Retry that one if it failed."),
+        );
+    }
     Problem {
-        item_state: state,
+        item_state: end.map(|end| end.state),
         ..Problem::new(
             Code::NotRetryable,
             "Only items that are dead, expired, cancelled by themselves or waiting for their time can be retried.",

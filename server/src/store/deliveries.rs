@@ -51,7 +51,8 @@ pub async fn announce(tx: &mut Tx, root_gates: &[i64]) -> Result<(), sqlx::Error
              g.tree_outcome as "outcome!", g.tree_completed_at as "completed_at!",
              s.available as "available!", s.running as "running!", s.retryable as "retryable!",
              s.scheduled as "scheduled!", s.blocked as "blocked!", s.succeeded as "succeeded!", s.dead as "dead!",
-             s.cancelled as "cancelled!", s.expired as "expired!"
+             s.cancelled as "cancelled!", s.expired as "expired!",
+             s.superseded as "superseded!"
            from gate g
            cross join lateral (
              select id, owner_id, metadata, on_completed from job where gate_id = g.gate_id offset 0) j
@@ -60,7 +61,7 @@ pub async fn announce(tx: &mut Tx, root_gates: &[i64]) -> Result<(), sqlx::Error
                sum(n_retryable)::bigint as retryable, sum(n_scheduled)::bigint as scheduled,
                sum(n_blocked)::bigint as blocked, sum(n_succeeded)::bigint as succeeded,
                sum(n_dead)::bigint as dead, sum(n_cancelled)::bigint as cancelled,
-               sum(n_expired)::bigint as expired
+               sum(n_expired)::bigint as expired, sum(n_superseded)::bigint as superseded
              from gate where root_id = g.root_id offset 0) s
            where g.gate_id = any($1::bigint[]) and g.tree_completed_at >= now() and j.on_completed is not null"#,
         root_gates
@@ -83,6 +84,7 @@ pub async fn announce(tx: &mut Tx, root_gates: &[i64]) -> Result<(), sqlx::Error
                 dead: row.dead,
                 cancelled: row.cancelled,
                 expired: row.expired,
+                superseded: row.superseded,
             };
             New {
                 id: Uuid::now_v7(),

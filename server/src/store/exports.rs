@@ -76,7 +76,7 @@ pub async fn totals(pool: &PgPool, gate_ids: &[i64]) -> Result<Totals, sqlx::Err
     sqlx::query_as!(
         Totals,
         r#"select coalesce(sum(n_succeeded), 0)::bigint as "succeeded!",
-             coalesce(sum(n_dead + n_cancelled + n_expired), 0)::bigint as "failed!",
+             coalesce(sum(n_dead + n_cancelled + n_expired - n_superseded), 0)::bigint as "failed!",
              coalesce(sum(n_available + n_running + n_retryable + n_scheduled + n_blocked + n_succeeded + n_dead
                + n_cancelled + n_expired), 0)::bigint as "all!"
            from gate where gate_id = any($1::bigint[])"#,

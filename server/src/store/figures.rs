@@ -95,6 +95,7 @@ pub async fn open_work(pool: &PgPool) -> sqlx::Result<Vec<OpenWork>> {
                 dead: n(6),
                 cancelled: n(7),
                 expired: n(8),
+                superseded: 0,
             };
             OpenWork { job_type: row.name, counts }
         })

@@ -108,6 +108,7 @@ impl From<GateRow> for ListedGate {
                 dead: row.n_dead,
                 cancelled: row.n_cancelled,
                 expired: row.n_expired,
+                superseded: 0,
             },
             moving: row.moving,
             removed: row.removed,

@@ -19,6 +19,7 @@ pub mod bulk; // deeds over many
 pub mod carry; // rows that follow a decision
 pub mod claim_requests; // claims that named themselves
 pub mod contracts; // what the engine needs to know of every job type
+pub mod corrections; // rows of a corrected file, and those that they replace
 pub mod credentials; // tokens, sessions and links by id
 pub mod dedupe; // dedupe keys of items
 pub mod deliveries; // callbacks of complete trees

@@ -300,7 +300,8 @@ pub async fn sources(tx: &mut Tx, ids: &[Uuid]) -> Result<Vec<Source>, sqlx::Err
            from item i
            left join lateral (
              select e.payload from item_edit e where e.item_id = i.id order by e.edit desc limit 1) e on true
-           left join outcome o on o.item_id = i.id and o.state = 2 and o.attempt = 0 and e.payload is null
+           left join outcome o on o.item_id = i.id and (o.state = 2 or o.superseded_by is not null)
+             and o.attempt = 0 and e.payload is null
            where i.id = any($1::uuid[]) order by i.seq"#,
         ids
     )

@@ -116,7 +116,8 @@ pub async fn failures(pool: &PgPool, gate_id: i64, seq: i64) -> Result<Vec<Failu
         r#"with found as (
              (select item_id, seq from outcome where state = 2 and gate_id = $1 and seq > $2 order by seq limit 1000)
              union all
-             (select item_id, seq from outcome where state = 3 and gate_id = $1 and seq > $2 order by seq limit 1000)
+             (select item_id, seq from outcome
+              where state = 3 and gate_id = $1 and seq > $2 and superseded_by is null order by seq limit 1000)
              union all
              (select item_id, seq from outcome where state = 4 and gate_id = $1 and seq > $2 order by seq limit 1000)
              union all

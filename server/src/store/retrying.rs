@@ -32,12 +32,26 @@ pub async fn items(pool: &PgPool, item_ids: &[Uuid]) -> Result<Vec<ItemRow>, sql
     .await
 }
 
+/// A final state, and the item whose corrected row took this one's place.
+#[derive(Clone, Copy, Debug)]
+pub struct Final {
+    pub state: ItemState,
+    pub superseded_by: Option<Uuid>,
+}
+
 /// The final states of those of these items that have one.
-pub async fn final_states(tx: &mut Tx, item_ids: &[Uuid]) -> Result<HashMap<Uuid, ItemState>, sqlx::Error> {
-    let rows = sqlx::query!("select item_id, state from outcome where item_id = any($1::uuid[])", item_ids)
-        .fetch_all(&mut **tx)
-        .await?;
-    Ok(rows.into_iter().filter_map(|row| Some((row.item_id, ItemState::from_code(row.state)?))).collect())
+pub async fn final_states(tx: &mut Tx, item_ids: &[Uuid]) -> Result<HashMap<Uuid, Final>, sqlx::Error> {
+    let rows =
+        sqlx::query!("select item_id, state, superseded_by from outcome where item_id = any($1::uuid[])", item_ids)
+            .fetch_all(&mut **tx)
+            .await?;
+    Ok(rows
+        .into_iter()
+        .filter_map(|row| {
+            let state = ItemState::from_code(row.state)?;
+            Some((row.item_id, Final { state, superseded_by: row.superseded_by }))
+        })
+        .collect())
 }
 
 /// Asks the holders of these items to stop. Returns those that somebody holds.
@@ -69,7 +83,7 @@ pub async fn take_outcomes(tx: &mut Tx, item_ids: &[Uuid]) -> Result<Vec<Past>, 
         Past,
         r#"with pick as materialized (
              select item_id from outcome
-             where item_id = any($1::uuid[]) and state in (2, 3, 4)
+             where item_id = any($1::uuid[]) and state in (2, 3, 4) and superseded_by is null
                and not (state = 3 and coalesce(error_kind, '') = 'after_failed')
              order by item_id for update),
            gone as (

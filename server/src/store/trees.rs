@@ -49,6 +49,7 @@ pub struct JobView {
     pub dead: i64,
     pub n_cancelled: i64,
     pub expired: i64,
+    pub n_superseded: i64,
     pub version: i64,
     pub started_at: Option<OffsetDateTime>,
     pub completed_at: Option<OffsetDateTime>,
@@ -70,6 +71,7 @@ impl JobView {
             dead: self.dead,
             cancelled: self.n_cancelled,
             expired: self.expired,
+            superseded: self.n_superseded,
         }
     }
 
@@ -101,10 +103,11 @@ pub async fn of_roots(executor: impl PgExecutor<'_>, root_ids: &[Uuid]) -> Resul
              g.sealed, g.cancelled_at is not null as "cancelled!", g.after_open, g.n_available as available,
              g.n_running as running, g.n_retryable as retryable, g.n_scheduled as scheduled,
              g.n_blocked as blocked, g.n_succeeded as succeeded, g.n_dead as dead, g.n_cancelled,
-             g.n_expired as expired, g.version, g.started_at, g.completed_at, g.completion, g.updated_at,
+             g.n_expired as expired, g.n_superseded, g.version, g.started_at, g.completed_at, g.completion, g.updated_at,
              g.keep as pinned,
              g.tree_completed_at
-           from unnest($1::uuid[]) as root
+           -- A number of roots that the planner cannot see: else it would plan the statement anew each time.
+           from unnest((select $1::uuid[])) as root
            -- A look for each: as long as nothing is known of the tables, a join would read all of them.
            cross join lateral (select * from job where root_id = root offset 0) j
            cross join lateral (select * from gate where gate_id = j.gate_id offset 0) g

@@ -202,3 +202,85 @@ async fn a_list_of_failed_rows_comes_back_and_both_imports_know_it() {
     assert_eq!(page.text.matches("Corrected rows were uploaded").count(), 1);
     server.stop().await;
 }
+
+#[tokio::test]
+async fn corrected_rows_take_the_place_of_the_failed_ones() {
+    let server = Server::start().await;
+    invoices(&server).await;
+    let (ada, sue) = (server.person("ada", "user").await, server.person("sue", "support").await);
+    let file = upload(&ada, "invoices.csv", FILE).await;
+    let first = complete(&ada, &import(&ada, "invoices", &file).await).await;
+    let first_id = first["id"].as_str().expect("an id").to_owned();
+    let failed = lines(&ada, &first, "failures").await;
+    let item = |row: i64| {
+        let line = failed.iter().find(|line| line["row"] == row).expect("a failed row");
+        line["item_id"].as_str().expect("an id").to_owned()
+    };
+    let list = ada.get(&format!("/api/v1/jobs/{first_id}/failures?format=csv")).await.text;
+    let again = |caller: &Api, content: String| {
+        let (caller, first_id) = (caller.clone(), first_id.clone());
+        async move {
+            let upload = upload(&caller, "fixed.csv", content).await;
+            let body = json!({"type": "invoices", "upload": {"id": upload}, "metadata": {"corrects": first_id}});
+            let job = caller.post("/api/v1/jobs", body).await.expect(201);
+            complete(&caller, &job).await
+        }
+    };
+    // Rows of somebody else's file replace nothing, whatever it names.
+    again(&sue, list.clone()).await;
+
+    // Of three failed rows two come back: one is good now, one fails again.
+    let two: String = list
+        .replace("12 CHF", "12")
+        .lines()
+        .filter(|line| !line.starts_with("4,"))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    let second = again(&ada, two).await;
+    assert_eq!((&second["counts"]["succeeded"], &second["counts"]["dead"]), (&json!(1), &json!(1)));
+    let path = format!("/api/v1/jobs/{first_id}");
+    let mut first = ada.get(&path).await.expect(200);
+    while first["counts"]["superseded"] != 2 {
+        let newer = ada.request(reqwest::Method::GET, &format!("{path}?wait_seconds=30"));
+        first = Answer::of(newer.header("if-none-match", format!("\"{}\"", first["version"]))).await.expect(200);
+    }
+    assert_eq!((&first["counts"]["dead"], &first["counts"]["cancelled"]), (&json!(1), &json!(2)));
+    assert_eq!(first["message"], "Job complete, 1 of 4 failed, 2 corrected");
+
+    let old = ada.get(&format!("/api/v1/items/{}", item(3))).await.expect(200);
+    assert_eq!(old["state"], "cancelled");
+    let new = ada.get(&format!("/api/v1/items/{}", old["superseded_by"].as_str().expect("an id"))).await.expect(200);
+    assert_eq!((&new["row"], &new["job_id"], &new["superseded_by"]), (&json!(3), &second["id"], &Value::Null));
+    let refused = ada.post(&format!("/api/v1/items/{}/retry", item(3)), json!({})).await;
+    refused.expect_problem(409, "superseded");
+    assert!(refused.text.contains(new["id"].as_str().expect("an id")), "{}", refused.text);
+
+    // Each failed row is listed once: where it needs somebody.
+    let left: Vec<Value> = lines(&ada, &first, "failures").await.iter().map(|line| line["row"].clone()).collect();
+    assert_eq!(left, [5]);
+    let dead = ada.get("/api/v1/dead-letters").await.expect(200);
+    let mut rows: Vec<i64> =
+        dead["data"].as_array().expect("items").iter().map(|item| item["row"].as_i64().expect("a row")).collect();
+    rows.sort_unstable();
+    assert_eq!(rows, [4, 5], "{dead}");
+    let groups = ada.get(&format!("/api/v1/dead-letters/groups?job={first_id}")).await.expect(200);
+    let counted: i64 =
+        groups["data"].as_array().expect("groups").iter().filter_map(|group| group["count"].as_i64()).sum();
+    assert_eq!(counted, 1, "{groups}");
+    let page = ada.get(&format!("/imports/{first_id}")).await.text;
+    assert!(
+        page.contains("1 row needs attention") && page.contains("2 rows were corrected in another import"),
+        "{page}"
+    );
+    let page = ada.get(&format!("/items/{}", item(3))).await.text;
+    assert!(page.contains(&format!("href=\"/items/{}\"", new["id"].as_str().expect("an id"))), "{page}");
+
+    // The last one corrected in the page: nothing is left to do.
+    let body = json!({"payload": {"id": "4", "customer": "Di", "amount": 1.5}});
+    ada.post(&format!("/api/v1/items/{}/retry", item(5)), body).await.expect(200);
+    let first = done(&ada, &first_id).await;
+    assert_eq!(first["message"], "Job complete, 2 corrected");
+    let page = ada.get(&format!("/imports/{first_id}")).await.text;
+    assert!(!page.contains("need attention") && !page.contains("needs attention"), "{page}");
+    server.stop().await;
+}

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use serde::Deserialize;
 use uuid::Uuid;
 
 use crate::{
@@ -21,6 +22,8 @@ pub(super) struct Rows {
     pub(super) keys: Vec<(JobKey, Uuid)>,
     pub(super) deadlines: Vec<(i64, time::OffsetDateTime)>,
     pub(super) splits: Vec<NewSplit>,
+    /// Imports of corrected rows, each with the job that it corrects and its owner.
+    pub(super) corrections: Vec<(i64, Uuid, Uuid)>,
 }
 
 impl Rows {
@@ -46,6 +49,7 @@ impl Rows {
             self.keys.extend(node.dedupe(tree.owner_id).map(|key| (key, node.id)));
             self.deadlines.extend(node.expires_at.map(|expires_at| (gate_id, expires_at.0)));
             self.splits.extend(split(node, gate_id)?);
+            self.corrections.extend(corrects(node).map(|job_id| (gate_id, job_id, tree.owner_id)));
             self.jobs.push(NewJobRow {
                 gate_id,
                 ord: at as i32,
@@ -91,6 +95,18 @@ fn job_row(sealer: &Sealer, tree: &Tree, node: &Node) -> NewJobRow {
         asked_by: tree.asked.0,
         asked_sees_all: tree.asked.1,
     }
+}
+
+/// The job whose failed rows a job's file corrects: the file is a list of failures that came back, and the job's metadata
+/// names the other as `corrects`.
+fn corrects(node: &Node) -> Option<Uuid> {
+    #[derive(Deserialize)]
+    struct Known {
+        corrects: Uuid,
+    }
+    node.head.as_ref().filter(|(_, head)| head.is_returned())?;
+    let known: Known = serde_json::from_str(node.new.metadata.as_ref()?.text()).ok()?;
+    Some(known.corrects)
 }
 
 fn split(node: &Node, gate_id: i64) -> Result<Option<NewSplit>> {

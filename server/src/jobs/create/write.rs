@@ -19,6 +19,7 @@ use crate::{
         Tx,
         audit::{self, AuditRow},
         contracts::JobInfo,
+        corrections,
         gates::{self, Locked},
         idempotency::{self, NewKey},
         jobs::{self, Frozen, JobKey, NewJobRow},
@@ -197,6 +198,9 @@ async fn write(core: &Arc<Core>, tx: &mut Tx, commands: &[&CreateCommand]) -> Re
     }
     for split in &rows.splits {
         jobs::insert_split(tx, split).await?;
+    }
+    for &(gate_id, job_id, owner_id) in &rows.corrections {
+        corrections::insert(tx, gate_id, job_id, owner_id).await?;
     }
     let deeds: Vec<AuditRow> = commands.iter().filter_map(|command| command.tree.deed.clone()).collect();
     audit::record_all(tx, &deeds).await?;

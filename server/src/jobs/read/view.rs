@@ -128,6 +128,7 @@ pub(super) fn item(view: ItemView, job: &Arc<JobInfo>, waiting_for: Option<Waiti
         cancel_requested_at: view.cancel_requested_at.map(Time),
         assignment: holder,
         waiting_for,
+        superseded_by: view.superseded_by,
         version,
     }
 }
