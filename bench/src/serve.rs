@@ -38,6 +38,8 @@ impl Apart {
         let url = fresh_database(admin, DATABASE).await?;
         let mut child = Command::new(std::env::current_exe()?)
             .args(["--serve", &url])
+            // The most streams that are measured, and some to work with.
+            .env("TREELINE_CONNECTIONS", "11000")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .kill_on_drop(true)

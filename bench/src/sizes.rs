@@ -42,7 +42,7 @@ pub(crate) const QUICK: Sizes = Sizes {
     pages: 150,
     idle: 300,
     load_seconds: 4,
-    watchers: &[0, 100, 1_000],
+    watchers: &[0, 1, 100, 1_000],
     waiting: 1_000,
     workers: &[1, 4, 16, 64, 256],
 };
@@ -55,7 +55,7 @@ pub(crate) const FULL: Sizes = Sizes {
     pages: 500,
     idle: 1_000,
     load_seconds: 60,
-    watchers: &[0, 100, 1_000, 5_000],
+    watchers: &[0, 1, 100, 1_000, 10_000],
     waiting: 2_000,
     workers: &[1, 2, 4, 8, 16, 32, 64, 128, 256],
 };

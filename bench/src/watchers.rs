@@ -1,4 +1,4 @@
-//! Watchers of one job: how soon a commit is seen by each, what they cost, and what happens when all come back at once.
+//! Watchers of one job, over the streams of topics that pages use: how soon a commit is seen by each, what they cost, and what happens when all come back at once.
 //!
 //! The watchers are plain connections in this process, the server is one of its own; both share the cores.
 
@@ -225,7 +225,7 @@ impl Stream {
     async fn open(address: &str, job: Uuid) -> Result<Self> {
         let mut socket = TcpStream::connect(address).await?;
         let request = format!(
-            "GET /api/v1/jobs/{job}/events HTTP/1.1\r\nhost: {address}\r\nauthorization: Bearer {TOKEN}\r\naccept: text/event-stream\r\n\r\n"
+            "GET /api/v1/events?topics=job:{job} HTTP/1.1\r\nhost: {address}\r\nauthorization: Bearer {TOKEN}\r\naccept: text/event-stream\r\n\r\n"
         );
         socket.write_all(request.as_bytes()).await?;
         Ok(Self { socket, read: Vec::new() })

@@ -82,6 +82,16 @@ async fn a_table_that_is_not_utf8_is_read_in_its_encoding() {
     let refused =
         import_as(&server, json!({"id": id, "encoding": "klingon"})).await.expect_problem(422, "invalid_body");
     assert_eq!(refused["errors"][0]["pointer"], "/upload/encoding");
+
+    // The only sign stands far below the lines that were looked at: the page says what to do about it.
+    let mut late: Vec<u8> = b"name\n".to_vec();
+    (0..30_000).for_each(|n| late.extend(format!("Ada {n}\n").into_bytes()));
+    late.extend(b"J\xE4ger\n");
+    let id = upload(&server, "late.csv", late).await;
+    let job = complete(&server, &import(&server, "import", &id).await).await;
+    assert_eq!((&job["counts"]["succeeded"], &job["counts"]["dead"]), (&json!(30_000), &json!(1)));
+    let page = server.get(&format!("/imports/{}", job["id"].as_str().expect("an id"))).await.text;
+    assert!(page.contains("may be in another encoding") && page.contains(&format!("upload_id={id}")), "{page}");
     server.stop().await;
 }
 

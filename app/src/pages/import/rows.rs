@@ -60,6 +60,15 @@ fn one(job: &Job, group: &ErrorGroup, most: i64, here: bool) -> impl IntoView + 
             </a>
         }
     });
+    // Rows far down the file: the first lines did not show that the encoding is another one.
+    let encoding = job.upload_id.filter(|_| group.kind.as_deref() == Some("bad_encoding")).map(|id| {
+        view! {
+            <span>
+                "The file may be in another encoding. "
+                <a href=format!("/imports/new?upload_id={id}")>"Choose its encoding and import it again"</a>
+            </span>
+        }
+    });
     let more = match group.count - 1 {
         0 => None,
         1 => Some("and 1 more like it, ".to_owned()),
@@ -72,6 +81,7 @@ fn one(job: &Job, group: &ErrorGroup, most: i64, here: bool) -> impl IntoView + 
             <span class="two grow small">
                 <span class="strong problem-message">{group.message.clone()}</span>
                 <span>{more} "last " {ago(group.last_seen_at)}</span>
+                {encoding}
             </span>
             <span class="err-bar">
                 <svg class="bar" aria-hidden="true" focusable="false">
