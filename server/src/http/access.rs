@@ -1,4 +1,4 @@
-//! Services and their tokens, for admins.
+//! HTTP handlers for services and their tokens, for admins.
 
 use axum::{Json as Answer, extract::State, http::StatusCode, response::Response};
 use domain::{
@@ -22,36 +22,36 @@ use crate::{
     error::Result,
 };
 
-/// A list without filters.
+/// Query parameters of a list without filters.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct PlainList {
-    /// `-created_at`, the default: the newest first; `created_at`: the oldest first
+    /// `-created_at` (default): newest first; `created_at`: oldest first
     #[serde(default)]
     #[param(value_type = Option<String>)]
     pub(super) sort: ByAge,
-    /// Rows on the page, 1 to 1,000; default 50
+    /// Maximum number of rows on the page, 1 to 1,000; default 50
     #[serde(skip_serializing)]
     pub(super) limit: Option<i64>,
-    /// The `next_cursor` of the page before
+    /// `next_cursor` of the previous page
     #[serde(skip_serializing)]
     pub(super) cursor: Option<String>,
 }
 
-/// A list of things with names, without filters.
+/// Query parameters of a list of named objects, without filters.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct NamedList {
-    /// `-created_at`, the default: the newest first; `created_at`: the oldest first; `name` and `-name`
+    /// `-created_at` (default): newest first; `created_at`: oldest first; `name` and `-name`: by name
     #[serde(default)]
     #[param(value_type = Option<String>)]
     pub(super) sort: Named,
-    /// Rows on the page, 1 to 1,000; default 50
+    /// Maximum number of rows on the page, 1 to 1,000; default 50
     #[serde(skip_serializing)]
     pub(super) limit: Option<i64>,
-    /// The `next_cursor` of the page before
+    /// `next_cursor` of the previous page
     #[serde(skip_serializing)]
     pub(super) cursor: Option<String>,
 }
@@ -77,9 +77,9 @@ pub(super) use plain_list;
 plain_list!(Services, NamedList, "services");
 plain_list!(Tokens, PlainList, "tokens");
 
-/// Make a service
+/// Create a service
 ///
-/// For admins. A service owns the jobs that its tokens create.
+/// Admins only. A service owns the jobs that its tokens create.
 #[utoipa::path(post, path = "/services", tag = "people", request_body = NewService,
     params(("Idempotency-Key" = Option<String>, Header, description = "1 to 255 characters")),
     responses((status = 201, body = Service)))]
@@ -97,7 +97,7 @@ pub async fn create_service(
 
 /// List services
 ///
-/// For admins, newest first.
+/// Admins only. Newest first.
 #[utoipa::path(get, path = "/services", tag = "people", params(NamedList),
     responses((status = 200, body = Page<Service>)))]
 pub async fn list_services(
@@ -114,16 +114,16 @@ pub async fn list_services(
 
 /// Get a service
 ///
-/// With the time since which it is disabled, if it is. Admins only.
+/// Includes the time at which it was disabled, if it is disabled. Admins only.
 #[utoipa::path(get, path = "/services/{id}", tag = "people", params(("id" = Uuid, Path)),
     responses((status = 200, body = Service)))]
 pub async fn get_service(State(app): State<App>, caller: Caller, Path(id): Path<Uuid>) -> Result<Answer<Service>> {
     Ok(Answer(tokens::find_service(&app, &caller, id).await?))
 }
 
-/// Disable a service as a whole, or enable it again
+/// Enable or disable a service
 ///
-/// While it is disabled, everything of its tokens is refused within a second. Admins only.
+/// While a service is disabled, every request with its tokens is refused within a second. Admins only.
 #[utoipa::path(patch, path = "/services/{id}", tag = "people", params(("id" = Uuid, Path)),
     request_body = ServicePatch, responses((status = 200, body = Service)))]
 pub async fn patch_service(
@@ -135,10 +135,10 @@ pub async fn patch_service(
     Ok(Answer(tokens::change_service(&app, &caller, id, patch).await?))
 }
 
-/// Make a token: the answer holds its secret, once
+/// Create a token
 ///
-/// For admins. The secret is sent as `Authorization: Bearer …`. The scope `work` can be narrowed to job
-/// types.
+/// Admins only. The response contains the secret, which is not shown again. Clients send it as
+/// `Authorization: Bearer …`. The scope `work` can be restricted to job types.
 #[utoipa::path(post, path = "/tokens", tag = "people", request_body = NewToken,
     params(("Idempotency-Key" = Option<String>, Header, description = "1 to 255 characters")),
     responses((status = 201, body = TokenMade)))]
@@ -154,9 +154,9 @@ pub async fn create_token(
     once(&app, name, Keep::Sealed, "POST /tokens", fingerprint, make).await.map(idempotency::answer)
 }
 
-/// List tokens, newest first
+/// List tokens
 ///
-/// For admins. Secrets are not shown; revoked tokens stay listed.
+/// Newest first. Admins only. Secrets are not shown; revoked tokens stay listed.
 #[utoipa::path(get, path = "/tokens", tag = "people", params(PlainList),
     responses((status = 200, body = Page<Token>)))]
 pub async fn list_tokens(
@@ -171,9 +171,9 @@ pub async fn list_tokens(
     Ok(Answer(list.page(data, next)))
 }
 
-/// Revoke a token: at once here, within a second on other servers
+/// Revoke a token
 ///
-/// Requests under way with the token end. Again is no change.
+/// Takes effect at once on this server and within a second on others. Open requests with the token end. Idempotent.
 #[utoipa::path(delete, path = "/tokens/{id}", tag = "people", params(("id" = Uuid, Path)),
     responses((status = 204, description = "Revoked, or was so before")))]
 pub async fn delete_token(State(app): State<App>, caller: Caller, Path(id): Path<Uuid>) -> Result<StatusCode> {

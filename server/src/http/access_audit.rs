@@ -1,8 +1,8 @@
-//! Audit entries about reads and refusals: a layer that knows the operations that give out somebody's data, and the
-//! answers that refuse a known caller.
+//! Audit entries for reads and refusals: a layer that knows the operations that return other people's data, and the
+//! responses that refuse an authenticated caller.
 //!
-//! Apart from the handlers, so that pages and API are alike and none is forgotten. It decides nothing about access;
-//! it keeps an answer back until its entry is written, and answers for the database where that fails.
+//! It is separate from the handlers so that pages and API behave alike and no operation is forgotten. It makes no
+//! access decision. It delays a response until its entry is written; if that fails, it sends the database error.
 
 use axum::{
     extract::{MatchedPath, Request, State},
@@ -19,7 +19,7 @@ use crate::{
     auth::CallerSlot,
 };
 
-/// Operations that give out data, by path, and what reading is called in the log.
+/// Operations that return data, by path, with the action that the log records for a read.
 const READS: &[(&str, &str)] = &[
     ("/api/v1/jobs/{id}", "job.read"),
     ("/api/v1/jobs/{id}/events", "job.read"),
@@ -40,12 +40,12 @@ const READS: &[(&str, &str)] = &[
     ("/dead", "items.list"),
 ];
 
-/// Writes what is to be in the log about a request, before its answer goes out.
+/// Writes the audit entry of a request, if it needs one, before its response is sent.
 pub(super) async fn watch(State(app): State<App>, mut request: Request, next: Next) -> Response {
     let Some(path) = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned()) else {
         return next.run(request).await;
     };
-    // Calls of workers are covered by their lease, and come thousands of times a second.
+    // Requests of workers are covered by their lease and arrive thousands of times a second.
     if path.starts_with("/api/v1/assignments") {
         return next.run(request).await;
     }
@@ -72,7 +72,7 @@ pub(super) async fn watch(State(app): State<App>, mut request: Request, next: Ne
     response
 }
 
-/// Object of a request: the one in its path, or the one that its list is narrowed to.
+/// Object of a request: the one in its path, or the one that its list is filtered by.
 fn object_of(path: &str, uri: &Uri) -> Option<Object> {
     let at = path.split('/').position(|segment| segment == "{id}");
     let Some(at) = at else {

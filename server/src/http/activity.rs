@@ -1,7 +1,7 @@
-//! Activity of one HTTP/2 connection: requests that are being handled, answers that are being sent.
+//! Activity of one HTTP/2 connection: requests in progress and responses being sent.
 //!
-//! A connection over which nothing is asked, and one whose answers nobody reads, end after a while. HTTP/1 needs none of
-//! this: there the time for the next request's headers runs while nothing is asked, and a reader who stops blocks the
+//! A connection without requests, and one whose client does not read its responses, is closed after a timeout. HTTP/1
+//! needs none of this: the header timeout runs while no request is open, and a client that stops reading blocks the
 //! connection itself (`patient`).
 
 use std::{
@@ -18,12 +18,12 @@ use axum::body::{Body, Bytes, HttpBody};
 use hyper::body::{Frame, SizeHint};
 use tokio::sync::Notify;
 
-/// Counts of one connection.
+/// Counters of one connection.
 #[derive(Debug)]
 pub(super) struct Activity {
-    /// Requests without an answer yet.
+    /// Number of requests without a response yet.
     handling: AtomicUsize,
-    /// Answers whose end was not sent yet, and those of them that wait for more to send.
+    /// Number of responses not sent completely, and of those among them that wait for more data to send.
     sending: AtomicUsize,
     waiting: AtomicUsize,
     progress: Mutex<Instant>,
@@ -49,14 +49,14 @@ impl Activity {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner).elapsed()
     }
 
-    /// A request that is being handled.
+    /// Counts a request in progress until the returned guard is dropped.
     pub(super) fn handle(self: &Arc<Self>) -> Handling {
         self.handling.fetch_add(1, Relaxed);
         self.changed.notify_one();
         Handling(Arc::clone(self))
     }
 
-    /// Waits until no request came for `idle`, or the client took none of an answer for `write_timeout`.
+    /// Waits until no request arrived for `idle`, or until the client read nothing of a response for `write_timeout`.
     pub(super) async fn is_over(&self, idle: Duration, write_timeout: Duration) {
         loop {
             let is_idle = || self.handling.load(Relaxed) == 0 && self.sending.load(Relaxed) == 0;
@@ -77,12 +77,12 @@ impl Activity {
     }
 }
 
-/// Dropped when the answer begins, or the request is given up.
+/// Guard of a request in progress, dropped when the response begins or the request is abandoned.
 #[derive(Debug)]
 pub(super) struct Handling(Arc<Activity>);
 
 impl Handling {
-    /// The body of the answer, counted until its end.
+    /// Wraps the response body so that it is counted until its end.
     pub(super) fn answer(self, body: Body) -> Body {
         let activity = Arc::clone(&self.0);
         activity.sending.fetch_add(1, Relaxed);
@@ -98,11 +98,11 @@ impl Drop for Handling {
     }
 }
 
-/// A body that is counted.
+/// Response body that is counted.
 struct Counted {
     body: Body,
     activity: Arc<Activity>,
-    /// It has nothing to send at this moment.
+    /// True if it has nothing to send at the moment.
     is_waiting: bool,
 }
 

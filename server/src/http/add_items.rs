@@ -1,12 +1,11 @@
-//! `POST /jobs/{id}/items`: a JSON array, all or nothing; or NDJSON, a stream without end in atomic
-//! batches.
+//! `POST /jobs/{id}/items`: a JSON array, all or nothing; or NDJSON, a stream of any length in atomic batches.
 //!
-//! A stream is read line by line and never held: a batch is committed before the next is read, which
-//! is also what slows a sender down that is faster than the database. A bad line stops it; the answer
-//! names the line and how many items are in.
+//! A stream is read line by line and never buffered as a whole. Each batch is committed before the next one is read,
+//! which also slows down a sender that is faster than the database. An invalid line ends the stream; the response
+//! contains the line number and the number of accepted items.
 
-mod array; // items that come all at once
-mod resume; // streams that are sent again
+mod array; // items sent as an array
+mod resume; // resumption of streams with an Idempotency-Key
 
 use axum::{Json as Answer, extract::Request, extract::State};
 use bytes::BytesMut;
@@ -35,31 +34,31 @@ use crate::{
 use array::{Array, TRIES};
 use resume::{Passed, Resuming};
 
-/// A batch of a stream is committed at this many items, or this many bytes.
+/// Number of items and number of bytes at which a batch of a stream is committed.
 const BATCH_ITEMS: usize = 1_000;
 const BATCH_BYTES: usize = 1 << 20;
 
-/// What a line may have beside its payload, in bytes.
+/// Maximum size of a line beyond its payload, in bytes.
 const AROUND_PAYLOAD: usize = 64 << 10;
 
 const NDJSON: [&str; 4] =
     ["application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines"];
 
-/// How items are added.
+/// Query parameters for adding items.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct HowToAdd {
-    /// `true`: the job gets no more items after these
+    /// `true`: seals the job after these items
     seal: Option<bool>,
-    /// `skip`: leave out items whose dedupe key the job has already; `refuse`, the default: add none
+    /// `skip`: ignore items whose dedupe key already exists in the job; `refuse` (default): add none of the items
     #[param(value_type = Option<String>)]
     on_duplicate: Option<Duplicates>,
-    /// Why; required on somebody else's work, kept in the audit log
+    /// Reason, recorded in the audit log; required for another owner's job
     reason: Option<String>,
 }
 
-/// What becomes of an item whose dedupe key the job has already.
+/// Handling of an item whose dedupe key already exists in the job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Duplicates {
@@ -77,7 +76,7 @@ impl HowToAdd {
         Adding { seal, on_duplicate, key, reason: self.reason.clone(), stream }
     }
 
-    /// What a key stands for before the first line: the job and the parameters.
+    /// Call that a key identifies before the first line: the job and the parameters.
     fn call(&self, job_id: Uuid) -> String {
         let parameters = [
             self.seal.unwrap_or(false).then_some("seal"),
@@ -88,10 +87,11 @@ impl HowToAdd {
     }
 }
 
-/// Add items: a JSON array (all or nothing, at most 10,000), or an NDJSON stream in atomic batches
+/// Add items to a job
 ///
-/// With an `Idempotency-Key` it can be sent again: an array gives the first answer, a stream goes on
-/// behind what was committed.
+/// The body is a JSON array (all or nothing, at most 10,000 items) or an NDJSON stream, committed in atomic batches.
+/// With an `Idempotency-Key` a request can be repeated: an array gets the first response, a stream resumes after the
+/// committed lines.
 #[utoipa::path(post, path = "/jobs/{id}/items", tag = "jobs",
     params(("id" = Uuid, Path), HowToAdd,
            ("Idempotency-Key" = Option<String>, Header, description = "1 to 255 characters")),
@@ -147,31 +147,31 @@ pub async fn add_items(
 
 const NOTHING: Added = Added { accepted: 0, duplicates: 0, sealed: false };
 
-/// A stream under way.
+/// NDJSON stream being read.
 struct Stream<'a> {
     app: &'a App,
     caller: &'a Caller,
     job_id: Uuid,
     how: HowToAdd,
-    /// What is committed.
+    /// Result of the committed batches.
     total: Added,
-    /// Where the stream's key stands, if it has one.
+    /// Progress stored under the stream's key, if it has one.
     resuming: Option<Resuming>,
-    /// Something of this request is committed.
+    /// True if a batch of this request is committed.
     committed: bool,
-    /// The last line that was read, from 1.
+    /// Number of the last line read, from 1.
     line: i64,
     batch: Batch,
-    /// A stream has no end: its credential may.
+    /// Validity of the credential: a stream can outlive it.
     ongoing: Ongoing,
 }
 
-/// Items that will be committed together, and the line of each.
+/// Items that are committed together, and the line number of each.
 #[derive(Default)]
 struct Batch {
     items: Vec<NewItem>,
     lines: Vec<i64>,
-    /// With a key: the fingerprint of the stream up to each line.
+    /// Fingerprints of the stream up to and including each line, with a key only.
     chain: Vec<[u8; 32]>,
     bytes: usize,
 }
@@ -191,9 +191,9 @@ impl Stream<'_> {
         let (parts, body) = request.into_parts();
         let mut chunks = extract::chunks(body);
         let mut buffer = BytesMut::new();
-        // Bytes at the head of the buffer that are known to hold no end of line.
+        // Length of the buffer's prefix that is known to contain no line end.
         let mut searched = 0;
-        // A line that has begun must end in time: a byte now and then is no progress.
+        // A line must be complete before this deadline: a byte now and then does not count as progress.
         let mut line_due = Instant::now() + idle_timeout;
         let refused = loop {
             if let Some(at) = buffer[searched..].iter().position(|&b| b == b'\n') {
@@ -237,7 +237,7 @@ impl Stream<'_> {
         Err(refused)
     }
 
-    /// The last line, which may lack its end, and the last batch.
+    /// Handles the last line, which may lack a line end, and commits the last batch.
     async fn end(mut self, rest: &[u8]) -> Result<Added> {
         self.take(rest).await?;
         if self.resuming.as_ref().is_some_and(Resuming::is_behind) {
@@ -276,11 +276,11 @@ impl Stream<'_> {
                 self.batch.bytes += line.len();
             }
             Err(Error::Problem(problem)) => {
-                // What came before the bad line is good.
+                // The lines before the invalid one are valid.
                 if !self.batch.items.is_empty() {
                     self.commit(false).await?;
                 }
-                // In a body of its own, bad syntax would be a 400; a line of a stream is a 422.
+                // As a whole body, invalid syntax is a 400; as a line of a stream, it is a 422.
                 let faults = if problem.errors.is_empty() {
                     Problem::invalid_body([(String::new(), problem.detail)])
                 } else {
@@ -305,7 +305,7 @@ impl Stream<'_> {
         let mut tries = TRIES;
         loop {
             let key = self.resuming.as_ref().map(|resuming| resuming.moving(&batch, self.total, last));
-            // Only what has a key may have to be sent again.
+            // Only a batch under a key may have to be sent again.
             let items = if key.is_some() { batch.items.clone() } else { std::mem::take(&mut batch.items) };
             let to = key.as_ref().map(|key| key.to);
             let place = if self.committed { InStream::Later } else { InStream::First };
@@ -327,7 +327,7 @@ impl Stream<'_> {
                     }
                 }
                 Err(Error::Problem(mut problem)) => {
-                    // The engine points into the batch: `/17/payload`. The sender counts lines.
+                    // The engine's pointers index into the batch (`/17/payload`); the sender counts lines.
                     let fault = problem.errors.first_mut();
                     let named = fault.and_then(|fault| {
                         let (index, rest) = split_index(&fault.pointer)?;
@@ -342,8 +342,8 @@ impl Stream<'_> {
         }
     }
 
-    /// The same stream is being sent on another connection and was faster: drops what it has committed.
-    /// False: nothing of the batch is left to do.
+    /// Drops the items that the same stream, sent on another connection, has committed first.
+    /// Returns false if nothing of the batch is left to commit.
     async fn catch_up(&mut self, batch: &mut Batch, last: bool) -> Result<bool> {
         let Some(resuming) = &mut self.resuming else { return Ok(true) };
         resuming.refresh(self.app).await?;
@@ -359,7 +359,7 @@ impl Stream<'_> {
         Ok(!resuming.is_done() && !resuming.is_behind() && (last || !batch.items.is_empty()))
     }
 
-    /// A refusal that is about no line: with what was accepted before.
+    /// Refusal that is not about a single line, with the number of items accepted before it.
     fn refused(&self, error: Error) -> Error {
         match error {
             Error::Problem(problem) => Problem { accepted: Some(self.total.accepted), ..*problem }.into(),
@@ -372,7 +372,7 @@ impl Stream<'_> {
     }
 }
 
-/// `/17/payload` is the 17th item's `/payload`.
+/// Splits `/17/payload` into the index 17 and the pointer `/payload`.
 fn split_index(pointer: &str) -> Option<(usize, String)> {
     let rest = pointer.strip_prefix('/')?;
     let (index, rest) = rest.split_at(rest.find('/').unwrap_or(rest.len()));

@@ -1,8 +1,8 @@
-//! Counters of a request, from its first byte to the beginning of its answer.
+//! Counters of a request, from its first byte to the beginning of its response.
 //!
-//! Made by [`identify`](super::layers::identify) for every request. Who asks becomes known when a handler takes the caller,
-//! and from then on the request counts for that caller; workers' own requests count for nobody. A request that never gets a
-//! known caller under `/api` counts for its address where it was refused.
+//! [`identify`](super::layers::identify) creates them for every request. The caller is known once a handler extracts
+//! it; from then on the request counts toward that caller. Requests of workers count toward nobody. A refused request
+//! under `/api` whose caller never becomes known counts toward its client address.
 
 use std::{
     net::IpAddr,
@@ -21,7 +21,7 @@ const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy"
 /// Path of the requests of workers.
 const OF_WORKERS: &str = "/api/v1/assignments";
 
-/// A request on its way, in its extensions.
+/// Request in progress, stored in its extensions.
 #[derive(Clone, Debug)]
 pub struct Admission(Arc<Inner>);
 
@@ -36,7 +36,7 @@ struct Inner {
 }
 
 impl Admission {
-    /// Begins a request. 429 for an address that was refused too often of late.
+    /// Begins a request. Fails with 429 if too many recent requests of the address were refused.
     pub fn begin(quotas: &Quotas, address: Option<IpAddr>, uri: &Uri) -> Result<Self, Problem> {
         let is_api = uri.path().starts_with("/api/");
         if let Some(address) = address.filter(|_| is_api) {
@@ -52,7 +52,7 @@ impl Admission {
         })))
     }
 
-    /// Counts the request for a caller, once. 429 beyond the limits.
+    /// Counts the request toward a caller, once. Fails with 429 over the limits.
     pub fn admit(&self, owner_id: Uuid, credential_id: Uuid) -> Result<(), Problem> {
         if self.0.is_of_worker {
             return Ok(());
@@ -64,7 +64,7 @@ impl Admission {
         Ok(())
     }
 
-    /// The answer begins: tells the caller where it stands, and counts the request no more.
+    /// Ends the count when the response begins, and adds the caller's quota headers.
     pub fn end(&self, status: StatusCode, headers: &mut HeaderMap) {
         let counted = self.0.counted.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some((_, rate)) = counted else {
@@ -84,9 +84,9 @@ impl Admission {
     }
 }
 
-/// Returns true if a list is searched for a text.
+/// Returns true if the query searches a list for text.
 fn searches(query: Option<&str>) -> bool {
-    // Decoded, as the list reads it: the name can be written in other ways, such as `%71`.
+    // Decoded, as the list reads it: the name can also be written in percent-encoded form, such as `%71`.
     query.is_some_and(|query| {
         form_urlencoded::parse(query.as_bytes()).any(|(name, text)| name == "q" && !text.is_empty())
     })

@@ -1,4 +1,4 @@
-//! Alerts over HTTP: the open ones, and those that workers raise themselves (`alerts`).
+//! HTTP handlers for alerts: the list, and the alerts that workers raise (`alerts`).
 
 use axum::{Json as Answer, extract::State, http::StatusCode};
 use domain::{
@@ -23,23 +23,23 @@ use crate::{
     store::alerts::AlertQuery,
 };
 
-/// Which alerts.
+/// Filters of the alert list.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct AlertList {
-    /// `true`: those that are cleared, too
+    /// `true`: includes cleared alerts
     all: Option<bool>,
-    /// Only this kind
+    /// Only alerts of this kind
     kind: Option<String>,
-    /// `-created_at`, the default: the newest first; `created_at`: the oldest first
+    /// `-created_at` (default): newest first; `created_at`: oldest first
     #[serde(default)]
     #[param(value_type = Option<String>)]
     sort: ByAge,
-    /// Rows on the page, 1 to 1,000; default 50
+    /// Maximum number of rows on the page, 1 to 1,000; default 50
     #[serde(skip_serializing)]
     limit: Option<i64>,
-    /// The `next_cursor` of the page before
+    /// `next_cursor` of the previous page
     #[serde(skip_serializing)]
     cursor: Option<String>,
 }
@@ -54,10 +54,10 @@ impl Paged for AlertList {
     }
 }
 
-/// List alerts, newest first: to staff all of them, to others those about their own work
+/// List alerts
 ///
-/// Each alert is raised once and clears itself when its cause is gone. Without `all` only the open ones are
-/// listed.
+/// Newest first. Staff see all alerts, other callers those about their own work. Each alert is raised once and clears
+/// itself when its cause is gone. Without `all` only open alerts are listed.
 #[utoipa::path(get, path = "/alerts", tag = "watch", params(AlertList), responses((status = 200, body = Page<Alert>)))]
 pub async fn list_alerts(
     State(app): State<App>,
@@ -85,10 +85,10 @@ pub async fn list_alerts(
     Ok(Answer(list.page(data, next)))
 }
 
-/// Raise an alert about the item in one's hands
+/// Raise an alert about an assigned item
 ///
-/// The alert names the item, its job and its tree. The same worker raising it again counts it, and does not
-/// raise another. An assignment that is over is 409 `assignment_closed`.
+/// The alert names the item, its job and its tree. If the same worker raises it again, its count goes up and no second
+/// alert is raised. An assignment that has ended is 409 `assignment_closed`.
 #[utoipa::path(post, path = "/assignments/{id}/alert", tag = "assignments", params(("id" = String, Path)),
     request_body = AlertBody,
     responses((status = 204, description = "Raised, or counted again where it is open already")))]

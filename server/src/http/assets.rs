@@ -1,9 +1,8 @@
-//! The site's files (script, WASM, styles, fonts), served from inside the binary.
+//! Files of the site (script, WASM, styles, fonts), served from inside the binary.
 //!
-//! Every URL carries the hash of the whole site, so browsers keep a file for ever and a new build is
-//! a new set of URLs; under any other hash there is nothing, because an answer there would be cached
-//! as what it is not. Debug builds read `site/` from disk. Pages are elsewhere: an unknown name here
-//! is a real 404 and never a page.
+//! Every URL contains the hash of the whole site, so browsers cache a file forever and a new build has a new set of
+//! URLs. A URL with any other hash is 404, because a response there would be cached under the wrong version. Debug
+//! builds read `site/` from disk. Pages are served elsewhere: an unknown name here is a real 404, never a page.
 
 use std::borrow::Cow;
 
@@ -19,23 +18,23 @@ use rust_embed::Embed;
 
 use crate::error::{Error, Result};
 
-/// What `cargo xtask build` made: every file plain, as `.br` and as `.gz`, and `hash`, the hash of it all.
+/// Output of `cargo xtask build`: every file plain, as `.br` and as `.gz`, and `hash`, the hash of all files.
 #[derive(Embed)]
 #[folder = "../site"]
 #[allow_missing = true]
 struct Site;
 
-/// `GET /pkg/{hash}/{path}`.
+/// Route `GET /pkg/{hash}/{path}`.
 pub fn router<S: Clone + Send + Sync + 'static>() -> Router<S> {
     Router::new().route("/pkg/{hash}/{*path}", get(asset))
 }
 
-/// Where a file of the site is: `url("treeline.js")` is `/pkg/<hash>/treeline.js`.
+/// URL of a site file: `url("treeline.js")` is `/pkg/<hash>/treeline.js`.
 pub fn url(name: &str) -> String {
     format!("/pkg/{}/{name}", hash())
 }
 
-/// Whether the site was built; without it pages still answer, unstyled.
+/// Returns true if the site was built; without it pages still work, unstyled.
 pub fn is_built() -> bool {
     Site::get("hash").is_some()
 }
@@ -46,7 +45,7 @@ fn hash() -> String {
 
 async fn asset(Path((asked, path)): Path<(String, String)>, headers: HeaderMap) -> Result<Response> {
     let missing = || Error::refuse(Code::NotFound, "The site has no such file.");
-    // What has no media type is not for readers: the compressed forms are not files of their own.
+    // Files without a known media type are not served: the compressed forms are not files of their own.
     let media_type = media_type(&path).ok_or_else(missing)?;
     let plain = if asked == hash() { Site::get(&path) } else { None }.ok_or_else(missing)?;
     let (encoding, data) = best(&path, plain.data, &headers);
@@ -63,7 +62,7 @@ async fn asset(Path((asked, path)): Path<(String, String)>, headers: HeaderMap) 
     Ok(response)
 }
 
-/// The smallest form that the reader takes.
+/// Picks the smallest encoding that the client accepts.
 fn best(path: &str, plain: Cow<'static, [u8]>, headers: &HeaderMap) -> (Option<&'static str>, Cow<'static, [u8]>) {
     for (encoding, suffix) in [("br", "br"), ("gzip", "gz")] {
         if accepts(headers, encoding)
@@ -75,7 +74,7 @@ fn best(path: &str, plain: Cow<'static, [u8]>, headers: &HeaderMap) -> (Option<&
     (None, plain)
 }
 
-/// Whether `Accept-Encoding` names an encoding, with a weight other than zero.
+/// Returns true if `Accept-Encoding` names the encoding with a weight other than zero.
 fn accepts(headers: &HeaderMap, encoding: &str) -> bool {
     let offers = headers.get_all(header::ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
     offers.flat_map(|value| value.split(',')).any(|offer| {
@@ -86,7 +85,7 @@ fn accepts(headers: &HeaderMap, encoding: &str) -> bool {
     })
 }
 
-/// The media types that a site is made of. `nosniff` and `.wasm` streaming need them exact.
+/// Media type of a site file by its extension. `nosniff` and `.wasm` streaming need the exact type.
 fn media_type(path: &str) -> Option<&'static str> {
     Some(match path.rsplit_once('.')?.1 {
         "js" => "text/javascript; charset=utf-8",

@@ -1,4 +1,4 @@
-//! What workers say: claim, heartbeat, step, and how an attempt ended (`claiming`, `lease-expiry`,
+//! HTTP handlers for workers: claim, heartbeat, step, and the outcome of an attempt (`claiming`, `lease-expiry`,
 //! `fencing`, `retry-budget`, `steps`).
 
 use axum::{Json as Answer, extract::State};
@@ -21,12 +21,12 @@ use crate::{
     jobs::EndingKind,
 };
 
-/// Claim items; waits up to `wait_seconds` for some, and may answer with none
+/// Claim items
 ///
-/// Needs a token with the scope `work`. Several types take turns, trees take turns within a type, and items
-/// of a tree come oldest first. Each assignment is held by heartbeats until it is ended. With a `claim_id`
-/// the same request again answers with the same assignments as far as they are still open, so that a lost
-/// answer costs nothing. Beside `item_ids`, `refused` says which could not be had.
+/// Waits up to `wait_seconds` for items, and may return none. Needs a token with the scope `work`. Several types take
+/// turns, trees take turns within a type, and items of a tree come oldest first. Heartbeats extend the lease of each
+/// assignment until it ends. A repeated request with the same `claim_id` returns the same assignments that are still
+/// open, so a lost response costs nothing. With `item_ids`, `refused` lists the items that could not be claimed.
 #[utoipa::path(post, path = "/assignments", tag = "assignments", request_body = Claim,
     responses((status = 200, body = Claimed)))]
 pub async fn claim_items(
@@ -39,10 +39,10 @@ pub async fn claim_items(
     Ok(Answer(app.engine.claim_while(&caller, claim, ongoing).await?))
 }
 
-/// Keep an assignment alive, and say how far it is
+/// Extend the lease of an assignment
 ///
-/// To be sent every `heartbeat_seconds` of the assignment; after three missed intervals the lease is lost
-/// and the item is offered again. `cancel` in the answer tells the worker to stop.
+/// Send it every `heartbeat_seconds` of the assignment, optionally with the progress. After three missed intervals the
+/// lease expires and the item is offered again. `cancel` in the response tells the worker to stop.
 #[utoipa::path(post, path = "/assignments/{id}/heartbeat", tag = "assignments", params(("id" = String, Path)),
     request_body = Option<HeartbeatBody>, responses((status = 200, body = Heartbeat)))]
 pub async fn heartbeat_assignment(
@@ -60,11 +60,11 @@ pub async fn heartbeat_assignment(
     }
 }
 
-/// Record a step: a recovery point that a later attempt starts from
+/// Record a step
 ///
-/// The step and its data are stored at once and handed to every later attempt. Steps only move forward: an
-/// earlier one, or the same one with other data, is 409 `step_behind`; one that the job type does not
-/// declare is 422 `unknown_step`. The same step with the same data again is no change.
+/// A step is a recovery point that a later attempt starts from. The step and its data are stored at once and sent with
+/// every later attempt. Steps only move forward: an earlier one, or the same one with different data, is 409
+/// `step_behind`; an undeclared one is 422 `unknown_step`. Repeating a step with the same data has no effect.
 #[utoipa::path(post, path = "/assignments/{id}/step", tag = "assignments", params(("id" = String, Path)),
     request_body = StepBody, responses((status = 200, body = Step)))]
 pub async fn step_assignment(
@@ -76,10 +76,10 @@ pub async fn step_assignment(
     Ok(Answer(app.engine.step(&caller, id, body).await?))
 }
 
-/// End an assignment with a result; no body, or none in it, is the result `{}`
+/// Complete an assignment with a result
 ///
-/// The first ending of an assignment counts. The same ending again answers as the first time; any other is
-/// 409 `assignment_closed`. The result of a cancelled job is 409 `job_cancelled`.
+/// Without a body or a result in it, the result is `{}`. Only the first ending of an assignment counts. A repeat gets
+/// the first response; any other is 409 `assignment_closed`. A result for a canceled job is 409 `job_cancelled`.
 #[utoipa::path(post, path = "/assignments/{id}/result", tag = "assignments", params(("id" = String, Path)),
     request_body = Option<ResultBody>, responses((status = 200, body = Ended)))]
 pub async fn succeed_assignment(
@@ -95,11 +95,11 @@ pub async fn succeed_assignment(
     Ok(Answer(app.engine.end(&caller, id, EndingKind::Result(result)).await?))
 }
 
-/// End an assignment with a failure; the item is offered again if its budget allows
+/// Fail an assignment
 ///
-/// The failure counts against `max_failures`, unless `retryable` is `false`, which makes the item a dead
-/// letter at once. The item waits for the backoff of its type, or for `retry_after_seconds`. `cancel_tree`
-/// cancels the whole tree.
+/// The item is offered again if its retry budget allows. The failure counts against `max_failures`, unless `retryable`
+/// is `false`: then the item becomes a dead letter at once. The next attempt starts after the backoff of its type, or
+/// after `retry_after_seconds`. `cancel_tree` cancels the whole tree.
 #[utoipa::path(post, path = "/assignments/{id}/failure", tag = "assignments", params(("id" = String, Path)),
     request_body = FailureBody, responses((status = 200, body = Ended)))]
 pub async fn fail_assignment(
@@ -111,10 +111,10 @@ pub async fn fail_assignment(
     Ok(Answer(app.engine.end(&caller, id, EndingKind::Failure(body)).await?))
 }
 
-/// Give an item back without a failure
+/// Release an item without a failure
 ///
-/// The item is available again, at once or after `retry_after_seconds`. An item of an `at_most_once` type
-/// can be released only before its first step or progress (409 `already_started`).
+/// The item is available again at once, or after `retry_after_seconds`. An item of an `at_most_once` type can only be
+/// released before its first step or progress report (409 `already_started`).
 #[utoipa::path(post, path = "/assignments/{id}/release", tag = "assignments", params(("id" = String, Path)),
     request_body = Option<ReleaseBody>, responses((status = 200, body = Ended)))]
 pub async fn release_assignment(
@@ -126,11 +126,10 @@ pub async fn release_assignment(
     Ok(Answer(app.engine.end(&caller, id, EndingKind::Release(body)).await?))
 }
 
-/// End many assignments, and claim the next items in the same transaction
+/// End many assignments and claim the next items
 ///
-/// Answers in order; one ending that is refused does not spoil the others. Endings and the claim share one
-/// transaction, which makes this the cheapest way to work through many items. The claim takes no
-/// `wait_seconds`.
+/// Returns results in request order; a refused one does not affect the others. All endings and the claim share one
+/// transaction, which makes this the cheapest way to process many items. The claim takes no `wait_seconds`.
 #[utoipa::path(post, path = "/assignments/finish", tag = "assignments", request_body = FinishBody,
     responses((status = 200, body = Finished)))]
 pub async fn finish_assignments(
@@ -144,10 +143,10 @@ pub async fn finish_assignments(
     Ok(Answer(app.engine.finish(&caller, body).await?))
 }
 
-/// Keep many assignments alive; answers in order
+/// Extend the leases of many assignments
 ///
-/// One request for all items in a worker's hands. Each answer has the status that the single call would
-/// have had: 200, 404 or 409.
+/// One request for all items that a worker holds. Returns results in request order, each with the status of the single
+/// request: 200, 404 or 409.
 #[utoipa::path(post, path = "/assignments/heartbeat", tag = "assignments", request_body = HeartbeatsBody,
     responses((status = 200, body = Heartbeats)))]
 pub async fn heartbeat_assignments(

@@ -1,4 +1,4 @@
-//! The audit log over HTTP: who did what to whose work, and why.
+//! HTTP handlers for the audit log: actions, their actors, objects and reasons.
 
 use axum::{
     Json as Answer,
@@ -19,44 +19,44 @@ use super::{
 };
 use crate::{App, audit, auth::Caller, error::Result, store::audit::AuditQuery};
 
-/// Filters of the audit log; all that are given must hold.
+/// Filters of the audit log; all given filters must match.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct AuditList {
-    /// The name of the person or service who did it
+    /// Name of the person or service that acted
     actor: Option<String>,
-    /// What was done, such as `job.delete`
+    /// Name of the action, such as `job.delete`
     action: Option<String>,
-    /// What was done to this job
+    /// Actions on this job
     job: Option<Uuid>,
-    /// What was done within this tree
+    /// Actions within this tree
     root: Option<Uuid>,
-    /// What was done to this item
+    /// Actions on this item
     item: Option<Uuid>,
-    /// Not older than this
+    /// Entries of this time or later
     #[param(value_type = Option<String>, format = DateTime)]
     since: Option<Time>,
-    /// `-created_at`, the default: the newest first; `created_at`: the oldest first
+    /// `-created_at` (default): newest first; `created_at`: oldest first
     #[serde(default)]
     #[param(value_type = Option<String>)]
     sort: ByAge,
-    /// Rows on the page, 1 to 1,000; default 50
+    /// Maximum number of rows on the page, 1 to 1,000; default 50
     #[serde(skip_serializing)]
     limit: Option<i64>,
-    /// The `next_cursor` of the page before
+    /// `next_cursor` of the previous page
     #[serde(skip_serializing)]
     cursor: Option<String>,
-    /// `ndjson`: everything that matches, oldest first, one entry a line; `json`, the default: a page
+    /// `ndjson`: all matching entries, oldest first, one per line; `json` (default): a page
     #[serde(skip_serializing)]
     #[param(value_type = Option<String>)]
     format: Option<Format>,
-    /// With `ndjson`: only what comes after this entry, so that a copy goes on where it ended
+    /// Only entries after this one, with `ndjson`, to resume a copy
     #[serde(skip_serializing)]
     after: Option<Uuid>,
 }
 
-/// Format of the answer.
+/// Format of the response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Format {
@@ -75,11 +75,11 @@ impl Paged for AuditList {
     }
 }
 
-/// Who did what, newest first: to staff all of it, to others what was done to their own work
+/// List audit entries
 ///
-/// Entries outlive the work that they speak of.
-/// With `format=ndjson` everything that matches comes as a stream, oldest first; it goes on behind the entry `after`,
-/// and misses none.
+/// Newest first. Staff see all entries, other callers those about their own work. Entries outlive the objects that they
+/// are about. With `format=ndjson` all matching entries are streamed, oldest first. The stream resumes after the entry
+/// `after` and skips none.
 #[utoipa::path(get, path = "/audit", tag = "people", params(AuditList),
     responses((status = 200, content((Page<AuditEntry> = "application/json"), (String = "application/x-ndjson")))))]
 pub async fn list_audit(State(app): State<App>, caller: Caller, Query(list): Query<AuditList>) -> Result<Response> {

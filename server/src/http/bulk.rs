@@ -1,5 +1,5 @@
-//! Bulk operations over HTTP. The filter is an object of the list's own filters and is read by the list's
-//! own reader, so that what a page shows is what an operation meets.
+//! HTTP handlers for bulk operations. The filter is an object with the list's own filters and is read by the list's
+//! own parser, so an operation affects exactly the rows that a page shows.
 
 use axum::{
     Json as Answer,
@@ -31,19 +31,19 @@ use crate::{
     jobs::{KeyedCall, Wanted},
 };
 
-/// The list of operations.
+/// Query parameters of the list of operations.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct BulkList {
-    /// `-created_at`, the default: the newest first; `created_at`: the oldest first
+    /// `-created_at` (default): newest first; `created_at`: oldest first
     #[serde(default)]
     #[param(value_type = Option<String>)]
     sort: ByAge,
-    /// Rows on the page, 1 to 1,000; default 50
+    /// Maximum number of rows on the page, 1 to 1,000; default 50
     #[serde(skip_serializing)]
     limit: Option<i64>,
-    /// The `next_cursor` of the page before
+    /// `next_cursor` of the previous page
     #[serde(skip_serializing)]
     cursor: Option<String>,
 }
@@ -58,12 +58,12 @@ impl Paged for BulkList {
     }
 }
 
-/// Do something to everything that a list shows
+/// Start a bulk operation on all rows that match a filter
 ///
-/// Items are retried or cancelled, jobs are cancelled or deleted. `dry_run` counts exactly and shows some
-/// of the members; it is through when its state is `ready`. Without it the members are frozen, then dealt
-/// with one by one, paced, each counted once: `processed`, `skipped` by reason, or `errored`. A retry holds
-/// the completion of the trees it touches until it is through with them.
+/// Retries or cancels items; cancels or deletes jobs. `dry_run` counts exactly and shows some of the members; it is
+/// finished when its state is `ready`. Without it, the set of members is frozen and then processed one by one at a
+/// limited rate. Each member is counted once: `processed`, `skipped` by reason, or `errored`. A retry delays the
+/// completion of the affected trees until it has processed their items.
 #[utoipa::path(post, path = "/bulk-operations", tag = "bulk", request_body = NewBulk,
     params(("Idempotency-Key" = Option<String>, Header, description = "1 to 255 characters")),
     responses((status = 200, description = "A dry run", body = BulkOperation),
@@ -88,9 +88,9 @@ pub async fn create_bulk(
     Ok((status, [(header::LOCATION, place)], Answer(made)).into_response())
 }
 
-/// List bulk operations, newest first: one's own, to staff everybody's
+/// List bulk operations
 ///
-/// Operations that are over are remembered for 30 days.
+/// Newest first. Callers see their own operations, staff see all. Finished operations are kept for 30 days.
 #[utoipa::path(get, path = "/bulk-operations", tag = "bulk", params(BulkList),
     responses((status = 200, body = Page<BulkOperation>)))]
 pub async fn list_bulk(
@@ -104,18 +104,18 @@ pub async fn list_bulk(
     Ok(Answer(list.page(data, next)))
 }
 
-/// A bulk operation
+/// Get a bulk operation
 ///
-/// Progress of the operation, and some of its members as they were when they were found.
+/// Progress of the operation, and some of its members as they were when they were selected.
 #[utoipa::path(get, path = "/bulk-operations/{id}", tag = "bulk", params(("id" = Uuid, Path)),
     responses((status = 200, body = BulkOperation)))]
 pub async fn get_bulk(State(app): State<App>, caller: Caller, Path(id): Path<Uuid>) -> Result<Answer<BulkOperation>> {
     Ok(Answer(app.engine.bulk(&caller, id).await?))
 }
 
-/// Stop a bulk operation: from the answer on nothing more is done
+/// Cancel a bulk operation
 ///
-/// What was done stays done. Again is no change; one that is through is 409 `operation_over`.
+/// Stops at once; processed members stay processed. Repeating the call has no effect; 409 `operation_over` if finished.
 #[utoipa::path(post, path = "/bulk-operations/{id}/cancel", tag = "bulk", params(("id" = Uuid, Path)),
     request_body = Option<ReasonBody>, responses((status = 200, body = BulkOperation)))]
 pub async fn cancel_bulk(
@@ -127,7 +127,7 @@ pub async fn cancel_bulk(
     Ok(Answer(app.engine.cancel_bulk(&caller, id, body.reason.as_deref()).await?))
 }
 
-/// The filter as the list reads it.
+/// Parses the filter with the list's own parser.
 pub(super) fn wanted(target: BulkTarget, filter: &Document) -> Result<Wanted> {
     let query = query(filter).map_err(|(name, detail)| Problem::invalid_body([(pointer(&name), detail.to_owned())]))?;
     let read = match target {
@@ -152,8 +152,8 @@ fn pointer(name: &str) -> String {
     }
 }
 
-/// An object of filters as the query that would say the same: several states as an array or with commas
-/// between them, metadata as an object or one by one. The error names the member and what was expected.
+/// Converts an object of filters to the equivalent query: several states as an array or separated by commas, metadata
+/// as an object or as single entries. An error holds the name of the member and the expected form.
 fn query(filter: &Document) -> Result<String, (String, &'static str)> {
     let expected = "expected an object with the filters of the list, at least one";
     let given = members(filter.text()).ok_or((String::new(), expected))?;
@@ -184,7 +184,7 @@ fn query(filter: &Document) -> Result<String, (String, &'static str)> {
     if n == 0 { Err((String::new(), expected)) } else { Ok(query.finish()) }
 }
 
-/// The text of a JSON string.
+/// Value of a JSON string.
 fn text(value: &str) -> Option<String> {
     serde_json::from_str(value).ok()
 }

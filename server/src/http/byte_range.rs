@@ -1,32 +1,32 @@
-//! One range of a file (RFC 9110, sections 13.1.5 and 14): a download that broke goes on where it was.
+//! Range requests for a file (RFC 9110, sections 13.1.5 and 14), which resume an interrupted download.
 //!
-//! Of several ranges none is taken: the whole file is an answer to any range. A file never changes, so its tag is
+//! A request for several ranges gets the whole file, a valid response to any range. A file never changes, so its tag is
 //! strong: the SHA-256 of its bytes.
 
 use axum::http::{HeaderMap, HeaderName, header};
 
-/// Part of a file that is requested.
+/// Requested part of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wanted {
     Whole,
-    /// From this byte up to before the other.
+    /// First byte, and the byte after the last.
     Part(u64, u64),
-    /// Nothing of the file lies there.
+    /// Range outside the file.
     Outside,
 }
 
-/// Reads which part the headers request of a file of so many bytes with this tag.
+/// Determines the part that the headers request of a file with this size in bytes and this tag.
 pub(super) fn wanted(headers: &HeaderMap, bytes: u64, tag: &str) -> Wanted {
     let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
     let Some(range) = text(header::RANGE) else { return Wanted::Whole };
-    // A weak tag, a date and the tag of another file are not this file for certain.
+    // A weak tag, a date, or another file's tag does not prove that the file is the same.
     if headers.contains_key(header::IF_RANGE) && text(header::IF_RANGE) != Some(tag) {
         return Wanted::Whole;
     }
     part(range, bytes).unwrap_or(Wanted::Whole)
 }
 
-/// `None`: nothing that is known here.
+/// Parses a range; `None` if it is in no supported form.
 fn part(range: &str, bytes: u64) -> Option<Wanted> {
     let (unit, range) = range.split_once('=')?;
     let (first, last) = range.trim().split_once('-')?;

@@ -1,8 +1,8 @@
-//! Limits on connections: in all, from one address, and a reserve for callers with a credential.
+//! Limits on connections: in total, per address, and a reserve for callers with a credential.
 //!
-//! Whoever comes when there is no room is admitted on trial, to a few places that are kept for that: the first request must
-//! bring a credential that is known, or the connection ends with its answer. So nobody without a credential can keep
-//! workers out by connecting. Loopback addresses and trusted proxies stand for many clients and have no limit of their own.
+//! Beyond the limits a connection is admitted on trial, in one of a few reserved places: its first request must have a
+//! valid credential, or the connection closes after the response. So nobody without a credential can lock out workers
+//! by opening connections. Loopback addresses and trusted proxies stand for many clients and have no limit per address.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -14,13 +14,13 @@ use tokio_util::sync::CancellationToken;
 
 use crate::auth::{TrustedProxies, network_of};
 
-/// Connections of one server.
+/// Connection counts and limits of one server.
 #[derive(Debug)]
 pub(super) struct Connections {
-    /// At most, beside those on trial.
+    /// Maximum number of connections, without those on trial.
     room: usize,
     per_address: u32,
-    /// Places for those on trial.
+    /// Maximum number of connections on trial.
     trials: usize,
     proxies: TrustedProxies,
     state: Mutex<State>,
@@ -30,12 +30,12 @@ pub(super) struct Connections {
 struct State {
     open: usize,
     by_address: HashMap<IpAddr, u32>,
-    /// Those on trial, the oldest first.
+    /// Connections on trial, oldest first.
     on_trial: VecDeque<(u64, CancellationToken)>,
     next: u64,
 }
 
-/// A connection that was admitted; it counts until this is dropped.
+/// Admitted connection; it counts until this is dropped.
 #[derive(Debug)]
 pub(super) struct Admitted {
     connections: Arc<Connections>,
@@ -43,11 +43,11 @@ pub(super) struct Admitted {
     trial: Option<Trial>,
 }
 
-/// A connection that must show a credential.
+/// Connection that must present a credential.
 #[derive(Clone, Debug)]
 pub(super) struct Trial {
     id: u64,
-    /// Cancelled where another takes its place, or its first request showed none.
+    /// Canceled if another connection takes its place, or its first request has no valid credential.
     pub(super) over: CancellationToken,
 }
 
@@ -61,7 +61,7 @@ impl Connections {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Admits a connection; `None` where there is no room at all.
+    /// Admits a connection; `None` if all places are taken.
     pub(super) fn admit(self: &Arc<Self>, peer: IpAddr) -> Option<Admitted> {
         let peer = peer.to_canonical();
         let address = (!peer.is_loopback() && !self.proxies.contains(peer)).then(|| network_of(peer));
@@ -69,7 +69,7 @@ impl Connections {
         let of_address = address.map_or(0, |address| state.by_address.get(&address).copied().unwrap_or(0));
         let is_free = state.open < self.room && of_address < self.per_address;
         if !is_free && state.open >= self.room + self.trials {
-            // Somebody who has said nothing yet makes room, if there is anybody.
+            // The oldest connection on trial is closed to make room, if there is one.
             let (_, oldest) = state.on_trial.pop_front()?;
             oldest.cancel();
         } else if !is_free
@@ -93,12 +93,12 @@ impl Connections {
 }
 
 impl Admitted {
-    /// Trial of the connection, if it is admitted on trial.
+    /// Trial of the connection, if it was admitted on trial.
     pub(super) fn trial(&self) -> Option<Trial> {
         self.trial.clone()
     }
 
-    /// It showed a credential: it is like any other now.
+    /// Ends the trial after a valid credential; the connection is then like any other.
     pub(super) fn passed(connections: &Connections, trial: &Trial) {
         connections.state().on_trial.retain(|(id, _)| *id != trial.id);
     }

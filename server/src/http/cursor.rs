@@ -1,7 +1,7 @@
-//! Cursors of lists: opaque text that holds a place and a fingerprint of the filters and the order it belongs to.
+//! Cursors of lists: opaque text with a position and a fingerprint of its filters and sort order.
 //!
-//! A place is a key of an order that never changes, so that what matches throughout appears exactly
-//! once. A cursor is no secret and no capability: every page checks again what the caller may see.
+//! A position is a key of an order that never changes, so a row that matches throughout appears exactly once. A cursor
+//! is neither a secret nor a capability: every page checks again which rows the caller may see.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use domain::{
@@ -14,17 +14,17 @@ use sha2::{Digest as _, Sha256};
 
 use crate::error::{Error, Result};
 
-/// Bytes of the filters' fingerprint within a cursor.
+/// Length of the filters' fingerprint in a cursor, in bytes.
 const FINGERPRINT: usize = 8;
 
-/// A list's parameters: where a page begins, how long it is, and what the filters are.
+/// Parameters of a list: start of the page, its length, and the filters.
 pub trait Paged: Serialize {
-    /// Keeps the cursors of one list apart from those of the others.
+    /// Name of the list, which separates its cursors from those of other lists.
     const LIST: &'static str;
     fn cursor(&self) -> Option<&str>;
     fn limit(&self) -> Option<i64>;
 
-    /// The number of rows asked for, 1 to 1,000.
+    /// Number of rows requested, 1 to 1,000.
     fn rows(&self) -> Result<i64> {
         match self.limit() {
             None => Ok(DEFAULT_PAGE),
@@ -33,7 +33,7 @@ pub trait Paged: Serialize {
         }
     }
 
-    /// The place behind which the page begins; `None` on the first one.
+    /// Position after which the page begins; `None` on the first page.
     fn place<P: DeserializeOwned>(&self) -> Result<Option<P>> {
         let Some(cursor) = self.cursor() else { return Ok(None) };
         let malformed = || Error::from(Problem::parameter("cursor", "expected a next_cursor of this list"));
@@ -48,7 +48,7 @@ pub trait Paged: Serialize {
         serde_json::from_slice(place).map(Some).map_err(|_| malformed())
     }
 
-    /// The page, and the cursor that leads to the next one where `next` is a place.
+    /// Page of rows, with the cursor of the next page if `next` is a position.
     fn page<T, P: Serialize>(&self, data: Vec<T>, next: Option<P>) -> Page<T> {
         let next_cursor = next.map(|place| {
             let mut bytes = self.fingerprint().to_vec();
@@ -58,7 +58,7 @@ pub trait Paged: Serialize {
         Page { data, next_cursor }
     }
 
-    /// Over the name of the list and its filters: all parameters that are serialised.
+    /// Fingerprint of the list's name and its filters: all parameters that are serialized.
     fn fingerprint(&self) -> [u8; FINGERPRINT] {
         let filters = serde_json::to_vec(self).unwrap_or_default();
         let whole = Sha256::new().chain_update(Self::LIST).chain_update([0]).chain_update(filters).finalize();
@@ -68,7 +68,7 @@ pub trait Paged: Serialize {
     }
 }
 
-/// Cuts the one row too many that was asked for, to know whether there is a next page.
+/// Removes the extra row that was requested to detect a next page.
 pub fn cut<T, P>(mut rows: Vec<T>, limit: i64, place: impl Fn(&T) -> P) -> (Vec<T>, Option<P>) {
     let limit = usize::try_from(limit).unwrap_or_default();
     let more = rows.len() > limit;

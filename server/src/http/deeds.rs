@@ -1,4 +1,4 @@
-//! What people do to work: cancel, retry. Each takes a reason, which is required on somebody else's.
+//! HTTP handlers for actions on jobs and items: cancel, retry. Each takes a reason, required for another owner's work.
 
 use axum::{Json as Answer, extract::State};
 use domain::{
@@ -14,11 +14,10 @@ use crate::{
     http::extract::{JsonOrDefault, Path},
 };
 
-/// Cancel a job with everything below it
+/// Cancel a job and everything below it
 ///
-/// From the answer on nothing of it is claimed, fed, retried or completed. Work under way is told by its
-/// next heartbeat; until the last of it has ended the status is `cancelling`. Again is no change; a
-/// complete job is 409 `job_completed`.
+/// After the response nothing in it is claimed, fed, retried or completed. Workers learn of it by heartbeat; the status
+/// is `cancelling` until the last item has ended. Repeating it has no effect; a complete job is 409 `job_completed`.
 #[utoipa::path(post, path = "/jobs/{id}/cancel", tag = "jobs", params(("id" = Uuid, Path)),
     request_body = Option<ReasonBody>, responses((status = 200, body = Job)))]
 pub async fn cancel_job(
@@ -31,9 +30,10 @@ pub async fn cancel_job(
     Ok(Answer(app.engine.changed_job(&caller, id, true).await?))
 }
 
-/// Cancel an item: at once where it waits, else its worker is told
+/// Cancel an item
 ///
-/// Again is no change; another final state is 409 `item_final`.
+/// A waiting item is canceled at once; the worker of a running one is told with its next heartbeat. Repeating the call
+/// has no effect; any other final state is 409 `item_final`.
 #[utoipa::path(post, path = "/items/{id}/cancel", tag = "items", params(("id" = Uuid, Path)),
     request_body = Option<ReasonBody>, responses((status = 200, body = Item)))]
 pub async fn cancel_item(
@@ -46,10 +46,10 @@ pub async fn cancel_item(
     Ok(Answer(app.engine.changed_item(&caller, id).await?))
 }
 
-/// Retry an item that is dead, expired or was cancelled by itself
+/// Retry an item that is dead, expired or was canceled on its own
 ///
-/// The same item with a fresh budget; its history and its original payload stay readable. What waits for
-/// its time (`retryable`, `scheduled`) is due now. Anything else is 409 `not_retryable`.
+/// The same item gets a new retry budget; its history and its original payload stay readable. A `retryable` or
+/// `scheduled` item becomes due now. Any other state is 409 `not_retryable`.
 #[utoipa::path(post, path = "/items/{id}/retry", tag = "items", params(("id" = Uuid, Path)),
     request_body = Option<RetryBody>, responses((status = 200, body = Item)))]
 pub async fn retry_item(

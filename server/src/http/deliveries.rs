@@ -1,4 +1,4 @@
-//! Callbacks of complete trees over HTTP: how they went, and sending them again (`completion-webhook`).
+//! HTTP handlers for callbacks of complete trees: their status, and resending them (`completion-webhook`).
 
 use axum::{Json as Answer, extract::State};
 use domain::{
@@ -17,31 +17,31 @@ use super::{
 };
 use crate::{App, auth::Caller, error::Result, store::deliveries::DeliveryQuery};
 
-/// Filters of the list of deliveries; all that are given must hold.
+/// Filters of the delivery list; all given filters must match.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct DeliveryList {
-    /// Any of these, with commas between them: `pending`, `delivered`, `failed`, `abandoned`, `superseded`
+    /// Any of these states, separated by commas: `pending`, `delivered`, `failed`, `abandoned`, `superseded`
     state: Option<String>,
-    /// Of the tree with this root
+    /// Deliveries of the tree with this root
     job: Option<Uuid>,
-    /// Of trees of this owner, by name
+    /// Deliveries of trees of this owner, by name
     owner: Option<String>,
-    /// Not older than this
+    /// Deliveries of this time or later
     #[param(value_type = Option<String>, format = DateTime)]
     created_after: Option<Time>,
-    /// Older than this
+    /// Deliveries before this time
     #[param(value_type = Option<String>, format = DateTime)]
     created_before: Option<Time>,
-    /// `-created_at`, the default: the newest first; `created_at`: the oldest first
+    /// `-created_at` (default): newest first; `created_at`: oldest first
     #[serde(default)]
     #[param(value_type = Option<String>)]
     sort: ByAge,
-    /// Rows on the page, 1 to 1,000; default 50
+    /// Maximum number of rows on the page, 1 to 1,000; default 50
     #[serde(skip_serializing)]
     limit: Option<i64>,
-    /// The `next_cursor` of the page before
+    /// `next_cursor` of the previous page
     #[serde(skip_serializing)]
     cursor: Option<String>,
 }
@@ -72,7 +72,7 @@ impl DeliveryList {
     }
 }
 
-/// The words of a `state` parameter.
+/// Parses a `state` parameter.
 pub(super) fn states(words: Option<&str>) -> Result<Vec<DeliveryState>, Problem> {
     let state = |word: &str| {
         DeliveryState::parse(word.trim()).ok_or_else(|| {
@@ -83,10 +83,10 @@ pub(super) fn states(words: Option<&str>) -> Result<Vec<DeliveryState>, Problem>
     words.map_or_else(|| Ok(Vec::new()), |words| words.split(',').map(state).collect())
 }
 
-/// List callbacks, newest first: to staff all of them, to others those of their own trees
+/// List callbacks
 ///
-/// A delivery is one completion of a tree that names a receiver; it lists every try and outlives its tree
-/// by 30 days.
+/// Newest first. Staff see all callbacks, other callers those of their own trees. A delivery is one completion of a
+/// tree that names a receiver. It lists every attempt and outlives its tree by 30 days.
 #[utoipa::path(get, path = "/deliveries", tag = "deliveries", params(DeliveryList),
     responses((status = 200, body = Page<CallbackDelivery>)))]
 pub async fn list_deliveries(
@@ -99,19 +99,19 @@ pub async fn list_deliveries(
     Ok(Answer(list.page(data, next)))
 }
 
-/// Where a page of a tree's deliveries begins.
+/// Query parameters of the list of a tree's deliveries.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct JobDeliveryList {
-    /// `-created_at`, the default: the newest first; `created_at`: the oldest first
+    /// `-created_at` (default): newest first; `created_at`: oldest first
     #[serde(default)]
     #[param(value_type = Option<String>)]
     sort: ByAge,
-    /// Rows on the page, 1 to 1,000; default 50
+    /// Maximum number of rows on the page, 1 to 1,000; default 50
     #[serde(skip_serializing)]
     limit: Option<i64>,
-    /// The `next_cursor` of the page before
+    /// `next_cursor` of the previous page
     #[serde(skip_serializing)]
     cursor: Option<String>,
 }
@@ -126,9 +126,9 @@ impl Paged for JobDeliveryList {
     }
 }
 
-/// List the callbacks of the tree that a job is in, newest first
+/// List the callbacks of a job's tree
 ///
-/// One for each time that the tree was complete and named somebody to call. They outlive the tree by 30 days.
+/// Newest first, one for each completion of the tree with a receiver. They outlive the tree by 30 days.
 #[utoipa::path(get, path = "/jobs/{id}/deliveries", tag = "deliveries", params(("id" = Uuid, Path), JobDeliveryList),
     responses((status = 200, body = Page<CallbackDelivery>)))]
 pub async fn list_job_deliveries(
@@ -148,10 +148,10 @@ pub async fn list_job_deliveries(
     Ok(Answer(list.page(data, next)))
 }
 
-/// Send a callback again, under the same `webhook-id`
+/// Resend a callback
 ///
-/// Now, and then by the whole schedule; one that is pending is due now. 409 `not_resendable` where the tree was
-/// complete once more since (`id` is the newest delivery), or names no receiver any more.
+/// Keeps the `webhook-id`. Sends now, then follows the whole retry schedule; a pending delivery becomes due now. 409
+/// `not_resendable` if the tree has completed again since (`id` is the newest delivery), or has no receiver anymore.
 #[utoipa::path(post, path = "/deliveries/{id}/resend", tag = "deliveries", params(("id" = Uuid, Path)),
     request_body = Option<ReasonBody>, responses((status = 200, body = CallbackDelivery)))]
 pub async fn resend_delivery(

@@ -1,6 +1,6 @@
-//! The API's description as one plain page: every operation, what it takes and what it answers.
+//! API description as one plain page: every operation with its parameters, bodies and responses.
 //!
-//! No script and no style from elsewhere; the page's own style is its only one.
+//! It loads no script and no style from elsewhere; its only style is its own.
 
 use std::fmt::Write as _;
 
@@ -23,7 +23,7 @@ th, td { text-align: left; vertical-align: top; padding: .25rem .75rem .25rem 0;
 th { font-weight: 600; color: var(--dim); }
 ";
 
-/// The page's content security policy: nothing but its own style, which is named by its hash.
+/// Content security policy of the page: only its own style, identified by its hash.
 pub(super) fn csp() -> String {
     let hash = STANDARD.encode(Sha256::digest(STYLE));
     format!(
@@ -31,7 +31,7 @@ pub(super) fn csp() -> String {
     )
 }
 
-/// The whole document.
+/// Renders the whole document.
 pub(super) fn render(document: &Value) -> String {
     let mut page = String::with_capacity(64 << 10);
     let _ = write!(
@@ -149,7 +149,7 @@ fn table(page: &mut String, head: [&str; 3], rows: &[[String; 3]]) {
     page.push_str("</table>");
 }
 
-/// A schema in a few words.
+/// Short description of a schema.
 fn shape(schema: &Value) -> String {
     if let Some(reference) = schema["$ref"].as_str() {
         return reference.rsplit('/').next().unwrap_or_default().to_owned();

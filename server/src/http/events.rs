@@ -1,8 +1,8 @@
 //! `GET /jobs/{id}/events`: a job with its subtree, live.
 //!
-//! First `snapshot`, then `change`, all state absolute; a reconnect is a snapshot, so `id:` means
-//! nothing to us. The stream has no queue: when it can send, it sends the newest state. Too many
-//! streams are told `busy` with status 200, because EventSource gives up for ever on anything else.
+//! First `snapshot`, then `change`. All state is absolute and a reconnect begins with a snapshot, so `id:` is not used.
+//! The stream has no queue: when it can send, it sends the newest state. Beyond the limit a stream gets the event
+//! `busy` with status 200, because an EventSource never retries after any other status.
 
 use std::{convert::Infallible, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -33,15 +33,15 @@ use crate::{
 
 use super::extract::Path;
 
-/// Streams one server keeps open; beyond it they are told to come back.
+/// Maximum number of open streams per server; clients beyond it are told to reconnect later.
 pub(super) const STREAMS: usize = 10_000;
 /// Interval at which the right to read this job is checked again. The credential is watched all the time.
 pub(super) const RECHECK: Duration = Duration::from_secs(30);
 
-/// Watches a job.
+/// Watch a job
 ///
-/// Server-sent events: `snapshot` first, then `change` with the jobs that changed and the items in flight,
-/// all state absolute. A reconnect begins with a snapshot. `busy`, `bye` and `removed` end the stream.
+/// Server-sent events: `snapshot` first, then `change` with the changed jobs and the running items. All state is
+/// absolute. A reconnect begins with a snapshot. `busy`, `bye` and `removed` end the stream.
 #[utoipa::path(
     get, path = "/jobs/{id}/events", tag = "watch",
     params(("id" = Uuid, Path, description = "The job; its whole subtree is in the stream")),
@@ -66,7 +66,7 @@ pub(super) async fn watch_job(
     let Some(open) = app.hub.open_stream(STREAMS) else {
         return Ok(stream_response(futures::stream::iter([Ok(busy())])));
     };
-    // Who may see the job is decided before anything is watched.
+    // The permission is checked before anything is watched.
     let job = app.engine.job(&caller, id, false).await?;
     let watch = app.hub.watch(&app.engine, job.root_id);
     let ongoing = Ongoing::of(&app, &caller);
@@ -87,12 +87,12 @@ pub(super) async fn watch_job(
     Ok(stream_response(futures::stream::unfold(reader, Reader::next)))
 }
 
-/// Too many streams are open.
+/// Event for a client beyond the limit of open streams.
 pub(super) fn busy() -> Event {
     Event::default().event(event::BUSY).data("{}").retry(retry_after(5_000, 30_000))
 }
 
-/// The server is going away.
+/// Event before the server stops.
 pub(super) fn bye() -> Event {
     Event::default().event(event::BYE).data("{}").retry(retry_after(1_000, 8_000))
 }
@@ -106,13 +106,13 @@ pub(super) fn stream_response(events: impl Stream<Item = Result<Event, Infallibl
     response
 }
 
-/// Milliseconds spread at random, so that those who were sent away together do not come back together.
+/// Random delay in milliseconds, so that clients disconnected together do not reconnect together.
 fn retry_after(least: u64, most: u64) -> Duration {
     Duration::from_millis(rand::random_range(least..=most))
 }
 
-/// What tells who asks, of a request and nothing else of it: a stream stays open for hours, and any part of a request
-/// holds the whole of what was read from its connection. Whom a proxy names is told by its header and by who is connected.
+/// Copies the parts of a request that identify the caller, and nothing else: a stream stays open for hours, and any
+/// part of a request keeps the whole buffer read from its connection. A proxy's user is identified by header and peer.
 pub(super) fn credentials(app: &App, parts: &Parts) -> Parts {
     let (mut kept, ()) = Request::new(()).into_parts();
     let names = [header::AUTHORIZATION, header::COOKIE].into_iter().chain(app.config.identity.auth_header.clone());
@@ -131,20 +131,20 @@ pub(super) fn credentials(app: &App, parts: &Parts) -> Parts {
     kept
 }
 
-/// One open stream.
+/// State of one open stream.
 struct Reader {
     app: App,
-    /// For asking again whether it may look.
+    /// Credentials, to check again whether the caller may see the job.
     parts: Parts,
     id: Uuid,
     watch: Watch,
-    /// What this reader has seen.
+    /// Last state sent to this reader.
     last: Option<Arc<TreeState>>,
-    /// What follows the snapshot at once: the items in flight, which it does not hold.
+    /// Event sent right after the snapshot: the running items, which the snapshot does not contain.
     in_flight: Option<Event>,
-    /// Whether it sees what a link shows, and no more.
+    /// True if the reader sees only what a share link shows.
     is_shared: bool,
-    /// Under whose credential it looks: the caller's, or the link's.
+    /// Credential under which the stream is open: the caller's, or the link's.
     ongoing: Ongoing,
     check_at: Instant,
     ended: bool,
@@ -161,7 +161,7 @@ impl Reader {
         }
         loop {
             if Instant::now() >= self.check_at {
-                // In a box, as it is rare and larger than all the rest.
+                // Boxed, because it is rare and larger than everything else.
                 if !Box::pin(self.may_look()).await {
                     return None;
                 }
@@ -192,7 +192,7 @@ impl Reader {
         }
     }
 
-    /// The event that brings this reader to a state; `None` when nothing of its job changed.
+    /// Event that brings this reader to the new state; `None` if nothing of its job changed.
     fn event(&mut self, state: Arc<TreeState>) -> Option<Event> {
         let event = match &self.last {
             None => {
@@ -223,8 +223,8 @@ impl Reader {
         event
     }
 
-    /// Whether the caller still exists and may still see the job. An absent database is no reason to
-    /// send anybody away.
+    /// Returns true if the caller still exists and may still see the job. An unavailable database does not end the
+    /// stream.
     async fn may_look(&mut self) -> bool {
         let looks = async {
             let viewer = Viewer::from_request_parts(&mut self.parts, &self.app).await?;
@@ -233,7 +233,7 @@ impl Reader {
             Ok::<_, Error>((job, is_shared))
         };
         match looks.await {
-            // Who was signed in and has but the link left begins anew, and sees what it shows.
+            // A reader who loses the session and only has the link reconnects, and sees what the link shows.
             Ok((_, is_shared)) => is_shared == self.is_shared,
             Err(Error::Problem(problem)) => problem.status >= 500,
             Err(_) => true,
@@ -241,7 +241,7 @@ impl Reader {
     }
 }
 
-/// A change as a link shows it: the jobs, and nothing of single items.
+/// Change as a share link shows it: the jobs, without single items.
 fn as_shared(json: &str) -> Option<String> {
     let change: Change = serde_json::from_str(json).ok()?;
     let change = Change { jobs: change.jobs.into_iter().map(shared).collect(), items: Vec::new() };

@@ -1,12 +1,12 @@
-//! What handlers take from a request; whatever is wrong with it is answered with a problem document.
+//! Extractors of the handlers; every invalid request gets a problem document.
 //!
-//! A JSON body passes four gates, each with a status of its own: size (413), media type (415), syntax
-//! (400), and then (422) what no reader could agree on (duplicate keys, NUL, lone surrogates, depth)
-//! and the shape that the type asks for, where no array stands for an object. Documents inside keep their text. No handler uses axum's own
+//! A JSON body is checked in four steps, each with its own status: size (413), media type (415), syntax (400), and then
+//! (422) content that parsers disagree on (duplicate keys, NUL, lone surrogates, depth) and the shape of the expected
+//! type, in which an array never stands for an object. Documents inside keep their text. No handler uses axum's own
 //! `Json`, `Query` or `Path`.
 
-mod arrive; // a body on its way in
-mod reason; // why somebody does something
+mod arrive; // body of a request, bounded in size and time
+mod reason; // reason for an action
 
 use axum::{
     body::Bytes,
@@ -25,7 +25,7 @@ use crate::{
 pub use arrive::{BodyPatience, body, chunks, drain, hold};
 pub use reason::{Reason, ReasonParameter};
 
-/// A JSON body.
+/// JSON body.
 #[derive(Clone, Copy, Debug)]
 pub struct Json<T>(pub T);
 
@@ -37,14 +37,14 @@ impl<T: DeserializeOwned> FromRequest<App> for Json<T> {
     }
 }
 
-/// The bytes of a body that says it is JSON.
+/// Bytes of a body whose content type is JSON.
 pub async fn json_bytes(request: Request, limit: usize) -> Result<Bytes> {
     let is_json = is_json(request.headers());
     let bytes = body(request, limit).await?;
     if is_json { Ok(bytes) } else { Err(wrong_media_type("application/json")) }
 }
 
-/// A JSON body that may be left out: no bytes, or `null`, are the type's default.
+/// Optional JSON body: an empty body and `null` are the type's default.
 #[derive(Clone, Copy, Debug)]
 pub struct JsonOrDefault<T>(pub T);
 
@@ -67,7 +67,7 @@ impl<T: DeserializeOwned + Default> FromRequest<App> for JsonOrDefault<T> {
     }
 }
 
-/// The query of a URL. Unknown parameters are refused where the type denies unknown fields.
+/// Query of a URL. Unknown parameters are refused if the type denies unknown fields.
 #[derive(Clone, Copy, Debug)]
 pub struct Query<T>(pub T);
 
@@ -79,8 +79,8 @@ impl<T: DeserializeOwned> FromRequestParts<App> for Query<T> {
     }
 }
 
-/// The query of a list that can be filtered by metadata: `metadata.<name>=<value>`, any number of them,
-/// beside the rest, which is read as [`Query`] reads it.
+/// Query of a list that can be filtered by metadata: any number of `metadata.<name>=<value>`, and the other parameters,
+/// which are read like [`Query`].
 #[derive(Clone, Debug)]
 pub struct Filters<T>(pub T, pub std::collections::BTreeMap<String, String>);
 
@@ -92,7 +92,7 @@ impl<T: DeserializeOwned> FromRequestParts<App> for Filters<T> {
     }
 }
 
-/// Reads the query of a list that can be filtered by metadata.
+/// Parses the query of a list that can be filtered by metadata.
 pub fn read_filters<T: DeserializeOwned>(query: &str) -> Result<Filters<T>> {
     let mut metadata = std::collections::BTreeMap::new();
     let mut rest = form_urlencoded::Serializer::new(String::new());
@@ -112,7 +112,7 @@ pub fn read_filters<T: DeserializeOwned>(query: &str) -> Result<Filters<T>> {
     Ok(Filters(read_query(&rest.finish())?, metadata))
 }
 
-/// The parameter `id` of a list: ids with commas between them. None where it is not given.
+/// Parameter `id` of a list: ids separated by commas. Empty if it is not given.
 pub fn ids(given: Option<&str>) -> Result<Vec<uuid::Uuid>> {
     let Some(given) = given else { return Ok(Vec::new()) };
     let ids: Option<Vec<_>> = given.split(',').map(|word| word.trim().parse().ok()).collect();
@@ -120,7 +120,7 @@ pub fn ids(given: Option<&str>) -> Result<Vec<uuid::Uuid>> {
         .ok_or_else(|| Problem::parameter("id", "expected at most 1000 ids with commas between them").into())
 }
 
-/// The variable part of a path. What cannot name anything names nothing: 404.
+/// Variable part of a path. A value that is not a valid name or id is 404.
 #[derive(Clone, Copy, Debug)]
 pub struct Path<T>(pub T);
 
@@ -139,7 +139,7 @@ impl<T: DeserializeOwned + Send> FromRequestParts<App> for Path<T> {
     }
 }
 
-/// The version that an `If-Match` header asks for; `None` where there is no such header.
+/// Version that an `If-Match` header requires; `None` without the header.
 #[derive(Clone, Copy, Debug)]
 pub struct IfMatch(pub Option<i64>);
 
@@ -160,7 +160,7 @@ impl FromRequestParts<App> for IfMatch {
     }
 }
 
-/// Reads JSON text: syntax, what is refused in any document, shape.
+/// Parses JSON text: syntax, content that is refused in every document, then shape.
 pub fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
     let raw: &RawValue = serde_json::from_slice(bytes).map_err(|e| {
         let place = format!("line {}, column {}", e.line(), e.column());
@@ -171,31 +171,31 @@ pub fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
         Ok(value) => return Ok(value),
         Err(error) => without_place(&error),
     };
-    // A message that is cut speaks of something huge, which the second reading would copy again.
+    // A truncated message quotes something huge, which the second pass would copy again.
     let is_cut = said.ends_with(CUT);
     Err(if is_cut { Problem::invalid_body([(String::new(), said)]) } else { shape_problem::<T>(raw.get()) }.into())
 }
 
-/// Reads the text again, this time keeping track of the place, and says where the shape is wrong.
+/// Parses the text again, tracking the path, to report the place at which the shape is wrong.
 fn shape_problem<T: DeserializeOwned>(text: &str) -> Problem {
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let (pointer, error) = match serde_path_to_error::deserialize::<_, T>(strict_json::Strict(&mut deserializer)) {
         Err(error) => (pointer(error.path()), without_place(error.inner())),
         Ok(_) => (String::new(), "not of the shape that is expected".to_owned()),
     };
-    // Typed nesting, of jobs in jobs, ends where serde_json's own guard is.
+    // Typed nesting, such as jobs in jobs, ends at serde_json's own recursion limit.
     let detail = if error.contains("recursion limit") { "nested too deep".to_owned() } else { error };
     Problem::invalid_body([(pointer, detail)])
 }
 
-/// serde_json's message without " at line 1 column 5", which is about a text of ours.
+/// Message of serde_json without " at line 1 column 5", which refers to an internal text.
 fn without_place(error: &serde_json::Error) -> String {
     let text = shortly(error);
     text.rsplit_once(" at line ").map_or(text.clone(), |(message, _)| message.to_owned())
 }
 
-/// The beginning of what there is to say. It may hold a whole body: all of a string where a number was
-/// expected, or the name of a field.
+/// Start of a message, at most [`LONGEST_ECHO`] bytes. A message can quote a whole body: a long string in place of a
+/// number, or a field name.
 fn shortly(what: impl std::fmt::Display) -> String {
     struct Short(String);
     impl std::fmt::Write for Short {
@@ -212,11 +212,11 @@ fn shortly(what: impl std::fmt::Display) -> String {
     short.0
 }
 
-/// Bytes of a request that a refusal repeats, at most, and what stands for the rest.
+/// Maximum number of bytes of a request that a refusal repeats, and the mark for the rest.
 const LONGEST_ECHO: usize = 500;
 const CUT: char = '\u{2026}';
 
-/// A JSON Pointer (RFC 6901).
+/// Formats a JSON Pointer (RFC 6901).
 fn pointer(path: &serde_path_to_error::Path) -> String {
     use serde_path_to_error::Segment;
     path.iter()
@@ -230,7 +230,7 @@ fn pointer(path: &serde_path_to_error::Path) -> String {
         .collect()
 }
 
-/// Reads a query. Unknown parameters are refused where the type denies unknown fields.
+/// Parses a query. Unknown parameters are refused if the type denies unknown fields.
 pub fn read_query<T: DeserializeOwned>(query: &str) -> Result<T> {
     if query.contains("%00") {
         return Err(Problem::parameter("?", "expected text without NUL").into());
@@ -239,7 +239,7 @@ pub fn read_query<T: DeserializeOwned>(query: &str) -> Result<T> {
     serde_path_to_error::deserialize(pairs).map_err(|error| {
         let name = error.path().to_string();
         let detail = error.inner().to_string();
-        // Of an unknown or doubled parameter serde tells the name in the message alone.
+        // For an unknown or duplicate parameter, serde gives the name only in the message.
         let name = if name == "." || name == "?" { quoted(&detail).unwrap_or("?").to_owned() } else { name };
         Problem::parameter(&name, &detail).into()
     })
@@ -249,26 +249,26 @@ fn quoted(message: &str) -> Option<&str> {
     message.split('`').nth(1)
 }
 
-/// Whether the body says that it is JSON: `application/json`, or a type that ends in `+json`.
+/// Returns true if the content type is `application/json` or ends with `+json`.
 fn is_json(headers: &HeaderMap) -> bool {
     media_type(headers).is_some_and(|essence| {
         essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json"))
     })
 }
 
-/// The body's media type without parameters, in lower case.
+/// Media type of the body without parameters, in lower case.
 pub fn media_type(headers: &HeaderMap) -> Option<String> {
     let value = headers.get(header::CONTENT_TYPE)?.to_str().ok()?;
     let parsed: mime::Mime = value.parse().ok()?;
     Some(parsed.essence_str().to_ascii_lowercase())
 }
 
-/// 415, naming what would have been taken.
+/// Error 415 with the expected media type.
 pub fn wrong_media_type(expected: &str) -> Error {
     Error::refuse(Code::UnsupportedMediaType, format!("Expected a body of type {expected}."))
 }
 
-/// A document of a request, scanned already as part of its body.
+/// Returns true if a document is `null`. It was scanned already as part of its body.
 pub fn is_null(document: &Document) -> bool {
     document.text() == "null"
 }

@@ -1,4 +1,4 @@
-//! One's own second factors, stepping up a session, and resetting the factors of somebody else.
+//! HTTP handlers for second factors, for step-up authentication, and for resetting another person's factors.
 
 use axum::{Json as Answer, extract::State, http::StatusCode};
 use domain::{
@@ -21,26 +21,26 @@ use crate::{
     error::Result,
 };
 
-/// List one's own second factors
+/// List the caller's second factors
 ///
-/// Says if the role requires one, since when there is an authenticator app, the passkeys, and how many recovery codes are left.
+/// With the authenticator app, the passkeys, the number of recovery codes left, and if the role requires a factor.
 #[utoipa::path(get, path = "/me/factors", tag = "people", responses((status = 200, body = Factors)))]
 pub async fn get_factors(State(app): State<App>, caller: Caller) -> Result<Answer<Factors>> {
     factors::list(&app, &caller).await.map(Answer)
 }
 
-/// Begin to set up an authenticator app
+/// Start setting up an authenticator app
 ///
-/// Like everything that changes factors it needs a recent sign-in: 403 `step_up_required`. 409 `duplicate` where there
-/// is an authenticator app already.
+/// Needs a recent sign-in like every change of factors: 403 `step_up_required`. 409 `duplicate` if an authenticator app
+/// exists already.
 #[utoipa::path(post, path = "/me/totp", tag = "people", responses((status = 201, body = TotpStarted)))]
 pub async fn start_totp(State(app): State<App>, caller: Caller) -> Result<(StatusCode, Answer<TotpStarted>)> {
     Ok((StatusCode::CREATED, Answer(totp::start(&app, &caller).await?)))
 }
 
-/// Remove one's own authenticator app
+/// Remove the caller's authenticator app
 ///
-/// Without any factor left, signing in takes the first factor alone, and recovery codes stop working.
+/// If no second factor is left, the first factor alone signs in and the recovery codes stop working.
 #[utoipa::path(delete, path = "/me/totp", tag = "people",
     responses((status = 204, description = "Removed, or there was none")))]
 pub async fn delete_totp(State(app): State<App>, caller: Caller) -> Result<StatusCode> {
@@ -48,9 +48,9 @@ pub async fn delete_totp(State(app): State<App>, caller: Caller) -> Result<Statu
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Rename one's own authenticator app
+/// Rename the caller's authenticator app
 ///
-/// The name is for the person alone; the app does not learn of it.
+/// The name is only shown in the account; the app itself does not change.
 #[utoipa::path(patch, path = "/me/totp", tag = "people", request_body = TotpPatch,
     responses((status = 204, description = "Renamed")))]
 pub async fn patch_totp(State(app): State<App>, caller: Caller, Json(body): Json<TotpPatch>) -> Result<StatusCode> {
@@ -58,17 +58,17 @@ pub async fn patch_totp(State(app): State<App>, caller: Caller, Json(body): Json
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// List the providers that one's own account is connected with
+/// List the identity providers connected to the caller's account
 ///
-/// Whoever has a session connects one on the account page, at the provider itself.
+/// A provider is connected on the account page, with a sign-in at the provider.
 #[utoipa::path(get, path = "/me/connections", tag = "people", responses((status = 200, body = Connections)))]
 pub async fn list_connections(State(app): State<App>, caller: Caller) -> Result<Answer<Connections>> {
     oidc::list(&app, &caller).await.map(Answer)
 }
 
-/// Disconnect one's own account from a provider
+/// Disconnect the caller's account from a provider
 ///
-/// Needs a recent sign-in: 403 `step_up_required`. 409 `last_sign_in_method` where nothing else signs the person in.
+/// Needs a recent sign-in: 403 `step_up_required`. 409 `last_sign_in_method` if it is the only way to sign in.
 #[utoipa::path(delete, path = "/me/connections/{id}", tag = "people", params(("id" = Uuid, Path)),
     responses((status = 204, description = "Disconnected, or there was no such connection")))]
 pub async fn delete_connection(State(app): State<App>, caller: Caller, Path(id): Path<Uuid>) -> Result<StatusCode> {
@@ -78,7 +78,7 @@ pub async fn delete_connection(State(app): State<App>, caller: Caller, Path(id):
 
 /// Confirm an authenticator app with its first code
 ///
-/// With the first factor, one's other sessions end and recovery codes are made.
+/// If it is the first second factor, the caller's other sessions end and recovery codes are created.
 #[utoipa::path(post, path = "/me/totp/confirm", tag = "people", request_body = TotpConfirm,
     responses((status = 200, body = RecoveryCodes)))]
 pub async fn confirm_totp(
@@ -89,9 +89,9 @@ pub async fn confirm_totp(
     totp::confirm(&app, &caller, &body.code).await.map(Answer)
 }
 
-/// Make new recovery codes; the old ones stop working
+/// Create new recovery codes
 ///
-/// Ten codes, shown in this answer alone. 422 without a second factor that they could stand in for.
+/// The old codes stop working. Ten codes, shown only in this response. 422 without a second factor to replace.
 #[utoipa::path(post, path = "/me/recovery-codes", tag = "people", responses((status = 201, body = RecoveryCodes)))]
 pub async fn create_recovery_codes(
     State(app): State<App>,
@@ -100,17 +100,17 @@ pub async fn create_recovery_codes(
     Ok((StatusCode::CREATED, Answer(recovery::renew(&app, &caller).await?)))
 }
 
-/// Begin to register a passkey: options for `navigator.credentials.create`
+/// Start registering a passkey
 ///
-/// Good for five minutes and for this session. 422 where the server is reached by an address instead of a name.
+/// Options for `navigator.credentials.create`, valid for five minutes in this session. 422 at an IP address as host.
 #[utoipa::path(post, path = "/me/passkeys/options", tag = "people", responses((status = 200, body = PasskeyOptions)))]
 pub async fn start_passkey(State(app): State<App>, caller: Caller) -> Result<Answer<PasskeyOptions>> {
     passkeys::start_registration(&app, &caller).await.map(Answer)
 }
 
-/// Register the passkey that the browser made
+/// Register a passkey created by the browser
 ///
-/// With the first factor, one's other sessions end and recovery codes are made. 409 `duplicate` where it is known already.
+/// The first second factor ends the caller's other sessions and adds recovery codes. 409 `duplicate` if registered.
 #[utoipa::path(post, path = "/me/passkeys", tag = "people", request_body = NewPasskey,
     responses((status = 201, body = PasskeyMade)))]
 pub async fn create_passkey(
@@ -121,9 +121,9 @@ pub async fn create_passkey(
     Ok((StatusCode::CREATED, Answer(passkeys::finish_registration(&app, &caller, body).await?)))
 }
 
-/// Rename one of one's own passkeys
+/// Rename one of the caller's passkeys
 ///
-/// The name is for the person alone; the device does not learn of it.
+/// The name is only shown in the account; the device does not receive it.
 #[utoipa::path(patch, path = "/me/passkeys/{id}", tag = "people", params(("id" = Uuid, Path)),
     request_body = PasskeyPatch, responses((status = 200, body = Passkey)))]
 pub async fn patch_passkey(
@@ -135,10 +135,10 @@ pub async fn patch_passkey(
     passkeys::rename(&app, &caller, id, &body.name).await.map(Answer)
 }
 
-/// Remove one of one's own passkeys
+/// Remove one of the caller's passkeys
 ///
-/// It signs nobody in any more, though the device may still offer it. 409 `last_sign_in_method` where nothing else signs the
-/// person in.
+/// It can no longer sign in, although the device may still offer it. 409 `last_sign_in_method` if it is the only way to
+/// sign in.
 #[utoipa::path(delete, path = "/me/passkeys/{id}", tag = "people", params(("id" = Uuid, Path)),
     responses((status = 204, description = "Removed, or there was none")))]
 pub async fn delete_passkey(State(app): State<App>, caller: Caller, Path(id): Path<Uuid>) -> Result<StatusCode> {
@@ -146,9 +146,9 @@ pub async fn delete_passkey(State(app): State<App>, caller: Caller, Path(id): Pa
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Prove again who one is: for ten minutes, `step_up_required` is not answered
+/// Confirm the caller's identity again
 ///
-/// Takes exactly one proof. Whoever has a second factor proves that one; others their password.
+/// Prevents `step_up_required` for ten minutes. Takes one proof: a second factor if there is one, else the password.
 #[utoipa::path(post, path = "/me/step-up", tag = "people", request_body = StepUp,
     responses((status = 204, description = "The session counts as recent"),
               (status = 422, description = "`invalid_body`: the proof is wrong", body = domain::Problem,
@@ -158,10 +158,10 @@ pub async fn create_step_up(State(app): State<App>, caller: Caller, Json(body): 
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Remove every second factor of a person who has lost theirs
+/// Remove every second factor of a person who lost theirs
 ///
-/// Their sessions and links end; at the next sign-in the first factor is enough, or a new factor has to be set up where
-/// the role requires one.
+/// Their sessions and sign-in links end. At the next sign-in the first factor is enough, or a new factor must be set up
+/// if the role requires one.
 #[utoipa::path(delete, path = "/users/{id}/factors", tag = "people", params(("id" = Uuid, Path)),
     request_body = Option<ReasonBody>, responses((status = 204, description = "Removed")))]
 pub async fn reset_factors(

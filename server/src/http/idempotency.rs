@@ -1,9 +1,7 @@
-//! Requests that can be sent again: the header `Idempotency-Key`, what makes two bodies equal, and the
-//! first answer given a second time.
+//! Idempotent requests: the header `Idempotency-Key`, the equality of two bodies, and stored responses.
 //!
-//! Two bodies are equal when they are equal JSON ([`domain::document::canonical`]). Making trees and
-//! adding items have ways of their own, in the transaction of what they write; [`once`] is for calls that
-//! make one small thing.
+//! Two bodies are equal if they are equal JSON ([`domain::document::canonical`]). Creating trees and adding items store
+//! their responses themselves, in the transaction of their writes. [`once`] is for calls that create one small object.
 
 use axum::{
     extract::{FromRequest, FromRequestParts, Request},
@@ -28,7 +26,7 @@ use crate::{
     store::idempotency::KeyName,
 };
 
-/// The header `Idempotency-Key`, if it was sent: 1 to 255 characters.
+/// Header `Idempotency-Key`, if it was sent: 1 to 255 characters.
 #[derive(Clone, Debug)]
 pub struct Key(pub Option<String>);
 
@@ -41,7 +39,7 @@ impl FromRequestParts<App> for Key {
 }
 
 impl Key {
-    /// The key among the headers of a request.
+    /// Reads the key from the headers of a request.
     pub fn read(headers: &HeaderMap) -> Result<Self> {
         let mut values = headers.get_all("idempotency-key").iter();
         let Some(value) = values.next() else { return Ok(Self(None)) };
@@ -52,14 +50,14 @@ impl Key {
         }
     }
 
-    /// The key in the caller's space.
+    /// Key within the caller's own namespace.
     pub fn name(self, caller: &Caller) -> Option<KeyName> {
         let key = self.0?;
         Some(KeyName { owner_id: caller.owner_id, scope: String::new(), key })
     }
 }
 
-/// A JSON body with its text.
+/// JSON body with its text.
 #[derive(Clone, Debug)]
 pub struct Text<T> {
     pub value: T,
@@ -72,37 +70,37 @@ impl<T: DeserializeOwned> FromRequest<App> for Text<T> {
     async fn from_request(request: Request, app: &App) -> Result<Self> {
         let bytes = extract::json_bytes(request, app.config.body_limit.bytes()).await?;
         let value = extract::read(&bytes)?;
-        // JSON that was read is UTF-8. The bytes are nobody else's: they become the text without a copy.
+        // Parsed JSON is UTF-8. Nobody else holds the bytes: they become the text without a copy.
         Ok(Self { value, text: String::from_utf8(bytes.into()).unwrap_or_default() })
     }
 }
 
-/// SHA-256 of the one spelling of a body.
+/// SHA-256 of the canonical form of a body.
 pub fn fingerprint(text: &str) -> [u8; 32] {
     Sha256::digest(canonical(text)).into()
 }
 
-/// The same without the id at the top: a body sent to the id's own path need not repeat it.
+/// Fingerprint without the top-level id: a body sent to the path of its id need not repeat it.
 pub fn fingerprint_without_id(text: &str) -> [u8; 32] {
     Sha256::digest(canonical_without(text, Some("id"))).into()
 }
 
-/// The same without a secret at the top: a fast hash of it would be a gift to whoever guesses.
+/// Fingerprint without a top-level secret: a fast hash of it could be brute-forced.
 pub fn fingerprint_without(text: &str, secret: &str) -> [u8; 32] {
     Sha256::digest(canonical_without(text, Some(secret))).into()
 }
 
-/// The fingerprint of a sequence, with one more JSON text at its end.
+/// Fingerprint of a sequence extended by one JSON text.
 pub fn chained(before: [u8; 32], text: &str) -> [u8; 32] {
     Sha256::new().chain_update(before).chain_update(canonical(text)).finalize().into()
 }
 
-/// Makes something once: the same key and fingerprint again give the first answer, whatever it was made
-/// into meanwhile. Without a key it is made, and that is all. What is refused frees the key. The caller
-/// has checked that whoever asks may have the answer.
+/// Creates an object once: a repeat with the same key and fingerprint gets the first response, even if the object has
+/// changed since. Without a key the object is just created. A refusal frees the key. The caller of this function has
+/// checked that the client may have the response.
 ///
-/// `make` keeps its answer in the transaction of what it makes ([`Keeping::keep`]). It runs in a task of its own,
-/// so that a client that goes away leaves no key without an answer.
+/// `make` stores its response in the transaction that creates the object ([`Keeping::keep`]). It runs in its own task,
+/// so a client that disconnects leaves no key without a response.
 pub async fn once<T, M>(
     app: &App,
     key: Option<KeyName>,
@@ -136,7 +134,7 @@ where
     task.await.map_err(|e| Error::Broken(e.to_string()))?
 }
 
-/// The answer of [`once`] as a response.
+/// HTTP response of a call to [`once`].
 pub fn answer((status, text): (StatusCode, String)) -> Response {
     (status, [(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], text).into_response()
 }

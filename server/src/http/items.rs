@@ -1,4 +1,4 @@
-//! Items over HTTP: read, listed, and why they are where they are.
+//! HTTP handlers for items: read, list, attempts, dead letters and their groups.
 
 use axum::{Json as Answer, extract::State, http::header, response::IntoResponse};
 use domain::{
@@ -24,47 +24,47 @@ use crate::{
     store::finding::ItemOrder,
 };
 
-/// Filters of the list of items; all that are given must hold.
+/// Filters of the item list; all given filters must match.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct ItemList {
-    /// Ids with commas between them: any of them, at most 1,000
+    /// Any of these ids, separated by commas, at most 1,000
     id: Option<String>,
     /// Items of this job
     job: Option<Uuid>,
     /// Items of this tree
     root: Option<Uuid>,
-    /// The name of a job type
+    /// Name of a job type
     #[serde(rename = "type")]
     job_type: Option<String>,
-    /// States with commas between them: any of them
+    /// Any of these states, separated by commas
     state: Option<String>,
-    /// The fingerprint of a group of errors
+    /// Fingerprint of an error group
     error: Option<String>,
-    /// The first line of its record in the upload
+    /// First line of the item's record in the upload
     row: Option<i64>,
     /// Text in payload or error; needs `id`, `job`, `root`, or a `state` other than succeeded
     q: Option<String>,
-    /// The worker that holds it, or that ended it
+    /// Worker that holds the item, or that ended it
     worker: Option<String>,
     dedupe_key: Option<String>,
     serialize_key: Option<String>,
-    /// The last step that it has reached
+    /// Last step that the item reached
     step: Option<String>,
     #[param(value_type = Option<String>, format = DateTime)]
     created_after: Option<Time>,
     #[param(value_type = Option<String>, format = DateTime)]
     created_before: Option<Time>,
-    /// `-job`, the default: the newest job first, the items of each in the order in which they were added; `-created_at`:
-    /// the newest item of each job first, too; `created_at`: the oldest first
+    /// `-job` (default): newest job first, the items of each in insertion order; `-created_at`: newest job first,
+    /// newest item of each first; `created_at`: oldest first
     #[serde(default)]
     #[param(value_type = Option<String>)]
     sort: OfItems,
-    /// Rows on the page, 1 to 1,000; default 50
+    /// Maximum number of rows on the page, 1 to 1,000; default 50
     #[serde(skip_serializing)]
     limit: Option<i64>,
-    /// The `next_cursor` of the page before
+    /// `next_cursor` of the previous page
     #[serde(skip_serializing)]
     cursor: Option<String>,
 }
@@ -80,12 +80,12 @@ impl Paged for ItemList {
 }
 
 impl ItemList {
-    /// The filter of a query.
+    /// Parses a query into its filter.
     pub(super) fn read(query: &str) -> Result<ItemFilter> {
         read_query::<Self>(query)?.filter()
     }
 
-    /// The filter of a query, and its order.
+    /// Parses a query into its filter and order.
     pub(super) fn read_ordered(query: &str) -> Result<(ItemFilter, ItemOrder)> {
         let list = read_query::<Self>(query)?;
         Ok((list.filter()?, list.sort.into()))
@@ -129,8 +129,8 @@ impl ItemList {
 
 /// List items
 ///
-/// Callers see items of their own jobs, staff everybody's. A filter without an index may answer with a
-/// short page, even an empty one, and a `next_cursor`.
+/// Callers see items of their own jobs, staff see all. A filter without an index may return a short or even empty page
+/// with a `next_cursor`.
 #[utoipa::path(get, path = "/items", tag = "items", params(ItemList), responses((status = 200, body = Page<Item>)))]
 pub async fn list_items(
     State(app): State<App>,
@@ -142,9 +142,9 @@ pub async fn list_items(
     Ok(Answer(query.page(items, next)))
 }
 
-/// An item
+/// Get an item
 ///
-/// With its payload, result, progress, last error, and why it is not running (`waiting_for`).
+/// With its payload, result, progress, last error, and the reason why it is not running (`waiting_for`).
 #[utoipa::path(get, path = "/items/{id}", tag = "items", params(("id" = Uuid, Path)),
     responses((status = 200, body = Item, headers(("ETag" = String)))))]
 pub async fn get_item(State(app): State<App>, caller: Caller, Path(id): Path<Uuid>) -> Result<impl IntoResponse> {
@@ -152,19 +152,19 @@ pub async fn get_item(State(app): State<App>, caller: Caller, Path(id): Path<Uui
     Ok(([(header::ETAG, format!("\"{}\"", item.version))], Answer(item)))
 }
 
-/// Where a page of attempts begins.
+/// Query parameters of the list of attempts.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct AttemptList {
-    /// `created_at`, the default: the first attempt first; `-created_at`: the last
+    /// `created_at` (default): first attempt first; `-created_at`: last attempt first
     #[serde(default)]
     #[param(value_type = Option<String>)]
     sort: OfAttempts,
-    /// Rows on the page, 1 to 1,000; default 50
+    /// Maximum number of rows on the page, 1 to 1,000; default 50
     #[serde(skip_serializing)]
     limit: Option<i64>,
-    /// The `next_cursor` of the page before
+    /// `next_cursor` of the previous page
     #[serde(skip_serializing)]
     cursor: Option<String>,
 }
@@ -179,10 +179,10 @@ impl Paged for AttemptList {
     }
 }
 
-/// The attempts at an item, the first one first unless `sort` says otherwise
+/// List the attempts of an item
 ///
-/// Every time that the item was handed to a worker: who had it, how it ended, with which error, step and
-/// result.
+/// First attempt first unless `sort` is given. One for each time a worker received the item: the worker, the outcome,
+/// error, step and result.
 #[utoipa::path(get, path = "/items/{id}/attempts", tag = "items", params(("id" = Uuid, Path), AttemptList),
     responses((status = 200, body = Page<Attempt>)))]
 pub async fn list_attempts(
@@ -198,10 +198,9 @@ pub async fn list_attempts(
     Ok(Answer(query.page(data, next)))
 }
 
-/// List dead letters: the items in state `dead`
+/// List dead letters
 ///
-/// Items that are out of attempts or not retryable, and wait for a person. The filters are those of `GET
-/// /items`.
+/// Items in state `dead`: out of attempts or not retryable, waiting for a person. Takes the filters of `GET /items`.
 #[utoipa::path(get, path = "/dead-letters", tag = "dead letters", params(ItemList),
     responses((status = 200, body = Page<Item>)))]
 pub async fn list_dead_letters(
@@ -215,31 +214,31 @@ pub async fn list_dead_letters(
     list_items(state, caller, Query(ItemList { state: Some("dead".into()), ..query })).await
 }
 
-/// Filters of groups of dead letters; all that are given must hold.
+/// Filters of groups of dead letters; all given filters must match.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct GroupList {
-    /// The job, with everything below it
+    /// Dead letters of this job and everything below it
     job: Option<Uuid>,
-    /// The tree
+    /// Dead letters of this tree
     root: Option<Uuid>,
-    /// The name of a job type
+    /// Name of a job type
     #[serde(rename = "type")]
     job_type: Option<String>,
-    /// The name of a user or service
+    /// Name of a user or service
     owner: Option<String>,
     /// Text in the message
     q: Option<String>,
-    /// `-last_seen_at`, the default: where an item died last comes first; `last_seen_at`, `-first_seen_at`, `first_seen_at`;
-    /// `-count`: the largest first; `count`
+    /// `-last_seen_at` (default): group with the latest dead item first; `last_seen_at`, `-first_seen_at`,
+    /// `first_seen_at`; `-count`: largest first; `count`
     #[serde(default)]
     #[param(value_type = Option<String>)]
     sort: OfGroups,
-    /// How many, 1 to 1,000; default 50
+    /// Maximum number of groups, 1 to 1,000; default 50
     #[serde(skip_serializing)]
     limit: Option<i64>,
-    /// Taken as every list takes it; this one has a single page and gives none out
+    /// Accepted as on every list; this list has a single page and returns no cursor
     #[serde(skip_serializing)]
     cursor: Option<String>,
 }
@@ -254,10 +253,10 @@ impl Paged for GroupList {
     }
 }
 
-/// Dead letters, grouped by what their errors say; the group in which an item died last first
+/// List groups of dead letters
 ///
-/// A group is the dead items of one type whose last errors read the same after numbers, ids and quoted
-/// values are taken out. Its `fingerprint` is the filter `error` of `GET /items`.
+/// A group has the dead items of one type whose last errors are equal without numbers, ids and quoted values. The group
+/// with the latest dead item comes first. Its `fingerprint` is the filter `error` of `GET /items`.
 #[utoipa::path(get, path = "/dead-letters/groups", tag = "dead letters", params(GroupList),
     responses((status = 200, body = Page<ErrorGroup>)))]
 pub async fn list_groups(

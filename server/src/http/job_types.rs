@@ -1,6 +1,6 @@
-//! Job types over HTTP: the verbs, the versions in `If-Match`, the pages of the list.
+//! HTTP handlers for job types: the methods, the versions in `If-Match`, the pages of the list.
 //!
-//! What may be changed and by whom is in `crate::job_types`, which the pages use as well.
+//! The rules of changes and permissions are in `crate::job_types`, which the pages use as well.
 
 use axum::{Json as Answer, extract::State, http::StatusCode, response::Response};
 use domain::{JobType, Time, api::Page, job_type::JobTypeSpec};
@@ -20,19 +20,19 @@ use crate::{
     job_types::{self, Fields},
 };
 
-/// Where a page of job types begins.
+/// Query parameters of the list of job types.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct JobTypeList {
-    /// `-created_at`, the default: the newest first; `created_at`: the oldest first; `name` and `-name`
+    /// `-created_at` (default): newest first; `created_at`: oldest first; `name` and `-name`: by name
     #[serde(default)]
     #[param(value_type = Option<String>)]
     sort: Named,
-    /// Rows on the page, 1 to 1,000; default 50
+    /// Maximum number of rows on the page, 1 to 1,000; default 50
     #[serde(skip_serializing)]
     limit: Option<i64>,
-    /// The `next_cursor` of the page before
+    /// `next_cursor` of the previous page
     #[serde(skip_serializing)]
     cursor: Option<String>,
 }
@@ -47,11 +47,11 @@ impl Paged for JobTypeList {
     }
 }
 
-/// Make a job type; only `name` is required
+/// Create a job type
 ///
-/// A name that is taken is 409 `duplicate`. Jobs keep delivery, steps, schema, retention and `max_failures`
-/// as they were when they were created; pause, concurrency, backoff and executor act on running jobs within
-/// a second.
+/// Only `name` is required. A name in use is 409 `duplicate`. Jobs keep delivery, steps, schema, retention and
+/// `max_failures` of the time of their creation; pause, concurrency, backoff and executor affect running jobs within a
+/// second.
 #[utoipa::path(post, path = "/job-types", tag = "job types", request_body = JobTypeSpec,
     params(("Idempotency-Key" = Option<String>, Header, description = "1 to 255 characters")),
     responses((status = 201, body = JobType)))]
@@ -68,9 +68,9 @@ pub async fn create_job_type(
     once(&app, name, Keep::Plain, "POST /job-types", fingerprint, make).await.map(idempotency::answer)
 }
 
-/// List job types, newest first
+/// List job types
 ///
-/// Every caller with `jobs:read` sees every type. Secrets of push executors are never shown.
+/// Newest first. Every caller with `jobs:read` sees every type. Secrets of push executors are never shown.
 #[utoipa::path(get, path = "/job-types", tag = "job types", params(JobTypeList),
     responses((status = 200, body = Page<JobType>)))]
 pub async fn list_job_types(
@@ -85,7 +85,7 @@ pub async fn list_job_types(
     Ok(Answer(query.page(data, next)))
 }
 
-/// A job type
+/// Get a job type
 ///
 /// Secrets of a push executor are never shown.
 #[utoipa::path(get, path = "/job-types/{name}", tag = "job types", params(("name" = String, Path)),
@@ -94,9 +94,9 @@ pub async fn get_job_type(State(app): State<App>, caller: Caller, Path(name): Pa
     Ok(Answer(job_types::shown_to(&caller, job_types::get(&app, &name).await?)))
 }
 
-/// Make or replace a job type; what the body leaves out takes its default
+/// Create or replace a job type
 ///
-/// With `If-Match` it is replaced only if it still has that version (412 otherwise).
+/// Omitted fields get their defaults. With `If-Match`, a type with another version is not replaced (412).
 #[utoipa::path(put, path = "/job-types/{name}", tag = "job types", request_body = JobTypeSpec,
     params(("name" = String, Path), ("If-Match" = Option<String>, Header, description = "The version it must have")),
     responses((status = 200, body = JobType), (status = 201, description = "It is new", body = JobType)))]
@@ -112,10 +112,10 @@ pub async fn put_job_type(
     Ok((if is_new { StatusCode::CREATED } else { StatusCode::OK }, Answer(stored)))
 }
 
-/// Change the fields that the body names; `null` is a value, and fields of `backoff` count singly
+/// Update a job type
 ///
-/// Secrets of a push executor that the body does not name stay as they are. With `If-Match` it is changed
-/// only if it still has that version (412 otherwise).
+/// Changes the given fields; `null` is a value, and the fields of `backoff` are merged one by one. Omitted secrets of a
+/// push executor stay as they are. With `If-Match`, a type with another version is not changed (412).
 #[utoipa::path(patch, path = "/job-types/{name}", tag = "job types", request_body = Object,
     params(("name" = String, Path), ("If-Match" = Option<String>, Header, description = "The version it must have")),
     responses((status = 200, body = JobType)))]
@@ -129,7 +129,7 @@ pub async fn patch_job_type(
     Ok(Answer(job_types::patch(&app, &caller, &name, &fields, version).await?))
 }
 
-/// Remove a job type that no job uses
+/// Delete an unused job type
 ///
 /// 409 `job_type_in_use` while jobs use it; pause it instead.
 #[utoipa::path(delete, path = "/job-types/{name}", tag = "job types",
@@ -145,9 +145,9 @@ pub async fn delete_job_type(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Pause a job type: none of its items is handed out any more; open assignments go on
+/// Pause a job type
 ///
-/// Again is no change.
+/// None of its items is assigned anymore; open assignments continue. Repeating the call has no effect.
 #[utoipa::path(post, path = "/job-types/{name}/pause", tag = "job types", params(("name" = String, Path)),
     responses((status = 200, body = JobType)))]
 pub async fn pause_job_type(
@@ -160,7 +160,7 @@ pub async fn pause_job_type(
 
 /// Resume a job type
 ///
-/// Waiting items are handed out again within a second. Again is no change.
+/// Waiting items are assigned again within a second. Repeating the call has no effect.
 #[utoipa::path(post, path = "/job-types/{name}/resume", tag = "job types", params(("name" = String, Path)),
     responses((status = 200, body = JobType)))]
 pub async fn resume_job_type(

@@ -1,4 +1,4 @@
-//! Jobs over HTTP: made, read, listed, sealed.
+//! HTTP handlers for jobs: create, read, list, seal.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -31,14 +31,14 @@ use crate::{
     jobs::{Creation, JobFilter, Made},
 };
 
-/// Filters of the list of jobs; all that are given must hold.
+/// Filters of the job list; all given filters must match.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct JobList {
-    /// Ids with commas between them: any of them, at most 1,000
+    /// Any of these ids, separated by commas, at most 1,000
     id: Option<String>,
-    /// `true`: roots only; status and outcome are then those of the tree
+    /// `true`: only roots, with status and outcome of the whole tree
     root: Option<bool>,
     /// Jobs of this tree
     root_id: Option<Uuid>,
@@ -46,36 +46,36 @@ pub struct JobList {
     parent: Option<Uuid>,
     status: Option<JobStatus>,
     outcome: Option<Outcome>,
-    /// The name of a job type
+    /// Name of a job type
     #[serde(rename = "type")]
     job_type: Option<String>,
-    /// The name of a user or service
+    /// Name of a user or service
     owner: Option<String>,
     initiated_by: Option<String>,
     dedupe_key: Option<String>,
-    /// The Idempotency-Key of the request that made the tree, as long as it is remembered
+    /// Idempotency-Key of the request that created the tree, as long as it is stored
     idempotency_key: Option<String>,
     /// Replays of this tree
     replay_of: Option<Uuid>,
     /// Text in name, key or metadata
     q: Option<String>,
-    /// `true`: open, and nothing has happened for an hour
+    /// `true`: open jobs without activity for an hour
     stalled: Option<bool>,
     #[param(value_type = Option<String>, format = DateTime)]
     created_after: Option<Time>,
     #[param(value_type = Option<String>, format = DateTime)]
     created_before: Option<Time>,
-    /// `-created_at`, the default: the newest first; `created_at`: the oldest first
+    /// `-created_at` (default): newest first; `created_at`: oldest first
     #[serde(default)]
     #[param(value_type = Option<String>)]
     sort: ByAge,
-    /// Rows on the page, 1 to 1,000; default 50
+    /// Maximum number of rows on the page, 1 to 1,000; default 50
     #[serde(skip_serializing)]
     limit: Option<i64>,
-    /// The `next_cursor` of the page before
+    /// `next_cursor` of the previous page
     #[serde(skip_serializing)]
     cursor: Option<String>,
-    /// `metadata.<name>=<value>`, read apart
+    /// `metadata.<name>=<value>`, parsed separately
     #[serde(skip_deserializing)]
     #[param(ignore)]
     metadata: BTreeMap<String, String>,
@@ -92,13 +92,13 @@ impl Paged for JobList {
 }
 
 impl JobList {
-    /// The filter of a query.
+    /// Parses a query into its filter.
     pub(super) fn read(query: &str) -> Result<JobFilter> {
         let Filters(list, metadata) = read_filters::<Self>(query)?;
         Self { metadata, ..list }.filter()
     }
 
-    /// The filter of a query, and whether the oldest come first.
+    /// Parses a query into its filter; the flag is true if the oldest jobs come first.
     pub(super) fn read_ordered(query: &str) -> Result<(JobFilter, bool)> {
         let Filters(list, metadata) = read_filters::<Self>(query)?;
         let oldest_first = list.sort == ByAge::Oldest;
@@ -129,10 +129,10 @@ impl JobList {
     }
 }
 
-/// Make a tree of jobs; only `type` is required
+/// Create a tree of jobs
 ///
-/// With an `Idempotency-Key` or an `id` it can be sent again: what exists already is answered, not made
-/// twice.
+/// Only `type` is required. A request with an `Idempotency-Key` or an `id` can be repeated: a repeat returns the
+/// existing tree.
 #[utoipa::path(post, path = "/jobs", tag = "jobs", request_body = NewJob,
     params(("Idempotency-Key" = Option<String>, Header, description = "1 to 255 characters; some types require it")),
     responses((status = 201, description = "A new tree", body = Job, headers(("Location" = String), ("ETag" = String))),
@@ -153,9 +153,9 @@ pub async fn create_job(
     made(&app, app.engine.create_tree(&caller, creation).await?).await
 }
 
-/// Make a tree of jobs under an id of the client's. Again with an equal body is no change
+/// Create a tree of jobs with a given id
 ///
-/// Another body under the same id is 409 `id_in_use`.
+/// A repeat with an equal body has no effect. A different body with the same id is 409 `id_in_use`.
 #[utoipa::path(put, path = "/jobs/{id}", tag = "jobs", request_body = NewJob, params(("id" = Uuid, Path)),
     responses((status = 201, description = "A new tree", body = Job, headers(("Location" = String), ("ETag" = String))),
               (status = 200, description = "The same request has made it", body = Job)))]
@@ -179,7 +179,7 @@ pub async fn put_job(
     made(&app, app.engine.create_tree(&caller, creation).await?).await
 }
 
-/// The tree as `GET /jobs/{id}` shows it: whoever may create it may see what became of it.
+/// Response with the tree as `GET /jobs/{id}` shows it: a caller who may create a tree may see it.
 async fn made(app: &App, (made, tree): (Made, Option<Box<Job>>)) -> Result<Response> {
     let id = made.root_id();
     let status = match made {
@@ -195,9 +195,9 @@ async fn made(app: &App, (made, tree): (Made, Option<Box<Job>>)) -> Result<Respo
     Ok((status, headers, Answer(job)).into_response())
 }
 
-/// List jobs, newest first, without children
+/// List jobs
 ///
-/// Callers see their own jobs, staff everybody's. Counts of trees may be a second old.
+/// Newest first, without children. Callers see their own jobs, staff see all. Counts of trees may be a second old.
 #[utoipa::path(get, path = "/jobs", tag = "jobs",
     params(JobList, ("metadata.name" = Option<String>, Query,
         description = "`metadata.<name>`: jobs whose metadata has this value under `<name>`; what is not text, as JSON")),
@@ -214,21 +214,21 @@ pub async fn list_jobs(
     Ok(Answer(query.page(jobs, next)))
 }
 
-/// How a job is to be read.
+/// Query parameters for reading a job.
 #[derive(Clone, Copy, Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct JobReading {
-    /// `false`: without the jobs below it
+    /// `false`: omits the jobs below it
     children: Option<bool>,
-    /// Wait until the job is newer than `If-None-Match` (without it: than now), 0 to 30 seconds
+    /// Waits until the job is newer than `If-None-Match` (without it: than now), 0 to 30 seconds
     wait_seconds: Option<u64>,
 }
 
-/// A job with its subtree
+/// Get a job with its subtree
 ///
-/// Any job of a tree shows itself with everything below it. With `If-None-Match` an unchanged job is 304;
-/// with `wait_seconds` the answer waits for a change.
+/// Any job of a tree can be read with everything below it. With `If-None-Match` an unchanged job is 304; with
+/// `wait_seconds` the response waits for a change.
 #[utoipa::path(get, path = "/jobs/{id}", tag = "jobs",
     params(("id" = Uuid, Path), JobReading, ("If-None-Match" = Option<String>, Header, description = "An ETag")),
     responses((status = 200, body = Job, headers(("ETag" = String))),
@@ -250,7 +250,7 @@ pub async fn get_job(
     if wait > 0 && (known.is_empty() || known.contains(&job.version)) {
         let wait = Duration::from_secs(wait);
         let waiting = app.engine.job_newer_than(&caller, id, job.version, wait);
-        // When the server stops, the poll ends with what there is.
+        // When the server stops, the long poll ends with the current state.
         if let Some(newer) = app.shutdown.run_until_cancelled(waiting).await.transpose()?
             && newer.version > job.version
         {
@@ -264,11 +264,11 @@ pub async fn get_job(
     Ok((tag, Answer(job)).into_response())
 }
 
-/// Seal a job: it gets no more items. Again is no change
+/// Seal a job
 ///
-/// A tree is complete when all its jobs are sealed and none of their items is pending. A job that is fed by
-/// its parent is sealed by Treeline (409 `job_is_fed`).
-/// On somebody else's work it needs a `reason`, as a parameter or in the body.
+/// A sealed job accepts no more items. A tree is complete when all its jobs are sealed and none of their items is
+/// pending. Treeline seals a job that is fed by its parent (409 `job_is_fed`). Another owner's job requires a `reason`,
+/// as a parameter or in the body. Repeating the call has no effect.
 #[utoipa::path(post, path = "/jobs/{id}/seal", tag = "jobs", params(("id" = Uuid, Path), ReasonParameter),
     request_body = Option<ReasonBody>, responses((status = 200, body = Job)))]
 pub async fn seal_job(
@@ -285,7 +285,7 @@ fn etag(version: i64) -> String {
     format!("\"{version}\"")
 }
 
-/// The versions in a list of tags, weak or not. Others are not ours and match nothing.
+/// Versions in a list of tags, weak or strong. Other tags are not ours and match nothing.
 fn versions_of(tags: &HeaderValue) -> Vec<i64> {
     let tags = tags.to_str().unwrap_or_default().split(',');
     tags.filter_map(|tag| tag.trim().trim_start_matches("W/").trim_matches('"').parse().ok()).collect()

@@ -1,5 +1,4 @@
-//! What happens to every request, whatever it asks for: its id, its log line, the answer to a panic,
-//! and the headers that make browsers careful.
+//! Middleware of every request: its id, its log line, the response to a panic, and the security headers for browsers.
 
 use std::{
     any::Any,
@@ -25,15 +24,15 @@ use uuid::Uuid;
 use super::{admission::Admission, extract::BodyPatience};
 use crate::{App, auth::ClientAddress, error::problem_response};
 
-/// The header that carries a request's id, both ways.
+/// Header with a request's id, in both directions.
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// The id of a request, in its extensions.
+/// Id of a request, stored in its extensions.
 #[derive(Clone, Debug)]
 pub struct RequestId(pub String);
 
-/// Gives every request an id (the client's own, if it is a sane one), puts it on the response and into
-/// a problem document, and logs the request when `TREELINE_LOG_HTTP` says so.
+/// Gives every request an id (the client's own, if it is valid), adds it to the response and to problem documents, and
+/// logs the request if `TREELINE_LOG_HTTP` is on.
 pub async fn identify(State(app): State<App>, mut request: Request, next: Next) -> Response {
     let id = request
         .headers()
@@ -46,7 +45,7 @@ pub async fn identify(State(app): State<App>, mut request: Request, next: Next) 
     request.extensions_mut().insert(client);
     request.extensions_mut().insert(BodyPatience(app.config.front.body_patience()));
     let admission = Admission::begin(&app.quotas, client.0, request.uri());
-    // Held until the answer begins.
+    // Held until the response begins.
     let body_share = app.body_memory.share();
     request.extensions_mut().insert(body_share.clone());
     let span = tracing::info_span!("request", id);
@@ -86,7 +85,7 @@ fn client_address(app: &App, request: &Request) -> ClientAddress {
     ClientAddress(peer.map(|peer| app.config.proxies.trusted_proxies.client(peer, request.headers())))
 }
 
-/// One request that is being answered; also one whose client goes away in the middle.
+/// Request in progress, also after its client disconnects.
 struct UnderWay(Arc<AtomicUsize>);
 
 impl UnderWay {
@@ -102,28 +101,28 @@ impl Drop for UnderWay {
     }
 }
 
-/// The same problem, now with the request's id in its body.
+/// Problem with the request's id added to its body.
 fn complete(response: Response, problem: Problem, id: &str) -> Response {
     let (mut parts, _) = response.into_parts();
     let whole = Problem { request_id: Some(id.to_owned()), ..problem };
     parts.headers.remove(header::CONTENT_LENGTH);
-    // It may have been about to be compressed; this body is not.
+    // The response may have been marked as compressed; this body is not.
     parts.headers.remove(header::CONTENT_ENCODING);
     Response::from_parts(parts, Body::from(serde_json::to_vec(&whole).unwrap_or_default()))
 }
 
-/// 1 to 128 characters that can stand in a log line and a header.
+/// Returns true for 1 to 128 characters that are safe in a log line and a header.
 fn is_sane(id: &str) -> bool {
     (1..=128).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.:".contains(&b))
 }
 
-/// The request as the log may show it: secrets are blanked.
+/// Request as the log may show it, with secrets redacted.
 fn describe(request: &Request) -> String {
     let path = request.uri().path();
     let path = match path {
         link if link.starts_with("/sign-in/") => "/sign-in/***",
         link if link.starts_with("/s/") => "/s/***",
-        // The capability of a pushed assignment stands behind the dot.
+        // The capability of a pushed assignment follows the dot.
         one if one.starts_with("/api/v1/assignments/") => one.split_once('.').map_or(one, |(id, _)| id),
         other => other,
     };
@@ -131,7 +130,7 @@ fn describe(request: &Request) -> String {
     format!("{} {path}{query} {}", request.method(), shown(request.headers()))
 }
 
-/// Parameters whose values are no words of anybody: everything else (searches, reasons, names, metadata) may be personal.
+/// Parameters whose values are logged. All others (searches, reasons, names, metadata) may be personal data.
 const SHOWN_PARAMETERS: [&str; 25] = [
     "after",
     "attempt",
@@ -160,7 +159,7 @@ const SHOWN_PARAMETERS: [&str; 25] = [
     "wait_seconds",
 ];
 
-/// A query as the log may show it: the names of all parameters, the values of a few.
+/// Query as the log may show it: the names of all parameters, the values of a few.
 fn shown_query(query: &str) -> String {
     let pairs = query.split('&').map(|pair| match pair.split_once('=') {
         Some((name, _)) if !SHOWN_PARAMETERS.contains(&name) => format!("{name}=***"),
@@ -169,7 +168,7 @@ fn shown_query(query: &str) -> String {
     pairs.collect::<Vec<_>>().join("&")
 }
 
-/// Headers that hold no secret. A `Referer` may hold a sign-in link, and proxies add what they like.
+/// Headers that hold no secret. A `Referer` may hold a sign-in link, and proxies add arbitrary headers.
 const SHOWN: [&str; 16] = [
     "accept",
     "accept-encoding",
@@ -200,7 +199,7 @@ fn shown(headers: &HeaderMap) -> String {
     format!("[{}]", pairs.join(" "))
 }
 
-/// The answer to a panic in a handler: a problem document like any other.
+/// Response to a panic in a handler: a problem document like any other.
 #[expect(clippy::needless_pass_by_value, reason = "the signature that tower-http asks for")]
 pub fn panicked(panic: Box<dyn Any + Send + 'static>) -> Response {
     let said = panic
@@ -215,7 +214,7 @@ pub fn panicked(panic: Box<dyn Any + Send + 'static>) -> Response {
     ))
 }
 
-/// Fills in the headers that a response does not set itself.
+/// Adds the headers that a response does not set itself.
 pub async fn harden(State(app): State<App>, request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
     let headers = response.headers_mut();
@@ -228,7 +227,7 @@ pub async fn harden(State(app): State<App>, request: Request, next: Next) -> Res
         header::CONTENT_SECURITY_POLICY,
         "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
     );
-    // Whatever is shown to somebody is gone when they are: no browser and no proxy keeps it.
+    // Responses must not outlive the session: no browser and no proxy stores them.
     fill(header::CACHE_CONTROL, "no-store");
     fill(HeaderName::from_static("cross-origin-opener-policy"), "same-origin");
     fill(HeaderName::from_static("permissions-policy"), "camera=(), geolocation=(), microphone=()");

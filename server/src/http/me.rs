@@ -1,4 +1,4 @@
-//! One's own account: where one is signed in, and one's password.
+//! HTTP handlers for the caller's own account: sessions and password.
 
 use axum::{
     Json as Answer,
@@ -24,9 +24,9 @@ use crate::{
     error::Result,
 };
 
-/// List where one is signed in, newest first; the one that asks is `current`
+/// List the caller's sessions
 ///
-/// A session is a browser, or a program, that signed in as this person.
+/// Newest first; the session of this request is `current`. A session is a browser or a program that signed in.
 #[utoipa::path(get, path = "/me/sessions", tag = "people", params(PlainList),
     responses((status = 200, body = Page<Session>)))]
 pub async fn list_sessions(
@@ -37,17 +37,17 @@ pub async fn list_sessions(
     page_of_sessions(&app, &caller, caller.owner_id, &query).await
 }
 
-/// End every session of one's own but the one that asks
+/// End all other sessions of the caller
 ///
-/// The session that asks goes on.
+/// The session of this request continues.
 #[utoipa::path(delete, path = "/me/sessions", tag = "people", responses((status = 200, body = SessionsEnded)))]
 pub async fn end_other_sessions(State(app): State<App>, caller: Caller) -> Result<Answer<SessionsEnded>> {
     Ok(Answer(SessionsEnded { ended: sessions::end_some(&app, &caller, caller.owner_id, None).await? }))
 }
 
-/// End one session of one's own
+/// End one session of the caller
 ///
-/// Also the one that asks: that is signing out.
+/// Ending the session of this request signs out.
 #[utoipa::path(delete, path = "/me/sessions/{id}", tag = "people", params(("id" = Uuid, Path)),
     responses((status = 204, description = "Ended, or was so before")))]
 pub async fn end_session(State(app): State<App>, caller: Caller, Path(id): Path<Uuid>) -> Result<StatusCode> {
@@ -55,10 +55,10 @@ pub async fn end_session(State(app): State<App>, caller: Caller, Path(id): Path<
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Set one's own password, and end one's other sessions
+/// Set the caller's password
 ///
-/// The current password is asked for, unless the person has none or signed in by a one-time link within the
-/// hour.
+/// Ends the caller's other sessions. Requires the current password, unless the caller has none or signed in with a
+/// one-time link within the hour.
 #[utoipa::path(post, path = "/me/password", tag = "people", request_body = NewPassword,
     responses((status = 204, description = "It holds from now on; the cookie carries a new secret of the session")))]
 pub async fn set_password(State(app): State<App>, caller: Caller, Json(body): Json<NewPassword>) -> Result<Response> {

@@ -1,9 +1,9 @@
-//! `GET /metrics`: Prometheus text. Counters are kept as things happen; gauges of open work are read
-//! from the database when somebody asks.
+//! `GET /metrics`: Prometheus text. Counters are updated as things happen; gauges of open work are read from the
+//! database on each scrape.
 //!
-//! The main listener asks for a token with the scope `metrics` or `admin`, from whatever address the request comes: behind
-//! a proxy every peer looks local. `TREELINE_METRICS_LISTEN` opens a listener of its own, which asks for nothing and serves
-//! nothing else; who reaches it is up to whoever sets its address.
+//! The main listener requires a token with the scope `metrics` or `admin`, whatever the client address: behind a proxy
+//! every peer looks local. `TREELINE_METRICS_LISTEN` opens a separate listener that requires no token and serves
+//! nothing else; restricting access to its address is up to the operator.
 
 use std::{
     collections::HashMap,
@@ -31,13 +31,13 @@ use crate::{
 /// Bounds of the latency histogram, in seconds.
 const BOUNDS: [f64; 10] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 2.0, 30.0];
 
-/// One recorder a process, however many servers run in it (tests run several).
+/// Recorder of the process, shared by all servers in it (tests run several).
 static RECORDER: OnceLock<Option<PrometheusHandle>> = OnceLock::new();
 
-/// How often samples are folded into their histograms when nobody scrapes.
+/// Interval at which samples are folded into their histograms without a scrape.
 const UPKEEP: Duration = Duration::from_secs(5);
 
-/// Installs the recorder, and keeps its memory flat until the server stops.
+/// Installs the recorder, and runs its upkeep until the server stops, so that its memory stays flat.
 pub fn start(app: &App) {
     let recorder = RECORDER.get_or_init(|| {
         let built = PrometheusBuilder::new().set_buckets(&BOUNDS).map(PrometheusBuilder::install_recorder);
@@ -59,7 +59,7 @@ pub fn start(app: &App) {
     });
 }
 
-/// Counts an answered request.
+/// Counts a finished request.
 pub fn answered(status: StatusCode, took: Duration) {
     metrics::counter!("treeline_http_requests_total", "status" => status.as_u16().to_string()).increment(1);
     metrics::histogram!("treeline_http_seconds").record(took.as_secs_f64());
@@ -71,7 +71,7 @@ pub async fn get_metrics(State(app): State<App>, caller: Caller) -> Result<Respo
     render(&app).await
 }
 
-/// The router of the listener that serves metrics alone.
+/// Router of the separate metrics listener.
 pub fn router(app: &App) -> Router {
     Router::new()
         .route("/metrics", get(|State(app): State<App>| async move { render(&app).await }))
@@ -97,7 +97,7 @@ async fn read_gauges(app: &App) -> Result<()> {
             let labels = [("type", open.job_type.clone()), ("state", state.as_str().to_owned())];
             metrics::gauge!("treeline_items", &labels).set(open.counts.get(state) as f64);
         }
-        // Types with nothing available are missing from the next answer.
+        // Types without available items are missing from the next read.
         metrics::gauge!("treeline_oldest_available_seconds", "type" => open.job_type).set(0.0);
     }
     for (job_type, seconds) in figures::oldest_available(&app.pool).await? {

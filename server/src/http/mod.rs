@@ -1,7 +1,7 @@
-//! The front door: every route in one table, and the layers that all of them share.
+//! HTTP server: one table of all routes, and the layers that they share.
 //!
-//! Handlers translate between HTTP and the use-cases; they hold no rule and begin no transaction.
-//! Everything that goes wrong under `/api` is a problem document, unknown paths and panics included.
+//! Handlers translate between HTTP and the use cases; they hold no business rule and begin no transaction.
+//! Every error under `/api` is a problem document, including unknown paths and panics.
 //! Pages are in `ui`, the site's files in `assets`.
 
 use std::sync::Arc;
@@ -23,55 +23,55 @@ use crate::{App, auth::origin, error::Error};
 use openapi::Described;
 
 pub mod access; // services and tokens
-mod access_audit; // what the log says about looking
-mod activity; // what goes on on a connection
-pub mod add_items; // items in, as an array or as a stream
-pub mod admission; // what a request counts against
-pub mod alerts; // what somebody should look at
-pub mod assets; // the site's files
-pub mod assignments; // what workers say
-pub mod audit; // who did what
-pub mod bulk; // deeds over many
-mod byte_range; // a part of a file
-mod connections; // who may be connected
-pub mod cursor; // places in lists
-pub mod deeds; // what people do to work
+mod access_audit; // audit entries of reads and refusals
+mod activity; // activity of an HTTP/2 connection
+pub mod add_items; // adding items, as an array or as a stream
+pub mod admission; // request counters and rate limits
+pub mod alerts; // alerts, listed and raised
+pub mod assets; // files of the site
+pub mod assignments; // claims, heartbeats and outcomes of workers
+pub mod audit; // listing and export of the audit log
+pub mod bulk; // operations on all rows of a filter
+mod byte_range; // range requests
+mod connections; // connection limits
+pub mod cursor; // cursors of lists
+pub mod deeds; // cancel and retry
 pub mod deliveries; // callbacks of complete trees
-mod docs; // the API's description as a page
-pub mod events; // a job, live
-pub mod extract; // what handlers take from a request
+mod docs; // API description as a page
+pub mod events; // live events of a job
+pub mod extract; // request extractors
 pub mod factors; // second factors
-pub mod idempotency; // requests that are sent again
+pub mod idempotency; // idempotent requests
 pub mod items; // items and dead letters
-pub mod job_types; // job types
-pub mod jobs; // jobs
-pub mod layers; // what happens to every request
-pub mod me; // one's own account
-pub mod metrics; // for monitoring
+pub mod job_types; // definitions of job types
+pub mod jobs; // creating, reading and sealing jobs
+pub mod layers; // middleware of every request
+pub mod me; // the caller's own account
+pub mod metrics; // Prometheus metrics
 mod multipart; // forms with a file
-pub mod openapi; // the API's description
-pub mod ops; // alive and ready
-pub mod patch; // small edits
-mod patient; // readers who must go on reading
+pub mod openapi; // API description
+pub mod ops; // liveness and readiness
+pub mod patch; // partial updates
+mod patient; // write timeout of connections
 pub mod people; // accounts
-pub mod remove; // trees that go, trees that are kept
-pub mod replay; // trees and items made again
+pub mod remove; // deleting and pinning trees
+pub mod replay; // replay of trees and items
 pub mod results; // results and failures as streams
-pub mod resumable; // files in, a piece at a time
-pub mod search; // one search over everything
-pub mod serve; // the accept loop
+pub mod resumable; // resumable uploads
+pub mod search; // search over all kinds of objects
+pub mod serve; // accept loop
 pub mod session; // signing in and out
-pub mod shares; // links to a tree
-mod sort; // orders of lists
-pub mod stats; // figures of every job type
-pub mod tls; // https of the server's own
-mod topics; // any set of topics over one connection
-pub mod ui; // the pages
-pub mod uploads; // files in and out
-pub mod watch; // all trees, live
-pub mod workers; // who asks for work
+pub mod shares; // share links of a tree
+mod sort; // sort orders of lists
+pub mod stats; // statistics of every job type
+pub mod tls; // TLS of the server itself
+mod topics; // topics over one connection
+pub mod ui; // HTML pages
+pub mod uploads; // file upload and download
+pub mod watch; // live events of all trees
+pub mod workers; // workers seen within a day
 
-/// Every route of the API, with its description.
+/// Routes of the API, with their descriptions.
 fn api() -> OpenApiRouter<App> {
     OpenApiRouter::default()
         .routes(routes!(job_types::create_job_type, job_types::list_job_types))
@@ -165,14 +165,14 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(remove::pin_job, remove::unpin_job))
 }
 
-/// The streams, apart from what is compressed: an answer that could be carries the compressor's 5 kB for as long as it is
-/// open, and thousands are.
+/// Event streams, separate from the compressed routes: a compressible response holds the compressor's 5 kB for as long
+/// as it is open, and thousands are open.
 fn streams() -> OpenApiRouter<App> {
     let streams = OpenApiRouter::default().routes(routes!(events::watch_job)).routes(routes!(watch::watch_roots));
     OpenApiRouter::default().nest("/api/v1", streams)
 }
 
-/// Everything that has a description: the routes apart from the streams, the streams, and the description.
+/// Described parts of the server: the routes except the streams, the streams, and the description.
 fn described() -> (Router<App>, Router<App>, Arc<Described>) {
     let (streams, of_streams) = streams().split_for_parts();
     let (routes, document) = OpenApiRouter::with_openapi(openapi::head().merge_from(of_streams))
@@ -183,12 +183,12 @@ fn described() -> (Router<App>, Router<App>, Arc<Described>) {
     (routes, streams, Described::of(document))
 }
 
-/// The API's description, of OpenAPI 3.1 or in the words of 3.0, without a server.
+/// API description as OpenAPI 3.1 or 3.0, generated without a server.
 pub fn openapi_document(is_older: bool) -> String {
     described().2.json(is_older).to_owned()
 }
 
-/// The whole server as one service.
+/// Router of the whole server.
 pub fn router(app: &App) -> Router {
     let (routes, streams, document) = described();
     routes

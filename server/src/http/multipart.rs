@@ -1,8 +1,8 @@
-//! Forms with a file, as `multipart/form-data`: the file is streamed, and everything beside it is bounded.
+//! Forms with a file, as `multipart/form-data`: the file is streamed, and everything else is bounded.
 //!
-//! The library that reads forms takes whatever has arrived into memory, and has no limit for what is not a field's data. Here
-//! it gets a body that pauses after some bytes and that breaks when too much of it was not the file. How large a file may be is
-//! the concern of those who store it.
+//! The form parser buffers everything that has arrived, and has no limit for bytes outside field data. Here it gets a
+//! body that pauses after some bytes, and that fails when too many bytes are not the file's. The file's own size is
+//! limited by the code that stores it.
 
 use std::{
     pin::Pin,
@@ -25,10 +25,10 @@ use futures::{Stream, StreamExt as _};
 use super::extract::BodyPatience;
 use crate::error::{Error, Result};
 
-/// Bytes of a form that are not its file, at most: headers, boundaries and all other fields.
+/// Maximum number of bytes of a form outside its file: headers, boundaries and all other fields.
 const BESIDE_FILE: u64 = 256 << 10;
 
-/// Bytes that are handed to the reader of forms at once.
+/// Maximum number of bytes passed to the form parser at once.
 const BURST: usize = 64 << 10;
 
 /// Timeout for reading the rest of a refused form.
@@ -37,20 +37,20 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 /// State that the body and the reader of the file share.
 #[derive(Debug, Default)]
 struct Progress {
-    /// Bytes of the file that were taken.
+    /// Number of bytes read of the file.
     of_file: AtomicU64,
-    /// The rest is thrown away: it may be as long as it likes.
+    /// True while the rest is discarded: its length is then not limited.
     is_draining: AtomicBool,
 }
 
-/// A form under way.
+/// Form being read.
 pub(super) struct Form {
     fields: Multipart,
     progress: Arc<Progress>,
     timeout: Duration,
 }
 
-/// A field of a form.
+/// Field of a form.
 pub(super) struct Part<'a> {
     field: Field<'a>,
     progress: Arc<Progress>,
@@ -58,7 +58,7 @@ pub(super) struct Part<'a> {
 }
 
 impl Form {
-    /// Begins to read. 415 where the request is no form.
+    /// Begins to read. 415 if the request is no form.
     pub(super) async fn open(request: Request) -> Result<Self> {
         let timeout = request.extensions().get::<BodyPatience>().copied().unwrap_or_default().0;
         let progress = Arc::new(Progress::default());
@@ -67,21 +67,21 @@ impl Form {
             Body::from_stream(Bounded { source, progress: Arc::clone(&progress), received: 0, burst: 0 })
         };
         let mut request = request.map(bounded);
-        // The file's own bytes are counted by the file store.
+        // The file store limits the file's own bytes.
         DefaultBodyLimit::disable().apply(&mut request);
         let no_form = |_| Error::refuse(Code::UnsupportedMediaType, "Expected a form that names its boundary.");
         let fields = Multipart::from_request(request, &()).await.map_err(no_form)?;
         Ok(Self { fields, progress, timeout })
     }
 
-    /// The next field; `None` behind the last.
+    /// Next field; `None` after the last.
     pub(super) async fn next(&mut self) -> Result<Option<Part<'_>>> {
         let found = tokio::time::timeout(self.timeout, self.fields.next_field()).await.map_err(|_| too_slow())?;
         let part = |field| Part { field, progress: Arc::clone(&self.progress), timeout: self.timeout };
         Ok(found.map_err(|error| broken(&error))?.map(part))
     }
 
-    /// Reads the rest for a while and throws it away: a client that is still sending would not see the answer.
+    /// Reads and discards the rest for a while: a client that is still sending would not see the response.
     pub(super) async fn drain(mut self) {
         self.progress.is_draining.store(true, Ordering::Relaxed);
         let rest = async { while let Ok(Some(_)) = self.fields.next_field().await {} };
@@ -94,12 +94,12 @@ impl<'a> Part<'a> {
         self.field.name().unwrap_or_default()
     }
 
-    /// The name of the file, where the field is one.
+    /// Name of the file, if the field is one.
     pub(super) fn file_name(&self) -> Option<&str> {
         self.field.file_name()
     }
 
-    /// The bytes of the field as those of the form's file.
+    /// Bytes of the field, counted as the form's file.
     pub(super) fn into_file(self) -> impl Stream<Item = Result<Bytes, MultipartError>> + Send + use<'a> {
         let Self { field, progress, .. } = self;
         field.inspect(move |piece| {
@@ -108,7 +108,7 @@ impl<'a> Part<'a> {
         })
     }
 
-    /// The text of a short field; 422 where it is longer than `most` bytes.
+    /// Text of a short field; 422 if it is longer than `most` bytes.
     pub(super) async fn into_text(mut self, most: usize) -> Result<String> {
         let mut value = Vec::new();
         let reading = async {
@@ -125,7 +125,7 @@ impl<'a> Part<'a> {
     }
 }
 
-/// A body that pauses and breaks, see the head of this file.
+/// Request body with pauses and limits, see the head of this file.
 struct Bounded {
     source: BodyDataStream,
     progress: Arc<Progress>,

@@ -1,18 +1,17 @@
-//! The API's own description: OpenAPI 3.1, put together from the handlers' annotations.
+//! API description: OpenAPI 3.1, generated from the handlers' annotations.
 //!
-//! What every operation can answer with for the same reason (no credential, a bad body, a database
-//! that is away) is added here once, from what the operation takes; what the macros cannot say is put right by the
-//! modules below, in the order of [`finished`]. The document shows to those who are signed in or send a token, like
-//! everything else.
+//! Responses that many operations share (no credential, an invalid body, an unavailable database) are added here once,
+//! based on the parameters and the body of the operation. The modules below add everything that the macros cannot
+//! express, in the order of [`finished`]. Like everything else, the document needs a session or a token.
 
-mod bounds; // sizes and forms
-mod examples; // bodies as they look
+mod bounds; // bounds and patterns
+mod examples; // examples of bodies
 mod names; // names for generated clients
-mod older; // the same for readers of OpenAPI 3.0
-mod shape; // what the macros cannot say
+mod older; // the document as OpenAPI 3.0
+mod shape; // corrections of the macros' output
 #[cfg(test)]
 mod tests;
-mod webhooks; // what Treeline sends by itself
+mod webhooks; // messages that Treeline sends
 
 use std::sync::Arc;
 
@@ -55,7 +54,7 @@ use crate::{
     ),
     servers((url = "/", description = "The server that this document comes from")),
     security(("token" = []), ("session" = [])),
-    // What only parameters and events refer to.
+    // Schemas that only parameters and events refer to.
     components(schemas(domain::Problem, domain::change::Change, domain::change::Roots, domain::export::ExportFormat)),
     tags(
         (name = "job types", description = "The contract shared by all jobs of a kind"),
@@ -73,12 +72,12 @@ use crate::{
 )]
 struct Head;
 
-/// The document before any route is in it.
+/// Document without any route.
 pub fn head() -> utoipa::openapi::OpenApi {
     Head::openapi()
 }
 
-/// The finished document, as text and as a page.
+/// Finished document, as text and as a page.
 #[derive(Debug)]
 pub struct Described {
     json: String,
@@ -88,7 +87,7 @@ pub struct Described {
 }
 
 impl Described {
-    /// The document of all routes, as it is served and as a page.
+    /// Builds the served text and the page from the document of all routes.
     pub fn of(routes: utoipa::openapi::OpenApi) -> Arc<Self> {
         let document = complete_document(routes);
         Arc::new(Self {
@@ -99,7 +98,7 @@ impl Described {
         })
     }
 
-    /// The text of the document, of OpenAPI 3.1 or in the words of 3.0.
+    /// Text of the document, as OpenAPI 3.1 or 3.0.
     pub fn json(&self, is_older: bool) -> &str {
         if is_older { &self.older } else { &self.json }
     }
@@ -147,7 +146,7 @@ fn complete_document(mut document: utoipa::openapi::OpenApi) -> Value {
     finished(&document)
 }
 
-/// The document after everything that the macros cannot say.
+/// Applies everything that the macros cannot express.
 fn finished(document: &utoipa::openapi::OpenApi) -> Value {
     let mut document = serde_json::to_value(document).unwrap_or_default();
     shape::apply(&mut document);
@@ -158,7 +157,7 @@ fn finished(document: &utoipa::openapi::OpenApi) -> Value {
     document
 }
 
-/// Every operation of a document, with its path.
+/// Operations of a document, each with its path.
 fn operations(document: &mut Value) -> impl Iterator<Item = (&str, &mut Value)> {
     let paths = document.get_mut("paths").and_then(Value::as_object_mut).into_iter().flatten();
     paths.flat_map(|(path, item)| {
@@ -169,16 +168,16 @@ fn operations(document: &mut Value) -> impl Iterator<Item = (&str, &mut Value)> 
     })
 }
 
-/// The parameters of an operation.
+/// Parameters of an operation.
 fn parameters(operation: &mut Value) -> impl Iterator<Item = &mut Value> {
     operation.get_mut("parameters").and_then(Value::as_array_mut).into_iter().flatten()
 }
 
-/// Adds the refusals that follow from what an operation takes.
+/// Adds the refusals that follow from the operation's parameters and body.
 fn complete(method: &HttpMethod, operation: &mut Operation) {
     let parameters = operation.parameters.as_deref().unwrap_or_default();
     let takes = |place: ParameterIn| parameters.iter().any(|it| matches!(it, RefOr::T(it) if it.parameter_in == place));
-    // An operation that says nothing needs a credential; one that is open says so by an empty need.
+    // An operation without a security entry needs a credential; an open one has an empty entry.
     let nothing = SecurityRequirement::default();
     let named = |name: &str| parameters.iter().any(|it| matches!(it, RefOr::T(it) if it.name == name));
     let piece = named("Tus-Resumable");
@@ -229,7 +228,7 @@ fn complete(method: &HttpMethod, operation: &mut Operation) {
     }
 }
 
-/// Every answer says what it is: generators of clients refuse a document in which one does not.
+/// Adds missing descriptions of responses: client generators reject a document without them.
 fn describe_answers(operation: &mut Operation) {
     for (status, answer) in &mut operation.responses.responses {
         if let RefOr::T(answer) = answer
@@ -246,7 +245,7 @@ fn describe_answers(operation: &mut Operation) {
     }
 }
 
-/// The header that says when to send a refused request again.
+/// Header with the number of seconds after which to repeat a refused request.
 fn retry_after() -> Header {
     HeaderBuilder::new()
         .schema(Some(Object::with_type(Type::Integer)))
@@ -264,12 +263,12 @@ pub async fn get_document(_: Caller, Extension(described): Extension<Arc<Describ
     ([(header::CONTENT_TYPE, "application/json")], described.json.clone()).into_response()
 }
 
-/// `GET /api/v1/openapi-3.0.json`: the same for readers that do not know 3.1.
+/// `GET /api/v1/openapi-3.0.json`: the document for clients that do not support 3.1.
 pub async fn get_older_document(_: Caller, Extension(described): Extension<Arc<Described>>) -> Response {
     ([(header::CONTENT_TYPE, "application/json")], described.older.clone()).into_response()
 }
 
-/// `GET /api/docs`: the same, to be read.
+/// `GET /api/docs`: the document as a page.
 pub async fn get_docs(
     State(_): State<App>,
     MaybeCaller(caller): MaybeCaller,

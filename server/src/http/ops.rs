@@ -1,4 +1,4 @@
-//! Is it alive, is it ready: for whoever runs the server. Open to everybody, and says nothing else.
+//! Liveness and readiness probes. Open to everybody; they return nothing else.
 
 use axum::{Json, extract::State};
 use domain::Code;
@@ -10,24 +10,23 @@ use crate::{
     error::{Error, Result},
 };
 
-/// The one word of a healthy server.
+/// Response of a healthy server, with a single word.
 #[derive(Clone, Copy, Debug, Serialize, ToSchema)]
 pub struct Health {
     status: &'static str,
 }
 
-/// Alive: the process answers.
+/// Check liveness
 ///
-/// Answers as long as the process does, whatever the database does. For a supervisor that restarts it.
+/// Responds as long as the process does, even without the database. For a supervisor that restarts the process.
 #[utoipa::path(get, path = "/healthz", tag = "ops", security(()), responses((status = 200, body = Health)))]
 pub async fn get_health() -> Json<Health> {
     Json(Health { status: "alive" })
 }
 
-/// Ready: the database is reachable and migrated, and the server is not on its way out.
+/// Check readiness
 ///
-/// 503 while the database is away or not migrated, and while the server stops. For a balancer that routes
-/// to it.
+/// 503 while the database is unavailable or not migrated, and while the server stops. For a load balancer.
 #[utoipa::path(get, path = "/readyz", tag = "ops", security(()), responses((status = 200, body = Health)))]
 pub async fn get_readiness(State(app): State<App>) -> Result<Json<Health>> {
     if app.shutdown.is_cancelled() {

@@ -1,4 +1,4 @@
-//! Small edits over HTTP: `PATCH` of jobs and items, with the version in `If-Match`.
+//! HTTP handlers for partial updates: `PATCH` of jobs and items, with the version in `If-Match`.
 
 use axum::{Json as Answer, extract::State, http::header, response::IntoResponse};
 use domain::{
@@ -10,10 +10,10 @@ use uuid::Uuid;
 use super::extract::{IfMatch, Json, Path};
 use crate::{App, auth::Caller, error::Result};
 
-/// Change the fields of a job that the body names; `null` takes a value away. Waiting items that had the
-/// job's own priority and times follow
+/// Update a job
 ///
-/// With `If-Match` it is changed only if it still has that version (412 otherwise).
+/// Changes the given fields; `null` clears a value. Waiting items that had the job's own priority and times follow.
+/// With `If-Match`, a job with another version is not changed (412).
 #[utoipa::path(patch, path = "/jobs/{id}", tag = "jobs", request_body = JobPatch,
     params(("id" = Uuid, Path), ("If-Match" = Option<String>, Header, description = "The version it must have")),
     responses((status = 200, body = Job, headers(("ETag" = String)))))]
@@ -28,10 +28,10 @@ pub async fn patch_job(
     Ok(([(header::ETAG, format!("\"{}\"", job.version))], Answer(job)))
 }
 
-/// Change what a waiting item is held by; `null` is the job's own
+/// Update a waiting item
 ///
-/// An item that is running or final is 409. With `If-Match` it is changed only if it still has that version
-/// (412 otherwise).
+/// Changes the fields that determine when it may run; `null` restores the job's value. A running or final item is 409.
+/// With `If-Match`, an item with another version is not changed (412).
 #[utoipa::path(patch, path = "/items/{id}", tag = "items", request_body = ItemPatch,
     params(("id" = Uuid, Path), ("If-Match" = Option<String>, Header, description = "The version it must have")),
     responses((status = 200, body = Item, headers(("ETag" = String)))))]

@@ -1,7 +1,7 @@
-//! A connection whose reader must go on reading.
+//! Write timeout of a connection.
 //!
-//! What a client does not read fills its window and then the system's buffers, and from there on a write
-//! waits for as long as the client likes. Here it waits for so long and no longer: then the connection breaks.
+//! Data that a client does not read fills its window and then the system's buffers. From then on a write waits for as
+//! long as the client likes. Here a write waits up to the timeout; then the connection is closed.
 
 use std::{
     io,
@@ -15,11 +15,11 @@ use tokio::{
     time::{Instant, Sleep, sleep},
 };
 
-/// A stream that breaks when nothing could be written for so long.
+/// Stream that fails if a write makes no progress within the timeout.
 pub(super) struct Patient<S> {
     stream: S,
     patience: Duration,
-    /// Runs while a write waits; made once.
+    /// Timer that runs while a write waits; allocated once.
     alarm: Option<Pin<Box<Sleep>>>,
     waits: bool,
 }
@@ -29,7 +29,7 @@ impl<S> Patient<S> {
         Self { stream, patience, alarm: None, waits: false }
     }
 
-    /// What a write came to, unless it has waited for too long.
+    /// Result of a write, or the timeout error if the write has waited too long.
     fn judged<T>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if written.is_ready() {
             self.waits = false;
@@ -98,7 +98,7 @@ mod tests {
         });
         let mut ten = [0; 10];
         for _ in 0..10 {
-            // The slow reader itself: longer than the patience in all.
+            // The slow reader: longer than the timeout in total.
             sleep(PATIENCE / 8).await;
             theirs.read_exact(&mut ten).await.expect("ten bytes");
         }

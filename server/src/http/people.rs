@@ -1,4 +1,4 @@
-//! People as admins see them: made, listed, changed, let in, signed out.
+//! HTTP handlers for accounts, for admins: create, list, change, sign-in links, sessions.
 
 use axum::{Json as Answer, extract::State, http::StatusCode, response::Response};
 use domain::{
@@ -25,9 +25,9 @@ use crate::{
 plain_list!(Users, NamedList, "users");
 plain_list!(Sessions, PlainList, "sessions");
 
-/// Make a person, with a password to begin with or a one-time link to sign in by
+/// Create a person
 ///
-/// For admins. The name and the address must not be taken (409 `duplicate`).
+/// With an initial password or a one-time sign-in link. Admins only. A name or address in use is 409 `duplicate`.
 #[utoipa::path(post, path = "/users", tag = "people", request_body = NewUser,
     params(("Idempotency-Key" = Option<String>, Header, description = "1 to 255 characters")),
     responses((status = 201, body = UserMade)))]
@@ -46,7 +46,7 @@ pub async fn create_user(
 
 /// List people
 ///
-/// For admins, newest first.
+/// Admins only. Newest first.
 #[utoipa::path(get, path = "/users", tag = "people", params(NamedList),
     responses((status = 200, body = Page<User>)))]
 pub async fn list_users(
@@ -63,7 +63,7 @@ pub async fn list_users(
 
 /// Get a person
 ///
-/// For admins; everybody may read themselves.
+/// Admins only, except for the caller's own account.
 #[utoipa::path(get, path = "/users/{id}", tag = "people", params(("id" = Uuid, Path)),
     responses((status = 200, body = User)))]
 pub async fn get_user(State(app): State<App>, caller: Caller, Path(id): Path<Uuid>) -> Result<Answer<User>> {
@@ -73,8 +73,8 @@ pub async fn get_user(State(app): State<App>, caller: Caller, Path(id): Path<Uui
 
 /// Change a person's role or address, or disable them
 ///
-/// What is taken away is gone at once here and within a second on other servers: disabling ends every
-/// session and link. The last admin stays one: 409 `last_admin`.
+/// Permissions end at once on this server and within a second on others: disabling ends every session and link. The
+/// last admin must stay an admin: 409 `last_admin`.
 #[utoipa::path(patch, path = "/users/{id}", tag = "people", params(("id" = Uuid, Path)), request_body = UserPatch,
     responses((status = 200, body = User)))]
 pub async fn patch_user(
@@ -86,9 +86,9 @@ pub async fn patch_user(
     people::change(&app, &caller, id, patch).await.map(Answer)
 }
 
-/// Make a one-time link for a person to sign in by, such as one who forgot the password
+/// Create a one-time sign-in link
 ///
-/// For admins. The link works once, within an hour.
+/// For a person who forgot the password, for example. Admins only. The link works once, within an hour.
 #[utoipa::path(post, path = "/users/{id}/sign-in-link", tag = "people",
     params(("id" = Uuid, Path), ("Idempotency-Key" = Option<String>, Header, description = "1 to 255 characters")),
     request_body = Option<ReasonBody>, responses((status = 201, body = LinkMade)))]
@@ -108,9 +108,9 @@ pub async fn create_sign_in_link(
     once(&app, name, Keep::Sealed, &call, fingerprint, make).await.map(idempotency::answer)
 }
 
-/// List where a person is signed in, newest first
+/// List the sessions of a person
 ///
-/// For admins, and for everybody of themselves.
+/// Newest first. Admins only, except for the caller's own account.
 #[utoipa::path(get, path = "/users/{id}/sessions", tag = "people", params(("id" = Uuid, Path), PlainList),
     responses((status = 200, body = Page<Session>)))]
 pub async fn list_user_sessions(
@@ -123,9 +123,9 @@ pub async fn list_user_sessions(
     page_of_sessions(&app, &caller, id, &query).await
 }
 
-/// End every session of a person; of oneself, all but the one that asks
+/// End all sessions of a person
 ///
-/// For admins. What those sessions have open ends within a second.
+/// For the caller's own account, all but the current one. Admins only. Their open requests end within a second.
 #[utoipa::path(delete, path = "/users/{id}/sessions", tag = "people", params(("id" = Uuid, Path)),
     responses((status = 200, body = SessionsEnded)))]
 pub async fn end_user_sessions(
@@ -139,7 +139,7 @@ pub async fn end_user_sessions(
 
 /// End one session of a person
 ///
-/// For admins. What the session has open ends within a second.
+/// Admins only. Open requests of the session end within a second.
 #[utoipa::path(delete, path = "/users/{id}/sessions/{session_id}", tag = "people",
     params(("id" = Uuid, Path), ("session_id" = Uuid, Path)),
     responses((status = 204, description = "Ended, or was so before")))]
@@ -153,7 +153,7 @@ pub async fn end_user_session(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// A page of somebody's sessions.
+/// Page of a person's sessions.
 pub(super) async fn page_of_sessions(
     app: &App,
     caller: &Caller,

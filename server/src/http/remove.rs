@@ -1,4 +1,4 @@
-//! Trees that go, and trees that are kept (`retention`).
+//! HTTP handlers for deleting and pinning trees (`retention`).
 
 use axum::{Json as Answer, extract::State, http::StatusCode};
 use domain::{Job, audit::ReasonBody};
@@ -7,9 +7,9 @@ use uuid::Uuid;
 use super::extract::{JsonOrDefault, Path, Reason, ReasonParameter};
 use crate::{App, auth::Caller, error::Result};
 
-/// Delete a complete tree: gone at once, and 410 from then on
+/// Delete a complete tree
 ///
-/// Owners delete their own complete trees, admins any. The audit log keeps the reason.
+/// It is 410 from then on. Owners delete their own complete trees, admins any. The audit log keeps the reason.
 #[utoipa::path(delete, path = "/jobs/{id}", tag = "jobs", params(("id" = Uuid, Path), ReasonParameter),
     request_body = Option<ReasonBody>, responses((status = 204, description = "It is gone")))]
 pub async fn delete_job(
@@ -24,7 +24,7 @@ pub async fn delete_job(
 
 /// Pin a tree
 ///
-/// It stays beyond its retention. Only roots have one. Again is no change.
+/// A pinned tree outlives its retention. Only roots can be pinned. Repeating the call has no effect.
 #[utoipa::path(post, path = "/jobs/{id}/pin", tag = "jobs", params(("id" = Uuid, Path)),
     request_body = Option<ReasonBody>, responses((status = 200, body = Job)))]
 pub async fn pin_job(
@@ -38,7 +38,7 @@ pub async fn pin_job(
 
 /// Unpin a tree
 ///
-/// It goes when its retention is over. Again is no change.
+/// The tree is deleted when its retention is over. Repeating the call has no effect.
 #[utoipa::path(delete, path = "/jobs/{id}/pin", tag = "jobs", params(("id" = Uuid, Path), ReasonParameter),
     request_body = Option<ReasonBody>, responses((status = 200, body = Job)))]
 pub async fn unpin_job(

@@ -1,5 +1,5 @@
-//! Trees and items made again, over HTTP. Apart from the other deeds, as these make something: they answer
-//! 201 and take an Idempotency-Key.
+//! HTTP handlers for replays of trees and items. They are separate from the other actions because they create an
+//! object: they respond with 201 and take an Idempotency-Key.
 
 use axum::{
     Json as Answer,
@@ -26,11 +26,11 @@ use crate::{
     jobs::KeyedCall,
 };
 
-/// Make a complete tree again
+/// Replay a complete tree
 ///
-/// A new tree of the same definition with the items that came from outside, as they are now: the last
-/// edited payload of each. `run_after` and steps are dropped; `expires_at`, serialize keys and
-/// `on_completed` are kept; dedupe keys of jobs go over to it. The items of a large tree follow the answer.
+/// Creates a new tree with the same definition and the items that were added from outside, each with its latest
+/// payload. `run_after` and steps are dropped; `expires_at`, serialize keys and `on_completed` are kept; dedupe keys of
+/// jobs move to the new tree. The items of a large tree are added after the response.
 #[utoipa::path(post, path = "/jobs/{id}/replay", tag = "jobs",
     params(("id" = Uuid, Path), ("Idempotency-Key" = Option<String>, Header, description = "1 to 255 characters")),
     request_body = Option<ReasonBody>,
@@ -48,10 +48,10 @@ pub async fn replay_job(
     shown(&app, made).await
 }
 
-/// Make a final item again, also one that succeeded, as a tree of its own
+/// Replay a final item as a new tree
 ///
-/// Type, contract, payload, metadata, keys and priority are the item's; `payload` and `expires_at` may be
-/// given anew. `replay_of` names the root of the tree that the item is in. 409 `item_not_final`.
+/// Succeeded items can be replayed too. Type, contract, payload, metadata, keys and priority are copied; `payload` and
+/// `expires_at` can be replaced. `replay_of` names the root of the item's tree. 409 `item_not_final`.
 #[utoipa::path(post, path = "/items/{id}/replay", tag = "items",
     params(("id" = Uuid, Path), ("Idempotency-Key" = Option<String>, Header, description = "1 to 255 characters")),
     request_body = Option<ReplayBody>,
@@ -70,7 +70,7 @@ pub async fn replay_item(
     shown(&app, made).await
 }
 
-/// The key with what was asked: of what, and the body.
+/// Idempotency key with the call that it identifies: the source and the body.
 fn keyed(key: Key, caller: &Caller, call: &'static str, id: Uuid, body: &impl Serialize) -> Result<Option<KeyedCall>> {
     let Some(name) = key.name(caller) else { return Ok(None) };
     let text = serde_json::to_string(body).map_err(|e| Error::Broken(e.to_string()))?;

@@ -1,7 +1,7 @@
-//! Results and failures of a tree, as a stream: NDJSON for programs, CSV for people.
+//! Results and failures of a tree as a stream: NDJSON for programs, CSV for people.
 //!
-//! What is written is in `exports`. A stream that cannot go on breaks its connection: what arrived never
-//! looks whole when it is not.
+//! The content is written by `exports`. A stream that cannot continue breaks its connection, so a partial response
+//! never looks complete.
 
 use axum::{body::Body, extract::State, response::Response};
 use domain::{
@@ -24,22 +24,22 @@ use crate::{
     exports::Export,
 };
 
-/// Where a stream begins, and how it is written.
+/// Query parameters for the start and the format of a stream.
 #[derive(Clone, Copy, Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct Streaming {
-    /// Default ndjson
+    /// Format of the stream, default ndjson
     #[serde(default)]
     format: ExportFormat,
-    /// Goes on behind this item, the last one that arrived
+    /// Id of the last item received; the stream resumes after it
     after: Option<Uuid>,
 }
 
-/// The results of a tree, in order; of its final stage, or of its leaf jobs where none is marked
+/// Stream the results of a tree
 ///
-/// One line for each succeeded item, as NDJSON or CSV. `after` is the id of the last item received and
-/// resumes a stream that broke; a broken stream is cut off, never ended as if it were whole.
+/// In order: the items of its final stage, or of its leaf jobs if no stage is marked final. One line for each succeeded
+/// item, as NDJSON or CSV. `after` resumes a broken stream; an incomplete stream is cut off, never ended normally.
 #[utoipa::path(get, path = "/jobs/{id}/results", tag = "jobs", params(("id" = Uuid, Path), Streaming),
     security(("token" = []), ("session" = []), ("share" = [])),
     responses((status = 200, description = "One result a line; a stream that breaks is cut off",
@@ -53,10 +53,10 @@ pub async fn stream_results(
     stream_tree(app, &viewer, id, streaming, ExportWhat::Results).await
 }
 
-/// The items of a tree that did not succeed, in order, with what went wrong
+/// Stream the failed items of a tree
 ///
-/// One line for each item that is dead, expired or cancelled, as NDJSON, or as CSV with the columns of the
-/// uploaded file and three more that say what was wrong. `after` resumes a stream that broke.
+/// In order. One line for each item that is dead, expired or canceled, with its error, as NDJSON or as CSV. CSV has the
+/// columns of the uploaded file and three more for the error. `after` resumes a broken stream.
 #[utoipa::path(get, path = "/jobs/{id}/failures", tag = "jobs", params(("id" = Uuid, Path), Streaming),
     security(("token" = []), ("session" = []), ("share" = [])),
     responses((status = 200, description = "One item a line; as CSV the original columns and what went wrong",

@@ -1,8 +1,8 @@
-//! Files in, a piece at a time: the core of tus 1.0 with its extensions `creation`, `termination` and `expiration`.
+//! Resumable uploads: the core of tus 1.0 with its extensions `creation`, `termination` and `expiration`.
 //!
-//! A client says how long the file is, sends pieces, and after a break asks where the file ends and goes
-//! on there. Any tus client does; nothing of the protocol is needed beyond three headers. `HEAD` is the
-//! headers of `GET`; what the protocol asks of every answer, refusals included, is added by [`speak_tus`].
+//! A client announces the size of the file, sends it in pieces, asks for the current offset after an interruption, and
+//! continues there. Any tus client works; the protocol needs only three headers. `HEAD` returns the headers of `GET`.
+//! [`speak_tus`] adds the headers that the protocol requires of every response, refusals included.
 
 use std::time::{Duration, SystemTime};
 
@@ -31,7 +31,7 @@ use crate::{
     uploads::partial::{self, NewPartial},
 };
 
-/// The version of the protocol, in every answer.
+/// Protocol version in every response.
 const VERSION: &str = "1.0.0";
 const TUS_RESUMABLE: HeaderName = HeaderName::from_static("tus-resumable");
 const UPLOAD_OFFSET: HeaderName = HeaderName::from_static("upload-offset");
@@ -50,13 +50,13 @@ const EXTENSIONS: &str = "creation,termination,expiration";
 /// Path of the protocol.
 const PLACE: &str = "/api/v1/uploads/resumable";
 
-/// What a piece says it is.
+/// Media type of a piece.
 const PIECE: &str = "application/offset+octet-stream";
 
-/// Begin a file that comes a piece at a time (tus 1.0)
+/// Start a resumable upload (tus 1.0)
 ///
-/// Then `PATCH` the address in `Location`. The name may come as `?filename=` or as `filename` in
-/// `Upload-Metadata`. A file of which nothing comes for a day is removed.
+/// Continue with `PATCH` to the URL in `Location`. The name is given as `?filename=` or as `filename` in
+/// `Upload-Metadata`. An incomplete file that receives nothing for a day is deleted.
 #[utoipa::path(post, path = "/uploads/resumable", tag = "uploads",
     params(Naming, ("Tus-Resumable" = Option<String>, Header, description = "`1.0.0`"),
         ("Upload-Length" = u64, Header, description = "Bytes of the whole file"),
@@ -74,7 +74,7 @@ pub async fn create_resumable_upload(
     caller.require(Scope::JobsWrite)?;
     check_version(&headers)?;
     if headers.contains_key(UPLOAD_CONCAT) {
-        // Before anything is sent: a client that sends in parallel would learn it after the last piece.
+        // Refused before anything is sent: a parallel client would otherwise learn of it after the last piece.
         let detail =
             "expected none: this server does not put uploads together; send one upload, without parallel parts";
         return Err(Problem::parameter("Upload-Concat", detail).into());
@@ -100,9 +100,9 @@ pub async fn create_resumable_upload(
     Ok(speak(response, Some(made.received), Some(made.bytes)))
 }
 
-/// How much of a file is here; `HEAD` answers the headers alone (tus 1.0)
+/// Get the offset of a resumable upload (tus 1.0)
 ///
-/// One that is here whole is an upload of the same id by the time this answers: `GET /uploads/{id}`.
+/// `HEAD` returns only the headers. A complete file is an upload with the same id by then: `GET /uploads/{id}`.
 #[utoipa::path(get, path = "/uploads/resumable/{id}", tag = "uploads",
     params(("id" = Uuid, Path), ("Tus-Resumable" = Option<String>, Header, description = "`1.0.0`")),
     responses((status = 200, body = ResumableUpload,
@@ -127,9 +127,9 @@ pub async fn get_resumable_upload(
     Ok(response)
 }
 
-/// Append to a file, at its end (tus 1.0)
+/// Append to a resumable upload (tus 1.0)
 ///
-/// What came before a connection breaks is kept. Behind the last byte the file is an upload of the same id.
+/// Bytes received before a connection breaks are kept. After the last byte the file is an upload with the same id.
 #[utoipa::path(patch, path = "/uploads/resumable/{id}", tag = "uploads",
     params(("id" = Uuid, Path), ("Tus-Resumable" = Option<String>, Header, description = "`1.0.0`"),
         ("Upload-Offset" = i64, Header, description = "Where the file ends")),
@@ -158,12 +158,12 @@ pub async fn append_to_upload(
     let whole = found.bytes;
     let left = (whole - found.received) as u64;
     if offset != found.received || announced.is_some_and(|bytes| bytes > left) {
-        // A sender that is still at it would see a broken connection in place of the answer.
+        // A client that is still sending would see a broken connection in place of the response.
         extract::drain(body.into_data_stream()).await;
         return answer(&app, &caller, (id, whole), partial::append(&app, found, offset, announced, nothing()).await)
             .await;
     }
-    // A task of its own: when the connection breaks, what came before is still to be put away.
+    // In its own task: after the connection breaks, the received bytes still have to be stored.
     let task = app.tasks.spawn({
         let (app, caller) = (app.clone(), caller.clone());
         async move {
@@ -179,7 +179,7 @@ pub async fn append_to_upload(
         }
     });
     let appended = task.await.map_err(|e| Error::Broken(e.to_string()))?;
-    // The bytes that arrived before are kept, for whoever continues with another credential.
+    // The received bytes are kept, so that the upload can continue with another credential.
     still_valid(&app, &caller).await?;
     answer(&app, &caller, (id, whole), appended).await
 }
@@ -201,9 +201,9 @@ async fn answer(app: &App, caller: &Caller, (id, whole): (Uuid, i64), appended: 
     }
 }
 
-/// Remove a file that has not come whole, or an upload that no job was made of
+/// Delete an incomplete file or an unused upload
 ///
-/// Bytes that are there already are removed from the store.
+/// Bytes received so far are deleted from the store.
 #[utoipa::path(delete, path = "/uploads/resumable/{id}", tag = "uploads", params(("id" = Uuid, Path)),
     responses((status = 204, description = "Gone")))]
 pub async fn delete_resumable_upload(State(app): State<App>, caller: Caller, Path(id): Path<Uuid>) -> Result<Response> {
@@ -211,7 +211,7 @@ pub async fn delete_resumable_upload(State(app): State<App>, caller: Caller, Pat
     Ok(speak(StatusCode::NO_CONTENT.into_response(), None, None))
 }
 
-/// An answer with what the protocol wants in its headers.
+/// Response with the protocol's headers.
 fn speak(mut response: Response, offset: Option<i64>, length: Option<i64>) -> Response {
     let headers = response.headers_mut();
     headers.insert(TUS_RESUMABLE, HeaderValue::from_static(VERSION));
@@ -220,7 +220,7 @@ fn speak(mut response: Response, offset: Option<i64>, length: Option<i64>) -> Re
     response
 }
 
-/// Whoever names a version means ours.
+/// Refuses any protocol version but ours; a request without one passes.
 fn check_version(headers: &HeaderMap) -> Result<()> {
     match headers.get(TUS_RESUMABLE) {
         Some(version) if version != VERSION => {
@@ -234,8 +234,8 @@ fn number<T: std::str::FromStr>(headers: &HeaderMap, name: &HeaderName) -> Optio
     headers.get(name)?.to_str().ok().filter(|text| text.bytes().all(|b| b.is_ascii_digit()))?.parse().ok()
 }
 
-/// The header `Upload-Metadata` as it came, and the name in it: pairs of a key and its value in base64, with commas
-/// between; a value may be missing.
+/// Header `Upload-Metadata` as received, and the file name in it: pairs of a key and a base64 value, separated by
+/// commas; a value may be missing.
 fn read_metadata(headers: &HeaderMap) -> Result<(Option<String>, Option<String>), Problem> {
     let Some(given) = headers.get(UPLOAD_METADATA) else { return Ok((None, None)) };
     let malformed =
@@ -252,16 +252,16 @@ fn read_metadata(headers: &HeaderMap) -> Result<(Option<String>, Option<String>)
     Ok((Some(text.to_owned()), name))
 }
 
-/// Says until when the file is waited for, where nothing more comes of it.
+/// Adds the time at which the file is deleted if nothing more arrives.
 fn expires(app: &App, response: &mut Response, touched_at: Time) {
     let until = SystemTime::from(touched_at.0) + Duration::from_secs(app.config.files.upload_ttl_seconds.into());
     let until = HeaderValue::try_from(httpdate::fmt_http_date(until));
     response.headers_mut().extend(until.ok().map(|until| (UPLOAD_EXPIRES, until)));
 }
 
-/// Capabilities of this server (tus 1.0)
+/// Get the capabilities of resumable uploads (tus 1.0)
 ///
-/// For tus clients that ask before they send; takes no credential.
+/// For tus clients that ask before they send; needs no credential.
 #[utoipa::path(options, path = "/uploads/resumable", tag = "uploads", security(()),
     responses((status = 204, description = "In the headers: version, extensions, and the largest file",
         headers(("Tus-Version" = String, description = "`1.0.0`"), ("Tus-Extension" = String, description = "With commas"),
@@ -275,7 +275,7 @@ pub async fn describe_resumable_uploads(State(app): State<App>) -> Response {
     (StatusCode::NO_CONTENT, headers).into_response()
 }
 
-/// `POST` to an upload with `X-HTTP-Method-Override`: for clients whose surroundings know no `PATCH` or `DELETE`.
+/// `POST` to an upload with `X-HTTP-Method-Override`: for clients that cannot send `PATCH` or `DELETE`.
 pub async fn override_method(app: State<App>, caller: Caller, id: Path<Uuid>, request: Request) -> Result<Response> {
     let meant = request.headers().get(METHOD_OVERRIDE).and_then(|method| method.to_str().ok()).unwrap_or_default();
     match meant.to_ascii_uppercase().as_str() {
@@ -291,8 +291,8 @@ pub async fn override_method(app: State<App>, caller: Caller, id: Path<Uuid>, re
     }
 }
 
-/// Every answer to a tus client names the protocol's version, a refusal too; one of the wrong version names the right
-/// one.
+/// Adds the protocol version to every response to a tus client, refusals included; a refusal of another version also
+/// names the supported one.
 pub async fn speak_tus(request: Request, next: Next) -> Response {
     let is_tus = request.uri().path().strip_prefix(PLACE).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
     let mut response = next.run(request).await;

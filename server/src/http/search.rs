@@ -8,20 +8,20 @@ use utoipa::IntoParams;
 use super::extract::Query;
 use crate::{App, auth::Caller, error::Result};
 
-/// What is looked for.
+/// Query parameters of a search.
 #[derive(Clone, Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct Search {
-    /// 1 to 255 characters: an id, a name, a key, a part of a file's name, of a worker's, or of an error
+    /// 1 to 255 characters: an id, a name, a key, or part of the name of a file or worker, or of an error
     q: String,
 }
 
 /// Search jobs, items, errors, files, workers and job types
 ///
-/// Ids, dedupe, serialize and idempotency keys must be whole; of names, files, workers and errors a part will do. Callers find
-/// what they may see, at most ten of each kind, the newest first: names, keys and metadata among the newest 20,000 jobs, files
-/// among the newest 5,000.
+/// Ids and dedupe, serialize and idempotency keys must match as a whole; names, files, workers and errors match in
+/// part. Returns at most ten results of each kind that the caller may see, newest first. Names, keys and metadata are
+/// searched in the newest 20,000 jobs, files in the newest 5,000.
 #[utoipa::path(get, path = "/search", tag = "watch", params(Search), responses((status = 200, body = SearchResults)))]
 pub async fn search(
     State(app): State<App>,

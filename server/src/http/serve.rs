@@ -1,9 +1,9 @@
-//! The accept loop: connections over HTTP/1 and HTTP/2, with bounds that `axum::serve` does not have.
+//! Accept loop: connections over HTTP/1 and HTTP/2, with limits that `axum::serve` does not have.
 //!
-//! A connection that is slow with its headers, does not read its answers, or says nothing at all, is dropped;
-//! one too many is told so, unless its first request shows a credential (`connections`). When the server stops, nothing new is accepted, requests under way are finished, and what is still open after ten
-//! seconds is cut off; event streams and long polls end by themselves on the shutdown token. Who had
-//! connected and not asked yet gets a moment to: its request may be on its way.
+//! A connection that is slow with its headers, does not read its responses, or sends nothing is closed. A connection
+//! over the limit gets 429, unless its first request has a credential (`connections`). When the server stops, it
+//! accepts no new connections and finishes open requests; after ten seconds it closes the rest. Event streams and long
+//! polls end by the shutdown token. A new connection gets a moment to send its first request, which may be on its way.
 
 use std::{
     convert::Infallible,
@@ -52,17 +52,17 @@ use crate::{
     error::problem_response,
 };
 
-/// How long requests that are under way may take once the server stops.
+/// Timeout for open requests once the server stops.
 const DRAIN_PATIENCE: Duration = Duration::from_secs(10);
 
-/// How long one that has connected and not asked for anything yet is waited for then.
+/// Timeout for the first request of a connection once the server stops.
 const LAST_MOMENT: Duration = Duration::from_secs(1);
 
-/// Those who are one too many and are told so at the same time; more are only closed.
+/// Maximum number of connections refused with a response at the same time; more are only closed.
 const GOODBYES: usize = 64;
 
-/// Requests at once on one HTTP/2 connection, and what it may make the server keep: bytes of a body that nobody has
-/// taken yet, of all bodies together, of one answer that is not read, and of one request's headers.
+/// Limits of one HTTP/2 connection: concurrent requests, then bytes in memory: unread bytes of one body, of all bodies
+/// together, of one unread response, and of one request's headers.
 const STREAMS_PER_CONNECTION: u32 = 256;
 const STREAM_WINDOW: u32 = 256 << 10;
 const CONNECTION_WINDOW: u32 = 1 << 20;
@@ -109,7 +109,7 @@ pub async fn serve(
         open.spawn(async move {
             let over = admitted.trial().map_or_else(CancellationToken::new, |trial| trial.over);
             let talking = async {
-                // Without it a small answer waits for the acknowledgement of the one before.
+                // Without it a small response waits for the acknowledgement of the previous one.
                 let _ = stream.set_nodelay(true);
                 if let Some(tls) = tls {
                     let Some(shaken) = shake_hands(&tls, stream, peer, idle_timeout, &stop).await else { return };
@@ -125,7 +125,7 @@ pub async fn serve(
                     talk.converse(builder, stream, &stop).await;
                 }
             };
-            // On trial, and somebody else needs the place.
+            // The place of a connection on trial may be needed for another.
             over.run_until_cancelled(talking).await;
         });
     };
@@ -135,7 +135,7 @@ pub async fn serve(
             Err(error) => refused(&error).await,
         }
     }
-    // Those that are connected already as far as they know.
+    // Connections that the client already considers established.
     while let Some(Ok((stream, peer))) = listener.accept().now_or_never() {
         talk(stream, peer);
     }
@@ -146,15 +146,15 @@ pub async fn serve(
     }
 }
 
-/// How connections are served.
+/// Builders for connections, by protocol.
 struct Builders {
     http1: Builder<TokioExecutor>,
-    /// HTTP/1 or HTTP/2: it takes the first bytes off the connection to tell, and keeps 8 kB more for as long as it is open.
+    /// HTTP/1 or HTTP/2: it reads the first bytes to tell, and keeps 8 kB more while the connection is open.
     either: Builder<TokioExecutor>,
 }
 
 impl Builders {
-    /// The one that a connection's first bytes ask for: HTTP/2 begins with `PRI`. `None` where nothing comes.
+    /// Builder for a connection's first bytes: HTTP/2 begins with `PRI`. `None` if nothing arrives.
     async fn of(
         &self,
         stream: &TcpStream,
@@ -183,7 +183,7 @@ impl Builders {
     }
 }
 
-/// The handshake of TLS, which has the time that headers have.
+/// Performs the TLS handshake, within the timeout of request headers.
 async fn shake_hands(
     tls: &Tls,
     stream: TcpStream,
@@ -200,7 +200,7 @@ async fn shake_hands(
     }
 }
 
-/// One connection.
+/// Context of one connection.
 struct Talk<'a> {
     peer: SocketAddr,
     router: Router,
@@ -211,7 +211,7 @@ struct Talk<'a> {
 }
 
 impl Talk<'_> {
-    /// Serves it until either side has enough.
+    /// Serves the connection until either side ends it.
     async fn converse<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
         self,
         builder: &Builder<TokioExecutor>,
@@ -225,7 +225,7 @@ impl Talk<'_> {
         let activity = http2.clone();
         let seen = SeenCaller::default();
         let (trial, connections) = (admitted.trial(), admitted.connections());
-        // Cancelled when the first request of a connection on trial has shown no credential.
+        // Canceled when the first request of a connection on trial has no valid credential.
         let failed = CancellationToken::new();
         let fails = failed.clone();
         let service = service_fn(move |request: Request<Incoming>| {
@@ -262,7 +262,7 @@ impl Talk<'_> {
             }
         });
         let mut connection = pin!(builder.serve_connection(TokioIo::new(Patient::new(stream, idle_timeout)), service));
-        // hyper's own bound begins with the first byte; this one is for those that never send it.
+        // hyper's own timeout begins with the first byte; this one covers connections that never send it.
         let silent = async {
             tokio::time::sleep(idle_timeout).await;
             if spoke.0.load(Ordering::Relaxed) {
@@ -297,7 +297,7 @@ impl Talk<'_> {
         if let Some(ended) = ended {
             return log(peer, ended);
         }
-        // A notice of long ago counts too: whoever has spoken once waits for no further request.
+        // An earlier notification counts too: a connection with a past request gets no extra time.
         let asked = tokio::time::timeout(LAST_MOMENT, spoke.1.notified());
         tokio::select! {
             ended = &mut connection => return log(peer, ended),
@@ -337,7 +337,7 @@ async fn say_full(mut stream: TcpStream) {
     let farewell = async {
         stream.write_all(answer.as_bytes()).await?;
         stream.shutdown().await?;
-        // What they were sending is read: a connection closed over it would take the answer with it.
+        // Reads what the client still sends: closing the connection before would discard the response.
         let mut thrown_away = [0; 1024];
         while stream.read(&mut thrown_away).await? > 0 {}
         Ok::<_, io::Error>(())
@@ -351,8 +351,8 @@ fn log(peer: SocketAddr, ended: Result<(), Box<dyn std::error::Error + Send + Sy
     }
 }
 
-/// A connection could not be accepted. When the process is out of file descriptors, trying again at
-/// once would spin: there is no event that tells when one is free.
+/// Logs a failed accept and pauses. Without file descriptors, trying again at once would spin, because no event tells
+/// when one is free.
 async fn refused(error: &io::Error) {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     if !matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset) {

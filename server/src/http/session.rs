@@ -1,7 +1,7 @@
-//! Signing in and out, and who is asking.
+//! HTTP handlers for signing in and out, and for the caller's identity.
 //!
-//! The same for programs that the sign-in pages do for people. What links and sessions are is in
-//! `auth`; nothing here reads a secret.
+//! They do for programs what the sign-in pages do for people. Links and sessions are implemented in `auth`; nothing
+//! here reads a secret.
 
 use axum::{
     Json as Answer,
@@ -24,12 +24,12 @@ use crate::{
     error::{Error, Result},
 };
 
-/// Sign in by email and password, by a one-time link, which is used up, or by a passkey: sets the session cookie
+/// Sign in
 ///
-/// A person with a second factor sends it along as `code` or `recovery_code`, or is answered 401 `mfa_required` and sends it with
-/// the `state` of that answer.
-/// For programs and tests; people sign in on the page `/sign-in`. Repeated failures are answered more and
-/// more slowly, then with 429.
+/// Takes an email address and password, a one-time link, which is used up, or a passkey, and sets the session cookie. A
+/// person with a second factor also sends `code` or `recovery_code`, or gets 401 `mfa_required` and sends it with the
+/// `state` of that response. For programs and tests; people use the page `/sign-in`. Repeated failures get slower
+/// responses, then 429.
 #[utoipa::path(post, path = "/session", tag = "people", security(()), request_body = SignIn,
     responses((status = 204, description = "Signed in; the cookie is set"),
               (status = 401, description = "`unauthenticated`: no account has this address and this password together; \
@@ -65,9 +65,9 @@ pub async fn create_session(
     Ok((StatusCode::NO_CONTENT, with_cookies(cookies)).into_response())
 }
 
-/// Begin to sign in with a passkey: options for `navigator.credentials.get`
+/// Start signing in with a passkey
 ///
-/// Good for five minutes; the `state` goes with the answer of the browser into `POST /session`.
+/// Options for `navigator.credentials.get`, valid for five minutes. `POST /session` takes the `state` and the result.
 #[utoipa::path(post, path = "/session/passkey/options", tag = "people", security(()),
     responses((status = 200, body = PasskeyOptions),
               (status = 422, description = "Browsers allow no passkeys at the server's address", body = domain::Problem,
@@ -76,9 +76,9 @@ pub async fn start_passkey_sign_in(State(app): State<App>) -> Result<Answer<Pass
     passkeys::start_authentication(&app).map(Answer)
 }
 
-/// Sign out: ends the session that the cookie names
+/// Sign out
 ///
-/// The cookie is taken back. Without a session there is nothing to end.
+/// Ends the session of the cookie and clears the cookie. Without a session it has no effect.
 #[utoipa::path(delete, path = "/session", tag = "people",
     responses((status = 204, description = "Signed out; the cookie is gone")))]
 pub async fn delete_session(State(app): State<App>, caller: Caller, headers: HeaderMap) -> Result<Response> {
@@ -94,13 +94,13 @@ pub fn with_cookies(cookies: Cookies) -> AppendHeaders<Vec<(HeaderName, HeaderVa
     AppendHeaders(cookies.into_iter().map(|cookie| (header::SET_COOKIE, cookie)).collect())
 }
 
-/// The headers of an answer that signs out: the browser forgets the session, and what it has kept of what was shown.
+/// Headers of a response that signs out: the browser deletes the session cookie and its cache.
 pub fn signed_out(cookie: HeaderValue) -> [(HeaderName, HeaderValue); 2] {
     let kept = HeaderName::from_static("clear-site-data");
     [(header::SET_COOKIE, cookie), (kept, HeaderValue::from_static("\"cache\", \"storage\""))]
 }
 
-/// Who is asking
+/// Get the caller's identity
 ///
 /// The name, and the role of a person or the scopes of a token.
 #[utoipa::path(get, path = "/me", tag = "people", responses((status = 200, body = Me)))]

@@ -1,4 +1,4 @@
-//! Links that show one tree to whoever has them, over HTTP.
+//! HTTP handlers for share links, which show one tree to anyone who has the link.
 
 use axum::{Json as Answer, extract::State, http::StatusCode, response::Response};
 use domain::{
@@ -25,10 +25,10 @@ use crate::{
 plain_list!(Shares, PlainList, "shares");
 plain_list!(AllShares, PlainList, "all shares");
 
-/// Make a link that shows a tree to whoever has it: the answer holds it, once
+/// Create a share link of a tree
 ///
-/// Read-only: progress, counts, problems and downloads of this tree, live, and nothing else. It ends at
-/// `expires_at`, goes with its tree, when it is revoked, and when its owner or maker is disabled. Only whole trees are shared: 409 `not_root` names the root.
+/// The link is only in this response. It shows live progress, counts, problems and downloads of this tree. It ends at
+/// `expires_at`, with its tree, if revoked, or if owner or creator is disabled. 409 `not_root` names the root to share.
 #[utoipa::path(post, path = "/jobs/{id}/share", tag = "jobs",
     params(("id" = Uuid, Path), ("Idempotency-Key" = Option<String>, Header, description = "1 to 255 characters")),
     request_body = Option<ShareBody>, responses((status = 201, body = ShareMade)))]
@@ -39,7 +39,7 @@ pub async fn share_job(
     key: Key,
     JsonOrDefault(body): JsonOrDefault<ShareBody>,
 ) -> Result<Response> {
-    // Whoever may not share the tree any more gets no answer of before.
+    // A caller who may no longer share the tree gets no stored response.
     app.engine.may_share(&caller, id).await?;
     let fingerprint = idempotency::fingerprint(Document::of(&body).text());
     let (name, inner) = (key.name(&caller), app.clone());
@@ -49,9 +49,9 @@ pub async fn share_job(
     once(&app, name, Keep::Sealed, &call, fingerprint, make).await.map(idempotency::answer)
 }
 
-/// List the links to a tree, newest first, revoked ones too
+/// List the share links of a tree
 ///
-/// A link is shown without its secret part, which was in the answer that made it.
+/// Newest first, including revoked ones. Links are shown without their secret part.
 #[utoipa::path(get, path = "/jobs/{id}/shares", tag = "jobs", params(("id" = Uuid, Path), PlainList),
     responses((status = 200, body = Page<Share>)))]
 pub async fn list_shares(
@@ -67,9 +67,9 @@ pub async fn list_shares(
     Ok(Answer(list.page(data, next)))
 }
 
-/// List all links
+/// List all share links
 ///
-/// Those to all trees that the caller sees, newest first: own ones; to staff, everybody's.
+/// Links to all trees that the caller may see, newest first: own trees, or all trees for staff.
 #[utoipa::path(get, path = "/shares", tag = "jobs", params(PlainList),
     responses((status = 200, body = Page<Share>)))]
 pub async fn list_all_shares(
@@ -84,9 +84,9 @@ pub async fn list_all_shares(
     Ok(Answer(list.page(data, next)))
 }
 
-/// Revoke a link
+/// Revoke a share link
 ///
-/// It opens nothing any more, and pages that it opened end. Again is no change.
+/// The link opens nothing anymore, and pages opened with it stop. Repeating the call has no effect.
 #[utoipa::path(delete, path = "/shares/{id}", tag = "jobs", params(("id" = Uuid, Path), ReasonParameter),
     request_body = Option<ReasonBody>, responses((status = 204, description = "Revoked, or was so before")))]
 pub async fn delete_share(

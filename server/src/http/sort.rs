@@ -1,7 +1,7 @@
-//! Orders of lists: what `sort` takes on each, with what happens when it is left out, which comes first.
+//! Sort orders of lists: the values of `sort` on each list; the first one is the default.
 //!
-//! A minus before a name means the greatest first, of a time the newest. The order is among a list's serialized
-//! parameters, so a cursor belongs to the order that it was given in.
+//! A minus before a name means greatest first, or newest first for a time. The order is one of a list's serialized
+//! parameters, so a cursor belongs to the order that it was created with.
 
 use domain::Time;
 use serde::{Deserialize, Serialize};
@@ -24,33 +24,33 @@ macro_rules! orders {
         }
 
         impl $name {
-            /// The words of the parameter, that of the order without it first.
+            /// Values of the parameter, the default first.
             pub(super) const WORDS: &'static [&'static str] = &[$first_word, $($word),+];
         }
     )+};
 }
 
 orders! {
-    /// By the time at which something was made, raised or done.
+    /// Orders by creation time (of a row, an alert or an action).
     ByAge {
         "-created_at" => Newest,
         "created_at" => Oldest,
     }
-    /// Things with names.
+    /// Orders of named objects.
     Named {
         "-created_at" => Newest,
         "created_at" => Oldest,
         "name" => ByName,
         "-name" => ByNameBackwards,
     }
-    /// Workers, by the time at which they were first seen or by name.
+    /// Orders of workers, by the time at which they were first seen or by name.
     OfWorkers {
         "-created_at" => Newest,
         "created_at" => Oldest,
         "worker_id" => ByName,
         "-worker_id" => ByNameBackwards,
     }
-    /// Groups of errors.
+    /// Orders of error groups.
     OfGroups {
         "-last_seen_at" => Latest,
         "last_seen_at" => LeastRecent,
@@ -59,12 +59,12 @@ orders! {
         "-count" => Largest,
         "count" => Smallest,
     }
-    /// Attempts at an item, which read as a story.
+    /// Orders of the attempts of an item, chronological by default.
     OfAttempts {
         "created_at" => Oldest,
         "-created_at" => Newest,
     }
-    /// Items.
+    /// Orders of items.
     OfItems {
         "-job" => NewestJobs,
         "-created_at" => Newest,
@@ -77,14 +77,14 @@ impl ByAge {
         self == Self::Oldest
     }
 
-    /// The part of a list behind a place, in this order.
+    /// Part of a list after a position, in this order.
     pub(super) fn part<P>(self, behind: Option<P>, limit: i64) -> Part<P> {
         Part { oldest_first: self.oldest_first(), behind, limit }
     }
 }
 
 impl Named {
-    /// The part of a list behind a place, in this order.
+    /// Part of a list after a position, in this order.
     pub(super) fn part(self, behind: Option<(Time, String)>, limit: i64) -> NamedPart {
         let order = match self {
             Self::Newest => NamedOrder::NewestFirst,
@@ -130,7 +130,7 @@ impl From<OfItems> for ItemOrder {
     }
 }
 
-/// The words that `sort` takes in an operation of the API.
+/// Values of `sort` in an operation of the API.
 pub(super) fn words(operation: &str) -> &'static [&'static str] {
     match operation {
         "list_items" | "list_dead_letters" => OfItems::WORDS,

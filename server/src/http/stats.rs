@@ -1,19 +1,19 @@
-//! `GET /stats`: how much of each type there is, comes in and ends, and how the broker stands.
+//! `GET /stats`: counts and rates of each job type, and the state of the broker.
 
 use axum::{Json as Answer, extract::State};
 use domain::api::{BrokerStats, QueueStats, Stats};
 
 use crate::{App, auth::Caller, error::Result};
 
-/// Figures of every job type: items by state, the oldest that waits, rates, days
+/// Get statistics of every job type
 ///
-/// The counts of items are added up every few seconds; `counted_at` says when.
+/// Items by state, oldest waiting item, rates and days. Counts are updated every few seconds, last at `counted_at`.
 #[utoipa::path(get, path = "/stats", tag = "watch", responses((status = 200, body = Stats)))]
 pub async fn get_stats(State(app): State<App>, caller: Caller) -> Result<Answer<Stats>> {
     Ok(Answer(stats(&app, &caller).await?))
 }
 
-/// The same for API and page.
+/// Statistics for the API and the page.
 pub async fn stats(app: &App, caller: &Caller) -> Result<Stats> {
     let mut stats = app.engine.stats(caller).await?;
     if let Some(broker) = &app.broker {

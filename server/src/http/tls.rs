@@ -1,7 +1,7 @@
-//! TLS of the server's own: certificate and key from files, TLS 1.2 and 1.3, HTTP/2 and HTTP/1.1 by ALPN.
+//! TLS of the server itself: certificate and key from files, TLS 1.2 and 1.3, HTTP/2 and HTTP/1.1 by ALPN.
 //!
-//! The files are read again when they have changed, so a renewed certificate needs no restart; one that cannot be
-//! used leaves the old one in place and is logged. Without the files the server speaks plain HTTP.
+//! Changed files are read again, so a renewed certificate needs no restart. An invalid one is logged, and the old one
+//! stays in use. Without the files the server uses plain HTTP.
 
 use std::{
     path::{Path, PathBuf},
@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 /// Interval at which the files are checked.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
 
-/// A certificate and its key, as they are now.
+/// Current certificate and key.
 #[derive(Clone, Debug)]
 pub struct Tls {
     certificate: PathBuf,
@@ -29,7 +29,7 @@ pub struct Tls {
     now: Arc<RwLock<(Arc<ServerConfig>, Stamp)>>,
 }
 
-/// Times when the two files were last written.
+/// Modification times of the two files.
 type Stamp = (Option<SystemTime>, Option<SystemTime>);
 
 impl Tls {
@@ -40,7 +40,7 @@ impl Tls {
         Ok(Self { certificate: certificate.into(), key: key.into(), now: Arc::new(RwLock::new((config, seen))) })
     }
 
-    /// Shakes hands within so long.
+    /// Performs the handshake within the timeout.
     pub(super) async fn accept(
         &self,
         stream: TcpStream,
@@ -50,7 +50,7 @@ impl Tls {
         tokio::time::timeout(handshake_timeout, TlsAcceptor::from(config).accept(stream)).await?
     }
 
-    /// Reads the files again where they have changed. Says whether they had.
+    /// Reads the files again if they have changed. Returns true if they had.
     pub fn look_again(&self) -> anyhow::Result<bool> {
         let seen = stamp(&self.certificate, &self.key);
         if self.now.read().unwrap_or_else(PoisonError::into_inner).1 == seen {
@@ -61,14 +61,14 @@ impl Tls {
         Ok(true)
     }
 
-    /// Looks at the files now and then, until told to stop.
+    /// Checks the files at intervals until stopped.
     pub async fn watch(self, stop: CancellationToken) {
         let mut ticks = tokio::time::interval(LOOK_EVERY);
         while stop.run_until_cancelled(ticks.tick()).await.is_some() {
             match self.look_again() {
                 Ok(true) => tracing::info!("the TLS certificate was read again"),
                 Ok(false) => {}
-                // Perhaps only one of the two is written yet.
+                // Possibly only one of the two files is written yet.
                 Err(error) => tracing::warn!(error = format!("{error:#}"), "the new TLS certificate cannot be used"),
             }
         }

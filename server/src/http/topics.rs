@@ -1,8 +1,8 @@
 //! `GET /events?topics=…`: any set of topics over one connection.
 //!
-//! Each topic is a stream of its own that begins with its snapshot; here they are put together, and ended together with the
-//! credential. What is shown depends on the scope of who asks and is read once for all with the same. Rights are looked at
-//! when the connection opens and again every half a minute; a caller who sees more or less by then begins anew.
+//! Each topic is a stream of its own that begins with its snapshot. Here they are merged, and they end together with
+//! the credential. Content depends on the caller's scope and is read once for all callers with the same scope. Rights
+//! are checked when the connection opens and again every 30 seconds; a caller with changed rights must reconnect.
 
 use std::{convert::Infallible, pin::Pin, sync::Arc};
 
@@ -47,13 +47,13 @@ use super::{
     stats,
 };
 
-/// The shortest time between two events of one topic.
+/// Shortest time between two events of one topic.
 const SHORTEST: Duration = Duration::from_millis(250);
-/// Before a snapshot that could not be read is tried again.
+/// Delay before a failed snapshot is read again.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Rows of a list that a topic shows: the first page.
+/// Number of rows of a list that a topic shows: the first page.
 const ROWS: i64 = 50;
-/// Workers and job types that a topic shows.
+/// Number of workers and job types that a topic shows.
 const MANY: i64 = 1_000;
 
 /// Opens a connection for these topics.
@@ -73,10 +73,10 @@ pub(super) async fn watch(app: App, caller: Caller, topics: Vec<Topic>, parts: &
     Ok(stream_response(stream::unfold(connection, Connection::next)))
 }
 
-/// One open connection.
+/// State of one open connection.
 struct Connection {
     topics: SelectAll<BoxStream<'static, Event>>,
-    /// Resolves when the connection is over, with what is said last.
+    /// Resolves when the connection ends, with the last event.
     ending: Pin<Box<dyn Future<Output = Option<Event>> + Send>>,
     is_over: bool,
     _open: (OpenStream, quotas::OpenStream),
@@ -93,13 +93,13 @@ impl Connection {
                 self.is_over = true;
                 last.map(|last| (Ok(last), self))
             }
-            // The connection stays although every topic is over or forbidden: a browser would come back for ever.
+            // The connection stays open even if every topic is over or forbidden: a browser would keep reconnecting.
             Some(event) = self.topics.next() => Some((Ok(event), self)),
         }
     }
 }
 
-/// Waits for the end of a connection: of the credential, of its rights, or of the server.
+/// Waits for the end of the credential, of its permissions, or of the server.
 async fn end(app: App, caller: Caller, mut parts: Parts) -> Option<Event> {
     let mut ongoing = Ongoing::of(&app, &caller);
     loop {
@@ -116,13 +116,13 @@ async fn end(app: App, caller: Caller, mut parts: Parts) -> Option<Event> {
                 }
             }
             Err(Error::Problem(problem)) if problem.status < 500 => return None,
-            // An absent database is no reason to send anybody away.
+            // An unavailable database does not end the stream.
             Err(_) => {}
         }
     }
 }
 
-/// The events of one topic.
+/// Events of one topic.
 async fn of(app: &App, caller: &Caller, topic: Topic) -> Result<BoxStream<'static, Event>> {
     Ok(match topic {
         Topic::Roots => roots(app.clone(), caller.clone()).boxed(),
@@ -146,10 +146,10 @@ async fn of(app: &App, caller: &Caller, topic: Topic) -> Result<BoxStream<'stati
             }
             Seen::Not(event) => once(topic, event),
         },
-        // The figures of GET /stats are over everybody's work.
+        // The statistics of GET /stats cover all work.
         Topic::Overview if !caller.sees_all() => once(topic, event::FORBIDDEN),
         _ => {
-            // One's own uploads, whoever one is: as the page shows them.
+            // Always the caller's own uploads, like the page.
             let owner = if topic == Topic::Imports { Some(caller.owner_id) } else { caller.visible_owner() };
             let is_admin = topic == Topic::Types && caller.is_admin();
             let (app_of_view, reader) = (app.clone(), caller.clone());
@@ -162,7 +162,7 @@ async fn of(app: &App, caller: &Caller, topic: Topic) -> Result<BoxStream<'stati
     })
 }
 
-/// The state of a list, of the scope of any caller who has it.
+/// State of a list, in the scope of the caller.
 async fn list(app: &App, caller: &Caller, topic: Topic) -> Result<String> {
     let engine = &app.engine;
     match topic {
@@ -198,7 +198,7 @@ async fn list(app: &App, caller: &Caller, topic: Topic) -> Result<String> {
     }
 }
 
-/// A list under the name that it has in answers of the API.
+/// List in the shape of API responses.
 #[derive(Serialize)]
 struct Listed<T> {
     data: Vec<T>,
@@ -208,7 +208,7 @@ fn text(value: &impl Serialize) -> Result<String> {
     serde_json::to_string(value).map_err(|e| Error::Broken(e.to_string()))
 }
 
-/// A way to read a view, for any number of times.
+/// Wraps a function that reads a view, for any number of calls.
 fn reading<F>(read: impl Fn() -> F + Send + Sync + 'static) -> Read
 where
     F: Future<Output = Result<Option<String>>> + Send + 'static,
@@ -216,13 +216,13 @@ where
     Arc::new(move || -> BoxFuture<'static, _> { Box::pin(read()) })
 }
 
-/// One thing as a caller sees it: itself, or the event that says that there is nothing.
+/// Object as a caller sees it: itself, or the event for a missing or forbidden one.
 enum Seen<T> {
     Is(T),
     Not(&'static str),
 }
 
-/// Somebody else's looks as what never was; what one could see and is gone, is removed.
+/// Maps a deleted object to `removed`, and other refusals to `forbidden`: other people's objects look missing.
 fn seen<T>(found: Result<T>) -> Result<Seen<T>> {
     match found {
         Ok(it) => Ok(Seen::Is(it)),
@@ -232,7 +232,7 @@ fn seen<T>(found: Result<T>) -> Result<Seen<T>> {
     }
 }
 
-/// Staff who look at somebody else's are in the audit log.
+/// Records in the audit log that staff read an object.
 async fn record_read(app: &App, caller: &Caller, action: &'static str, object: Object) -> Result<()> {
     if caller.sees_all() { audit::record_read(app, caller, Asked { action, object }).await } else { Ok(()) }
 }
@@ -241,7 +241,7 @@ fn event_of(name: &str, data: impl AsRef<str>) -> Event {
     Event::default().event(name).data(data)
 }
 
-/// One event with nothing but its topic.
+/// Event with only its topic.
 fn only(topic: Topic, name: &str) -> Event {
     event_of(name, live::of_topic(topic, None, "{}"))
 }
@@ -250,7 +250,7 @@ fn once(topic: Topic, name: &'static str) -> BoxStream<'static, Event> {
     stream::iter([only(topic, name)]).boxed()
 }
 
-/// The events of a topic that is one document.
+/// Events of a topic that is one document.
 fn view(app: &App, view: View, root_id: Option<Uuid>, read: Read) -> BoxStream<'static, Event> {
     let topic = view.topic;
     let watch = app.hub.follow(&app.engine, view, root_id, read);
@@ -264,7 +264,7 @@ fn view(app: &App, view: View, root_id: Option<Uuid>, read: Read) -> BoxStream<'
     .boxed()
 }
 
-/// All trees in brief.
+/// State of the topic of all trees.
 struct RootsTopic {
     app: App,
     caller: Caller,
@@ -310,13 +310,13 @@ impl RootsTopic {
     }
 }
 
-/// One job with its subtree.
+/// State of the topic of one job with its subtree.
 struct JobTopic {
     topic: Topic,
     id: Uuid,
     watch: Watch,
     last: Option<Arc<TreeState>>,
-    /// The event that follows the snapshot at once: the items in flight, which it does not hold.
+    /// Event sent right after the snapshot: the running items, which the snapshot does not contain.
     in_flight: Option<Event>,
 }
 
@@ -329,7 +329,7 @@ fn job_events(job: JobTopic) -> impl Stream<Item = Event> {
 }
 
 impl JobTopic {
-    /// The next event, and whether there are more.
+    /// Next event; the flag is true if more follow.
     async fn next(&mut self) -> (Event, bool) {
         if let Some(event) = self.in_flight.take() {
             return (event, true);
@@ -352,7 +352,7 @@ impl JobTopic {
         let version = Some(state.version());
         let last = self.last.replace(Arc::clone(state));
         let Some(last) = last else {
-            // A job has a version of its own.
+            // A job has its own version.
             let job = text(state.job(self.id)?).ok()?;
             let flights = state.items_below(self.id);
             if !flights.items.is_empty() {

@@ -1,7 +1,7 @@
-//! The pages: requests in, HTML documents out.
+//! HTML pages: requests in, documents out.
 //!
-//! A page reads and writes through the same use-cases as `/api/v1`, with the same types, and hands them to a function of `app`
-//! that draws them. `routes` is the table of all pages, `render` draws them; here is who asks, and what surrounds every page.
+//! A page reads and writes through the same use cases as `/api/v1`, with the same types, and passes them to a function
+//! of `app`. `routes` is the table of all pages, `render` renders them; here are the caller and the frame of a page.
 
 use app::{
     frame::{Assets, Frame, Page, Person, Theme},
@@ -23,34 +23,34 @@ use crate::{
     error::Error,
 };
 
-mod account; // one's own account
-mod asked; // what the address of a list asks for
-mod audit; // who did what
-mod bulk; // deeds over many
-mod correct; // failed rows, corrected
+mod account; // the caller's own account
+mod asked; // list queries in the URL
+mod audit; // audit log
+mod bulk; // bulk operations
+mod correct; // correction of failed rows
 mod deliveries; // callbacks of complete trees
-mod edits; // edits of payloads, as typed
+mod edits; // payload edits as typed
 mod factors; // second factors
-mod form; // what was typed
-mod imports; // uploads and what became of them
+mod form; // form fields
+mod imports; // uploads and their jobs
 mod items; // items, failures first
-mod jobs; // jobs
+mod jobs; // job pages
 mod new_import; // the steps that start an import
-mod oidc; // providers of identities
+mod oidc; // identity providers
 mod people; // accounts
-mod render; // drawing, through leptos_axum
-mod routes; // every page and form
-mod search; // one search over everything
+mod render; // rendering with leptos_axum
+mod routes; // table of pages and forms
+mod search; // search page
 mod services; // services and tokens
-mod shares; // links to one tree
-mod sign_in; // in and out
-mod step_up; // asks again who one is
-mod theme; // the choice of theme and sidebar
-mod watch; // what is going on, for staff
+mod shares; // share links of a tree
+mod sign_in; // signing in and out
+mod step_up; // step-up authentication
+mod theme; // theme and sidebar
+mod watch; // overview, workers and types, for staff
 
 pub use routes::{addresses, router};
 
-/// A request for a page: who asks, if anybody, and how they like it.
+/// Request for a page: the caller, if signed in, and their display preferences.
 pub struct Visit {
     caller: Option<Caller>,
     address: String,
@@ -87,10 +87,10 @@ impl FromRequestParts<App> for Visit {
     }
 }
 
-/// One's own account.
+/// Path of the caller's own account.
 const ACCOUNT: &str = "/account";
 
-/// A request of somebody who is signed in. Strangers are sent to the page that says how.
+/// Request of a signed-in caller. Others are redirected to the sign-in page.
 pub struct Signed {
     visit: Visit,
     caller: Caller,
@@ -103,7 +103,7 @@ impl FromRequestParts<App> for Signed {
         let visit = Visit::from_request_parts(parts, app).await?;
         match visit.caller.clone() {
             Some(caller) => Ok(Self { visit, caller }),
-            // Where somebody wanted to look is where they go when they are in.
+            // After signing in, the reader returns to the requested page.
             None if parts.method == Method::GET && visit.address != "/" => {
                 Err(see_other(&address("/sign-in", &[("back", &visit.address)])))
             }
@@ -112,7 +112,7 @@ impl FromRequestParts<App> for Signed {
     }
 }
 
-/// The caller as the shell of pages shows them.
+/// Caller as shown in the page frame.
 fn person(caller: &Caller) -> Person {
     Person {
         name: caller.name.clone(),
@@ -122,7 +122,7 @@ fn person(caller: &Caller) -> Person {
 }
 
 impl Visit {
-    /// A page as an answer.
+    /// Response with a page.
     fn page(&self, status: StatusCode, draw: impl FnOnce() -> Page + Send + 'static) -> Response {
         let nonce = new_secret("");
         let frame = Frame {
@@ -146,13 +146,13 @@ impl Visit {
         (status, headers, Extension(render::Filled::new(frame, draw))).into_response()
     }
 
-    /// A page for what went wrong, with the status of the problem.
+    /// Error page, with the status of the problem.
     fn trouble(&self, error: Error) -> Response {
         let problem = Problem { request_id: self.request_id.clone(), ..error.into_problem() };
         if problem.code == Code::Unauthenticated {
             return Redirect::to("/sign-in").into_response();
         }
-        // Somebody else knows their password: they choose one of their own before they see anything.
+        // An admin knows their password: they must choose their own before they see anything.
         if problem.code == Code::PasswordChangeRequired {
             return see_other(ACCOUNT);
         }
@@ -172,7 +172,7 @@ impl Visit {
 }
 
 impl Signed {
-    /// A page, or the page about what went wrong.
+    /// Response with a page, or with the error page.
     fn answer(&self, drawn: crate::error::Result<impl FnOnce() -> Page + Send + 'static>) -> Response {
         match drawn {
             Ok(draw) => self.visit.page(StatusCode::OK, draw),
@@ -180,7 +180,7 @@ impl Signed {
         }
     }
 
-    /// Refuses everybody but admins, or but staff: 403, with the page that says so.
+    /// Refuses callers below the role with 403 and an error page.
     fn require(&self, least: Role) -> Result<(), Box<Response>> {
         let allowed = self.caller.is_admin() || self.caller.role >= Some(least);
         let who = if least == Role::Admin { "admins" } else { "support and admins" };
@@ -193,7 +193,7 @@ impl Signed {
     }
 }
 
-/// A response with one more cookie.
+/// Adds a cookie to a response.
 fn with_cookie(mut response: Response, cookie: HeaderValue) -> Response {
     response.headers_mut().append(header::SET_COOKIE, cookie);
     response
@@ -203,19 +203,19 @@ fn status(problem: &Problem) -> StatusCode {
     StatusCode::from_u16(problem.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
 }
 
-/// See other: where the reader goes after an action.
+/// Redirect (303) after an action.
 fn see_other(to: &str) -> Response {
     Redirect::to(to).into_response()
 }
 
-/// The parameters of a query, in order. Empty ones are left out, as forms send every field.
+/// Parameters of a query, in order. Empty ones are omitted, because forms send every field.
 fn pairs(query: Option<&str>) -> impl Iterator<Item = (String, String)> {
     form_urlencoded::parse(query.unwrap_or_default().as_bytes())
         .into_owned()
         .filter(|(_, value)| !value.is_empty() && !value.contains('\0'))
 }
 
-/// An address with a query.
+/// URL with a query.
 fn address(path: &str, pairs: &[(&str, &str)]) -> String {
     let mut query = form_urlencoded::Serializer::new(String::new());
     for (name, value) in pairs.iter().filter(|(_, value)| !value.is_empty()) {

@@ -1,7 +1,7 @@
-//! Uploads over HTTP: files in as a form or as they are, out as attachments.
+//! HTTP handlers for uploads: files arrive as a form or as the raw body, and are downloaded as attachments.
 //!
-//! Bodies stream to the object store; nothing here holds a file. A compressed body is refused, as its
-//! length says nothing about the file's.
+//! Bodies are streamed to the object store; nothing here buffers a file. A compressed body is refused, because its
+//! length does not tell the file's length.
 
 use std::time::Duration;
 
@@ -37,27 +37,27 @@ use crate::{
     uploads,
 };
 
-/// How long a sender may be silent.
+/// Idle timeout of a sender.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What a form has around its file, in bytes.
+/// Allowance for the parts of a form around its file, in bytes.
 const AROUND_FILE: u64 = 64 << 10;
 
-/// How long the rest of a refused file is listened to.
+/// Timeout for reading the rest of a refused file.
 const DRAIN_PATIENCE: Duration = Duration::from_secs(10);
 
-/// How a file is named that comes as it is.
+/// Query parameters of a file sent as the raw body.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct Naming {
-    /// The file's name, where the body is the file itself
+    /// Name of the file, if the body is the file itself
     pub(super) filename: Option<String>,
-    /// Absent: the one that its name and its first bytes suggest. `none`: a file of any kind
+    /// Format of the file; default: detected from its name and first bytes. `none`: a file of any kind
     pub(super) format: Option<UploadFormat>,
 }
 
-/// A form with a file.
+/// Form with a file.
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "says in the API's description what the form holds")]
 struct FileForm {
@@ -65,11 +65,11 @@ struct FileForm {
     file: Vec<u8>,
 }
 
-/// Upload a file: a form with the field `file`, or the file itself as body with `?filename=`
+/// Upload a file
 ///
-/// The body is streamed to the store. The upload is a file and nothing more until a job names it: `POST
-/// /jobs` with `upload.id`. One that no job names is removed after a day. Larger files can come in pieces:
-/// `POST /uploads/resumable`.
+/// As a form with the field `file`, or as the raw body with `?filename=`. The body is streamed to the store. The upload
+/// becomes part of a job with `POST /jobs` and `upload.id`; an unused one is deleted after a day. Larger files can be
+/// sent in pieces: `POST /uploads/resumable`.
 #[utoipa::path(post, path = "/uploads", tag = "uploads",
     params(Naming, ("Idempotency-Key" = Option<String>, Header, description = "1 to 255 characters")),
     request_body(content((FileForm = "multipart/form-data"), (Vec<u8> = "application/octet-stream"),
@@ -115,7 +115,7 @@ pub async fn create_upload(
     Ok(response)
 }
 
-/// The same name and bytes under the same key again are the first upload; the second is removed.
+/// Returns the first upload for a repeat with the same key, name and bytes; the second one is deleted.
 async fn stored_once(app: &App, caller: &Caller, key: Key, upload: Upload) -> Result<(Upload, Response)> {
     let what = Document::of(&(&upload.filename, upload.format, &upload.sha256));
     let fingerprint = idempotency::fingerprint(what.text());
@@ -158,13 +158,13 @@ async fn receive_body(app: &App, caller: &Caller, naming: Naming, request: Reque
     stored
 }
 
-/// A client that is still sending does not see the refusal before it is through: the rest of a file
-/// that is too large is read for a while and thrown away.
+/// Returns true if a file is too large. A client that is still sending sees the refusal only after it has sent
+/// everything, so the rest of the file is read for a while and discarded.
 fn is_too_large(stored: &Result<Upload>) -> bool {
     matches!(stored, Err(Error::Problem(problem)) if problem.code == Code::TooLarge)
 }
 
-/// The pieces of a body; a sender that falls silent has broken off.
+/// Chunks of a body; a sender that exceeds the idle timeout fails the stream.
 pub(super) fn impatient<S, E>(source: S) -> impl Stream<Item = Result<Bytes, String>> + Send
 where
     S: Stream<Item = Result<Bytes, E>> + Send,
@@ -177,7 +177,7 @@ where
     })
 }
 
-/// Whether a body of this type can be a file of rows. What command lines send unasked is let through.
+/// Returns true if a body of this type can be a file of rows. Default types of command-line tools are accepted.
 fn may_be_a_file(media_type: Option<&str>) -> bool {
     let Some(media_type) = media_type else { return true };
     media_type.starts_with("text/")
@@ -196,7 +196,7 @@ fn may_be_a_file(media_type: Option<&str>) -> bool {
         )
 }
 
-/// Counts what is in memory of a file on its way to the store: as much as the store takes at once, or all of a small file.
+/// Counts the memory for a file on its way to the store: the store's buffer, or the whole of a small file.
 pub(super) fn hold_piece(app: &App, request: &Request) -> Result<()> {
     let whole = announced(request.headers()).and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(usize::MAX);
     extract::hold(request.extensions(), whole.min(app.files.buffered()))
@@ -215,7 +215,7 @@ pub(super) fn refuse_compressed(headers: &HeaderMap) -> Result<()> {
     }
 }
 
-/// An upload
+/// Get an upload
 ///
 /// Its name, size, checksum and format.
 #[utoipa::path(get, path = "/uploads/{id}", tag = "uploads", params(("id" = Uuid, Path)),
@@ -224,10 +224,10 @@ pub async fn get_upload(State(app): State<App>, caller: Caller, Path(id): Path<U
     Ok(Answer(uploads::find(&app.pool, &caller, id).await?))
 }
 
-/// Remove an upload that no job was made of
+/// Delete an unused upload
 ///
-/// 409 `upload_in_use` while a job is filled from it.
-/// Owners their own, admins any, with a `reason` where it is not theirs.
+/// 409 `upload_in_use` while a job reads from it. Owners delete their own uploads, admins any, with a `reason` for
+/// another owner's.
 #[utoipa::path(delete, path = "/uploads/{id}", tag = "uploads", params(("id" = Uuid, Path), ReasonParameter),
     request_body = Option<ReasonBody>, responses((status = 204, description = "Gone")))]
 pub async fn delete_upload(
@@ -240,9 +240,9 @@ pub async fn delete_upload(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// The file as it came, or one range of it
+/// Download a file, or one range of it
 ///
-/// Always as an attachment, never as a page of this site.
+/// Returns the original bytes, always as an attachment, never as a page of this site.
 #[utoipa::path(get, path = "/uploads/{id}/content", tag = "uploads",
     params(("id" = Uuid, Path),
         ("Range" = Option<String>, Header, description = "One range of bytes: `bytes=100-`, `bytes=100-199`, `bytes=-100`"),
@@ -285,29 +285,29 @@ pub async fn get_upload_content(
     Ok(response)
 }
 
-/// How a preview reads the file.
+/// Query parameters of a preview: how to read the file.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct Reading {
-    /// Absent: the upload's own
+    /// Format; default: the upload's own
     format: Option<UploadFormat>,
-    /// A table: whether the first record names the columns; default true
+    /// Table: `true` (default) if the first record contains the column names
     header: Option<bool>,
-    /// CSV: one character; absent: found from the first lines
+    /// CSV: one character; default: detected from the first lines
     delimiter: Option<String>,
-    /// Text: an encoding such as `windows-1252`; absent: found from the byte order mark and the first lines
+    /// Text: an encoding such as `windows-1252`; default: detected from the byte order mark and the first lines
     encoding: Option<String>,
-    /// XLSX: the name of the sheet; absent: the first one
+    /// XLSX: name of the sheet; default: the first one
     sheet: Option<String>,
-    /// A job type: the answer says in `check` how the columns and the first 200 rows fit its schema
+    /// Job type: `check` in the response compares the columns and the first 200 rows with its schema
     #[serde(rename = "type")]
     job_type: Option<String>,
 }
 
-/// The first 20 rows as a job would read them
+/// Preview the first 20 rows of an upload
 ///
-/// With a type, the columns are compared to what its payload schema asks for. Nothing is stored.
+/// Reads them as a job would. With a type, the columns are compared with its payload schema. Nothing is stored.
 #[utoipa::path(get, path = "/uploads/{id}/preview", tag = "uploads", params(("id" = Uuid, Path), Reading),
     responses((status = 200, body = Preview),
               (status = 422, description = "The file cannot be read that way", body = Problem,
@@ -322,15 +322,15 @@ pub async fn preview_upload(
     Ok(Answer(uploads::preview(&app, &caller, &wanted, job_type.as_deref()).await?))
 }
 
-/// A response that a browser saves and never shows, whatever is in it.
+/// Response that a browser saves and never displays, whatever its content.
 pub fn attachment(filename: &str, media_type: &'static str, body: Body) -> Response {
     let mut response = Response::new(body);
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    // Shown by mistake all the same, it may do nothing.
+    // If it is displayed anyway, it may do nothing.
     headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static("default-src 'none'; sandbox"));
-    // The plain name for old readers, the whole one in UTF-8 (RFC 6266).
+    // The plain name for old clients, the full one in UTF-8 (RFC 6266).
     let plain: String =
         filename.chars().map(|c| if c.is_ascii_alphanumeric() || "._- ".contains(c) { c } else { '_' }).collect();
     let whole: String = filename.bytes().fold(String::new(), |mut text, byte| {

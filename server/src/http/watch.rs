@@ -1,8 +1,8 @@
-//! `GET /events`: all trees that the caller sees, in brief and live; with `topics`, what those show
+//! `GET /events`: live summaries of all trees that the caller may see; with `topics`, the events of those topics
 //! ([`super::topics`]).
 //!
-//! First `snapshot`, the newest trees; then `change`, whatever changed since, older trees too. All state is
-//! absolute; another `snapshot` comes where changes were too many. As the stream of one job it has no queue.
+//! First `snapshot` with the newest trees, then `change` with all trees changed since, older ones too. All state is
+//! absolute; after too many changes another `snapshot` is sent. Like the stream of one job it has no queue.
 
 use std::convert::Infallible;
 
@@ -30,26 +30,26 @@ use super::{
     topics,
 };
 
-/// The shortest time between two events.
+/// Shortest time between two events.
 const SHORTEST: Duration = Duration::from_millis(250);
-/// Before a snapshot that could not be read is tried again.
+/// Delay before a failed snapshot is read again.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// The query of the event stream.
+/// Query of the event stream.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct Events {
-    /// Topics to watch, with commas between: any of `roots`, `job:ID`, `item:ID`, `imports`, `failures`, `operations`,
-    /// `workers`, `types`, `overview`, `deliveries`, at most 64. Each begins with its `snapshot`; all data has its `topic`
-    /// and a `version`. What one may not see says `forbidden`. Without it: all trees, as the events of this operation say
+    /// Topics to watch, separated by commas: any of `roots`, `job:ID`, `item:ID`, `imports`, `failures`, `operations`,
+    /// `workers`, `types`, `overview`, `deliveries`, at most 64. Each begins with its `snapshot`; all data has its
+    /// `topic` and a `version`. Topics that the caller may not see get `forbidden`. Without it: the events of all trees
     topics: Option<String>,
 }
 
-/// Watches all trees that the caller sees, their own or, to staff, everybody's; or any set of topics
+/// Watch all trees or any set of topics
 ///
-/// Server-sent events: `snapshot` first, then `change` with the trees that changed, all state absolute. A
-/// reconnect begins with a snapshot. `busy` and `bye` end the stream.
+/// Server-sent events: `snapshot` first, then `change` with the changed trees, all state absolute. Callers see their
+/// own trees, staff see all. A reconnect begins with a snapshot. `busy` and `bye` end the stream.
 #[utoipa::path(
     get, path = "/events", tag = "watch", params(Events),
     responses(
@@ -95,10 +95,10 @@ pub(super) async fn watch_roots(
     Ok(stream_response(futures::stream::unfold(reader, Reader::next)))
 }
 
-/// One open stream.
+/// State of one open stream.
 struct Reader {
     app: App,
-    /// For asking again whether it may look.
+    /// Credentials, to check the permission again.
     parts: Parts,
     caller: Caller,
     ongoing: Ongoing,
@@ -155,8 +155,7 @@ impl Reader {
         }
     }
 
-    /// Whether the caller still exists and sees the same. An absent database is no reason to send anybody
-    /// away.
+    /// Returns true if the caller still exists and sees the same. An unavailable database does not end the stream.
     async fn may_look(&mut self) -> bool {
         match Caller::from_request_parts(&mut self.parts, &self.app).await {
             Ok(caller) => {

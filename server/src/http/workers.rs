@@ -1,4 +1,4 @@
-//! `GET /workers`: who asks for work, and what is in their hands.
+//! `GET /workers`: workers that claim items, and the items that they hold.
 
 use axum::{Json as Answer, extract::State};
 use domain::api::{Page, Worker};
@@ -12,20 +12,20 @@ use super::{
 };
 use crate::{App, auth::Caller, error::Result, jobs::WorkerPlace};
 
-/// Where a page of workers begins.
+/// Query parameters of the list of workers.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct WorkerList {
-    /// `-created_at`, the default: who was first seen last comes first; `created_at`: the other way round; `worker_id` and
+    /// `-created_at` (default): most recently first seen first; `created_at`: the reverse; `worker_id` and
     /// `-worker_id`: by name
     #[serde(default)]
     #[param(value_type = Option<String>)]
     sort: OfWorkers,
-    /// Rows on the page, 1 to 1,000; default 50
+    /// Maximum number of rows on the page, 1 to 1,000; default 50
     #[serde(skip_serializing)]
     limit: Option<i64>,
-    /// The `next_cursor` of the page before
+    /// `next_cursor` of the previous page
     #[serde(skip_serializing)]
     cursor: Option<String>,
 }
@@ -40,9 +40,9 @@ impl Paged for WorkerList {
     }
 }
 
-/// List workers that asked for work within a day, newest first; a service sees its own
+/// List workers
 ///
-/// A worker is known by its `worker_id` and the service whose token it uses.
+/// Workers seen within a day, newest first; a service sees its own. Identified by `worker_id` and the token's service.
 #[utoipa::path(get, path = "/workers", tag = "watch", params(WorkerList),
     responses((status = 200, body = Page<Worker>)))]
 pub async fn list_workers(

@@ -1,4 +1,4 @@
-//! Items that come all at once: added together or not at all, and with an Idempotency-Key only once.
+//! Items sent as an array: added all together or not at all, and with an Idempotency-Key only once.
 
 use domain::{
     api::{Added, NewItem},
@@ -15,7 +15,7 @@ use crate::{
     store::idempotency::KeyName,
 };
 
-/// Items that come all at once.
+/// Context of one array of items.
 pub(super) struct Array<'a> {
     pub(super) app: &'a App,
     pub(super) caller: &'a Caller,
@@ -23,7 +23,7 @@ pub(super) struct Array<'a> {
     pub(super) how: HowToAdd,
 }
 
-/// Number of tries of a call whose key another server is moving.
+/// Number of attempts if another server moves the key at the same time.
 pub(super) const TRIES: usize = 20;
 
 impl Array<'_> {
@@ -32,7 +32,7 @@ impl Array<'_> {
         self.app.engine.add_items(self.caller, self.job_id, items, adding).await
     }
 
-    /// All or nothing, once: again gives the first answer.
+    /// Adds all items or none, once: a repeat gets the first response.
     pub(super) async fn add_once(&self, items: Vec<NewItem>, name: KeyName, text: &str) -> Result<Added> {
         let call = self.how.call(self.job_id);
         let fingerprint = idempotency::fingerprint(text);

@@ -1,8 +1,7 @@
-//! A stream that is sent again with its Idempotency-Key: what was committed is passed over, the rest
-//! goes on.
+//! Resumption of a stream with an Idempotency-Key: committed lines are skipped, the rest is added.
 //!
-//! The key knows how many lines are in, and the fingerprint of all of them, chained line by line. So the
-//! lines that are passed over are checked to be those of the first time, without being kept anywhere.
+//! The key stores the number of committed lines, and their fingerprint, chained line by line. So skipped lines are
+//! verified to be those of the first request, without being stored.
 
 use domain::api::Added;
 
@@ -15,31 +14,31 @@ use crate::{
     store::idempotency::KeyName,
 };
 
-/// Where a stream and its key stand.
+/// Progress of a stream and of its key.
 pub(super) struct Resuming {
     name: KeyName,
     call: String,
-    /// Lines committed, and the fingerprint of the stream up to there.
+    /// Number of committed lines, and the fingerprint of the stream up to there.
     pub(super) committed: Option<(i64, [u8; 32])>,
     added: Added,
-    /// The whole stream is committed.
+    /// True if the whole stream is committed.
     pub(super) done: bool,
-    /// The fingerprint of everything that was read.
+    /// Fingerprint of everything read so far.
     pub(super) chain: [u8; 32],
-    /// The last line that was read and is not blank.
+    /// Number of the last line read that is not blank.
     pub(super) passed: i64,
 }
 
-/// What a line is.
+/// Kind of a line.
 pub(super) enum Passed {
-    /// It was committed when the stream was sent before.
+    /// Line committed by an earlier request.
     Committed,
-    /// It is to be added; the fingerprint of the stream up to here.
+    /// New line, with the fingerprint of the stream up to and including it.
     New([u8; 32]),
 }
 
 impl Resuming {
-    /// How the key stands before the first line.
+    /// Progress of the key before the first line.
     pub(super) async fn begin(app: &App, name: KeyName, call: String) -> Result<Self> {
         let known = app.engine.known_adding(&name, &call).await?;
         let chain = fingerprint(&format!("\"{call}\""));
@@ -49,7 +48,7 @@ impl Resuming {
             resuming.committed = Some((known.lines, before));
             resuming.added = known.added;
             resuming.done = known.done;
-            // A stream without items has nothing to compare but its beginning.
+            // A stream without items has nothing to compare except its beginning.
             if known.lines == 0 && before != chain {
                 return Err(key_reused().into());
             }
@@ -57,19 +56,19 @@ impl Resuming {
         Ok(resuming)
     }
 
-    /// Looks again how the key stands; what was read stays.
+    /// Reads the progress of the key again; the progress of reading stays.
     pub(super) async fn refresh(&mut self, app: &App) -> Result<()> {
         let now = Self::begin(app, self.name.clone(), self.call.clone()).await?;
         (self.committed, self.added, self.done) = (now.committed, now.added, now.done);
         Ok(())
     }
 
-    /// What the call has added up to where the key stands.
+    /// Result of the call up to the key's progress.
     pub(super) fn added(&self) -> Added {
         self.added
     }
 
-    /// Takes the next line that is not blank. 422 when the stream is not the one of before.
+    /// Takes the next line that is not blank. 422 if the stream differs from the earlier one.
     pub(super) fn pass(&mut self, line: i64, text: &str) -> Result<Option<Passed>> {
         self.chain = chained(self.chain, text);
         let before = std::mem::replace(&mut self.passed, line);
@@ -80,11 +79,11 @@ impl Resuming {
         if line == lines {
             return if self.chain == fingerprint { Ok(Some(Passed::Committed)) } else { Err(key_reused().into()) };
         }
-        // Behind the end of a stream that was whole, or past the place itself, where it has no line now.
+        // A line after the end of a complete stream, or a stream without a line at the key's last line.
         if self.done || before < lines { Err(key_reused().into()) } else { Ok(Some(Passed::New(self.chain))) }
     }
 
-    /// Lines are committed that have not been read again.
+    /// Returns true if committed lines have not been read again yet.
     pub(super) fn is_behind(&self) -> bool {
         self.committed.is_some_and(|(lines, _)| self.passed < lines)
     }
@@ -93,7 +92,7 @@ impl Resuming {
         self.done
     }
 
-    /// The move of the key that goes with a batch.
+    /// Move of the key that is committed with a batch.
     pub(super) fn moving(&self, batch: &Batch, before: Added, last: bool) -> KeyMove {
         let end = batch.lines.last().copied().zip(batch.chain.last().copied());
         KeyMove {

@@ -1,5 +1,5 @@
-//! A body on its way in: bounded in bytes and in time, counted against the memory that all bodies share, and what is
-//! refused is read away.
+//! Reading of request bodies: limited in size and time, and counted against the memory that all bodies share. Refused
+//! bodies are drained.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::{
     error::{Error, Result},
 };
 
-/// How long a body may take to arrive, in the extensions of a request.
+/// Timeout for receiving a body, stored in the extensions of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct BodyPatience(pub Duration);
 
@@ -28,25 +28,25 @@ impl Default for BodyPatience {
     }
 }
 
-/// Longest time that the small body of a request without a known caller may take to arrive.
+/// Timeout for the small body of a request without a known caller.
 const UNKNOWN_CALLERS_TIME: Duration = Duration::from_secs(30);
 
-/// How much of a refused body is read and thrown away, so that the refusal arrives before the
-/// connection breaks: in bytes and in time.
+/// Limits, in bytes and time, for draining a refused body, so that the client receives the refusal before the
+/// connection closes.
 const DRAIN_BYTES: usize = 64 << 20;
 const DRAIN_PATIENCE: Duration = Duration::from_secs(10);
 
-/// Counts bytes of a request's body that are held in memory: in all, in place of what was counted before. 503 `busy`
-/// where all requests together hold too many.
+/// Sets the number of bytes that a request's body occupies in memory, replacing the previous value. 503 `busy` if all
+/// requests together occupy too much.
 pub fn hold(request: &axum::http::Extensions, bytes: usize) -> Result<()> {
     let is_known = request.get::<KnownCaller>().is_some();
     request.get::<BodyShare>().map_or(Ok(()), |share| share.hold(bytes, is_known))
 }
 
-/// The whole body, up to the limit in bytes. 413 beyond it.
+/// Reads the whole body, up to the limit in bytes. 413 beyond it.
 ///
-/// A request without a known caller gets [`SMALL_BODY`], whatever the limit: the caller is taken from the request before its
-/// body, and says so in the request's extensions.
+/// A request without a known caller gets at most [`SMALL_BODY`]. The caller is extracted before the body, and marked in
+/// the request's extensions.
 pub async fn body(request: Request, limit: usize) -> Result<Bytes> {
     let is_known = request.extensions().get::<KnownCaller>().is_some();
     let limit = if is_known { limit } else { limit.min(SMALL_BODY) };
@@ -91,11 +91,11 @@ pub async fn body(request: Request, limit: usize) -> Result<Bytes> {
     Ok(whole.into())
 }
 
-/// A sender that says nothing for so long is listening.
+/// Pause after which a sender is assumed to wait for the response.
 const DRAIN_QUIET: Duration = Duration::from_millis(500);
 
-/// Throws away what else arrives of a refused body, within bounds: a client that is still sending
-/// would otherwise see a broken connection in place of the answer.
+/// Discards the rest of a refused body, within limits: a client that is still sending would otherwise see a broken
+/// connection in place of the response.
 pub async fn drain(mut chunks: axum::body::BodyDataStream) {
     let rest = async {
         let mut seen = 0;
@@ -108,7 +108,7 @@ pub async fn drain(mut chunks: axum::body::BodyDataStream) {
     let _ = tokio::time::timeout(DRAIN_PATIENCE, rest).await;
 }
 
-/// The body as it arrives, for handlers that read it piece by piece.
+/// Body as a stream, for handlers that read it chunk by chunk.
 pub fn chunks(body: Body) -> axum::body::BodyDataStream {
     body.into_data_stream()
 }

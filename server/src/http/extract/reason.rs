@@ -1,7 +1,7 @@
-//! The reason for an action, as a parameter of the query or in the body.
+//! Reason for an action, as a query parameter or in the body.
 //!
-//! Apart from the other extractors, as it reads two places: a client that cannot send a body with `DELETE` uses the
-//! parameter. Whether a reason is required is decided by the use case, which knows whose work it is.
+//! It is separate from the other extractors because it reads two places: a client that cannot send a body with `DELETE`
+//! uses the parameter. The use case decides if a reason is required, because it knows the owner of the object.
 
 use axum::extract::{FromRequest, FromRequestParts as _, Request};
 use domain::{
@@ -18,17 +18,17 @@ use crate::{
     error::{Error, Result},
 };
 
-/// The parameter `reason` of an operation whose body is a [`ReasonBody`], for the API document.
+/// Query parameter `reason` of an operation whose body is a [`ReasonBody`], for the API document.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct ReasonParameter {
-    /// Required on somebody else's work; the body's wins
+    /// Reason, required for another owner's object; a reason in the body takes precedence
     reason: Option<String>,
 }
 
-/// The reason in the body of a request, else the one in its query. 400 where the parameter is too long, 422 where the
-/// body's is, whether or not it is the one that counts and whether or not there is anything left to do.
+/// Reason from the body of a request, or else from its query. 400 if the parameter is too long, 422 if the body's
+/// reason is, even if the other one is used or nothing is left to do.
 #[derive(Clone, Debug)]
 pub struct Reason(pub Option<String>);
 

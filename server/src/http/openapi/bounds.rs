@@ -1,8 +1,8 @@
 //! Constraints in the document: bounds, patterns and the values of enumerations.
 //!
-//! The macros of utoipa take literals alone, which would be a second place for every limit. Here the constants of
-//! `domain` are put beside the fields that they bind. A field of a request without an entry fails a test that names
-//! it. Nothing is checked here; the checks are where requests are read.
+//! The macros of utoipa only take literals, which would duplicate every limit. This module assigns the constants of
+//! `domain` to the fields that they limit. A test fails for a request field without an entry and names it. Nothing is
+//! validated here; requests are validated where they are read.
 
 use domain::{
     ItemState, account,
@@ -30,9 +30,9 @@ use crate::{
     uploads::LONGEST_SHEET,
 };
 
-/// The keywords that bind a field of a schema; `None`: nothing is known of it.
+/// Keywords for a field of a schema; `None` without a rule.
 ///
-/// Rules that name their schema come first. The others hold for the fields of every request body.
+/// Rules that name their schema come first. The others apply to the fields of every request body.
 fn field(schema: &str, name: &str, is_request: bool) -> Option<Value> {
     let schema = if schema == "JobTypePatch" { "JobTypeSpec" } else { schema };
     let of_schema = match (schema, name) {
@@ -112,7 +112,7 @@ fn field(schema: &str, name: &str, is_request: bool) -> Option<Value> {
     if !of_schema.is_null() {
         return Some(of_schema);
     }
-    // The fields of a feed's rule are templates of what they bind.
+    // The fields of a feed rule are templates of the values, so the limits do not apply to them.
     if !is_request || schema == "FeedRule" {
         return None;
     }
@@ -128,7 +128,7 @@ fn field(schema: &str, name: &str, is_request: bool) -> Option<Value> {
     })
 }
 
-/// The same of a whole schema that is no object, by its name.
+/// Keywords for a whole schema that is not an object, by its name.
 fn whole_schema(name: &str) -> Option<Value> {
     Some(match name {
         "SigningSecret" => text(1, LONGEST_KEY),
@@ -141,7 +141,7 @@ fn whole_schema(name: &str) -> Option<Value> {
     })
 }
 
-/// The same of a parameter of a query, a path or a header. The empty object: any text.
+/// Keywords for a query, path or header parameter. An empty object means any text.
 pub(super) fn parameter(operation: &str, name: &str) -> Option<Value> {
     let states = ItemState::ALL.map(ItemState::as_str).join("|");
     Some(match (operation, name) {
@@ -182,7 +182,7 @@ pub(super) fn parameter(operation: &str, name: &str) -> Option<Value> {
         (_, "Upload-Metadata") => json!({"pattern": METADATA}),
         (_, "reason") => json!({"maxLength": LONGEST_REASON}),
         (_, "sheet") => text(0, LONGEST_SHEET),
-        // Filters: what matches nothing finds nothing, so any text will do.
+        // Filters: a value that matches nothing finds nothing, so any text is valid.
         (
             _,
             "type" | "q" | "owner" | "error" | "worker" | "dedupe_key" | "serialize_key" | "initiated_by" | "actor"
@@ -193,19 +193,19 @@ pub(super) fn parameter(operation: &str, name: &str) -> Option<Value> {
     })
 }
 
-/// A topic of [`domain::topic::Topic`].
+/// Pattern of a [`domain::topic::Topic`].
 const TOPIC: &str = "(roots|imports|failures|operations|workers|types|overview|deliveries\
     |(job|item):[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})";
 
-/// ASCII without spaces; the domain neither begins nor ends with a dot.
+/// Pattern of an email address: ASCII without spaces; the domain neither begins nor ends with a dot.
 const EMAIL: &str = r"^[!-?A-~]+@[!-\-/-?A-~]([!-?A-~]*[!-\-/-?A-~])?$";
-/// ASCII without commas, and no space at either end; or nothing.
+/// Pattern of a proxy user: ASCII without commas and without spaces at either end; may be empty.
 const PROXY_USER: &str = r"^([!-+\--~]([ -+\--~]*[!-+\--~])?)?$";
-/// A tab, a space, or ASCII punctuation other than quote, minus and dot.
+/// Pattern of a delimiter: a tab, a space, or ASCII punctuation other than quote, minus and dot.
 const DELIMITER: &str = r"^[\t !#$%&'()*+,/:;<=>?@\[\\\]^_`{|}~]$";
 const IDS: &str =
     "^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}(,[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}){0,999}$";
-/// Of tus: keys, each with its value in base64, with commas between.
+/// Pattern of tus metadata: keys, each with a base64 value, separated by commas.
 const METADATA: &str = r"^[!-+\--~]+( [A-Za-z0-9+/]*={0,2})?(, ?[!-+\--~]+( [A-Za-z0-9+/]*={0,2})?)*$";
 
 fn text(least: usize, most: usize) -> Value {
@@ -224,12 +224,12 @@ fn number(least: f64, most: f64) -> Value {
     json!({"minimum": least, "maximum": most})
 }
 
-/// Returns true if a schema is the body of a request, or part of one: it takes no other fields.
+/// Returns true if a schema is a request body or part of one: such a schema allows no other fields.
 pub(super) fn is_request(schema: &Value) -> bool {
     schema["additionalProperties"] == false
 }
 
-/// Puts the bounds beside what they bind.
+/// Adds the bounds to all schemas and parameters.
 pub(super) fn apply(document: &mut Value) {
     let schemas = document["components"]["schemas"].as_object_mut();
     for (name, schema) in schemas.into_iter().flatten() {
@@ -254,8 +254,8 @@ pub(super) fn apply(document: &mut Value) {
     }
 }
 
-/// Adds keywords to a schema. `$replace` takes the place of everything but the description; where null is allowed,
-/// it is one of the words.
+/// Adds keywords to a schema. `$replace` replaces everything but the description. If null is allowed, it is added to
+/// the values of an `enum`.
 fn merge(schema: &mut Value, bounds: &Value) {
     if let Some(whole) = bounds.get("$replace") {
         let description = schema.get("description").cloned();

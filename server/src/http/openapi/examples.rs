@@ -1,10 +1,10 @@
-//! Bodies as they look: an example beside each of the main requests and answers.
+//! Examples of the main request and response bodies.
 //!
-//! A test reads every example with the schema that it stands beside, so that none says what the server refuses.
+//! A test validates every example against its schema, so no example shows a body that the server refuses.
 
 use serde_json::{Value, json};
 
-/// Operation, status of the answer (none: the request), and the body.
+/// Operation, status of the response (`None` for the request), and the body.
 pub(super) fn all() -> Vec<(&'static str, Option<&'static str>, Value)> {
     const ITEM: &str = "0190a5e0-7c1e-7a52-9d1e-3f7f0c3f6a11";
     const JOB: &str = "0190a5e0-7c1d-7f0a-8f2b-5b2f9a4d8c10";
@@ -106,7 +106,7 @@ pub(super) fn all() -> Vec<(&'static str, Option<&'static str>, Value)> {
     ]
 }
 
-/// Puts every example beside its body.
+/// Adds every example to its body.
 pub(super) fn apply(document: &mut Value) {
     let all = all();
     for (_, operation) in super::operations(document) {

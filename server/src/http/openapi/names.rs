@@ -1,12 +1,12 @@
-//! Names in the document that generated clients turn into types and methods.
+//! Names in the document that client generators turn into types and methods.
 //!
-//! A schema or an operation has the name of its Rust type or function, which is read beside its module. A generated
-//! client has one flat list of names, and some are taken there: `Document`, `Headers`, `Session` and `Worker` are types
-//! of every browser. Nothing but the document knows these names: paths and fields stay as they are.
+//! A schema or an operation is named after its Rust type or function, which is read with its module. A generated client
+//! has one flat list of names, and some are taken: `Document`, `Headers`, `Session` and `Worker` are types of every
+//! browser. Only the document uses these names: paths and fields stay the same.
 
 use serde_json::Value;
 
-/// Schemas: the name in Rust, and the name in the document.
+/// Schemas: name in Rust, and name in the document.
 const SCHEMAS: &[(&str, &str)] = &[
     ("Added", "ItemsAdded"),
     ("Builtin", "BuiltinExecutor"),
@@ -48,7 +48,7 @@ const SCHEMAS: &[(&str, &str)] = &[
     ("Worker", "WorkerSummary"),
 ];
 
-/// Operations: the name in Rust, and the name in the document.
+/// Operations: name in Rust, and name in the document.
 const OPERATIONS: &[(&str, &str)] = &[
     ("alert_assignment", "raise_assignment_alert"),
     ("cancel_bulk", "cancel_bulk_operation"),
@@ -67,7 +67,7 @@ const OPERATIONS: &[(&str, &str)] = &[
 
 const PREFIX: &str = "#/components/schemas/";
 
-/// The name that a schema has in the document. `Page_Job` is `JobPage`.
+/// Name of a schema in the document. `Page_Job` becomes `JobPage`.
 fn schema(name: &str) -> String {
     if let Some(inner) = name.strip_prefix("Page_") {
         return format!("{}Page", schema(inner));
@@ -75,13 +75,13 @@ fn schema(name: &str) -> String {
     SCHEMAS.iter().find(|(old, _)| *old == name).map_or(name, |(_, new)| new).to_owned()
 }
 
-/// The function's name of an operation of the document, where it has another.
+/// Name of an operation's function, if the document has another name for it.
 #[cfg(test)]
 pub(super) fn function_of(operation: &str) -> &str {
     OPERATIONS.iter().find(|(_, new)| *new == operation).map_or(operation, |(old, _)| old)
 }
 
-/// Gives every schema and operation its name in the document, references included.
+/// Renames every schema and operation in the document, including references.
 pub(super) fn apply(document: &mut Value) {
     if let Some(schemas) = document["components"]["schemas"].as_object_mut() {
         *schemas = std::mem::take(schemas).into_iter().map(|(name, of)| (schema(&name), of)).collect();

@@ -1,16 +1,16 @@
-//! The document for readers that know OpenAPI 3.0 alone, such as progenitor.
+//! Document for tools that only support OpenAPI 3.0, such as progenitor.
 //!
-//! The same operations, said in the older words: `nullable` in place of the type `null`, one media type per body, no
-//! `webhooks`. Bounds of text are left out, as a generator would make a type of its own for every one of them; the
-//! document of 3.1 has them. The pieces and the discovery of resumable uploads (tus) are left out: tus clients speak that protocol, and
-//! generators know no `OPTIONS`.
+//! It has the same operations in the syntax of 3.0: `nullable` instead of the type `null`, one media type per body, no
+//! `webhooks`. Constraints of strings are left out, because a generator would create a type for each of them; the 3.1
+//! document has them. The pieces and the discovery of resumable uploads (tus) are left out: tus clients implement that
+//! protocol, and generators do not support `OPTIONS`.
 
 use serde_json::{Map, Value, json};
 
-/// Media types in the order in which one is kept where there are several.
+/// Media types by preference, if a body has several.
 const PREFERRED: [&str; 4] = ["application/json", "application/octet-stream", "application/x-ndjson", "text/csv"];
 
-/// Keywords of JSON Schema that 3.0 does not know, or that say nothing to a generator.
+/// Keywords of JSON Schema that 3.0 does not have, or that generators do not use.
 const LEFT_OUT: [&str; 12] = [
     "$schema",
     "contentEncoding",
@@ -26,7 +26,7 @@ const LEFT_OUT: [&str; 12] = [
     "propertyNames",
 ];
 
-/// The document in the older words.
+/// Converts the document to OpenAPI 3.0.
 pub(super) fn of(document: &Value) -> Value {
     let mut older = document.clone();
     older["openapi"] = Value::from("3.0.3");
@@ -65,7 +65,7 @@ pub(super) fn of(document: &Value) -> Value {
     older
 }
 
-/// Keeps one media type of a body or an answer.
+/// Keeps one media type of a body or a response.
 fn one_media_type(of: &mut Value, wanted: &str) {
     for (_, header) in of.get_mut("headers").and_then(Value::as_object_mut).into_iter().flatten() {
         schema(&mut header["schema"]);
@@ -79,7 +79,7 @@ fn one_media_type(of: &mut Value, wanted: &str) {
         if let Some(fields) = media.as_object_mut() {
             fields.remove("examples");
         }
-        // A body that may be null may be left out as well: then it is not required.
+        // A nullable body may also be omitted: it is not required.
         let choices = media["schema"]["oneOf"].as_array();
         let only = choices.filter(|all| all.len() == 2).and_then(|all| all.iter().find(|one| one["$ref"].is_string()));
         if let Some(only) = only.cloned() {
@@ -89,10 +89,10 @@ fn one_media_type(of: &mut Value, wanted: &str) {
     }
 }
 
-/// A schema in the older words.
+/// Converts a schema to OpenAPI 3.0.
 fn schema(value: &mut Value) {
     let Some(fields) = value.as_object_mut() else {
-        // `true` and `false` are schemas of 3.1 alone.
+        // `true` and `false` are only schemas in 3.1.
         if value.is_boolean() {
             *value = json!({});
         }
@@ -111,7 +111,7 @@ fn schema(value: &mut Value) {
         fields.insert("nullable".to_owned(), Value::Bool(true));
         match (left.pop(), left.is_empty()) {
             (Some(only), true) => drop(fields.insert("type".to_owned(), only)),
-            // Several types are any.
+            // Several types become any type.
             _ => drop(fields.remove("type")),
         }
     }
@@ -144,7 +144,7 @@ fn schema(value: &mut Value) {
     }
 }
 
-/// A bound that excludes itself: a number in 3.1, a flag beside the bound in 3.0.
+/// Converts an exclusive bound: a number in 3.1, a flag beside the bound in 3.0.
 fn bound(fields: &mut Map<String, Value>, exclusive: &str, inclusive: &str) {
     if fields.get(exclusive).is_some_and(Value::is_number)
         && let Some(value) = fields.insert(exclusive.to_owned(), Value::Bool(true))
@@ -153,7 +153,7 @@ fn bound(fields: &mut Map<String, Value>, exclusive: &str, inclusive: &str) {
     }
 }
 
-/// Takes out the schemas that nothing refers to any more.
+/// Removes schemas without a reference.
 fn unused(document: &mut Value) {
     loop {
         let text = document.to_string();

@@ -1,8 +1,8 @@
-//! Corrections for generators of clients that the macros cannot express.
+//! Corrections for client generators that the macros cannot express.
 //!
-//! Pages refer to what they hold, every list takes `limit` and `cursor`, what may be left out has no default that
-//! a generated type would demand, and a header is never null. Rules go by the shape of the document, so that a new
-//! operation needs nothing here.
+//! Pages refer to their rows, every list takes `limit` and `cursor`, an optional field has no default that would make
+//! it required in a generated type, and a header is never null. The rules depend only on the shape of the document, so
+//! a new operation needs nothing here.
 
 use domain::problem::MEDIA_TYPE;
 use serde_json::{Value, json};
@@ -19,8 +19,8 @@ pub(super) fn apply(document: &mut Value) {
     }
 }
 
-/// `null` is a [`domain::Document`] already: "one of the two" would be neither. Bytes are bytes, not a JSON array
-/// of numbers.
+/// Removes `null` next to [`domain::Document`], which already includes it: with both, `oneOf` would match twice and
+/// fail. Describes bytes as binary, not as a JSON array of numbers.
 fn simplify(value: &mut Value) {
     const DOCUMENT: &str = "#/components/schemas/Document";
     let bytes = json!({"type": "array", "items": {"type": "integer", "format": "int32", "minimum": 0}});
@@ -50,7 +50,7 @@ fn schemas(document: &mut Value) {
             properties.into_iter().flatten().for_each(|(_, property)| without_default(property));
         }
     }
-    // The rule of a feed is read as a document, so that no number of a template is rewritten.
+    // Fields of a feed rule are described as templates, so that no number of a template is rewritten.
     let template = |description: &str| json!({"description": description});
     schemas.insert(
         "FeedRule".to_owned(),
@@ -84,7 +84,7 @@ fn schemas(document: &mut Value) {
     }
 }
 
-/// A field with a default must be there, think generators; it need not. The default is said in words.
+/// Moves a default into the description, because generators treat a field with a default as required.
 fn without_default(property: &mut Value) {
     let Some(fields) = property.as_object_mut() else { return };
     let Some(default) = fields.remove("default").filter(|default| !default.is_null()) else { return };
@@ -94,7 +94,7 @@ fn without_default(property: &mut Value) {
     }
 }
 
-/// An operation that answers with a page takes the two parameters of pages.
+/// Adds the two parameters of pages to an operation that returns a page.
 fn pages(operation: &mut Value) {
     let page = &operation["responses"]["200"]["content"]["application/json"]["schema"]["$ref"];
     if !page.as_str().is_some_and(|name| name.starts_with("#/components/schemas/Page_")) {
@@ -105,7 +105,7 @@ fn pages(operation: &mut Value) {
     }
     let Some(parameters) = operation.get_mut("parameters").and_then(Value::as_array_mut) else { return };
     parameters.retain(|it| it["name"] != "limit" && it["name"] != "cursor");
-    // A cursor of another list, or a parameter that is not described.
+    // 400 is the response to a cursor of another list, or to an unknown parameter.
     if operation["responses"]["400"].is_null() {
         operation["responses"]["400"] = json!({
             "description": "The request is malformed",
@@ -124,7 +124,7 @@ fn pages(operation: &mut Value) {
     }));
 }
 
-/// A header, like any parameter, is there or not; it cannot be null.
+/// Removes null from header types: a header, like any parameter, is present or absent.
 fn headers(operation: &mut Value) {
     for parameter in super::parameters(operation) {
         let Some(types) = parameter.pointer_mut("/schema/type").and_then(Value::as_array_mut) else { continue };
@@ -135,7 +135,7 @@ fn headers(operation: &mut Value) {
     }
 }
 
-/// A body that may be left out, for which the server takes `null` too, is not required.
+/// Marks a nullable body as not required, because it may also be omitted.
 fn body(operation: &mut Value) {
     let id = operation["operationId"].as_str().unwrap_or_default().to_owned();
     let Some(content) = operation.pointer_mut("/requestBody/content").and_then(Value::as_object_mut) else { return };

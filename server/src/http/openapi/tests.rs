@@ -1,7 +1,7 @@
-//! Rules for the whole document, whichever operation is added: bounds, pages, names, examples.
+//! Rules for the whole document that every new operation must follow: bounds, pages, names, examples.
 //!
-//! Each test says what to add, and where, for an operation or a field that lacks something. Whether the server
-//! keeps to the document is tested against a running one (`server/tests/it/openapi.rs`, `cargo xtask hostile`).
+//! If an operation or a field lacks something, the test names the missing entry and its place. Other tests compare a
+//! running server with the document (`server/tests/it/openapi.rs`, `cargo xtask hostile`).
 
 use serde_json::{Map, Value, json};
 
@@ -11,7 +11,7 @@ fn document() -> Value {
     serde_json::from_str(&crate::http::openapi_document(false)).expect("JSON")
 }
 
-/// The operations of a document, with their paths.
+/// Operations of a document, with their paths.
 fn operations(document: &Value) -> impl Iterator<Item = (&str, &Value)> {
     let paths = document["paths"].as_object().into_iter().flatten();
     paths.flat_map(|(path, item)| item.as_object().into_iter().flatten().map(move |(_, one)| (path.as_str(), one)))
@@ -35,7 +35,7 @@ fn every_operation_and_parameter_is_described() {
 
 #[test]
 fn every_operation_is_refused_somehow() {
-    // These take nothing and ask for no credential.
+    // These have no parameters and need no credential.
     const OPEN: [&str; 3] = ["describe_resumable_uploads", "get_health", "get_readiness"];
     let document = document();
     for (path, operation) in operations(&document) {
@@ -64,7 +64,7 @@ fn every_operation_says_how_it_is_refused_under_load() {
                 uploads += 1;
             }
         }
-        // A file, the announcement of a resumable one, and its pieces, which the older document leaves out.
+        // A file, the creation of a resumable one, and its pieces, which the 3.0 document omits.
         assert_eq!(uploads, if is_older { 2 } else { 3 });
     }
 }
@@ -192,7 +192,7 @@ fn the_older_document_has_the_older_words_only() {
     }
 }
 
-/// Adds the places where a schema uses keywords that only 3.1 knows.
+/// Collects the places of a schema that use keywords of 3.1.
 fn newer_words(value: &Value, place: &str, faults: &mut Vec<String>) {
     if let Some(fields) = value.as_object() {
         let is_schema = !place.ends_with("/properties");
@@ -215,7 +215,7 @@ fn newer_words(value: &Value, place: &str, faults: &mut Vec<String>) {
     }
 }
 
-/// Everything of a request that the document sets no bounds to, with what to do about it.
+/// Request parts without bounds in the document, each with the fix.
 fn unbounded(document: &Value) -> Vec<String> {
     const FILE: &str = "server/src/http/openapi/bounds.rs";
     let mut found = Vec::new();

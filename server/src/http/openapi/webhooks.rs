@@ -1,15 +1,15 @@
-//! Messages that Treeline sends by itself: the section `webhooks` of the document.
+//! Messages that Treeline sends: the section `webhooks` of the document.
 //!
 //! Five messages: to the receiver of a complete tree, to the worker behind a push target, two to `TREELINE_ALERT_URL`,
-//! and one to `TREELINE_AUDIT_URL`. Their schemas stand here because no operation of the API takes or answers them. The
-//! receivers of the tests (`server/tests/it/support/receiver.rs`) validate every message they get against these schemas.
+//! and one to `TREELINE_AUDIT_URL`. Their schemas are here because no operation of the API accepts or returns them. The
+//! test receivers (`server/tests/it/support/receiver.rs`) validate every message against these schemas.
 
 use serde_json::{Value, json};
 
-/// Form of the id of a pushed assignment: always with its capability.
+/// Pattern of a pushed assignment's id, which always includes its capability.
 const PUSHED_ID: &str = r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\.[A-Za-z0-9_-]{43}$";
 
-/// Answer of a push target that cannot take an item now.
+/// Description of the response of a push target that cannot take an item now.
 const BUSY: &str = "The target is busy, which is no failure: the item is posted again after `Retry-After`, else after a \
                     pause that grows with each attempt, and its retry budget stays as it was. Of a type that is \
                     delivered at most once it is a failure";

@@ -1,4 +1,4 @@
-//! `/account`: who one is here, one's password, and where one is signed in.
+//! `/account`: the caller's identity, password and sessions.
 
 use app::pages::account as page;
 use axum::{
@@ -27,7 +27,7 @@ use crate::{
     store::part::Part,
 };
 
-/// Sessions on a page.
+/// Number of sessions on a page.
 const ROWS: i64 = 20;
 
 #[derive(Clone, Debug, Default, Serialize)]
@@ -132,7 +132,7 @@ pub(super) async fn end_others(State(app): State<App>, signed: Signed) -> Respon
     }
 }
 
-/// The account page with a refusal.
+/// Account page with a refusal.
 pub(super) async fn refused(app: &App, signed: &Signed, error: Error) -> Response {
     let problem: Problem = match in_the_form(error) {
         Ok(problem) => problem,

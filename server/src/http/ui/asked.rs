@@ -1,4 +1,4 @@
-//! What the address of a list asks for: the filter language in `q`, or the parameters of the API one by one.
+//! List query in a URL: the filter language in `q`, or single parameters of the API.
 
 use app::components::asking::Asked;
 use axum::http::StatusCode;
@@ -15,24 +15,24 @@ use crate::{
     http::cursor::Paged,
 };
 
-/// Rows on a page.
+/// Number of rows on a page.
 const ROWS: i64 = 50;
 
-/// A list as the address asks for it.
+/// List query parsed from a URL.
 pub(super) struct Asking {
     pub(super) asked: Asked,
-    /// What the API's list would be asked for.
+    /// Parameters of the API's list.
     pub(super) query: Vec<(String, String)>,
-    /// The order that the address asks for, as the API's `sort` takes it.
+    /// Requested order, as a value of the API's `sort`.
     pub(super) sort: Option<String>,
     pub(super) cursor: Option<String>,
-    /// What was just done, as the address says.
+    /// Action just performed, from the URL, for the notice.
     pub(super) did: Option<String>,
 }
 
 impl Asking {
-    /// Reads an address. Parameters that are not known are passed over: they may be those of other pages. A fault
-    /// in the filter is kept, to be shown.
+    /// Parses a URL query. Unknown parameters are ignored: they may belong to other pages. An error in the filter is
+    /// stored, so that the page shows it.
     pub(super) fn read(list: List, path: &'static str, query: Option<&str>) -> Self {
         let (mut typed, mut sort, mut cursor, mut did) = (String::new(), None, None, None);
         let mut plain = Vec::new();
@@ -72,7 +72,7 @@ impl Asking {
         Ok((filter, parameters))
     }
 
-    /// The query of the API's list that says the same, with a condition that the page adds.
+    /// Equivalent query of the API's list, with a condition that the page adds.
     pub(super) fn api(&self, more: Option<(&str, &str)>) -> String {
         let mut query = form_urlencoded::Serializer::new(String::new());
         for (name, value) in &self.query {
@@ -89,14 +89,14 @@ impl Asking {
         self.query.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.as_str())
     }
 
-    /// The address of the page behind this one.
+    /// URL of the next page.
     pub(super) fn next(&self, cursor: Option<String>) -> Option<String> {
         let text = self.asked.filter.to_string();
         let sort = self.sort.as_deref().unwrap_or_default();
         cursor.map(|cursor| super::address(self.asked.path, &[("q", &text), ("sort", sort), ("cursor", &cursor)]))
     }
 
-    /// The place where the page begins belongs to this filter and this order.
+    /// Pagination state, bound to this filter and this order.
     pub(super) fn pages(&self) -> Pages {
         Pages {
             path: self.asked.path,
@@ -106,7 +106,7 @@ impl Asking {
         }
     }
 
-    /// What went wrong, said under the filter where the filter is to blame; other trouble is the page's.
+    /// Stores an error of the filter, which is shown below it; any other error is returned for the error page.
     pub(super) fn fault(&mut self, error: Error) -> Result<StatusCode> {
         match error {
             Error::Problem(problem) if matches!(problem.status, 400 | 404) => {
@@ -118,18 +118,18 @@ impl Asking {
         }
     }
 
-    /// The status of the page with the fault it has, if it has one.
+    /// Status of the page: 400 with a filter error, otherwise 200.
     pub(super) fn status(&self) -> StatusCode {
         if self.asked.fault.is_some() { StatusCode::BAD_REQUEST } else { StatusCode::OK }
     }
 }
 
-/// What ages are counted from.
+/// Current time, the reference of relative ages.
 pub(super) fn now() -> Time {
     Time(OffsetDateTime::now_utc())
 }
 
-/// Where a page begins, and what its cursor belongs to.
+/// Start of a page, with the filter and order that its cursor is bound to.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Pages {
     path: &'static str,
@@ -140,7 +140,7 @@ pub(super) struct Pages {
 }
 
 impl Pages {
-    /// Of a page without a filter.
+    /// Pagination state of a page without a filter.
     pub(super) fn plain(path: &'static str, query: Option<&str>) -> Self {
         let cursor = pairs(query).find(|(name, _)| name == "cursor").map(|(_, cursor)| cursor);
         Self { path, filter: String::new(), sort: None, cursor }

@@ -1,4 +1,4 @@
-//! `/audit`: the log, for staff. The filter is the address.
+//! `/audit`: the audit log, for staff. The filter is in the URL.
 
 use app::pages::audit as page;
 use axum::{
@@ -19,10 +19,10 @@ use crate::{
     store::audit::AuditQuery,
 };
 
-/// Entries on a page.
+/// Number of entries on a page.
 const ROWS: i64 = 50;
 
-/// The filter as typed; what a cursor belongs to.
+/// Filter as typed; a cursor is bound to it.
 #[derive(Clone, Debug, Default, Serialize)]
 struct AuditList {
     actor: String,
@@ -44,7 +44,7 @@ impl Paged for AuditList {
 }
 
 impl AuditList {
-    /// Parameters that are not known are passed over: the address may carry those of other pages.
+    /// Parses a URL query. Unknown parameters are ignored: they may belong to other pages.
     fn read(query: Option<&str>) -> Self {
         let mut list = Self::default();
         for (name, value) in pairs(query) {
@@ -65,7 +65,7 @@ impl AuditList {
         let given = |word: &str| (!word.is_empty()).then(|| word.to_owned());
         let since = given(&self.since)
             .map(|text| {
-                // A day is its first moment; people write the T as a space.
+                // A date stands for its first moment; people type a space instead of the T.
                 let text = if text.len() == 10 { format!("{text}T00:00:00Z") } else { text.replace(' ', "T") };
                 let text = if text.len() == 16 { format!("{text}:00Z") } else { text };
                 Time::parse(&text).ok_or_else(|| {
@@ -102,7 +102,7 @@ pub(super) async fn show(State(app): State<App>, signed: Signed, RawQuery(query)
     let mut shown = page::Audit { filter: page::Filter { actor, action, since, job }, ..page::Audit::default() };
     match find(&app, &signed.caller, &list, &mut shown).await {
         Ok(()) => signed.visit.page(StatusCode::OK, move || page::page(&shown)),
-        // A bad filter is answered by the same page, with what was typed.
+        // An invalid filter gets the same page with the typed text.
         Err(Error::Problem(problem)) if problem.status == 400 => {
             shown.problem = Some(problem.detail);
             signed.visit.page(StatusCode::BAD_REQUEST, move || page::page(&shown))

@@ -1,5 +1,5 @@
-//! `/bulk`: deeds over many, from the preview to the last of them. A preview is a dry run of the API, kept like any;
-//! what it begins is asked for under a key of its own, so that a form sent twice begins one operation.
+//! `/bulk`: bulk operations, from the preview to the last item. A preview is a dry run of the API, stored like any
+//! other. Its operation starts under its own idempotency key, so a form sent twice starts one operation.
 
 use app::{
     components::deed::Refused,
@@ -68,13 +68,13 @@ pub(super) async fn new(signed: Signed, RawQuery(query): RawQuery) -> Response {
     signed.visit.page(StatusCode::OK, move || pages::new_page(&asking))
 }
 
-/// `retry items`, as the form's choice says it.
+/// Parses the form's choice, such as `retry items`.
 fn read_what(what: &str) -> Option<(BulkAction, BulkTarget)> {
     let (action, target) = what.split_once(' ')?;
     Some((BulkAction::parse(action)?, BulkTarget::parse(target)?))
 }
 
-/// `POST /bulk`: a preview.
+/// `POST /bulk`: creates a preview.
 pub(super) async fn preview(State(app): State<App>, signed: Signed, fields: Fields) -> Response {
     let apart = (BulkAction::parse(fields.text("action")), BulkTarget::parse(fields.text("target")));
     let what = match apart {
@@ -112,7 +112,7 @@ pub(super) async fn preview(State(app): State<App>, signed: Signed, fields: Fiel
     }
 }
 
-/// The filter that a form means: as it is written, that of the list whose rows were ticked, or the rows themselves.
+/// Filter of a form: the typed one, that of the list if all its rows are selected, or the ids of the selected rows.
 fn meant(fields: &Fields) -> String {
     if fields.ticked("all") {
         return fields.text("matching").to_owned();
@@ -121,7 +121,7 @@ fn meant(fields: &Fields) -> String {
     if ids.is_empty() { fields.text("q").to_owned() } else { format!("id:{}", ids.join(",")) }
 }
 
-/// The filter language as the object that the API takes. Ages are points in time from here on.
+/// Converts the filter language to the API's object. Ages become points in time.
 fn filter(target: BulkTarget, text: &str) -> Result<Document, Fault> {
     let parameters = Filter::parse(text)?.parameters(list_of(target), now())?;
     if parameters.is_empty() {
@@ -130,7 +130,7 @@ fn filter(target: BulkTarget, text: &str) -> Result<Document, Fault> {
             detail: "Say at least one condition: an operation over everything is not meant by accident".to_owned(),
         });
     }
-    // In the order in which they were written.
+    // In the order of the text.
     let members: Vec<String> = parameters
         .iter()
         .map(|(name, value)| format!("{}:{}", Document::of(name).text(), Document::of(value).text()))
@@ -176,7 +176,7 @@ async fn shown(app: &App, caller: &Caller, id: Uuid) -> Result<Shown> {
     })
 }
 
-/// `POST /bulk/{id}/start`: the operation that a preview was for.
+/// `POST /bulk/{id}/start`: starts the operation of a preview.
 pub(super) async fn start(State(app): State<App>, signed: Signed, id: Result<Path<Uuid>>, fields: Fields) -> Response {
     done(&app, signed, id, fields, "start").await
 }
@@ -225,13 +225,13 @@ async fn done(app: &App, signed: Signed, id: Result<Path<Uuid>>, fields: Fields,
     }
 }
 
-/// Outcome of a form that begins an operation.
+/// Outcome of a form that starts an operation.
 enum Started {
-    /// It runs, and is seen there.
+    /// Path of the running operation.
     Begun(String),
-    /// Others match than the reader was told. There is a new preview; nothing was done.
+    /// New preview, because the number of matches changed since the old one; no operation was started.
     Changed { now: Uuid, before: i64 },
-    /// The reader has not seen yet what the edits make of the payloads.
+    /// Effect of the edits on the payloads, which the reader has not seen yet.
     Unseen(Edited),
 }
 
@@ -265,7 +265,7 @@ async fn started(app: &App, caller: &Caller, id: Uuid, fields: &Fields) -> Resul
         rate_per_second,
         dry_run: false,
     };
-    // On others' work the engine asks for a reason when it meets some; whoever sees all says it before.
+    // The engine requires a reason once it reaches another owner's work; callers who see all give it up front.
     if caller.sees_all() && new.reason.is_none() {
         let detail = "Say why: it is kept in the audit log with every item that this touches.";
         return Err(Error::refuse(domain::Code::ReasonRequired, detail));
@@ -273,7 +273,7 @@ async fn started(app: &App, caller: &Caller, id: Uuid, fields: &Fields) -> Resul
     let text = Document::of(&new);
     let name = Key(Some(format!("preview:{id}"))).name(caller);
     let key = name.map(|name| KeyedCall { name, call: "POST /bulk/{id}/start", fingerprint: fingerprint(text.text()) });
-    // A form that is sent twice finds what it has begun, however few match since.
+    // A repeated form finds the operation that it started, even if fewer rows match since.
     if let Some(begun) = app.engine.bulk_begun(key.as_ref()).await? {
         return Ok(Started::Begun(format!("/bulk/{begun}")));
     }
@@ -284,8 +284,8 @@ async fn started(app: &App, caller: &Caller, id: Uuid, fields: &Fields) -> Resul
     Ok(Started::Begun(format!("/bulk/{}", begin(app, caller, new, key).await?)))
 }
 
-/// The number that the reader was told, where it is another one by now. Beyond some thousands nobody counts again:
-/// the operation freezes its members when it begins, and shows how many they are.
+/// Count that the reader saw, if the current count differs. Above some thousands nothing is counted again: the
+/// operation freezes its members when it starts, and shows their number.
 async fn changed(app: &App, caller: &Caller, preview: &BulkOperation, fields: &Fields) -> Result<Option<i64>> {
     let Some(told) = fields.given("count").and_then(|count| count.parse::<i64>().ok()) else { return Ok(None) };
     let wanted = wanted(preview.target, &preview.filter)?;
@@ -293,7 +293,7 @@ async fn changed(app: &App, caller: &Caller, preview: &BulkOperation, fields: &F
     Ok(now.is_some_and(|now| now != told).then_some(told))
 }
 
-/// Returns true for the edits whose outcome the reader was shown; a hidden field has no lines.
+/// Returns true if the reader saw the effect of exactly these edits; a hidden field has no line breaks.
 fn is_seen(edits: &str, seen: &str) -> bool {
     let lines = |text: &str, separator: char| -> Vec<String> {
         text.split(separator).map(|line| line.trim().to_owned()).filter(|line| !line.is_empty()).collect()

@@ -1,4 +1,4 @@
-//! `/imports/{id}/correct`: the failed rows of an import as a table of fields, to be given back corrected.
+//! `/imports/{id}/correct`: the failed rows of an import as a table of fields, to submit corrected.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! `/deliveries` and `/deliveries/{id}`: callbacks of complete trees, as the API shows them, and sending one again.
+//! `/deliveries` and `/deliveries/{id}`: callbacks of complete trees, as the API shows them, and resending one.
 
 use app::{
     components::deed::Refused,
@@ -30,10 +30,10 @@ use crate::{
     store::deliveries::DeliveryQuery,
 };
 
-/// Rows on a page.
+/// Number of rows on a page.
 const ROWS: i64 = 50;
 
-/// What the address asks for; what a cursor belongs to.
+/// Filter from the URL; a cursor is bound to it.
 #[derive(Clone, Debug, Default, Serialize)]
 struct DeliveryPages {
     state: String,

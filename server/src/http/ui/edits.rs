@@ -1,7 +1,6 @@
-//! Edits of payloads as people type them, and what they make of a sample before anything is done.
+//! Payload edits as people type them, and their effect on a sample before anything is changed.
 //!
-//! A value for a field that holds text stays text: a postal code is no number. That is said beside the edits, never done
-//! silently.
+//! A value for a text field stays text: a postal code is not a number. A note beside the edits reports it.
 
 use app::pages::bulk::Edited;
 use domain::{
@@ -13,22 +12,22 @@ use domain::{
 
 use crate::{App, auth::Caller, error::Result};
 
-/// Payloads that are looked at.
+/// Number of payloads in the sample.
 const SAMPLE: usize = 5;
 
-/// Edits, one a line, with the notes of what was read as something else than it looks.
+/// Edits, one per line, with notes on values that were read differently than they look.
 #[derive(Debug, Default)]
 pub(super) struct Typed {
     pub(super) edits: Vec<PayloadEdit>,
     pub(super) notes: Vec<String>,
 }
 
-/// Payloads of an operation's sample, as they are now.
+/// Current payloads of an operation's sample.
 pub(super) async fn sample(app: &App, caller: &Caller, one: &BulkOperation) -> Vec<(Uuid, Document)> {
     let mut payloads = Vec::new();
     if one.target == BulkTarget::Items {
         for member in one.sample.iter().take(SAMPLE) {
-            // An item that is gone meanwhile is no example.
+            // An item that was deleted since is skipped.
             if let Ok(item) = app.engine.item(caller, member.id).await {
                 payloads.extend(item.payload.map(|payload| (item.id, payload)));
             }
@@ -37,7 +36,7 @@ pub(super) async fn sample(app: &App, caller: &Caller, one: &BulkOperation) -> V
     payloads
 }
 
-/// `set /amount 12.50` and `remove /draft`. Numbers keep their digits.
+/// Parses lines such as `set /amount 12.50` and `remove /draft`. Numbers keep their digits.
 pub(super) fn read(text: &str, sample: &[(Uuid, Document)]) -> Result<Typed> {
     let mut typed = Typed { edits: Vec::new(), notes: Vec::new() };
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
@@ -62,7 +61,7 @@ pub(super) fn read(text: &str, sample: &[(Uuid, Document)]) -> Result<Typed> {
     Ok(typed)
 }
 
-/// Reads a value for a place, of the kind that stands there, with a note where the two differ.
+/// Parses a value for a path as the type that the payloads have there, with a note if the two differ.
 fn value_of(path: &str, typed: &str, sample: &[(Uuid, Document)]) -> Option<(Document, Option<String>)> {
     let pointer = Pointer::parse(path)?;
     let old: Vec<&str> = sample.iter().filter_map(|(_, payload)| pointer.find(payload.text())).collect();
@@ -127,7 +126,7 @@ mod tests {
         assert!(typed.notes.len() == 1 && typed.notes[0].contains("kept as the text"), "{:?}", typed.notes);
         let plain = read("set /zip Berlin Mitte", &texts).expect("a text");
         assert_eq!(app::pages::bulk::edit(&plain.edits[0]), "set /zip \"Berlin Mitte\"");
-        // Text and numbers side by side: the value stays as it was typed, with a note.
+        // Text and numbers mixed: the value stays as typed, with a note.
         let mixed = read("set /zip 10115", &sample(&[r#"{"zip":"1"}"#, r#"{"zip":2}"#])).expect("edits");
         assert_eq!(app::pages::bulk::edit(&mixed.edits[0]), "set /zip 10115");
         assert!(mixed.notes[0].contains("holds text in some"), "{:?}", mixed.notes);

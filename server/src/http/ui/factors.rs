@@ -1,6 +1,6 @@
 //! Second factors on `/account`: setting up an authenticator app, recovery codes, names of passkeys.
 //!
-//! Codes are shown in the answer to the press of a button, and nowhere else.
+//! Codes are only shown in the response to the form that creates them.
 
 use app::pages::factors as page;
 use axum::{extract::State, http::StatusCode, response::Response};
@@ -90,7 +90,7 @@ pub(super) async fn rename_totp(State(app): State<App>, signed: Signed, fields: 
     done(&app, &signed, totp::rename(&app, &signed.caller, fields.text("name")).await, "totp-renamed").await
 }
 
-/// The account page, with the notice of success or with the refusal.
+/// Account page, with the notice of success or with the refusal.
 pub(super) async fn done(app: &App, signed: &Signed, result: Result<()>, notice: &str) -> Response {
     match result {
         Ok(()) => see_other(&format!("/account?done={notice}")),

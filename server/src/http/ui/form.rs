@@ -1,4 +1,4 @@
-//! The fields of a form that was posted, and what becomes of a refusal: the same page, 422, with what was typed.
+//! Fields of a posted form, and the response to a refusal: the same page with the typed values and status 422.
 
 use app::components::json::pretty;
 use axum::{
@@ -16,15 +16,15 @@ use crate::{
 
 const FORM: &str = "application/x-www-form-urlencoded";
 
-/// Fields that a form has at most; those of a form whose table is filled in can be more.
+/// Maximum number of fields of a form, and of a form with an editable table.
 const MOST_FIELDS: usize = 1_000;
 const MOST_CELLS: usize = 50_000;
 
-/// The fields of a form, in order.
+/// Fields of a form, in order.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Fields(Vec<(String, String)>);
 
-/// The same of a form with a field for every cell of a table.
+/// Fields of a form with one for every cell of a table.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Cells(pub(super) Fields);
 
@@ -53,11 +53,11 @@ async fn of(request: Request, app: &App, most: usize) -> Result<Fields, Response
 async fn read(request: Request, app: &App, most: usize) -> Result<Fields> {
     let stated = media_type(request.headers());
     let bytes = body(request, app.config.body_limit.bytes()).await?;
-    // A form without fields may come without a type.
+    // A form without fields may have no content type.
     if !bytes.is_empty() && stated.as_deref() != Some(FORM) {
         return Err(wrong_media_type(FORM));
     }
-    // Counted before they are read: a field of two bytes takes fifty when it is.
+    // Counted before parsing: a field of two bytes takes fifty once parsed.
     if bytes.split(|&byte| byte == b'&').count() > most {
         return Err(Problem::invalid_body([(String::new(), format!("expected at most {most} fields"))]).into());
     }
@@ -69,43 +69,43 @@ async fn read(request: Request, app: &App, most: usize) -> Result<Fields> {
 }
 
 impl Fields {
-    /// The first field of this name, as it was sent; empty where there is none.
+    /// First field with this name, as sent; empty if there is none.
     pub(super) fn text(&self, name: &str) -> &str {
         self.0.iter().find(|(field, _)| field == name).map_or("", |(_, value)| value)
     }
 
-    /// Every field with its value.
+    /// Fields with their values.
     pub(super) fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// The same, without white space around it.
+    /// First field with this name, without white space around it.
     pub(super) fn trimmed(&self, name: &str) -> String {
         self.text(name).trim().to_owned()
     }
 
-    /// Every value of a field that can be sent several times.
+    /// Values of a field that can be sent several times.
     pub(super) fn all(&self, name: &str) -> Vec<String> {
         self.0.iter().filter(|(field, _)| field == name).map(|(_, value)| value.clone()).collect()
     }
 
-    /// The same as [`Self::trimmed`], where it says something.
+    /// Field like [`Self::trimmed`]; `None` if it is empty.
     pub(super) fn given(&self, name: &str) -> Option<&str> {
         Some(self.text(name).trim()).filter(|text| !text.is_empty())
     }
 
-    /// A box that is ticked.
+    /// Returns true if a checkbox is checked.
     pub(super) fn ticked(&self, name: &str) -> bool {
         self.text(name) == "yes"
     }
 
-    /// The text of a field of several lines. Browsers send line ends as CR LF, whatever stood there.
+    /// Text of a multi-line field. Browsers send all line ends as CR LF.
     pub(super) fn lines(&self, name: &str) -> Option<String> {
         self.0.iter().find(|(field, _)| field == name).map(|(_, value)| value.replace("\r\n", "\n"))
     }
 
-    /// A document that may have been edited: `None` where it is still the text that is stored, or that text with one
-    /// member a line, as pages show it.
+    /// Document that may have been edited: `None` if it is unchanged, either as the stored text or in the form that
+    /// pages show, with one member per line.
     pub(super) fn edited(&self, name: &str, stored: Option<&Document>) -> Result<Option<Document>> {
         let Some(typed) = self.lines(name) else { return Ok(None) };
         let is_stored = |stored: &Document| {
@@ -121,7 +121,7 @@ impl Fields {
         Ok(Some(document))
     }
 
-    /// A point in time, where one is given.
+    /// Point in time, if one is given.
     pub(super) fn time(&self, name: &str) -> Result<Option<Time>> {
         let Some(typed) = self.given(name) else { return Ok(None) };
         let read = Time::parse(typed).ok_or_else(|| {
@@ -132,7 +132,7 @@ impl Fields {
     }
 }
 
-/// Whether a refusal is one to be shown in the form: what was typed, or the state of the thing, is in the way.
+/// Returns the problem if it is shown in the form: the cause is the input, or the object's state.
 pub(super) fn in_the_form(error: Error) -> Result<Problem> {
     match error {
         Error::Problem(problem) if matches!(problem.status, 400 | 409 | 412 | 422 | 429) => Ok(*problem),

@@ -1,4 +1,4 @@
-//! `/imports`: a reader's imports; one import as it goes, and what is done to it.
+//! `/imports`: a reader's imports; one import, live, with its actions.
 
 use app::{
     components::deed::Refused,
@@ -34,10 +34,10 @@ use crate::{
     store::part::Part,
 };
 
-/// Uploads on a page.
+/// Number of uploads on a page.
 const ROWS: i64 = 30;
 
-/// Links that the page of an import looks at.
+/// Maximum number of share links on the page of an import.
 const SHARES: i64 = 200;
 
 #[derive(Clone, Debug, Default, Serialize)]
@@ -117,7 +117,7 @@ pub(super) async fn cancel(State(app): State<App>, signed: Signed, id: Result<Pa
     }
 }
 
-/// The page of an import, with its panel of links as far as it is given, and the forms of its header.
+/// Page of an import, with its panel of share links, as far as it is given, and the forms of its header.
 pub(super) async fn draw(
     app: &App,
     caller: &Caller,
@@ -156,8 +156,8 @@ pub(super) async fn draw(
     })
 }
 
-/// The import whose failed rows this one corrects, as its metadata says. Whoever made it may have written
-/// anything there.
+/// Import whose failed rows this one corrects, according to its metadata, which its creator may have set to
+/// anything.
 fn corrected(job: &Job) -> Option<Uuid> {
     #[derive(Deserialize)]
     struct Known {
@@ -170,7 +170,7 @@ pub(super) fn named(job: &Job) -> Corrects {
     Corrects { id: job.id, name: pages::import::name(job) }
 }
 
-/// The imports that correct rows of this one, of those that the caller sees.
+/// Imports that correct rows of this one and that the caller may see.
 async fn corrections_of(app: &App, caller: &Caller, job: &Job) -> Result<Vec<Corrects>> {
     let filter = JobFilter {
         root: Some(true),

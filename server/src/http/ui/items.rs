@@ -1,4 +1,4 @@
-//! `/dead`, `/items` and `/items/{id}`: what failed, any items by filter, and one item with what people do to it.
+//! `/dead`, `/items` and `/items/{id}`: failed items, items by filter, and one item with its actions.
 
 use std::collections::HashMap;
 
@@ -39,10 +39,10 @@ use crate::{
     store::trees::GroupOrder,
 };
 
-/// Part of the API's refusal of a text by itself, which would look at every item there is.
+/// Part of the API's refusal of a text search without another filter, which would scan every item.
 const TEXT_ALONE: &str = "expected beside id, job, root";
 
-/// Groups that are read, the largest first.
+/// Maximum number of groups read, largest first.
 const GROUPS: i64 = 1_000;
 
 /// `GET /dead`
@@ -106,7 +106,7 @@ async fn find(app: &App, caller: &Caller, asking: &Asking, shown: &mut Items) ->
     Ok(())
 }
 
-/// How many items match, where a job's counters tell: of one job or one tree, in some states or in all.
+/// Number of matching items, if a job's counters have it: of one job or one tree, in some states or in all.
 async fn exact(app: &App, caller: &Caller, asking: &Asking) -> Result<Option<i64>> {
     let known = |name: &str| matches!(name, "job" | "root" | "state");
     let id = |name: &str| asking.value(name).and_then(|id| Uuid::parse_str(id).ok());
@@ -124,7 +124,7 @@ async fn exact(app: &App, caller: &Caller, asking: &Asking) -> Result<Option<i64
     Ok(Some(states.map_or(counts.total(), |states| states.map(|state| counts.get(state)).sum())))
 }
 
-/// The groups that the filter meets; `None` where it asks for what groups are not counted by.
+/// Groups that match the filter; `None` if it has conditions that groups are not counted by.
 async fn groups(app: &App, caller: &Caller, asking: &Asking) -> Result<Option<Vec<ErrorGroup>>> {
     let known = |name: &str| matches!(name, "job" | "root" | "type" | "error" | "q");
     if !asking.query.iter().all(|(name, _)| known(name)) {
@@ -185,12 +185,12 @@ async fn draw(app: &App, caller: &Caller, id: Uuid, deeds: Deeds) -> Result<impl
     Ok(move || pages::item::page(&item, &attempts, &deeds))
 }
 
-/// Name of a job for people.
+/// Display name of a job.
 fn name_of(job: &Job) -> String {
     job.name.clone().unwrap_or_else(|| job.key.clone())
 }
 
-/// What is done to an item by its forms.
+/// Action on an item by a form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Deed {
     Retry,
@@ -223,7 +223,7 @@ pub(super) async fn replay(app: State<App>, signed: Signed, id: Result<Path<Uuid
     done(&app, signed, id, fields, Deed::Replay).await
 }
 
-/// Does it, and leads to where one sees what came of it; or shows the page again, with the refusal in its form.
+/// Performs the action and redirects to its outcome, or shows the page again with the refusal in its form.
 async fn done(app: &App, signed: Signed, id: Result<Path<Uuid>>, fields: Fields, deed: Deed) -> Response {
     let id = match id {
         Ok(Path(id)) => id,

@@ -1,4 +1,4 @@
-//! `/jobs` and `/jobs/{id}`: the views of the API, drawn, and what people do to a job.
+//! `/jobs` and `/jobs/{id}`: the API's views as pages, with the actions on a job.
 
 use app::{
     components::deed::Refused,
@@ -28,7 +28,7 @@ use crate::{
     store::{deliveries::DeliveryQuery, part::NamedPart},
 };
 
-/// Callbacks on the page of a job, the newest ones.
+/// Maximum number of callbacks on the page of a job, newest first.
 const CALLBACKS: i64 = 10;
 
 /// `GET /jobs`
@@ -60,7 +60,7 @@ async fn find(app: &App, caller: &Caller, asking: &Asking, shown: &mut pages::jo
         return Ok(());
     }
     let as_of = now();
-    // Whole trees, unless the filter speaks of jobs within them.
+    // Whole trees, unless the filter is about jobs within them.
     let (filter, oldest_first) =
         JobList::read_ordered(&asking.api((!asking.asked.is_within()).then_some(("root", "true"))))?;
     let pages = asking.pages();
@@ -76,12 +76,12 @@ async fn find(app: &App, caller: &Caller, asking: &Asking, shown: &mut pages::jo
     Ok(())
 }
 
-/// The names of all job types that a list can hold.
+/// Names of all job types for lists.
 pub(super) async fn type_names(app: &App) -> Result<Vec<String>> {
     Ok(job_types::list(app, &NamedPart::by_name(1_000)).await?.into_iter().map(|it| it.name).collect())
 }
 
-/// Whether a job is the caller's own, as far as the page can say. The server asks again.
+/// Returns true if the job is probably the caller's own. The server checks again.
 pub(super) fn own(caller: &Caller, job: &Job) -> bool {
     job.owner.kind == caller.kind && job.owner.name == caller.name
 }
@@ -113,7 +113,7 @@ async fn draw(app: &App, caller: &Caller, id: Uuid, deeds: Deeds) -> Result<impl
     Ok(move || pages::job::page(&job, &groups, &in_flight, &held, &called, &deeds))
 }
 
-/// What is done to a job by its forms.
+/// Action on a job by a form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Deed {
     Cancel,
@@ -160,7 +160,7 @@ pub(super) async fn delete(app: State<App>, signed: Signed, id: Result<Path<Uuid
     done(&app, signed, id, fields, Deed::Delete).await
 }
 
-/// Does it, and leads to where one sees what came of it; or shows the page again, with the refusal in its form.
+/// Performs the action and redirects to its outcome, or shows the page again with the refusal in its form.
 async fn done(app: &App, signed: Signed, id: Result<Path<Uuid>>, fields: Fields, deed: Deed) -> Response {
     let id = match id {
         Ok(Path(id)) => id,

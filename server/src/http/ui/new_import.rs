@@ -1,8 +1,8 @@
 //! `/imports/new`: the two steps that start an import.
 //!
-//! A file is stored first, by a form without scripts or by the page that sends it in pieces. Its first rows are shown then,
-//! and a job is made of it when the reader says so. On refusal the same page comes back with what was typed, the stored file
-//! included.
+//! First a file is stored, by a form without scripts or by the page that sends it in pieces. Then its first rows are
+//! shown, and a job is created from it when the reader confirms. A refusal shows the same page with the typed values
+//! and the stored file.
 
 use app::pages::{
     self,
@@ -35,22 +35,22 @@ use crate::{
     uploads,
 };
 
-/// The most bytes of a field that is not the file.
+/// Maximum size of a field other than the file, in bytes.
 const FIELD: usize = 1_000;
 
-/// Files that can be said to have been left out.
+/// Maximum number of files that can be reported as omitted.
 const MOST_LEFT: u32 = 10_000;
 
-/// The type that is chosen unless the reader chooses another.
+/// Default job type.
 const USUAL_TYPE: &str = "import";
 
-/// What everybody can try, and its name.
+/// Sample file that everybody can try, and its name.
 const SAMPLE: &str = include_str!("sample.csv");
 const SAMPLE_NAME: &str = "treeline-sample.csv";
 
 /// `GET /imports/new`
 ///
-/// `?again={id}`: to upload the corrected rows of that import. `?upload_id={id}`: the second step, with the stored file.
+/// `?again={id}`: uploads the corrected rows of that import. `?upload_id={id}`: the second step with the stored file.
 pub(super) async fn new(State(app): State<App>, signed: Signed, RawQuery(query): RawQuery) -> Response {
     let drawn = begun_form(&app, &signed.caller, query.as_deref()).await;
     signed.answer(drawn.map(|form| move || pages::new_import::page(&form, None)))
@@ -85,7 +85,7 @@ async fn begun_form(app: &App, caller: &Caller, query: Option<&str>) -> Result<I
     Ok(form)
 }
 
-/// The first rows as the form says that they are read. Nothing where the type cannot be chosen.
+/// First rows, read according to the form. `None` if the type cannot be chosen.
 async fn look(app: &App, caller: &Caller, form: &ImportForm, upload: &Upload) -> Result<Option<Preview>> {
     let known = form.job_types.contains(&form.job_type).then_some(form.job_type.as_str());
     match uploads::preview(app, caller, &reading(form, upload), known).await {
@@ -95,7 +95,7 @@ async fn look(app: &App, caller: &Caller, form: &ImportForm, upload: &Upload) ->
     }
 }
 
-/// `POST /imports/new`: the first step without scripts. The file is stored, and the second step follows.
+/// `POST /imports/new`: the first step without scripts. Stores the file and continues with the second step.
 pub(super) async fn upload(State(app): State<App>, signed: Signed, request: Request) -> Response {
     let mut form = match empty_form(&app).await {
         Ok(form) => form,
@@ -108,7 +108,7 @@ pub(super) async fn upload(State(app): State<App>, signed: Signed, request: Requ
     }
 }
 
-/// `POST /imports/sample`: the sample as if the reader had uploaded it.
+/// `POST /imports/sample`: uploads the sample for the reader.
 pub(super) async fn try_sample(State(app): State<App>, signed: Signed) -> Response {
     let source = futures::stream::iter([Ok::<_, String>(SAMPLE.into())]);
     match uploads::store(&app, &signed.caller, SAMPLE_NAME, None, source).await {
@@ -125,7 +125,7 @@ fn second_step(upload: Uuid, corrects: Option<&Corrects>) -> String {
     address("/imports/new", &[("upload_id", &upload), ("corrects", &corrects)])
 }
 
-/// The page with what was typed, and why it was refused.
+/// Page with the typed values and the reason of the refusal.
 fn refused(signed: &Signed, form: ImportForm, error: Error) -> Response {
     match error {
         Error::Problem(problem) if problem.status < 500 => {
@@ -136,7 +136,7 @@ fn refused(signed: &Signed, form: ImportForm, error: Error) -> Response {
     }
 }
 
-/// The import whose rows are corrected, and its type. What one does not see, one does not correct.
+/// Import whose rows are corrected, and its type. The caller must be able to see it.
 async fn first_import(app: &App, caller: &Caller, id: &str) -> Result<(Corrects, String)> {
     let id = Uuid::parse_str(id).map_err(|_| Problem::not_found("import"))?;
     let job = app.engine.job(caller, id, false).await?;
@@ -154,7 +154,7 @@ async fn empty_form(app: &App) -> Result<ImportForm> {
     })
 }
 
-/// The names of the job types that a person can start with a file: all but those whose work Treeline does for itself.
+/// Names of the job types that a person can start with a file: all but those that Treeline executes itself.
 async fn started_with_files(app: &App) -> Result<Vec<String>> {
     let types = job_types::list(app, &NamedPart::by_name(1_000)).await?;
     let own = |builtin| matches!(builtin, Some(Builtin::Export | Builtin::Echo));
@@ -189,7 +189,7 @@ pub(super) async fn create(State(app): State<App>, signed: Signed, request: Requ
     }
 }
 
-/// The first rows, where something does not fit and the reader has not seen it yet.
+/// First rows, if something does not fit and the reader has not seen it yet.
 async fn first_look(app: &App, caller: &Caller, form: &ImportForm) -> Option<Preview> {
     let upload = form.upload.as_ref().filter(|upload| form.checked != Seen(upload.id, &form.job_type).to_string())?;
     let preview = uploads::preview(app, caller, &reading(form, upload), Some(&form.job_type)).await.ok()?;
@@ -197,7 +197,7 @@ async fn first_look(app: &App, caller: &Caller, form: &ImportForm) -> Option<Pre
     found.then_some(preview)
 }
 
-/// How the file is to be read.
+/// Options for reading the file.
 fn reading(form: &ImportForm, upload: &Upload) -> JobUpload {
     JobUpload {
         id: upload.id,
@@ -209,21 +209,21 @@ fn reading(form: &ImportForm, upload: &Upload) -> JobUpload {
     }
 }
 
-/// A refusal as the page shows it: 422 whatever the API would have said, and words for people.
+/// Refusal as the page shows it, always with status 422.
 fn refusal(problem: &Problem) -> Problem {
     Problem { status: 422, ..problem.clone() }
 }
 
-/// Reads the form into `form`, storing a file on the way.
+/// Reads the request into `form` and stores its file.
 async fn receive(app: &App, caller: &Caller, request: Request, form: &mut ImportForm) -> Result<()> {
     hold_piece(app, &request)?;
     let mut body = Form::open(request).await?;
-    // A box that is not ticked is not sent.
+    // An unchecked checkbox is not sent.
     form.header = false;
     while let Some(field) = body.next().await? {
         let name = field.name().to_owned();
         if name == "file" {
-            // A browser sends the field without a name where no file was chosen.
+            // Browsers send the field with an empty file name if no file was chosen.
             if let Some(filename) = field.file_name().filter(|name| !name.is_empty()).map(str::to_owned) {
                 let source = Box::pin(impatient(field.into_file()));
                 form.upload = Some(uploads::store(app, caller, &filename, None, source).await?);
@@ -254,7 +254,7 @@ async fn stored(app: &App, caller: &Caller, id: &str) -> Result<Upload> {
     uploads::find(&app.pool, caller, id).await
 }
 
-/// The file of the form.
+/// File of the form.
 fn chosen(form: &ImportForm) -> Result<&Upload> {
     let missing = || Problem::invalid_body([("/file".to_owned(), "choose a file first".to_owned())]);
     Ok(form.upload.as_ref().ok_or_else(missing)?)

@@ -1,4 +1,4 @@
-//! To an OpenID Connect provider and back, and connecting one with an account.
+//! Redirects to and from an OpenID Connect provider, and connecting one to an account.
 
 use axum::{
     extract::{Path, RawQuery, State},
@@ -44,7 +44,7 @@ pub(super) async fn depart(
 /// `POST /account/providers/{provider}`
 pub(super) async fn connect(State(app): State<App>, signed: Signed, Path(provider): Path<String>) -> Response {
     match oidc::depart(&app, &provider, "/account", false, Some(&signed.caller)).await {
-        // Past a form, a browser that checks `form-action` follows to our own pages alone: the link is on a page.
+        // After a form, browsers that check `form-action` only follow redirects to this site, so the link is on a page.
         Ok(departure) => {
             let page = signed
                 .visit
@@ -90,7 +90,7 @@ pub(super) async fn arrive(
     with_cookie(response, clear_way(&app))
 }
 
-/// A page that says what went wrong, with the way back to the sign-in page.
+/// Error page with a link back to the sign-in page.
 fn refused(visit: &Visit, error: Error) -> Response {
     match error {
         Error::Problem(problem) if problem.code == Code::Unauthenticated => {
@@ -107,7 +107,7 @@ fn way_name(app: &App) -> &'static str {
     if app.public_url.is_secure() { "__Host-treeline_oidc" } else { "treeline_oidc" }
 }
 
-/// Lax: the provider sends the browser back by a link. With the prefix `__Host-` no other host of the domain can set it.
+/// Cookie of a sign-in in progress. `Lax`, because the provider redirects back here. `__Host-` binds it to this host.
 fn way_cookie(app: &App, value: &str) -> HeaderValue {
     way_line(app, value, 600)
 }

@@ -27,7 +27,7 @@ use crate::{
     store::part::{NamedPart, Part},
 };
 
-/// People on a page, and sessions of one of them.
+/// Number of people on a page, and of sessions on a person's page.
 const ROWS: i64 = 50;
 
 #[derive(Clone, Debug, Default, Serialize)]
@@ -110,7 +110,7 @@ pub(super) async fn create(State(app): State<App>, signed: Signed, fields: Field
     }
 }
 
-/// On to the page of a person, which shows a new link once.
+/// Redirects to the page of a person, which shows a new link once.
 fn to_person(app: &App, path: &str, link: Option<String>) -> Response {
     let response = see_other(path);
     match link {
@@ -199,7 +199,7 @@ async fn apply(app: &App, signed: &Signed, id: Result<Path<Uuid>>, patch: UserPa
     }
 }
 
-/// The same page with what was typed.
+/// Page of a person with the typed values.
 async fn refused(app: &App, signed: &Signed, id: Uuid, typed: UserPatch, error: Error) -> Response {
     let problem = match in_the_form(error) {
         Ok(problem) => problem,

@@ -1,8 +1,8 @@
-//! Pages through `leptos_axum`: a loader fills a page, the route's view or the layer around all pages draws it.
+//! Pages through `leptos_axum`: a loader fills a page, and the route's view or the layer around all pages renders it.
 //!
-//! A loader is a handler of axum, with axum's extractors. It answers with a [`Filled`] page in the extensions of its response,
-//! whose status, headers and cookies become those of the answer. A form that is refused answers in the same way; as no route
-//! of the router is asked then, [`draw_forms`] hands the page to the same renderer. What is drawn twice is a fault of the code.
+//! A loader is an axum handler with axum's extractors. It puts a [`Filled`] page in the extensions of its response;
+//! status, headers and cookies are copied to the page's response. A refused form responds the same way, but without a
+//! route of the router: [`draw_forms`] passes its page to the same renderer. Rendering a page twice is a bug.
 
 use std::{
     pin::Pin,
@@ -26,10 +26,10 @@ use leptos_axum::ResponseOptions;
 
 use crate::App;
 
-/// Makes a page, inside the reactive owner that its views need.
+/// Function that creates a page inside the reactive owner that its views need.
 type Draw = Box<dyn FnOnce() -> Page + Send>;
 
-/// A page with its data, not drawn yet.
+/// Page with its data, not rendered yet.
 #[derive(Clone)]
 pub(super) struct Filled(Arc<Mutex<Option<(Frame, Draw)>>>);
 
@@ -38,22 +38,22 @@ impl Filled {
         Self(Arc::new(Mutex::new(Some((frame, Box::new(draw))))))
     }
 
-    /// Draws the page; nothing the second time. Its text is made here and now: nothing in it waits, and drawn piece by piece
-    /// into a stream it would take half as long again.
+    /// Renders the page; `None` the second time. Renders the text at once: nothing in a page waits, and rendering it piece by
+    /// piece into a stream takes longer.
     fn draw(&self) -> Option<AnyView> {
         let filled = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         filled.map(|(frame, draw)| InertElement::new(document(&frame, draw).to_html()).into_any())
     }
 }
 
-/// The router asks for no options: assets have addresses of their own, and nothing is watched and reloaded.
+/// Default options: assets have their own URLs, and nothing is watched and reloaded.
 impl FromRef<App> for LeptosOptions {
     fn from_ref(_: &App) -> Self {
         Self::builder().output_name("treeline").build()
     }
 }
 
-/// The view of a route: calls its loader with the request as it came, then draws what the loader has filled.
+/// View of a route: calls its loader with the original request, then renders the page that the loader filled.
 pub(super) fn page<H, T>(loader: H) -> impl Fn() -> AnyView + Clone + Send + Sync + 'static
 where
     H: Handler<T, App> + Sync,
@@ -70,22 +70,21 @@ where
             for (name, value) in &head.headers {
                 options.append_header(name.clone(), value.clone());
             }
-            // A loader that leads elsewhere has filled nothing.
+            // A loader that redirects has filled no page.
             head.extensions.get::<Filled>().and_then(Filled::draw)
         })
         .into_any()
     }
 }
 
-/// The request as it came: what a loader reads.
+/// Original request, read by the loaders.
 #[derive(Clone)]
 struct Asked(Parts);
 
-/// Answers a request for a route of the router `pages`.
+/// Responds to a request for a route of the router `pages`.
 ///
-/// Axum has chosen the route, and layers before this one have judged the request by that choice. The router of the pages
-/// reads addresses in another way (it resolves `..` and `\`), so it is given the route's own address and cannot choose
-/// another.
+/// Axum has matched the route, and earlier layers have checked the request for that route. The router of the pages
+/// parses URLs differently (it resolves `..` and `\`), so it gets the route's own path and cannot match another route.
 pub(super) async fn render<V: IntoView + 'static>(app: App, request: Request, pages: fn() -> V) -> Response {
     let (parts, _) = request.into_parts();
     let Some(route) = parts.extensions.get::<MatchedPath>() else {
@@ -105,13 +104,13 @@ pub(super) async fn render<V: IntoView + 'static>(app: App, request: Request, pa
     with_length(response).await
 }
 
-/// An address that a route, as axum writes it, stands for.
+/// Example path of a route in axum's syntax.
 fn address_of(route: &str) -> String {
     let filled = |part| if str::starts_with(part, '{') { "x" } else { part };
     route.split('/').map(filled).collect::<Vec<_>>().join("/")
 }
 
-/// Draws the pages of handlers that no route of the router was asked for: refused forms, and addresses that lead nowhere.
+/// Renders the pages of handlers without a route of the router: refused forms, and unknown URLs.
 pub(super) async fn draw_forms(State(app): State<App>, response: Response) -> Response {
     let Some(filled) = response.extensions().get::<Filled>().cloned() else { return response };
     let (mut head, _) = response.into_parts();
@@ -124,8 +123,8 @@ pub(super) async fn draw_forms(State(app): State<App>, response: Response) -> Re
 
 type Html = Pin<Box<dyn Stream<Item = String> + Send>>;
 
-/// Draws the whole page before the first byte is sent, so that a loader decides about the status. The scripts with data that
-/// `leptos_axum` would append are left out: nothing here suspends in the browser.
+/// Renders the whole page before the first byte is sent, so that a loader sets the status. The data scripts that
+/// `leptos_axum` would append are left out: nothing suspends in the browser.
 fn whole<V: IntoView + 'static>(
     view: V,
     _: Box<dyn FnOnce() -> Html + Send>,
@@ -134,13 +133,13 @@ fn whole<V: IntoView + 'static>(
     let drawn = view.to_html_stream_in_order();
     Box::pin(async move {
         let mut html: String = drawn.collect().await;
-        // Places of views that no island comes back to.
+        // Trailing markers of views; no island hydrates them.
         html.truncate(html.trim_end_matches("<!>").len());
         Box::pin(stream::once(async move { html })) as Html
     })
 }
 
-/// The same answer with its length, as it is known.
+/// Adds the length to a response.
 async fn with_length(response: Response) -> Response {
     let (head, body) = response.into_parts();
     match to_bytes(body, usize::MAX).await {
@@ -152,7 +151,7 @@ async fn with_length(response: Response) -> Response {
     }
 }
 
-/// The headers of every page: its type, its policy with the nonce of this answer, and what it depends on.
+/// Headers of every page: content type, policy with the response's nonce, and `Vary`.
 pub(super) fn headers(nonce: &str) -> HeaderMap {
     let policy = format!(
         "default-src 'none'; script-src 'nonce-{nonce}' 'strict-dynamic' 'wasm-unsafe-eval'; style-src 'self'; \
@@ -161,11 +160,11 @@ pub(super) fn headers(nonce: &str) -> HeaderMap {
     );
     let mut headers = HeaderMap::new();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
-    // A nonce is base64url, so the policy is always a header.
+    // A nonce is base64url, so the policy is always a valid header.
     if let Ok(policy) = HeaderValue::try_from(policy) {
         headers.insert(header::CONTENT_SECURITY_POLICY, policy);
     }
-    // A page differs by caller and by the cookies of theme and time zone.
+    // A page depends on the caller and on the cookies for theme and time zone.
     headers.insert(header::VARY, HeaderValue::from_static("cookie"));
     headers
 }

@@ -1,8 +1,8 @@
-//! The table of pages: every address that answers with HTML, its loader, and the forms that people post.
+//! Table of pages: every URL with an HTML response, its loader, and its forms.
 //!
-//! Pages are routes of `leptos_router`, listed and drawn by `leptos_axum` on the server alone: no island and no function of the
-//! browser's module names the router, so none of it is in there. Forms are plain handlers of axum, which answer with 303 or
-//! with the page again. Nothing here reads or writes.
+//! Pages are routes of `leptos_router`, listed and rendered by `leptos_axum` on the server only: no island and no
+//! function of the browser module uses the router, so it is not part of that module. Forms are plain axum handlers that
+//! respond with 303 or with the page again. Nothing here reads or writes data.
 
 use std::sync::LazyLock;
 
@@ -31,7 +31,7 @@ use super::{
 };
 use crate::{App, error::Error};
 
-/// Every page with its loader.
+/// Pages with their loaders.
 fn pages() -> impl IntoView {
     view! {
         <Pages>
@@ -74,15 +74,15 @@ fn pages() -> impl IntoView {
     }
 }
 
-/// The addresses of all pages.
+/// Routes of all pages.
 static LISTED: LazyLock<Vec<AxumRouteListing>> = LazyLock::new(|| generate_route_list(pages));
 
-/// The addresses of all pages, as axum writes them.
+/// Paths of all pages in axum's syntax.
 pub fn addresses() -> impl Iterator<Item = &'static str> {
     LISTED.iter().map(AxumRouteListing::path)
 }
 
-/// Pages and forms. What has no route here and nowhere else is a page, too: the one that says so.
+/// Router of pages and forms. An unknown URL gets the error page.
 pub fn router(app: &App) -> Router<App> {
     let draw = async |State(app): State<App>, request: Request| render(app, request, pages).await;
     Router::new()
@@ -130,7 +130,7 @@ pub fn router(app: &App) -> Router<App> {
         .layer(map_response_with_state(app.clone(), draw_forms))
 }
 
-/// Forms that ask for a recent sign-in.
+/// Forms that require a recent sign-in.
 fn guarded(app: &App) -> Router<App> {
     Router::new()
         .route("/account/totp", post(factors::start_totp))
@@ -155,7 +155,7 @@ fn guarded(app: &App) -> Router<App> {
         .route_layer(from_fn_with_state(app.clone(), step_up::ask))
 }
 
-/// An address without a page: without its last slash, where it has one; else the page that says so.
+/// Redirects a URL with a trailing slash to the one without it; otherwise shows the page for unknown URLs.
 async fn elsewhere(visit: Visit, uri: Uri) -> Response {
     let path = uri.path().trim_end_matches('/');
     let ours = path.starts_with('/') && !path.starts_with("//") && !path.contains('\\');
@@ -170,7 +170,7 @@ async fn nothing(visit: Visit, uri: Uri) -> Response {
     visit.trouble(Error::refuse(Code::NotFound, format!("There is nothing at {}.", uri.path())))
 }
 
-/// The address of a form, loaded: the page that the form is on, with the form open where it is that page's own.
+/// Handles a GET on the URL of a form: shows the form's page, with the form open if it is the page's own.
 async fn back(signed: Signed, method: Method, uri: Uri) -> Response {
     if method != Method::GET && method != Method::HEAD {
         return signed.visit.trouble(Error::refuse(Code::MethodNotAllowed, format!("{method} does nothing here.")));
@@ -189,7 +189,7 @@ async fn back(signed: Signed, method: Method, uri: Uri) -> Response {
     see_other(&address(page, &[("open", form)]))
 }
 
-/// Tells whether a path is one of those that a route stands for.
+/// Returns true if a route matches the path.
 fn is_at(route: &str, path: &str) -> bool {
     let (mut route, mut path) = (route.split('/'), path.split('/'));
     loop {

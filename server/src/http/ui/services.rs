@@ -32,7 +32,7 @@ use crate::{
 };
 
 const PATH: &str = "/services";
-/// Services on the page, and tokens.
+/// Maximum number of services on the page, and number of tokens.
 const SERVICES: i64 = 500;
 const ROWS: i64 = 50;
 
@@ -67,7 +67,7 @@ pub(super) async fn show(
     if shown_once { with_cookie(response, app.auth.cookie().clear_once(PATH)) } else { response }
 }
 
-/// The page, with what was typed and what was wrong with it.
+/// Page with the typed values and their errors.
 async fn draw(app: &App, signed: &Signed, list: TokenList, typed: page::Services) -> Response {
     if let Err(refused) = signed.require(Role::Admin) {
         return *refused;
@@ -148,7 +148,7 @@ pub(super) async fn create_token(State(app): State<App>, signed: Signed, fields:
     }
 }
 
-/// The end of the day that was typed, such as `2027-01-31`, in UTC. None where nothing was.
+/// End of the given day, such as `2027-01-31`, in UTC. `None` for empty text.
 fn end_of_day(typed: &str) -> Result<Option<Time>, Problem> {
     if typed.is_empty() {
         return Ok(None);
@@ -180,7 +180,7 @@ async fn set_disabled(State(app): State<App>, signed: Signed, id: Result<Path<Uu
     }
 }
 
-/// Faults of the body as faults of the form: its fields have names of their own, and one for all types.
+/// Maps errors of the body to fields of the form, which have other names, and one field for all types.
 fn at_its_fields(problem: Problem) -> Problem {
     let errors = problem.errors.into_iter().map(|fault| {
         let pointer = match fault.pointer.as_str() {

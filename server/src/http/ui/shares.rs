@@ -1,7 +1,7 @@
-//! `/s/{token}`, the page of a link to one tree; and the forms that make links and take them back.
+//! `/s/{token}`, the page of a share link; and the forms that create and revoke links.
 //!
-//! The page needs no session. It sets the cookie that opens the tree's live stream and downloads, which
-//! browsers send to nothing else.
+//! The page needs no session. It sets the cookie for the tree's live stream and downloads, which browsers send to
+//! nothing else.
 
 use app::pages::{self, import::Actions, share::SharePanel};
 use axum::{
@@ -56,7 +56,7 @@ pub(super) async fn show(
         }
         Err(error) => visit.trouble(error),
     };
-    // Whoever has the link may look; search engines are not meant.
+    // Everyone with the link may see the page, but search engines should not index it.
     response
         .headers_mut()
         .insert(HeaderName::from_static("x-robots-tag"), HeaderValue::from_static("noindex, nofollow"));
@@ -71,7 +71,7 @@ pub(super) async fn create(State(app): State<App>, signed: Signed, id: Result<Pa
     };
     let reason = fields.trimmed("reason");
     let days = fields.trimmed("days").parse().unwrap_or(SHARED_DAYS).clamp(1, SHARED_DAYS_AT_MOST);
-    // A moment less, as time goes by before it is looked at.
+    // One second less, because time passes before it is checked.
     let end = OffsetDateTime::now_utc() + Duration::days(days) - Duration::seconds(1);
     let body = ShareBody { reason: Some(reason.clone()), expires_at: Some(Time(end)) };
     match app.engine.share(&signed.caller, id, &body, app.public_url.as_str(), Keeping::nowhere()).await {
@@ -100,7 +100,7 @@ pub(super) async fn revoke(State(app): State<App>, signed: Signed, id: Result<Pa
     }
 }
 
-/// The import's page with what was typed.
+/// Page of the import with the typed values.
 async fn refused(app: &App, signed: &Signed, id: Uuid, reason: String, error: Error) -> Response {
     let problem = match in_the_form(error) {
         Ok(problem) => problem,

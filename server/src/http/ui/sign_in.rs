@@ -1,6 +1,6 @@
-//! Signing in by password or by a one-time link, and out.
+//! Signing in with a password or a one-time link, and signing out.
 //!
-//! Opening a link only shows a button, so that a mail scanner or a preview cannot use it up.
+//! Opening a link only shows a button, so that a mail scanner or a link preview does not use it up.
 
 use app::pages::sign_in as page;
 use axum::{
@@ -37,7 +37,7 @@ pub(super) async fn show(State(app): State<App>, visit: Visit, address: ClientAd
             _ => {}
         }
     }
-    // Signing out leads here, though the proxy still names the person.
+    // Signing out redirects here, while the proxy still names the person.
     if let (ProxyUser(Some(user)), false) = (ProxyUser::of(&app, &parts), form.ended) {
         return match proxy_header::sign_in(&app, &user, &Visitor::of(&app, &parts.headers, address)).await {
             Ok(cookies) => (with_cookies(cookies), see_other(own_path(&form.back))).into_response(),
@@ -53,7 +53,7 @@ pub(super) async fn show(State(app): State<App>, visit: Visit, address: ClientAd
     visit.page(StatusCode::OK, move || page::page(&form))
 }
 
-/// The form before anything was typed, with the ways in that this server offers.
+/// Empty form with the sign-in methods that this server offers.
 fn empty(app: &App) -> page::SignIn {
     let providers = &app.config.identity.oidc_providers.0;
     page::SignIn {
@@ -117,7 +117,7 @@ pub(super) async fn redeem(
     }
 }
 
-/// The second step: what stands for the first one is in the page, sealed.
+/// Page of the second step, which contains the sealed proof of the first one.
 pub(super) fn ask_second(visit: &Visit, problem: &Problem, back: &str) -> Response {
     let form = page::SecondStep {
         state: problem.state.clone().unwrap_or_default(),
@@ -140,7 +140,7 @@ pub(super) async fn second_step(
     let given = |name: &str| fields.given(name).map(str::to_owned);
     let code = given("code");
     let recovery_code = given("recovery_code").filter(|_| code.is_none());
-    // A form without either is a wrong code, not a first request.
+    // A form with neither code is a wrong code, not a first request.
     let code = if code.is_none() && recovery_code.is_none() { Some(String::new()) } else { code };
     let (state, back) = (fields.text("state"), fields.text("back"));
     let second = Second { code, recovery_code };
@@ -152,7 +152,7 @@ pub(super) async fn second_step(
     }
 }
 
-/// `GET /sign-in/second-step`: the page was loaded again without its form.
+/// `GET /sign-in/second-step`: the page was reloaded without its form.
 pub(super) async fn start_over() -> Response {
     see_other("/sign-in")
 }

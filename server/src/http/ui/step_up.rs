@@ -1,8 +1,8 @@
-//! The page that asks again who one is, and goes on with the action that asked for it.
+//! Page that confirms the caller's identity again, and then continues the refused action.
 //!
-//! A form whose action is refused with `step_up_required` is kept, sealed, in the page that asks; after the proof the browser
-//! is sent to the same address once more with what was kept (307), so this works without JavaScript and without storing
-//! anything. What was typed, passwords among it, is never readable in the page.
+//! A form that is refused with `step_up_required` is stored, sealed, in the page. After the proof the browser sends it
+//! to the same URL again (307), so this works without JavaScript and without server-side storage. Typed values,
+//! including passwords, are never readable in the page.
 
 use app::pages::step_up as page;
 use axum::{
@@ -24,19 +24,19 @@ use crate::{
     http::extract,
 };
 
-/// In the extensions of a response: the action asks for a recent sign-in.
+/// Marker in the extensions of a response: the action needs a recent sign-in. Lists the possible methods.
 #[derive(Clone, Debug)]
 pub(super) struct StepUpNeeded(pub(super) Vec<String>);
 
-/// The largest form that is kept while the person proves who they are.
+/// Maximum size of a form stored in the page, in bytes.
 const LARGEST_KEPT: usize = 8 * 1024;
 
-/// Minutes for which it is kept.
+/// Time for which a stored form is valid, in minutes.
 const KEPT_MINUTES: i64 = 10;
 
 const PURPOSE: &str = "form kept during step-up";
 
-/// A form that was sent and refused.
+/// Form that was sent and refused.
 #[derive(Serialize, Deserialize)]
 struct Kept {
     session_id: Uuid,
@@ -44,8 +44,8 @@ struct Kept {
     body: String,
 }
 
-/// Middleware of forms with consequences: where one is refused until the person proves who they are, the answer is the page
-/// that asks for that.
+/// Middleware for sensitive forms: if a form is refused until the person proves their identity, the response is the
+/// page for the proof.
 pub(super) async fn ask(State(app): State<App>, request: Request, next: Next) -> Response {
     if *request.method() != Method::POST {
         return next.run(request).await;
@@ -104,7 +104,7 @@ pub(super) async fn confirm(State(app): State<App>, signed: Signed, fields: Fiel
     let caller = &signed.caller;
     let given = |name: &str| Some(fields.text(name).to_owned()).filter(|text| !text.is_empty());
     let proved = if fields.ticked("confirmed") {
-        // A passkey proved it just before, by the API.
+        // A passkey proved it just before, through the API.
         step_up::require(&app, caller).await
     } else {
         let code = given("code");
@@ -128,16 +128,16 @@ pub(super) async fn confirm(State(app): State<App>, signed: Signed, fields: Fiel
     }
 }
 
-/// On to the action that was kept, or back to the page.
+/// Redirects to the stored action, or back to the page.
 fn go_on(app: &App, kept: &str, back: &str) -> Response {
     match envelope::open::<Kept>(app, PURPOSE, kept) {
-        // The browser sends this very form there, and the middleware opens what was kept.
+        // The browser sends this form there (307), and the middleware opens the stored one.
         Some(kept) => Redirect::temporary(&kept.path).into_response(),
         None => see_other(own_path(back)),
     }
 }
 
-/// For people who have neither password nor second factor here: where they can prove who they are.
+/// Identity providers, for people who have neither a password nor a second factor here.
 fn providers(app: &App) -> Vec<(String, String)> {
     let all = &app.config.identity.oidc_providers.0;
     all.iter().map(|provider| (provider.name.clone(), provider.label.clone())).collect()

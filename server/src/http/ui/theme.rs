@@ -1,4 +1,4 @@
-//! The reader's choice of theme and of a narrow sidebar: cookies, set by forms of every page.
+//! Theme and sidebar preferences of the reader: cookies, set by forms on every page.
 
 use app::frame::Theme;
 use axum::{
@@ -10,17 +10,17 @@ use super::{form::Fields, see_other};
 
 pub(super) const COOKIE: &str = "treeline_theme";
 
-/// `POST /theme`. Goes back to the page that asked.
+/// `POST /theme`. Redirects back to the page of the form.
 pub(super) async fn choose(fields: Fields) -> Response {
     let theme = Theme::parse(fields.text("theme")).unwrap_or_default();
     let cookie = format!("{COOKIE}={}; Path=/; SameSite=Lax; Max-Age=31536000", theme.as_str());
     ([(header::SET_COOKIE, cookie)], see_other(own_path(fields.text("back")))).into_response()
 }
 
-/// Name of the cookie of a narrow sidebar, and its value.
+/// Name and value of the cookie for a collapsed sidebar.
 pub(super) const SIDEBAR: (&str, &str) = ("treeline_sidebar", "collapsed");
 
-/// `POST /sidebar`. Goes back to the page that asked.
+/// `POST /sidebar`. Redirects back to the page of the form.
 pub(super) async fn fold(fields: Fields) -> Response {
     let (name, collapsed) = SIDEBAR;
     let value = if fields.text("sidebar") == collapsed { collapsed } else { "open" };
@@ -28,7 +28,7 @@ pub(super) async fn fold(fields: Fields) -> Response {
     ([(header::SET_COOKIE, cookie)], see_other(own_path(fields.text("back")))).into_response()
 }
 
-/// A path of this site, whatever a form said: never an address elsewhere.
+/// Path on this site, whatever the form contains: never a URL of another site.
 pub(super) fn own_path(back: &str) -> &str {
     let own =
         back.starts_with('/') && !back.starts_with("//") && back.bytes().all(|b| b.is_ascii_graphic() && b != b'\\');

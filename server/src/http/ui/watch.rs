@@ -1,5 +1,5 @@
-//! `/`, `/workers` and `/types`: what is going on, for staff. The figures are those of the API; people without the role
-//! are sent to their uploads, or told.
+//! `/`, `/workers` and `/types`: current activity, for staff. The statistics are those of the API; people without the
+//! role are redirected to their uploads, or get an error page.
 
 use app::pages::{
     self,
@@ -37,7 +37,7 @@ use crate::{
     },
 };
 
-/// Alerts and workers on the overview.
+/// Number of alerts on the overview, and maximum number of workers.
 const ALERTS: i64 = 20;
 const WORKERS: i64 = 1_000;
 
@@ -147,7 +147,7 @@ fn admin(caller: &Caller) -> Result<()> {
     Err(Error::refuse(Code::Forbidden, "Only admins change job types."))
 }
 
-/// `POST /types/{name}`: cap and backoff.
+/// `POST /types/{name}`: changes concurrency and backoff.
 pub(super) async fn change(
     State(app): State<App>,
     signed: Signed,
@@ -186,7 +186,7 @@ pub(super) async fn change(
 async fn changed(app: &App, caller: &Caller, name: &str, fields: &Fields) -> Result<()> {
     let version = fields.given("version").and_then(|version| version.parse().ok());
     let mut faults = Vec::new();
-    // Numbers go on as they were typed; what is none is said at its field.
+    // Valid numbers are passed on as typed; others are reported at their fields.
     let mut number = |field: &str, pointer: &str, optional: bool| {
         let typed = fields.given(field);
         let number = typed.filter(|typed| typed.starts_with(|c: char| c.is_ascii_digit() || c == '-'));
