@@ -1,14 +1,13 @@
-//! Requests that arrive together share one transaction.
+//! Group commit: requests that arrive together share one transaction.
 //!
-//! Commands queue; a flusher takes what is there and runs it as one batch; whatever came meanwhile is
-//! the next batch. No timer: an idle server adds no delay, a busy one fills its batches. Each command
-//! is answered after the commit that carries it, while the next batch runs already. A batch that fails
-//! is run again in halves, so that one poisoned command is refused alone. Flushers are tasks of their
-//! own: no client that goes away can cancel a transaction.
+//! Commands queue; a flusher takes the queued commands and runs them as one batch; later arrivals form the next batch.
+//! There is no timer: an idle server adds no delay, a busy one fills its batches. Commands are answered after their
+//! commit while the next batch is already running. A failed batch is run again in halves, so that only the poisoned
+//! command is refused. Flushers are tasks of their own: a client that disconnects cannot cancel a transaction.
 //!
-//! While no batch comes to its end, whoever waits in the queue is told to come again: nothing of theirs was begun.
+//! While no batch finishes, queued commands are refused and may be sent again: none of their work was begun.
 
-mod pulse; // whether batches come to their end
+mod pulse; // stall detector
 
 use std::sync::{
     Arc,
@@ -24,23 +23,23 @@ use pulse::Pulse;
 
 use crate::error::{Error, Result};
 
-/// A family of commands that can run together.
+/// Family of commands that can run together.
 pub trait Batch: Send + Sync + 'static {
     type Command: Send + Sync + 'static;
     type Answer: Send + 'static;
-    /// What a commit leaves to be told.
+    /// Result of a commit, needed for the answers and follow-up work.
     type Done: Send + 'static;
 
-    /// Whether who waits for long is told to come again.
+    /// True if queued commands are refused when batches stall.
     const TURNS_AWAY: bool = true;
 
-    /// How many rows a command stands for, about.
+    /// Approximate number of rows of a command.
     fn weight(command: &Self::Command) -> usize;
 
-    /// Runs commands in one transaction. `Err` means that nothing happened at all.
+    /// Runs commands in one transaction. `Err` means that nothing was changed.
     fn run(&self, commands: &[&Self::Command]) -> impl Future<Output = Result<Self::Done>> + Send;
 
-    /// What follows the commit, and an answer for each command in their order.
+    /// Does the work after the commit and returns one answer for each command, in order.
     fn answer(
         &self,
         commands: &[Self::Command],
@@ -48,28 +47,28 @@ pub trait Batch: Send + Sync + 'static {
     ) -> impl Future<Output = Vec<Result<Self::Answer>>> + Send;
 }
 
-/// Rows in one flush, beyond which the rest waits for the next.
+/// Maximum number of rows in one flush; the rest waits for the next.
 const FULL: usize = 1_000;
 
-/// Batches of one flusher that are committed and not answered yet, beyond which it waits.
+/// Number of committed but unanswered batches per flusher above which flushers wait.
 const UNANSWERED: usize = 4;
 
 struct Queued<B: Batch> {
     command: B::Command,
     answer: oneshot::Sender<Result<B::Answer>>,
-    /// Set once: by the flusher that takes the command, or by who waits no longer.
+    /// Set once, by the flusher that takes the command or by the caller that stops waiting.
     decided: Arc<AtomicBool>,
 }
 
 impl<B: Batch> Queued<B> {
-    /// Whether it is to be run. Not where nobody waits for it any more: a claim would only strand its items until
-    /// their lease ends.
+    /// Returns true if the command is to be run. A command without a waiting caller is skipped: a claim would only
+    /// strand its items until their lease ends.
     fn take(&self) -> bool {
         !self.answer.is_closed() && !self.decided.swap(true, Ordering::AcqRel)
     }
 }
 
-/// The queue of one family.
+/// Queue of one family.
 pub struct Coalescer<B: Batch> {
     queue: mpsc::UnboundedSender<Queued<B>>,
     pulse: Arc<Pulse>,
@@ -82,7 +81,7 @@ impl<B: Batch> Clone for Coalescer<B> {
 }
 
 impl<B: Batch> Coalescer<B> {
-    /// Starts `flushers` tasks; as many as cores is best.
+    /// Starts `flushers` tasks; one per core is best.
     pub fn start(batch: B, flushers: usize) -> Self {
         let batch = Arc::new(batch);
         let (queue, commands) = mpsc::unbounded_channel();
@@ -96,7 +95,7 @@ impl<B: Batch> Coalescer<B> {
         Self { queue, pulse }
     }
 
-    /// Runs a command with whatever else is waiting; returns after its commit.
+    /// Runs a command together with the other queued commands; returns after its commit.
     pub async fn run(&self, command: B::Command) -> Result<B::Answer> {
         let (answer, mut answered) = oneshot::channel();
         let gone = || Error::Broken("a flusher has stopped".to_owned());
@@ -119,12 +118,12 @@ impl<B: Batch> Coalescer<B> {
 
 struct Intake<B: Batch> {
     commands: mpsc::UnboundedReceiver<Queued<B>>,
-    /// What did not fit into the batch before.
+    /// Command that did not fit into the previous batch.
     held: Option<Queued<B>>,
 }
 
 impl<B: Batch> Intake<B> {
-    /// Waits for a command and takes those behind it until the batch is full. Empty: the end.
+    /// Waits for a command, then takes queued commands until the batch is full. Empty when the queue is closed.
     async fn take(&mut self) -> Vec<Queued<B>> {
         let mut batch = Vec::new();
         let mut rows = 0;
@@ -173,7 +172,7 @@ async fn flush<B: Batch>(batch: Arc<B>, intake: Arc<Mutex<Intake<B>>>, pulse: Ar
                     Err(error) => vec![Err(error)],
                 };
                 for (result, answer) in results.into_iter().zip(answers.by_ref().take(n)) {
-                    // A receiver that is gone has hung up; its work is done all the same.
+                    // If the receiver is gone, the client has disconnected; its work is done nevertheless.
                     let _ = answer.send(result);
                 }
             }
@@ -181,13 +180,13 @@ async fn flush<B: Batch>(batch: Arc<B>, intake: Arc<Mutex<Intake<B>>>, pulse: Ar
     }
 }
 
-/// Commands that ran together, or one that failed alone.
+/// Commands that ran together, or a single command that failed.
 struct Part<D> {
     n: usize,
     result: Result<D>,
 }
 
-/// How often a batch is tried again when the database chose it as the victim of a conflict.
+/// Number of retries of a batch that the database aborted because of a conflict.
 const CONFLICT_RETRIES: u32 = 3;
 
 async fn run_in_halves<B: Batch>(batch: &B, commands: &[&B::Command]) -> Vec<Part<B::Done>> {
@@ -209,7 +208,7 @@ async fn run_in_halves<B: Batch>(batch: &B, commands: &[&B::Command]) -> Vec<Par
             None => {}
             Some(e) if part.len() == 1 => parts.push(Part { n: 1, result: Err(e) }),
             Some(e) if e.is_database_away() => {
-                // Every half would only wait for the same absence.
+                // Every half would only wait for the same unavailable database.
                 let again = || Error::Database(sqlx::Error::PoolTimedOut);
                 parts.extend(part.iter().skip(1).map(|_| Part { n: 1, result: Err(again()) }));
                 parts.push(Part { n: 1, result: Err(e) });
@@ -263,7 +262,7 @@ mod tests {
         }
     }
 
-    /// Comes to no end while its gate is closed; counts what it ran.
+    /// Blocks while its semaphore is closed; counts the commands it ran.
     struct Stuck(Arc<tokio::sync::Semaphore>, Arc<std::sync::atomic::AtomicUsize>);
 
     impl Batch for Stuck {
@@ -286,7 +285,7 @@ mod tests {
         }
     }
 
-    /// Runs at once, says so to the second, and is silent until the first opens.
+    /// Runs at once, signals the second semaphore, and does not answer until the first one opens.
     struct Silent(Arc<tokio::sync::Semaphore>, Arc<tokio::sync::Semaphore>);
 
     impl Batch for Silent {

@@ -1,7 +1,7 @@
-//! Whether the batches of one family come to their end, for those who wait behind them.
+//! Stall detector for the batches of one family.
 //!
-//! A batch that takes its time is no reason to turn anybody away: what is usual here, and how many rows are under way,
-//! say how long the next end may take.
+//! A slow batch alone is no reason to refuse callers: the duration of the last batch and the number of rows in flight
+//! determine how long the next one may take.
 
 use std::{
     sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
@@ -10,23 +10,23 @@ use std::{
 
 use tokio::time::Instant;
 
-/// The least that is waited for an end, and the most for what was usual.
+/// Lower bound of the allowed time, and upper bound of the part that depends on the last batch.
 const LEAST: Duration = Duration::from_millis(1_500);
 const MOST: Duration = Duration::from_secs(15);
-/// So many times as long as the last batch may the next one take.
+/// Multiple of the duration of the last batch that the next one may take.
 const USUAL: u32 = 4;
-/// What a row under way may take.
+/// Time allowed for each row in flight.
 const ROW: Duration = Duration::from_micros(500);
 
 pub(super) struct Pulse {
     began: Instant,
-    /// When a batch last came to its end, and how long it took, in milliseconds.
+    /// Time at which the last batch finished, and its duration, in milliseconds.
     ended: AtomicU64,
     took: AtomicU64,
     rows: AtomicUsize,
 }
 
-/// A batch under way.
+/// Batch in flight.
 pub(super) struct Beat {
     since: Instant,
     rows: usize,
@@ -44,7 +44,7 @@ impl Pulse {
         Beat { since: Instant::now(), rows }
     }
 
-    /// `reached`: whether the database got to it; an end without that is none.
+    /// Records the end of a batch. It counts as finished only if `reached`: the database was available.
     pub(super) fn end(&self, beat: &Beat, reached: bool) {
         self.rows.fetch_sub(beat.rows, Relaxed);
         if reached {
@@ -53,8 +53,8 @@ impl Pulse {
         }
     }
 
-    /// The moment at which an end will have been missed for too long, for one who has waited since then; later with every
-    /// end and with more rows under way, so who waited for it asks again.
+    /// Deadline of a caller that has waited since `asked`. It moves back with every finished batch and with more rows
+    /// in flight, so a caller that reaches it checks again.
     pub(super) fn missed_at(&self, asked: Instant) -> Instant {
         let usual = Duration::from_millis(self.took.load(Relaxed)).saturating_mul(USUAL).clamp(LEAST, MOST);
         let allowed = usual + ROW.saturating_mul(self.rows.load(Relaxed).try_into().unwrap_or(u32::MAX));

@@ -1,13 +1,13 @@
-//! Items in: from requests, and from files batch by batch.
+//! Adding items: from requests, and from files batch by batch.
 //!
-//! One transaction for many requests. It takes dedupe keys and lanes, then locks the gates (the job's,
-//! and the one that carries the tree's turns), so places in the sequence and turns are exact, and a
-//! refusal of one request (sealed, cancelled, a double) leaves the others alone. Large batches take their
-//! places first and lock the gates last (`reserve.rs`).
+//! One transaction serves many requests. It takes dedupe keys and serialize queues, then locks the job state rows (the
+//! job's, and the one that holds the fair turns of the tree). Sequence numbers and turns are therefore exact, and a
+//! refused request (sealed, canceled, duplicate) does not affect the others. Large batches reserve their places first
+//! and lock the job state rows last (`reserve.rs`).
 
-mod refusal; // what a job does not take
-mod reserve; // places for many items, taken before their rows are written
-pub(super) mod rows; // rows on their way into the tables
+mod refusal; // reasons to refuse items
+mod reserve; // places for many items, reserved before their rows are written
+pub(super) mod rows; // rows prepared for the tables
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -48,17 +48,17 @@ use refusal::{refusal, refuse_doubles, refuse_early_seals, removed};
 
 pub(super) use reserve::Reserved;
 
-/// Items for one job.
+/// Items to add to one job.
 pub(super) struct AddCommand {
     pub(super) job: Arc<JobInfo>,
     pub(super) items: Vec<Prepared>,
     pub(super) seal: bool,
     pub(super) on_duplicate: OnDuplicate,
-    /// The step in a file that these items are.
+    /// Move of the file cursor that these items belong to.
     pub(super) place: Option<Place>,
-    /// The Idempotency-Key that moves with these items.
+    /// Idempotency-Key whose cursor moves with these items.
     pub(super) key: Option<keys::KeyMove>,
-    /// Entry of the audit log that is written with them.
+    /// Audit log entry that is written with the items.
     pub(super) audit: Option<Box<AuditRow>>,
 }
 
@@ -70,31 +70,31 @@ pub(super) struct Place {
     expected: Option<i64>,
 }
 
-/// A row cut from a file.
+/// Row read from a file.
 #[derive(Clone, Debug)]
 pub struct SplitRow {
-    /// First line of its record.
+    /// Number of the first line of the record.
     pub line: i64,
-    /// The payload, as far as known.
+    /// Payload, as far as it could be parsed.
     pub payload: Document,
-    /// Why it cannot be worked on.
+    /// Error that makes the row unprocessable.
     pub problem: Option<WorkError>,
 }
 
-/// A batch of rows, and the place in the file that it moves.
+/// Batch of rows, and the move of the file cursor.
 #[derive(Clone, Debug)]
 pub struct SplitBatch {
     pub job_id: Uuid,
-    /// Byte offset where the batch begins; must still be the place of the file.
+    /// Byte offset where the batch begins; must equal the file's stored cursor.
     pub from: i64,
-    /// Byte offset of the first record after it.
+    /// Byte offset of the first record after the batch.
     pub to: i64,
-    /// Line of the first record after it.
+    /// Line number of the first record after the batch.
     pub line: i64,
     pub rows: Vec<SplitRow>,
-    /// The file is at its end: the job is sealed.
+    /// True if the file is at its end; the job is then sealed.
     pub done: bool,
-    /// A better estimate of the number of rows.
+    /// Better estimate of the number of rows.
     pub expected: Option<i64>,
 }
 
@@ -124,7 +124,7 @@ impl Batch for AddBatch {
     }
 }
 
-/// One transaction for many requests, in places that were taken before or are taken now.
+/// Runs one transaction for many requests, with places reserved before or taken now.
 async fn attempt(core: &Core, commands: &[&AddCommand], reserved: Option<&Reserved>) -> Result<AddedRows> {
     let mut tx = core.pools.hot.begin().await?;
     let done = keys::add(core, &mut tx, commands, reserved).await?;
@@ -135,13 +135,13 @@ async fn attempt(core: &Core, commands: &[&AddCommand], reserved: Option<&Reserv
     Ok(done)
 }
 
-/// What an adding transaction did, and what is to follow its commit.
+/// Result of an adding transaction, and the work that follows its commit.
 pub(super) struct AddedRows {
     pub(super) answers: Vec<Result<Added>>,
     ready: BTreeMap<i32, (usize, Mark)>,
     roots: Vec<Uuid>,
     settle: Vec<(i64, Uuid)>,
-    /// Items by type, for the figures.
+    /// Number of added items by type, for the statistics.
     arrived: BTreeMap<String, usize>,
 }
 
@@ -161,7 +161,7 @@ impl AddedRows {
 }
 
 impl Core {
-    /// Tells those who wait that there is work.
+    /// Wakes waiting claims because there is work.
     pub(super) fn announce(&self, ready: &BTreeMap<i32, (usize, Mark)>) {
         for (&type_id, &(n, lowest)) in ready {
             self.marks.added(type_id, lowest);
@@ -171,18 +171,18 @@ impl Core {
     }
 }
 
-/// How the gates are held that items are added to.
+/// Way in which the job state rows of the target jobs are locked.
 pub(super) enum Gates<'a> {
-    /// They are locked before the rows are written.
+    /// Locked before the rows are written.
     Lock,
-    /// Places of them are taken; they are locked after the rows are written.
+    /// Places are reserved; the job state rows are locked after the rows are written.
     Reserved(&'a Reserved),
-    /// The transaction has written them, and nobody else can know them.
+    /// Created by this transaction, so no other transaction can see them.
     New(HashMap<i64, Locked>),
 }
 
-/// Adds within a transaction of the caller. Locks what it needs, in order. Where a command is refused, the
-/// rest of the transaction stands.
+/// Adds items within the caller's transaction and takes all locks in order. A refused command leaves the rest of the
+/// transaction valid.
 pub(super) async fn add(core: &Core, tx: &mut Tx, commands: &[&AddCommand], gates: Gates<'_>) -> Result<AddedRows> {
     let mut refused: HashMap<usize, Problem> = HashMap::new();
     for (at, command) in commands.iter().enumerate() {
@@ -281,7 +281,7 @@ pub(super) async fn add(core: &Core, tx: &mut Tx, commands: &[&AddCommand], gate
     Ok(AddedRows { answers, ready: intake.ready(), roots, settle, arrived })
 }
 
-/// The keys of commands that add nothing after all.
+/// Releases the dedupe keys of refused commands.
 async fn give_back_keys(
     tx: &mut Tx,
     commands: &[&AddCommand],
@@ -307,15 +307,15 @@ async fn give_back_keys(
 }
 
 impl Engine {
-    /// Promises that a job gets no more items (`sealing`). Again is fine.
+    /// Seals a job: it gets no more items (`sealing`). Idempotent.
     pub async fn seal(&self, caller: &Caller, job_id: Uuid, reason: Option<String>) -> Result<()> {
         self.add_items(caller, job_id, Vec::new(), keys::Adding { seal: true, reason, ..keys::Adding::default() })
             .await
             .map(|_| ())
     }
 
-    /// Adds rows cut from a file and moves the place in the file, in one commit. `false`: somebody else
-    /// has moved it, and nothing was added.
+    /// Adds rows read from a file and moves the file cursor, in one commit. Returns `false` if another task has moved
+    /// the cursor; nothing was added then.
     pub async fn add_split_batch(&self, batch: SplitBatch) -> Result<bool> {
         let core = &self.0.core;
         let Some(job) = core.jobs.by_id(&core.pools.read, batch.job_id).await? else { return Ok(false) };

@@ -1,8 +1,8 @@
-//! What somebody should look at (`alerts`): raised once, cleared by itself.
+//! Alerts: conditions and events that need attention (`alerts`), raised once and cleared automatically.
 //!
-//! What happens is raised where it happens (a worker says so, an ending is refused); what is so is
-//! looked for every few seconds by a duty, on every server, along indexes that hold nothing else. A
-//! unique index decides which server's alert it is. Raising never fails the work that it speaks of.
+//! Events are raised where they occur (a worker reports one, an ending is refused). Conditions are evaluated every few
+//! seconds by a background task on every server, using indexes that contain nothing else. A unique index decides which
+//! server raises an alert. A failure to raise an alert never fails the related work.
 
 use std::time::Duration;
 
@@ -29,28 +29,28 @@ use super::{
     own::{Holder, PUSH},
 };
 
-/// An alert that servers keep open goes when none has said so for this long.
+/// Time after which an alert that servers keep open is cleared if none has confirmed it.
 const KEPT_SECONDS: f64 = 10.0;
 
-/// When to worry.
+/// Thresholds of the alerts.
 #[derive(Clone, Copy, Debug)]
 pub struct Worries {
-    /// Waiting work that nobody claims for so long.
+    /// Time for which work of a type may wait unclaimed.
     pub unclaimed_after: Duration,
-    /// What happened once, and new dead letters, are cleared after so long without more of it.
+    /// Quiet time after which event alerts and alerts on new dead letters are cleared.
     pub quiet_after: Duration,
 }
 
 impl Engine {
-    /// Alerts that match, newest first: to staff all of them, to others those about their own work.
+    /// Returns matching alerts, newest first: all of them for staff, those about their own work for others.
     pub async fn alerts(&self, caller: &Caller, query: AlertQuery) -> Result<Vec<Alert>> {
         caller.require(Scope::JobsRead)?;
         let owner_id = caller.visible_owner();
         Ok(alerts::list(&self.0.core.pools.read, &AlertQuery { owner_id, ..query }).await?)
     }
 
-    /// A worker raises its own alert about the item in its hands. 404 when the assignment is not known,
-    /// 409 `assignment_closed` when it is over.
+    /// Raises a worker's own alert about the item that it holds. Returns 404 if the assignment is unknown, 409
+    /// `assignment_closed` if it is closed.
     pub async fn alert(&self, caller: &Caller, assignment_id: AssignmentId, message: &str) -> Result<()> {
         caller.require(Scope::Work)?;
         let message = message.trim();
@@ -81,19 +81,19 @@ impl Engine {
         Ok(())
     }
 
-    /// Raises what another part of the server has seen; an open one of the same kind and subject is
-    /// counted again. A failure to raise is logged and nothing else.
+    /// Raises an alert for another part of the server; an open one of the same kind and subject is counted again. A
+    /// failure is only logged.
     pub async fn raise_alert(&self, row: RaiseRow) {
         raise(&self.0.core, row).await;
     }
 
-    /// Clears what is over: a broker that is back, a callback that arrived. Again is no change.
+    /// Clears an alert whose cause is over, such as a restored broker or a delivered callback. Idempotent.
     pub async fn clear_alert(&self, kind: AlertKind, subject: &str) -> Result<()> {
         alerts::clear(&self.0.core.pools.read, kind, &[subject.to_owned()]).await?;
         Ok(())
     }
 
-    /// Looks for what is to be raised, and clears what is over. Returns how many were raised.
+    /// Evaluates all conditions; raises and clears alerts. Returns the number of new alerts.
     pub async fn look_for_alerts(&self, worries: Worries) -> Result<usize> {
         let core = &self.0.core;
         let pool = &core.pools.read;
@@ -138,8 +138,8 @@ impl Engine {
         Ok(raised)
     }
 
-    /// This server's broker, by its address, is away for this reason, or is not: an alert that stays open while
-    /// some server says so.
+    /// Reports that this server's broker is away, with the reason, or is back. The alert stays open while any server
+    /// reports the broker as away.
     pub async fn broker_stands(&self, place: &str, away: Option<&str>) -> Result<()> {
         let pool = &self.0.core.pools.read;
         let kind = AlertKind::BrokerAway;
@@ -162,7 +162,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Writes the messages of alerts that were raised or cleared and that nobody was told of. Returns how many.
+    /// Writes messages about raised and cleared alerts that were not announced yet. Returns their number.
     pub async fn write_alert_messages(&self, limit: i64) -> Result<usize> {
         let mut tx = self.0.core.pools.read.begin().await?;
         let raised = alerts::take_raised(&mut tx, limit).await?;
@@ -182,10 +182,10 @@ impl Engine {
     }
 }
 
-/// The purpose of messages about alerts.
+/// Purpose of messages about alerts.
 pub const ALERTS: &str = "alerts";
 
-/// Body of a post.
+/// Body of a message.
 #[derive(Serialize)]
 struct Message<'a> {
     #[serde(rename = "type")]
@@ -195,7 +195,7 @@ struct Message<'a> {
 }
 
 impl Core {
-    /// Makes the open alerts of a kind those that are so now, each with its count. Returns how many are new.
+    /// Replaces the open alerts of a kind by the current ones, each with its count. Returns the number of new ones.
     async fn so_now(&self, kind: AlertKind, found: Vec<(RaiseRow, i64)>) -> Result<usize> {
         let pool = &self.pools.read;
         let open = alerts::open_subjects(pool, kind).await?;
@@ -207,7 +207,7 @@ impl Core {
         self.raise_or_restate(kind, found).await
     }
 
-    /// Raises what is so, or says in the alert that is open what is so now. Returns how many are new.
+    /// Raises new alerts and updates the message and count of open ones. Returns the number of new ones.
     async fn raise_or_restate(&self, kind: AlertKind, found: Vec<(RaiseRow, i64)>) -> Result<usize> {
         let pool = &self.pools.read;
         let open = alerts::open_subjects(pool, kind).await?;
@@ -225,7 +225,7 @@ impl Core {
     }
 }
 
-/// A time in words: to the second below two minutes, then in minutes or hours, so that what is said changes seldom.
+/// Duration in words: seconds below two minutes, then minutes or hours, so that the message rarely changes.
 fn lasting(seconds: f64) -> String {
     match seconds {
         s if s < 120.0 => format!("{s:.0} seconds"),
@@ -234,8 +234,8 @@ fn lasting(seconds: f64) -> String {
     }
 }
 
-/// An ending was refused because its job is cancelled (`cancellation`): a worker has done what nobody wanted
-/// any more, and what it did may have to be undone. For the engine, after its commit.
+/// Raises an alert for a result that was refused because its job is canceled (`cancellation`): the work was unwanted
+/// and may have to be undone. The engine calls this after its commit.
 pub(crate) async fn ending_refused(core: &Core, job: &JobInfo) {
     let row = RaiseRow {
         kind: AlertKind::EndingRefused,
@@ -261,7 +261,7 @@ async fn raise(core: &Core, row: RaiseRow) {
     }
 }
 
-/// Counts an alert that is new, for `/metrics`.
+/// Counts a new alert for `/metrics`.
 pub(super) fn counted(is_new: bool, kind: AlertKind) -> bool {
     if is_new {
         metrics::counter!("treeline_alerts_total", "kind" => kind.as_str()).increment(1);
@@ -282,7 +282,7 @@ fn of_type(kind: AlertKind, job_type: String, message: String) -> RaiseRow {
     }
 }
 
-/// The beginning of an error's message.
+/// First characters of an error message.
 fn cut(message: &str) -> String {
     const LONGEST: usize = 200;
     let mut short: String = message.chars().take(LONGEST).collect();

@@ -1,8 +1,8 @@
-//! What is written into the audit log, and when a reason must be given.
+//! Rules for audit log entries and required reasons.
 //!
-//! Apart from the deeds themselves, so that all of them agree: on somebody else's work a reason is
-//! required and the deed is recorded, whoever does it; on one's own, what a person does is recorded,
-//! and what a service does only if it says why. Recording happens in the deed's own transaction.
+//! Separate from the actions, so that all of them agree. Actions on another owner's work require a reason and are
+//! recorded, whoever acts. On one's own work, a person's actions are recorded, a service's only if it gives a reason.
+//! Entries are written in the action's transaction.
 
 use std::sync::Arc;
 
@@ -30,8 +30,8 @@ pub(super) enum Recorded {
     ByOperation,
 }
 
-/// The reason to record for a deed on this owner's work; blank is none. 422 `reason_required` when
-/// there is none and the work is somebody else's.
+/// Reason to record for an action on this owner's work; blank counts as none. Returns 422 `reason_required` if there is
+/// none and the work belongs to somebody else.
 pub(crate) fn reason_for(caller: &Caller, owner_id: Uuid, reason: Option<&str>) -> Result<Option<String>, Problem> {
     let reason = reason.map(str::trim).filter(|reason| !reason.is_empty());
     if reason.is_some_and(|reason| !is_text(reason, 1, LONGEST_REASON)) {
@@ -47,8 +47,8 @@ pub(crate) fn reason_for(caller: &Caller, owner_id: Uuid, reason: Option<&str>) 
     Ok(reason.map(str::to_owned))
 }
 
-/// The row to write for a deed on this owner's work; `None` when it is not to be recorded. `action` is
-/// what it is done to and the verb: `job.delete`, `item.retry`.
+/// Audit log row for an action on this owner's work; `None` if it is not recorded. `action` is the object and the verb:
+/// `job.delete`, `item.retry`.
 pub(crate) fn row(caller: &Caller, action: &'static str, owner_id: Uuid, reason: Option<&str>) -> Option<AuditRow> {
     let recorded = caller.owner_id != owner_id || caller.role.is_some() || reason.is_some();
     recorded.then(|| AuditRow {
@@ -59,20 +59,20 @@ pub(crate) fn row(caller: &Caller, action: &'static str, owner_id: Uuid, reason:
 }
 
 impl Engine {
-    /// The job of this id, whoever asks: for the log.
+    /// Job with this id, without a visibility check, for the log.
     pub(crate) async fn any_job(&self, id: Uuid) -> Result<Option<Arc<JobInfo>>> {
         let core = &self.0.core;
         Ok(core.jobs.by_id(&core.pools.read, id).await?)
     }
 
-    /// The job that this item is in, whoever asks: for the log.
+    /// Job of this item, without a visibility check, for the log.
     pub(crate) async fn any_job_of_item(&self, id: Uuid) -> Result<Option<Arc<JobInfo>>> {
         let core = &self.0.core;
         let Some(item) = retrying::items(&core.pools.read, &[id]).await?.pop() else { return Ok(None) };
         Ok(core.jobs.by_gates(&core.pools.read, [item.gate_id]).await?.remove(&item.gate_id))
     }
 
-    /// What was done, newest first: to staff all of it, to others what was done to their own work.
+    /// Audit log entries, newest first: all of them for staff, those about their own work for others.
     pub async fn audit(&self, caller: &Caller, query: AuditQuery) -> Result<Vec<AuditEntry>> {
         caller.require(Scope::JobsRead)?;
         let owner_id = caller.visible_owner();

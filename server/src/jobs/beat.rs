@@ -1,4 +1,4 @@
-//! Signs of life: heartbeats, which have a queue and connections of their own, and steps.
+//! Heartbeats, which have their own queue and connections, and steps.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -31,7 +31,7 @@ use super::{
     past,
 };
 
-/// The heartbeats of one request.
+/// Heartbeats of one request.
 pub(super) struct BeatCommand {
     credential_id: Uuid,
     beats: Vec<HeartbeatOf>,
@@ -42,10 +42,10 @@ pub(super) struct BeatBatch(pub(super) Arc<Core>);
 impl Batch for BeatBatch {
     type Command = BeatCommand;
     type Answer = HashMap<Uuid, Renewed>;
-    /// By assignment and the credential that renewed it.
+    /// Renewed leases by assignment and the credential that renewed it.
     type Done = HashMap<(Uuid, Uuid), Renewed>;
 
-    // A sign of life that is late is better than none.
+    // A late heartbeat is better than none.
     const TURNS_AWAY: bool = false;
 
     fn weight(command: &BeatCommand) -> usize {
@@ -54,8 +54,8 @@ impl Batch for BeatBatch {
 
     async fn run(&self, commands: &[&BeatCommand]) -> Result<Self::Done> {
         let core = &self.0;
-        // One row for each fence, in order; the last progress of several wins. Credentials that name the same
-        // assignment have a round each: a stranger's heartbeat must not displace the holder's.
+        // One row per assignment, sorted; the last progress wins. Different credentials that name the same assignment
+        // get separate rounds: a stranger's heartbeat must not displace the holder's.
         let mut rounds: Vec<BTreeMap<Uuid, Beat>> = vec![BTreeMap::new()];
         for command in commands {
             for beat in &command.beats {
@@ -93,7 +93,7 @@ impl Batch for BeatBatch {
         for beats in rounds {
             let beats: Vec<Beat> = beats.into_values().collect();
             for renewed in leases::beat(&core.pools.beats, &beats).await? {
-                // Ascending by fence.
+                // Sorted by assignment id.
                 let Ok(at) = beats.binary_search_by_key(&renewed.id, |beat| beat.fence) else { continue };
                 if beats[at].has_progress {
                     moved.push(renewed.gate_id);
@@ -121,7 +121,7 @@ impl Batch for BeatBatch {
 }
 
 impl Engine {
-    /// Renews leases, with progress where there is some; answers in order (`lease-expiry`).
+    /// Renews leases and records progress if given; answers are in request order (`lease-expiry`).
     pub async fn heartbeats(&self, caller: &Caller, beats: Vec<HeartbeatOf>) -> Result<Vec<HeartbeatAnswer>> {
         caller.require(Scope::Work)?;
         for (at, beat) in beats.iter().enumerate() {
@@ -159,7 +159,7 @@ impl Engine {
             .collect())
     }
 
-    /// Why an assignment is not open: `assignment_closed` or `not_found`.
+    /// Reason why an assignment is not open: `assignment_closed` or `not_found`.
     pub async fn why_closed(&self, caller: &Caller, id: AssignmentId) -> Result<Problem> {
         let past = self.past(caller, vec![id]).await?;
         Ok(past
@@ -167,7 +167,7 @@ impl Engine {
             .map_or_else(|| Problem::not_found("assignment"), |&(state, ended_as)| past::closed(state, ended_as)))
     }
 
-    /// Ends of these assignments, as far as the caller may know of them.
+    /// Endings of these assignments, as far as they are visible to the caller.
     async fn past(&self, caller: &Caller, ids: Vec<AssignmentId>) -> Result<HashMap<Uuid, (ItemState, EndedAs)>> {
         let (core, fences) = (Arc::clone(&self.0.core), ids.iter().map(|id| id.id).collect::<Vec<_>>());
         let look = async move {
@@ -176,7 +176,7 @@ impl Engine {
             crate::store::commit(tx).await?;
             Ok::<_, Error>(rows)
         };
-        // A task of its own: a heartbeat is given up by its client, and would leave a transaction open.
+        // In its own task: a client may abort a heartbeat and would leave the transaction open.
         let rows = in_task("looking at what is over", look).await?;
         let rows: HashMap<Uuid, PastRow> = rows.into_iter().map(|row| (row.lease_id, row)).collect();
         let ended = |id: AssignmentId| {
@@ -206,7 +206,7 @@ impl Engine {
             }
             Ok(kept)
         };
-        // A task of its own: a client that goes away cannot leave a transaction open.
+        // In its own task: a client that disconnects cannot leave a transaction open.
         let done = in_task("keeping a step", run).await;
         match done {
             Ok(Some(step)) => Ok(step),

@@ -1,14 +1,14 @@
-//! Bulk operations: one deed to everything that a list shows (`manual-retry`).
+//! Bulk operations: one action on everything that a list shows (`manual-retry`).
 //!
-//! First the list is walked and its members are frozen (`count`), then they are dealt with by the
-//! use-cases, many at a time, paced (`run`), and each is counted once (`mark`). Everything but the asking is the duty's, on any
-//! server: what is under way is in the tables alone. A retry holds the completion of the trees it touches
-//! from the freezing on until it is through with each.
+//! First the list is read and its members are frozen (`count`); then the use cases process them in batches at a limited
+//! rate (`run`), and each is counted once (`mark`). All work after the request is done by the background task on any
+//! server, because the state is only in the tables. A retry holds the completion of the trees it touches from the
+//! freeze until it has processed all their members.
 
-mod asker; // who asked, and whether they still may
-mod count; // the membership, frozen
-mod mark; // members, counted once
-mod run; // members, dealt with
+mod asker; // requester, and a check that the requester still has the rights
+mod count; // frozen members
+mod mark; // processed members, each counted once
+mod run; // processing of members
 
 use std::{sync::Arc, time::Duration};
 
@@ -40,16 +40,16 @@ use super::{Core, Engine, ItemFilter, JobFilter, KeyedCall, audit, settle};
 
 pub(super) use mark::Tally;
 
-/// Members that are looked at when somebody who sees everybody's work gives no reason.
+/// Number of members checked if a caller who sees all owners' work gives no reason.
 const GLANCE: i64 = 200;
-/// Trees that are let go in one step.
+/// Number of trees released in one step.
 const LET_GO: i64 = 50;
-/// How long an operation that is over is remembered.
+/// Time for which a finished operation is stored.
 const REMEMBERED_SECONDS: f64 = 30.0 * 86_400.0;
-/// Between two looks at what there is to do.
+/// Pause between two polls.
 const IDLE: Duration = Duration::from_millis(500);
 
-/// What the list is asked for.
+/// List that an operation is applied to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Wanted {
     Items(ItemFilter),
@@ -57,8 +57,8 @@ pub enum Wanted {
 }
 
 impl Engine {
-    /// Begins an operation, or finds the one that the same call has begun. A small dry run is through when
-    /// this returns.
+    /// Begins an operation, or finds the one that the same call has begun. A small dry run has finished when this
+    /// returns.
     pub async fn create_bulk(
         &self,
         caller: &Caller,
@@ -67,14 +67,14 @@ impl Engine {
         key: Option<KeyedCall>,
     ) -> Result<BulkOperation> {
         caller.require(Scope::JobsWrite)?;
-        // Members are found as a list finds them.
+        // Members are found through the list functions, which require this scope.
         caller.require(Scope::JobsRead)?;
         let core = &self.0.core;
         if let Some(made) = core.operation_of(key.as_ref()).await? {
             return self.bulk(caller, made).await;
         }
         self.check_bulk(&new)?;
-        // On one's own work none is required; whether it is all one's own is seen below.
+        // No reason is required for one's own work; `glance` checks whether all of it is the caller's own.
         let reason = audit::reason_for(caller, caller.owner_id, new.reason.as_deref())?;
         self.glance(caller, &wanted, !new.dry_run && reason.is_none()).await?;
         let row = NewRow {
@@ -128,17 +128,17 @@ impl Engine {
         self.bulk(caller, begun.unwrap_or(id)).await
     }
 
-    /// The operation that the same call has begun before.
+    /// Operation that an earlier identical call has begun.
     pub async fn bulk_begun(&self, key: Option<&KeyedCall>) -> Result<Option<Uuid>> {
         self.0.core.operation_of(key).await
     }
 
-    /// Number of rows of a list now; `None` where they are more than can be counted while somebody waits.
+    /// Number of rows of a list now; `None` if there are too many to count during a request.
     pub async fn count_bulk(&self, caller: &Caller, wanted: &Wanted) -> Result<Option<i64>> {
         count::now(self, caller, wanted).await
     }
 
-    /// What can be said about an operation without the database.
+    /// Validates an operation without the database.
     pub fn check_bulk(&self, new: &NewBulk) -> Result<(), Problem> {
         for (n, edit) in new.payload_edit.iter().enumerate() {
             self.0.core.fits(edit.value.as_ref(), || format!("/payload_edit/{n}/value"))?;
@@ -146,8 +146,8 @@ impl Engine {
         check(new)
     }
 
-    /// Whether the list can be asked for at all, and, where a reason would be required on others' work,
-    /// whether the first members are one's own.
+    /// Checks that the list can be read and, if no reason was given, that the first members need none because they are
+    /// the caller's own.
     async fn glance(&self, caller: &Caller, wanted: &Wanted, without_reason: bool) -> Result<()> {
         let limit = if without_reason && caller.sees_all() { GLANCE } else { 1 };
         let jobs: Vec<Uuid> = match wanted {
@@ -172,7 +172,7 @@ impl Engine {
         Ok(())
     }
 
-    /// One operation: one's own, or anybody's for who sees everybody's work.
+    /// Returns one operation: the caller's own, or any if the caller sees all owners' work.
     pub async fn bulk(&self, caller: &Caller, id: Uuid) -> Result<BulkOperation> {
         caller.require(Scope::JobsRead)?;
         self.changed_bulk(caller, id).await
@@ -184,15 +184,15 @@ impl Engine {
         shown(pool, rows).await?.pop().ok_or_else(|| Problem::not_found("bulk operation").into())
     }
 
-    /// A part of the list of operations.
+    /// Returns one page of the list of operations.
     pub async fn list_bulk(&self, caller: &Caller, part: Part) -> Result<Vec<BulkOperation>> {
         caller.require(Scope::JobsRead)?;
         let pool = &self.0.core.pools.read;
         shown(pool, bulk::list(pool, None, caller.visible_owner(), part).await?).await
     }
 
-    /// Stops an operation: from the answer on nothing more is done. What was done stays. Again is fine; one
-    /// that is through is 409 `operation_over`.
+    /// Stops an operation: once answered, no further members are processed. Processed members stay as they are.
+    /// Idempotent; a finished operation is 409 `operation_over`.
     pub async fn cancel_bulk(&self, caller: &Caller, id: Uuid, reason: Option<&str>) -> Result<BulkOperation> {
         caller.require(Scope::JobsWrite)?;
         let core = &self.0.core;
@@ -228,7 +228,7 @@ impl Engine {
         }
     }
 
-    /// A step of every operation that is not over. Returns how long there is nothing to do.
+    /// Takes one step of every open operation. Returns the time until there is more to do.
     pub async fn sweep_bulk(&self) -> Result<Duration> {
         let engine = self.clone();
         let run = async move {
@@ -245,7 +245,7 @@ impl Engine {
                     Ok(next) => pause = pause.min(next),
                     Err(error) if error.is_conflict() => {}
                     Err(error) if error.is_database_away() => return Err(error),
-                    // One that cannot go on must not hold up the others.
+                    // An operation that cannot continue must not block the others.
                     Err(error) => tracing::warn!(%error, %id, "a bulk operation could not go on; will try again"),
                 }
             }
@@ -254,19 +254,19 @@ impl Engine {
         in_task("a bulk operation", run).await
     }
 
-    /// Resolves when an operation has something to do. A hint: the duty also looks by itself.
+    /// Resolves when an operation has work. A hint: the background task also polls.
     pub async fn bulk_asked(&self) {
         self.0.core.bulk_asked.notified().await;
     }
 
-    /// Forgets operations that were over long ago, a piece at a time. Returns how many rows went.
+    /// Deletes old finished operations, a batch at a time. Returns the number of rows.
     pub async fn forget_bulk(&self) -> Result<usize> {
         const PIECE: i64 = 5_000;
         let gone = bulk::forget(&self.0.core.pools.read, REMEMBERED_SECONDS, PIECE).await?;
         Ok(usize::try_from(gone).unwrap_or(usize::MAX))
     }
 
-    /// Counts a little for whoever asks; the rest is the duty's.
+    /// Counts the first pages during the request; the background task does the rest.
     async fn first_look(&self, id: Uuid) {
         const STEPS: usize = 3;
         for _ in 0..STEPS {
@@ -289,14 +289,14 @@ fn again(more: bool) -> Duration {
 }
 
 impl Core {
-    /// The operation that the same call has begun before.
+    /// Operation that an earlier identical call has begun.
     async fn operation_of(&self, key: Option<&KeyedCall>) -> Result<Option<Uuid>> {
         let Some(key) = key else { return Ok(None) };
         Ok(self.made_by(key).await?.and_then(|stored| stored.answer?.parse().ok()))
     }
 }
 
-/// Lets go of trees that a stopped operation holds; whether there may be more.
+/// Releases trees held by a stopped operation; returns true if there may be more.
 async fn let_go(core: &Arc<Core>, id: Uuid) -> Result<bool> {
     let roots = members::holds(&core.pools.read, id, LET_GO).await?;
     for &root_id in &roots {

@@ -1,8 +1,7 @@
-//! Job types and job definitions in memory, so that the hot path does not read them.
+//! In-memory caches of job types and job definitions, so that the hot path does not query them.
 //!
-//! Types change while jobs run: they are read again every second and after every change made here. A
-//! job's definition changes only when a person edits it, and may be kept until then: edits are looked
-//! for every second, and what they touched is forgotten.
+//! Types change while jobs run: they are read again every second and after every local change. A job's definition
+//! changes only when a person edits it: the cache looks for edits every second and drops the edited jobs.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -27,7 +26,7 @@ struct Types {
     by_id: HashMap<i32, Arc<TypeInfo>>,
 }
 
-/// Every job type.
+/// Cache of all job types.
 pub struct TypeCache {
     types: RwLock<Arc<Types>>,
     pool: PgPool,
@@ -57,12 +56,12 @@ impl TypeCache {
         Arc::clone(&self.types.read().unwrap_or_else(std::sync::PoisonError::into_inner))
     }
 
-    /// A type by its name.
+    /// Looks up a type by name.
     pub fn get(&self, name: &str) -> Option<Arc<TypeInfo>> {
         self.now().by_name.get(name).cloned()
     }
 
-    /// A type by its name; read again when it is not known, as another server may just have made it.
+    /// Looks up a type by name; reads again if it is unknown, because another server may just have created it.
     pub async fn find(&self, name: &str) -> Result<Option<Arc<TypeInfo>>> {
         if let Some(known) = self.get(name) {
             return Ok(Some(known));
@@ -71,12 +70,12 @@ impl TypeCache {
         Ok(self.get(name))
     }
 
-    /// A type by its number.
+    /// Looks up a type by its internal id.
     pub fn by_id(&self, id: i32) -> Option<Arc<TypeInfo>> {
         self.now().by_id.get(&id).cloned()
     }
 
-    /// Every type, by name.
+    /// All types, sorted by name.
     pub fn all(&self) -> Vec<Arc<TypeInfo>> {
         let mut all: Vec<_> = self.now().by_id.values().cloned().collect();
         all.sort_by(|a, b| a.name.cmp(&b.name));
@@ -84,16 +83,16 @@ impl TypeCache {
     }
 }
 
-/// Job definitions that were needed lately.
+/// Cache of recently used job definitions.
 #[derive(Default)]
 pub(super) struct JobCache {
     jobs: RwLock<Jobs>,
-    /// When edits were last looked for, by the database's clock.
+    /// Time of the last check for edits, by the database clock.
     checked_at: RwLock<Option<OffsetDateTime>>,
 }
 
-/// Edits are looked for so far back again: a definition may have been read just before an edit was
-/// committed, and kept just after it was forgotten.
+/// Overlap of the checks for edits: a definition may have been read just before an edit was committed, and cached just
+/// after the job was dropped.
 const OVERLAP: time::Duration = time::Duration::seconds(10);
 
 #[derive(Default)]
@@ -102,11 +101,11 @@ struct Jobs {
     by_id: HashMap<Uuid, Arc<JobInfo>>,
 }
 
-/// About a kilobyte each.
+/// Maximum number of cached definitions, of about a kilobyte each.
 const ROOM: usize = 20_000;
 
 impl JobCache {
-    /// Keeps a definition that was read, or written and committed, just now.
+    /// Caches a definition that was just read, or just written and committed.
     pub(super) fn keep(&self, info: Arc<JobInfo>) -> Arc<JobInfo> {
         let mut jobs = self.jobs.write().unwrap_or_else(std::sync::PoisonError::into_inner);
         if jobs.by_gate.len() >= ROOM {
@@ -117,7 +116,7 @@ impl JobCache {
         info
     }
 
-    /// Forgets jobs that were edited.
+    /// Drops jobs that were edited.
     pub(super) fn forget(&self, gate_ids: &[i64]) {
         let mut jobs = self.jobs.write().unwrap_or_else(std::sync::PoisonError::into_inner);
         for gate_id in gate_ids {
@@ -127,13 +126,13 @@ impl JobCache {
         }
     }
 
-    /// From when on edits have to be looked for; `None` at first.
+    /// Time from which to look for edits; `None` before the first check.
     pub(super) fn checked_at(&self) -> Option<OffsetDateTime> {
         let at = *self.checked_at.read().unwrap_or_else(std::sync::PoisonError::into_inner);
         at.map(|at| at - OVERLAP)
     }
 
-    /// Edits up to this time were looked for.
+    /// Records that edits up to this time have been processed.
     pub(super) fn checked(&self, at: OffsetDateTime) {
         *self.checked_at.write().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(at);
     }
@@ -149,13 +148,13 @@ impl JobCache {
         }
     }
 
-    /// Whose these jobs are, as far as they are known here.
+    /// Owners of these jobs, as far as they are cached.
     pub(super) fn owners_of(&self, ids: &[Uuid]) -> HashMap<Uuid, Uuid> {
         let jobs = self.jobs.read().unwrap_or_else(std::sync::PoisonError::into_inner);
         ids.iter().filter_map(|id| Some((*id, jobs.by_id.get(id)?.owner_id))).collect()
     }
 
-    /// The jobs that hold these gates, read over the given connection where they are not known.
+    /// Jobs by gate id, read over the given connection if they are not cached.
     pub(super) async fn by_gates(
         &self,
         executor: impl PgExecutor<'_>,
@@ -183,24 +182,24 @@ impl JobCache {
     }
 }
 
-/// Trees that were needed lately: what depends on what in them, fixed at their creation.
+/// Cache of the dependency graphs of recently used trees, which are fixed at creation.
 #[derive(Default)]
 pub(super) struct PlanCache {
     plans: RwLock<HashMap<Uuid, Arc<Plan>>>,
 }
 
-/// Jobs of all trees together, about.
+/// Maximum number of cached trees.
 const PLAN_ROOM: usize = 2_000;
 
 impl PlanCache {
-    /// The tree of a root, whose creation must be committed. Within a transaction it is read over that one's
-    /// own connection: who holds locks and waits for a second connection may wait for those who hold all of
-    /// them and wait for the locks.
+    /// Returns the tree of a root whose creation is committed. Within a transaction, pass its own connection: a task
+    /// that holds locks and waits for a second connection may deadlock with tasks that hold all connections and wait
+    /// for the locks.
     pub(super) async fn of(&self, executor: impl PgExecutor<'_>, root_id: Uuid) -> Result<Arc<Plan>, sqlx::Error> {
         self.of_all(executor, [root_id]).await?.remove(&root_id).ok_or(sqlx::Error::RowNotFound)
     }
 
-    /// The trees of these roots.
+    /// Trees of these roots.
     pub(super) async fn of_all(
         &self,
         executor: impl PgExecutor<'_>,
@@ -208,7 +207,7 @@ impl PlanCache {
     ) -> Result<BTreeMap<Uuid, Arc<Plan>>, sqlx::Error> {
         let mut found = BTreeMap::new();
         let mut missing = Vec::new();
-        // Each once: members of one tree name it again and again.
+        // Each root once: many members name the same tree.
         let root_ids: BTreeSet<Uuid> = root_ids.into_iter().collect();
         {
             let plans = self.plans.read().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -228,7 +227,7 @@ impl PlanCache {
                 plans.clear();
             }
             for plan in read.into_iter().map(Arc::new) {
-                // What is not there is asked for again.
+                // A tree that does not exist is read again next time.
                 if !plan.jobs.is_empty() {
                     plans.insert(plan.root_id, Arc::clone(&plan));
                 }

@@ -1,7 +1,7 @@
-//! Cancelling: a job with everything below it, or single items (`cancellation`).
+//! Cancellation of a job with its descendants, or of single items (`cancellation`).
 //!
-//! The decision is one commit on the gates. From the answer on nothing below is claimed, fed, retried or
-//! completed; what waits counts as cancelled at once, and its rows follow.
+//! The decision is one commit on the job state rows. Once it is answered, nothing below is claimed, fed, retried or
+//! completed; waiting items count as canceled at once, and their rows are updated later.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
@@ -35,17 +35,16 @@ use super::{
     work,
 };
 
-/// What a decision to cancel has brought.
+/// Result of a decision to cancel.
 #[derive(Default)]
 pub(super) struct Decided {
-    /// Jobs that nobody works on: complete. And complete ones that others wait for.
+    /// Jobs without running items, which are complete, and complete jobs that others wait for.
     pub(super) settle: Vec<(i64, Uuid)>,
-    /// Jobs that are cancelled now.
+    /// Jobs that are canceled now.
     pub(super) gates: Vec<i64>,
 }
 
-/// Cancels a job and everything below it. Locks their gates and the root's. Again is
-/// fine; a complete job is refused.
+/// Cancels a job and its descendants. Locks their job state rows and the root's. Idempotent; a complete job is refused.
 pub(super) async fn decide(tx: &mut Tx, plan: &Plan, at: usize, reason: Option<&str>) -> Result<Decided> {
     let below = plan.subtree(at);
     let mut ids: Vec<i64> = below.iter().map(|&n| plan.jobs[n].gate_id).collect();
@@ -70,7 +69,7 @@ pub(super) async fn decide(tx: &mut Tx, plan: &Plan, at: usize, reason: Option<&
         }
         decided.gates.push(gate_id);
         if gate.completed_at.is_some() {
-            // Whoever waits for it and for others hears now that it did not end as asked for (`after`).
+            // Jobs that wait for it learn now that it did not end with the required outcome (`after`).
             if plan.waiting_for(n).next().is_some() {
                 decided.settle.push((gate_id, plan.root_id));
             }
@@ -95,7 +94,7 @@ pub(super) async fn decide(tx: &mut Tx, plan: &Plan, at: usize, reason: Option<&
 }
 
 impl Engine {
-    /// Cancels a job and everything below it. Again is fine; a complete one is 409 `job_completed`.
+    /// Cancels a job and its descendants. Idempotent; a complete one is 409 `job_completed`.
     pub async fn cancel_job(&self, caller: &Caller, job_id: Uuid, reason: Option<&str>) -> Result<()> {
         self.cancel_job_for(caller, job_id, reason, Recorded::Here).await
     }
@@ -138,7 +137,7 @@ impl Engine {
             .await
     }
 
-    /// Cancels one item: at once where it waits, else its holder is told. Again is fine.
+    /// Cancels one item: at once if it waits, else its worker is notified. Idempotent.
     pub async fn cancel_item(&self, caller: &Caller, item_id: Uuid, reason: Option<&str>) -> Result<()> {
         caller.require(Scope::JobsWrite)?;
         let job = self.job_of_item(caller, item_id).await?;
@@ -158,7 +157,7 @@ impl Engine {
     }
 }
 
-/// An item to be cancelled.
+/// Item to be canceled.
 #[derive(Clone, Debug)]
 pub(super) struct CancelItem {
     pub(super) item_id: Uuid,
@@ -166,8 +165,8 @@ pub(super) struct CancelItem {
     pub(super) deed: Option<deeds::AuditRow>,
 }
 
-/// Cancels items in one transaction; returns those that are refused. Where they are members of a bulk
-/// operation, all of those are counted in it.
+/// Cancels items in one transaction; returns the refused ones. If they are members of a bulk operation, all of them are
+/// counted in it.
 pub(super) async fn cancel_many(
     core: &Arc<Core>,
     cancels: &[CancelItem],
@@ -178,8 +177,8 @@ pub(super) async fn cancel_many(
     Ok(over.into_iter().filter_map(|(item_id, problem)| Some((item_id, problem?))).collect())
 }
 
-/// Cancels those items that are not known to be `over`: refused, or cancelled already. False: some turned
-/// out to be, after something was done, and nothing has happened.
+/// Cancels the items that are not in `over`, which holds refused and already canceled items. False if some were added
+/// to `over` after changes had been made: the transaction is rolled back.
 async fn attempt(
     core: &Arc<Core>,
     cancels: &[CancelItem],
@@ -194,7 +193,7 @@ async fn attempt(
     ids.sort_unstable();
     let mut tx = core.pools.hot.begin().await?;
     let mut rows = EndingRows::default();
-    // Who works on one is told; asked first, as leases come before what waits.
+    // Workers of running items are notified first, because leases precede waiting rows in the lock order.
     let running: HashSet<Uuid> = retrying::ask_to_cancel(&mut tx, &ids).await?.into_iter().collect();
     ids.retain(|id| !running.contains(id));
     let seen = waiting::look(&mut tx, &ids).await?;
@@ -204,7 +203,7 @@ async fn attempt(
     ids.retain(|id| !found.contains(id));
     let finals = if ids.is_empty() { HashMap::new() } else { retrying::final_states(&mut tx, &ids).await? };
     for id in ids {
-        // Neither held, waiting nor final: it moved while we looked.
+        // Neither running, waiting nor final: the item moved in the meantime.
         let state = finals.get(&id).ok_or(Error::Conflict("an item moved"))?.state;
         over.insert(id, (state != ItemState::Cancelled).then(|| item_final(state)));
     }
@@ -219,7 +218,7 @@ async fn attempt(
     for taken in &taken {
         let gate = locked.get(&taken.gate_id).ok_or(Error::Conflict("a job was removed"))?;
         if gate.cancelled || gate.after_failed {
-            // It is cancelled with its job already, and counted; its row follows by itself.
+            // Already canceled and counted with its job; the propagation will update its row.
             over.insert(taken.item_id, None);
             continue;
         }
@@ -261,7 +260,7 @@ fn item_final(state: ItemState) -> Problem {
     }
 }
 
-/// Locks the lanes in which these items stand.
+/// Locks the serialize queues of these items.
 async fn lock_lanes_of(tx: &mut Tx, seen: &[waiting::Seen]) -> Result<()> {
     let ids = lanes::lanes_of(seen);
     if !ids.is_empty() {
@@ -270,7 +269,7 @@ async fn lock_lanes_of(tx: &mut Tx, seen: &[waiting::Seen]) -> Result<()> {
     Ok(())
 }
 
-/// One item less of those that wait in this way.
+/// Subtracts one item from the count of its waiting state.
 pub(super) fn count_off(counts: &mut domain::Counts, was: Was) {
     match was {
         Was::Ready => counts.available -= 1,
@@ -281,8 +280,8 @@ pub(super) fn count_off(counts: &mut domain::Counts, was: Was) {
 }
 
 impl Core {
-    /// Runs a use-case in a task of its own, so that a client that goes away cannot leave a transaction
-    /// open, and again where another transaction came first.
+    /// Runs a use case in its own task, so that a client that disconnects cannot leave a transaction open, and retries
+    /// it after a conflict with another transaction.
     pub(super) async fn retrying<F, R>(self: &Arc<Self>, run: impl Fn(Arc<Core>) -> F + Send + 'static) -> Result<R>
     where
         F: Future<Output = Result<R>> + Send + 'static,

@@ -1,8 +1,8 @@
-//! Rows that follow a decision over a whole job: what a cancelled job still has waiting ends, what was
-//! held by `after` is let go, ends, or waits again (`after`, `cancellation`, `manual-retry`, `database-clock`).
+//! Propagation of a decision about a whole job to its rows: waiting rows of a canceled job end; rows held by `after`
+//! are released, end, or wait again (`after`, `cancellation`, `manual-retry`, `database-clock`).
 //!
-//! Each step is one bounded transaction that moves the walk's place with it, guarded by where it was: a
-//! crash repeats nothing, and two servers on one walk roll one of them back.
+//! Each step is one bounded transaction that also moves the cursor, guarded by its previous position: nothing is
+//! repeated after a crash, and if two servers propagate the same decision, one of them rolls back.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -32,13 +32,13 @@ use super::{
     lanes, work,
 };
 
-/// Items that one step looks at.
+/// Number of items in one step.
 const STEP: i64 = 2_000;
 
-/// Steps that are taken at once for whoever made the decision; the rest is the duty's.
+/// Number of steps taken at once for the request that decided; the background task does the rest.
 const AT_ONCE: usize = 2;
 
-/// Takes the first steps of walks that were just begun. What fails is left to the duty.
+/// Takes the first steps of new propagations. The background task continues after a failure.
 pub(super) async fn follow(core: &Core, gate_ids: &[i64]) {
     for &gate_id in gate_ids {
         for _ in 0..AT_ONCE {
@@ -58,7 +58,7 @@ pub(super) async fn follow(core: &Core, gate_ids: &[i64]) {
 }
 
 impl Engine {
-    /// Takes a step of every walk that is under way, at most a hundred. Returns how many there were.
+    /// Takes one step of every open propagation, up to a hundred. Returns their number.
     pub async fn sweep_walks(&self) -> Result<usize> {
         let core = Arc::clone(&self.0.core);
         core.ghosts.tidy();
@@ -76,13 +76,13 @@ impl Engine {
         in_task("carrying a decision out", run).await
     }
 
-    /// Resolves when a walk was begun. A hint: the duty also looks by itself.
+    /// Resolves when a propagation was begun. A hint: the background task also polls.
     pub async fn walk_asked(&self) {
         self.0.core.walk_asked.notified().await;
     }
 }
 
-/// One step of the walk over a job; whether there may be more.
+/// Takes one step for a job; returns true if there may be more.
 async fn step(core: &Core, gate_id: i64) -> Result<bool> {
     let mut tx = core.pools.hot.begin().await?;
     let Some(walk) = carry::of(&mut tx, gate_id).await? else { return Ok(false) };
@@ -110,7 +110,7 @@ async fn step(core: &Core, gate_id: i64) -> Result<bool> {
         }
     }
     let done = work::close(core, &mut tx, &mut rows).await?;
-    // Under the gate: a decision that came meanwhile has replaced the walk.
+    // Under the lock of the job state row: a newer decision has replaced this one.
     if !carry::moved(&mut tx, walk, to).await? {
         return Ok(true);
     }
@@ -119,7 +119,7 @@ async fn step(core: &Core, gate_id: i64) -> Result<bool> {
     Ok(more)
 }
 
-/// Ends what waits; it is counted already.
+/// Ends waiting rows; the counters already include them.
 async fn end(core: &Core, tx: &mut Tx, walk: Walk, ids: &[Uuid], rows: &mut EndingRows) -> Result<()> {
     let seen = waiting::look(tx, ids).await?;
     if seen.is_empty() {
@@ -138,7 +138,7 @@ async fn end(core: &Core, tx: &mut Tx, walk: Walk, ids: &[Uuid], rows: &mut Endi
     lanes::pass_on(core, tx, rows).await
 }
 
-/// What `after` had ended waits again; it is counted already.
+/// Makes the rows that `after` had ended wait again; the counters already include them.
 async fn give_back(tx: &mut Tx, job: &JobInfo, ids: &[Uuid]) -> Result<()> {
     let blocked: Vec<BlockedRow> = carry::take_failed(tx, ids)
         .await?
@@ -159,8 +159,8 @@ async fn give_back(tx: &mut Tx, job: &JobInfo, ids: &[Uuid]) -> Result<()> {
     Ok(items::block(tx, &blocked).await?)
 }
 
-/// Lets go what `after` held, in order of acceptance; what a walk of [`Kind::Return`] did not reach too.
-/// `false`: the job is held again or gone, and nothing is to be done.
+/// Releases the rows held by `after`, in order of acceptance, including those that a [`Kind::Return`] did not reach.
+/// Returns `false` if the job is held again or gone, so that nothing is to be done.
 async fn let_go(
     core: &Core,
     tx: &mut Tx,

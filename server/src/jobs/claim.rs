@@ -1,8 +1,7 @@
-//! The claiming half of a work batch, and claims that wait.
+//! Claiming half of a work batch, and claims that wait.
 //!
-//! Claims of one type that run together are one statement: slots are filled in the order in which the
-//! claims came. A capped type is locked first, then counted in a statement of its own, so that the cap
-//! is exact however many servers run (`claiming`).
+//! Claims of one type in one batch are a single statement; slots are filled in the order of arrival. A capped type is
+//! locked first and then counted in a separate statement, so the cap is exact for any number of servers (`claiming`).
 
 mod wait; // claims that wait
 
@@ -35,7 +34,7 @@ use crate::{
 
 use super::{Core, Engine, own};
 
-/// One claim, checked.
+/// One validated claim.
 #[derive(Clone, Debug)]
 pub(super) struct ClaimCommand {
     pub(super) credential_id: Uuid,
@@ -44,11 +43,11 @@ pub(super) struct ClaimCommand {
     pub(super) item_ids: Option<Vec<Uuid>>,
     pub(super) max: usize,
     pub(super) claim_id: Option<Uuid>,
-    /// The type to look at first: several types take turns.
+    /// Index of the type to try first; the types of a claim rotate.
     pub(super) first_type: usize,
 }
 
-/// Locks the capped types among the claims, in order. Before anything else of the batch.
+/// Locks the capped types of the claims, in order. Runs before everything else in the batch.
 pub(super) async fn lock_capped(core: &Core, tx: &mut Tx, claims: &[&ClaimCommand]) -> Result<HashMap<i32, i32>> {
     let mut capped: Vec<i32> = claims
         .iter()
@@ -66,15 +65,15 @@ pub(super) async fn lock_capped(core: &Core, tx: &mut Tx, claims: &[&ClaimComman
     Ok(caps)
 }
 
-/// What the claiming half of a batch handed out, by claim.
+/// Items handed out by the claiming half of a batch, by claim.
 #[derive(Default)]
 pub(super) struct ClaimRows {
     pub(super) rows: Vec<Vec<ClaimedRow>>,
-    /// Of claims by `item_ids`: what could not be had.
+    /// Items that claims by `item_ids` could not get.
     pub(super) refused: Vec<Vec<Refused>>,
 }
 
-/// Fills the claims and moves the counters of the jobs they took from.
+/// Fills the claims and updates the counters of the affected jobs.
 pub(super) async fn claim_all(
     core: &Core,
     tx: &mut Tx,
@@ -139,14 +138,14 @@ fn slot(claim: &ClaimCommand) -> Slot {
     Slot { fence: Uuid::now_v7(), credential_id: claim.credential_id, worker_id: claim.worker_id.clone() }
 }
 
-/// How many more of a capped type may start; `None` without a cap.
+/// Number of items of a capped type that may still start; `None` without a cap.
 async fn room(tx: &mut Tx, type_id: i32, caps: &HashMap<i32, i32>) -> Result<Option<usize>> {
     let Some(&cap) = caps.get(&type_id) else { return Ok(None) };
     let open = leases::count_open(tx, type_id).await?;
     Ok(Some(usize::try_from(i64::from(cap) - open).unwrap_or(0)))
 }
 
-/// Claims from one type, from the low-water mark; once more from the bottom when that came back short.
+/// Claims items of one type from the low-water mark, and again from the bottom if that did not fill all slots.
 async fn claim_type(core: &Core, tx: &mut Tx, info: &TypeInfo, slots: &[Slot]) -> Result<Vec<ClaimedRow>> {
     if slots.is_empty() {
         return Ok(Vec::new());
@@ -192,9 +191,9 @@ fn refusals(ids: &[Uuid], rows: &[ClaimedRow]) -> Vec<Refused> {
         .collect()
 }
 
-/// A claim that took nothing is forgotten, so that it can go on waiting under its name. Except one that
-/// asks for no items at all: it closes its name. A worker that breaks off a long poll asks so what the
-/// poll took, and whatever of it is still on its way then takes nothing.
+/// Empty claims are not recorded, so a retry with the same claim id may still wait. A claim with an empty `item_ids`
+/// closes its claim id: a worker that aborts a long poll sends one to learn which items the poll took, and any copy of
+/// the poll still in flight then takes nothing.
 async fn remember(tx: &mut Tx, claim: &ClaimCommand, rows: &[ClaimedRow]) -> Result<()> {
     let closes = claim.item_ids.as_ref().is_some_and(Vec::is_empty);
     if let Some(id) = claim.claim_id
@@ -215,7 +214,7 @@ fn count(rows: &[ClaimedRow], deltas: &mut BTreeMap<i64, Delta>) {
     }
 }
 
-/// What is told of items besides their rows.
+/// Context of items besides their rows.
 #[derive(Default)]
 pub(super) struct Around {
     jobs: HashMap<i64, Arc<JobInfo>>,
@@ -223,7 +222,7 @@ pub(super) struct Around {
     inputs: HashMap<i64, BTreeMap<String, Inputs>>,
 }
 
-/// Reads what the workers are told besides the items in their hands.
+/// Reads the context that assignments carry besides the item rows.
 pub(super) async fn around(core: &Core, tx: &mut Tx, rows: &[Vec<ClaimedRow>]) -> Result<Around> {
     let mut around = Around::default();
     if rows.iter().all(Vec::is_empty) {
@@ -242,7 +241,7 @@ pub(super) async fn around(core: &Core, tx: &mut Tx, rows: &[Vec<ClaimedRow>]) -
     Ok(around)
 }
 
-/// What the workers are told of the items in their hands.
+/// Assignments as workers receive them.
 pub(super) fn assignments(core: &Core, around: Around, rows: Vec<Vec<ClaimedRow>>) -> Vec<Vec<Assignment>> {
     let Around { jobs, mut steps, inputs } = around;
     let mut tell = |row: ClaimedRow| -> Option<Assignment> {
@@ -278,8 +277,8 @@ pub(super) fn assignments(core: &Core, around: Around, rows: Vec<Vec<ClaimedRow>
     rows.into_iter().map(|rows| rows.into_iter().filter_map(&mut tell).collect()).collect()
 }
 
-/// What the jobs that this one waited for have brought (`after`): the results of those of one item, else
-/// where to read them.
+/// Outputs of the jobs that this one waited for (`after`): the results if the job had a single item, else a link to
+/// them.
 async fn inputs_of(core: &Core, tx: &mut Tx, job: &JobInfo) -> Result<BTreeMap<String, Inputs>> {
     let plan = core.plans.of(&mut **tx, job.root_id).await?;
     let Some(at) = plan.place(job.gate_id) else { return Ok(BTreeMap::new()) };
@@ -297,7 +296,7 @@ async fn inputs_of(core: &Core, tx: &mut Tx, job: &JobInfo) -> Result<BTreeMap<S
 }
 
 impl Engine {
-    /// Checks a claim: bounds, types that exist, that workers may pull, and that the token may work on.
+    /// Validates a claim: bounds, existing types, pull executors, and the types that the token may work on.
     pub(super) async fn check_claim(&self, caller: &Caller, claim: Claim) -> Result<ClaimCommand> {
         caller.require(Scope::Work)?;
         let fault =

@@ -1,15 +1,14 @@
-//! New trees: checked as a whole, written with others that arrive at the same time, safe to ask for again.
+//! Creation of trees: validated as a whole, written together with concurrent ones, and safe to repeat.
 //!
-//! A tree is planned without the database, then handed to the flush. What it takes that can be taken
-//! only once (an Idempotency-Key, an id, a dedupe key) is decided by the unique keys there; a tree that
-//! loses comes back, and is answered by what has won. So there is one place that looks ([`Core::look`])
-//! and one that writes, and neither trusts the other.
+//! A tree is planned without the database, then handed to the flush. Unique keys in the database decide who gets an
+//! Idempotency-Key, an id or a dedupe key; a tree that loses is answered from the tree that won. So one place reads
+//! ([`Core::look`]), one place writes, and neither trusts the other.
 
-mod look; // what is there already
-mod plan; // the tree as it was asked for
-mod rows; // the rows of new trees
-mod turns; // one request a key at a time
-mod write; // the transaction
+mod look; // lookup of existing trees
+mod plan; // validation and layout of a tree
+mod rows; // rows of new trees
+mod turns; // one request per key at a time
+mod write; // transaction
 
 use std::sync::Arc;
 
@@ -34,37 +33,37 @@ pub use turns::Turn;
 pub(super) use turns::Turns;
 pub(super) use write::CreateBatch;
 
-/// What keys of `POST /jobs` are used for.
+/// Call name under which keys of `POST /jobs` are stored.
 const CALL: &str = "POST /jobs";
 
-/// How often a tree that lost to something that is gone again is tried.
+/// Number of attempts for a tree that lost to a competitor that has disappeared again.
 const TRIES: usize = 5;
 
-/// A tree that is asked for.
+/// Requested tree.
 #[derive(Clone, Debug)]
 pub struct Creation {
     pub new: NewJob,
-    /// The Idempotency-Key, and the SHA-256 of the body it came with.
+    /// Idempotency-Key, and the SHA-256 of the request body.
     pub key: Option<(String, [u8; 32])>,
-    /// SHA-256 of the body without its id, where the client names the root's id.
+    /// SHA-256 of the body without its id, if the client chose the root's id.
     pub body_hash: Option<[u8; 32]>,
-    /// Types may insist on an Idempotency-Key.
+    /// True if a type may require an Idempotency-Key.
     pub may_need_key: bool,
 }
 
-/// What came of it.
+/// Outcome of a creation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Made {
-    /// A new tree.
+    /// New tree.
     New(Uuid),
-    /// The tree of an earlier request with the same key, not complete.
+    /// Tree of an earlier request with the same key, not complete yet.
     UnderWay(Uuid),
-    /// The tree of an earlier request with the same key or id.
+    /// Tree of an earlier request with the same key or id.
     Already(Uuid),
 }
 
 impl Made {
-    /// The root.
+    /// Id of the root.
     pub const fn root_id(self) -> Uuid {
         match self {
             Self::New(id) | Self::UnderWay(id) | Self::Already(id) => id,
@@ -72,15 +71,15 @@ impl Made {
     }
 }
 
-/// A tree on its way into the tables.
+/// Planned tree, ready to be written.
 pub(super) struct Tree {
     owner_id: Uuid,
     nodes: Vec<Node>,
     body_hash: Option<Vec<u8>>,
     may_need_key: bool,
-    /// The credential that asks, and whether it sees everybody's work.
+    /// Requesting credential, and true if it may see all owners' work.
     asked: (Uuid, bool),
-    /// What the log says of it: staff who make trees are in it.
+    /// Audit log entry, present if staff create the tree.
     deed: Option<AuditRow>,
 }
 
@@ -90,44 +89,44 @@ impl Tree {
     }
 }
 
-/// A key as a request brings it.
+/// Idempotency-Key as requested.
 struct Asked {
     name: KeyName,
     fingerprint: Vec<u8>,
 }
 
-/// A tree with the key that is to name it.
+/// Tree with the key that will name it.
 pub(super) struct CreateCommand {
     tree: Arc<Tree>,
     key: Option<Take>,
 }
 
-/// A key to be taken.
+/// Key to be taken.
 struct Take {
     name: KeyName,
     fingerprint: Vec<u8>,
     from: Before,
 }
 
-/// What the key means until now.
+/// Current meaning of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Before {
-    /// Nobody has it.
+    /// Unused key.
     Nobody,
-    /// It has lapsed; it named this tree, if any.
+    /// Expired key; it named this tree, if any.
     Lapsed(Option<Uuid>),
-    /// It names a tree that failed or was cancelled: the new one replays it.
+    /// Key of a tree that failed or was canceled: the new tree replays it.
     Failed(Uuid),
 }
 
 impl Engine {
-    /// Creates a tree for a page and returns its root's id.
+    /// Creates a tree for a page and returns the id of its root.
     pub async fn create_job(&self, caller: &Caller, new: NewJob) -> Result<Uuid> {
         let creation = Creation { new, key: None, body_hash: None, may_need_key: false };
         Ok(self.create_tree(caller, creation).await?.0.root_id())
     }
 
-    /// Refuses a tree that brings too large a document, before anything is made of its body.
+    /// Refuses a tree with a document over the size limit, before anything else is done with its body.
     pub fn check_sizes(&self, new: &NewJob) -> Result<(), Problem> {
         let core = &self.0.core;
         let mut open = vec![(new, String::new())];
@@ -140,18 +139,18 @@ impl Engine {
         Ok(())
     }
 
-    /// The same for items, and for a payload that is given anew.
+    /// Same as `check_sizes`, for items.
     pub fn check_item_sizes(&self, items: &[NewItem]) -> Result<(), Problem> {
         self.0.core.fit(items, String::new)
     }
 
-    /// See [`Engine::check_item_sizes`].
+    /// Same as [`Engine::check_item_sizes`], for a single payload.
     pub fn check_payload_size(&self, payload: Option<&Document>) -> Result<(), Problem> {
         self.0.core.fits(payload, || "/payload".to_owned())
     }
 
-    /// Creates a tree, or finds the one that an earlier request with the same key or id has made
-    /// (`dedupe-key`, `idempotency-key`). With the tree, where it was read already.
+    /// Creates a tree, or finds the tree that an earlier request with the same key or id created (`dedupe-key`,
+    /// `idempotency-key`). Returns the tree too if it was already read.
     pub async fn create_tree(&self, caller: &Caller, creation: Creation) -> Result<(Made, Option<Box<Job>>)> {
         caller.require(Scope::JobsWrite)?;
         let core = &self.0.core;
@@ -164,7 +163,7 @@ impl Engine {
             Some(asked) => Some(core.turns.take(&asked.name).await),
             None => None,
         };
-        // Before the body is looked at: what was accepted once is answered, whatever has changed since.
+        // Before the body is validated: an accepted request gets its answer again, whatever has changed since.
         let mut take = match &asked {
             Some(asked) => match core.look_at_key(asked).await? {
                 Standing::There(made) => return Ok((made, None)),
@@ -184,7 +183,7 @@ impl Engine {
         let items = tree.nodes.iter().map(|node| node.new.items.len() as i64).sum();
         let _taken = match core.quotas.take(caller.owner_id, Usage { trees: 1, items, bytes: 0 }).await {
             Ok(taken) => taken,
-            // A request that was accepted once is answered again, whatever the owner has by now.
+            // An accepted request gets its answer again, whatever the owner's usage is by now.
             Err(refused) => {
                 return match core.look(&tree, asked.as_ref()).await? {
                     Standing::There(made) => Ok((made, None)),
@@ -205,7 +204,7 @@ impl Engine {
         Err(Error::Broken("a tree lost to something that was gone each time".to_owned()))
     }
 
-    /// The tree laid out, with the heads of its files.
+    /// Plans the tree and reads the heads of its files.
     async fn plan(&self, caller: &Caller, new: NewJob) -> Result<Vec<Node>> {
         let core = &self.0.core;
         if let Some(name) = self.unknown_type(&new) {
@@ -221,7 +220,7 @@ impl Engine {
         Ok(nodes)
     }
 
-    /// The first type in a tree that this server has not heard of.
+    /// First type in a tree that is not in this server's cache.
     fn unknown_type(&self, job: &NewJob) -> Option<String> {
         if self.types().get(&job.job_type).is_none() {
             return Some(job.job_type.clone());
@@ -229,7 +228,7 @@ impl Engine {
         job.children.iter().find_map(|child| self.unknown_type(child))
     }
 
-    /// Removes Idempotency-Keys that have lapsed; returns how many.
+    /// Deletes expired Idempotency-Keys; returns their number.
     pub async fn sweep_idempotency(&self) -> Result<usize> {
         const BATCH: i64 = 500;
         let swept = crate::store::idempotency::sweep(&self.0.core.pools.read, BATCH).await?;
@@ -237,7 +236,7 @@ impl Engine {
     }
 }
 
-/// The entry of a tree that a member of staff makes. What services and users make of their own is their work.
+/// Audit log entry for a tree created by staff. Trees that services and users create are not logged.
 fn deed(caller: &Caller, nodes: &[Node]) -> Option<AuditRow> {
     let root = nodes.first().filter(|_| caller.role.is_some() && caller.sees_all())?;
     let items: usize = nodes.iter().map(|node| node.new.items.len()).sum();
@@ -248,7 +247,7 @@ fn deed(caller: &Caller, nodes: &[Node]) -> Option<AuditRow> {
     Some(row.with_detail(format!("{}{named}: {jobs}, {items}", root.info.name)).about(root.id, root.id, None))
 }
 
-/// 422: the key stands for something else.
+/// Problem 422: the key was used for another request.
 pub(super) fn reused() -> Problem {
     Problem::new(
         Code::IdempotencyKeyReused,

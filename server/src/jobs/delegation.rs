@@ -1,8 +1,7 @@
-//! Work that the server does in the name of whoever asked for it: with the rights of their credential, never with
-//! more.
+//! Work that the server does on behalf of its requester: with the rights of the requester's credential, never more.
 //!
-//! A job carries the credential that asked for it. Whoever adds to it, or gives items of it back, asks as well: the
-//! rights of a job are those of the last who asked, and only shrink. What is done with them is the executor's.
+//! A job stores the credential that requested it. Adding to it or retrying its items is a request too: the rights of a
+//! job are those of the last requester and only shrink. The executor decides how to use them.
 
 use uuid::Uuid;
 
@@ -17,8 +16,8 @@ use crate::{
 use super::{Core, Engine};
 
 impl Core {
-    /// Somebody asks for something in these jobs. Those that act for nobody are left alone. Before anything is
-    /// done, in a commit of its own: where that fails afterwards, rights have shrunk and nothing has grown.
+    /// Records a request in these jobs, unless they act on nobody's behalf. Runs first, in a separate commit: if the
+    /// request fails afterwards, rights have shrunk and none have grown.
     pub(super) async fn ask_in<'a>(&self, caller: &Caller, jobs: impl IntoIterator<Item = &'a JobInfo>) -> Result<()> {
         let acts = |job: &&JobInfo| {
             self.types.by_id(job.type_id).is_some_and(|info| info.executor.name == Some(Builtin::Export))
@@ -34,8 +33,8 @@ impl Core {
 }
 
 impl Engine {
-    /// In whose name a job is worked on, with what that credential may see now and at most what it saw when it asked.
-    /// The owner is the job's. 401 where the credential is not good any more.
+    /// Returns the caller on whose behalf a job is processed, limited to the credential's current rights and those at
+    /// the time of the request. The owner is the job's. Returns 401 if the credential is no longer valid.
     pub async fn asker(&self, job_id: Uuid, owner_id: Uuid) -> Result<Asker> {
         let pool = &self.0.core.pools.read;
         let asked = exports::asked(pool, job_id).await?;
@@ -43,7 +42,7 @@ impl Engine {
         let (by, saw_all) = asked.and_then(|asked| Some((asked.by?, asked.sees_all))).ok_or_else(unknown)?;
         let rights = rights_of(pool, by).await?;
         let sees_all = saw_all && rights.sees_all();
-        // `admin` includes the other scopes; narrowed to one's own work, reading is what is left of it here.
+        // `admin` includes the other scopes; limited to the owner's work, only reading remains here.
         let own = |scope| if scope == Scope::Admin && !sees_all { Scope::JobsRead } else { scope };
         let scopes = rights.scopes.iter().copied().map(own).collect();
         let is_person = rights.kind == CredentialKind::Session;
@@ -66,9 +65,9 @@ impl Engine {
     }
 }
 
-/// In whose name work is done.
+/// Requester on whose behalf work is done.
 pub struct Asker {
     pub caller: Caller,
-    /// True if the credential saw everybody's work when it asked, and no longer does.
+    /// True if the credential could see all owners' work at the time of the request and no longer can.
     pub was_reduced: bool,
 }

@@ -1,7 +1,7 @@
-//! Callbacks of complete trees, for those who look: listed, and sent again (`completion-webhook`).
+//! Callback deliveries of complete trees: listing and resending (`completion-webhook`).
 //!
-//! They are written where trees complete (`store::deliveries`) and tried by a duty (`duties::callbacks`);
-//! nothing here posts. A delivery outlives its tree, so whose it is stands on the delivery itself.
+//! `store::deliveries` writes them when trees complete, and a background task (`duties::callbacks`) sends them; nothing
+//! is sent here. A delivery outlives its tree, so it stores its owner itself.
 
 use std::sync::Arc;
 
@@ -26,15 +26,15 @@ use crate::{
 use super::{Engine, audit};
 
 impl Engine {
-    /// Deliveries that match, newest first: to staff all of them, to others those of their own trees.
+    /// Returns matching deliveries, newest first: all of them for staff, those of their own trees for others.
     pub async fn deliveries(&self, caller: &Caller, query: DeliveryQuery) -> Result<Vec<CallbackDelivery>> {
         caller.require(Scope::JobsRead)?;
         let owner_id = caller.visible_owner();
         Ok(deliveries::list(&self.0.core.pools.read, &self.0.core.sealer, &DeliveryQuery { owner_id, ..query }).await?)
     }
 
-    /// The deliveries of the tree that a job is in, newest first. Those of a tree that was removed are there for
-    /// thirty days more; without any, 410.
+    /// Deliveries of the tree of a job, newest first. Those of a deleted tree remain for thirty days; without any,
+    /// returns 410.
     pub async fn job_deliveries(
         &self,
         caller: &Caller,
@@ -55,16 +55,16 @@ impl Engine {
         Ok(found)
     }
 
-    /// One delivery, and whether it is the caller's own. 404 where it is not theirs to see.
+    /// Returns one delivery, and true if it is the caller's own. Returns 404 if it is not visible.
     pub async fn delivery(&self, caller: &Caller, id: Uuid) -> Result<(CallbackDelivery, bool)> {
         caller.require(Scope::JobsRead)?;
         let (delivery, owner_id) = self.visible_delivery(caller, id).await?;
         Ok((delivery, owner_id == caller.owner_id))
     }
 
-    /// Sends a callback again, now, and then by the schedule from its beginning; one that is pending is due now.
-    /// 409 `not_resendable` where the tree was complete again since, with the newest delivery's id, or where it
-    /// names no receiver any more.
+    /// Sends a callback again now, then by the schedule from its start; a pending one becomes due now. Returns 409
+    /// `not_resendable` if the tree has completed again since, with the id of the newest delivery, or if it no longer
+    /// names a receiver.
     pub async fn resend(&self, caller: &Caller, id: Uuid, reason: Option<&str>) -> Result<CallbackDelivery> {
         caller.require(Scope::JobsWrite)?;
         let (delivery, owner_id) = self.visible_delivery(caller, id).await?;
@@ -74,7 +74,7 @@ impl Engine {
             ..row.about(delivery.job_id, delivery.job_id, None)
         });
         let core = Arc::clone(&self.0.core);
-        // A task of its own: a client that goes away cannot leave a transaction open.
+        // In its own task: a client that disconnects cannot leave a transaction open.
         let again = in_task("calling back again", async move {
             let mut tx = core.pools.read.begin().await?;
             let again = deliveries::resend(&mut tx, id).await?;
@@ -99,7 +99,7 @@ impl Engine {
         Err(Error::refuse(Code::NotResendable, "The tree names no receiver any more: give it one with PATCH."))
     }
 
-    /// Resolves when a callback was asked for by a person. A hint: the duty also looks by itself.
+    /// Resolves when a person has requested a callback. A hint: the background task also polls.
     pub async fn delivery_asked(&self) {
         self.0.core.delivery_asked.notified().await;
     }

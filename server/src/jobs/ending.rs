@@ -1,8 +1,8 @@
-//! The ending half of a work batch: results, failures, releases, lost leases.
+//! Ending half of a work batch: results, failures, releases, lost leases.
 //!
-//! One road out of `running`. Results take one statement; everything else takes the lease away first
-//! and then asks `retry-budget` what becomes of the item. What was not open any more is looked up, so that the
-//! same ending again answers as the first time (`fencing`).
+//! This is the only path out of `running`. Results take one statement. All other endings first remove the lease, then
+//! apply `retry-budget` to the item. Assignments that were no longer open are looked up, so that a repeated ending gets
+//! the same answer as the first time (`fencing`).
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -34,7 +34,7 @@ use super::{
     past,
 };
 
-/// How a worker ends an assignment.
+/// Kinds of endings that a worker can send.
 #[derive(Clone, Debug)]
 pub enum EndingKind {
     Result(Document),
@@ -42,36 +42,36 @@ pub enum EndingKind {
     Release(ReleaseBody),
 }
 
-/// One ending asked for.
+/// One requested ending.
 #[derive(Clone, Debug)]
 pub(super) struct EndCommand {
     pub(super) fence: Uuid,
-    /// Of a pushed assignment: the capability that the caller has shown.
+    /// Capability that the caller presented, for a pushed assignment.
     pub(super) capability: Option<Capability>,
     pub(super) holder: Holder,
     pub(super) kind: EndingKind,
 }
 
-/// What the ending half of a batch did.
+/// Changes made by the ending half of a batch.
 #[derive(Default)]
 pub(super) struct EndingRows {
     pub(super) deltas: BTreeMap<i64, Delta>,
     pub(super) dead: Vec<FinalRow>,
-    /// Items that can be had again at once: by type, how many and where.
+    /// Items that are claimable again at once: type and position.
     pub(super) ready: Vec<(i32, Mark)>,
-    /// Jobs known to be cancelled (gates, ascending): what they have running only ends.
+    /// Jobs known to be canceled (gate ids, ascending): their running items can only end as canceled.
     pub(super) cancelled: Vec<i64>,
-    /// Items that became final and stood in a lane: lane and item.
+    /// Items in a serialize queue that became final: queue id and item id.
     pub(super) freed: Vec<(i64, Uuid)>,
-    /// What succeeded: may be fed on.
+    /// Succeeded items, which may be fed to other jobs.
     pub(super) succeeded: Vec<Success>,
-    /// Jobs of which a result came after they were cancelled: gates.
+    /// Jobs that received a result after they were canceled (gate ids).
     pub(super) late: Vec<i64>,
-    /// Jobs whose worker asked for the tree to be cancelled: gates.
+    /// Jobs whose worker asked to cancel the tree (gate ids).
     pub(super) aborted: Vec<i64>,
 }
 
-/// An item that succeeded in this batch: where, and which command said so.
+/// Item that succeeded in this batch: its job and the index of its command.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Success {
     pub(super) item_id: Uuid,
@@ -80,7 +80,7 @@ pub(super) struct Success {
 }
 
 impl EndingRows {
-    /// A batch that knows which jobs are cancelled.
+    /// Empty rows of a batch in which these jobs are known to be canceled.
     pub(super) fn knowing(cancelled: &[i64]) -> Self {
         Self { cancelled: cancelled.to_vec(), ..Self::default() }
     }
@@ -94,7 +94,7 @@ impl EndingRows {
     }
 }
 
-/// Ends assignments; answers in the order of the commands.
+/// Ends assignments; the answers are in the order of the commands.
 pub(super) async fn end_all(
     core: &Core,
     tx: &mut Tx,
@@ -106,8 +106,8 @@ pub(super) async fn end_all(
     #[cfg(feature = "failpoints")]
     let commands: &[&EndCommand] = &unfenced.iter().collect::<Vec<_>>();
     let mut answers: Vec<Option<Result<Ended, Problem>>> = vec![None; commands.len()];
-    // The first command of a token for an assignment counts; a second one in the same batch is looked up below. Tokens
-    // that name the same assignment have a round each: a stranger's command must not displace the holder's.
+    // A token's first command for an assignment counts; a second one in the same batch is looked up below. Different
+    // tokens that name one assignment get separate rounds: a stranger's command must not displace the holder's.
     let mut tried: HashSet<(Uuid, Uuid)> = HashSet::with_capacity(commands.len());
     loop {
         let mut first: BTreeMap<Uuid, usize> = BTreeMap::new();
@@ -124,7 +124,7 @@ pub(super) async fn end_all(
     }
     let lent = core.lent_endings(&mut **tx, commands, &answers).await?;
     if !lent.is_empty() {
-        // A pushed item is in Treeline's own hands; whoever may end it does so in its name.
+        // A pushed item is held by Treeline itself; a caller with the right to end it does so on its behalf.
         let ours = |command: &&EndCommand| EndCommand { holder: command.holder.of_posted(), ..(*command).clone() };
         let ours: Vec<EndCommand> = commands.iter().map(ours).collect();
         end_held(core, tx, &ours.iter().collect::<Vec<_>>(), &lent, &mut answers, rows).await?;
@@ -134,7 +134,7 @@ pub(super) async fn end_all(
     Ok(answers.into_iter().map(|answer| answer.unwrap_or_else(missing)).collect())
 }
 
-/// Ends what these commands' holders hold.
+/// Ends the assignments that the holders of these commands actually hold.
 async fn end_held(
     core: &Core,
     tx: &mut Tx,
@@ -148,7 +148,7 @@ async fn end_held(
     take_back(core, tx, commands, first, answers, rows).await
 }
 
-/// `retry-budget`: work that may only be handed out once and has begun cannot be given back.
+/// Refuses releases of started work that may be handed out only once (`retry-budget`).
 async fn refuse_started_releases(
     core: &Core,
     tx: &mut Tx,
@@ -212,7 +212,7 @@ async fn succeed(
     Ok(())
 }
 
-/// Failures and releases, and results of what was cancelled meanwhile (`cancellation`).
+/// Handles failures, releases, and results of items canceled in the meantime (`cancellation`).
 async fn take_back(
     core: &Core,
     tx: &mut Tx,
@@ -252,8 +252,8 @@ async fn take_back(
     Ok(())
 }
 
-/// Puts items whose assignment was taken away where they belong now: back to the queue, aside until
-/// their backoff ends, or among the dead.
+/// Moves items whose assignment was removed to their next place: the queue, the deferred rows until their backoff ends,
+/// or a final state.
 pub(super) async fn put_aside(
     core: &Core,
     tx: &mut Tx,

@@ -1,5 +1,5 @@
-//! What becomes of an item whose attempt ended without a result: `retry-budget` and `start-and-expiry`, asked of
-//! `domain` and put into the words of the store.
+//! Outcome of an item whose attempt ended without a result: `domain` decides by `retry-budget` and `start-and-expiry`;
+//! this module translates the verdict for the store.
 
 use domain::{
     Document, ItemState,
@@ -13,38 +13,38 @@ use time::{Duration, OffsetDateTime};
 
 use crate::store::{endings::ErrorText, leases::TakenRow};
 
-/// Why an assignment is over without a result.
+/// Reason why an assignment ended without a result.
 pub(super) enum How<'a> {
     Failed(&'a FailureBody),
     Released(&'a ReleaseBody),
-    /// Its lease or its run time was up.
+    /// Expiry of the lease or of the run time.
     Lost,
-    /// The same, of what was posted: nobody was to send heartbeats.
+    /// Same as `Lost`, for a pushed assignment, where no heartbeats were expected.
     Unanswered,
-    /// A result of work that was cancelled meanwhile.
+    /// Result of an item that was canceled in the meantime.
     TooLate(&'a Document),
 }
 
-/// What becomes of an item, and what is written about the attempt.
+/// Outcome of an item, and the record of its attempt.
 pub(super) struct Fate {
     pub(super) ended_as: EndedAs,
     pub(super) failures: i32,
     pub(super) error: Option<ErrorText>,
     pub(super) then: Then,
-    /// The worker asks for the whole tree to be cancelled.
+    /// True if the worker asks to cancel the whole tree.
     pub(super) aborts: bool,
 }
 
 pub(super) enum Then {
     Final(ItemState),
-    /// Cancelled, whatever the worker said (`cancellation`); a result is kept in the attempt.
+    /// Canceled, whatever the worker reported (`cancellation`); a result is stored in the attempt.
     Cancelled(Option<String>),
-    /// Offered again, from when; `None` is at once.
+    /// Claimable again at this time; `None` means at once.
     Again(Option<OffsetDateTime>),
 }
 
 impl Fate {
-    /// `cancellation` for one assignment: any ending makes the item cancelled.
+    /// Outcome under `cancellation`: every ending makes the item canceled.
     pub(super) fn cancelled(row: &TakenRow, how: &How<'_>) -> Self {
         let ended_as = match how {
             How::Lost | How::Unanswered if row.timed_out => EndedAs::TimedOut,
@@ -65,7 +65,7 @@ impl Fate {
     }
 }
 
-/// `retry-budget` and `start-and-expiry` for one assignment that ended without a result.
+/// Applies `retry-budget` and `start-and-expiry` to one assignment that ended without a result.
 pub(super) fn decide(
     row: &TakenRow,
     how: &How<'_>,

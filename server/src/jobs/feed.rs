@@ -1,5 +1,5 @@
-//! Feeds: items of a parent that succeeded become items of its fed children, in the same transaction
-//! (`feeding`). What is more than a thousand for one source follows from a record written in it.
+//! Feeds: succeeded items of a parent become items of its fed children, in the same transaction (`feeding`). Items
+//! beyond a thousand per source follow later, from a record written in that transaction.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -34,18 +34,18 @@ use super::{
     prepare::Prepared,
 };
 
-/// Items that one source makes within its own transaction.
+/// Maximum number of items that one source makes within its own transaction.
 const AT_ONCE: usize = 1_000;
 
 /// Items for one fed job.
 pub(super) struct Fed {
     pub(super) job: Arc<JobInfo>,
     pub(super) items: Vec<Prepared>,
-    /// Sources of which more is to follow.
+    /// Sources with more items to follow, and the index of their next item.
     pub(super) rest: Vec<(Uuid, i32)>,
 }
 
-/// What the successes of a batch feed, by job.
+/// Items fed by the successes of a batch, by job.
 pub(super) async fn fed_by(
     core: &Core,
     tx: &mut Tx,
@@ -106,13 +106,13 @@ pub(super) async fn fed_by(
 }
 
 impl Core {
-    /// The items of `range` that a source makes for a fed job. What cannot be made is a dead item that
-    /// says why: nothing is lost silently.
+    /// Items in `range` that a source makes for a fed job. An item that cannot be made becomes a dead item with the
+    /// reason, so nothing is lost silently.
     fn make(&self, child: &JobInfo, feed: &Feed, source: &Source<'_>, range: std::ops::Range<usize>) -> Vec<Prepared> {
         let made = feed.items(source, range);
         let all: Option<Vec<_>> = made.iter().map(|item| item.as_ref().ok().cloned()).collect();
         let prepared = all.and_then(|items| self.prepare(child, items, "").ok());
-        // One by one only where something is wrong: the schema is read once for all.
+        // One by one only after a fault: otherwise the schema is compiled once for all.
         let mut items = prepared.unwrap_or_else(|| {
             made.into_iter()
                 .map(|item| {
@@ -125,7 +125,7 @@ impl Core {
                         Ok(mut one) if one.len() == 1 => one.remove(0),
                         Ok(_) => dead(child, &payload, &FeedFault { message: "The feed made no item.".to_owned() }),
                         Err(problem) => {
-                            // A payload over the limit is not kept: it is in the parent's result.
+                            // A payload over the limit is not stored: it remains in the parent's result.
                             let kept = payload.text().len() <= self.payload_limit;
                             dead(child, &if kept { payload } else { Document::null() }, &sentence(&problem))
                         }
@@ -140,7 +140,7 @@ impl Core {
     }
 }
 
-/// A problem of a body in one sentence.
+/// Summary of a body problem in one sentence.
 fn sentence(problem: &Problem) -> FeedFault {
     let faults: Vec<String> = problem
         .errors
@@ -174,7 +174,7 @@ fn dead(child: &JobInfo, payload: &Document, fault: &FeedFault) -> Prepared {
 }
 
 impl Engine {
-    /// Makes more of the items that feeds still owe. Returns how many.
+    /// Makes more of the items that feeds still owe. Returns their number.
     pub async fn sweep_feeds(&self) -> Result<usize> {
         let core = Arc::clone(&self.0.core);
         let run = async move {
@@ -188,7 +188,7 @@ impl Engine {
     }
 }
 
-/// The next thousand items that one source owes one job, in a transaction.
+/// Makes the next thousand items that one source owes one job, in one transaction.
 async fn carry_on(core: &Arc<Core>, rest: Rest) -> Result<usize> {
     let jobs = core.jobs.by_gates(&core.pools.read, [rest.gate_id]).await?;
     let Some(child) = jobs.get(&rest.gate_id) else { return Ok(0) };
@@ -224,7 +224,7 @@ async fn carry_on(core: &Arc<Core>, rest: Rest) -> Result<usize> {
     intake.write(core, &mut tx, &mut deltas).await?;
     let after = gates::apply(&mut tx, &deltas.into_iter().collect::<Vec<_>>()).await?;
     groups::count(core, &mut tx, &intake.dead()).await?;
-    // Under the gate: a cancel that came first has taken the record away.
+    // Under the lock of the job state row: an earlier cancellation has deleted the record.
     if !feeds::moved(&mut tx, rest, (!last).then_some(rest.next + n as i32)).await? {
         return Ok(0);
     }

@@ -1,5 +1,5 @@
-//! What comes in and what ends, counted in process as it is committed and added to small rows every few
-//! seconds. A crash loses the seconds that were not written; nothing is decided by these numbers.
+//! Counts of added and finished items, kept in process after each commit and added to small rows every few seconds. A
+//! crash loses the seconds not yet written; nothing depends on these numbers.
 
 use std::{
     collections::BTreeMap,
@@ -16,7 +16,7 @@ use crate::{
 
 use super::Engine;
 
-/// Counts since the last writing, by type.
+/// Counts since the last write, by type.
 #[derive(Default)]
 pub(super) struct Figures(Mutex<BTreeMap<String, TallyRow>>);
 
@@ -32,12 +32,12 @@ impl Figures {
         }
     }
 
-    /// Items of a type were added. After the commit.
+    /// Counts added items of a type. Call this after the commit.
     pub(super) fn added(&self, type_name: &str, n: usize) {
         self.with(type_name, |tally| tally.added += n as i64);
     }
 
-    /// Items of a type came to this final state. After the commit.
+    /// Counts items of a type that reached this final state. Call this after the commit.
     pub(super) fn ended(&self, type_name: &str, outcome: ItemState, n: usize) {
         let labels = [("type", type_name.to_owned()), ("outcome", outcome.as_str().to_owned())];
         metrics::counter!("treeline_endings_total", &labels).increment(n as u64);
@@ -58,7 +58,7 @@ impl Figures {
 }
 
 impl Engine {
-    /// Writes down what came in and ended. Returns how many types it was.
+    /// Writes the counts. Returns the number of types.
     pub async fn keep_figures(&self) -> Result<usize> {
         let rows = self.0.core.figures.take();
         if !rows.is_empty() {
@@ -67,7 +67,7 @@ impl Engine {
         Ok(rows.len())
     }
 
-    /// Adds up the items of the next gates; one bounded piece of a walk that never ends.
+    /// Sums up the items of the next job state rows: one bounded step of an endless scan.
     pub async fn walk_figures(&self) -> Result<bool> {
         let core = std::sync::Arc::clone(&self.0.core);
         in_task("adding up", async move {
@@ -79,7 +79,7 @@ impl Engine {
         .await
     }
 
-    /// Forgets what is no part of any rate any more.
+    /// Deletes counts that are too old for every rate.
     pub async fn forget_figures(&self) -> Result<u64> {
         Ok(figures::forget(&self.0.core.pools.read).await?)
     }

@@ -1,4 +1,4 @@
-//! Endings as they are asked for: which kind one is, and what is refused for its size or form alone.
+//! Validation of requested endings: their kind, and the size and form of their fields.
 
 use domain::{
     Code, Document, Problem,
@@ -9,7 +9,7 @@ use domain::{
 use super::{Engine, ending::EndingKind};
 
 impl Engine {
-    /// Rule-independent checks of an ending: sizes and forms.
+    /// Checks sizes and forms of an ending; these checks do not depend on state.
     pub(super) fn check_ending(&self, kind: EndingKind, pointer: &str) -> Result<EndingKind, Problem> {
         let fault =
             |field: &str, detail: &str| Err(Problem::invalid_body([(format!("{pointer}/{field}"), detail.to_owned())]));
@@ -53,7 +53,7 @@ impl Engine {
     }
 }
 
-/// Which kind of ending one among many is: a failure where it has an error.
+/// Kind of one ending in a list: a failure if it has an error, else a result.
 pub(super) fn kind_of(ending: Ending) -> EndingKind {
     match ending.error {
         Some(error) => EndingKind::Failure(FailureBody {

@@ -1,7 +1,7 @@
-//! Cancelled jobs whose waiting rows have not been swept yet: claims leave them out.
+//! Cache of canceled jobs whose waiting rows have not been swept yet; claims skip them.
 //!
-//! A hint only. What a claim takes from a cancelled job that is not known here is refused at the gate,
-//! and the job is known from then on. Forgotten after a minute, as by then the rows are gone.
+//! The cache is only a hint. If a claim takes items of a canceled job that is not cached, the job state row refuses
+//! them and the job is cached from then on. Entries expire after a minute, because the rows are gone by then.
 
 use std::{
     collections::HashMap,
@@ -21,12 +21,12 @@ struct Known {
 }
 
 impl Ghosts {
-    /// The gates known, ascending.
+    /// Cached gate ids, ascending.
     pub(super) fn known(&self) -> Arc<Vec<i64>> {
         Arc::clone(&self.0.read().unwrap_or_else(std::sync::PoisonError::into_inner).gates)
     }
 
-    /// These jobs are cancelled.
+    /// Caches these canceled jobs.
     pub(super) fn met(&self, gates: &[i64]) {
         let mut known = self.0.write().unwrap_or_else(std::sync::PoisonError::into_inner);
         let now = Instant::now();
@@ -37,7 +37,7 @@ impl Ghosts {
         known.gates = Arc::new(gates);
     }
 
-    /// Forgets those that were met long ago.
+    /// Removes expired entries.
     pub(super) fn tidy(&self) {
         if !self.known().is_empty() {
             self.met(&[]);

@@ -1,7 +1,7 @@
-//! Groups of errors: dead items of a job whose errors read alike, counted once per batch.
+//! Error groups: dead items of a job with similar errors, counted once per batch.
 //!
-//! A job has at most a thousand groups; what comes after is counted as `other`, so that a hostile file
-//! in which every row fails differently cannot make a page of a million groups.
+//! A job has at most a thousand groups; further errors are counted as `other`, so that a hostile file in which every
+//! row fails differently cannot produce a page of a million groups.
 
 use std::collections::BTreeMap;
 
@@ -19,12 +19,12 @@ use crate::{
 
 use super::Core;
 
-/// Groups a job may have.
+/// Maximum number of groups of a job.
 const GROUPS: i64 = 1_000;
-/// The fingerprint of the group that takes the rest.
+/// Fingerprint of the group for all other errors.
 const OTHER: &str = "other";
 
-/// Counts dead items into their groups. After the gates, in order of key.
+/// Adds dead items to their groups, in key order. Call this after updating the job state rows.
 pub(super) async fn count(core: &Core, tx: &mut Tx, dead: &[FinalRow]) -> Result<()> {
     if dead.is_empty() {
         return Ok(());
@@ -45,8 +45,8 @@ pub(super) async fn count(core: &Core, tx: &mut Tx, dead: &[FinalRow]) -> Result
     count_for_owners(core, tx, &groups).await
 }
 
-/// The same over all jobs of an owner. Which fingerprint is `other` is a job's affair, so an owner has at
-/// most a thousand for each of its jobs.
+/// Same across all jobs of an owner. Each job decides which fingerprints count as `other`, so an owner has at most a
+/// thousand groups per job.
 async fn count_for_owners(core: &Core, tx: &mut Tx, groups: &[GroupDelta]) -> Result<()> {
     let jobs = core.jobs.by_gates(&mut **tx, groups.iter().map(|g| g.gate_id)).await?;
     let mut owners: BTreeMap<(Uuid, i32, &str), OwnerDelta> = BTreeMap::new();
@@ -69,7 +69,7 @@ async fn count_for_owners(core: &Core, tx: &mut Tx, groups: &[GroupDelta]) -> Re
     Ok(endings::count_owner_errors(tx, &owners).await?)
 }
 
-/// Dead items that are dead no more (a person's retry): their jobs and fingerprints. Under the gates.
+/// Removes retried items from their groups: their jobs and fingerprints. Call this under the job state locks.
 pub(super) async fn uncount(tx: &mut Tx, back: &[(&JobInfo, &str)]) -> Result<()> {
     if back.is_empty() {
         return Ok(());
@@ -96,7 +96,7 @@ pub(super) async fn uncount(tx: &mut Tx, back: &[(&JobInfo, &str)]) -> Result<()
     Ok(())
 }
 
-/// Dead rows by the group they belong to, sorted by key.
+/// Dead rows by group, sorted by key.
 fn group(dead: &[FinalRow]) -> Vec<GroupDelta> {
     let mut groups: BTreeMap<(i64, &str), GroupDelta> = BTreeMap::new();
     for row in dead {
@@ -116,7 +116,7 @@ fn group(dead: &[FinalRow]) -> Vec<GroupDelta> {
     groups.into_values().collect()
 }
 
-/// Puts the groups of a full job that it does not know yet into `other`.
+/// Moves new groups of a full job into `other`.
 fn fold_unknown(groups: Vec<GroupDelta>, gate_id: i64, known: &[String]) -> Vec<GroupDelta> {
     let mut kept: BTreeMap<(i64, String), GroupDelta> = BTreeMap::new();
     for mut group in groups {

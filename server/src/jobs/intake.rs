@@ -1,8 +1,8 @@
-//! Items on their way into jobs, within a transaction of the caller: dedupe keys, lanes, places in the
-//! sequence, turns. Requests, files, feeds, replays and what is let go all come through here.
+//! Adding items to jobs within the caller's transaction: dedupe keys, serialize queues, sequence numbers, fair turns.
+//! Requests, files, feeds, replays and released items all use it.
 //!
-//! The order is that of the locks: [`Intake::take_keys`], [`Intake::lock_lanes`], then the gates, then
-//! [`Intake::place`], which waits for nobody.
+//! Call order is lock order: [`Intake::take_keys`], [`Intake::lock_lanes`], then the job state rows, then
+//! [`Intake::place`], which never waits.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
@@ -38,17 +38,17 @@ pub(super) struct Arrivals<'a> {
     pub(super) items: &'a [Prepared],
 }
 
-/// The lowest turn that waits at a rank of a type: where newcomers begin.
+/// Lowest waiting fair turn at a rank of a type; new items start there.
 pub(super) async fn lowest_turn(core: &Core, tx: &mut Tx, type_id: i32, rank: i16) -> Result<i64> {
     let from = core.marks.turn(type_id, rank);
     Ok(items::current_turn(tx, type_id, rank, from).await?.unwrap_or(from.max(0)))
 }
 
-/// What is on its way in.
+/// State of one intake.
 #[derive(Default)]
 pub(super) struct Intake {
     lanes: Lanes,
-    /// Items whose dedupe key another item holds.
+    /// Items whose dedupe key is held by another item.
     doubles: HashSet<Uuid>,
     rows: Rows,
     turns: HashMap<i64, i64>,
@@ -58,7 +58,7 @@ pub(super) struct Intake {
 }
 
 impl Intake {
-    /// Finds the lanes that the arrivals need. Before anything is locked.
+    /// Finds the serialize queues that the arrivals need. Call this before taking any lock.
     pub(super) async fn begin(core: &Core, arrivals: &[Arrivals<'_>]) -> Result<Self> {
         let keys: BTreeSet<(Uuid, &str)> = arrivals
             .iter()
@@ -67,12 +67,12 @@ impl Intake {
         Ok(Self { lanes: Lanes::find(core, keys).await?, ..Self::default() })
     }
 
-    /// Finds the lanes of these keys of one owner.
+    /// Finds the serialize queues of these keys.
     pub(super) async fn of_keys(core: &Core, keys: BTreeSet<(Uuid, &str)>) -> Result<Self> {
         Ok(Self { lanes: Lanes::find(core, keys).await?, ..Self::default() })
     }
 
-    /// Takes the dedupe keys, in order; remembers whose was taken.
+    /// Takes the dedupe keys in order, and records the items whose key was taken.
     pub(super) async fn take_keys(&mut self, tx: &mut Tx, arrivals: &[Arrivals<'_>]) -> Result<()> {
         let wanted: Vec<KeyRow<'_>> = arrivals
             .iter()
@@ -91,22 +91,22 @@ impl Intake {
         Ok(())
     }
 
-    /// Whether another item of its job holds the dedupe key of this one.
+    /// True if another item of the job holds this item's dedupe key.
     pub(super) fn is_double(&self, item: &Prepared) -> bool {
         self.doubles.contains(&item.id)
     }
 
-    /// Locks the lanes of the arrivals and `others`, in order.
+    /// Locks the serialize queues of the arrivals and `others`, in order.
     pub(super) async fn lock_lanes(&mut self, tx: &mut Tx, others: impl IntoIterator<Item = i64>) -> Result<()> {
         self.lanes.lock(tx, others).await
     }
 
-    /// Sees who stands in the lanes; after those that end have left them.
+    /// Reads the heads of the serialize queues. Call this after ended items have left them.
     pub(super) async fn look(&mut self, tx: &mut Tx) -> Result<()> {
         self.lanes.look(tx).await
     }
 
-    /// Reads the gates, which are locked.
+    /// Reads the locked job state rows.
     pub(super) async fn open(&mut self, tx: &mut Tx, locked: &HashMap<i64, Locked>) -> Result<()> {
         self.turns = locked.iter().map(|(&id, gate)| (id, gate.last_turn)).collect();
         self.seqs = locked.iter().map(|(&id, gate)| (id, gate.next_seq)).collect();
@@ -123,7 +123,7 @@ impl Intake {
         Ok(current)
     }
 
-    /// Places arrivals that are not doubles into their job; returns how many.
+    /// Places the arrivals that are not duplicates into their job; returns their number.
     pub(super) async fn place(
         &mut self,
         core: &Core,
@@ -156,7 +156,7 @@ impl Intake {
         Ok(n)
     }
 
-    /// Puts an item back that was in none of the state tables.
+    /// Places an existing item that is in none of the state tables.
     pub(super) async fn put(
         &mut self,
         core: &Core,
@@ -180,7 +180,7 @@ impl Intake {
         self.now.ok_or_else(|| Error::Broken("items are placed before their gates are locked".to_owned()))
     }
 
-    /// Writes the rows; only the gates are left.
+    /// Writes all rows except the job state rows.
     pub(super) async fn write(&self, core: &Core, tx: &mut Tx, deltas: &mut BTreeMap<i64, Delta>) -> Result<()> {
         for (gate_id, delta) in deltas {
             delta.turn = self.turns.get(gate_id).copied().unwrap_or(0);
@@ -189,13 +189,13 @@ impl Intake {
         self.lanes.write(tx).await
     }
 
-    /// What was dead from the start, for the groups of errors.
+    /// Items that were dead from the start, for the error groups.
     pub(super) fn dead(&self) -> Vec<FinalRow> {
         let dead = domain::ItemState::Dead.code();
         self.rows.finals.iter().filter(|row| row.state == dead).cloned().collect()
     }
 
-    /// What may be claimed now, by type: how many, and where the first is.
+    /// Number of claimable items and their lowest position, by type.
     pub(super) fn ready(&self) -> BTreeMap<i32, (usize, Mark)> {
         self.rows.lowest()
     }

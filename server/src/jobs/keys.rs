@@ -1,10 +1,10 @@
-//! Idempotency-Keys of every call that is not the making of a tree (`idempotency-key`): the same key and body
-//! again gives the first answer.
+//! Idempotency-Keys of every call except the creation of trees (`idempotency-key`): the same key and body get the first
+//! answer again.
 //!
-//! Adding items moves the key in the transaction of the rows, so a stream that is sent again goes on
-//! where it was committed. Calls that make one small thing follow [`Engine::begin_call`] and keep their answer
-//! with what they make; a server that dies before that leaves a key without an answer and nothing made, and the
-//! same request takes it over a minute later.
+//! Adding items advances the key in the transaction of the rows, so a repeated stream continues after its last commit.
+//! Calls that create one small thing use [`Engine::begin_call`] and store their answer with what they create. If the
+//! server dies before that, a key without an answer remains and nothing was created; the same request takes the key
+//! over after a minute.
 
 use std::collections::HashMap;
 
@@ -34,29 +34,29 @@ use super::{
     create::{Turn, reused},
 };
 
-/// How long a call may take that makes one small thing, in seconds.
+/// Time limit of a call that creates one small thing, in seconds.
 const PATIENCE_SECONDS: f64 = 60.0;
 
-/// What becomes of an item whose dedupe key its job has already.
+/// Handling of items whose dedupe key is already used in the job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnDuplicate {
-    /// None of the request's items is added.
+    /// Adds none of the request's items.
     #[default]
     Refuse,
-    /// The others are, and it is counted.
+    /// Adds the other items and counts the duplicates.
     Skip,
 }
 
-/// How items are added.
+/// Options for adding items.
 #[derive(Clone, Debug, Default)]
 pub struct Adding {
-    /// They are the last.
+    /// True if these are the last items.
     pub seal: bool,
     pub on_duplicate: OnDuplicate,
     pub key: Option<KeyMove>,
-    /// Why; required on somebody else's work.
+    /// Reason; required for jobs of other owners.
     pub reason: Option<String>,
-    /// They are part of a stream.
+    /// Set if the items are part of a stream.
     pub stream: Option<InStream>,
 }
 
@@ -67,40 +67,40 @@ pub enum InStream {
     Later,
 }
 
-/// An Idempotency-Key that moves with the items of one commit.
+/// Idempotency-Key that advances with the items of one commit.
 #[derive(Clone, Debug)]
 pub struct KeyMove {
     pub name: KeyName,
-    /// The call that it is used for.
+    /// Call that the key is used for.
     pub call: String,
-    /// Where it stands: lines committed, and the SHA-256 of everything up to there. `None`: it is new.
+    /// Current position: lines committed, and the SHA-256 of the stream up to there. `None` for a new key.
     pub from: Option<(i64, [u8; 32])>,
-    /// Where it stands after these items.
+    /// Position after these items.
     pub to: (i64, [u8; 32]),
-    /// What earlier commits of the same call have added.
+    /// Items added by earlier commits of the same call.
     pub before: Added,
-    /// The call is through with this commit.
+    /// True if this commit finishes the call.
     pub last: bool,
 }
 
-/// How a call stands that was made with a key before.
+/// Progress of an earlier call with the same key.
 #[derive(Clone, Debug)]
 pub struct Once {
-    /// Lines committed.
+    /// Number of lines committed.
     pub lines: i64,
-    /// Of everything up to there.
+    /// SHA-256 of the stream up to there.
     pub fingerprint: Vec<u8>,
-    /// What it has added so far.
+    /// Items added so far.
     pub added: Added,
-    /// It is through.
+    /// True if the call is finished.
     pub done: bool,
 }
 
-/// What adding nothing answers.
+/// Answer to adding no items.
 pub(super) const NOTHING: Added = Added { accepted: 0, duplicates: 0, sealed: false };
 
 impl Engine {
-    /// Adds items to an unsealed job, all or none.
+    /// Adds all items to an unsealed job, or none of them.
     pub async fn add_items(&self, caller: &Caller, job_id: Uuid, items: Vec<NewItem>, adding: Adding) -> Result<Added> {
         caller.require(Scope::JobsWrite)?;
         let job = self.visible_job(caller, job_id).await?;
@@ -124,8 +124,8 @@ impl Engine {
             .await
     }
 
-    /// How the adding of items stands that was begun with this key; `None`: not at all. 422 when the key
-    /// stands for another call.
+    /// Progress of adding items with this key; `None` if the key is unused. Returns 422 if the key belongs to another
+    /// call.
     pub async fn known_adding(&self, name: &KeyName, call: &str) -> Result<Option<Once>> {
         let stored = idempotency::find(&self.0.core.pools.read, name).await?.filter(|stored| !stored.lapsed());
         let Some(stored) = stored else { return Ok(None) };
@@ -137,13 +137,13 @@ impl Engine {
         Ok(Some(Once { lines: stored.lines, fingerprint: stored.fingerprint, added, done }))
     }
 
-    /// Waits for everybody on this server who came earlier with this key.
+    /// Waits for all earlier requests with this key on this server.
     pub async fn key_turn(&self, name: &KeyName) -> Turn<'_> {
         self.0.core.turns.take(name).await
     }
 
-    /// Begins a call that is answered once. `Some`: it was answered before, with this status and text.
-    /// 422 when the key stands for another body or call, 409 while the same call is under way elsewhere.
+    /// Begins a call that is answered once. `Some`: the stored status and text of the first answer. Returns 422 if the
+    /// key belongs to another body or call, 409 while the same call is running elsewhere.
     pub async fn begin_call(&self, name: &KeyName, call: &str, fingerprint: &[u8]) -> Result<Option<(u16, String)>> {
         let core = &self.0.core;
         let call_begins = Progress { name, call, lines: 0, fingerprint };
@@ -164,13 +164,13 @@ impl Engine {
         }
     }
 
-    /// Frees the key of a call that was refused. One that was answered after all keeps its answer.
+    /// Releases the key of a refused call. A call that has been answered keeps its stored response.
     pub async fn forget_call(&self, name: &KeyName) -> Result<()> {
         Ok(idempotency::forget(&self.0.core.pools.read, name).await?)
     }
 }
 
-/// Entry about items that are added to somebody else's work, or for a given reason.
+/// Audit log entry for items added to another owner's job, or with a reason.
 fn audit_entry(
     caller: &Caller,
     job: &JobInfo,
@@ -195,17 +195,17 @@ fn audit_entry(
     Some(Box::new(row.with_detail(format!("{what}{sealed}"))))
 }
 
-/// A call that writes its Idempotency-Key in the transaction of what it makes.
+/// Call that stores its Idempotency-Key in the transaction of its changes.
 #[derive(Clone, Debug)]
 pub struct KeyedCall {
     pub name: KeyName,
     pub call: &'static str,
-    /// SHA-256 of what was asked.
+    /// SHA-256 of the request.
     pub fingerprint: [u8; 32],
 }
 
 impl Core {
-    /// What the same call has made before, if it was made. 422 when the key stands for another.
+    /// Stored result of an earlier identical call, if any. Returns 422 if the key belongs to another call.
     pub(super) async fn made_by(&self, key: &KeyedCall) -> Result<Option<Stored>> {
         let stored = idempotency::find(&self.pools.read, &key.name).await?.filter(|stored| !stored.lapsed());
         match stored {
@@ -214,15 +214,15 @@ impl Core {
         }
     }
 
-    /// Takes the key in the transaction of what the call makes. False: somebody was faster; look again.
+    /// Takes the key in the transaction of the call. False if another request was faster: look it up again.
     pub(super) async fn take_call(&self, tx: &mut Tx, key: &KeyedCall) -> Result<bool> {
         let call = Progress { name: &key.name, call: key.call, lines: 0, fingerprint: &key.fingerprint };
         Ok(idempotency::begin(&mut **tx, &call, self.window_seconds).await?)
     }
 }
 
-/// Adds, and moves the keys that come along. Keys are locked first, sorted, as the lock order wants it;
-/// what is refused afterwards leaves its key where it was.
+/// Adds items and advances their keys. Keys are locked first, sorted, as the lock order requires; a command refused
+/// afterwards leaves its key unchanged.
 pub(super) async fn add(
     core: &Core,
     tx: &mut Tx,
@@ -264,7 +264,7 @@ pub(super) async fn add(
     Ok(added)
 }
 
-/// Keeps what the call has added so far, or puts the key back.
+/// Stores the items that the call has added so far, or resets the key.
 async fn settle(tx: &mut Tx, key: &KeyMove, added: Option<&Added>) -> Result<()> {
     match (added, key.from) {
         (Some(added), _) => {
@@ -281,7 +281,7 @@ async fn settle(tx: &mut Tx, key: &KeyMove, added: Option<&Added>) -> Result<()>
     Ok(())
 }
 
-/// What two commits of one call have added.
+/// Sum of two commits of one call.
 pub fn sum(before: Added, now: Added) -> Added {
     Added {
         accepted: before.accepted + now.accepted,
@@ -290,7 +290,7 @@ pub fn sum(before: Added, now: Added) -> Added {
     }
 }
 
-/// 422: the key stands for something else.
+/// Problem 422: the key was used for another request.
 pub fn key_reused() -> Problem {
     reused()
 }

@@ -1,5 +1,5 @@
-//! Serialize keys within one transaction: lanes locked, places given out, and the next let go when the
-//! one before it is final (`serialize-key`).
+//! Serialize queues within one transaction: locks them, assigns positions, and releases the next item when the previous
+//! one is final (`serialize-key`).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -19,7 +19,7 @@ use crate::{
 
 use super::{Core, ending::EndingRows, marks};
 
-/// Lanes of one batch.
+/// Serialize queues of one batch.
 #[derive(Default)]
 pub(super) struct Lanes {
     by_key: HashMap<(Uuid, String), i64>,
@@ -29,8 +29,8 @@ pub(super) struct Lanes {
 }
 
 impl Lanes {
-    /// Finds the lanes of these (owner, key), making what is missing in a commit of its own, so that
-    /// nobody waits for a lane that may never be.
+    /// Finds the serialize queues of these (owner, key) pairs. Missing ones are created in a separate commit, so that
+    /// no transaction waits for an uncommitted queue.
     pub(super) async fn find(core: &Core, keys: BTreeSet<(Uuid, &str)>) -> Result<Self> {
         if keys.is_empty() {
             return Ok(Self::default());
@@ -42,12 +42,12 @@ impl Lanes {
         Ok(Self { by_key, ..Self::default() })
     }
 
-    /// The lane of a key.
+    /// Serialize queue of a key.
     pub(super) fn of(&self, owner_id: Uuid, key: &str) -> Option<i64> {
         self.by_key.get(&(owner_id, key.to_owned())).copied()
     }
 
-    /// Locks its lanes and `others` in order.
+    /// Locks these serialize queues and `others`, in order.
     pub(super) async fn lock(&mut self, tx: &mut Tx, others: impl IntoIterator<Item = i64>) -> Result<()> {
         let wanted: BTreeSet<i64> = self.by_key.values().copied().chain(others).collect();
         if wanted.is_empty() {
@@ -57,13 +57,13 @@ impl Lanes {
         let rows = lanes::lock(tx, &ids).await?;
         self.next = rows.into_iter().map(|row| (row.id, row.next_pos)).collect();
         if self.by_key.values().any(|id| !self.next.contains_key(id)) {
-            // Swept since it was found, as nobody stood in it: looked up again by running once more.
+            // Swept since it was found, because it was empty: running the batch again recreates it.
             return Err(Error::Conflict("a lane was swept"));
         }
         Ok(())
     }
 
-    /// Sees who stands in its lanes, once those that end have left.
+    /// Reads which serialize queues are occupied. Call this after ended items have left them.
     pub(super) async fn look(&mut self, tx: &mut Tx) -> Result<()> {
         if !self.by_key.is_empty() {
             let ids: Vec<i64> = self.by_key.values().copied().collect();
@@ -72,7 +72,7 @@ impl Lanes {
         Ok(())
     }
 
-    /// Puts an item at the end of a lane; whether it is the first there.
+    /// Appends an item to a serialize queue; returns true if it is the first.
     pub(super) fn join(&mut self, lane_id: i64, item_id: Uuid) -> bool {
         let next = self.next.entry(lane_id).or_insert(1);
         self.joined.push((lane_id, *next, item_id));
@@ -80,14 +80,14 @@ impl Lanes {
         self.occupied.insert(lane_id)
     }
 
-    /// Writes who joined.
+    /// Writes the appended items.
     pub(super) async fn write(&self, tx: &mut Tx) -> Result<()> {
         Ok(lanes::append(tx, &self.joined).await?)
     }
 }
 
-/// Items that are final leave their lanes, and the next in each is let go. The lanes are locked. What
-/// belongs to a job that is cancelled ends instead, and the one behind it is looked at.
+/// Removes final items from their serialize queues and releases the next item of each queue. The queues are locked.
+/// Items of canceled jobs end instead, and the item behind them is the next candidate.
 pub(super) async fn pass_on(core: &Core, tx: &mut Tx, rows: &mut EndingRows) -> Result<()> {
     let mut freed = std::mem::take(&mut rows.freed);
     let mut ready: Vec<ReadyRow> = Vec::new();
@@ -128,7 +128,7 @@ pub(super) async fn pass_on(core: &Core, tx: &mut Tx, rows: &mut EndingRows) -> 
     Ok(())
 }
 
-/// The end of a waiting item whose job is cancelled; it is counted already.
+/// Final row of a waiting item whose job is canceled; the counters already include it.
 pub(super) fn ghost(taken: &Taken) -> FinalRow {
     FinalRow {
         item_id: taken.item_id,
@@ -143,12 +143,12 @@ pub(super) fn ghost(taken: &Taken) -> FinalRow {
     }
 }
 
-/// The lanes in which these items stand, for locking.
+/// Serialize queues of these items, for locking.
 pub(super) fn lanes_of(seen: &[waiting::Seen]) -> Vec<i64> {
     seen.iter().filter_map(|seen| seen.lane_id).collect::<BTreeSet<_>>().into_iter().collect()
 }
 
-/// The head of each lane.
+/// Head of each serialize queue.
 pub(super) async fn heads(tx: &mut Tx, lane_ids: &[i64]) -> Result<BTreeMap<i64, Uuid>> {
     if lane_ids.is_empty() {
         return Ok(BTreeMap::new());

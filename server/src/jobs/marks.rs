@@ -1,9 +1,8 @@
-//! Low-water marks: where a claim of a type starts to look.
+//! Low-water marks: positions from which claims of a type start to scan.
 //!
-//! Rows that claims have deleted stay in the index until vacuum, and an open snapshot anywhere keeps
-//! them for minutes. A mark skips them. It is a hint and never the truth: an adder that read the
-//! current turn a moment ago can commit below it, so every claim that comes back short, and one every
-//! 250 ms, looks from the very bottom.
+//! Rows that claims deleted stay in the index until vacuum, and an open snapshot anywhere keeps them for minutes. A
+//! mark skips them. It is a hint, never the truth: an add that read the current fair turn a moment ago can commit below
+//! it. So every claim that is not filled, and one every 250 ms, scans from the very bottom.
 
 use std::{
     collections::HashMap,
@@ -38,7 +37,7 @@ impl Marks {
         change(marks.entry(type_id).or_insert_with(|| Entry { mark: Mark::BOTTOM, bottom_scan: Instant::now() }))
     }
 
-    /// Where a claim starts now.
+    /// Position from which a claim starts now.
     pub(super) fn start(&self, type_id: i32) -> Mark {
         self.with(type_id, |entry| {
             if entry.bottom_scan.elapsed() >= FROM_THE_BOTTOM_EVERY {
@@ -50,23 +49,23 @@ impl Marks {
         })
     }
 
-    /// A claim found its first row here: what lies before is gone or in somebody's hands.
+    /// Records the first row that a claim found: all rows before it are gone or locked.
     pub(super) fn found(&self, type_id: i32, first: Mark) {
         self.with(type_id, |entry| entry.mark = first);
     }
 
-    /// Rows were committed here.
+    /// Records that rows were committed at this position.
     pub(super) fn added(&self, type_id: i32, lowest: Mark) {
         self.with(type_id, |entry| entry.mark = entry.mark.min(lowest));
     }
 
-    /// The turn from which to look for the current one at a rank.
+    /// Fair turn from which to search for the current one at a rank.
     pub(super) fn turn(&self, type_id: i32, rank: i16) -> i64 {
         self.with(type_id, |entry| if entry.mark.rank == rank { entry.mark.turn } else { i64::MIN })
     }
 }
 
-/// Puts items at the lowest turn that waits: they have waited before.
+/// Makes items claimable at the lowest waiting fair turn, because they have waited before.
 pub(super) async fn make_ready_now(core: &Core, tx: &mut Tx, mut ready: Vec<ReadyRow>) -> Result<Vec<(i32, Mark)>> {
     let mut turns: HashMap<(i32, i16), i64> = HashMap::new();
     for row in &mut ready {

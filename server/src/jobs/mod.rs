@@ -1,70 +1,69 @@
-//! The use-cases: everything that changes or reads jobs, items and assignments.
+//! Use cases: everything that changes or reads jobs, items and assignments.
 //!
-//! Each is written for a batch and runs as one transaction in a task of its own. Rules are asked of
-//! `domain`; statements live in `store`. Nothing here knows HTTP.
+//! Each use case is written for a batch and runs as one transaction in its own task. `domain` decides the rules;
+//! `store` holds the statements. Nothing here knows HTTP.
 //!
-//! **One lock order**, everywhere, or cancel and complete deadlock:
+//! **One lock order** everywhere; otherwise cancellation and completion deadlock:
 //!
 //! 1. keys (idempotency, dedupe), sorted
 //! 2. job type (capped claims only)
-//! 3. the place in a file (`split`)
-//! 4. lease, then dedupe keys of items, then lanes by id
-//! 5. outcomes that are taken back, then ready, deferred, blocked: by item; claims skip what is locked and
-//!    never wait
-//! 6. gates, by gate id, which is topological within a tree (the root's gate is the lowest)
+//! 3. cursor of a file (`split`)
+//! 4. lease, then dedupe keys of items, then serialize queues by id
+//! 5. outcomes that are undone, then ready, deferred, blocked rows: by item; claims skip locked rows and never wait
+//! 6. job state rows by gate id, which is topological within a tree (the root has the lowest)
 //! 7. error groups
 //! 8. deliveries
 //!
-//! Lanes come before whatever waits in them, so who takes waiting rows looks first without locks. Lanes
-//! are made in commits of their own. Adding items locks its gates before it inserts, as it needs places
-//! in the job's sequence; it then only inserts rows that nobody can wait for. What records how far rows
-//! have followed a decision (`carry`, `feed_rest`) is written under the gate.
+//! Serialize queues come before the rows waiting in them, so a transaction that takes waiting rows first reads without
+//! locks. Serialize queues are created in commits of their own. Adding items locks their job state rows before it
+//! inserts, because it needs sequence numbers of the job; it then only inserts rows that nobody can wait for. Cursors
+//! of propagation (`carry`, `feed_rest`) are written under the lock of the job state row.
 
-mod add; // items in: from requests and from files
-pub(crate) mod alerts; // what somebody should look at
-pub(crate) mod audit; // who did what, and why
+mod add; // adding items from requests and files
+pub(crate) mod alerts; // conditions and events that need attention
+pub(crate) mod audit; // audit log: actor, action, reason
 mod beat; // heartbeats and steps
-mod bulk; // deeds over many
+mod bulk; // bulk operations
 mod cache; // job types and job definitions in memory
-mod cancel; // jobs with everything below them, and items
-mod carry; // rows that follow a decision
-mod claim; // the claiming half of a work batch
+mod cancel; // canceling items, and jobs with their descendants
+mod carry; // propagation of decisions to rows
+mod claim; // claiming half of a work batch
 mod corrections; // corrected rows take the place of failed ones
 mod create; // new trees
-mod delegation; // work in the name of whoever asked
+mod delegation; // work on behalf of the requester
 mod deliveries; // callbacks of complete trees
-mod ending; // the ending half of a work batch
-mod fate; // what becomes of an item without a result
+mod ending; // ending half of a work batch
+mod fate; // outcome of an item without a result
 mod feed; // items of a parent become items of its children
-mod figures; // what comes in and ends, counted in process
-mod form; // endings as they are asked for
-mod ghosts; // cancelled jobs that are not swept yet
-mod groups; // errors that read alike
+mod figures; // counts of added and finished items, in process
+mod form; // validation of requested endings
+mod ghosts; // canceled jobs that are not swept yet
+mod groups; // groups of similar errors
 mod intake; // items on their way into jobs
-mod keys; // Idempotency-Keys of adding
+mod keys; // Idempotency-Keys of adding items
 mod lanes; // serialize keys
-mod marks; // where claims start to look
-mod outbox; // what is said on the broker
-mod own; // executors that are Treeline's own
-mod past; // assignments that are over
+mod marks; // low-water marks of claims
+mod outbox; // messages to the broker
+mod own; // built-in executors
+mod past; // assignments that are closed
 mod patch; // small edits by people
 mod pin; // trees that are exempt from retention
-mod plan; // what depends on what in a tree
+mod plan; // dependency graph of a tree
 mod prepare; // items checked before they are added
 mod read; // views for pages and API
-mod remove; // trees that go
-mod replay; // trees and items made again
-mod retry; // items that a person gives back
+mod remove; // deletion of trees
+mod replay; // replays of trees and items
+mod retry; // retries requested by people
 mod settle; // completion of trees of several jobs
 mod share; // links to a tree
-mod sweep; // what duties do: lost leases, due items, expiry
-mod tend; // trees whose time has come
+mod sweep; // sweeps of background tasks: lost leases, due items, expiry
+mod tend; // maintenance of trees at their next check
 mod types; // job types that change while jobs run
 #[cfg(feature = "failpoints")]
-mod unfenced; // endings without a fence, in builds made to fail
+mod unfenced; // endings without a lease check, in fault-injection builds
 mod wake; // waiting claims
 mod work; // endings and claims in one transaction
-mod workers; // who asked for work
+mod workers; // workers that sent claims
 
 use std::sync::Arc;
 
@@ -98,7 +97,7 @@ pub use read::{GroupFilter, ItemFilter, JobFilter};
 pub use retry::Refused;
 pub use workers::WorkerPlace;
 
-/// The use-cases over one database. Cheap to clone.
+/// Use cases over one database. Cheap to clone.
 #[derive(Clone)]
 pub struct Engine(Arc<Inner>);
 
@@ -110,7 +109,7 @@ struct Inner {
     beats: Coalescer<beat::BeatBatch>,
 }
 
-/// What every use-case needs.
+/// State shared by all use cases.
 pub(crate) struct Core {
     pub(crate) pools: Pools,
     hub: Hub,
@@ -124,56 +123,56 @@ pub(crate) struct Core {
     workers: workers::Workers,
     figures: figures::Figures,
     away: own::Away,
-    /// A file waits to be cut into items.
+    /// Notified when a file waits to be split into items.
     split_asked: tokio::sync::Notify,
-    /// Rows are to follow a decision.
+    /// Notified when a decision is to be propagated to rows.
     walk_asked: tokio::sync::Notify,
-    /// A tree is to be filled from another.
+    /// Notified when a tree is to be filled from another tree.
     replay_asked: tokio::sync::Notify,
-    /// A bulk operation has something to do.
+    /// Notified when a bulk operation has work.
     bulk_asked: tokio::sync::Notify,
-    /// A callback is to be sent again.
+    /// Notified when a callback is to be sent again.
     delivery_asked: tokio::sync::Notify,
-    /// Bytes of one payload, at most.
+    /// Maximum size of one payload, in bytes.
     payload_limit: usize,
-    /// How long an Idempotency-Key is remembered at least.
+    /// Minimum time for which an Idempotency-Key is stored.
     window_seconds: f64,
-    /// What completion callbacks may reach.
+    /// Addresses that completion callbacks may reach.
     callbacks: Reach,
-    /// What becomes claimable, dead or complete is written down for the broker.
+    /// True if messages for the broker (claimable, dead, complete) are stored.
     has_broker: bool,
     quotas: Quotas,
-    /// Requests with one Idempotency-Key take turns here, before any of them takes a connection.
+    /// Queue of requests with the same Idempotency-Key; they wait here before they take a connection.
     turns: create::Turns,
-    /// Seals receivers of callbacks.
+    /// Seals callback receivers.
     sealer: Sealer,
-    /// Makes and checks the capabilities of pushed assignments.
+    /// Signs and verifies the capabilities of pushed assignments.
     assignment_key: Key,
-    /// Cancelled when the server stops: claims wait no longer.
+    /// Canceled when the server stops; waiting claims then return.
     shutdown: CancellationToken,
 }
 
-/// What the configuration says to the engine.
+/// Settings of the engine.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Bytes of one payload, at most.
+    /// Maximum size of one payload, in bytes.
     pub payload: usize,
-    /// How long an Idempotency-Key is remembered at least.
+    /// Minimum time for which an Idempotency-Key is stored.
     pub idempotency_window_seconds: f64,
-    /// What completion callbacks may reach.
+    /// Addresses that completion callbacks may reach.
     pub callbacks: Reach,
-    /// Whether there is a broker to be told of things.
+    /// True if there is a broker to publish to.
     pub has_broker: bool,
-    /// Quotas of an owner.
+    /// Quotas per owner.
     pub quotas: Quotas,
     /// Seals secrets before they are stored.
     pub sealer: Sealer,
-    /// Makes and checks the capabilities of pushed assignments.
+    /// Signs and verifies the capabilities of pushed assignments.
     pub assignment_key: Key,
 }
 
 impl Engine {
-    /// Builds the engine and reads the job types.
+    /// Builds the engine and loads the job types.
     pub async fn start(
         pools: Pools,
         hub: Hub,
@@ -210,7 +209,7 @@ impl Engine {
             assignment_key: limits.assignment_key,
             shutdown,
         });
-        // As many flushers as cores: more only adds latency and makes the batches smaller.
+        // As many flushers as cores: more only add latency and make batches smaller.
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
         Ok(Self(Arc::new(Inner {
             work: Coalescer::start(work::WorkBatch(Arc::clone(&core)), cores),
@@ -221,17 +220,17 @@ impl Engine {
         })))
     }
 
-    /// The job types as they are now (at most a second old).
+    /// Cached job types, at most one second old.
     pub fn types(&self) -> &TypeCache {
         &self.0.core.types
     }
 
-    /// Resolves when a file was handed in to be cut into items. A hint: the splitter also looks by itself.
+    /// Resolves when a file has been submitted for splitting. A hint: the splitter also polls.
     pub async fn split_asked(&self) {
         self.0.core.split_asked.notified().await;
     }
 
-    /// The job, if the caller may see it. Somebody else's is `not_found`.
+    /// Returns the job if it is visible to the caller, else `not_found`.
     async fn visible_job(&self, caller: &Caller, id: Uuid) -> Result<Arc<JobInfo>> {
         self.0.core.visible_job(caller, id).await
     }

@@ -1,9 +1,7 @@
-//! What is said on the broker, where there is one: which items can be claimed, which are dead, which trees
-//! are complete.
+//! Messages for the broker, if there is one: claimable items, dead items, complete trees.
 //!
-//! It is written into the commit that makes it true, and published afterwards by a duty that knows nothing
-//! but what it is given here. Without a broker nothing is written. Nothing depends on any of it: whoever
-//! hears it asks the engine.
+//! Messages are written in the commit that makes them true and published later by a background task. Without a broker
+//! nothing is written. Messages are only hints: consumers query the engine for the state.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -28,31 +26,31 @@ use crate::{
 
 use super::{Core, Engine};
 
-/// Rows of the outbox that are taken in one go, and for how long.
+/// Number of outbox rows taken at once, and the time for which they are reserved, in seconds.
 const TAKEN: i64 = 32;
 const TAKEN_SECONDS: f64 = 30.0;
-/// Rows of `ready` that one step of a walk looks at, and how many steps follow each other.
+/// Number of `ready` rows that one scan step reads, and maximum number of consecutive steps.
 const STEP: i64 = 2_000;
 const STEPS: usize = 5;
 
-/// Something to be said.
+/// Message for the broker.
 #[derive(Clone, Debug)]
 pub enum News {
-    /// An item can be claimed.
+    /// Item that can be claimed.
     Item(WakeUp),
     Dead(WakeUp),
     Completed(TreeCompleted),
 }
 
-/// News that go, or stay, together.
+/// Messages that are published, or not, together.
 #[derive(Clone, Debug)]
 pub struct Parcel {
-    /// Its place in the outbox.
+    /// Position in the outbox.
     pub id: i64,
     pub news: Vec<News>,
 }
 
-/// As on the gate.
+/// Outcome codes as stored in the job state row.
 const fn outcome(stored: i16) -> Option<Outcome> {
     match stored {
         1 => Some(Outcome::Succeeded),
@@ -64,7 +62,7 @@ const fn outcome(stored: i16) -> Option<Outcome> {
 }
 
 impl Core {
-    /// Puts items where claims find them; the one road into `ready`.
+    /// Makes items claimable; the only path into `ready`.
     pub(super) async fn make_ready(&self, tx: &mut Tx, rows: &[ReadyRow]) -> Result<()> {
         items::make_ready(tx, rows).await?;
         if !self.has_broker || rows.is_empty() {
@@ -82,7 +80,7 @@ impl Core {
         Ok(())
     }
 
-    /// Items have become dead in this transaction.
+    /// Records messages for items that died in this transaction.
     pub(super) async fn announce_dead(&self, tx: &mut Tx, rows: &[FinalRow]) -> Result<()> {
         if !self.has_broker || rows.is_empty() {
             return Ok(());
@@ -91,8 +89,7 @@ impl Core {
         Ok(outbox::dead(tx, &item_ids, &gate_ids).await?)
     }
 
-    /// Trees may have become complete in this transaction: those of these gates that carry one. After
-    /// the gates.
+    /// Records messages for those of these jobs whose trees are complete. Call this after updating the job state rows.
     pub(super) async fn announce_complete(&self, tx: &mut Tx, gate_ids: &[i64]) -> Result<()> {
         if !self.has_broker || gate_ids.is_empty() {
             return Ok(());
@@ -100,7 +97,7 @@ impl Core {
         Ok(outbox::completed(tx, gate_ids).await?)
     }
 
-    /// The same for the gates of a batch: only those are looked at that were sealed or have less pending now.
+    /// Same for the deltas of a batch, limited to jobs that were sealed or have fewer pending items now.
     pub(super) async fn announce_complete_of(&self, tx: &mut Tx, deltas: &[(i64, Delta)]) -> Result<()> {
         if !self.has_broker {
             return Ok(());
@@ -141,7 +138,7 @@ impl Core {
 }
 
 impl Engine {
-    /// Takes what is to be said, the oldest first; it is the caller's for half a minute.
+    /// Takes batches to publish, oldest first; they are reserved for the caller for 30 s.
     pub async fn take_news(&self) -> Result<Vec<Parcel>> {
         let core = &self.0.core;
         let mut parcels = Vec::new();
@@ -152,7 +149,7 @@ impl Engine {
         Ok(parcels)
     }
 
-    /// What was said, and what was not and may be taken again at once.
+    /// Deletes published batches and releases unpublished ones for immediate retry.
     pub async fn news_said(&self, said: &[i64], unsaid: &[i64]) -> Result<()> {
         let pool = &self.0.core.pools.read;
         if !said.is_empty() {
@@ -164,30 +161,29 @@ impl Engine {
         Ok(())
     }
 
-    /// How much is to be said, in parcels; counted up to 10,000.
+    /// Number of batches waiting to be published, counted up to 10,000.
     pub async fn news_waiting(&self) -> Result<i64> {
         Ok(outbox::waiting(&self.0.core.pools.read).await?)
     }
 
-    /// Moves the horizon behind which waiting items are named again, and forgets what nobody could say for
-    /// so long that they are. Returns how many parcels.
+    /// Moves the horizon behind which waiting items are published again, and deletes batches that could not be
+    /// published until then. Returns the number of deleted batches.
     pub async fn age_news(&self, resend_seconds: f64) -> Result<u64> {
         let pool = &self.0.core.pools.read;
         outbox::move_horizon(pool, resend_seconds).await?;
-        // The horizon is between once and twice that old; what came before it is found by the walk.
+        // The horizon is once to twice that old; the scan finds all items before it.
         Ok(outbox::forget(pool, 3.0 * resend_seconds).await?)
     }
 
-    /// The types that workers pull and that may start: what they wait for is named again.
+    /// Types that workers pull, whose waiting items are published again.
     pub fn pulled_types(&self) -> Vec<Arc<TypeInfo>> {
         self.types().all().into_iter().filter(|info| info.is_pulled()).collect()
     }
 
-    /// Items of a type that have waited for a claim for a while, at most `room` of them, and each at most once
-    /// in so many seconds.
+    /// Up to `room` items of a type that have waited for a claim for a while, each at most once per `resend_seconds`.
     pub async fn long_waiting(&self, type_id: i32, room: i64, resend_seconds: f64) -> Result<Vec<WakeUp>> {
         let core = Arc::clone(&self.0.core);
-        // A task of its own, so that a shutdown cannot cut its transactions.
+        // In its own task, so that a shutdown cannot interrupt its transactions.
         in_task("looking for what waits", async move {
             let mut found = Vec::new();
             for _ in 0..STEPS {

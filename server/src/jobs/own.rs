@@ -1,9 +1,9 @@
-//! Executors that are Treeline's own: what is built in, and posts to workers.
+//! Executors of Treeline itself: the builtin one, and push delivery to workers.
 //!
-//! They claim and end like any worker, under credentials that no token has. What was posted may be ended by
-//! others: the worker that got it answers 202 and says later what came of it, with a token of its own. The
-//! id that was posted carries a capability, which proves that the worker got it: with it, any token that may work on
-//! the type is the holder, and without it none.
+//! They claim and end like any worker, with credentials that no token has. Others may end a pushed assignment: its
+//! worker answers 202 and later reports the outcome with its own token. The pushed id carries a capability, which
+//! proves that the worker received it: with it, any token that may work on the type counts as the holder; without it,
+//! none does.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -30,17 +30,17 @@ use crate::{
 
 use super::{Core, Engine, ending::EndCommand};
 
-/// The credential of the executors that are built in.
+/// Credential of the builtin executor.
 const BUILTIN: Uuid = Uuid::from_u128(0x0000_b017_1000_7000_8000_0000_0000_0001);
 
-/// The credential of posts to workers.
+/// Credential of push delivery.
 pub(super) const PUSH: Uuid = Uuid::from_u128(0x0000_b017_1000_7000_8000_0000_0000_0002);
 
-/// How long an executor that is built in holds an item: it ends a batch within milliseconds, or its
-/// server has died, and then nobody should have to wait three minutes for the last rows of a file.
+/// Lease time of the builtin executor: it ends a batch within milliseconds unless its server has died, and in that case
+/// the last rows of a file should not wait three minutes.
 const BUILTIN_LEASE_SECONDS: f64 = 15.0;
 
-/// How long an assignment of this type is held without a sign of life.
+/// Lease time of an assignment of this type, in seconds.
 pub(super) fn lease_of(info: &TypeInfo) -> f64 {
     match info.executor.kind {
         ExecutorKind::Builtin => BUILTIN_LEASE_SECONDS,
@@ -49,7 +49,7 @@ pub(super) fn lease_of(info: &TypeInfo) -> f64 {
     }
 }
 
-/// Whether items of a type with this executor are this credential's to claim.
+/// True if this credential may claim items of a type with this executor.
 pub(super) fn may_claim(kind: ExecutorKind, credential_id: Uuid) -> bool {
     match kind {
         ExecutorKind::Pull => true,
@@ -74,7 +74,7 @@ fn caller(credential_id: Uuid) -> Caller {
     }
 }
 
-/// Who ends an assignment, and which types their token may work on; `None` is all.
+/// Credential that ends an assignment, and the types that its token may work on; `None` means all.
 #[derive(Clone, Debug)]
 pub(super) struct Holder {
     pub(super) credential_id: Uuid,
@@ -86,26 +86,26 @@ impl Holder {
         Self { credential_id: caller.credential_id, types: caller.work_types.clone().map(Arc::new) }
     }
 
-    /// The same rights, with what was posted in hand.
+    /// Same rights, as holder of pushed assignments.
     pub(super) fn of_posted(&self) -> Self {
         Self { credential_id: PUSH, types: self.types.clone() }
     }
 }
 
 impl Core {
-    /// True if an id has the capability of the assignment, as only its worker was told it.
+    /// True if the id carries the assignment's capability, which only its worker received.
     fn proves(&self, id: AssignmentId) -> bool {
         id.capability.is_some_and(|capability| self.assignment_key.is_capability(id.id, &capability))
     }
 
-    /// True if what became of an assignment may be told: of one that was pushed, to nobody without its capability.
+    /// True if the outcome of the assignment may be revealed; for a pushed one this requires its capability.
     pub(super) fn may_know(&self, pushed: bool, id: AssignmentId, credential_id: Uuid) -> bool {
         !pushed || credential_id == PUSH || self.proves(id)
     }
 
-    /// Of these assignments, those that were pushed, are open, and may be ended by this holder: their keys, in order.
+    /// Keys of those assignments that were pushed, are open, and may be ended by this holder, in order.
     ///
-    /// An id without the right capability is none of them. Where no id has one, nothing is asked of the database.
+    /// Ids without the right capability are left out. If no id has one, the database is not queried.
     pub(super) async fn lent<K>(
         &self,
         executor: impl PgExecutor<'_>,
@@ -124,8 +124,8 @@ impl Core {
         Ok(asked.into_iter().filter(|&(_, id, holder)| may_end(id, holder)).map(|(key, ..)| key).collect())
     }
 
-    /// Of the endings without an answer, the first for each pushed assignment that its holder may end: by assignment, the
-    /// place of the command. One without the capability does not stand in the way of one that has it.
+    /// Indexes of the first unanswered ending per pushed assignment whose holder may end it. Endings without the
+    /// capability do not block later ones that have it.
     pub(super) async fn lent_endings(
         &self,
         executor: impl PgExecutor<'_>,
@@ -143,41 +143,41 @@ impl Core {
         Ok(first)
     }
 
-    /// Whether items of this type are posted to somebody.
+    /// True if items of this type are pushed to a worker.
     pub(super) fn is_posted(&self, type_id: i32) -> bool {
         self.types.by_id(type_id).is_some_and(|info| info.executor.kind == ExecutorKind::Push)
     }
 }
 
 impl Engine {
-    /// Who the executors that are built in claim as.
+    /// Caller as which the builtin executor claims.
     pub fn builtin_caller() -> Caller {
         caller(BUILTIN)
     }
 
-    /// Who posts to workers claim as.
+    /// Caller as which push delivery claims.
     pub fn push_caller() -> Caller {
         caller(PUSH)
     }
 
-    /// The id of a pushed assignment as its worker is told: with the capability that ends it.
+    /// Id of a pushed assignment as sent to its worker, including the capability that ends it.
     pub fn pushed_id(&self, id: Uuid) -> AssignmentId {
         AssignmentId { id, capability: self.0.core.assignment_key.capability(id) }
     }
 
-    /// A place in the line of those who wait for items of these types: resolves when there may be some. Taken
-    /// before looking, it misses nothing.
+    /// Registers a waiter for items of these types; resolves when there may be some. Register before querying, so that
+    /// no wake-up is lost.
     pub fn line(&self, types: &[i32]) -> oneshot::Receiver<()> {
         self.0.core.waiters.wait(types)
     }
 
-    /// Which types' targets this server leaves alone for a while, and why. Replaces what was said before.
+    /// Replaces the set of types whose push targets this server pauses, with the reasons.
     pub fn targets_away(&self, holds: HashMap<i32, Hold>) {
         *self.0.core.away.0.write().unwrap_or_else(PoisonError::into_inner) = holds;
     }
 }
 
-/// Types whose target does not answer, by what this server has seen.
+/// Types whose target did not answer this server.
 #[derive(Debug, Default)]
 pub(super) struct Away(RwLock<HashMap<i32, Hold>>);
 

@@ -1,5 +1,5 @@
-//! Assignments that are over: the same ending again answers as the first time, any other is refused (rules
-//! 8 and 15).
+//! Closed assignments: a repeated ending gets the same answer as the first time, any other ending is refused
+//! (`fencing`).
 
 use std::collections::HashMap;
 
@@ -19,7 +19,7 @@ use super::{
     ending::{EndCommand, EndingKind},
 };
 
-/// Answers the endings that have no answer yet by what their assignments have come to.
+/// Answers the remaining commands from the recorded endings of their assignments.
 pub(super) async fn answer(
     core: &Core,
     tx: &mut Tx,
@@ -44,8 +44,7 @@ pub(super) async fn answer(
     Ok(())
 }
 
-/// `fencing`, for an assignment that is not open: the same ending again answers as the first time, any
-/// other is refused.
+/// Applies `fencing` to an assignment that is not open: a repeated ending gets the same answer, any other is refused.
 pub(super) fn again(command: &EndCommand, past: Option<&PastRow>) -> Result<Ended, Problem> {
     let Some(past) = past else { return Err(Problem::not_found("assignment")) };
     let ended_as = EndedAs::from_code(past.ended_as).unwrap_or(EndedAs::Cancelled);
@@ -68,7 +67,7 @@ pub(super) fn again(command: &EndCommand, past: Option<&PastRow>) -> Result<Ende
     Err(closed(item_state, ended_as))
 }
 
-/// `cancellation`: a result of cancelled work changes nothing; it is kept in the attempt.
+/// Refusal of a result of canceled work (`cancellation`): the state does not change; the attempt stores the result.
 pub(super) fn too_late() -> Problem {
     Problem {
         item_state: Some(ItemState::Cancelled),
@@ -80,7 +79,7 @@ pub(super) fn too_late() -> Problem {
     }
 }
 
-/// `assignment_closed`, with where the item stands and how the assignment ended.
+/// Problem `assignment_closed` with the item's state and the way in which the assignment ended.
 pub(super) fn closed(item_state: ItemState, ended_as: EndedAs) -> Problem {
     Problem {
         item_state: Some(item_state),

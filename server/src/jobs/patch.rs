@@ -1,9 +1,9 @@
-//! Small edits by people: `PATCH` of jobs and items, with the version they were read at.
+//! Small edits by people: `PATCH` of jobs and items, guarded by the version that was read.
 //!
-//! An item is edited while it waits, in one transaction. A job is edited in one; its waiting items that
-//! had the job's own priority and times follow in batches, each a transaction of its own.
+//! A waiting item is edited in one transaction. A job is edited in one, too; its waiting items that had the job's own
+//! priority and times are updated in batches, each in its own transaction.
 
-mod refile; // waiting rows, put where they now belong
+mod refile; // placement of edited waiting rows
 
 use std::sync::Arc;
 
@@ -34,16 +34,16 @@ use crate::{
 use super::{Core, Engine, audit, read};
 use refile::Refiled;
 
-/// Items of a job that are looked at in one transaction.
+/// Number of items of a job edited in one transaction.
 const BATCH: i64 = 2_000;
-/// How often an edit that met a claim looks again where the item is now.
+/// Maximum number of attempts for an edit that collides with a claim or a sweep.
 const TRIES: usize = 20;
 
-/// A deed that is to be written down with the edit, where it is.
+/// Audit log entry that is written with the edit, if any.
 type Deed = Option<log::AuditRow>;
 
 impl Engine {
-    /// Changes the fields of a job that are named; 412 when `expected` is not its version.
+    /// Changes the given fields of a job; 412 if `expected` is not its version.
     pub async fn patch_job(&self, caller: &Caller, id: Uuid, body: JobPatch, expected: Option<i64>) -> Result<Job> {
         caller.require(Scope::JobsWrite)?;
         let info = self.visible_job(caller, id).await?;
@@ -52,12 +52,12 @@ impl Engine {
         let deed = audit::row(caller, "job.edit", info.owner_id, reason.as_deref())
             .map(|row| log::AuditRow { detail: Some(said(&body)), ..row.about(info.root_id, id, None) });
         let core = Arc::clone(&self.0.core);
-        // A task of its own: a client that goes away cannot leave a transaction open, or the batches half done.
+        // In its own task: a client that disconnects cannot leave a transaction open or the batches half done.
         in_task("editing a job", async move { core.edit_job(id, info.root_id, &body, expected, deed).await }).await?;
         self.changed_job(caller, id, true).await
     }
 
-    /// Changes what a waiting item is held by; 409 when it waits no more, 412 when `expected` is not its
+    /// Changes the priority and times of a waiting item; 409 if it no longer waits, 412 if `expected` is not its
     /// version.
     pub async fn patch_item(&self, caller: &Caller, id: Uuid, body: ItemPatch, expected: Option<i64>) -> Result<Item> {
         caller.require(Scope::JobsWrite)?;
@@ -77,7 +77,7 @@ impl Engine {
                     core.hub.touch(&[info.root_id]);
                     return Ok(());
                 }
-                // In the hands of a claim or a sweep this very moment: where it is then decides.
+                // A claim or a sweep holds the row at this moment; look again for its new state.
                 tokio::task::yield_now().await;
             }
             Err(not_waiting("It is being handed out."))
@@ -86,8 +86,8 @@ impl Engine {
         self.changed_item(caller, id).await
     }
 
-    /// Forgets the jobs that were edited on any server lately. A second at most passes between an edit
-    /// and the last server that goes by it; a notification would be quicker, but may be lost.
+    /// Drops recently edited jobs from the cache, edits on other servers included. An edit takes effect on every server
+    /// within a second; a notification would be faster but may be lost.
     pub async fn refresh_jobs(&self) -> Result<usize> {
         let core = &self.0.core;
         let (now, gates) = patch::changes_since(&core.pools.read, core.jobs.checked_at()).await?;
@@ -96,7 +96,7 @@ impl Engine {
         Ok(gates.len())
     }
 
-    /// Forgets edits that every server knows of by now.
+    /// Deletes records of edits that every server has processed by now. Returns their number.
     pub async fn forget_job_changes(&self) -> Result<u64> {
         Ok(patch::forget_changes(&self.0.core.pools.read).await?)
     }
@@ -144,7 +144,7 @@ impl Core {
         Ok(())
     }
 
-    /// The job's waiting items that had its own priority and times get the new ones.
+    /// Gives the new priority and times to the job's waiting items that had the job's old ones.
     async fn edit_waiting(&self, old: &JobRow, new: &JobRow) -> Result<()> {
         let mut seq = Some(0);
         while let Some(from) = seq {
@@ -166,7 +166,7 @@ impl Core {
             }
             patch::write_items(&mut tx, &rows).await?;
             let refiled = self.refile(&mut tx, new.gate_id, &rows).await?;
-            // Cancelled or complete meanwhile: nothing waits any more.
+            // The job was canceled or completed in the meantime: nothing waits any more.
             let Some(refiled) = refiled else { return Ok(()) };
             crate::store::commit(tx).await?;
             refiled.after_commit(self);
@@ -174,7 +174,7 @@ impl Core {
         Ok(())
     }
 
-    /// The definition after the edit, or what is wrong with it.
+    /// Returns the definition after the edit, or the faults of the edit.
     fn edited(&self, old: &JobRow, body: &JobPatch) -> Result<JobRow> {
         let mut new = old.clone();
         let mut faults: Vec<(String, String)> = Vec::new();
@@ -246,8 +246,7 @@ impl Core {
         Ok(new)
     }
 
-    /// Edits one item in one transaction; `None` when it is on its way somewhere and has to be looked
-    /// for again.
+    /// Edits one item in one transaction; `None` if it is just moving between states and must be looked up again.
     async fn edit_item(
         &self,
         id: Uuid,
@@ -266,7 +265,7 @@ impl Core {
         if state.is_final() || state == domain::ItemState::Running {
             return Err(not_waiting(&format!("It is {}.", state.as_str())));
         }
-        // Not the cache: another server may have edited the job a moment ago.
+        // Bypasses the cache: another server may have edited the job a moment ago.
         let job = contracts::jobs_by_gate(&mut *tx, &[old.gate_id]).await?.pop().ok_or_else(missing)?;
         let row = ItemRow {
             priority: body.priority.map_or(old.priority, |given| given.unwrap_or(job.priority)),
@@ -291,7 +290,7 @@ impl Core {
     }
 }
 
-/// What an item has of its own: what is not its job's.
+/// Value that is the item's own, not inherited from its job.
 fn own(item: Option<OffsetDateTime>, job: Option<OffsetDateTime>) -> Option<OffsetDateTime> {
     item.filter(|_| item != job)
 }
@@ -312,7 +311,7 @@ fn check_priority(priority: i16) -> Result<(), Problem> {
     Err(Problem::invalid_body([fault]))
 }
 
-/// The edit as it was asked for, for the audit log; without secrets.
+/// Requested edit for the audit log, without secrets.
 fn said(body: &(impl serde::Serialize + Clone)) -> String {
     let mut fields = serde_json::to_value(body).unwrap_or_default();
     if let Some(fields) = fields.as_object_mut() {

@@ -1,4 +1,4 @@
-//! A root that is pinned: exempt from retention until somebody says otherwise (`retention`).
+//! Pinned trees: exempt from retention until they are unpinned (`retention`).
 
 use domain::Job;
 use uuid::Uuid;
@@ -13,11 +13,11 @@ use crate::{
 use super::{Engine, audit};
 
 impl Engine {
-    /// Pins a tree, or unpins it. Again is no change. Staff may do so for others and may say why.
+    /// Pins a tree, or unpins it. Idempotent. Staff may do so for others and may give a reason.
     pub async fn pin(&self, caller: &Caller, id: Uuid, pinned: bool, reason: Option<&str>) -> Result<Job> {
         caller.require(Scope::JobsWrite)?;
         let place = self.own_root(caller, id, "pinned").await?;
-        // Nothing is lost by pinning, so no reason is required; one that is given is recorded.
+        // Nothing is lost by pinning, so no reason is required; a given one is recorded.
         let reason = audit::reason_for(caller, caller.owner_id, reason)?;
         let action = if pinned { "job.pin" } else { "job.unpin" };
         let row = audit::row(caller, action, place.owner_id, reason.as_deref());
@@ -33,14 +33,14 @@ impl Engine {
                 core.hub.touch(&[place.root_id]);
             }
             if changed && !pinned {
-                // After the commit: retention holds this row while it waits for gates.
+                // After the commit: retention holds this row while it waits for job state rows.
                 tended::look_now(&core.pools.read, place.gate_id).await?;
             }
             Ok(changed)
         })
         .await?;
         if !changed {
-            // It was so already, or the tree is gone: then this refuses.
+            // Unchanged because it was so already, or because the tree is gone; the latter is refused here.
             self.own_root(caller, id, "pinned").await?;
         }
         self.changed_job(caller, id, true).await

@@ -1,4 +1,4 @@
-//! Trees as what depends on what: parents, feeds and `after`. Fixed at creation, so kept in memory.
+//! Dependency graph of a tree: parents, feeds and `after`. Fixed at creation, so it is cached in memory.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -8,14 +8,14 @@ use uuid::Uuid;
 
 use crate::store::contracts::{self, PlanRow};
 
-/// A tree: its jobs, the root first.
+/// Jobs of a tree, the root first.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) root_id: Uuid,
     pub(crate) jobs: Vec<PlanJob>,
 }
 
-/// A job of a tree; other jobs are named by their place in it.
+/// Job of a tree; refers to other jobs by their index.
 #[derive(Debug)]
 pub(crate) struct PlanJob {
     pub(crate) gate_id: i64,
@@ -24,7 +24,7 @@ pub(crate) struct PlanJob {
     pub(crate) parent: Option<usize>,
     pub(crate) feed: Option<Arc<Feed>>,
     pub(crate) after: Vec<usize>,
-    /// Any outcome of those lets it go.
+    /// True if any outcome of the jobs in `after` releases it.
     pub(crate) after_any: bool,
 }
 
@@ -43,7 +43,7 @@ impl Plan {
                     job_id: row.job_id,
                     key: row.key,
                     parent: row.parent_id.and_then(|id| places.get(&id).copied()),
-                    // It was checked when the tree was created.
+                    // The feed was validated when the tree was created.
                     feed: row.feed.and_then(|text| Feed::parse(&Document::trusted(text)).ok()).map(Arc::new),
                     after,
                     after_any: row.after_outcome.as_deref() == Some("any"),
@@ -53,24 +53,24 @@ impl Plan {
         Self { root_id, jobs }
     }
 
-    /// Every gate, ascending.
+    /// Gate ids of all jobs, ascending.
     pub(crate) fn gates(&self) -> Vec<i64> {
         let mut gates: Vec<i64> = self.jobs.iter().map(|job| job.gate_id).collect();
         gates.sort_unstable();
         gates
     }
 
-    /// The gate that carries the tree.
+    /// Gate id of the root.
     pub(crate) fn root_gate(&self) -> i64 {
         self.jobs.first().map_or(0, |root| root.gate_id)
     }
 
-    /// The place of the job that holds a gate.
+    /// Index of the job with this gate id.
     pub(crate) fn place(&self, gate_id: i64) -> Option<usize> {
         self.jobs.iter().position(|job| job.gate_id == gate_id)
     }
 
-    /// The jobs that this one feeds.
+    /// Indexes of the jobs that this one feeds.
     pub(crate) fn fed_by(&self, at: usize) -> impl Iterator<Item = usize> + '_ {
         self.jobs
             .iter()
@@ -79,12 +79,12 @@ impl Plan {
             .map(|(n, _)| n)
     }
 
-    /// The jobs that wait for this one.
+    /// Indexes of the jobs that wait for this one.
     pub(crate) fn waiting_for(&self, at: usize) -> impl Iterator<Item = usize> + '_ {
         self.jobs.iter().enumerate().filter(move |(_, job)| job.after.contains(&at)).map(|(n, _)| n)
     }
 
-    /// The job and everything below it.
+    /// Indexes of the job and its descendants.
     pub(crate) fn subtree(&self, at: usize) -> Vec<usize> {
         // Parents come before their children.
         let mut inside = vec![false; self.jobs.len()];
@@ -94,13 +94,13 @@ impl Plan {
         (0..self.jobs.len()).filter(|&n| inside[n]).collect()
     }
 
-    /// The job and everything above it.
+    /// Indexes of the job and its ancestors.
     pub(crate) fn above(&self, at: usize) -> Vec<usize> {
         std::iter::successors(Some(at), |&n| self.jobs[n].parent).collect()
     }
 }
 
-/// Reads trees, in the order of their names. One that is gone has no jobs.
+/// Reads trees in the order of `root_ids`. A deleted tree has no jobs.
 pub(super) async fn read(executor: impl PgExecutor<'_>, root_ids: &[Uuid]) -> Result<Vec<Plan>, sqlx::Error> {
     let mut rows: HashMap<Uuid, Vec<PlanRow>> = HashMap::new();
     for row in contracts::plans(executor, root_ids).await? {

@@ -1,4 +1,4 @@
-//! Items of a request, checked against their job before they are added: sizes, keys, schema.
+//! Validation of requested items against their job before they are added: sizes, keys, schema.
 
 use domain::{Code, Document, Problem, api::NewItem, id::is_key, limits};
 use time::OffsetDateTime;
@@ -12,13 +12,13 @@ use crate::{
 
 use super::Core;
 
-/// An item that has been checked.
+/// Validated item.
 #[derive(Clone, Debug)]
 pub(super) struct Prepared {
     pub(super) id: Uuid,
     pub(super) dedupe_key: Option<String>,
     pub(super) serialize_key: Option<String>,
-    /// The item of the parent that fed it.
+    /// Id of the parent's item that fed it.
     pub(super) fed_by: Option<Uuid>,
     pub(super) payload: String,
     pub(super) metadata: Option<String>,
@@ -26,13 +26,12 @@ pub(super) struct Prepared {
     pub(super) row: Option<i64>,
     pub(super) run_after: Option<OffsetDateTime>,
     pub(super) expires_at: Option<OffsetDateTime>,
-    /// Born dead: a row that could not be read or does not fit.
+    /// Error of an item that is dead from the start: its row could not be read or is invalid.
     pub(super) error: Option<ErrorText>,
 }
 
 impl Core {
-    /// Refuses a document of a request that is larger than a payload may be: every page and list that shows
-    /// it would be, too.
+    /// Refuses a document larger than a payload may be, because every page and list that shows it would be as large.
     pub(super) fn fits(&self, document: Option<&Document>, pointer: impl FnOnce() -> String) -> Result<(), Problem> {
         let limit = self.payload_limit;
         if document.is_none_or(|document| document.text().len() <= limit) {
@@ -41,7 +40,7 @@ impl Core {
         Err(Problem::new(Code::TooLarge, format!("{}: over the limit of {limit} bytes.", pointer())))
     }
 
-    /// The same for the documents of items.
+    /// Same as `fits`, for the documents of items.
     pub(super) fn fit(&self, items: &[NewItem], pointer: impl Fn() -> String) -> Result<(), Problem> {
         for (at, item) in items.iter().enumerate() {
             self.fits(item.payload.as_ref(), || format!("{}/{at}/payload", pointer()))?;
@@ -50,16 +49,15 @@ impl Core {
         Ok(())
     }
 
-    /// Checks items of a request against the job: sizes, keys, schema. Every fault is named by its
-    /// place in the body.
+    /// Validates items of a request against the job: sizes, keys, schema. Every fault has a pointer into the body.
     pub(super) fn prepare(&self, job: &JobInfo, items: Vec<NewItem>, pointer: &str) -> Result<Vec<Prepared>, Problem> {
         let executor = self.types.by_id(job.type_id).map(|t| t.executor.kind);
-        // The builtin executors check for themselves and make dead letters of what does not fit.
+        // The builtin executors validate payloads themselves and turn invalid ones into dead items.
         let schema = match (&job.payload_schema, executor) {
             (Some(text), Some(kind)) if kind != domain::job_type::ExecutorKind::Builtin => match compiled(text) {
                 Ok(schema) => Some(schema),
                 Err(error @ SchemaError::TooComplex(_)) => return Err(error.problem()),
-                // It was handed in when other schemas were valid.
+                // The schema was accepted when other schemas were valid.
                 Err(SchemaError::Invalid(_)) => None,
             },
             _ => None,
@@ -106,7 +104,7 @@ fn check(job: &JobInfo, schema: Option<&Schema>, items: Vec<NewItem>, pointer: &
             metadata: metadata.map(|m| m.text().to_owned()),
             priority: item.priority.unwrap_or(job.priority),
             row: None,
-            // `start-and-expiry`: the later run_after and the earlier expires_at hold.
+            // `start-and-expiry`: the later run_after and the earlier expires_at apply.
             run_after: item.run_after.map(|at| at.0).max(job.run_after),
             expires_at: [item.expires_at.map(|at| at.0), job.expires_at].into_iter().flatten().min(),
             error: None,

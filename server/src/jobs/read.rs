@@ -1,15 +1,15 @@
-//! Views: what pages and the API show of jobs and items. No SQL, no counting: gates are added up.
+//! Views of jobs and items for pages and the API. No SQL and no counting of rows: job state rows are summed up.
 
-mod brief; // trees in brief, for who watches them all
-mod figures; // what monitoring and /stats show
+mod brief; // summaries of watched trees
+mod figures; // statistics for monitoring and /stats
 mod items; // single items and those in flight
 mod jobs; // jobs and trees
 mod listing; // lists of items
 mod search; // one search over everything
-mod shape; // a tree from its gates
-mod topics; // what topics show
-mod view; // an item from its row
-mod waiting; // why an item is not being worked on
+mod shape; // tree view built from job state rows
+mod topics; // states of event stream topics
+mod view; // item view built from its row
+mod waiting; // reason why an item is not running
 
 pub use jobs::{GroupFilter, JobFilter};
 pub use listing::ItemFilter;

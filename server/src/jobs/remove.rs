@@ -1,8 +1,7 @@
-//! Trees that go: by `DELETE`, or because their retention is over (`retention`).
+//! Deletion of trees: by `DELETE`, or because their retention is over (`retention`).
 //!
-//! One commit makes a tree gone: tombstone, 410s, keys free, totals counted. Its rows follow in batches
-//! that any server may run, each of which starts where the one before has committed. Nothing here
-//! decides when a tree may go by itself; that is `tend`.
+//! One commit deletes a tree: tombstone, 410s, keys released, totals counted. Its rows are purged in batches that any
+//! server may run; each starts where the previous one committed. Automatic deletion is decided in `tend`, not here.
 
 use std::{
     collections::BTreeMap,
@@ -32,17 +31,17 @@ use super::{
     carry,
 };
 
-/// How long a deletion helps to put away what was cancelled, before it asks to be sent again: others may
-/// wait behind those rows for a serialize key, so they are not simply thrown away.
+/// Time for which a deletion helps to propagate a cancellation before it asks the client to try again. The rows are not
+/// simply deleted, because others may wait behind them for a serialize key.
 const PATIENCE: Duration = Duration::from_secs(8);
 
-/// Items whose rows go in one transaction, and jobs that it looks at.
+/// Maximum number of items purged in one transaction, and of jobs that it reads.
 const ITEMS: i64 = 2_000;
 const JOBS: i64 = 200;
 
 impl Engine {
-    /// Removes a complete tree at once. Owners their own, admins any, with a reason where it is not
-    /// theirs. 409 `not_root`, `job_not_complete`; 410 `job_removed` when it is gone already.
+    /// Deletes a complete tree at once. Owners may delete their own, admins any, with a reason if it is not theirs.
+    /// Returns 409 `not_root` or `job_not_complete`, or 410 `job_removed` if it is already deleted.
     pub async fn remove(&self, caller: &Caller, id: Uuid, reason: Option<&str>) -> Result<()> {
         self.remove_for(caller, id, reason, Recorded::Here).await
     }
@@ -64,12 +63,11 @@ impl Engine {
             .filter(|_| recorded == Recorded::Here)
             .map(|row| row.about(place.root_id, id, None));
         let core = Arc::clone(&self.0.core);
-        // A task of its own: a client that goes away cannot leave a transaction open.
+        // In its own task: a client that disconnects cannot leave a transaction open.
         in_task("removing a tree", async move { core.remove_now(place, row).await }).await
     }
 
-    /// The root that somebody wants to do something to. 404 when it is not theirs to see, 410 when it
-    /// is gone, 409 when it is no root.
+    /// Root of a tree to act on. Returns 404 if it is not visible, 410 if it is deleted, 409 if it is not a root.
     pub(super) async fn own_root(&self, caller: &Caller, id: Uuid, verb: &str) -> Result<Place> {
         let place = retention::find(&self.0.core.pools.read, id).await?;
         let visible = |place: &Place| caller.visible_owner().is_none_or(|owner| owner == place.owner_id);
@@ -84,7 +82,7 @@ impl Engine {
         Ok(place)
     }
 
-    /// Removes rows of trees that are gone, one batch. Returns how many rows of items and jobs went.
+    /// Purges one batch of rows of deleted trees. Returns the number of rows of items and jobs.
     pub async fn sweep_removed(&self) -> Result<usize> {
         let core = Arc::clone(&self.0.core);
         in_task("removing rows", async move { core.remove_rows().await }).await
@@ -98,7 +96,7 @@ impl Core {
             let mut tx = self.pools.read.begin().await?;
             retention::lock_keys(&mut tx, &[place.root_id]).await?;
             let gates = retention::lock_trees(&mut tx, &[place.root_id]).await?;
-            // What was true when the caller was let in may have changed: the root's gate decides.
+            // The state may have changed since the caller was admitted: the root's job state row decides.
             match gates.first() {
                 None => return Err(gone()),
                 Some(root) if root.removed => return Err(gone()),
@@ -132,7 +130,7 @@ impl Core {
         }
     }
 
-    /// Removes those of these trees whose retention is over now, in one commit. Returns how many.
+    /// Deletes those of these trees whose retention is over now, in one commit. Returns their number.
     pub(super) async fn remove_due(&self, root_ids: &[Uuid]) -> Result<usize> {
         let mut tx = self.pools.read.begin().await?;
         retention::lock_keys(&mut tx, root_ids).await?;
@@ -159,7 +157,7 @@ impl Core {
         Ok(gone.len())
     }
 
-    /// Makes trees gone whose gates are locked.
+    /// Deletes trees whose job state rows are locked.
     async fn bury(&self, tx: &mut Tx, gates: &[LockedGate]) -> Result<()> {
         let mut gate_ids = ids(gates);
         gate_ids.sort_unstable();
@@ -173,7 +171,7 @@ impl Core {
         let mut tx = self.pools.read.begin().await?;
         let jobs = retention::take_removals(&mut tx, JOBS).await?;
         let mut items: Vec<Uuid> = Vec::new();
-        // Jobs without further items, and the one whose items did not all fit.
+        // Jobs without further items, and the job whose items did not all fit.
         let mut empty: Vec<i64> = Vec::new();
         let mut rest: Option<(i64, i64)> = None;
         for (gate_id, after) in jobs {
@@ -194,8 +192,8 @@ impl Core {
         items.sort_unstable();
         let found = items.len() + empty.len();
         let mut objects = Vec::new();
-        // An item without a limit of failures may have any number of attempts: then the same items are
-        // found again by the next batch.
+        // An item without a failure limit may have any number of attempts; then the next batch finds the same items
+        // again.
         if retention::remove_history(&mut tx, &items).await? {
             retention::remove_items(&mut tx, &items).await?;
             if let Some((gate_id, seq)) = rest {
@@ -209,7 +207,7 @@ impl Core {
         }
         crate::store::commit(tx).await?;
         for object in objects {
-            // A failure leaves an object without a row, which the cleanup of such objects removes.
+            // A failure leaves an object without a row, which the cleanup of orphaned objects deletes.
             if let Err(error) = self.files.remove(object).await {
                 tracing::warn!(%error, %object, "file not removed");
             }
@@ -222,7 +220,7 @@ fn ids(gates: &[LockedGate]) -> Vec<i64> {
     gates.iter().map(|gate| gate.gate_id).collect()
 }
 
-/// 410, to those who could see it.
+/// Problem 410 for callers that were allowed to see the tree.
 fn gone() -> Error {
     Error::refuse(Code::JobRemoved, "The tree was removed: by somebody, or because its retention was over.")
 }

@@ -1,12 +1,11 @@
-//! Trees made again (`replay`): the same definition, the items that came from outside, new ids.
+//! Replays of trees (`replay`): the same definition and the items that came from outside, with new ids.
 //!
-//! The jobs are one commit; the rows of their items follow in bounded steps, of which `copying` says how
-//! far they have come. Until they are through, the new tree is held, so that it completes once, and so is
-//! the old one, so that it is not removed under the walk. One item made again is a tree of its own, in
-//! one commit.
+//! The jobs are created in one commit; their items follow in bounded steps, with `copying` as cursor. Until the copy is
+//! finished, both trees are held: the new one so that it completes only once, the old one so that it is not deleted
+//! in the meantime. A replayed item becomes a tree of its own, in one commit.
 
-mod fill; // the items follow
-mod one; // one item
+mod fill; // copying of the items
+mod one; // replay of one item
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -27,22 +26,22 @@ use crate::{
 
 use super::{Core, Engine, KeyedCall, audit, plan::Plan, settle};
 
-/// How often a key that somebody else takes at the same moment is looked at again.
+/// Number of attempts if another request takes the key at the same moment.
 const TRIES: usize = 5;
 
-/// A tree that is to be made again.
+/// Tree to be replayed.
 #[derive(Clone)]
 struct Replay {
     root_id: Uuid,
     key: Option<KeyedCall>,
     deed: Option<deeds::AuditRow>,
-    /// The credential that asks, and whether it sees everybody's work.
+    /// Requesting credential, and true if it may see all owners' work.
     asked: (Uuid, bool),
 }
 
 impl Engine {
-    /// Makes a complete tree again and returns the new root's id. 409 `not_root`, `job_not_complete`;
-    /// `duplicate` where another tree has taken over one of its jobs' dedupe keys.
+    /// Replays a complete tree and returns the id of the new root. Returns 409 `not_root`, `job_not_complete`, or
+    /// `duplicate` if another tree has taken over the dedupe key of one of its jobs.
     pub async fn replay_tree(
         &self,
         caller: &Caller,
@@ -75,7 +74,7 @@ impl Engine {
         Err(Error::Conflict("an Idempotency-Key changed hands each time"))
     }
 
-    /// Lets the items of trees that are being filled follow, a step of each. Returns how many there are.
+    /// Takes one copying step for each tree that is being filled. Returns the number of trees.
     pub async fn sweep_replays(&self) -> Result<usize> {
         let core = Arc::clone(&self.0.core);
         let run = async move {
@@ -92,14 +91,14 @@ impl Engine {
         in_task("replaying", run).await
     }
 
-    /// Resolves when a tree is to be filled. A hint: the duty also looks by itself.
+    /// Resolves when a tree is to be filled. A hint: the background task also polls.
     pub async fn replay_asked(&self) {
         self.0.core.replay_asked.notified().await;
     }
 }
 
 impl Core {
-    /// The tree that the same call has made before. 410 where it was removed.
+    /// Tree that an earlier identical call has created. Returns 410 if it was deleted.
     async fn tree_of(&self, key: Option<&KeyedCall>) -> Result<Option<Uuid>> {
         let Some(key) = key else { return Ok(None) };
         let Some(stored) = self.made_by(key).await? else { return Ok(None) };
@@ -114,7 +113,7 @@ impl Core {
     }
 }
 
-/// Makes the tree and the first of its items. `None`: somebody else has just taken the key.
+/// Creates the tree and copies its first items. `None` if another request has just taken the key.
 async fn again(core: &Arc<Core>, replay: Replay) -> Result<Option<Uuid>> {
     let plan = core.plans.of(&core.pools.read, replay.root_id).await?;
     let infos = core.jobs.by_gates(&core.pools.read, plan.gates()).await?;
@@ -127,7 +126,7 @@ async fn again(core: &Arc<Core>, replay: Replay) -> Result<Option<Uuid>> {
     let ids: Vec<Uuid> = plan.jobs.iter().map(|_| Uuid::now_v7()).collect();
     move_keys(&mut tx, &plan, &ids).await?;
 
-    // The source's gates are older, so lower, than those that are made here.
+    // The source's job state rows are older and thus have lower ids than the new ones.
     let root = trees::lock(&mut tx, &[plan.root_gate()]).await?.pop();
     let root = root.filter(|root| !root.removed).ok_or_else(|| {
         Error::refuse(Code::JobRemoved, "The tree was removed: by somebody, or because its retention was over.")
@@ -167,7 +166,7 @@ async fn again(core: &Arc<Core>, replay: Replay) -> Result<Option<Uuid>> {
         new.push(CopiedGate {
             gate_id,
             solo,
-            // Fed jobs are sealed by the engine; the others get what they had and no more.
+            // Fed jobs are sealed by the engine; the others get their old items and no more.
             sealed: !info.fed,
             open_feeds: i32::from(has_items),
             open_jobs: if at == 0 { plan.jobs.len() as i32 } else { 0 },
@@ -192,7 +191,7 @@ async fn again(core: &Arc<Core>, replay: Replay) -> Result<Option<Uuid>> {
     Ok(Some(ids[0]))
 }
 
-/// The key's answer and the audit's row, in the transaction of the tree.
+/// Writes the key's answer and the audit log entry in the transaction of the tree.
 async fn write_down(tx: &mut Tx, key: Option<&KeyedCall>, deed: Option<deeds::AuditRow>, root_id: Uuid) -> Result<()> {
     if let Some(key) = key {
         replaying::name_tree(tx, &key.name, root_id).await?;
@@ -203,7 +202,7 @@ async fn write_down(tx: &mut Tx, key: Option<&KeyedCall>, deed: Option<deeds::Au
     Ok(())
 }
 
-/// The dedupe keys of the tree's jobs go over to their copies. 409 where another tree has one of them.
+/// Moves the dedupe keys of the tree's jobs to their copies. Returns 409 if another tree has one of them.
 async fn move_keys(tx: &mut Tx, plan: &Plan, ids: &[Uuid]) -> Result<()> {
     let held = replaying::job_keys(tx, plan.root_id).await?;
     if held.is_empty() {

@@ -1,5 +1,5 @@
-//! Retry by a person: the same items, their history kept, with a fresh budget (`manual-retry`). One item or many
-//! of many trees are one transaction, in which each is done or refused by itself.
+//! Retries requested by people: the same items keep their history and get a fresh failure budget (`manual-retry`). One
+//! transaction handles one item or many items of many trees; each item is retried or refused on its own.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
@@ -33,7 +33,7 @@ use super::{
     settle::{self, Locked},
 };
 
-/// A retry, checked.
+/// Validated retry.
 #[derive(Clone)]
 pub(super) struct Retry {
     pub(super) item_id: Uuid,
@@ -44,23 +44,23 @@ pub(super) struct Retry {
     pub(super) deed: Option<deeds::AuditRow>,
 }
 
-/// Why items are not given back, by item.
+/// Refused items, each with the reason.
 pub type Refused = HashMap<Uuid, Problem>;
 
 impl Engine {
-    /// The job of an item, if the caller may see it.
+    /// Job of an item, if it is visible to the caller.
     pub(super) async fn job_of_item(&self, caller: &Caller, item_id: Uuid) -> Result<Arc<JobInfo>> {
         let found = self.0.core.jobs_of_items(caller, &[item_id]).await?.remove(&item_id);
         found.ok_or_else(|| Problem::not_found("item").into())
     }
 
-    /// Gives a dead, expired or singly cancelled item back; what waits for its time is due now. Others: 409.
+    /// Retries a dead, expired or individually canceled item; a deferred item becomes due now. Others get 409.
     pub async fn retry_item(&self, caller: &Caller, item_id: Uuid, body: RetryBody) -> Result<()> {
         let mut refused = self.retry_items(caller, vec![(item_id, body)]).await?;
         refused.remove(&item_id).map_or(Ok(()), |problem| Err(problem.into()))
     }
 
-    /// The same for several. Where one may not be seen, does not fit or lacks its reason, nothing happens.
+    /// Same for several items. If one is not visible, invalid or lacks its reason, nothing is changed.
     pub async fn retry_items(&self, caller: &Caller, bodies: Vec<(Uuid, RetryBody)>) -> Result<Refused> {
         caller.require(Scope::JobsWrite)?;
         let core = &self.0.core;
@@ -86,7 +86,7 @@ impl Engine {
 }
 
 impl Core {
-    /// The jobs of those of these items that the caller may see.
+    /// Jobs of those of these items that are visible to the caller.
     pub(super) async fn jobs_of_items(
         &self,
         caller: &Caller,
@@ -101,8 +101,8 @@ impl Core {
     }
 }
 
-/// Gives items back in one transaction; returns those that are refused. Members of a bulk operation are all
-/// counted in it.
+/// Retries items in one transaction; returns the refused ones. Members of a bulk operation are all counted in it,
+/// retried or not.
 pub(super) async fn retry_many(core: &Arc<Core>, retries: Vec<&Retry>, mut tally: Option<Tally>) -> Result<Refused> {
     let mut refused = Refused::new();
     let mut open = retries;
@@ -110,20 +110,20 @@ pub(super) async fn retry_many(core: &Arc<Core>, retries: Vec<&Retry>, mut tally
         let batch = Batch::read(core, open, tally.as_ref(), &mut refused).await?;
         let more = batch.run(core, tally.as_mut(), &mut refused).await?;
         let Some(rest) = more else { return Ok(refused) };
-        // Nothing happened: again, without those that it turned out to be refused to.
+        // The transaction was rolled back: run it again without the newly refused items.
         open = rest;
     }
 }
 
-/// Retries, and what of their items and trees does not change meanwhile.
+/// Retries with the rows and trees that cannot change meanwhile.
 struct Batch<'a> {
-    /// In the order in which they were asked for: items of one serialize key join it so.
+    /// In request order: items of one serialize key join its queue in this order.
     retries: Vec<&'a Retry>,
     rows: HashMap<Uuid, ItemRow>,
     plans: BTreeMap<Uuid, Arc<Plan>>,
 }
 
-/// What the items are, under their locks.
+/// State of the items, read under their locks.
 struct Found {
     past: HashMap<Uuid, Past>,
     hurried: HashSet<Uuid>,
@@ -156,7 +156,7 @@ impl<'a> Batch<'a> {
         Ok(Self { retries, rows, plans })
     }
 
-    /// The gates of the trees that items go back to, and of the roots of the others. Ascending.
+    /// Gate ids of all jobs in trees with retried items, and of the roots of the other trees. Ascending.
     fn gates(&self) -> Vec<i64> {
         let going: BTreeSet<Uuid> = self.retries.iter().map(|retry| retry.job.root_id).collect();
         let mut gates: Vec<i64> = Vec::new();
@@ -171,8 +171,8 @@ impl<'a> Batch<'a> {
         gates
     }
 
-    /// Gives the items back. If some that were touched are refused, nothing happens, and the others are
-    /// returned.
+    /// Retries the items. If some items were already changed and are then refused, nothing is committed, and the others
+    /// are returned.
     async fn run(
         self,
         core: &Arc<Core>,
@@ -224,7 +224,7 @@ impl<'a> Batch<'a> {
         Ok(None)
     }
 
-    /// Takes the items out of the state they are in. Those that cannot be taken are looked at.
+    /// Removes the items from their current state. Items that cannot be removed are looked up.
     async fn take(&self, tx: &mut Tx) -> Result<Found> {
         let mut ids: Vec<Uuid> = self.retries.iter().map(|retry| retry.item_id).collect();
         ids.sort_unstable();
@@ -243,7 +243,7 @@ impl<'a> Batch<'a> {
         Ok(Found { past, hurried, finals, superseded: HashSet::new(), now: items::now(tx).await? })
     }
 
-    /// Who is given back; the others are refused. True: one of those was taken already.
+    /// Separates items to retry from refused ones. Returns true if a refused item was already changed.
     fn judge(&self, found: &Found, locked: &Locked, refused: &mut Refused) -> Result<(Vec<&'a Retry>, bool)> {
         let mut done = Vec::with_capacity(self.retries.len());
         let mut spoiled = false;
@@ -254,7 +254,7 @@ impl<'a> Batch<'a> {
             let problem = if taken && expires_at.is_some_and(|at| at <= found.now) {
                 Some(Problem::new(Code::ItemExpired, "Its expires_at has passed: retry it with a later one."))
             } else {
-                // Cancelled with its job, its row may not have followed yet: the job's word comes first.
+                // The row of an item canceled with its job may not be updated yet, so the job's state is checked first.
                 let refusal = self.refusal(retry, found, locked)?;
                 refusal.or_else(|| (!taken).then(|| not_retryable(found.finals.get(&id).copied())))
             };
@@ -268,7 +268,7 @@ impl<'a> Batch<'a> {
         Ok((done, spoiled))
     }
 
-    /// `idempotency-key`, `cancellation` and `retention`: what a tree's end takes away.
+    /// Refusals by `idempotency-key`, `cancellation` and `retention`: ended trees that take nothing back.
     fn refusal(&self, retry: &Retry, found: &Found, locked: &Locked) -> Result<Option<Problem>> {
         let (plan, at) = self.place(retry)?;
         if locked.get(plan.root_gate())?.removed {
@@ -293,7 +293,7 @@ impl<'a> Batch<'a> {
             .ok_or(Error::Conflict("a job was removed"))
     }
 
-    /// Reopens the jobs that items go back to. Returns those whose rows follow.
+    /// Reopens the jobs of the retried items. Returns the jobs with a decision to propagate.
     async fn reopen(&self, tx: &mut Tx, back: &[&Retry], locked: &mut Locked) -> Result<Vec<i64>> {
         let mut walks = Vec::new();
         let mut alone = Vec::new();
@@ -317,8 +317,8 @@ impl<'a> Batch<'a> {
         Ok(walks)
     }
 
-    /// Puts the items where they belong, and moves the counters. Returns the jobs to settle: where `after`
-    /// ends an item at once, as what its job waits for has still failed, the job is complete again.
+    /// Places the items and updates the counters. Returns the jobs to complete: `after` ends an item at once if a job
+    /// it waits for has still failed, which completes its job again.
     async fn put(
         &self,
         core: &Core,
@@ -369,7 +369,7 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// What people change of the items, and that they did.
+/// Writes the edits of the items, and the audit log entries.
 async fn write_down(tx: &mut Tx, done: &[&Retry]) -> Result<()> {
     let edited = done.iter().filter_map(|retry| Some((retry.item_id, retry.payload.as_deref()?)));
     let (ids, payloads): (Vec<Uuid>, Vec<&str>) = edited.unzip();

@@ -1,7 +1,7 @@
-//! Completion of trees of several jobs, and what hangs on it: fed children are sealed, jobs that waited
-//! are let go or end, the tree is counted off (`completion`, `feeding`, `after`). A transaction of its own after
-//! the one that ended the last item; the answer to that ending waits for it, and a sweep repairs what a crash
-//! left undone. Reopening is the same road backwards (`manual-retry`).
+//! Completion of trees of several jobs and its consequences: fed children are sealed, waiting jobs are released or
+//! ended, the tree's open jobs are counted down (`completion`, `feeding`, `after`). Runs in a separate transaction
+//! after the one that ended the last item; the answer to that ending waits for it, and a sweep repairs what a crash
+//! left undone. Reopening reverses these steps (`manual-retry`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,8 +19,8 @@ use crate::{
 
 use super::{Core, carry as walks, plan::Plan};
 
-/// Settles jobs that look complete. Failures are logged and left to the sweep: the endings they follow
-/// are committed already.
+/// Completes jobs that look complete. Failures are logged and left to the sweep, because the endings that led here are
+/// already committed.
 pub(super) async fn settle_all(core: &Core, jobs: &[(i64, Uuid)]) {
     for &(gate_id, root_id) in jobs {
         if let Err(error) = settle_tree(core, gate_id, root_id).await {
@@ -29,7 +29,7 @@ pub(super) async fn settle_all(core: &Core, jobs: &[(i64, Uuid)]) {
     }
 }
 
-/// Settles a job, and those that become complete with it.
+/// Completes a job and the jobs that become complete with it.
 async fn settle_tree(core: &Core, gate_id: i64, root_id: Uuid) -> Result<()> {
     let plan = core.plans.of(&core.pools.read, root_id).await?;
     let mut open = vec![gate_id];
@@ -40,11 +40,11 @@ async fn settle_tree(core: &Core, gate_id: i64, root_id: Uuid) -> Result<()> {
         if done.completes_tree {
             core.announce_complete(&mut tx, &[plan.root_gate()]).await?;
         }
-        // One of these may look complete now, and the server may die before it is settled.
+        // One of these may look complete now, and the server may die before it completes it.
         gates::ask_to_settle(&mut tx, &done.next).await?;
         crate::store::commit(tx).await?;
         open.extend(done.next);
-        // Boxed: what is let go may complete jobs in turn.
+        // Boxed: released items may in turn complete jobs.
         Box::pin(walks::follow(core, &done.walks)).await;
     }
     core.hub.touch(&[root_id]);
@@ -55,9 +55,9 @@ async fn settle_tree(core: &Core, gate_id: i64, root_id: Uuid) -> Result<()> {
 struct Settled {
     /// Jobs that may be complete now.
     next: Vec<i64>,
-    /// Jobs whose rows follow a decision.
+    /// Jobs with a decision to propagate to their rows.
     walks: Vec<i64>,
-    /// The tree is complete with it.
+    /// True if this completes the tree.
     completes_tree: bool,
 }
 
@@ -76,7 +76,7 @@ async fn settle_one(tx: &mut Tx, plan: &Plan, at: usize) -> Result<Settled> {
     let mut settled = Settled::default();
     let gate = locked.get(gate_id)?;
     let completes = gate.looks_complete();
-    // One that was complete and is cancelled since has only those to tell that still wait for it.
+    // A job that was complete and then canceled only has to inform the jobs still waiting for it.
     if !(completes || gate.completed_at.is_some() && gate.cancelled) {
         return Ok(settled);
     }
@@ -92,7 +92,7 @@ async fn settle_one(tx: &mut Tx, plan: &Plan, at: usize) -> Result<Settled> {
     for waiting in plan.waiting_for(at) {
         let gate_id = gate_of(waiting);
         let gate = locked.get(gate_id)?;
-        // A cancelled job waits for nothing, and one that was let go is not held again.
+        // A canceled job waits for nothing, and a released one is not held again.
         if gate.cancelled || gate.is_released() {
             continue;
         }
@@ -121,7 +121,7 @@ async fn settle_one(tx: &mut Tx, plan: &Plan, at: usize) -> Result<Settled> {
 }
 
 impl TreeGate {
-    /// `completion`, for a job of a tree of several.
+    /// True if a job in a tree of several satisfies `completion`.
     fn looks_complete(&self) -> bool {
         !self.solo
             && self.sealed
@@ -131,24 +131,24 @@ impl TreeGate {
             && self.after_open == 0
     }
 
-    /// What it waited for has come: `after` holds it no more, whatever happens later.
+    /// True if the job is released: `after` holds it no more, whatever happens later.
     fn is_released(&self) -> bool {
         self.after_open == 0 && !self.after_failed
     }
 
-    /// `completion`: whether every item succeeded.
+    /// True if every item succeeded (`completion`).
     fn succeeded_fully(&self) -> bool {
         !self.cancelled && self.unsuccessful == 0
     }
 }
 
-/// How a job stands towards those it waits for.
+/// State of the jobs that a job waits for.
 struct Stand {
     open: i32,
     failed: bool,
 }
 
-/// Gates under their locks, and what this transaction has made of them.
+/// Locked job state rows, with the changes of this transaction.
 pub(super) struct Locked {
     gates: BTreeMap<i64, TreeGate>,
     completed: BTreeSet<i64>,
@@ -156,7 +156,7 @@ pub(super) struct Locked {
 }
 
 impl Locked {
-    /// Locks gates, ascending, and reads them.
+    /// Locks job state rows in ascending order and reads them.
     pub(super) async fn read(tx: &mut Tx, gate_ids: &[i64]) -> Result<Self> {
         let gates = settle::lock(tx, gate_ids).await?.into_iter().map(|gate| (gate.gate_id, gate)).collect();
         Ok(Self { gates, completed: BTreeSet::new(), reopened: BTreeSet::new() })
@@ -194,9 +194,8 @@ impl Locked {
     }
 }
 
-/// Reopens a job of a tree for an item that a person gives back, with what hangs on it: fed children are
-/// unsealed, what `after` had ended waits again (`manual-retry`). The whole tree is locked. Returns the jobs
-/// whose rows follow.
+/// Reopens a job of a tree for a retried item, with its dependents: fed children are unsealed, and jobs that `after`
+/// had ended wait again (`manual-retry`). The whole tree is locked. Returns the jobs with a decision to propagate.
 pub(super) async fn reopen(tx: &mut Tx, plan: &Plan, at: usize, locked: &mut Locked) -> Result<Vec<i64>> {
     let mut walks = Vec::new();
     let mut reopened = 0;
@@ -240,8 +239,8 @@ pub(super) async fn reopen(tx: &mut Tx, plan: &Plan, at: usize, locked: &mut Loc
     Ok(walks)
 }
 
-/// Gives back a hold on each of these trees, and completes those that waited for nothing else. Locks
-/// their roots' gates.
+/// Releases one hold on each of these trees and completes the trees that waited for nothing else. Locks the job state
+/// rows of their roots.
 pub(super) async fn release_holds(core: &Core, tx: &mut Tx, plans: &[&Plan]) -> Result<()> {
     let mut roots: Vec<i64> = plans.iter().map(|plan| plan.root_gate()).collect();
     roots.sort_unstable();

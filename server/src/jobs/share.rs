@@ -1,8 +1,8 @@
-//! Links that show one tree to whoever has them: made, listed, revoked.
+//! Links that show one tree to anyone who has them: creation, list, revocation.
 //!
-//! A link is made for a whole tree by those who may write to it; on somebody else's work that takes a
-//! reason, like every other deed. What a link opens is decided in `auth::Viewer`; that it goes with its
-//! tree needs nothing, as the tree is asked for every time.
+//! Anyone who may write to a tree can create a link to the whole tree; for another owner's tree that takes a reason,
+//! like every other action. `auth::Viewer` decides what a link gives access to. Deleting a tree needs no cleanup here,
+//! because every use of a link looks the tree up.
 
 use std::sync::Arc;
 
@@ -30,14 +30,14 @@ use crate::{
 use super::{Engine, audit};
 
 impl Engine {
-    /// Whether somebody may share a tree: 404, 410 and 409 `not_root` as for every deed on a root.
+    /// Checks that the caller may share a tree. Returns 404, 410 and 409 `not_root` as for every action on a root.
     pub async fn may_share(&self, caller: &Caller, id: Uuid) -> Result<()> {
         caller.require(Scope::JobsWrite)?;
         self.own_root(caller, id, "shared").await.map(drop)
     }
 
-    /// Makes a link to a tree. 404, 410 and 409 `not_root` as for every deed on a root. `base` is where
-    /// people reach the server.
+    /// Creates a link to a tree. Returns 404, 410 and 409 `not_root` as for every action on a root. `base` is the
+    /// public address of the server.
     pub async fn share(
         &self,
         caller: &Caller,
@@ -76,21 +76,21 @@ impl Engine {
         .await
     }
 
-    /// A part of the list of links to a tree; revoked ones too.
+    /// Returns one page of the links to a tree, revoked ones included.
     pub async fn shares(&self, caller: &Caller, id: Uuid, part: Part) -> Result<Vec<Share>> {
         caller.require(Scope::JobsRead)?;
         let place = self.own_root(caller, id, "shared").await?;
         Ok(shares::list(&self.0.core.pools.read, place.root_id, part).await?)
     }
 
-    /// A part of the list of links to all trees that the caller sees.
+    /// Returns one page of the links to all trees that are visible to the caller.
     pub async fn all_shares(&self, caller: &Caller, part: Part) -> Result<Vec<Share>> {
         caller.require(Scope::JobsRead)?;
         Ok(shares::list_all(&self.0.core.pools.read, caller.visible_owner(), part).await?)
     }
 
-    /// Revokes a link; streams that it opened end within seconds. Again is no change. 404 where it opens a
-    /// tree that is not the caller's to see.
+    /// Revokes a link; streams opened through it end within seconds. Idempotent. Returns 404 if its tree is not visible
+    /// to the caller.
     pub async fn revoke_share(&self, caller: &Caller, id: Uuid, reason: Option<&str>) -> Result<()> {
         caller.require(Scope::JobsWrite)?;
         let share = self.visible_share(caller, id).await?;
@@ -114,7 +114,7 @@ impl Engine {
         .await
     }
 
-    /// The root of the tree that a link shows.
+    /// Root of the tree that a link shows.
     pub async fn share_root(&self, caller: &Caller, id: Uuid) -> Result<Uuid> {
         Ok(self.visible_share(caller, id).await?.root_id)
     }

@@ -1,5 +1,5 @@
-//! What the background duties do with items: lost leases, due items, expiry, unsettled jobs, and
-//! claims that nobody woke. Each sweep is one bounded transaction and says how much it found.
+//! Item sweeps of the background tasks: lost leases, due items, expiry, incomplete completions, and claims that nobody
+//! woke. Each sweep is one bounded transaction and returns the number of rows found.
 
 use std::sync::Arc;
 
@@ -27,11 +27,11 @@ use super::{
     lanes, marks, settle, work,
 };
 
-/// Rows that one sweep takes.
+/// Maximum number of rows in one sweep.
 const SWEEP: i64 = 500;
 
 impl Engine {
-    /// Runs a sweep in a task of its own, so that a shutdown cannot cut its transaction.
+    /// Runs a sweep in its own task, so that a shutdown cannot interrupt its transaction.
     async fn sweep<F, R>(&self, run: impl FnOnce(Arc<Core>) -> F) -> Result<R>
     where
         F: Future<Output = Result<R>> + Send + 'static,
@@ -40,7 +40,7 @@ impl Engine {
         in_task("a duty", run(Arc::clone(&self.0.core))).await
     }
 
-    /// The same, and again knowing them where jobs turn out to be cancelled.
+    /// Same as `sweep`, but runs again with the canceled jobs excluded when a batch meets some.
     async fn sweep_knowing<F>(&self, run: impl Fn(Arc<Core>, Vec<i64>) -> F + Send + 'static) -> Result<usize>
     where
         F: Future<Output = Result<usize>> + Send + 'static,
@@ -63,7 +63,7 @@ impl Engine {
         .await
     }
 
-    /// Takes back assignments whose lease or run time is over (`lease-expiry`). Returns how many.
+    /// Takes back assignments whose lease or run time is over (`lease-expiry`). Returns their number.
     pub async fn sweep_leases(&self) -> Result<usize> {
         self.sweep_knowing(|core, cancelled| async move {
             let mut tx = core.pools.read.begin().await?;
@@ -84,7 +84,7 @@ impl Engine {
         .await
     }
 
-    /// Makes due items available (`retry-budget`, `start-and-expiry`). Returns how many.
+    /// Makes due items available (`retry-budget`, `start-and-expiry`). Returns their number.
     pub async fn sweep_due(&self) -> Result<usize> {
         self.sweep_knowing(|core, cancelled| async move {
             let mut tx = core.pools.hot.begin().await?;
@@ -117,7 +117,7 @@ impl Engine {
                 } else {
                     counts.scheduled -= 1;
                 }
-                // Behind an older item of its serialize key: it waits on, for that one.
+                // Behind an older item of its serialize key: it keeps waiting, now for that item.
                 if row.lane_id.is_some_and(|lane| heads.get(&lane).is_some_and(|head| *head != row.item_id)) {
                     counts.blocked += 1;
                     blocked.push(BlockedRow {
@@ -159,7 +159,7 @@ impl Engine {
         .await
     }
 
-    /// Ends items whose expires_at passed before they could start (`start-and-expiry`). Returns how many.
+    /// Ends items whose expires_at passed before they could start (`start-and-expiry`). Returns their number.
     pub async fn sweep_expired(&self) -> Result<usize> {
         self.sweep_knowing(|core, cancelled| async move {
             let mut tx = core.pools.hot.begin().await?;
@@ -196,7 +196,7 @@ impl Engine {
         .await
     }
 
-    /// Seals jobs whose expires_at has passed (`start-and-expiry`). Returns how many.
+    /// Seals jobs whose expires_at has passed (`start-and-expiry`). Returns their number.
     pub async fn sweep_deadlines(&self) -> Result<usize> {
         self.sweep_knowing(|core, cancelled| async move {
             let mut tx = core.pools.hot.begin().await?;
@@ -204,7 +204,7 @@ impl Engine {
             let jobs = core.jobs.by_gates(&mut *tx, due.iter().copied()).await?;
             let mut rows = EndingRows::knowing(&cancelled);
             for &gate_id in &due {
-                // A fed job is sealed by its parent's end.
+                // A fed job is sealed when its parent is complete.
                 let fed = jobs.get(&gate_id).is_none_or(|job| job.fed);
                 if !fed && !rows.is_cancelled(gate_id) {
                     rows.delta(gate_id).seal = true;
@@ -218,12 +218,12 @@ impl Engine {
         .await
     }
 
-    /// Removes lanes that nobody stands in. Returns how many.
+    /// Deletes empty serialize queues. Returns their number.
     pub async fn sweep_lanes(&self) -> Result<usize> {
         Ok(stands::sweep(&self.0.core.pools.read, SWEEP).await? as usize)
     }
 
-    /// Settles jobs that a crash left unsettled. Returns how many.
+    /// Completes jobs whose completion a crash interrupted. Returns their number.
     pub async fn sweep_settle(&self) -> Result<usize> {
         self.sweep(|core| async move {
             let open = gates::to_settle(&core.pools.read, SWEEP).await?;
@@ -233,7 +233,7 @@ impl Engine {
         .await
     }
 
-    /// Wakes claims for which there is something that nobody woke them for. Returns how many types.
+    /// Wakes waiting claims that missed a wake-up. Returns the number of types with waiting items.
     pub async fn sweep_waiters(&self) -> Result<usize> {
         let core = &self.0.core;
         let types = core.waiters.types();
@@ -247,7 +247,7 @@ impl Engine {
         Ok(waiting.len())
     }
 
-    /// A hint that another server has added work of a type.
+    /// Wakes a claim; a hint that another server has added work of a type.
     pub fn wake(&self, type_id: i32) {
         self.0.core.waiters.wake(type_id, 1);
     }
@@ -257,24 +257,24 @@ impl Engine {
         Ok(items::next_due_seconds(&self.0.core.pools.read).await?)
     }
 
-    /// Says that service is up; leases count from here after an absence. Returns whether there was one.
+    /// Records that the service is up; after an outage, leases count from now. Returns true if there was an outage.
     pub async fn tick_uptime(&self) -> Result<bool> {
         Ok(uptime::tick(&self.0.core.pools.read).await?)
     }
 
-    /// Forgets claim ids that nobody will send again.
+    /// Deletes claim ids that will not be sent again.
     pub async fn forget_claims(&self) -> Result<u64> {
         Ok(claim_requests::forget(&self.0.core.pools.read).await?)
     }
 
-    /// The job types whose executor is built in.
+    /// Job types with the builtin executor.
     pub fn builtin_types(&self) -> Vec<Arc<TypeInfo>> {
         let builtin = |info: &Arc<TypeInfo>| info.executor.kind == domain::job_type::ExecutorKind::Builtin;
         self.types().all().into_iter().filter(builtin).collect()
     }
 }
 
-/// The end of an item whose job is cancelled; it is counted already.
+/// Final row of an item whose job is canceled; the counters already include it.
 fn ghost(item_id: Uuid, gate_id: i64, attempt: i32, failures: i32) -> endings::FinalRow {
     endings::FinalRow { attempt, failures, ..final_row(item_id, gate_id, ItemState::Cancelled, None) }
 }

@@ -1,9 +1,9 @@
-//! Looking after trees: those whose retention is over go, and those that stand still are reported
-//! (`retention`, `alerts`).
+//! Maintenance of trees: deletes those whose retention is over and reports those that have stalled (`retention`,
+//! `alerts`).
 //!
-//! A tree is looked at when its time has come and put off to the next time at which anything could be
-//! so; in between it costs nothing. Nothing here trusts what it read when it comes to removing: the
-//! root's gate is locked and asked again.
+//! A tree is checked when its next check is due, then deferred to the next time at which anything could change; in
+//! between it costs nothing. Deletion does not trust what was read here: it locks the root's job state row and checks
+//! again.
 
 use std::{sync::Arc, time::Duration};
 
@@ -23,21 +23,21 @@ use crate::{
 
 use super::{Core, Engine, alerts::counted};
 
-/// Trees looked at in one go, and trees of one job that go in one commit.
+/// Number of trees checked at once, and number of single-job trees deleted in one commit.
 const LOOK: i64 = 500;
 const SMALL_TREES: usize = 100;
 
 impl Engine {
-    /// Looks at the trees whose time has come. Returns how many; `stalled_after`: how long an open tree
-    /// may stand still.
+    /// Checks the trees that are due and returns their number. An open tree without progress for `stalled_after` is
+    /// stalled.
     pub async fn tend(&self, stalled_after: Duration) -> Result<usize> {
         let core = Arc::clone(&self.0.core);
-        // A task of its own, so that a shutdown cannot cut its transactions.
+        // In its own task, so that a shutdown cannot interrupt its transactions.
         in_task("tending trees", async move { core.tend(stalled_after).await }).await
     }
 
-    /// Forgets what was removed, or cleared, ninety days ago, and callbacks of trees that went thirty days ago.
-    /// Returns how many rows.
+    /// Deletes tombstones and cleared alerts after ninety days, and callbacks of deleted trees after thirty. Returns
+    /// the number of rows.
     pub async fn forget_old(&self) -> Result<usize> {
         let pool = &self.0.core.pools.read;
         let gone = retention::forget_removed(pool).await? + alerts::forget(pool).await?;
@@ -103,18 +103,18 @@ fn is_open(row: &DueRow) -> bool {
     row.root_id.is_some() && !row.removed && row.completed_at.is_none()
 }
 
-/// What is to be done with a tree whose time has come.
+/// Next action for a tree that is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
-    /// Its retention is over.
+    /// Delete the tree; its retention is over.
     Goes,
-    /// To be looked at again then; `None`: never.
+    /// Check the tree again at this time; `None` for never.
     At(Option<OffsetDateTime>),
-    /// It stands still; to be looked at again then.
+    /// Report the tree as stalled; check it again at this time.
     Stalled(OffsetDateTime),
 }
 
-/// `retention` for one tree, as far as it can be told without its lock, and `alerts` for an open one.
+/// Decides by `retention`, as far as possible without a lock, and by `alerts` for open trees.
 fn next_look(row: &DueRow, tree: Option<&OpenTree>, stalled_after: Duration) -> Next {
     const HOUR: Duration = Duration::from_hours(1);
     let later = |from: OffsetDateTime, wait: Duration| {
@@ -133,21 +133,21 @@ fn next_look(row: &DueRow, tree: Option<&OpenTree>, stalled_after: Duration) -> 
             return Next::At(later(row.now, HOUR.max(retain)));
         }
         return match later(completed_at, retain) {
-            // A time beyond all calendars never comes.
+            // A time beyond the calendar never comes.
             None => Next::At(None),
             Some(due) if due > row.now => Next::At(Some(due)),
             Some(_) => row.window_ends.map_or(Next::Goes, |ends| Next::At(Some(ends))),
         };
     }
-    // An open tree is due retain_seconds after now at the earliest. Where that is at once, it is looked
-    // at the more rarely the longer it has been open.
+    // An open tree is due `retain_seconds` from now at the earliest. If that is very soon, the interval grows with its
+    // age.
     let age = row.created_at.and_then(|at| Duration::try_from(row.now - at).ok()).unwrap_or_default();
     let rarely = (age / 10).clamp(Duration::from_secs(1), Duration::from_mins(1));
     let retention = retain.and_then(|retain| later(row.now, retain.max(rarely)));
     let progress_at = tree.map_or(row.now, |tree| tree.progress_at);
     let stalls_at = later(progress_at, stalled_after);
     let at_earliest = |a: Option<OffsetDateTime>, b: Option<OffsetDateTime>| a.into_iter().chain(b).min();
-    // Somebody holds an item, or a time will come by itself: that is no standing still.
+    // A tree with a running item, or with only deferred ones, is not stalled.
     let moves = tree.is_none_or(|t| t.running > 0 || (t.deferred > 0 && t.available == 0));
     let soon = later(row.now, stalled_after.max(Duration::from_secs(1))).unwrap_or(row.now);
     if stalls_at.is_some_and(|at| at <= row.now) {
@@ -186,7 +186,7 @@ mod tests {
         OffsetDateTime::from_unix_timestamp(1_800_000_000 + seconds).expect("a time")
     }
 
-    /// Made at 0, looked at an hour later, kept for ten seconds.
+    /// Tree created at 0, checked an hour later, retained for ten seconds.
     fn row() -> DueRow {
         DueRow {
             gate_id: 1,

@@ -1,5 +1,4 @@
-//! Job types as people change them while jobs run: what is edited acts within a second, also for
-//! claims that are waiting already.
+//! Edits of job types while jobs run: they take effect within a second, also for waiting claims.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -8,8 +7,8 @@ use crate::{error::Result, store::contracts::TypeInfo};
 use super::Engine;
 
 impl Engine {
-    /// Reads the job types again. Where more may be had of one than before (it was resumed, or its cap
-    /// was raised), a waiting claim looks; it passes the word on when it found something.
+    /// Reads the job types again. If a type was resumed or its cap was raised, one waiting claim is woken; it wakes the
+    /// next one if it finds an item.
     pub async fn refresh_types(&self) -> Result<()> {
         let before: HashMap<i32, Arc<TypeInfo>> = self.types().all().into_iter().map(|info| (info.id, info)).collect();
         self.types().refresh_now().await?;

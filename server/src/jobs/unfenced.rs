@@ -1,5 +1,5 @@
-//! Endings without a fence, in builds with the cargo feature `failpoints` only: what would be if an ending named its
-//! item. The checker of `cargo xtask faults` must notice.
+//! Endings without a lease check, only in builds with the cargo feature `failpoints`: endings behave as if they named
+//! their item. The checker of `cargo xtask faults` must detect this.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use crate::{
 
 use super::ending::EndCommand;
 
-/// The commands as they would be if an ending named its item, not its assignment.
+/// Commands as they would be if an ending named its item instead of its assignment.
 pub(super) async fn unfenced(tx: &mut Tx, commands: &[&EndCommand]) -> Result<Vec<EndCommand>> {
     let mut commands: Vec<EndCommand> = commands.iter().map(|&command| command.clone()).collect();
     if failpoints::broken("no_fence", file!()) {

@@ -1,8 +1,7 @@
-//! Claims that wait: woken when an item of their type may be had, in the order in which they came.
+//! Waiting claims, woken in order of arrival when an item of their type may be claimable.
 //!
-//! A wake-up is a hint: it may be lost, doubled or wrong. A waiter that is woken claims like any other,
-//! and a duty looks every two seconds whether there is something that nobody was woken for. The
-//! database does no work for those who wait.
+//! A wake-up is a hint: it may be lost, duplicated or wrong. A woken waiter claims like any other, and a background
+//! task checks every two seconds for claimable items that woke nobody. Waiting costs the database nothing.
 
 use std::{collections::VecDeque, sync::Mutex};
 
@@ -17,7 +16,7 @@ struct Waiter {
 }
 
 impl Waiters {
-    /// Stands in line. Do this before looking, so that nothing is missed in between.
+    /// Registers a waiter. Call this before querying, so that no wake-up is lost.
     pub(super) fn wait(&self, types: &[i32]) -> oneshot::Receiver<()> {
         let (wake, woken) = oneshot::channel();
         let mut line = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -26,7 +25,7 @@ impl Waiters {
         woken
     }
 
-    /// `n` items of a type may be had: wakes as many waiters.
+    /// Wakes up to `n` waiters of a type because `n` items may be claimable.
     pub(super) fn wake(&self, type_id: i32, n: usize) {
         let mut line = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let mut woken = 0;
@@ -44,7 +43,7 @@ impl Waiters {
         }
     }
 
-    /// The types that somebody waits for.
+    /// Types that claims are waiting for.
     pub(super) fn types(&self) -> Vec<i32> {
         let mut line = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         line.retain(|waiter| !waiter.wake.is_closed());

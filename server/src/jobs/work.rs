@@ -1,4 +1,4 @@
-//! Endings and claims in one transaction: what a busy worker does all day is one commit for many.
+//! Endings and claims in one transaction: one commit serves the typical requests of many busy workers.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -38,14 +38,14 @@ use super::{
     settle,
 };
 
-/// Endings, and perhaps a claim, of one request.
+/// Endings of one request, and optionally a claim.
 #[derive(Clone, Debug)]
 pub(super) struct Work {
     pub(super) endings: Vec<EndCommand>,
     pub(super) claim: Option<ClaimCommand>,
 }
 
-/// What became of them.
+/// Answers to the endings and the claim.
 #[derive(Debug)]
 pub(super) struct Worked {
     pub(super) endings: Vec<Result<Ended, Problem>>,
@@ -68,7 +68,7 @@ impl Batch for WorkBatch {
         let mut cancelled: Vec<i64> = Vec::new();
         loop {
             match attempt(core, works, &cancelled).await {
-                // Nothing happened; what these jobs have running only ends.
+                // The batch was rolled back. Run it again; running items of these jobs can then only end as canceled.
                 Err(Error::JobsCancelled(gates)) if gates.iter().any(|gate| !cancelled.contains(gate)) => {
                     core.ghosts.met(&gates);
                     cancelled.extend(gates);
@@ -105,7 +105,7 @@ impl Batch for WorkBatch {
     }
 }
 
-/// What a committed batch has done.
+/// Result of a committed batch.
 pub(super) struct Done {
     ended: Vec<Result<Ended, Problem>>,
     claimed: ClaimRows,
@@ -114,8 +114,8 @@ pub(super) struct Done {
     closed: Closed,
 }
 
-/// One transaction for endings and claims, by what is known of cancelled jobs. The order is that of the
-/// locks: types, leases, dedupe keys, lanes, what waits, gates.
+/// Runs endings and claims in one transaction, given the known canceled jobs. The order is the lock order: types,
+/// leases, dedupe keys, serialize queues, waiting rows, job state rows.
 async fn attempt(core: &Arc<Core>, works: &[&Work], cancelled: &[i64]) -> Result<Done> {
     let endings: Vec<&EndCommand> = works.iter().flat_map(|work| &work.endings).collect();
     let claims: Vec<&ClaimCommand> = works.iter().filter_map(|work| work.claim.as_ref()).collect();
@@ -133,7 +133,7 @@ async fn attempt(core: &Arc<Core>, works: &[&Work], cancelled: &[i64]) -> Result
     Ok(Done { ended, claimed, around, rows, closed })
 }
 
-/// What has ended may have made room under a cap that others wait for.
+/// Wakes claims on capped types: ended items may have made room under the cap.
 fn wake_capped(core: &Core, n: usize) {
     for type_id in core.waiters.types() {
         if core.types.by_id(type_id).is_some_and(|info| info.concurrency.is_some()) {
@@ -142,19 +142,19 @@ fn wake_capped(core: &Core, n: usize) {
     }
 }
 
-/// What is to follow the commit of a batch.
+/// Work that follows the commit of a batch.
 #[derive(Default)]
 pub(super) struct Closed {
     roots: Vec<Uuid>,
     settle: Vec<(i64, Uuid)>,
     fed: BTreeMap<i32, (usize, Mark)>,
-    /// Fed items by type, for the figures.
+    /// Number of fed items by type, for the statistics.
     arrived: BTreeMap<String, usize>,
-    /// What each job gained in each final state.
+    /// Number of items that each job gained in each final state.
     finished: Vec<(i64, Counts)>,
 }
 
-/// Items that feeds bring into the batch that ended their sources.
+/// Items that feeds add in the same batch that ended their sources.
 #[derive(Default)]
 pub(super) struct Arriving {
     fed: Vec<Fed>,
@@ -171,8 +171,8 @@ impl Arriving {
         self.fed.iter().map(|fed| Arrivals { job: &fed.job, items: &fed.items }).collect()
     }
 
-    /// Takes the dedupe keys and the lanes, those of items that became final with them, and lets the next
-    /// in those go.
+    /// Locks the dedupe keys and the serialize queues, including the queues of items that became final in this batch,
+    /// and releases the next item of those queues.
     pub(super) async fn lock(&mut self, core: &Core, tx: &mut Tx, rows: &mut EndingRows) -> Result<()> {
         if self.fed.is_empty() && rows.freed.is_empty() {
             return Ok(());
@@ -186,7 +186,7 @@ impl Arriving {
         Ok(())
     }
 
-    /// Puts the fed items into their jobs, whose gates are locked. A cancelled child is not fed.
+    /// Inserts the fed items into their jobs and locks the job state rows. Canceled children are not fed.
     async fn place(&mut self, core: &Core, tx: &mut Tx, rows: &mut EndingRows, plans: &[Arc<Plan>]) -> Result<()> {
         let mut ids: Vec<i64> = rows.deltas.keys().copied().collect();
         ids.extend(self.fed.iter().flat_map(|fed| [fed.job.gate_id, fed.job.turn_gate_id]));
@@ -211,18 +211,18 @@ impl Arriving {
     }
 }
 
-/// Lets those go that waited behind what became final, where nothing is fed.
+/// Releases the items that waited in serialize queues behind final items, in a batch without feeds.
 pub(super) async fn let_next_go(core: &Core, tx: &mut Tx, rows: &mut EndingRows) -> Result<()> {
     Arriving::default().lock(core, tx, rows).await
 }
 
-/// The last statements of a batch that moves items and feeds none.
+/// Last statements of a batch that moves items and feeds none.
 pub(super) async fn close(core: &Core, tx: &mut Tx, rows: &mut EndingRows) -> Result<Closed> {
     close_with(core, tx, rows, Arriving::default()).await
 }
 
-/// The last statements of every batch that moves items: the gates, and what hangs on them. A gate that
-/// refuses belongs to a job that was cancelled meanwhile: the batch is to be rolled back.
+/// Last statements of every batch that moves items: job state rows and dependent updates. A job state row that refuses
+/// its delta belongs to a job that was canceled in the meantime: the batch must be rolled back.
 async fn close_with(core: &Core, tx: &mut Tx, rows: &mut EndingRows, mut arriving: Arriving) -> Result<Closed> {
     let mut plans: Vec<Arc<Plan>> = Vec::new();
     let mut aborted: Vec<i64> = std::mem::take(&mut rows.aborted);
@@ -288,7 +288,7 @@ impl Closed {
 }
 
 impl Closed {
-    /// Tells the figures what ended, and people what was done in vain.
+    /// Adds final items to the statistics, and alerts people to refused results of canceled jobs.
     async fn count(&self, core: &Core, rows: &EndingRows) {
         if self.finished.is_empty() && rows.late.is_empty() {
             return;
@@ -324,7 +324,7 @@ impl Engine {
         }
     }
 
-    /// Ends many and claims the next with them. One bad ending never spoils the others.
+    /// Ends many assignments and claims the next ones. One invalid ending does not affect the others.
     pub async fn finish(&self, caller: &Caller, body: FinishBody) -> Result<Finished> {
         caller.require(Scope::Work)?;
         if body.endings.len() > limits::MOST_ENDINGS {

@@ -1,6 +1,6 @@
-//! Who asks for work: kept in memory as it happens, written for everybody at once every few seconds.
+//! Workers that sent claims: recorded in memory, and written in one batch every few seconds.
 //!
-//! Nothing is correct because of it: it is for people who look, and for alerts. A crash loses seconds.
+//! Nothing depends on this data: it is for people and alerts. A crash loses a few seconds of it.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -22,22 +22,22 @@ use crate::{
 
 use super::{Core, Engine};
 
-/// Workers that are kept between two writings; names are hostile, and there could be any number.
+/// Maximum number of workers recorded between two writes; names are untrusted and could be any number.
 const ROOM: usize = 10_000;
 
-/// Who was seen since the last writing, and when each type was last asked for here.
+/// Workers seen since the last write, and the time of the last claim of each type on this server.
 #[derive(Default)]
 pub(super) struct Workers(Mutex<Seen>);
 
 #[derive(Default)]
 struct Seen {
     workers: BTreeMap<(Uuid, String), (Uuid, Vec<String>, Instant)>,
-    /// By type: when, and whether that is written down.
+    /// By type: time of the last claim, and true if it is written.
     asked: HashMap<String, (Instant, bool)>,
 }
 
 impl Workers {
-    /// A worker with this credential asked for these types.
+    /// Records that a worker with this credential sent a claim for these types.
     pub(super) fn seen(&self, owner_id: Uuid, credential_id: Uuid, worker_id: &str, types: &[String]) {
         let now = Instant::now();
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -55,13 +55,13 @@ impl Workers {
         }
     }
 
-    /// Seconds since somebody asked this server for the type; `None` where nobody has.
+    /// Seconds since the last claim for the type on this server; `None` without any.
     pub(super) fn asked_ago(&self, name: &str) -> Option<f64> {
         let seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         seen.asked.get(name).map(|(at, _)| at.elapsed().as_secs_f64())
     }
 
-    /// What is to be written: workers, and types with the seconds since each was asked for, both sorted.
+    /// Rows to be written: workers, and types with the seconds since their last claim, both sorted.
     fn take(&self) -> (Vec<SeenRow>, Vec<(String, f64)>) {
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let rows = std::mem::take(&mut seen.workers)
@@ -85,11 +85,11 @@ impl Workers {
     }
 }
 
-/// The last worker of a page: since when it is known, its name and its credential.
+/// Last worker of a page: time when it was first seen, name, and credential.
 pub type WorkerPlace = (Time, String, Uuid);
 
 impl Engine {
-    /// A worker asks for work. Called with every claim; it costs no statement.
+    /// Records a worker's claim. Called with every claim; needs no statement.
     pub fn seen(&self, caller: &Caller, worker_id: &str, types: &[String]) {
         if worker_id.is_empty() || worker_id.len() > 200 || worker_id.contains('\0') {
             return;
@@ -98,17 +98,17 @@ impl Engine {
         self.0.core.workers.seen(caller.owner_id, caller.credential_id, worker_id, &known);
     }
 
-    /// Writes down who was seen. Returns how many.
+    /// Writes the recorded workers. Returns their number.
     pub async fn keep_seen(&self) -> Result<usize> {
         self.0.core.keep_seen().await
     }
 
-    /// Forgets workers that nobody has heard of for a day.
+    /// Deletes workers that have not been seen for a day.
     pub async fn forget_workers(&self) -> Result<u64> {
         Ok(workers::forget(&self.0.core.pools.read).await?)
     }
 
-    /// Workers in an order, behind a place: staff see all, a service its own.
+    /// Returns workers in the given order, after a position: all of them for staff, its own for a service.
     pub async fn workers(
         &self,
         caller: &Caller,

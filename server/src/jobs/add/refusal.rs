@@ -1,8 +1,8 @@
-//! What a job does not take: doubles, seals by hand while it is being filled, anything once it is sealed,
-//! cancelled or removed (`sealing`, `dedupe-key`, `cancellation`).
+//! Reasons to refuse added items: duplicates, manual seals while a job is being filled, and jobs that are sealed,
+//! canceled or removed (`sealing`, `dedupe-key`, `cancellation`).
 //!
-//! Apart from the adding itself, as each is an answer to one request and leaves the others alone. Reads
-//! only; what must hold at the commit is read under the gates.
+//! Separate from the adding itself, because each refusal answers one request and does not affect the others. This
+//! module only reads; conditions that must hold at the commit are read under the job state lock.
 
 use domain::{Code, Problem};
 
@@ -16,7 +16,7 @@ use super::{
     AddCommand,
 };
 
-/// `dedupe-key`: a command with doubles is refused as a whole, unless it asked for them to be left out.
+/// Refuses commands with duplicates as a whole, unless they asked to skip them (`dedupe-key`).
 pub(super) async fn refuse_doubles(
     tx: &mut Tx,
     commands: &[&AddCommand],
@@ -27,14 +27,14 @@ pub(super) async fn refuse_doubles(
     for (at, command) in commands.iter().enumerate() {
         let double = command.items.iter().position(|item| intake.is_double(item));
         let Some(place) = double.filter(|_| command.on_duplicate == OnDuplicate::Refuse) else { continue };
-        // Another command may have lost its key to this one, which now gives it back: run apart.
+        // Another command may have lost a key to this one, which now releases it: run them separately.
         let beside = |other: &&AddCommand| other.job.gate_id == command.job.gate_id && other.items.iter().any(keyed);
         if commands.iter().copied().filter(beside).count() > 1 {
             return Err(Error::Broken("a double among several requests".to_owned()));
         }
         let key = command.items[place].dedupe_key.as_deref().unwrap_or_default();
         let holder = dedupe::holder(tx, command.job.gate_id, key).await?;
-        // A double within one request names no item that would exist.
+        // A duplicate within one request has no existing item to name.
         let own = holder.is_some_and(|id| command.items.iter().any(|item| item.id == id));
         let detail = format!("Item {place} of the request: the job has an item with the dedupe key {key:?} already.");
         let problem = Problem { id: holder.filter(|_| !own), ..Problem::new(Code::Duplicate, detail) };
@@ -43,8 +43,8 @@ pub(super) async fn refuse_doubles(
     Ok(refused)
 }
 
-/// A job that is filled from a file is sealed at the file's end: by hand, the rest of its rows would be
-/// lost. `new`: the jobs are being created, and nothing fills them yet.
+/// Refuses manual seals of jobs that are fed or filled from a file. The end of the file seals the job; sealing it
+/// earlier would lose the remaining rows. `new`: the jobs are being created, so no file fills them yet.
 pub(super) async fn refuse_early_seals(
     tx: &mut Tx,
     commands: &[&AddCommand],
@@ -69,7 +69,7 @@ pub(super) async fn refuse_early_seals(
     Ok(refused)
 }
 
-/// `sealing` and `cancellation`: a sealed or cancelled job takes nothing more. Sealing again is fine.
+/// Refuses items for sealed or canceled jobs (`sealing`, `cancellation`). Sealing twice is allowed.
 pub(super) fn refusal(gate: &gates::Locked, command: &AddCommand) -> Option<Problem> {
     if gate.removed {
         Some(removed())

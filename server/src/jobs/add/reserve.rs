@@ -1,11 +1,10 @@
-//! Places for many items, taken before their rows are written.
+//! Places for many items, reserved before their rows are written.
 //!
-//! A gate that is locked while thousands of rows go in makes everybody wait who adds to the job, claims
-//! from it or ends work of it. So a large batch takes its places in the sequence and its turns in a
-//! commit of its own, writes its rows holding no gate, and locks the gates again for the length of a
-//! commit. If the job is another by then (sealed, cancelled, let go), the batch is rolled back and runs
-//! once more the plain way. What is left of a batch that failed is a gap in the sequence, which no rule
-//! forbids. It must not decide anything: the gates that are locked at the end do.
+//! While a job state row is locked for thousands of inserts, every add to the job, claim from it and completion of its
+//! items waits. So a large batch reserves its sequence numbers and fair turns in a separate commit, inserts its rows
+//! without holding the lock, and locks the row again only for a short commit. If the job has changed by then (sealed,
+//! canceled, released), the batch is rolled back and runs once more without a reservation. A failed batch leaves a gap
+//! in the sequence, which no rule forbids. A reservation never decides anything; the rows locked at the end do.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -20,16 +19,16 @@ use crate::{
 use super::{AddCommand, refusal::refusal, rows::ITEMS_A_TURN};
 use crate::jobs::{Core, intake};
 
-/// Items from which on two transactions cost less than the wait of the others.
+/// Number of items from which two transactions cost less than the wait of others.
 const LARGE: usize = 1_000;
 
-/// The gates as they were when places were taken of them.
+/// Job state rows as they were when places were reserved.
 pub(in crate::jobs) struct Reserved {
     gates: HashMap<i64, Locked>,
 }
 
 impl Reserved {
-    /// Takes places for a batch that is large and would be refused nothing; `None`: it runs the plain way.
+    /// Reserves places for a large batch without refusals; `None`: the batch runs without a reservation.
     pub(super) async fn take(core: &Core, commands: &[&AddCommand]) -> Result<Option<Self>> {
         if commands.iter().map(|command| command.items.len()).sum::<usize>() < LARGE {
             return Ok(None);
@@ -73,12 +72,12 @@ impl Reserved {
         Ok(Some(Self { gates }))
     }
 
-    /// The gates with the places that were taken.
+    /// Job state rows with the reserved places.
     pub(super) fn gates(&self) -> &HashMap<i64, Locked> {
         &self.gates
     }
 
-    /// Locks the gates for good. [`Error::Conflict`]: a job is not what it was when the rows were made.
+    /// Locks the job state rows. Returns [`Error::Conflict`] if a job has changed since the reservation.
     pub(super) async fn confirm(&self, tx: &mut Tx, commands: &[&AddCommand]) -> Result<()> {
         let what_counts = |gate: &Locked| (gate.sealed, gate.cancelled, gate.removed, gate.held(), gate.after_failed);
         let now = lock(tx, commands).await?;
@@ -91,7 +90,7 @@ impl Reserved {
     }
 }
 
-/// Locks the gates of a batch, those of the jobs and those that carry the turns of their trees.
+/// Locks the job state rows of the jobs of a batch, and those that hold the fair turns of their trees.
 pub(super) async fn lock(tx: &mut Tx, commands: &[&AddCommand]) -> Result<HashMap<i64, Locked>> {
     let mut ids: Vec<i64> = commands.iter().flat_map(|c| [c.job.gate_id, c.job.turn_gate_id]).collect();
     ids.sort_unstable();

@@ -1,4 +1,4 @@
-//! Rows on their way into the tables: each item goes into exactly one state.
+//! Rows prepared for the tables: each item goes into exactly one state.
 
 use std::collections::BTreeMap;
 
@@ -19,37 +19,37 @@ use crate::{
 
 use super::super::{Core, lanes::Lanes, prepare::Prepared};
 
-/// Items of one tree that share a turn (`claiming`): one a turn would make every batch touch as many gates
-/// as items.
+/// Number of items of one tree that share a fair turn (`claiming`): one per turn would make every batch touch as many
+/// job state rows as items.
 pub(in super::super) const ITEMS_A_TURN: i64 = 10;
 
-/// The kind of error that says that a job which was waited for ended otherwise (`after`).
+/// Error kind of items canceled because a job they waited for did not succeed (`after`).
 pub(in super::super) const AFTER_FAILED: &str = "after_failed";
 
-/// Rows on their way into the tables.
+/// Rows prepared for the tables.
 #[derive(Default)]
 pub(in super::super) struct Rows {
     pub(in super::super) items: Vec<NewItemRow>,
     pub(in super::super) ready: Vec<ReadyRow>,
     pub(in super::super) deferred: Vec<DeferredRow>,
     pub(in super::super) blocked: Vec<BlockedRow>,
-    /// Final from the start: unreadable, or waiting for a job that has failed.
+    /// Items final from the start: unreadable, or waiting for a job that has failed.
     pub(in super::super) finals: Vec<FinalRow>,
 }
 
-/// Where an item is put: its job, the gate as locked, the lanes, and the turns.
+/// Target of an item: job, locked job state row, serialize queues, and fair turns.
 pub(in super::super) struct Place<'a> {
     pub(in super::super) job: &'a JobInfo,
     pub(in super::super) gate: &'a Locked,
     pub(in super::super) lanes: &'a mut Lanes,
-    /// The tree's last turn, in items.
+    /// Last fair turn of the tree, counted in items.
     pub(in super::super) turn: &'a mut i64,
-    /// The lowest turn that waits at the item's rank, in items.
+    /// Lowest waiting fair turn at the item's rank, counted in items.
     pub(in super::super) current: i64,
     pub(in super::super) now: Time,
 }
 
-/// An item to be put somewhere: new, let go, or given back by a person.
+/// Item to be placed: new, released, or retried by a person.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct Going<'a> {
     pub(in super::super) id: Uuid,
@@ -62,7 +62,7 @@ pub(in super::super) struct Going<'a> {
 }
 
 impl Rows {
-    /// A new item.
+    /// Adds a new item.
     pub(in super::super) fn add(&mut self, item: &Prepared, seq: i64, place: &mut Place<'_>, delta: &mut Delta) {
         self.items.push(NewItemRow {
             id: item.id,
@@ -95,8 +95,7 @@ impl Rows {
         self.put(going, place, delta);
     }
 
-    /// Puts an item that is pending into the state that is its: the first that holds of scheduled,
-    /// blocked, available.
+    /// Places a pending item in its state: the first that applies of scheduled, blocked, available.
     pub(in super::super) fn put(&mut self, item: Going<'_>, place: &mut Place<'_>, delta: &mut Delta) {
         let (gate_id, type_id, rank) = (place.job.gate_id, place.job.type_id, item.rank);
         if place.gate.after_failed {
@@ -111,7 +110,7 @@ impl Rows {
             return;
         }
         let held = place.gate.held();
-        // What `after` holds joins its lane when it is let go.
+        // Items held by `after` join their serialize queue when they are released.
         let lane_id = item.serialize_key.filter(|_| !held).and_then(|key| place.lanes.of(place.job.owner_id, key));
         let first = lane_id.is_none_or(|lane| place.lanes.join(lane, item.id));
         if let Some(due_at) = item.run_after.filter(|at| !held && *at > place.now.0) {
@@ -159,7 +158,7 @@ impl Rows {
         }
     }
 
-    /// Writes everything; the lanes' entries are the caller's.
+    /// Writes all rows except the serialize queue entries, which the caller writes.
     pub(in super::super) async fn write(&self, core: &Core, tx: &mut Tx) -> Result<()> {
         if !self.items.is_empty() {
             items::insert(tx, &self.items).await?;
@@ -171,7 +170,7 @@ impl Rows {
         Ok(())
     }
 
-    /// How many rows each type got, and the lowest place among them.
+    /// Number of rows and lowest position, by type.
     pub(in super::super) fn lowest(&self) -> BTreeMap<i32, (usize, Mark)> {
         let mut lowest: BTreeMap<i32, (usize, Mark)> = BTreeMap::new();
         for row in &self.ready {
@@ -183,7 +182,7 @@ impl Rows {
     }
 }
 
-/// Why an item ended that waited for a job which ended otherwise than asked for.
+/// Error of an item that waited for a job which did not end with the required outcome.
 pub(crate) fn after_failed() -> ErrorText {
     let message = "A job that it waited for did not succeed.".to_owned();
     ErrorText {
@@ -194,7 +193,7 @@ pub(crate) fn after_failed() -> ErrorText {
     }
 }
 
-/// A final state that no assignment led to.
+/// Row of a final state that was reached without an assignment.
 pub(in super::super) fn final_row(item_id: Uuid, gate_id: i64, state: ItemState, error: Option<ErrorText>) -> FinalRow {
     FinalRow {
         item_id,

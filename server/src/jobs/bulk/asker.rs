@@ -1,4 +1,4 @@
-//! In whose name an operation goes on: whoever asked, for as long as their credential has the rights of that moment.
+//! Authority of an operation: its requester's, for as long as the credential still has the rights it had then.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::{
 
 use super::{super::Core, kind_of, let_go};
 
-/// Caller of an operation with the rights of that time, if the credential still has them. Otherwise stops the operation
+/// Caller with the rights recorded in the operation, if the credential still has them. Otherwise stops the operation
 /// and returns `None`.
 pub(super) async fn asker(core: &Arc<Core>, row: &BulkRow) -> Result<Option<Caller>> {
     let pool = &core.pools.read;

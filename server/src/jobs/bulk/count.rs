@@ -1,7 +1,7 @@
-//! The membership of a bulk operation: the list walked as anybody reads it, page by page, each page frozen
-//! in one commit that moves the walk's place.
+//! Members of a bulk operation: the list is read page by page with the normal list functions; each page is frozen in
+//! one commit that also moves the cursor.
 //!
-//! What the list shows is what becomes a member, so nothing here knows a filter. A dry run only counts.
+//! The list decides the members, so nothing here evaluates a filter. A dry run only counts.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -24,25 +24,25 @@ use crate::{
 
 use super::{Engine, Wanted, asker::asker, json};
 
-/// Members of one step.
+/// Number of members per step.
 const PAGE: i64 = 200;
-/// How long a step may take before another server thinks that this one is gone, in seconds.
+/// Time after which another server assumes that the server taking a step is gone, in seconds.
 const PATIENCE: f64 = 30.0;
-/// Pages that are counted while somebody waits, and their rows.
+/// Number of pages counted during a request, and rows per page.
 const RECOUNT_PAGES: usize = 5;
 const RECOUNT_PAGE: i64 = 1_000;
-/// Members that are shown of an operation.
+/// Number of members in the sample of an operation.
 const SAMPLE: usize = 10;
 
-/// What a page has brought.
+/// One page of members.
 struct Page {
     found: Vec<BulkSample>,
-    /// Of a dry run: why the operation could do nothing to some of them, and how many those are.
+    /// Refusals foreseen by a dry run: number of members by code.
     foreseen: BTreeMap<&'static str, i64>,
     next: Option<(i64, i64)>,
 }
 
-/// Counts one page of an operation's list; whether there may be more for this server.
+/// Counts one page of an operation's list; returns true if there may be more for this server.
 pub(super) async fn step(engine: &Engine, id: Uuid) -> Result<bool> {
     let core = &engine.0.core;
     if !bulk::take_walk(&core.pools.read, id, PATIENCE).await? {
@@ -54,7 +54,7 @@ pub(super) async fn step(engine: &Engine, id: Uuid) -> Result<bool> {
     let Some(caller) = asker(core, &row).await? else { return Ok(false) };
     let page = match page(engine, &caller, &row).await {
         Ok(page) => page,
-        // What the filter names is gone: the list ends here.
+        // The object of the filter is gone: the list ends here.
         Err(Error::Problem(problem)) => {
             tracing::info!(%id, %problem, "the list of a bulk operation has ended");
             Page { found: Vec::new(), foreseen: BTreeMap::new(), next: None }
@@ -66,7 +66,7 @@ pub(super) async fn step(engine: &Engine, id: Uuid) -> Result<bool> {
     Ok(more)
 }
 
-/// Counts the rows of a list, as far as a few pages reach.
+/// Number of rows of a list, or `None` if a few pages do not reach its end.
 pub(super) async fn now(engine: &Engine, caller: &Caller, wanted: &Wanted) -> Result<Option<i64>> {
     let mut n = 0;
     let (mut items_at, mut jobs_at) = (None, None);
@@ -122,7 +122,7 @@ async fn page(engine: &Engine, caller: &Caller, row: &BulkRow) -> Result<Page> {
     Ok(Page { found, foreseen, next })
 }
 
-/// Refusal that an item in its present state would meet, as far as the item itself shows it.
+/// Refusal that the item's current state would cause, as far as the item itself shows it.
 fn item_refusal(action: BulkAction, item: &Item) -> Option<Code> {
     match (action, item.state) {
         (BulkAction::Retry, ItemState::Succeeded | ItemState::Available | ItemState::Running | ItemState::Blocked) => {
@@ -133,7 +133,7 @@ fn item_refusal(action: BulkAction, item: &Item) -> Option<Code> {
     }
 }
 
-/// The same of a job.
+/// Same for a job.
 fn job_refusal(caller: &Caller, action: BulkAction, job: &Job) -> Option<Code> {
     let own = (caller.kind, &caller.name) == (job.owner.kind, &job.owner.name);
     match action {
@@ -167,8 +167,8 @@ fn of_job(job: &Job) -> BulkSample {
     }
 }
 
-/// Freezes a page, and takes the holds of trees that are met for the first time. If somebody else has
-/// moved the walk, nothing happens.
+/// Freezes a page, and holds the trees that appear for the first time. If another server has moved the cursor, nothing
+/// happens.
 async fn freeze(engine: &Engine, row: &BulkRow, page: Page) -> Result<()> {
     let core = &engine.0.core;
     let holds = row.action == BulkAction::Retry.as_str() && !row.dry_run;
@@ -217,7 +217,7 @@ async fn freeze(engine: &Engine, row: &BulkRow, page: Page) -> Result<()> {
     Ok(())
 }
 
-/// The sample with some of these.
+/// Sample extended by some of these members.
 fn sample(row: &BulkRow, found: &[&BulkSample]) -> Result<String> {
     let mut sample: Vec<BulkSample> = serde_json::from_str(&row.sample).map_err(|e| Error::Broken(e.to_string()))?;
     let room = SAMPLE.saturating_sub(sample.len());

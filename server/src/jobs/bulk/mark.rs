@@ -1,9 +1,8 @@
-//! Members of bulk operations, counted once.
+//! Counting of processed members; each is counted once.
 //!
-//! What is done to items is counted in its own transaction: a crash leaves either both or neither, and of
-//! two servers at one member the second rolls back and goes on without it. So does a deed whose operation
-//! was stopped meanwhile. The cancelling or deleting of a job is counted after it; done twice it changes
-//! nothing more.
+//! Changes to items are counted in the same transaction: a crash leaves both or neither, and if two servers process one
+//! member, the second rolls back and continues without it. The same happens if the operation was stopped in the
+//! meantime. Cancellations and deletions of jobs are counted afterwards; repeating them changes nothing.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,11 +24,11 @@ use crate::{
 
 use super::super::{Core, plan::Plan, settle};
 
-/// What becomes of a member.
+/// Outcome for a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Counted {
     Processed,
-    /// Not done, and why: the code of a refusal.
+    /// Refused, with the code.
     Skipped(&'static str),
     Errored,
 }
@@ -40,18 +39,18 @@ pub(in crate::jobs) struct Tally {
     bulk_id: Uuid,
     /// Members and the roots of their trees.
     members: BTreeMap<Uuid, Uuid>,
-    /// What became of those that were not processed.
+    /// Outcome of the members that were not processed.
     otherwise: BTreeMap<Uuid, Counted>,
 }
 
 impl Tally {
-    /// Of members that are all going to be processed, unless something else is said of them.
+    /// Tally of members that all count as processed unless another outcome is set.
     pub(super) fn of(bulk_id: Uuid, members: &[Member]) -> Self {
         let members = members.iter().map(|member| (member.member_id, member.root_id)).collect();
         Self { bulk_id, members, otherwise: BTreeMap::new() }
     }
 
-    /// Nothing is done to this member.
+    /// Counts this member as skipped.
     pub(in crate::jobs) fn skip(&mut self, member: Uuid, reason: &'static str) {
         self.count(member, Counted::Skipped(reason));
     }
@@ -60,7 +59,7 @@ impl Tally {
         self.otherwise.insert(member, how);
     }
 
-    /// The same of those that nobody has counted yet.
+    /// Keeps only the members that have not been counted yet.
     pub(super) async fn uncounted(mut self, pool: &PgPool) -> Result<Self> {
         let ids: Vec<Uuid> = self.members.keys().copied().collect();
         let open: BTreeSet<Uuid> = members::uncounted(pool, self.bulk_id, &ids).await?.into_iter().collect();
@@ -68,19 +67,18 @@ impl Tally {
         Ok(self)
     }
 
-    /// Whether a member is still to be counted.
+    /// True if a member is still to be counted.
     pub(in crate::jobs) fn has(&self, member: Uuid) -> bool {
         self.members.contains_key(&member)
     }
 
-    /// The roots of the members' trees. Their gates are to be locked before [`Self::write`], where the
-    /// operation may hold them.
+    /// Roots of the members' trees. If the operation may hold them, lock their job state rows before [`Self::write`].
     pub(in crate::jobs) fn roots(&self) -> BTreeSet<Uuid> {
         self.members.values().copied().collect()
     }
 
-    /// Counts the members, in the transaction of the deed. `plans` has their trees. Refused where a member
-    /// was counted meanwhile or the operation stopped: the deed is to be rolled back.
+    /// Counts the members in the action's transaction. `plans` contains their trees. Fails if a member was counted in
+    /// the meantime or the operation was stopped: the action must then be rolled back.
     pub(in crate::jobs) async fn write(
         &self,
         core: &Core,
@@ -109,12 +107,12 @@ impl Tally {
         Ok(())
     }
 
-    /// Counts the members in a transaction of its own.
+    /// Counts the members in a separate transaction.
     pub(super) async fn alone(&self, core: &Arc<Core>) -> Result<()> {
         let roots: Vec<Uuid> = self.roots().into_iter().collect();
         let plans = core.plans.of_all(&core.pools.read, roots.iter().copied()).await?;
         let mut tx = core.pools.hot.begin().await?;
-        // Gates come before members, here too: holds may be given back.
+        // Job state rows are locked before members here too, because holds may be released.
         let mut gates: Vec<i64> = plans.values().map(|plan| plan.root_gate()).collect();
         gates.sort_unstable();
         trees::lock(&mut tx, &gates).await?;

@@ -1,9 +1,7 @@
-//! Members of a bulk operation, dealt with through the use-cases: items many in one transaction, jobs one by
-//! one.
+//! Processing of the members of a bulk operation through the use cases: items in batches, jobs one by one.
 //!
-//! A server takes a slice for a while and deals with it in order; what it does not get to, another takes
-//! when that while is over. How many may be taken now is decided under the operation's lock, so the pace
-//! is kept over all servers.
+//! A server reserves a slice for a limited time and processes it in order; another takes the rest when the time is
+//! over. The size of a slice is decided under the operation's lock, so the rate limit holds across all servers.
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
@@ -45,20 +43,20 @@ use super::{
     mark::Counted,
 };
 
-/// Items that a server takes at once.
+/// Number of items that a server takes at once.
 const SLICE: i64 = 500;
-/// Jobs that a server takes at once.
+/// Number of jobs that a server takes at once.
 const SLICE_OF_JOBS: i64 = 50;
-/// Bytes of payloads that are edited in one transaction, at most.
+/// Maximum number of payload bytes edited in one transaction.
 const PIECE_BYTES: usize = 8 << 20;
-/// Jobs of all trees that one transaction locks, at most; more where one tree has more.
+/// Maximum number of jobs, over all trees, that one transaction locks; a single tree may have more.
 const PIECE_JOBS: usize = 2_000;
-/// For how long they are its own, in seconds.
+/// Time for which a server holds a slice, in seconds.
 const PATIENCE: f64 = 60.0;
-/// How often a member that fails for reasons of ours is tried.
+/// Maximum number of attempts for a member that fails because of a server error.
 const MOST_TRIES: i16 = 5;
 
-/// What is done to every member.
+/// Action applied to every member.
 struct Deed {
     caller: Caller,
     action: BulkAction,
@@ -81,7 +79,7 @@ impl Deed {
     }
 }
 
-/// Deals with the next members of an operation. Returns how long there is nothing to do.
+/// Processes the next members of an operation. Returns the time until there is more to do.
 pub(super) async fn slice(engine: &Engine, id: Uuid) -> Result<Duration> {
     let core = &engine.0.core;
     let Some(row) = bulk::list(&core.pools.read, Some(id), None, Part::newest(None, 1)).await?.pop() else {
@@ -117,21 +115,21 @@ pub(super) async fn slice(engine: &Engine, id: Uuid) -> Result<Duration> {
     Ok(Duration::ZERO)
 }
 
-/// How many members may be taken now, at most `most`, and in how many seconds the next is due then; if
-/// none, in how many seconds some are. Fast operations go a tenth of a second's worth at a time. What was
-/// not used within the last second, or the time of one member, is lost.
+/// Number of members that may be taken now, at most `most`, and the seconds until the next is due; with zero, the
+/// seconds until some are. Fast operations proceed in steps of a tenth of a second. Unused allowance expires after one
+/// second, or after the interval of one member if that is longer.
 fn allowed(pace: Pace, most: i64) -> (i64, f64) {
     let Some(rate) = pace.rate else { return (most, 0.0) };
     let window = (1.0 / rate).max(1.0);
     let idle = pace.idle_seconds.unwrap_or(window).min(window);
     let least = (rate / 10.0).clamp(1.0, most as f64);
-    // A hair's breadth, so that what is due exactly now is not lost to rounding.
+    // A small tolerance, so that a member due exactly now is not lost to rounding.
     let n = (idle * rate + 1e-6).floor().min(most as f64).max(0.0);
     if n < least.floor() { (0, least / rate - idle) } else { (n as i64, n / rate - idle) }
 }
 
-/// How many of these members go together, one transaction after the other: what a transaction locks and
-/// what it has in memory is bounded. Jobs go alone.
+/// Sizes of the batches, one transaction each, that bound the locks and the memory of a transaction. Jobs are processed
+/// one by one.
 async fn pieces(engine: &Engine, deed: &Deed, taken: &[Member]) -> Result<Vec<usize>> {
     if !deed.on_items {
         return Ok(vec![1; taken.len()]);
@@ -164,8 +162,7 @@ async fn pieces(engine: &Engine, deed: &Deed, taken: &[Member]) -> Result<Vec<us
     Ok(pieces)
 }
 
-/// Deals with members together; with halves of them, where that fails. False: the operation does not run
-/// any more.
+/// Processes members together, or in halves after a failure. Returns false if the operation no longer runs.
 async fn deal(engine: &Engine, deed: &Deed, bulk_id: Uuid, members: &[Member]) -> Result<bool> {
     let mut open = vec![members];
     while let Some(batch) = open.pop() {
@@ -186,7 +183,7 @@ async fn deal(engine: &Engine, deed: &Deed, bulk_id: Uuid, members: &[Member]) -
     Ok(true)
 }
 
-/// A member failed for reasons of ours: it is tried again later, or given up.
+/// Retries a member later after a server error, or gives it up.
 async fn failed(engine: &Engine, bulk_id: Uuid, batch: &[Member], error: &Error) -> Result<()> {
     let pool = &engine.0.core.pools.read;
     for member in batch {
@@ -208,7 +205,7 @@ async fn still_runs(engine: &Engine, id: Uuid) -> Result<bool> {
     Ok(row.is_some_and(|row| row.state == "running"))
 }
 
-/// Does the deed to these members and counts them.
+/// Applies the action to these members and counts them.
 async fn together(engine: &Engine, deed: &Deed, bulk_id: Uuid, batch: &[Member]) -> Result<()> {
     match (deed.action, deed.on_items) {
         (BulkAction::Retry, _) => retry_items(engine, deed, bulk_id, batch).await,
@@ -223,7 +220,7 @@ async fn together(engine: &Engine, deed: &Deed, bulk_id: Uuid, batch: &[Member])
     }
 }
 
-/// Counts a member in a transaction of its own, unless it was.
+/// Counts a member in a separate transaction, unless it is already counted.
 async fn count(engine: &Engine, bulk_id: Uuid, member: Member, how: Counted) -> Result<()> {
     let mut tally = Tally::of(bulk_id, &[member]);
     tally.count(member.member_id, how);
@@ -249,7 +246,7 @@ async fn one_job(engine: &Engine, deed: &Deed, bulk_id: Uuid, action: BulkAction
     };
     match done {
         Ok(()) => Ok(Counted::Processed),
-        // It was this operation that removed it, and the server died before it was counted.
+        // This operation deleted it, but the server died before counting it.
         Err(Error::Problem(problem))
             if action == BulkAction::Delete && problem.code == Code::JobRemoved && member.tries > 1 =>
         {
@@ -260,8 +257,8 @@ async fn one_job(engine: &Engine, deed: &Deed, bulk_id: Uuid, action: BulkAction
     }
 }
 
-/// The jobs of items. What cannot be done to an item is told to `tally`. The audit log has one entry, the
-/// operation's, which every owner of the items sees.
+/// Jobs of the items; refused items are reported to `tally`. The audit log has a single entry, the operation's, which
+/// every owner of the items sees.
 async fn members_of(
     core: &Core,
     deed: &Deed,
@@ -286,7 +283,7 @@ async fn members_of(
     Ok(members)
 }
 
-/// Lets the owners of what an operation touches see its entry in the audit log.
+/// Shows the audit log entry of the operation to the owners of its members.
 async fn note_owners(core: &Core, deed: &Deed, bulk_id: Uuid, owners: impl Iterator<Item = Uuid>) -> Result<()> {
     let owners: BTreeSet<Uuid> = owners.filter(|owner| *owner != deed.caller.owner_id).collect();
     if owners.is_empty() {
@@ -337,7 +334,7 @@ async fn retry_items(engine: &Engine, deed: &Deed, bulk_id: Uuid, batch: &[Membe
     .await
 }
 
-/// A payload with the operation's edits, or why it cannot have them.
+/// Payload with the operation's edits, or the reason why they cannot be applied.
 fn edited(core: &Core, deed: &Deed, job: &JobInfo, text: String) -> Result<String, &'static str> {
     let edited = edit::edited(&Document::trusted(text), &deed.edits).map_err(|_| "edit_does_not_fit")?;
     core.checked_payload(job, edited).map_err(|problem| match problem.code {
@@ -375,20 +372,20 @@ mod tests {
     fn a_pace_is_kept_and_what_is_not_used_is_lost() {
         let at = |rate: f64, idle: Option<f64>| allowed(Pace { rate: Some(rate), idle_seconds: idle }, SLICE);
         assert_eq!(allowed(Pace { rate: None, idle_seconds: Some(0.0) }, SLICE).0, SLICE);
-        // A second's worth at first, then as time goes by.
+        // One second's worth at first, then in proportion to the elapsed time.
         assert_eq!(at(10.0, None), (10, 0.0));
         assert_eq!(at(10.0, Some(0.5)).0, 5);
         assert_eq!(at(10.0, Some(3_600.0)).0, 10);
         let (n, wait) = at(10.0, Some(0.04));
         assert!(n == 0 && (wait - 0.06).abs() < 1e-9, "{n} {wait}");
-        // Slower than one a second: one at first, and then one each time it is due.
+        // Rates below one per second: one member at first, then one each time it is due.
         assert_eq!(at(0.5, None), (1, 0.0));
         assert_eq!(at(0.5, Some(1.0)).0, 0);
-        // Faster: a tenth of a second's worth at a time.
+        // Fast rates: a tenth of a second's worth at a time.
         let (n, wait) = at(300.0, Some(0.05));
         assert!(n == 0 && (wait - 0.05).abs() < 1e-9, "{n} {wait}");
         assert_eq!(at(300.0, Some(0.1)).0, 30);
-        // Never more than a slice; what is over is due at once.
+        // Never more than a slice; the rest is due at once.
         let (n, next) = at(1_000.0, None);
         assert!(n == SLICE && next < 0.0, "{n} {next}");
     }

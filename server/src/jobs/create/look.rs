@@ -1,7 +1,7 @@
-//! What is there already of a tree that is asked for: the same request, its id, its dedupe keys, looked
-//! at in this order (`idempotency-key`).
+//! Lookup of existing parts of a requested tree: the same request, its ids, its dedupe keys, in this order
+//! (`idempotency-key`).
 //!
-//! Only reads. What is free here may be taken a moment later; the writing transaction finds out.
+//! Read-only. A key that is free here may be taken a moment later; the writing transaction detects that.
 
 use domain::{Code, Problem, problem::FieldProblem};
 
@@ -12,19 +12,19 @@ use crate::{
 
 use super::{Asked, Before, CALL, Core, Made, Take, Tree, reused};
 
-/// What looking has found.
+/// Result of the lookup.
 pub(super) enum Standing {
-    /// An earlier request has made it.
+    /// Tree that an earlier request has created.
     There(Made),
-    /// Nothing stands in the way; the key, where there is one, is to be taken so.
+    /// No conflict; the key, if any, is to be taken as described.
     Free(Option<Take>),
 }
 
-/// Outcomes of trees as stored: failed, cancelled.
+/// Stored outcomes that count as failed: failed and canceled.
 const FAILED: [i16; 2] = [3, 4];
 
 impl Core {
-    /// The key alone.
+    /// Looks up the Idempotency-Key only.
     pub(super) async fn look_at_key(&self, asked: &Asked) -> Result<Standing> {
         let take = |from| {
             Standing::Free(Some(Take { name: asked.name.clone(), fingerprint: asked.fingerprint.clone(), from }))
@@ -53,7 +53,7 @@ impl Core {
         })
     }
 
-    /// Key, ids, dedupe keys.
+    /// Looks up the Idempotency-Key, the ids and the dedupe keys.
     pub(super) async fn look(&self, tree: &Tree, asked: Option<&Asked>) -> Result<Standing> {
         let take = match asked {
             Some(asked) => match self.look_at_key(asked).await? {
@@ -73,7 +73,7 @@ impl Core {
         Ok(Standing::Free(take))
     }
 
-    /// Ids that the client has made. The same owner with an equal body is the same request again.
+    /// Looks up ids chosen by the client. The same owner and body mean that the same request was repeated.
     async fn look_at_ids(&self, tree: &Tree) -> Result<Option<Made>> {
         let named: Vec<_> = tree.nodes.iter().filter_map(|node| node.new.id).collect();
         if named.is_empty() {
@@ -101,7 +101,7 @@ impl Core {
             return Ok(());
         }
         for (key, holder) in jobs::holders(&self.pools.read, &keys).await? {
-            // The keys of a tree that is made again go over to the new one.
+            // The dedupe keys of a replayed tree move to the new tree.
             let of = jobs::owner(&self.pools.read, holder).await?;
             if replaces.is_some() && of.map(|(root_id, _)| root_id) == replaces {
                 continue;

@@ -1,7 +1,7 @@
-//! A tree as it was asked for, checked as a whole and laid out, parents first.
+//! Validation and layout of a requested tree, parents first.
 //!
-//! Everything that can be said about a body without the database is said here, with the place of each
-//! fault. Items are not looked at: they are checked against the jobs once these exist.
+//! All faults that can be found without the database are reported here, each with its pointer. Items are not checked:
+//! that happens against the jobs once these exist.
 
 use std::{collections::HashMap, collections::HashSet, sync::Arc};
 
@@ -22,18 +22,18 @@ use crate::{
     store::{contracts::TypeInfo, jobs::JobKey},
 };
 
-/// A job of the tree to be created.
+/// Job of the tree to be created.
 pub(super) struct Node {
     pub(super) new: NewJob,
-    /// Made here where the client named none.
+    /// Id; generated if the client gave none.
     pub(super) id: Uuid,
     pub(super) pointer: String,
     pub(super) parent: Option<usize>,
     pub(super) key: String,
     pub(super) info: Arc<TypeInfo>,
-    /// The jobs it waits for, each once.
+    /// Jobs that it waits for, without duplicates.
     pub(super) after: Vec<usize>,
-    /// With what it has from those above it.
+    /// Effective priority, including the ancestors' values.
     pub(super) priority: i16,
     pub(super) run_after: Option<Time>,
     pub(super) expires_at: Option<Time>,
@@ -41,19 +41,19 @@ pub(super) struct Node {
 }
 
 impl Node {
-    /// The dedupe key it asks for.
+    /// Requested dedupe key.
     pub(super) fn dedupe(&self, owner_id: Uuid) -> Option<JobKey> {
         let key = self.new.dedupe_key.clone()?;
         Some(JobKey { owner_id, type_id: self.info.id, key })
     }
 }
 
-/// A type by its name.
+/// Lookup of a type by name.
 pub(super) type Types<'a> = &'a dyn Fn(&str) -> Option<Arc<TypeInfo>>;
 
 type Faults = Vec<(String, String)>;
 
-/// Checks a tree and lays it out.
+/// Validates a tree and lays it out.
 pub(super) fn plan(root: NewJob, types: Types<'_>, callbacks: &Reach) -> Result<Vec<Node>, Problem> {
     let mut faults = Faults::new();
     let mut nodes = lay_out(root, types)?;
@@ -83,7 +83,7 @@ pub(super) fn plan(root: NewJob, types: Types<'_>, callbacks: &Reach) -> Result<
     Ok(nodes)
 }
 
-/// A refusal that names its place.
+/// Adds the pointer to a refusal.
 fn at(pointer: String, problem: Problem) -> Problem {
     Problem { errors: vec![FieldProblem { pointer, detail: problem.detail.clone() }], ..problem }
 }
@@ -123,7 +123,7 @@ fn lay_out(root: NewJob, types: Types<'_>) -> Result<Vec<Node>, Problem> {
     Ok(nodes)
 }
 
-/// Everything about one job that can be checked without the rest of its tree.
+/// Checks the parts of a job that do not depend on the rest of its tree.
 fn check(node: &Node, faults: &mut Faults) {
     let (new, pointer, is_root) = (&node.new, &node.pointer, node.parent.is_none());
     let mut say = |field: &str, detail: &str| faults.push((format!("{pointer}/{field}"), detail.to_owned()));
@@ -198,8 +198,7 @@ fn check(node: &Node, faults: &mut Faults) {
     }
 }
 
-/// Gives every job its key: the one it asks for, else its type's name, or the first of `type-2`,
-/// `type-3` … that is free.
+/// Assigns every job its key: the requested one, else the name of its type or the first free of `type-2`, `type-3` …
 fn name(nodes: &mut [Node], faults: &mut Faults) -> HashMap<String, usize> {
     let mut by_key: HashMap<String, usize> = HashMap::new();
     for (place, node) in nodes.iter_mut().enumerate() {
@@ -239,7 +238,7 @@ fn waits_for(node: &Node, by_key: &HashMap<String, usize>, faults: &mut Faults) 
     after
 }
 
-/// `start-and-expiry`: the later run_after and the earlier expires_at hold. A priority holds until another is named.
+/// Inheritance by `start-and-expiry`: the later run_after, the earlier expires_at, the nearest given priority.
 fn inherit(nodes: &mut [Node]) {
     for place in 0..nodes.len() {
         let above = nodes[place].parent.map(|parent| {
@@ -254,7 +253,7 @@ fn inherit(nodes: &mut [Node]) {
     }
 }
 
-/// An id or a dedupe key that stands twice in one body.
+/// Refuses ids and dedupe keys that occur twice in one body.
 fn distinct(nodes: &[Node], faults: &mut Faults) -> Result<(), Problem> {
     let mut ids = HashSet::new();
     let mut keys = HashSet::new();
@@ -270,8 +269,8 @@ fn distinct(nodes: &[Node], faults: &mut Faults) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Jobs that are fed wait for their parents, jobs with `after` for those they name: together without
-/// circles, or none of them would ever be complete.
+/// Refuses cycles. Fed jobs wait for their parents and jobs with `after` for the jobs they name; in a cycle, none of
+/// them would ever be complete.
 fn refuse_cycles(nodes: &[Node]) -> Result<(), Problem> {
     let mut open: Vec<usize> = vec![0; nodes.len()];
     let mut behind: Vec<Vec<usize>> = vec![Vec::new(); nodes.len()];

@@ -1,4 +1,4 @@
-//! The rows of new trees, gathered from all that arrive together.
+//! Rows of new trees, collected from all trees of a batch.
 
 use std::collections::HashMap;
 
@@ -14,7 +14,7 @@ use crate::{
 
 use super::{Before, CreateCommand, Node, Tree};
 
-/// Rows on their way into the tables, of all trees.
+/// Rows of all trees, ready to be written.
 #[derive(Default)]
 pub(super) struct Rows {
     pub(super) jobs: Vec<NewJobRow>,
@@ -34,7 +34,7 @@ impl Rows {
             Before::Failed(before) => Some(before),
             _ => None,
         });
-        // The tree's first job of each type carries its turns.
+        // The first job of each type in a tree holds the fair turns.
         let mut turn_gates: HashMap<i32, i64> = HashMap::new();
         for (at, (node, &gate_id)) in nodes.iter().zip(gate_ids).enumerate() {
             let turn_gate_id = *turn_gates.entry(node.info.id).or_insert(gate_id);

@@ -1,7 +1,7 @@
-//! Requests with one Idempotency-Key take turns: sixty-four of them at once make one of them work and
-//! the others read, and only one at a time holds a connection.
+//! Queue of requests with the same Idempotency-Key: of sixty-four concurrent ones, one does the work and the others
+//! read, and only one at a time holds a connection.
 //!
-//! Between servers the unique key decides; this only spares the database the crowd.
+//! Between servers the unique key decides; this only keeps the load off the database.
 
 use std::{
     collections::HashMap,
@@ -14,11 +14,11 @@ use crate::store::idempotency::KeyName;
 
 type Gates = HashMap<KeyName, Arc<Gate<()>>>;
 
-/// Whose turn it is, key by key.
+/// Locks, one for each key in use.
 #[derive(Default)]
 pub(in crate::jobs) struct Turns(Mutex<Gates>);
 
-/// A turn, until it is dropped.
+/// Exclusive right to a key, until it is dropped.
 pub struct Turn<'a> {
     turns: &'a Turns,
     name: KeyName,
@@ -30,10 +30,10 @@ impl Turns {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for everybody who came earlier with this key.
+    /// Waits for all earlier requests with this key.
     pub(in crate::jobs) async fn take(&self, name: &KeyName) -> Turn<'_> {
         let gate = Arc::clone(self.gates().entry(name.clone()).or_default());
-        // Made before the wait: a request that is dropped while it waits leaves nothing behind.
+        // Created before the wait: a request that is dropped while it waits leaves nothing behind.
         let mut turn = Turn { turns: self, name: name.clone(), held: None };
         turn.held = Some(gate.lock_owned().await);
         turn
@@ -44,7 +44,7 @@ impl Drop for Turn<'_> {
     fn drop(&mut self) {
         self.held = None;
         let mut gates = self.turns.gates();
-        // Everybody who waits holds the gate; only the map does when nobody is left.
+        // Every waiting request holds a reference; only the map's is left when none waits.
         if gates.get(&self.name).is_some_and(|gate| Arc::strong_count(gate) == 1) {
             gates.remove(&self.name);
         }

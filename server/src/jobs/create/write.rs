@@ -1,8 +1,7 @@
-//! Trees that arrive together, written in one transaction: keys, definitions, gates, items.
+//! Writes the trees of a batch in one transaction: keys, definitions, job state rows, items.
 //!
-//! Everything goes in by the array, whatever tree it belongs to. A tree that does not get what it asks
-//! for (a key, an id, a dedupe key), or whose items are refused, is left out, and the others are
-//! written again without it.
+//! All rows are inserted by array, across trees. A tree that does not get a requested key, id or dedupe key, or whose
+//! items are refused, is left out, and the others are written again without it.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -92,7 +91,7 @@ impl Batch for CreateBatch {
         if written.iter().any(|command| command.tree.nodes.iter().any(|node| node.head.is_some())) {
             core.split_asked.notify_one();
         }
-        // One reading answers all of them. Where it fails they exist all the same.
+        // One query reads all new trees. If it fails, the trees exist nevertheless.
         let trees = core.read_trees(&roots).await.unwrap_or_default();
         let mut read: HashMap<Uuid, Job> = trees.into_iter().map(|tree| (tree.id, tree)).collect();
         let answer = |(command, answer): (&CreateCommand, Option<Result<bool>>)| {
@@ -103,21 +102,21 @@ impl Batch for CreateBatch {
     }
 }
 
-/// What a batch has made: whether each tree was written, and what came with them.
+/// Result of a batch: one answer for each tree, and the rows that were added.
 pub(in crate::jobs) struct Made {
     added: Option<AddedRows>,
     answers: Vec<Option<Result<bool>>>,
 }
 
-/// What became of a tree.
+/// Outcome of one tree.
 pub(in crate::jobs) enum Wrote {
-    /// It is there; as it is now, where that could be read.
+    /// Written tree, with its current view if it could be read.
     Tree(Option<Box<Job>>),
-    /// Something that it asks for is taken.
+    /// Conflict: a requested key or id is already in use.
     Taken,
 }
 
-/// Which commands want what an earlier one of the same batch wants: they look again after it.
+/// Marks commands that compete with an earlier command of the same batch: they look up again after it.
 fn contested(commands: &[&CreateCommand]) -> Vec<bool> {
     let mut names = HashSet::new();
     let mut ids = HashSet::new();
@@ -135,9 +134,9 @@ fn contested(commands: &[&CreateCommand]) -> Vec<bool> {
 }
 
 enum Written {
-    /// Nothing may stay of this transaction; these are not to be tried again.
+    /// Commands not to be tried again; the transaction must be rolled back.
     Refused(Vec<(usize, Result<bool>)>),
-    /// What came with the trees, and their jobs by gate.
+    /// Rows added with the trees, and the new jobs by gate id.
     All(Option<AddedRows>, HashMap<i64, Arc<JobInfo>>),
 }
 
@@ -162,7 +161,7 @@ async fn write(core: &Arc<Core>, tx: &mut Tx, commands: &[&CreateCommand]) -> Re
     let mut next = 0;
     for command in commands {
         let end = next + jobs_of(command);
-        // Consecutive places for each tree: its root's gate is the lowest.
+        // Consecutive gate ids for each tree: the root has the lowest.
         rows.tree(&core.sealer, command, &gate_ids[next..end])?;
         places.push(next..end);
         next = end;
@@ -216,13 +215,13 @@ async fn write(core: &Arc<Core>, tx: &mut Tx, commands: &[&CreateCommand]) -> Re
     add_items(core, tx, commands, &places, infos, gates).await
 }
 
-/// The commands that these jobs belong to.
+/// Indexes of the commands that contain these jobs.
 fn of_jobs(commands: &[&CreateCommand], ids: &HashSet<Uuid>) -> Vec<usize> {
     let has = |command: &CreateCommand| command.tree.nodes.iter().any(|node| ids.contains(&node.id));
     (0..commands.len()).filter(|&at| has(commands[at])).collect()
 }
 
-/// Trees without an Idempotency-Key, of types that insist on one.
+/// Refuses trees without an Idempotency-Key whose types require one.
 async fn refuse_keyless(tx: &mut Tx, commands: &[&CreateCommand]) -> Result<Vec<(usize, Result<bool>)>> {
     let keyless: Vec<usize> =
         (0..commands.len()).filter(|&at| commands[at].tree.may_need_key && commands[at].key.is_none()).collect();
@@ -242,7 +241,7 @@ async fn refuse_keyless(tx: &mut Tx, commands: &[&CreateCommand]) -> Result<Vec<
     Ok(refused.collect())
 }
 
-/// Takes the Idempotency-Keys; returns the commands whose keys somebody else was faster with.
+/// Takes the Idempotency-Keys; returns the commands that lost their key to another request.
 async fn take_keys(core: &Core, tx: &mut Tx, commands: &[&CreateCommand]) -> Result<Vec<usize>> {
     let mut asked: Vec<(usize, &Take, NewKey<'_>)> = commands
         .iter()
@@ -284,7 +283,7 @@ async fn take_keys(core: &Core, tx: &mut Tx, commands: &[&CreateCommand]) -> Res
     Ok(late)
 }
 
-/// Marks the trees that are made again; returns the commands whose tree somebody has begun to retry.
+/// Marks the replayed trees as superseded; returns the commands whose tree is being retried by a person.
 async fn supersede(tx: &mut Tx, commands: &[&CreateCommand]) -> Result<Vec<usize>> {
     let mut retried = Vec::new();
     for (at, command) in commands.iter().enumerate() {
@@ -297,7 +296,7 @@ async fn supersede(tx: &mut Tx, commands: &[&CreateCommand]) -> Result<Vec<usize
     Ok(retried)
 }
 
-/// The items that came along, and the seals. They are checked here, against the jobs as they are now.
+/// Adds the requested items and seals. Items are validated here, against the jobs as just written.
 async fn add_items(
     core: &Arc<Core>,
     tx: &mut Tx,
@@ -306,7 +305,7 @@ async fn add_items(
     infos: HashMap<i64, Arc<JobInfo>>,
     gates: HashMap<i64, Locked>,
 ) -> Result<Written> {
-    // A job that is filled from a file is sealed at the file's end.
+    // A job that is filled from a file is sealed at the end of the file.
     let seals = |node: &Node| node.new.sealed && node.head.is_none();
     let mut wanted: Vec<(usize, i64, &Node)> = Vec::new();
     for (at, command) in commands.iter().enumerate() {

@@ -1,7 +1,7 @@
-//! Waiting rows, put where they now belong, with the counters of their job in the same transaction.
+//! Placement of edited waiting rows, with the counters of their job in the same transaction.
 //!
-//! The gate comes last and refuses a job that was cancelled: so a row that was taken and put back cannot
-//! slip past those that end the rows of a cancelled job.
+//! The job state row is updated last and refuses a canceled job, so a row that is taken and put back cannot escape the
+//! propagation that ends the rows of a canceled job.
 
 use std::collections::HashMap;
 
@@ -21,12 +21,12 @@ use crate::{
 
 use super::super::Core;
 
-/// What became of rows that were edited.
+/// Result of moving edited rows.
 #[derive(Default)]
 pub(super) struct Refiled {
-    /// How many were waiting.
+    /// Number of rows that were waiting.
     pub(super) moved: usize,
-    /// Types and places where claims may find something new.
+    /// Types and positions where claims may find new items.
     ready: Vec<(i32, leases::Mark)>,
 }
 
@@ -41,8 +41,8 @@ impl Refiled {
 }
 
 impl Core {
-    /// Puts the waiting ones of these items where their new priority and times want them; `rows` of one
-    /// job, sorted by id. `None` when the job is cancelled or removed: then nothing may be committed.
+    /// Moves the waiting ones of these items to the place of their new priority and times; `rows` are of one job,
+    /// sorted by id. `None` if the job is canceled or removed: nothing may be committed then.
     pub(super) async fn refile(&self, tx: &mut Tx, gate_id: i64, rows: &[ItemRow]) -> Result<Option<Refiled>> {
         let ids: Vec<Uuid> = rows.iter().map(|row| row.id).collect();
         let wanted: HashMap<Uuid, &ItemRow> = rows.iter().map(|row| (row.id, row)).collect();
@@ -69,14 +69,14 @@ impl Core {
             let Some(new) = wanted.get(&row.item_id) else { continue };
             let mut put = DeferredRow { rank: -new.priority, expires_at: new.expires_at, ..row };
             if row.retryable {
-                // Its backoff holds as well.
+                // The backoff still applies.
                 put.due_at = new.run_after.map_or(row.due_at, |at| at.max(row.due_at));
                 deferred.push(put);
             } else if let Some(due_at) = new.run_after.filter(|at| *at > now) {
                 put.due_at = due_at;
                 deferred.push(put);
             } else if held || row.lane_id.is_some() {
-                // The sweep knows what else holds it.
+                // The sweep of due items checks the other reasons to hold it.
                 put.due_at = now;
                 deferred.push(put);
             } else {
@@ -104,7 +104,7 @@ impl Core {
         Ok(Some(Refiled { moved, ready: marks }))
     }
 
-    /// The turn that is being served at a rank: who comes there later does not go first.
+    /// Fair turn that is being served at a rank; later items must not go first.
     async fn lowest_turn(
         &self,
         tx: &mut Tx,

@@ -1,4 +1,4 @@
-//! Trees in brief, whoever asks: what lists of jobs that are watched are made of.
+//! Summaries of trees for watched lists of jobs, without a visibility check.
 
 use std::collections::HashMap;
 
@@ -17,26 +17,26 @@ use crate::{
 
 use super::{super::Engine, JobFilter, shape};
 
-/// Trees whose jobs are read together; a tree has at most a thousand jobs.
+/// Number of trees whose jobs are read together; a tree has at most a thousand jobs.
 const TREES_AT_ONCE: usize = 20;
 
 impl Engine {
-    /// The newest trees that a caller sees, as JSON of a [`Roots`].
+    /// Newest trees visible to the caller, as JSON of a [`Roots`].
     pub(crate) async fn newest_of(&self, caller: &Caller, n: i64) -> Result<String> {
         let filter = JobFilter { root: Some(true), ..JobFilter::default() };
         let (jobs, _) = self.list_jobs(caller, &filter, false, None, n).await?;
         serde_json::to_string(&Roots { jobs, removed: Vec::new() }).map_err(|e| Error::Broken(e.to_string()))
     }
 
-    /// The newest trees of all.
+    /// Newest trees of all owners.
     pub(crate) async fn newest_roots(&self, n: i64) -> Result<Vec<Uuid>> {
         let query = JobQuery { anchor: Anchor::Roots, limit: n, ..JobQuery::default() };
         let found = job_list::list(&self.0.core.pools.read, &query).await?;
         Ok(found.jobs.iter().map(|job| job.2).collect())
     }
 
-    /// These trees, and those that it did not come to, as the others are large. Such as never were do not
-    /// come back.
+    /// Summaries of these trees, and the ids of those not reached because the others are large. Trees that never
+    /// existed are left out.
     pub(crate) async fn briefly(&self, root_ids: &[Uuid]) -> Result<(Vec<Brief>, Vec<Uuid>)> {
         let pool = &self.0.core.pools.read;
         let mut read = Vec::with_capacity(root_ids.len());

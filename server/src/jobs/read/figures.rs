@@ -1,4 +1,4 @@
-//! `/stats`: small rows put side by side, with the age of what was added up.
+//! Statistics for `/stats`: small stored rows, with the age of the sums.
 
 use std::collections::HashMap;
 
@@ -19,7 +19,7 @@ use crate::{
 use super::super::Engine;
 
 impl Engine {
-    /// Figures of every job type, by name. For those who see all.
+    /// Statistics of every job type, by name. Only for callers that see all owners' work.
     pub async fn stats(&self, caller: &Caller) -> Result<Stats> {
         caller.require(Scope::JobsRead)?;
         if !caller.sees_all() {

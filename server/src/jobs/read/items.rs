@@ -1,4 +1,4 @@
-//! Single items, their attempts, and those in workers' hands.
+//! Single items, their attempts, and running items.
 
 use std::collections::HashMap;
 
@@ -20,21 +20,21 @@ use super::{
     view,
 };
 
-/// Items in flight that are shown at once.
+/// Maximum number of running items shown at once.
 const IN_FLIGHT: i64 = 50;
-/// Characters of a payload that a row of a list is made of.
+/// Number of payload characters shown in a list row.
 const BEGINNING: i32 = 400;
-/// Attempts that a page shows.
+/// Maximum number of attempts shown on a page.
 const ATTEMPTS: i64 = 1_000;
 
 impl Engine {
-    /// One item, with its payload. Gone with its tree.
+    /// Returns one item with its payload. It is gone when its tree is deleted.
     pub async fn item(&self, caller: &Caller, id: Uuid) -> Result<Item> {
         caller.require(Scope::JobsRead)?;
         self.changed_item(caller, id).await
     }
 
-    /// The same as the answer to a change: whoever may change an item is told what came of it, with `jobs:write` alone too.
+    /// Same, as the answer to a change: `jobs:write` alone is enough to get the new state of a changed item.
     pub async fn changed_item(&self, caller: &Caller, id: Uuid) -> Result<Item> {
         let core = &self.0.core;
         let mut items = core.views(&[id], true).await?;
@@ -43,18 +43,18 @@ impl Engine {
         Ok(item)
     }
 
-    /// The beginnings of the payloads of items that the caller was shown.
+    /// First characters of the payloads of items that the caller has already received.
     pub async fn payload_beginnings(&self, items: &[Item]) -> Result<HashMap<Uuid, String>> {
         let ids: Vec<Uuid> = items.iter().map(|item| item.id).collect();
         Ok(retrying::payload_beginnings(&self.0.core.pools.read, &ids, BEGINNING).await?)
     }
 
-    /// The attempts of an item, oldest first; a page shows the first thousand.
+    /// Attempts of an item, oldest first, up to the first thousand.
     pub async fn attempts(&self, caller: &Caller, id: Uuid) -> Result<Vec<Attempt>> {
         self.attempts_behind(caller, id, false, None, ATTEMPTS).await
     }
 
-    /// The attempts of an item behind one of them, oldest or newest first.
+    /// Attempts of an item after a given one, oldest or newest first.
     pub async fn attempts_behind(
         &self,
         caller: &Caller,
@@ -80,19 +80,19 @@ impl Engine {
             .collect())
     }
 
-    /// The items of a job and below it that workers hold now, the longest first, without payloads.
+    /// Running items of a job and its descendants, longest running first, without payloads.
     pub async fn items_in_flight(&self, caller: &Caller, job_id: Uuid) -> Result<Vec<Item>> {
         let job = self.job(caller, job_id, true).await?;
         self.flights(&job).await
     }
 
-    /// What the waiting items of a job and below it wait for, by type, the most first.
+    /// Reasons why the waiting items of a job and its descendants wait, by type, largest count first.
     pub async fn held(&self, caller: &Caller, job_id: Uuid) -> Result<Vec<Held>> {
         let job = self.job(caller, job_id, true).await?;
         if job.tree.counts.available == 0 { Ok(Vec::new()) } else { self.0.core.held(&job).await }
     }
 
-    /// The items in flight of a tree, whoever asks.
+    /// Running items of a tree, without a visibility check.
     pub(crate) async fn flights(&self, job: &domain::Job) -> Result<Vec<Item>> {
         if job.tree.counts.running == 0 {
             return Ok(Vec::new());
@@ -108,7 +108,7 @@ impl Engine {
         }
         let ids = reading::in_flight(&core.pools.read, &gates, IN_FLIGHT).await?;
         let mut items = core.views(&ids, false).await?;
-        // One that has ended since is no longer in flight.
+        // Items that have ended since are no longer running.
         items.retain(|item| item.assignment.is_some());
         items.sort_by_key(|item| (item.assignment.as_ref().map(|a| a.since), item.id));
         Ok(items)
@@ -116,7 +116,7 @@ impl Engine {
 }
 
 impl Core {
-    /// Items by id, in the order of the ids. Those of removed trees are not there.
+    /// Items in the order of their ids. Items of deleted trees are left out.
     pub(super) async fn views(&self, ids: &[Uuid], payloads: bool) -> Result<Vec<Item>> {
         if ids.is_empty() {
             return Ok(Vec::new());
@@ -137,7 +137,7 @@ impl Core {
     }
 }
 
-/// Somebody else's job is, of an item, somebody else's item.
+/// Turns `not_found` of a job into `not_found` of its item.
 fn of_an_item(error: Error) -> Error {
     match error {
         Error::Problem(problem) if problem.code == Code::NotFound => Problem::not_found("item").into(),

@@ -1,4 +1,4 @@
-//! Jobs and trees: one, waited for, listed, and what went wrong in them.
+//! Jobs and trees: single views, long polls, lists, and error groups.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -23,12 +23,12 @@ use super::{
     shape,
 };
 
-/// What a list of jobs is filtered by. It is stored with operations: a server that does not know
-/// a condition must refuse it, and not take the operation for one over more.
+/// Filter of a job list. Bulk operations store it: a server that does not know a condition must refuse it instead of
+/// applying the operation to more jobs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct JobFilter {
-    /// Any of these; empty: all.
+    /// Any of these ids; empty means all.
     #[serde(default)]
     pub ids: Vec<Uuid>,
     /// Roots only, or children only. With `true`, status and outcome are those of the tree.
@@ -39,11 +39,11 @@ pub struct JobFilter {
     pub outcome: Option<Outcome>,
     pub job_type: Option<String>,
     pub owner: Option<String>,
-    /// Only what this owner has made of files.
+    /// Only jobs that this owner created from files.
     pub uploaded_by: Option<Uuid>,
     pub initiated_by: Option<String>,
     pub dedupe_key: Option<String>,
-    /// The Idempotency-Key of the request that made the tree, as long as it is remembered.
+    /// Idempotency-Key of the request that created the tree, while the key is stored.
     #[serde(default)]
     pub idempotency_key: Option<String>,
     pub replay_of: Option<Uuid>,
@@ -51,39 +51,39 @@ pub struct JobFilter {
     pub metadata: Vec<(String, String)>,
     /// Part of a name, key or metadata.
     pub q: Option<String>,
-    /// Open, and nothing has happened for an hour.
+    /// Open, without progress for an hour.
     pub stalled: Option<bool>,
     pub created_after: Option<Time>,
     pub created_before: Option<Time>,
 }
 
-/// Which groups of dead letters are asked for.
+/// Filter of error groups.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GroupFilter {
-    /// A job with everything below it.
+    /// Job with its descendants.
     pub job: Option<Uuid>,
     pub root: Option<Uuid>,
     pub job_type: Option<String>,
-    /// The name of an owner.
+    /// Name of an owner.
     pub owner: Option<String>,
     /// Part of the message.
     pub q: Option<String>,
     pub order: GroupOrder,
 }
 
-/// Groups that a page shows.
+/// Maximum number of groups on a page.
 const GROUPS: i64 = 50;
-/// Jobs of a list whose trees are read together; a tree has at most a thousand jobs.
+/// Number of listed jobs whose trees are read together; a tree has at most a thousand jobs.
 const TREES_AT_ONCE: usize = 20;
 
 impl Engine {
-    /// A job with its subtree, or without `children` alone. 410 `job_removed` where it was removed.
+    /// Returns a job with its subtree, or without `children`. Returns 410 `job_removed` if it was deleted.
     pub async fn job(&self, caller: &Caller, id: Uuid, children: bool) -> Result<Job> {
         caller.require(Scope::JobsRead)?;
         self.changed_job(caller, id, children).await
     }
 
-    /// The same as the answer to a change: whoever may change a job is told what came of it, with `jobs:write` alone too.
+    /// Same, as the answer to a change: a caller that may change a job gets its new state even with only `jobs:write`.
     pub async fn changed_job(&self, caller: &Caller, id: Uuid, children: bool) -> Result<Job> {
         let info = self.visible_job(caller, id).await?;
         let mut job = self.read_tree(info.root_id, id).await?;
@@ -93,14 +93,14 @@ impl Engine {
         Ok(job)
     }
 
-    /// The subtree of a job as it is now, whoever asks.
+    /// Current subtree of a job, without a visibility check.
     pub(crate) async fn read_tree(&self, root_id: Uuid, id: Uuid) -> Result<Job> {
         let views = trees::of_roots(&self.0.core.pools.read, &[root_id]).await?;
         shape::build(&views).into_iter().find_map(|root| shape::find(root, id)).ok_or_else(|| gone(id))
     }
 
-    /// The job once its version is not `version` any more, or as it is when `wait` is over. Those who
-    /// wait for one tree share one reader of it; they ask the database for nothing.
+    /// Returns the job once its version exceeds `version`, or its current state after `wait`. Callers that wait for one
+    /// tree share one reader of it and send no queries of their own.
     pub async fn job_newer_than(&self, caller: &Caller, id: Uuid, version: i64, wait: Duration) -> Result<Job> {
         let deadline = tokio::time::Instant::now() + wait;
         let root_id = self.visible_job(caller, id).await?.root_id;
@@ -121,8 +121,8 @@ impl Engine {
         }
     }
 
-    /// Jobs that match, newest first or the other way round, behind a position (a gate id). With the position behind the
-    /// last one when there may be more.
+    /// Returns matching jobs, newest or oldest first, after a position (a gate id), and the position after the last one
+    /// if there may be more.
     pub async fn list_jobs(
         &self,
         caller: &Caller,
@@ -182,7 +182,7 @@ impl Engine {
         let (mut read, mut complete) = (0, true);
         let mut last = None;
         let mut jobs = Vec::with_capacity(found.jobs.len());
-        // Whole trees are read for their sums, a few at a time: a page of the largest ones is a short page.
+        // Whole trees are read for their sums, a few at a time: a page of very large trees is short.
         for part in found.jobs.chunks(TREES_AT_ONCE) {
             if read >= job_list::LOOK_AT as usize {
                 complete = false;
@@ -205,13 +205,13 @@ impl Engine {
         Ok((jobs, if full || !complete { last } else { found.looked_to }))
     }
 
-    /// What went wrong in a job and below it: groups of dead items, the largest first, at most fifty.
+    /// Error groups of a job and its descendants, the largest first, at most fifty.
     pub async fn error_groups(&self, caller: &Caller, job_id: Uuid) -> Result<Vec<ErrorGroup>> {
         let filter = GroupFilter { job: Some(job_id), order: GroupOrder::Largest, ..GroupFilter::default() };
         self.groups(caller, &filter, GROUPS).await
     }
 
-    /// Groups of dead items: of a job, of a tree, or over all that the caller may see.
+    /// Error groups of a job, of a tree, or of everything visible to the caller.
     pub async fn groups(&self, caller: &Caller, filter: &GroupFilter, limit: i64) -> Result<Vec<ErrorGroup>> {
         caller.require(Scope::JobsRead)?;
         let pool = &self.0.core.pools.read;
@@ -247,7 +247,7 @@ impl Engine {
     }
 }
 
-/// The narrowest index that the filter can be walked by.
+/// Most selective index for the filter.
 fn anchor(filter: &JobFilter, owner_id: Option<Uuid>, type_id: Option<i32>) -> Anchor {
     if !filter.ids.is_empty() {
         return Anchor::Ids(filter.ids.clone());
@@ -278,12 +278,12 @@ fn anchor(filter: &JobFilter, owner_id: Option<Uuid>, type_id: Option<i32>) -> A
 }
 
 impl Core {
-    /// Whole trees as they are now, whoever asks.
+    /// Current state of whole trees, without a visibility check.
     pub(in crate::jobs) async fn read_trees(&self, root_ids: &[Uuid]) -> Result<Vec<Job>> {
         Ok(shape::build(&trees::of_roots(&self.pools.read, root_ids).await?))
     }
 
-    /// Why a job that is not there is not there: removed, for those who could see it, else unknown.
+    /// Error for a missing job: removed for callers that were allowed to see it, else not found.
     pub(in crate::jobs) async fn missing_job(&self, caller: &Caller, id: Uuid) -> Error {
         match reading::removed(&self.pools.read, id).await {
             Ok(Some(owner)) if caller.visible_owner().is_none_or(|mine| mine == owner) => gone(id),
@@ -293,12 +293,12 @@ impl Core {
     }
 }
 
-/// 410 `job_removed`.
+/// Problem 410 `job_removed`.
 pub(in crate::jobs) fn gone(id: Uuid) -> Error {
     Error::refuse(Code::JobRemoved, format!("Job {id} was removed, with its tree."))
 }
 
-/// A pattern for `like` that finds the text anywhere.
+/// Pattern for `like` that finds the text anywhere.
 pub(super) fn part_of(text: &str) -> String {
     format!("%{}%", text.replace('\\', "\\\\").replace('%', "\\%").replace('_', "\\_"))
 }

@@ -1,9 +1,9 @@
-//! Lists of items: gates in order, a group at a time, and in each the index that the filter leads to.
+//! Item lists: job state rows in order, a group at a time, with the index that suits the filter.
 //!
-//! A page looks at no more than [`LOOK_AT`] keys and gates, so it may be short, even empty, and still
-//! have a next one. Keys are tested before anything of an item is read.
+//! A page reads no more than [`LOOK_AT`] keys and job state rows, so it may be short, even empty, and still have a next
+//! page. Keys are tested before items are read.
 
-mod way; // the index that a filter leads to
+mod way; // index chosen by a filter
 
 use std::collections::HashSet;
 
@@ -24,29 +24,29 @@ use crate::{
 use self::way::{Group, Way, grouped};
 use super::super::{Core, Engine};
 
-/// What a list of items is filtered by. It is stored with operations: a server that does not know
-/// a condition must refuse it, and not take the operation for one over more.
+/// Filter of an item list. Bulk operations store it: a server that does not know a condition must refuse it instead of
+/// applying the operation to more items.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ItemFilter {
-    /// Any of these; empty: all.
+    /// Any of these ids; empty means all.
     #[serde(default)]
     pub ids: Vec<Uuid>,
     pub job: Option<Uuid>,
     pub root: Option<Uuid>,
     pub job_type: Option<String>,
-    /// Any of these; empty: all.
+    /// Any of these states; empty means all.
     pub states: Vec<ItemState>,
-    /// The error's fingerprint.
+    /// Fingerprint of the error.
     pub error: Option<String>,
     pub row: Option<i64>,
     /// Text in the payload or the error.
     pub q: Option<String>,
-    /// Who holds it, or ended it.
+    /// Name of the worker that holds it or ended it.
     pub worker: Option<String>,
     pub dedupe_key: Option<String>,
     pub serialize_key: Option<String>,
-    /// The last step that it has reached.
+    /// Last step that it has reached.
     #[serde(default)]
     pub step: Option<String>,
     pub created_after: Option<Time>,
@@ -70,14 +70,14 @@ impl ItemFilter {
     }
 }
 
-/// Keys that are looked at in one step, at least and at most.
+/// Minimum and maximum number of keys read in one step.
 const LEAST: i64 = 50;
 const STEP: i64 = 1_000;
-/// Gates that are looked for at once.
+/// Number of job state rows read at once.
 const GATES: i64 = 200;
-/// Where the gates of a list come from.
+/// Source of the job state rows of a list.
 enum Source {
-    /// A job's, a tree's, or those of the items that are named: all of them.
+    /// All rows of a job, of a tree, or of the named items.
     These(Vec<ListedGate>),
     Owner(Uuid),
     Type(i32),
@@ -85,8 +85,8 @@ enum Source {
 }
 
 impl Engine {
-    /// Items that match, in an order, behind a position of it. A page may be short, even empty, with a next
-    /// position, when a filter had to look.
+    /// Returns matching items in the given order, after a position. A page may be short, even empty, and still have a
+    /// next position, because filtering reads only a limited number of rows.
     pub async fn list_items(
         &self,
         caller: &Caller,
@@ -143,7 +143,7 @@ impl Engine {
     }
 }
 
-/// A page that is being filled.
+/// Page that is being filled.
 struct Page<'a> {
     filter: &'a ItemFilter,
     order: ItemOrder,
@@ -154,12 +154,11 @@ struct Page<'a> {
 }
 
 impl Page<'_> {
-    /// Looks through groups behind a place, and says where it stopped: when the page is full, or when
-    /// it has looked at enough.
+    /// Searches groups after a position. Returns where it stopped, if the page is full or the read limit is reached.
     async fn look(&mut self, core: &Core, groups: &[Group], after: Position) -> Result<Option<Position>> {
         for group in groups {
             let mut place = after;
-            // As many as are wanted at first, more when few of them match.
+            // At first as many as are wanted, then more if few of them match.
             let mut step = (self.limit - self.found.len() as i64).clamp(LEAST, STEP);
             loop {
                 let keys = keys_of(core, group, self.order, place, step).await?;
@@ -191,7 +190,7 @@ impl Page<'_> {
         Ok(None)
     }
 
-    /// The items themselves. One that has changed since it was tested may not match any more.
+    /// Reads the found items. An item that has changed since its test may no longer match.
     async fn done(self, core: &Core, next: Option<Position>) -> Result<(Vec<Item>, Option<Position>)> {
         let mut items = core.views(&self.found, true).await?;
         items.retain(|item| self.filter.states.is_empty() || self.filter.states.contains(&item.state));
@@ -199,12 +198,12 @@ impl Page<'_> {
     }
 }
 
-/// The next keys of a group behind a place.
+/// Next keys of a group after a position.
 async fn keys_of(core: &Core, group: &Group, order: ItemOrder, after: Position, n: i64) -> Result<Vec<Key>> {
     let pool = &core.pools.read;
     let gates = &group.gates;
     let one = match gates.as_slice() {
-        // Behind a place in an earlier job, all of this one.
+        // After a position in an earlier job: all of this one.
         [gate] => Some((*gate, if order.before(after.0, *gate) { order.first_of_job() } else { after.1 })),
         _ => None,
     };
@@ -224,7 +223,7 @@ async fn keys_of(core: &Core, group: &Group, order: ItemOrder, after: Position, 
 }
 
 impl Core {
-    /// The gates of the job or tree that is asked for. 410 when it was removed.
+    /// Job state rows of the requested job or tree. Returns 410 if it was deleted.
     async fn listed_gates(&self, filter: &ItemFilter, id: Uuid) -> Result<Vec<ListedGate>> {
         let pool = &self.pools.read;
         let mut gates = match (filter.job, filter.root) {
@@ -242,7 +241,7 @@ impl Core {
         Ok(gates)
     }
 
-    /// The next gates of a source from `from` on, in order, and the last one where there may be more.
+    /// Next job state rows of a source, starting at `from`, and the last id if there may be more.
     async fn gates_from(
         &self,
         source: &Source,
@@ -292,7 +291,7 @@ impl Core {
                 finding::walk_gates(pool, back, from, GATES).await?
             }
         };
-        // The first of each are the first of all.
+        // The first rows of each source include the first rows of all.
         ids.sort_unstable();
         if back {
             ids.reverse();

@@ -1,7 +1,7 @@
-//! One search over everything that a caller may see: jobs, items, errors, files, workers, job types.
+//! Search over everything visible to the caller: jobs, items, errors, files, workers, job types.
 //!
-//! Each kind is looked for along the ways that lists have, or among so many of the newest, so that a search costs what some
-//! pages of lists do, however much is stored. What is somebody else's is not found.
+//! Each kind uses the indexes of its list or a limited number of the newest rows, so a search costs as much as a few
+//! list pages, however much is stored. Work of other owners is not found.
 
 use domain::{
     Item, Job, Problem,
@@ -19,13 +19,13 @@ use crate::{
 
 use super::{super::Engine, GroupFilter, ItemFilter, JobFilter, jobs::part_of};
 
-/// Hits of a kind.
+/// Maximum number of hits per kind.
 const MOST: i64 = 10;
-/// Workers and types among which a name is looked for.
+/// Number of workers and types whose names are searched.
 const NAMES: i64 = 1_000;
 
 impl Engine {
-    /// What has these words in it, as far as the caller may see it.
+    /// Searches everything visible to the caller for these words.
     pub async fn search(&self, caller: &Caller, words: &str) -> Result<SearchResults> {
         caller.require(Scope::JobsRead)?;
         let q = words.trim();
@@ -150,13 +150,13 @@ impl Engine {
     }
 }
 
-/// Returns false for people without a role of staff: the pages of workers and job types are not for them.
+/// False for people without a staff role: they may not open the pages of workers and job types.
 fn opens_pages_of_staff(caller: &Caller) -> bool {
     caller.role.is_none() || caller.sees_all()
 }
 
 fn of_job(job: &Job, matched: &str, q: &str) -> SearchHit {
-    // Of what a list calls text, say which it was.
+    // Name the field in which the text was found.
     let name = job.name.as_deref().unwrap_or_default();
     let matched = match matched {
         "text" if has(name, q) => "name",
@@ -183,7 +183,7 @@ fn of_item(item: &Item, matched: &str) -> SearchHit {
     }
 }
 
-/// The first ten of hits, each thing once: by what it was found first.
+/// First ten hits without duplicates; each is kept with the first field that matched.
 fn first_ones(hits: Vec<SearchHit>) -> Vec<SearchHit> {
     let mut first: Vec<SearchHit> = Vec::new();
     for hit in hits {
@@ -194,7 +194,7 @@ fn first_ones(hits: Vec<SearchHit>) -> Vec<SearchHit> {
     first
 }
 
-/// Returns true if a name has the words in it, without regard to case.
+/// True if the name contains the words, ignoring case.
 fn has(name: &str, words: &str) -> bool {
     name.to_lowercase().contains(&words.to_lowercase())
 }

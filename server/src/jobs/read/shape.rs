@@ -1,6 +1,6 @@
-//! A tree from its gates: what is a job's own, what is the tree's, how far it has come and why it is open.
+//! Tree views built from job state rows: own and tree values, progress, and the reason why a job is open.
 //!
-//! Pure: rows in, views out. Every number is added up from the gates of the jobs below.
+//! Pure functions from rows to views. Every number is summed up from the rows of the descendants.
 
 use std::collections::{HashMap, HashSet};
 
@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use crate::store::trees::JobView;
 
-/// The job of this id in a tree.
+/// Finds a job by id in a tree.
 pub(super) fn find(job: Job, id: Uuid) -> Option<Job> {
     if job.id == id {
         return Some(job);
@@ -23,7 +23,7 @@ pub(super) fn find(job: Job, id: Uuid) -> Option<Job> {
     job.children.into_iter().flatten().find_map(|child| find(child, id))
 }
 
-/// Trees from their rows, which come parents first.
+/// Builds trees from their rows, parents first.
 pub(super) fn build(views: &[JobView]) -> Vec<Job> {
     let mut trees = Trees { below: HashMap::new(), open: HashSet::new() };
     for view in views {
@@ -38,37 +38,37 @@ pub(super) fn build(views: &[JobView]) -> Vec<Job> {
     views.iter().filter(|view| view.parent_id.is_none()).map(|root| trees.node(root, above).job).collect()
 }
 
-/// The version of a job among the rows of its tree.
+/// Version of a job, computed from the rows of its tree.
 pub(in crate::jobs) fn version(views: &[JobView], id: Uuid) -> Option<i64> {
     build(views).into_iter().find_map(|root| find(root, id)).map(|job| job.version)
 }
 
 struct Trees<'a> {
     below: HashMap<Uuid, Vec<&'a JobView>>,
-    /// Jobs that are not complete, by tree and key.
+    /// Incomplete jobs, by tree and key.
     open: HashSet<(Uuid, &'a str)>,
 }
 
-/// What a fed child takes from its parent.
+/// Values that a fed child takes from its parent.
 #[derive(Clone, Copy)]
 struct Above {
-    /// How many items the parent will have, where that is known.
+    /// Expected number of items of the parent, if known.
     expected: Option<i64>,
-    /// Changes whenever `expected` does.
+    /// Number that changes whenever `expected` does.
     version: i64,
 }
 
-/// A job with what its parent needs to add up.
+/// Job with the values that its parent sums up.
 struct Node {
     job: Job,
     all_complete: bool,
     all_sealed: bool,
     started: bool,
-    /// Expected items, where every job below says how many or is sealed.
+    /// Expected number of items; `None` unless every job below is sealed or has an expectation.
     expected: Option<i64>,
 }
 
-/// Whether a feed makes one item for each of its parent.
+/// True if a feed makes exactly one item per item of its parent.
 fn is_plain(feed: &str) -> bool {
     #[derive(Deserialize)]
     struct Each {
@@ -84,7 +84,7 @@ impl Trees<'_> {
         let mut all_complete = view.completed_at.is_some();
         let mut all_sealed = view.sealed;
         let mut started = view.started_at.is_some() || own.finished() > 0;
-        // What a fed child expects hangs on its parent, so its version does too.
+        // The expectation of a fed child depends on its parent, so its version does too.
         let mut version = view.version + if view.feed.is_some() { above.version } else { 0 };
         let mut updated_at = view.updated_at;
         let mut started_at = view.started_at;
@@ -169,7 +169,7 @@ impl Trees<'_> {
         Node { job, all_complete, all_sealed, started, expected }
     }
 
-    /// Why a job is not complete: the first of `completion` that does not hold, and by whom.
+    /// Reason why a job is not complete: the first unsatisfied condition of `completion`, with details.
     fn open_because(&self, view: &JobView, own: &Counts) -> Option<OpenBecause> {
         if view.completed_at.is_some() {
             return None;
@@ -201,8 +201,8 @@ fn time(at: Option<OffsetDateTime>) -> Option<Time> {
     at.map(Time)
 }
 
-/// How many items a job will have: what it has once sealed, else what it expects, else, where each item
-/// of its parent becomes one of its own, what its parent will have.
+/// Expected number of items of a job: its total once sealed, else its own expectation, else the parent's if each item
+/// of the parent becomes one of its own.
 fn expectation(view: &JobView, above: Above, own: &Counts) -> Option<i64> {
     if view.sealed {
         return Some(own.total());

@@ -1,6 +1,6 @@
-//! The state of topics of the event stream: the same as pages and lists, as JSON, for one scope and not for one caller.
+//! State of event stream topics: the same JSON as pages and lists, for a scope instead of a single caller.
 //!
-//! Each is read for everybody who watches it, so nothing here depends on who asks beyond the owner that is given.
+//! Each state is read once for all watchers, so it depends only on the given owner, not on the caller.
 
 use std::collections::HashMap;
 
@@ -17,31 +17,31 @@ use crate::{
 
 use super::super::Engine;
 
-/// Groups in an event, the largest; `dead` counts all of them.
+/// Maximum number of groups in an event, the largest first; `dead` counts all of them.
 const GROUPS: i64 = 200;
-/// Dead items in an event.
+/// Maximum number of dead items in an event.
 const NEWEST: i64 = 20;
 
 impl Engine {
-    /// The error groups of an owner or of all, the largest first, and the dead items of all of them.
+    /// Error groups of an owner or of all owners, the largest first, and the number of dead items in all of them.
     pub(crate) async fn failures_of(&self, owner_id: Option<Uuid>) -> Result<(Vec<ErrorGroup>, i64)> {
         let query = GroupQuery { owner_id, limit: GROUPS, ..GroupQuery::default() };
         Ok(trees::owner_groups(&self.0.core.pools.read, &query).await?)
     }
 
-    /// The newest dead items of an owner or of all, without payloads.
+    /// Newest dead items of an owner or of all owners, without payloads.
     pub(crate) async fn newest_dead(&self, owner_id: Option<Uuid>) -> Result<Vec<Item>> {
         let core = &self.0.core;
         let ids = searching::newest_dead(&core.pools.read, owner_id, NEWEST).await?;
         core.views(&ids, false).await
     }
 
-    /// An item as it is now, whoever asks; nothing where its tree is gone.
+    /// Current state of an item, without a visibility check; `None` if its tree is gone.
     pub(crate) async fn item_now(&self, id: Uuid) -> Result<Option<Item>> {
         Ok(self.0.core.views(&[id], true).await?.pop())
     }
 
-    /// Whose these jobs are; removed ones are not there. Those that are in work are known without a statement.
+    /// Owners of these jobs, without deleted ones. Cached jobs need no statement.
     pub(crate) async fn owners_of(&self, ids: &[Uuid]) -> Result<HashMap<Uuid, Uuid>> {
         let core = &self.0.core;
         let mut owners = core.jobs.owners_of(ids);

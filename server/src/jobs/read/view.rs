@@ -1,4 +1,4 @@
-//! An item as the API shows it, from the row that the store read.
+//! Item view of the API, built from the stored row.
 
 use std::sync::Arc;
 
@@ -10,17 +10,17 @@ use time::OffsetDateTime;
 
 use crate::store::{contracts::JobInfo, reading::ItemView};
 
-/// The state of a row.
+/// State of a row.
 pub(in crate::jobs) fn state(view: &ItemView) -> ItemState {
     ItemState::from_code(view.state).unwrap_or(ItemState::Available)
 }
 
-/// Whether the job decided what the row's own table does not say yet: its rows still follow.
+/// True if the state follows from the job's decision, which is not yet propagated to the row.
 fn decided_by_job(view: &ItemView) -> bool {
     view.ended_at.is_none() && state(view) == ItemState::Cancelled
 }
 
-/// When the item last changed.
+/// Time of the last change of the item.
 fn updated_at(view: &ItemView) -> OffsetDateTime {
     let decided = if decided_by_job(view) { view.job_cancelled_at } else { None };
     [
@@ -38,8 +38,8 @@ fn updated_at(view: &ItemView) -> OffsetDateTime {
     .fold(view.created_at, OffsetDateTime::max)
 }
 
-/// Changes whenever the item does: microseconds of its last change, times three, as there are moves
-/// that no time is kept of (released, due).
+/// Version that changes with every change of the item: microseconds of the last change, times three, because some
+/// transitions record no time (released, due).
 pub(in crate::jobs) fn version(view: &ItemView) -> i64 {
     let micros = (updated_at(view).unix_timestamp_nanos() / 1_000) as i64;
     let step = match state(view) {
@@ -59,7 +59,7 @@ pub(super) fn error(
     Some(ItemError { message: message?, kind, detail: detail.map(Document::trusted), at: Time(at?) })
 }
 
-/// Why an item ended that only its job's gate knows of yet.
+/// Error of an item that has ended only by its job's decision so far.
 fn decision(view: &ItemView) -> Option<ItemError> {
     let (message, kind) = if let Some(reason) = &view.job_cancel_reason {
         (reason.clone(), "cancelled")
@@ -91,7 +91,7 @@ pub(super) fn item(view: ItemView, job: &Arc<JobInfo>, waiting_for: Option<Waiti
     let updated_at = updated_at(&view);
     let version = version(&view);
     let last_error = match state {
-        // Ended by an `after` that is good again: it waits, and nothing is wrong with it.
+        // Ended by an `after` condition that is valid again: it waits and has no error.
         ItemState::Blocked if view.ended_at.is_some() => None,
         _ if decided_by_job(&view) => decision(&view),
         _ => error(view.error_message, view.error_kind, view.error_detail, view.error_at),

@@ -1,7 +1,7 @@
-//! Why an item is not being worked on, from what claims themselves go by: the table that holds the row,
-//! the jobs it waits for, the head of its lane, the type's pause and cap, and who asked for the type.
+//! Reasons why an item is not running, from the data that claims use: the table of the row, the jobs it waits for, the
+//! head of its serialize queue, the type's pause and cap, and recent claims for the type.
 //!
-//! Looked up once for a whole page. Nothing here counts more than the open assignments of capped types.
+//! One lookup serves a whole page. Only the open assignments of capped types are counted.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -23,19 +23,19 @@ use crate::{
 
 use super::{super::Core, view};
 
-/// How recent a claim must be for its type to count as asked for, in seconds.
+/// Maximum age of a claim for its type to count as polled, in seconds.
 const LATELY: f64 = 60.0;
 
-/// What the waiting items of a page wait for, beyond their own rows.
+/// Reasons that the waiting items of a page have beyond their own rows.
 #[derive(Default)]
 pub(super) struct Waits {
-    /// By gate: keys of jobs that are not complete.
+    /// By gate id: keys of incomplete jobs.
     after: HashMap<i64, Vec<String>>,
-    /// By lane: the head, its state, the key.
+    /// By serialize queue: head, state of the head, key.
     heads: HashMap<i64, (Uuid, ItemState, String)>,
-    /// By type: open assignments, of capped types.
+    /// Number of open assignments, by capped type.
     open: HashMap<i32, i64>,
-    /// By type name: when it was last asked for, and how many seconds ago.
+    /// By type name: time of the last claim, and its age in seconds.
     asked: HashMap<String, (Time, f64)>,
 }
 
@@ -79,7 +79,7 @@ impl Core {
         Ok(waits)
     }
 
-    /// Why this item is not being worked on; `None` where it is, or is over.
+    /// Reason why this item is not running; `None` if it runs or has ended.
     pub(super) fn waiting_for(&self, item: &ItemView, job: &JobInfo, waits: &Waits) -> Option<WaitingFor> {
         let reason =
             |reason: &str, detail: Option<String>| Some(WaitingFor { reason: reason.to_owned(), detail, until: None });
@@ -105,7 +105,7 @@ impl Core {
         }
     }
 
-    /// What the available items of a tree wait for, by type, the most first.
+    /// Reasons why the available items of a tree wait, by type, largest count first.
     pub(super) async fn held(&self, tree: &Job) -> Result<Vec<Held>> {
         let mut counts: HashMap<&str, i64> = HashMap::new();
         for job in tree.walk().into_iter().filter(|job| job.counts.available > 0) {
@@ -130,7 +130,7 @@ impl Core {
         Ok(held)
     }
 
-    /// Looks up what holds available items of these types: open assignments of capped ones, who asked.
+    /// Looks up the open assignments of capped types and the last claims for these types.
     async fn learn(&self, waits: &mut Waits, capped: HashSet<i32>, names: HashSet<String>) -> Result<()> {
         let pool = &self.pools.read;
         if !capped.is_empty() {

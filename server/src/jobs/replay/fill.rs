@@ -1,8 +1,7 @@
-//! The items of a tree that is made again, step by step: a bounded piece of one job at a time, the jobs of
-//! a tree in order.
+//! Copying the items of a replayed tree, step by step: a bounded part of one job at a time, the jobs in order.
 //!
-//! A step adds items and moves its place in one transaction, guarded by where the place was, so a crash
-//! repeats nothing and of two servers on one tree one rolls back.
+//! A step adds items and moves its cursor in one transaction, guarded by the cursor's previous position: nothing is
+//! repeated after a crash, and if two servers fill one tree, one of them rolls back.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -30,14 +29,14 @@ use super::super::{
     settle,
 };
 
-/// Items that one step looks at, and bytes of payload that it takes, about.
+/// Number of items that one step reads, and approximate number of payload bytes that it copies.
 const STEP: i64 = 2_000;
 const STEP_BYTES: i64 = 8 << 20;
 
-/// Steps that are taken for whoever asks for the tree; the rest is the duty's.
+/// Number of steps taken during the request; the background task does the rest.
 const AT_ONCE: usize = 4;
 
-/// Takes the first steps. What fails is left to the duty.
+/// Takes the first steps. The background task continues after a failure.
 pub(super) async fn first_steps(core: &Arc<Core>, root_id: Uuid, from: Uuid) {
     for _ in 0..AT_ONCE {
         match step(core, root_id, from).await {
@@ -52,7 +51,7 @@ pub(super) async fn first_steps(core: &Arc<Core>, root_id: Uuid, from: Uuid) {
     core.replay_asked.notify_one();
 }
 
-/// One step of the filling of a tree; whether there may be more.
+/// Takes one step for a tree; returns true if there may be more.
 pub(super) async fn step(core: &Arc<Core>, root_id: Uuid, from: Uuid) -> Result<bool> {
     let Some(copying) = replaying::next(&core.pools.read, root_id).await? else {
         return end(core, root_id, from).await.map(|()| false);
@@ -107,7 +106,7 @@ pub(super) async fn step(core: &Arc<Core>, root_id: Uuid, from: Uuid) -> Result<
     Ok(true)
 }
 
-/// As many as fit, and one at least.
+/// Longest prefix within the byte limit, but at least one item.
 fn within_bytes(met: &[Met]) -> &[Met] {
     let mut bytes = 0;
     let fit = met
@@ -120,7 +119,7 @@ fn within_bytes(met: &[Met]) -> &[Met] {
     &met[..fit.max(1).min(met.len())]
 }
 
-/// An item as it goes into the new tree: without run_after and steps, with the end of its time.
+/// Item for the new tree: without run_after and steps, with its expiry.
 pub(super) fn prepared(source: Source, expires_at: Option<time::OffsetDateTime>) -> Prepared {
     Prepared {
         id: Uuid::now_v7(),
@@ -133,7 +132,7 @@ pub(super) fn prepared(source: Source, expires_at: Option<time::OffsetDateTime>)
         row: source.row,
         run_after: None,
         expires_at: [source.expires_at, expires_at].into_iter().flatten().min(),
-        // A row that could not be read is not readable now.
+        // A row that was unreadable before is still unreadable.
         error: source.dead_message.map(|message| ErrorText {
             fingerprint: fingerprint(source.dead_kind.as_deref(), &message),
             message,
@@ -143,7 +142,7 @@ pub(super) fn prepared(source: Source, expires_at: Option<time::OffsetDateTime>)
     }
 }
 
-/// A job that was cancelled gets no more.
+/// Stops copying into a canceled job.
 async fn give_up(core: &Core, copying: &Copying) -> Result<()> {
     let mut tx = core.pools.hot.begin().await?;
     gates::lock(&mut tx, &[copying.gate_id]).await?;
@@ -152,7 +151,7 @@ async fn give_up(core: &Core, copying: &Copying) -> Result<()> {
     Ok(())
 }
 
-/// The tree has all its items: both trees are let go.
+/// Releases both trees when all items are copied.
 async fn end(core: &Core, root_id: Uuid, from: Uuid) -> Result<()> {
     let new = core.plans.of(&core.pools.read, root_id).await?;
     let old = core.plans.of(&core.pools.read, from).await?;

@@ -1,5 +1,5 @@
-//! One item made again, also one that succeeded: a tree of one job with its contract, and that item in it
-//! (`replay`). Apart from whole trees, as all of it is one commit and nothing follows.
+//! Replay of one item, even a succeeded one: a tree of one job with the same contract, containing that item (`replay`).
+//! Separate from replays of trees, because everything happens in one commit.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -33,7 +33,7 @@ use super::{
     TRIES, fill, write_down,
 };
 
-/// An item that is to be made again, checked.
+/// Validated replay of an item.
 #[derive(Clone)]
 struct Again {
     item_id: Uuid,
@@ -42,13 +42,13 @@ struct Again {
     expires_at: Option<time::OffsetDateTime>,
     key: Option<KeyedCall>,
     deed: Option<deeds::AuditRow>,
-    /// The credential that asks, and whether it sees everybody's work.
+    /// Requesting credential, and true if it may see all owners' work.
     asked: (Uuid, bool),
 }
 
 impl Engine {
-    /// Makes one final item again, as a tree of its own, and returns its root's id. `replay_of` names the
-    /// root of the tree that the item is in. 409 `item_not_final`.
+    /// Replays one final item as a tree of its own and returns the id of its root. `replay_of` names the root of the
+    /// item's tree. Returns 409 `item_not_final`.
     pub async fn replay_item(
         &self,
         caller: &Caller,
@@ -93,8 +93,8 @@ impl Engine {
 }
 
 impl Core {
-    /// A payload that takes the place of an item's, checked against the job: its text. Where a body has one
-    /// item, its faults are named by the place in the item.
+    /// Validates a payload that replaces an item's payload, and returns its text. Pointers of faults are relative to
+    /// the item.
     pub(in super::super) fn checked_payload(
         &self,
         job: &JobInfo,
@@ -128,7 +128,7 @@ async fn make(core: &Arc<Core>, again: Again) -> Result<Option<Uuid>> {
     }
     item.expires_at = again.expires_at.or(item.expires_at);
 
-    // The new job is nobody else's to see, so its lane may be locked after it was written.
+    // No other transaction can see the new job, so its serialize queue may be locked after it was written.
     let root_id = Uuid::now_v7();
     let gate_id = gates::reserve(&mut tx, 1).await?.pop().ok_or_else(|| Error::Broken("no gate".to_owned()))?;
     let copy = Copied {

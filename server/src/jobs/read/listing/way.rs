@@ -1,4 +1,4 @@
-//! Ways to the items that a filter may match, and jobs that are looked through together.
+//! Choice of the index for a filter, and of the jobs that are searched together.
 
 use domain::{Counts, ItemState};
 use uuid::Uuid;
@@ -6,10 +6,10 @@ use uuid::Uuid;
 use super::{ItemFilter, STEP};
 use crate::store::{finding::ListedGate, keys::Held};
 
-/// As many pending items of a job are sorted for one page; of more, its items are walked.
+/// Maximum number of pending items of a job that are sorted for one page; with more, all its items are scanned.
 const SORTED: i64 = 10_000;
 
-/// Which index leads to the keys; the test does the rest.
+/// Index that finds the keys; the test checks the remaining conditions.
 #[derive(Clone, Debug)]
 pub(super) enum Way {
     Ids(Vec<Uuid>),
@@ -53,7 +53,7 @@ impl Way {
         Self::All
     }
 
-    /// The way for one job: while rows follow a decision, and where there are many to sort, all are walked.
+    /// Index for one job. All items are scanned while a decision propagates, or if too many would have to be sorted.
     fn within(&self, gate: &ListedGate) -> Self {
         match self {
             Self::Unsuccessful(_) | Self::Held(_) if gate.moving => Self::All,
@@ -62,7 +62,7 @@ impl Way {
         }
     }
 
-    /// How many keys a job has on this way, at most.
+    /// Maximum number of keys that a job has in this index.
     fn weight(&self, counts: &Counts) -> i64 {
         match self {
             Self::Ids(_) | Self::Row(_) | Self::Dedupe(_) => 1,
@@ -78,7 +78,7 @@ impl Way {
     }
 }
 
-/// Gates that are looked through together: one of any size, or several small ones.
+/// Job state rows that are searched together: one of any size, or several small ones.
 pub(super) struct Group {
     pub(super) gates: Vec<i64>,
     pub(super) way: Way,
