@@ -1,10 +1,10 @@
 //! Addresses that outbound requests may reach.
 //!
-//! Callbacks, whose URLs users give, and posts to workers, whose URLs admins give, reach public addresses;
-//! `TREELINE_CALLBACK_ALLOW` and `TREELINE_PUSH_ALLOW` open named internal ones. Link-local addresses and the metadata
-//! services of clouds are never reached, named or not. A URL can be checked when it is handed in only as far as it
-//! names an address itself; whoever connects (`outbound`) asks [`Reach::permits`] again for the address that the name
-//! has become.
+//! Callbacks (URLs given by users) and push requests (URLs given by admins) reach public addresses only;
+//! `TREELINE_CALLBACK_ALLOW` and `TREELINE_PUSH_ALLOW` open named internal ones. Link-local addresses and cloud
+//! metadata services are never reached, even if named. When a URL is submitted, only a literal address in it can be
+//! checked; at connection time `outbound` calls [`Reach::permits`] again for each address that the host name resolves
+//! to.
 
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
@@ -14,7 +14,7 @@ use std::{
 use domain::{Code, Problem};
 use url::{Host, Url};
 
-/// Hosts and networks that are open although they are not public.
+/// Hosts and networks that are allowed although they are not public.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Allowed {
     hosts: Vec<String>,
@@ -24,7 +24,7 @@ pub struct Allowed {
 impl FromStr for Allowed {
     type Err = String;
 
-    /// Host names, addresses and CIDR networks, separated by commas.
+    /// Parses a comma-separated list of host names, addresses and CIDR networks.
     fn from_str(text: &str) -> Result<Self, String> {
         let mut allowed = Self::default();
         for entry in text.split(',').map(str::trim).filter(|entry| !entry.is_empty()) {
@@ -46,7 +46,7 @@ impl FromStr for Allowed {
 }
 
 impl Allowed {
-    /// Whether this host (as the URL has it) or this address is named here.
+    /// Returns true if this host (as written in the URL) or this address is on the list.
     fn names(&self, host: &str, ip: IpAddr) -> bool {
         self.names_host(host) || self.networks.iter().any(|network| within(*network, ip))
     }
@@ -56,12 +56,12 @@ impl Allowed {
     }
 }
 
-/// How far connections of one kind may reach.
+/// Addresses that connections of one kind may reach.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reach {
-    /// Public addresses, and those that a variable names.
+    /// Public addresses, and those listed in the named variable.
     Public { allowed: Allowed, variable: &'static str },
-    /// Every address that is not forbidden to all: for URLs that the configuration itself names.
+    /// Every address except those that are never reached: for URLs from the configuration.
     Configured,
 }
 
@@ -71,12 +71,12 @@ impl Reach {
         Self::Public { allowed, variable: "TREELINE_CALLBACK_ALLOW" }
     }
 
-    /// Posts to workers.
+    /// Push requests to workers.
     pub const fn of_push(allowed: Allowed) -> Self {
         Self::Public { allowed, variable: "TREELINE_PUSH_ALLOW" }
     }
 
-    /// Whether a connection to this address may be made for this host (as the URL has it).
+    /// Returns true if a connection to this address may be made for this host (as written in the URL).
     pub fn permits(&self, host: &str, ip: IpAddr) -> bool {
         if is_never_reached(ip) {
             return false;
@@ -87,9 +87,9 @@ impl Reach {
         }
     }
 
-    /// The addresses that a name stands for, as far as a connection may be made to them. One that is closed
-    /// closes the name: it answers differently to different people. This machine's own name is excepted, which
-    /// stands for itself in both families whichever of them is open.
+    /// Returns the resolved addresses of a name that may be connected to, or `None` if any address is closed: such a
+    /// name resolves differently for different clients. Loopback names are exempt, because they resolve to both address
+    /// families and only one of them may be open.
     pub fn permitted(&self, host: &str, all: Vec<IpAddr>) -> Option<Vec<IpAddr>> {
         let n = all.len();
         let open: Vec<IpAddr> = all.into_iter().filter(|ip| self.permits(host, *ip)).collect();
@@ -97,13 +97,13 @@ impl Reach {
         (whole && !open.is_empty()).then_some(open)
     }
 
-    /// Returns true if a connection for this URL may be tried: checks its port, and its address where it names one.
+    /// Returns true if a connection to this URL may be tried: checks the port, and the address if the URL contains one.
     pub fn may_try(&self, url: &Url) -> bool {
         let host = url.host_str().unwrap_or_default();
         let is_open = match url.host() {
             Some(Host::Ipv4(ip)) => self.permits(host, IpAddr::V4(ip)),
             Some(Host::Ipv6(ip)) => self.permits(host, IpAddr::V6(ip)),
-            // What a name stands for is checked when it is connected to; this one cannot be anything else.
+            // Other names are checked when they are connected to; a loopback name cannot resolve to anything else.
             Some(Host::Domain(name)) if is_loopback_name(name) => {
                 let both = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
                 both.into_iter().any(|ip| self.permits(host, ip))
@@ -114,7 +114,7 @@ impl Reach {
         is_open && self.may_use_port(url)
     }
 
-    /// Returns true if HTTP may be spoken to this port. Addresses on the operator's list may use any port.
+    /// Returns true if HTTP requests to this port are allowed. Addresses on the operator's list may use any port.
     fn may_use_port(&self, url: &Url) -> bool {
         let is_named = match self {
             Self::Configured => true,
@@ -128,8 +128,7 @@ impl Reach {
         is_named || url.port_or_known_default().is_some_and(|port| !CLOSED_PORTS.contains(&port))
     }
 
-    /// A URL that is handed in: its syntax, its scheme, its port, no user or password, and the address where it
-    /// names one itself.
+    /// Validates a submitted URL: syntax, scheme, port, no user or password, and the address if the URL contains one.
     pub fn check(&self, url: &str) -> Result<(), Problem> {
         let refuse = |detail: &str| Err(Problem::new(Code::UrlNotAllowed, detail.to_owned()));
         let Ok(url) = Url::parse(url) else { return refuse("It is not a URL.") };
@@ -155,7 +154,7 @@ impl Reach {
     }
 }
 
-/// Ports of other protocols, to which an HTTP request could be smuggled: those that browsers refuse.
+/// Ports of other protocols to which an HTTP request could be smuggled: the list that browsers refuse.
 const CLOSED_PORTS: &[u16] = &[
     1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102, 103, 104, 109, 110,
     111, 113, 115, 117, 119, 123, 135, 137, 139, 143, 161, 179, 389, 427, 465, 512, 513, 514, 515, 526, 530, 531, 532,
@@ -163,7 +162,7 @@ const CLOSED_PORTS: &[u16] = &[
     6000, 6566, 6665, 6666, 6667, 6668, 6669, 6679, 6697, 10080,
 ];
 
-/// The URL for people: without what may be a secret in it.
+/// Returns the URL for display, without parts that may be secret.
 pub fn shown(url: &Url) -> String {
     let mut url = url.clone();
     let quiet = url.set_username("").and_then(|()| url.set_password(None));
@@ -181,7 +180,7 @@ fn is_loopback_name(name: &str) -> bool {
     name == "localhost" || name.ends_with(".localhost")
 }
 
-/// Link-local addresses, and the metadata services of clouds: whoever reaches them may become the machine.
+/// Link-local addresses and cloud metadata services: a caller that reaches them may take over the machine's identity.
 fn is_never_reached(ip: IpAddr) -> bool {
     let inner = match ip {
         IpAddr::V6(v6) => v6.to_ipv4_mapped().or_else(|| embedded(v6)).map_or(ip, IpAddr::V4),
@@ -202,7 +201,7 @@ fn is_never_reached(ip: IpAddr) -> bool {
     }
 }
 
-/// Whether anybody on the internet could have this address.
+/// Returns true if the address is globally routable.
 pub fn is_public(ip: IpAddr) -> bool {
     match ip {
         IpAddr::V4(ip) => is_public_v4(ip),
@@ -222,7 +221,7 @@ fn is_public_v4(ip: Ipv4Addr) -> bool {
         || ip.is_broadcast()
         || ip.is_documentation()
         || a >= 224
-        // Carrier-grade NAT, IETF protocol assignments, relays of 6to4, benchmarks.
+        // Carrier-grade NAT, IETF protocol assignments, 6to4 relays, benchmarks.
         || (a == 100 && (64..128).contains(&b))
         || (a == 192 && b == 0 && c == 0)
         || (a == 192 && b == 88 && c == 99)
@@ -232,13 +231,13 @@ fn is_public_v4(ip: Ipv4Addr) -> bool {
 
 fn is_public_v6(ip: Ipv6Addr) -> bool {
     let first = ip.segments()[0];
-    // 2000::/3 is all that is given out; of it, documentation, benchmarks and Teredo are not.
+    // Only 2000::/3 is allocated; within it, documentation, benchmark and Teredo ranges are not public.
     first & 0xe000 == 0x2000
         && !(first == 0x2001 && (ip.segments()[1] == 0x0db8 || ip.segments()[1] < 0x0200))
         && !(first == 0x3fff && ip.segments()[1] < 0x1000)
 }
 
-/// The IPv4 address that NAT64 and 6to4 carry within.
+/// The IPv4 address embedded in a NAT64 or 6to4 address.
 fn embedded(ip: Ipv6Addr) -> Option<Ipv4Addr> {
     let s = ip.segments();
     let of = |high: u16, low: u16| Ipv4Addr::from((u32::from(high) << 16) | u32::from(low));

@@ -1,12 +1,11 @@
-//! The audit log beside the use cases that write it: what an entry says of its actor, what is written about
-//! reads and refusals, and how the log is copied elsewhere.
+//! Audit log entries outside the use cases: the actor of an entry, entries about reads and refusals, and copies of the
+//! log.
 //!
-//! An action is recorded in its own transaction, by whoever does it. Here are the entries that belong to no
-//! transaction; they are few whatever comes, because what repeats is counted (`repeats`). Nothing here decides who
-//! may do what.
+//! An action is recorded in its own transaction by its use case. This module writes the entries that belong to no
+//! transaction; their number is bounded, because repetitions are counted (`repeats`). Nothing here decides permissions.
 
-mod copy; // the log in order, for whoever keeps a copy
-mod repeats; // what happens again within the hour
+mod copy; // the log in order, for external copies
+mod repeats; // repetitions within one hour
 mod seen; // reads and refusals
 
 use std::net::IpAddr;
@@ -30,7 +29,7 @@ pub(crate) use seen::session_row;
 pub use seen::{Asked, Object, look_for_refusal, record_export, record_read, record_refused_sign_in, record_share_use};
 
 impl AuditRow {
-    /// Something that this caller did.
+    /// Action of this caller.
     pub(crate) fn by(caller: &Caller, action: &'static str) -> Self {
         Self {
             actor_id: caller.owner_id,
@@ -42,7 +41,7 @@ impl AuditRow {
         }
     }
 
-    /// Something that a person did by signing in, when there was no caller yet.
+    /// Action of a person who signs in, before there is a caller.
     pub(crate) fn by_person(action: &'static str, id: Uuid, name: String, address: Option<IpAddr>) -> Self {
         Self {
             actor_id: id,
@@ -54,12 +53,12 @@ impl AuditRow {
         }
     }
 
-    /// Something that somebody without a credential tried.
+    /// Attempt without a credential.
     pub(crate) fn by_nobody(action: &'static str, address: Option<IpAddr>) -> Self {
         Self { address: address.map(text), ..Self::of(action) }
     }
 
-    /// Something that was done at the command line of the server.
+    /// Action at the command line of the server.
     pub fn by_operator(action: &'static str, owner_id: Option<Uuid>, detail: Option<String>) -> Self {
         let account = ["SUDO_USER", "USER", "LOGNAME"].into_iter().find_map(|name| std::env::var(name).ok());
         Self {
@@ -89,13 +88,13 @@ impl AuditRow {
         }
     }
 
-    /// The same, done to a job, or to one item of it.
+    /// Adds the job, or the item, that the action changes.
     #[must_use]
     pub(crate) fn about(self, root_id: Uuid, job_id: Uuid, item_id: Option<Uuid>) -> Self {
         Self { root_id: Some(root_id), job_id: Some(job_id), item_id, ..self }
     }
 
-    /// The same with something more to know, in words.
+    /// Adds a detail in words.
     #[must_use]
     pub(crate) fn with_detail(self, detail: impl Into<String>) -> Self {
         let mut detail: String = detail.into();

@@ -1,9 +1,9 @@
-//! A byte budget that all request bodies in memory share.
+//! Byte budget shared by all request bodies in memory.
 //!
-//! Every request counts the bytes of its body that it holds, until its answer begins. The budget has three parts, so that
-//! large bodies never keep heartbeats out and requests without a known caller never keep anybody out: one for requests
-//! without a known caller, one for other bodies of at most 16 KiB, and the rest. Nothing waits for room: a request that
-//! finds none is refused with 503 `busy`.
+//! Every request counts the bytes of its body until its response starts. The budget has three parts, so that large
+//! bodies never block heartbeats and unauthenticated requests never block others: one for unauthenticated requests, one
+//! for other bodies of at most 16 KiB, and the rest. Requests do not wait for room: a request without room is refused
+//! with 503 `busy`.
 
 use std::sync::{
     Arc, Mutex, PoisonError,
@@ -14,7 +14,7 @@ use domain::{Code, Problem};
 
 use crate::error::Result;
 
-/// The largest body of a request without a known caller, and the largest other one that counts as small.
+/// Largest body of an unauthenticated request, and the largest other body that counts as small, in bytes.
 pub const SMALL_BODY: usize = 16 << 10;
 
 /// One part of the budget.
@@ -39,7 +39,7 @@ impl Part {
     }
 }
 
-/// The budget of a server. Cheap to clone.
+/// Budget of a server. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct BodyMemory(Arc<Parts>);
 
@@ -51,7 +51,7 @@ struct Parts {
 }
 
 impl BodyMemory {
-    /// A budget of so many bytes: an eighth for requests without a known caller, an eighth for small bodies.
+    /// Creates a budget of `bytes`: one eighth for unauthenticated requests, one eighth for small bodies.
     pub fn new(bytes: usize) -> Self {
         let eighth = (bytes / 8).max(SMALL_BODY);
         let parts = Parts {
@@ -62,19 +62,19 @@ impl BodyMemory {
         Self(Arc::new(parts))
     }
 
-    /// The share of one request, with nothing in it yet.
+    /// Creates the empty share of one request.
     pub fn share(&self) -> BodyShare {
         BodyShare(Arc::new(Share { budget: self.clone(), held: Mutex::default() }))
     }
 
-    /// Bytes that are counted now.
+    /// Number of bytes currently counted.
     pub fn used(&self) -> usize {
         let Parts { unknown, small, large } = &*self.0;
         [unknown, small, large].iter().map(|part| part.used.load(Ordering::Relaxed)).sum()
     }
 }
 
-/// One request's share of the budget; returned when the last clone is dropped.
+/// Share of one request in the budget; returned when the last clone is dropped.
 #[derive(Clone, Debug)]
 pub struct BodyShare(Arc<Share>);
 
@@ -84,7 +84,7 @@ struct Share {
     held: Mutex<Held>,
 }
 
-/// Bytes of one request, by the part of the budget that they count against.
+/// Bytes of one request, by part of the budget.
 #[derive(Clone, Copy, Debug, Default)]
 struct Held {
     unknown: usize,
@@ -103,8 +103,8 @@ impl Held {
 }
 
 impl BodyShare {
-    /// Counts `bytes` for this request in all, in place of what it held before. 503 `busy` where there is no room: then
-    /// nothing has changed.
+    /// Sets the total bytes of this request, replacing the previous value. 503 `busy` and no change if there is no
+    /// room.
     pub fn hold(&self, bytes: usize, is_known: bool) -> Result<()> {
         let Parts { unknown, small, large } = &*self.0.budget.0;
         let mut held = self.0.held.lock().unwrap_or_else(PoisonError::into_inner);
@@ -141,7 +141,7 @@ impl Drop for Share {
     }
 }
 
-/// 503 `busy`, to be tried again in a second.
+/// 503 `busy` with a retry after one second.
 pub fn busy(why: &str) -> Problem {
     Problem {
         retry_after_seconds: Some(1),

@@ -1,19 +1,19 @@
-//! What the server is told by its environment: one struct, one variable a field.
+//! Settings from the environment: one struct, one variable per field.
 //!
-//! Read once at the start and never again; nothing else in the server looks at the environment
-//! (`RUST_LOG`, which the log reads itself, is the exception). Secrets do not show in `Debug`.
+//! Read once at startup; no other code reads the environment (except `RUST_LOG`, which the log reads itself). `Debug`
+//! omits secrets.
 
-pub mod audit; // where the audit log goes
-pub mod broker; // where RabbitMQ is
-pub mod files; // where files are kept
-pub mod front; // who may connect
+pub mod audit; // destination of the audit log
+pub mod broker; // RabbitMQ
+pub mod files; // file storage
+pub mod front; // connection limits
 pub mod identity; // second factors, providers, trusted proxies
-pub mod limits; // how much callers may make the server hold
-pub mod monitoring; // where metrics are read
-pub mod outbound; // what goes out
-pub mod proxies; // who stands in front
-pub mod sealing; // the key for secrets at rest
-pub mod transport; // TLS, and what may go in plaintext
+pub mod limits; // limits per caller
+pub mod monitoring; // metrics endpoint
+pub mod outbound; // outbound requests
+pub mod proxies; // reverse proxies
+pub mod sealing; // key for secrets at rest
+pub mod transport; // TLS and plaintext rules
 
 use std::{fmt, net::SocketAddr, path::PathBuf, str::FromStr};
 
@@ -22,62 +22,62 @@ use axum::http::{Uri, uri::Authority};
 
 use crate::addresses::Allowed;
 
-/// The shortest bootstrap token that is accepted, in characters.
+/// Minimum length of the bootstrap token, in characters.
 const SHORTEST_BOOTSTRAP_TOKEN: usize = 32;
 
-/// The server's settings. `treeline-server --help` shows them with their variables.
+/// Server settings. `treeline-server --help` lists them with their variables.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Config {
-    /// Address and port to listen on; port 0 takes a free one
+    /// Address and port to listen on; port 0 picks a free one
     #[arg(long, env = "TREELINE_LISTEN", default_value = "127.0.0.1:3000")]
     pub listen: SocketAddr,
 
-    /// Public URL of the server: for links, for secure cookies when https, and the only name that browsers may use for
-    /// it beside addresses and localhost. Default: http:// and the address it listens on
+    /// Public URL of the server: for links, for secure cookies if https, and the only name that browsers may use for it
+    /// besides addresses and localhost. Default: http:// and the listen address
     #[arg(long, env = "TREELINE_PUBLIC_URL")]
     pub public_url: Option<PublicUrl>,
 
     /// Folder for uploads and the private PostgreSQL.
-    /// Default: ~/.local/share/treeline, as root /var/lib/treeline
+    /// Default: ~/.local/share/treeline, or /var/lib/treeline as root
     #[arg(long, env = "TREELINE_DATA_DIR")]
     pub data_dir: Option<PathBuf>,
 
-    /// PostgreSQL 15 or newer. Without it the server starts a private one under the data folder
+    /// PostgreSQL 15 or newer. Default: the server starts a private one in the data folder
     #[arg(long, env = "DATABASE_URL", hide_env_values = true)]
     pub database_url: Option<Secret>,
 
-    /// Connections to PostgreSQL, all together
+    /// Total number of connections to PostgreSQL
     #[arg(long, env = "TREELINE_DB_POOL", default_value_t = 16, value_parser = clap::value_parser!(u32).range(8..=1000))]
     pub db_pool: u32,
 
-    /// An admin token of the service `bootstrap`, at least 32 characters
+    /// Admin token of the service `bootstrap`, at least 32 characters
     #[arg(long, env = "TREELINE_BOOTSTRAP_TOKEN", hide_env_values = true)]
     pub bootstrap_token: Option<Secret>,
 
-    /// 1: every request in the log, with secrets blanked
+    /// 1: logs every request, with secrets removed
     #[arg(long, env = "TREELINE_LOG_HTTP", default_value = "0", action = clap::ArgAction::Set,
           value_parser = clap::builder::BoolishValueParser::new())]
     pub log_http: bool,
 
-    /// The largest body of a request that is not an upload
+    /// Largest body of a request that is not an upload
     #[arg(long, env = "TREELINE_BODY_LIMIT", default_value = "10MiB")]
     pub body_limit: Size,
 
-    /// The largest upload
+    /// Largest upload
     #[arg(long, env = "TREELINE_UPLOAD_LIMIT", default_value = "2GiB")]
     pub upload_limit: Size,
 
-    /// The largest payload of one item
+    /// Largest payload of one item
     #[arg(long, env = "TREELINE_PAYLOAD_LIMIT", default_value = "256KiB")]
     pub payload_limit: Size,
 
-    /// How long an Idempotency-Key is remembered at least, in seconds
+    /// Minimum time for which an Idempotency-Key is remembered, in seconds
     #[arg(long, env = "TREELINE_IDEMPOTENCY_WINDOW_SECONDS", default_value_t = 86_400,
           value_parser = clap::value_parser!(u32).range(1..=31_536_000))]
     pub idempotency_window_seconds: u32,
 
-    /// Hosts and networks that completion callbacks may reach although they are not public, separated by
-    /// commas: `hooks.internal,10.1.0.0/16`. Default: none
+    /// Hosts and networks that completion callbacks may reach although they are not public, comma-separated:
+    /// `hooks.internal,10.1.0.0/16`. Default: none
     #[arg(long, env = "TREELINE_CALLBACK_ALLOW", default_value = "", hide_default_value = true)]
     pub callback_allow: Allowed,
 
@@ -118,10 +118,10 @@ pub struct Config {
     pub sealing: sealing::SealingSettings,
 }
 
-/// When somebody is to be told, and where.
+/// Thresholds and destination of alerts.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Alerts {
-    /// Where alerts are posted as JSON
+    /// URL that alerts are posted to as JSON
     #[arg(id = "alert_url", long = "alert-url", env = "TREELINE_ALERT_URL", hide_env_values = true)]
     pub url: Option<Secret>,
 
@@ -133,7 +133,7 @@ pub struct Alerts {
     #[arg(long = "alert-unclaimed-seconds", env = "TREELINE_ALERT_UNCLAIMED_SECONDS", default_value_t = 300)]
     pub unclaimed_seconds: u64,
 
-    /// Seconds without more of it after which an alert about something that happened clears itself
+    /// Seconds without a new event after which an event alert clears
     #[arg(long = "alert-quiet-seconds", env = "TREELINE_ALERT_QUIET_SECONDS", default_value_t = 900)]
     pub quiet_seconds: u64,
 }
@@ -145,7 +145,7 @@ impl Default for Alerts {
 }
 
 impl Config {
-    /// Refuses what would be unsafe to run with.
+    /// Rejects unsafe combinations of settings.
     pub fn check(&self) -> anyhow::Result<()> {
         self.transport.check(self.listen, self.public_url.as_ref())?;
         if let Some(token) = &self.bootstrap_token {
@@ -167,13 +167,13 @@ impl Config {
         Ok(())
     }
 
-    /// The folder for uploads and the private PostgreSQL.
+    /// Folder for uploads and the private PostgreSQL.
     pub fn data_dir(&self) -> anyhow::Result<PathBuf> {
         if let Some(given) = &self.data_dir {
             return Ok(given.clone());
         }
         let home = std::env::home_dir().context("There is no home folder: set TREELINE_DATA_DIR.")?;
-        // PostgreSQL's programs do not run as root, and no other account can enter root's home.
+        // PostgreSQL refuses to run as root, and no other account can enter root's home.
         Ok(if home == std::path::Path::new("/root") {
             PathBuf::from("/var/lib/treeline")
         } else {
@@ -181,7 +181,7 @@ impl Config {
         })
     }
 
-    /// Where people reach the server, given the address it really listens on. No slash at the end.
+    /// Public URL, given the actual listen address. Without a trailing slash.
     pub fn public_url(&self, listening_on: SocketAddr) -> PublicUrl {
         self.public_url.clone().unwrap_or_else(|| {
             let reachable = if listening_on.ip().is_unspecified() {
@@ -205,17 +205,17 @@ pub struct PublicUrl {
 }
 
 impl PublicUrl {
-    /// Such as `https://treeline.example`; no slash at the end.
+    /// For example `https://treeline.example`; without a trailing slash.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// Whether cookies may insist on https.
+    /// Returns true if cookies may require https.
     pub fn is_secure(&self) -> bool {
         self.secure
     }
 
-    /// Host, and port where it is not the scheme's own, as an `Origin` header has it.
+    /// Host, and port unless it is the scheme's default, as in an `Origin` header.
     pub fn authority(&self) -> &str {
         &self.authority
     }
@@ -239,12 +239,12 @@ impl FromStr for PublicUrl {
     }
 }
 
-/// A value that no log shows.
+/// Value that is never logged.
 #[derive(Clone)]
 pub struct Secret(String);
 
 impl Secret {
-    /// The value itself: for the one who checks or sends it.
+    /// Returns the value, to verify or send it.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -269,7 +269,7 @@ impl fmt::Debug for Secret {
 pub struct Size(pub u64);
 
 impl Size {
-    /// In bytes, as lengths in memory are counted.
+    /// Number of bytes as `usize`.
     pub fn bytes(self) -> usize {
         usize::try_from(self.0).unwrap_or(usize::MAX)
     }

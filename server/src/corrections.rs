@@ -1,8 +1,8 @@
-//! The failed rows of an import, corrected by hand and given back.
+//! Failed rows of an import, corrected by hand and retried.
 //!
-//! A row is shown as the cells that it came from and becomes a payload by the rule by which a file's rows
-//! do: text stays text unless the schema asks for a number. What nobody touched keeps its bytes. Either
-//! every corrected row fits what the job expects, or none is given back.
+//! A row is shown as the cells of its file and becomes a payload by the rules of imports: text stays text unless the
+//! schema requires a number. Unchanged cells keep their bytes. Either every corrected row matches the schema, or none
+//! is retried.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -21,17 +21,17 @@ use crate::{
     store::{contracts, finding::ItemOrder, results},
 };
 
-/// Rows that are corrected in a page, at most; more of them are a file.
+/// Maximum number of rows corrected on a page; more rows need a file.
 pub const MOST_ROWS: usize = 200;
 
-/// The failed rows of a job.
+/// Failed rows of a job.
 pub struct Failed {
     pub job: Job,
-    /// Names of the columns; by number where there are none.
+    /// Names of the columns; numbers if there are none.
     pub names: Vec<String>,
-    /// In order, at most [`MOST_ROWS`].
+    /// Rows in order, at most [`MOST_ROWS`].
     pub rows: Vec<FailedRow>,
-    /// There are more.
+    /// True if there are more rows.
     pub is_cut: bool,
     columns: Option<Vec<String>>,
     is_table: bool,
@@ -39,34 +39,34 @@ pub struct Failed {
     schema: Option<Arc<Schema>>,
 }
 
-/// A failed row as cells.
+/// Failed row as cells.
 pub struct FailedRow {
     pub item_id: Uuid,
     pub row: Option<i64>,
-    /// What went wrong.
+    /// Reason of the failure.
     pub problem: String,
     pub cells: Vec<String>,
     payload: Document,
 }
 
-/// What came of the corrections.
+/// Outcome of the corrections.
 pub enum Outcome {
-    /// Given back, but for those that were refused.
+    /// Rows were retried, except those that were refused.
     Done(Refused),
-    /// Rows that do not fit what the job expects, and why; nothing was given back.
+    /// Rows that do not match the schema, with reasons; nothing was retried.
     Misfits(HashMap<Uuid, Misfit>),
 }
 
-/// Why a corrected row does not fit.
+/// Mismatch of a corrected row.
 #[derive(Clone, Debug)]
 pub struct Misfit {
-    /// The place of the cell, where it is one.
+    /// Index of the cell, if there is one.
     pub place: Option<usize>,
-    /// A sentence.
+    /// Reason, as a sentence.
     pub why: String,
 }
 
-/// The failed rows of a job that the caller may see.
+/// Returns the failed rows of a job that the caller may see.
 pub async fn find(app: &App, caller: &Caller, id: Uuid) -> Result<Failed> {
     let job = app.engine.job(caller, id, false).await?;
     let listed = results::jobs(&app.pool, job.root_id).await?;
@@ -110,7 +110,7 @@ fn row(item: Item, is_table: bool, columns: Option<&[String]>) -> FailedRow {
 }
 
 impl Failed {
-    /// Gives rows back: those that `typed` changes, with what was typed; `others` too, as they are.
+    /// Retries rows: those in `typed` with their corrections; with `others`, the remaining ones unchanged.
     pub async fn give_back(
         &self,
         app: &App,
@@ -151,7 +151,7 @@ impl Failed {
         Ok(Outcome::Done(app.engine.retry_items(caller, bodies).await?))
     }
 
-    /// The payload with the cells that were typed.
+    /// Builds the payload from the typed cells.
     fn corrected(&self, row: &FailedRow, typed: &[Option<String>]) -> Result<Document, Misfit> {
         let text = match &self.columns {
             Some(columns) => self.object(columns, row, typed),
@@ -202,14 +202,14 @@ impl Failed {
         format!("[{}]", values.join(","))
     }
 
-    /// A typed cell as JSON: a number where the schema asks for one, or where there was one.
+    /// Typed cell as JSON: a number if the schema requires one or the cell held one.
     fn value(&self, place: usize, typed: &str, before: Option<&str>) -> String {
         let was_number = before.is_some_and(|text| text.starts_with(|c: char| c == '-' || c.is_ascii_digit()));
         let kind = self.kinds.get(place).copied().unwrap_or_default();
         json_of(typed, if kind == CellKind::Text && was_number { CellKind::Number } else { kind })
     }
 
-    /// The cell that a pointer leads to, and what it is called.
+    /// Finds the cell of a JSON pointer, and its name.
     fn cell_of(&self, pointer: &str) -> (Option<usize>, String) {
         let Some(first) = pointer.split('/').nth(1) else { return (None, "The row".to_owned()) };
         let name = first.replace("~1", "/").replace("~0", "~");
@@ -221,7 +221,7 @@ impl Failed {
     }
 }
 
-/// Whether a cell is as it was. A field of one line shows no line breaks, and sends none.
+/// Returns true if a cell is unchanged. A single-line field neither shows nor submits line breaks.
 fn is_same(before: Option<&String>, typed: &str) -> bool {
     before.map_or(typed.is_empty(), |before| before.replace(['\r', '\n'], "") == typed)
 }

@@ -1,7 +1,7 @@
-//! What a use-case can fail with, and the only place that logs a 5xx.
+//! Errors of use cases, and the only place that logs a 5xx.
 //!
-//! A [`Problem`] is an answer: the caller did something that is refused, and is told what. Everything
-//! else is ours: it is logged here with its cause and answered without internals.
+//! A [`Problem`] is a refusal with an explanation for the caller. All other errors are internal: they are logged here
+//! with their cause and answered without details.
 
 use axum::{
     http::{HeaderValue, StatusCode, header},
@@ -9,33 +9,33 @@ use axum::{
 };
 use domain::{Code, Problem, problem::MEDIA_TYPE};
 
-/// Why a use-case did not do what was asked.
+/// Failure of a use case.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Refused, with the answer to give.
+    /// Refusal, with the response to send.
     #[error("{0}")]
     Problem(Box<Problem>),
-    /// PostgreSQL refused, or is away.
+    /// PostgreSQL refused a statement or is unavailable.
     #[error("database: {0}")]
     Database(#[from] sqlx::Error),
     /// The object store failed.
     #[error("file store: {0}")]
     Files(#[from] object_store::Error),
-    /// Another transaction came first; nothing happened, and the same may well succeed.
+    /// A concurrent transaction won; nothing was changed, and a retry may succeed.
     #[error("in conflict with another transaction: {0}")]
     Conflict(&'static str),
-    /// Jobs that turned out to be cancelled (their gates). Nothing happened; run again knowing it.
+    /// Jobs found to be canceled (ids of their state rows). Nothing was changed; run again without them.
     #[error("jobs are cancelled")]
     JobsCancelled(Vec<i64>),
-    /// An Idempotency-Key stands elsewhere than thought: look again. Never an answer.
+    /// An Idempotency-Key is stored elsewhere than expected: look it up again. Never a response.
     #[error("an Idempotency-Key has moved")]
     KeyMoved,
-    /// Something that cannot happen did.
+    /// Violated invariant.
     #[error("{0}")]
     Broken(String),
 }
 
-/// What use-cases return.
+/// Result of a use case.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl From<Problem> for Error {
@@ -45,24 +45,24 @@ impl From<Problem> for Error {
 }
 
 impl Error {
-    /// A refusal with a code and a sentence.
+    /// Builds a refusal with a code and a sentence.
     pub fn refuse(code: Code, detail: impl Into<String>) -> Self {
         Problem::new(code, detail).into()
     }
 
-    /// Whether the database could not be reached or did not get to it in time, as opposed to refusing a statement.
+    /// Returns true if the database was unreachable or too slow, as opposed to refusing a statement.
     pub fn is_database_away(&self) -> bool {
         match self {
             Self::Database(
-                // A connection that ends in the middle of an answer breaks the protocol.
+                // A connection that ends in the middle of a response breaks the protocol.
                 sqlx::Error::Io(_)
                 | sqlx::Error::PoolTimedOut
                 | sqlx::Error::PoolClosed
                 | sqlx::Error::Tls(_)
                 | sqlx::Error::Protocol(_),
             ) => true,
-            // 57P0x: the server is shutting down or starting up; 08xxx: the connection broke; 53300: too many connections.
-            // 55P03, 57014: it was busy with others for longer than a statement waits for a lock, or lasts.
+            // 57P0x: the server is shutting down or starting; 08xxx: the connection broke; 53300: too many connections.
+            // 55P03, 57014: lock timeout or statement timeout.
             Self::Database(sqlx::Error::Database(e)) => e.code().is_some_and(|code| {
                 code.starts_with("57P") || code.starts_with("08") || ["53300", "55P03", "57014"].contains(&&*code)
             }),
@@ -70,27 +70,27 @@ impl Error {
         }
     }
 
-    /// Whether nothing happened and the same may well succeed: a deadlock's victim, a serialization
-    /// failure, a row that another transaction has moved, a claim that met itself as it was sent again.
+    /// Returns true if nothing was changed and a retry may succeed: a deadlock victim, a serialization failure, a row
+    /// changed by another transaction, a claim that collided with its own retry.
     pub fn is_conflict(&self) -> bool {
         match self {
             Self::Conflict(_) => true,
             Self::Database(sqlx::Error::Database(e)) => {
                 matches!(e.code().as_deref(), Some("40P01" | "40001"))
-                    // gate_counts: the job was cancelled between a look without locks and the gate.
+                    // gate_counts: the job was canceled between a read without locks and the update of its state row.
                     || matches!(e.constraint(), Some("claim_request_pkey" | "gate_counts"))
             }
             _ => false,
         }
     }
 
-    /// Whether a job was to be made of a file that somebody removed meanwhile.
+    /// Returns true if the file that a job was to be created from has been deleted meanwhile.
     fn is_missing_file(&self) -> bool {
         let Self::Database(sqlx::Error::Database(e)) = self else { return false };
         matches!(e.constraint(), Some("job_upload_id_fkey" | "split_upload_id_fkey"))
     }
 
-    /// The answer to give. Logs what is ours.
+    /// Converts the error to a response. Logs internal errors.
     pub fn into_problem(self) -> Problem {
         if let Self::Problem(problem) = self {
             return shortened(*problem);
@@ -113,7 +113,7 @@ impl Error {
     }
 }
 
-/// Bytes of a text in a refusal, at most. It may repeat what was sent, which may be a whole body.
+/// Maximum bytes of a text in a refusal. It may repeat the request, which may be a whole body.
 const LONGEST_TEXT: usize = 2_000;
 
 fn shortened(mut problem: Problem) -> Problem {
@@ -131,7 +131,7 @@ impl IntoResponse for Error {
     }
 }
 
-/// A problem document as a response.
+/// Builds the response of a problem document.
 pub fn problem_response(problem: &Problem) -> Response {
     let status = StatusCode::from_u16(problem.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let body = serde_json::to_vec(problem).unwrap_or_default();
@@ -142,7 +142,7 @@ pub fn problem_response(problem: &Problem) -> Response {
     if let Some(seconds) = problem.retry_after_seconds {
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     }
-    // The request-id layer completes `request_id` from here, where the body is still a value.
+    // The request-id layer adds `request_id` from here, because the body is already serialized.
     response.extensions_mut().insert(problem.clone());
     response
 }

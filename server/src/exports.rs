@@ -1,8 +1,8 @@
 //! Rows of a tree as a file: results, failures, or items; NDJSON for programs, CSV for people.
 //!
-//! Read page by page while whoever asked takes them, so memory is flat and nothing is open in between.
-//! Behind the streams of the API and the executor `export` alike. A stream that cannot go on ends with
-//! an error: nobody may take what arrived for the whole.
+//! Rows are read page by page as the client consumes them, so memory is bounded and no transaction stays open. Used by
+//! the streams of the API and the executor `export`. A stream that cannot continue ends with an error, so that a client
+//! does not take it for complete.
 
 use std::{
     collections::HashSet,
@@ -35,17 +35,17 @@ use crate::{
     },
 };
 
-/// Rows that are ready to be read.
+/// Export that is ready to be read.
 pub struct Export {
-    /// A name for the file.
+    /// Suggested file name.
     pub filename: String,
     walk: Walk,
     begin: Vec<u8>,
 }
 
 impl Export {
-    /// The rows of a job and what is below it, as the caller may see them; behind the item `after`, the
-    /// last one that arrived.
+    /// Opens the rows of a job and its descendants, as visible to the caller, after the item `after`, the last one
+    /// received.
     pub async fn open(
         app: &App,
         caller: &Caller,
@@ -75,12 +75,12 @@ impl Export {
         Ok(Self { filename, walk, begin })
     }
 
-    /// Counts the rows that were written; grows while the pages are read.
+    /// Counter of written rows; grows while the pages are read.
     pub fn written(&self) -> Arc<AtomicI64> {
         Arc::clone(&self.walk.written)
     }
 
-    /// How many rows there are now.
+    /// Current number of rows.
     pub async fn total(&self) -> Result<i64> {
         let gates: Vec<i64> = self.walk.jobs.iter().map(|job| job.gate_id).collect();
         let totals = exports::totals(&self.walk.app.pool, &gates).await?;
@@ -91,7 +91,7 @@ impl Export {
         })
     }
 
-    /// The bytes. The first page is read at once: if that is impossible, it can still be said.
+    /// Returns the bytes. Reads the first page at once, so that an error can still become a response status.
     pub async fn pages(self) -> Result<impl Stream<Item = Result<Bytes>> + Send + Unpin> {
         let pages = stream::try_unfold(self.walk, |mut walk| async move {
             Ok::<_, Error>(walk.next_page().await?.map(|page| (page, walk)))
@@ -102,7 +102,7 @@ impl Export {
     }
 }
 
-/// The job and everything below it, in order.
+/// Returns the job and its descendants, in order.
 fn below(jobs: Vec<ListedJob>, id: Uuid) -> Vec<ListedJob> {
     let mut inside = HashSet::from([id]);
     jobs.into_iter()
@@ -113,18 +113,18 @@ fn below(jobs: Vec<ListedJob>, id: Uuid) -> Vec<ListedJob> {
         .collect()
 }
 
-/// `final-stage`: the jobs marked as final stage; where none is, those without children.
+/// `final-stage`: the jobs marked as final stage; if there are none, those without children.
 fn final_stage(jobs: Vec<ListedJob>) -> Vec<ListedJob> {
     let marked = jobs.iter().any(|job| job.final_stage);
     let parents: HashSet<Uuid> = jobs.iter().filter_map(|job| job.parent_id).collect();
     jobs.into_iter().filter(|job| if marked { job.final_stage } else { !parents.contains(&job.job_id) }).collect()
 }
 
-/// A walk through the items of several jobs.
+/// Cursor through the items of several jobs.
 struct Walk {
     app: App,
     jobs: Vec<ListedJob>,
-    /// The job in hand, and the place of its last item that was looked at.
+    /// Index of the current job, and the last item read from it.
     at: usize,
     seq: i64,
     writer: Writer,
@@ -132,7 +132,7 @@ struct Walk {
 }
 
 impl Walk {
-    /// The next page with something on it; `None` at the end.
+    /// Returns the next non-empty page; `None` at the end.
     async fn next_page(&mut self) -> Result<Option<Bytes>> {
         while let Some(job) = self.jobs.get(self.at) {
             let (pool, gate_id) = (&self.app.pool, job.gate_id);
@@ -176,12 +176,11 @@ impl Walk {
     }
 }
 
-/// The table that the rows came from, as far as there was one: what people get back looks like what
-/// they gave.
+/// Columns and format of the imported table, if there was one, so that an export looks like the import.
 #[derive(Debug, Default)]
 struct Table {
     columns: Option<Vec<String>>,
-    /// Without names: how many columns.
+    /// Number of columns, if they have no names.
     width: usize,
     delimiter: u8,
     mark: bool,
@@ -209,7 +208,7 @@ impl Table {
         }
     }
 
-    /// The cells of a payload, as many as there are names.
+    /// Cells of a payload, one per column name.
     fn cells(&self, payload: &Document) -> Vec<String> {
         if self.columns.is_none() && self.width == 0 {
             return vec![payload.text().to_owned()];
@@ -250,7 +249,7 @@ impl Writer {
         Ok(text)
     }
 
-    /// False: there is no result yet.
+    /// False if there is no result yet.
     fn result(&self, text: &mut Vec<u8>, job_id: Uuid, row: &ResultRow) -> Result<bool> {
         let (Some(payload), Some(result)) = (&row.payload, &row.result) else { return Ok(false) };
         let payload = Document::trusted(payload.clone());
@@ -261,7 +260,7 @@ impl Writer {
         }
         let mut cells = self.table.cells(&payload);
         cells.insert(0, row.row.map_or_else(String::new, |row| row.to_string()));
-        // `validate` answers with the payload, which is in the columns already.
+        // `validate` returns the payload, which is already in the columns.
         cells.push(if result == payload.text() { String::new() } else { result.clone() });
         self.record(text, &cells)?;
         Ok(true)

@@ -1,38 +1,36 @@
-//! Crashes at chosen places, and faults that are made on purpose, for `cargo xtask faults`.
+//! Fault injection for `cargo xtask faults`: crashes at chosen places and deliberate errors.
 //!
-//! Without the cargo feature `failpoints` (a normal build, every release) nothing of this is compiled but empty
-//! functions that the compiler drops. With it, the variable `FAILPOINTS` says what happens where, in the words
-//! of the crate `fail`: `before_commit:jobs/work=5*off->return` ends the process at the sixth commit of that
-//! file. Its second half breaks promises, so that the checker can show that it notices: it must never be
-//! part of a server that is meant to work.
+//! Without the cargo feature `failpoints` (normal builds, every release) only empty functions are compiled. With it,
+//! the variable `FAILPOINTS` configures them in the syntax of the crate `fail`: `before_commit:jobs/work=5*off->return`
+//! aborts the process at the sixth commit of that file. The deliberate errors break promises, so that the checker can
+//! prove that it notices; they must never be part of a production server.
 
-/// Reads `FAILPOINTS`. Called once, before anything is served.
+/// Reads `FAILPOINTS`. Called once, before serving.
 #[cfg(feature = "failpoints")]
 pub fn set_up() {
-    // Held to the end of the process: dropping it would switch everything off again.
+    // Kept until the end of the process: dropping it would disable all failpoints.
     std::mem::forget(fail::FailScenario::setup());
     tracing::warn!(points = ?fail::list(), "this server was built to fail");
 }
 
-/// Ends the process where it stands if that was asked for here, as a killed one does: nothing is
-/// finished, nobody is answered.
+/// Aborts the process if this point is configured, like a kill: nothing is finished and no response is sent.
 #[cfg(feature = "failpoints")]
 pub(crate) fn crash(edge: &str, file: &str) {
     if reached(&format!("{edge}:{}", place(file))) || reached(edge) {
-        // The log is not waited for; standard error is not buffered.
+        // Logging may be buffered; standard error is not.
         eprintln!("crashed on purpose: {edge}:{}", place(file));
         std::process::abort();
     }
 }
 
-/// Whether a promise is to be broken here.
+/// Returns true if this promise is to be broken here.
 #[cfg(feature = "failpoints")]
 pub(crate) fn broken(promise: &str, file: &str) -> bool {
     reached(&format!("{promise}:{}", place(file)))
 }
 
-/// Commits in the background, so much later that whoever asked has his answer by then, and a kill that comes with the
-/// answer comes first.
+/// Commits in the background, late enough that the client has its response first, and that a kill on this response
+/// precedes the commit.
 #[cfg(feature = "failpoints")]
 pub(crate) fn commit_late(tx: crate::store::Tx) {
     tokio::spawn(async move {
@@ -41,7 +39,7 @@ pub(crate) fn commit_late(tx: crate::store::Tx) {
     });
 }
 
-/// `server/src/jobs/work.rs` is `jobs/work`.
+/// `server/src/jobs/work.rs` becomes `jobs/work`.
 #[cfg(feature = "failpoints")]
 fn place(file: &str) -> &str {
     let inside = file.rsplit_once("src/").map_or(file, |(_, inside)| inside);

@@ -1,10 +1,9 @@
-//! Where uploaded files live: an object store, which is a private folder of this machine or a bucket.
+//! Storage of uploaded files: an object store in a private folder or a bucket.
 //!
-//! Knows bytes and ids, not owners or the database. A file is visible whole or not at all. In a folder
-//! it arrives in a place of this process and is renamed when it is complete and on the disk; what a
-//! killed process has left there goes with the next start, and the lock beside it tells a dead process
-//! from one that is still receiving. In a bucket it is sent in parts, which become an object when all
-//! are there.
+//! It handles bytes and ids, not owners or the database. A file becomes visible complete or not at all. In a folder, a
+//! file is received in a directory of this process and renamed once it is complete and synced; the next start deletes
+//! what a killed process left behind, and a lock file tells a dead process from one that is still receiving. In a
+//! bucket, a file is sent as a multipart upload.
 
 mod bucket; // S3-compatible stores
 #[cfg(test)]
@@ -31,13 +30,13 @@ use uuid::Uuid;
 
 use crate::config::files::FileSettings;
 
-/// Bytes that are on their way to or from the disk at once, about.
+/// Approximate size of a buffer to or from the disk, in bytes.
 const PIECE: usize = 256 << 10;
 
-/// The same of a part on its way to a bucket, where the least is 5 MiB and the most parts are 10,000.
+/// Size of a part of a multipart upload, in bytes; buckets require at least 5 MiB and at most 10,000 parts.
 const PART: usize = 8 << 20;
 
-/// The object store. Cheap to clone.
+/// Object store. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Files(Arc<Inner>);
 
@@ -45,11 +44,11 @@ pub struct Files(Arc<Inner>);
 struct Inner {
     store: Arc<dyn ObjectStore>,
     piece: usize,
-    /// Where this process receives. None in a bucket, where files are put into their places at once.
+    /// Receiving directory of this process. `None` for a bucket, where files are put into place directly.
     incoming: Option<Incoming>,
-    /// Bytes of a workbook, at most.
+    /// Maximum bytes of a workbook.
     workbook_limit: u64,
-    /// The folder, where there is one, and the bytes that stay free beside it.
+    /// Folder, if there is one, and the bytes to keep free on its disk.
     disk: Option<PathBuf>,
     disk_reserve: u64,
 }
@@ -57,31 +56,31 @@ struct Inner {
 #[derive(Debug)]
 struct Incoming {
     folder: Key,
-    /// Held as long as the process lives.
+    /// Held for the lifetime of the process.
     _lock: File,
 }
 
-/// A file that has arrived whole, but is not in its place yet.
+/// Received file that is not yet in its final place.
 #[derive(Debug)]
 pub struct Arrived {
     pub id: Uuid,
-    /// Where it waits.
+    /// Temporary location.
     at: Key,
     pub bytes: u64,
     /// Lower-case hexadecimal.
     pub sha256: String,
-    /// Its first bytes, at most 8 KiB.
+    /// First bytes, at most 8 KiB.
     pub start: Vec<u8>,
 }
 
-/// Why a file did not arrive.
+/// Reason why a file was not received.
 #[derive(Debug)]
 pub enum ReceiveError<E> {
-    /// It is longer than the limit.
+    /// Longer than the limit.
     TooLarge,
-    /// The disk would be too full.
+    /// Disk reserve exhausted.
     NoRoom,
-    /// The sender broke off.
+    /// The sender aborted.
     Sender(E),
     Store(object_store::Error),
 }
@@ -92,14 +91,14 @@ impl<E> From<object_store::Error> for ReceiveError<E> {
     }
 }
 
-/// After so many bytes of a file the disk is looked at again.
+/// Bytes between two checks of the free disk space.
 const LOOK_EVERY: u64 = 16 << 20;
 
-/// How much of the beginning of an arriving file is handed on.
+/// Bytes of the start of a file that are passed on.
 const START: usize = 8 << 10;
 
 impl Files {
-    /// Opens the store that is asked for; by default one in `folder`.
+    /// Opens the configured store; by default one in `folder`.
     pub fn open(settings: &FileSettings, folder: &Path) -> anyhow::Result<Self> {
         let (store, piece, incoming): (Arc<dyn ObjectStore>, _, _) = if let Some(url) = &settings.store_url {
             (bucket::open(url, settings)?, PART, None)
@@ -113,32 +112,32 @@ impl Files {
         Ok(Self(Arc::new(Inner { store, piece, incoming, workbook_limit, disk, disk_reserve })))
     }
 
-    /// Bytes of a workbook, at most: it is not read in a stream.
+    /// Maximum bytes of a workbook, which is not read as a stream.
     pub fn workbook_limit(&self) -> u64 {
         self.0.workbook_limit
     }
 
-    /// Returns true if the disk keeps its reserve after so many more bytes. A bucket always has room.
+    /// Returns true if the disk keeps its reserve after `bytes` more. A bucket always has room.
     pub fn has_room(&self, bytes: u64) -> bool {
         let Some(folder) = &self.0.disk else { return true };
-        // The file system may not tell; then a failed write does.
+        // If the file system does not report it, a write will fail.
         rustix::fs::statvfs(folder)
             .is_ok_and(|disk| disk.f_bavail.saturating_mul(disk.f_frsize) < self.0.disk_reserve.saturating_add(bytes))
             .not()
     }
 
-    /// Bytes of an arriving file that are in memory at once: a piece that is gathered and one that is written.
+    /// Bytes of a file in memory while it is received: one buffer being filled and one being written.
     pub fn buffered(&self) -> usize {
         2 * self.0.piece
     }
 
-    /// Whether the store answers.
+    /// Checks that the store responds.
     pub async fn check(&self) -> object_store::Result<()> {
         gone_is_fine(self.0.store.head(&place(Uuid::nil())).await.map(|_| ()))
     }
 
-    /// Receives a stream of at most `limit` bytes. Until [`Files::keep`], nobody can see it; dropped
-    /// half way, nothing remains.
+    /// Receives a stream of at most `limit` bytes. Invisible until [`Files::keep`]; if dropped before the end, nothing
+    /// remains.
     pub async fn receive<S, E>(&self, source: S, limit: u64) -> Result<Arrived, ReceiveError<E>>
     where
         S: Stream<Item = Result<Bytes, E>> + Unpin,
@@ -146,7 +145,7 @@ impl Files {
         self.receive_as(Uuid::now_v7(), source, limit).await
     }
 
-    /// The same for a file that has its id already; several may arrive for it at once.
+    /// Receives a file with a given id; several uploads of one id may be received concurrently.
     pub async fn receive_as<S, E>(&self, id: Uuid, mut source: S, limit: u64) -> Result<Arrived, ReceiveError<E>>
     where
         S: Stream<Item = Result<Bytes, E>> + Unpin,
@@ -194,7 +193,7 @@ impl Files {
         Ok(Arrived { id, at, bytes, sha256: hex(&hash.finalize()), start })
     }
 
-    /// Puts a file that has arrived into its place.
+    /// Moves a received file to its final place.
     pub async fn keep(&self, arrived: &Arrived) -> object_store::Result<()> {
         match &self.0.incoming {
             Some(_) => self.0.store.rename(&arrived.at, &place(arrived.id)).await,
@@ -202,12 +201,12 @@ impl Files {
         }
     }
 
-    /// Forgets a file that has arrived.
+    /// Discards a received file.
     pub async fn forget(&self, arrived: &Arrived) -> object_store::Result<()> {
         gone_is_fine(self.0.store.delete(&arrived.at).await)
     }
 
-    /// The bytes of a file of `bytes` bytes, from `from` on.
+    /// Reads a file of `bytes` bytes from offset `from`.
     pub async fn read(&self, id: Uuid, from: u64, bytes: u64) -> object_store::Result<ByteStream> {
         if from >= bytes {
             return Ok(futures::stream::empty().boxed());
@@ -216,7 +215,7 @@ impl Files {
         let found = self.0.store.get_opts(&place(id), options).await?;
         let range = found.range.clone();
         match found.payload {
-            // Larger pieces than object_store's own stream cuts from a local file.
+            // Reads larger chunks of a local file than the stream of object_store.
             GetResultPayload::File(file, _) => {
                 let mut file = tokio::fs::File::from_std(file);
                 file.seek(io::SeekFrom::Start(range.start)).await.map_err(broken)?;
@@ -227,7 +226,7 @@ impl Files {
         }
     }
 
-    /// Files of so many bytes, one behind the other.
+    /// Reads files of the given lengths, concatenated.
     pub fn read_all(&self, files: Vec<(Uuid, i64)>) -> ByteStream {
         let begin = (self.clone(), files.into_iter(), None::<ByteStream>);
         let pieces = futures::stream::try_unfold(begin, |(store, mut files, mut open)| async move {
@@ -244,26 +243,25 @@ impl Files {
         pieces.boxed()
     }
 
-    /// Removes a file. One that is gone already is fine.
+    /// Deletes a file; idempotent.
     pub async fn remove(&self, id: Uuid) -> object_store::Result<()> {
         gone_is_fine(self.0.store.delete(&place(id)).await)
     }
 
-    /// The files in their places that are older than `age`, for the look-out for those that nobody
-    /// knows of.
+    /// Lists stored files older than `age`, for the search for orphaned objects.
     pub fn list_older(&self, age: std::time::Duration) -> BoxStream<'static, object_store::Result<Uuid>> {
         let now = std::time::SystemTime::now();
         let is_old = move |meta: &object_store::ObjectMeta| {
             let modified = std::time::SystemTime::from(meta.last_modified);
             now.duration_since(modified).is_ok_and(|old| old >= age)
         };
-        // What is arriving has a longer name.
+        // Files that are being received have longer names.
         let id = |meta: &object_store::ObjectMeta| meta.location.as_ref().parse::<Uuid>().ok();
         let found = self.0.store.list(None);
         found.try_filter_map(move |meta| std::future::ready(Ok(id(&meta).filter(|_| is_old(&meta))))).boxed()
     }
 
-    /// In a folder a place of its own; in a bucket, where half a file is not seen, the one where it stays.
+    /// Key to receive at: in a folder a temporary one; in a bucket, where partial files are invisible, the final one.
     fn arrives_at(&self, id: Uuid) -> Key {
         match &self.0.incoming {
             Some(incoming) => incoming.folder.clone().join(Uuid::now_v7().to_string()),
@@ -272,7 +270,7 @@ impl Files {
     }
 }
 
-/// A file on its way in. Dropped, it takes the parts away that have arrived.
+/// Upload in progress. Dropping it discards the parts that were sent.
 struct Unfinished(Option<WriteMultipart>);
 
 impl Drop for Unfinished {
@@ -287,8 +285,8 @@ fn nothing_open() -> object_store::Error {
     broken(io::Error::other("nothing is open to be written"))
 }
 
-/// Makes the folder, if need be, for this account only, clears what dead processes have left half
-/// received, and opens a place to receive in.
+/// Creates the folder if needed, accessible only to this account, deletes partial files of dead processes, and opens a
+/// directory to receive in.
 fn open_folder(folder: &Path) -> anyhow::Result<Incoming> {
     let incoming = folder.join("incoming");
     let mut builder = DirBuilder::new();
@@ -298,7 +296,7 @@ fn open_folder(folder: &Path) -> anyhow::Result<Incoming> {
     builder.create(&incoming)?;
     clear_dead(&incoming)?;
 
-    // Locked before it has the name by which others look: they never find it unlocked and alive.
+    // Locked before it gets its final name: other processes never find it unlocked while this process lives.
     let name = Uuid::now_v7().to_string();
     let unnamed = incoming.join(format!("{name}.new"));
     let lock = File::create(&unnamed)?;
@@ -308,7 +306,7 @@ fn open_folder(folder: &Path) -> anyhow::Result<Incoming> {
     Ok(Incoming { folder: Key::from_iter(["incoming", &name]), _lock: lock })
 }
 
-/// Pieces of a file as they are read.
+/// Chunks of a file.
 pub type ByteStream = BoxStream<'static, object_store::Result<Bytes>>;
 
 fn place(id: Uuid) -> Key {
@@ -334,7 +332,7 @@ fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// Removes the folders of processes that do not hold their lock any more.
+/// Deletes the directories of processes that no longer hold their lock.
 fn clear_dead(incoming: &Path) -> io::Result<()> {
     for entry in fs::read_dir(incoming)? {
         let lock = entry?.path();

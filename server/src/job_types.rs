@@ -1,10 +1,10 @@
-//! Job types: made, changed, paused and removed by admins, read by everybody.
+//! Job types: created, changed, paused and deleted by admins, readable by everyone.
 //!
-//! Changes are compare-and-set on the version, so that two people who edit at once do not overwrite
-//! each other. A job keeps what it was created with; what acts live is read anew by the engine each
-//! second, and at once on the server that changed it.
+//! Changes are compare-and-set on the version, so that concurrent edits do not overwrite each other. A job keeps the
+//! settings of its creation; live settings are reloaded by the engine every second, and at once on the server that
+//! changed them.
 
-mod changes; // an edit in words
+mod changes; // textual description of an edit
 
 use std::collections::BTreeMap;
 
@@ -32,10 +32,10 @@ use crate::{
     task::{heavy, in_task},
 };
 
-/// A JSON object whose values nobody has looked at.
+/// JSON object with unparsed values.
 pub type Fields = BTreeMap<String, Box<RawValue>>;
 
-/// Makes a type. 409 `duplicate` when the name is taken.
+/// Creates a type. 409 `duplicate` if the name is taken.
 pub async fn create(app: &App, caller: &Caller, spec: JobTypeSpec, keeping: Keeping) -> Result<JobType> {
     caller.require(Scope::Admin)?;
     step_up::require(app, caller).await?;
@@ -57,12 +57,12 @@ pub async fn create(app: &App, caller: &Caller, spec: JobTypeSpec, keeping: Keep
     Ok(made)
 }
 
-/// The type of this name.
+/// Finds a type by name.
 pub async fn get(app: &App, name: &str) -> Result<JobType> {
     store::find(&app.pool, &app.sealer, name).await?.ok_or_else(missing)
 }
 
-/// The type as this caller may see it: a URL may hold keys in its query, which are for admins alone.
+/// Returns the type as this caller may see it: only admins see the URL, because its query may hold keys.
 pub fn shown_to(caller: &Caller, job_type: JobType) -> JobType {
     if caller.require(Scope::Admin).is_ok() {
         return job_type;
@@ -70,12 +70,12 @@ pub fn shown_to(caller: &Caller, job_type: JobType) -> JobType {
     JobType { executor: job_type.executor.without_query(), ..job_type }
 }
 
-/// A part of the list of types.
+/// Returns a page of the list of types.
 pub async fn list(app: &App, part: &NamedPart) -> Result<Vec<JobType>> {
     Ok(store::list(&app.pool, &app.sealer, part).await?)
 }
 
-/// Makes or replaces a type. Says whether it is new. 412 when `expected` is not its version.
+/// Creates or replaces a type. Returns true if it is new. 412 if `expected` is not its version.
 pub async fn put(app: &App, caller: &Caller, spec: &JobTypeSpec, expected: Option<i64>) -> Result<(JobType, bool)> {
     caller.require(Scope::Admin)?;
     step_up::require(app, caller).await?;
@@ -87,7 +87,7 @@ pub async fn put(app: &App, caller: &Caller, spec: &JobTypeSpec, expected: Optio
             return Err(outdated());
         }
         let is_new = current.is_none();
-        // Nothing comes back when somebody was quicker: then look again.
+        // `None` after a concurrent change: read again.
         if let Some(stored) = write(app, caller, current, spec.clone(), secrets.clone()).await? {
             changed(app, caller, &spec.name, if is_new { "made" } else { "replaced" }).await?;
             return Ok((stored, is_new));
@@ -95,7 +95,7 @@ pub async fn put(app: &App, caller: &Caller, spec: &JobTypeSpec, expected: Optio
     }
 }
 
-/// Changes the fields that are named. 412 when `expected` is not its version.
+/// Changes the given fields. 412 if `expected` is not its version.
 pub async fn patch(app: &App, caller: &Caller, name: &str, fields: &Fields, expected: Option<i64>) -> Result<JobType> {
     caller.require(Scope::Admin)?;
     step_up::require(app, caller).await?;
@@ -114,14 +114,13 @@ pub async fn patch(app: &App, caller: &Caller, name: &str, fields: &Fields, expe
     }
 }
 
-/// Secrets that the executor of a type sends now.
+/// Returns the stored secrets of a type's executor.
 async fn stored_secrets(app: &App, name: &str) -> Result<PushSecrets> {
     let stored = store::secrets(&app.pool, name).await?;
     open_push(&app.sealer, stored.as_deref()).map_err(|error| Error::Broken(error.to_string()))
 }
 
-/// Writes a type over the one that was read, or a new one, and the change into the audit log. `None`: somebody
-/// was quicker.
+/// Writes a type over the version that was read, or a new one, with an audit entry. `None` after a concurrent change.
 async fn write(
     app: &App,
     caller: &Caller,
@@ -152,7 +151,7 @@ async fn write(
     .await
 }
 
-/// The entry of the audit log for a change of a type.
+/// Audit entry of a change of a type.
 fn entry(
     by: &Caller,
     action: &'static str,
@@ -163,7 +162,7 @@ fn entry(
     AuditRow::by(by, action).with_detail(format!("{name}: {}", changes::between(before, after)))
 }
 
-/// Pauses or resumes a type. Again is no change.
+/// Pauses or resumes a type; idempotent.
 pub async fn set_paused(app: &App, caller: &Caller, name: &str, paused: bool) -> Result<JobType> {
     caller.require(Scope::Admin)?;
     let (pool, by, paused_type) = (app.pool.clone(), caller.clone(), name.to_owned());
@@ -181,7 +180,7 @@ pub async fn set_paused(app: &App, caller: &Caller, name: &str, paused: bool) ->
     get(app, name).await
 }
 
-/// Removes a type. 409 `job_type_in_use` while jobs use it.
+/// Deletes a type. 409 `job_type_in_use` while jobs use it.
 pub async fn delete(app: &App, caller: &Caller, name: &str, expected: Option<i64>) -> Result<()> {
     caller.require(Scope::Admin)?;
     step_up::require(app, caller).await?;
@@ -205,14 +204,14 @@ pub async fn delete(app: &App, caller: &Caller, name: &str, expected: Option<i64
     }
 }
 
-/// The type with some fields replaced. `null` is a value, as it means something (`retain_seconds`);
-/// within `backoff` the fields that are not named stay.
+/// Returns the type with some fields replaced. `null` is a value, because it is meaningful (`retain_seconds`); within
+/// `backoff`, absent fields are kept.
 fn merged(current: &JobType, fields: &Fields) -> Result<JobTypeSpec> {
     let mut whole = fields_of(&Document::of(current))?;
     for server_made in ["created_at", "updated_at", "version"] {
         whole.remove(server_made);
     }
-    // A budget that nobody spoke of follows the delivery.
+    // A budget that is not given follows the delivery.
     if fields.contains_key("delivery") {
         whole.remove("max_failures");
     }
@@ -234,8 +233,8 @@ fn merged(current: &JobType, fields: &Fields) -> Result<JobTypeSpec> {
     Ok(spec)
 }
 
-/// What the executor sends along after a PATCH: what it does not speak of stays, as nobody can read it to send
-/// it again. Except to another host: whoever may change the URL would read it there.
+/// Secrets of the executor after a PATCH: absent ones are kept, because clients cannot read them to send them again.
+/// For another host they are dropped, because whoever may change the URL could read them there.
 fn kept(before: &JobType, stored: PushSecrets, spec: &JobTypeSpec, fields: &Fields) -> Result<PushSecrets> {
     let Some(given) = fields.get("executor") else { return Ok(stored) };
     let (_, mut secrets) = spec.executor.parted();
@@ -260,14 +259,14 @@ fn kept(before: &JobType, stored: PushSecrets, spec: &JobTypeSpec, fields: &Fiel
     if stays("headers", stored.headers.is_some()) {
         secrets.headers = stored.headers;
     }
-    // It signs and is not sent: no host learns it.
+    // It signs and is never sent, so no host learns it.
     if !given.contains_key("secret") {
         secrets.secret = stored.secret;
     }
     if faults.is_empty() { Ok(secrets) } else { Err(Problem::invalid_body(faults).into()) }
 }
 
-/// The body of a PUT, whose `name` may be left to the path.
+/// Parses the body of a PUT; `name` may be given by the path only.
 pub fn named(name: &str, mut fields: Fields) -> Result<JobTypeSpec> {
     let quoted = Document::of(&name).text().to_owned();
     let quoted = RawValue::from_string(quoted).map_err(|e| Error::Broken(e.to_string()))?;
@@ -280,7 +279,7 @@ fn fields_of(object: &Document) -> Result<Fields> {
     serde_json::from_str(object.text()).map_err(|e| Error::Broken(format!("not an object: {e}")))
 }
 
-/// 413 for a schema that is larger than what it speaks of may be. Before anything is made of the body.
+/// 413 if a schema exceeds the payload limit. Checked before the body is processed.
 pub fn check_size(app: &App, spec: &JobTypeSpec) -> Result<()> {
     let limit = app.config.payload_limit.bytes();
     if spec.payload_schema.as_ref().is_some_and(|schema| schema.text().len() > limit) {

@@ -1,7 +1,7 @@
-//! Answers that are kept in the transaction of what they tell of (`idempotency-key`): either the thing is there and the
-//! same request again gives this answer, or neither is.
+//! Stored responses for idempotent requests (`idempotency-key`), written in the transaction that creates the resource,
+//! so that both exist or neither does.
 //!
-//! For calls that make one small thing. Apart from HTTP, as whoever makes the thing writes the answer too.
+//! For calls that create one small resource. Independent of HTTP: the creating transaction also writes the response.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use domain::Code;
@@ -17,42 +17,41 @@ use crate::{
     },
 };
 
-/// The HTTP status of every call that makes a small thing.
+/// HTTP status of every call that creates a small resource.
 const CREATED: i16 = 201;
 
-/// How an answer is kept.
+/// Storage of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keep {
     Plain,
-    /// It holds a secret, which nothing stored may tell: it can be read only with the key in hand, and
-    /// of the key itself only a hash is stored.
+    /// For responses with a secret: readable only with the key itself, of which only a hash is stored.
     Sealed,
 }
 
-/// Where the answer of a call goes; nowhere, for a call without a key.
+/// Destination of a call's response; empty for a call without a key.
 #[derive(Clone, Debug, Default)]
 pub struct Keeping(Option<Kept>);
 
 impl Keeping {
-    /// Of a call without a key.
+    /// For a call without a key.
     pub fn nowhere() -> Self {
         Self(None)
     }
 
-    /// Under the key of a call that was begun.
+    /// For a call with a key.
     pub fn under(kept: Kept) -> Self {
         Self(Some(kept))
     }
 
-    /// Keeps what was made, with its making. 409 `duplicate` where the call was answered meanwhile, by whoever had
-    /// taken it over: then nothing must be committed.
+    /// Stores the created resource in its transaction. 409 `duplicate` if another request with this key was answered
+    /// meanwhile: then the transaction must not be committed.
     pub async fn keep(&self, tx: &mut Tx, made: &impl Serialize) -> Result<()> {
         let Some(kept) = &self.0 else { return Ok(()) };
         let text = kept.seal(&json(made)?);
         if idempotency::end(tx, &kept.name, CREATED, &text).await? { Ok(()) } else { Err(under_way()) }
     }
 
-    /// The same for what is there already: whoever hears that it failed takes it away again.
+    /// Stores the response of an existing resource in its own transaction; on failure the caller deletes the resource.
     pub async fn keep_alone(&self, pool: &PgPool, made: &impl Serialize) -> Result<()> {
         if self.0.is_none() {
             return Ok(());
@@ -63,17 +62,17 @@ impl Keeping {
     }
 }
 
-/// 409 `duplicate`: the same request is on its way elsewhere.
+/// 409 `duplicate`: the same request is being processed elsewhere.
 pub fn under_way() -> Error {
     Error::refuse(Code::Duplicate, "The same request is being answered right now. Ask again in a moment.")
 }
 
-/// What was made, as it is answered.
+/// Response body of the created resource.
 pub fn json(made: &impl Serialize) -> Result<String> {
     serde_json::to_string(made).map_err(|e| Error::Broken(e.to_string()))
 }
 
-/// A name that is stored, and what seals its answer.
+/// Name of a stored response, and the key that seals it.
 #[derive(Clone, Debug)]
 pub struct Kept {
     pub name: KeyName,
@@ -81,7 +80,7 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// The name under which the answer to this key is stored.
+    /// Name of the stored response of this key.
     pub fn of(name: KeyName, keep: Keep) -> Self {
         if keep == Keep::Plain {
             return Self { name, seal: None };
@@ -101,7 +100,7 @@ impl Kept {
         }
     }
 
-    /// An answer as it was before it was kept.
+    /// Opens a stored response.
     pub fn open(&self, kept: &str) -> Result<String> {
         let Some(seal) = self.seal else { return Ok(kept.to_owned()) };
         let broken = || Error::Broken("a sealed answer cannot be read".to_owned());
@@ -110,8 +109,8 @@ impl Kept {
     }
 }
 
-/// Bytes under a mask that is as long as they are: SHA-256 of the seal and the block's number. A seal is
-/// used for one answer only, as a key is.
+/// Masks bytes with a keystream: SHA-256 of the seal and the block number. A seal is used for one response only, like
+/// its key.
 fn masked(seal: [u8; 32], bytes: &[u8]) -> Vec<u8> {
     let blocks = bytes.chunks(32).zip(0_u64..);
     let masked = blocks.flat_map(|(block, number)| {

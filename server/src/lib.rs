@@ -1,8 +1,7 @@
-//! The Treeline server: HTTP in front, use-cases behind it, PostgreSQL as the only truth.
+//! Treeline server: HTTP on top of use cases, with PostgreSQL as the single source of truth.
 //!
-//! [`start`] brings one server up inside a process and gives back a [`Running`]; the binary starts one
-//! and waits for a signal, tests start several on one database. Everything that handlers, pages and
-//! duties share is in [`App`].
+//! [`start`] runs one server inside a process and returns a [`Running`]; the binary starts one and waits for a signal,
+//! tests start several on one database. State shared by handlers, pages and background tasks is in [`App`].
 
 use std::{
     net::SocketAddr,
@@ -16,44 +15,43 @@ use sqlx::PgPool;
 use tokio::{net::TcpListener, task::JoinHandle};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-pub mod addresses; // what user-given URLs may reach
-pub mod audit; // entries of the audit log that belong to no transaction
-pub mod auth; // who is asking
-pub mod body_memory; // request bodies share a byte budget
+pub mod addresses; // addresses that user-given URLs may reach
+pub mod audit; // audit entries outside of transactions
+pub mod auth; // authentication
+pub mod body_memory; // byte budget of request bodies
 pub mod broker; // RabbitMQ
-pub mod config; // what the environment says
+pub mod config; // settings from the environment
 pub mod corrections; // failed rows, corrected by hand
-pub mod duties; // what goes on in the background
-pub mod error; // what a use-case can fail with
+pub mod duties; // background tasks
+pub mod error; // errors of use cases
 pub mod exports; // results and failures as streams
-pub mod failpoints; // crashes that are asked for, in builds made for that
+pub mod failpoints; // fault injection, in special builds
 pub mod files; // uploaded files as bytes
-pub mod flush; // requests that arrive together become one batch
-pub mod http; // the front door
+pub mod flush; // batches of concurrent requests
+pub mod http; // HTTP API and pages
 pub mod job_types; // use-cases on job types
 pub mod jobs; // use-cases on jobs, items, assignments
-pub mod kept; // answers kept with what they tell of
+pub mod kept; // stored responses of idempotent requests
 pub mod live; // event streams
-mod memory; // where it comes from, and how it is given back
-pub mod outbound; // what goes out over HTTP
+mod memory; // allocator
+pub mod outbound; // outbound HTTP
 pub mod postgres; // the private PostgreSQL
-pub mod quotas; // what one owner may have at once
-pub mod rotation; // from one sealing key to the next
-pub mod schema; // payloads against their schema
+pub mod quotas; // quotas and rate limits
+pub mod rotation; // rotation of the sealing key
+pub mod schema; // validation of payloads
 pub mod sealing; // secrets at rest
 pub mod sheet; // rows for spreadsheets
-pub mod split; // files into rows
+pub mod split; // from files to rows
 pub mod store; // the only SQL
-pub mod task; // work that nobody's going away ends
+pub mod task; // tasks that survive client disconnects
 pub mod uploads; // use-cases on uploaded files
-pub mod workbook; // Excel workbooks into lines
+pub mod workbook; // from Excel workbooks to lines
 
 use auth::{Auth, links};
 use config::{Config, PublicUrl};
 use store::{Pools, identity, migrations, sealing_keys};
 
-/// Everything that the parts of a running server share. Cloning it costs one reference count: every layer and handler of
-/// a request has a clone of its own.
+/// Shared state of a running server. Cheap to clone.
 #[derive(Clone)]
 pub struct App(Arc<Shared>);
 
@@ -68,55 +66,55 @@ impl Deref for App {
 /// The parts of an [`App`].
 pub struct Shared {
     pub config: Arc<Config>,
-    /// Where people reach the server.
+    /// Public URL of the server.
     pub public_url: Arc<PublicUrl>,
     pub engine: jobs::Engine,
     pub pools: Pools,
-    /// The pool for pages, lists and people: `pools.read`.
+    /// Pool for pages, lists and people: `pools.read`.
     pub pool: PgPool,
     pub files: files::Files,
     pub hub: live::Hub,
-    /// What goes out over HTTP.
+    /// Outbound HTTP.
     pub outgoing: Arc<outbound::Outgoing>,
     pub auth: Arc<Auth>,
-    /// Events that are in the audit log already and are only counted when they repeat.
+    /// Audited events that are only counted when they repeat.
     pub repeats: Arc<audit::Repeats>,
     /// Seals secrets before they are stored.
     pub sealer: sealing::Sealer,
-    /// RabbitMQ, where there is one.
+    /// RabbitMQ, if configured.
     pub broker: Option<broker::Broker>,
     /// Quotas of owners and rate limits of callers.
     pub quotas: quotas::Quotas,
     /// Byte budget of request bodies in memory.
     pub body_memory: body_memory::BodyMemory,
-    /// Requests that are being answered now.
+    /// Requests in progress.
     pub under_way: Arc<AtomicUsize>,
-    /// Cancelled when the server is told to stop: whatever waits or streams ends.
+    /// Canceled when the server is told to stop: waits and streams end.
     pub shutdown: CancellationToken,
-    /// Tasks that outlive the request that began them; the server waits for them before it ends.
+    /// Tasks that outlive their request; the server waits for them before it ends.
     pub tasks: TaskTracker,
 }
 
-/// A server that runs.
+/// Running server.
 pub struct Running {
-    /// What it listens on, with the port that it really got.
+    /// Listen address, with the actual port.
     pub addr: SocketAddr,
     /// Address that serves metrics without a token, if any.
     pub metrics_addr: Option<SocketAddr>,
-    /// Makes the first admin; there is one only while nobody can administer.
+    /// Link that creates the first admin; only while there is no admin.
     pub sign_in_link: Option<String>,
-    /// What the server works with.
+    /// State of the server.
     pub app: App,
     served: JoinHandle<()>,
     database: Database,
 }
 
-/// Starts a server: database, schema, credentials, duties, front door.
+/// Starts a server: database, schema, credentials, background tasks, listener.
 pub async fn start(config: Config) -> anyhow::Result<Running> {
     config.check()?;
     let data_dir = config.data_dir()?;
     let broker = config.broker.amqp_url.as_ref().map(|url| broker::Broker::at(url.reveal())).transpose()?;
-    // The port first: a second start by mistake fails before it touches anything.
+    // Bind first: an accidental second start fails before it changes anything.
     let listener = TcpListener::bind(config.listen)
         .await
         .with_context(|| format!("cannot listen on {}: is another server running there?", config.listen))?;
@@ -207,7 +205,7 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
     Ok(Running { addr, metrics_addr, sign_in_link, app, served, database })
 }
 
-/// The keys of this server. Fails where the secrets in the database are sealed with a key that is not among them.
+/// Sealing keys of this server. Fails if secrets in the database are sealed with an unknown key.
 pub async fn open_sealer(config: &Config, pool: &PgPool) -> anyhow::Result<sealing::Sealer> {
     let config = config.clone();
     let sealer = tokio::task::spawn_blocking(move || sealing::Sealer::of(&config)).await??;
@@ -223,7 +221,7 @@ pub async fn open_sealer(config: &Config, pool: &PgPool) -> anyhow::Result<seali
     Ok(sealer)
 }
 
-/// Seals secrets from before they were sealed, or that a rotation has not come to.
+/// Seals secrets that are still in plaintext or under the previous key.
 async fn seal_what_is_not(pool: &PgPool, sealer: &sealing::Sealer) -> anyhow::Result<()> {
     let current = sealing_keys::current(pool).await?;
     if current.is_some_and(|current| !current.is_complete && current.id == sealer.current_id()) {
@@ -233,7 +231,7 @@ async fn seal_what_is_not(pool: &PgPool, sealer: &sealing::Sealer) -> anyhow::Re
     Ok(())
 }
 
-/// Opens the file store, and makes sure that it answers: a wrong key shows at the start.
+/// Opens the file store and checks that it responds: a wrong key is detected at startup.
 async fn open_files(config: &Config, data_dir: &Path) -> anyhow::Result<files::Files> {
     let files = files::Files::open(&config.files, &data_dir.join("files"))
         .with_context(|| format!("cannot keep files under {}: set TREELINE_DATA_DIR", data_dir.display()))?;
@@ -242,13 +240,13 @@ async fn open_files(config: &Config, data_dir: &Path) -> anyhow::Result<files::F
 }
 
 impl Running {
-    /// Where it can be reached by people, without a slash at the end.
+    /// Public URL, without a trailing slash.
     pub fn url(&self) -> &str {
         self.app.public_url.as_str()
     }
 
-    /// Stops: nothing new is accepted, streams and waits end, requests and duties under way finish.
-    /// Takes ten seconds at most for requests.
+    /// Stops the server: no new requests are accepted, streams and waits end, requests and background tasks in progress
+    /// finish. Waits at most ten seconds for requests.
     pub async fn shutdown(self) -> anyhow::Result<()> {
         self.app.shutdown.cancel();
         self.served.await.context("the front door broke")?;
@@ -258,14 +256,14 @@ impl Running {
     }
 }
 
-/// The database of a server, private or not.
+/// Database of a server, private or not.
 pub struct Database {
     pub pools: Pools,
     private: Option<Arc<postgres::PrivatePostgres>>,
 }
 
 impl Database {
-    /// Connects to `DATABASE_URL`, or starts the private PostgreSQL and says so.
+    /// Connects to `DATABASE_URL`, or starts and logs the private PostgreSQL.
     pub async fn open(config: &Config) -> anyhow::Result<Self> {
         let mut private = None;
         if config.database_url.is_none() {
@@ -286,8 +284,8 @@ impl Database {
         Ok(Self { pools, private: private.map(Arc::new) })
     }
 
-    /// Brings the schema up to date: a private one as its owner, who then gives the role of the server what it needs;
-    /// another as the role of the URL, which may be one that can only look.
+    /// Migrates the schema: of a private database as its owner, with grants for the server's role; of another as the
+    /// role of the URL, which may be read-only.
     pub async fn migrate(&self) -> anyhow::Result<()> {
         let owner = self.owner_pool().await?;
         migrations::migrate(&owner).await.context("cannot bring the schema up to date")?;
@@ -299,7 +297,7 @@ impl Database {
         Ok(())
     }
 
-    /// Connections as whoever owns the schema, as far as this server knows. Those of a private database are new ones.
+    /// Connections as the owner of the schema, as far as known. New ones for a private database.
     pub async fn owner_pool(&self) -> anyhow::Result<PgPool> {
         match &self.private {
             Some(private) => Ok(store::owner_pool(private.url()).await.context("cannot reach the database")?),
@@ -307,7 +305,7 @@ impl Database {
         }
     }
 
-    /// Closes every connection, and stops the private PostgreSQL unless another server uses it.
+    /// Closes all connections, and stops the private PostgreSQL unless another server uses it.
     pub async fn close(self) -> anyhow::Result<()> {
         self.pools.close().await;
         if let Some(private) = self.private.and_then(Arc::into_inner) {

@@ -1,7 +1,7 @@
-//! The binary `treeline-server`: reads the command line and the environment, and waits for signals.
+//! Binary `treeline-server`: reads the command line and the environment, and waits for signals.
 //!
-//! Standard output carries what people and programs wait for (where it listens, the sign-in link);
-//! the log goes to standard error, as lines of JSON unless that is a terminal.
+//! Standard output is for people and programs (listen address, sign-in link); the log goes to standard error, as JSON
+//! lines unless it is a terminal.
 
 use std::{
     io::{IsTerminal as _, Write as _},
@@ -41,59 +41,59 @@ struct Line {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Bring the database's schema up to date, and do nothing else
+    /// Migrate the database schema and exit
     Migrate {
-        /// Only show which migrations the database has
+        /// Only show the applied migrations
         #[arg(long)]
         status: bool,
-        /// Also give this role of the database what a server needs, and nothing more
+        /// Also grant this database role the privileges that a server needs, and no others
         #[arg(long, conflicts_with = "status")]
         app_role: Option<String>,
     },
-    /// Remove old entries of the audit log, as the owner of the database
+    /// Delete old entries of the audit log, as the owner of the database
     ExpireAudit {
         #[arg(long, value_parser = clap::value_parser!(u32).range(1..=36_500))]
         older_than_days: u32,
     },
-    /// Print a link that signs a person in, once, within an hour (the first admin: 15 minutes)
+    /// Print a one-time sign-in link for a person, valid for an hour (first admin: 15 minutes)
     SignInLink {
-        /// Whom. Default: the only admin
+        /// Name of the person. Default: the only admin
         #[arg(long)]
         user: Option<String>,
     },
-    /// Remove every second factor of a person who has lost theirs, and end their sessions
+    /// Remove all second factors of a person who has lost them, and end their sessions
     ResetFactors {
-        /// The person's name
+        /// Name of the person
         #[arg(long)]
         user: String,
     },
-    /// Print the secret that signs callbacks of an owner's trees, or posts to the workers of a job type, where
-    /// neither the tree nor the type names one, or what is posted to a URL of the configuration
+    /// Print the default secret that signs callbacks of an owner's trees, push requests of a job type, or posts to a
+    /// configured URL
     SigningSecret {
-        /// A user or a service, by name
+        /// Name of a user or a service
         #[arg(long, conflicts_with = "job_type", required_unless_present_any = ["job_type", "audit", "alerts"])]
         owner: Option<String>,
-        /// A job type, by name
+        /// Name of a job type
         #[arg(long = "type")]
         job_type: Option<String>,
-        /// The posts of the audit log (TREELINE_AUDIT_URL)
+        /// Posts of the audit log (TREELINE_AUDIT_URL)
         #[arg(long, conflicts_with_all = ["owner", "job_type"])]
         audit: bool,
-        /// For messages that are posted to TREELINE_ALERT_URL
+        /// Messages to TREELINE_ALERT_URL
         #[arg(long, conflicts_with_all = ["owner", "job_type", "audit"])]
         alerts: bool,
     },
-    /// Print the description of the API (OpenAPI 3.1) that a server answers at /api/v1/openapi.json
+    /// Print the API description (OpenAPI 3.1) that a server serves at /api/v1/openapi.json
     Openapi {
-        /// In the words of OpenAPI 3.0, for generators that do not read 3.1
+        /// As OpenAPI 3.0, for generators that do not support 3.1
         #[arg(long = "3.0")]
         older: bool,
     },
-    /// Exchange the key that seals secrets in the database, beside running servers. With TREELINE_SECRET_KEY the new
-    /// key is the one there, and every server needs the old one as TREELINE_SECRET_KEY_PREVIOUS; without it a new one
-    /// is made in the data folder
+    /// Rotate the key that seals secrets in the database, while servers are running. If TREELINE_SECRET_KEY is set, it
+    /// is the new key, and every server needs the old one as TREELINE_SECRET_KEY_PREVIOUS; otherwise a new key is
+    /// generated in the data folder
     RotateKey,
-    /// A PostgreSQL that runs until standard input closes
+    /// Run a PostgreSQL until standard input closes
     #[command(hide = true)]
     Postgres(postgres::Arguments),
 }
@@ -127,7 +127,7 @@ async fn main() -> ExitCode {
 }
 
 async fn serve(config: Config) -> anyhow::Result<()> {
-    // Before anything starts, so that no signal is missed.
+    // Installed before anything starts, so that no signal is missed.
     let mut terminated = signal(SignalKind::terminate())?;
     let mut interrupted = signal(SignalKind::interrupt())?;
     let running = tokio::select! {
@@ -146,7 +146,7 @@ async fn serve(config: Config) -> anyhow::Result<()> {
     tracing::info!("stopping: requests under way are finished first");
     tokio::select! {
         stopped = running.shutdown() => stopped,
-        // Whoever asks twice does not want to wait.
+        // A second signal ends the process without further waiting.
         _ = terminated.recv() => bail!("stopped before everything was finished"),
         _ = interrupted.recv() => bail!("stopped before everything was finished"),
     }
@@ -267,8 +267,7 @@ fn say(line: &str) -> std::io::Result<()> {
 }
 
 fn start_log() {
-    // PostgreSQL's notices (a table exists already) are noise at a start; what goes wrong with the broker is said
-    // once, by its own room.
+    // PostgreSQL notices (a table exists already) are noise at startup; the broker module logs its failures once.
     let filter = EnvFilter::try_from_default_env()
         .unwrap_or_else(|_| EnvFilter::new(format!("info,sqlx::postgres::notice=warn,{}", broker::QUIET)));
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);

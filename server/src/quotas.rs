@@ -1,11 +1,11 @@
 //! Quotas of owners and rate limits of callers.
 //!
-//! A request that is let in waits for no count. A server remembers for each owner what was counted last and what it has let
-//! in since; only when that reaches the quota does a request wait until it is counted again, at most once a second. An owner
-//! who is new to the server is counted beside the first request. So a quota is exact for one server, and may be passed by what other
-//! servers let in within a minute. Workers' requests (`/assignments`) are neither counted nor slowed down.
+//! An admitted request does not wait for a count. A server caches for each owner the last count and later admissions;
+//! only when their sum reaches the quota does a request wait for a new count, at most once a second. A new owner is
+//! counted in the background. So a quota is exact for one server, and other servers may exceed it within a minute.
+//! Workers' requests (`/assignments`) are neither counted nor delayed.
 
-mod rate; // requests in a time
+mod rate; // requests per time window
 
 use std::{
     collections::HashMap,
@@ -28,17 +28,17 @@ use crate::{
 
 pub use rate::{Policy, RateStatus};
 
-/// Age at which a count is repeated beside a request, and when one is refused.
+/// Age at which a count is refreshed in the background, and before a refusal.
 const COUNT_EVERY: Duration = Duration::from_mins(1);
 const COUNT_AGAIN: Duration = Duration::from_secs(1);
 
-/// Owners, credentials and addresses that are remembered; beyond it, those without anything under way are forgotten.
+/// Maximum cached owners, credentials and addresses; beyond it, those without requests in progress are dropped.
 const MOST_REMEMBERED: usize = 20_000;
 
-/// Heavy searches of one credential at once.
+/// Concurrent heavy searches of one credential.
 const MOST_SEARCHES: u32 = 4;
 
-/// The quotas of a server. Cheap to clone.
+/// Quotas of a server. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Quotas(Arc<Inner>);
 
@@ -54,10 +54,10 @@ struct Inner {
 #[derive(Debug, Default)]
 struct Owner {
     counted: Usage,
-    /// Times when the last count began and ended.
+    /// Start and end of the last count.
     began_at: Option<Instant>,
     counted_at: Option<Instant>,
-    /// Let in and done since counting began, and let in and not done yet.
+    /// Admitted and committed since the count began, and admitted but not committed.
     since: Usage,
     pending: Usage,
     is_counting: bool,
@@ -75,7 +75,7 @@ impl Owner {
     }
 }
 
-/// Whose requests are counted in time: a credential, or an address without one.
+/// Subject of a rate limit: a credential, or an address without one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Caller {
     Credential(Uuid),
@@ -90,15 +90,15 @@ struct Busy {
     searching: u32,
 }
 
-/// Kind of a request, as far as limits go.
+/// Kind of a request, for the rate limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Looks through texts: a list with `q`.
+    /// Full-text search: a list with `q`.
     Search,
     Other,
 }
 
-/// A request that is counted; dropped when its answer begins.
+/// Counted request; dropped when its response starts.
 #[derive(Debug)]
 pub struct UnderWay {
     quotas: Quotas,
@@ -106,7 +106,7 @@ pub struct UnderWay {
     searching: Option<Uuid>,
 }
 
-/// More of an owner's work on its way into the tables; dropped when it is there, or will not be.
+/// Admitted work that is not yet committed; dropped on commit or failure.
 #[derive(Debug)]
 pub struct Taken {
     quotas: Quotas,
@@ -114,7 +114,7 @@ pub struct Taken {
     more: Usage,
 }
 
-/// An event stream that is counted.
+/// Counted event stream.
 #[derive(Debug)]
 pub struct OpenStream {
     quotas: Quotas,
@@ -134,11 +134,11 @@ impl Quotas {
         self.0.callers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets in more of an owner's work, or refuses it with `quota_exceeded`. Hold what comes back until the work is
+    /// Admits more work of an owner, or refuses it with `quota_exceeded`. Keep the returned guard until the work is
     /// committed.
     pub async fn take(&self, owner_id: Uuid, more: Usage) -> Result<Taken> {
         if self.try_take(owner_id, more).is_some() {
-            // The count may be old by now: trees complete and files are deleted.
+            // The count may be outdated: trees complete and files are deleted.
             self.count_anew(owner_id).await?;
             if let Some(refused) = self.try_take(owner_id, more) {
                 return Err(refused.into());
@@ -147,7 +147,7 @@ impl Quotas {
         Ok(Taken { quotas: self.clone(), owner_id, more })
     }
 
-    /// Bytes that an owner may store yet, exact where `wanted` bytes would be too many.
+    /// Bytes that an owner may still store; exact if `wanted` bytes would exceed the quota.
     pub async fn bytes_left(&self, owner_id: Uuid, wanted: u64) -> Result<u64> {
         let limit = self.0.settings.stored_bytes.0;
         let left = || {
@@ -162,7 +162,7 @@ impl Quotas {
         Ok(left().unwrap_or(limit))
     }
 
-    /// The refusal of a file, naming figure and limit.
+    /// Refusal of a file, with the remaining bytes and the limit.
     pub fn too_many_bytes(&self, left: u64) -> Problem {
         let limit = self.0.settings.stored_bytes;
         let used = limit.0.saturating_sub(left);
@@ -204,7 +204,7 @@ impl Quotas {
         None
     }
 
-    /// Waits for a count that began after now, which may be a second off.
+    /// Waits for a count that starts after this call, possibly up to a second later.
     async fn count_anew(&self, owner_id: Uuid) -> Result<()> {
         let now = Instant::now();
         loop {
@@ -228,7 +228,7 @@ impl Quotas {
         }
     }
 
-    /// Counts what an owner has, unless that is being done.
+    /// Counts the work of an owner, unless a count is running.
     async fn count(&self, owner_id: Uuid) -> Result<()> {
         let before = {
             let mut owners = self.owners();
@@ -239,7 +239,7 @@ impl Quotas {
             owner.began_at = Some(Instant::now());
             owner.since
         };
-        // Whoever waits for this and goes away must not leave it begun.
+        // A separate task: a client disconnect must not leave the count unfinished.
         let (quotas, pool) = (self.clone(), self.0.pool.clone());
         in_task("counting an owner's work", async move {
             let counted = store::usage(&pool, owner_id).await;
@@ -248,14 +248,14 @@ impl Quotas {
             owner.is_counting = false;
             owner.counted = counted?;
             owner.counted_at = Some(Instant::now());
-            // The count includes everything from before it.
+            // The count includes everything admitted before it.
             owner.since = owner.since - before;
             Ok(())
         })
         .await
     }
 
-    /// Counts a request of a known caller while it is answered, and in time. 429 beyond the limits.
+    /// Counts a request of an authenticated caller, as concurrent and against its rate. 429 beyond the limits.
     pub fn begin(&self, owner_id: Uuid, credential_id: Uuid, kind: Kind) -> Result<(UnderWay, RateStatus), Problem> {
         let settings = &self.0.settings;
         let status = {
@@ -288,7 +288,7 @@ impl Quotas {
         Ok((begun, status))
     }
 
-    /// Counts a request without a known caller that was refused for that.
+    /// Counts a request that was refused for lack of a valid credential.
     pub fn refused(&self, address: IpAddr) {
         let mut callers = self.callers();
         make_room(&mut callers);
@@ -297,15 +297,15 @@ impl Quotas {
         let _ = busy.requests.count(policy);
     }
 
-    /// Refuses an address that was refused so often recently that its requests are not read for a while.
+    /// Refuses an address with too many recent refusals, so that its requests are not read for a while.
     pub fn check_address(&self, address: IpAddr) -> Result<(), Problem> {
         let callers = self.callers();
         let Some(busy) = callers.get(&Caller::Address(network_of(address))) else { return Ok(()) };
         busy.requests.check(Policy { name: "address", requests: self.0.settings.refusals_per_minute })
     }
 
-    /// Counts an event stream while it is open. A service may have ten times what a person may: it shows its trees to people
-    /// of its own.
+    /// Counts an event stream while it is open. A service may have ten times as many as a person, because it shows its
+    /// trees to its own users.
     pub fn stream(&self, owner_id: Uuid, kind: OwnerKind) -> Result<OpenStream, Problem> {
         let streams = self.0.settings.streams;
         let most = if kind == OwnerKind::Service { streams.saturating_mul(10) } else { streams };
@@ -354,7 +354,7 @@ fn make_room(callers: &mut HashMap<Caller, Busy>) {
     if callers.len() >= MOST_REMEMBERED {
         callers.retain(|_, busy| busy.searching > 0 || busy.requests.is_open() || busy.searches.is_open());
     }
-    // More than that within a minute: whoever asks so seldom is under no limit anyway.
+    // More callers than this per minute: callers with so few requests are far below any limit.
     if callers.len() >= MOST_REMEMBERED {
         callers.retain(|_, busy| busy.searching > 0);
     }

@@ -1,9 +1,9 @@
-//! Brings every stored secret under the current key: at the first start, and by `treeline-server rotate-key`.
+//! Reseals every stored secret with the current key: at the first start, and by `treeline-server rotate-key`.
 //!
-//! A rotation is safe beside running servers and can be repeated after a crash at any point: every server has to know
-//! the new key before any secret is sealed with it, rows are replaced one by one where nobody changed them meanwhile,
-//! and the old key goes only when a pass finds nothing left. A column that is new among the sealed ones belongs into
-//! [`reseal`]. Nothing here logs a key or an opened secret.
+//! A rotation is safe with running servers and can be repeated after a crash at any point: every server must know the
+//! new key before a secret is sealed with it, rows are replaced one by one by compare-and-set, and the old key is
+//! removed only when a pass finds nothing left. A new sealed column must be added to [`reseal`]. Nothing here logs a
+//! key or an opened secret.
 
 use std::time::Duration;
 
@@ -26,13 +26,13 @@ use crate::{
     store::{factors, sealed_rows as rows, sealing_keys as keys},
 };
 
-/// Interval at which a server looks for another key.
+/// Interval at which a server looks for a new key.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// Longest time that a rotation waits for the servers.
+/// Longest wait of a rotation for the servers.
 const SERVERS_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// Seals every stored secret with the current key. Returns how many were not.
+/// Reseals every stored secret with the current key. Returns the number that were changed.
 pub async fn reseal(pool: &PgPool, sealer: &Sealer) -> anyhow::Result<u64> {
     let mut changed = u64::from(reseal_own_key(pool, sealer).await?);
     for row in rows::executors(pool).await? {
@@ -56,7 +56,7 @@ pub async fn reseal(pool: &PgPool, sealer: &Sealer) -> anyhow::Result<u64> {
         let Some((last, _)) = batch.last() else { break };
         after = *last;
         for (gate_id, old) in &batch {
-            // A value that cannot be read was never a receiver.
+            // A value that cannot be parsed was never a receiver.
             if let Some(new) = reseal_target(sealer, old).with_context(|| "cannot open the receiver of a callback")? {
                 changed += u64::from(rows::replace_job_target(pool, *gate_id, old, &new).await?);
             }
@@ -82,7 +82,7 @@ pub async fn reseal(pool: &PgPool, sealer: &Sealer) -> anyhow::Result<u64> {
     Ok(changed)
 }
 
-/// Seals what is not sealed with the current key, until nothing is left, and says so in the database.
+/// Reseals until no secret is sealed with another key, and records this in the database.
 pub async fn complete(pool: &PgPool, sealer: &Sealer) -> anyhow::Result<u64> {
     let mut all = 0;
     loop {
@@ -95,14 +95,14 @@ pub async fn complete(pool: &PgPool, sealer: &Sealer) -> anyhow::Result<u64> {
     }
 }
 
-/// Exchanges the key. Returns the id of the new one and how many secrets were sealed with it.
+/// Rotates the key. Returns the id of the new key and the number of secrets sealed with it.
 pub async fn rotate(config: &Config, pool: &PgPool) -> anyhow::Result<(String, u64)> {
     let sealer = crate::open_sealer(config, pool).await?;
     let current = keys::current(pool).await?.context("the database has no key yet")?;
     let file = KeyFile::of(config)?;
     let configured = config.sealing.secret_key.is_some();
     let id = match (configured, current.is_complete) {
-        // Begun before, and not finished.
+        // Started before, and not finished.
         (_, false) => current.id.clone(),
         (true, true) => {
             let given = sealer.ids().first().cloned().unwrap_or_default();
@@ -138,7 +138,7 @@ pub async fn rotate(config: &Config, pool: &PgPool) -> anyhow::Result<(String, u
     Ok((id, changed))
 }
 
-/// Waits until every running server has come so far.
+/// Waits until every running server has reached this step.
 async fn wait(pool: &PgPool, id: &str, left: impl Fn((i64, i64)) -> i64, what: &str) -> anyhow::Result<()> {
     let until = Instant::now() + SERVERS_TIMEOUT;
     loop {
@@ -153,7 +153,7 @@ async fn wait(pool: &PgPool, id: &str, left: impl Fn((i64, i64)) -> i64, what: &
     }
 }
 
-/// Follows rotations until shutdown: learns keys from the key file and seals with the database's.
+/// Follows rotations until shutdown: loads keys from the key file and seals with the key named in the database.
 pub async fn follow(app: App) {
     let server_id = Uuid::now_v7();
     let mut failed = false;

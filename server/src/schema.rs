@@ -1,13 +1,13 @@
-//! JSON Schema (2020-12) over payloads.
+//! JSON Schema (2020-12) validation of payloads.
 //!
-//! Says where and what was expected, in words for people; never changes a payload. Patterns run in
-//! linear time and references never leave the schema; a schema whose references multiply is refused when it is handed in
-//! (`complexity`), faults beyond the first ten are not looked for (`faults`), and a schema is compiled once (`compiled`). So
-//! neither a payload nor a schema can hold the server up.
+//! Reports the place and the expectation in words; never changes a payload. Patterns run in linear time and references
+//! never leave the schema; a schema with exploding references is refused on submission (`complexity`), faults beyond
+//! the first ten are not searched (`faults`), and a schema is compiled once (`compiled`). So neither a payload nor a
+//! schema can block the server.
 
-mod compiled; // schemas that are in use, compiled once
-mod complexity; // what a schema costs to apply
-mod faults; // the first faults of a payload
+mod compiled; // cache of compiled schemas
+mod complexity; // cost of applying a schema
+mod faults; // first faults of a payload
 
 use std::{borrow::Cow, collections::HashMap, fmt::Write as _};
 
@@ -22,32 +22,32 @@ use crate::split::CellKind;
 
 pub use compiled::compiled;
 
-/// Faults that one payload is told, at most.
+/// Maximum number of reported faults per payload.
 const MOST_FAULTS: usize = 10;
 
-/// Parts of a schema times values of a document up to which the library may look for every fault.
+/// Product of schema parts and document values up to which the library may search all faults.
 const ALL_FAULTS: usize = 20_000;
 
-/// The same beyond which a document is not held against a schema at all, and from which it is work for a thread of its own.
+/// Product beyond which a document is not validated at all, and from which validation runs in a blocking thread.
 const MOST_WORK: usize = 200_000_000;
 const LONG_WORK: usize = 200_000;
 
-/// Levels of a document times references in a row that the stack of any thread holds, and the stack for more.
+/// Product of document depth and reference depth that fits the stack of any thread, and the stack size for more.
 const SHALLOW: usize = 100;
 const STACK: usize = 256 << 20;
 
-/// A schema, ready to be used.
+/// Compiled schema.
 #[derive(Debug)]
 pub struct Schema {
     validator: Validator,
     source: Value,
-    /// With its references expanded.
+    /// Cost with expanded references.
     cost: complexity::Cost,
-    /// Parts of it that were compiled by themselves.
+    /// Separately compiled parts.
     own: faults::Parts,
 }
 
-/// Why a schema cannot be used: a sentence for whoever wrote it.
+/// Reason why a schema cannot be used: a sentence for its author.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SchemaError {
     #[error("{0}")]
@@ -57,7 +57,7 @@ pub enum SchemaError {
 }
 
 impl SchemaError {
-    /// The refusal of a schema that was handed in.
+    /// Refusal of a submitted schema.
     pub fn problem(&self) -> Problem {
         match self {
             Self::Invalid(reason) => {
@@ -71,7 +71,7 @@ impl SchemaError {
     }
 }
 
-/// Options for compiling schemas.
+/// Compiler options.
 fn options() -> ValidationOptions<'static> {
     jsonschema::options()
         .with_draft(jsonschema::Draft::Draft202012)
@@ -82,7 +82,7 @@ fn options() -> ValidationOptions<'static> {
 }
 
 impl Schema {
-    /// Reads a schema.
+    /// Compiles a schema.
     pub fn compile(text: &str) -> Result<Self, SchemaError> {
         let source: Value = serde_json::from_str(text).map_err(|e| SchemaError::Invalid(e.to_string()))?;
         let cost = complexity::measure(&source).map_err(SchemaError::TooComplex)?;
@@ -90,13 +90,13 @@ impl Schema {
         Ok(Self { validator, source, cost, own: faults::Parts::default() })
     }
 
-    /// Returns true if checking documents of so many bytes may take long, and needs a thread of its own.
+    /// Returns true if validating documents of `bytes` may take long and needs a blocking thread.
     pub fn takes_long(&self, bytes: usize) -> bool {
-        // A value takes two bytes, and usually ten.
+        // A value takes at least two bytes, and usually ten.
         self.cost.parts.saturating_mul(bytes / 4) > LONG_WORK
     }
 
-    /// What does not fit: JSON Pointer into the payload, and what was expected there. Empty: it fits.
+    /// Faults as JSON Pointer into the payload and expectation. Empty if the payload is valid.
     pub fn faults(&self, payload: &Document) -> Vec<(String, String)> {
         let value = match read(payload.text()) {
             Ok(value) => value,
@@ -127,7 +127,7 @@ impl Schema {
         faults
     }
 
-    /// The properties that it names, and those of them that every row needs.
+    /// Returns the named properties, and those of them that are required.
     pub fn names(&self) -> (Vec<String>, Vec<String>) {
         let schema = self.follow(&self.source);
         let names = schema["properties"].as_object().map(|all| all.keys().cloned().collect()).unwrap_or_default();
@@ -135,7 +135,7 @@ impl Schema {
         (names, required.filter_map(Value::as_str).map(str::to_owned).collect())
     }
 
-    /// What each column of a table has to be: by name, or by place where there are no names.
+    /// Expected kind of each column of a table: by name, or by index if there are no names.
     pub fn column_kinds(&self, columns: Option<&[String]>, width: usize) -> Vec<CellKind> {
         let schema = self.follow(&self.source);
         match columns {
@@ -149,7 +149,7 @@ impl Schema {
         }
     }
 
-    /// A cell stays text wherever text would do.
+    /// A cell stays text if the schema allows text.
     fn kind(&self, schema: &Value) -> CellKind {
         let schema = self.follow(schema);
         let types: Vec<&str> = match &schema["type"] {
@@ -166,7 +166,7 @@ impl Schema {
         }
     }
 
-    /// Follows references within the schema, a few steps.
+    /// Follows references within the schema, at most a few steps.
     fn follow<'a>(&'a self, mut schema: &'a Value) -> &'a Value {
         for _ in 0..8 {
             let target = schema["$ref"].as_str().and_then(|r| r.strip_prefix('#')).and_then(|p| self.source.pointer(p));
@@ -179,12 +179,12 @@ impl Schema {
     }
 }
 
-/// The fault of a payload of which nothing better is known.
+/// Generic fault of a payload.
 fn anything() -> (String, String) {
     (String::new(), "expected what the schema says".to_owned())
 }
 
-/// Looks where there is stack for a deep document and a schema that refers to itself at each level.
+/// Runs on a stack that is large enough for deep documents and schemas that refer to themselves at each level.
 fn on_large_stack(find: impl FnOnce() -> Vec<(String, String)> + Send) -> Vec<(String, String)> {
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, find);
@@ -213,7 +213,7 @@ impl Size {
     }
 }
 
-/// What stands at a pointer of a payload, short enough for a sentence; `nothing` where nothing does.
+/// Value at a pointer of a payload, shortened for a sentence; `nothing` if there is none.
 pub fn shown(payload: &Document, pointer: &str) -> String {
     let mut text = payload.text();
     for step in pointer.split('/').skip(1) {
@@ -240,14 +240,14 @@ pub fn shown(payload: &Document, pointer: &str) -> String {
     }
 }
 
-/// JSON as a value that can be compared. Numbers beyond the range of a double stand at its end.
+/// Parses JSON for comparison. Numbers beyond the range of a double become its limits.
 fn read(text: &str) -> Result<Value, String> {
     serde_json::from_str(text)
         .or_else(|_| serde_json::from_str(&tame(text)))
         .map_err(|e: serde_json::Error| e.to_string())
 }
 
-/// The text with every number that a double cannot hold replaced by the largest that it can.
+/// Replaces every number that a double cannot hold with the largest that it can.
 fn tame(text: &str) -> String {
     let mut tamed = String::with_capacity(text.len());
     let bytes = text.as_bytes();

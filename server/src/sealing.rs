@@ -1,12 +1,12 @@
 //! Secrets at rest: sealed with a key that is not in the database.
 //!
-//! Passwords, headers and signing secrets of executors, the receivers of callbacks, the deployment's own signing
-//! key and whatever else must be read back are stored as `sealed:v1:KEY_ID:…`: XChaCha20-Poly1305 with a random
-//! nonce, and the context (what the secret is for) as associated data, so that a value copied to another kind of
-//! column does not open. The key comes from `TREELINE_SECRET_KEY` or from the file `secret.key`; during a rotation
-//! a server knows two. It must never log a key or an opened value, and it knows no SQL.
+//! Passwords, headers and signing secrets of executors, receivers of callbacks, the deployment's signing key and all
+//! other secrets that must be read back are stored as `sealed:v1:KEY_ID:…`: XChaCha20-Poly1305 with a random nonce, and
+//! the context (the purpose of the secret) as associated data, so that a value copied to another kind of column does
+//! not open. The key comes from `TREELINE_SECRET_KEY` or the file `secret.key`; during a rotation a server knows two.
+//! The module must never log a key or an opened value, and contains no SQL.
 
-mod key_file; // the key in the data folder
+mod key_file; // key file in the data folder
 
 use std::{
     fmt,
@@ -34,21 +34,21 @@ const PREFIX: &str = "sealed:v1:";
 const KEY_BYTES: usize = 32;
 const NONCE_BYTES: usize = 24;
 
-/// Why a sealed text cannot be opened.
+/// Reason why a sealed text cannot be opened.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SealError {
-    /// It is not a sealed text.
+    /// Not a sealed text.
     #[error("the value is not sealed")]
     NotSealed,
-    /// It was sealed with a key that this server does not have.
+    /// Sealed with a key that this server does not have.
     #[error("the value is sealed with the key {0}, which this server does not have")]
     UnknownKey(String),
-    /// It was changed, or sealed for another context.
+    /// Modified, or sealed for another context.
     #[error("the sealed value is damaged")]
     Damaged,
 }
 
-/// One sealing key.
+/// Sealing key.
 #[derive(Clone)]
 pub struct SealingKey {
     id: String,
@@ -62,7 +62,7 @@ impl fmt::Debug for SealingKey {
 }
 
 impl SealingKey {
-    /// A key from random bytes.
+    /// Generates a random key.
     pub fn generate() -> Self {
         Self::from_bytes(rand::random())
     }
@@ -75,7 +75,7 @@ impl SealingKey {
         Self { id, bytes }
     }
 
-    /// 32 bytes as hexadecimal or base64 (either alphabet, with or without padding).
+    /// Parses 32 bytes in hexadecimal or base64 (either alphabet, with or without padding).
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
         let bytes = hexadecimal(text).or_else(|| {
@@ -86,12 +86,12 @@ impl SealingKey {
         Some(Self::from_bytes(bytes.try_into().ok()?))
     }
 
-    /// Names the key without telling anything about it; stands in every text that it sealed.
+    /// Id of the key, which reveals nothing about it; part of every text it seals.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// The key as base64, for the key file.
+    /// Base64 form for the key file.
     fn text(&self) -> String {
         STANDARD.encode(self.bytes)
     }
@@ -116,27 +116,27 @@ impl SealingKey {
     }
 }
 
-/// Seals and opens. Cheap to clone; all clones follow a rotation together.
+/// Seals and opens secrets. Cheap to clone; all clones share rotations.
 #[derive(Clone, Debug)]
 pub struct Sealer(Arc<RwLock<Ring>>);
 
 #[derive(Debug)]
 struct Ring {
     keys: Vec<SealingKey>,
-    /// The place of the key that seals.
+    /// Index of the key that seals.
     current: usize,
 }
 
 impl Sealer {
-    /// Seals with the first key, and opens with all of them.
+    /// Creates a sealer that seals with the first key and opens with all keys.
     pub fn new(first: SealingKey, others: impl IntoIterator<Item = SealingKey>) -> Self {
         let sealer = Self(Arc::new(RwLock::new(Ring { keys: vec![first], current: 0 })));
         sealer.learn(others);
         sealer
     }
 
-    /// The keys of this server: those of the environment, then those of the key file. A file is made where
-    /// neither names a key.
+    /// Creates the sealer of this server: keys of the environment, then those of the key file, which is created if
+    /// neither has a key.
     pub fn of(config: &Config) -> anyhow::Result<Self> {
         let file = KeyFile::of(config)?;
         let settings = &config.sealing;
@@ -158,7 +158,7 @@ impl Sealer {
         ring.keys[ring.current].seal(context, secret)
     }
 
-    /// Opens what was sealed for the same context with any known key.
+    /// Opens a text sealed for the same context with any known key.
     pub fn open(&self, context: &str, text: &str) -> Result<Vec<u8>, SealError> {
         let rest = text.strip_prefix(PREFIX).ok_or(SealError::NotSealed)?;
         let (id, sealed) = rest.split_once(':').ok_or(SealError::Damaged)?;
@@ -167,29 +167,29 @@ impl Sealer {
         key.open(context, sealed)
     }
 
-    /// The same as text.
+    /// Opens a sealed text as a string.
     pub fn open_text(&self, context: &str, text: &str) -> Result<String, SealError> {
         String::from_utf8(self.open(context, text)?).map_err(|_| SealError::Damaged)
     }
 
-    /// A stored text that may date from before secrets were sealed: then it is returned as it is.
+    /// Opens a stored text; one from before sealing is returned unchanged.
     pub fn open_stored(&self, context: &str, text: &str) -> Result<String, SealError> {
         if is_sealed(text) { self.open_text(context, text) } else { Ok(text.to_owned()) }
     }
 
-    /// The id of the key that seals.
+    /// Id of the key that seals.
     pub fn current_id(&self) -> String {
         let ring = self.0.read().unwrap_or_else(PoisonError::into_inner);
         ring.keys[ring.current].id.clone()
     }
 
-    /// The ids of all keys that open.
+    /// Ids of all keys that open.
     pub fn ids(&self) -> Vec<String> {
         let ring = self.0.read().unwrap_or_else(PoisonError::into_inner);
         ring.keys.iter().map(|key| key.id.clone()).collect()
     }
 
-    /// Seals with the key of this id from now on. False: it is not known, and nothing changes.
+    /// Seals with the key of this id from now on. False without a change if it is unknown.
     pub fn use_key(&self, id: &str) -> bool {
         let mut ring = self.0.write().unwrap_or_else(PoisonError::into_inner);
         let found = ring.keys.iter().position(|key| key.id == id);
@@ -197,7 +197,7 @@ impl Sealer {
         found.is_some()
     }
 
-    /// Opens with these keys too from now on.
+    /// Adds keys that open.
     pub fn learn(&self, keys: impl IntoIterator<Item = SealingKey>) {
         let mut ring = self.0.write().unwrap_or_else(PoisonError::into_inner);
         for key in keys {

@@ -1,52 +1,52 @@
-//! Payloads as cells of a table, and cells that a spreadsheet would execute made harmless.
+//! Payloads as table cells, and escaping of cells that a spreadsheet would execute.
 //!
-//! A cell that begins with `=`, `+`, `-`, `@`, their full-width forms, a tab or a carriage return gets an
-//! apostrophe in front, unless it is a plain number. The same within a cell, behind every character by which a
-//! spreadsheet of another locale might split it: there a new cell would begin. So that this can be undone, what begins
-//! with apostrophes and then one of those gets one more. Undoing takes one off wherever one would have been put.
+//! A cell that starts with `=`, `+`, `-`, `@`, their full-width forms, a tab or a carriage return gets a leading
+//! apostrophe, unless it is a plain number. The same applies inside a cell after every character at which a spreadsheet
+//! of another locale might split it. To make this reversible, text that starts with apostrophes followed by such a
+//! character gets one more. Unescaping removes one wherever escaping would add one.
 
 use std::{borrow::Cow, collections::HashMap};
 
 use domain::Document;
 use serde_json::value::RawValue;
 
-/// Characters that begin a formula. Spreadsheets treat the full-width forms alike.
+/// Characters that start a formula. Spreadsheets treat the full-width forms alike.
 const SIGNS: [char; 8] = ['=', '+', '-', '@', '\u{ff1d}', '\u{ff0b}', '\u{ff0d}', '\u{ff20}'];
 
-/// Separators of cells in some locale: a spreadsheet goes by its locale, not by the file, and where it splits at
-/// another character than the file does, quotes within a line do not hold a cell together.
+/// Cell separators of all locales: a spreadsheet uses its locale, not the file, and if it splits at a different
+/// character than the file does, quotes within a line do not hold a cell together.
 const SEPARATORS: [char; 6] = [',', ';', '\t', '|', '\n', '\r'];
 
-/// Whether a spreadsheet might run the cell, or could not be told from one that was made harmless.
+/// Returns true if a spreadsheet might execute the cell, or if it looks like an escaped cell.
 fn is_active(cell: &str) -> bool {
     let behind = cell.trim_start_matches('\'');
     (behind.starts_with(SIGNS) || behind.starts_with(['\t', '\r'])) && !is_plain_number(cell)
 }
 
-/// The same of what stands behind a separator: quotes may have come before the sign, and what consists of numbers
-/// alone does nothing.
+/// Returns true if the text after a separator might be executed: quotes may precede the sign; plain numbers are
+/// harmless.
 fn is_active_within(rest: &str) -> bool {
     let behind = rest.trim_start_matches(['\'', '"']);
     behind.starts_with(SIGNS) && !rest.chars().all(|c| c.is_ascii_digit() || "+-.,;| \t\r\neE[]{}".contains(c))
 }
 
-/// `-12`, `+1.5`, `-3e8`: nothing a spreadsheet would do more with than show.
+/// Returns true for `-12`, `+1.5`, `-3e8`: a spreadsheet only displays them.
 fn is_plain_number(cell: &str) -> bool {
     let digits = cell.strip_prefix(['+', '-']).unwrap_or(cell);
     digits.starts_with(|c: char| c.is_ascii_digit()) && digits.parse::<f64>().is_ok()
 }
 
-/// Returns true if the text at this place of a cell would run; `rest` is the cell from there.
+/// Returns true if the text at this offset of a cell would be executed; `rest` is the cell from there.
 fn is_active_at(cell: &str, at: usize, rest: &str) -> bool {
     if at == 0 { is_active(rest) } else { cell[..at].ends_with(SEPARATORS) && is_active_within(rest) }
 }
 
-/// Places in a cell at which a cell might begin.
+/// Offsets in a cell at which a spreadsheet might start a cell.
 fn beginnings(cell: &str) -> impl Iterator<Item = usize> {
     std::iter::once(0).chain(cell.match_indices(SEPARATORS).map(|(at, separator)| at + separator.len()))
 }
 
-/// The cell as it may stand in a file that a spreadsheet opens.
+/// Escapes a cell for a file that a spreadsheet opens.
 pub fn escape(cell: &str) -> Cow<'_, str> {
     let active: Vec<usize> = beginnings(cell).filter(|&at| is_active_at(cell, at, &cell[at..])).collect();
     if active.is_empty() {
@@ -63,7 +63,7 @@ pub fn escape(cell: &str) -> Cow<'_, str> {
     escaped.into()
 }
 
-/// Takes back what [`escape`] did.
+/// Reverts [`escape`].
 pub fn unescape(cell: &mut String) {
     let added = |at: &usize| cell[*at..].strip_prefix('\'').is_some_and(|rest| is_active_at(cell, *at, rest));
     let places: Vec<usize> = beginnings(cell).filter(added).collect();
@@ -72,8 +72,8 @@ pub fn unescape(cell: &mut String) {
     }
 }
 
-/// The payload of a row as the cells it came from: a value for each column by name, or the elements of
-/// an array. What is no text shows as JSON, `null` and what is missing as nothing.
+/// Returns the cells of a payload: a value for each column by name, or the elements of an array. Non-strings are shown
+/// as JSON, `null` and missing values as empty.
 pub fn cells(payload: &Document, columns: Option<&[String]>) -> Vec<String> {
     let text = payload.text();
     if let (Some(columns), Ok(fields)) = (columns, serde_json::from_str::<HashMap<String, &RawValue>>(text)) {

@@ -1,11 +1,10 @@
-//! Work that goes on when whoever asked for it has gone: a transaction is never cancelled half-way by a
-//! client that hung up.
+//! Tasks that outlive client disconnects, so that a transaction is never canceled halfway.
 
 use tokio::runtime::{Handle, RuntimeFlavor};
 
 use crate::error::{Error, Result};
 
-/// Runs in a task of its own; `what` names it where it breaks.
+/// Runs a future in a separate task; `what` names it if it fails.
 pub async fn in_task<T: Send + 'static>(
     what: &'static str,
     work: impl Future<Output = Result<T>> + Send + 'static,
@@ -13,11 +12,11 @@ pub async fn in_task<T: Send + 'static>(
     tokio::spawn(work).await.map_err(|error| Error::Broken(format!("{what}: {error}")))?
 }
 
-/// Computes for long, in place: the other tasks of this thread go on elsewhere meanwhile.
+/// Runs a long computation in place: other tasks of this thread move to other threads meanwhile.
 pub fn heavy<T>(compute: impl FnOnce() -> T) -> T {
     match Handle::try_current().map(|handle| handle.runtime_flavor()) {
         Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(compute),
-        // There are no other threads, or no tasks.
+        // A single-threaded runtime, or none.
         _ => compute(),
     }
 }

@@ -1,13 +1,13 @@
-//! Uploaded files: stored for their owner, looked into before anything runs, removed.
+//! Uploaded files: stored for their owner, inspected before use, deleted.
 //!
-//! Used by the API and by the form of the pages alike. Knows nothing of HTTP; how a file is cut into
-//! rows is in `split`, where its bytes are in `files`.
+//! Used by the API and by the form of the pages. Independent of HTTP; `split` cuts files into rows, `files` stores
+//! their bytes.
 
-mod check; // columns beside a schema
-pub mod partial; // files that come a piece at a time
-mod preview; // the first rows
-mod stage; // workbooks as lines
-mod sweep; // files that nobody needs
+mod check; // columns against a schema
+pub mod partial; // resumable uploads
+mod preview; // first rows
+mod stage; // converted workbooks
+mod sweep; // deletion of unused files
 
 use bytes::Bytes;
 use domain::{
@@ -37,8 +37,8 @@ use crate::{
 pub use preview::preview;
 pub use sweep::{sweep, sweep_orphans};
 
-/// Receives a file for a caller. `format`: absent, the one that its name and its first bytes suggest.
-/// Whatever goes wrong, nothing of half a file remains.
+/// Receives a file for a caller. `format`: by default detected from its name and first bytes. On any error, no partial
+/// file remains.
 pub async fn store<S, E>(
     app: &App,
     caller: &Caller,
@@ -77,10 +77,10 @@ where
         made_by: None,
     };
     let taken = app.quotas.take(caller.owner_id, Usage { bytes: new.bytes, ..Usage::default() }).await?;
-    // A credential that ended has ended the file where it was.
+    // A credential that became invalid also ended the file at that point.
     let refused = still_valid(app, caller).await.err().or_else(|| refusal_of(app, format, &arrived));
     let (pool, files) = (app.pool.clone(), app.files.clone());
-    // A task of its own: a client that goes away now leaves either the whole upload or nothing.
+    // A separate task: a client disconnect leaves either the whole upload or nothing.
     in_task("keeping a file", async move {
         let kept = match refused {
             Some(refused) => Err(refused),
@@ -95,7 +95,7 @@ where
     .await
 }
 
-/// Refuses a file of so many bytes, where that is known before it comes: what the owner may store, what the disk holds.
+/// Refuses a file by its announced size before it is received: the quota of the owner, the space on the disk.
 pub async fn admit(app: &App, caller: &Caller, bytes: u64) -> Result<()> {
     let left = app.quotas.bytes_left(caller.owner_id, bytes).await?;
     if bytes > left {
@@ -108,14 +108,14 @@ fn no_room() -> Error {
     Error::refuse(Code::InsufficientStorage, "The disk is nearly full. Nothing was stored; an admin has to make room.")
 }
 
-/// The most bytes of a file, and whether that is because it is called a workbook.
+/// Maximum bytes of a file, and true if that is because its name says workbook.
 fn limit_of(app: &App, filename: &str, format: Option<UploadFormat>) -> (u64, bool) {
     let limit = app.config.upload_limit.bytes() as u64;
     let is_workbook = format.unwrap_or_else(|| UploadFormat::detect(filename, b"")) == UploadFormat::Xlsx;
     (if is_workbook { limit.min(app.files.workbook_limit()) } else { limit }, is_workbook)
 }
 
-/// Why a file that is here whole is not taken, if it is not.
+/// Reason to refuse a received file, if any.
 fn refusal_of(app: &App, format: UploadFormat, arrived: &Arrived) -> Option<Error> {
     let workbook_limit = app.files.workbook_limit();
     if format == UploadFormat::Xlsx && arrived.bytes > workbook_limit {
@@ -129,8 +129,8 @@ fn too_large(limit: u64, is_workbook: bool) -> Error {
     Error::refuse(Code::TooLarge, format!("{what} may have at most {limit} bytes."))
 }
 
-/// The file is put into its place first, and its row written then, so that no transaction waits for a disk
-/// or a network. A file without a row is an orphan, and goes.
+/// Moves the file into place and then writes its row, so that no transaction waits for a disk or a network. A file
+/// without a row is an orphan and is deleted.
 pub async fn keep(pool: &PgPool, files: &Files, arrived: &Arrived, new: &NewUpload) -> Result<Upload> {
     files.keep(arrived).await?;
     let row = async {
@@ -141,15 +141,14 @@ pub async fn keep(pool: &PgPool, files: &Files, arrived: &Arrived, new: &NewUplo
     };
     let kept: Result<Upload> = row.await;
     if kept.is_err() {
-        // The commit may have happened all the same; then the file is found missing and the upload reads
-        // as gone, which the caller, who got an error, expects.
+        // The commit may have succeeded; then the file is missing and the upload reads as deleted, which matches the
+        // error that the caller got.
         files.remove(arrived.id).await?;
     }
     kept
 }
 
-/// Files that cannot be of their format, told by their first bytes. They would become one dead row per
-/// line.
+/// Refuses files whose first bytes contradict their format. They would become one dead row per line.
 fn not_of(format: UploadFormat, start: &[u8]) -> Option<Problem> {
     let what = match (format, start) {
         (UploadFormat::None, _) => return None,
@@ -170,19 +169,19 @@ fn not_of(format: UploadFormat, start: &[u8]) -> Option<Problem> {
     Some(Problem::new(Code::UnsupportedMediaType, detail))
 }
 
-/// The first part of an archive has a name that only documents of Office have.
+/// Returns true if the first part of an archive has a name that only Office documents have.
 fn may_be_a_workbook(start: &[u8]) -> bool {
     let name = start.get(30..).unwrap_or_default();
     [&b"[Content_Types].xml"[..], b"_rels/", b"xl/", b"docProps/", b"customXml/"].iter().any(|p| name.starts_with(p))
 }
 
-/// Characters that turn the direction of what follows: with them a name may seem to end as it does not.
+/// Bidirectional control characters: with them a name may appear to have a different ending.
 const TURNING: [char; 12] = [
     '\u{61c}', '\u{200e}', '\u{200f}', '\u{202a}', '\u{202b}', '\u{202c}', '\u{202d}', '\u{202e}', '\u{2066}',
     '\u{2067}', '\u{2068}', '\u{2069}',
 ];
 
-/// The last part of a path, without control characters or any that turn the direction, 1 to 200 characters.
+/// Last part of a path, without control and bidirectional characters, 1 to 200 characters.
 pub(crate) fn clean_filename(name: &str) -> String {
     let last = name.rsplit(['/', '\\']).next().unwrap_or_default();
     let clean: String = last.chars().filter(|c| !c.is_control() && !TURNING.contains(c)).collect();
@@ -191,12 +190,12 @@ pub(crate) fn clean_filename(name: &str) -> String {
         return "upload".to_owned();
     }
     let length = clean.chars().count();
-    // The end says what kind of file it is.
+    // The extension tells the kind of file.
     clean.chars().skip(length.saturating_sub(200)).collect()
 }
 
-/// A file that the caller may see: an own one, anybody's for staff, and one that is being worked on.
-/// Another's is `not_found`.
+/// Finds a file that the caller may see: an own one, any for staff, and that of an item assigned to it.
+/// Others are `not_found`.
 pub async fn find(pool: &PgPool, caller: &Caller, id: Uuid) -> Result<Upload> {
     let not_found = || Problem::not_found("upload");
     if let Err(forbidden) = caller.require(Scope::JobsRead) {
@@ -209,8 +208,8 @@ pub async fn find(pool: &PgPool, caller: &Caller, id: Uuid) -> Result<Upload> {
     }
 }
 
-/// Removes a file that no job was made of (409 `upload_in_use`). Owners their own, admins any, with a reason where it
-/// is not theirs.
+/// Deletes a file that no job uses (409 `upload_in_use`). Owners delete their own, admins any, with a reason for
+/// another owner's.
 pub async fn delete(app: &App, caller: &Caller, id: Uuid, reason: Option<&str>) -> Result<()> {
     caller.require(Scope::JobsWrite)?;
     let owner_id = uploads::owner(&app.pool, id).await?;
@@ -240,8 +239,8 @@ pub async fn delete(app: &App, caller: &Caller, id: Uuid, reason: Option<&str>) 
     Ok(app.files.remove(upload.id).await?)
 }
 
-/// What the head of a file says, for a job to be made of it. Refuses files that cannot be split
-/// (`no_rows`, `bad_header`, `invalid_body`) and those of others (`not_found`).
+/// Reads the head of a file to create a job from it. Refuses files that cannot be split (`no_rows`, `bad_header`,
+/// `invalid_body`) and other owners' files (`not_found`).
 pub async fn read_head(pool: &PgPool, files: &Files, caller: &Caller, wanted: &JobUpload) -> Result<Head> {
     let upload = uploads::find(pool, wanted.id, caller.visible_owner()).await?;
     let upload = upload.ok_or_else(|| Problem::not_found("upload"))?;
@@ -250,10 +249,10 @@ pub async fn read_head(pool: &PgPool, files: &Files, caller: &Caller, wanted: &J
     inspect(pool, files, reading, want).await?.map_err(Error::Problem)
 }
 
-/// Expected where a label of an encoding is unknown.
+/// Error text for an unknown encoding label.
 pub const UNKNOWN_ENCODING: &str = "expected an encoding such as utf-8, utf-16le, windows-1252 or iso-8859-15";
 
-/// Characters that the name of a sheet can have.
+/// Maximum characters of a sheet name.
 pub const LONGEST_SHEET: usize = 31;
 
 fn want(upload: &Upload, wanted: &JobUpload) -> Result<Want> {
@@ -279,12 +278,12 @@ fn want(upload: &Upload, wanted: &JobUpload) -> Result<Want> {
     Ok(Want { format, header, delimiter, encoding })
 }
 
-/// A file that is being looked into.
+/// Inspection of a file.
 #[derive(Clone, Copy, Debug)]
 struct Reading<'a> {
     upload: &'a Upload,
     sheet: Option<&'a str>,
-    /// Whose turn it takes: an owner has one workbook converted at a time.
+    /// Owner whose turn is used: one workbook conversion per owner at a time.
     for_owner: Uuid,
 }
 

@@ -1,10 +1,9 @@
-//! Excel workbooks (XLSX) into lines that can be cut like any other file.
+//! Conversion of Excel workbooks (XLSX) to lines that can be split like other files.
 //!
-//! A workbook cannot be read in a stream: its sheet points into a table of strings. So it is converted
-//! once, row by row, into an object of its own: the row's number, a tab, a JSON array of the cells.
-//! Blocking work in a thread of its own; at most one large workbook at a time, as the strings are in memory, and a few
-//! small ones beside it. `guard` has made sure before that they fit. An owner has one workbook converted at a time, so that
-//! nobody's files stand in everybody's way.
+//! A workbook cannot be streamed: its sheets refer to a table of strings. So it is converted once, row by row, into a
+//! separate object: the row number, a tab, a JSON array of the cells. The blocking work runs in its own thread; at most
+//! one large workbook at a time, because its strings are in memory, and a few small ones. `guard` has verified that
+//! they fit. One workbook per owner is converted at a time, so that no owner blocks all others.
 
 mod guard;
 
@@ -30,30 +29,30 @@ use crate::{
     split::RECORD_LIMIT,
 };
 
-/// Large workbooks that are converted at once, and small ones.
+/// Concurrent conversions of large and of small workbooks.
 static LARGE: Semaphore = Semaphore::const_new(1);
 static SMALL: Semaphore = Semaphore::const_new(2);
 
-/// A file of more bytes is large, whatever is inside.
+/// Size in bytes above which a workbook is large, whatever it contains.
 const SMALL_FILE: u64 = 1 << 20;
 
-/// Owners who have a workbook converted, or wait for that.
+/// Owners with a conversion running or waiting.
 static TURNS: LazyLock<Mutex<HashMap<Uuid, Arc<tokio::sync::Mutex<()>>>>> = LazyLock::new(Mutex::default);
 
-/// Bytes that are handed on at once.
+/// Bytes per chunk of output.
 const PIECE: usize = 256 << 10;
 
-/// Columns that a sheet can have.
+/// Maximum columns of a sheet.
 const MOST_COLUMNS: u32 = 16_384;
 
-/// Why a workbook was not converted.
+/// Reason why a workbook was not converted.
 #[derive(Debug)]
 pub enum WorkbookError {
-    /// No sheet of it can be read: a sentence without its subject, as in "is protected by a password".
+    /// No sheet is readable: a sentence without its subject, as in "is protected by a password".
     Unreadable(String),
-    /// The sheet that was asked for cannot be read, in such a sentence. Beside it the names of all sheets.
+    /// The requested sheet is unreadable, with such a sentence and the names of all sheets.
     UnreadableSheet(String, Vec<String>),
-    /// There is no sheet of the name that was asked for. Those that there are.
+    /// There is no sheet of the requested name; the existing names.
     NoSheet(Vec<String>),
     Files(object_store::Error),
     Disk(io::Error),
@@ -71,7 +70,7 @@ impl From<io::Error> for WorkbookError {
     }
 }
 
-/// Waits until no other workbook is converted for this owner.
+/// Waits until no other workbook is being converted for this owner.
 pub async fn turn(owner_id: Uuid) -> OwnedMutexGuard<()> {
     let turn = {
         let mut turns = TURNS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -81,8 +80,8 @@ pub async fn turn(owner_id: Uuid) -> OwnedMutexGuard<()> {
     turn.lock_owned().await
 }
 
-/// Converts one sheet, the first one unless named; the lines arrive in the store and are for the caller
-/// to keep. Beside them the names of all sheets.
+/// Converts one sheet, by default the first; the lines arrive in the store and the caller must keep them. Also returns
+/// the names of all sheets.
 pub async fn convert(
     files: &Files,
     id: Uuid,
@@ -125,14 +124,14 @@ async fn convert_file(
     let found = Arc::clone(&names);
     let reading = tokio::task::spawn_blocking(move || {
         if let Err(error) = read(file, limits, sheet.as_deref(), &found, &pieces) {
-            // Whoever does not listen any more has failed by himself.
+            // A dropped receiver has failed with its own error.
             let _ = pieces.blocking_send(Err(error));
         }
     });
     let arrived = files.receive(ReceiverStream::new(received), most).await;
-    // The library reads what strangers have made: if it gives up altogether, so does the workbook.
+    // The library reads untrusted input: if it panics, the workbook is unreadable.
     let is_done = reading.await.is_ok();
-    // With the names of the sheets known, it is the one in hand.
+    // Once the sheet names are known, the failure concerns the current sheet.
     let unreadable = |what: String| match names.get() {
         None => WorkbookError::Unreadable(what),
         Some(names) => WorkbookError::UnreadableSheet(what, names.clone()),
@@ -151,7 +150,7 @@ async fn convert_file(
     }
 }
 
-/// The workbook as a file that can be read from any place; nobody else sees it.
+/// Copies the workbook to a seekable file that is private to this process.
 async fn fetch(files: &Files, id: Uuid, bytes: u64) -> Result<File, WorkbookError> {
     let mut source = files.read(id, 0, bytes).await?;
     let mut file = tempfile::tempfile()?;
@@ -162,7 +161,7 @@ async fn fetch(files: &Files, id: Uuid, bytes: u64) -> Result<File, WorkbookErro
     Ok(file)
 }
 
-/// The lines of a workbook in memory: the door for those who try to break the reading.
+/// Returns the lines of a workbook in memory: the entry point for fuzzing.
 #[doc(hidden)]
 pub fn lines_of(workbook: Vec<u8>, limit: u64) -> Result<Vec<u8>, WorkbookError> {
     let (pieces, mut received) = mpsc::channel(4);
@@ -172,7 +171,7 @@ pub fn lines_of(workbook: Vec<u8>, limit: u64) -> Result<Vec<u8>, WorkbookError>
     while let Some(piece) = received.blocking_recv() {
         lines.extend_from_slice(&piece?);
     }
-    // As in `convert`: a library that gives up altogether has met a damaged workbook.
+    // As in `convert`: a panic of the library means a damaged workbook.
     reading.join().unwrap_or_else(|_| Err(WorkbookError::Unreadable("is damaged".to_owned())))?;
     Ok(lines)
 }
@@ -212,17 +211,17 @@ fn read(
     lines.send()
 }
 
-/// The row in hand.
+/// Current row.
 #[derive(Debug, Default)]
 struct Row {
     number: u32,
-    /// The cells as JSON, with commas between them.
+    /// Cells as JSON, separated by commas.
     cells: Vec<u8>,
-    /// Columns in `cells`.
+    /// Number of columns in `cells`.
     columns: u32,
 }
 
-/// Rows on their way out.
+/// Writer of rows.
 struct Lines<'a> {
     pieces: &'a Pieces,
     text: Vec<u8>,
@@ -239,7 +238,7 @@ impl Lines<'_> {
         if column >= MOST_COLUMNS || column < self.row.columns {
             return Err(WorkbookError::Unreadable("is damaged: its cells are not in order".to_owned()));
         }
-        // A row that is too long already is refused when it is read; the rest of it is not needed.
+        // A row that is already too long is refused when it is read; the rest of it is not needed.
         if self.row.cells.len() <= RECORD_LIMIT {
             for place in self.row.columns..=column {
                 if place > 0 {
@@ -252,7 +251,7 @@ impl Lines<'_> {
         Ok(())
     }
 
-    /// Lays the row down, unless nothing is in it.
+    /// Writes the row, unless it is empty.
     fn end_row(&mut self) -> Result<(), WorkbookError> {
         if self.row.columns > 0 {
             let number = u64::from(self.row.number) + 1;
@@ -270,7 +269,7 @@ impl Lines<'_> {
     }
 }
 
-/// A cell as JSON; `None` for one with nothing in it.
+/// Converts a cell to JSON; `None` if it is empty.
 fn json(value: &DataRef) -> Option<Document> {
     Some(match value {
         DataRef::Empty | DataRef::SharedString("") => return None,
@@ -290,7 +289,7 @@ fn string(text: &str) -> Document {
     if text.contains('\0') { Document::of(&text.replace('\0', "\u{FFFD}")) } else { Document::of(&text) }
 }
 
-/// Whole numbers without a point, as the sheet shows them.
+/// Formats integers without a decimal point, as the sheet shows them.
 fn float(number: f64) -> Document {
     if !number.is_finite() {
         return Document::of(&number.to_string());
@@ -298,7 +297,7 @@ fn float(number: f64) -> Document {
     Document::trusted(number.to_string())
 }
 
-/// A date, a time or both in ISO 8601, as much as the cell says; a duration as such.
+/// Formats a date, a time or both in ISO 8601, as far as the cell has them; durations likewise.
 fn date(moment: ExcelDateTime) -> String {
     let serial = moment.as_f64();
     if moment.is_duration() {

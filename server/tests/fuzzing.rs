@@ -1,6 +1,6 @@
-//! Everything that reads what strangers send, fed with real inputs and some thousands of changes of them: nothing
-//! panics, nothing takes long or much memory, and what the targets promise holds. The targets and their seeds are
-//! those of the fuzzer, in `fuzz/`; changes are the same in every run.
+//! Fuzz targets with real inputs and some thousands of mutations: no panics, bounded time and memory, and the
+//! properties of the targets hold. The targets and their seeds are those of the fuzzer, in `fuzz/`; the mutations are
+//! the same in every run.
 
 #[path = "../../fuzz/src/lib.rs"]
 #[expect(unreachable_pub, reason = "the fuzzer calls them from another crate")]
@@ -14,16 +14,16 @@ use std::{
 
 use targets::{TARGETS, Target};
 
-/// Changed inputs a target, unless `TREELINE_FUZZ_CHANGES` says otherwise.
+/// Mutated inputs per target, unless `TREELINE_FUZZ_CHANGES` sets another number.
 const CHANGES: u32 = 3_000;
-/// The longest that one input may take.
+/// Maximum duration of one input.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// How much the process may grow, all together.
+/// Maximum growth of the process in KiB.
 const MOST_KIB: u64 = 64 << 10;
-/// Bytes of the longest input.
+/// Maximum bytes of an input.
 const LONGEST: usize = 4 << 10;
 
-/// What stands in inputs more often than chance would put it there.
+/// Fragments that are inserted more often than random bytes would be.
 const PIECES: &[&[u8]] = &[
     b"\"",
     b"\\",
@@ -66,7 +66,7 @@ const PIECES: &[&[u8]] = &[
     b"99999999999999999999",
 ];
 
-/// Numbers that look random and are the same in every run.
+/// Deterministic pseudo-random numbers.
 struct Chance(u64);
 
 impl Chance {
@@ -78,7 +78,7 @@ impl Chance {
     }
 }
 
-/// A seed with a few things changed; sometimes half of another behind half of it.
+/// Mutates a seed; sometimes joins halves of two seeds.
 fn changed(seeds: &[Vec<u8>], chance: &mut Chance) -> Vec<u8> {
     let mut input = seeds[chance.below(seeds.len())].clone();
     for _ in 0..=chance.below(4) {
@@ -107,7 +107,7 @@ fn changed(seeds: &[Vec<u8>], chance: &mut Chance) -> Vec<u8> {
     input
 }
 
-/// Runs one input. A machine that is busy elsewhere may hold up any of them, but hardly the same one three times.
+/// Runs one input. A busy machine may delay any input, but hardly the same one three times.
 fn run(name: &str, target: Target, input: &[u8]) {
     for tries in 1.. {
         let began = Instant::now();
@@ -127,7 +127,7 @@ fn seeds(name: &str) -> Vec<Vec<u8>> {
     files.iter().map(|file| std::fs::read(file).expect("a seed")).collect()
 }
 
-/// The most memory that this process has had, in KiB.
+/// Peak memory of this process, in KiB.
 fn peak_kib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("a process");
     let line = status.lines().find(|line| line.starts_with("VmHWM:")).expect("its peak");

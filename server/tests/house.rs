@@ -1,13 +1,13 @@
-//! The house's own rules, as far as a reader of files can check them: which room may know which,
-//! where SQL may stand, how a module begins. A fault names its file and line and what to do instead.
+//! Architecture rules that a reader of files can check: allowed dependencies between modules, places of SQL, and module
+//! heads. A failure names its file, line and remedy.
 
 use std::path::{Path, PathBuf};
 
-/// Words that must not stand in a place, and what the rule is.
+/// Words that are forbidden in a place, and the reason.
 struct Rule {
-    /// A folder of the workspace.
+    /// Folder of the workspace.
     place: &'static str,
-    /// Where in it they may stand all the same.
+    /// Exceptions within the folder.
     but: &'static [&'static str],
     words: &'static [&'static str],
     why: &'static str,
@@ -100,10 +100,10 @@ const RULES: &[Rule] = &[
     },
 ];
 
-/// What domain may be built from. Everything else would reach the browser and every client.
+/// Allowed dependencies of domain. Any other would reach the browser and every client.
 const DOMAIN_MAY_USE: &[&str] = &["serde", "serde_json", "time", "uuid", "utoipa"];
 
-/// Longer files ask for a reason.
+/// Maximum lines of a file without a reason in its head.
 const LONGEST: usize = 400;
 
 #[test]
@@ -209,7 +209,7 @@ fn all_sources() -> Vec<PathBuf> {
     rooms.into_iter().flat_map(sources).collect()
 }
 
-/// The Rust files of a folder, at any depth; a place that is not there has none.
+/// Rust files of a folder, at any depth; empty if the folder does not exist.
 fn sources(place: &str) -> Vec<PathBuf> {
     let mut files = Vec::new();
     let mut folders = vec![root().join(place)];
@@ -226,7 +226,7 @@ fn sources(place: &str) -> Vec<PathBuf> {
     files
 }
 
-/// The numbered lines of a file that are product code: no comments, and nothing from its unit tests on.
+/// Numbered lines of product code in a file: without comments, and up to its unit tests.
 fn code(file: &Path) -> Vec<(usize, String)> {
     if file.ends_with("tests.rs") {
         return Vec::new();
@@ -240,7 +240,7 @@ fn code(file: &Path) -> Vec<(usize, String)> {
         .collect()
 }
 
-/// The names under `[dependencies]` of a crate.
+/// Names under `[dependencies]` of a crate.
 fn dependencies(name: &str) -> Vec<String> {
     let manifest = read(&root().join(name).join("Cargo.toml"));
     let section = manifest.split("\n[dependencies]\n").nth(1).unwrap_or_default();

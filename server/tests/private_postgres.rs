@@ -1,5 +1,5 @@
-//! The private PostgreSQL, for real: made, shared, taken over, revived. Each test has a data
-//! directory of its own. As root these run PostgreSQL as another user, as the server does.
+//! Private PostgreSQL: created, shared, taken over, revived. Each test has its own data directory. As root these tests
+//! run PostgreSQL as another user, like the server.
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -16,7 +16,7 @@ use std::{
 use server::postgres::{PrivatePostgres, Revived};
 use sqlx::{Connection, PgConnection};
 
-/// A data directory that the account which runs PostgreSQL can reach.
+/// Data directory that the account of PostgreSQL can reach.
 fn data_dir() -> tempfile::TempDir {
     let folder = tempfile::Builder::new().prefix("treeline-pg-").tempdir().expect("a temporary folder");
     std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).expect("permissions");
@@ -28,7 +28,7 @@ async fn one(url: &str, statement: &'static str) -> Result<String, sqlx::Error> 
     sqlx::query_scalar(statement).fetch_one(&mut connection).await
 }
 
-/// The subcommand as a process: its URL, once it answers.
+/// Starts the subcommand as a process; returns its URL once it accepts connections.
 fn subcommand(arguments: &[&str]) -> (Child, String) {
     let mut child = Command::new(env!("CARGO_BIN_EXE_treeline-server"))
         .arg("postgres")
@@ -48,7 +48,7 @@ fn postmaster(data_dir: &Path) -> String {
     text.lines().next().expect("its process id").to_owned()
 }
 
-/// kill -9 of the postmaster; returns when nobody listens any more: a signal is sent before it has done its work.
+/// Kills the postmaster with SIGKILL; returns when nothing listens any more, because the signal is asynchronous.
 fn kill_postmaster(data_dir: &Path) {
     let process = postmaster(data_dir);
     assert!(Command::new("kill").args(["-9", &process]).status().expect("kill").success());
@@ -57,7 +57,7 @@ fn kill_postmaster(data_dir: &Path) {
     }
 }
 
-/// The account that runs PostgreSQL owns its folder, and must not become root by files that it puts there.
+/// The account that runs PostgreSQL owns its folder, and must not gain root through files it puts there.
 #[tokio::test]
 async fn a_hostile_account_gains_nothing_by_links_in_its_folder() {
     use std::os::unix::fs::{MetadataExt, symlink};

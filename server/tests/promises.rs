@@ -1,4 +1,4 @@
-//! `docs/rules.md` and `docs/promises.md` name tests that exist, every rule and promise has tests, and rules are cited by
+//! `docs/rules.md` and `docs/promises.md` name existing tests, every rule and promise has tests, and rules are cited by
 //! name. Reads files; runs nothing.
 
 use std::{
@@ -9,7 +9,7 @@ use std::{
 /// Number of public promises.
 const PROMISES: usize = 20;
 
-/// The documents that name tests.
+/// Documents that name tests.
 const RULES: &str = "docs/rules.md";
 const PROMISES_AND_FAULTS: &str = "docs/promises.md";
 
@@ -21,7 +21,7 @@ fn read(path: &str) -> String {
     std::fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// The files below a folder that end so.
+/// Files below a folder with this ending.
 fn files(place: &str, ending: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut folders = vec![root().join(place)];

@@ -1,7 +1,7 @@
-//! Figures: the `bench` crate, built as it is shipped, beside a PostgreSQL of its own that is durable.
+//! Benchmarks: the `bench` crate in a release build, next to its own durable PostgreSQL.
 //!
-//! Apart from the tests, as it measures and judges nothing: what it writes is read by people. Other job queues are fetched and
-//! built here, for the benchmark only; one that cannot be had is named in the report, and the run goes on.
+//! Separate from the tests: its report is for people, not a judgment. Other job queues are fetched and built here for
+//! the benchmark only; one that is unavailable is named in the report, and the run continues.
 
 use std::{path::Path, process::Command};
 
@@ -14,21 +14,21 @@ use crate::{
     step::{self, cargo},
 };
 
-/// How much is measured.
+/// Length of a run.
 #[derive(Subcommand)]
 pub(crate) enum Length {
     /// Less than five minutes, small numbers.
     Quick(Options),
-    /// As long as it needs, up to an hour.
+    /// As long as it takes, up to an hour.
     Full(Options),
 }
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Also prints which statements took the time. Costs some: docs/benchmarks.md stays as it is.
+    /// Also prints the statements that took the time. Slows the run: docs/benchmarks.md stays unchanged.
     #[arg(long)]
     statements: bool,
-    /// Only these kinds of work, such as `drains,idle`: docs/benchmarks.md stays as it is.
+    /// Only these kinds of work, such as `drains,idle`: docs/benchmarks.md stays unchanged.
     #[arg(long)]
     only: Option<String>,
     /// Without other job queues.
@@ -43,7 +43,7 @@ pub(crate) fn run(length: &Length) -> Result<()> {
         Length::Full(options) => ("full", options),
     };
     setup::all(Need::Postgres)?;
-    // The worker program is measured beside the server.
+    // The worker program is measured together with the server.
     step::run("build the benchmark", cargo(["build", "--release", "--package", "bench", "--package", "client"]))?;
     let target = places::target()?;
     let mut bench = Command::new(target.join("release").join("bench"));
@@ -65,7 +65,7 @@ pub(crate) fn run(length: &Length) -> Result<()> {
     step::show("measure", bench)
 }
 
-/// Fetches and builds other job queues. What fails is said here, and again in the report.
+/// Fetches and builds other job queues. Failures are printed here, and again in the report.
 fn peers() -> Result<()> {
     let folder = places::root().join("bench/peers");
     for name in ["graphile-worker", "pg-boss"] {
@@ -88,7 +88,7 @@ fn peers() -> Result<()> {
     Ok(())
 }
 
-/// Installs what `requirements.txt` names into a virtual environment of its own, once.
+/// Installs `requirements.txt` into a separate virtual environment, once.
 fn python_parts(folder: &Path, environment: &Path) -> Result<()> {
     let requirements = folder.join("requirements.txt");
     let wanted = std::fs::read_to_string(&requirements)?;

@@ -1,6 +1,6 @@
-//! The browser tests: Chromium against the real server program, driven by Node's own test runner.
+//! Browser tests: Chromium against the real server program, driven by Node's test runner.
 //!
-//! What they need is handed over in the environment; `end2end/harness.mjs` takes it from there.
+//! Their settings are passed in the environment; `end2end/harness.mjs` reads them.
 
 use std::process::Command;
 
@@ -16,8 +16,8 @@ use crate::{
 
 /// Runs the test files whose names contain the filter.
 pub(crate) fn test(postgres: &Throwaway, filter: Option<&str>) -> Result<()> {
-    // With the tests, and as the same set of crates: a crate alone would be built with other features, and all
-    // of its dependencies twice.
+    // Built together with the tests as the same set of crates: a single crate would be built with other features, and
+    // all of its dependencies twice.
     let programs = ["build", "--workspace", "--exclude", "frontend", "--exclude", "xtask", "--bins", "--tests"];
     step::run("build the programs", cargo(programs))?;
     let built = places::target()?.join("debug");
@@ -46,7 +46,7 @@ pub(crate) fn test(postgres: &Throwaway, filter: Option<&str>) -> Result<()> {
     step::show("test in the browser", node)
 }
 
-/// Draws every page in its states and takes the pictures of docs/gallery.
+/// Renders every page in its states and takes the pictures of docs/gallery.
 pub(crate) fn gallery() -> Result<()> {
     let pages = places::target()?.join("gallery");
     let mut draw = cargo(["run", "--package", "app", "--features", "ssr", "--example", "gallery", "--"]);

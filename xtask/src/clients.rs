@@ -1,7 +1,7 @@
-//! The API as its clients want it: linted, generated in four ways, run against a server, and tried by schemathesis.
+//! API clients: lints the description, generates clients in four ways, runs them against a server, and fuzzes it.
 //!
 //! Files of each client are in testing/clients, with versions pinned by lock files. The description comes from the
-//! server program itself (`treeline-server openapi`), the server is the real one with a database of its own.
+//! server program (`treeline-server openapi`), and the server is a real one with its own database.
 
 use std::{
     io::{BufRead as _, BufReader, Read as _},
@@ -18,10 +18,10 @@ use crate::{
     step::{self, cargo},
 };
 
-/// Seconds that the hostile run takes. Its requests are random, so it is a command of its own and no part of every build.
+/// Duration of the hostile run in seconds. Its requests are random, so it is a separate command and not part of builds.
 const HOSTILE_SECONDS: u32 = 60;
 
-/// The token of the server under test: it may do everything.
+/// Token of the server under test, with all permissions.
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
 /// Folder of the generated clients and of the API documents that they are generated from.
@@ -29,7 +29,7 @@ fn folder() -> PathBuf {
     places::root().join("testing").join("clients")
 }
 
-/// Linters, generated clients and tus clients.
+/// Runs linters, generated clients and tus clients.
 pub(crate) fn test(postgres: &Throwaway) -> Result<()> {
     prepare()?;
     npm("lint the API's description", "lint")?;
@@ -67,7 +67,7 @@ pub(crate) fn test(postgres: &Throwaway) -> Result<()> {
     )
 }
 
-/// Every operation with what nobody would send, for a while: no answer may be one that the description lacks.
+/// Sends malformed requests to every operation: each response must match the description.
 pub(crate) fn hostile(postgres: &Throwaway, seconds: Option<u32>) -> Result<()> {
     prepare()?;
     let python = python()?;
@@ -78,9 +78,9 @@ pub(crate) fn hostile(postgres: &Throwaway, seconds: Option<u32>) -> Result<()> 
     step::show("try to break the API", server.named_to(command))
 }
 
-/// The server program, its description as files, npm's parts.
+/// Builds the server program, writes its description to files, and installs npm packages.
 fn prepare() -> Result<()> {
-    // As the tests build it, so that nothing is built twice.
+    // Built like for the tests, so that nothing is built twice.
     let programs = ["build", "--workspace", "--exclude", "frontend", "--exclude", "xtask", "--bins", "--tests"];
     step::run("build the programs", cargo(programs))?;
     setup::npm_parts_of(&folder())?;
@@ -90,7 +90,7 @@ fn prepare() -> Result<()> {
         let output = Command::new(program()?).args(arguments).output().context("running treeline-server openapi")?;
         ensure!(output.status.success(), "treeline-server openapi: {}", String::from_utf8_lossy(&output.stderr));
         let file = generated.join(file);
-        // A file that did not change keeps its time, and with it what was built of it.
+        // An unchanged file keeps its modification time, so that nothing derived from it is rebuilt.
         if std::fs::read(&file).ok().as_ref() != Some(&output.stdout) {
             std::fs::write(&file, output.stdout)?;
         }
@@ -112,7 +112,7 @@ fn npm(what: &str, script: &str) -> Result<()> {
     step::run(what, command)
 }
 
-/// Python with what testing/clients/python/requirements.txt names, in a folder beside the build.
+/// Python with the packages of testing/clients/python/requirements.txt, in a folder next to the build.
 fn python() -> Result<PathBuf> {
     let home = places::target()?.join("clients-python");
     let requirements = folder().join("python").join("requirements.txt");
@@ -135,7 +135,7 @@ fn python() -> Result<PathBuf> {
     Ok(python)
 }
 
-/// A running server with a database of its own; it ends with the value.
+/// Running server with its own database; it ends when the value is dropped.
 struct Server {
     url: String,
     child: Child,
@@ -184,12 +184,12 @@ impl Server {
                 break url.to_owned();
             }
         };
-        // Reads the rest of its output, so that it never blocks on a full pipe.
+        // Drain the rest of its output, so that it never blocks on a full pipe.
         std::thread::spawn(move || said.read_to_end(&mut Vec::new()));
         Ok(Self { url, child })
     }
 
-    /// Tells a program where the server is.
+    /// Adds the server's address to the environment of a program.
     fn named_to(&self, mut command: Command) -> Command {
         command.env("TREELINE_URL", &self.url).env("TREELINE_TOKEN", TOKEN).env("CI", "true");
         command

@@ -1,6 +1,6 @@
-//! Faults: the `faults` crate against servers that are built to crash where they are asked to.
+//! Fault injection: the `faults` crate against servers built with failpoints.
 //!
-//! Apart from the tests, as it kills processes for minutes; its judgement is as strict.
+//! Separate from the tests, because it kills processes for minutes; its checks are as strict.
 
 use std::process::Command;
 
@@ -13,7 +13,7 @@ use crate::{
     step::{self, cargo},
 };
 
-/// How much is played.
+/// Length of a run.
 #[derive(Subcommand)]
 pub(crate) enum Length {
     /// Ten minutes: every fault with 5,000 items, several at once.
@@ -24,15 +24,15 @@ pub(crate) enum Length {
 
 #[derive(clap::Args)]
 pub(crate) struct Choice {
-    /// Only these: F01,F05. The table in docs/promises.md stays as it is.
+    /// Only these faults: F01,F05. The table in docs/promises.md stays unchanged.
     #[arg(long)]
     only: Option<String>,
-    /// What is offered follows from it. Absent: another each time.
+    /// Seed of the offered work. Default: random.
     #[arg(long)]
     seed: Option<u64>,
 }
 
-/// Builds the server with its crash points, plays, and writes the table in docs/promises.md.
+/// Builds the server with its failpoints, runs the faults, and writes the table in docs/promises.md.
 pub(crate) fn run(length: &Length) -> Result<()> {
     let (name, choice) = match length {
         Length::Quick(choice) => ("quick", choice),
@@ -50,12 +50,12 @@ pub(crate) fn run(length: &Length) -> Result<()> {
     play(name, &more)
 }
 
-/// The faults that every build plays, in about three minutes: processes killed and held, PostgreSQL and the broker away, a full
-/// disk, cut wires, forged requests, an upload cut short, and servers broken on purpose, so that the judge is judged, too.
+/// Faults of every build, in about three minutes: killed processes, PostgreSQL and RabbitMQ outages, a full disk, cut
+/// connections, forged requests, an aborted upload, and deliberately broken servers, which test the checker itself.
 const IN_EVERY_BUILD: &str = "F01,F05,F07,F08,F10,F16,F17a,F19,F22,F24,F28a,F29,F34,F36,F37,F40,S0,S1,S2,S3,S4,S5,S6";
 
-/// Plays the faults of every build; the table stays as it is. A build shares its machine with strangers: what was only
-/// slow, twice, is told; what breaks a promise ends it.
+/// Runs the faults of every build; the table stays unchanged. Build machines are shared: being too slow twice is only
+/// reported; a broken promise fails the build.
 pub(crate) fn quick() -> Result<()> {
     play("quick", &["--only", IN_EVERY_BUILD, "--tell-slow"].map(str::to_owned))
 }
@@ -67,7 +67,7 @@ fn play(length: &str, more: &[String]) -> Result<()> {
     build.args(parts);
     step::run("build a server that can crash, and the faults", build)?;
     let target = places::target()?.join("release");
-    // The next ordinary build replaces the program; this one keeps its own.
+    // The next ordinary build replaces the program; this copy stays.
     let server = target.join("treeline-server-failpoints");
     std::fs::copy(target.join("treeline-server"), &server)?;
     let mut faults = Command::new(target.join("faults"));

@@ -1,8 +1,7 @@
-//! Every chore of the house as one verb: `cargo xtask run`, `test`, `build`, `prepare` …
+//! Development commands: `cargo xtask run`, `test`, `build`, `prepare` …
 //!
-//! Each verb does what it needs itself, installs included where the system lets it, and only what
-//! has not been done yet. Each step prints one line with the time it took. Nothing here is needed
-//! to build a crate by hand, and nothing of the product depends on it.
+//! Each command installs what it needs where the system allows it, and skips what is up to date. Each step prints one
+//! line with its duration. Crates can be built without any of this, and the product does not depend on it.
 
 mod bench;
 mod browser;
@@ -16,7 +15,7 @@ mod step;
 mod supply;
 mod test;
 
-/// The server's own way to start PostgreSQL; these files know only the standard library.
+/// The server's code that starts PostgreSQL; these files depend only on the standard library.
 #[path = "../../server/src/postgres"]
 #[expect(dead_code, unreachable_pub, reason = "the server uses the rest of it")]
 mod postgres {
@@ -31,67 +30,66 @@ use clap::Parser;
 
 use crate::{setup::Need, step::cargo};
 
-/// Treeline's chores.
+/// Development commands of Treeline.
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 enum Verb {
-    /// Installs what is missing, or says what to install.
+    /// Installs missing tools, or prints what to install.
     Setup,
     /// Builds the site into site/ (WASM, styles, fonts, packed).
     Build {
-        /// As small as it gets, and measured. Without it: quick to build, for working on pages.
+        /// Optimizes for size, with a size check. Default: a fast build for working on pages.
         #[arg(long)]
         release: bool,
     },
-    /// Builds everything optimised and runs the server. Arguments go to the server.
+    /// Builds everything optimized and runs the server. Arguments are passed to the server.
     Run {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
-    /// Format, lints, the statements' cache, all tests, the site, the browser tests.
+    /// Runs format, lints, the statement cache check, all tests, the site build, and the browser tests.
     Test,
     /// Checks every SQL statement against the migrations and writes .sqlx/.
     Prepare {
-        /// Writes nothing; fails where .sqlx/ differs.
+        /// Writes nothing; fails if .sqlx/ differs.
         #[arg(long)]
         check: bool,
     },
-    /// The browser tests only.
+    /// Runs only the browser tests.
     E2e {
-        /// Runs the test files whose names contain this.
+        /// Runs the test files whose names contain this text.
         filter: Option<String>,
     },
-    /// Lints the API's description, generates clients from it in four ways, and runs them against a server.
+    /// Lints the API description, generates clients from it in four ways, and runs them against a server.
     Clients,
-    /// Sends the API what nobody would send (schemathesis), and fails where an answer is not as described.
+    /// Sends malformed requests to the API (schemathesis), and fails if a response does not match the description.
     Hostile {
         /// Duration in seconds. Default: 60.
         #[arg(long)]
         seconds: Option<u32>,
     },
-    /// Measures the engine against what PostgreSQL and HTTP allow here and others reach, and writes docs/benchmarks.md.
+    /// Compares the engine with PostgreSQL, plain HTTP, and other queues; writes docs/benchmarks.md.
     Bench {
         #[command(subcommand)]
         length: bench::Length,
     },
-    /// Kills, cuts and stops everything that can be, checks that every promise holds, and writes the table in
-    /// docs/promises.md.
+    /// Injects every fault, checks that every promise holds, and writes the table in docs/promises.md.
     Faults {
         #[command(subcommand)]
         length: faults::Length,
     },
-    /// Draws every page in its states, with made-up data, and takes the pictures of docs/gallery.
+    /// Renders every page in its states with sample data, and takes the pictures of docs/gallery.
     Gallery,
-    /// Checks licenses, banned crates, sources and, where they can be fetched, advisories.
+    /// Checks licenses, banned crates, sources and, if they can be fetched, advisories.
     Deny,
-    /// Writes the bill of materials (CycloneDX, JSON), to target/treeline.cdx.json where no file is named.
+    /// Writes the bill of materials (CycloneDX, JSON), by default to target/treeline.cdx.json.
     Sbom {
         #[arg(long)]
         output: Option<std::path::PathBuf>,
     },
     /// Formats all Rust code.
     Fmt,
-    /// Lints all Rust code, the browser's part included.
+    /// Lints all Rust code, including the frontend.
     Lint,
 }
 
@@ -148,7 +146,7 @@ fn run(verb: Verb) -> Result<()> {
     }
 }
 
-/// Becomes the server: signals and the exit code are its own.
+/// Replaces this process with the server: signals and exit code are the server's.
 fn serve(arguments: &[String]) -> Result<()> {
     setup::all(Need::Run)?;
     site::build(site::Kind::Release)?;

@@ -1,4 +1,4 @@
-//! Where things are. Apart, so that no other module spells a path twice.
+//! Paths, so that no other module repeats one.
 
 use std::{
     fs::File,
@@ -9,12 +9,12 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 
-/// The workspace's root.
+/// Root of the workspace.
 pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."))
 }
 
-/// Cargo's target directory, wherever it was put.
+/// Cargo's target directory, including custom locations.
 pub(crate) fn target() -> Result<&'static Path> {
     static TARGET: OnceLock<PathBuf> = OnceLock::new();
     if let Some(target) = TARGET.get() {
@@ -28,7 +28,7 @@ pub(crate) fn target() -> Result<&'static Path> {
     Ok(TARGET.get_or_init(|| target.into()))
 }
 
-/// Waits until no other chore on this machine is at the same thing, and keeps others waiting.
+/// Waits for other commands on this machine with the same lock, and blocks others while held.
 pub(crate) fn alone_at(what: &str) -> Result<File> {
     let path = target()?.join(format!("{what}.lock"));
     let lock = File::options().create(true).truncate(false).write(true).open(&path)?;
@@ -36,17 +36,17 @@ pub(crate) fn alone_at(what: &str) -> Result<File> {
     Ok(lock)
 }
 
-/// Where npm's parts are.
+/// Folder of the npm packages.
 pub(crate) fn end2end() -> PathBuf {
     root().join("end2end")
 }
 
-/// A program that came with npm.
+/// Path of a program installed by npm.
 pub(crate) fn npm_program(name: &str) -> PathBuf {
     end2end().join("node_modules").join(".bin").join(name)
 }
 
-/// All files below a folder, sorted; none where there is no folder.
+/// Lists all files below a folder, sorted; empty if there is no folder.
 pub(crate) fn files_below(folder: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     let mut folders = vec![folder.to_owned()];
@@ -63,7 +63,7 @@ pub(crate) fn files_below(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// A fingerprint of files, names and contents, as 16 hexadecimal digits.
+/// Fingerprint of files, names and contents, as 16 hexadecimal digits.
 pub(crate) fn fingerprint(files: &[PathBuf], base: &Path) -> Result<String> {
     use sha2::{Digest, Sha256};
     use std::fmt::Write;

@@ -1,8 +1,8 @@
-//! The cache of checked statements, `.sqlx/`: every `query!` of the server against the migrations.
+//! Cache of checked statements, `.sqlx/`: every `query!` of the server against the migrations.
 //!
-//! A throwaway database gets the migrations; the server is compiled against it while sqlx's macros
-//! write what they learned into a folder; that folder is what `.sqlx/` must be. The schema comes
-//! from psql, not from the server, so this works while the server does not compile yet.
+//! A throwaway database gets the migrations; the server is compiled against it while sqlx's macros write their results
+//! to a folder, which becomes `.sqlx/`. The schema is created by psql, not by the server, so this works even if the
+//! server does not compile yet.
 
 use std::{
     collections::BTreeMap,
@@ -37,8 +37,8 @@ pub(crate) fn write(postgres: &Throwaway) -> Result<()> {
     Ok(())
 }
 
-/// Fails where `.sqlx/` is not what [`write`] would make of it. Skipped when nothing it is made from has
-/// changed since it was last right.
+/// Fails if `.sqlx/` differs from the output of [`write`]. Skipped if its inputs are unchanged since the last
+/// successful check.
 pub(crate) fn check(postgres: &Throwaway) -> Result<()> {
     if std::fs::read_to_string(mark()?).is_ok_and(|checked| inputs().is_ok_and(|inputs| checked == inputs)) {
         return Ok(());
@@ -58,15 +58,15 @@ pub(crate) fn check(postgres: &Throwaway) -> Result<()> {
     Ok(())
 }
 
-/// Compiles the server against a fresh schema; the folder of what sqlx learned.
+/// Compiles the server against a fresh schema; returns the folder of sqlx's results.
 fn learn(postgres: &Throwaway) -> Result<PathBuf> {
     let url = step::time("apply the migrations", || migrated(postgres))?;
     let folder = places::target()?.join("sqlx-prepare");
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder)?;
 
-    // The macros write only when they run, and cargo runs them only on a source that is newer than its last
-    // look. The time is put back afterwards, so that other builds of the same source stay fresh.
+    // The macros write only when they run, and cargo runs them only for a source that is newer than its last build. The
+    // modification time is restored afterwards, so that other builds of the same source stay fresh.
     let source = File::options().append(true).open(places::root().join("server/src/lib.rs"))?;
     let written_at = source.metadata()?.modified()?;
     source.set_modified(std::time::SystemTime::now())?;
@@ -77,7 +77,7 @@ fn learn(postgres: &Throwaway) -> Result<PathBuf> {
     compiled.map(|()| folder)
 }
 
-/// A new database with the schema of `migrations/`; its URL.
+/// Creates a database with the schema of `migrations/`; returns its URL.
 fn migrated(postgres: &Throwaway) -> Result<String> {
     let psql = |url: &str| {
         let mut command = Command::new(postgres.bin().join("psql"));
@@ -109,7 +109,7 @@ fn migrated(postgres: &Throwaway) -> Result<String> {
     Ok(url)
 }
 
-/// The statements of a folder, by file name.
+/// Statements of a folder, by file name.
 fn cached(folder: &Path) -> Result<BTreeMap<String, String>> {
     let mut all = BTreeMap::new();
     for file in places::files_below(folder) {
@@ -127,7 +127,7 @@ fn mark() -> Result<PathBuf> {
     Ok(places::target()?.join("sqlx-prepared"))
 }
 
-/// A fingerprint of everything that `.sqlx/` depends on, and of itself.
+/// Fingerprint of everything that `.sqlx/` depends on, and of itself.
 fn inputs() -> Result<String> {
     let root = places::root();
     let mut files = vec![root.join("Cargo.lock"), root.join("server/Cargo.toml")];

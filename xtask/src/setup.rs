@@ -1,7 +1,7 @@
-//! What the machine must have. Only what is missing is installed; what cannot be is named exactly.
+//! Required tools of the machine. Installs only what is missing, or prints exactly what to install.
 //!
-//! Installing system packages needs `apt-get` and root (or `sudo` without a password); rustup and
-//! npm need neither. A second run only looks, and takes well under a second.
+//! Installing system packages requires `apt-get` and root (or `sudo` without a password); rustup and npm require
+//! neither. A second run only checks, in well under a second.
 
 use std::{
     path::{Path, PathBuf},
@@ -16,18 +16,18 @@ use crate::{
     step, supply,
 };
 
-/// What is about to be done, and so what it needs.
+/// Purpose of the setup, which determines the tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Need {
-    /// The WASM target and npm's parts.
+    /// The WASM target and npm packages.
     Site,
-    /// PostgreSQL's programs.
+    /// PostgreSQL programs.
     Postgres,
     /// The two above.
     Run,
-    /// PostgreSQL's programs, RabbitMQ, nginx and a clock that can be set wrong.
+    /// PostgreSQL programs, RabbitMQ, nginx, and a library that fakes the clock.
     Faults,
-    /// All of these, a browser, and cargo's own tools.
+    /// All of these, a browser, and cargo tools.
     Everything,
 }
 
@@ -57,7 +57,7 @@ pub(crate) fn all(need: Need) -> Result<()> {
     })
 }
 
-/// The browser that the tests drive.
+/// Finds the browser of the tests.
 pub(crate) fn chromium() -> Option<PathBuf> {
     if let Some(named) = std::env::var_os("TREELINE_CHROMIUM") {
         return Some(named.into());
@@ -126,7 +126,7 @@ fn npm_parts() -> Result<()> {
     npm_parts_of(&places::end2end())
 }
 
-/// What a folder's lock file names, once.
+/// Installs the packages of a folder's lock file, once.
 pub(crate) fn npm_parts_of(folder: &Path) -> Result<()> {
     let lock = std::fs::read_to_string(folder.join("package-lock.json"))?;
     let mark = folder.join("node_modules").join(".installed-from");
@@ -139,7 +139,7 @@ pub(crate) fn npm_parts_of(folder: &Path) -> Result<()> {
     Ok(std::fs::write(mark, lock)?)
 }
 
-/// Python with its own way to make a folder for packages, which Debian keeps apart.
+/// Installs Python with `venv`, which Debian packages separately.
 pub(crate) fn python() -> Result<()> {
     let is_there = || {
         let mut look = Command::new("python3");
@@ -159,7 +159,7 @@ fn postgres() -> Result<()> {
         Err(Error::NotInstalled) => {}
         Err(other) => return Err(other.into()),
     }
-    // Debian's package would start a cluster of its own, which nobody here uses.
+    // Debian's package would create an unused cluster.
     let settings = Path::new("/etc/postgresql-common/createcluster.conf");
     if !settings.exists() && can_install() {
         let script = "mkdir -p /etc/postgresql-common && echo 'create_main_cluster = false' > /etc/postgresql-common/createcluster.conf";
@@ -170,8 +170,7 @@ fn postgres() -> Result<()> {
     Ok(())
 }
 
-/// The tests start nodes of their own. Whether the package starts one for the machine is its own affair: that one
-/// is left alone.
+/// Installs RabbitMQ. The tests start their own nodes; a node that the package starts for the machine is left alone.
 fn rabbitmq() -> Result<()> {
     let is_there =
         || Path::new("/usr/lib/rabbitmq/bin/rabbitmq-server").exists() || on_path("rabbitmq-server").is_some();
@@ -182,7 +181,7 @@ fn rabbitmq() -> Result<()> {
     Ok(())
 }
 
-/// Event streams go through it as people install it. Debian may start one for the machine, which nobody here uses.
+/// Installs nginx, as a proxy for event streams. Debian may start an unused instance for the machine.
 fn nginx() -> Result<()> {
     if on_path("nginx").is_none() && !Path::new("/usr/sbin/nginx").exists() {
         debian("nginx", &["nginx"], "dnf install nginx, or brew install nginx")?;
@@ -190,7 +189,7 @@ fn nginx() -> Result<()> {
     Ok(())
 }
 
-/// Sets the clock of one process wrong.
+/// Installs libfaketime, which changes the clock of a single process.
 fn faketime() -> Result<()> {
     if on_path("faketime").is_none() {
         debian("libfaketime", &["faketime"], "dnf install libfaketime, or brew install libfaketime")?;
@@ -198,7 +197,7 @@ fn faketime() -> Result<()> {
     Ok(())
 }
 
-/// Installs Debian packages, or says what to install.
+/// Installs Debian packages, or prints what to install.
 fn debian(what: &str, packages: &[&str], elsewhere: &str) -> Result<()> {
     let list = packages.join(" ");
     if !can_install() {

@@ -1,8 +1,8 @@
-//! The site: the browser's part of Treeline as a folder of files, each also packed.
+//! Site: the frontend as a folder of files, each also compressed.
 //!
-//! `frontend` → wasm32 → wasm-bindgen → wasm-opt, the style sheets as one, the fonts; then `.br` and
-//! `.gz` of each, and `hash`, the fingerprint of it all. The server carries the folder inside its
-//! binary, so it is replaced only when something in it has changed.
+//! `frontend` → wasm32 → wasm-bindgen → wasm-opt, the combined style sheets, the fonts; then `.br` and `.gz` of each,
+//! and `hash`, the fingerprint of all files. The server embeds the folder in its binary, so it is replaced only if
+//! something has changed.
 
 use std::{
     io::Write,
@@ -17,10 +17,10 @@ use crate::{
     step::{self, cargo},
 };
 
-/// What the browser's part may weigh, packed with brotli.
+/// Maximum size of the WASM file with brotli, in bytes.
 const WASM_LIMIT: usize = 200_000;
 
-/// What rustc's output for the browser uses (since LLVM 20); wasm-opt must be told.
+/// WASM features in rustc's output (since LLVM 20), which wasm-opt must be told.
 const WASM_FEATURES: [&str; 6] = [
     "--enable-bulk-memory",
     "--enable-nontrapping-float-to-int",
@@ -30,8 +30,8 @@ const WASM_FEATURES: [&str; 6] = [
     "--enable-multivalue",
 ];
 
-/// Names in the site, and where npm keeps them. The extended Latin letters are files of their own,
-/// which browsers fetch only for text that has such letters.
+/// Names in the site, and their npm paths. The extended Latin letters are separate files, which browsers fetch only for
+/// text with such letters.
 const FONTS: [(&str, &str); 4] = [
     ("sans.woff2", "@fontsource-variable/inter/files/inter-latin-wght-normal.woff2"),
     ("sans-ext.woff2", "@fontsource-variable/inter/files/inter-latin-ext-wght-normal.woff2"),
@@ -45,13 +45,13 @@ const PAGE_SCRIPTS: [&str; 9] =
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Unoptimised, in seconds.
+    /// Unoptimized, in seconds.
     Quick,
-    /// As small as it gets, and measured.
+    /// Optimized for size, with a size check.
     Release,
 }
 
-/// Builds the site where anything it is made from has changed.
+/// Builds the site if any of its inputs has changed.
 pub(crate) fn build(kind: Kind) -> Result<()> {
     let (profile, folder) = match kind {
         Kind::Quick => ("dev", "debug"),
@@ -135,7 +135,7 @@ fn bundle(to: &Path) -> Command {
     command
 }
 
-/// Writes `.br` and `.gz` beside every file that packing makes smaller.
+/// Writes `.br` and `.gz` next to every file that becomes smaller.
 fn pack(folder: &Path, kind: Kind) -> Result<()> {
     for file in places::files_below(folder) {
         if file.extension().is_some_and(|extension| extension == "woff2") {

@@ -1,7 +1,6 @@
-//! Steps: one line each, with the time it took; what a failing program said is shown whole.
+//! Steps: one line each, with the duration; the output of a failing program is printed completely.
 //!
-//! While a long step runs, a terminal shows the program's latest line; anything else (a build log)
-//! gets a sign of life every half minute.
+//! During a long step, a terminal shows the program's latest line; a build log gets a progress line every half minute.
 
 use std::{
     io::{BufRead, BufReader, IsTerminal, Read, Write, stdout},
@@ -15,14 +14,14 @@ use anyhow::{Context, Result, bail};
 
 const SIGN_OF_LIFE: Duration = Duration::from_secs(30);
 
-/// A cargo command that never asks a database about statements: the committed `.sqlx` answers.
+/// Cargo command that uses the committed `.sqlx` instead of a database.
 pub(crate) fn cargo<const N: usize>(arguments: [&str; N]) -> Command {
     let mut command = Command::new("cargo");
     command.args(arguments).env("SQLX_OFFLINE", "true");
     command
 }
 
-/// Does something and says how long it took.
+/// Runs a function and prints its duration.
 pub(crate) fn time<T>(name: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
     let began = Instant::now();
     let done = work();
@@ -30,12 +29,12 @@ pub(crate) fn time<T>(name: &str, work: impl FnOnce() -> Result<T>) -> Result<T>
     done.with_context(|| name.to_owned())
 }
 
-/// Runs a program; its output is shown only if it fails.
+/// Runs a program; prints its output only if it fails.
 pub(crate) fn run(name: &str, command: Command) -> Result<()> {
     follow(name, command, false)
 }
 
-/// Runs a program whose output is the point, such as tests.
+/// Runs a program with visible output, such as tests.
 pub(crate) fn show(name: &str, command: Command) -> Result<()> {
     println!("==> {name} …");
     follow(name, command, true)

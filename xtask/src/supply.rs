@@ -1,8 +1,8 @@
-//! Supply chain: `cargo deny` by the rules of `deny.toml`, and the bill of materials.
+//! Supply chain: `cargo deny` with the rules of `deny.toml`, and the bill of materials.
 //!
-//! `cargo-deny` is installed from crates.io under the target folder, once for each version. The bill is CycloneDX
-//! 1.6 as JSON, made from `cargo metadata`, `Cargo.lock` and npm's lock file: the same sources always give the same
-//! bytes, and nothing of the machine is in it.
+//! `cargo-deny` is installed from crates.io in the target folder, once per version. The bill is CycloneDX 1.6 as JSON,
+//! made from `cargo metadata`, `Cargo.lock` and npm's lock file: the same sources always give the same bytes, without
+//! data of the machine.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,10 +17,10 @@ use sha2::{Digest as _, Sha256};
 
 use crate::{places, step};
 
-/// The version that reads `deny.toml` as it is written.
+/// Version that matches the format of `deny.toml`.
 const CARGO_DENY: &str = "0.20.2";
 
-/// `cargo-deny`, installed where it is missing. Not optimized: it is built in half the time and runs for seconds.
+/// Installs `cargo-deny` if it is missing. Not optimized: it builds in half the time and runs for seconds.
 pub(crate) fn install() -> Result<PathBuf> {
     let root = places::target()?.join("tools").join(format!("cargo-deny-{CARGO_DENY}"));
     let program = root.join("bin").join("cargo-deny");
@@ -34,7 +34,7 @@ pub(crate) fn install() -> Result<PathBuf> {
     Ok(program)
 }
 
-/// Licenses, banned crates and sources always; advisories where the database can be fetched.
+/// Checks licenses, banned crates and sources always; advisories if the database can be fetched.
 pub(crate) fn check() -> Result<()> {
     let program = install()?;
     let deny = |arguments: &[&str]| {
@@ -56,7 +56,7 @@ pub(crate) fn check() -> Result<()> {
     anyhow::bail!("an advisory stands against a crate:\n{said}")
 }
 
-/// Writes the bill of materials. Gives its SHA-256.
+/// Writes the bill of materials. Returns its SHA-256.
 pub(crate) fn sbom(output: Option<PathBuf>) -> Result<()> {
     let text = bill()?;
     ensure!(text == bill()?, "two bills of the same sources differ");
@@ -112,7 +112,7 @@ fn bill() -> Result<String> {
         let reference = format!("pkg:npm/{}@{version}", name.replace('@', "%40"));
         let mut component = json!({
             "type": "library", "bom-ref": reference, "name": name, "version": version, "purl": reference,
-            // Builds and tests the site; nothing of it runs in the server.
+            // Builds and tests the site; not part of the server.
             "scope": "excluded",
         });
         if let Some(license) = package["license"].as_str() {
@@ -146,7 +146,7 @@ fn bill() -> Result<String> {
     Ok(serde_json::to_string_pretty(&bill)? + "\n")
 }
 
-/// A serial number that the content decides, so that the same content has the same.
+/// Serial number derived from the content, so that the same content has the same number.
 fn serial(content: &[u8]) -> String {
     let mut bytes: Vec<u8> = Sha256::digest(content)[..16].to_vec();
     bytes[6] = (bytes[6] & 0x0f) | 0x80;

@@ -1,7 +1,7 @@
-//! Everything that must hold before a change is good, in the order that finds faults soonest.
+//! All checks of a change, in the order that finds errors fastest.
 //!
-//! All tests share one throwaway PostgreSQL; each makes a database of its own in it. Continuous
-//! integration runs exactly this.
+//! All tests share one throwaway PostgreSQL; each creates its own database in it. Continuous integration runs exactly
+//! this.
 
 use anyhow::Result;
 
@@ -15,7 +15,7 @@ use crate::{
     supply,
 };
 
-/// The admin URL of the tests' PostgreSQL; each test makes its own database with it.
+/// Variable with the admin URL of the tests' PostgreSQL, in which each test creates its own database.
 pub(crate) const TEST_POSTGRES: &str = "TREELINE_TEST_POSTGRES";
 
 pub(crate) fn all() -> Result<()> {
@@ -36,8 +36,8 @@ pub(crate) fn all() -> Result<()> {
     faults::quick()
 }
 
-/// The browser's part is linted for the browser: together with the server, both halves of Leptos would
-/// be switched on at once.
+/// Runs the lints. The frontend is linted separately for the browser: together with the server, both feature sets of
+/// Leptos would be enabled.
 pub(crate) fn lint() -> Result<()> {
     let strict = ["--", "-D", "warnings"];
     let mut server = cargo(["clippy", "--workspace", "--exclude", "frontend", "--all-targets"]);
@@ -48,7 +48,7 @@ pub(crate) fn lint() -> Result<()> {
     step::run("lint the browser's part", frontend)
 }
 
-/// A PostgreSQL that goes when the value does.
+/// Starts a PostgreSQL that ends when the value is dropped.
 pub(crate) fn postgres() -> Result<Throwaway> {
     step::time("start a throwaway PostgreSQL", || Ok(Throwaway::start()?))
 }

@@ -1,9 +1,9 @@
-//! The log in order, for whoever keeps a copy: as a stream of lines that goes on where the last one ended,
-//! and as places for the posts to `TREELINE_AUDIT_URL`.
+//! The log in order, for external copies: a stream that resumes after the last entry, and cursors for the posts to
+//! `TREELINE_AUDIT_URL`.
 //!
-//! Entries appear when the transaction of their action ends, which may be later than another's that was written
-//! after them. A copy that goes on behind its last entry must not miss one, so nothing is given out that an open
-//! transaction could still come before; the end of a stream waits for those, which takes milliseconds.
+//! An entry becomes visible when the transaction of its action commits, possibly after entries with a later time. To
+//! let a copy resume after its last entry without gaps, entries are returned only if no open transaction can still
+//! commit an earlier one. The end of a stream waits for those transactions, which takes milliseconds.
 
 use std::time::Duration;
 
@@ -21,26 +21,26 @@ use crate::{
     store::audit::{self as store, AuditQuery},
 };
 
-/// Entries that are read at once.
+/// Entries per read.
 const PAGE: i64 = 1_000;
 
-/// Interval and limit of the wait for open transactions at the end of a stream. No transaction of the server may last
+/// Poll interval and limit of the wait for open transactions at the end of a stream. No server transaction may run
 /// longer.
 const LOOK_AGAIN: Duration = Duration::from_millis(25);
 const OPEN_TRANSACTION_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A place in the log: behind this entry.
+/// Cursor in the log: after this entry.
 pub type Place = (OffsetDateTime, Uuid);
 
-/// Entries in order, and how far the log is known now.
+/// Entries in order, and the position up to which the log is final.
 #[derive(Debug)]
 pub struct Copied {
     pub entries: Vec<AuditEntry>,
-    /// There may be more.
+    /// True if there may be more entries.
     pub more: bool,
 }
 
-/// Entries behind a place that nothing can come before any more, oldest first, at most `limit`.
+/// Returns at most `limit` final entries after a cursor, oldest first: no earlier entry can appear any more.
 pub async fn settled(pool: &PgPool, query: &AuditQuery, after: Option<Place>, limit: i64) -> Result<Copied> {
     let (_, until) = store::settled_before(pool).await?;
     let query = AuditQuery { limit, ..query.clone() };
@@ -52,14 +52,14 @@ struct Reader {
     pool: PgPool,
     query: AuditQuery,
     after: Option<Place>,
-    /// Time of the request: the stream holds every entry that existed then.
+    /// Time of the request: the stream contains every entry that existed then.
     asked_at: OffsetDateTime,
     waited: Duration,
     done: bool,
 }
 
-/// Everything that matches and was there when it was asked for, oldest first, as lines of NDJSON. To staff all of
-/// it, to others what was done to their own work. 400 where there is no entry `after`.
+/// Streams all matching entries that existed at the request, oldest first, as NDJSON. Staff see all of it, others the
+/// actions on their own work. 400 if the entry `after` does not exist.
 pub async fn export(
     pool: &PgPool,
     caller: &Caller,
@@ -96,7 +96,7 @@ impl Reader {
             if settled >= self.asked_at {
                 self.done = true;
             } else if self.waited > OPEN_TRANSACTION_TIMEOUT {
-                // The stream breaks off, so that nobody takes it for the whole.
+                // Abort the stream, so that a client does not take it for complete.
                 return Err(Error::Broken("a transaction is open for too long to copy the audit log".to_owned()));
             } else {
                 tokio::time::sleep(LOOK_AGAIN).await;

@@ -1,9 +1,8 @@
-//! Things that are written once and then counted for an hour: reads of the same object, refusals, failed
-//! sign-ins.
+//! Events that are written once and then counted for an hour: reads of the same object, refusals, failed sign-ins.
 //!
-//! A page that is looked at every minute is one entry an hour, and somebody who guesses passwords cannot fill the
-//! disk: the first of a kind is written at once, the others are counted and written as one more entry when the hour
-//! is over. Kept in memory by each server for itself, in bounded room; a crash loses counts, never first entries.
+//! A page that is polled every minute is one entry per hour, and a password guesser cannot fill the disk: the first
+//! event of a kind is written at once, later ones are counted and written as one more entry when the window ends. Each
+//! server counts for itself in bounded memory; a crash loses counts, never first entries.
 
 use std::{
     collections::HashMap,
@@ -17,26 +16,26 @@ use uuid::Uuid;
 
 use crate::{auth::network_of, store::audit::AuditRow};
 
-/// For how long what repeats is one entry.
+/// Window in which repetitions become one entry.
 const WINDOW: Duration = Duration::from_hours(1);
 
-/// The same for uses of a link to a tree, whose page asks for the state every few seconds.
+/// Window for uses of a share link, whose page polls the state every few seconds.
 const SHARE_WINDOW: Duration = Duration::from_hours(24);
 
-/// Number of kinds of one group that are counted separately; beyond it, all others of the group are one kind.
+/// Number of kinds per group that are counted separately; beyond it, the rest of the group is one kind.
 const ROOM_OF_CALLERS: usize = 20_000;
 const ROOM_OF_STRANGERS: usize = 500;
 
 /// Identity of an event: events of one kind are counted together.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Kind {
-    /// This credential did this to this object.
+    /// Action of this credential on this object.
     Caller { credential_id: Uuid, action: &'static str, object: String },
-    /// Somebody with this link to a tree, from this address (of IPv6 the network).
+    /// Use of this share link from this address (IPv6: the /64 network).
     Share { id: Uuid, address: Option<IpAddr> },
-    /// Nobody who is known, from this address (of IPv6 the network), at this account.
+    /// Unauthenticated attempt from this address (IPv6: the /64 network) on this account.
     Stranger { action: &'static str, address: Option<IpAddr>, account: Option<Uuid> },
-    /// There is no room to tell it apart.
+    /// Everything beyond the limit of separate kinds.
     Other { strangers: bool, action: &'static str },
 }
 
@@ -74,11 +73,11 @@ struct Counted {
     since: Instant,
     /// Number of repetitions since the entry was written.
     again: u64,
-    /// Entry to write when the window is over; `None` where there is nothing to write.
+    /// Entry to write when the window ends; `None` if there is nothing to write.
     row: Option<AuditRow>,
 }
 
-/// Refusals that are looked up at once.
+/// Refusals that are looked up concurrently.
 const LOOKS: usize = 4;
 
 /// Events within their window, counted by kind.
@@ -95,8 +94,8 @@ impl Default for Repeats {
 }
 
 impl Repeats {
-    /// Counts one. Says whether it is new, so that an entry must be written: then [`Self::writes`] says which, or
-    /// [`Self::forget`] that it could not be.
+    /// Counts an event. Returns true if it is new: the caller then writes an entry and reports it with
+    /// [`Self::writes`], or reports the failure with [`Self::forget`].
     pub(super) fn is_new(&self, kind: &Kind) -> bool {
         self.count(kind, Instant::now())
     }
@@ -108,7 +107,7 @@ impl Repeats {
             return false;
         }
         if counted.contains_key(kind) {
-            // Its hour is over and nobody has written the count yet: it counts on until then.
+            // The window is over but its count is not written yet: keep counting until then.
             if let Some(known) = counted.get_mut(kind).filter(|known| known.again > 0 && known.row.is_some()) {
                 known.again += 1;
                 return false;
@@ -127,7 +126,7 @@ impl Repeats {
         true
     }
 
-    /// Stores the entry of this kind, which is written again with the number of repetitions when the window is over.
+    /// Stores the entry of this kind, which is written again with the number of repetitions when the window ends.
     pub(super) fn writes(&self, kind: &Kind, row: AuditRow) {
         let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
         let other = Kind::Other { strangers: kind.is_strangers(), action: kind.action() };
@@ -137,18 +136,18 @@ impl Repeats {
         }
     }
 
-    /// The entry could not be written: the next one tries again.
+    /// Forgets an event whose entry could not be written, so that the next one tries again.
     pub(super) fn forget(&self, kind: &Kind) {
         let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
         counted.remove(kind);
     }
 
-    /// A turn to look into a refusal; none while others do.
+    /// Acquires a slot to look up a refusal; `None` if all are taken.
     pub(super) fn turn(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.looks).try_acquire_owned().ok()
     }
 
-    /// The entries to be written for hours that are over.
+    /// Takes the entries to write for windows that have ended.
     pub fn over(&self) -> Vec<AuditRow> {
         self.over_at(Instant::now())
     }

@@ -1,8 +1,8 @@
-//! Audit entries about reads and refusals: staff who read or download somebody else's data, known callers who are
-//! refused, failed sign-ins.
+//! Audit entries about reads and refusals: staff who read or download other people's data, authenticated callers who
+//! are refused, failed sign-ins.
 //!
-//! Apart from the use cases, as reading has no transaction: the answer is ready and waits for the entry. Whose an
-//! object is, is looked up once an hour for each credential. Nothing here refuses anybody.
+//! Reads have no transaction, so the response waits until the entry is written. The owner of an object is looked up
+//! once per hour and credential. Nothing here refuses a request.
 
 use std::net::IpAddr;
 
@@ -23,26 +23,26 @@ pub enum Object {
     Job(Uuid),
     Item(Uuid),
     Upload(Uuid),
-    /// A list of everybody's.
+    /// A list that covers all owners.
     List,
 }
 
 /// Read that was requested.
 #[derive(Clone, Debug)]
 pub struct Asked {
-    /// Such as `upload.download`.
+    /// Action name, such as `upload.download`.
     pub action: &'static str,
     pub object: Object,
 }
 
-/// Owner of an object, and the entry with its place.
+/// Owner of an object, and the entry with its job and item.
 struct Belongs {
     owner_id: Uuid,
     row: AuditRow,
 }
 
-/// Writes that somebody who sees everybody's work reads somebody else's. The first time within the hour; that must
-/// succeed before anything is given out.
+/// Records that a caller who sees all work reads another owner's object, once per hour. The entry must be written
+/// before the response is sent.
 pub async fn record_read(app: &App, caller: &Caller, asked: Asked) -> Result<()> {
     let object = format!("{:?}", asked.object);
     let kind = Kind::Caller { credential_id: caller.credential_id, action: asked.action, object };
@@ -73,8 +73,8 @@ async fn write_read(app: &App, caller: &Caller, asked: &Asked) -> Result<Option<
     Ok(row)
 }
 
-/// Writes that an export begins to read a tree, whoever owns it. That must succeed before any row is read. The actor is
-/// the person or service whose credential asked for the export.
+/// Records that an export starts to read a tree, whoever owns it. The entry must be written before any row is read. The
+/// actor is the person or service whose credential requested the export.
 pub async fn record_export(app: &App, asker: &Caller, asked: &ExportOrder, export_job: Uuid) -> Result<()> {
     let row = AuditRow { address: None, ..AuditRow::by(asker, "job.export") };
     let row = match exports::asker(&app.pool, asker.credential_id).await? {
@@ -87,13 +87,13 @@ pub async fn record_export(app: &App, asker: &Caller, asked: &ExportOrder, expor
     let detail = format!("{} as {}, by the job {export_job}", asked.what.as_str(), asked.format.as_str());
     match belongs(app, Object::Job(asked.job_id), row).await? {
         Some(found) => record(&app.pool, &found.row.with_detail(detail)).await,
-        // Deleted meanwhile: there is nothing to read either.
+        // Deleted meanwhile: there is nothing to read.
         None => Ok(()),
     }
 }
 
-/// Writes that somebody uses a link to a tree: once a day for each link and address (of IPv6 the network), with the
-/// number of later uses when the day is over. That must succeed before anything is given out.
+/// Records the use of a share link: once per day for each link and address (IPv6: the /64 network), with the number of
+/// later uses when the day ends. The entry must be written before the response is sent.
 pub async fn record_share_use(
     app: &App,
     share_id: Uuid,
@@ -115,8 +115,8 @@ pub async fn record_share_use(
     Ok(())
 }
 
-/// Writes, off the request's path, that a known caller was refused: always where the answer is `forbidden`, else
-/// where there is such an object and it is somebody else's. `what` is method, path and answer.
+/// Records, off the request path, that an authenticated caller was refused: always if the response is `forbidden`, else
+/// if the object exists and belongs to another owner. `what` is method, path and status.
 pub fn look_for_refusal(app: &App, caller: Caller, object: Option<Object>, what: String, forbidden: bool) {
     const ACTION: &str = "access.refuse";
     if object.is_none() && !forbidden {
@@ -127,7 +127,7 @@ pub fn look_for_refusal(app: &App, caller: Caller, object: Option<Object>, what:
     if !app.repeats.is_new(&kind) {
         return;
     }
-    // Few at once: somebody who guesses ids does not make the database busy twice.
+    // Few at once: guessing ids must not double the database load.
     let Some(turn) = app.repeats.turn() else { return app.repeats.forget(&kind) };
     let app = app.clone();
     app.clone().tasks.spawn(async move {
@@ -157,8 +157,8 @@ pub fn look_for_refusal(app: &App, caller: Caller, object: Option<Object>, what:
     });
 }
 
-/// Writes that a sign-in was refused: at this account, where there is one, from this address. What was typed is not
-/// kept, as people type passwords into the wrong field.
+/// Records a refused sign-in at this account, if there is one, from this address. The input is not stored, because
+/// people type passwords into the wrong field.
 pub async fn record_refused_sign_in(app: &App, account: Option<Uuid>, address: Option<IpAddr>, how: &str) {
     let kind = Kind::of_stranger("session.refuse", address, account);
     if !app.repeats.is_new(&kind) {
@@ -174,7 +174,7 @@ pub async fn record_refused_sign_in(app: &App, account: Option<Uuid>, address: O
     }
 }
 
-/// Looks up whose an object is; `None` if it does not exist.
+/// Looks up the owner of an object; `None` if it does not exist.
 async fn belongs(app: &App, object: Object, row: AuditRow) -> Result<Option<Belongs>> {
     let job = match object {
         Object::Job(id) => app.engine.any_job(id).await?.map(|job| (job, None)),
@@ -194,7 +194,7 @@ async fn belongs(app: &App, object: Object, row: AuditRow) -> Result<Option<Belo
     }))
 }
 
-/// The entry of a session that begins, in the transaction that begins it.
+/// Builds the entry of a new session, in the transaction that creates it.
 pub(crate) async fn session_row(
     on: &mut sqlx::PgConnection,
     owner_id: Uuid,

@@ -1,10 +1,10 @@
-//! Failed sign-ins, counted so that nobody can go on guessing and nobody can lock others out.
+//! Counters of failed sign-ins, which stop guessing without letting strangers lock accounts.
 //!
-//! A failure counts against the pair of account and address, the address, the account, and all together. Only the first
-//! two refuse anything, with delays that double; the last two make them stricter while somebody guesses from many places,
-//! but leave every fresh address a few tries, so that a right password always gets in. A device that has signed in
-//! before, and one-time links, are counted apart. This file holds the counters of one server in bounded memory and knows
-//! neither database nor requests; `throttle` shares them between servers.
+//! A failure counts against the pair of account and address, the address, the account, and the total. Only the first
+//! two refuse attempts, with doubling delays; the last two make them stricter during attacks from many addresses, but
+//! leave every new address a few attempts, so that a correct password always works. Known devices and one-time links
+//! are counted separately. This file holds the counters of one server in bounded memory without database or requests;
+//! `throttle` shares them between servers.
 
 use std::{
     collections::HashMap,
@@ -17,34 +17,34 @@ use uuid::Uuid;
 
 use super::{Hash, client_address::network_of, hash_of};
 
-/// Counters that are kept; beyond it, the oldest quarter goes.
+/// Maximum number of counters; beyond it, the oldest quarter is dropped.
 const ROOM: usize = 50_000;
 
-/// The first delay; each further failure doubles it.
+/// First delay; each further failure doubles it.
 const FIRST_DELAY: Duration = Duration::from_secs(5);
 
-/// Time after which a wrong code of an authenticator app is forgiven, and the longest delay between two.
+/// Time after which a wrong code of an authenticator app is forgiven, and the longest delay between two attempts.
 const FORGIVEN_CODE: Duration = Duration::from_hours(2);
 
 /// Free attempts of each pair and each address during an attack from many addresses.
 const STRICT_PAIR: f64 = 3.0;
 const STRICT_ADDRESS: f64 = 10.0;
 
-/// Failures of an address beyond which its passwords are looked at behind everybody else's.
+/// Failures of an address beyond which its password checks are queued behind all others.
 const SUSPECT: f64 = 3.0;
 
-/// What a failure counts against.
+/// Scope that a failure counts against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Kind {
-    /// An account from an address.
+    /// One account from one address.
     Pair,
-    /// An address, or a /64 of IPv6.
+    /// One address, or one /64 network of IPv6.
     Address,
-    /// An account, from everywhere.
+    /// One account from all addresses.
     Account,
-    /// All accounts, from everywhere.
+    /// All accounts from all addresses.
     Overall,
-    /// A device that has signed in before, or a session: counted for itself.
+    /// A known device or a session, counted separately.
     Own,
     /// One-time links from an address.
     Links,
@@ -58,11 +58,11 @@ enum Kind {
 
 /// Parameters of a counter.
 struct Rule {
-    /// Failures that cost nothing.
+    /// Number of failures without a delay.
     free: f64,
     /// Time after which one failure is forgiven.
     forgiven_after: Duration,
-    /// The longest delay.
+    /// Longest delay.
     longest: Duration,
 }
 
@@ -75,8 +75,8 @@ impl Kind {
             Self::Overall => (1_000.0, Duration::from_millis(100), Duration::ZERO),
             Self::Own => (10.0, Duration::from_mins(1), Duration::from_mins(5)),
             Self::Links => (20.0, Duration::from_secs(6), Duration::from_mins(1)),
-            // A code has six digits: these bounds are computed in docs/identity.md. A pair comes to a rest below what is
-            // free for the account, so one address alone never uses that up.
+            // A code has six digits: docs/identity.md computes these bounds. A pair settles below the account's free
+            // attempts, so one address alone never exhausts them.
             Self::CodePair => (5.0, FORGIVEN_CODE, FORGIVEN_CODE),
             Self::CodeAccount => (30.0, FORGIVEN_CODE, FORGIVEN_CODE),
             Self::CodeOwn => (10.0, FORGIVEN_CODE, FORGIVEN_CODE),
@@ -85,7 +85,7 @@ impl Kind {
     }
 }
 
-/// One counter, under the hash of what it counts, so that every server and the database name it alike.
+/// Counter key: a hash of the scope, so that all servers and the database use the same name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
     kind: Kind,
@@ -108,7 +108,7 @@ impl Key {
         ]
     }
 
-    /// Counter of its own: a device, a session.
+    /// Counter of a device or a session.
     pub fn own(name: &str) -> Vec<Self> {
         vec![Self::new(Kind::Own, name)]
     }
@@ -118,17 +118,17 @@ impl Key {
         vec![Self::new(Kind::Links, &place(address))]
     }
 
-    /// Counters of a passkey, whose owner is not known yet.
+    /// Counters of a passkey, whose owner is not yet known.
     pub fn of_passkey(address: Option<IpAddr>) -> Vec<Self> {
         vec![Self::new(Kind::Links, &format!("passkeys {}", place(address)))]
     }
 
-    /// Counters of answers that providers send people back with.
+    /// Counters of responses that arrive from identity providers.
     pub fn of_provider(address: Option<IpAddr>) -> Vec<Self> {
         vec![Self::new(Kind::Links, &format!("providers {}", place(address)))]
     }
 
-    /// Counters of a code, after a first factor of this account. `device`: known by a code that it has given before.
+    /// Counters of a code after a first factor of this account. `device`: name of a device that gave a code before.
     pub fn of_code(first_factor: &str, address: Option<IpAddr>, device: Option<&str>) -> Vec<Self> {
         match device {
             Some(device) => vec![Self::new(Kind::CodeOwn, &format!("device {device}"))],
@@ -149,12 +149,12 @@ impl Key {
         vec![Self::new(Kind::Links, &format!("recovery codes {}", place(address)))]
     }
 
-    /// The counter's name in the database.
+    /// Key of the counter in the database.
     pub const fn hash(&self) -> &Hash {
         &self.hash
     }
 
-    /// Returns true if a success clears the counter: failures of the pair or the device were the person's own.
+    /// Returns true if a success clears the counter: failures of the pair or the device were made by the same person.
     pub const fn is_personal(&self) -> bool {
         matches!(self.kind, Kind::Pair | Kind::Own | Kind::CodePair | Kind::CodeOwn)
     }
@@ -165,7 +165,7 @@ impl Key {
     }
 }
 
-/// Failures as they stood at a moment. They are forgiven steadily.
+/// Number of failures at a point in time. It decays linearly.
 #[derive(Clone, Copy, Debug)]
 struct Counter {
     failures: f64,
@@ -178,7 +178,7 @@ impl Counter {
         (self.failures - forgiven).max(0.0)
     }
 
-    /// Wait after the last failure, with this number of free attempts. Failures that were forgiven meanwhile do not
+    /// Delay after the last failure, given the number of free attempts. Failures that were forgiven meanwhile do not
     /// shorten it.
     fn wait(&self, rule: &Rule, free: f64, now: Instant) -> Duration {
         let beyond = self.failures.ceil() - free;
@@ -195,8 +195,8 @@ impl Counter {
 pub struct Attempts(Mutex<HashMap<Key, Counter>>);
 
 impl Attempts {
-    /// Counts a failure before it is known whether it is one, as many may try at once while a password is being looked
-    /// at. What succeeds is taken back. Gives how long to wait where there were too many, and then counts nothing.
+    /// Counts a failure before the outcome is known, because many attempts may run while a password is checked; a
+    /// success is taken back. Over the limit, returns the delay and counts nothing.
     pub fn begin(&self, keys: &[Key], now: Instant) -> Result<(), Duration> {
         let mut counters = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let wait = wait(&counters, keys, now);
@@ -211,7 +211,7 @@ impl Attempts {
         Ok(())
     }
 
-    /// Takes back what [`Self::begin`] counted, and whatever stood against the pair or the device: it was no failure.
+    /// Takes back what [`Self::begin`] counted, and clears the counters of the pair or the device.
     pub fn succeeded(&self, keys: &[Key]) {
         let mut counters = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for key in keys {
@@ -223,7 +223,7 @@ impl Attempts {
         }
     }
 
-    /// Wait before an attempt with these keys is allowed; counts nothing.
+    /// Delay before an attempt with these keys is allowed; counts nothing.
     pub fn wait(&self, keys: &[Key], now: Instant) -> Duration {
         wait(&self.0.lock().unwrap_or_else(PoisonError::into_inner), keys, now)
     }
@@ -235,7 +235,7 @@ impl Attempts {
         of_place.filter_map(|key| counters.get(key).map(|it| it.failures(&key.kind.rule(), now))).any(|n| n > SUSPECT)
     }
 
-    /// Learns of failures on other servers: how many, and how long ago the last was.
+    /// Merges failures from other servers: their number, and the age of the last one.
     pub fn learn(&self, key: Key, failures: f64, age: Duration, now: Instant) {
         let at = now.checked_sub(age).unwrap_or(now);
         let mut counters = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -254,7 +254,7 @@ impl Attempts {
 }
 
 fn wait(counters: &HashMap<Key, Counter>, keys: &[Key], now: Instant) -> Duration {
-    // Somebody guesses from many places: at this account, or at all of them.
+    // Guessing from many addresses: at this account, or at all accounts.
     let is_over = |wanted: Kind| {
         let found = keys.iter().find(|key| key.kind == wanted).and_then(|key| counters.get(key));
         found.is_some_and(|counter| counter.failures(&wanted.rule(), now) >= wanted.rule().free)
@@ -273,7 +273,7 @@ fn wait(counters: &HashMap<Key, Counter>, keys: &[Key], now: Instant) -> Duratio
     keys.iter().filter_map(one).max().unwrap_or_default()
 }
 
-/// Lets the oldest quarter go where there is no room for so many more.
+/// Drops the oldest quarter if there is no room for `more` counters.
 fn make_room(counters: &mut HashMap<Key, Counter>, more: usize) {
     if counters.len() + more <= ROOM {
         return;
@@ -288,7 +288,7 @@ fn make_room(counters: &mut HashMap<Key, Counter>, more: usize) {
     });
 }
 
-/// An address as it is counted.
+/// Returns the address in the form in which it is counted.
 fn place(address: Option<IpAddr>) -> String {
     address.map_or_else(|| "nowhere".to_owned(), |address| network_of(address).to_string())
 }

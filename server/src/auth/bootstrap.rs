@@ -1,7 +1,7 @@
-//! `TREELINE_BOOTSTRAP_TOKEN`: an admin token of the service `bootstrap`, given by the environment.
+//! `TREELINE_BOOTSTRAP_TOKEN`: an admin token of the service `bootstrap`, set in the environment.
 //!
-//! It has a row like any token, so that assignments can be bound to it, but the row alone opens
-//! nothing: a server only accepts the bootstrap token that it was started with itself.
+//! It has a row like any token, so that assignments can be bound to it. The row alone grants nothing: a server accepts
+//! only the bootstrap token it was started with.
 
 use sqlx::PgPool;
 use uuid::Uuid;
@@ -9,10 +9,10 @@ use uuid::Uuid;
 use super::{Hash, Scope, hash_of};
 use crate::{config::Secret, store::identity};
 
-/// The service that the bootstrap token belongs to. Nobody else can get a token of it.
+/// Service that the bootstrap token belongs to. No other token can be created for it.
 pub const BOOTSTRAP_SERVICE: &str = "bootstrap";
 
-/// Sees to it that the token has its row. Gives its hash.
+/// Creates the row of the token if it is missing. Returns its hash.
 pub async fn ensure_bootstrap_token(pool: &PgPool, token: &Secret) -> sqlx::Result<Hash> {
     let hash = hash_of(token.reveal());
     identity::insert_service(pool, Uuid::now_v7(), BOOTSTRAP_SERVICE).await?;

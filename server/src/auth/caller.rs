@@ -1,18 +1,18 @@
-//! Who is asking, and what they may do.
+//! Authenticated callers and their permissions.
 
 use std::net::IpAddr;
 
 use domain::{Code, Problem, job::OwnerKind};
 use uuid::Uuid;
 
-/// What a person may do.
+/// Role of a person.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
-    /// Own uploads and jobs.
+    /// Access to own uploads and jobs.
     User,
-    /// Sees all, retries, cancels, bulk.
+    /// Access to all work; may retry, cancel, and run bulk actions.
     Support,
-    /// Job types, people, services, tokens, pause, delete.
+    /// Manages job types, people, services, and tokens; may pause and delete.
     Admin,
 }
 
@@ -32,13 +32,13 @@ impl Role {
     }
 }
 
-/// What a service's token may do.
+/// Scope of a service token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     JobsRead,
     JobsWrite,
     Work,
-    /// Reads `/metrics` and nothing else.
+    /// Access to `/metrics` only.
     Metrics,
     Admin,
 }
@@ -71,40 +71,40 @@ pub struct Caller {
     pub role: Option<Role>,
     /// Services only.
     pub scopes: Vec<Scope>,
-    /// The session or token used: what an assignment is bound to.
+    /// Session or token that was used: assignments are bound to it.
     pub credential_id: Uuid,
-    /// Where a token's `work` is narrowed: the names of the types.
+    /// Names of the types that the token's `work` scope is limited to; `None` if it is not limited.
     pub work_types: Option<Vec<String>>,
-    /// Somebody else chose the person's password.
+    /// True if someone else chose the person's password.
     pub must_change_password: bool,
-    /// Persons only: the role requires a second factor that the session does not have, so all it may do is add one.
+    /// Persons only: true if the role requires a second factor that the session lacks, so it may only add one.
     pub enrolls: bool,
-    /// Persons only: the value of the proxy's header that the session stands for.
+    /// Persons only: value of the proxy header that the session was created for.
     pub proxy_user: Option<String>,
-    /// Client's address; set for each request and not remembered.
+    /// Client address; set for each request and not cached.
     pub address: Option<IpAddr>,
 }
 
 impl Caller {
-    /// Whether other owners' jobs are visible: support, admins, and services with `admin`.
+    /// Returns true if jobs of other owners are visible: for support, admins, and services with `admin`.
     pub fn sees_all(&self) -> bool {
         self.role >= Some(Role::Support) || self.scopes.contains(&Scope::Admin)
     }
 
-    /// Whether job types, people, services and tokens may be changed.
+    /// Returns true if the caller may change job types, people, services and tokens.
     pub fn is_admin(&self) -> bool {
         self.role == Some(Role::Admin) || self.scopes.contains(&Scope::Admin)
     }
 
-    /// The owner whose jobs are visible; `None` is everybody's.
+    /// Owner whose jobs are visible; `None` means all owners.
     pub fn visible_owner(&self) -> Option<Uuid> {
         (!self.sees_all()).then_some(self.owner_id)
     }
 
-    /// Refuses callers who may not do this: 403 `forbidden`.
+    /// Refuses callers without this scope: 403 `forbidden`.
     ///
-    /// People read and write; `admin` and `metrics` belong to admins, and nobody signed in ever has `work`. Services
-    /// have the scopes of their token; `admin` includes the others, except `work`, which a token must name.
+    /// People read and write; `admin` and `metrics` require the admin role, and no session has `work`. Services have
+    /// the scopes of their token; `admin` includes all others except `work`, which a token must name.
     pub fn require(&self, scope: Scope) -> Result<(), Problem> {
         let allowed = match (self.role, scope) {
             (Some(_), Scope::Work) => false,

@@ -1,9 +1,9 @@
-//! The address of the client, also behind proxies (`TREELINE_TRUSTED_PROXIES`).
+//! Client address, also behind proxies (`TREELINE_TRUSTED_PROXIES`).
 //!
-//! Whoever connects is the client, unless it is a trusted proxy: then its `Forwarded` (RFC 7239) or `X-Forwarded-For`
-//! is read from the right, as every hop appends what it saw, and the first address that is not a trusted proxy's is the
-//! client's. Everything left of that was sent by the client and says nothing. A proxy appends to one of the two headers
-//! and passes the other on as the client sent it, so where both are there and disagree, neither is believed.
+//! The peer is the client unless it is a trusted proxy. Then `Forwarded` (RFC 7239) or `X-Forwarded-For` is read from
+//! the right, because every hop appends the address it saw; the first address that is not a trusted proxy is the
+//! client. Anything to its left was sent by the client and is ignored. A proxy appends to one of the two headers and
+//! passes the other through, so if both are present and disagree, neither is used.
 
 use std::{
     convert::Infallible,
@@ -17,10 +17,10 @@ use axum::{
 };
 use ipnet::IpNet;
 
-/// Hops that are looked at, from the right; no chain of proxies is longer.
+/// Maximum number of hops read, from the right; no real chain of proxies is longer.
 const MOST_HOPS: usize = 32;
 
-/// The client's address, in the extensions of every request; unknown only where there is no connection.
+/// Client address, in the extensions of every request; `None` only without a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClientAddress(pub Option<IpAddr>);
 
@@ -32,8 +32,8 @@ impl<S: Send + Sync> FromRequestParts<S> for ClientAddress {
     }
 }
 
-/// Address that clients are counted by: an IPv4 address, or the /64 network of an IPv6 address, as one client there has
-/// 2^64 addresses.
+/// Address that clients are counted by: an IPv4 address, or the /64 network of an IPv6 address, because one client
+/// there has 2^64 addresses.
 pub fn network_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(six) => IpAddr::V6((six.to_bits() & (u128::MAX << 64)).into()),
@@ -41,14 +41,14 @@ pub fn network_of(address: IpAddr) -> IpAddr {
     }
 }
 
-/// The networks of the proxies that are believed.
+/// Networks of the trusted proxies.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TrustedProxies(Vec<IpNet>);
 
 impl FromStr for TrustedProxies {
     type Err = String;
 
-    /// Addresses and CIDR networks, separated by commas.
+    /// Parses a comma-separated list of addresses and CIDR networks.
     fn from_str(text: &str) -> Result<Self, String> {
         let network = |entry: &str| {
             let address = entry.parse::<IpAddr>().map(IpNet::from);
@@ -66,7 +66,7 @@ impl TrustedProxies {
         self.0.iter().any(|network| network.contains(&address))
     }
 
-    /// The client's address, given who is connected and what they say.
+    /// Returns the client address for a peer and its headers.
     pub fn client(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         let peer = peer.to_canonical();
         if !self.contains(peer) {
@@ -84,7 +84,7 @@ impl TrustedProxies {
         }
     }
 
-    /// From the right: the first hop that is no trusted proxy, or the last one that is.
+    /// Returns the first hop from the right that is not a trusted proxy, or the last one that is.
     fn behind<'a>(
         &self,
         peer: IpAddr,
@@ -94,7 +94,7 @@ impl TrustedProxies {
         let mut nearest = peer;
         let hops = lines.rev().flat_map(|line| line.to_str().unwrap_or_default().rsplit(','));
         for hop in hops.take(MOST_HOPS) {
-            // A hop that hides itself, or cannot be read, ends what is known.
+            // A hidden or unreadable hop ends the known part of the chain.
             let Some(address) = read(hop) else { return nearest };
             nearest = address;
             if !self.contains(address) {
@@ -105,7 +105,7 @@ impl TrustedProxies {
     }
 }
 
-/// The `for` of one element of `Forwarded`.
+/// Value of `for` in one element of `Forwarded`.
 fn forwarded_for(element: &str) -> Option<IpAddr> {
     let mut pairs = element.split(';').filter_map(|pair| pair.split_once('='));
     let (_, value) = pairs.find(|(name, _)| name.trim().eq_ignore_ascii_case("for"))?;
@@ -113,7 +113,7 @@ fn forwarded_for(element: &str) -> Option<IpAddr> {
     node(value.strip_prefix('"').and_then(|value| value.strip_suffix('"')).unwrap_or(value))
 }
 
-/// An address, perhaps with a port: `192.0.2.1`, `192.0.2.1:80`, `2001:db8::1`, `[2001:db8::1]`, `[2001:db8::1]:80`.
+/// Parses an address: `192.0.2.1`, `192.0.2.1:80`, `2001:db8::1`, `[2001:db8::1]`, `[2001:db8::1]:80`.
 fn node(text: &str) -> Option<IpAddr> {
     let text = text.trim();
     let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);

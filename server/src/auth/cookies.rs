@@ -1,27 +1,27 @@
-//! The cookies that carry secrets: a session's and that of a device that signed in before, for this host alone; a
-//! share's, for the API of its tree alone; and one that shows a new secret once, to the page that a form leads to.
+//! Cookies that hold secrets: of a session and of a known device, for this host only; of a share, for the API of its
+//! tree only; and one that shows a new secret once, on the page that a form leads to.
 //!
-//! Knows only the header lines; whether a secret is good is asked elsewhere. Under https they are `Secure`
-//! and bear a prefix that says so, so that no sibling domain can set them.
+//! This module handles header lines only and verifies no secrets. With https the cookies are `Secure` and have a name
+//! prefix that prevents sibling domains from setting them.
 
 use axum::http::{HeaderMap, HeaderValue, header};
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use uuid::Uuid;
 
-/// A session ends after so long at most.
+/// Maximum lifetime of a session.
 const SESSION_SECONDS: u32 = 90 * 86_400;
 
-/// The longest life that browsers grant, for the device that has signed in before.
+/// Lifetime of the known-device cookie: the longest that browsers allow.
 const DEVICE_SECONDS: u32 = 400 * 86_400;
 
-/// How the session cookie is written and read.
+/// Names and attributes of the cookies.
 #[derive(Clone, Copy, Debug)]
 pub struct SessionCookie {
     secure: bool,
 }
 
 impl SessionCookie {
-    /// `secure`: whether people reach the server by https.
+    /// `secure`: true if people reach the server over https.
     pub const fn new(secure: bool) -> Self {
         Self { secure }
     }
@@ -30,17 +30,17 @@ impl SessionCookie {
         if self.secure { "__Host-treeline_session" } else { "treeline_session" }
     }
 
-    /// The session's secret, from a request.
+    /// Reads the session secret of a request.
     pub fn read(self, headers: &HeaderMap) -> Option<&str> {
         find(headers, self.name())
     }
 
-    /// `Set-Cookie` that begins a session.
+    /// `Set-Cookie` that starts a session.
     pub fn set(self, secret: &str) -> HeaderValue {
         self.write(self.name(), secret, SESSION_SECONDS)
     }
 
-    /// `Set-Cookie` that takes it away.
+    /// `Set-Cookie` that removes the session cookie.
     pub fn clear(self) -> HeaderValue {
         self.write(self.name(), "", 0)
     }
@@ -54,12 +54,12 @@ impl SessionCookie {
         if self.secure { "__Host-treeline_device" } else { "treeline_device" }
     }
 
-    /// Reads the cookie of a device that signed in before.
+    /// Reads the known-device cookie.
     pub fn read_device(self, headers: &HeaderMap) -> Option<&str> {
         find(headers, self.device_name())
     }
 
-    /// `Set-Cookie` that says that this device has signed in. It opens nothing.
+    /// `Set-Cookie` that marks the device as known. It grants no access.
     pub fn set_device(self, sealed: &str) -> HeaderValue {
         self.write(self.device_name(), sealed, DEVICE_SECONDS)
     }
@@ -68,12 +68,12 @@ impl SessionCookie {
         if self.secure { "__Secure-treeline_share" } else { "treeline_share" }
     }
 
-    /// The secret of a share, from a request.
+    /// Reads the share secret of a request.
     pub fn read_share(self, headers: &HeaderMap) -> Option<&str> {
         find(headers, self.share_name())
     }
 
-    /// `Set-Cookie` that opens a tree: browsers send it to the API of this job and nowhere else.
+    /// `Set-Cookie` that opens a tree: browsers send it only to the API of this job.
     pub fn set_share(self, secret: &str, root_id: Uuid) -> HeaderValue {
         let secure = if self.secure { "; Secure" } else { "" };
         let name = self.share_name();
@@ -86,18 +86,18 @@ impl SessionCookie {
         if self.secure { "__Secure-treeline_once" } else { "treeline_once" }
     }
 
-    /// A secret on its way to the page at `path`, which shows it once.
+    /// Reads a new secret for the page at `path`, which shows it once.
     pub fn read_once(self, headers: &HeaderMap) -> Option<String> {
         let bytes = URL_SAFE_NO_PAD.decode(find(headers, self.once_name())?).ok()?;
         String::from_utf8(bytes).ok()
     }
 
-    /// `Set-Cookie` that takes a new secret to the page at `path`.
+    /// `Set-Cookie` that passes a new secret to the page at `path`.
     pub fn set_once(self, secret: &str, path: &str) -> HeaderValue {
         self.write_once(&URL_SAFE_NO_PAD.encode(secret), path, 120)
     }
 
-    /// `Set-Cookie` that takes it away, once it was shown.
+    /// `Set-Cookie` that removes the secret after it was shown.
     pub fn clear_once(self, path: &str) -> HeaderValue {
         self.write_once("", path, 0)
     }
@@ -119,7 +119,7 @@ fn find<'a>(headers: &'a HeaderMap, wanted: &str) -> Option<&'a str> {
         .find_map(|(name, value)| (name == wanted && !value.is_empty()).then_some(value))
 }
 
-/// The values are base64url of our own making and ids, so the line is always a header.
+/// Builds the header value. The parts are base64url and ids, so it is always valid.
 fn line(text: &str) -> HeaderValue {
     HeaderValue::try_from(text).unwrap_or_else(|_| HeaderValue::from_static(""))
 }

@@ -1,8 +1,8 @@
-//! Devices that have signed in before: a signed cookie, for years, that is no credential.
+//! Known devices: a signed, long-lived cookie that is not a credential.
 //!
-//! Whoever sends it with an account's address has their failures counted apart, so that strangers who guess cannot slow
-//! them down; those of second factors only where it was made after one. It is signed with the account's stored password hash, which no two accounts share and nobody sees: every
-//! server can check it, nothing more is kept, and a new password makes every older cookie worthless.
+//! Failures with this cookie are counted separately, so that strangers who guess cannot slow down the account's owner;
+//! failed second factors only if it was issued after one. It is signed with the account's unique and secret password
+//! hash: every server can verify it without further storage, and a new password invalidates all older cookies.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use hmac::{Hmac, KeyInit as _, Mac as _};
@@ -12,26 +12,26 @@ use uuid::Uuid;
 
 use super::attempts::Key;
 
-/// Bytes of the account's id, of the device's, and of the signature.
+/// Bytes of the account id, the device id, and the signature.
 const LENGTH: usize = 16 + 16 + 32;
 
-/// A device that has signed in before.
+/// Device that has signed in before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Device {
-    /// The account with the device's own number.
+    /// Account id and device id.
     pub(super) name: String,
-    /// True if a second factor was given, too.
+    /// True if a second factor was given.
     pub(super) mfa: bool,
 }
 
 impl Device {
-    /// Counters of its passwords.
+    /// Counters of password attempts from this device.
     pub(super) fn keys(&self) -> Vec<Key> {
         Key::own(&format!("device {}", self.name))
     }
 }
 
-/// Makes the value of the cookie for a device that signs in. `mfa`: with a second factor.
+/// Creates the cookie value for a device that signs in. `mfa`: with a second factor.
 pub(super) fn seal(account: Uuid, password_hash: &str, mfa: bool) -> String {
     let device: [u8; 16] = rand::random();
     let named = [account.as_bytes().as_slice(), &device].concat();
@@ -39,7 +39,7 @@ pub(super) fn seal(account: Uuid, password_hash: &str, mfa: bool) -> String {
     URL_SAFE_NO_PAD.encode([named.as_slice(), &signature].concat())
 }
 
-/// The device, if it has signed in to this account with this password; `None` for any other.
+/// Returns the device if it has signed in to this account with this password, else `None`.
 pub(super) fn open(cookie: &str, account: Uuid, password_hash: &str) -> Option<Device> {
     let bytes = URL_SAFE_NO_PAD.decode(cookie).ok().filter(|bytes| bytes.len() == LENGTH)?;
     let (named, signed) = bytes.split_at(32);
@@ -49,7 +49,7 @@ pub(super) fn open(cookie: &str, account: Uuid, password_hash: &str) -> Option<D
         .then(|| Device { name: URL_SAFE_NO_PAD.encode(named), mfa })
 }
 
-/// HMAC-SHA256 takes a key of any length, so there is always one; where there were none, nothing would fit it.
+/// Computes the signature. HMAC-SHA256 accepts keys of any length, so `None` never occurs; it would match nothing.
 fn signature(named: &[u8], password_hash: &str, mfa: bool) -> Option<[u8; 32]> {
     let mut mac = Hmac::<Sha256>::new_from_slice(password_hash.as_bytes()).ok()?;
     mac.update(if mfa { b"treeline device with a second factor ".as_slice() } else { b"treeline device " });

@@ -1,15 +1,15 @@
-//! State that travels through a stranger's browser: sealed, for one purpose, and for a few minutes.
+//! State sealed for a round trip through an unauthenticated browser, for one purpose and a few minutes.
 //!
-//! Between two requests of a sign-in nothing is stored, so strangers cannot fill the database, and any server can take
-//! the second request. Whatever must happen once is marked as used when it has happened. Nothing here may be trusted to
-//! be fresh for longer than its expiry says.
+//! Nothing is stored between two requests of a sign-in, so strangers cannot fill the database and any server can handle
+//! the second request. Steps that must happen once are marked as used when they happen. Sealed state is fresh only
+//! until its expiry.
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use time::{Duration, OffsetDateTime};
 
 use crate::App;
 
-/// The longest sealed text that is opened: what strangers send is bounded.
+/// Longest sealed text that is opened: bounds input from strangers.
 const LONGEST: usize = 16 * 1024;
 
 #[derive(Serialize, Deserialize)]
@@ -19,14 +19,14 @@ struct Envelope<T> {
     content: T,
 }
 
-/// Seals a value for so many minutes. `purpose` keeps one kind of state from being sent in place of another.
+/// Seals a value for this many minutes. `purpose` prevents one kind of state from being used as another.
 pub(crate) fn seal<T: Serialize>(app: &App, purpose: &str, minutes: i64, content: &T) -> String {
     let until = (OffsetDateTime::now_utc() + Duration::minutes(minutes)).unix_timestamp();
     let text = serde_json::to_vec(&Envelope { until, content }).unwrap_or_default();
     app.sealer.seal(&context(purpose), &text)
 }
 
-/// Opens a value that was sealed for the same purpose. `None`: it is something else, or too old.
+/// Opens a value sealed for the same purpose. `None` if it was not, or if it has expired.
 pub(crate) fn open<T: DeserializeOwned>(app: &App, purpose: &str, text: &str) -> Option<T> {
     if text.len() > LONGEST {
         return None;

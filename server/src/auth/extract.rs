@@ -1,7 +1,7 @@
-//! From a request to its [`Caller`]: the bearer token first, else the session cookie.
+//! Extractors from a request to its [`Caller`]: the bearer token first, else the session cookie.
 //!
-//! A token that is sent and not known is refused, even beside a good cookie: whoever sends one means
-//! it. That a credential is in use is noted off the request's path.
+//! An unknown token is refused even beside a valid cookie, because the client meant to use it. The use of a credential
+//! is recorded off the request path.
 
 use std::sync::{
     Arc, OnceLock,
@@ -24,34 +24,34 @@ use crate::{
     store::identity,
 };
 
-/// Slot for the caller, in the extensions of a request: filled by the handler's extractor, read by layers afterwards.
+/// Slot for the caller in the request extensions: filled by the handler's extractor, read by layers afterwards.
 #[derive(Clone, Debug, Default)]
 pub struct CallerSlot(Arc<OnceLock<Caller>>);
 
 impl CallerSlot {
     fn fill(&self, caller: &Caller) {
-        // Asked twice, it is the same caller.
+        // A second extraction yields the same caller.
         let _ = self.0.set(caller.clone());
     }
 
-    /// Takes the caller, if it is known.
+    /// Takes the caller, if known.
     pub fn take(self) -> Option<Caller> {
         Arc::try_unwrap(self.0).map_or_else(|shared| shared.get().cloned(), OnceLock::into_inner)
     }
 }
 
-/// The caller of a request, in its extensions once it is known. Bodies are bounded by it.
+/// Caller in the request extensions, once known. Body limits depend on it.
 #[derive(Clone, Copy, Debug)]
 pub struct KnownCaller {
     pub owner_id: Uuid,
     pub credential_id: Uuid,
 }
 
-/// Flag of a connection over which a known caller has sent a request, in the extensions of its requests.
+/// Flag of a connection that has carried a request of an authenticated caller, in the extensions of its requests.
 #[derive(Clone, Debug, Default)]
 pub struct SeenCaller(pub Arc<AtomicBool>);
 
-/// The caller where there is one: for pages that also greet strangers.
+/// Optional caller: for pages that are also open to anonymous visitors.
 #[derive(Clone, Debug)]
 pub struct MaybeCaller(pub Option<Caller>);
 
@@ -109,8 +109,8 @@ impl FromRequestParts<App> for MaybeCaller {
     }
 }
 
-/// True for what a session may reach whose person still has to add a second factor: pages and calls that add one, and the
-/// way out.
+/// Returns true for paths open to a session that must still add a second factor: pages and calls that add one, and
+/// sign-out.
 fn is_open_to_enrollment(parts: &Parts) -> bool {
     let path = path(parts);
     let below = |root: &str| path == root || path.strip_prefix(root).is_some_and(|rest| rest.starts_with('/'));
@@ -119,8 +119,8 @@ fn is_open_to_enrollment(parts: &Parts) -> bool {
         .any(below)
 }
 
-/// True for what a session may reach whose person still has to choose a password: what changes it, what says so, one's sessions,
-/// and the way out. Nothing that would outlast the change, such as a second factor of whoever knows the first password.
+/// Returns true for paths open to a session that must still choose a password: password, sessions, and sign-out.
+/// Excluded is what would outlast the change, such as a second factor added by someone who knows the first password.
 fn is_open_to_change(parts: &Parts) -> bool {
     let path = path(parts);
     let calls = ["/api/v1/me", "/api/v1/me/password", "/api/v1/me/step-up", "/api/v1/session"];
@@ -129,7 +129,7 @@ fn is_open_to_change(parts: &Parts) -> bool {
     calls.into_iter().chain(pages).any(|open| open == path) || below.into_iter().any(|root| path.starts_with(root))
 }
 
-/// The path as it was asked for, whatever part of it a router has taken off.
+/// Original request path, before routers strip prefixes.
 fn path(parts: &Parts) -> &str {
     parts.extensions.get::<OriginalUri>().map_or(&parts.uri, |uri| &uri.0).path()
 }
@@ -159,7 +159,7 @@ async fn by_token(app: &App, hash: Hash) -> Result<Option<Caller>> {
     if is_due {
         let again = app.clone();
         app.tasks.spawn(async move {
-            // With the connections of heartbeats: whoever is known must get through whatever else is going on.
+            // Uses the heartbeat pool: authenticated callers must get through under any load.
             match look_up(&again, &again.pools.beats, hash).await {
                 Ok(Some(_)) => {}
                 Ok(None) => again.auth.forget(&hash),
@@ -173,7 +173,7 @@ async fn by_token(app: &App, hash: Hash) -> Result<Option<Caller>> {
 async fn look_up(app: &App, pool: &PgPool, hash: Hash) -> Result<Option<Caller>> {
     let seen = *app.auth.changes.borrow();
     let Some(token) = identity::find_token(pool, &hash).await? else { return Ok(None) };
-    // A bootstrap token of an earlier start has no row of its own to revoke: it just is not ours.
+    // A bootstrap token of an earlier start has no own row to revoke; it just differs from this server's token.
     if token.owner_name == BOOTSTRAP_SERVICE && app.auth.bootstrap != Some(hash) {
         return Ok(None);
     }

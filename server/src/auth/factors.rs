@@ -1,8 +1,8 @@
-//! Second factors of a person: what there is, and what adding or removing one means for their sessions.
+//! Second factors of a person, and the effect of adding or removing one on their sessions.
 //!
-//! The kinds are below: authenticator apps ([`totp`]), passkeys, recovery codes. A person with at least one
-//! confirmed factor is asked for it at every sign-in. Adding and removing one needs a recent authentication, is in the
-//! audit log, and never happens on behalf of somebody else; admins can only remove everything.
+//! The kinds are the submodules: authenticator apps ([`totp`]), passkeys, recovery codes. A person with at least one
+//! confirmed factor needs it at every sign-in. Adding or removing a factor requires a recent authentication, is
+//! audited, and is never done on behalf of someone else; admins can only remove all factors.
 
 pub mod passkeys;
 pub mod recovery;
@@ -30,12 +30,12 @@ use crate::{
 };
 
 impl FactorSummary {
-    /// True if signing in asks for a second factor.
+    /// Returns true if sign-in requires a second factor.
     pub(crate) fn any(&self) -> bool {
         self.totp_since.is_some() || self.passkeys > 0
     }
 
-    /// Second factors that would be accepted, as the API names them.
+    /// Names of the accepted second factors, as in the API.
     pub(crate) fn methods(&self) -> Vec<String> {
         let all = [
             (self.totp_since.is_some(), "totp"),
@@ -52,7 +52,7 @@ impl From<PasskeyRow> for Passkey {
     }
 }
 
-/// The factors of the caller. 403 for tokens.
+/// Returns the factors of the caller. 403 for tokens.
 pub async fn list(app: &App, caller: &Caller) -> Result<Factors> {
     let role = person(caller)?;
     let summary = store::summary(&app.pool, caller.owner_id).await?;
@@ -66,7 +66,7 @@ pub async fn list(app: &App, caller: &Caller) -> Result<Factors> {
     })
 }
 
-/// Removes every factor of somebody else, who has lost theirs, and ends their sessions. Returns how many there were.
+/// Removes all factors of a person who has lost them and ends their sessions. Returns the number of factors removed.
 pub async fn reset(app: &App, caller: &Caller, owner_id: Uuid, reason: Option<&str>) -> Result<u64> {
     caller.require(Scope::Admin)?;
     step_up::require(app, caller).await?;
@@ -92,7 +92,7 @@ pub async fn reset(app: &App, caller: &Caller, owner_id: Uuid, reason: Option<&s
     Ok(removed)
 }
 
-/// The same on behalf of whoever runs the server.
+/// Resets factors from the command line of the server.
 pub async fn reset_by_command(pool: &PgPool, owner_id: Uuid) -> Result<u64> {
     let mut tx = pool.begin().await?;
     store::lock_person(&mut tx, owner_id).await?.ok_or_else(|| Problem::not_found("person"))?;
@@ -105,13 +105,13 @@ pub async fn reset_by_command(pool: &PgPool, owner_id: Uuid) -> Result<u64> {
     Ok(removed)
 }
 
-/// The role of a caller who is a person; 403 for tokens.
+/// Role of a caller who is a person; 403 for tokens.
 pub(super) fn person(caller: &Caller) -> Result<Role> {
     caller.role.ok_or_else(|| Error::refuse(Code::Forbidden, "A token has no second factors."))
 }
 
-/// Refuses the removal of the last way to sign in, after it in its transaction: 409 `last_sign_in_method`. One-time links
-/// do not count; a proxy that signs people in does.
+/// Refuses the removal of the last way to sign in; called after the removal, in its transaction: 409
+/// `last_sign_in_method`. One-time links do not count; a proxy that signs people in does.
 pub(super) async fn require_way_in(app: &App, tx: &mut Tx, owner_id: Uuid) -> Result<()> {
     let methods = federation::sign_in_methods(tx, owner_id).await?;
     let settings = &app.config.identity;
@@ -130,14 +130,14 @@ pub(super) async fn require_way_in(app: &App, tx: &mut Tx, owner_id: Uuid) -> Re
     ))
 }
 
-/// Locks the caller's account; 401 where it is gone.
+/// Locks the caller's account; 401 if it no longer exists.
 pub(super) async fn lock(tx: &mut Tx, owner_id: Uuid) -> Result<PersonForFactors> {
     let gone = || Error::refuse(Code::Unauthenticated, "The session has ended. Sign in again.");
     store::lock_person(tx, owner_id).await?.ok_or_else(gone)
 }
 
-/// Consequences of a new factor, in its transaction: the session is as strong as it now can be; with the first factor the
-/// person's other sessions end and recovery codes are made, which are returned.
+/// Applies the effects of a new factor in its transaction: the session is stepped up. With the first factor, other
+/// sessions and open links of the person end and new recovery codes are returned.
 pub(super) async fn added(tx: &mut Tx, caller: &Caller, before: &FactorSummary) -> Result<Vec<String>> {
     store::step_up_session(tx, caller.credential_id, true).await?;
     let codes = if before.any() {
@@ -151,8 +151,8 @@ pub(super) async fn added(tx: &mut Tx, caller: &Caller, before: &FactorSummary) 
     Ok(codes)
 }
 
-/// Consequences of a removed factor, in its transaction: without any factor no session is a strong one, and
-/// recovery codes stand for nothing.
+/// Applies the effects of a removed factor in its transaction: without any factor, sessions no longer count as
+/// two-factor sessions and recovery codes are deleted.
 pub(super) async fn removed(tx: &mut Tx, owner_id: Uuid) -> Result<()> {
     if !store::summary(&mut **tx, owner_id).await?.any() {
         store::set_sessions_mfa(tx, owner_id, false).await?;

@@ -1,8 +1,8 @@
-//! One-time links: how people sign in.
+//! One-time sign-in links.
 //!
-//! Opening a link changes nothing, so that a mail scanner or a preview cannot use it up; its page asks
-//! for a press of a button, which redeems it. While nobody can administer, each start of the server
-//! prints a link that makes the first admin; the moment there is one, those links are dead.
+//! Opening a link changes nothing, so that mail scanners and previews cannot use it up; its page has a button that
+//! redeems it. Until an admin exists, each start of the server prints a link that creates the first admin; those links
+//! become invalid as soon as there is one.
 
 use domain::Code;
 use sqlx::PgExecutor;
@@ -26,13 +26,13 @@ use crate::{
     task::in_task,
 };
 
-/// How long a link can be used.
+/// Lifetime of a link, in minutes.
 pub(super) const OPEN_MINUTES: i32 = 60;
 
-/// Lifetime of the link for the first admin, in minutes: it stands in a terminal, perhaps in a log.
+/// Lifetime of the link for the first admin, in minutes: it is printed to a terminal, perhaps into a log.
 const FIRST_ADMIN_MINUTES: i32 = 15;
 
-/// Makes a link for a person, or for the first admin where `owner_id` is nobody. Gives its URL.
+/// Creates a link for a person, or for the first admin if `owner_id` is `None`. Returns its URL.
 pub async fn create(on: impl PgExecutor<'_>, public_url: &PublicUrl, owner_id: Option<Uuid>) -> Result<String> {
     let secret = new_secret("");
     let minutes = if owner_id.is_some() { OPEN_MINUTES } else { FIRST_ADMIN_MINUTES };
@@ -40,7 +40,7 @@ pub async fn create(on: impl PgExecutor<'_>, public_url: &PublicUrl, owner_id: O
     Ok(format!("{}/sign-in/{secret}", public_url.as_str()))
 }
 
-/// Makes a link for a person, in the name of the caller: the audit log will say whose link began the session.
+/// Creates a link for a person on behalf of the caller: the audit log names the creator of the link for the session.
 pub(super) async fn create_for(tx: &mut Tx, public_url: &PublicUrl, owner_id: Uuid, by: &Caller) -> Result<String> {
     let url = create(&mut **tx, public_url, Some(owner_id)).await?;
     let secret = url.rsplit('/').next().unwrap_or_default();
@@ -48,16 +48,15 @@ pub(super) async fn create_for(tx: &mut Tx, public_url: &PublicUrl, owner_id: Uu
     Ok(url)
 }
 
-/// Whether pressing the button would sign somebody in now.
+/// Returns true if redeeming the link would sign someone in now.
 pub async fn is_open(app: &App, token: &str) -> Result<bool> {
     Ok(identity::is_link_open(&app.pool, &hash_of(token)).await?)
 }
 
-/// The press of the button: uses the link up and begins a session. Gives the cookies to answer
-/// with. 410 `link_used` when the link is unknown, used, or too old; 429 `too_many_requests` when that
-/// happened too often to the address; passwords that failed there do not count.
+/// Redeems the link and starts a session. Returns the response cookies. 410 `link_used` if the link is unknown, used,
+/// or expired; 429 `too_many_requests` if that happened too often from this address; failed passwords do not count.
 ///
-/// A person with a second factor is asked for it, whoever made the link: 401 `mfa_required`, and the link stays open.
+/// Any person with a second factor is asked for it: 401 `mfa_required`, and the link stays open.
 pub async fn redeem(app: &App, token: &str, second: &Second, visitor: &Visitor<'_>) -> Result<Cookies> {
     let pool = app.pool.clone();
     let hash = hash_of(token);
@@ -74,7 +73,7 @@ pub async fn redeem(app: &App, token: &str, second: &Second, visitor: &Visitor<'
             "This link was used or has expired. Ask an admin for a new one, or run `treeline-server sign-in-link`.",
         )
     };
-    // A task of its own: a transaction is never cancelled by a client that went away.
+    // A separate task: a client disconnect never cancels the transaction.
     let secret = in_task("signing in", async move {
         let mut tx = pool.begin().await?;
         let Some(owner_id) = identity::use_link(&mut tx, &hash).await? else { return Ok(None) };

@@ -1,10 +1,9 @@
-//! Who is asking: bearer tokens of services, cookie sessions of people, one-time links.
+//! Authentication: bearer tokens of services, cookie sessions of people, one-time links.
 //!
-//! Everything that reads a secret is here; handlers only see a [`Caller`]. A caller is looked up
-//! once and then remembered for at most ten seconds, so that a busy worker does not cost a query a
-//! request; after a quarter of that its token is looked up again beside its requests, which do not wait.
-//! What takes rights away is counted in the database; each server looks four times a second and forgets
-//! everybody when the count has moved, so nothing that was revoked opens anything a second later.
+//! All code that reads secrets is here; handlers only see a [`Caller`]. A caller is cached for at most ten seconds, so
+//! that a busy worker does not cost one query per request; after a quarter of that time it is refreshed in the
+//! background without delaying requests. Revocations increment a counter in the database; each server polls it four
+//! times a second and clears its cache when it changes, so a revoked credential stops working within a second.
 
 use std::{
     collections::HashMap,
@@ -55,35 +54,35 @@ pub use still_valid::{Ongoing, Rights, rights_of, still_valid};
 pub use viewer::{SharedTree, Viewer};
 pub use worker::Worker;
 
-/// How long a caller is remembered without asking the database.
+/// Time for which a caller is cached without asking the database.
 const REMEMBERED_FOR: Duration = Duration::from_secs(10);
 
-/// How many callers are remembered; beyond it, all are forgotten.
+/// Maximum number of cached callers; beyond it, the cache is cleared.
 const REMEMBERED_AT_MOST: usize = 10_000;
 
-/// A caller, as the database had it then.
+/// Caller as read from the database.
 #[derive(Debug)]
 struct Remembered {
     caller: Caller,
     since: Instant,
-    /// Somebody is asking the database again.
+    /// True while a background refresh is running.
     is_asked: bool,
 }
 
-/// What the server keeps in memory about credentials.
+/// In-memory state about credentials.
 pub struct Auth {
     remembered: Mutex<HashMap<Hash, Remembered>>,
-    /// The only bootstrap token that counts: the one this server was started with.
+    /// Hash of the only accepted bootstrap token: the one this server was started with.
     bootstrap: Option<Hash>,
     cookie: SessionCookie,
-    /// Failed sign-ins of late.
+    /// Recent failed sign-ins.
     attempts: Attempts,
     passwords: Passwords,
-    /// Turns at the database for those who try secrets.
+    /// Database slots for sign-in attempts.
     throttle_slots: Semaphore,
-    /// OpenID Connect providers, as they were found lately.
+    /// Cached metadata of OpenID Connect providers.
     providers: oidc::Known,
-    /// How often rights were taken away, as far as this server knows.
+    /// Counter of revocations, as last read by this server.
     changes: watch::Sender<i64>,
     /// Rights of the credentials of ongoing work.
     known: Mutex<HashMap<Uuid, still_valid::Known>>,
@@ -91,7 +90,7 @@ pub struct Auth {
 }
 
 impl Auth {
-    /// `secure`: whether people reach the server by https.
+    /// `secure`: true if people reach the server over https.
     pub fn new(bootstrap: Option<Hash>, secure: bool, pool: PgPool) -> Self {
         Self {
             remembered: Mutex::default(),
@@ -112,7 +111,7 @@ impl Auth {
         self.cookie
     }
 
-    /// A caller who is remembered, and whether the database is to be asked again by now, which is said once.
+    /// Returns a cached caller, and true if it is due for a refresh; the flag is returned once.
     fn recall(&self, hash: &Hash) -> Option<(Caller, bool)> {
         let mut remembered = self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
         let known = remembered.get_mut(hash).filter(|known| known.since.elapsed() < REMEMBERED_FOR)?;
@@ -120,7 +119,7 @@ impl Auth {
         Some((known.caller.clone(), is_due))
     }
 
-    /// Remembers a caller, unless rights were taken away since `seen`, before which the database was asked.
+    /// Caches a caller, unless the revocation counter has moved since `seen`, its value before the lookup.
     fn remember(&self, hash: Hash, caller: Caller, seen: i64) {
         let mut remembered = self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
         if *self.changes.borrow() != seen {
@@ -132,12 +131,12 @@ impl Auth {
         remembered.insert(hash, Remembered { caller, since: Instant::now(), is_asked: false });
     }
 
-    /// Makes the next request with this credential ask the database.
+    /// Removes a credential from the cache, so that the next request reads the database.
     fn forget(&self, hash: &Hash) {
         self.remembered.lock().unwrap_or_else(PoisonError::into_inner).remove(hash);
     }
 
-    /// Forgets every caller, if the count of changes has moved.
+    /// Clears the cache if the revocation counter has moved.
     fn note_changes(&self, count: i64) {
         let mut remembered = self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
         let moved = self.changes.send_if_modified(|before| std::mem::replace(before, count) != count);
@@ -146,13 +145,13 @@ impl Auth {
         }
     }
 
-    /// Moves whenever rights were taken away from anybody.
+    /// Receiver that changes whenever rights are revoked.
     pub fn changes(&self) -> watch::Receiver<i64> {
         self.changes.subscribe()
     }
 }
 
-/// Looks whether rights were taken away since the last look, and acts on it.
+/// Reads the revocation counter and clears the cache if it has moved.
 pub async fn look_for_changes(app: &App) -> Result<()> {
     app.auth.note_changes(store::changes(&app.pool).await?);
     Ok(())

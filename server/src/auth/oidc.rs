@@ -1,8 +1,8 @@
-//! Sign-in by OpenID Connect: the way to a provider and back.
+//! Sign-in by OpenID Connect: the redirect to a provider and the callback.
 //!
-//! Authorization code flow with PKCE, state and nonce; what must survive the way stands sealed in a cookie of this browser, so
-//! nobody can be signed in to somebody else's account by a foreign link. Signatures, issuer, audience, nonce and times
-//! are checked by `openidconnect`; who the person is here is decided in [`accounts`].
+//! Authorization code flow with PKCE, state and nonce. State between the two requests is sealed in a cookie of this
+//! browser, so a foreign link cannot sign anyone in to another account. `openidconnect` checks signatures, issuer,
+//! audience, nonce and times; [`accounts`] maps the identity to a person.
 
 mod accounts;
 mod bounded_http;
@@ -41,21 +41,21 @@ use crate::{
     task::in_task,
 };
 
-/// Minutes that the way to the provider and back may take.
+/// Minutes until a started sign-in expires.
 const MINUTES: i64 = 10;
 
-/// The oldest proof at a provider that is accepted: as old as sessions here become.
+/// Maximum age of an authentication at a provider: the maximum age of sessions.
 const LONGEST_SINCE: Duration = Duration::from_hours(90 * 24);
 
-/// The longest path to go back to after signing in, in bytes: it travels in a cookie, and those have 4 KiB.
+/// Longest return path after sign-in, in bytes: it is stored in a cookie, and cookies have 4 KiB.
 const LONGEST_BACK: usize = 1_000;
 
-/// The longest query that a provider may send people back with, in bytes.
+/// Longest callback query that is read, in bytes.
 const LONGEST_CALLBACK: usize = 16 * 1024;
 
 const PURPOSE: &str = "way to an OpenID Connect provider";
 
-/// Content of the cookie that survives the way.
+/// Content of the state cookie.
 #[derive(Serialize, Deserialize)]
 struct Way {
     provider: String,
@@ -63,19 +63,19 @@ struct Way {
     nonce: String,
     verifier: String,
     back: String,
-    /// The session whose person adds this sign-in to their account.
+    /// Session whose person adds this sign-in to their account.
     links: Option<Uuid>,
-    /// True if the person was to prove anew who they are.
+    /// True if the person must authenticate anew.
     fresh: bool,
 }
 
-/// Address that the browser goes to, and the cookie that it takes along.
+/// URL that the browser is redirected to, and the state cookie.
 pub struct Departure {
     pub url: String,
     pub cookie: String,
 }
 
-/// Outcome of the way back.
+/// Outcome of a callback.
 #[derive(Debug)]
 pub enum Arrival {
     /// Signed in: the cookies, and the page to go to.
@@ -84,7 +84,7 @@ pub enum Arrival {
     Linked,
 }
 
-/// A person as a provider describes them.
+/// Person as described by a provider.
 #[derive(Clone, Debug)]
 struct Identity {
     issuer: String,
@@ -94,11 +94,11 @@ struct Identity {
     email_verified: bool,
     groups: Vec<String>,
     mfa: bool,
-    /// Seconds since the person proved who they are. `None`: the provider does not say.
+    /// Seconds since the person authenticated; `None` if the provider does not report it.
     age_seconds: Option<i64>,
 }
 
-/// Sends the browser to a provider. `fresh`: the person proves anew who they are. `caller`: adds the sign-in to this account.
+/// Redirects to a provider. `fresh`: requires a new authentication. `caller`: adds the sign-in to this account.
 pub async fn depart(app: &App, name: &str, back: &str, fresh: bool, caller: Option<&Caller>) -> Result<Departure> {
     let provider = find(app, name)?;
     if let Some(caller) = caller {
@@ -116,7 +116,7 @@ pub async fn depart(app: &App, name: &str, back: &str, fresh: bool, caller: Opti
         )
         .set_pkce_challenge(challenge)
         .add_scopes(provider.scopes.iter().cloned().map(Scope::new));
-    // With a limit, any limit, a provider says in the token when the person proved who they are.
+    // With `max_age` set to any value, a provider reports the time of authentication in the token.
     request = request.set_max_age(if fresh { Duration::ZERO } else { LONGEST_SINCE });
     if fresh {
         request = request.add_prompt(CoreAuthPrompt::Login);
@@ -134,7 +134,7 @@ pub async fn depart(app: &App, name: &str, back: &str, fresh: bool, caller: Opti
     Ok(Departure { url: url.into(), cookie: envelope::seal(app, PURPOSE, MINUTES, &way) })
 }
 
-/// Takes the browser back from a provider, with the cookie that it left with.
+/// Handles the callback from a provider, with the state cookie of the browser.
 pub async fn arrive(
     app: &App,
     name: &str,
@@ -158,9 +158,9 @@ pub async fn arrive(
         return Err(refused("The provider did not sign you in. Begin again, or use another way."));
     }
     let code = answer.code.ok_or_else(over)?;
-    // Whoever begins a sign-in can send made-up codes, each a request to the provider.
+    // Anyone who starts a sign-in can send made-up codes, each of which costs a request to the provider.
     let attempt = throttle::begin(app, Key::of_provider(visitor.address)).await?;
-    // Once, whatever the provider makes of a code that it sees again.
+    // Once only, even if the provider would accept the code again.
     if !use_state(app, &way.state).await? {
         attempt.failed(app).await?;
         return Err(over());
@@ -188,7 +188,7 @@ pub async fn arrive(
     Ok(Arrival::SignedIn(cookies, way.back))
 }
 
-/// Marks the state of a way as used. False: it was used before.
+/// Marks the state of a sign-in as used. False if it was used before.
 async fn use_state(app: &App, state: &str) -> Result<bool> {
     let (pool, hash) = (app.pool.clone(), hash_of(&format!("state of a way to a provider {state}")));
     in_task("using the state of a sign-in", async move {
@@ -202,8 +202,8 @@ async fn use_state(app: &App, state: &str) -> Result<bool> {
     .await
 }
 
-/// Seconds since the person proved who they are. A provider that does not say so is believed only where its settings do;
-/// the wish for a fresh proof travels through the browser, where it can be taken out of the address.
+/// Seconds since the person authenticated. A provider that does not report it is trusted only if its settings say so;
+/// the request for a fresh authentication passes through the browser, which can remove it from the URL.
 fn age(provider: &Provider, identity: &Identity, fresh: bool) -> Result<i64> {
     let recent = i64::from(step_up::RECENT_SECONDS);
     match identity.age_seconds {
@@ -220,12 +220,12 @@ fn age(provider: &Provider, identity: &Identity, fresh: bool) -> Result<i64> {
     }
 }
 
-/// The page that a sign-in begun with this cookie goes to; for the second step's page.
+/// Page that a sign-in started with this cookie leads to; for the second-step page.
 pub fn destination(app: &App, cookie: Option<&str>) -> Option<String> {
     envelope::open::<Way>(app, PURPOSE, cookie?).map(|way| way.back)
 }
 
-/// Query that a provider sends people back with.
+/// Query of a provider's callback.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Callback {
     pub code: Option<String>,
@@ -235,7 +235,7 @@ pub struct Callback {
 }
 
 impl Callback {
-    /// Reads a query. `None`: it is too long, or says something twice.
+    /// Parses a query. `None` if it is too long or repeats a parameter.
     pub fn read(query: &str) -> Option<Self> {
         if query.len() > LONGEST_CALLBACK {
             return None;
@@ -257,7 +257,7 @@ impl Callback {
     }
 }
 
-/// Exchanges the code, and checks everything that came back.
+/// Exchanges the code and verifies the tokens.
 async fn identify(app: &App, provider: &Provider, code: String, nonce: String, verifier: String) -> Result<Identity> {
     let failed = |what: &str, error: &dyn std::fmt::Display| {
         tracing::warn!(provider = provider.name, what, %error, "sign-in by a provider failed");
@@ -277,13 +277,13 @@ async fn identify(app: &App, provider: &Provider, code: String, nonce: String, v
     let claims = if let Ok(claims) = id_token.claims(&client.id_token_verifier(), &nonce) {
         claims.clone()
     } else {
-        // The provider may have new keys.
+        // The provider may have rotated its keys.
         let fresh = metadata(app, provider, true).await?;
         let client = self::client(app, provider, &fresh)?;
         let claims = id_token.claims(&client.id_token_verifier(), &nonce);
         claims.map_err(|error| failed("the ID token", &error))?.clone()
     };
-    // Many providers tell only the subject in the token, and the rest to whoever asks.
+    // Many providers put only the subject into the token and serve the rest as user info.
     let more: Option<UserInfoClaims<OtherClaims, CoreGenderClaim>> =
         match client.user_info(tokens.access_token().clone(), Some(claims.subject().clone())) {
             Ok(request) => {
@@ -300,7 +300,7 @@ async fn identify(app: &App, provider: &Provider, code: String, nonce: String, v
         .map(|name| name.to_string())
         .or_else(|| claims.preferred_username().map(|name| name.to_string()))
         .or_else(|| more.and_then(|more| more.preferred_username()).map(|name| name.to_string()));
-    // Address and verification from the same place.
+    // Take address and verification from the same source.
     let (email, email_verified) = match claims.email() {
         Some(email) => (Some(email.to_string()), claims.email_verified()),
         None => (
@@ -329,7 +329,7 @@ async fn identify(app: &App, provider: &Provider, code: String, nonce: String, v
     })
 }
 
-/// A claim that is a text or a list of texts.
+/// Strings of a claim that is a string or a list of strings.
 fn names_in(claim: Option<&Value>) -> Vec<String> {
     match claim {
         Some(Value::String(one)) => vec![one.clone()],

@@ -1,9 +1,9 @@
-//! The host and origin checks: a browser that is signed in cannot be made to act by another site's page, whatever name
-//! that site gives this server (DNS rebinding).
+//! Host and origin checks: pages of other sites cannot make a signed-in browser act here, even if their host name
+//! resolves to this server (DNS rebinding).
 //!
-//! Every unsafe request without a token, with our cookie or to sign in, must come from our own origin.
-//! Browsers say so by `Sec-Fetch-Site`, older ones by `Origin`. Requests with an `Authorization` header need
-//! no check: no page of another site can make a browser send one, and beside it the cookie plays no part.
+//! Every unsafe request with a session cookie or for sign-in, but without a token, must come from our own origin.
+//! Browsers report it in `Sec-Fetch-Site`, older ones in `Origin`. Requests with an `Authorization` header need no
+//! check: pages of other sites cannot make a browser send one, and the cookie is then ignored.
 
 use std::net::IpAddr;
 
@@ -17,9 +17,9 @@ use domain::Code;
 
 use crate::{App, error::Error};
 
-/// Middleware: 421 `misdirected` for a request to a host that is not ours: neither the public one, nor an address, nor
-/// this machine's own name. A page of a site whose name was made to lead here would otherwise be of our origin. Health
-/// checks say what they like, and requests with a token: no page can make a browser send one that opens anything.
+/// Middleware: 421 `misdirected` if the request's host is neither the public one, nor an address, nor a loopback name.
+/// Otherwise a page whose host name resolves to this server would count as our origin. Health checks and requests with
+/// a token are exempt: a page cannot make a browser send a token.
 pub async fn check_host(State(app): State<App>, request: Request, next: Next) -> Response {
     let exempt =
         matches!(request.uri().path(), "/healthz" | "/readyz") || request.headers().contains_key(header::AUTHORIZATION);
@@ -30,7 +30,7 @@ pub async fn check_host(State(app): State<App>, request: Request, next: Next) ->
     Error::refuse(Code::Misdirected, detail).into_response()
 }
 
-/// Returns true if every host that the request names is ours. HTTP/2 names it in the URI; HTTP/1.0 may name none.
+/// Returns true if all hosts in the request are ours. HTTP/2 has it in the URI; HTTP/1.0 may have none.
 fn names_us(headers: &HeaderMap, uri: &Uri, authority: &str) -> bool {
     let of_headers = headers.get_all(header::HOST).iter().map(|value| value.to_str().unwrap_or("?"));
     of_headers.chain(uri.authority().map(Authority::as_str)).all(|said| {
@@ -39,7 +39,7 @@ fn names_us(headers: &HeaderMap, uri: &Uri, authority: &str) -> bool {
     })
 }
 
-/// The host without its port, and without the brackets of an IPv6 address.
+/// Returns the host without port and without IPv6 brackets.
 fn host_of(authority: &str) -> &str {
     let (host, port) = authority.rsplit_once(':').unwrap_or((authority, ""));
     let host = if port.bytes().all(|byte| byte.is_ascii_digit()) { host } else { authority };
@@ -51,7 +51,7 @@ fn is_address_or_local(host: &str) -> bool {
     host.parse::<IpAddr>().is_ok() || name == "localhost" || name.ends_with(".localhost")
 }
 
-/// Middleware: 403 `forbidden` for what another site made a browser send.
+/// Middleware: 403 `forbidden` for unsafe requests caused by another site.
 pub async fn check(State(app): State<App>, request: Request, next: Next) -> Response {
     let safe = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
     let headers = request.headers();
@@ -64,7 +64,7 @@ pub async fn check(State(app): State<App>, request: Request, next: Next) -> Resp
         .into_response()
 }
 
-/// Whether the request comes from our own pages, as far as the browser tells.
+/// Returns true if the request comes from our own pages, according to the browser's headers.
 fn is_own(headers: &HeaderMap, authority: &str, has_cookie: bool) -> bool {
     let text = |name| headers.get(name).map(|value: &axum::http::HeaderValue| value.to_str().unwrap_or("?"));
     if let Some(site) = text(header::HeaderName::from_static("sec-fetch-site")) {
@@ -75,7 +75,7 @@ fn is_own(headers: &HeaderMap, authority: &str, has_cookie: bool) -> bool {
         let host = text(header::HOST).unwrap_or_default().to_ascii_lowercase();
         return !said.is_empty() && (said == authority || said == host);
     }
-    // Neither header: no browser of ours. Without a cookie there is nothing to abuse.
+    // Neither header: not a supported browser. Without a cookie there is nothing to abuse.
     !has_cookie
 }
 

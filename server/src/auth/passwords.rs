@@ -1,9 +1,9 @@
-//! Passwords: argon2id, as costly to guess as a sign-in can bear.
+//! Passwords: argon2id, as expensive to guess as a sign-in can afford.
 //!
-//! Looking at one takes tens of milliseconds of a core and 19 MiB, so it happens on threads that may
-//! block, a few at a time. Known devices, addresses without recent failures, and addresses with recent failures have
-//! queues of their own, so that a flood of wrong passwords holds nobody else up. An account that does not exist costs the
-//! same as one that does. A request that waits too long, or finds its queue full, is refused with `Retry-After`.
+//! A check takes tens of milliseconds of CPU and 19 MiB, so it runs on blocking threads with limited concurrency. Known
+//! devices, addresses without recent failures, and addresses with recent failures have separate queues, so that a flood
+//! of wrong passwords delays nobody else. Unknown accounts cost the same as known ones. A request that waits too long,
+//! or finds its queue full, is refused with `Retry-After`.
 
 use std::time::Duration;
 
@@ -24,16 +24,16 @@ const LONGEST_QUEUE: usize = 64;
 /// Longest wait in a queue.
 const QUEUE_TIMEOUT: Duration = Duration::from_secs(8);
 
-/// Tries after which a password is found that counts as common. The lists that are tried first hold some ten thousand.
+/// Number of guesses below which a password counts as common. Common lists hold some ten thousand entries.
 const COMMON_BELOW: u64 = 1_000_000;
 
-/// What is looked at where there is no password. It costs what a real one costs, and nothing fits it.
+/// Hash that is checked if there is no password. It costs the same as a real one, and nothing matches it.
 const DECOY: &str = "$argon2id$v=19$m=19456,t=2,p=1$c2FsdHNhbHRzYWx0c2FsdA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 
 /// Queue of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Queue {
-    /// A device that has signed in before, or somebody who is signed in.
+    /// A known device, or a signed-in person.
     Known,
     /// An address without recent failures.
     Fresh,
@@ -41,7 +41,7 @@ pub enum Queue {
     Suspect,
 }
 
-/// Slots of the requests that are worked on at once, and places for those that wait.
+/// Slots of running checks, and the number of places in the queue.
 #[derive(Debug)]
 struct Slots {
     slots: Semaphore,
@@ -54,7 +54,7 @@ impl Slots {
     }
 }
 
-/// The queues in front of the costly work.
+/// Queues in front of password checks.
 #[derive(Debug)]
 pub struct Passwords {
     known: Slots,
@@ -69,7 +69,7 @@ impl Default for Passwords {
 }
 
 impl Passwords {
-    /// What is stored of a password: a PHC string with a salt of its own.
+    /// Returns the stored form of a password: a PHC string with its own salt.
     pub async fn hash(&self, password: String) -> Result<String> {
         self.in_slot(Queue::Known, move || {
             Argon2::default().hash_password(password.as_bytes()).map(|hash| hash.to_string())
@@ -78,7 +78,7 @@ impl Passwords {
         .map_err(|error| Error::Broken(format!("hashing a password: {error}")))
     }
 
-    /// Whether the password is the one that was stored. Without one it is not, and takes as long.
+    /// Returns true if the password matches the stored hash. Without a hash it returns false after the same time.
     pub async fn fits(&self, password: String, stored: Option<String>, queue: Queue) -> Result<bool> {
         let password = if password.len() > LONGEST_PASSWORD { String::new() } else { password };
         let known = stored.is_some();
@@ -112,7 +112,7 @@ impl Passwords {
     }
 }
 
-/// Returns true if a stored hash has other parameters than new hashes.
+/// Returns true if a stored hash was made with other parameters than new hashes.
 pub fn is_outdated(stored: &str) -> bool {
     let today = Argon2::default();
     let parameters = PasswordHash::new(stored).ok().and_then(|stored| argon2::Params::try_from(&stored).ok());
@@ -122,8 +122,7 @@ pub fn is_outdated(stored: &str) -> bool {
     })
 }
 
-/// Fault of a new password, in words; `None` if it has none. `known` holds the words that anybody may know about the
-/// person.
+/// Describes the fault of a new password; `None` if it has none. `known` contains public words about the person.
 pub fn fault_of(password: &str, known: &[&str]) -> Option<&'static str> {
     fault_of_password(password).or_else(|| {
         is_common(password, known)
@@ -131,8 +130,8 @@ pub fn fault_of(password: &str, known: &[&str]) -> Option<&'static str> {
     })
 }
 
-/// Returns true for a common password, or one made from common passwords and known words about the person by the usual
-/// changes that cracking programs try. The list has 30,000 entries.
+/// Returns true for a common password, or one derived from common passwords or known words by the usual substitutions
+/// of cracking programs. The list has 30,000 entries.
 fn is_common(password: &str, known: &[&str]) -> bool {
     zxcvbn::zxcvbn(password, known).guesses() < COMMON_BELOW
 }

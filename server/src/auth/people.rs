@@ -1,10 +1,9 @@
-//! People: made, listed, changed by admins; signing in with a password, and changing it.
+//! People: creation, lists, changes by admins, sign-in with a password, and password changes.
 //!
-//! What is done to an account is in the audit log, in the transaction of the deed. Whatever takes rights
-//! away acts on this server at once and within a second on the others. A refused sign-in never tells
-//! whether there is such an account: neither by its words nor by its time.
+//! Every action on an account is audited in its own transaction. Revocations take effect at once on this server and
+//! within a second on the others. A refused sign-in reveals neither by text nor by timing whether the account exists.
 
-mod change; // of one person, in a transaction
+mod change; // changes of one person, in a transaction
 
 use domain::{
     Code, Problem, Time,
@@ -36,7 +35,7 @@ use crate::{
     task::in_task,
 };
 
-/// What is written down about an account. Unlike work, accounts are nobody's own business: all of it is.
+/// Audit entry of an action on an account. Unlike actions on own work, all of them are audited.
 pub(crate) fn deed(
     caller: &Caller,
     action: &'static str,
@@ -47,7 +46,7 @@ pub(crate) fn deed(
     AuditRow { owner_id: Some(owner_id), reason, detail, ..AuditRow::by(caller, action) }
 }
 
-/// Makes a person. 409 `duplicate` when somebody has the name or the address.
+/// Creates a person. 409 `duplicate` if the name or the address is taken.
 pub async fn create(app: &App, caller: &Caller, new: NewUser, keeping: Keeping) -> Result<UserMade> {
     caller.require(Scope::Admin)?;
     step_up::require(app, caller).await?;
@@ -62,7 +61,7 @@ pub async fn create(app: &App, caller: &Caller, new: NewUser, keeping: Keeping) 
         ("/proxy_user", new.proxy_user.as_deref().and_then(proxy_header::fault_of_user)),
     ];
     refuse(faults)?;
-    // A person who made it knows it. A program may have asked its owner.
+    // A person who creates the account knows the password. A program may have asked its owner for it.
     let must_change = new.password.is_some() && new.must_change_password.unwrap_or(caller.role.is_some());
     let role = role.unwrap_or(Role::User);
     let hash = match new.password {
@@ -98,13 +97,13 @@ pub async fn create(app: &App, caller: &Caller, new: NewUser, keeping: Keeping) 
     Ok(made)
 }
 
-/// A part of the list of people.
+/// Returns a page of the list of people.
 pub async fn list(app: &App, caller: &Caller, part: &NamedPart) -> Result<Vec<User>> {
     caller.require(Scope::Admin)?;
     Ok(store::list(&app.pool, part).await?.into_iter().map(Into::into).collect())
 }
 
-/// One person: oneself, or anybody for admins.
+/// Returns one person: the caller, or any person for admins.
 pub async fn find(app: &App, caller: &Caller, id: Uuid) -> Result<User> {
     if caller.owner_id != id || caller.role.is_none() {
         caller.require(Scope::Admin)?;
@@ -112,8 +111,8 @@ pub async fn find(app: &App, caller: &Caller, id: Uuid) -> Result<User> {
     Ok(store::find(&app.pool, id).await?.ok_or_else(|| Problem::not_found("person"))?.into())
 }
 
-/// Changes a person's role, address, or whether they may do anything at all. 409 `last_admin` where
-/// nobody could administer afterwards, `duplicate` where somebody has the address.
+/// Changes a person's role, address, or disabled state. 409 `last_admin` if no admin would remain, `duplicate` if the
+/// address is taken.
 pub async fn change(app: &App, caller: &Caller, id: Uuid, patch: UserPatch) -> Result<User> {
     caller.require(Scope::Admin)?;
     step_up::require(app, caller).await?;
@@ -144,7 +143,7 @@ pub async fn change(app: &App, caller: &Caller, id: Uuid, patch: UserPatch) -> R
     }
 }
 
-/// Makes a one-time link for somebody who has forgotten their password. 409 `user_disabled`.
+/// Creates a one-time link for a person who forgot the password. 409 `user_disabled`.
 pub async fn make_link(
     app: &App,
     caller: &Caller,
@@ -165,7 +164,7 @@ pub async fn make_link(
         let mut tx = pool.begin().await?;
         log::record(&mut tx, &row).await?;
         let url = links::create_for(&mut tx, &public_url, id, &by).await?;
-        // For people to read; what counts is the database's own clock.
+        // For display; the database clock decides.
         let expires_at = OffsetDateTime::now_utc() + Duration::minutes(links::OPEN_MINUTES.into());
         let made = LinkMade { url, expires_at: Time(expires_at) };
         keeping.keep(&mut tx, &made).await?;
@@ -175,7 +174,7 @@ pub async fn make_link(
     .await
 }
 
-/// Signs somebody in, and writes into the audit log where that was refused. Gives the cookies to answer with.
+/// Signs a person in, and audits refusals. Returns the response cookies.
 pub async fn sign_in(
     app: &App,
     email: &str,
@@ -197,8 +196,8 @@ pub async fn sign_in(
     signed_in
 }
 
-/// Signs somebody in. Gives the cookies to answer with. 401 `unauthenticated` whatever it was that did not fit; 429
-/// `too_many_requests` when that happened too often from the address, or with the account from there.
+/// Signs a person in. Returns the response cookies. 401 `unauthenticated` for any mismatch; 429 `too_many_requests`
+/// after too many failures from this address, or with this account from there.
 async fn sign_in_by_password(
     app: &App,
     email: &str,
@@ -229,14 +228,14 @@ async fn sign_in_by_password(
     second_stage::begin(app, first, second, visitor).await
 }
 
-/// Counters of this device, if it has signed in to this account before.
+/// Counters of this device, if it is known for this account.
 async fn known_device(app: &App, email: &str, device: &str) -> Result<Option<Vec<Key>>> {
     let account = store::find_account(&app.pool, email).await?;
     let device = account.and_then(|account| device::open(device, account.id, account.password_hash.as_deref()?));
     Ok(device.map(|device| device.keys()))
 }
 
-/// The account of this address, if it has this password and is not disabled. It takes as long where it is not.
+/// Finds the account of this address if the password matches and it is not disabled. Takes the same time otherwise.
 async fn account_that_fits(app: &App, email: &str, password: String, queue: Queue) -> Result<Option<Account>> {
     let found = store::find_account(&app.pool, email).await?;
     let stored = found.as_ref().and_then(|account| account.password_hash.clone());
@@ -244,7 +243,7 @@ async fn account_that_fits(app: &App, email: &str, password: String, queue: Queu
     Ok(found.filter(|account| fits && !account.disabled))
 }
 
-/// Stores a password anew whose hash costs other than hashes do today.
+/// Rehashes a password whose stored hash has outdated parameters.
 async fn renew_hash(app: &App, account: &Account, password: String) -> Result<()> {
     let stored = account.password_hash.clone().unwrap_or_default();
     if !passwords::is_outdated(&stored) {
@@ -255,15 +254,15 @@ async fn renew_hash(app: &App, account: &Account, password: String) -> Result<()
     Ok(())
 }
 
-/// Whether a new password takes the current one: there is one, and no one-time link within the hour.
+/// Returns true if a new password requires the current one: one exists and no link was used within the hour.
 pub async fn asks_current(app: &App, caller: &Caller) -> Result<bool> {
     let found = store::find_password(&app.pool, caller.owner_id, caller.credential_id).await?;
     Ok(found.is_none_or(|(password, by_link)| password.is_some() && !by_link))
 }
 
-/// Sets one's own password, ends one's other sessions, and gives this one a new secret: the cookies to answer with. 422
-/// where the current one does not fit, or the new one is easy to guess; 403 `step_up_required` where none is asked for and the
-/// sign-in is not recent.
+/// Sets the caller's password, ends the other sessions, and renews the secret of this one. Returns the response
+/// cookies. 422 if the current password is wrong or the new one is easy to guess; 403 `step_up_required` if no current
+/// password is required and the sign-in is not recent.
 pub async fn set_password(app: &App, caller: &Caller, new: NewPassword) -> Result<Cookies> {
     if caller.role.is_none() {
         return Err(Error::refuse(Code::Forbidden, "A token has no password."));
@@ -281,7 +280,7 @@ pub async fn set_password(app: &App, caller: &Caller, new: NewPassword) -> Resul
         }
         check_current(app, caller, current, before.clone()).await?;
     } else {
-        // No password is asked for, so the sign-in itself must be recent: a new password would be proof enough of anything else.
+        // Without a current password the sign-in must be recent: a new password would prove enough for anything else.
         step_up::require(app, caller).await?;
     }
     let hash = app.auth.passwords.hash(new.new_password).await?;
@@ -310,7 +309,7 @@ pub async fn set_password(app: &App, caller: &Caller, new: NewPassword) -> Resul
     Ok(vec![cookie.set(&secret), cookie.set_device(&device::seal(id, &hash, strength.is_some_and(|it| it.mfa)))])
 }
 
-/// Asks for the password that holds now, of somebody who is signed in: 422 where it does not fit.
+/// Verifies the current password of a signed-in person: 422 if it is wrong.
 async fn check_current(app: &App, caller: &Caller, current: String, stored: Option<String>) -> Result<()> {
     let attempt = throttle::begin(app, Key::own(&format!("session {}", caller.credential_id))).await?;
     if app.auth.passwords.fits(current, stored, Queue::Known).await? {
@@ -329,7 +328,7 @@ fn refuse<const N: usize>(faults: [(&str, Option<&str>); N]) -> Result<(), Probl
     if faults.is_empty() { Ok(()) } else { Err(Problem::invalid_body(faults)) }
 }
 
-/// 409 `duplicate`, naming who has it.
+/// Builds 409 `duplicate`, naming the other account.
 async fn double(pool: &PgPool, name: &str, email: &str) -> Error {
     match store::find_double(pool, name, email).await {
         Err(error) => error.into(),

@@ -1,7 +1,7 @@
-//! A proxy that signs people in: the header of `TREELINE_AUTH_HEADER`, believed from `TREELINE_TRUSTED_PROXIES` alone.
+//! Sign-in by a proxy: the header of `TREELINE_AUTH_HEADER`, accepted only from `TREELINE_TRUSTED_PROXIES`.
 //!
-//! The header begins a session on the sign-in page and is compared with it at every request, so whoever signs out at the
-//! proxy, or in as somebody else, is that here too. It never stands in for an API token, and never is a session by itself.
+//! The header starts a session on the sign-in page and is compared with it at every request, so signing out or
+//! switching accounts at the proxy takes effect here too. It never replaces an API token or a session.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -32,7 +32,7 @@ use crate::{
     task::in_task,
 };
 
-/// The person whom the proxy names; nobody where the header does not come from a trusted one, or more than once.
+/// Person named by the proxy; `None` if the header is repeated or does not come from a trusted proxy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProxyUser(pub Option<String>);
 
@@ -43,7 +43,7 @@ impl ProxyUser {
         Self(read(app, peer, &parts.headers))
     }
 
-    /// True if a session may be used with this request: one that a proxy began belongs to the person whom the proxy names.
+    /// Returns true if a session is valid for this request: one started by a proxy belongs to the person it names.
     pub(super) fn allows(&self, caller: &Caller) -> bool {
         caller.proxy_user.is_none() || caller.proxy_user == self.0
     }
@@ -64,7 +64,7 @@ fn is_one_person(value: &str) -> bool {
     value.is_ascii() && !value.contains(',')
 }
 
-/// Begins a session for whom the proxy names. Returns the cookies to answer with; 401 `mfa_required` asks for their second factor.
+/// Starts a session for the person the proxy names. Returns the response cookies. 401 `mfa_required`.
 pub async fn sign_in(app: &App, user: &str, visitor: &Visitor<'_>) -> Result<Cookies> {
     let settings = &app.config.identity;
     let (pool, name, role) = (app.pool.clone(), user.to_owned(), settings.auth_header_role.0);
@@ -88,8 +88,8 @@ pub async fn sign_in(app: &App, user: &str, visitor: &Visitor<'_>) -> Result<Coo
     second_stage::begin(app, first, &Second::default(), visitor).await
 }
 
-/// Connects a value of the header with an account: the one of that email address where an admin has set it, else a new one.
-/// A name alone is nobody's: people choose theirs at most providers.
+/// Links a header value to an account: the one with that email address if an admin has set it, else a new one. A name
+/// alone links nothing: people choose theirs at most providers.
 async fn first_time(tx: &mut Tx, value: &str, role: Option<Role>, address: Option<IpAddr>) -> Result<Uuid> {
     let email = value.contains('@').then_some(value).filter(|email| fault_of_email(email).is_none());
     let known = match email {
@@ -122,14 +122,14 @@ async fn first_time(tx: &mut Tx, value: &str, role: Option<Role>, address: Optio
     Ok(owner_id)
 }
 
-/// Fault of a value by which the proxy is to name somebody; an empty one stands for none.
+/// Describes the fault of a proxy user name; an empty one means none.
 pub(super) fn fault_of_user(value: &str) -> Option<&'static str> {
     let is_read = value.is_empty() || (fault_of_name(value).is_none() && is_one_person(value) && value.trim() == value);
     (!is_read).then_some("expected what the proxy writes into the header: 1 to 100 ASCII characters without a comma")
 }
 
-/// Makes an account the one that the proxy means by this value, and by no other; by none where it is empty. 409 `duplicate`
-/// where it means another account. Returns true if that is a change.
+/// Sets the proxy user name of an account; an empty value removes it. 409 `duplicate` if it belongs to another account.
+/// Returns true if the account changed.
 pub(super) async fn assign(
     tx: &mut Tx,
     by: &Caller,
@@ -150,7 +150,7 @@ pub(super) async fn assign(
     }
     let mut detail = if value.is_empty() { "none".to_owned() } else { value.to_owned() };
     if removed > 0 {
-        // Somebody may be signed in by the other names.
+        // Someone may be signed in by the previous name.
         let ended = people::end_sessions(tx, owner_id, None, Some(by.credential_id)).await?;
         detail = format!("{detail}; sessions ended: {ended}");
     }

@@ -1,8 +1,8 @@
-//! The second stage of signing in: the first factor is proved, and a session begins once nothing else is asked for.
+//! Second stage of sign-in: after the first factor, the session starts once no second factor is missing.
 //!
-//! Every way in ends here: password, one-time link, OpenID Connect, a proxy's header. Who has a second factor is asked for
-//! it, whoever made the link. In between nothing is stored: a sealed state stands for the first factor, for ten
-//! minutes, and a link is used up only with the second stage. A state proves nothing else, and outlives no new password.
+//! All sign-in methods end here: password, one-time link, OpenID Connect, proxy header. A person with a second factor
+//! must give it, whoever created the link. Nothing is stored in between: a sealed state represents the first factor for
+//! ten minutes, and a link is used up only by the second stage. A new password invalidates the state.
 
 use std::net::IpAddr;
 
@@ -28,7 +28,7 @@ use crate::{
     task::in_task,
 };
 
-/// Minutes for which a state stands for the first factor.
+/// Lifetime of the sealed state, in minutes.
 const STATE_MINUTES: i64 = 10;
 
 const PURPOSE: &str = "second stage";
@@ -38,7 +38,7 @@ const PURPOSE: &str = "second stage";
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Method {
     Password,
-    /// With the link's hash, which is used up when the session begins.
+    /// With the hash of the link, which is used up when the session starts.
     Link {
         hash: Hash,
         made_by: Option<String>,
@@ -47,14 +47,14 @@ pub(crate) enum Method {
     Oidc {
         provider: String,
     },
-    /// With the value of the header.
+    /// With the header value.
     Proxy {
         user: String,
     },
 }
 
 impl Method {
-    /// As the table of sessions has it.
+    /// Value in the sessions table.
     const fn word(&self) -> &'static str {
         match self {
             Self::Password => "password",
@@ -65,7 +65,7 @@ impl Method {
         }
     }
 
-    /// For the audit log.
+    /// Text for the audit log.
     fn in_words(&self) -> String {
         match self {
             Self::Password => "by password".to_owned(),
@@ -78,25 +78,25 @@ impl Method {
     }
 }
 
-/// A person whose first factor was right.
+/// Person who has passed the first factor.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct First {
     pub(crate) owner_id: Uuid,
     pub(crate) method: Method,
-    /// True if it was as good as two factors.
+    /// True if it counts as two factors.
     pub(crate) mfa: bool,
-    /// Seconds since then, where somebody else has asked for it.
+    /// Seconds since the first factor, if another system checked it.
     pub(crate) age_seconds: i64,
 }
 
-/// A second factor as it was sent.
+/// Second factor as submitted.
 #[derive(Clone, Debug, Default)]
 pub struct Second {
     pub code: Option<String>,
     pub recovery_code: Option<String>,
 }
 
-/// A second factor that was accepted.
+/// Accepted second factor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Factor {
     AuthenticatorApp,
@@ -109,16 +109,15 @@ impl Second {
     }
 }
 
-/// The content of the sealed state, which stands for the first factor meanwhile.
+/// Content of the sealed state that represents the first factor.
 #[derive(Serialize, Deserialize)]
 struct State {
     first: First,
-    /// Of the password hash: a new password ends the state.
+    /// Hash of the password hash: a new password invalidates the state.
     print: Hash,
 }
 
-/// Begins the session, or asks for what is missing: 401 `mfa_required` with the state to be sent back. Returns the
-/// cookies to answer with.
+/// Starts the session, or returns 401 `mfa_required` with the state to send back. Returns the response cookies.
 pub(crate) async fn begin(app: &App, first: First, second: &Second, visitor: &Visitor<'_>) -> Result<Cookies> {
     let person = find(app, first.owner_id).await?;
     let summary = store::summary(&app.pool, first.owner_id).await?;
@@ -148,14 +147,14 @@ pub(crate) async fn begin(app: &App, first: First, second: &Second, visitor: &Vi
         }
     }
     let first = match &first.method {
-        // A proxy does not say when the person proved who they are: with a factor here, that is what step-up asks for.
+        // A proxy does not report the time of authentication: with a factor here, step-up asks for it.
         Method::Proxy { .. } if summary.any() => First { age_seconds: i64::from(step_up::RECENT_SECONDS) + 1, ..first },
         _ => first,
     };
     open(app, first, factor, person, None, visitor).await
 }
 
-/// The second request: the state of the first one, and a second factor.
+/// Handles the second request: the state of the first one, and a second factor.
 pub(crate) async fn resume(app: &App, state: &str, second: &Second, visitor: &Visitor<'_>) -> Result<Cookies> {
     let over = || Error::refuse(Code::Unauthenticated, "This sign-in took too long. Begin again.");
     let State { first, print: before } = envelope::open(app, PURPOSE, state).ok_or_else(over)?;
@@ -166,7 +165,7 @@ pub(crate) async fn resume(app: &App, state: &str, second: &Second, visitor: &Vi
     begin(app, first, second, visitor).await
 }
 
-/// Begins a session with a passkey, which is both factors at once.
+/// Starts a session with a passkey, which counts as both factors.
 pub(crate) async fn begin_with_passkey(app: &App, answer: &PasskeyAnswer, visitor: &Visitor<'_>) -> Result<Cookies> {
     let attempt = throttle::begin(app, Key::of_passkey(visitor.address)).await?;
     let proof = match factors::passkeys::authenticate(app, answer).await {
@@ -183,9 +182,9 @@ pub(crate) async fn begin_with_passkey(app: &App, answer: &PasskeyAnswer, visito
     open(app, first, None, person, Some(proof), visitor).await
 }
 
-/// Counters of a second factor at sign-in. Recovery codes cannot be guessed, so nobody's wrong codes are in their way. Codes
-/// of six digits are counted for each first factor: whoever knows the password cannot be in the way of a one-time link, nor
-/// of a new password.
+/// Counters of a second factor at sign-in. Recovery codes cannot be guessed, so they are counted separately from wrong
+/// codes. Six-digit codes are counted per first factor: someone who knows the password cannot block a one-time link or
+/// a new password.
 fn keys(first: &First, person: &Candidate, second: &Second, visitor: &Visitor<'_>) -> Vec<Key> {
     if second.code.is_none() {
         return Key::of_recovery(visitor.address);
@@ -202,7 +201,7 @@ fn keys(first: &First, person: &Candidate, second: &Second, visitor: &Visitor<'_
     Key::of_code(&first_factor, visitor.address, device.filter(|it| it.mfa).as_ref().map(|it| it.name.as_str()))
 }
 
-/// Checks a second factor and uses it up. 422 at the field where it is wrong; 429 where that happened too often with these
+/// Verifies a second factor and marks it as used. 422 at the wrong field; 429 after too many failures with these
 /// counters.
 pub(super) async fn verify(app: &App, owner_id: Uuid, second: &Second, keys: Vec<Key>) -> Result<Factor> {
     let attempt = throttle::begin(app, keys).await?;
@@ -226,7 +225,7 @@ pub(super) async fn verify(app: &App, owner_id: Uuid, second: &Second, keys: Vec
     Ok(factor)
 }
 
-/// Begins the session.
+/// Starts the session.
 async fn open(
     app: &App,
     first: First,
@@ -288,7 +287,7 @@ fn print(person: &Candidate) -> Hash {
     hash_of(person.password_hash.as_deref().unwrap_or_default())
 }
 
-/// The person as the one who acts, before there is a session.
+/// Builds a caller for the audit log before a session exists.
 pub(super) fn caller(owner_id: Uuid, name: String, address: Option<IpAddr>) -> Caller {
     Caller {
         owner_id,

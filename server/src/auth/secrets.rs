@@ -1,7 +1,6 @@
-//! Secrets that are handed out: 256 random bits as text, kept only as SHA-256.
+//! Generated secrets: 256 random bits as text, stored only as SHA-256.
 //!
-//! A plain hash is enough because they are random, not passwords; looking one up by its hash leaks
-//! nothing through timing that would help to guess it.
+//! A plain hash is enough because they are random; looking one up by its hash leaks no useful timing.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -10,12 +9,12 @@ use sha2::{Digest, Sha256};
 /// SHA-256 of a secret.
 pub type Hash = [u8; 32];
 
-/// A new secret: the prefix, then 43 characters of base64url.
+/// Generates a secret: the prefix, then 43 characters of base64url.
 pub fn new_secret(prefix: &str) -> String {
     format!("{prefix}{}", URL_SAFE_NO_PAD.encode(rand::random::<[u8; 32]>()))
 }
 
-/// What is stored of a secret.
+/// Returns the stored hash of a secret.
 pub fn hash_of(secret: &str) -> Hash {
     Sha256::digest(secret.as_bytes()).into()
 }

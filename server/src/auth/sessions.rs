@@ -1,8 +1,8 @@
-//! Sessions of people: begun by a password or a sign-in link, ended by signing out, by whoever may, by 30 idle days,
-//! or 90 days after they began.
+//! Sessions of people: started by a sign-in, ended by signing out, by an authorized person, after 30 idle days, or
+//! after 90 days.
 //!
-//! A session is a random secret in a cookie; the database holds its hash and when it was last seen.
-//! What a person may do is not in it but on the owner, so that a change of role acts at once.
+//! A session is a random secret in a cookie; the database stores its hash and the time of last use. Permissions are
+//! stored with the owner, so that a change of role takes effect at once.
 
 use std::net::IpAddr;
 
@@ -25,34 +25,34 @@ use crate::{
     task::in_task,
 };
 
-/// After this many days without a request a session is over.
+/// Days without a request after which a session ends.
 pub(super) const IDLE_DAYS: i32 = 30;
 
-/// `Set-Cookie` headers to answer with.
+/// `Set-Cookie` headers of a response.
 pub type Cookies = Vec<HeaderValue>;
 
-/// Facts of a request about whoever signs in.
+/// Facts about the request of a sign-in.
 #[derive(Clone, Copy, Debug)]
 pub struct Visitor<'a> {
     pub user_agent: &'a str,
     pub address: Option<IpAddr>,
-    /// Cookie of a device that signed in before.
+    /// Known-device cookie.
     pub device: Option<&'a str>,
 }
 
 impl<'a> Visitor<'a> {
-    /// Reads the request.
+    /// Reads them from a request.
     pub fn of(app: &App, headers: &'a HeaderMap, ClientAddress(address): ClientAddress) -> Self {
         let user_agent = headers.get(header::USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or_default();
         Self { user_agent, address, device: app.auth.cookie().read_device(headers) }
     }
 }
 
-/// The longest user agent that is kept, in characters; it is shown in the list of sessions.
+/// Longest user agent that is stored, in characters; it is shown in the list of sessions.
 const LONGEST_USER_AGENT: usize = 200;
 
-/// Begins a session within the caller's transaction. Gives its secret, for the cookie; `None`: the person
-/// is disabled.
+/// Starts a session within the caller's transaction. Returns its secret for the cookie; `None` if the person is
+/// disabled.
 pub(super) async fn begin(
     connection: &mut PgConnection,
     owner_id: Uuid,
@@ -73,20 +73,20 @@ pub(super) async fn begin(
     Ok(begun.then_some(secret))
 }
 
-/// Gives a session that goes on a new secret: whoever had the old one is out. Gives the secret.
+/// Replaces the secret of a session, which invalidates the old one. Returns the new secret.
 pub(super) async fn renew(tx: &mut Tx, id: Uuid) -> sqlx::Result<String> {
     let secret = new_secret("");
     identity::renew_session(tx, id, &hash_of(&secret)).await?;
     Ok(secret)
 }
 
-/// Ends the session that the request's cookie names, if any: here at once, within a second on other servers and in
-/// streams that are open. Gives the `Set-Cookie` that removes it.
+/// Ends the session of the request's cookie, if any: at once on this server, within a second on others and in open
+/// streams. Returns the `Set-Cookie` that removes it.
 pub async fn end(app: &App, headers: &HeaderMap, address: Option<IpAddr>) -> Result<HeaderValue> {
     let cookie = app.auth.cookie();
     if let Some(secret) = cookie.read(headers) {
         let (hash, pool) = (hash_of(secret), app.pool.clone());
-        // A task of its own: a transaction is never cancelled by a client that went away.
+        // A separate task: a client disconnect never cancels the transaction.
         in_task("signing out", async move {
             let mut tx = pool.begin().await?;
             if let Some((id, owner_id)) = identity::end_session(&mut tx, &hash).await? {
@@ -105,8 +105,7 @@ pub async fn end(app: &App, headers: &HeaderMap, address: Option<IpAddr>) -> Res
     Ok(cookie.clear())
 }
 
-/// A part of the list of a person's open sessions. Everybody sees their own, admins
-/// anybody's.
+/// Returns a page of a person's open sessions. Everyone sees their own, admins all.
 pub async fn list(app: &App, caller: &Caller, owner_id: Uuid, part: Part) -> Result<Vec<account::Session>> {
     may_see(app, caller, owner_id).await?;
     let rows = store::list_sessions(&app.pool, owner_id, part).await?;
@@ -121,8 +120,8 @@ pub async fn list(app: &App, caller: &Caller, owner_id: Uuid, part: Part) -> Res
     Ok(rows.into_iter().map(session).collect())
 }
 
-/// Ends sessions of a person: one, or every one but the one that asks. Gives how many were open. 404 when
-/// the one is not theirs.
+/// Ends one session of a person, or all except the caller's. Returns the number that were open. 404 if the session
+/// belongs to someone else.
 pub async fn end_some(app: &App, caller: &Caller, owner_id: Uuid, only: Option<Uuid>) -> Result<i64> {
     may_see(app, caller, owner_id).await?;
     if let Some(id) = only
@@ -133,7 +132,7 @@ pub async fn end_some(app: &App, caller: &Caller, owner_id: Uuid, only: Option<U
     let all_but = only.is_none().then_some(caller.credential_id);
     let row = people::deed(caller, "session.end", owner_id, None, only.map(|id| format!("session {id}")));
     let pool = app.pool.clone();
-    // A task of its own: a transaction is never cancelled by a client that went away.
+    // A separate task: a client disconnect never cancels the transaction.
     let ended = in_task("ending sessions", async move {
         let mut tx = pool.begin().await?;
         let ended = store::end_sessions(&mut tx, owner_id, only, all_but).await?;
@@ -150,8 +149,7 @@ pub async fn end_some(app: &App, caller: &Caller, owner_id: Uuid, only: Option<U
     Ok(ended as i64)
 }
 
-/// 404 unless there is such a person and the caller is that person or an admin; 403 for tokens that are
-/// not an admin's.
+/// 404 unless the person exists and the caller is that person or an admin; 403 for tokens without `admin`.
 async fn may_see(app: &App, caller: &Caller, owner_id: Uuid) -> Result<()> {
     if caller.owner_id == owner_id {
         return if caller.role.is_some() {

@@ -1,7 +1,7 @@
-//! Step-up: actions with consequences ask a person to prove again who they are, if that is ten minutes ago.
+//! Step-up: sensitive actions require a person to authenticate again if the last time is more than ten minutes ago.
 //!
-//! Tokens, services, roles, people, job types and one's own factors. Services are exempt: a token has no session, and
-//! whoever holds it can prove nothing else. A second factor proves more than a password, so a person who has one is asked for it.
+//! Applies to tokens, services, roles, people, job types and own factors. Services are exempt: a token has no session
+//! and nothing else to prove. A person with a second factor must use it, because it proves more than a password.
 
 use domain::{Code, Problem, factors::StepUp};
 
@@ -23,7 +23,7 @@ use crate::{
 /// Seconds for which an authentication counts as recent.
 pub const RECENT_SECONDS: i32 = 600;
 
-/// 403 `step_up_required`, naming what would be accepted, unless the person proved recently who they are.
+/// 403 `step_up_required` with the accepted methods, unless the person authenticated recently.
 pub async fn require(app: &App, caller: &Caller) -> Result<()> {
     if caller.role.is_none() {
         return Ok(());
@@ -43,7 +43,7 @@ pub async fn require(app: &App, caller: &Caller) -> Result<()> {
     Err(Problem { methods, ..Problem::new(Code::StepUpRequired, detail) }.into())
 }
 
-/// Methods by which the caller can prove who they are. Empty: only a new sign-in helps.
+/// Methods by which the caller can authenticate again. Empty if only a new sign-in helps.
 pub async fn methods(app: &App, caller: &Caller) -> Result<Vec<String>> {
     let factors = store::summary(&app.pool, caller.owner_id).await?;
     if factors.any() {
@@ -53,7 +53,7 @@ pub async fn methods(app: &App, caller: &Caller) -> Result<Vec<String>> {
     Ok(person.password_hash.map(|_| "password".to_owned()).into_iter().collect())
 }
 
-/// Proves who the caller is: from now on the session counts as recent. 422 where that fails, at the field.
+/// Authenticates the caller again; the session then counts as recent. 422 at the failing field.
 pub async fn perform(app: &App, caller: &Caller, given: StepUp) -> Result<()> {
     factors::person(caller)?;
     let summary = store::summary(&app.pool, caller.owner_id).await?;
@@ -76,7 +76,7 @@ pub async fn perform(app: &App, caller: &Caller, given: StepUp) -> Result<()> {
             return record(app, caller, true, Some(proof), "by passkey").await;
         }
         StepUp { password: None, code, recovery_code, passkey: None } if code.is_some() != recovery_code.is_some() => {
-            // Of this session alone: nobody else is in its way, and it is in nobody's.
+            // Counted for this session only: sessions do not block each other.
             let keys = match code {
                 Some(_) => Key::of_code_in(caller.credential_id),
                 None => Key::own(&format!("recovery codes {}", caller.credential_id)),
@@ -92,7 +92,7 @@ pub async fn perform(app: &App, caller: &Caller, given: StepUp) -> Result<()> {
     record(app, caller, mfa, None, how).await
 }
 
-/// Notes that the caller has just proved who they are.
+/// Records that the caller has just authenticated.
 async fn record(app: &App, caller: &Caller, mfa: bool, proof: Option<Proof>, how: &str) -> Result<()> {
     let (pool, session) = (app.pool.clone(), caller.credential_id);
     let row = deed(caller, "session.step_up", caller.owner_id, None, Some(how.to_owned()));
@@ -104,7 +104,7 @@ async fn record(app: &App, caller: &Caller, mfa: bool, proof: Option<Proof>, how
         let is_open = store::step_up_session(&mut tx, session, mfa).await?;
         log::record(&mut tx, &row).await?;
         if mfa {
-            // Every server remembers what the session may do.
+            // Every server caches the session's permissions.
             accounts::count_change(&mut tx).await?;
         }
         crate::store::commit(tx).await?;

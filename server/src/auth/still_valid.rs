@@ -1,8 +1,8 @@
-//! Checks that a credential is still valid, for work that outlasts its request: streams in both directions, waiting
-//! claims, bulk operations, exports.
+//! Validity checks of credentials for work that outlasts its request: streams in both directions, waiting claims, bulk
+//! operations, exports.
 //!
-//! The answer is remembered until rights are taken away from anybody ([`Auth::changes`]), so asking before every
-//! commit costs nothing; then all who ask at once share one statement. Decides nothing about what a caller may do.
+//! The result is cached until any rights are revoked ([`Auth::changes`]), so a check before every commit is free; after
+//! that, concurrent checks share one statement. Permissions themselves are decided elsewhere.
 
 use std::{
     collections::HashMap,
@@ -25,13 +25,13 @@ use crate::{
     store::credentials::{self, CredentialKind, CredentialRow},
 };
 
-/// Longest time for which an answer is remembered.
+/// Longest time for which a result is cached.
 const REMEMBERED_FOR: Duration = Duration::from_mins(1);
 
-/// Number of remembered answers; beyond it, all are forgotten.
+/// Maximum number of cached results; beyond it, the cache is cleared.
 const REMEMBERED_AT_MOST: usize = 20_000;
 
-/// Rights of a token or session at this moment.
+/// Current rights of a token or session.
 #[derive(Clone, Debug)]
 pub struct Rights {
     pub kind: CredentialKind,
@@ -43,7 +43,7 @@ pub struct Rights {
 }
 
 impl Rights {
-    /// The rights of a credential, or why it has none: 401.
+    /// Returns the rights of a credential, or the reason why it has none: 401.
     fn of(row: Option<CredentialRow>) -> Result<Self, Problem> {
         let none = |detail: &str| Err(Problem::new(Code::Unauthenticated, detail));
         let Some(row) = row else { return none("The token or session does not exist any more.") };
@@ -72,7 +72,7 @@ impl Rights {
         self.role >= Some(Role::Support) || self.scopes.contains(&Scope::Admin)
     }
 
-    /// 403 unless everything that the caller was allowed still is.
+    /// 403 unless the caller's rights are still all granted.
     pub fn cover(&self, caller: &Caller) -> Result<(), Problem> {
         let admin = self.scopes.contains(&Scope::Admin);
         let scopes = |scope: &Scope| self.scopes.contains(scope) || (admin && *scope != Scope::Work);
@@ -85,12 +85,12 @@ impl Rights {
     }
 }
 
-/// The rights of a credential, read now. 401 where it has none any more, with the reason.
+/// Reads the rights of a credential from the database. 401 with the reason if it is no longer valid.
 pub async fn rights_of(pool: &PgPool, credential_id: Uuid) -> Result<Rights> {
     Ok(Rights::of(credentials::by_ids(pool, &[credential_id]).await?.pop())?)
 }
 
-/// Credentials looked up together.
+/// Batched lookup of credentials.
 pub(super) struct Lookup(pub(super) PgPool);
 
 impl Batch for Lookup {
@@ -116,17 +116,17 @@ impl Batch for Lookup {
     }
 }
 
-/// Rights as the database had them.
+/// Cached rights.
 #[derive(Debug)]
 pub(super) struct Known {
     rights: Rights,
-    /// [`Auth::changes`] before the database was asked.
+    /// Value of [`Auth::changes`] before the lookup.
     changes: i64,
     until: Instant,
 }
 
 impl Auth {
-    /// The rights of a credential and until when they can be relied on, unless rights are taken away before.
+    /// Rights of a credential and the time until which they may be cached, unless rights are revoked earlier.
     async fn rights(&self, id: Uuid) -> Result<(Rights, Instant)> {
         let changes = *self.changes.borrow();
         {
@@ -148,14 +148,14 @@ impl Auth {
     }
 }
 
-/// Checks that the caller's credential still has all its rights: 401 when it was revoked, has ended or expired, or its
-/// owner was disabled; 403 when its rights were reduced.
+/// Checks that the caller's credential still has all its rights: 401 if it was revoked, has ended or expired, or its
+/// owner is disabled; 403 if its rights were reduced.
 pub async fn still_valid(app: &App, caller: &Caller) -> Result<()> {
     let (rights, _) = app.auth.rights(caller.credential_id).await?;
     Ok(rights.cover(caller)?)
 }
 
-/// Work that goes on under a credential.
+/// Long-running work under a credential.
 pub struct Ongoing {
     app: App,
     caller: Caller,
@@ -172,7 +172,7 @@ impl Ongoing {
         still_valid(&self.app, &self.caller).await
     }
 
-    /// Resolves when the credential is not good any more, with the refusal. An absent database takes nothing away.
+    /// Resolves with the refusal when the credential becomes invalid. An unavailable database revokes nothing.
     pub async fn ended(&mut self) -> Error {
         const PAUSE: Duration = Duration::from_secs(1);
         loop {
@@ -192,7 +192,7 @@ impl Ongoing {
         }
     }
 
-    /// A body that breaks off with an error when the credential is not good any more.
+    /// Wraps a body so that it fails when the credential becomes invalid.
     pub fn guard(
         mut self,
         body: impl Stream<Item = Result<Bytes>> + Send + 'static,

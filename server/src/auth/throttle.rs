@@ -1,8 +1,8 @@
-//! Tries of a secret that a person knows: counted here at once, and in the database for all servers.
+//! Throttling of attempts on secrets that people know: counted in memory at once, and in the database for all servers.
 //!
-//! [`begin`] refuses who has failed too often (429 with the time to wait); whoever checked the secret then says how it
-//! went, and whoever says nothing has failed. Memory refuses without asking the database, so that a flood costs it
-//! nothing; what passes has read the failures of the other servers, a try that costs an argon2 anyway.
+//! [`begin`] refuses a client with too many failures (429 with the time to wait); afterwards the caller reports the
+//! outcome, and an attempt without a report counts as failed. Memory refuses without a query, so that a flood costs the
+//! database nothing; other attempts read the failures of the other servers, which is cheap beside an argon2 check.
 
 use std::time::{Duration, Instant};
 
@@ -12,22 +12,22 @@ use tokio::sync::SemaphorePermit;
 use super::attempts::Key;
 use crate::{App, error::Result, store::sign_in as store, task::in_task};
 
-/// Statements about attempts that run at once, and the longest wait for a slot.
+/// Concurrent statements about attempts, and the longest wait for a slot.
 pub(super) const AT_ONCE: usize = 2;
 const SLOT_TIMEOUT: Duration = Duration::from_secs(8);
 
-/// A try that is under way.
+/// Attempt in progress.
 #[derive(Debug)]
 #[must_use = "say whether it succeeded"]
 pub struct Try {
     keys: Vec<Key>,
-    /// True if the database has failures that a success clears.
+    /// True if the database holds failures that a success clears.
     is_stored: bool,
     /// True if attempts from this address or device failed recently.
     is_suspect: bool,
 }
 
-/// Counts a try; 429 `too_many_requests` where there were too many.
+/// Counts an attempt; 429 `too_many_requests` if there were too many.
 pub async fn begin(app: &App, keys: Vec<Key>) -> Result<Try> {
     let attempts = &app.auth.attempts;
     refuse(attempts.wait(&keys, Instant::now()))?;
@@ -50,7 +50,7 @@ pub async fn begin(app: &App, keys: Vec<Key>) -> Result<Try> {
     Ok(Try { keys, is_stored, is_suspect })
 }
 
-/// A slot for a statement: strangers who try secrets take no more connections of the database than there are slots.
+/// Acquires a slot for a statement: bounds the database connections that unauthenticated clients can use.
 async fn slot(app: &App) -> Result<SemaphorePermit<'_>> {
     let slot = tokio::time::timeout(SLOT_TIMEOUT, app.auth.throttle_slots.acquire()).await;
     slot.ok().and_then(std::result::Result::ok).ok_or_else(|| {
@@ -74,11 +74,11 @@ impl Try {
         self.is_suspect
     }
 
-    /// It did not fit: the other servers learn of it.
+    /// Reports a failure, also to the other servers.
     pub async fn failed(self, app: &App) -> Result<()> {
         let pool = app.pool.clone();
         let mut keys = self.keys;
-        // In one order everywhere: two that count the same failures never wait for each other in a circle.
+        // One global order: two updates of the same failures never deadlock.
         keys.sort_unstable_by_key(|key| *key.hash());
         let (hashes, forgiven): (Vec<Vec<u8>>, Vec<f64>) =
             keys.iter().map(|key| (key.hash().to_vec(), key.forgiven_after_seconds())).unzip();
@@ -86,7 +86,7 @@ impl Try {
         in_task("counting a failed sign-in", async move { Ok(store::count(&pool, &hashes, &forgiven).await?) }).await
     }
 
-    /// It did: what was counted is taken back.
+    /// Reports a success and takes back the counted failure.
     pub async fn succeeded(self, app: &App) -> Result<()> {
         app.auth.attempts.succeeded(&self.keys);
         if self.is_stored {

@@ -1,7 +1,7 @@
-//! Services and their tokens: made, listed, revoked by admins.
+//! Services and their tokens: creation, lists, revocation by admins.
 //!
-//! A token belongs to a service for ever; a new token of the same service keeps the owner, so keys
-//! can be changed while work is under way. Who made and revoked which is in the audit log.
+//! A token belongs to one service forever; a new token of the same service keeps the owner, so keys can be rotated
+//! while work is running. Creation and revocation are audited.
 
 use domain::{
     Code, Problem, Time,
@@ -28,10 +28,10 @@ use crate::{
     task::in_task,
 };
 
-/// What every token begins with, so that scanners for leaked secrets can know one.
+/// Prefix of every token, by which secret scanners recognize one.
 const TOKEN_PREFIX: &str = "trl_";
 
-/// Makes a service. 409 `duplicate` when the name is taken.
+/// Creates a service. 409 `duplicate` if the name is taken.
 pub async fn create_service(app: &App, caller: &Caller, new: NewService, keeping: Keeping) -> Result<Service> {
     caller.require(Scope::Admin)?;
     step_up::require(app, caller).await?;
@@ -58,21 +58,21 @@ pub async fn create_service(app: &App, caller: &Caller, new: NewService, keeping
     Err(Problem { id: there, ..Problem::new(Code::Duplicate, "A service of this name exists.") }.into())
 }
 
-/// A part of the list of services.
+/// Returns a page of the list of services.
 pub async fn list_services(app: &App, caller: &Caller, part: &NamedPart) -> Result<Vec<Service>> {
     caller.require(Scope::Admin)?;
     Ok(identity_lists::list_services(&app.pool, part).await?.into_iter().map(Into::into).collect())
 }
 
-/// One service.
+/// Returns one service.
 pub async fn find_service(app: &App, caller: &Caller, id: Uuid) -> Result<Service> {
     caller.require(Scope::Admin)?;
     let found = identity::get_service(&app.pool, id).await?;
     Ok(found.ok_or_else(|| Problem::not_found("service"))?.into())
 }
 
-/// Disables a service as a whole, or enables it: at once here, within a second on other servers. Its work and its tokens
-/// stay; disabled, they open nothing.
+/// Disables or enables a service: at once on this server, within a second on others. Its work and tokens remain; while
+/// it is disabled, its tokens are refused.
 pub async fn change_service(app: &App, caller: &Caller, id: Uuid, patch: ServicePatch) -> Result<Service> {
     caller.require(Scope::Admin)?;
     step_up::require(app, caller).await?;
@@ -104,7 +104,7 @@ pub async fn change_service(app: &App, caller: &Caller, id: Uuid, patch: Service
     Ok(changed.into())
 }
 
-/// Makes a token. Its secret is in the answer and nowhere else.
+/// Creates a token. Its secret is returned once and never stored.
 pub async fn create_token(app: &App, caller: &Caller, new: NewToken, keeping: Keeping) -> Result<TokenMade> {
     caller.require(Scope::Admin)?;
     step_up::require(app, caller).await?;
@@ -121,7 +121,7 @@ pub async fn create_token(app: &App, caller: &Caller, new: NewToken, keeping: Ke
     let made = in_task("making a token", async move {
         let NewToken { service: of, name, scopes, types, expires_at } = new;
         let mut tx = pool.begin().await?;
-        // As the database keeps it: to the microsecond.
+        // Microseconds, the precision of the database.
         let end = expires_at.and_then(|at| at.0.replace_nanosecond(at.0.nanosecond() / 1_000 * 1_000).ok());
         let expires_at = end.map(Time);
         let made = identity::insert_token(&mut *tx, id, service.id, &name, &hash, &scopes, types.as_deref(), end);
@@ -139,13 +139,13 @@ pub async fn create_token(app: &App, caller: &Caller, new: NewToken, keeping: Ke
     Ok(made)
 }
 
-/// A part of the list of tokens, revoked ones too.
+/// Returns a page of the list of tokens, including revoked ones.
 pub async fn list_tokens(app: &App, caller: &Caller, part: Part) -> Result<Vec<Token>> {
     caller.require(Scope::Admin)?;
     Ok(identity_lists::list_tokens(&app.pool, part).await?.into_iter().map(Into::into).collect())
 }
 
-/// Revokes a token: at once here, within a second on other servers. Again changes nothing.
+/// Revokes a token: at once on this server, within a second on others. Idempotent.
 pub async fn revoke_token(app: &App, caller: &Caller, id: Uuid) -> Result<()> {
     caller.require(Scope::Admin)?;
     step_up::require(app, caller).await?;
@@ -183,7 +183,7 @@ fn faults_of(new: &NewToken) -> Vec<(String, String)> {
             say(format!("/scopes/{place}"), "expected jobs:read, jobs:write, work, metrics or admin");
         }
     }
-    // For people who mistype; what counts is the database's own clock.
+    // Catches typing errors; the database clock decides.
     if new.expires_at.is_some_and(|at| at.0 <= OffsetDateTime::now_utc()) {
         say("/expires_at".into(), "expected a time that is ahead");
     }

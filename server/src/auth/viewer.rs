@@ -1,8 +1,7 @@
-//! Who looks at one tree: a caller, or whoever holds a link to it.
+//! Viewer of one tree: a caller, or the holder of a share link.
 //!
-//! Only the three routes that a shared page needs take a [`Viewer`]: the live stream and the two
-//! downloads. Everywhere else a share's cookie is nothing at all. A share stands for its owner's eyes, on
-//! its own root and nowhere else.
+//! Only the three routes that a shared page needs accept a [`Viewer`]: the live stream and the two downloads. All other
+//! routes ignore the share cookie. A share grants the owner's read access to its root tree only.
 
 use axum::{
     extract::FromRequestParts,
@@ -18,7 +17,7 @@ use crate::{
     store::shares,
 };
 
-/// A tree that somebody may look at because they have a link to it.
+/// Tree that is visible through a share link.
 #[derive(Clone, Copy, Debug)]
 pub struct SharedTree {
     pub id: Uuid,
@@ -27,9 +26,8 @@ pub struct SharedTree {
 }
 
 impl SharedTree {
-    /// The tree that a link's secret opens. 404 where there is no such link, 410 where it was
-    /// revoked, has expired, or its owner or maker was disabled.
-    /// Whether the tree is still there is asked of the tree.
+    /// Finds the tree of a link's secret. 404 if there is no such link, 410 if it was revoked, has expired, or its
+    /// owner or creator is disabled. The existence of the tree itself is not checked.
     pub async fn find(app: &App, secret: &str) -> Result<Self> {
         let found = shares::find_by_hash(&app.pool, &hash_of(secret)).await?;
         let share = found.ok_or_else(|| Problem::not_found("link"))?;
@@ -53,12 +51,12 @@ impl SharedTree {
         Ok(Self { id: share.id, root_id: share.root_id, owner_id: share.owner_id })
     }
 
-    /// Writes the use of the link from this address into the audit log, once a day.
+    /// Audits the use of the link from this address, once a day.
     pub async fn record_use(&self, app: &App, ClientAddress(address): ClientAddress) -> Result<()> {
         audit::record_share_use(app, self.id, self.root_id, self.owner_id, address).await
     }
 
-    /// The owner's eyes. Whoever takes them must ask for `root_id` alone.
+    /// Caller with the owner's view. Its user must restrict the request to `root_id`.
     pub fn caller(&self) -> Caller {
         Caller {
             owner_id: self.owner_id,
@@ -76,7 +74,7 @@ impl SharedTree {
     }
 }
 
-/// Somebody who may look at a tree.
+/// Caller or share holder.
 #[derive(Clone, Debug)]
 pub struct Viewer {
     caller: Option<Caller>,
@@ -106,8 +104,8 @@ impl Viewer {
         Ok(Caller { address: self.address.0, ..share.caller() })
     }
 
-    /// In whose name to look at a job, and whether it is only shared with them. Who is signed in and may
-    /// see it looks as themselves.
+    /// Returns the caller to view a job as, and true if it is only shared. A signed-in person who may see it uses their
+    /// own rights.
     pub async fn looks_at(&self, app: &App, id: Uuid) -> Result<(Caller, bool)> {
         let share = self.share.filter(|share| share.root_id == id);
         match (&self.caller, share) {
@@ -125,8 +123,7 @@ impl Viewer {
     }
 }
 
-/// What the request's cookie of a share opens, if anything. Beside a token it says nothing: whoever sends
-/// one means it.
+/// Reads the tree of the request's share cookie, if any. A request with a token ignores the cookie.
 async fn share_of(headers: &HeaderMap, app: &App) -> Result<Option<SharedTree>> {
     if headers.contains_key(header::AUTHORIZATION) {
         return Ok(None);

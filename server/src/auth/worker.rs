@@ -1,14 +1,14 @@
-//! Callers who may work on items: services with a token of scope `work`.
+//! Callers that may process items: services with a token of scope `work`.
 //!
-//! The extractor stands before the body in a handler's arguments, so that a caller without the scope is refused
-//! before any of the body is read. The engine checks the scope once more; it has other callers than HTTP.
+//! The extractor precedes the body in a handler's arguments, so that a caller without the scope is refused before the
+//! body is read. The engine checks the scope again, because it has callers other than HTTP.
 
 use axum::{extract::FromRequestParts, http::request::Parts};
 
 use super::{Caller, Scope};
 use crate::{App, error::Error, error::Result};
 
-/// A caller with the scope `work`. Everybody else gets 403 `forbidden`.
+/// Caller with the scope `work`. All others get 403 `forbidden`.
 #[derive(Clone, Debug)]
 pub struct Worker(pub Caller);
 

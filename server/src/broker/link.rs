@@ -1,7 +1,7 @@
-//! One connection to the broker, from its making to its first fault.
+//! One connection to the broker, from connect to first fault.
 //!
-//! A link is never repaired: whatever goes wrong marks it as broken, and the supervisor makes another from
-//! nothing. Every wait for the broker has a limit, as one under an alarm says nothing at all.
+//! A link is never repaired: any fault marks it as broken, and the supervisor opens a new one. Every wait for the
+//! broker has a timeout, because a broker under an alarm does not respond at all.
 
 use std::{
     collections::HashSet,
@@ -24,13 +24,13 @@ use tokio::{
 
 use super::{Letter, Subject, topology};
 
-/// How long a connection, a declaration and the confirms of a batch may take.
+/// Timeouts of a connection or declaration, and of the confirms of a batch.
 const ANSWER: Duration = Duration::from_secs(5);
 const CONFIRMS: Duration = Duration::from_secs(10);
-/// Messages on their way to the broker at once.
+/// Maximum number of unconfirmed messages.
 const AT_ONCE: usize = 1_000;
 
-/// What went wrong with a link, in words without secrets.
+/// Fault of a link, described without secrets.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Fault {
     #[error("{0}")]
@@ -43,12 +43,12 @@ pub(super) enum Fault {
     Lost,
 }
 
-/// What became of letters.
+/// Outcome of a batch of messages.
 #[derive(Debug, Default)]
 pub(super) struct Sent {
-    /// By letter: confirmed, and not returned.
+    /// By message: true if confirmed and not returned.
     pub(super) confirmed: Vec<bool>,
-    /// Of letters that were returned: the types whose queues are to be declared again.
+    /// Number of returned messages; the queues of their types are declared again.
     pub(super) returned: usize,
     pub(super) nacked: usize,
 }
@@ -61,15 +61,15 @@ pub(super) struct Link {
     broke: Notify,
 }
 
-/// Declarations have a channel of their own: one that is refused closes it.
+/// Channel for declarations: a refused declaration closes it.
 struct Declaring {
     channel: Channel,
-    /// Types whose queues somebody else made, with other arguments.
+    /// Types whose queues exist with other arguments.
     others: HashSet<String>,
 }
 
 impl Link {
-    /// Connects, declares what does not depend on types, and makes sure that publishing is confirmed.
+    /// Connects, declares everything that does not depend on types, and verifies that publishing is confirmed.
     pub(super) async fn open(uri: &AMQPUri) -> Result<Self, Fault> {
         let properties = ConnectionProperties::default().with_connection_name("treeline-server".into());
         let open = async {
@@ -92,8 +92,8 @@ impl Link {
         Ok(link)
     }
 
-    /// Publishes to nobody, twice: a broker under an alarm accepts a connection, takes what it publishes first, and
-    /// reads no further.
+    /// Publishes twice without a recipient: a broker under an alarm accepts a connection and the first publish, and
+    /// then stops reading.
     async fn probe(&self) -> Result<(), Fault> {
         let probe = async {
             for _ in 0..2 {
@@ -106,7 +106,7 @@ impl Link {
         timeout(ANSWER, probe).await.map_err(|_| Fault::Unconfirmed)?
     }
 
-    /// Resolves when the link is of no use any more.
+    /// Resolves when the link is unusable.
     pub(super) async fn broken(&self) {
         let mut events: BoxStream<'static, Event> = self.connection.events_listener().boxed();
         loop {
@@ -117,7 +117,7 @@ impl Link {
             tokio::select! {
                 () = broke => {}
                 event = events.next() => match event {
-                    // A channel that is closed is not the connection; whoever needs it says so.
+                    // A closed channel is not a closed connection; its users report the error.
                     Some(Event::Error(error)) if !error.is_amqp_soft_error() => return,
                     None => return,
                     Some(_) => {}
@@ -126,18 +126,18 @@ impl Link {
         }
     }
 
-    /// The supervisor is to make another.
+    /// Tells the supervisor to open a new link.
     pub(super) fn mark_broken(&self) {
         self.is_broken.store(true, Ordering::Release);
         self.broke.notify_one();
     }
 
-    /// Says goodbye, briefly.
+    /// Closes the connection, with a short timeout.
     pub(super) async fn close(&self) {
         let _ = timeout(ANSWER, self.connection.close(200, "bye".into())).await;
     }
 
-    /// Declares the queue of a type; returns how many messages wait in it.
+    /// Declares the queue of a type; returns the number of messages in it.
     pub(super) async fn declare_queue(&self, job_type: &str) -> Result<u32, Fault> {
         let mut declaring = self.declaring.lock().await;
         let declare = async {
@@ -161,8 +161,8 @@ impl Link {
         found.inspect_err(|_| self.mark_broken())
     }
 
-    /// Publishes letters, as many at once as may be on their way, and waits for what the broker says of them.
-    /// What it says nothing of in time is not confirmed, and the link is broken.
+    /// Publishes messages concurrently up to the limit and waits for their confirms. Messages without a timely confirm
+    /// count as unconfirmed, and the link is marked as broken.
     pub(super) async fn send(&self, letters: &[Letter]) -> (Sent, Option<Fault>) {
         let mut sent = Sent::default();
         let mut fault = None;
@@ -204,7 +204,7 @@ impl Link {
             Subject::Dead => wake::DEAD,
             Subject::Completed => wake::COMPLETED,
         };
-        // An announcement may have no listener; a wake-up has its queue.
+        // An announcement may have no consumer; a wake-up has its queue.
         let options = BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() };
         let properties =
             BasicProperties::default().with_delivery_mode(PERSISTENT).with_content_type("application/json".into());
@@ -213,10 +213,10 @@ impl Link {
     }
 }
 
-/// Survives a restart of the broker.
+/// Delivery mode of messages that survive a restart of the broker.
 const PERSISTENT: u8 = 2;
 
-/// Whether a declaration was refused because the name is taken with other arguments.
+/// Returns true if a declaration was refused because the name exists with other arguments.
 fn is_other(error: &lapin::Error) -> bool {
     matches!(error.kind(), ErrorKind::ProtocolError(error)
         if *error.kind() == AMQPErrorKind::Soft(AMQPSoftError::PRECONDITIONFAILED))

@@ -1,8 +1,8 @@
-//! RabbitMQ: the only room that knows it.
+//! RabbitMQ client: the only module that depends on it.
 //!
-//! It carries wake-ups and announcements and decides nothing: it is given letters and says which of them
-//! were confirmed. One supervisor makes the connection, its channels and all exchanges and queues from
-//! nothing, as often as it takes. The address may hold a password and shows nowhere.
+//! It publishes wake-ups and announcements and returns which of them were confirmed; it makes no decisions. One
+//! supervisor creates the connection, its channels and all exchanges and queues, and recreates them after every fault.
+//! The URL may contain a password and is never logged.
 
 mod link;
 mod topology;
@@ -25,17 +25,17 @@ use tokio_util::sync::CancellationToken;
 
 use link::{Fault, Link};
 
-/// The pauses between two attempts to connect; a third of it more or less, so that servers do not come in step.
+/// Range of the pause between connection attempts; a third of jitter keeps servers from reconnecting in step.
 const SHORTEST: Duration = Duration::from_millis(250);
 const LONGEST: Duration = Duration::from_secs(4);
-/// Seconds between two signs of life, where the address does not say otherwise: a connection that is cut without
-/// a word is noticed after two.
+/// Default heartbeat interval in seconds, unless the URL sets one: a silently dropped connection is detected after two
+/// intervals.
 const HEARTBEAT: u16 = 5;
 
-/// What the log leaves out unless asked: that the broker is away is said once, here.
+/// Default log filter: this module logs an unavailable broker once.
 pub const QUIET: &str = "lapin=off";
 
-/// What a letter is about, and so where it goes.
+/// Subject of a message, which determines its routing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject {
     Item,
@@ -43,7 +43,7 @@ pub enum Subject {
     Completed,
 }
 
-/// A message to be published.
+/// Message to publish.
 #[derive(Clone, Debug)]
 pub struct Letter {
     pub(crate) subject: Subject,
@@ -52,12 +52,12 @@ pub struct Letter {
 }
 
 impl Letter {
-    /// An item can be claimed, or is dead.
+    /// Message about an item that is ready or dead.
     pub fn about_item(subject: Subject, wake_up: &WakeUp) -> Self {
         Self { subject, job_type: wake_up.job_type.clone(), body: json(wake_up) }
     }
 
-    /// A tree is complete.
+    /// Message about a complete tree.
     pub fn completed(tree: &TreeCompleted) -> Self {
         Self { subject: Subject::Completed, job_type: tree.job_type.clone(), body: json(tree) }
     }
@@ -67,21 +67,21 @@ fn json(value: &impl serde::Serialize) -> String {
     serde_json::to_string(value).unwrap_or_default()
 }
 
-/// How the broker stands, as this server sees it.
+/// State of the broker as seen by this server.
 #[derive(Clone, Debug)]
 pub struct Standing {
     pub is_up: bool,
-    /// Since when it has been so.
+    /// Start of the current state.
     pub since: Time,
-    /// For how long.
+    /// Duration of the current state.
     pub lasts: Duration,
-    /// Why it is away, in words.
+    /// Reason why the broker is unavailable.
     pub fault: Option<String>,
-    /// Messages that wait, by job type, as last seen.
+    /// Number of queued messages by job type, as last seen.
     pub queues: BTreeMap<String, u32>,
 }
 
-/// The broker of one server. Cheap to clone.
+/// Broker of one server. Cheap to clone.
 #[derive(Clone)]
 pub struct Broker(Arc<Inner>);
 
@@ -101,21 +101,21 @@ struct State {
 }
 
 impl Broker {
-    /// Reads the address. Nothing is connected before [`Broker::run`].
+    /// Parses the URL. Connects only in [`Broker::run`].
     ///
     /// # Errors
-    /// Where it is none; the message does not repeat it.
+    /// If the URL is invalid; the message does not repeat it.
     pub fn at(url: &str) -> anyhow::Result<Self> {
         let mut uri: AMQPUri = url.parse().map_err(|_| {
             anyhow!("AMQP_URL is not an address of RabbitMQ, such as amqp://user:password@host:5672/vhost")
         })?;
-        // `amqp://host/` means the vhost of that name, as everybody but the letter of the grammar has it.
+        // `amqp://host/` means the vhost `/` by convention, although the grammar makes it empty.
         if uri.vhost.is_empty() {
             "/".clone_into(&mut uri.vhost);
         }
         uri.query.heartbeat.get_or_insert(HEARTBEAT);
         if uri.scheme == AMQPScheme::AMQPS {
-            // Ring is ours, once a process; whoever installed another before keeps it.
+            // Install ring once per process; a provider that was installed earlier stays.
             let _ = rustls::crypto::ring::default_provider().install_default();
         }
         let place = format!("{}:{}", uri.authority.host, uri.authority.port);
@@ -129,7 +129,7 @@ impl Broker {
         &self.0.place
     }
 
-    /// Keeps a connection, until shutdown.
+    /// Maintains a connection until shutdown.
     pub async fn run(self, shutdown: CancellationToken) {
         let mut pause = SHORTEST;
         loop {
@@ -162,7 +162,7 @@ impl Broker {
         }
     }
 
-    /// Notes how the broker stands now.
+    /// Updates the state of the broker.
     fn now(&self, fault: Option<&Fault>) {
         let mut state = self.0.state.lock().unwrap_or_else(PoisonError::into_inner);
         let is_up = fault.is_none();
@@ -178,7 +178,7 @@ impl Broker {
         state.fault = fault.map(ToString::to_string);
     }
 
-    /// How it stands.
+    /// Returns the state of the broker.
     pub fn standing(&self) -> Standing {
         let state = self.0.state.lock().unwrap_or_else(PoisonError::into_inner);
         Standing {
@@ -190,15 +190,15 @@ impl Broker {
         }
     }
 
-    /// Whether letters can be sent now.
+    /// Returns true if messages can be sent.
     pub fn is_up(&self) -> bool {
         self.0.link.borrow().is_some()
     }
 
-    /// Resolves when letters can be sent.
+    /// Resolves when messages can be sent.
     pub async fn up(&self) {
         let mut link = self.0.link.subscribe();
-        // The sender lives as long as this does.
+        // The sender lives as long as `self`.
         let _ = link.wait_for(Option::is_some).await;
     }
 
@@ -206,7 +206,7 @@ impl Broker {
         self.0.link.borrow().clone()
     }
 
-    /// Declares the queue of a type; returns how many messages wait in it, `None` where the broker is away.
+    /// Declares the queue of a type; returns the number of messages in it, `None` if the broker is unavailable.
     pub async fn declare_queue(&self, job_type: &str) -> Option<u32> {
         let depth = self.link()?.declare_queue(job_type).await;
         match depth {
@@ -222,19 +222,19 @@ impl Broker {
         }
     }
 
-    /// Forgets the queues of types that are not among these.
+    /// Drops the cached depths of all other types' queues.
     pub fn keep_queues(&self, job_types: &[&str]) {
         let mut state = self.0.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.queues.retain(|name, _| job_types.contains(&name.as_str()));
     }
 
-    /// How many messages waited in the queue of a type when it was last declared; `None`: it has not been yet.
+    /// Number of messages in the queue of a type at its last declaration; `None` before the first.
     pub fn depth(&self, job_type: &str) -> Option<u32> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner).queues.get(job_type).copied()
     }
 
-    /// Publishes letters and waits until the broker has confirmed them. By letter: whether it did. What it
-    /// returned as having no queue was not sent: that queue is declared again before the next attempt.
+    /// Publishes messages and waits for confirms. Returns by message whether it was confirmed. A message returned for a
+    /// missing queue counts as unsent: that queue is declared again before the next attempt.
     pub async fn send(&self, letters: &[Letter]) -> Vec<bool> {
         let Some(link) = self.link() else { return vec![false; letters.len()] };
         let (sent, fault) = link.send(letters).await;
@@ -254,7 +254,7 @@ impl Broker {
             }
             drop(state);
             if letters.iter().any(|letter| letter.subject != Subject::Item) {
-                // What is declared with the connection may be what is missing.
+                // The objects declared at connect may be missing.
                 link.mark_broken();
             }
         }

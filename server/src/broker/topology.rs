@@ -1,7 +1,7 @@
-//! Exchanges and queues: every name and every argument, in one place.
+//! Exchanges and queues: all names and arguments in one place.
 //!
-//! All of it is declared again and again, which costs nothing where it is there and brings back what
-//! somebody deleted. Arguments of an existing name must never change: the broker would refuse them.
+//! Everything is declared repeatedly, which is free if it exists and restores what was deleted. Arguments of an
+//! existing name must never change: the broker would refuse the declaration.
 
 use domain::wake;
 use lapin::{
@@ -10,23 +10,23 @@ use lapin::{
     types::{AMQPValue, FieldTable, ShortString},
 };
 
-/// Announcements that are kept for those who do not listen just now; the oldest go first.
+/// Maximum number of announcements in a queue without consumers; the oldest are dropped first.
 const KEPT: i64 = 10_000;
 
-/// A durable queue that survives the loss of a node.
+/// Arguments of a durable queue that survives the loss of a node.
 fn quorum() -> FieldTable {
     let mut arguments = FieldTable::default();
     arguments.insert("x-queue-type".into(), AMQPValue::LongString("quorum".into()));
     arguments
 }
 
-/// The exchanges, and the queues of announcements.
+/// Declares the exchanges and the queues of announcements.
 pub(super) async fn declare(channel: &Channel) -> lapin::Result<()> {
     let durable = ExchangeDeclareOptions { durable: true, ..ExchangeDeclareOptions::default() };
     let none = FieldTable::default;
     channel.exchange_declare(wake::ITEMS.into(), ExchangeKind::Direct, durable, none()).await?;
     for name in [wake::DEAD, wake::COMPLETED] {
-        // By type, so that a queue of somebody's own can be bound to some types only.
+        // Routed by type, so that custom queues can bind to some types only.
         channel.exchange_declare(name.into(), ExchangeKind::Topic, durable, none()).await?;
         let mut arguments = quorum();
         arguments.insert("x-max-length".into(), AMQPValue::LongLongInt(KEPT));
@@ -36,7 +36,7 @@ pub(super) async fn declare(channel: &Channel) -> lapin::Result<()> {
     Ok(())
 }
 
-/// The queue of a job type, bound. Returns how many messages wait in it.
+/// Declares and binds the queue of a job type. Returns the number of messages in it.
 pub(super) async fn declare_queue(channel: &Channel, job_type: &str) -> lapin::Result<u32> {
     let name = ShortString::from(wake::queue(job_type));
     let queue = channel.queue_declare(name.clone(), QueueDeclareOptions::durable(), quorum()).await?;
@@ -44,7 +44,7 @@ pub(super) async fn declare_queue(channel: &Channel, job_type: &str) -> lapin::R
     Ok(queue.message_count())
 }
 
-/// The same where the queue exists with arguments that are not ours: it is used as it is.
+/// Uses a queue that exists with other arguments as it is. Returns the number of messages in it.
 pub(super) async fn find_queue(channel: &Channel, job_type: &str) -> lapin::Result<u32> {
     let name = ShortString::from(wake::queue(job_type));
     let passive = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };

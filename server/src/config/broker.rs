@@ -1,16 +1,16 @@
-//! Where RabbitMQ is, if there is one.
+//! Settings of the optional RabbitMQ broker.
 
 use super::Secret;
 
-/// The settings of the broker.
+/// Settings of the broker.
 #[derive(Clone, Debug, clap::Args)]
 pub struct BrokerSettings {
-    /// RabbitMQ, for workers that listen to it: amqp://user:password@host:5672/vhost, or amqps.
-    /// Without it workers are woken in process and across servers by the database
+    /// RabbitMQ, for workers that consume from it: amqp://user:password@host:5672/vhost, or amqps.
+    /// Without it, workers are woken in process and across servers through the database
     #[arg(long, env = "AMQP_URL", hide_env_values = true)]
     pub amqp_url: Option<Secret>,
 
-    /// Wake-ups that may have been lost are sent again after so many seconds, and no item's more often
+    /// Interval in seconds after which possibly lost wake-ups are republished; at most one per item per interval
     #[arg(long, env = "TREELINE_BROKER_RESEND_SECONDS", default_value_t = 60,
           value_parser = clap::value_parser!(u32).range(1..=86_400))]
     pub broker_resend_seconds: u32,

@@ -1,35 +1,35 @@
-//! How many may be connected, and how long each may take.
+//! Limits on connections and timeouts of clients.
 
 use std::time::Duration;
 
-/// Files that the process needs beside connections: PostgreSQL, RabbitMQ, uploads, what goes out.
+/// File descriptors needed besides client connections: PostgreSQL, RabbitMQ, uploads, outbound requests.
 const OTHER_FILES: u64 = 256;
 
-/// The settings of the front door.
+/// Settings of client connections.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub struct Front {
-    /// Connections at once; who comes beyond them is told to come again. Never more than the limit on open files allows
+    /// Maximum concurrent connections; further ones get 429. Never more than the limit on open files allows
     #[arg(long, env = "TREELINE_CONNECTIONS", default_value_t = 10_000,
           value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub connections: u32,
 
-    /// Connections at once from one address (of IPv6: one /64), but for loopback and trusted proxies; whoever comes beyond
-    /// them must show a credential with the first request
+    /// Maximum concurrent connections per address (IPv6: per /64), except loopback and trusted proxies; further ones
+    /// must send a credential with the first request
     #[arg(long, env = "TREELINE_CONNECTIONS_PER_ADDRESS", default_value_t = 1_000,
           value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub connections_per_address: u32,
 
-    /// Seconds after which an HTTP/2 connection ends over which nothing is asked
+    /// Idle timeout of an HTTP/2 connection, in seconds
     #[arg(long, env = "TREELINE_HTTP2_IDLE_SECONDS", default_value_t = 120,
           value_parser = clap::value_parser!(u32).range(1..=86_400))]
     pub http2_idle_seconds: u32,
 
-    /// Seconds in which a client must send the headers of a request, and go on reading an answer
+    /// Timeout for request headers and for stalled response reads, in seconds
     #[arg(long, env = "TREELINE_PATIENCE_SECONDS", default_value_t = 30,
           value_parser = clap::value_parser!(u32).range(1..=3_600))]
     pub patience_seconds: u32,
 
-    /// Seconds in which the body of a request must have arrived that is neither an upload nor a stream of items
+    /// Timeout for the body of a request that is neither an upload nor a stream of items, in seconds
     #[arg(long, env = "TREELINE_BODY_SECONDS", default_value_t = 120,
           value_parser = clap::value_parser!(u32).range(1..=3_600))]
     pub body_seconds: u32,
@@ -48,7 +48,7 @@ impl Default for Front {
 }
 
 impl Front {
-    /// How long headers and a reader who has stopped reading are waited for.
+    /// Timeout for request headers and for stalled response reads.
     pub fn patience(self) -> Duration {
         Duration::from_secs(self.patience_seconds.into())
     }
@@ -58,13 +58,13 @@ impl Front {
         Duration::from_secs(self.http2_idle_seconds.into())
     }
 
-    /// How long a whole body is waited for.
+    /// Timeout for a whole body.
     pub fn body_patience(self) -> Duration {
         Duration::from_secs(self.body_seconds.into())
     }
 
-    /// The connections that there is room for. Takes as many files as the system lets the process have: the usual
-    /// first limit, 1,024, is meant for programs that wait with `select`, and this one does not.
+    /// Number of connections to accept. Raises the soft limit on open files to the hard limit: the usual soft limit of
+    /// 1,024 exists for programs that use `select`, and this one does not.
     pub fn room(self) -> usize {
         let files = most_files();
         let spare = files.map_or(u64::MAX, |files| files.saturating_sub(OTHER_FILES).max(files / 2));
@@ -72,7 +72,7 @@ impl Front {
     }
 }
 
-/// How many files the process may have open; `None` where there is no bound.
+/// Limit on open files of the process; `None` if unlimited.
 fn most_files() -> Option<u64> {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);

@@ -1,7 +1,7 @@
-//! Settings of sign-in: roles that need a second factor, and the providers and proxies that are believed.
+//! Sign-in settings: roles that require a second factor, and trusted providers and proxies.
 //!
-//! The settings of an OpenID Connect provider bear its name, so they cannot be fields of a struct: they are read from
-//! the environment when `TREELINE_OIDC_PROVIDERS` names it, and a fault in them refuses the start.
+//! Variables of an OpenID Connect provider contain its name, so they cannot be fields of a struct: they are read from
+//! the environment for each name in `TREELINE_OIDC_PROVIDERS`, and an invalid value prevents startup.
 
 use std::{str::FromStr, sync::Arc};
 
@@ -15,41 +15,41 @@ use crate::auth::Role;
 /// Settings of sign-in.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct IdentitySettings {
-    /// Roles whose people must have a second factor, separated by commas: `admin,support`. Default: none
+    /// Roles that require a second factor, comma-separated: `admin,support`. Default: none
     #[arg(long, env = "TREELINE_REQUIRE_MFA", default_value = "", hide_default_value = true)]
     pub require_mfa: Roles,
 
-    /// `OpenID` Connect providers to sign in with, separated by commas: `google,keycloak`. Each has its settings in
-    /// variables of its own, `TREELINE_OIDC_<NAME>_ISSUER` and others: see docs/identity.md
+    /// `OpenID` Connect providers to sign in with, comma-separated: `google,keycloak`. Each has its own variables,
+    /// `TREELINE_OIDC_<NAME>_ISSUER` and others: see docs/identity.md
     #[arg(long, env = "TREELINE_OIDC_PROVIDERS", default_value = "", hide_default_value = true)]
     pub oidc_providers: Providers,
 
-    /// Header by which a trusted proxy says who is signed in, such as `X-Forwarded-User`; needs `TREELINE_TRUSTED_PROXIES`
+    /// Header in which a trusted proxy names the person, such as `X-Forwarded-User`; needs `TREELINE_TRUSTED_PROXIES`
     #[arg(long, env = "TREELINE_AUTH_HEADER")]
     pub auth_header: Option<HeaderName>,
 
-    /// Role of accounts that are created for people whom the proxy names; `none`: only existing accounts
+    /// Role of new accounts for people whom the proxy names; `none`: existing accounts only
     #[arg(long, env = "TREELINE_AUTH_HEADER_ROLE", default_value = "user")]
     pub auth_header_role: DefaultRole,
 
-    /// 1: the proxy asks for a second factor itself
+    /// 1: the proxy requires a second factor itself
     #[arg(long, env = "TREELINE_AUTH_HEADER_MFA", default_value = "0", action = clap::ArgAction::Set,
           value_parser = clap::builder::BoolishValueParser::new())]
     pub auth_header_mfa: bool,
 }
 
 impl IdentitySettings {
-    /// True if people of this role must have a second factor.
+    /// Returns true if people of this role must have a second factor.
     pub fn requires_mfa(&self, role: Role) -> bool {
         self.require_mfa.0.contains(&role)
     }
 
-    /// The provider of this name.
+    /// Finds a provider by name.
     pub fn provider(&self, name: &str) -> Option<&Arc<Provider>> {
         self.oidc_providers.0.iter().find(|provider| provider.name == name)
     }
 
-    /// Refuses what would let anybody be anybody.
+    /// Rejects settings that would let a client choose its identity.
     pub fn check(&self, has_trusted_proxies: bool) -> anyhow::Result<()> {
         ensure!(
             self.auth_header.is_none() || has_trusted_proxies,
@@ -64,7 +64,7 @@ impl IdentitySettings {
     }
 }
 
-/// Roles, separated by commas.
+/// Comma-separated roles.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Roles(pub Vec<Role>);
 
@@ -76,7 +76,7 @@ impl FromStr for Roles {
     }
 }
 
-/// The role of a new account; `None`: no account is created.
+/// Role of a new account; `None` if no account is created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DefaultRole(pub Option<Role>);
 
@@ -94,7 +94,7 @@ impl FromStr for DefaultRole {
     }
 }
 
-/// Every provider.
+/// All configured providers.
 #[derive(Clone, Debug, Default)]
 pub struct Providers(pub Vec<Arc<Provider>>);
 
@@ -110,28 +110,28 @@ impl FromStr for Providers {
 /// An `OpenID` Connect provider.
 #[derive(Clone, Debug)]
 pub struct Provider {
-    /// In addresses, and in the names of its variables.
+    /// Name in URLs and in variable names.
     pub name: String,
-    /// On the button.
+    /// Text of the sign-in button.
     pub label: String,
     pub issuer: String,
     pub client_id: String,
-    /// Public clients have none; PKCE protects both kinds.
+    /// `None` for public clients; PKCE protects both kinds.
     pub client_secret: Option<Secret>,
-    /// Beside `openid`.
+    /// Scopes in addition to `openid`.
     pub scopes: Vec<String>,
-    /// The claim that lists groups.
+    /// Claim that lists groups.
     pub groups_claim: String,
-    /// The first group of these that a person is in decides the role. Empty: roles are set here alone.
+    /// Group to role; the first group that a person belongs to decides. Empty: roles are managed only here.
     pub role_map: Vec<(String, Role)>,
-    /// Of people in no mapped group.
+    /// Role of people in no mapped group.
     pub default_role: DefaultRole,
-    /// True if an email address that the provider has verified links to the account that has it.
+    /// True if an email address verified by the provider links to the account with that address.
     pub links_verified_email: bool,
-    /// Values of `acr` and `amr` that stand for a second factor.
+    /// Values of `acr` and `amr` that count as a second factor.
     pub mfa_acr: Vec<String>,
     pub mfa_amr: Vec<String>,
-    /// True if a sign-in counts as recent although the provider does not say when the person proved who they are.
+    /// True if a sign-in counts as recent although the provider does not report the time of authentication.
     pub auth_time_optional: bool,
 }
 
@@ -189,7 +189,7 @@ impl Provider {
         })
     }
 
-    /// The role that a person in these groups has. `None`: the provider does not decide it.
+    /// Role of a person in these groups. `None`: the provider does not manage roles.
     pub fn role_of(&self, groups: &[String]) -> Option<Option<Role>> {
         if self.role_map.is_empty() {
             return None;
@@ -199,7 +199,7 @@ impl Provider {
     }
 }
 
-/// https, or http on this very machine.
+/// Accepts https, and http to the local machine only.
 fn check_issuer(issuer: &str) -> Result<(), String> {
     let url = Url::parse(issuer).map_err(|error| error.to_string())?;
     let is_local = match url.host() {

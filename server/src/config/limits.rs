@@ -1,20 +1,20 @@
-//! Limits on what callers can make the server hold: memory, requests, connections, stored work.
+//! Limits on server resources that callers can use: memory, requests, connections, stored work.
 //!
-//! Every limit has a default that a normal deployment never meets. A limit is a setting only where a
-//! deployment can have a good reason to move it.
+//! Every limit has a default that a normal deployment never reaches. A limit is configurable only if a deployment can
+//! have a good reason to change it.
 
 use std::time::Duration;
 
 use super::Size;
 
-/// The settings of limits.
+/// Settings of limits.
 #[derive(Clone, Debug, clap::Args)]
 pub struct LimitSettings {
-    /// Request bodies that are held in memory at the same time, all together; beyond it: 503 `busy`
+    /// Total size of request bodies held in memory; beyond it: 503 `busy`
     #[arg(long, env = "TREELINE_BODY_MEMORY", default_value = "64MiB")]
     pub body_memory: Size,
 
-    /// Seconds in which a stream of items must bring its next whole line
+    /// Seconds within which a stream of items must deliver its next whole line
     #[arg(long, env = "TREELINE_STREAM_IDLE_SECONDS", default_value_t = 120,
           value_parser = clap::value_parser!(u32).range(1..=86_400))]
     pub stream_idle_seconds: u32,
@@ -23,11 +23,11 @@ pub struct LimitSettings {
     pub quotas: QuotaSettings,
 }
 
-/// Quotas of an owner and rate limits of a caller. Beyond a quota: 429 `quota_exceeded`; beyond a rate: 429
+/// Quotas per owner and rate limits per caller. Beyond a quota: 429 `quota_exceeded`; beyond a rate: 429
 /// `too_many_requests`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct QuotaSettings {
-    /// Bytes of files that one owner may store
+    /// Bytes of files stored by one owner
     #[arg(
         id = "quota_stored_bytes",
         long = "quota-stored-bytes",
@@ -36,7 +36,7 @@ pub struct QuotaSettings {
     )]
     pub stored_bytes: Size,
 
-    /// Trees of one owner that are not complete
+    /// Incomplete trees of one owner
     #[arg(
         id = "quota_open_trees",
         long = "quota-open-trees",
@@ -45,7 +45,7 @@ pub struct QuotaSettings {
     )]
     pub open_trees: u32,
 
-    /// Items of one owner that wait
+    /// Waiting items of one owner
     #[arg(
         id = "quota_waiting_items",
         long = "quota-waiting-items",
@@ -54,23 +54,23 @@ pub struct QuotaSettings {
     )]
     pub waiting_items: u64,
 
-    /// Event streams of one person that are open, share links included; a service may have ten times as many
+    /// Open event streams of one person, share links included; a service may have ten times as many
     #[arg(id = "quota_streams", long = "quota-streams", env = "TREELINE_QUOTA_STREAMS", default_value_t = 1_000)]
     pub streams: u32,
 
-    /// Requests of one owner under way, but for those of workers and event streams
+    /// Concurrent requests of one owner, except those of workers and event streams
     #[arg(id = "quota_requests", long = "quota-requests", env = "TREELINE_QUOTA_REQUESTS", default_value_t = 1_000)]
     pub requests: u32,
 
-    /// Requests of one credential in a minute, but for those of workers
+    /// Requests of one credential per minute, except those of workers
     #[arg(id = "rate_requests", long = "rate-requests", env = "TREELINE_RATE_REQUESTS", default_value_t = 600_000)]
     pub requests_per_minute: u32,
 
-    /// Lists with `q` of one credential in a minute
+    /// Lists with `q` of one credential per minute
     #[arg(id = "rate_searches", long = "rate-searches", env = "TREELINE_RATE_SEARCHES", default_value_t = 600)]
     pub searches_per_minute: u32,
 
-    /// Requests from one address in a minute that are refused because they have no valid credential
+    /// Requests from one address per minute that are refused because they have no valid credential
     #[arg(id = "rate_refusals", long = "rate-refusals", env = "TREELINE_RATE_REFUSALS", default_value_t = 6_000)]
     pub refusals_per_minute: u32,
 }

@@ -1,46 +1,44 @@
-//! What goes out over HTTP: callbacks of complete trees, and posts to the workers of push types.
+//! Settings of outbound HTTP: callbacks of complete trees, and push requests to workers.
 
 use super::Secret;
 use crate::addresses::Allowed;
 
-/// How callbacks and posts to workers are made.
+/// Limits and retries of callbacks and push requests.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Outbound {
-    /// Hosts and networks that posts to workers may reach although they are not public, separated by commas:
+    /// Hosts and networks that push requests may reach although they are not public, comma-separated:
     /// `workers.internal,10.2.0.0/16`. Default: none
     #[arg(long, env = "TREELINE_PUSH_ALLOW", default_value = "", hide_default_value = true)]
     pub push_allow: Allowed,
 
-    /// Posts under way at once to one target (host and port), from one server
+    /// Concurrent push requests to one target (host and port) from one server
     #[arg(long, env = "TREELINE_PUSH_CONCURRENCY", default_value_t = 100,
           value_parser = clap::value_parser!(u16).range(1..=10_000))]
     pub push_concurrency: u16,
 
-    /// Posts to one target that fail one after another (no answer, or a 5xx) before it is left alone for a while
+    /// Consecutive failures (no response, or a 5xx) after which push to a target pauses
     #[arg(long, env = "TREELINE_PUSH_BREAK_AFTER", default_value_t = 20,
           value_parser = clap::value_parser!(u16).range(1..))]
     pub push_break_after: u16,
 
-    /// How long a target is left alone at first, in seconds; twice as long each time that one post more fails,
-    /// up to a minute
+    /// First pause of a failing target, in seconds; doubled by each further failure, up to a minute
     #[arg(long, env = "TREELINE_PUSH_BREAK_SECONDS", default_value = "1", value_parser = seconds)]
     pub push_break_seconds: f64,
 
-    /// How long the receiver of a callback may take to answer, in seconds
+    /// Timeout of a callback, in seconds
     #[arg(long, env = "TREELINE_CALLBACK_TIMEOUT_SECONDS", default_value = "15", value_parser = seconds)]
     pub callback_timeout_seconds: f64,
 
-    /// How long a callback waits after its first failure, in seconds; three times as long after each further one,
-    /// up to two hours
+    /// Delay of a callback after its first failure, in seconds; tripled after each further one, up to two hours
     #[arg(long, env = "TREELINE_CALLBACK_RETRY_SECONDS", default_value = "5", value_parser = seconds)]
     pub callback_retry_seconds: f64,
 
-    /// How long a callback is tried before it is given up, in seconds
+    /// Time in seconds after which a failing callback is abandoned
     #[arg(long, env = "TREELINE_CALLBACK_GIVE_UP_SECONDS", default_value = "86400", value_parser = seconds)]
     pub callback_give_up_seconds: f64,
 
-    /// What signs where neither the tree nor the job type names a secret: `whsec_` and base64, or any text.
-    /// Default: made at the first start and kept in the database
+    /// Default signing secret for callbacks and push requests: `whsec_` and base64, or any text.
+    /// Default: generated at the first start and stored in the database
     #[arg(long, env = "TREELINE_SIGNING_SECRET", hide_env_values = true)]
     pub signing_secret: Option<Secret>,
 }

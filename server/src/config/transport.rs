@@ -6,10 +6,10 @@ use anyhow::ensure;
 
 use super::PublicUrl;
 
-/// The settings of transport security.
+/// Settings of transport security.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct Transport {
-    /// Certificate chain in PEM; with it and its key the server speaks https. Read again when it changes
+    /// Certificate chain in PEM; with it and its key the server speaks https. Reloaded when it changes
     #[arg(long, env = "TREELINE_TLS_CERT", requires = "tls_key")]
     pub tls_cert: Option<PathBuf>,
 
@@ -17,7 +17,7 @@ pub struct Transport {
     #[arg(long, env = "TREELINE_TLS_KEY", requires = "tls_cert")]
     pub tls_key: Option<PathBuf>,
 
-    /// 1: plain HTTP may be served on an address that others can reach
+    /// 1: allows plain HTTP on an address that other machines can reach
     #[arg(long, env = "TREELINE_ALLOW_PLAINTEXT", default_value = "0", action = clap::ArgAction::Set,
           value_parser = clap::builder::BoolishValueParser::new())]
     pub allow_plaintext: bool,
@@ -29,7 +29,7 @@ impl Transport {
         self.tls_cert.is_some()
     }
 
-    /// Refuses plain HTTP where others can reach it, unless people come by https through a proxy or it is asked for.
+    /// Rejects plain HTTP on a reachable address, unless the public URL is https or plaintext is allowed.
     pub fn check(&self, listen: SocketAddr, public_url: Option<&PublicUrl>) -> anyhow::Result<()> {
         ensure!(
             self.tls_cert.is_some() == self.tls_key.is_some(),
@@ -55,7 +55,7 @@ impl Transport {
     }
 }
 
-/// Warning about a URL that leads, or may lead, over the network in plaintext; `None` where it is protected or local.
+/// Warning about a URL that leads, or may lead, over the network in plaintext; `None` if it is protected or local.
 pub fn plaintext_warning(variable: &str, url: &str) -> Option<String> {
     let url = url::Url::parse(url).ok()?;
     let query = |wanted: &str| url.query_pairs().find(|(name, _)| name == wanted).map(|(_, value)| value.into_owned());

@@ -1,8 +1,7 @@
-//! Looks for what somebody should look at, and writes the messages to `TREELINE_ALERT_URL`.
+//! Evaluates alert conditions and queues the messages to `TREELINE_ALERT_URL`.
 //!
-//! Apart from posting, which `posts` does: the message that an alert was raised or cleared is written in the commit
-//! that marks it as told, so that a server that dies in between loses nothing. Whoever is told late or not at all still
-//! finds it in the list.
+//! `posts` sends the messages. The message about a raised or cleared alert is written in the transaction that marks it
+//! as sent, so a server crash loses nothing. The list of alerts is complete even if messages are late or lost.
 
 use std::time::Duration;
 
@@ -12,10 +11,10 @@ use crate::{App, jobs::Worries};
 
 use super::Every;
 
-/// Alerts written in one go.
+/// Alerts per transaction.
 const BATCH: i64 = 50;
 
-/// Starts to look, and where a URL is given to write.
+/// Starts the evaluation, and the messages if a URL is configured.
 pub(super) fn spawn(app: &App, tracker: &TaskTracker, every: impl Fn(f64, &'static str) -> Every) {
     let config = &app.config.alerts;
     let worries = Worries {

@@ -1,9 +1,8 @@
-//! The audit log beside its entries: counts of what repeated within an hour, entries whose time has come, and the
-//! posts to `TREELINE_AUDIT_URL`.
+//! Background tasks of the audit log: hourly counts of repetitions, retention, and the posts to `TREELINE_AUDIT_URL`.
 //!
-//! The log itself is the queue of the posts: a place in it moves when a batch was taken, so a receiver that is away
-//! gets everything later, in order, and may get a batch twice. One server posts at a time. A post is signed with the
-//! key that `treeline-server signing-secret --audit` prints.
+//! The log itself is the queue of the posts: a cursor moves when a batch is accepted, so an unavailable receiver gets
+//! everything later, in order, and may get a batch twice. One server posts at a time. A post is signed with the key
+//! that `treeline-server signing-secret --audit` prints.
 
 use std::time::Duration;
 
@@ -29,14 +28,14 @@ use crate::{
 /// Entries in one post.
 const BATCH: i64 = 200;
 
-/// Timeout of one post, and the time for which one server has the posting to itself.
+/// Timeout of one post, and lease of the server that posts.
 const POST_TIMEOUT: Duration = Duration::from_secs(30);
 const POSTING_LEASE_SECONDS: f64 = 90.0;
 
-/// Entries that are removed at once.
+/// Entries deleted per statement.
 const REMOVED_AT_ONCE: i64 = 5_000;
 
-/// Starts all of it.
+/// Starts the tasks.
 pub(super) fn spawn(app: &App, tracker: &TaskTracker, every: impl Fn(f64, &'static str) -> Every) {
     let a = app.clone();
     tracker.spawn(every(60.0, "audit counts").run(move || {
@@ -55,7 +54,7 @@ pub(super) fn spawn(app: &App, tracker: &TaskTracker, every: impl Fn(f64, &'stat
         }));
     }
     let Some(url) = settings.url.clone() else { return };
-    // Ring is ours, once a process; whoever installed another before keeps it.
+    // Install ring once per process; a provider that was installed earlier stays.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let client = match Client::builder().redirect(Policy::none()).no_proxy().timeout(POST_TIMEOUT).build() {
         Ok(client) => client,
@@ -74,7 +73,7 @@ pub(super) fn spawn(app: &App, tracker: &TaskTracker, every: impl Fn(f64, &'stat
     }));
 }
 
-/// Removes entries whose time has come, where the role of the database may.
+/// Deletes expired entries, if the database role is allowed to.
 async fn expire(app: &App, days: u32) -> Result<usize> {
     if !store::may_expire(&app.pool).await? {
         tracing::debug!("the role of the database may not remove audit entries: see docs/postgres.md");
@@ -98,7 +97,7 @@ struct Entries<'a> {
     entries: &'a [AuditEntry],
 }
 
-/// Posts what is there, batch after batch.
+/// Posts pending entries in batches.
 async fn post_some(app: &App, client: &Client, url: &str) -> Result<usize> {
     store::begin_posting(&app.pool).await?;
     let Some(mut place) = store::take_posting(&app.pool, POSTING_LEASE_SECONDS).await? else { return Ok(0) };
@@ -108,7 +107,7 @@ async fn post_some(app: &App, client: &Client, url: &str) -> Result<usize> {
 }
 
 async fn post_from(app: &App, client: &Client, url: &str, place: &mut Place) -> Result<usize> {
-    // Within the turn: a slow receiver ends it, and the next tick goes on.
+    // Within the lease: a slow receiver ends the loop, and the next tick continues.
     let until = tokio::time::Instant::now() + POST_TIMEOUT;
     while tokio::time::Instant::now() < until {
         let copied = audit::settled(&app.pool, &AuditQuery::default(), Some(*place), BATCH).await?;
@@ -122,7 +121,7 @@ async fn post_from(app: &App, client: &Client, url: &str, place: &mut Place) -> 
     Ok(0)
 }
 
-/// Posts a batch; an error where it was not taken. The id of the message is that of its last entry.
+/// Posts a batch; an error if it was not accepted. The message id is the id of its last entry.
 async fn post(app: &App, client: &Client, url: &str, entries: &[AuditEntry], last: &AuditEntry) -> Result<()> {
     let now = OffsetDateTime::now_utc();
     let post = Post { kind: "audit.entries", timestamp: Time(now), data: Entries { entries } };
@@ -132,7 +131,7 @@ async fn post(app: &App, client: &Client, url: &str, entries: &[AuditEntry], las
     let keys = [app.outgoing.key.of_audit()];
     stamp(&keys, &mut headers, &last.id.to_string(), now.unix_timestamp(), &body);
     let answer = client.post(url).headers(headers).body(body).send().await;
-    // The URL may hold a secret: it is not logged.
+    // The URL may contain a secret and is not logged.
     let refused = |error: reqwest::Error| {
         Error::Broken(format!("TREELINE_AUDIT_URL did not take entries of the audit log: {}", error.without_url()))
     };

@@ -1,7 +1,7 @@
-//! The quick executors that Treeline is itself: `validate` and `echo`. `exporter` is the slow one.
+//! Fast built-in executors: `validate` and `echo`. `exporter` is the slow one.
 //!
-//! They claim and finish like any worker, through the same use-cases, under the name `treeline`: a
-//! server that dies in the middle is a worker that died.
+//! They claim and finish through the same use cases as any worker, under the name `treeline`: a crashed server is a
+//! crashed worker.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -22,16 +22,16 @@ use crate::{
     store::contracts,
 };
 
-/// Items in hand at once: enough to make a commit worth while, few enough that a bar moves.
+/// Items per batch: enough to amortize a commit, few enough that progress bars move.
 const BATCH: u32 = 100;
 
-/// How long one claim waits for work, and so how old the list of types may become. In seconds.
+/// Wait of one claim, in seconds; also the maximum age of the list of types.
 const WAIT: u32 = 2;
 
-/// The pause after a failure, at most.
+/// Longest pause after failures.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Works until shutdown. What is in hand then is finished.
+/// Processes items until shutdown; started items are finished.
 pub(super) async fn run(app: App) {
     let mut worker = Worker { caller: Engine::builtin_caller(), schemas: HashMap::new(), app };
     let mut endings = Vec::new();
@@ -47,7 +47,7 @@ pub(super) async fn run(app: App) {
                 let pause = (Duration::from_millis(100) * (1 << failures.min(6))).min(PATIENCE);
                 tokio::select! {
                     () = tokio::time::sleep(pause) => {}
-                    // What cannot be ended now is offered again when its lease is over.
+                    // Items that cannot be finished now are offered again when their lease expires.
                     () = worker.app.shutdown.cancelled() => return,
                 }
             }
@@ -58,13 +58,13 @@ pub(super) async fn run(app: App) {
 struct Worker {
     app: App,
     caller: Caller,
-    /// By job: a job keeps its schema as it was at its creation.
+    /// Schema by job: a job keeps the schema of its creation.
     schemas: HashMap<Uuid, Option<Arc<Schema>>>,
 }
 
 impl Worker {
-    /// Ends what was done and claims the next with it; without work in hand, waits for some. `endings`
-    /// stays as it is when that fails, and the same again is safe.
+    /// Finishes processed items and claims the next in the same call; without processed items, waits for work. On
+    /// failure `endings` is unchanged and can be sent again safely.
     async fn turn(&mut self, endings: &mut Vec<Ending>) -> Result<()> {
         let engine = self.app.engine.clone();
         let executors: HashMap<String, Builtin> = engine
@@ -128,7 +128,7 @@ impl Worker {
     }
 }
 
-/// The payload as result, or where it does not fit.
+/// Builds the result from the payload, or the schema error.
 fn end(assignment: Assignment, schema: Option<&Schema>) -> Ending {
     let item = assignment.item;
     let fault = schema.and_then(|schema| schema.faults(&item.payload).into_iter().next());

@@ -1,7 +1,7 @@
-//! Deeds over many items, and trees that are made again: whatever of them is under way, on any server.
+//! Bulk actions and replays of trees that are in progress on any server.
 //!
-//! Asked for here they go on at once; those of other servers and of crashes are found by looking. What is
-//! done and how often it may be repeated is decided in `jobs::bulk` and `jobs::replay`.
+//! Operations requested here start at once; polling finds those of other servers and of crashes. `jobs::bulk` and
+//! `jobs::replay` define the work and its idempotency.
 
 use std::time::Duration;
 
@@ -11,12 +11,12 @@ use crate::App;
 
 use super::Every;
 
-/// Between two looks.
+/// Poll interval.
 const IDLE: Duration = Duration::from_millis(500);
-/// The longest pause after failures.
+/// Longest pause after failures.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Starts them.
+/// Starts the tasks.
 pub(super) fn spawn(app: &App, tracker: &TaskTracker, every: impl Fn(f64, &'static str) -> Every) {
     tracker.spawn(operations(app.clone()));
     tracker.spawn(replays(app.clone()));
@@ -70,7 +70,7 @@ async fn replays(app: App) {
     }
 }
 
-/// How long to wait after a failure.
+/// Delay after a failure.
 fn after(duty: &'static str, failures: &mut u32, error: &crate::error::Error) -> Duration {
     *failures += 1;
     if failures.is_power_of_two() {

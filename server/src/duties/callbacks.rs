@@ -1,9 +1,8 @@
-//! Tells those who asked for it that a tree is complete (`completion-webhook`): signed posts, tried for a day.
+//! Callbacks for complete trees (`completion-webhook`): signed posts, retried for a day.
 //!
-//! A callback is taken from the table for as long as one try may take, posted while no transaction is
-//! open, and what came of it is recorded. A server that dies in between leaves it to the next one, which
-//! posts it again under the same id: it arrives at least once. Receivers do not wait for each other: to
-//! one host, and of one owner, only so much is under way at once.
+//! A callback is leased for the duration of one attempt, posted without an open transaction, and its outcome is
+//! recorded. After a server crash another server posts it again under the same id: delivery is at least once. Limits
+//! per host and per owner keep receivers from delaying each other.
 
 use std::{
     collections::HashMap,
@@ -43,23 +42,23 @@ use crate::{
     },
 };
 
-/// Callbacks under way at once from this server: in all, to one host, of one owner. From half of that on a host
-/// or an owner gets no more, and at most as many again in one go.
+/// Maximum concurrent callbacks of this server: in total, per host, per owner. A host or an owner above half of its
+/// limit gets no more, and one query takes at most that half again.
 const ALL: usize = 64;
 const PER_HOST: usize = 8;
 const PER_OWNER: usize = 32;
 
-/// The pause between two looks when nothing is due.
+/// Poll interval when nothing is due.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// The pause after a failure, at most.
+/// Longest pause after failures.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What is read of an answer, in bytes, and kept of it, in characters.
+/// Bytes of a response that are read, and characters that are stored.
 const READ: usize = 4_096;
 const KEPT: usize = 1_000;
 
-/// Tries callbacks until shutdown; those under way then are waited for.
+/// Delivers callbacks until shutdown, then waits for those in progress.
 pub(super) async fn run(app: App) {
     let duty = Arc::new(Duty {
         schedule: Schedule {
@@ -76,7 +75,7 @@ pub(super) async fn run(app: App) {
         let pause = match duty.look().await {
             Ok(found) => {
                 failures = 0;
-                // There may be more of it, as soon as there is room.
+                // There may be more as soon as there is room.
                 if found > 0 { Duration::ZERO } else { PAUSE }
             }
             Err(error) => {
@@ -101,7 +100,7 @@ struct Duty {
     schedule: Schedule,
     timeout: Duration,
     under_way: Mutex<UnderWay>,
-    /// One under way has ended.
+    /// Signals that a delivery has ended.
     freed: Notify,
 }
 
@@ -112,7 +111,7 @@ struct UnderWay {
     owners: HashMap<Uuid, usize>,
 }
 
-/// What is posted.
+/// Body of a callback.
 #[derive(Serialize)]
 struct Message<'a> {
     #[serde(rename = "type")]
@@ -130,7 +129,7 @@ struct Data<'a> {
     metadata: &'a Document,
 }
 
-/// How a try ended.
+/// Outcome of an attempt.
 struct Ended {
     tried: Tried,
     status: Option<StatusCode>,
@@ -138,13 +137,13 @@ struct Ended {
 }
 
 impl Duty {
-    /// Takes what is due and begins to post it. Returns how many.
+    /// Leases due callbacks and starts to post them. Returns their number.
     async fn look(self: &Arc<Self>) -> Result<usize> {
         let (room, hosts, owners) = self.room();
         if room.all == 0 {
             return Ok(0);
         }
-        // Long enough for the slowest try and its record, so that no other server begins meanwhile.
+        // Long enough for the slowest attempt and its record, so that no other server starts meanwhile.
         let hold = self.timeout.as_secs_f64() * 1.5 + 2.0;
         let taken = deliveries::take(&self.app.pool, room, &hosts, &owners, hold).await?;
         let n = taken.len();
@@ -188,13 +187,13 @@ impl Duty {
         now.owners.retain(|_, n| *n > 0);
     }
 
-    /// Posts one callback and records what came of it.
+    /// Posts one callback and records the outcome.
     async fn try_one(&self, taken: &Taken) -> Result<()> {
         let began = Instant::now();
         let target = taken.target.as_deref().map(|stored| open_target(&self.app.sealer, stored)).transpose();
         let target = match target {
             Ok(target) => target,
-            // Another server may have the key; this one lets go of it until then.
+            // Another server may have the key; the lease of this attempt expires.
             Err(error) => return Err(Error::Broken(format!("cannot open the receiver of a callback: {error}"))),
         };
         let Some(target) = target else {
@@ -214,7 +213,7 @@ impl Duty {
             Next::TryAt(at) => (DeliveryState::Pending, Some(at)),
             Next::Is(state) => (state, None),
         };
-        // Before it is recorded: a server that dies in between tries, and says so, once more.
+        // Before the record: a server that crashes in between repeats both the attempt and the alert.
         if matches!(state, DeliveryState::Failed | DeliveryState::Abandoned) {
             self.app.engine.raise_alert(given_up(taken, ended.error.as_deref().unwrap_or_default())).await;
         }
@@ -229,7 +228,7 @@ impl Duty {
         Ok(())
     }
 
-    /// What would be if a callback were recorded as delivered before it is posted: for the checker of the faults.
+    /// Fault injection: records a callback as delivered before it is posted.
     #[cfg(feature = "failpoints")]
     async fn record_first(&self, taken: &Taken, target: &OnCompleted) -> Result<()> {
         let state = DeliveryState::Delivered;
@@ -274,7 +273,7 @@ impl Duty {
     }
 }
 
-/// What an answer says. A 2xx is one as soon as its head is here; of any other the beginning is kept.
+/// Outcome of a response. A 2xx counts as soon as its head arrives; of others the start of the body is stored.
 async fn ended(reply: Reply) -> Ended {
     let (status, retry_after) = (reply.status, reply.retry_after);
     if status.is_success() {

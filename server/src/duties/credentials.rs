@@ -1,4 +1,4 @@
-//! Rights that were taken away on other servers, and what opens nothing any more.
+//! Revocations made by other servers, and deletion of expired credentials.
 
 use super::Every;
 use crate::{
@@ -7,8 +7,8 @@ use crate::{
     store::{people, sign_in},
 };
 
-/// Starts them. The first is why a role, a session or a token that is taken away ends everywhere within a
-/// second; should it fail, callers are remembered for ten seconds at most.
+/// Starts the tasks. The first makes a revoked role, session or token end everywhere within a second; if it fails, the
+/// cache of callers still expires after ten seconds.
 pub(super) fn spawn(app: &App, tracker: &tokio_util::task::TaskTracker, every: impl Fn(f64, &'static str) -> Every) {
     let a = app.clone();
     tracker.spawn(every(0.25, "credentials").run(move || {

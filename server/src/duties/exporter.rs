@@ -1,8 +1,8 @@
-//! The executor `export`: rows of a job into a file of the item's owner.
+//! Executor `export`: writes rows of a job to a file of the item's owner.
 //!
-//! Works like any worker, through the same use-cases, but apart from the quick executors, as one export
-//! may take minutes. The rows stream into the file store while heartbeats tell how far it is. A server
-//! that dies leaves nothing that can be seen; whoever gets the item next begins anew.
+//! Uses the same use cases as any worker, but runs separately from the fast executors, because one export may take
+//! minutes. Rows stream into the file store while heartbeats report progress. A crashed server leaves no visible file;
+//! the next assignment of the item starts over.
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -33,19 +33,19 @@ use crate::{
     uploads,
 };
 
-/// Exports under way at once in one server.
+/// Concurrent exports per server.
 const AT_ONCE: usize = 3;
 
-/// How long one claim waits for work, in seconds.
+/// Wait of one claim, in seconds.
 const WAIT: u32 = 2;
 
-/// Between two heartbeats: a fraction of the lease of what is built in.
+/// Heartbeat interval: a fraction of the lease of built-in types.
 const BEAT: Duration = Duration::from_secs(2);
 
-/// The pause after a failure.
+/// Pause after a failure.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Works until shutdown; what is in hand then is given back.
+/// Runs exports until shutdown; those in progress are then released.
 pub(super) async fn run(app: App) {
     let caller = Engine::builtin_caller();
     let mut under_way = JoinSet::new();
@@ -95,9 +95,9 @@ async fn claim(app: &App, caller: &Caller) -> Result<Vec<Assignment>> {
     Ok(app.engine.claim(caller, claim).await?.assignments)
 }
 
-/// One export from claim to ending.
+/// Runs one export from claim to ending.
 async fn work(app: App, caller: Caller, assignment: Assignment) {
-    // Cancelled when the server stops, and when the assignment is not ours any more.
+    // Canceled when the server stops or the assignment is lost.
     let stop = app.shutdown.child_token();
     let written = export(&app, &caller, &assignment, &stop).await;
     let kind = match written {
@@ -111,7 +111,7 @@ async fn work(app: App, caller: Caller, assignment: Assignment) {
     };
     match app.engine.end(&caller, assignment.id, kind).await {
         Ok(_) | Err(Error::Problem(_)) => {}
-        // The item is offered again when the lease is over.
+        // The item is offered again when the lease expires.
         Err(error) => tracing::warn!(duty = "exporter", %error, item = %assignment.item.id, "could not end an export"),
     }
 }
@@ -141,7 +141,7 @@ async fn export(app: &App, caller: &Caller, assignment: &Assignment, stop: &Canc
     let pages = export.pages().await?;
     let beats = tokio::spawn(beat(app.clone(), caller.clone(), assignment.id, progress.clone(), stop.clone()));
     let stopped = || Error::Broken("the export was stopped".to_owned());
-    // An error in the stream makes the store forget what has arrived.
+    // An error in the stream makes the store discard the partial file.
     let broken_off = futures::stream::once({
         let stop = stop.clone();
         async move {
@@ -158,7 +158,7 @@ async fn export(app: &App, caller: &Caller, assignment: &Assignment, stop: &Canc
     let arrived = app.files.receive(Box::pin(source), u64::MAX).await;
     let is_ours = !stop.is_cancelled();
     stop.cancel();
-    // A heartbeat that is under way is let through: nothing may follow the ending.
+    // Wait for a heartbeat in progress: nothing may follow the ending.
     let _ = beats.await;
     let arrived = arrived.map_err(|error| match error {
         ReceiveError::Sender(error) => error,
@@ -191,7 +191,7 @@ async fn export(app: &App, caller: &Caller, assignment: &Assignment, stop: &Canc
     Ok(Exported { upload_id: upload.id, rows, bytes: upload.bytes })
 }
 
-/// Looks with the eyes of whoever asked, who is given back too.
+/// Opens the export with the rights of its requester, who is returned too.
 async fn open(app: &App, order: &ExportOrder, job: &contracts::JobInfo) -> Result<(Export, Caller)> {
     let Asker { caller, was_reduced } = app.engine.asker(job.job_id, job.owner_id).await.map_err(explained)?;
     match Export::open(app, &caller, order.job_id, order.what, order.format, None).await {
@@ -204,7 +204,7 @@ async fn open(app: &App, order: &ExportOrder, job: &contracts::JobInfo) -> Resul
     }
 }
 
-/// Why an export cannot go on, where that is its asker's credential.
+/// Explains an export that stops because of the requester's credential.
 fn explained(error: Error) -> Error {
     match error {
         Error::Problem(problem) if matches!(problem.code, Code::Unauthenticated | Code::Forbidden) => Error::refuse(
@@ -218,7 +218,7 @@ fn explained(error: Error) -> Error {
     }
 }
 
-/// Keeps the assignment alive and tells how far it is; stops the export when it is not wanted any more.
+/// Sends heartbeats with progress; stops the export when the assignment is no longer wanted.
 async fn beat(
     app: App,
     caller: Caller,

@@ -1,21 +1,20 @@
-//! Background duties. Every server runs all of them; they share the work by `skip locked` and need no
-//! leader. Each finds everything by itself: a hint only makes it faster. A duty that fails says so and
-//! tries again; none of them stops.
+//! Background tasks. Every server runs all of them; they share work by `skip locked` and need no leader. Each finds its
+//! work by polling; hints only make it faster. A failed task logs the error and retries; none of them stops.
 
-mod alerts; // what somebody should look at
-mod audit; // the log beside its entries
-mod builtin; // executors that are built in and quick
-mod bulk; // deeds over many, trees made again
-mod callbacks; // telling that a tree is complete
-mod credentials; // rights that were taken away
+mod alerts; // alerts about conditions and events
+mod audit; // counts, retention and posts of the audit log
+mod builtin; // fast built-in executors
+mod bulk; // bulk actions and replays
+mod callbacks; // callbacks of complete trees
+mod credentials; // revocations and expired credentials
 mod exporter; // the executor that writes files
-mod posts; // messages to URLs of the configuration
-mod push; // posts to workers
-mod relay; // the outbox to the broker
-mod retention; // trees whose time has come
-mod splitter; // files into items
-mod uploads; // files that nobody needs
-mod walks; // rows that follow a decision
+mod posts; // messages to configured URLs
+mod push; // push requests to workers
+mod relay; // from the outbox to the broker
+mod retention; // expired trees
+mod splitter; // from files to items
+mod uploads; // unused files
+mod walks; // propagation of decisions to rows
 
 use std::time::Duration;
 
@@ -23,7 +22,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{App, error::Result};
 
-/// Starts every duty. They end with `app.shutdown`; wait for the tracker.
+/// Starts all background tasks. They end with `app.shutdown`; wait for the tracker.
 pub fn spawn(app: &App, tracker: &TaskTracker) {
     let engine = &app.engine;
     let every = |seconds: f64, name: &'static str| Every {
@@ -32,7 +31,7 @@ pub fn spawn(app: &App, tracker: &TaskTracker) {
         shutdown: app.shutdown.clone(),
     };
 
-    // The clock before the leases: after an absence it is the clock that spares them.
+    // The clock runs before the lease check: after a downtime, its result spares the leases.
     let e = engine.clone();
     tracker.spawn(every(1.0, "leases").run(move || {
         let e = e.clone();
@@ -149,7 +148,7 @@ pub fn spawn(app: &App, tracker: &TaskTracker) {
     tracker.spawn(crate::live::listen(app.hub.clone(), app.engine.clone(), app.pools.clone(), app.shutdown.clone()));
 }
 
-/// A duty that ticks.
+/// Periodic task.
 struct Every {
     name: &'static str,
     pause: Duration,
@@ -157,8 +156,8 @@ struct Every {
 }
 
 impl Every {
-    /// Ticks until shutdown. A tick that found much is followed by the next at once; a failed one by a
-    /// longer pause, up to five seconds.
+    /// Ticks until shutdown. A tick that finds a full batch is repeated at once; failures extend the pause to up to
+    /// five seconds.
     async fn run<F: Future<Output = Result<usize>> + Send>(self, mut tick: impl FnMut() -> F + Send) {
         let mut failures = 0_u32;
         loop {
@@ -186,5 +185,5 @@ impl Every {
     }
 }
 
-/// As many rows as one sweep takes.
+/// Number of rows that counts as a full batch.
 const MUCH: usize = 500;

@@ -1,10 +1,9 @@
-//! Posts the messages for URLs of the configuration (`TREELINE_ALERT_URL`), signed, for as long as callbacks are tried.
+//! Posts signed messages to configured URLs (`TREELINE_ALERT_URL`), with the retry schedule of callbacks.
 //!
-//! Whoever has something to tell writes it with `store::posts::add` in the commit that it tells of, under a purpose;
-//! the URL of the purpose is in [`destinations`]. A message is taken for as long as a try may take, posted while no
-//! transaction is open, and deleted after a 2xx: it arrives at least once, under the same `webhook-id`. It goes through
-//! `outbound::Client`, so no proxy of the environment is asked and no redirect followed. The URL may hold a secret and
-//! must not be logged.
+//! A producer writes a message with `store::posts::add` in the transaction of its event, under a purpose;
+//! [`destinations`] maps purposes to URLs. A message is leased for the duration of an attempt, posted without an open
+//! transaction, and deleted after a 2xx: delivery is at least once, under the same `webhook-id`. `outbound::Client`
+//! ignores proxies of the environment and follows no redirects. The URL may contain a secret and must not be logged.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -26,21 +25,21 @@ use crate::{
     store::posts::{self, Taken},
 };
 
-/// Messages under way at once from this server.
+/// Concurrent messages of this server.
 const BATCH: i64 = 16;
 
-/// The pause between two looks when nothing is due, and after a failure to look.
+/// Poll interval when nothing is due, and longest pause after failed polls.
 const PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
-/// URL of each purpose.
+/// URL by purpose.
 fn destinations(app: &App) -> HashMap<String, Url> {
     let alerts = app.config.alerts.url.as_ref().map(|url| (ALERTS, url));
     let all = [alerts].into_iter().flatten();
     all.filter_map(|(purpose, url)| Some((purpose.to_owned(), Url::parse(url.reveal()).ok()?))).collect()
 }
 
-/// Posts until shutdown.
+/// Posts messages until shutdown.
 pub(super) async fn run(app: App) {
     let to = destinations(&app);
     if to.is_empty() {
@@ -69,7 +68,7 @@ pub(super) async fn run(app: App) {
     }
 }
 
-/// Takes what is due and posts it. Returns how many.
+/// Leases due messages and posts them. Returns their number.
 async fn look(app: &App, to: &HashMap<String, Url>) -> Result<usize> {
     let purposes: Vec<String> = to.keys().cloned().collect();
     let timeout = Duration::from_secs_f64(app.config.outbound.callback_timeout_seconds);
@@ -95,7 +94,7 @@ async fn try_one(app: &App, taken: &Taken, url: &Url, timeout: Duration) -> Resu
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
-    // By the deployment's key itself and by one for the purpose alone, which may be given away.
+    // Signed with the deployment key and with a key for this purpose, which may be handed out.
     let keys = [app.outgoing.key.of_purpose(&taken.purpose), app.outgoing.key.clone()];
     stamp(&keys, &mut headers, &taken.id, OffsetDateTime::now_utc().unix_timestamp(), &body);
     let (tried, error) = match app.outgoing.configured.post(url, headers, body, began + timeout).await {

@@ -1,13 +1,13 @@
-//! Posts items to the workers of push types.
+//! Push delivery: posts items to the workers of push types.
 //!
-//! Every target (host and port) has a task of its own (`serve`), which claims what its types have, has it
-//! posted, and hands the answers to the engine like any worker. What a dying server has posted is offered
-//! again, or is of unknown outcome, when its lease is over: `retry-budget` decides, not this.
+//! Every target (host and port) has its own task (`serve`), which claims items of its types, has them posted, and
+//! passes the responses to the engine like any worker. When the lease of an item that a crashed server had posted
+//! expires, `retry-budget` decides whether it is offered again or has an unknown outcome.
 
-mod answer; // what an answer comes to
-mod post; // one item on its way
+mod answer; // outcome of a response
+mod post; // delivery of one item
 mod serve; // one target, from claims to endings
-mod target; // where to, and whether it answers
+mod target; // address and circuit breaker of a target
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -24,10 +24,10 @@ use crate::App;
 use post::Prepared;
 use target::Target;
 
-/// How often the types are looked at: a change acts within that and what their cache needs.
+/// Poll interval of the types: a change takes effect within this time plus that of their cache.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Posts until shutdown: types are looked at, and each target has a task that ends with its last type.
+/// Runs until shutdown: polls the types; the task of a target ends with its last type.
 pub(super) async fn run(app: App) {
     let mut prepared: HashMap<i32, Arc<Prepared>> = HashMap::new();
     let mut targets: HashMap<String, Arc<Target>> = HashMap::new();
@@ -45,7 +45,7 @@ pub(super) async fn run(app: App) {
         }
         prepared = known;
         targets.retain(|name, target| {
-            // Its task ends by itself when nothing leads there any more.
+            // The task ends by itself when no type leads to the target.
             target.lead(there.get(name).cloned().unwrap_or_default());
             let stays = there.contains_key(name);
             if !stays {
@@ -69,7 +69,7 @@ pub(super) async fn run(app: App) {
     }
 }
 
-/// Says of the targets that are left alone which they are, for whoever asks why items wait.
+/// Publishes which targets are paused, for the explanation of waiting items.
 fn say<'a>(app: &App, targets: impl Iterator<Item = &'a Arc<Target>>) {
     let (now, clock) = (Instant::now(), OffsetDateTime::now_utc());
     let mut holds = HashMap::new();

@@ -1,8 +1,8 @@
-//! What was written into the outbox goes to the broker, and what may have been lost there goes again.
+//! Relay from the outbox to the broker, and republication of lost wake-ups.
 //!
-//! News are taken under a short lease, published, and deleted when the broker has confirmed them; no
-//! transaction is open meanwhile. A crash in between repeats them. The sweep names items that have waited
-//! for a while, while their queue is short, and says what the page and the metrics show of queues.
+//! Batches are leased briefly, published, and deleted when the broker has confirmed them, without an open transaction
+//! meanwhile. A crash in between repeats them. The sweep republishes wake-ups of items that have waited for a while if
+//! their queue is short, and updates the queue lengths of the page and the metrics.
 
 use std::time::Duration;
 
@@ -17,16 +17,16 @@ use crate::{
 
 use super::Every;
 
-/// How long the relay waits for news that nobody told it of: those of another server that is gone.
+/// Poll interval for batches without a hint, such as those of a crashed server.
 const LOOK: Duration = Duration::from_millis(500);
-/// No wake-up is sent again while its queue has so many messages.
+/// Queue length from which no wake-up is republished.
 const SHORT: i64 = 10_000;
-/// Beyond this nobody seems to listen: wake-ups are left to the sweep, so that the queue does not grow for ever.
+/// Queue length that suggests there are no consumers: wake-ups are left to the sweep, to bound the queue.
 const LONG: u32 = 100_000;
-/// Away for so long, somebody is told.
+/// Downtime after which an alert is raised.
 const AWAY: Duration = Duration::from_secs(10);
 
-/// Starts the connection and the duties that need it.
+/// Starts the connection and the tasks that need it.
 pub(super) fn spawn(app: &App, tracker: &TaskTracker, every: impl Fn(f64, &'static str) -> Every) {
     let Some(broker) = &app.broker else { return };
     tracker.spawn(broker.clone().run(app.shutdown.clone()));
@@ -55,7 +55,7 @@ pub(super) fn spawn(app: &App, tracker: &TaskTracker, every: impl Fn(f64, &'stat
     }));
 }
 
-/// Publishes news as they come, until shutdown.
+/// Publishes batches as they arrive, until shutdown.
 async fn relay(app: App, broker: Broker) {
     let mut pause = Duration::ZERO;
     let stopped = app.shutdown.clone();
@@ -82,7 +82,7 @@ async fn relay(app: App, broker: Broker) {
     }
 }
 
-/// Publishes what there is. False: some of it could not be.
+/// Publishes all pending batches. False if some could not be published.
 async fn relay_all(engine: &Engine, broker: &Broker) -> Result<bool> {
     loop {
         let parcels = engine.take_news().await?;
@@ -95,7 +95,7 @@ async fn relay_all(engine: &Engine, broker: &Broker) -> Result<bool> {
         let mut confirmed = broker.send(&flat).await.into_iter();
         let (mut said, mut unsaid) = (Vec::new(), Vec::new());
         for (parcel, letters) in parcels.iter().zip(&letters) {
-            // All of them are looked at: they stand in a row.
+            // No short circuit: every message of the batch must be consumed.
             let whole = confirmed.by_ref().take(letters.len()).filter(|confirmed| !confirmed).count() == 0;
             if whole { said.push(parcel.id) } else { unsaid.push(parcel.id) }
         }
@@ -116,7 +116,7 @@ fn letters(parcel: &Parcel, broker: &Broker) -> Vec<Letter> {
     parcel.news.iter().filter_map(letter).collect()
 }
 
-/// Declares the queues that these letters need and that are not known to be there.
+/// Declares the queues that these messages need and that are not known to exist.
 async fn declare_missing(broker: &Broker, letters: &[Letter]) {
     let mut types: Vec<&str> = letters
         .iter()
@@ -132,7 +132,7 @@ async fn declare_missing(broker: &Broker, letters: &[Letter]) {
     }
 }
 
-/// Declares every queue again, and names what has waited for long in those that are short.
+/// Declares every queue again, and republishes old wake-ups to those that are short.
 async fn sweep(engine: &Engine, broker: &Broker, resend: f64) -> Result<()> {
     let types = engine.pulled_types();
     broker.keep_queues(&types.iter().map(|info| info.name.as_str()).collect::<Vec<_>>());

@@ -1,7 +1,7 @@
-//! Trees whose time has come, and the rows of those that are gone.
+//! Deletion of expired trees and of their rows.
 //!
-//! Two duties, so that a large tree whose rows take a while does not hold up the next one's end. What
-//! goes and when is decided in `jobs::tend` and `jobs::remove`; here is only how often.
+//! Two tasks, so that purging a large tree does not delay the deletion of others. `jobs::tend` and `jobs::remove`
+//! decide what is deleted and when; this module only sets the intervals.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::App;
 
 use super::Every;
 
-/// Starts them.
+/// Starts the tasks.
 pub(super) fn spawn(app: &App, tracker: &TaskTracker, every: impl Fn(f64, &'static str) -> Every) {
     let engine = app.engine.clone();
     let stalled_after = Duration::from_secs(app.config.alerts.stalled_seconds);

@@ -1,8 +1,8 @@
-//! Files into items, a batch at a time.
+//! Import of files into items, one batch at a time.
 //!
-//! A turn takes the file that has waited longest, so several files advance side by side. Rows and the
-//! new place in the file are one commit, guarded by the old place: a server killed at any point, or
-//! two servers with the same turn, add every row once. No transaction is open while a file is read.
+//! Each tick takes the file that has waited longest, so that files advance together. Rows and the new position in the
+//! file are one commit, guarded by the old position: with a crash at any point, or two servers on the same file, every
+//! row is added once. No transaction is open while a file is read.
 
 use std::time::Duration;
 
@@ -22,15 +22,15 @@ use crate::{
     store::uploads::{self, OpenSplit},
 };
 
-/// A batch is full at so many rows, or so many bytes of payload.
+/// Maximum rows and payload bytes of a batch.
 const BATCH_ROWS: usize = 1_000;
 const BATCH_BYTES: usize = 4 << 20;
 
-/// How long to wait for a hint when no file is open, and at most when something keeps failing.
+/// Poll interval when no file is open, and longest pause after failures.
 const IDLE: Duration = Duration::from_millis(500);
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Cuts files until shutdown.
+/// Imports files until shutdown.
 pub(super) async fn run(app: App) {
     let mut failures = 0_u32;
     while !app.shutdown.is_cancelled() {
@@ -59,7 +59,7 @@ pub(super) async fn run(app: App) {
     }
 }
 
-/// One batch of one file. False: no file is open.
+/// Imports one batch of one file. False if no file is open.
 pub(super) async fn tick(app: &App) -> Result<bool> {
     let Some(split) = uploads::take_split(&app.pool).await? else { return Ok(false) };
     let batch = match read_batch(app, &split).await {
@@ -67,7 +67,7 @@ pub(super) async fn tick(app: &App) -> Result<bool> {
         other => other?,
     };
     if !app.engine.add_split_batch(batch).await? {
-        // Somebody else was first, or the job takes no more items.
+        // Another server was first, or the job accepts no more items.
         uploads::close_splits(&app.pool).await?;
     }
     Ok(true)
@@ -88,7 +88,7 @@ async fn read_batch(app: &App, split: &OpenSplit) -> Result<SplitBatch> {
     let format = head.format;
     let rules = Rules { kinds, payload_limit: app.config.payload_limit.bytes() };
     let mut reader = Reader::new(source, head, place, rules);
-    // The executors that are built in check for themselves.
+    // Built-in executors check the schema themselves.
     let executor: Executor = serde_json::from_str(&split.executor).unwrap_or_default();
     let schema = schema.filter(|_| executor.kind != ExecutorKind::Builtin);
 
@@ -126,7 +126,7 @@ async fn read_batch(app: &App, split: &OpenSplit) -> Result<SplitBatch> {
     })
 }
 
-/// Why a row does not fit its schema, if it does not.
+/// Schema error of a row, if any.
 fn misfit(schema: &Schema, row: &Row, format: UploadFormat, columns: Option<&[String]>) -> Option<Fault> {
     let (pointer, expected) = schema.faults(&row.payload).into_iter().next()?;
     let first = pointer.split('/').nth(1).unwrap_or_default().replace("~1", "/").replace("~0", "~");
@@ -153,7 +153,7 @@ fn misfit(schema: &Schema, row: &Row, format: UploadFormat, columns: Option<&[St
     })
 }
 
-/// The one item of a file that is not cut.
+/// The single item of a file that is not split.
 fn whole_file(split: &OpenSplit) -> SplitBatch {
     let payload = crate::split::whole_file_payload(split.upload_id);
     SplitBatch {
@@ -167,7 +167,7 @@ fn whole_file(split: &OpenSplit) -> SplitBatch {
     }
 }
 
-/// A file that is not there any more: the job ends with one dead row that says so.
+/// Handles a missing file: the job ends with one dead row that says so.
 fn lost(split: &OpenSplit) -> SplitBatch {
     tracing::error!(upload = %split.upload_id, job = %split.job_id, "the uploaded file is gone");
     let message = format!("Line {}: expected the rest of the file, found that the file is gone.", split.line);

@@ -1,5 +1,5 @@
-//! Rows that follow a decision over a whole job: at once when one is made here, and by looking every
-//! half second for those of other servers and of crashes.
+//! Propagation of decisions to the rows of a job: at once for decisions of this server, and by polling every half
+//! second for those of other servers and of crashes.
 
 use std::time::Duration;
 

@@ -7,10 +7,10 @@ use object_store::{ObjectStore, aws::AmazonS3Builder, path::Path as Key, prefix:
 
 use crate::config::files::FileSettings;
 
-/// The store at `s3://bucket/prefix`.
+/// Opens the store at `s3://bucket/prefix`.
 pub(super) fn open(url: &str, settings: &FileSettings) -> anyhow::Result<Arc<dyn ObjectStore>> {
     let (bucket, prefix) = divide(url).context("TREELINE_STORE_URL: expected s3://bucket or s3://bucket/prefix")?;
-    // One crypto library for all; whoever was first has chosen the same.
+    // One crypto library for the process; an earlier installation is the same.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let mut builder = AmazonS3Builder::from_env().with_bucket_name(bucket);
     if let Some(endpoint) = &settings.store_endpoint {
@@ -34,7 +34,7 @@ pub(super) fn open(url: &str, settings: &FileSettings) -> anyhow::Result<Arc<dyn
     Ok(Arc::new(PrefixStore::new(store, Key::parse(prefix)?)))
 }
 
-/// Bucket and prefix.
+/// Splits the URL into bucket and prefix.
 fn divide(url: &str) -> Option<(&str, &str)> {
     let rest = url.strip_prefix("s3://")?;
     let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));

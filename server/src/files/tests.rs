@@ -1,4 +1,4 @@
-//! Files in a folder: whole or not at all, readable from any byte, and nothing left of what broke off.
+//! Files in a folder: visible complete or not at all, readable from any byte, and no remains of aborted uploads.
 
 use super::*;
 

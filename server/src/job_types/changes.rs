@@ -1,7 +1,7 @@
-//! Changes of an edited job type, in words, for the audit log: every field from its old value to its new one.
+//! Textual changes of an edited job type for the audit log: every field from its old value to its new one.
 //!
-//! Secrets are named and never shown, URLs are shown without what may be a secret in them, and long documents are
-//! said to have changed.
+//! Secrets are named and never shown, URLs are shown without parts that may be secret, and long documents are only
+//! reported as changed.
 
 use std::collections::BTreeSet;
 
@@ -11,13 +11,13 @@ use url::Url;
 
 use crate::addresses::shown;
 
-/// The longest value that is shown, in characters.
+/// Longest value that is shown, in characters.
 const LONGEST: usize = 200;
 
-/// Fields that the server sets itself.
+/// Fields set by the server.
 const SERVER_MADE: [&str; 4] = ["name", "created_at", "updated_at", "version"];
 
-/// From one state of a type to another; none is a type that is not there.
+/// Describes the changes between two states of a type; `None` means that the type does not exist.
 pub(super) fn between(before: Option<(&JobType, &PushSecrets)>, after: Option<(&JobType, &PushSecrets)>) -> String {
     let (old, new) = (fields(before.map(|it| it.0)), fields(after.map(|it| it.0)));
     let names: BTreeSet<&String> = old.iter().chain(&new).map(|(name, _)| name).collect();
@@ -49,7 +49,7 @@ pub(super) fn between(before: Option<(&JobType, &PushSecrets)>, after: Option<(&
     said.join("; ")
 }
 
-/// The fields of a type with their values as they are shown; those of objects by themselves.
+/// Fields of a type with their displayed values; fields of objects are listed separately.
 fn fields(of: Option<&JobType>) -> Vec<(String, String)> {
     let Some(of) = of else { return Vec::new() };
     let Ok(Value::Object(whole)) = serde_json::from_str(Document::of(of).text()) else { return Vec::new() };

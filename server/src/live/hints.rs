@@ -1,8 +1,7 @@
-//! Hints between servers, by NOTIFY: which trees and topics changed, which types have work.
+//! Hints between servers by NOTIFY: changed trees and topics, and types with work.
 //!
-//! Never in a data transaction (NOTIFY takes a lock across the whole database until the commit), at
-//! most ten times a second, on a connection of its own. Nothing is correct because a hint arrived: the
-//! pumps and the sweeps find everything by themselves.
+//! Never sent in a data transaction (NOTIFY holds a database-wide lock until the commit), at most ten times a second,
+//! on a separate connection. Correctness never depends on a hint: the pumps and sweeps find everything by polling.
 
 use std::time::Duration;
 
@@ -16,25 +15,25 @@ use crate::{jobs::Engine, store};
 
 use super::Hub;
 
-/// Time in which news are gathered into one hint.
+/// Time for which changes are collected into one hint.
 const GATHER: Duration = Duration::from_millis(100);
-/// Roots in one hint: a payload has less than 8,000 bytes.
+/// Maximum roots in one hint: a payload has less than 8,000 bytes.
 const ROOTS: usize = 150;
 
 #[derive(Serialize, Deserialize)]
 struct Hint {
-    /// The server that says it.
+    /// Sending server.
     from: Uuid,
     #[serde(default)]
     roots: Vec<Uuid>,
     #[serde(default)]
     types: Vec<i32>,
-    /// By their names: a server that does not know one yet passes it over.
+    /// Names of topics: a server skips names it does not know.
     #[serde(default)]
     topics: Vec<String>,
 }
 
-/// Tells other servers, and listens to them, until shutdown.
+/// Sends hints to other servers and receives theirs, until shutdown.
 pub async fn listen(hub: Hub, engine: Engine, pools: store::Pools, shutdown: CancellationToken) {
     let me = Uuid::now_v7();
     tokio::join!(tell(hub.clone(), pools.clone(), me, shutdown.clone()), hear(hub, engine, pools, me, shutdown));
@@ -72,7 +71,7 @@ async fn hear(hub: Hub, engine: Engine, pools: store::Pools, me: Uuid, shutdown:
         let heard = async {
             let mut listener = PgListener::connect_with(&pools.hints).await?;
             listener.listen(store::hints::CHANNEL).await?;
-            // Whatever was said while nobody listened.
+            // Hints may have been missed before the subscription.
             hub.mark_all();
             loop {
                 match listener.try_recv().await? {
@@ -85,7 +84,7 @@ async fn hear(hub: Hub, engine: Engine, pools: store::Pools, me: Uuid, shutdown:
                             hint.types.iter().for_each(|&type_id| engine.wake(type_id));
                         }
                     }
-                    // The connection broke and is being made again: hints may be missing.
+                    // The connection is being re-established: hints may be missing.
                     None => hub.mark_all(),
                 }
             }

@@ -1,15 +1,14 @@
-//! Live updates: each watched tree is read at most four times a second, however many watch it and
-//! however fast items end.
+//! Live updates: each watched tree is read at most four times a second, regardless of the number of watchers and of
+//! finished items.
 //!
-//! A commit marks its roots dirty, here and, by a NOTIFY hint, on other servers. One pump for each
-//! watched root reads the tree and puts the newest state where all its streams see it: a slow reader
-//! gets the latest state, never a queue. Watched roots are read once a second anyway, so that a lost
-//! hint heals. Nobody watching costs nothing.
+//! A commit marks its roots dirty, here and, by a NOTIFY hint, on other servers. One pump per watched root reads the
+//! tree and publishes the newest state to all its streams: a slow reader gets the latest state, never a queue. Watched
+//! roots are also read once a second, so that lost hints heal. Without watchers there is no cost.
 
 mod hints;
-mod roots; // all trees in brief
+mod roots; // summaries of all trees
 mod state;
-mod views; // topics that are one document each
+mod views; // topics with one document each
 
 use std::{
     collections::{HashMap, HashSet},
@@ -29,12 +28,12 @@ pub use roots::{Brief, Next, RootsWatch};
 pub use state::TreeState;
 pub use views::{Read, State, View, ViewWatch, next_version, of_topic};
 
-/// The shortest time between two reads of one tree.
+/// Shortest interval between two reads of one tree.
 const SHORTEST: Duration = Duration::from_millis(250);
-/// The longest: what heals a lost hint.
+/// Longest interval: heals lost hints.
 const LONGEST: Duration = Duration::from_secs(1);
 
-/// The watched trees of one server. Cheap to clone.
+/// Watched trees of one server. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct Hub(Arc<Inner>);
 
@@ -43,12 +42,12 @@ struct Inner {
     topics: Mutex<HashMap<Uuid, Arc<Tree>>>,
     roots: roots::RootsTopic,
     views: views::Views,
-    /// What other servers are to be told.
+    /// Changes to send to other servers.
     news: Mutex<News>,
     news_came: Notify,
-    /// Work was added here since the relay last looked.
+    /// Signals work added here since the last run of the relay.
     work_came: Notify,
-    /// Open event streams.
+    /// Number of open event streams.
     streams: AtomicUsize,
 }
 
@@ -64,36 +63,36 @@ struct Tree {
     dirty: Notify,
 }
 
-/// The newest state of a tree, if it was read yet.
+/// Newest state of a tree, once read.
 #[derive(Clone, Default)]
 pub enum Latest {
     #[default]
     Unread,
     Is(Arc<TreeState>),
-    /// The tree is gone.
+    /// The tree was deleted.
     Removed,
 }
 
-/// One watcher of one tree.
+/// Watcher of one tree.
 pub struct Watch(watch::Receiver<Latest>);
 
 impl Watch {
-    /// Resolves when there is a newer state than the one last looked at.
+    /// Resolves when there is a state that was not yet read.
     pub async fn changed(&mut self) {
         if self.0.changed().await.is_err() {
-            // The pump ended with the tree; nothing will change any more.
+            // The pump ended with the tree; there are no further changes.
             std::future::pending::<()>().await;
         }
     }
 
-    /// The newest state; marks it as looked at.
+    /// Returns the newest state and marks it as read.
     pub fn latest(&mut self) -> Latest {
         self.0.borrow_and_update().clone()
     }
 }
 
 impl Hub {
-    /// Trees have changed: whoever watches them is told soon, here and elsewhere.
+    /// Announces changed trees to their watchers, here and on other servers.
     pub fn touch(&self, roots: &[Uuid]) {
         if roots.is_empty() {
             return;
@@ -105,21 +104,21 @@ impl Hub {
         self.0.news_came.notify_one();
     }
 
-    /// Tells the watchers of a topic, here and on other servers, that its state has changed; trees are told apart.
+    /// Announces a changed topic to its watchers, here and on other servers; trees use [`Self::touch`].
     pub fn changed(&self, topic: Topic) {
         self.0.views.mark_topic(topic);
         self.0.news.lock().unwrap_or_else(PoisonError::into_inner).topics.insert(topic);
         self.0.news_came.notify_one();
     }
 
-    /// Work of a type can be had: waiting claims on other servers are told.
+    /// Announces work of a type to waiting claims on other servers.
     pub fn work_added(&self, type_id: i32) {
         self.0.news.lock().unwrap_or_else(PoisonError::into_inner).types.insert(type_id);
         self.0.news_came.notify_one();
         self.0.work_came.notify_one();
     }
 
-    /// Resolves when work was added here since the last time. A hint, for one listener.
+    /// Resolves when work was added here since the last call. A hint, for one listener.
     pub async fn work_came(&self) {
         self.0.work_came.notified().await;
     }
@@ -137,7 +136,7 @@ impl Hub {
         }
     }
 
-    /// Marks every watched tree as changed: hints may have been missed.
+    /// Marks every watched tree as changed, because hints may have been missed.
     fn mark_all(&self) {
         self.0.roots.begin_anew();
         self.0.views.mark_all();
@@ -145,7 +144,7 @@ impl Hub {
         topics.values().for_each(|topic| topic.dirty.notify_one());
     }
 
-    /// Starts to watch a tree. Subscribe first, then read: nothing is missed in between.
+    /// Subscribes to a tree. Subscribe first, then read, so that no change is lost.
     pub fn watch(&self, engine: &Engine, root_id: Uuid) -> Watch {
         let mut topics = self.0.topics.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(topic) = topics.get(&root_id) {
@@ -158,7 +157,7 @@ impl Hub {
         Watch(watcher)
     }
 
-    /// Counts an open stream for as long as the guard lives; `None` when there are too many.
+    /// Counts a stream while the guard lives; `None` if there are too many.
     pub fn open_stream(&self, limit: usize) -> Option<OpenStream> {
         use std::sync::atomic::Ordering::Relaxed;
         let open = self.0.streams.fetch_add(1, Relaxed);
@@ -166,12 +165,12 @@ impl Hub {
         (open < limit).then_some(guard)
     }
 
-    /// Event streams that are open now.
+    /// Number of open event streams.
     pub fn open_streams(&self) -> usize {
         self.0.streams.load(std::sync::atomic::Ordering::Relaxed)
     }
 
-    /// Forgets a tree that nobody watches any more. False: somebody came meanwhile.
+    /// Removes a tree without watchers. False if a watcher has arrived meanwhile.
     fn forget(&self, root_id: Uuid, topic: &Tree) -> bool {
         let mut topics = self.0.topics.lock().unwrap_or_else(PoisonError::into_inner);
         let idle = topic.state.receiver_count() == 0;
@@ -182,7 +181,7 @@ impl Hub {
     }
 }
 
-/// An open event stream, counted until it is dropped.
+/// Open event stream, counted until it is dropped.
 pub struct OpenStream(Hub);
 
 impl Drop for OpenStream {
@@ -191,7 +190,7 @@ impl Drop for OpenStream {
     }
 }
 
-/// Reads one tree for all who watch it, until nobody does or it is gone.
+/// Reads one tree for all its watchers, until there are none or the tree is deleted.
 async fn pump(hub: Hub, engine: Engine, root_id: Uuid, topic: Arc<Tree>) {
     let mut seq = 0;
     loop {

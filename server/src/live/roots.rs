@@ -1,9 +1,8 @@
-//! All trees in brief, for lists of jobs: one reader however many watch, whoever they are.
+//! Summaries of all trees for lists of jobs: one reader, regardless of the number of watchers.
 //!
-//! Trees that changed are read together, at most four times a second, and kept under a number that only
-//! grows; each stream sends what is newer than what it has sent, as far as it is its reader's to see. Who
-//! has missed too much, or may have missed a hint, begins anew with a snapshot, which all share whose it
-//! is. Nobody watching costs nothing.
+//! Changed trees are read together, at most four times a second, and cached under an increasing number; each stream
+//! sends the changes since its last number that its reader may see. A stream that is too far behind, or may have missed
+//! a hint, restarts with a snapshot, which is shared within a scope. Without watchers there is no cost.
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
@@ -22,57 +21,57 @@ use crate::{auth::Caller, error::Result, jobs::Engine};
 
 use super::{Hub, LONGEST, SHORTEST};
 
-/// Trees that are kept: so many changes a stream may be behind.
+/// Cached trees: the number of changes that a stream may be behind.
 const KEPT: usize = 1_000;
-/// Trees that may wait to be read; when more change, every stream begins anew.
+/// Trees waiting to be read; beyond it, every stream restarts.
 const WAITING: usize = 5_000;
-/// Trees that are read at once.
+/// Trees per read.
 const AT_ONCE: usize = 200;
-/// Trees of a snapshot, the newest; they are read again once a second, so that a lost hint heals.
+/// Newest trees in a snapshot; they are read again every second, so that lost hints heal.
 const NEWEST: i64 = 100;
-/// For how long a snapshot serves.
+/// Lifetime of a snapshot.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// A tree as it was read.
+/// Summary of a tree.
 pub struct Brief {
     pub root_id: Uuid,
     pub owner_id: Uuid,
-    /// Its root, without children; none where the tree is gone.
+    /// Root without children; `None` if the tree is deleted.
     pub root: Option<Job>,
 }
 
 #[derive(Default)]
 pub(super) struct RootsTopic {
     recent: Mutex<Recent>,
-    /// The number of the last change.
+    /// Number of the last change.
     seq: watch::Sender<u64>,
     woken: Notify,
     snapshots: Mutex<HashMap<Option<Uuid>, Cell>>,
 }
 
-/// A snapshot that is read by one and used by all whose it is.
+/// Snapshot that is read once and shared within a scope.
 type Cell = Arc<tokio::sync::Mutex<Option<Snapshot>>>;
 
-/// The newest trees of one owner, or of all.
+/// Newest trees of one owner, or of all.
 #[derive(Clone)]
 struct Snapshot {
     read_at: Instant,
-    /// Whatever is newer than this is not in it for sure.
+    /// Later changes may be missing from the snapshot.
     seq: u64,
     json: Arc<str>,
 }
 
 #[derive(Default)]
 struct Recent {
-    /// Somebody watches, and the pump runs.
+    /// True while the pump runs, which is while there are watchers.
     running: bool,
     seq: u64,
-    /// Who has not come this far begins anew.
+    /// Streams that have not reached this number restart.
     floor: u64,
     known: HashMap<Uuid, Known>,
     order: BTreeSet<(u64, Uuid)>,
     dirty: HashSet<Uuid>,
-    /// What was sent since the last change, by whose it is and from where on.
+    /// Frames sent since the last change, by scope and start number.
     frames: HashMap<(Option<Uuid>, u64), Option<Arc<str>>>,
 }
 
@@ -83,15 +82,15 @@ struct Known {
 }
 
 impl Recent {
-    /// Everything that is known may be old.
+    /// Marks everything cached as outdated.
     fn forget(&mut self) {
         self.seq += 1;
         let (running, seq) = (self.running, self.seq);
         *self = Self { running, seq, floor: seq, ..Self::default() };
     }
 
-    /// Keeps what was read. What nobody has said to have changed is not told while it is met for the
-    /// first time. True: there is something new.
+    /// Caches trees that were read. On the first read, unchanged trees are cached without being broadcast. Returns true
+    /// if there is something to send.
     fn keep(&mut self, read: Vec<Brief>, told: &HashSet<Uuid>, first: bool) -> bool {
         let next = self.seq + 1;
         let mut news = false;
@@ -122,7 +121,7 @@ impl Recent {
         news
     }
 
-    /// What is newer than `place`, of one owner or of all, as JSON.
+    /// Changes after `place` of one owner or of all, as JSON.
     fn since(&mut self, place: u64, scope: Option<Uuid>) -> Option<Arc<str>> {
         if let Some(frame) = self.frames.get(&(scope, place)) {
             return frame.clone();
@@ -144,7 +143,7 @@ impl Recent {
         frame
     }
 
-    /// Trees that are known and not complete.
+    /// Cached trees that are not complete.
     fn open(&self) -> impl Iterator<Item = Uuid> + '_ {
         let open = |known: &Known| known.root.as_ref().is_some_and(|root| root.tree.status != JobStatus::Completed);
         self.known.iter().filter(move |(_, known)| open(known)).map(|(root_id, _)| *root_id)
@@ -156,7 +155,7 @@ impl RootsTopic {
         self.recent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Trees have changed.
+    /// Marks trees as changed.
     pub(super) fn mark(&self, roots: &[Uuid]) {
         let mut recent = self.recent();
         if !recent.running {
@@ -171,7 +170,7 @@ impl RootsTopic {
         self.woken.notify_one();
     }
 
-    /// Hints may have been missed.
+    /// Restarts all streams, because hints may have been missed.
     pub(super) fn begin_anew(&self) {
         let mut recent = self.recent();
         if recent.running {
@@ -181,33 +180,33 @@ impl RootsTopic {
     }
 }
 
-/// What brings a stream on.
+/// Next step of a stream.
 pub enum Next {
-    /// A snapshot: it has none, or has missed too much.
+    /// A snapshot: it has none, or is too far behind.
     Anew,
-    /// A [`Roots`] as JSON.
+    /// Changes: a [`Roots`] as JSON.
     Change(Arc<str>),
     Nothing,
 }
 
-/// One watcher of the trees of one owner, or of all.
+/// Watcher of the trees of one owner, or of all.
 pub struct RootsWatch {
     hub: Hub,
     seen: watch::Receiver<u64>,
     scope: Option<Uuid>,
-    /// What it has sent.
+    /// Number of the last change sent.
     place: u64,
 }
 
 impl RootsWatch {
-    /// Resolves when something has changed since the last look.
+    /// Resolves when there is a change since the last call of `newer`.
     pub async fn changed(&mut self) {
         if self.seen.changed().await.is_err() {
             std::future::pending::<()>().await;
         }
     }
 
-    /// What is to be sent now.
+    /// Returns the next step of this stream.
     pub fn newer(&mut self) -> Next {
         self.seen.borrow_and_update();
         let mut recent = self.hub.0.roots.recent();
@@ -219,7 +218,7 @@ impl RootsWatch {
         frame.map_or(Next::Nothing, Next::Change)
     }
 
-    /// A snapshot: the newest trees, as JSON of a [`Roots`]. Read at most once a second for all whose it is.
+    /// Snapshot of the newest trees, as JSON of a [`Roots`]. Read at most once a second per scope.
     pub async fn snapshot(&mut self, engine: &Engine, caller: &Caller) -> Result<Arc<str>> {
         let topic = &self.hub.0.roots;
         let cell = {
@@ -247,8 +246,8 @@ impl RootsWatch {
 }
 
 impl Hub {
-    /// Starts to watch all trees of an owner, or all. Subscribe first, then take a snapshot: nothing is missed
-    /// in between.
+    /// Subscribes to all trees of an owner, or of all owners. Subscribe first, then take a snapshot, so that no change
+    /// is lost.
     pub fn watch_roots(&self, engine: &Engine, scope: Option<Uuid>) -> RootsWatch {
         let mut recent = self.0.roots.recent();
         let seen = self.0.roots.seq.subscribe();
@@ -263,7 +262,7 @@ impl Hub {
     }
 }
 
-/// Reads what changed for all who watch, until nobody does.
+/// Reads changed trees for all watchers, until there are none.
 async fn pump(hub: Hub, engine: Engine) {
     let topic = &hub.0.roots;
     let mut looked_at: Option<Instant> = None;
@@ -290,7 +289,7 @@ async fn pump(hub: Hub, engine: Engine) {
             Ok((read, rest)) => {
                 let mut recent = topic.recent();
                 recent.dirty.extend(rest.iter().filter(|root_id| told.contains(root_id)));
-                // Where everything was forgotten meanwhile, snapshots are younger than this.
+                // After a restart in between, snapshots are newer than this read.
                 let first = looked_at.is_none() || recent.floor != epoch;
                 if recent.keep(read, &told, first) {
                     topic.seq.send_replace(recent.seq);

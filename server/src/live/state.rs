@@ -1,17 +1,17 @@
-//! The state of a watched tree, and what changed between two of them.
+//! State of a watched tree, and differences between two states.
 
 use std::collections::HashMap;
 
 use domain::{Item, Job, change::Change};
 use uuid::Uuid;
 
-/// A tree as it was read, with the items in flight.
+/// State of a tree, with the items in progress.
 pub struct TreeState {
-    /// Counts the states of this pump; means nothing across servers.
+    /// Number of this state in its pump; not comparable across servers.
     seq: u64,
     job: Job,
     items: Vec<Item>,
-    /// The change from the state before, ready to be sent: most streams need just this.
+    /// Serialized change since the previous state, which most streams send as it is.
     frame: String,
 }
 
@@ -20,14 +20,14 @@ impl TreeState {
         Self { seq, job, items, frame: String::new() }
     }
 
-    /// The state after this one, when anything differs.
+    /// Returns the next state if anything differs.
     pub(super) fn next(&self, seq: u64, job: Job, items: Vec<Item>) -> Option<Self> {
         let change = difference(self, &job, &items)?;
         let frame = serde_json::to_string(&change).unwrap_or_default();
         Some(Self { seq, job, items, frame })
     }
 
-    /// The job of this id with its subtree, if it is in the tree.
+    /// Finds a job with its subtree in the tree.
     pub fn job(&self, id: Uuid) -> Option<&Job> {
         self.job.walk().into_iter().find(|job| job.id == id)
     }
@@ -37,8 +37,8 @@ impl TreeState {
         self.job.version
     }
 
-    /// A `change` that brings a reader from `before` here, as JSON: of the whole tree, or of the
-    /// subtree of `id`. `None` when nothing there differs.
+    /// A `change` from `before` to this state, as JSON: of the whole tree, or of the subtree of `id`. `None` if nothing
+    /// differs.
     pub fn change_since(&self, before: &Self, id: Uuid) -> Option<String> {
         if id == self.job.id && before.seq + 1 == self.seq {
             return Some(self.frame.clone());
@@ -56,7 +56,7 @@ impl TreeState {
         serde_json::to_string(&change).ok()
     }
 
-    /// The items in flight below a job, as the first `change` carries them.
+    /// Items in progress below a job, for the first `change` of a stream.
     pub fn items_below(&self, id: Uuid) -> Change {
         let below: Vec<Uuid> =
             self.job(id).map(|job| job.walk().iter().map(|job| job.id).collect()).unwrap_or_default();

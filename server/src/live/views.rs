@@ -1,8 +1,8 @@
-//! Topics that are one document each: the failures of an owner, one item, the operations.
+//! Topics with one document each: the failures of an owner, one item, the operations.
 //!
-//! A view is read for all who watch it and may see the same of it: once for each topic and scope, when something was
-//! committed that may concern it, at most four times a second, and once a second anyway, so that a lost hint heals. It keeps
-//! the newest state only. What a view reads is given by whoever follows it; here is when, and for whom.
+//! A view is read once per topic and scope for all its watchers: after a commit that may concern it, at most four times
+//! a second, and also once a second, so that lost hints heal. Only the newest state is stored. The follower supplies
+//! the function that reads; this module decides when, and for whom.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -25,41 +25,41 @@ use crate::{error::Result, jobs::Engine};
 
 use super::{Hub, LONGEST, SHORTEST};
 
-/// Views that are read at once by one server, so that they never have the pool of pages to themselves.
+/// Concurrent reads of views per server, so that they never occupy the whole pool of the pages.
 const AT_ONCE: usize = 8;
-/// Trees that wait to be matched with owners; of more, every owner's views are read.
+/// Trees waiting for the lookup of their owners; beyond it, the views of all owners are read.
 const WAITING: usize = 5_000;
-/// A view pauses this many times as long as its last reading took.
+/// Pause after a read, as a multiple of its duration.
 const REST: u32 = 3;
 
-/// A topic, as those with one scope see it.
+/// Topic in one scope.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct View {
     pub topic: Topic,
-    /// Whose things are in it; `None` is everybody's.
+    /// Owner of the contents; `None` means all owners.
     pub owner: Option<Uuid>,
-    /// As admins see it, where others see less.
+    /// True for the admin version, if others see less.
     pub is_admin: bool,
 }
 
-/// A function that reads a view: its state as JSON, an object; `None` where there is no such thing any more.
+/// Function that reads a view: its state as a JSON object; `None` if the subject no longer exists.
 pub type Read = Arc<dyn Fn() -> BoxFuture<'static, Result<Option<String>>> + Send + Sync>;
 
-/// The newest state of a view.
+/// Newest state of a view.
 #[derive(Clone, Debug, Default)]
 pub enum State {
     #[default]
     Unread,
-    /// The data of its event.
+    /// Data of its event.
     Is(Arc<str>),
     Gone,
 }
 
-/// One watcher of one view.
+/// Watcher of one view.
 pub struct ViewWatch(watch::Receiver<State>);
 
 impl ViewWatch {
-    /// The next state that this watcher has not seen; waits for it. States in between are left out.
+    /// Waits for the next state that this watcher has not seen. Skips intermediate states.
     pub async fn next(&mut self) -> State {
         loop {
             if self.0.changed().await.is_err() {
@@ -78,14 +78,14 @@ struct Followed {
     dirty: Notify,
 }
 
-/// The views of one server.
+/// Views of one server.
 pub(super) struct Views {
     index: Mutex<Index>,
-    /// How many there are, for a look without a lock.
+    /// Number of views, readable without the lock.
     n: AtomicUsize,
     woken: Notify,
     reads: Semaphore,
-    /// How often a view was read since the start.
+    /// Number of reads since startup.
     n_read: AtomicU64,
 }
 
@@ -104,21 +104,21 @@ impl Default for Views {
 #[derive(Default)]
 struct Index {
     views: HashMap<View, Arc<Followed>>,
-    /// Views of one tree: what happens elsewhere does not concern them.
+    /// Views of one tree, unaffected by other trees.
     of_trees: HashMap<Uuid, HashSet<View>>,
-    /// Views of one owner that trees are in.
+    /// Views of one owner that depend on trees.
     of_owners: HashMap<Uuid, HashSet<View>>,
-    /// Views of everybody's trees.
+    /// Views that depend on the trees of all owners.
     of_all: HashSet<View>,
-    /// Trees that changed and whose owners are to be told.
+    /// Changed trees whose owners' views must be marked.
     dirty: HashSet<Uuid>,
-    /// More trees changed than are kept.
+    /// True if more trees changed than are stored.
     is_flooded: bool,
-    /// The task that tells owners runs.
+    /// True while the task that marks owners' views runs.
     is_routed: bool,
 }
 
-/// The topics that commits in trees change.
+/// Returns true for topics that change with commits in trees.
 const fn shows_trees(topic: Topic) -> bool {
     matches!(topic, Topic::Failures | Topic::Imports | Topic::Deliveries)
 }
@@ -162,7 +162,7 @@ impl Views {
         self.index.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Trees have changed.
+    /// Marks trees as changed.
     pub(super) fn mark(&self, roots: &[Uuid]) {
         if self.n.load(Ordering::Relaxed) == 0 {
             return;
@@ -185,7 +185,7 @@ impl Views {
         }
     }
 
-    /// Something else than a tree has changed that a topic shows.
+    /// Marks a topic as changed for a reason other than a tree.
     pub(super) fn mark_topic(&self, topic: Topic) {
         if self.n.load(Ordering::Relaxed) == 0 {
             return;
@@ -195,14 +195,14 @@ impl Views {
         of_topic.for_each(|(_, followed)| followed.dirty.notify_one());
     }
 
-    /// Anything may have changed.
+    /// Marks all views as changed.
     pub(super) fn mark_all(&self) {
         self.index().views.values().for_each(|followed| followed.dirty.notify_one());
     }
 }
 
 impl Hub {
-    /// Starts to follow a view, which `read` reads, whoever of its scope asks. A view of one tree says of which.
+    /// Follows a view, which `read` reads for all watchers of its scope. A view of one tree names its root.
     pub fn follow(&self, engine: &Engine, view: View, root_id: Option<Uuid>, read: Read) -> ViewWatch {
         let views = &self.0.views;
         let mut index = views.index();
@@ -223,17 +223,17 @@ impl Hub {
         ViewWatch(seen)
     }
 
-    /// Views that somebody follows now.
+    /// Number of followed views.
     pub fn open_views(&self) -> usize {
         self.0.views.n.load(Ordering::Relaxed)
     }
 
-    /// How often views were read since the start.
+    /// Number of reads of views since startup.
     pub fn view_reads(&self) -> u64 {
         self.0.views.n_read.load(Ordering::Relaxed)
     }
 
-    /// Takes a view out that nobody follows any more, or that is `gone`. False: somebody came meanwhile.
+    /// Removes a view that has no watchers or is `gone`. False if a watcher has arrived meanwhile.
     fn unfollow(&self, view: &View, root_id: Option<Uuid>, followed: &Followed, gone: bool) -> bool {
         let mut index = self.0.views.index();
         let over = gone || followed.state.receiver_count() == 0;
@@ -248,10 +248,10 @@ impl Hub {
     }
 }
 
-/// Reads one view for all who follow it, until nobody does or it is gone.
+/// Reads one view for all its watchers, until there are none or it is gone.
 async fn pump(hub: Hub, view: View, root_id: Option<Uuid>, followed: Arc<Followed>, read: Read) {
     let prefix = format!("{{\"topic\":\"{}\"", view.topic);
-    // An item has a version of its own.
+    // An item has its own version.
     let has_version = matches!(view.topic, Topic::Item(_));
     let mut version = 0;
     let mut last = String::new();
@@ -288,7 +288,7 @@ async fn pump(hub: Hub, view: View, root_id: Option<Uuid>, followed: Arc<Followe
     }
 }
 
-/// Tells the views of owners which of them a changed tree concerns, as long as there are any.
+/// Marks the owners' views that a changed tree concerns, as long as there are such views.
 async fn route(hub: Hub, engine: Engine) {
     let views = &hub.0.views;
     loop {
@@ -306,7 +306,7 @@ async fn route(hub: Hub, engine: Engine) {
         let owners = engine.owners_of(&dirty).await;
         let index = views.index();
         match owners {
-            // A tree that is gone has no owner here: then it is anybody's.
+            // A deleted tree has no owner here: mark the views of all owners.
             Ok(owners) if !is_flooded && owners.len() == dirty.len() => {
                 let owners: HashSet<Uuid> = owners.into_values().collect();
                 owners.iter().filter_map(|owner| index.of_owners.get(owner)).for_each(|of| index.wake(of));
@@ -316,13 +316,13 @@ async fn route(hub: Hub, engine: Engine) {
     }
 }
 
-/// A version that only grows: of this server's clock, so that it goes on where another server or start left off.
+/// Increasing version from this server's clock, so that it continues after another server or a restart.
 pub fn next_version(before: i64) -> i64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
     i64::try_from(now.as_micros()).unwrap_or(i64::MAX).max(before + 1)
 }
 
-/// An object with its topic, and a version where it has none of its own. `prefix` is the object's beginning.
+/// Adds the topic to an object, and a version if it has none. `prefix` is the start of the object.
 fn labelled(prefix: &str, version: Option<i64>, object: &str) -> String {
     let rest = object.strip_prefix('{').unwrap_or("}");
     let comma = if rest == "}" { "" } else { "," };
@@ -332,7 +332,7 @@ fn labelled(prefix: &str, version: Option<i64>, object: &str) -> String {
     }
 }
 
-/// The data of an event: an object, with its topic, and a version where it has none of its own.
+/// Data of an event: an object with its topic, and a version if it has none.
 pub fn of_topic(topic: Topic, version: Option<i64>, object: &str) -> String {
     labelled(&format!("{{\"topic\":\"{topic}\""), version, object)
 }

@@ -1,14 +1,13 @@
-//! What goes out over HTTP: one client, for callbacks of complete trees and for posts to workers.
+//! Outbound HTTP: one client for callbacks of complete trees and push requests to workers.
 //!
-//! Apart from its users, because what must never happen is decided in one place: a connection to an
-//! address that is closed, a redirect followed, a proxy of the environment asked, an answer read without
-//! end, a wait without end, a request sent again by itself. Names are looked up here, every address that
-//! comes back is asked of [`Reach`], and the connection goes to those addresses and to no others; so what a
-//! name becomes between a check and a connection does not matter. It knows no jobs.
+//! It enforces the security rules in one place: no connections to closed addresses, no redirects, no proxies from the
+//! environment, bounded responses and waits, no automatic retries. Names are resolved here, every resolved address is
+//! checked by [`Reach`], and the connection uses exactly these addresses, so a name that resolves differently later
+//! (DNS rebinding) has no effect. The module knows nothing about jobs.
 
 pub mod sign; // Standard Webhooks
-pub mod stored; // sealed, in the database
-pub mod template; // URLs that are filled in
+pub mod stored; // sealed secrets in the database
+pub mod template; // placeholders in URLs
 
 use std::{
     error::Error as StdError,
@@ -38,27 +37,27 @@ use crate::{
 };
 use sign::Key;
 
-/// How long a connection may take to come about.
+/// Timeout of a connection attempt.
 const CONNECT: Duration = Duration::from_secs(5);
 
-/// How long a connection is kept for the next request. Shorter than servers usually keep theirs: one that
-/// is closed there just as it is used here costs an attempt.
+/// Idle time after which a pooled connection is closed. Shorter than servers' usual timeout: a connection that the
+/// server closes just as it is reused costs an attempt.
 const KEPT: Duration = Duration::from_secs(3);
 
-/// What a server posts with: a client for each kind of receiver, and the key that signs.
+/// Outbound clients by kind of receiver, and the signing keys.
 pub struct Outgoing {
     pub callbacks: Client,
     pub push: Client,
-    /// URLs of the configuration: alerts.
+    /// For URLs from the configuration: alerts.
     pub configured: Client,
-    /// Signs where nobody named a secret.
+    /// Default signing key.
     pub key: Key,
-    /// Makes and checks the capabilities of pushed assignments.
+    /// Creates and verifies the capabilities of pushed assignments.
     pub assignments: Key,
 }
 
 impl Outgoing {
-    /// Builds the clients, and reads the deployment's key or makes it.
+    /// Builds the clients, and reads or generates the deployment's key.
     pub async fn open(config: &Config, pool: &PgPool, sealer: &Sealer) -> anyhow::Result<Self> {
         Ok(Self {
             callbacks: Client::new(Reach::of_callbacks(config.callback_allow.clone()), 4),
@@ -76,8 +75,7 @@ impl Outgoing {
 /// Sealing context of the signing key.
 const SIGNING_KEY: &str = "signing_key";
 
-/// The key that signs where nobody named a secret: the configured one, or the one in the database, which is made
-/// when it is first asked for.
+/// Default signing key: the configured one, or the one in the database, generated at first use.
 pub async fn own_key(config: &Config, pool: &PgPool, sealer: &Sealer) -> anyhow::Result<Key> {
     if let Some(secret) = &config.outbound.signing_secret {
         return Ok(Key::of(secret.reveal()));
@@ -85,8 +83,8 @@ pub async fn own_key(config: &Config, pool: &PgPool, sealer: &Sealer) -> anyhow:
     stored_key(pool, sealer).await
 }
 
-/// The key in the database, which is made when it is first asked for. It has 256 random bits, all servers share it, and
-/// `rotate-key` only seals it anew, so that whatever it has signed stays good.
+/// Key in the database, generated at first use: 256 random bits, shared by all servers. `rotate-key` only seals it
+/// again, so existing signatures stay valid.
 async fn stored_key(pool: &PgPool, sealer: &Sealer) -> anyhow::Result<Key> {
     let fresh = sealer.seal(SIGNING_KEY, &rand::random::<[u8; 32]>());
     let bytes = match signing::key(pool, &fresh).await? {
@@ -96,7 +94,7 @@ async fn stored_key(pool: &PgPool, sealer: &Sealer) -> anyhow::Result<Key> {
     Ok(Key::from_bytes(bytes))
 }
 
-/// Seals the signing key in the database with the current sealing key. True: it was not yet.
+/// Seals the signing key in the database with the current sealing key. Returns true if it was not yet.
 pub async fn reseal_own_key(pool: &PgPool, sealer: &Sealer) -> anyhow::Result<bool> {
     let Some(stored) = signing::stored(pool).await? else { return Ok(false) };
     let bytes = match &stored {
@@ -107,37 +105,37 @@ pub async fn reseal_own_key(pool: &PgPool, sealer: &Sealer) -> anyhow::Result<bo
     Ok(signing::reseal(pool, &stored, &sealer.seal(SIGNING_KEY, &bytes)).await?)
 }
 
-/// Posts to addresses that may be reached. Cheap to clone.
+/// HTTP client for allowed addresses. Cheap to clone.
 #[derive(Clone)]
 pub struct Client {
-    /// Built when it is first needed: the certificates that it trusts take a while to read, and memory.
+    /// Built at first use: loading the trusted certificates takes time and memory.
     http: Arc<OnceLock<Result<reqwest::Client, String>>>,
     reach: Arc<Reach>,
     idle: usize,
 }
 
-/// An answer whose body has not been read.
+/// Response with an unread body.
 pub struct Reply {
     pub status: StatusCode,
-    /// Seconds that the receiver asks to wait, whichever way it says so.
+    /// Delay in seconds that the receiver requests, from either form of `Retry-After`.
     pub retry_after: Option<f64>,
     response: Response,
     until: Instant,
 }
 
-/// Why there is no answer.
+/// Reason why there is no response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The address is closed; nothing was sent.
+    /// Address not allowed; nothing was sent.
     Forbidden,
-    /// The name stands for no address, or for one that is closed; nothing was sent. The same for both, so that nobody
-    /// learns which internal names exist.
+    /// Name without an allowed address; nothing was sent. Unresolvable names give the same error, so that internal
+    /// names cannot be probed.
     Unresolved,
-    /// It took too long: whether the receiver has done anything is not known.
+    /// Timeout; the receiver may have processed the request.
     TimedOut,
-    /// There was no connection, and why; nothing was sent.
+    /// No connection, with the reason; nothing was sent.
     Unreachable(String),
-    /// The connection broke on the way.
+    /// The connection broke during the request.
     Broken(String),
 }
 
@@ -154,7 +152,7 @@ impl fmt::Display for Fault {
 }
 
 impl Client {
-    /// A client that reaches so far. `idle`: connections to one host that are kept for later.
+    /// Creates a client for the addresses in `reach`. `idle`: pooled connections per host.
     pub fn new(reach: Reach, idle: usize) -> Self {
         Self { http: Arc::default(), reach: Arc::new(reach), idle }
     }
@@ -165,7 +163,7 @@ impl Client {
     }
 
     fn build(&self) -> Result<reqwest::Client, reqwest::Error> {
-        // Ring is ours, once a process; whoever installed another before keeps it.
+        // Install ring once per process; a provider that was installed earlier stays.
         let _ = rustls::crypto::ring::default_provider().install_default();
         reqwest::Client::builder()
             .user_agent(concat!("Treeline/", env!("CARGO_PKG_VERSION")))
@@ -181,9 +179,9 @@ impl Client {
             .build()
     }
 
-    /// Posts a body, and waits for the head of the answer until then.
+    /// Posts a body, and waits for the head of the response until the deadline.
     pub async fn post(&self, url: &Url, headers: HeaderMap, body: Bytes, until: Instant) -> Result<Reply, Fault> {
-        // An address that stands in the URL is never looked up.
+        // A literal address in the URL is never resolved.
         if !self.reach.may_try(url) {
             return Err(Fault::Forbidden);
         }
@@ -199,7 +197,7 @@ impl Client {
 }
 
 impl Reply {
-    /// At most `most` bytes of the body, and whether there are more. Whatever follows is not read.
+    /// Reads at most `most` bytes of the body; the flag is true if there are more.
     pub async fn read(mut self, most: usize) -> Result<(Vec<u8>, bool), Fault> {
         let mut body = Vec::new();
         loop {
@@ -217,14 +215,14 @@ impl Reply {
     }
 }
 
-/// `503 Service Unavailable`.
+/// Status with its name: `503 Service Unavailable`.
 pub fn named(status: StatusCode) -> String {
     status
         .canonical_reason()
         .map_or_else(|| status.as_u16().to_string(), |reason| format!("{} {reason}", status.as_u16()))
 }
 
-/// The beginning of a body as one line of text for people: at most so many characters of it.
+/// Returns the start of a body as one line of text: at most `most` characters.
 pub fn excerpt(body: &[u8], most: usize) -> String {
     let text = String::from_utf8_lossy(&body[..body.len().min(most * 4)]);
     let plain = |c: char| if c.is_control() { ' ' } else { c };
@@ -234,7 +232,7 @@ pub fn excerpt(body: &[u8], most: usize) -> String {
     if short.len() < line.len() { format!("{short}…") } else { short }
 }
 
-/// `Retry-After`: seconds, or a date.
+/// Parses `Retry-After`: seconds, or a date.
 fn seconds(value: &str) -> Option<f64> {
     if let Ok(seconds) = value.trim().parse::<u32>() {
         return Some(f64::from(seconds));
@@ -255,7 +253,7 @@ fn fault(error: reqwest::Error) -> Fault {
     }
     let why = root.to_string();
     if error.is_timeout() {
-        // Only connecting has a limit of reqwest's own.
+        // reqwest itself applies a timeout only to connecting.
         Fault::Unreachable("it took too long".to_owned())
     } else if error.is_connect() {
         Fault::Unreachable(why)
@@ -264,7 +262,7 @@ fn fault(error: reqwest::Error) -> Fault {
     }
 }
 
-/// A name that stands for no address, or for addresses that must not be reached.
+/// Name without an allowed address.
 #[derive(Debug)]
 struct Closed;
 
@@ -276,7 +274,7 @@ impl fmt::Display for Closed {
 
 impl StdError for Closed {}
 
-/// Looks names up, and lets through what may be reached.
+/// Resolver that returns only allowed addresses.
 struct Guard(Arc<Reach>);
 
 impl Resolve for Guard {
@@ -287,7 +285,7 @@ impl Resolve for Guard {
             let found = tokio::net::lookup_host((host, 0)).await.map_err(|_| Closed)?;
             let all = found.map(|address| address.ip()).collect();
             let open = reach.permitted(host, all).ok_or(Closed)?;
-            // The port is the URL's.
+            // The port comes from the URL.
             let addresses: Addrs = Box::new(open.into_iter().map(|ip| SocketAddr::new(ip, 0)));
             Ok(addresses)
         })

@@ -1,8 +1,8 @@
-//! Signatures of what is posted, as Standard Webhooks says: HMAC-SHA256 over id, time and body.
+//! Signatures of outbound messages by Standard Webhooks: HMAC-SHA256 over id, time and body.
 //!
-//! A secret is `whsec_` and base64, or any other text, whose bytes it then is. Where nobody gave one, the
-//! deployment's own key signs, made into another for each owner and each job type: a receiver that knows its
-//! key can check what comes to it, and can forge nothing for anybody else.
+//! A secret is `whsec_` and base64, or any other text, whose bytes are the key. By default a key derived from the
+//! deployment's key signs, one per owner and per job type: a receiver with its key can verify its messages and forge
+//! none for others.
 
 use std::fmt;
 
@@ -20,15 +20,15 @@ use sha2::Sha256;
 use subtle::ConstantTimeEq as _;
 use uuid::Uuid;
 
-/// What a secret begins with that is written as base64.
+/// Prefix of a secret in base64.
 const PREFIX: &str = "whsec_";
 
-/// The headers of a signed message.
+/// Headers of a signed message.
 pub const ID: HeaderName = HeaderName::from_static("webhook-id");
 pub const TIMESTAMP: HeaderName = HeaderName::from_static("webhook-timestamp");
 pub const SIGNATURE: HeaderName = HeaderName::from_static("webhook-signature");
 
-/// A key that signs. It does not show in `Debug`, and is compared in constant time.
+/// Signing key. Hidden in `Debug` and compared in constant time.
 #[derive(Clone)]
 pub struct Key(Vec<u8>);
 
@@ -47,7 +47,7 @@ impl fmt::Debug for Key {
 }
 
 impl Key {
-    /// The key that somebody gave as text.
+    /// Parses a given secret.
     pub fn of(secret: &str) -> Self {
         const LENIENT: GeneralPurpose = GeneralPurpose::new(
             &alphabet::STANDARD,
@@ -57,47 +57,47 @@ impl Key {
         Self(coded.unwrap_or_else(|| secret.as_bytes().to_vec()))
     }
 
-    /// A key as it is stored.
+    /// Key from its stored bytes.
     pub const fn from_bytes(bytes: Vec<u8>) -> Self {
         Self(bytes)
     }
 
-    /// The key that signs callbacks of this owner's trees where they name no secret.
+    /// Default signing key for callbacks of this owner's trees.
     #[must_use]
     pub fn of_owner(&self, owner_id: Uuid) -> Self {
         self.derived(&format!("owner/{owner_id}"))
     }
 
-    /// The key that signs posts to the workers of this type where it has no secret.
+    /// Default signing key for push requests of this type.
     #[must_use]
     pub fn of_type(&self, name: &str) -> Self {
         self.derived(&format!("type/{name}"))
     }
 
-    /// The key that signs the posts of the audit log.
+    /// Signing key for posts of the audit log.
     #[must_use]
     pub fn of_audit(&self) -> Self {
         self.derived("audit")
     }
 
-    /// The key that signs what goes to a URL of the configuration, such as `alerts`.
+    /// Signing key for messages to a configured URL, such as `alerts`.
     #[must_use]
     pub fn of_purpose(&self, purpose: &str) -> Self {
         self.derived(&format!("purpose/{purpose}"))
     }
 
-    /// The key that makes and checks the capabilities of pushed assignments.
+    /// Key that creates and verifies the capabilities of pushed assignments.
     #[must_use]
     pub fn of_assignments(&self) -> Self {
         self.derived("assignments")
     }
 
-    /// The capability of a pushed assignment: 256 bits that nobody can compute without this key.
+    /// Capability of a pushed assignment: 256 bits that cannot be computed without this key.
     pub fn capability(&self, id: Uuid) -> Option<Capability> {
         URL_SAFE_NO_PAD.encode(self.mac(&[id.as_bytes()])).parse().ok()
     }
 
-    /// Checks the capability of a pushed assignment, in constant time.
+    /// Verifies the capability of a pushed assignment in constant time.
     pub fn is_capability(&self, id: Uuid, shown: &Capability) -> bool {
         self.capability(id).is_some_and(|own| own.as_bytes().ct_eq(shown.as_bytes()).into())
     }
@@ -106,12 +106,12 @@ impl Key {
         Self(self.mac(&[purpose.as_bytes()]))
     }
 
-    /// As receivers write it: `whsec_` and base64.
+    /// Text form for receivers: `whsec_` and base64.
     pub fn text(&self) -> String {
         format!("{PREFIX}{}", STANDARD.encode(&self.0))
     }
 
-    /// `v1,` and the signature of a message sent at this time, in seconds since 1970.
+    /// Signature of a message with `v1,`. `timestamp`: seconds since 1970.
     pub fn sign(&self, id: &str, timestamp: i64, body: &[u8]) -> String {
         let timestamp = timestamp.to_string();
         let mac = self.mac(&[id.as_bytes(), b".", timestamp.as_bytes(), b".", body]);
@@ -119,7 +119,7 @@ impl Key {
     }
 
     fn mac(&self, parts: &[&[u8]]) -> Vec<u8> {
-        // HMAC takes keys of any length.
+        // HMAC accepts keys of any length.
         let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(&self.0) else { return Vec::new() };
         for part in parts {
             mac.update(part);
@@ -128,18 +128,18 @@ impl Key {
     }
 }
 
-/// Adds the three headers of a message that each of these keys signs.
+/// Adds the three headers of a message, signed with each of these keys.
 pub fn stamp(keys: &[Key], headers: &mut HeaderMap, id: &str, timestamp: i64, body: &[u8]) {
     let signatures: Vec<String> = keys.iter().map(|key| key.sign(id, timestamp, body)).collect();
     for (name, value) in [(SIGNATURE, signatures.join(" ")), (TIMESTAMP, timestamp.to_string()), (ID, id.to_owned())] {
-        // Letters, digits, spaces and base64: always a header.
+        // Letters, digits, spaces and base64 are always valid in a header.
         if let Ok(value) = HeaderValue::try_from(value) {
             headers.insert(name, value);
         }
     }
 }
 
-/// The keys that somebody gave, or the one that signs where nobody did.
+/// Returns the given keys, or the default key.
 pub fn keys_of(secret: Option<&SigningSecret>, own: impl FnOnce() -> Key) -> Vec<Key> {
     match secret {
         Some(secret) => secret.all().iter().map(|secret| Key::of(secret)).collect(),
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn a_signature_is_that_of_the_standard() {
-        // The example of the standard's own libraries.
+        // Example from the libraries of the standard.
         let key = Key::of("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw");
         let signed = key.sign("msg_p5jXN8AQM9LWM0D4loKWxJek", 1_614_265_330, br#"{"test": 2432232314}"#);
         assert_eq!(signed, "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");

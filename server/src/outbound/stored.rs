@@ -1,8 +1,8 @@
-//! Secrets of executors and callbacks as they are stored: sealed, with what may be read in clear beside them.
+//! Stored secrets of executors and callbacks: sealed, with the fields that must stay readable.
 //!
-//! The host of a callback stays in clear, as deliveries are shared out by it in the commit that completes a tree, where
-//! no key is at hand. Rows from before secrets were sealed are read as they are. It knows no SQL and must not log what
-//! it opens.
+//! The host of a callback is stored in plaintext, because the commit that completes a tree distributes deliveries by
+//! host without access to a key. Rows from before sealing are read as they are. The module contains no SQL and must not
+//! log what it opens.
 
 use domain::{Document, api::OnCompleted, job_type::PushSecrets};
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ use crate::sealing::{SealError, Sealer, is_sealed_with};
 const EXECUTOR: &str = "executor_secrets";
 const CALLBACK: &str = "on_completed";
 
-/// A callback's receiver in its column.
+/// Stored form of a callback's receiver.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SealedTarget {
@@ -22,25 +22,25 @@ struct SealedTarget {
     sealed: String,
 }
 
-/// The secrets of an executor for their column; nothing where it has none.
+/// Seals the secrets of an executor; `None` if there are none.
 pub fn seal_push(sealer: &Sealer, secrets: &PushSecrets) -> Option<String> {
     (!secrets.is_empty()).then(|| sealer.seal(EXECUTOR, Document::of(secrets).text().as_bytes()))
 }
 
-/// The secrets of an executor from their column.
+/// Opens the secrets of an executor.
 pub fn open_push(sealer: &Sealer, stored: Option<&str>) -> Result<PushSecrets, SealError> {
     let Some(stored) = stored else { return Ok(PushSecrets::default()) };
     let text = sealer.open_stored(EXECUTOR, stored)?;
     serde_json::from_str(&text).map_err(|_| SealError::Damaged)
 }
 
-/// The receiver of a callback for its column.
+/// Seals the receiver of a callback.
 pub fn seal_target(sealer: &Sealer, target: &OnCompleted) -> String {
     let sealed = sealer.seal(CALLBACK, Document::of(target).text().as_bytes());
     Document::of(&SealedTarget { host: host(&target.url), sealed }).text().to_owned()
 }
 
-/// The receiver of a callback from its column.
+/// Opens the receiver of a callback.
 pub fn open_target(sealer: &Sealer, stored: &str) -> Result<OnCompleted, SealError> {
     let text = match serde_json::from_str::<SealedTarget>(stored) {
         Ok(target) => sealer.open_text(CALLBACK, &target.sealed)?,
@@ -49,7 +49,7 @@ pub fn open_target(sealer: &Sealer, stored: &str) -> Result<OnCompleted, SealErr
     serde_json::from_str(&text).map_err(|_| SealError::Damaged)
 }
 
-/// Host and port of a callback's receiver as it is stored.
+/// Host and port of a callback's stored receiver.
 pub fn host_of(stored: &str) -> String {
     match serde_json::from_str::<SealedTarget>(stored) {
         Ok(target) => target.host,
@@ -57,7 +57,7 @@ pub fn host_of(stored: &str) -> String {
     }
 }
 
-/// The same value under the current key; nothing where it is already.
+/// Seals the value again with the current key; `None` if it already is.
 pub fn reseal_push(sealer: &Sealer, stored: &str) -> Result<Option<String>, SealError> {
     if is_sealed_with(stored, &sealer.current_id()) {
         return Ok(None);
@@ -65,7 +65,7 @@ pub fn reseal_push(sealer: &Sealer, stored: &str) -> Result<Option<String>, Seal
     Ok(Some(sealer.seal(EXECUTOR, sealer.open_stored(EXECUTOR, stored)?.as_bytes())))
 }
 
-/// The same value under the current key; nothing where it is already.
+/// Seals the value again with the current key; `None` if it already is.
 pub fn reseal_target(sealer: &Sealer, stored: &str) -> Result<Option<String>, SealError> {
     let with = serde_json::from_str::<SealedTarget>(stored);
     if with.is_ok_and(|target| is_sealed_with(&target.sealed, &sealer.current_id())) {

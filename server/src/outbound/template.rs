@@ -1,7 +1,7 @@
-//! URLs of push executors, in which type, item and job are filled in.
+//! URLs of push executors with placeholders for type, item and job.
 //!
-//! What is filled in consists of letters, digits and `._-`, so it is itself in every part of a URL. The
-//! host may depend on the type and on nothing else: posts are bounded by their target.
+//! The inserted values consist of letters, digits and `._-`, so they need no escaping in any part of a URL. The host
+//! may depend only on the type, because requests are limited per target.
 
 use url::{Origin, Url};
 use uuid::Uuid;
@@ -10,17 +10,17 @@ const TYPE: &str = "{type}";
 const ITEM: &str = "{item_id}";
 const JOB: &str = "{job_id}";
 
-/// The URL for one item.
+/// URL for one item.
 pub fn fill(template: &str, job_type: &str, item_id: Uuid, job_id: Uuid) -> String {
     template.replace(TYPE, job_type).replace(ITEM, &item_id.to_string()).replace(JOB, &job_id.to_string())
 }
 
-/// Whether every item of a type has the same URL.
+/// Returns true if every item of a type has the same URL.
 pub fn is_fixed(template: &str) -> bool {
     !template.contains(ITEM) && !template.contains(JOB)
 }
 
-/// The URL of a template with nothing but the type filled in, or what is wrong with it.
+/// Validates a template: returns its URL with the type inserted, or the error.
 pub fn check(template: &str, job_type: &str) -> Result<Url, &'static str> {
     let rest = template.replace(TYPE, "").replace(ITEM, "").replace(JOB, "");
     if rest.contains(['{', '}']) {
@@ -34,12 +34,12 @@ pub fn check(template: &str, job_type: &str) -> Result<Url, &'static str> {
     }
 }
 
-/// Scheme, host and port of a template: where its secrets go.
+/// Scheme, host and port of a template: the receiver of its secrets.
 pub fn origin(template: &str, job_type: &str) -> Option<Origin> {
     check(template, job_type).ok().map(|url| url.origin())
 }
 
-/// An origin as people write it: host and port.
+/// Displayed form of an origin: host and port.
 pub fn target(url: &Url) -> String {
     let port = url.port_or_known_default().map(|port| format!(":{port}")).unwrap_or_default();
     format!("{}{port}", url.host_str().unwrap_or_default())

@@ -1,11 +1,10 @@
-//! One durable cluster under the data directory: made once, started, found again, stopped.
+//! Durable cluster in the data directory: created once, started, taken over, stopped.
 //!
-//! The postmaster belongs to a session of its own (`pg_ctl` sees to that), so it outlives a server
-//! that was killed, and the next server takes it over; if it died with the machine, it is started
-//! again and recovers. Several servers may share one data directory: the last one to leave stops
-//! it. It listens on a Unix socket in a folder that only its account can enter, never on a port.
-//! The server's own connections are made as `treeline_app`, which can neither change the schema nor an entry of the
-//! audit log; `treeline` owns the cluster and migrates it.
+//! The postmaster runs in its own session (by `pg_ctl`), so it outlives a killed server, and the next server takes it
+//! over; after a crash of the machine it is started again and recovers. Several servers may share one data directory:
+//! the last one to leave stops the cluster. It listens on a Unix socket in a folder that only its account can enter,
+//! never on a port. The server connects as `treeline_app`, which can change neither the schema nor an audit entry;
+//! `treeline` owns the cluster and migrates it.
 
 use std::{
     fs::{File, TryLockError},
@@ -16,32 +15,32 @@ use std::{
 
 use super::programs::{Doing, Error, Programs, Result, open_lock, read, said};
 
-/// How long a start may take; crash recovery of a busy cluster is what it allows for.
+/// Timeout of a start; allows for crash recovery of a busy cluster.
 const PATIENCE: Duration = Duration::from_mins(2);
 
-/// What PostgreSQL calls its socket.
+/// File name of PostgreSQL's socket.
 const SOCKET: &str = ".s.PGSQL.5432";
 
-/// The role that the server works as.
+/// Database role of the server.
 pub const APP_ROLE: &str = "treeline_app";
 
-/// The longest name of a Unix socket that every system takes.
+/// Longest path of a Unix socket that every system supports.
 const LONGEST_SOCKET: usize = 103;
 
-/// A running private PostgreSQL, shared with whoever else uses the same data directory. Dropping it
-/// stops the cluster unless another server still uses it.
+/// Running private PostgreSQL, shared by all users of the data directory. Dropping it stops the cluster unless another
+/// server uses it.
 #[derive(Debug)]
 pub struct PrivatePostgres {
     programs: Programs,
     home: PathBuf,
     url: String,
-    /// Held shared for as long as we use the cluster; a killed server lets go of it by dying.
+    /// Shared lock, held while the cluster is in use; a killed process releases it.
     in_use: Option<File>,
 }
 
 impl PrivatePostgres {
-    /// Starts the cluster under `data_dir`, makes it first where there is none, or takes over one
-    /// that runs. Returns when it accepts connections. Blocks: call it off the runtime's threads.
+    /// Starts the cluster in `data_dir`, creating it if needed, or takes over a running one. Returns when it accepts
+    /// connections. Blocks: call it off the async threads.
     pub fn start(data_dir: &Path) -> Result<Self> {
         let data_dir = std::path::absolute(data_dir).doing(|| format!("resolving {}", data_dir.display()))?;
         std::fs::create_dir_all(&data_dir).doing(|| format!("making {}", data_dir.display()))?;
@@ -70,32 +69,32 @@ impl PrivatePostgres {
         Ok(postgres)
     }
 
-    /// `postgres:///treeline?host=…`: complete, for libpq and sqlx alike. As the owner of everything.
+    /// `postgres:///treeline?host=…`: for libpq and sqlx alike. As the owner.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// The same as the role of the server, which is no superuser and owns nothing.
+    /// URL for the role of the server, which is not a superuser and owns nothing.
     pub fn app_url(&self) -> String {
         self.url.replace("&user=treeline", &format!("&user={APP_ROLE}"))
     }
 
-    /// The major version, such as 15.
+    /// Major version, such as 15.
     pub fn major(&self) -> u32 {
         self.programs.major
     }
 
-    /// The folder of its programs, `psql` among them.
+    /// Folder of its programs, including `psql`.
     pub fn bin(&self) -> &Path {
         &self.programs.bin
     }
 
-    /// The folder it keeps everything in.
+    /// Folder of all its files.
     pub fn home(&self) -> &Path {
         &self.home
     }
 
-    /// Starts the cluster again if it has died under us. Cheap when it runs. Blocks.
+    /// Restarts the cluster if it has died. Cheap while it runs. Blocks.
     pub fn revive(&self) -> Result<Revived> {
         if self.listens() {
             return Ok(Revived::Ran);
@@ -106,7 +105,7 @@ impl PrivatePostgres {
         Ok(Revived::Restarted)
     }
 
-    /// Stops the cluster (a fast shutdown) unless another server still uses it. Blocks.
+    /// Stops the cluster (fast shutdown) unless another server uses it. Blocks.
     pub fn stop(mut self) -> Result<()> {
         self.leave()
     }
@@ -115,10 +114,10 @@ impl PrivatePostgres {
         let Some(in_use) = self.in_use.take() else { return Ok(()) };
         let starting = self.lock("starting.lock")?;
         starting.lock().doing(|| "waiting for another server to start PostgreSQL".into())?;
-        // Unlocking ends the lock of every copy of this file; closing would leave it with a child that this
-        // process is just starting, which has a copy until it runs its own program.
+        // Unlocking releases the lock of every copy of this file; closing would leave it with a child that this process
+        // is just starting, which holds a copy until it calls exec.
         in_use.unlock().doing(|| "leaving PostgreSQL".into())?;
-        // Nobody can begin to use it now, for beginning needs the lock that we hold.
+        // Others cannot start to use it now: starting needs the lock that is held here.
         match self.lock("in-use.lock")?.try_lock() {
             Err(TryLockError::WouldBlock) => Ok(()),
             Err(TryLockError::Error(source)) => Err(Error::Io { what: "asking who uses PostgreSQL".into(), source }),
@@ -127,7 +126,7 @@ impl PrivatePostgres {
         }
     }
 
-    /// Tells whether a postmaster accepts connections to its socket, however slowly it answers them.
+    /// Returns true if a postmaster accepts connections on its socket, even if it responds slowly.
     fn listens(&self) -> bool {
         UnixStream::connect(self.home.join("run").join(SOCKET)).is_ok()
     }
@@ -147,10 +146,10 @@ impl PrivatePostgres {
         all
     }
 
-    /// Makes the cluster where there is none, and writes its settings.
+    /// Creates the cluster if there is none, and writes its settings.
     fn make(&self) -> Result<()> {
         if made_by(&self.cluster()).is_none() {
-            // A cluster appears whole or not at all: what a killed first start left behind is thrown away.
+            // A cluster appears complete or not at all: delete what a killed first start left behind.
             let unfinished = self.home.join("cluster.new");
             self.programs.remove_within(&unfinished)?;
             self.programs.run(
@@ -172,14 +171,14 @@ impl PrivatePostgres {
         self.programs.write_within(&path, &settings(&self.home.join("run")))
     }
 
-    /// Brings the cluster to the point where it accepts connections.
+    /// Starts the cluster and waits until it accepts connections.
     fn run(&self) -> Result<()> {
         let deadline = Instant::now() + PATIENCE;
         let log = self.home.join("start.log");
         loop {
             match self.answer()? {
                 Answer::Ready => return Ok(()),
-                // It recovers, or it is still shutting down for a server that was killed meanwhile.
+                // Recovering, or still shutting down for a server that was killed meanwhile.
                 Answer::Busy if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(50)),
                 Answer::Busy => {
                     return Err(Error::Program {
@@ -193,7 +192,7 @@ impl PrivatePostgres {
                     let _ = std::fs::remove_file(&log);
                     match self.programs.run("pg_ctl", arguments) {
                         Ok(_) => return Ok(()),
-                        // Another postmaster is about to leave this folder: its socket is gone, its lock file not yet.
+                        // Another postmaster is shutting down here: its socket is gone, its lock file not yet.
                         Err(_) if self.cluster().join("postmaster.pid").exists() && Instant::now() < deadline => {
                             std::thread::sleep(Duration::from_millis(50));
                         }
@@ -242,7 +241,7 @@ impl PrivatePostgres {
         if psql("select 1 from pg_database where datname = 'treeline'")?.trim().is_empty() {
             psql("create database treeline")?;
         }
-        // Two servers that start at once are one behind the other, by the lock.
+        // The lock serializes two servers that start at once.
         if psql(&format!("select 1 from pg_roles where rolname = '{APP_ROLE}'"))?.trim().is_empty() {
             psql(&format!("create role {APP_ROLE} login nosuperuser nocreatedb nocreaterole"))?;
         }
@@ -253,18 +252,18 @@ impl PrivatePostgres {
 impl Drop for PrivatePostgres {
     fn drop(&mut self) {
         if let Err(error) = self.leave() {
-            // Nobody is left to hand the error to; the next start takes the cluster over.
+            // The error cannot be returned here; the next start takes the cluster over.
             eprintln!("PostgreSQL was not stopped: {error}");
         }
     }
 }
 
-/// What [`PrivatePostgres::revive`] found.
+/// Result of [`PrivatePostgres::revive`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Revived {
-    /// It runs; nothing was done.
+    /// It was running; nothing was done.
     Ran,
-    /// It had died, and was started again.
+    /// It had died and was restarted.
     Restarted,
 }
 
@@ -272,18 +271,18 @@ pub enum Revived {
 enum Answer {
     /// Accepts connections.
     Ready,
-    /// There, but starting, recovering or shutting down.
+    /// Starting, recovering or shutting down.
     Busy,
-    /// Nobody listens.
+    /// No listener.
     Silent,
 }
 
-/// The major version that made a cluster; `None` where there is no cluster.
+/// Major version that created a cluster; `None` if there is no cluster.
 fn made_by(cluster: &Path) -> Option<u32> {
     read(&cluster.join("PG_VERSION")).ok()?.trim().parse().ok()
 }
 
-/// The whole of postgresql.conf. What an acknowledged commit promises rests on the durable settings.
+/// Contents of postgresql.conf. The durability of acknowledged commits depends on these settings.
 fn settings(run: &Path) -> String {
     let run = run.display().to_string().replace('\'', "''");
     format!(
@@ -317,7 +316,7 @@ include_if_exists = 'own.conf'
     )
 }
 
-/// A path as the value of a parameter of a URL.
+/// Percent-encodes a path as the value of a URL parameter.
 pub(super) fn percent_encoded(path: &Path) -> String {
     use std::{fmt::Write, os::unix::ffi::OsStrExt};
     let mut text = String::new();

@@ -1,9 +1,9 @@
-//! The private PostgreSQL: started from the machine's own binaries when no `DATABASE_URL` is given.
+//! Private PostgreSQL: started from installed binaries if no `DATABASE_URL` is given.
 //!
-//! `programs` finds and runs PostgreSQL's programs, `cluster` keeps one durable cluster under the
-//! data directory, `throwaway` one for tests. Those three know only the standard library, so that
-//! `xtask` compiles the same files. Nothing here speaks SQL beyond creating an empty database, and
-//! nothing of the product depends on whether its PostgreSQL is private.
+//! `programs` finds and runs PostgreSQL's programs, `cluster` manages one durable cluster in the data directory,
+//! `throwaway` one for tests. These three depend only on the standard library, so that `xtask` can compile the same
+//! files. The only SQL here creates an empty database, and the rest of the product does not depend on a private
+//! PostgreSQL.
 
 use std::{
     io::{self, Read, Write},
@@ -24,22 +24,22 @@ pub use self::{
     throwaway::Throwaway,
 };
 
-/// How often [`watch`] looks. Looking is one connection to a Unix socket.
+/// Interval of the checks in [`watch`]. A check is one connection to a Unix socket.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
-/// `treeline-server postgres`: a PostgreSQL that runs as long as its caller keeps our standard input
-/// open. For tests and chores; prints one line, the URL, once it answers.
+/// `treeline-server postgres`: a PostgreSQL that runs until standard input closes. For tests and scripts; prints one
+/// line, the URL, once it accepts connections.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Arguments {
-    /// Where the cluster lives. Left out only together with --throwaway.
+    /// Folder of the cluster. Omit it only with --throwaway.
     #[arg(long, required_unless_present = "throwaway")]
     data_dir: Option<PathBuf>,
-    /// A cluster in the temporary directory, gone at the end. Not durable: for tests only.
+    /// A cluster in the temporary directory, deleted at the end. Not durable: for tests only.
     #[arg(long, conflicts_with = "data_dir")]
     throwaway: bool,
 }
 
-/// Runs the subcommand until standard input closes or the process is told to stop (SIGTERM, Ctrl-C).
+/// Runs the subcommand until standard input closes or the process receives SIGTERM or Ctrl-C.
 pub async fn command(arguments: Arguments) -> anyhow::Result<()> {
     if let Some(data_dir) = arguments.data_dir {
         let postgres = start(data_dir).await?;
@@ -55,14 +55,14 @@ pub async fn command(arguments: Arguments) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// [`PrivatePostgres::start`] off the runtime's own threads: it waits for other programs.
+/// Runs [`PrivatePostgres::start`] on a blocking thread.
 pub async fn start(data_dir: PathBuf) -> Result<PrivatePostgres> {
     tokio::task::spawn_blocking(move || PrivatePostgres::start(&data_dir))
         .await
         .map_err(|e| Error::Io { what: "waiting for PostgreSQL to start".into(), source: io::Error::other(e) })?
 }
 
-/// Starts the cluster again whenever it has died under us, until told to stop. Work then goes on by itself.
+/// Restarts the cluster whenever it has died, until told to stop. Work then continues by itself.
 pub async fn watch(postgres: Arc<PrivatePostgres>, stop: CancellationToken) {
     let mut ticks = tokio::time::interval(LOOK_EVERY);
     loop {
@@ -88,7 +88,7 @@ fn announce(url: &str) -> io::Result<()> {
 
 /// Resolves when standard input ends, or at SIGTERM or Ctrl-C.
 async fn asked_to_stop() {
-    // A thread of its own: a blocking read on the runtime's pool would hold the process at exit.
+    // A separate thread: a blocking read on the runtime's pool would prevent the process from exiting.
     let (closed, input) = tokio::sync::oneshot::channel();
     std::thread::spawn(move || {
         let _ = io::copy(&mut io::stdin().lock().by_ref(), &mut io::sink());

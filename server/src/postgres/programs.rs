@@ -1,9 +1,8 @@
-//! PostgreSQL's own programs: where they are, and how they are run.
+//! PostgreSQL's programs: location and execution.
 //!
-//! PostgreSQL refuses to run as root. When we are root, its programs run as `postgres`, else as
-//! `nobody`, and the folders they write belong to that account, which must not become root by them: what
-//! is done in such a folder is done by the account itself or without following links. `xtask` compiles
-//! this file too.
+//! PostgreSQL refuses to run as root. If this process is root, its programs run as `postgres`, else `nobody`, and the
+//! folders they write belong to that account, which must not gain root through them: work in such a folder is done by
+//! the account itself or without following links. `xtask` compiles this file too.
 
 use std::{
     ffi::OsStr,
@@ -16,13 +15,13 @@ use std::{
 
 use rustix::fs::{Mode, OFlags};
 
-/// The most that is read of a file that may be anybody's.
+/// Maximum bytes read of a file that may belong to another account.
 const LARGEST_TEXT: u64 = 64 << 10;
 
-/// The oldest major version that Treeline's SQL is written for.
+/// Oldest major version that Treeline's SQL supports.
 pub const OLDEST: u32 = 15;
 
-/// Why there is no PostgreSQL. The text is for the person at the terminal.
+/// Reason why there is no PostgreSQL. The text is for the person at the terminal.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error(
@@ -52,7 +51,7 @@ pub enum Error {
 
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Names what was being done when an operation of the system failed.
+/// Adds the failed operation to an I/O error.
 pub(super) trait Doing<T> {
     fn doing(self, what: impl FnOnce() -> String) -> Result<T>;
 }
@@ -63,7 +62,7 @@ impl<T> Doing<T> for io::Result<T> {
     }
 }
 
-/// An account of the system that PostgreSQL runs as when we are root.
+/// System account that PostgreSQL runs as if this process is root.
 #[derive(Clone, Debug)]
 pub struct Account {
     pub name: String,
@@ -71,18 +70,18 @@ pub struct Account {
     pub gid: u32,
 }
 
-/// One installed version of PostgreSQL, and who runs it.
+/// Installed version of PostgreSQL, and the account that runs it.
 #[derive(Clone, Debug)]
 pub struct Programs {
-    /// The folder that holds `postgres`, `initdb`, `pg_ctl`, `pg_isready`, `psql`.
+    /// Folder with `postgres`, `initdb`, `pg_ctl`, `pg_isready`, `psql`.
     pub bin: PathBuf,
     pub major: u32,
-    /// `None`: we are not root, and they run as ourselves.
+    /// `None` if this process is not root: programs run under its own account.
     pub account: Option<Account>,
 }
 
 impl Programs {
-    /// The newest version on this machine that is new enough.
+    /// Finds the newest supported version on this machine.
     pub fn newest() -> Result<Self> {
         let account = account()?;
         let newest = installed().into_iter().max_by_key(|&(_, major)| major);
@@ -90,7 +89,7 @@ impl Programs {
         Ok(Self { bin, major, account })
     }
 
-    /// The version that a cluster was made with; a newer one could not read its files.
+    /// Finds the version that created a cluster; a newer one could not read its files.
     pub fn of_version(major: u32, data_dir: &Path) -> Result<Self> {
         let account = account()?;
         let found = installed().into_iter().find(|&(_, m)| m == major);
@@ -98,21 +97,21 @@ impl Programs {
         Ok(Self { bin, major, account })
     }
 
-    /// A program of PostgreSQL, to be run as the account, untouched by the caller's `PG…` variables.
+    /// Command of a PostgreSQL program that runs as the account, without the caller's `PG…` variables.
     pub fn command(&self, program: &str) -> Command {
         let mut command = Command::new(self.bin.join(program));
         as_account(&mut command, self.account.as_ref());
         for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("PG")) {
             command.env_remove(name);
         }
-        // What the server sets for itself (`memory`) is not for PostgreSQL.
+        // The server's own allocator settings (`memory`) are not for PostgreSQL.
         command.env_remove("MALLOC_MMAP_THRESHOLD_");
-        // Messages in one language, and a folder that the account may stand in.
+        // English messages, and a folder that the account can enter.
         command.env("LC_ALL", "C").current_dir("/").stdin(Stdio::null());
         command
     }
 
-    /// Runs a program to its end. Its output is in the error if it fails.
+    /// Runs a program to completion. If it fails, the error contains its output.
     pub fn run<A: AsRef<OsStr>>(&self, program: &str, arguments: impl IntoIterator<Item = A>) -> Result<String> {
         let output = self
             .command(program)
@@ -126,8 +125,8 @@ impl Programs {
         }
     }
 
-    /// Makes a folder that only the account can look into, in one that is ours. Where it is there already it must be a
-    /// folder: a link is not followed, as whoever made it would be given what it leads to.
+    /// Creates a folder that only the account can enter, in a folder of this process. An existing path must be a
+    /// folder: a link is not followed, because its creator would gain access to its target.
     pub fn private_folder(&self, path: &Path) -> Result<()> {
         use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
         match std::fs::DirBuilder::new().mode(0o700).create(path) {
@@ -150,8 +149,8 @@ impl Programs {
         self.reach(path)
     }
 
-    /// Makes a folder within one that belongs to the account. The account does it itself: what it could put in the
-    /// way leads nowhere that it cannot go anyway.
+    /// Creates a folder within one of the account. The account does it itself, so a planted link leads nowhere that the
+    /// account cannot reach anyway.
     pub fn folder_within(&self, path: &Path) -> Result<()> {
         if self.account.is_none() {
             return self.private_folder(path);
@@ -159,17 +158,17 @@ impl Programs {
         self.shell("test -d \"$1\" || mkdir -m 700 \"$1\"; test ! -L \"$1\" && chmod 700 \"$1\"", path, b"").map(drop)
     }
 
-    /// Writes a file within a folder of the account, as the account. It appears whole.
+    /// Writes a file within a folder of the account, as the account. It appears complete or not at all.
     pub fn write_within(&self, path: &Path, text: &str) -> Result<()> {
         self.shell("cat > \"$1.new\" && mv -f \"$1.new\" \"$1\"", path, text.as_bytes()).map(drop)
     }
 
-    /// Removes a folder of the account with all that is in it, as the account.
+    /// Deletes a folder of the account with its contents, as the account.
     pub fn remove_within(&self, path: &Path) -> Result<()> {
         self.shell("rm -rf \"$1\"", path, b"").map(drop)
     }
 
-    /// Gives a file that is in a folder of ours to the account.
+    /// Changes the owner of a file in a folder of this process to the account.
     pub fn give(&self, path: &Path) -> Result<()> {
         if let Some(account) = &self.account {
             std::os::unix::fs::lchown(path, Some(account.uid), Some(account.gid))
@@ -178,7 +177,7 @@ impl Programs {
         Ok(())
     }
 
-    /// Runs a line of the shell as the account, with a path as `$1` and these bytes to read.
+    /// Runs a shell script as the account, with a path as `$1` and these bytes on standard input.
     fn shell(&self, script: &str, path: &Path, input: &[u8]) -> Result<Output> {
         use std::io::Write as _;
         let what = || format!("working on {}", path.display());
@@ -194,7 +193,7 @@ impl Programs {
             .spawn()
             .doing(what)?;
         if let Some(mut stdin) = child.stdin.take() {
-            // One that has ended says why by its status.
+            // If the shell has exited, its status tells why.
             let _ = stdin.write_all(input);
         }
         let output = child.wait_with_output().doing(what)?;
@@ -204,7 +203,7 @@ impl Programs {
         Err(Error::Io { what: what(), source: io::Error::other(said(&output)) })
     }
 
-    /// Whether the account can enter a folder: one above it may be closed to it, as /root is.
+    /// Checks that the account can enter a folder: a parent may be closed to it, as /root is.
     fn reach(&self, path: &Path) -> Result<()> {
         let Some(account) = &self.account else { return Ok(()) };
         let mut command = Command::new("sh");
@@ -223,13 +222,13 @@ impl Programs {
     }
 }
 
-/// Opens what is there for reading, and no link. Never waits, as for the other end of a pipe.
+/// Opens a path for reading without following links. Never blocks, for example on a pipe.
 pub(super) fn open(path: &Path, kind: OFlags) -> io::Result<File> {
     let flags = kind | OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     Ok(rustix::fs::open(path, flags, Mode::empty())?.into())
 }
 
-/// Reads a small file that is no link.
+/// Reads a small file that is not a link.
 pub(super) fn read(path: &Path) -> io::Result<String> {
     use std::io::Read as _;
     let mut text = String::new();
@@ -237,7 +236,7 @@ pub(super) fn read(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-/// Opens a file to be locked, and makes it where it is not there. No link is followed.
+/// Opens a lock file, creating it if needed. Links are not followed.
 pub(super) fn open_lock(path: &Path) -> io::Result<File> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     Ok(rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)?.into())
@@ -249,14 +248,14 @@ fn as_account(command: &mut Command, account: Option<&Account>) {
     }
 }
 
-/// What a program said, both streams, for an error.
+/// Output of a program, both streams, for an error.
 pub(super) fn said(output: &Output) -> String {
     let mut text = String::from_utf8_lossy(&output.stderr).into_owned();
     text.push_str(&String::from_utf8_lossy(&output.stdout));
     text.trim().to_owned()
 }
 
-/// Who runs PostgreSQL: ourselves, or as root `postgres`, else `nobody`.
+/// Account that runs PostgreSQL: `None` for the own account, or as root `postgres`, else `nobody`.
 fn account() -> Result<Option<Account>> {
     if id(["-u"]) != Some(0) {
         return Ok(None);
@@ -269,13 +268,13 @@ fn account() -> Result<Option<Account>> {
     Err(Error::NoAccount)
 }
 
-/// Asks the system's `id`: the standard library cannot say who we are without unsafe code.
+/// Runs `id`: the standard library cannot read user ids without unsafe code.
 fn id<const N: usize>(arguments: [&str; N]) -> Option<u32> {
     let output = Command::new("id").args(arguments).output().ok()?;
     String::from_utf8(output.stdout).ok()?.trim().parse().ok()
 }
 
-/// Every installed version that is new enough, with its folder.
+/// Returns all supported installed versions with their folders.
 fn installed() -> Vec<(PathBuf, u32)> {
     let mut folders: Vec<PathBuf> =
         std::env::var_os("PATH").map(|path| std::env::split_paths(&path).collect()).unwrap_or_default();
@@ -312,7 +311,7 @@ fn name_of(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// `postgres (PostgreSQL) 15.18 (Debian …)` is 15.
+/// Parses the major version: `postgres (PostgreSQL) 15.18 (Debian …)` is 15.
 fn version(bin: &Path) -> Option<u32> {
     let output = Command::new(bin.join("postgres")).arg("--version").output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?;

@@ -1,9 +1,8 @@
-//! A PostgreSQL for tests and benchmarks: quick to make, on a free port, and gone with whoever started it.
+//! PostgreSQL for tests and benchmarks: fast to create, on a free port, and deleted with the process that started it.
 //!
-//! It lives in the temporary directory. A small shell waits on a pipe that we hold: when we end, in
-//! whatever way, kill -9 included, the pipe closes and the shell stops the cluster and removes it.
-//! It must behave as the durable one does, except that it does not survive the loss of power.
-//! Standard library only: `xtask` compiles this file too.
+//! It is in the temporary directory. A small shell waits on a pipe that this process holds: when the process ends in
+//! any way, including kill -9, the pipe closes and the shell stops and deletes the cluster. It behaves like the durable
+//! one, except that it does not survive a power failure. Standard library only: `xtask` compiles this file too.
 
 use std::{
     fmt::Write,
@@ -15,7 +14,7 @@ use std::{
 
 use super::programs::{Doing, Error, Programs, Result};
 
-/// A running throwaway PostgreSQL. Dropping it stops it and removes its folder.
+/// Running throwaway PostgreSQL. Dropping it stops it and deletes its folder.
 #[derive(Debug)]
 pub struct Throwaway {
     url: String,
@@ -24,17 +23,17 @@ pub struct Throwaway {
 }
 
 impl Throwaway {
-    /// Makes and starts one. Blocks for about two seconds.
+    /// Creates and starts a cluster. Blocks for about two seconds.
     pub fn start() -> Result<Self> {
         Self::start_with(QUICK)
     }
 
-    /// The same with lines of settings of one's own.
+    /// Starts a cluster with additional lines of settings.
     pub fn start_with_settings(more: &str) -> Result<Self> {
         Self::start_with(&format!("{QUICK}{more}"))
     }
 
-    /// One that pays for durability as a real one does: for benchmarks. `more`: lines of settings.
+    /// Starts a cluster with the durability costs of production, for benchmarks. `more`: lines of settings.
     pub fn start_durable(more: &str) -> Result<Self> {
         Self::start_with(&format!("{DURABLE}{more}"))
     }
@@ -43,7 +42,7 @@ impl Throwaway {
         let programs = Programs::newest()?;
         let home = std::env::temp_dir().join(format!("treeline-{}", secret(8)?));
         programs.private_folder(&home)?;
-        // First the guard, then what it guards: nothing may be left behind, wherever we are stopped.
+        // Guard first: nothing may be left behind, wherever this process is stopped.
         let guard = guard(&programs, &home)?;
         let password = secret(16)?;
         let mut postgres = Self { url: String::new(), bin: programs.bin.clone(), guard };
@@ -66,7 +65,7 @@ impl Throwaway {
                 cluster.as_os_str(),
             ],
         )?;
-        // A port found free may be taken by the time PostgreSQL asks for it.
+        // A free port may be taken before PostgreSQL binds it.
         let mut tries = 0;
         let port = loop {
             tries += 1;
@@ -97,12 +96,12 @@ impl Throwaway {
         Ok(postgres)
     }
 
-    /// `postgres://postgres:…@127.0.0.1:…/postgres`: the superuser's, to make databases with.
+    /// URL of the superuser, to create databases: `postgres://postgres:…@127.0.0.1:…/postgres`.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// The folder of its programs, `psql` among them.
+    /// Folder of its programs, including `psql`.
     pub fn bin(&self) -> &Path {
         &self.bin
     }
@@ -115,7 +114,7 @@ impl Drop for Throwaway {
     }
 }
 
-/// The shell that cleans up. In a process group of its own, so that Ctrl-C does not reach it.
+/// Starts the shell that cleans up. It has its own process group, so that Ctrl-C does not reach it.
 fn guard(programs: &Programs, home: &Path) -> Result<Child> {
     let mut command = Command::new("sh");
     if let Some(account) = &programs.account {
@@ -150,8 +149,8 @@ synchronous_commit = on
     )
 }
 
-/// Only for tests: what the last two give up is safety against the loss of power, which no test can see. A
-/// killed process loses nothing either way.
+/// Only for tests: the last two settings give up safety against power failures, which tests cannot observe. A killed
+/// process loses nothing either way.
 const QUICK: &str = "shared_buffers = 256MB
 max_wal_size = 2GB
 fsync = off
@@ -170,7 +169,7 @@ fn free_port() -> Result<u16> {
     Ok(listener.local_addr().doing(|| "looking for a free port".into())?.port())
 }
 
-/// So many random bytes from the system, in hexadecimal.
+/// Returns random bytes from the system, in hexadecimal.
 fn secret(bytes: usize) -> Result<String> {
     let mut random = vec![0; bytes];
     let mut source = std::fs::File::open("/dev/urandom").doing(|| "opening /dev/urandom".into())?;

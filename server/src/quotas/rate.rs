@@ -1,6 +1,6 @@
-//! Requests in a minute, and the headers that tell of them (draft-ietf-httpapi-ratelimit-headers).
+//! Request rates per minute, and their response headers (draft-ietf-httpapi-ratelimit-headers).
 //!
-//! Windows of a minute each, counted from the first request in them.
+//! Windows of one minute each, starting with their first request.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use domain::{Code, Problem};
 
 const WINDOW: Duration = Duration::from_mins(1);
 
-/// Number of requests that are let through in a minute.
+/// Number of requests allowed per minute.
 #[derive(Clone, Copy, Debug)]
 pub struct Policy {
     pub name: &'static str,
@@ -25,18 +25,18 @@ pub struct RateStatus {
 }
 
 impl RateStatus {
-    /// The value of `RateLimit-Policy`.
+    /// Value of `RateLimit-Policy`.
     pub fn policy(&self) -> String {
         format!("\"{}\";q={};w={}", self.name, self.limit, WINDOW.as_secs())
     }
 
-    /// The value of `RateLimit`.
+    /// Value of `RateLimit`.
     pub fn status(&self) -> String {
         format!("\"{}\";r={};t={}", self.name, self.remaining, self.reset_seconds)
     }
 }
 
-/// Requests since some moment.
+/// Number of requests since the start of the window.
 #[derive(Debug, Default)]
 pub(super) struct Window {
     began: Option<Instant>,
@@ -48,7 +48,7 @@ impl Window {
         self.began.is_some_and(|began| began.elapsed() < WINDOW)
     }
 
-    /// Counts one request more. 429 where that is one too many.
+    /// Counts one request. 429 if it exceeds the limit.
     pub(super) fn count(&mut self, policy: Policy) -> Result<RateStatus, Problem> {
         if !self.is_open() {
             *self = Self { began: Some(Instant::now()), requests: 0 };
@@ -59,7 +59,7 @@ impl Window {
         Ok(RateStatus { name: policy.name, limit: policy.requests, remaining, reset_seconds: self.reset_seconds() })
     }
 
-    /// Checks that one more request would be let through.
+    /// Checks that one more request would be allowed.
     pub(super) fn check(&self, policy: Policy) -> Result<(), Problem> {
         if !self.is_open() || self.requests < policy.requests {
             return Ok(());

@@ -1,7 +1,7 @@
-//! Schemas that are in use, compiled once.
+//! Cache of compiled schemas.
 //!
-//! Kept by their text, which a job has of its contract: the same text is the same schema, whoever asks. What was not used
-//! for longest makes room.
+//! The key is the text, which a job has in its contract: the same text is the same schema for all users. The least
+//! recently used schema is evicted.
 
 use std::{
     collections::HashMap,
@@ -10,7 +10,7 @@ use std::{
 
 use super::{Schema, SchemaError};
 
-/// Schemas that are kept, and the length of their texts together.
+/// Maximum number of cached schemas, and of their text in bytes.
 const MOST_SCHEMAS: usize = 200;
 const MOST_TEXT: usize = 2 << 20;
 
@@ -20,13 +20,13 @@ type Outcome = Result<Arc<Schema>, SchemaError>;
 struct Known {
     schemas: HashMap<Arc<str>, (Outcome, u64)>,
     text: usize,
-    /// Uses so far: the clock of who was used when.
+    /// Number of uses so far: the clock of the eviction.
     uses: u64,
 }
 
 static KNOWN: LazyLock<Mutex<Known>> = LazyLock::new(Mutex::default);
 
-/// The schema of this text, compiled now or before.
+/// Returns the schema of this text, compiling it if it is not cached.
 pub fn compiled(text: &str) -> Outcome {
     if let Some(outcome) = KNOWN.lock().unwrap_or_else(PoisonError::into_inner).find(text) {
         return outcome;

@@ -1,28 +1,28 @@
 //! Cost of applying a schema, measured before it is compiled.
 //!
-//! A schema of one kilobyte can refer to itself so that one value is looked at 2^26 times. It measures the schema with
-//! its references expanded as far as they apply to the same value: a reference below `properties` or `items` applies to
-//! a smaller value, and such results are remembered while a document is checked. Nothing here judges whether a schema
-//! is valid.
+//! A schema of one kilobyte can refer to itself so that one value is visited 2^26 times. The measure is the size of the
+//! schema with all references expanded that apply to the same value: a reference below `properties` or `items` applies
+//! to a smaller value, and its results are cached while a document is validated. Nothing here checks if a schema is
+//! valid.
 
 use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value};
 
-/// Parts of an expanded schema, at most.
+/// Maximum parts of an expanded schema.
 const MOST_PARTS: usize = 10_000;
 
-/// References and combinations one inside the other that apply to the same value, at most: each takes stack.
+/// Maximum nesting of references and combinations that apply to the same value: each takes stack.
 const MOST_DEPTH: usize = 48;
 
-/// Bytes that all patterns of a schema take once compiled, at most, and those of one.
+/// Maximum bytes of all compiled patterns of a schema, and of one.
 const PATTERNS: usize = 4 << 20;
 pub(super) const PATTERN: usize = 1 << 20;
 
 /// Keywords whose schemas apply to the same value.
 const IN_PLACE: [&str; 4] = ["not", "if", "then", "else"];
 const IN_PLACE_LISTS: [&str; 3] = ["allOf", "anyOf", "oneOf"];
-/// Keywords whose schemas apply to what is inside the value.
+/// Keywords whose schemas apply to values inside the value.
 const INSIDE: [&str; 7] = [
     "additionalProperties",
     "unevaluatedProperties",
@@ -34,11 +34,11 @@ const INSIDE: [&str; 7] = [
 ];
 const INSIDE_MAPS: [&str; 2] = ["properties", "patternProperties"];
 
-/// A document that the compiler knows by itself.
+/// Schema documents built into the compiler.
 const META: &str = "https://json-schema.org/";
 const META_PARTS: usize = 500;
 
-/// Measures the cost of applying a schema; the error is a sentence for whoever wrote it.
+/// Measures the cost of applying a schema; the error is a sentence for its author.
 pub(super) fn measure(source: &Value) -> Result<Cost, String> {
     let mut patterns = 0;
     check_patterns(source, &mut patterns)?;
@@ -64,7 +64,7 @@ fn checked(parts: usize) -> Result<usize, String> {
     Err(format!("with its references expanded it has more than {MOST_PARTS} parts"))
 }
 
-/// A schema, and the document or embedded document that its references point into.
+/// Schema, and the document or embedded document that its references point into.
 #[derive(Clone, Copy)]
 struct Part<'a> {
     schema: &'a Value,
@@ -72,13 +72,13 @@ struct Part<'a> {
 }
 
 impl<'a> Part<'a> {
-    /// A schema inside, which may begin a document of its own.
+    /// Inner schema, which may start an embedded document.
     fn inner(self, schema: &'a Value) -> Self {
         Self { schema, resource: if schema["$id"].is_string() { schema } else { self.resource } }
     }
 }
 
-/// Cost of a schema on one value: the number of its parts, and how deeply they nest.
+/// Cost of a schema for one value: the number of its parts, and their nesting depth.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cost {
     pub(super) parts: usize,
@@ -99,14 +99,14 @@ fn too_deep() -> String {
 struct Expanding<'a> {
     ids: HashMap<&'a str, &'a Value>,
     anchors: HashMap<&'a str, Vec<Part<'a>>>,
-    /// The cost on one value, by schema.
+    /// Cost for one value, by schema.
     known: HashMap<*const Value, Cost>,
-    /// Schemas that are being measured: meeting one again is a circle.
+    /// Schemas being measured: visiting one again means a cycle.
     open: HashSet<*const Value>,
 }
 
 impl<'a> Expanding<'a> {
-    /// Notes what references can name.
+    /// Indexes the targets of references.
     fn index(&mut self, value: &'a Value, resource: &'a Value) {
         match value {
             Value::Object(object) => {
@@ -129,7 +129,7 @@ impl<'a> Expanding<'a> {
         }
     }
 
-    /// Targets of the references in a whole document.
+    /// Targets of all references in a document.
     fn targets(&self, source: &'a Value) -> Vec<Part<'a>> {
         let mut found = Vec::new();
         let mut left = vec![Part { schema: source, resource: source }];
@@ -146,7 +146,7 @@ impl<'a> Expanding<'a> {
         found
     }
 
-    /// Targets of the references in a schema. Those to documents that the compiler knows have none.
+    /// Targets of the references in a schema. References to built-in documents have none.
     fn referred(&self, part: Part<'a>, object: &'a Map<String, Value>) -> Result<Vec<Part<'a>>, String> {
         let mut found = Vec::new();
         for keyword in ["$ref", "$dynamicRef", "$recursiveRef"] {
@@ -169,13 +169,13 @@ impl<'a> Expanding<'a> {
         Ok(found)
     }
 
-    /// An embedded document by its `$id`, or by the end of it, as a relative reference names it.
+    /// Finds an embedded document by its `$id`, or by a suffix of it, as in relative references.
     fn document(&self, name: &str) -> Option<&'a Value> {
         let is_it = |id: &str| id == name || id.strip_suffix(name).is_some_and(|start| start.ends_with('/'));
         self.ids.get(name).or_else(|| self.ids.iter().find(|(id, _)| is_it(id)).map(|(_, value)| value)).copied()
     }
 
-    /// The cost on one value: the schema, and whatever in it applies to the same value.
+    /// Cost for one value: the schema, and its parts that apply to the same value.
     fn in_place(&mut self, part: Part<'a>, depth: usize) -> Result<Cost, String> {
         let mut cost = Cost { parts: 1, height: 1 };
         let Value::Object(object) = part.schema else { return Ok(cost) };
@@ -198,7 +198,7 @@ impl<'a> Expanding<'a> {
         if object.get("$ref").and_then(Value::as_str).is_some_and(|reference| reference.starts_with(META)) {
             cost.parts += META_PARTS;
         }
-        // To know what was looked at, everything beside is looked at again.
+        // To determine the evaluated parts, all adjacent schemas are evaluated again.
         if object.contains_key("unevaluatedProperties") || object.contains_key("unevaluatedItems") {
             cost.parts = checked(cost.parts * 3)?;
         }
@@ -207,7 +207,7 @@ impl<'a> Expanding<'a> {
         Ok(cost)
     }
 
-    /// The cost of a schema with everything that is written in it; references inside count for one value.
+    /// Cost of a schema with all its parts; references inside count for one value.
     fn whole(&mut self, part: Part<'a>) -> Result<usize, String> {
         let mut parts = self.in_place(part, 0)?.parts;
         let mut left = vec![part];
@@ -223,7 +223,7 @@ impl<'a> Expanding<'a> {
     }
 }
 
-/// Schemas in a schema that apply to the same value.
+/// Inner schemas that apply to the same value.
 fn same_value(object: &Map<String, Value>) -> impl Iterator<Item = &Value> {
     let single = IN_PLACE.iter().filter_map(|keyword| object.get(*keyword));
     let listed = IN_PLACE_LISTS.iter().filter_map(|keyword| object.get(*keyword)?.as_array()).flatten();
@@ -231,7 +231,7 @@ fn same_value(object: &Map<String, Value>) -> impl Iterator<Item = &Value> {
     single.chain(listed).chain(named.flat_map(Map::values))
 }
 
-/// Schemas in a schema that apply to what is inside the value.
+/// Inner schemas that apply to values inside the value.
 fn inside(object: &Map<String, Value>) -> impl Iterator<Item = &Value> {
     let single = INSIDE.iter().filter_map(|keyword| object.get(*keyword));
     let listed = ["prefixItems", "items"].into_iter().filter_map(|keyword| object.get(keyword)?.as_array()).flatten();
@@ -239,7 +239,7 @@ fn inside(object: &Map<String, Value>) -> impl Iterator<Item = &Value> {
     single.chain(listed).chain(named)
 }
 
-/// Adds up what the patterns of a schema take, wherever they stand.
+/// Sums up the compiled size of all patterns of a schema.
 fn check_patterns(value: &Value, sum: &mut usize) -> Result<(), String> {
     match value {
         Value::Object(object) => {
@@ -258,8 +258,8 @@ fn check_patterns(value: &Value, sum: &mut usize) -> Result<(), String> {
     }
 }
 
-/// Bytes that a pattern takes compiled, roughly. One that is written in another dialect counts as large; one that is
-/// too large is refused where it is compiled.
+/// Approximate size of a compiled pattern in bytes. A pattern in another dialect counts as large; one that is too large
+/// is refused when it is compiled.
 fn weight(pattern: &str) -> usize {
     let fits = |limit: &usize| regex::RegexBuilder::new(pattern).size_limit(*limit).build().is_ok();
     [8 << 10, 64 << 10, 256 << 10].into_iter().find(fits).unwrap_or(PATTERN)
@@ -269,7 +269,7 @@ fn percent_decoded(fragment: &str) -> String {
     if !fragment.contains('%') {
         return fragment.to_owned();
     }
-    // A form's value with its plus signs kept.
+    // Form decoding, with plus signs preserved.
     let escaped = fragment.replace('+', "%2B").replace('&', "%26").replace('=', "%3D");
     form_urlencoded::parse(escaped.as_bytes()).next().map(|(name, _)| name.into_owned()).unwrap_or_default()
 }
@@ -298,7 +298,7 @@ mod tests {
     fn what_people_write_is_small() {
         let row = json!({"type": "object", "required": ["id"], "properties": {"id": {"type": "integer"}, "name": {"type": "string", "pattern": "^[\\p{L} ]{1,100}$"}}});
         assert!(measure(&row).expect("a row").parts < 10);
-        // Twenty kinds of node that hold each other, as a language has.
+        // Twenty mutually recursive node kinds, as in the syntax tree of a language.
         let kinds: Vec<Value> = (0..20).map(|i| json!({"$ref": format!("#/$defs/k{i}")})).collect();
         let kind = json!({"type": "object", "properties": {"left": {"anyOf": kinds}, "right": {"anyOf": kinds}}});
         let defs: Map<String, Value> = (0..20).map(|i| (format!("k{i}"), kind.clone())).collect();
@@ -332,7 +332,7 @@ mod tests {
             nested = json!({"unevaluatedProperties": false, "anyOf": [nested]});
         }
         assert!(measure(&nested).is_err(), "each level looks at all below it again");
-        // Embedded documents do not hide anything.
+        // Embedded documents hide nothing.
         let defs: Map<String, Value> = (0..26)
             .map(|i| (format!("d{i}"), json!({"$id": format!("https://example.com/a{i}"), "allOf": vec![json!({"$ref": format!("a{}", i + 1)}); 2]})))
             .chain([("d26".to_owned(), json!({"$id": "https://example.com/a26", "type": "integer"}))])

@@ -1,9 +1,9 @@
-//! The first faults of a payload, without looking for all of them.
+//! First faults of a payload, without searching for all of them.
 //!
-//! The library finds either whether a document is valid, or every fault there is. This walks schema and document side by side
-//! through the keywords that people's schemas are made of, and stops when it has found enough. The assertions of one schema are
-//! left to the library, as a schema of their own; so is whatever combines schemas (`anyOf`, `not`, `unevaluatedProperties` and
-//! the like), of which it says only whether it holds.
+//! The library reports either if a document is valid, or every fault. This walks schema and document in parallel
+//! through the common keywords, and stops when it has found enough. The assertions of one schema are left to the
+//! library, as a separate schema; so are keywords that combine schemas (`anyOf`, `not`, `unevaluatedProperties` and the
+//! like), for which it only reports if they hold.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -15,16 +15,16 @@ use serde_json::{Map, Value, json};
 
 use super::{MOST_FAULTS, fault, options};
 
-/// Steps of one walk, at most.
+/// Maximum steps of one walk.
 const MOST_STEPS: usize = 2_000_000;
 
-/// Schemas that are compiled for the walks of one schema, at most.
+/// Maximum schemas compiled for the walks of one schema.
 const MOST_COMPILED: usize = 2_000;
 
-/// The name of a schema without `$id`, while parts of it are compiled.
+/// Name of a schema without `$id` while parts of it are compiled.
 const NAME: &str = "urn:treeline:schema";
 
-/// Assertions about one value that name no other schema.
+/// Assertions about one value without inner schemas.
 const ASSERTIONS: [&str; 19] = [
     "type",
     "enum",
@@ -47,7 +47,7 @@ const ASSERTIONS: [&str; 19] = [
     "dependentRequired",
 ];
 
-/// Keywords that combine schemas, or that know what others have looked at.
+/// Keywords that combine schemas, or depend on what others have evaluated.
 const COMBINED: [&str; 13] = [
     "anyOf",
     "oneOf",
@@ -75,7 +75,7 @@ impl std::fmt::Debug for Parts {
 }
 
 impl Parts {
-    /// The part of this name. None where it cannot be compiled, or there are too many.
+    /// Part with this name; `None` if it cannot be compiled or there are too many.
     fn get(&self, name: String, schema: impl FnOnce() -> Value) -> Option<Arc<Validator>> {
         let mut parts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = parts.get(&name) {
@@ -87,7 +87,7 @@ impl Parts {
     }
 }
 
-/// The first faults of a value that is known not to fit. Empty where nothing can be said about one place.
+/// First faults of an invalid value. Empty if no single place is at fault.
 pub(super) fn first(source: &Value, parts: &Parts, value: &Value) -> Vec<(String, String)> {
     let mut walk = Walk {
         source,
@@ -104,11 +104,11 @@ pub(super) fn first(source: &Value, parts: &Parts, value: &Value) -> Vec<(String
 
 struct Walk<'a> {
     source: &'a Value,
-    /// Documents are embedded in it: beside them a pointer may count from there.
+    /// True if documents are embedded: next to them a pointer may be relative to them.
     has_documents: bool,
     parts: &'a Parts,
     faults: Vec<(String, String)>,
-    /// Pairs of a schema and a value that were looked at.
+    /// Pairs of schema and value that were visited.
     seen: HashSet<(*const Value, *const Value)>,
     /// Position of the walk in the payload.
     place: String,
@@ -120,7 +120,7 @@ impl<'a> Walk<'a> {
         self.faults.len() >= MOST_FAULTS || self.steps >= MOST_STEPS
     }
 
-    /// `at`: the pointer of the schema in the whole.
+    /// `at`: pointer of the schema in the whole schema.
     fn look(&mut self, schema: &'a Value, at: &str, value: &Value) {
         self.steps += 1;
         if self.is_done() {
@@ -162,7 +162,7 @@ impl<'a> Walk<'a> {
         self.faults.push((self.place.clone(), detail.to_owned()));
     }
 
-    /// Checks the keywords that are about the value alone.
+    /// Checks the keywords that concern the value alone.
     fn assertions(&mut self, object: &Map<String, Value>, at: &str, value: &Value) {
         let closed = |keyword: &str| object.get(keyword) == Some(&Value::Bool(false));
         let has_any = ASSERTIONS.iter().any(|keyword| object.contains_key(*keyword));
@@ -201,7 +201,7 @@ impl<'a> Walk<'a> {
         }));
     }
 
-    /// Follows a reference within the schema. False: there is one that only the library can follow.
+    /// Follows a reference within the schema. False if only the library can follow it.
     fn follow(&mut self, object: &'a Map<String, Value>, value: &Value) -> bool {
         let Some(reference) = object.get("$ref") else { return true };
         let target = reference.as_str().and_then(|reference| reference.strip_prefix('#'));
@@ -215,7 +215,7 @@ impl<'a> Walk<'a> {
 
     fn fields(&mut self, object: &'a Map<String, Value>, at: &str, fields: &Map<String, Value>) {
         let named = object.get("properties").and_then(Value::as_object);
-        // Only the library knows the names that a pattern matches.
+        // Only the library knows which names a pattern matches.
         let others = object.get("additionalProperties").filter(|_| !object.contains_key("patternProperties"));
         for (name, value) in fields {
             if self.is_done() {
@@ -270,7 +270,7 @@ fn has_documents(source: &Value) -> bool {
     source.as_object().is_some_and(|object| object.values().any(names_itself))
 }
 
-/// A part of a schema as a schema of its own, whose references still count from the whole.
+/// Builds a standalone schema of a part, whose references are still resolved against the whole.
 fn in_context(source: &Value, at: &str) -> Value {
     let mut whole = source.clone();
     let name = match whole.as_object_mut() {

@@ -1,8 +1,8 @@
-//! The file `secret.key` in the data folder: one key a line, the first of which seals.
+//! Key file `secret.key` in the data folder: one key per line, the first of which seals.
 //!
-//! Made at the first start where no key is configured, with mode 0600, and replaced as a whole, so that it is there
-//! complete or not at all. Links are not followed, and a file that others may read or that somebody else owns is
-//! refused: its key would be no secret. It must never be logged.
+//! Created at the first start if no key is configured, with mode 0600, and replaced atomically. Links are not followed,
+//! and a file that others may read or that another account owns is refused: its key would not be secret. It must never
+//! be logged.
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
@@ -21,15 +21,15 @@ use super::SealingKey;
 
 const NAME: &str = "secret.key";
 
-/// Longest file that is read, in bytes: a handful of keys.
+/// Longest file that is read, in bytes: a few keys.
 const LONGEST: u64 = 4_096;
 
-/// The key file of a data folder.
+/// Key file of a data folder.
 #[derive(Clone, Debug)]
 pub struct KeyFile(PathBuf);
 
 impl KeyFile {
-    /// The key file of the configured data folder; it need not exist.
+    /// Key file of the configured data folder; it may not exist.
     pub fn of(config: &Config) -> anyhow::Result<Self> {
         Ok(Self(config.data_dir()?.join(NAME)))
     }
@@ -38,7 +38,7 @@ impl KeyFile {
         &self.0
     }
 
-    /// The keys in the file; none where there is no file.
+    /// Reads the keys; empty without a file.
     pub fn read(&self) -> anyhow::Result<Vec<SealingKey>> {
         let path = self.0.display();
         let opened = OpenOptions::new().read(true).custom_flags(nofollow()).open(&self.0);
@@ -65,14 +65,14 @@ impl KeyFile {
         }
     }
 
-    /// The keys in the file, which is made where there is none.
+    /// Reads the keys, creating the file if there is none.
     pub fn read_or_make(&self) -> anyhow::Result<Vec<SealingKey>> {
         let there = self.read()?;
         if !there.is_empty() {
             return Ok(there);
         }
         let fresh = self.write_beside(&[SealingKey::generate()])?;
-        // A link fails where another server was first; a rename would replace its key.
+        // A hard link fails if another server was first; a rename would replace its key.
         let made = fs::hard_link(&fresh, &self.0);
         fs::remove_file(&fresh).context("cannot remove a temporary key file")?;
         match made {
@@ -91,7 +91,7 @@ impl KeyFile {
         self.sync_folder()
     }
 
-    /// A complete file under a name of its own in the same folder.
+    /// Writes a complete file under a temporary name in the same folder.
     fn write_beside(&self, keys: &[SealingKey]) -> anyhow::Result<PathBuf> {
         let folder = self.folder();
         let mut builder = DirBuilder::new();

@@ -1,12 +1,11 @@
-//! Finds the elements of one JSON array, unit by unit, in whatever pieces the file comes.
+//! Finds the elements of a JSON array, unit by unit, in arbitrary chunks of the file.
 //!
-//! Nothing is parsed here: brackets are counted, strings passed over. A boundary is in front of the
-//! comma that follows an element, so that reading can go on there knowing nothing else. A broken
-//! element would swallow the rest of the file. Once it is proven (a bracket that closes another, an end
-//! of line inside a string, the end of the file inside), or has grown beyond what a payload may be, it
-//! ends at the first seam in it: a comma at the end of a line, and below it, as far to the right as the
-//! element began, what it began with. Files are written that way, one element a line or indented. Where
-//! there is no seam, the rest of the file is one bad row, and says so.
+//! Nothing is parsed: brackets are counted, strings skipped. A boundary is before the comma that follows an element, so
+//! that a reader can resume there without other state. A broken element would swallow the rest of the file. Once an
+//! element is proven broken (mismatched brackets, a line end inside a string, the end of the file) or exceeds the
+//! payload limit, it ends at its first seam: a comma at a line end, where the next line starts at the indentation and
+//! with the character that the element started with. Files are written that way, one element per line or indented.
+//! Without a seam, the rest of the file is one bad row with an error.
 
 use super::{
     Encoding, Place, RECORD_LIMIT,
@@ -14,10 +13,10 @@ use super::{
     units::{CR, LF, QUOTE, Unit, Utf8, Utf16Be, Utf16Le},
 };
 
-/// An element that is longer and has a seam inside is broken, in bytes.
+/// Bytes from which an element with a seam inside is considered broken.
 const SUSPECT: usize = 256 << 10;
 
-/// Brackets open at once, at most: more are no JSON that anybody reads.
+/// Maximum nesting depth: deeper JSON is unreadable for any consumer.
 const DEEPEST: usize = 1 << 20;
 
 const COMMA: u16 = b',' as u16;
@@ -31,7 +30,7 @@ const fn is_space(unit: u16) -> bool {
     matches!(unit, LF | CR) || unit == b' ' as u16 || unit == b'\t' as u16
 }
 
-/// Where in the array reading is.
+/// Position of the reader in the array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     /// Between elements.
@@ -39,15 +38,15 @@ enum Stage {
         comma: bool,
     },
     Element,
-    /// An element that is too long; its beginning is in `passing`.
+    /// An element that is too long; its start is in `passing`.
     Passing,
-    /// Behind the array's end.
+    /// After the end of the array.
     Behind,
-    /// What follows is of no use; it was reported.
+    /// The rest is unusable; this was reported.
     Drain,
 }
 
-/// How far the element in hand has been looked at. Places are counted from its beginning.
+/// Scan state of the current element. Offsets are relative to its start.
 #[derive(Clone, Debug, Default)]
 struct Scan {
     at: usize,
@@ -57,20 +56,20 @@ struct Scan {
     in_string: bool,
     escaped: bool,
     broken: bool,
-    /// What it begins with.
+    /// First unit of the element.
     opener: u16,
-    /// How far to the right it begins, where nothing is before it on its line.
+    /// Indentation of the element, if only spaces precede it on its line.
     indent: Option<usize>,
-    /// The last unit that is no space, and where.
+    /// Last unit that is not a space, and its offset.
     last: (u16, usize),
-    /// Since the last end of line behind a comma, if nothing but spaces came: the comma's place, the
-    /// lines before it, and how many spaces.
+    /// Set after a comma at a line end while only spaces follow: offset of the comma, number of lines before it, and
+    /// number of spaces.
     margin: Option<(usize, u64, usize)>,
-    /// The first seam: its comma's place and the lines before it.
+    /// First seam: offset of its comma and number of lines before it.
     seam: Option<(usize, u64)>,
 }
 
-/// Bytes in, elements out.
+/// Splits bytes into elements.
 #[derive(Debug)]
 pub(super) struct ArrayCutter {
     encoding: Encoding,
@@ -80,7 +79,7 @@ pub(super) struct ArrayCutter {
     ended: bool,
     fed: bool,
     stage: Stage,
-    /// Units since the end of a line, while they are spaces.
+    /// Number of units since the line end, while they are spaces.
     margin: Option<usize>,
     scan: Scan,
     passing: Vec<u8>,
@@ -88,7 +87,7 @@ pub(super) struct ArrayCutter {
 }
 
 impl ArrayCutter {
-    /// Cuts what begins at `place`: behind the opening bracket, or at a boundary.
+    /// Starts at `place`: after the opening bracket, or at a boundary.
     pub(super) fn new(encoding: Encoding, place: Place) -> Self {
         Self {
             encoding,
@@ -122,8 +121,7 @@ impl ArrayCutter {
         self.place
     }
 
-    /// False where the same bytes mean something else to a reader that begins here: at the end of a
-    /// file, or in what follows the array.
+    /// False if a reader that starts here would see something else: at the end of the file, or after the array.
     pub(super) fn may_stop(&self) -> bool {
         matches!(self.stage, Stage::Between { .. }) && !(self.ended && self.rest().is_empty())
     }
@@ -168,7 +166,7 @@ impl ArrayCutter {
         self.place.line += lines;
     }
 
-    /// Passes over a space and keeps the margin.
+    /// Skips a space and updates the margin.
     fn pass_space<U: Unit>(&mut self, unit: u16) {
         self.margin = if unit == LF { Some(0) } else { self.margin.map(|n| n + 1) };
         self.advance(U::BYTES, u64::from(unit == LF));
@@ -180,7 +178,7 @@ impl ArrayCutter {
                 return Some(Step::Starved);
             }
             self.stage = Stage::Drain;
-            // A reader that begins at the end of the file has nothing to report.
+            // A reader that starts at the end of the file has nothing to report.
             return self.fed.then(|| self.report(Whole::Unended));
         };
         match unit {
@@ -207,7 +205,7 @@ impl ArrayCutter {
         None
     }
 
-    /// A row for what is not there.
+    /// Row that reports a missing or unexpected part.
     fn report(&self, whole: Whole) -> Step {
         Step::Record(Cut { begin: self.place, end: self.place, raw: Vec::new(), fields: 1, whole })
     }
@@ -244,7 +242,7 @@ impl ArrayCutter {
         }
     }
 
-    /// Keeps the beginning of an element that is too long, and forgets what has been looked at.
+    /// Stores the start of an element that is too long, and drops the bytes that were scanned.
     fn pass_on(&mut self) {
         if self.stage == Stage::Element {
             self.stage = Stage::Passing;
@@ -253,7 +251,7 @@ impl ArrayCutter {
         }
         let (at, lines) = (self.scan.at, self.scan.lines);
         self.advance(at, lines);
-        // Seams count from here; the brackets that are open stay open.
+        // Seams are relative to here; the open brackets stay open.
         let scan = &mut self.scan;
         (scan.at, scan.lines, scan.seam, scan.margin, scan.last) = (0, 0, None, None, (0, 0));
     }
@@ -304,12 +302,12 @@ impl ArrayCutter {
 }
 
 impl Scan {
-    /// Whether the element ends in front of this unit.
+    /// Returns true if the element ends before this unit.
     fn ends_at(&self, unit: u16) -> bool {
         !self.in_string && self.open.is_empty() && matches!(unit, COMMA | CLOSE_ARRAY)
     }
 
-    /// Reads one unit that belongs to the element.
+    /// Reads one unit of the element.
     fn read(&mut self, unit: u16, bytes: usize) {
         self.look_for_seam(unit);
         if unit == LF {
@@ -331,7 +329,7 @@ impl Scan {
                 self.open.push(unit == OPEN_OBJECT);
                 self.broken = self.open.len() > DEEPEST;
             }
-            // One too many spoils this element and no other.
+            // An extra closing bracket breaks only this element.
             CLOSE_OBJECT if self.open.is_empty() => {}
             CLOSE_ARRAY | CLOSE_OBJECT => self.broken = self.open.pop() != Some(unit == CLOSE_OBJECT),
             _ => {}
@@ -344,8 +342,8 @@ impl Scan {
         }
         if unit == LF {
             let (last, at) = self.last;
-            // The lines before the comma are those before this one, as nothing but spaces came since;
-            // an empty line between the two makes no seam.
+            // The lines before the comma are the lines before this one, because only spaces followed it; an empty line
+            // in between makes no seam.
             self.margin = (last == COMMA && self.margin.is_none()).then_some((at, self.lines, 0));
         } else if is_space(unit) {
             if let Some((_, _, spaces)) = &mut self.margin {
@@ -363,7 +361,7 @@ impl Scan {
     }
 }
 
-/// What looking for the end of an element has led to.
+/// Result of the search for the end of an element.
 enum Found {
     Starved,
     End,

@@ -1,23 +1,23 @@
-//! One record of CSV into its cells.
+//! Cells of one CSV record.
 //!
-//! Quotes mean here what they mean to `cut`: one opens a cell at its very beginning only, two inside
-//! quotes are one, and a quote in the middle of a plain cell is itself.
+//! Quotes have the same meaning as in `cut`: a quote opens a cell only at its very start, two inside quotes are one,
+//! and a quote in the middle of an unquoted cell is literal.
 
 use std::borrow::Cow;
 
 use super::Encoding;
 
-/// The cells of a record, each readable at least in part.
+/// Cells of a record, each at least partly readable.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Cells {
     pub(super) texts: Vec<String>,
-    /// The first cell with bytes that are no text, from 0, and what they are.
+    /// First cell (from 0) with undecodable bytes, and their description.
     pub(super) unreadable: Option<(usize, &'static str)>,
-    /// The first cell with text behind its closing quote, from 0.
+    /// First cell (from 0) with text after its closing quote.
     pub(super) tail: Option<usize>,
 }
 
-/// Reads at most `most` cells of a record without its end of line.
+/// Reads at most `most` cells of a record without its line end.
 pub(super) fn read_cells(raw: &[u8], encoding: Encoding, delimiter: u8, most: usize) -> Cells {
     let bytes = to_utf8(raw, encoding);
     let mut cells = Cells::default();
@@ -40,14 +40,14 @@ pub(super) fn read_cells(raw: &[u8], encoding: Encoding, delimiter: u8, most: us
         if at >= bytes.len() {
             return cells;
         }
-        // Over the delimiter; behind it a cell begins, be it empty.
+        // Skip the delimiter; a cell, possibly empty, follows.
         at += 1;
     }
 }
 
 struct Cell {
     bytes: Vec<u8>,
-    /// How much of the record it took, without the delimiter.
+    /// Length in the record, without the delimiter.
     length: usize,
     has_tail: bool,
 }
@@ -77,10 +77,10 @@ fn read_cell(bytes: &[u8], delimiter: u8) -> Cell {
     }
 }
 
-/// A byte that UTF-8 never has: what could not be read.
+/// Byte that never occurs in UTF-8: marks undecodable input.
 const BROKEN: u8 = 0xFF;
 
-/// UTF-8 as it is; other encodings rewritten, with [`BROKEN`] where they are broken.
+/// Converts to UTF-8, with [`BROKEN`] for undecodable input. UTF-8 is unchanged.
 fn to_utf8(raw: &[u8], encoding: Encoding) -> Cow<'_, [u8]> {
     let unit: fn([u8; 2]) -> u16 = match encoding {
         Encoding::Utf8 => return raw.into(),
@@ -114,7 +114,7 @@ fn from_legacy<'a>(raw: &'a [u8], encoding: &'static encoding_rs::Encoding) -> C
     }
 }
 
-/// The text as far as it can be read, and what is wrong with it. NUL counts: the store cannot hold it.
+/// Decodes as much text as possible, with the error if any. NUL is an error: the database cannot store it.
 fn to_text(bytes: Vec<u8>, encoding: Encoding) -> (String, Option<&'static str>) {
     match String::from_utf8(bytes) {
         Ok(text) if text.contains('\0') => (text.replace('\0', "\u{FFFD}"), Some("a NUL character")),
@@ -131,7 +131,7 @@ fn to_text(bytes: Vec<u8>, encoding: Encoding) -> (String, Option<&'static str>)
     }
 }
 
-/// A whole line as text, for formats without cells.
+/// Decodes a whole line, for formats without cells.
 pub(super) fn read_text(raw: &[u8], encoding: Encoding) -> (String, Option<&'static str>) {
     to_text(to_utf8(raw, encoding).into_owned(), encoding)
 }

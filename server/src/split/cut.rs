@@ -1,10 +1,9 @@
-//! Finds where records begin and end, byte by byte, in whatever pieces the file comes.
+//! Finds the boundaries of records, byte by byte, in arbitrary chunks of the file.
 //!
-//! A quote that is never closed would swallow the rest of the file. So a record that is not closed
-//! within [`RECORD_LIMIT`] costs its first line alone, and cutting goes on with the line behind it. So
-//! does one over several lines with quotes in places where none belongs, or with the wrong number of
-//! fields and a line inside that is a row: a forgotten quote turns all that follow inside out. Nothing is decoded here; an ASCII byte is itself in UTF-8, broken
-//! or not.
+//! An unclosed quote would swallow the rest of the file. So a record that is not closed within [`RECORD_LIMIT`] costs
+//! only its first line, and cutting continues at the next line. The same applies to a record over several lines with
+//! misplaced quotes, or with the wrong number of fields and a line inside that is a row: a forgotten quote inverts
+//! everything after it. Nothing is decoded here; an ASCII byte is itself in UTF-8, valid or not.
 
 use super::{
     Encoding, Place, RECORD_LIMIT,
@@ -12,59 +11,58 @@ use super::{
     units::{CR, LF, Unit, Utf8, Utf16Be, Utf16Le, count_lines},
 };
 
-/// How much of a line that is too long is kept to be shown.
+/// Bytes of a line that is too long that are stored for display.
 pub(super) const SHOWN: usize = 16 << 10;
 
-/// What ends a record.
+/// Grammar of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Grammar {
-    /// Lines, but for those inside quotes. `width`: how many fields a row should have, once known.
+    /// Lines, except line ends inside quotes. `width`: expected number of fields, once known.
     Csv { delimiter: u8, width: Option<usize> },
     /// Lines.
     Lines,
 }
 
-/// A record, or what was found in its stead.
+/// Record, or the error found in its place.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Cut {
     pub(super) begin: Place,
-    /// Behind the record and its end of line.
+    /// After the record and its line end.
     pub(super) end: Place,
-    /// Without the end of line.
+    /// Without the line end.
     pub(super) raw: Vec<u8>,
-    /// CSV: the number of fields; up to the limit, where there is one.
+    /// CSV: number of fields, up to the limit if there is one.
     pub(super) fields: usize,
     pub(super) whole: Whole,
 }
 
-/// Whether a cut is the whole record.
+/// Completeness of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Whole {
     Yes,
     /// A quote is open at the end of `raw`, the record's first line.
     OpenQuote,
-    /// It is longer than a record may be; `raw` is its beginning.
+    /// Longer than the limit; `raw` is its start.
     TooLong,
-    /// An element of an array in which the next one begins.
+    /// Array element that contains the start of the next one.
     Broken,
-    /// The file ended before the array did; `raw` is what there was.
+    /// The file ended inside the array; `raw` is the remainder.
     Unended,
-    /// The array has ended and the file has not.
+    /// Data follows the end of the array.
     Trailing,
 }
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Feed more, or say that this is all.
+    /// More input or the end is needed.
     Starved,
     Record(Cut),
     End,
 }
 
-/// What a record that was given up has taught. Every end of line between `from` and `to` lay inside
-/// quotes; so a later record that stands inside quotes at one of them is in `state` at `to`, and need
-/// not look again. Without this, a file of open quotes would cost a megabyte of reading per line.
-/// Offsets in the file.
+/// Result of an abandoned record: every line end between `from` and `to` was inside quotes, so a later record that is
+/// inside quotes at one of them is in `state` at `to` and can skip the scan. Without this, a file of open quotes would
+/// cost a megabyte of scanning per line. Offsets in the file.
 #[derive(Clone, Copy, Debug)]
 struct Memo {
     from: u64,
@@ -73,24 +71,24 @@ struct Memo {
     misplaced_at: Option<u64>,
 }
 
-/// Bytes in, records out.
+/// Splits bytes into records.
 #[derive(Debug)]
 pub(super) struct Cutter {
     encoding: Encoding,
     grammar: Grammar,
     buffer: Vec<u8>,
-    /// Where in `buffer` the record in hand begins, and where that is in the file.
+    /// Start of the current record in `buffer` and in the file.
     begin: usize,
     place: Place,
     ended: bool,
     scan: Scan,
     memo: Option<Memo>,
-    /// A line that is too long and is being passed over: its beginning and where that was.
+    /// Line that is too long and is being skipped: its start.
     passing: Option<Cut>,
 }
 
 impl Cutter {
-    /// Cuts what begins at `place`.
+    /// Starts at `place`.
     pub(super) fn new(encoding: Encoding, grammar: Grammar, place: Place) -> Self {
         Self {
             encoding,
@@ -106,7 +104,7 @@ impl Cutter {
     }
 
     pub(super) fn feed(&mut self, bytes: &[u8]) {
-        // Moving the rest to the front is worth it once it is the smaller part.
+        // Move the remainder to the front once it is the smaller part.
         if self.begin > self.buffer.len() / 2 {
             self.buffer.drain(..self.begin);
             self.begin = 0;
@@ -114,19 +112,19 @@ impl Cutter {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// There is no more.
+    /// Marks the end of the input.
     pub(super) fn end(&mut self) {
         self.ended = true;
     }
 
-    /// How many fields a row should have; known once the first record has been seen.
+    /// Sets the expected number of fields, once the first record is known.
     pub(super) fn expect_width(&mut self, fields: usize) {
         if let Grammar::Csv { width, .. } = &mut self.grammar {
             *width = Some(fields);
         }
     }
 
-    /// Where the next record begins.
+    /// Start of the next record.
     pub(super) fn place(&self) -> Place {
         self.place
     }
@@ -181,13 +179,13 @@ impl Cutter {
         &self.buffer[self.begin..]
     }
 
-    /// The next unit of the record in hand, if it is there.
+    /// Next unit of the current record, if available.
     fn peek<U: Unit>(&self, at: usize) -> Option<u16> {
         let unit = self.rest().get(at..at + U::BYTES)?;
         Some(U::read(unit))
     }
 
-    /// The length of the end of line at `at`; `None` when it takes more bytes to tell.
+    /// Length of the line end at `at`; `None` if more bytes are needed.
     fn newline<U: Unit>(&self, at: usize, unit: u16) -> Option<usize> {
         if unit == LF {
             return Some(U::BYTES);
@@ -225,7 +223,7 @@ impl Cutter {
                     if scan.misplaced_at.is_some() {
                         break Found::ForgottenQuote;
                     }
-                    // The record is whole after all: once more, to count its fields.
+                    // The record is complete after all: scan again to count its fields.
                     if scan.jumped {
                         scan = Scan { may_jump: false, ..Scan::FRESH };
                         continue;
@@ -246,7 +244,7 @@ impl Cutter {
         found
     }
 
-    /// At an end of line inside quotes: goes on from where an earlier record has been already.
+    /// At a line end inside quotes: continues from where an earlier record has already scanned.
     fn jump(&self, scan: &mut Scan) -> bool {
         let here = self.place.offset + scan.at as u64;
         let Some(memo) = self.memo else { return false };
@@ -280,7 +278,7 @@ impl Cutter {
         found
     }
 
-    /// Ends the record in hand. `None`: it was a blank line, look further.
+    /// Ends the current record. `None` for a blank line: continue.
     fn close(&mut self, length: usize, newline: usize) -> Option<Step> {
         if length == 0 && newline == 0 {
             return Some(Step::End);
@@ -292,7 +290,7 @@ impl Cutter {
         Some(self.take(length, newline, Whole::Yes))
     }
 
-    /// Nothing but spaces, where a row would have more than one field.
+    /// Returns true for only spaces in a format whose rows have more than one field.
     fn is_blank(&self, length: usize) -> bool {
         let may_be_spaces = match self.grammar {
             Grammar::Csv { width, .. } => self.scan.fields == 1 && width != Some(1),
@@ -305,7 +303,7 @@ impl Cutter {
             Encoding::Utf8 | Encoding::Legacy(_) => {
                 raw.is_empty() || (may_be_spaces && raw.iter().all(|b| is_space(b) && !is_zero(b)))
             }
-            // Spaces are a zero and an ASCII byte; two zeros would be NUL, which is not blank.
+            // Spaces are a zero and an ASCII byte; two zeros are NUL, which is not blank.
             Encoding::Utf16Le | Encoding::Utf16Be => {
                 raw.is_empty()
                     || (may_be_spaces
@@ -315,7 +313,7 @@ impl Cutter {
         }
     }
 
-    /// A quote was left open: the first line is all that the record costs.
+    /// Handles an unclosed quote: the record costs only its first line.
     fn give_up<U: Unit>(&mut self) -> Step {
         let first = self.scan.newline_at.unwrap_or(0);
         let unit = self.peek::<U>(first).unwrap_or(LF);
@@ -347,7 +345,7 @@ impl Cutter {
         self.scan = Scan::FRESH;
     }
 
-    /// Passes over the rest of a line that is too long, keeping nothing.
+    /// Skips the rest of a line that is too long.
     fn pass_over<U: Unit>(&mut self) -> Step {
         let mut at = 0;
         let newline = loop {
@@ -380,17 +378,17 @@ impl Cutter {
     }
 }
 
-/// What looking for the end of a record has led to.
+/// Result of the search for the end of a record.
 enum Found {
     Starved,
     End {
         length: usize,
         newline: usize,
     },
-    /// [`RECORD_LIMIT`] was reached.
+    /// Reached [`RECORD_LIMIT`].
     Limit,
     /// The file ended inside quotes.
     OpenAtEnd,
-    /// The record closed, but over several lines and with quotes that do not belong.
+    /// The record closed, but spans several lines with misplaced quotes.
     ForgottenQuote,
 }

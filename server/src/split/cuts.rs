@@ -1,4 +1,4 @@
-//! The way of cutting that a format asks for.
+//! Cutter of each format.
 
 use domain::upload::UploadFormat;
 
@@ -8,7 +8,7 @@ use super::{
     cut::{Cutter, Grammar, Step},
 };
 
-/// Bytes in, records out.
+/// Splits bytes into records.
 #[derive(Debug)]
 pub(super) enum Cuts {
     Lines(Cutter),
@@ -16,7 +16,7 @@ pub(super) enum Cuts {
 }
 
 impl Cuts {
-    /// Cuts what begins at `place`. `width`: how many fields a row of CSV should have, once known.
+    /// Starts at `place`. `width`: expected number of fields of a CSV row, once known.
     pub(super) fn new(
         format: UploadFormat,
         encoding: Encoding,
@@ -27,7 +27,7 @@ impl Cuts {
         match format {
             UploadFormat::Json => Self::Array(ArrayCutter::new(encoding, place)),
             UploadFormat::Csv => Self::Lines(Cutter::new(encoding, Grammar::Csv { delimiter, width }, place)),
-            // A workbook is read from the lines that were made of it.
+            // A workbook is read from the lines it was converted to.
             UploadFormat::Ndjson | UploadFormat::Lines | UploadFormat::Xlsx | UploadFormat::None => {
                 Self::Lines(Cutter::new(encoding, Grammar::Lines, place))
             }
@@ -41,7 +41,7 @@ impl Cuts {
         }
     }
 
-    /// There is no more.
+    /// Marks the end of the input.
     pub(super) fn end(&mut self) {
         match self {
             Self::Lines(cutter) => cutter.end(),
@@ -56,14 +56,14 @@ impl Cuts {
         }
     }
 
-    /// How many fields a row should have; known once the first record has been seen.
+    /// Sets the expected number of fields, once the first record is known.
     pub(super) fn expect_width(&mut self, fields: usize) {
         if let Self::Lines(cutter) = self {
             cutter.expect_width(fields);
         }
     }
 
-    /// Where the next record begins.
+    /// Start of the next record.
     pub(super) fn place(&self) -> Place {
         match self {
             Self::Lines(cutter) => cutter.place(),
@@ -71,7 +71,7 @@ impl Cuts {
         }
     }
 
-    /// Whether another reader may go on at that place.
+    /// Returns true if another reader may resume at that place.
     pub(super) fn may_stop(&self) -> bool {
         match self {
             Self::Lines(_) => true,

@@ -1,25 +1,25 @@
-//! How characters are written in a file: told by its byte order mark, by whoever imports it, or guessed from its first lines.
+//! Character encoding of a file: from its byte order mark, from the importer, or guessed from its first lines.
 
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
 use encoding_rs::{ISO_2022_JP, REPLACEMENT, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_1252, X_USER_DEFINED};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
-/// The longest label of an encoding, in characters.
+/// Longest label of an encoding, in characters.
 pub const LONGEST_LABEL: usize = 40;
 
-/// An encoding in which the end of a line, a quote and the usual delimiters can be found.
+/// Encoding in which line ends, quotes and the usual delimiters can be found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encoding {
     Utf8,
     Utf16Le,
     Utf16Be,
-    /// Any other in which ASCII characters are single bytes, such as Windows-1252.
+    /// Any other encoding with single-byte ASCII characters, such as Windows-1252.
     Legacy(&'static encoding_rs::Encoding),
 }
 
 impl Encoding {
-    /// The encoding of a label of the WHATWG Encoding Standard, in any case, such as `iso-8859-1`; none where the label is
-    /// unknown or lines of the encoding cannot be told apart.
+    /// Finds the encoding of a WHATWG Encoding Standard label, in any case, such as `iso-8859-1`; `None` if it is
+    /// unknown or its lines cannot be told apart.
     pub fn of_label(label: &str) -> Option<Self> {
         let found = encoding_rs::Encoding::for_label(label.as_bytes())?;
         (![ISO_2022_JP, REPLACEMENT, X_USER_DEFINED].contains(&found)).then(|| Self::of(found))
@@ -44,7 +44,7 @@ impl Encoding {
         }
     }
 
-    /// The encoding that the byte order mark at the start of a file tells, and the length of the mark; UTF-8 and 0 without one.
+    /// Encoding of the byte order mark at the start of a file, and the length of the mark; UTF-8 and 0 without one.
     pub fn sniff(start: &[u8]) -> (Self, usize) {
         match start {
             [0xEF, 0xBB, 0xBF, ..] => (Self::Utf8, 3),
@@ -54,9 +54,9 @@ impl Encoding {
         }
     }
 
-    /// Guesses the encoding of the first lines of a text. It is UTF-8 unless more lines break its rules than use them, and
-    /// either `header`, the first line, is among those or they are at least two and one in a hundred: a few broken rows are
-    /// broken rows. So are lines that have only the bytes FE and FF beside ASCII, which are damage and not letters.
+    /// Guesses the encoding of the first lines of a text. It is UTF-8 unless more lines violate it than use it, and
+    /// either `header`, the first line, is among them or they are at least two and one in a hundred: a few broken rows
+    /// are just broken rows. So are lines with only the bytes FE and FF besides ASCII: damage, not letters.
     pub fn guess(sample: &[u8], header: bool) -> Self {
         let (mut lines, mut good, mut bad, mut is_first_bad) = (0, 0, 0, false);
         for line in sample.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
@@ -126,10 +126,10 @@ mod tests {
     #[test]
     fn a_few_broken_rows_do_not_make_another_encoding() {
         let windows = Encoding::Legacy(WINDOWS_1252);
-        // A header with an umlaut, as Excel writes it in half of Europe; umlauts in cells only.
+        // A header with an umlaut, as Excel writes it in large parts of Europe; umlauts in cells only.
         assert_eq!(Encoding::guess(b"Stra\xDFe;Ort\n1;2\n", true), windows);
         assert_eq!(Encoding::guess(b"name;city\nM\xFCller;K\xF6ln\nJ\xE4ger;Bonn\nRoth;Bern\n", true), windows);
-        // One broken row, a few of thousands, a file of UTF-8 with a broken row, a sample that ends within a character.
+        // One broken row, a few of thousands, a UTF-8 file with a broken row, a sample that ends within a character.
         assert_eq!(Encoding::guess(b"name\nM\xFCller\nRoth\n", true), Encoding::Utf8);
         let long = [b"name\nM\xFCller\nM\xFCller\n".as_slice(), &b"Roth\n".repeat(1_000)].concat();
         assert_eq!(Encoding::guess(&long, true), Encoding::Utf8);

@@ -1,7 +1,7 @@
-//! The head of a file: encoding, delimiter, names of the columns, and how many rows to expect.
+//! Head of a file: encoding, delimiter, column names, and expected number of rows.
 //!
-//! Looked at once, before a job is made of the file; what it says is kept with the job. Files without a
-//! row and headers that could not name columns are refused here.
+//! Determined once, before a job is created from the file, and stored with the job. Files without rows and invalid
+//! headers are refused here.
 
 use bytes::Bytes;
 use domain::{Code, Problem, upload::UploadFormat};
@@ -16,29 +16,29 @@ use super::{
     units::{Unit as _, Utf8, Utf16Be, Utf16Le},
 };
 
-/// How much of the file the delimiter is found in and the number of rows is estimated from.
+/// Bytes of the file used to find the delimiter and estimate the number of rows.
 const SAMPLE: usize = 256 << 10;
 
-/// More columns than this are no table.
+/// Maximum number of columns.
 const MOST_COLUMNS: usize = 10_000;
 
-/// Those that text holds least often come first: among equals the first is taken.
+/// Least frequent in text first: the first wins a tie.
 const DELIMITERS: [u8; 4] = [b'\t', b'|', b';', b','];
 
-/// What the caller says of the file.
+/// Caller's options for the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Want {
     pub format: UploadFormat,
-    /// A table: whether the first record names the columns.
+    /// Table: true if the first record names the columns.
     pub header: bool,
-    /// CSV; `None`: find it.
+    /// CSV delimiter; `None` to detect it.
     pub delimiter: Option<char>,
-    /// Text; `None`: find it.
+    /// Text encoding; `None` to detect it.
     pub encoding: Option<Encoding>,
 }
 
 impl Want {
-    /// A delimiter must be one ASCII character that is not a quote, a letter, a digit or an end of line.
+    /// Parses a delimiter: one ASCII character that is not a quote, a letter, a digit or a line end.
     pub fn delimiter(text: &str) -> Option<char> {
         let mut chars = text.chars();
         let first = chars.next()?;
@@ -47,10 +47,10 @@ impl Want {
     }
 }
 
-/// Why there is no head.
+/// Reason why there is no head.
 #[derive(Debug)]
 pub enum HeadError<E> {
-    /// The file is refused: `no_rows` or `bad_header`.
+    /// Refused: `no_rows` or `bad_header`.
     Refused(Box<Problem>),
     /// The file could not be read.
     Read(E),
@@ -60,7 +60,7 @@ fn refuse<T, E>(code: Code, detail: impl Into<String>) -> Result<T, HeadError<E>
     Err(HeadError::Refused(Box::new(Problem::new(code, detail))))
 }
 
-/// Looks at the head of a file of `bytes` bytes.
+/// Reads the head of a file of `bytes` bytes.
 pub async fn inspect<S, E>(mut source: S, bytes: u64, want: Want) -> Result<Head, HeadError<E>>
 where
     S: Stream<Item = Result<Bytes, E>> + Unpin,
@@ -126,9 +126,9 @@ where
         return refuse(Code::NoRows, detail);
     };
     match want.format {
-        // How far to the right an element begins is seen from behind the bracket only.
+        // The indentation of an element is visible only from after the bracket.
         UploadFormat::Json => {}
-        // Behind blank lines, which may look like rows once it is known that there is only one column.
+        // Skips blank lines, which may look like rows once only one column is known.
         _ => head.first = first.begin,
     }
     if head.columns.is_none() && want.format.is_table() {
@@ -140,7 +140,7 @@ where
     Ok(head)
 }
 
-/// The records of a file, one after the other.
+/// Records of a file in order.
 struct Records<S> {
     source: S,
     cutter: Cuts,
@@ -168,8 +168,8 @@ where
         }
     }
 
-    /// Counts the records that are here already, the first among them, and says how many that makes
-    /// for the whole file: exactly when all of it is here.
+    /// Counts the records read so far, including the first, and returns the estimate for the whole file; exact if all
+    /// of it has been read.
     fn count_rest(&mut self, bytes: u64, first: Place, behind: Place) -> i64 {
         let mut rows = 1;
         let mut end = behind.offset;
@@ -207,7 +207,7 @@ fn read_header<E>(header: &Cut, encoding: Encoding, delimiter: u8) -> Result<Vec
     Ok(cells.texts)
 }
 
-/// Every column needs a name of its own.
+/// Checks that every column has a unique name.
 fn check_names<E>(names: &[String], line: u64) -> Result<(), HeadError<E>> {
     if names.is_empty() {
         return refuse(Code::BadHeader, format!("Line {line}: expected names of columns, found none."));
@@ -231,7 +231,7 @@ fn check_names<E>(names: &[String], line: u64) -> Result<(), HeadError<E>> {
     Ok(())
 }
 
-/// The place behind the bracket that opens the array.
+/// Place after the bracket that opens the array.
 fn open_array<E>(sample: &[u8], encoding: Encoding, start: Place) -> Result<Place, HeadError<E>> {
     let (bytes, read): (usize, fn(&[u8]) -> u16) = match encoding {
         Encoding::Utf8 | Encoding::Legacy(_) => (1, Utf8::read),
@@ -260,7 +260,7 @@ fn open_array<E>(sample: &[u8], encoding: Encoding, start: Place) -> Result<Plac
     refuse(Code::NoRows, "The file is empty.")
 }
 
-/// The encoding of the file, and the length of its byte order mark. A mark of UTF-16 is right whatever the caller says.
+/// Encoding of the file, and length of its byte order mark. A UTF-16 mark overrides the caller's choice.
 fn find_encoding(sample: &[u8], want: Want) -> (Encoding, usize) {
     let (marked, mark) = Encoding::sniff(sample);
     let encoding = match (marked, want.format, want.encoding) {
@@ -274,8 +274,8 @@ fn find_encoding(sample: &[u8], want: Want) -> (Encoding, usize) {
     (encoding, mark)
 }
 
-/// The delimiter that cuts the first records into the same number of fields, more than one; among
-/// several the one that does so most often, then the one that gives more fields.
+/// Finds the delimiter that cuts the first records into the same number of fields, more than one; the most consistent
+/// wins, then the one with more fields.
 fn find_delimiter(sample: &[u8], encoding: Encoding) -> u8 {
     let mut best = (0, 0, b',');
     for delimiter in DELIMITERS {

@@ -1,4 +1,4 @@
-//! The rows of a file from any boundary on.
+//! Reader of the rows of a file from any boundary.
 
 use bytes::Bytes;
 use futures::{Stream, StreamExt};
@@ -10,16 +10,16 @@ use super::{
     row::{CellKind, Row, RowMaker},
 };
 
-/// What is asked of a row beside its form.
+/// Conversion rules of rows.
 #[derive(Clone, Debug)]
 pub struct Rules {
-    /// What the schema says of each column, in order; missing ones are text.
+    /// Kinds of the columns by schema, in order; missing ones are text.
     pub kinds: Vec<CellKind>,
-    /// The largest payload, in bytes.
+    /// Maximum bytes of a payload.
     pub payload_limit: usize,
 }
 
-/// Reads rows from a stream of bytes that begins at a boundary of the file.
+/// Reads rows from a byte stream that starts at a boundary of the file.
 #[derive(Debug)]
 pub struct Reader<S> {
     source: S,
@@ -31,14 +31,14 @@ impl<S, E> Reader<S>
 where
     S: Stream<Item = Result<Bytes, E>> + Unpin,
 {
-    /// `source` begins at `place`, which is `head.first` or the end of a row read before.
+    /// `source` starts at `place`, which is `head.first` or the end of a row read before.
     pub fn new(source: S, head: Head, place: Place, rules: Rules) -> Self {
         let delimiter = head.delimiter.and_then(|c| u8::try_from(c).ok()).unwrap_or(b',');
         let cutter = Cuts::new(head.format, head.encoding, delimiter, Some(head.width), place);
         Self { source, cutter, maker: RowMaker::new(head, rules) }
     }
 
-    /// The next row; `None` at the end of the file.
+    /// Reads the next row; `None` at the end of the file.
     pub async fn next(&mut self) -> Result<Option<Row>, E> {
         loop {
             match self.cutter.step() {
@@ -52,12 +52,12 @@ where
         }
     }
 
-    /// Whether another reader may go on from here: false for a moment where an array or a file ends.
+    /// Returns true if another reader may resume here: false briefly at the end of an array or a file.
     pub fn may_stop(&self) -> bool {
         self.cutter.may_stop()
     }
 
-    /// Where the next row begins.
+    /// Start of the next row.
     pub fn place(&self) -> Place {
         self.cutter.place()
     }

@@ -1,7 +1,7 @@
-//! Records into payloads, and what is wrong with those that give none.
+//! Payloads of records, and errors of unusable ones.
 //!
-//! A row that cannot be used keeps what could be read of it, so that a person sees what it was; the
-//! fault names the line, the column and what was expected there.
+//! An unusable row stores what could be read of it, so that a person can recognize it; the fault names the line, the
+//! column and what was expected.
 
 pub(super) mod sheet; // rows of a workbook
 mod value; // JSON values and lines
@@ -17,15 +17,14 @@ use super::{
     cut::{Cut, Whole},
 };
 
-/// How much of a cell is kept of a row that cannot be used, in bytes, and of how many cells that are
-/// too many.
+/// Bytes stored of a cell of an unusable row, and number of surplus cells stored.
 const SHOWN_CELL: usize = 4 << 10;
 const SHOWN_EXTRA: usize = 20;
-/// The same for the whole row.
+/// Bytes stored of a whole unusable row.
 const SHOWN_ROW: usize = 32 << 10;
 
-/// What the schema wants a cell to be. A cell has no type of its own: it becomes a number or boolean,
-/// same text, only where the schema asks for one.
+/// Kind of a cell by schema. Cells are untyped: a cell becomes a number or boolean with the same text only if the
+/// schema requires one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CellKind {
     #[default]
@@ -35,7 +34,7 @@ pub enum CellKind {
     NumberOrBoolean,
 }
 
-/// Why a row is no item to work on. The words are stable.
+/// Reason why a row is unusable. The names are stable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultKind {
     InvalidRow,
@@ -61,15 +60,15 @@ impl FaultKind {
     }
 }
 
-/// What is wrong with a row, and where.
+/// Error of a row, and its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     pub kind: FaultKind,
-    /// The line of the file, from 1.
+    /// Line of the file, from 1.
     pub line: i64,
-    /// The column of the table, or the byte of a line of NDJSON; from 1.
+    /// Column of the table, or byte in a line of NDJSON; from 1.
     pub column: usize,
-    /// The column's name, where it has one.
+    /// Name of the column, if it has one.
     pub name: Option<String>,
     pub expected: String,
     pub found: String,
@@ -88,7 +87,7 @@ impl Fault {
         text
     }
 
-    /// The same for programs: `{line, column, name, expected, found, extra?}`.
+    /// The error for programs: `{line, column, name, expected, found, extra?}`.
     pub fn detail(&self) -> Document {
         #[derive(Serialize)]
         struct Detail<'a> {
@@ -106,28 +105,28 @@ impl Fault {
     }
 }
 
-/// A row of the file.
+/// Row of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// Where its record begins, and where the next one does.
+    /// Start of its record and of the next one.
     pub begin: Place,
     pub end: Place,
-    /// The first line of its record in the file; of a workbook, the row in its sheet.
+    /// First line of its record in the file; in a workbook, the row number of its sheet.
     pub line: i64,
-    /// The same; in a list of failures that came back, what `_line` says.
+    /// Row number: the line, or the value of `_line` in a list of failures.
     pub number: i64,
-    /// As far as known where there is a fault.
+    /// Partial if there is a fault.
     pub payload: Document,
     pub fault: Option<Fault>,
 }
 
-/// Makes rows of records.
+/// Converts records to rows.
 #[derive(Debug)]
 pub(super) struct RowMaker {
     head: Head,
     delimiter: u8,
     rules: Rules,
-    /// The columns' names as JSON strings.
+    /// Column names as JSON strings.
     keys: Vec<String>,
     is_returned: bool,
 }
@@ -226,7 +225,7 @@ impl RowMaker {
         }
     }
 
-    /// Takes `_line`, `_code` and `_problem` off a row that came back; says what `_line` was.
+    /// Removes `_line`, `_code` and `_problem` from a returned row; returns the value of `_line`.
     fn take_failure_columns(&self, cells: &mut Vec<String>) -> Option<i64> {
         if !self.is_returned {
             return None;
@@ -239,14 +238,14 @@ impl RowMaker {
         line
     }
 
-    /// Cells as an object by column name, or as an array.
+    /// Builds an object by column name, or an array, from cells.
     fn payload(&self, cells: &[String]) -> String {
         let kind = |place| self.rules.kinds.get(place).copied().unwrap_or_default();
         let values = cells.iter().enumerate().map(|(place, cell)| json_of(cell, kind(place)));
         self.object_of(&values.collect::<Vec<_>>())
     }
 
-    /// JSON values as an object by column name, or as an array.
+    /// Builds an object by column name, or an array, from JSON values.
     fn object_of(&self, values: &[String]) -> String {
         let named = self.head.columns.is_some();
         let mut json = String::with_capacity(values.iter().map(|value| value.len() + 16).sum());
@@ -266,7 +265,7 @@ impl RowMaker {
     }
 }
 
-/// The first cells, none of them and not all together too long to be kept.
+/// First cells, shortened individually and in total.
 fn shown(cells: &[String], most: usize) -> Vec<String> {
     let mut left = SHOWN_ROW;
     let mut kept = Vec::new();
@@ -281,7 +280,7 @@ fn shown(cells: &[String], most: usize) -> Vec<String> {
     kept
 }
 
-/// At most about `most` bytes of a text; an ellipsis stands for the rest.
+/// Shortens a text to about `most` bytes, with an ellipsis.
 fn shorten(text: &str, most: usize) -> String {
     if text.len() <= most {
         return text.to_owned();
@@ -290,19 +289,19 @@ fn shorten(text: &str, most: usize) -> String {
     format!("{}…", &text[..end])
 }
 
-/// A cell as JSON: a string, or the same text as a number or boolean where one is asked for.
+/// Converts a cell to JSON: a string, or the same text as a number or boolean if the schema requires one.
 pub fn json_of(cell: &str, kind: CellKind) -> String {
     if takes_as_it_is(cell, kind) { cell.to_owned() } else { Document::of(&cell).text().to_owned() }
 }
 
-/// Whether the cell's own text is the JSON value that the schema asks for.
+/// Returns true if the cell's text is already the JSON value that the schema requires.
 fn takes_as_it_is(cell: &str, kind: CellKind) -> bool {
     let number = matches!(kind, CellKind::Number | CellKind::NumberOrBoolean) && is_json_number(cell);
     let boolean = matches!(kind, CellKind::Boolean | CellKind::NumberOrBoolean) && matches!(cell, "true" | "false");
     number || boolean
 }
 
-/// Whether a text is a number as JSON writes it.
+/// Returns true if a text is a JSON number.
 fn is_json_number(text: &str) -> bool {
     fn digits(text: &str) -> Option<&str> {
         let rest = text.trim_start_matches(|c: char| c.is_ascii_digit());

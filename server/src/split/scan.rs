@@ -1,4 +1,4 @@
-//! What a unit of CSV means where it stands.
+//! State machine for the units of a CSV record.
 
 use super::units::{CR, LF, QUOTE, Unit};
 
@@ -9,21 +9,21 @@ pub(super) enum State {
     Quoted,
     /// A quote inside quotes: the end of the cell, or half of an escaped quote.
     QuoteSeen,
-    /// Text behind a closing quote.
+    /// Text after a closing quote.
     Tail,
 }
 
-/// How far the record in hand has been looked at. Places are counted from the record's beginning.
+/// Scan state of the current record. Offsets are relative to its start.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scan {
     pub(super) at: usize,
     pub(super) state: State,
     pub(super) fields: usize,
-    /// The first end of line inside quotes.
+    /// First line end inside quotes.
     pub(super) newline_at: Option<usize>,
-    /// The last quote that does not belong: in the middle of a plain cell, or closing with text behind.
+    /// Last misplaced quote: in the middle of an unquoted cell, or closing with text after it.
     pub(super) misplaced_at: Option<usize>,
-    /// Part of it was taken from the memo: `fields` is not known.
+    /// Part of it was taken from the memo: `fields` is unknown.
     pub(super) jumped: bool,
     pub(super) may_jump: bool,
 }
@@ -65,8 +65,8 @@ impl Scan {
     }
 }
 
-/// Whether a line inside the record is a row by itself, or the beginning of one. If the record has the
-/// wrong number of fields, then a forgotten quote has found another one to close it.
+/// Returns true if a line inside the record is a row by itself, or the start of one. If the record also has the wrong
+/// number of fields, a forgotten quote was closed by another one.
 pub(super) fn holds_a_row<U: Unit>(raw: &[u8], delimiter: u16, width: Option<usize>) -> bool {
     let mut line = Scan::FRESH;
     let mut is_first = true;

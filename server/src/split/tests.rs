@@ -1,8 +1,8 @@
-//! What splitting promises: no good row is lost, none appears twice, whatever stands between them and
-//! however the bytes come.
+//! Guarantees of splitting: no good row is lost or duplicated, whatever is between the rows and however the bytes are
+//! chunked.
 
 mod arrays; // JSON arrays
-mod others; // lines, and workbooks that have become lines
+mod others; // lines, and converted workbooks
 
 use std::convert::Infallible;
 
@@ -57,7 +57,7 @@ fn rows(file: &[u8], want: Want) -> Vec<Row> {
     rows_from(file, &head, head.first, 64 << 10)
 }
 
-/// Rows in short: the line with the payload, or with the kind of fault and its column.
+/// Rows in short: line with payload, or with fault kind and column.
 fn brief(file: &[u8], want: Want) -> Vec<(i64, String)> {
     rows(file, want)
         .iter()
@@ -207,8 +207,8 @@ fn an_open_quote_costs_one_row() {
 
 #[test]
 fn a_file_of_open_quotes_is_read_in_one_go() {
-    // Each line alone opens a quote, and inside quotes each keeps it open: without a memo this would
-    // look at a megabyte for each of half a million lines.
+    // Each line alone opens a quote, and inside quotes each keeps it open: without the memo, each of half a million
+    // lines would scan a megabyte.
     let file = format!("a,b\n{}", "x\"y,\"z\n".repeat(500_000));
     let begun = std::time::Instant::now();
     let rows = rows(file.as_bytes(), TABLE);
@@ -264,13 +264,13 @@ fn a_list_of_failures_that_came_back_is_the_table_it_was() {
     assert_eq!(brief(file, TABLE), expected);
 }
 
-/// A cell of a good row as it is written in the file, and what it says.
+/// Cell of a good row: its text in the file, and its value.
 fn cell() -> impl Strategy<Value = (String, String)> {
     prop_oneof![
         "[a-z0-9é ]{1,6}".prop_map(|text| (text.clone(), text)),
         Just((String::new(), String::new())),
-        // Quoted, but without a delimiter at the beginning or behind a quote: between two forgotten
-        // quotes that can make, by the book, other rows, and nobody can tell.
+        // Quoted, but without a delimiter at the start or after a quote: between two forgotten quotes, that could
+        // legitimately form other rows.
         "([a-z;\" é][a-z,;\" é]{0,5})?"
             .prop_filter("ambiguous", |text| !text.contains("\","))
             .prop_map(|text| (format!("\"{}\"", text.replace('"', "\"\"")), text)),
@@ -287,7 +287,7 @@ enum Line {
 
 fn line() -> impl Strategy<Value = Line> {
     let good = (prop::collection::vec(cell(), 3), 0..10_000_u32).prop_map(|(mut cells, id)| {
-        // A name of its own, so that a lost row is missed.
+        // Unique names, so that a lost row is noticed.
         cells[0] = (format!("k{id}"), format!("k{id}"));
         Line::Good(cells)
     });
@@ -336,11 +336,11 @@ proptest! {
     fn good_rows_survive_any_company(lines in prop::collection::vec(line(), 1..40), crlf: bool) {
         let (file, good) = file_of(&lines, if crlf { "\r\n" } else { "\n" });
         prop_assume!(lines.iter().any(|line| !matches!(line, Line::Blank)));
-        // Among few rows, many that are not UTF-8 would be taken for another encoding.
+        // With few rows, many invalid UTF-8 rows would look like another encoding.
         let rows = rows(&file, Want { encoding: Some(Encoding::Utf8), ..TABLE });
         let found: Vec<_> = rows.iter().filter(|row| row.fault.is_none()).map(texts).collect();
         prop_assert_eq!(found, good);
-        // One open quote may close another, and the two are one bad row.
+        // One open quote may close another, so that the two are one bad row.
         let bad = lines.iter().filter(|line| matches!(line, Line::Hostile(_))).count();
         let found = rows.iter().filter(|row| row.fault.is_some()).count();
         prop_assert!(found <= bad && (found > 0) == (bad > 0), "{found} of {bad}");

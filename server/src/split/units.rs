@@ -1,11 +1,11 @@
-//! Code units: what the ASCII characters that matter look like in each encoding.
+//! Code units: representation of the relevant ASCII characters in each encoding.
 
 use super::Encoding;
 
-/// One code unit of an encoding.
+/// Code unit of an encoding.
 pub(super) trait Unit {
     const BYTES: usize;
-    /// `bytes` holds at least one unit.
+    /// Reads a unit; `bytes` holds at least one.
     fn read(bytes: &[u8]) -> u16;
 }
 
@@ -37,7 +37,7 @@ pub(super) const QUOTE: u16 = b'"' as u16;
 pub(super) const CR: u16 = b'\r' as u16;
 pub(super) const LF: u16 = b'\n' as u16;
 
-/// How many lines end within the bytes.
+/// Number of line ends within the bytes.
 pub(super) fn count_lines(encoding: Encoding, raw: &[u8]) -> u64 {
     fn count<U: Unit>(raw: &[u8]) -> u64 {
         let mut after_cr = false;

@@ -1,7 +1,7 @@
-//! A file's columns and first rows beside a schema, in sentences for whoever has made the file.
+//! Check of a file's columns and first rows against a schema, in sentences for the author of the file.
 //!
-//! What is wrong with a column is said once, not once a row: where the column is missing or unknown, or
-//! for a cell the first line in which it does not fit.
+//! Each problem of a column is reported once, not once per row: the missing or unknown column, or the first line with
+//! an invalid cell.
 
 use domain::{
     Document,
@@ -10,19 +10,19 @@ use domain::{
 
 use crate::schema::{Schema, shown};
 
-/// Findings that are told, at most.
+/// Maximum number of reported findings.
 const MOST: usize = 30;
 
-/// A check under way.
+/// Check in progress.
 pub(super) struct Check<'a> {
     schema: &'a Schema,
-    /// A table with names.
+    /// Column names of a table.
     columns: Option<&'a [String]>,
     is_table: bool,
     expected: Vec<String>,
     rows: i64,
     findings: Vec<ColumnFinding>,
-    /// Cells that do not fit: column, what was expected, and how many more there are.
+    /// Invalid cells: column, expectation, and number of further ones.
     cells: Vec<Cell>,
 }
 
@@ -35,7 +35,7 @@ struct Cell {
 }
 
 impl<'a> Check<'a> {
-    /// Begins with the names of the columns, where there are some.
+    /// Starts a check with the column names, if there are any.
     pub(super) fn new(schema: &'a Schema, columns: Option<&'a [String]>, is_table: bool) -> Self {
         let (expected, required) = schema.names();
         let mut findings = Vec::new();
@@ -53,7 +53,7 @@ impl<'a> Check<'a> {
         Self { schema, columns, is_table, expected, rows: 0, findings, cells: Vec::new() }
     }
 
-    /// Looks at one more row.
+    /// Checks one more row.
     pub(super) fn look(&mut self, line: i64, payload: &Document) {
         self.rows += 1;
         for (pointer, expected) in self.schema.faults(payload) {
@@ -71,7 +71,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// The column that a pointer is in.
+    /// Column of a pointer.
     fn column(&self, pointer: &str) -> Option<String> {
         let first = pointer.split('/').nth(1)?.replace("~1", "/").replace("~0", "~");
         match first.parse::<usize>() {
@@ -80,7 +80,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// What came of it.
+    /// Returns the findings.
     pub(super) fn end(self, job_type: &str) -> ColumnCheck {
         let what = if self.is_table { "Column" } else { "Field" };
         let rows = self.rows;

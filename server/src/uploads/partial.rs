@@ -1,10 +1,9 @@
-//! Files that arrive a piece at a time: what came before a connection broke is kept, and the next
-//! request goes on behind it.
+//! Resumable uploads: data received before a connection broke is kept, and the next request continues after it.
 //!
-//! A part is stored first and counted then, in one statement that names the place where the file ended:
-//! a server killed at any point has lost nothing that it has said to have, and of two senders one is
-//! first. When the last byte is in, the parts become one file and an ordinary upload, by the same rules
-//! as a file that came at once. Nothing here holds a transaction while bytes move.
+//! A part is stored first and then counted, in one statement guarded by the previous end of the file: a server killed
+//! at any point has lost nothing that it confirmed, and of two concurrent senders one wins. After the last byte, the
+//! parts become one file and an ordinary upload, under the same rules as other uploads. No transaction is open while
+//! bytes are transferred.
 
 use std::{
     convert::Infallible,
@@ -36,27 +35,27 @@ use crate::{
     task::in_task,
 };
 
-/// Bytes of a part, at most: what a killed server may have to be sent again.
+/// Maximum bytes of a part: the amount to send again after a server is killed.
 const PART: u64 = 8 << 20;
 
-/// Parts of a file, at most: 2 GiB over a line that breaks every 100 KiB.
+/// Maximum parts of a file: 2 GiB over a connection that breaks every 100 KiB.
 const MOST_PARTS: i64 = 20_000;
 
-/// So many first bytes tell whether a file can be of its format.
+/// Number of first bytes that suffice to check the format.
 const TELLING: usize = 1 << 10;
 
-/// A file that is to come.
+/// Upload to be created.
 #[derive(Clone, Debug)]
 pub struct NewPartial {
     pub filename: String,
-    /// Absent: the one that its name and its first bytes suggest.
+    /// `None`: detected from its name and first bytes.
     pub format: Option<UploadFormat>,
     pub bytes: u64,
-    /// The header `Upload-Metadata`, as it came.
+    /// Header `Upload-Metadata`, unchanged.
     pub metadata: Option<String>,
 }
 
-/// Begins a file.
+/// Creates a resumable upload.
 pub async fn begin(app: &App, caller: &Caller, new: NewPartial, keeping: Keeping) -> Result<Partial> {
     caller.require(Scope::JobsWrite)?;
     let NewPartial { filename, format, bytes, metadata } = new;
@@ -82,8 +81,8 @@ pub async fn begin(app: &App, caller: &Caller, new: NewPartial, keeping: Keeping
     Ok(partial)
 }
 
-/// A file on its way, its owner's alone. One that is here whole becomes an upload first: whoever asks
-/// may have missed that it was, or the server was killed before it could.
+/// Finds the caller's own resumable upload. A complete one becomes an upload first: the client may have missed the
+/// response, or the server was killed before it could.
 pub async fn find(app: &App, caller: &Caller, id: Uuid) -> Result<Partial> {
     let partial = own(app, caller, id).await?;
     if partial.received == partial.bytes && !partial.is_finished {
@@ -92,15 +91,15 @@ pub async fn find(app: &App, caller: &Caller, id: Uuid) -> Result<Partial> {
     Ok(partial)
 }
 
-/// The same as it stands.
+/// Finds it without finishing it.
 pub async fn own(app: &App, caller: &Caller, id: Uuid) -> Result<Partial> {
     caller.require(Scope::JobsWrite)?;
     let found = partials::find(&app.pool, id, caller.owner_id).await?;
     Ok(found.ok_or_else(|| Problem::not_found("upload"))?)
 }
 
-/// Appends what comes, at `offset`; `announced`: how much that is to be, if it was said. Returns where the
-/// file ends then. Runs to its end whoever goes away: spawn it.
+/// Appends the body at `offset`; `announced`: its length, if given. Returns the new end of the file. Must run to
+/// completion after a client disconnect: spawn it.
 pub async fn append<S>(app: &App, partial: Partial, offset: i64, announced: Option<u64>, source: S) -> Result<i64>
 where
     S: Stream<Item = Result<Bytes, String>> + Unpin + Send,
@@ -133,7 +132,7 @@ where
     Ok(at)
 }
 
-/// Stores what comes next, up to the length of a part, and counts it. Returns how much that was.
+/// Stores the next bytes, up to the length of a part, and counts them. Returns their number.
 async fn store_part<S>(app: &App, partial: &Partial, at: i64, coming: &mut Coming<S>) -> Result<i64>
 where
     S: Stream<Item = Result<Bytes, String>> + Unpin + Send,
@@ -167,7 +166,7 @@ where
     }
 }
 
-/// Refuses at the first part what would be refused at the end.
+/// Refuses with the first part what would be refused at the end.
 fn early(app: &App, partial: &Partial, first: &Arrived) -> Option<Error> {
     if first.start.len() < TELLING {
         return None;
@@ -180,8 +179,8 @@ fn early(app: &App, partial: &Partial, first: &Arrived) -> Option<Error> {
     not_of(format, &first.start).map(Error::from)
 }
 
-/// Makes an upload of a file that is here whole. Whoever asks meanwhile on this server waits for it; on
-/// another one it may be read together twice, and the first commit counts.
+/// Converts a complete file to an upload. Concurrent callers on this server wait for it; another server may assemble it
+/// too, and the first commit wins.
 async fn finish(app: &App, partial: &Partial) -> Result<()> {
     let (app, partial) = (app.clone(), partial.clone());
     let task = app.tasks.clone().spawn(async move {
@@ -232,7 +231,7 @@ async fn put_together(app: &App, partial: Partial) -> Result<()> {
     let mut tx = app.pool.begin().await?;
     if !partials::finish(&mut tx, partial.id).await? {
         tx.rollback().await?;
-        // Of two servers the other was first, or it was removed meanwhile; then it is nobody's.
+        // Another server was first, or the upload was deleted meanwhile; then the file is orphaned.
         if uploads::find(&app.pool, partial.id, None).await?.is_none() {
             app.files.remove(partial.id).await?;
         }
@@ -240,8 +239,8 @@ async fn put_together(app: &App, partial: Partial) -> Result<()> {
     }
     let _: Upload = uploads::insert(&mut tx, &new).await?;
     let objects = partials::take_parts(&mut tx, partial.id).await?;
-    // Where the commit's answer is lost the file stays: if it did not happen, the next one to ask does it
-    // again, and a file that nobody knows of goes by itself.
+    // If the response of the commit is lost, the file stays: if the commit failed, the next request repeats it, and an
+    // orphaned file is deleted later.
     crate::store::commit(tx).await?;
     for object in objects {
         app.files.remove(object).await?;
@@ -249,7 +248,7 @@ async fn put_together(app: &App, partial: Partial) -> Result<()> {
     Ok(())
 }
 
-/// Removes a file on its way, or the upload that it has become (409 `upload_in_use`).
+/// Deletes a resumable upload, or the upload it has become (409 `upload_in_use`).
 pub async fn delete(app: &App, caller: &Caller, id: Uuid) -> Result<()> {
     let partial = own(app, caller, id).await?;
     remove(app, id).await?;
@@ -274,11 +273,10 @@ fn too_long(partial: &Partial) -> Error {
     Error::refuse(Code::TooLarge, format!("The file was announced with {} bytes; this is more.", partial.bytes))
 }
 
-/// A body on its way, cut into parts: a stream of at most `left` bytes, which ends where the body does,
-/// however that is.
+/// Incoming body, cut into parts: a stream of at most `left` bytes, which ends with the body, complete or not.
 struct Coming<S> {
     source: S,
-    /// What has come and was not asked for yet.
+    /// Received bytes that are not yet consumed.
     waiting: Bytes,
     left: u64,
     ended: bool,
@@ -286,7 +284,7 @@ struct Coming<S> {
 }
 
 impl<S: Stream<Item = Result<Bytes, String>> + Unpin> Coming<S> {
-    /// Waits until there is a byte, or it is known that there is none.
+    /// Waits for a byte. False at the end of the body.
     async fn has_more(&mut self) -> bool {
         while self.waiting.is_empty() && !self.ended {
             match self.source.next().await {

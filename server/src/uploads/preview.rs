@@ -1,7 +1,6 @@
-//! The first rows of a stored file, as a job would read them, and how they fit what it expects.
+//! First rows of a stored file, as a job would read them, and their validation against the job type.
 //!
-//! A courtesy before anything runs: whatever is said here, every row is looked at again when it is
-//! added. Reads the beginning of the file only.
+//! Informative only: every row is validated again when it is added. Reads only the start of the file.
 
 use std::sync::Arc;
 
@@ -25,11 +24,11 @@ use crate::{
 /// Rows of a preview.
 const PREVIEW_ROWS: usize = 20;
 
-/// Rows that are held against a schema.
+/// Rows that are validated.
 const CHECK_ROWS: usize = 200;
 
-/// The first rows of a file as they would be read; `job_type`: as a job of this type would, and how they
-/// fit its schema (422 `unknown_job_type`).
+/// Returns the first rows of a file; with `job_type`, as a job of this type would read them, and their validation
+/// against its schema (422 `unknown_job_type`).
 pub async fn preview(app: &App, caller: &Caller, wanted: &JobUpload, job_type: Option<&str>) -> Result<Preview> {
     let upload = find(&app.pool, caller, wanted.id).await?;
     let want = want(&upload, wanted)?;
@@ -90,7 +89,7 @@ pub async fn preview(app: &App, caller: &Caller, wanted: &JobUpload, job_type: O
     })
 }
 
-/// The cells of a row of a table; those that it has too many come last.
+/// Cells of a table row; surplus cells come last.
 fn cells(row: &Row, columns: Option<&[String]>) -> Vec<String> {
     let mut cells = sheet::cells(&row.payload, columns);
     if let Some(fault) = &row.fault {
@@ -99,7 +98,7 @@ fn cells(row: &Row, columns: Option<&[String]>) -> Vec<String> {
     cells
 }
 
-/// The schema of a type, if it has one.
+/// Schema of a type, if it has one.
 async fn schema_of(app: &App, name: &str) -> Result<Option<Arc<Schema>>> {
     let unknown = |error| match error {
         Error::Problem(problem) if problem.code == Code::NotFound => {

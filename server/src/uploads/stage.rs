@@ -1,4 +1,4 @@
-//! Workbooks as lines: converted when somebody first looks at one, and kept beside it.
+//! Conversion of workbooks to lines: at the first use, stored beside the workbook.
 
 use domain::{Code, Problem};
 use sqlx::PgPool;
@@ -13,11 +13,11 @@ use crate::{
     workbook::{self, WorkbookError},
 };
 
-/// Key of what is wrong with a workbook as a whole, whichever sheet somebody asks for.
+/// Key of errors that concern the whole workbook, whichever sheet is requested.
 const WHOLE: &str = "";
 
-/// The lines of a sheet; absent, of the first one. A workbook that cannot be read is `invalid_body`, which is found out
-/// once: what is known of a workbook stays with its upload.
+/// Returns the lines of a sheet, by default the first. An unreadable workbook is `invalid_body`; this is determined
+/// once and stored with its upload.
 pub(super) async fn stage(pool: &PgPool, files: &Files, reading: Reading<'_>) -> Result<Staged> {
     let Reading { upload, sheet, for_owner } = reading;
     let name = sheet.unwrap_or_default();
@@ -34,11 +34,11 @@ pub(super) async fn stage(pool: &PgPool, files: &Files, reading: Reading<'_>) ->
     }
     let (pool, files, upload_id) = (pool.clone(), files.clone(), upload.id);
     let sheet = sheet.map(str::to_owned);
-    // A task of its own: whoever asked and went away, what has been converted is kept.
+    // A separate task: the conversion is stored even if the client disconnects.
     in_task("converting a workbook", async move {
         let name = sheet.clone().unwrap_or_default();
         let _turn = workbook::turn(for_owner).await;
-        // Found out while others of this owner had their turn.
+        // Converted while other requests of this owner had their turn.
         if let Some((object_id, bytes)) = uploads::find_staged(&pool, upload_id, &name).await? {
             return Ok(Staged { object_id, bytes: bytes as u64 });
         }
@@ -70,7 +70,7 @@ pub(super) async fn stage(pool: &PgPool, files: &Files, reading: Reading<'_>) ->
     .await
 }
 
-/// Why a sheet cannot be read, where that was found out before.
+/// Stored reason why a sheet cannot be read, if any.
 async fn known_refusal(pool: &PgPool, upload_id: uuid::Uuid, sheet: Option<&str>) -> Result<Option<WorkbookError>> {
     let opened = uploads::opened(pool, upload_id, sheet.unwrap_or_default()).await?;
     if let Some(reason) = opened.unreadable {
@@ -81,7 +81,7 @@ async fn known_refusal(pool: &PgPool, upload_id: uuid::Uuid, sheet: Option<&str>
     Ok((!exists).then_some(WorkbookError::NoSheet(sheets)))
 }
 
-/// The row becomes visible when the lines are in their place.
+/// Writes the row after the lines are in place.
 async fn keep(pool: &PgPool, files: &Files, upload_id: uuid::Uuid, sheet: &str, lines: &Arrived) -> Result<Staged> {
     files.keep(lines).await?;
     let is_first = {

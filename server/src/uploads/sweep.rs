@@ -1,8 +1,8 @@
-//! Files that nobody needs: uploads that no job was made of in time, those that never came whole, files
-//! whose jobs are all gone, and objects that a crash has left without a row.
+//! Deletion of unused files: uploads that no job used in time, incomplete ones, files whose jobs are all deleted, and
+//! objects that a crash has left without a row.
 //!
-//! The row goes first, in a commit of its own, and the object after it: what a crash leaves in between
-//! is an orphan, and found as one.
+//! The row is deleted first, in its own commit, and then the object: a crash in between leaves an orphan, which is
+//! found as such.
 
 use std::time::Duration;
 
@@ -16,12 +16,11 @@ use crate::{
     store::{partials, uploads},
 };
 
-/// Files that are looked at in one go.
+/// Files per statement.
 const BATCH: i64 = 100;
 
-/// Removes files that no job was made of for `ttl`, those that have not come whole and of which nothing came
-/// for as long, and those whose jobs are gone; each used file is looked at some
-/// twenty times in that span. Says whether there may be more.
+/// Deletes files that no job has used for `ttl`, incomplete ones without new data for as long, and those whose jobs are
+/// deleted; each used file is checked about twenty times in that time. Returns true if there may be more.
 pub async fn sweep(pool: &PgPool, files: &Files, ttl: Duration) -> Result<bool> {
     let seconds = ttl.as_secs_f64();
     let unused = uploads::take_unused(pool, seconds, BATCH).await?;
@@ -43,8 +42,8 @@ async fn remove(files: &Files, ids: &[Uuid]) -> Result<()> {
     Ok(())
 }
 
-/// Removes objects without a row that are older than `age`. Younger ones may be on their way. Returns
-/// how many.
+/// Deletes objects without a row that are older than `age`; younger ones may belong to a running upload. Returns their
+/// number.
 pub async fn sweep_orphans(pool: &PgPool, files: &Files, age: Duration) -> Result<usize> {
     let mut old = files.list_older(age).chunks(1_000);
     let mut orphans = 0;

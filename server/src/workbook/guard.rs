@@ -1,48 +1,48 @@
-//! Looks through a workbook before it is read: small files can be made that grow without end.
+//! Check of a workbook before it is read: small files can be made to expand without limit.
 //!
-//! Every part that reading keeps in memory, and every piece of a part, is measured as it really is; what
-//! the archive says of itself counts for nothing. One pass in little memory.
+//! Every part that the reader keeps in memory, and every piece of a part, is measured at its actual size; the sizes
+//! declared in the archive are ignored. One pass with little memory.
 
 use std::io::{Read, Seek, SeekFrom};
 
 use zip::ZipArchive;
 
-/// Parts of an archive, at most.
+/// Maximum parts of an archive.
 const MOST_PARTS: u16 = 10_000;
 
-/// One tag, or the text between two, at most: a cell holds 32,767 characters.
+/// Maximum bytes of one tag, or of the text between two: a cell holds 32,767 characters.
 const LONGEST_TOKEN: u64 = 1 << 20;
 
-/// One row or cell of a sheet, at most.
+/// Maximum bytes of one row or cell of a sheet.
 const LONGEST_CELL: u64 = 4 << 20;
 
-/// Bytes that a string takes beside its text: its place in a list that doubles, and the smallest allocation.
+/// Memory of a string besides its text: its slot in a growing list, and the smallest allocation, in bytes.
 const STRING: u64 = 64;
 
 /// Limits on the contents of a workbook.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
-    /// Its rows altogether.
+    /// Total number of rows.
     pub(super) rows: u64,
     /// Bytes in memory while sheets are read: strings, styles, names.
     memory: u64,
 }
 
 impl Limits {
-    /// Those of a workbook that is read beside larger ones.
+    /// Limits of a workbook that is converted concurrently with larger ones.
     pub(super) const fn small(limit: u64) -> Self {
         const SMALL: u64 = 16 << 20;
         let Self { rows, memory } = Self::of(limit);
         Self { rows: if rows < SMALL { rows } else { SMALL }, memory: if memory < SMALL { memory } else { SMALL } }
     }
 
-    /// Those of workbooks of at most `limit` bytes.
+    /// Limits of workbooks of at most `limit` bytes.
     pub(super) const fn of(limit: u64) -> Self {
         Self { rows: limit.saturating_mul(20), memory: limit.saturating_mul(4) }
     }
 }
 
-/// Says what is wrong, as in "is not a ZIP archive".
+/// Returns the error as in "is not a ZIP archive".
 pub(super) fn check(file: &mut (impl Read + Seek), limits: Limits) -> Result<(), String> {
     if count_parts(file).is_none_or(|parts| parts > MOST_PARTS) {
         return Err("is no workbook, or has too many parts".to_owned());
@@ -53,7 +53,7 @@ pub(super) fn check(file: &mut (impl Read + Seek), limits: Limits) -> Result<(),
     for at in 0..archive.len() {
         let mut part = archive.by_index(at).map_err(|e| damaged(&e))?;
         let name = part.name().map_err(|e| damaged(&e))?.to_ascii_lowercase();
-        // Pictures and the like are not read as they should be, but a sheet may have any name.
+        // Pictures and the like are not parsed, but a sheet may have any name.
         let is_markup = name.rsplit('.').next().is_some_and(|extension| matches!(extension, "xml" | "rels"));
         let is_sheet = is_markup
             && name.contains("worksheets/")
@@ -77,7 +77,7 @@ pub(super) fn check(file: &mut (impl Read + Seek), limits: Limits) -> Result<(),
                 return Err(format!("is larger inside than {most} bytes"));
             }
         }
-        // Room is made for as many strings as are announced.
+        // The reader allocates space for as many strings as declared.
         if markup.announced > markup.bytes {
             return Err("is damaged: it announces more strings than it has".to_owned());
         }
@@ -85,10 +85,10 @@ pub(super) fn check(file: &mut (impl Read + Seek), limits: Limits) -> Result<(),
     Ok(())
 }
 
-/// The number of parts that the end of the archive names, which is read into memory in one go.
+/// Number of parts in the archive's end record, whose directory is read into memory at once.
 fn count_parts(file: &mut (impl Read + Seek)) -> Option<u16> {
     let end = file.seek(SeekFrom::End(0)).ok()?;
-    // The record has 22 bytes and a comment of at most 64 KiB behind it.
+    // The record has 22 bytes and a comment of at most 64 KiB after it.
     let tail = end.min((64 << 10) + 22);
     file.seek(SeekFrom::Start(end - tail)).ok()?;
     let mut bytes = Vec::new();
@@ -98,15 +98,15 @@ fn count_parts(file: &mut (impl Read + Seek)) -> Option<u16> {
     Some(u16::from_le_bytes([*bytes.get(at + 10)?, *bytes.get(at + 11)?]))
 }
 
-/// Where in the markup reading is.
+/// Position in the markup.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Place {
     #[default]
     Text,
     Tag,
-    /// Inside an attribute, up to this quote.
+    /// Inside an attribute value, up to this quote.
     Quoted(u8),
-    /// Comments and CDATA, up to a `>` behind these two.
+    /// Comments and CDATA, up to a `>` after these two characters.
     Until([u8; 2]),
 }
 
@@ -116,15 +116,15 @@ struct Markup {
     bytes: u64,
     place: Place,
     token: u64,
-    /// Since the last row or cell began.
+    /// Bytes since the start of the last row or cell.
     cell: u64,
-    /// The beginning of the tag in hand.
+    /// Start of the current tag.
     tag: Vec<u8>,
     in_rows: bool,
     before: [u8; 2],
-    /// `uniqueCount` of a table of strings.
+    /// `uniqueCount` of a string table.
     announced: u64,
-    /// Strings of such a table.
+    /// Number of strings in the table.
     strings: u64,
 }
 
@@ -151,7 +151,7 @@ impl Markup {
             }
             Place::Tag if byte == b'>' => self.end_tag(),
             Place::Tag => {
-                // As far as an attribute of a table of strings can be.
+                // Long enough for the attributes of a string table.
                 if self.tag.len() < 1_000 {
                     self.tag.push(byte);
                 }
@@ -205,7 +205,7 @@ impl Markup {
     }
 }
 
-/// The number in `uniqueCount`; what is no number announces nothing.
+/// Value of `uniqueCount`; 0 if it is not a number.
 fn announced(tag: &[u8]) -> u64 {
     let text = String::from_utf8_lossy(tag);
     let Some((_, behind)) = text.split_once("uniqueCount") else { return 0 };

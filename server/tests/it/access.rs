@@ -1,4 +1,4 @@
-//! Who may do what: tokens, scopes, and that nobody sees what is somebody else's.
+//! Permissions: tokens, scopes, and isolation between owners.
 
 use reqwest::Method;
 use serde_json::json;

@@ -1,5 +1,4 @@
-//! Alerts: raised once by what happens or by what is so, seen by those they concern, cleared by
-//! themselves.
+//! Alerts: raised once by events or conditions, visible to the people concerned, cleared automatically.
 
 use std::sync::{
     Arc,
@@ -17,7 +16,7 @@ use crate::{
 
 const NOBODY: &str = "0190a5e0-0000-7000-8000-000000000000";
 
-/// A server that worries after a second.
+/// Starts a server that raises alerts after one second.
 async fn worried() -> Server {
     let server = Server::start_with(|config| {
         config.alerts.stalled_seconds = 1;
@@ -33,7 +32,7 @@ async fn alerts(api: &Api, query: &str) -> Vec<Value> {
     api.get(&format!("/api/v1/alerts?{query}")).await.expect(200)["data"].as_array().expect("a list").clone()
 }
 
-/// Waits until alerts of a kind are open, and until one has been cleared.
+/// Waits until alerts of a kind are open.
 async fn raised(api: &Api, kind: &str) -> Vec<Value> {
     let query = format!("kind={kind}");
     until(async || !alerts(api, &query).await.is_empty()).await;

@@ -1,4 +1,4 @@
-//! The audit log: found by what one looks for, page by page, and only by those it concerns.
+//! Audit log: search, pages, and visibility.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ async fn whole(api: &Api, query: &str) -> Vec<Value> {
     api.get(&format!("/api/v1/audit?{query}")).await.expect(200)["data"].as_array().expect("a list").clone()
 }
 
-/// What was done to work. What was done to accounts and tokens is in the log, too.
+/// Lists actions on work. The log also contains actions on accounts and tokens.
 async fn list(api: &Api, query: &str) -> Vec<Value> {
     whole(api, query).await.into_iter().filter(|row| row["job_id"].is_string()).collect()
 }

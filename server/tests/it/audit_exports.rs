@@ -1,7 +1,7 @@
-//! Data that leaves by an export or by a link to a tree leaves a trace in the audit log.
+//! Exports and uses of share links are audited.
 //!
-//! Apart from `audit_trail`, which tells of actions and of reads through the API. An export is done by the server
-//! after its request has ended, and a link is used by somebody without an account.
+//! Separate from `audit_trail`, which covers actions and API reads. The server performs an export after its request has
+//! ended, and the user of a link has no account.
 
 use serde_json::{Value, json};
 

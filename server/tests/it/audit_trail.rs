@@ -1,5 +1,5 @@
-//! Entries of the audit log beside actions on work: sign-ins, reads, configuration, the command line; and its copies
-//! elsewhere. `postgres_roles` tests that it cannot be changed.
+//! Audit entries other than actions on work: sign-ins, reads, configuration, the command line; and external copies of
+//! the log. `postgres_roles` tests that it cannot be changed.
 
 use reqwest::Method;
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
 //! Authorization matrix: every operation, requested by every kind of caller (promise P20).
 //!
-//! The table is in `authorization/table.rs`. The test fails where an operation of the OpenAPI document has no line, where
-//! docs/authorization.md differs from the table, and where a real server answers otherwise or tells a stranger anything.
+//! The table is in `authorization/table.rs`. The test fails if an operation of the OpenAPI document has no line, if
+//! docs/authorization.md differs from the table, or if a real server responds differently or leaks data.
 
 mod callers; // kinds of callers
 mod document; // docs/authorization.md
@@ -18,7 +18,7 @@ use callers::{Callers, Who};
 use table::{Get, Line, table};
 use things::Things;
 
-/// Method and path of a line, the path whole.
+/// Method and full path of a line.
 fn parts<'a>(line: &'a Line, path: &'a str) -> (&'a str, String) {
     let (method, operation) = line.operation.split_once(' ').expect("a method and a path");
     let outside = ["/healthz", "/readyz", "/metrics"].contains(&operation);
@@ -35,7 +35,7 @@ fn request(api: &Api, line: &Line, path: &str, body: &str) -> reqwest::RequestBu
     }
 }
 
-/// The answer; of a stream, which does not end, its beginning.
+/// Sends a request; reads only the start of a stream.
 async fn send(request: reqwest::RequestBuilder) -> Answer {
     let mut response = request.send().await.expect("an answer");
     let (status, headers) = (response.status(), response.headers().clone());
@@ -49,7 +49,7 @@ async fn send(request: reqwest::RequestBuilder) -> Answer {
     Answer { status, headers, text: response.text().await.expect("a whole answer") }
 }
 
-/// Fault of an answer, if it has one.
+/// Mismatch of a response, if any.
 fn fault(gets: Get, answer: &Answer) -> Option<String> {
     let status = answer.status.as_u16();
     let right = match gets {
@@ -61,7 +61,7 @@ fn fault(gets: Get, answer: &Answer) -> Option<String> {
     (!right).then(|| format!("expected {gets:?}, got {status} {:.300}", answer.text))
 }
 
-/// Text in an answer about things that are not the caller's.
+/// Text in a response about objects that belong to another owner.
 fn leak(things: &Things<'_>, who: Who, asked: &str, answer: &Answer) -> Option<String> {
     if !who.is_foreign() {
         return None;

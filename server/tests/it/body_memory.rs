@@ -1,6 +1,6 @@
-//! Memory that request bodies take: small ones without a known caller, a budget for all of them together, and lists and forms
-//! that are counted before they are read. The server is a process of its own, whose peak is looked at; the figures are
-//! far below what the bodies sent would need.
+//! Memory of request bodies: small bodies of unauthenticated requests, a budget for all bodies together, and lists and
+//! forms that are counted before they are read. The server runs in its own process, whose peak memory is measured; the
+//! limits are far below the size of the bodies.
 
 use std::time::Duration;
 
@@ -18,13 +18,13 @@ use crate::support::{Answer, Api, Server, TOKEN, program::peak_kib};
 const FORM: &str = "application/x-www-form-urlencoded";
 const JSON: &str = "application/json";
 
-/// Bodies at once.
+/// Concurrent bodies.
 const PARALLEL: usize = 8;
 
-/// Growth of the server's memory that is allowed, in KiB: eight bodies of one round would be 80 MB.
+/// Allowed growth of the server's memory, in KiB: eight bodies of one round would be 80 MB.
 const MOST_KIB: u64 = 40 << 10;
 
-/// Routes that take a body, or throw it away, without a known caller.
+/// Routes that accept or discard a body of an unauthenticated request.
 const UNKNOWN_CALLER: [(&str, &str); 13] = [
     ("/sign-in", FORM),
     ("/sign-in/some-token", FORM),
@@ -41,14 +41,14 @@ const UNKNOWN_CALLER: [(&str, &str); 13] = [
     ("/nothing", FORM),
 ];
 
-/// A body of so many bytes in pieces, whose memory is shared with all others.
+/// Streams a body of `bytes` in chunks that share memory.
 fn body(piece: &'static str, bytes: usize) -> Body {
     let whole: Bytes = piece.repeat((64 << 10) / piece.len()).into();
     let pieces = std::iter::repeat_n(whole.clone(), bytes / whole.len());
     Body::wrap_stream(futures::stream::iter(pieces).map(Ok::<_, std::io::Error>))
 }
 
-/// Sends bodies at once. Whoever is refused early may meet a closed connection before the answer.
+/// Sends bodies concurrently. An early refusal may close the connection before its response arrives.
 async fn send_all(api: &Api, path: &str, media_type: &str, piece: &'static str) -> Vec<u16> {
     let one = || async {
         let request = api.request(Method::POST, path).header("content-type", media_type);

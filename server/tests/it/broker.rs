@@ -1,5 +1,5 @@
-//! P11: the broker changes latency only. Ten thousand items are worked off whatever becomes of the messages:
-//! each once, none twice. What is published stands in `wake_ups`.
+//! P11: the broker changes latency only. Ten thousand items are processed exactly once whatever happens to the
+//! messages. `wake_ups` tests the published messages.
 
 use std::time::{Duration, Instant};
 
@@ -21,16 +21,16 @@ use crate::support::{
 };
 
 const ALL: usize = 10_000;
-/// The queue of the type `mail`.
+/// Queue of the type `mail`.
 pub(crate) const QUEUE: &str = "treeline.items.mail";
 
-/// A server with this broker, which sends wake-ups again after a second.
+/// Settings with this broker and republication after one second.
 pub(crate) fn with(url: &str) -> impl FnOnce(&mut Config) {
     let amqp_url = Some(url.parse().expect("a secret"));
     move |config| config.broker = BrokerSettings { amqp_url, broker_resend_seconds: 1 }
 }
 
-/// Two workers of the type `mail`, and the one job whose items they work on.
+/// Two workers of the type `mail`, and the one job whose items they process.
 struct Mill {
     server: Server,
     job: String,
@@ -58,7 +58,7 @@ impl Mill {
         job["counts"]["succeeded"].as_u64().expect("a count") as usize
     }
 
-    /// Waits until so many have succeeded.
+    /// Waits until `n` items have succeeded.
     async fn until(&self, n: usize) {
         let began = Instant::now();
         while self.succeeded().await < n {
@@ -67,7 +67,7 @@ impl Mill {
         }
     }
 
-    /// Everything is done: each item once, in one attempt, by one worker. Returns what the workers say.
+    /// Checks that each item is done, in one attempt, by one worker. Returns the workers' summary.
     async fn finish(self) -> Summary {
         assert_eq!(self.added, ALL);
         self.server.post(&format!("{}/seal", self.job), json!({})).await.expect(200);
@@ -103,7 +103,7 @@ pub(crate) fn worker(server: &Api, url: &str, n: usize) -> (client::Drain, JoinH
     (drain.clone(), tokio::spawn(worker.run_until(drain, handler)))
 }
 
-/// A connection of a story's own.
+/// Opens a connection for one test.
 pub(crate) async fn channel(url: &str) -> (Connection, Channel) {
     let connection = Connection::connect(url, ConnectionProperties::default()).await.expect("a connection");
     let channel = connection.create_channel().await.expect("a channel");
@@ -111,7 +111,7 @@ pub(crate) async fn channel(url: &str) -> (Connection, Channel) {
     (connection, channel)
 }
 
-/// Hears what is published on an exchange, from now on.
+/// Consumes the messages of an exchange from now on.
 pub(crate) async fn listen(channel: &Channel, exchange: &str, key: &str) -> Consumer {
     let options = QueueDeclareOptions { exclusive: true, ..QueueDeclareOptions::default() };
     let queue = channel.queue_declare("".into(), options, FieldTable::default()).await.expect("a queue");

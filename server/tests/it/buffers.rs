@@ -1,7 +1,7 @@
-//! What a statement reads does not grow with what is stored: every request and duty of a busy server, counted by
-//! PostgreSQL in buffers a call, over a thousand items and over a million.
+//! Cost of statements does not grow with the stored data: all requests and background tasks of a busy server, measured
+//! by PostgreSQL in buffers per call, with a thousand items and with a million.
 //!
-//! On a PostgreSQL of its own, as the counting is a setting of the whole of it. Time is not looked at.
+//! Uses a separate PostgreSQL, because the measurement is a global setting. Time is not measured.
 
 use std::collections::HashMap;
 
@@ -16,17 +16,17 @@ use crate::support::Server;
 const SMALL: i64 = 1_000;
 const LARGE: i64 = 1_000_000;
 
-/// Places in the order of the jobs that the work itself may have filled in between.
+/// Positions in the order of the jobs that the work itself may have filled in between.
 const ADDED: i64 = 1_000;
 
-/// Buffers of a call at most, and more for each row that it gives or writes: of an item, its place in nine tables.
+/// Maximum buffers per call, plus a number per row returned or written: an item has entries in nine tables.
 const A_CALL: f64 = 200.0;
 const A_ROW: f64 = 30.0;
-/// Everything may have grown by a quarter, and every index by a level: so much more a call, and for each row.
+/// Tables may have grown by a quarter, and every index by one level: additional buffers per call and per row.
 const A_LEVEL: f64 = 50.0;
 const A_LEVEL_A_ROW: f64 = 6.0;
 
-/// Statements whose work is bounded by what they are told to look through, not by what they find, with that bound.
+/// Statements whose cost is bounded by their search range, not by their result, with that bound.
 const BY_WHAT_THEY_LOOK_THROUGH: [(&str, f64); 2] = [
     // A thousand ids at a time, by their keys in six tables.
     ("select i.id from item i cross join lateral", 20_000.0),
@@ -34,14 +34,14 @@ const BY_WHAT_THEY_LOOK_THROUGH: [(&str, f64); 2] = [
     ("select i.id, i.gate_id, i.seq from ( select item_id from lease", 2_000.0),
 ];
 
-/// Bytes of a cursor that say which filters it belongs to; a place follows.
+/// Bytes of a cursor that identify its filters; the position follows.
 const FINGERPRINT: usize = 8;
 
 fn text(value: &Value) -> String {
     value.as_str().expect("text").to_owned()
 }
 
-/// Two jobs that grow, one of items that wait and one of items that have ended, and the statements' room.
+/// Two growing jobs, one of waiting items and one of ended items, and the database for the statements.
 struct Story {
     server: Server,
     pool: PgPool,
@@ -82,7 +82,7 @@ impl Story {
         tx.commit().await.expect("it is filled");
     }
 
-    /// Fills both jobs up to so many items.
+    /// Fills both jobs up to a number of items.
     async fn fill(&self, from: i64, to: i64) {
         let filled = async |job: &str, statements: [&'static str; 3]| {
             for statement in [&[ITEMS], &statements[..]].concat() {
@@ -98,7 +98,7 @@ impl Story {
         got["assignments"].as_array().expect("assignments").iter().map(|one| text(&one["id"])).collect()
     }
 
-    /// The page of a list that begins at another place than the cursor says.
+    /// Returns the page of a list that starts at a modified cursor.
     async fn page_at(&self, path: &str, place: impl FnOnce(&mut Value)) -> Value {
         let first = self.server.get(path).await.expect(200);
         let cursor = URL_SAFE_NO_PAD.decode(text(&first["next_cursor"])).expect("a cursor");
@@ -109,7 +109,7 @@ impl Story {
         self.server.get(&format!("{path}&cursor={cursor}")).await.expect(200)
     }
 
-    /// Everything that is done to a busy server, some times over.
+    /// Performs all operations of a busy server, several times.
     async fn work(&self, items: i64) {
         let Self { server, waiting, ended, .. } = self;
         for round in 0..4 {
@@ -160,7 +160,7 @@ impl Story {
         }
     }
 
-    /// Every page and list that somebody may look at.
+    /// Reads every page and list.
     async fn look(&self, items: i64) {
         let Self { server, waiting, ended, .. } = self;
         let dead = server.get(&format!("/api/v1/items?job={ended}&state=dead&limit=5")).await.expect(200);
@@ -229,7 +229,7 @@ impl Story {
         sqlx::raw_sql("select pg_stat_statements_reset()").execute(&self.pool).await.expect("a new count");
     }
 
-    /// What every statement came to.
+    /// Returns the costs of all statements.
     async fn counted(&self) -> HashMap<String, Cost> {
         let rows: Vec<(String, f64, f64)> = sqlx::query_as(
             "select regexp_replace(query, '\\s+', ' ', 'g'),
@@ -244,14 +244,14 @@ impl Story {
     }
 }
 
-/// Of a statement: buffers and rows of one call.
+/// Buffers and rows per call of a statement.
 #[derive(Clone, Copy, Debug)]
 struct Cost {
     buffers: f64,
     rows: f64,
 }
 
-/// `$1` is the job; places $2 to $3 of its order are filled.
+/// `$1` is the job; positions $2 to $3 of its order are filled.
 const ITEMS: &str = "insert into item (id, gate_id, seq, priority, payload, created_at)
     select (lpad(to_hex((extract(epoch from now()) * 1000)::bigint - 9000000 + n), 12, '0') || '70008000'
         || lpad(to_hex(j.gate_id), 12, '0'))::uuid, j.gate_id, n, 0, '{\"n\":1}', now()

@@ -1,7 +1,6 @@
-//! Deeds over many at once: counted before, frozen, paced, stopped, shared by servers, each member counted
-//! once (`manual-retry`).
+//! Bulk actions: counted first, frozen, paced, stopped, shared by servers, each member counted once (`manual-retry`).
 //!
-//! Long because every scenario needs the same dead letters, and they read best beside each other.
+//! Long because every scenario needs the same dead letters, and they read best together.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -32,7 +31,7 @@ pub(crate) async fn kill(api: &Api, assignment: &Value) {
     api.post(&format!("/api/v1/assignments/{}/failure", id(assignment)), body).await.expect(200);
 }
 
-/// Ends everything of a type that waits, many at a time; returns how many.
+/// Ends all waiting items of a type, in batches; returns their number.
 async fn end_all(api: &Api, name: &str, dead: bool, wait: u32) -> usize {
     let got = claim(api, name, 1_000, wait).await;
     let ending = |assignment: &Value| {
@@ -47,7 +46,7 @@ async fn end_all(api: &Api, name: &str, dead: bool, wait: u32) -> usize {
     got.len()
 }
 
-/// A complete job whose `n` items are dead, with a fed child.
+/// Creates a complete job whose `n` items are dead, with a fed child.
 async fn graveyard(api: &Api, name: &str, n: usize) -> String {
     let child = json!([{"type": name, "key": "next", "feed": {"payload": {"$from": "/result"}}}]);
     let items: Vec<Value> = (0..n).map(|n| json!({"payload": {"n": n}})).collect();
@@ -65,7 +64,7 @@ async fn begin(api: &Api, body: Value) -> String {
     id(&api.post(OPERATIONS, body).await.expect(202))
 }
 
-/// The operation once it is as wanted.
+/// Waits until the operation satisfies a condition.
 async fn operation(api: &Api, id: &str, wanted: impl Fn(&Value) -> bool) -> Value {
     tokio::time::timeout(std::time::Duration::from_mins(1), async {
         loop {

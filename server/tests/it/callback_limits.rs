@@ -1,5 +1,5 @@
-//! What callbacks must never do: reach an address that is closed, wait for each other, be told twice by two
-//! servers or not at all by one that was killed, or go with their tree. And what people see of them.
+//! Limits of callbacks: no closed addresses, no mutual delays, no duplicates by two servers or losses by a killed one,
+//! no disappearance with their tree. And their display.
 
 use serde_json::{Value, json};
 use server::config::Config;
@@ -128,7 +128,7 @@ async fn an_internal_name_reads_like_one_that_does_not_exist() {
     server.stop().await;
 }
 
-/// The machine's own name, which stands for an address of its own.
+/// Name of this machine, which resolves to its own address.
 fn gethostname() -> String {
     std::fs::read_to_string("/proc/sys/kernel/hostname").expect("a name").trim().to_owned()
 }

@@ -1,5 +1,5 @@
-//! Who asked for it is told that a tree is complete: signed, at least once, for a day, and never at an
-//! address that is closed (`completion-webhook`, P16).
+//! Callbacks about complete trees: signed, at least once, retried for a day, and never to a closed address
+//! (`completion-webhook`, P16).
 //!
 //! Long because every scenario needs the same receiver and its signatures.
 
@@ -19,7 +19,7 @@ use crate::{
     },
 };
 
-/// Callbacks may reach this machine, and are tried quickly.
+/// Settings with local receivers and fast retries.
 pub(crate) fn quick(config: &mut Config) {
     config.callback_allow = "127.0.0.1".parse().expect("a list");
     config.outbound.callback_retry_seconds = 0.05;
@@ -32,13 +32,13 @@ pub(crate) async fn quick_server() -> Server {
     server
 }
 
-/// A tree without items: complete as soon as it is there.
+/// Creates a tree without items, which is complete at once.
 pub(crate) async fn done(api: &Api, on_completed: Value) -> Value {
     let job = json!({"type": "a", "sealed": true, "on_completed": on_completed});
     api.post("/api/v1/jobs", job).await.expect(201)
 }
 
-/// The tree once it is complete.
+/// Waits until the tree is complete.
 async fn complete(api: &Api, job: &Value) -> Value {
     let path = format!("/api/v1/jobs/{}", id(job));
     until(async || api.get(&path).await.expect(200)["status"] == "completed").await;
@@ -50,7 +50,7 @@ pub(crate) async fn deliveries(api: &Api, job: &Value) -> Vec<Value> {
     list["data"].as_array().expect("a list").clone()
 }
 
-/// The only delivery of a tree once it has this state.
+/// Waits until the only delivery of a tree has this state.
 pub(crate) async fn once(api: &Api, job: &Value, state: &str) -> Value {
     until(async || deliveries(api, job).await.iter().any(|one| one["state"] == state)).await;
     let all = deliveries(api, job).await;

@@ -1,7 +1,7 @@
-//! The id of a pushed assignment carries a capability of 256 bits: without it, no token ends the assignment.
+//! The id of a pushed assignment contains a capability of 256 bits: without it, no token can end the assignment.
 //!
-//! Apart from `push`, which tells what becomes of an item by its worker's answers. Here another worker of the same type
-//! knows all that the API shows of an assignment, its UUID among it.
+//! Separate from `push`, which covers the effect of responses. Here another worker of the same type knows all that the
+//! API shows of an assignment, including its UUID.
 
 use futures::future::join_all;
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ use crate::{
     support::{Api, Server, receiver::Receiver},
 };
 
-/// Pushes one item to a worker that promises to end it later. Returns its job and the id that the worker was told.
+/// Pushes one item to a worker that promises to end it later. Returns its job and the id that the worker received.
 async fn promised(server: &Server, receiver: &mut Receiver) -> (Value, String) {
     let tree = job(server, "slow", &[json!(1)]).await;
     let post = receiver.next().await;

@@ -1,7 +1,7 @@
-//! Wrong codes of authenticator apps: whoever knows a password guesses none, and is in nobody's way.
+//! Wrong codes of authenticator apps: someone who knows the password guesses none, and blocks nobody.
 //!
-//! Apart from `throttle`, which is about passwords. How few codes may be tried is computed in docs/identity.md and counted in
-//! `auth::attempts`. Addresses are told by a proxy that the server trusts.
+//! Separate from `throttle`, which covers passwords. docs/identity.md computes how few codes may be tried, and
+//! `auth::attempts` counts them. A trusted proxy supplies the addresses.
 
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -34,7 +34,7 @@ fn cookie(answer: &Answer, name: &str) -> String {
     pairs.find(|pair| pair.starts_with(name)).expect("the cookie").to_owned()
 }
 
-/// A step of thirty seconds has passed, as far as the used codes are concerned.
+/// Simulates a time step of thirty seconds for used codes.
 async fn a_step_later(server: &Server) {
     sqlx::query("update totp set last_step = 0").execute(&server.running.app.pool).await.expect("time passes");
 }
@@ -50,15 +50,15 @@ async fn ada(server: &Server) -> (String, App, Vec<String>, Answer) {
     (id, app, codes, signed_in)
 }
 
-/// What stands for the right password, so that a guess costs no argon2.
+/// State that represents a correct password, so that a guess costs no argon2.
 async fn state(server: &Server) -> String {
     let password = json!({"email": "ada@example.com", "password": PASSWORD});
     let asked = from(server, "192.0.2.1", None, password).await.expect_problem(401, "mfa_required");
     asked["state"].as_str().expect("a state").to_owned()
 }
 
-/// Wrong codes from an address until they are refused. Returns how many were looked at: a few more where the machine is so
-/// slow that the first delays pass meanwhile.
+/// Sends wrong codes from an address until they are refused. Returns the number that were checked: a few more on a slow
+/// machine, where the first delays pass meanwhile.
 async fn guess(server: &Server, address: &str, state: &str) -> u32 {
     let mut tried = 0;
     loop {

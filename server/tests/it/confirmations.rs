@@ -1,5 +1,4 @@
-//! Promises of a page before it acts: the number, what is permitted, the payloads before and after, and an example
-//! of an error that is one.
+//! Confirmation pages: number of items, permissions, payloads before and after, and an example of a real error.
 
 use serde_json::{Value, json};
 
@@ -8,13 +7,13 @@ use crate::{
     support::{Answer, Api, Server},
 };
 
-/// A service with a job type that takes anything.
+/// A service with a job type that accepts any payload.
 async fn shop(server: &Server) -> Api {
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);
     server.service("shop", &["jobs:read", "jobs:write", "work"]).await
 }
 
-/// A job whose items are all dead; the job, and the items in order.
+/// A job whose items are all dead; returns the job and the items in order.
 async fn dead(shop: &Api, payloads: &[Value]) -> (String, Vec<String>) {
     let items: Vec<Value> = payloads.iter().map(|payload| json!({"payload": payload})).collect();
     let job = id(&shop.post("/api/v1/jobs", json!({"type": "a", "sealed": true, "items": items})).await.expect(201));

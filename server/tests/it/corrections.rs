@@ -1,5 +1,5 @@
-//! From a file whose columns do not fit to its corrected rows: what is said before it runs, and the two
-//! ways to correct what failed. Through the pages, without a script, and through the API.
+//! From a file with mismatching columns to its corrected rows: warnings before it runs, and the two ways to correct
+//! failed rows. Through the pages without scripts, and through the API.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ use crate::support::{
 
 const FILE: &str = "id,customer,amount\n1,Ada,10\n2,Ben,12 CHF\n3,\"<b>Cy</b>\",007\n4,,1.50\n";
 
-/// A type that wants numbers where the file has other things.
+/// A type that requires numbers in columns that hold other values.
 async fn invoices(server: &Server) {
     let schema = json!({
         "type": "object", "required": ["id", "amount", "customer"], "additionalProperties": false,
@@ -21,7 +21,7 @@ async fn invoices(server: &Server) {
     server.put("/api/v1/job-types/invoices", spec).await.expect(201);
 }
 
-/// The form of `/imports/new` as a browser without scripts posts it.
+/// Submits the form of `/imports/new` like a browser without scripts.
 async fn post_form(caller: &Api, fields: &[(&str, &str)], file: Option<(&str, &str)>) -> Answer {
     let mut form = reqwest::multipart::Form::new();
     for (name, value) in fields {
@@ -34,7 +34,7 @@ async fn post_form(caller: &Api, fields: &[(&str, &str)], file: Option<(&str, &s
     Answer::of(caller.request(reqwest::Method::POST, "/imports").multipart(form)).await
 }
 
-/// The value of a hidden field.
+/// Value of a hidden field.
 fn hidden(page: &str, name: &str) -> String {
     let at = page.find(&format!("name=\"{name}\"")).unwrap_or_else(|| panic!("no field {name} in {page}"));
     let value = &page[at..];

@@ -1,5 +1,4 @@
-//! Trees as they are asked for: the whole shape in one request, what is refused and where, ids and keys
-//! that can be taken only once.
+//! Creation of trees: the whole shape in one request, refusals with their places, unique ids and keys.
 
 use futures::future::join_all;
 use serde_json::{Value, json};
@@ -16,7 +15,7 @@ async fn types(server: &Server, names: &[&str]) {
     }
 }
 
-/// Creation that must be refused: its code, and where the fault is.
+/// Sends a creation that must be refused; returns its code and the places of the faults.
 async fn refused(api: &Api, body: Value) -> (String, Vec<String>) {
     let answer = api.post("/api/v1/jobs", body).await;
     assert!(answer.status.is_client_error(), "{}", answer.text);

@@ -1,5 +1,5 @@
-//! Credentials that end: tokens with an `expires_at`, services that are disabled as a whole, sign-in links that a newer
-//! link or a changed address makes useless. What has ended is refused within a second, on every server.
+//! Credentials that end: tokens with an `expires_at`, disabled services, sign-in links replaced by a newer link or a
+//! changed address. Ended credentials are refused within a second on every server.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use time::OffsetDateTime;
 
 use crate::support::{Api, Server};
 
-/// Asks until the caller is refused; fails where that takes more than `limit`.
+/// Polls until the caller is refused; fails if that takes longer than `limit`.
 async fn refused_within(api: &Api, limit: Duration) {
     let began = Instant::now();
     loop {

@@ -1,6 +1,5 @@
-//! Two transactions that cross, in an order that is made and not hoped for: the second has done everything
-//! but its last statement when the first commits. What guards that last statement is all that is tested here;
-//! races that are left to chance are in `races` and `pairs`.
+//! Crossing transactions in a forced order: the second has executed everything but its last statement when the first
+//! commits. These tests cover only the guards of that last statement; random races are in `races` and `pairs`.
 
 use std::time::Duration;
 
@@ -17,7 +16,7 @@ fn id(value: &Value) -> String {
     value["id"].as_str().expect("an id").to_owned()
 }
 
-/// Holds the gate of a job: whoever comes to it waits, in the order of coming.
+/// Locks the state row of a job: others wait for it in order of arrival.
 async fn hold(pool: &PgPool, job: &str) -> Transaction<'static, Postgres> {
     let mut held = pool.begin().await.expect("a transaction");
     sqlx::query("select 1 from gate where gate_id = (select gate_id from job where id::text = $1) for update")
@@ -28,13 +27,13 @@ async fn hold(pool: &PgPool, job: &str) -> Transaction<'static, Postgres> {
     held
 }
 
-/// How many wait for a lock.
+/// Number of sessions that wait for a lock.
 async fn waiting(pool: &PgPool) -> i64 {
     let all = "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'";
     sqlx::query_scalar(all).fetch_one(pool).await.expect("a count")
 }
 
-/// Sends a request, and waits until it waits.
+/// Sends a request, and waits until it blocks.
 async fn send(pool: &PgPool, api: &Api, path: String, body: Value, waiting: i64) -> JoinHandle<Answer> {
     let request = api.request(Method::POST, &path).json(&body);
     let answer = tokio::spawn(Answer::of(request));
@@ -45,8 +44,8 @@ async fn send(pool: &PgPool, api: &Api, path: String, body: Value, waiting: i64)
     answer
 }
 
-/// P13: whatever a worker was about to do to a job when it was cancelled is refused or ends the item as
-/// cancelled, and nothing of it is left.
+/// P13: a worker's request that crosses a cancel of its job is refused or ends the item as canceled, without other
+/// effects.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_crosses_a_cancel_comes_too_late() {
     let server = Server::start().await;
@@ -90,7 +89,7 @@ async fn what_crosses_a_cancel_comes_too_late() {
     server.stop().await;
 }
 
-/// P14: the second of two claims counts what the first has taken, though that is not committed.
+/// P14: the second of two claims counts what the first has taken, even before it is committed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cap_counts_what_is_being_claimed() {
     let server = Server::start().await;
@@ -113,7 +112,7 @@ async fn a_cap_counts_what_is_being_claimed() {
     server.stop().await;
 }
 
-/// P9: of two items that come to one serialize key at once, the second stands behind the first.
+/// P9: of two items that join one serialize queue concurrently, the second waits behind the first.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_that_join_a_lane_at_once_stand_behind_each_other() {
     let server = Server::start().await;
@@ -142,7 +141,7 @@ async fn two_that_join_a_lane_at_once_stand_behind_each_other() {
     server.stop().await;
 }
 
-/// `claiming`: items have their places in a job in the order of acceptance, each its own.
+/// `claiming`: items have unique positions in a job in the order of acceptance.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_that_add_at_once_get_places_of_their_own() {
     let server = Server::start().await;
@@ -165,7 +164,7 @@ async fn two_that_add_at_once_get_places_of_their_own() {
     server.stop().await;
 }
 
-/// `retention`: what is given back when its tree goes comes too late.
+/// `retention`: items released or retried during the deletion of their tree come too late.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_comes_back_to_a_tree_that_is_going() {
     let server = Server::start().await;
@@ -194,7 +193,7 @@ async fn nothing_comes_back_to_a_tree_that_is_going() {
     server.stop().await;
 }
 
-/// `database-clock`: a step of the rows that follow a decision is undone where another server has taken it meanwhile.
+/// `database-clock`: a propagation step is undone if another server has taken it meanwhile.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_step_that_was_taken_elsewhere_is_undone() {
     let server = Server::start().await;
@@ -228,7 +227,7 @@ async fn a_step_that_was_taken_elsewhere_is_undone() {
     server.stop().await;
 }
 
-/// P17: rows come from the place where their file is, and from there once, however many servers cut it.
+/// P17: rows are added from the file's position, and only once, however many servers split it.
 #[tokio::test]
 async fn rows_come_once_from_the_place_where_their_file_is() {
     let server = Server::start().await;
@@ -260,7 +259,7 @@ async fn rows_come_once_from_the_place_where_their_file_is() {
     server.stop().await;
 }
 
-/// What no code of ours does, the tables refuse by themselves, by name.
+/// Constraints of the tables, by name, that the code never violates.
 #[tokio::test]
 async fn the_tables_refuse_what_must_never_be() {
     let server = Server::start().await;

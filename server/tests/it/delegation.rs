@@ -1,5 +1,5 @@
-//! Exports act with the rights of the credential that asked for them, as they are when the work is done, and never
-//! with more: neither another token of the service nor a later change of hands widens them.
+//! Exports run with the current rights of the requesting credential, and never with more: neither another token of the
+//! service nor a later change of ownership widens them.
 
 use serde_json::{Value, json};
 
@@ -9,14 +9,14 @@ use crate::{
     support::{Api, Server},
 };
 
-/// A second token of a service that exists.
+/// Creates a second token of an existing service.
 async fn token(server: &Server, service: &str, scopes: &[&str]) -> (String, Api) {
     let made = server.post("/api/v1/tokens", json!({"service": service, "name": "second", "scopes": scopes})).await;
     let made = made.expect(201);
     (id(&made["token"]), server.stranger().with_token(made["secret"].as_str().expect("a secret")))
 }
 
-/// Somebody's job with one item, which waits.
+/// Creates a job of another owner with one waiting item.
 async fn victim(server: &Server, owner: &Api) -> String {
     server.put("/api/v1/job-types/a", json!({})).await;
     id(&owner.post("/api/v1/jobs", json!({"type": "a", "items": [{"payload": "secret"}]})).await.expect(201))
@@ -31,7 +31,7 @@ async fn ask(caller: &Api, item: Value, sealed: bool) -> String {
     id(&caller.post("/api/v1/jobs", job).await.expect(201))
 }
 
-/// The newest item of a job, once it has ended.
+/// Waits until the newest item of a job has ended.
 async fn ended(server: &Server, job: &str) -> Value {
     let mut item = Value::Null;
     until(async || {

@@ -1,4 +1,4 @@
-//! The support desk: what failed is found, mended and given back through the pages, by forms alone.
+//! Support: finding, correcting and retrying failed items through the pages, by forms only.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -9,20 +9,20 @@ use crate::{
     turns::until,
 };
 
-/// Posts a form as a browser without scripts does.
+/// Submits a form like a browser without scripts.
 async fn submit(api: &Api, path: &str, fields: &[(&str, &str)]) -> Answer {
     let body = form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
     api.post_text(path, "application/x-www-form-urlencoded", body).await
 }
 
-/// Where an action that succeeded leads.
+/// Redirect target of a successful action.
 #[track_caller]
 fn led(answer: &Answer) -> String {
     assert_eq!(answer.status, 303, "{}", answer.text);
     answer.headers["location"].to_str().expect("text").to_owned()
 }
 
-/// A job of a service with these payloads, all of them dead; returns job and items.
+/// Creates a job of a service with these payloads, all dead; returns job and items.
 async fn dead(shop: &Api, name: &str, payloads: &[&str]) -> (String, Vec<String>) {
     let items: Vec<String> = payloads.iter().map(|payload| format!(r#"{{"payload":{payload}}}"#)).collect();
     let body = format!(r#"{{"type":"{name}","sealed":true,"name":"March","items":[{}]}}"#, items.join(","));

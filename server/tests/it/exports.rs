@@ -1,4 +1,4 @@
-//! Exports: a job that writes the rows of another one into a file.
+//! Exports: a job that writes the rows of another one to a file.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ use crate::{
     },
 };
 
-/// A finished export of a job: the item's view.
+/// Runs an export of a job; returns the item.
 async fn export(caller: &Api, order: Value) -> Value {
     let job = json!({"type": "export", "sealed": true, "items": [{"payload": order}]});
     let job = caller.post("/api/v1/jobs", job).await.expect(201);

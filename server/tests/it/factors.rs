@@ -1,7 +1,7 @@
-//! Second factors: an authenticator app is set up, asked for at every way in, replaced by a recovery code, removed, reset.
+//! Second factors: setup of an authenticator app, its use in all sign-in methods, recovery codes, removal, reset.
 //!
-//! Passkeys need a browser and have their test in `end2end`. Codes are those of a real TOTP library; where a step of thirty
-//! seconds has to pass, the last used step is set back in the database.
+//! Passkeys need a browser and are tested in `end2end`. Codes come from a real TOTP library; instead of waiting for a
+//! time step, the tests set back the last used step in the database.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ impl App {
         Self(Totp::from_url(started["otpauth_url"].as_str().expect("a URL")).expect("a URL that apps read"))
     }
 
-    /// The code of so many steps from now.
+    /// Code at an offset in time steps.
     pub(crate) fn code(&self, steps: i64) -> String {
         let at = OffsetDateTime::now_utc().unix_timestamp() + 30 * steps;
         self.0.generate(at.try_into().expect("after 1970")).to_string()
@@ -33,7 +33,7 @@ pub(crate) async fn person(server: &Server, name: &str, role: &str) -> String {
     server.post("/api/v1/users", new).await.expect(201)["id"].as_str().expect("an id").to_owned()
 }
 
-/// Sets up an authenticator app. Returns it and the recovery codes. Its present code is used up.
+/// Sets up an authenticator app. Returns it and the recovery codes. Its current code is used.
 pub(crate) async fn set_up(caller: &Api) -> (App, Vec<String>) {
     let app = App::of(&caller.post("/api/v1/me/totp", json!({})).await.expect(201));
     let confirmed = caller.post("/api/v1/me/totp/confirm", json!({"code": app.code(0)})).await.expect(200);
@@ -41,7 +41,7 @@ pub(crate) async fn set_up(caller: &Api) -> (App, Vec<String>) {
     (app, codes.map(|code| code.as_str().expect("text").to_owned()).collect())
 }
 
-/// The person proved who they are eleven minutes ago.
+/// Sets the last authentication of the person to eleven minutes ago.
 pub(crate) async fn age_sessions(server: &Server) {
     sqlx::query("update session set authenticated_at = authenticated_at - interval '11 minutes'")
         .execute(&server.running.app.pool)

@@ -1,4 +1,4 @@
-//! Where files are kept and for how long, and how little memory they take.
+//! Storage and lifetime of files, and bounded memory.
 
 use std::time::Duration;
 

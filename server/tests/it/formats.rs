@@ -1,4 +1,4 @@
-//! Files that are no CSV: arrays, lines, workbooks, and files that are one item as a whole.
+//! Formats other than CSV: arrays, lines, workbooks, and whole files as single items.
 
 use reqwest::{Method, header::CONTENT_TYPE};
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ async fn preview(caller: &Api, upload: &str, query: &str) -> Value {
     caller.get(&format!("/api/v1/uploads/{upload}/preview?{query}")).await.expect(200)
 }
 
-/// A job of an upload that is read in a given way.
+/// Creates a job from an upload with reading options.
 async fn import_as(caller: &Api, upload: Value) -> Answer {
     caller.post("/api/v1/jobs", json!({"type": "import", "upload": upload})).await
 }
@@ -53,7 +53,7 @@ async fn an_array_is_cut_into_its_elements_and_a_broken_one_is_one_dead_row() {
     server.stop().await;
 }
 
-/// A table as Excel writes it in half of Europe: Windows-1252, semicolons, umlauts also in the header.
+/// A table as Excel writes it in large parts of Europe: Windows-1252, semicolons, umlauts also in the header.
 #[tokio::test]
 async fn a_table_that_is_not_utf8_is_read_in_its_encoding() {
     let server = Server::start().await;

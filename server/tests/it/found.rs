@@ -1,4 +1,4 @@
-//! What the model test found, told as stories: each failed before it was mended.
+//! Regressions found by the model test: each failed before its fix.
 
 use serde_json::{Value, json};
 
@@ -26,7 +26,7 @@ async fn end(api: &Api, assignment: &Value, verb: &str, body: Value) -> Value {
     api.post(&format!("/api/v1/assignments/{}/{verb}", id(assignment)), body).await.expect(200)
 }
 
-/// `manual-retry`: a fed child that is complete is unsealed when its parent reopens, and takes what is fed later.
+/// `manual-retry`: a complete fed child is unsealed when its parent reopens, and accepts later fed items.
 #[tokio::test]
 async fn a_complete_fed_child_takes_what_a_repaired_parent_brings() {
     let server = Server::start().await;
@@ -51,8 +51,8 @@ async fn a_complete_fed_child_takes_what_a_repaired_parent_brings() {
     assert_eq!((&done["tree"]["outcome"], &done["completion"]), (&json!("succeeded"), &json!(2)));
 }
 
-/// A job carries the turns of its tree for all jobs of its type. Cancelled, it does so still: its sister
-/// takes items, is sealed, fed and worked on.
+/// A job carries the fair turns of its tree for all jobs of its type, even when canceled: its sibling still accepts
+/// items, is sealed, fed and processed.
 #[tokio::test]
 async fn a_cancelled_job_does_not_hold_up_its_sisters() {
     let server = Server::start().await;
@@ -81,7 +81,7 @@ async fn a_cancelled_job_does_not_hold_up_its_sisters() {
     assert_eq!((&done["tree"]["outcome"], &done["tree"]["counts"]["cancelled"]), (&json!("partial"), &json!(1)));
 }
 
-/// `completion` and `cancellation`: a tree is cancelled although its root's own items had ended before.
+/// `completion` and `cancellation`: a tree is canceled even if its root's own items had ended before.
 #[tokio::test]
 async fn a_tree_whose_root_had_ended_is_cancelled_as_a_whole() {
     let server = Server::start().await;
@@ -96,7 +96,7 @@ async fn a_tree_whose_root_had_ended_is_cancelled_as_a_whole() {
     server.post(&cancel, json!({})).await.expect(200);
 }
 
-/// `job-status`: a reopened job is running, also when nothing of it was ever handed out.
+/// `job-status`: a reopened job is running, even if none of its items was ever claimed.
 #[tokio::test]
 async fn a_reopened_job_is_running() {
     let server = Server::start().await;

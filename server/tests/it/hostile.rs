@@ -1,6 +1,6 @@
-//! JSON that means harm, at every door that takes some: huge, deep, broken, ambiguous, with numbers that
-//! no machine type holds. Nothing of it is a 5xx, all of it is answered at once and in little memory, and
-//! what is accepted comes back byte for byte.
+//! Hostile JSON at every endpoint that accepts JSON: huge, deep, broken, ambiguous, with numbers beyond all machine
+//! types. No request causes a 5xx, all responses are fast and use little memory, and accepted documents are returned
+//! byte for byte.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use crate::support::{Answer, Api, Server, program::peak_kib};
 
-/// How long an answer may take. Without optimisations everything is slower, and other stories run beside.
+/// Timeout of a response. Debug builds are slower, and other tests run concurrently.
 const PATIENCE: Duration = Duration::from_secs(if cfg!(debug_assertions) { 60 } else { 1 });
 
 const JSON: &str = "application/json";
@@ -21,13 +21,13 @@ fn id(value: &Value) -> String {
     value["id"].as_str().expect("an id").to_owned()
 }
 
-/// The ids in an answer, in their order. Not by reading it: what it holds fits no number of ours.
+/// Ids in a response, in order. Not parsed as JSON: its numbers exceed all machine types.
 fn ids(answer: &Answer) -> Vec<String> {
     assert!(answer.status.is_success(), "{}", answer.text);
     answer.text.split("\"id\":\"").skip(1).map(|rest| rest[..36].to_owned()).collect()
 }
 
-/// Documents that are hostile and still good: they come back as they were sent.
+/// Hostile but valid documents: they are returned unchanged.
 fn good() -> Vec<String> {
     let huge = vec!["1e131071"; 1_000].join(",");
     let odd = [
@@ -53,7 +53,7 @@ fn good() -> Vec<String> {
     all
 }
 
-/// Documents that no door takes, as bytes, with the statuses that may say so.
+/// Invalid documents as bytes, with the allowed statuses.
 fn bad() -> Vec<(&'static str, Vec<u8>, &'static [u16])> {
     let repeat = |open: &str, close: &str| format!("{}1{}", open.repeat(100_000), close.repeat(100_000)).into_bytes();
     let keys: Vec<String> = (0..1_000_000).map(|n| format!("\"{n:x}\":1")).collect();
@@ -81,7 +81,7 @@ fn bad() -> Vec<(&'static str, Vec<u8>, &'static [u16])> {
     ]
 }
 
-/// A place where a document can be handed in: a request with a hole in its body.
+/// Endpoint for a document: a request with a placeholder in its body.
 struct Door {
     name: &'static str,
     method: Method,
@@ -89,9 +89,9 @@ struct Door {
     media_type: &'static str,
     before: String,
     after: &'static str,
-    /// It takes any document; else only its own kind, and all of these are refused.
+    /// True if it accepts any document; else only its own kind, and all of these are refused.
     is_open: bool,
-    /// With an Idempotency-Key, so that the body is compared and not only kept.
+    /// True if it has an Idempotency-Key, so that the body is also compared.
     is_keyed: bool,
 }
 
@@ -114,7 +114,7 @@ impl Door {
         Self { is_keyed: true, ..self }
     }
 
-    /// Hands a document in. The answer comes at once and is no 5xx.
+    /// Sends a document. The response must be fast and not a 5xx.
     async fn knock(&self, api: &Api, document: &[u8]) -> Answer {
         let body = [self.before.as_bytes(), document, self.after.as_bytes()].concat();
         let began = Instant::now();
@@ -130,7 +130,7 @@ impl Door {
     }
 }
 
-/// A job of one item that somebody holds, and the assignment.
+/// A job with one assigned item, and the assignment.
 struct Held {
     job: String,
     item: String,
@@ -145,7 +145,7 @@ async fn held(api: &Api) -> Held {
     Held { job, item, assignment }
 }
 
-/// A job with a dead item.
+/// Creates a job with a dead item.
 async fn dead(api: &Api) -> Held {
     let held = held(api).await;
     let fatal = json!({"error": {"message": "no"}, "retryable": false});
@@ -159,7 +159,7 @@ async fn server() -> Server {
     server
 }
 
-/// Every door that takes a document of the caller's, or a body in which one could hide.
+/// All endpoints that accept a document of the caller, or a body that could contain one.
 async fn doors(api: &Api) -> Vec<Door> {
     let (open, hand) = (dead(api).await, held(api).await);
     let assignment = |verb: &str| format!("/api/v1/assignments/{}/{verb}", hand.assignment);
@@ -326,7 +326,7 @@ async fn what_is_accepted_comes_back_byte_for_byte() {
     server.stop().await;
 }
 
-/// A body that goes on for so many mebibytes.
+/// Body of the given number of mebibytes.
 fn endless(before: &'static str, piece: &'static str, mib: usize) -> Body {
     let piece: bytes::Bytes = piece.repeat((1 << 20) / piece.len()).into();
     let pieces = std::iter::repeat_n(piece, mib);
@@ -334,7 +334,7 @@ fn endless(before: &'static str, piece: &'static str, mib: usize) -> Body {
     Body::wrap_stream(futures::stream::iter(all).map(Ok::<_, std::io::Error>))
 }
 
-/// F31: whatever comes, the server grows by no more than 64 MiB.
+/// F31: the server grows by no more than 64 MiB for any input.
 #[tokio::test]
 async fn whatever_comes_takes_little_memory() {
     const MOST_KIB: u64 = 64 << 10;

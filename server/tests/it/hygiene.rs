@@ -1,5 +1,5 @@
-//! Browsers keep nothing and believe nobody else: nothing of what was shown stays when somebody signs out, downloads do
-//! nothing where they are opened, and a name that another site has made to lead here is not ours.
+//! Browser security: nothing remains cached after signing out, downloads are not executed, and a host name of another
+//! site that resolves to this server is refused.
 
 use argon2::{Algorithm, Argon2, Params, Version, password_hash::PasswordHasher as _};
 use reqwest::Method;
@@ -9,7 +9,7 @@ use crate::support::{Answer, Api, Server};
 
 const PASSWORD: &str = "correct horse battery";
 
-/// A request that names this host, made by a page of `origin`.
+/// Sends a request with this host, made by a page of `origin`.
 async fn naming(api: &Api, method: Method, path: &str, host: &str, origin: Option<&str>) -> Answer {
     let mut request = api.request(method, path).header("host", host);
     if let Some(origin) = origin {

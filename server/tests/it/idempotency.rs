@@ -1,5 +1,5 @@
-//! Requests that are sent again (`idempotency-key`): one tree a key, the first answer a second time, streams that
-//! go on where they were committed.
+//! Repeated requests (`idempotency-key`): one tree per key, the first response again, streams that resume after the
+//! last commit.
 
 use futures::future::join_all;
 use reqwest::Method;
@@ -31,7 +31,7 @@ async fn stream(api: &Api, job: &str, key: &str, text: &str) -> Answer {
     Answer::of(request.body(text.to_owned())).await
 }
 
-/// Takes what there is of type `a` and ends it.
+/// Claims and finishes all work of type `a`.
 async fn work(api: &Api, verb: &str, body: Value) {
     let claim = json!({"worker_id": "w", "types": ["a"], "max": 100});
     let claimed = api.post("/api/v1/assignments", claim).await.expect(200);
@@ -141,7 +141,7 @@ async fn a_type_may_insist_on_a_key() {
     server.stop().await;
 }
 
-/// P10: 64 identical requests make one tree, key by key, on two servers.
+/// P10: 64 identical requests create one tree per key, on two servers.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_identical_requests_at_once_make_one_tree() {
     let server = start().await;
@@ -258,7 +258,7 @@ async fn a_stream_that_is_sent_again_goes_on_where_it_was_committed() {
     server.stop().await;
 }
 
-/// The same stream on several connections to two servers at once: every row once.
+/// The same stream on several connections to two servers at once: every row is added once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stream_that_is_sent_twice_at_once_is_added_once() {
     let server = start().await;
@@ -307,8 +307,8 @@ async fn what_else_is_made_is_made_once() {
     server.stop().await;
 }
 
-/// As if the server were killed between making something and keeping what it answers: the database refuses the
-/// second, and so the first.
+/// Simulates a server killed between creating a resource and storing its response: the database refuses the second, and
+/// so the first.
 #[tokio::test]
 async fn what_cannot_be_answered_again_is_not_made() {
     let server = start().await;

@@ -1,4 +1,4 @@
-//! The pages of imports: what is offered, what is shown before a file starts, whose an import is, and what may be done to it.
+//! Import pages: options, preview before the start, ownership, and allowed actions.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::support::{
     imports::{complete, import, upload},
 };
 
-/// Posts fields as the form of the second step does.
+/// Submits the form of the second step.
 async fn start(caller: &Api, fields: &[(&str, &str)]) -> Answer {
     let form = fields.iter().fold(reqwest::multipart::Form::new(), |form, (name, value)| {
         form.text((*name).to_owned(), (*value).to_owned())
@@ -15,7 +15,7 @@ async fn start(caller: &Api, fields: &[(&str, &str)]) -> Answer {
     Answer::of(caller.request(reqwest::Method::POST, "/imports").multipart(form)).await
 }
 
-/// A page as its reader has it: without the marks between texts.
+/// Text of a page, without hydration markers.
 async fn shown(caller: &Api, path: &str) -> String {
     let page = caller.get(path).await;
     assert_eq!(page.status, 200, "{path}: {}", page.text);

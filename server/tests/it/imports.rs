@@ -1,4 +1,4 @@
-//! A file from the drop zone to the list of its failures, with everything that can be wrong with it.
+//! Imports from the upload to the list of failures, with all kinds of errors.
 
 use std::fmt::Write as _;
 
@@ -243,7 +243,7 @@ async fn two_servers_cut_one_file_and_every_row_is_there_once() {
     server.stop().await;
 }
 
-/// The job once it has at least so many items.
+/// Waits until the job has at least `items` items.
 async fn complete_at_least(caller: &Api, job: &Value, items: i64) -> Value {
     let path = format!("/api/v1/jobs/{}?wait_seconds=30", job["id"].as_str().expect("an id"));
     loop {

@@ -1,4 +1,4 @@
-//! Job types: made, changed by people who do not overwrite each other, paused, removed.
+//! Job types: creation, concurrent changes, pausing, deletion.
 
 use reqwest::Method;
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! A server comes and goes: beside another, without its database, and with people waiting on it.
+//! Start and stop of a server: next to another, without its database, and with open connections.
 
 use std::{
     sync::atomic::Ordering,
@@ -43,7 +43,7 @@ async fn a_server_that_stops_lets_nobody_wait() {
     assert!(String::from_utf8_lossy(&rest).contains("event: bye"));
 }
 
-/// A client's request may be on its way when the server is told to stop: who had connected is still answered.
+/// A request may be in transit when the server is told to stop: open connections are still answered.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_had_connected_when_the_server_stopped_is_still_answered() {
     let server = Server::start().await;

@@ -1,4 +1,4 @@
-//! Lists: every filter finds what it should and nothing else, and pages lose nothing and show nothing twice.
+//! Lists: every filter finds exactly its matches, and pages neither lose nor repeat rows.
 
 use serde_json::{Value, json};
 
@@ -17,12 +17,12 @@ pub(crate) async fn job(server: &Server, body: Value) -> Value {
     server.post("/api/v1/jobs", body).await.expect(201)
 }
 
-/// The ids on all pages of a list, in order.
+/// Ids on all pages of a list, in order.
 pub(crate) async fn all(api: &Api, path: &str) -> Vec<String> {
     all_behind(api, path, String::new()).await
 }
 
-/// The same from a page on that begins with `&cursor=…`.
+/// Ids on all pages from a cursor (`&cursor=…`) on.
 async fn all_behind(api: &Api, path: &str, mut cursor: String) -> Vec<String> {
     let mut found = Vec::new();
     loop {
@@ -33,7 +33,7 @@ async fn all_behind(api: &Api, path: &str, mut cursor: String) -> Vec<String> {
     }
 }
 
-/// A statement that does what the engine does in ways that cannot be had by request here.
+/// Executes a statement that sets up states that requests cannot produce here.
 pub(crate) async fn sql(server: &Server, statement: String) {
     let pool = &server.running.app.pool;
     sqlx::raw_sql(sqlx::AssertSqlSafe(statement)).execute(pool).await.expect("the statement runs");

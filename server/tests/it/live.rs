@@ -1,4 +1,4 @@
-//! The event stream: a snapshot, then absolute changes, until the end; never to strangers.
+//! Event stream: a snapshot, then absolute changes, until the end; never for strangers.
 
 use futures::StreamExt as _;
 use reqwest::Method;
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Api, Server};
 
-/// Reads events until one satisfies; returns all of them with their names.
+/// Reads events until one matches; returns all of them with their names.
 pub(crate) async fn listen(api: &Api, path: &str, last: impl Fn(&str, &Value) -> bool) -> Vec<(String, Value)> {
     let response = api.request(Method::GET, path).send().await.expect("a stream");
     assert_eq!(response.status(), 200);

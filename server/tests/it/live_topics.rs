@@ -1,5 +1,5 @@
-//! Any set of topics over one connection: each begins with its snapshot, what changes elsewhere follows, and nobody is told
-//! what is not theirs to see.
+//! Any set of topics over one connection: each starts with its snapshot, changes from other servers follow, and callers
+//! only receive what they may see.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -14,14 +14,14 @@ use crate::{
     support::{Api, Server, imports, receiver::Receiver},
 };
 
-/// A story waits no longer for an event.
+/// Maximum wait for an event.
 const SOON: Duration = Duration::from_secs(10);
 
-/// An open connection.
+/// Open connection.
 struct Watching {
     bytes: std::pin::Pin<Box<dyn Stream<Item = reqwest::Result<bytes::Bytes>> + Send>>,
     text: String,
-    /// The last event of each topic.
+    /// Last event of each topic.
     last: HashMap<String, (String, Value)>,
 }
 
@@ -34,7 +34,7 @@ impl Watching {
         Self { bytes: Box::pin(response.bytes_stream()), text: String::new(), last: HashMap::new() }
     }
 
-    /// The next event; nothing where the connection is over.
+    /// Next event; `None` when the connection is closed.
     async fn next(&mut self) -> Option<(String, Value)> {
         loop {
             while let Some(end) = self.text.find("\n\n") {
@@ -52,7 +52,7 @@ impl Watching {
         }
     }
 
-    /// Waits for an event of a topic that is as wanted; the one that came last may be.
+    /// Waits for a matching event of a topic, starting with the last one received.
     async fn until(&mut self, topic: &str, wanted: impl Fn(&str, &Value) -> bool) -> Value {
         if let Some((_, data)) = self.last.get(topic).filter(|(name, data)| wanted(name, data)) {
             return data.clone();
@@ -76,7 +76,7 @@ impl Watching {
         data
     }
 
-    /// Waits for the end of the connection; returns what was said before.
+    /// Waits for the end of the connection; returns the events before it.
     async fn end(mut self) -> Vec<(String, Value)> {
         timeout(SOON, async {
             let mut events = Vec::new();

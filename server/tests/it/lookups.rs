@@ -1,5 +1,5 @@
-//! Work is found by what its sender knows of it: jobs by the Idempotency-Key, items by the step they have reached; and
-//! an attempt that takes too long is ended, however alive its worker is.
+//! Lookups by the sender's data: jobs by the Idempotency-Key, items by their current step; and attempts that take too
+//! long are ended even with heartbeats.
 
 use reqwest::Method;
 use serde_json::{Value, json};

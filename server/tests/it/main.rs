@@ -1,4 +1,4 @@
-//! Stories through the front door: a real server, a database of its own, requests as users send them.
+//! Integration tests over HTTP: a real server, its own database, and requests as users send them.
 
 #![expect(clippy::format_collect, reason = "a story's file is written as it reads")]
 

@@ -1,4 +1,4 @@
-//! `/metrics` is for tokens of the scope `metrics`, or for whoever reaches the listener that serves nothing else.
+//! `/metrics` is for tokens of the scope `metrics`, and without authentication on a listener that serves nothing else.
 //!
 //! The address of a request grants nothing: behind a proxy every peer looks local.
 

@@ -1,5 +1,5 @@
-//! Promises about moments: what is not handed out before its time and is at it, what ends when its time is
-//! over, and leases that an absence of ours does not cost (`lease-expiry`, `start-and-expiry`, P15, P19).
+//! Timing: nothing is claimable before its time, expiry takes effect on time, and downtime of the server costs no
+//! leases (`lease-expiry`, `start-and-expiry`, P15, P19).
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use crate::{
     turns::until,
 };
 
-/// Due items change state within a second; the rest is for a machine that has much else to do.
+/// Due items change state within a second; the rest is slack for a busy machine.
 const LATE: time::Duration = time::Duration::seconds(if cfg!(debug_assertions) { 4 } else { 1 });
 
 fn id(value: &Value) -> String {
@@ -30,7 +30,7 @@ fn in_seconds(seconds: f64) -> (OffsetDateTime, String) {
     (at, text)
 }
 
-/// The first item of a type, waited for.
+/// Claims the first item of a type, waiting for it.
 async fn claim(api: &Api, kind: &str, wait: u32) -> Option<Value> {
     let body = json!({"worker_id": "w", "types": [kind], "wait_seconds": wait});
     let got = api.post("/api/v1/assignments", body).await.expect(200)["assignments"].clone();
@@ -48,7 +48,7 @@ fn on_time(due: OffsetDateTime, was: OffsetDateTime) {
     assert!(was - due <= LATE, "{was} is late for {due}");
 }
 
-/// `start-and-expiry`: an item is handed out at its run_after, and not before; one that failed, at its retry_at.
+/// `start-and-expiry`: an item is claimable at its run_after, and not before; a failed one, at its retry_at.
 #[tokio::test]
 async fn an_item_is_handed_out_at_its_moment() {
     let server = Server::start().await;
@@ -77,8 +77,8 @@ async fn an_item_is_handed_out_at_its_moment() {
     server.stop().await;
 }
 
-/// `start-and-expiry`: what nobody took before its expires_at is expired then, and is handed out no more; what runs is
-/// left alone.
+/// `start-and-expiry`: an item that nobody claimed before its expires_at expires then and is no longer claimable;
+/// running items are unaffected.
 #[tokio::test]
 async fn what_nobody_took_in_time_is_expired() {
     let server = Server::start().await;
@@ -99,7 +99,7 @@ async fn what_nobody_took_in_time_is_expired() {
     server.stop().await;
 }
 
-/// `start-and-expiry`: what has expired is not handed out in the moment before it is swept.
+/// `start-and-expiry`: an expired item is not claimable even before it is swept.
 #[tokio::test]
 async fn what_has_expired_is_not_handed_out_before_it_is_swept() {
     let server = Server::start().await;
@@ -115,22 +115,22 @@ async fn what_has_expired_is_not_handed_out_before_it_is_swept() {
     server.stop().await;
 }
 
-/// How long after a return workers may take to hear of it (`uptime::tick`).
+/// Grace period for workers after a downtime (`uptime::tick`).
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Leases of a second and a half; an absence of ours is longer than those and than the ticks of the clock.
+/// Heartbeat interval. Leases last a second and a half; a downtime is longer than those and than the clock interval.
 const BEAT: f64 = 0.5;
 const LEASE: Duration = Duration::from_millis(1_500);
 const ABSENCE: Duration = Duration::from_millis(7_500);
 
-/// Two items in the hands of workers: one of them goes on to send heartbeats, of the other nobody hears.
+/// Two assigned items: one worker keeps sending heartbeats, the other is silent.
 async fn two_held(server: &Server) -> [Value; 2] {
     server.put("/api/v1/job-types/a", json!({"heartbeat_seconds": BEAT})).await.expect(201);
     server.post("/api/v1/jobs", json!({"type": "a", "sealed": true, "items": [{}, {}]})).await.expect(201);
     [claim(server, "a", 0).await.expect("the first"), claim(server, "a", 0).await.expect("the second")]
 }
 
-/// Heartbeats for a while, whatever the answers are.
+/// Sends heartbeats for a while, ignoring the responses.
 async fn beat(api: &Api, held: &Value, how_long: Duration) {
     let path = format!("/api/v1/assignments/{}/heartbeat", id(held));
     let begin = Instant::now();
@@ -140,8 +140,8 @@ async fn beat(api: &Api, held: &Value, how_long: Duration) {
     }
 }
 
-/// What the absence has cost: to the worker that is alive nothing, to the other its item, one full lease after the
-/// time that workers may take to hear of the return.
+/// Checks the cost of a downtime: the live worker keeps its item, the silent one loses it one full lease after the
+/// grace period.
 async fn spared(server: &Server, [alive, silent]: [Value; 2], returned: OffsetDateTime) {
     let resumed_at: OffsetDateTime =
         sqlx::query_scalar("select resumed_at from uptime").fetch_one(&server.running.app.pool).await.expect("a time");
@@ -164,8 +164,8 @@ async fn spared(server: &Server, [alive, silent]: [Value; 2], returned: OffsetDa
     server.post(&late, json!({})).await.expect_problem(409, "assignment_closed");
 }
 
-/// `lease-expiry`, P19: the database is away for longer than a lease. Who is alive keeps its item, and work goes on by
-/// itself.
+/// `lease-expiry`, P19: the database is down for longer than a lease. Live workers keep their items, and work continues
+/// by itself.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_absence_of_the_database_costs_no_worker_its_item() {
     let (server, wire) = Server::start_wired().await;
@@ -184,7 +184,7 @@ async fn an_absence_of_the_database_costs_no_worker_its_item() {
     server.stop().await;
 }
 
-/// `lease-expiry`: all servers are away for longer than a lease.
+/// `lease-expiry`: all servers are down for longer than a lease.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_absence_of_every_server_costs_no_worker_its_item() {
     let first = Server::start().await;
@@ -199,7 +199,7 @@ async fn an_absence_of_every_server_costs_no_worker_its_item() {
     server.stop().await;
 }
 
-/// Heartbeats until a server has noticed that all of them were away.
+/// Sends heartbeats until a server has noticed the downtime.
 async fn until_noticed(server: &Server, alive: &Value) {
     let resumed = "select resumed_at > clock_timestamp() - interval '6 seconds' from uptime";
     let noticed = || async {
@@ -213,7 +213,7 @@ async fn until_noticed(server: &Server, alive: &Value) {
     }
 }
 
-/// `final-stage`: the results of a tree are those of its final stage; of its leaves where no job is one.
+/// `final-stage`: the results of a tree are those of its final stage; by default those of its leaves.
 #[tokio::test]
 async fn the_results_of_a_tree_are_those_of_its_final_stage() {
     let server = Server::start().await;

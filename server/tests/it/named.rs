@@ -1,4 +1,4 @@
-//! Lists and deeds over what is named by its ids: exactly these, as far as the caller may see them.
+//! Lists and actions on ids: exactly these items, as far as the caller may see them.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ use crate::{
 
 const OPERATIONS: &str = "/api/v1/bulk-operations";
 
-/// A job with so many dead items; its id and theirs, in order.
+/// Creates a job with `n` dead items; returns its id and theirs, in order.
 async fn graveyard(api: &Api, name: &str, n: usize) -> (String, Vec<String>) {
     let items: Vec<Value> = (0..n).map(|n| json!({"payload": {"n": n}})).collect();
     let job = id(&api.post("/api/v1/jobs", json!({"type": name, "sealed": true, "items": items})).await.expect(201));
@@ -34,7 +34,7 @@ async fn two_shops(server: &Server) -> (Api, Api) {
     (server.service("shop", &scopes).await, server.service("bakery", &scopes).await)
 }
 
-/// The operation once it is over.
+/// Waits until the operation is finished.
 async fn over(api: &Api, id: &str) -> Value {
     tokio::time::timeout(std::time::Duration::from_mins(1), async {
         loop {

@@ -1,7 +1,7 @@
-//! Sign-in by OpenID Connect against a provider that lies: answers that are replayed, mixed up or forged sign nobody in.
+//! Sign-in by OpenID Connect against a malicious provider: replayed, mixed-up or forged responses sign nobody in.
 //!
-//! The way through a real provider's pages is in `end2end`. Here the browser is a pair of requests: the departure, with
-//! the cookie that it sets, and the arrival with that cookie and whatever the test makes of the query.
+//! Sign-in through a real provider's pages is tested in `end2end`. Here the browser is a pair of requests: the redirect
+//! with its cookie, and the callback with that cookie and a query chosen by the test.
 
 pub(crate) mod provider;
 
@@ -17,7 +17,7 @@ use crate::{
 
 const CALLBACK: &str = "/sign-in/oidc/idp/callback";
 
-/// A browser on its way.
+/// Browser between redirect and callback.
 struct Journey {
     to: String,
     cookie: String,
@@ -40,14 +40,14 @@ async fn arrive(server: &Server, path: &str, query: &str, cookie: &str) -> Answe
     Answer::of(request.header("cookie", cookie).header("sec-fetch-site", "cross-site")).await
 }
 
-/// The whole way with these claims.
+/// Completes a sign-in with these claims.
 pub(crate) async fn sign_in(server: &Server, idp: &Idp, path: &str, claims: Value) -> Answer {
     let journey = leave(server, path).await;
     let query = idp.grant(&journey.to, &claims, Signature::Right);
     arrive(server, CALLBACK, &query, &journey.cookie).await
 }
 
-/// Whoever an answer signed in.
+/// Caller with the session of a response.
 pub(crate) fn signed_in(server: &Server, answer: &Answer) -> Api {
     assert_eq!(answer.status, 303, "{}", answer.text);
     let session = cookies(answer).into_iter().find(|cookie| cookie.starts_with("treeline_session="));

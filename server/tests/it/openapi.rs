@@ -1,4 +1,4 @@
-//! The API describes itself, and completely.
+//! The OpenAPI document is complete.
 
 use serde_json::{Value, json};
 
@@ -122,7 +122,7 @@ async fn health_and_readiness_answer() {
     server.stop().await;
 }
 
-/// Every `$ref` of a document.
+/// All `$ref`s of a document.
 fn references(value: &Value) -> Vec<String> {
     match value {
         Value::Object(fields) => fields

@@ -1,14 +1,14 @@
-//! Nobody gets at what is somebody else's by a detour: an export of it, or a page that shows it (P20).
+//! Isolation between owners on indirect paths: exports and pages (P20).
 //!
-//! The answers of every API operation to every kind of caller are in `authorization.rs`; pages are not in the OpenAPI
-//! document and are requested here.
+//! `authorization.rs` tests all API operations for every kind of caller; pages are not in the OpenAPI document and are
+//! requested here.
 
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::support::{Answer, Api, Server};
 
-/// Ada's things by name.
+/// Ada's objects by name.
 struct Things(Vec<(&'static str, String)>);
 
 impl Things {

@@ -1,11 +1,11 @@
-//! Every page is a route that the router lists and `leptos_axum` draws: the list is held against what the server answers.
-//! The tests of a subject tell what its pages show.
+//! Every page is a route of the router and is rendered by `leptos_axum`: the route list is compared with the server's
+//! responses. The contents of pages are tested with their subjects.
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::support::Server;
 
-/// An address that nobody is at, where the address names something.
+/// Path with ids of nonexistent objects.
 fn filled(route: &str) -> String {
     let id = uuid::Uuid::now_v7().to_string();
     route.replace("{id}", &id).replace("{token}", "nobody").replace("{name}", "nothing")
@@ -84,7 +84,7 @@ async fn a_request_without_a_path_is_answered() {
     server.stop().await;
 }
 
-/// One reading of an address decides about everything: what a layer judged is what is drawn.
+/// A URL is decoded in one way: the layers' decision applies to the rendered page.
 #[tokio::test]
 async fn an_address_that_can_be_read_in_two_ways_is_read_in_one() {
     let server = Server::start().await;

@@ -1,8 +1,8 @@
-//! Every two things that can happen to the same work, at the same moment, many times over: by two servers
-//! on one database in half of the runs. What must hold afterwards is asked of the tables.
+//! Every pair of concurrent actions on the same work, many times: in half of the runs by two servers on one database.
+//! Invariants are then checked in the tables.
 //!
-//! `TREELINE_RACE_ROUNDS` says how many trees each pair races on, `TREELINE_RACE_KEYS` how many keys are
-//! created sixty-fourfold; the defaults are small enough for every build.
+//! `TREELINE_RACE_ROUNDS` sets the number of trees per pair, `TREELINE_RACE_KEYS` the number of keys that are created
+//! sixty-four times; the defaults are small enough for every build.
 
 use std::{
     collections::HashMap,
@@ -21,7 +21,7 @@ use tokio::sync::Barrier;
 
 use crate::support::{Answer, Api, Server, invariants};
 
-/// What may happen to a tree.
+/// Action on a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Act {
     Claim,
@@ -53,7 +53,7 @@ const ACTS: [Act; 12] = [
     Act::Delete,
 ];
 
-/// Races that run at the same time, each with job types of its own.
+/// Concurrent races, each with its own job types.
 const ABREAST: usize = 8;
 
 static SWEEPING: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
@@ -66,8 +66,7 @@ fn id(value: &Value) -> String {
     value["id"].as_str().unwrap_or_default().to_owned()
 }
 
-/// A tree in which everything can happen: one item runs, one is dead, two share a serialize key; one child
-/// is fed, another waits.
+/// Tree for all actions: one item runs, one is dead, two share a serialize key; one child is fed, another waits.
 struct Ground {
     root: String,
     held: String,
@@ -159,7 +158,7 @@ impl Ground {
     }
 }
 
-/// Races two acts on one tree; every answer is one of ours.
+/// Races two actions on one tree; every response must be a defined one.
 async fn race(slot: usize, lane: &str, acts: [Act; 2], servers: [&Server; 2]) {
     let complete = acts.contains(&Act::Delete);
     let ground = Ground::lay(servers[0], slot, lane, complete).await;
@@ -178,7 +177,7 @@ async fn race(slot: usize, lane: &str, acts: [Act; 2], servers: [&Server; 2]) {
     join_all(running).await;
 }
 
-/// Works off what is left of a pair, so that trees come to rest.
+/// Finishes the remaining work of a pair.
 async fn drain(api: &Api) {
     let types: Vec<String> = (0..ABREAST).flat_map(|slot| [format!("p{slot}-a"), format!("p{slot}-b")]).collect();
     loop {
@@ -197,8 +196,8 @@ async fn drain(api: &Api) {
     }
 }
 
-/// Deadlocks that the database has seen. A connection reports them for certain when it closes: hence the
-/// pools of those that raced are closed before a third server asks.
+/// Deadlocks counted by the database. A connection reports them reliably only when it closes: so the pools of the
+/// racing servers are closed before a third server reads the count.
 async fn deadlocks(pool: &PgPool) -> i64 {
     sqlx::query_scalar("select deadlocks from pg_stat_database where datname = current_database()")
         .fetch_one(pool)
@@ -242,7 +241,7 @@ async fn any_two_things_at_once_leave_everything_whole() {
     three.stop().await;
 }
 
-/// P10: sixty-four identical requests make one tree, for every key, over two servers.
+/// P10: sixty-four identical requests create one tree, for every key, on two servers.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn sixty_four_identical_requests_make_one_tree_for_every_key() {
     let keys = number("TREELINE_RACE_KEYS", 12);
@@ -275,8 +274,8 @@ async fn sixty_four_identical_requests_make_one_tree_for_every_key() {
     one.stop().await;
 }
 
-/// P8, P9, P14: under load on two servers nothing is over a cap, overlaps within a key, comes out of order,
-/// is there twice or stays behind.
+/// P8, P9, P14: under load on two servers, no cap is exceeded, no key overlaps or is out of order, and no item is
+/// duplicated or left behind.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn caps_keys_and_doubles_hold_under_load_on_two_servers() {
     const CAP: i64 = 3;

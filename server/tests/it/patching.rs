@@ -1,5 +1,5 @@
-//! Small edits by people: they take effect, on every server, on the version that was read, and with a
-//! reason where the work is somebody else's.
+//! Small edits by people: they take effect on every server, on the version that was read, and with a reason for another
+//! owner's work.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ fn payloads(assignments: &[Value]) -> Vec<i64> {
     assignments.iter().map(|it| it["item"]["payload"].as_i64().expect("a number")).collect()
 }
 
-/// A server, and a job of type `a` whose items have the payloads 0 to `n` − 1; the paths of both.
+/// A server, and a job of type `a` with payloads 0 to `n` − 1; returns the paths of both.
 async fn with_items(n: i64) -> (Server, String, Vec<String>) {
     let server = Server::start().await;
     server.put("/api/v1/job-types/a", json!({"backoff": {"min_seconds": 600}})).await.expect(201);

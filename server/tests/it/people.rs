@@ -1,5 +1,4 @@
-//! People: made by admins, signed in by password, signed in in several places, and gone when they are
-//! disabled; and the links that show one tree to strangers.
+//! People: creation by admins, sign-in by password, several sessions, disabling; and share links for strangers.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +9,7 @@ use crate::support::{Answer, Api, Server};
 
 const PASSWORD: &str = "correct horse battery";
 
-/// Makes a person with a password. Gives the id.
+/// Creates a person with a password. Returns the id.
 async fn person(admin: &Api, name: &str, role: &str) -> String {
     let email = format!("{name}@example.com");
     let new = json!({"name": name, "email": email, "role": role, "password": PASSWORD});
@@ -23,7 +22,7 @@ fn credentials(email: &str, password: &str) -> Value {
     json!({"email": email, "password": password})
 }
 
-/// Waits until this credential is refused; fails when that takes longer than a second.
+/// Waits until this credential is refused; fails if that takes longer than a second.
 async fn ends_within_a_second(api: &Api) {
     let began = Instant::now();
     while api.get("/api/v1/me").await.status != 401 {

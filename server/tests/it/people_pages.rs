@@ -1,4 +1,4 @@
-//! The pages for accounts, services and the log, as a browser without scripts uses them.
+//! Pages for accounts, services and the audit log, used like by a browser without scripts.
 
 use reqwest::Method;
 use serde_json::json;
@@ -7,14 +7,14 @@ use crate::support::{Answer, Server};
 
 const PASSWORD: &str = "correct horse battery";
 
-/// The answer's cookie of this name, as it is sent back.
+/// Cookie of this name in a response, as it is sent back.
 fn cookie(answer: &Answer, name: &str) -> String {
     let lines = answer.headers.get_all("set-cookie").iter().filter_map(|line| line.to_str().ok());
     let pairs = lines.filter_map(|line| line.split(';').next());
     pairs.into_iter().find(|pair| pair.starts_with(name)).unwrap_or_else(|| panic!("no {name}: {answer:?}")).to_owned()
 }
 
-/// Where a form led to.
+/// Redirect target of a form.
 #[track_caller]
 fn led_to(answer: &Answer) -> &str {
     assert_eq!(answer.status.as_u16(), 303, "{}", answer.text);

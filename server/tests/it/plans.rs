@@ -1,16 +1,16 @@
-//! No statement reads a table from end to end: not on tables that were never analysed, which is what the
-//! planner knows of a queue in the first minute of a large job. Counted by PostgreSQL, in rows, not in time.
+//! No statement scans a whole table, even on tables that were never analyzed, as in the first minute of a large job.
+//! Measured by PostgreSQL, in rows, not in time.
 
 use serde_json::{Value, json};
 
 use crate::support::Server;
 
-/// Items of the large job. Of fewer, a pass over all of them is what a good planner does.
+/// Items of the large job. With fewer, a full scan is a good plan.
 const ITEMS: usize = 100_000;
-/// Rows that all statements together may have met while passing over one of its tables: a batch of some hundred
-/// ids may be looked for in one pass over a table of this size, but not every page, nor every claim.
+/// Maximum rows read by full scans of one table in all statements: a batch of some hundred ids may use one full scan of
+/// a table of this size, but not every page or every claim.
 const FEW: i64 = 4 * ITEMS as i64;
-/// The tables that have a row for each item that waits.
+/// Tables with a row for each waiting item.
 const LARGE: [&str; 2] = ["item", "ready"];
 
 async fn claimed(server: &Server, max: usize) -> Vec<String> {

@@ -1,19 +1,19 @@
-//! The roles of a shared PostgreSQL, set up by the commands of docs/postgres.md as they stand there: the server works,
-//! and can change neither the schema nor an entry of the audit log.
+//! Roles of a shared PostgreSQL, created by the commands in docs/postgres.md: the server works, and can change neither
+//! the schema nor an audit entry.
 
 use serde_json::json;
 use sqlx::{ConnectOptions as _, Connection as _, PgConnection, postgres::PgConnectOptions};
 
 use crate::support::{Api, Database, Server, run};
 
-/// The blocks of one language in the page.
+/// Code blocks of one language in the page.
 fn blocks(language: &str) -> Vec<String> {
     let page = include_str!("../../../docs/postgres.md");
     let open = format!("```{language}\n");
     page.split(&open).skip(1).map(|rest| rest.split("```").next().unwrap_or_default().to_owned()).collect()
 }
 
-/// The code of PostgreSQL's refusal.
+/// Error code of PostgreSQL.
 async fn refusal(connection: &mut PgConnection, statement: &'static str) -> String {
     let refused = sqlx::raw_sql(statement).execute(connection).await.expect_err(statement);
     refused.as_database_error().and_then(sqlx::error::DatabaseError::code).expect("a refusal").into_owned()

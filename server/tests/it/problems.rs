@@ -1,4 +1,4 @@
-//! Whatever is wrong with a request, the answer is a problem document that says what, and never a 5xx.
+//! Invalid requests get a problem document with the reason, and never a 5xx.
 
 use reqwest::Method;
 use serde_json::json;

@@ -1,7 +1,7 @@
-//! A proxy that signs people in: its header counts from trusted addresses alone, begins a session, and is held against it.
+//! Sign-in by a proxy: its header counts only from trusted addresses, starts a session, and is compared with it.
 //!
-//! Apart from `client_address`, where a proxy names the address of its client. The tests are the proxy themselves: their
-//! connections come from 127.0.0.1, which is trusted or not by the server's settings.
+//! Separate from `client_address`, where a proxy supplies the client address. The tests act as the proxy: their
+//! connections come from 127.0.0.1, which the server's settings trust or not.
 
 use bytes::Bytes;
 use futures::{Stream, StreamExt as _, future::join_all};
@@ -18,7 +18,7 @@ pub(crate) fn settings(config: &mut server::config::Config) {
     config.proxies.trusted_proxies = "127.0.0.0/8".parse().expect("networks");
 }
 
-/// The sign-in page, asked for by the proxy in somebody's name.
+/// Requests the sign-in page as the proxy, on behalf of a person.
 pub(crate) async fn named(server: &Server, path: &str, user: &str, cookie: Option<&str>) -> Answer {
     let mut request = server.stranger().request(Method::GET, path).header("x-forwarded-user", user);
     if let Some(cookie) = cookie {
@@ -110,7 +110,7 @@ async fn an_email_address_is_its_owners_and_no_name_stands_in_for_it() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn streams_of_a_session_that_the_proxy_began_go_on_and_end_with_it() {
-    /// Reads until a text is there so often, and leaves the rest.
+    /// Reads until a text has occurred `times` times.
     async fn read_until(stream: &mut (impl Stream<Item = reqwest::Result<Bytes>> + Unpin), wanted: &str, times: usize) {
         let mut text = String::new();
         while text.matches(wanted).count() < times {

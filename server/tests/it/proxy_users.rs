@@ -1,7 +1,7 @@
-//! Accounts of people whom a proxy names: connected by the name that the proxy gives, or by an email address that an admin has
-//! set, and by nothing that people choose for themselves elsewhere.
+//! Accounts of people whom a proxy names: linked by the proxy's name, or by an email address set by an admin, and by
+//! nothing that people choose themselves elsewhere.
 //!
-//! Apart from `proxy_header`, which tells when the header counts at all.
+//! Separate from `proxy_header`, which tests when the header counts.
 
 use serde_json::json;
 use server::config::{Config, identity::Providers};
@@ -13,7 +13,7 @@ use crate::{
     support::Server,
 };
 
-/// A server that believes a provider and a proxy.
+/// A server that trusts a provider and a proxy.
 async fn start(idp: &Idp) -> Server {
     let provider = idp.settings("idp", &[]);
     Server::start_with(|config: &mut Config| {
@@ -23,7 +23,7 @@ async fn start(idp: &Idp) -> Server {
     .await
 }
 
-/// Name of the account that the proxy's sign-in leads to.
+/// Name of the account that the proxy signs in.
 async fn account(server: &Server, user: &str) -> String {
     let begun = named(server, "/sign-in", user, None).await;
     let me = named(server, "/api/v1/me", user, Some(&session(&begun))).await.expect(200);

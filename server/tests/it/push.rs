@@ -1,5 +1,4 @@
-//! Treeline posts the items of push types to their workers, and what these answer decides what becomes of the
-//! item.
+//! Push delivery: items are posted to the workers of push types, and the responses determine the outcome.
 
 use std::time::Duration;
 
@@ -15,7 +14,7 @@ use crate::{
     },
 };
 
-/// A type whose items are posted to this receiver.
+/// Creates a type whose items are posted to this receiver.
 pub(crate) async fn push_type(server: &Server, name: &str, receiver: &Receiver, more: Value) {
     let mut spec = json!({"executor": {"kind": "push", "url": receiver.url("/work")}, "max_failures": 1,
         "backoff": {"min_seconds": 0, "jitter": false}});
@@ -32,19 +31,19 @@ pub(crate) async fn push_type(server: &Server, name: &str, receiver: &Receiver, 
     server.put(&format!("/api/v1/job-types/{name}"), spec).await.expect(201);
 }
 
-/// A sealed tree with one item for each payload.
+/// Creates a sealed tree with one item for each payload.
 pub(crate) async fn job(api: &Api, name: &str, payloads: &[Value]) -> Value {
     let items: Vec<Value> = payloads.iter().map(|payload| json!({"payload": payload})).collect();
     api.post("/api/v1/jobs", json!({"type": name, "sealed": true, "items": items})).await.expect(201)
 }
 
-/// The first item of a job.
+/// First item of a job.
 pub(crate) async fn item_of(api: &Api, job: &Value) -> Value {
     let items = api.get(&format!("/api/v1/items?job={}", id(job))).await.expect(200);
     api.get(&format!("/api/v1/items/{}", id(&items["data"][0]))).await.expect(200)
 }
 
-/// The first item of a job once it is in this state.
+/// Waits until the first item of a job has this state.
 pub(crate) async fn item_in(api: &Api, job: &Value, state: &str) -> Value {
     until(async || item_of(api, job).await["state"] == state).await;
     item_of(api, job).await
@@ -169,7 +168,7 @@ async fn what_goes_along_is_written_and_never_read_back() {
     server.stop().await;
 }
 
-/// How a receiver answers.
+/// Response of a receiver.
 type Answer<'a> = &'a dyn Fn(Post);
 
 #[tokio::test]

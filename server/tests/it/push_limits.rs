@@ -1,5 +1,5 @@
-//! What posting to workers must never do: more at once than it may, hammer a target that is away, reach an
-//! address that is closed, or do a thing twice that is done at most once, whichever server dies.
+//! Limits of push delivery: bounded concurrency, pauses for unavailable targets, no closed addresses, and no repetition
+//! of at-most-once items, even if servers crash.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -28,7 +28,7 @@ async fn complete(server: &Server, tree: &Value) -> Value {
     server.get(&path).await.expect(200)
 }
 
-/// Answers `n` posts, as late as it can: only when nothing more comes by itself. Returns the most at once.
+/// Answers `n` requests as late as possible: only when no more arrive. Returns the maximum concurrency.
 async fn answered_late(receiver: &mut Receiver, n: usize) -> usize {
     let (mut left, mut most) = (n, 0);
     let mut open: Vec<Post> = Vec::new();

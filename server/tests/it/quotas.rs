@@ -1,5 +1,5 @@
-//! Quotas of owners, rate limits of callers, and a full disk: 429 and 507 that name figure and limit, beside workers
-//! and other owners who notice nothing.
+//! Quotas of owners, rate limits of callers, and a full disk: 429 and 507 with usage and limit, without effect on
+//! workers and other owners.
 
 use std::time::Instant;
 
@@ -160,7 +160,7 @@ async fn a_person_has_so_many_event_streams() {
     server.stop().await;
 }
 
-/// The status line of one request over a connection of its own.
+/// Status line of one request on a separate connection.
 async fn asked(server: &Server, head: &str) -> String {
     let mut stream = TcpStream::connect(server.running.addr).await.expect("a connection");
     let request = format!("GET /api/v1/me HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\n{head}\r\n");

@@ -1,5 +1,5 @@
-//! Promises that only real concurrency can break: disjoint claims, closed fences, completion counted
-//! once, exact caps. Many callers at once against one real database, and two servers where it matters.
+//! Concurrency: disjoint claims, closed leases, completion counted once, exact caps. Many concurrent callers against
+//! one real database, and two servers if relevant.
 
 use std::{
     collections::HashSet,
@@ -32,7 +32,7 @@ async fn job_of(server: &Server, n: usize) -> String {
     id(&server.post("/api/v1/jobs", json!({"type": "a", "sealed": true, "items": items})).await.expect(201))
 }
 
-/// P3: eight workers on two servers never hold one item at once, and every item is had by somebody.
+/// P3: eight workers on two servers never hold one item at once, and every item is claimed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn workers_never_hold_one_item_at_once() {
     let server = Server::start().await;
@@ -107,7 +107,7 @@ async fn a_killed_workers_item_is_offered_again_and_its_late_result_refused() {
     server.stop().await;
 }
 
-/// `lease-expiry`: a worker that heartbeats keeps its item for many leases.
+/// `lease-expiry`: a worker that sends heartbeats keeps its item for many leases.
 #[tokio::test]
 async fn heartbeats_keep_an_item() {
     let server = Server::start().await;
@@ -125,7 +125,7 @@ async fn heartbeats_keep_an_item() {
     server.stop().await;
 }
 
-/// P6: work that is handed out at most once is never offered again; its loss is a dead letter.
+/// P6: an at-most-once item is never offered again; its loss is a dead letter.
 #[tokio::test]
 async fn at_most_once_is_never_offered_again() {
     let server = Server::start().await;
@@ -150,7 +150,7 @@ async fn at_most_once_is_never_offered_again() {
     server.stop().await;
 }
 
-/// P7: exactly `max_failures` failures, then dead; a retryable item is due again by itself.
+/// P7: exactly `max_failures` failures, then dead; a retryable item becomes due by itself.
 #[tokio::test]
 async fn exactly_max_failures_then_dead() {
     let server = Server::start().await;
@@ -171,7 +171,7 @@ async fn exactly_max_failures_then_dead() {
     server.stop().await;
 }
 
-/// `completion`: of two workers that end the last two items at the same moment exactly one completes the job.
+/// `completion`: of two workers that end the last two items at the same moment, exactly one completes the job.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_last_two_items_complete_a_job_once() {
     let server = Server::start().await;
@@ -219,7 +219,7 @@ async fn a_cap_is_exact_over_two_servers() {
     server.stop().await;
 }
 
-/// Everybody who waits is woken when there is something for everybody, whoever was woken first.
+/// Every waiting claim is woken if there is work for all, whichever was woken first.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn all_who_wait_get_something_when_there_is_enough() {
     let server = Server::start().await;
@@ -238,7 +238,7 @@ async fn all_who_wait_get_something_when_there_is_enough() {
     server.stop().await;
 }
 
-/// `claiming`: the same claim again returns what is still open of it, and takes nothing new.
+/// `claiming`: a repeated claim returns its open assignments, and takes no new items.
 #[tokio::test]
 async fn a_lost_answer_to_a_claim_costs_nothing() {
     let server = Server::start().await;
@@ -255,7 +255,7 @@ async fn a_lost_answer_to_a_claim_costs_nothing() {
     server.stop().await;
 }
 
-/// An assignment opens nothing without the token it was given to.
+/// An assignment is bound to the token that claimed it.
 #[tokio::test]
 async fn a_fence_belongs_to_its_token() {
     let server = Server::start().await;
@@ -277,7 +277,7 @@ async fn a_fence_belongs_to_its_token() {
     server.stop().await;
 }
 
-/// `finish`: in order, one bad ending spoils nothing, and the next claim rides along.
+/// `finish`: in order; one invalid ending does not affect the others, and the next claim shares the call.
 #[tokio::test]
 async fn finishing_many_answers_each_and_claims_the_next() {
     let server = Server::start().await;
@@ -304,8 +304,8 @@ async fn finishing_many_answers_each_and_claims_the_next() {
     server.stop().await;
 }
 
-/// Large batches take their places first and look at their job again at the end: whatever is decided of
-/// the job in between (sealed, cancelled, let go), what was accepted is there, and nothing else.
+/// Large batches reserve their positions first and check their job again at the end: whatever is decided meanwhile
+/// (sealed, canceled, deleted), accepted rows exist, and no others.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn large_batches_race_with_what_is_decided_of_their_job() {
     let server = Server::start().await;

@@ -1,5 +1,5 @@
-//! Reading: items say what they wait for, what a job has decided is read before its rows have followed, and what
-//! is gone is said to be gone.
+//! Reads: items show what they wait for, decisions about a job are visible before they reach its rows, and deleted
+//! objects are reported as deleted.
 
 use std::collections::BTreeMap;
 

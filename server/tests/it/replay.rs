@@ -1,4 +1,4 @@
-//! Trees and items made again (`replay`): what comes along, what is left behind, and how large trees fill.
+//! Replays of trees and items (`replay`): what is copied, what is not, and the filling of large trees.
 
 use reqwest::Method;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Files that come a piece at a time, over connections that break and servers that are killed.
+//! Resumable uploads over broken connections and killed servers.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::support::{
 
 const PLACE: &str = "/api/v1/uploads/resumable";
 
-/// Begins a file; returns its address.
+/// Creates a resumable upload; returns its URL.
 async fn begin(caller: &Api, name: &str, bytes: usize) -> String {
     let request = caller.request(Method::POST, &format!("{PLACE}?filename={name}"));
     let answer = Answer::of(request.header("upload-length", bytes).header("tus-resumable", "1.0.0")).await;
@@ -38,7 +38,7 @@ async fn send(caller: &Api, place: &str, offset: usize, body: impl Into<reqwest:
     Answer::of(piece(caller, place, offset, body)).await
 }
 
-/// Where the file ends.
+/// Current end of the file.
 async fn offset(caller: &Api, place: &str) -> usize {
     let answer = Answer::of(caller.request(Method::HEAD, place)).await;
     assert_eq!(answer.status, 200);
@@ -55,7 +55,7 @@ fn table(rows: usize) -> Vec<u8> {
     format!("id,text\n{rows}").into_bytes()
 }
 
-/// The ordinary upload that has come of it is the file.
+/// Checks that the resulting upload equals the file.
 async fn is_whole(caller: &Api, place: &str, file: &[u8]) -> String {
     let id = place.rsplit('/').next().expect("an id").to_owned();
     let upload = caller.get(&format!("/api/v1/uploads/{id}")).await.expect(200);

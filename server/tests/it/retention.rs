@@ -1,4 +1,4 @@
-//! Trees that go: by hand, by themselves, and what stays of them.
+//! Deletion of trees: manual, automatic, and what remains of them.
 
 use futures::StreamExt as _;
 use reqwest::Method;
@@ -13,14 +13,14 @@ fn id(value: &Value) -> &str {
     value["id"].as_str().expect("an id")
 }
 
-/// A sealed tree of one job with so many items.
+/// Creates a sealed tree of one job with `items` items.
 pub(crate) async fn tree(api: &Api, items: usize) -> String {
     let items: Vec<Value> = (0..items).map(|n| json!({"payload": n})).collect();
     let made = api.post("/api/v1/jobs", json!({"type": "a", "sealed": true, "items": items})).await.expect(201);
     id(&made).to_owned()
 }
 
-/// Works on everything there is of type `a`.
+/// Processes all items of type `a`.
 pub(crate) async fn work(api: &Api) {
     loop {
         let claim = json!({"worker_id": "w", "types": ["a"], "max": 1_000});
@@ -34,7 +34,7 @@ pub(crate) async fn work(api: &Api) {
     }
 }
 
-/// One number from the database, for what no API shows.
+/// One number from the database, for data that no API shows.
 async fn count(server: &Server, sql: &'static str) -> i64 {
     sqlx::query_scalar(sql).fetch_one(&server.running.app.pool).await.expect("a number")
 }
@@ -43,7 +43,7 @@ async fn run(server: &Server, sql: &'static str) {
     sqlx::query(sql).execute(&server.running.app.pool).await.expect("the statement runs");
 }
 
-/// Asks again and again, for what nobody is told of; half a minute at most.
+/// Polls for a condition without a notification, for at most half a minute.
 pub(crate) async fn until(mut holds: impl AsyncFnMut() -> bool) {
     let asking = async {
         while !holds().await {
@@ -53,13 +53,13 @@ pub(crate) async fn until(mut holds: impl AsyncFnMut() -> bool) {
     timeout(Duration::from_secs(30), asking).await.expect("it is so within half a minute");
 }
 
-/// Waits, by long polls, until a tree has gone by itself.
+/// Waits, by long polls, until a tree is deleted automatically.
 async fn until_gone(api: &Api, path: &str) {
     let waiting = async { while api.get(&format!("{path}?wait_seconds=5")).await.status == 200 {} };
     timeout(Duration::from_secs(30), waiting).await.expect("it goes within half a minute");
 }
 
-/// Trees that have been looked at and were put off by about an hour.
+/// Trees that were checked and postponed by about an hour.
 const PUT_OFF: &str = "select count(*) from tended where look_at > clock_timestamp() + interval '50 minutes'";
 
 const ROWS: &str =

@@ -1,5 +1,5 @@
-//! Revoked credentials stop working at once, also for work under way: streams in both directions, uploads, waiting
-//! claims and bulk operations. Nothing is lost to others by it. Every story ends by an event, never by a clock.
+//! Revoked credentials stop working at once, including ongoing work: streams in both directions, uploads, waiting
+//! claims and bulk operations. Others lose nothing. Every test ends by an event, never by a timer.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::{
     support::{Answer, Api, Server},
 };
 
-/// A service's new token, and the path that revokes it.
+/// Creates a token of a service; returns it with the path that revokes it.
 async fn token(server: &Server, service: &str, scopes: &[&str]) -> (Api, String) {
     server.post("/api/v1/services", json!({"name": service})).await;
     let made = server.post("/api/v1/tokens", json!({"service": service, "name": "t", "scopes": scopes})).await;
@@ -27,7 +27,7 @@ async fn token(server: &Server, service: &str, scopes: &[&str]) -> (Api, String)
     (api, format!("/api/v1/tokens/{}", id(&made["token"])))
 }
 
-/// A body that goes on for as long as the story wants.
+/// Body that continues as long as the test wants.
 fn endless() -> (mpsc::Sender<Result<Bytes, std::io::Error>>, reqwest::Body) {
     let (sender, receiver) = mpsc::channel(1);
     (sender, reqwest::Body::wrap_stream(tokio_stream::wrappers::ReceiverStream::new(receiver)))

@@ -1,5 +1,5 @@
-//! Schemas that multiply, and payloads that are wrong everywhere: refused, or answered with ten faults at once. The memory is
-//! that of a server in a process of its own.
+//! Exploding schemas, and payloads with faults everywhere: refused, or answered at once with ten faults. Memory is
+//! measured on a server in its own process.
 
 use std::time::{Duration, Instant};
 
@@ -7,13 +7,13 @@ use serde_json::{Map, Value, json};
 
 use crate::support::{Server, program::peak_kib};
 
-/// Growth of the server's memory that is allowed, in KiB.
+/// Allowed growth of the server's memory, in KiB.
 const MOST_KIB: u64 = 100 << 10;
 
-/// Without optimisations everything is slower, and other stories run beside.
+/// Debug builds are slower, and other tests run concurrently.
 const TIME_LIMIT: Duration = Duration::from_secs(if cfg!(debug_assertions) { 60 } else { 5 });
 
-/// References to references, two for each: 2^26 applications to one value.
+/// Nested references, two for each: 2^26 applications to one value.
 fn chain(length: usize) -> Value {
     let mut defs: Map<String, Value> = (0..length)
         .map(|i| (format!("a{i}"), json!({"allOf": vec![json!({"$ref": format!("#/$defs/a{}", i + 1)}); 2]})))

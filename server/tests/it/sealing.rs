@@ -1,7 +1,7 @@
 //! Secrets in the database are sealed with a key that is not in it, and a server with another key does not start.
 //!
-//! Apart, because it reads the tables themselves, as somebody with a copy of the database would. It must never print
-//! an opened secret.
+//! Separate, because it reads the tables directly, like someone with a copy of the database. It must never print an
+//! opened secret.
 
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ use crate::{
     support::{Server, receiver::Receiver},
 };
 
-/// A key as `TREELINE_SECRET_KEY` takes it.
+/// Key in the format of `TREELINE_SECRET_KEY`.
 const KEY: &str = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=";
 
 #[tokio::test]
@@ -52,7 +52,7 @@ async fn the_signing_key_of_a_database_from_before_is_sealed_at_the_first_start(
     server.stop().await;
 }
 
-/// Everything that a copy of the tables with secrets would show.
+/// Contents of all tables with secrets.
 async fn tables(server: &Server) -> String {
     let all = "select coalesce(string_agg(row::text, ' '), '') from (
                  select to_jsonb(t) as row from job_type t union all select to_jsonb(j) from job j

@@ -1,4 +1,4 @@
-//! One search over everything that a caller may see.
+//! Search over everything that a caller may see.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use crate::{
     support::{Answer, Api, Server},
 };
 
-/// Kinds and ids of what is found, with what matched.
+/// Kinds, ids and matched fields of the results.
 async fn found(api: &Api, q: &str) -> Vec<(String, String, String)> {
     let encoded: String = form_urlencoded::byte_serialize(q.as_bytes()).collect();
     let results = api.get(&format!("/api/v1/search?q={encoded}")).await.expect(200);

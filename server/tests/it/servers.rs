@@ -1,4 +1,4 @@
-//! Several servers on one database and one broker: what they share, and what the loss of one costs.
+//! Several servers on one database and one broker: shared state, and the cost of losing one.
 
 use std::{
     sync::{
@@ -30,7 +30,7 @@ fn worker(server: &Api, concurrency: usize) -> Worker {
     Worker::new(Client::new(&server.url(""), Some(TOKEN)).expect("a client"), ["a"]).concurrency(concurrency)
 }
 
-/// P14: sixty-four workers at two servers, half of them woken by the broker, and never six at work.
+/// P14: sixty-four workers on two servers, half of them woken by the broker, and never more than five active.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sixty_four_workers_at_two_servers_keep_a_cap_of_five() {
     const CAP: usize = 5;
@@ -78,7 +78,7 @@ async fn sixty_four_workers_at_two_servers_keep_a_cap_of_five() {
     server.stop().await;
 }
 
-/// What happens through one server shows on the pages of the other within a second.
+/// An action on one server shows on the pages of the other within a second.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_page_at_one_server_shows_within_a_second_what_happens_at_the_other() {
     let server = Server::start().await;
@@ -121,7 +121,7 @@ async fn a_page_at_one_server_shows_within_a_second_what_happens_at_the_other() 
     server.stop().await;
 }
 
-/// P5, P19: a server dies under load. What its workers held is offered again, and all is finished at the other
+/// P5, P19: a server dies under load. Its workers' items are offered again, and all are finished on the other server
 /// within the lease and ten seconds.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_server_costs_a_lease_and_nothing_else() {
@@ -156,13 +156,13 @@ async fn a_killed_server_costs_a_lease_and_nothing_else() {
     server.stop().await;
 }
 
-/// The addresses of the servers that are up, as a balancer has them.
+/// Addresses of the running servers, as a load balancer has them.
 #[derive(Clone)]
 struct Round(Arc<Mutex<Vec<String>>>);
 
 impl Round {
-    /// Asks one server after the other until one answers. A connection that a server was about to accept when it
-    /// stopped may be reset, unread; what is sent again under its key is done once. Counts those.
+    /// Tries the servers in turn until one responds. A connection that a stopping server was about to accept may be
+    /// reset unread; a request repeated under its key is executed once. Counts the resets.
     async fn ask(&self, client: &reqwest::Client, key: &str, reset: &AtomicUsize) -> StatusCode {
         loop {
             let urls = self.0.lock().expect("no panic").clone();
@@ -179,7 +179,7 @@ impl Round {
     }
 }
 
-/// Two servers, each replaced twice while requests keep coming on new connections: each is answered, and done once.
+/// Two servers, each replaced twice under requests on new connections: each is answered, and executed once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_rolling_restart_loses_no_request() {
     const RESTARTS: usize = 4;

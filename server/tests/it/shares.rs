@@ -1,4 +1,4 @@
-//! A link shows one tree to whoever has it, live, and nothing else, until it is taken back.
+//! A share link shows one tree, live, and nothing else, until it is revoked.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::{
 
 const NOBODY: &str = "0190a5e0-0000-7000-8000-000000000000";
 
-/// A complete tree of somebody's, with what nobody else should learn of it.
+/// Creates a complete tree with data that others must not see.
 async fn secret_tree(api: &Api) -> String {
     let items = json!([{"payload": {"iban": "DE-payload"}}, {"payload": {"iban": "DE-payload"}}]);
     let job = json!({"type": "a", "name": "march.csv", "sealed": true, "items": items,
@@ -23,7 +23,7 @@ async fn secret_tree(api: &Api) -> String {
     made["id"].as_str().expect("an id").to_owned()
 }
 
-/// Makes a link. Gives its id and the path of its page.
+/// Creates a link. Returns its id and the path of its page.
 async fn share(server: &Server, api: &Api, job: &str) -> (String, String) {
     let made = api.post(&format!("/api/v1/jobs/{job}/share"), json!({})).await.expect(201);
     let url = made["url"].as_str().expect("a link");
@@ -32,7 +32,7 @@ async fn share(server: &Server, api: &Api, job: &str) -> (String, String) {
     (made["id"].as_str().expect("an id").to_owned(), path)
 }
 
-/// Opens the page of a link. Gives the cookie that it set.
+/// Opens the page of a link. Returns the cookie that it set.
 async fn open(server: &Server, path: &str) -> (Answer, Api) {
     let page = server.stranger().get(path).await;
     assert_eq!(page.status, 200, "{}", page.text);

@@ -1,4 +1,4 @@
-//! People: the one-time link, the session, and what another site cannot make a browser do.
+//! People: the one-time link, the session, and protection from other sites.
 
 use reqwest::Method;
 use serde_json::json;

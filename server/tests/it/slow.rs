@@ -1,5 +1,5 @@
-//! Those who connect and then take their time: half a header, a body byte by byte, an answer that is never read, and
-//! more of them than there is room for. Each is sent away in its time, and whoever asks properly notices nothing.
+//! Slow clients: partial headers, a body byte by byte, unread responses, and too many connections. Each is disconnected
+//! in time, and ordinary requests are unaffected.
 
 use std::time::{Duration, Instant};
 
@@ -12,11 +12,11 @@ use tokio::{
 
 use crate::support::{Server, TOKEN};
 
-/// How long each may take here, in seconds.
+/// Idle timeout in these tests, in seconds.
 const PATIENCE: u32 = 2;
-/// By when it must be gone; other stories run beside.
+/// Deadline for the disconnect; other tests run concurrently.
 const GONE: Duration = Duration::from_secs(30);
-/// Half-open requests at once.
+/// Concurrent incomplete requests.
 const HALVES: usize = 5_000;
 
 async fn server() -> Server {
@@ -33,7 +33,7 @@ async fn connected(server: &Server, begin: &str) -> TcpStream {
     stream
 }
 
-/// What else is said to this one until the connection ends.
+/// Reads the rest of the connection.
 async fn last_words(stream: &mut TcpStream) -> String {
     let mut said = Vec::new();
     // Closed, or broken: both are an end.
@@ -41,7 +41,7 @@ async fn last_words(stream: &mut TcpStream) -> String {
     String::from_utf8_lossy(&said).into_owned()
 }
 
-/// The time that an ordinary request takes.
+/// Duration of an ordinary request.
 async fn ordinary(server: &Server) -> Duration {
     let began = Instant::now();
     server.get("/api/v1/me").await.expect(200);

@@ -1,4 +1,4 @@
-//! Orders of lists: newest first unless something else is asked for, and a cursor belongs to its order.
+//! Orders of lists: newest first by default, and a cursor belongs to its order.
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ fn reversed(mut ids: Vec<String>) -> Vec<String> {
     ids
 }
 
-/// Three jobs of three items each, the oldest first, with the items in the order in which they were added.
+/// Creates three jobs of three items each, the oldest first, with the items in order of creation.
 async fn nine(server: &Server) -> Vec<Vec<String>> {
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);
     let mut made = Vec::new();

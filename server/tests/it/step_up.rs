@@ -1,6 +1,6 @@
-//! Step-up: an action with consequences asks a person to prove again who they are, and then goes on.
+//! Step-up: a sensitive action asks a person to authenticate again, and then continues.
 //!
-//! Apart from `factors`, which proves the second stage of signing in. Times are changed in the database; nothing here waits.
+//! Separate from `factors`, which tests the second stage of sign-in. Times are set in the database without waiting.
 
 use serde_json::json;
 

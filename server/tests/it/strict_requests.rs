@@ -1,7 +1,7 @@
-//! Requests are strict: where an object is expected, an array is a 422 that names the place.
+//! Strict requests: an array in place of an object is a 422 that names the place.
 //!
-//! Asked of every kind of body: whole ones, nested objects, items of a list, lines of a stream, and PATCH. Documents
-//! of users are theirs: a payload may be an array.
+//! Tested for every kind of body: whole ones, nested objects, items of a list, lines of a stream, and PATCH. Documents
+//! of users are unrestricted: a payload may be an array.
 
 use serde_json::{Value, json};
 

@@ -1,7 +1,7 @@
-//! Password guessing is throttled and affects nobody else: strangers elsewhere, at other accounts or behind the same
-//! proxy cannot keep anybody from signing in, and the count holds over all servers.
+//! Throttling of password guessing affects nobody else: strangers at other addresses, on other accounts or behind the
+//! same proxy cannot block a sign-in, and all servers share the count.
 //!
-//! Addresses are told by a proxy that the server trusts, as in production.
+//! A trusted proxy supplies the addresses, as in production.
 
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ async fn with_ada() -> Server {
     server
 }
 
-/// Tries to sign in from an address, perhaps on a device that keeps this cookie.
+/// Tries to sign in from an address, optionally with a device cookie.
 async fn try_from(server: &Server, address: &str, credentials: Value, device: Option<&str>) -> Answer {
     let mut request = server.stranger().request(Method::POST, "/api/v1/session").header("x-forwarded-for", address);
     if let Some(device) = device {
@@ -36,7 +36,7 @@ fn ada(password: &str) -> Value {
     json!({"email": "ada@example.com", "password": password})
 }
 
-/// The cookie of the device, as it is sent back.
+/// Device cookie of a response, as it is sent back.
 fn device(answer: &Answer) -> String {
     let lines = answer.headers.get_all("set-cookie").iter().filter_map(|line| line.to_str().ok());
     let mut pairs = lines.filter_map(|line| line.split(';').next());

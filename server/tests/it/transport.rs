@@ -1,4 +1,4 @@
-//! Connections on their way: https of the server's own, and the refusal to serve plaintext where others can reach it.
+//! Transport security: the server's own https, and the refusal to serve plaintext on reachable addresses.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,7 +11,7 @@ use tokio_rustls::TlsConnector;
 
 use crate::support::{Server, TOKEN};
 
-/// A certificate of its own for this name, written to the two files. Gives it as clients trust it.
+/// Writes a self-signed certificate for this name to the two files. Returns it for clients to trust.
 fn certificate(name: &str, folder: &std::path::Path) -> rcgen::CertifiedKey<rcgen::KeyPair> {
     let made = rcgen::generate_simple_self_signed([name.to_owned(), "127.0.0.1".to_owned()]).expect("a certificate");
     std::fs::write(folder.join("cert.pem"), made.cert.pem()).expect("written");

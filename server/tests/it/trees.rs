@@ -1,5 +1,5 @@
-//! Trees whose jobs depend on each other: fed, waiting for each other, in lanes; cancelled, repaired,
-//! and complete in the end (`feeding`, `after`, `serialize-key`, `cancellation`, `manual-retry`).
+//! Trees with dependent jobs: feeds, dependencies, serialize queues; cancellation, repair, and completion (`feeding`,
+//! `after`, `serialize-key`, `cancellation`, `manual-retry`).
 
 use serde_json::{Value, json};
 

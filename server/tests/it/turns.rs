@@ -1,4 +1,4 @@
-//! `claiming`: trees take turns. Ten rows do not wait behind a hundred thousand.
+//! `claiming`: fair turns between trees. Ten rows do not wait behind a hundred thousand.
 
 use std::fmt::Write as _;
 
@@ -13,7 +13,7 @@ async fn import(server: &Server, name: &str, csv: String) -> String {
     job["id"].as_str().expect("an id").to_owned()
 }
 
-/// Waits on the job's versions until it looks as wanted.
+/// Waits for new versions of the job until it satisfies a condition.
 pub(crate) async fn until(server: &Api, id: &str, wanted: impl Fn(&Value) -> bool) -> Value {
     let path = format!("/api/v1/jobs/{id}");
     let mut answer = server.get(&path).await;

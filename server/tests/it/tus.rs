@@ -1,7 +1,7 @@
-//! Requirements of tus 1.0 beside receiving bytes: discovery, its headers on every answer, refusals that a client
-//! understands.
+//! Protocol requirements of tus 1.0 besides receiving bytes: discovery, headers on every response, refusals that
+//! clients understand.
 //!
-//! Apart from `resumable.rs`, which is about the bytes. That clients of others work is tested with tus-js-client
+//! Separate from `resumable.rs`, which covers the bytes. Interoperability is tested with tus-js-client
 //! (`testing/clients`).
 
 use reqwest::Method;

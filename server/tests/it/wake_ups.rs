@@ -1,5 +1,4 @@
-//! What is published on the broker and when: what the contract says, again where it was lost, and never to a queue
-//! that is long.
+//! Messages on the broker: as the contract says, republished if lost, and never to a long queue.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -21,14 +20,14 @@ use crate::{
     support::{Api, Server, rabbit},
 };
 
-/// Waits until the server has declared what it needs.
+/// Waits until the server has made its declarations.
 async fn up(server: &Api) {
     while broker_stats(server).await["up"] != true {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 
-/// A worker that hears wake-ups asks for nothing else but every ten seconds: what it does sooner, it was told of.
+/// A worker that consumes wake-ups polls only every ten seconds: whatever it does sooner was caused by a message.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_worker_that_listens_is_woken_by_the_message() {
     let vhost = rabbit::vhost().await;
@@ -55,8 +54,8 @@ async fn a_worker_that_listens_is_woken_by_the_message() {
     server.stop().await;
 }
 
-/// A broker that was away for long has much to say that is over: who waits at the server when it is back hears it all and
-/// goes on listening.
+/// After a long outage the broker delivers many outdated messages: a waiting worker receives them all and keeps its
+/// consumer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn messages_that_lead_nowhere_deafen_nobody() {
     const STALE: usize = 3_000;
@@ -88,7 +87,7 @@ async fn messages_that_lead_nowhere_deafen_nobody() {
     server.stop().await;
 }
 
-/// What RabbitMQ carries: exchange, quorum queue, persistent messages; dead letters and complete trees are announced.
+/// RabbitMQ objects: exchange, quorum queue, persistent messages; announcements of dead letters and complete trees.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_published_is_what_the_contract_says() {
     let vhost = rabbit::vhost().await;
@@ -157,7 +156,7 @@ async fn what_is_published_is_what_the_contract_says() {
     server.stop().await;
 }
 
-/// Wake-ups that were lost are sent again, no item's within the pause, and none while the queue is long.
+/// Lost wake-ups are republished, at most one per item per interval, and none while the queue is long.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lost_wake_ups_are_sent_again_but_not_into_a_long_queue() {
     let vhost = rabbit::vhost().await;
@@ -212,7 +211,7 @@ async fn lost_wake_ups_are_sent_again_but_not_into_a_long_queue() {
     server.stop().await;
 }
 
-/// Somebody has made a queue of the same name with arguments of their own: it is used as it is.
+/// A queue of the same name with other arguments is used as it is.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_queue_with_other_arguments_is_used_as_it_is() {
     let vhost = rabbit::vhost().await;
@@ -233,7 +232,7 @@ async fn a_queue_with_other_arguments_is_used_as_it_is() {
     server.stop().await;
 }
 
-/// A server without a broker writes nothing down for one; its items are found by those who have one.
+/// A server without a broker writes no outbox entries; servers with one find its items.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_server_without_a_broker_adds_is_named_by_one_with() {
     let plain = Server::start().await;

@@ -1,8 +1,8 @@
-//! Messages that Treeline sends by itself are as the section `webhooks` of its API document describes them.
+//! Messages that Treeline sends match the section `webhooks` of its API document.
 //!
-//! Every receiver of the tests holds each message against its schema (`support/receiver.rs`); here all kinds of messages
-//! are really sent once, so that none goes untested, and the check itself is shown to find faults. What becomes of a
-//! message by its answer is told in `callbacks`, `push` and `alerts`.
+//! Every receiver of the tests validates messages against their schema (`support/receiver.rs`); here all kinds of
+//! messages are sent once, so that none is untested, and the validation itself is tested. The effect of responses is
+//! tested in `callbacks`, `push` and `alerts`.
 
 use std::collections::BTreeSet;
 
@@ -108,7 +108,7 @@ async fn every_message_is_as_the_document_describes_it() {
     server.stop().await;
 }
 
-/// The subject of the alert that was raised.
+/// Subject of the alert that was raised.
 fn subject(sent: &[Value]) -> String {
     let raised = sent.iter().find(|message| message["type"] == "alert.raised").expect("an alert");
     raised["data"]["subject"].as_str().expect("a subject").to_owned()

@@ -1,4 +1,4 @@
-//! From a job to its end: hand work in, claim it, keep it alive, finish it.
+//! From job creation to completion: add items, claim, send heartbeats, finish.
 
 use reqwest::Method;
 use serde_json::{Value, json};

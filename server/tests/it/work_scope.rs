@@ -1,13 +1,13 @@
-//! Only service tokens with the scope `work` work on items.
+//! Only service tokens with the scope `work` process items.
 //!
-//! People never do, whatever their role, and neither do tokens of other scopes, `admin` included: they are refused for every
-//! verb of an assignment, on items that exist, whatever their request holds, and nothing of it changes the item.
+//! People never do, whatever their role, and neither do tokens of other scopes, including `admin`: they are refused for
+//! every action on an assignment, on existing items, with any request, and nothing changes the item.
 
 use serde_json::{Value, json};
 
 use crate::support::{Api, Server};
 
-/// Every verb by which an item is worked on, with a body that a worker could send.
+/// Every worker action, with a valid body.
 fn verbs(assignment: &str, item: &str) -> Vec<(String, Value)> {
     let of = |verb: &str| format!("/api/v1/assignments/{assignment}/{verb}");
     let claim = json!({"worker_id": "eve", "types": ["pay"], "max": 1000});

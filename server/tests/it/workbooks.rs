@@ -1,5 +1,5 @@
-//! Workbooks that are slow, broken, or larger inside than they look: what is known of one is not found out twice, and
-//! nobody's workbooks keep those of others waiting.
+//! Workbooks that are slow, broken, or expand inside: results are cached, and no owner's workbooks delay those of
+//! others.
 
 use std::{
     path::{Path, PathBuf},
@@ -56,7 +56,7 @@ async fn what_is_known_of_a_workbook_is_not_found_out_again() {
     server.stop().await;
 }
 
-/// Rows that a workbook has in the database about sheets that cannot be read.
+/// Number of stored errors about unreadable sheets.
 async fn faults(server: &Server) -> i64 {
     let faults = "select count(*) from unreadable_sheet";
     sqlx::query_scalar(faults).fetch_one(&server.running.app.pool).await.expect("a number")

@@ -1,31 +1,31 @@
-//! What may happen in a sequence, and how sequences are thought up.
+//! Commands of a sequence, and their generator.
 //!
-//! Commands name what they act on by number, counted round over what is there when they run, so that a
-//! sequence from which some are left out still means something. Nothing here knows what is right.
+//! Commands refer to objects by number, modulo the number that exist when they run, so that a sequence stays meaningful
+//! if some commands are left out. Nothing here knows the correct results.
 
 use proptest::{collection::vec, option, prelude::*, sample::Index};
 
-/// Job types of a sequence: 0 has steps and three failures, 1 and 2 are plain, 3 is handed out at most once.
+/// Job types of a sequence: 0 has steps and three failures, 1 and 2 are plain, 3 is at most once.
 pub(crate) const TYPES: usize = 4;
-/// Jobs of one tree, at most.
+/// Maximum jobs of one tree.
 const JOBS: usize = 5;
 
-/// A tree to be made; the first job is the root.
+/// Tree to create; the first job is the root.
 #[derive(Clone, Debug)]
 pub(crate) struct NewTree {
     pub(crate) jobs: Vec<NewJob>,
-    /// A dedupe key of the root.
+    /// Dedupe key of the root.
     pub(crate) dedupe: Option<u8>,
 }
 
-/// A job of a new tree.
+/// Job of a new tree.
 #[derive(Clone, Debug)]
 pub(crate) struct NewJob {
     pub(crate) job_type: usize,
-    /// Which of the jobs before it stands above it.
+    /// Index of its parent among the jobs before it.
     pub(crate) parent: Index,
     pub(crate) feed: Option<Feed>,
-    /// Which jobs it waits for: any before it, rarely one behind it.
+    /// Jobs it waits for: any before it, rarely one after it.
     pub(crate) after: Vec<Index>,
     pub(crate) after_backwards: bool,
     pub(crate) after_any: bool,
@@ -34,38 +34,38 @@ pub(crate) struct NewJob {
     pub(crate) items: Vec<NewItem>,
 }
 
-/// How a job is fed.
+/// Feed of a job.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Feed {
     pub(crate) each: bool,
     pub(crate) lane: Option<u8>,
-    /// Every item it makes has the same dedupe key: one is made, the others are doubles.
+    /// True if all its items have the same dedupe key: one is created, the others are duplicates.
     pub(crate) dedupe: bool,
 }
 
-/// An item that comes from outside.
+/// Item that is added from outside.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NewItem {
     pub(crate) lane: Option<u8>,
     pub(crate) dedupe: Option<u8>,
     pub(crate) priority: i16,
-    /// Its run_after is a day ahead.
+    /// True if its run_after is a day ahead.
     pub(crate) later: bool,
-    /// Its expires_at has passed.
+    /// True if its expires_at has passed.
     pub(crate) stale: bool,
 }
 
-/// An assignment: one that is open, or any that ever was.
+/// Assignment: an open one, or any.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pick {
     pub(crate) at: Index,
     pub(crate) any: bool,
 }
 
-/// How a worker ends an assignment.
+/// Ending sent by a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// With a list of so many elements, or without one.
+    /// With a list of this length, or without one.
     Result(Option<u8>),
     Failure {
         retryable: bool,
@@ -77,7 +77,7 @@ pub(crate) enum Ending {
     },
 }
 
-/// One thing that somebody does.
+/// Single action.
 #[derive(Clone, Debug)]
 pub(crate) enum Command {
     Create(NewTree),
@@ -116,11 +116,11 @@ pub(crate) enum Command {
     Pause(u8),
     Resume(u8),
     Cap(u8, Option<u8>),
-    /// Of a tree.
+    /// Deletes a tree.
     Delete(Index),
 }
 
-/// A sequence: at least one tree, and what happens to it.
+/// Generates sequences: at least one tree, and actions on it.
 pub(crate) fn sequences() -> impl Strategy<Value = Vec<Command>> {
     (tree(), vec(command(), 5..40)).prop_map(|(first, mut rest)| {
         rest.insert(0, Command::Create(first));

@@ -1,7 +1,7 @@
-//! What the server shows against what the reference says, until they are equal.
+//! Comparison of the server's state with the reference, until they are equal.
 //!
-//! Some things follow a command within moments (due items, rows that follow a decision), so a difference
-//! counts only when it stays. Waiting is a long poll for a newer version, never a fixed time.
+//! Some changes follow a command with a delay (due items, propagation), so a difference counts only if it persists.
+//! Waits are long polls for a newer version, never a fixed time.
 
 use std::{collections::HashMap, time::Instant};
 
@@ -17,7 +17,7 @@ const STATES: [&str; 9] =
     ["available", "running", "retryable", "scheduled", "blocked", "succeeded", "dead", "cancelled", "expired"];
 
 impl World<'_> {
-    /// Waits until everything that can be read is as the reference says.
+    /// Waits until all readable state equals the reference.
     pub(crate) async fn agree(&mut self) -> Outcome {
         let begin = Instant::now();
         for tree in (0..self.model.trees.len()).filter(|&tree| !self.model.trees[tree].removed).collect::<Vec<_>>() {
@@ -40,7 +40,7 @@ impl World<'_> {
         Ok(())
     }
 
-    /// Looks at a tree once, after something newer than `version` or a second.
+    /// Compares a tree once, after something newer than `version` or after one second.
     async fn look(&mut self, tree: usize, root: &str, version: Option<i64>) -> Result<(), (String, Option<i64>)> {
         let path = format!("/api/v1/jobs/{root}");
         let shown = match version {
@@ -65,7 +65,7 @@ impl World<'_> {
         compared.map_err(|difference| (difference, version))
     }
 
-    /// Finds out the ids of items that are new: by their mark, or by what fed them, in order.
+    /// Finds the ids of new items: by their mark, or by the item that fed them, in order.
     fn recognise(&mut self, tree: usize, items: &[Value]) -> Outcome {
         self.item_ids.resize(self.model.items.len(), None);
         let mut by_id: HashMap<String, usize> = HashMap::new();
@@ -102,8 +102,8 @@ impl World<'_> {
         self.model.jobs[self.model.items[item].job].tree
     }
 
-    /// Where items of several jobs joined a lane at the same moment, the server's order among the jobs is
-    /// as good as any: it is taken over. Within a job it is the order of acceptance.
+    /// If items of several jobs joined a serialize queue at the same moment, any order among the jobs is correct:
+    /// adopts the server's. Within a job it is the order of acceptance.
     async fn adopt_lanes(&mut self) -> Outcome {
         for lane in 0..self.model.lanes.len() {
             let joined: Vec<usize> = self.model.joined.iter().filter(|j| j.0 == lane).map(|j| j.1).collect();
@@ -223,7 +223,7 @@ impl World<'_> {
         Ok(())
     }
 
-    /// At the end: the history of every item, and the tables themselves.
+    /// Final check: the history of every item, and the invariants of the tables.
     pub(crate) async fn look_back(&self) -> Outcome {
         for (at, item) in self.model.items.iter().enumerate() {
             let Some(id) = &self.item_ids[at] else { continue };
@@ -249,7 +249,7 @@ fn counts(model: &Model, jobs: &[usize]) -> Value {
     Value::Object(STATES.iter().map(|state| ((*state).to_owned(), json!(n(state)))).collect())
 }
 
-/// `job-status`. Several words where the rule leaves it open: all that had ended was given back.
+/// `job-status`. Several values if the rule leaves it open: all ended items were retried.
 fn status(model: &Model, jobs: &[usize], cancelled: bool) -> Vec<&'static str> {
     let any = |is: &dyn Fn(usize) -> bool| jobs.iter().any(|&job| is(job));
     if !any(&|job| !model.jobs[job].complete) {

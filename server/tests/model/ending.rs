@@ -1,29 +1,29 @@
-//! The reference, continued: what claims, endings, steps and people's verbs bring, and what is refused.
+//! Reference, continued: claims, endings, steps and actions of people, and refusals.
 //!
-//! Each function says which answers are right before it changes anything. More than one is right where
-//! the rules name several reasons to refuse and no order between them.
+//! Each function returns the correct answers before it changes anything. There are several if the rules give several
+//! reasons to refuse without an order between them.
 
 use crate::{
     command::Ending,
     model::{End, Model, Phase},
 };
 
-/// What a caller may be told: the code of a refusal, or none when it is done.
+/// Possible responses: the code of a refusal, or `None` for success.
 pub(crate) type Answers = Vec<Option<&'static str>>;
 
-/// Types whose work is handed out at most once, and those that declare steps.
+/// Type with at-most-once delivery.
 pub(crate) const ONCE: usize = 3;
 pub(crate) const WITH_STEPS: [usize; 2] = [0, ONCE];
-/// Steps that are declared; one more is known by name only.
+/// Number of declared steps; one more is known by name only.
 pub(crate) const STEPS: u8 = 3;
 
 impl Model {
-    /// `claiming`: whether an item may be handed out, its type's pause and cap apart.
+    /// `claiming`: returns true if an item may be claimed, apart from the pause and cap of its type.
     pub(crate) fn may_be_claimed(&self, item: usize) -> bool {
         self.state(item) == "available"
     }
 
-    /// How many assignments of a type are open.
+    /// Number of open assignments of a type.
     pub(crate) fn open_of(&self, job_type: usize) -> usize {
         let of = |item: &&crate::model::Item| self.jobs[item.job].job_type == job_type;
         self.items.iter().filter(of).filter(|item| item.phase == Phase::Running).count()
@@ -37,8 +37,8 @@ impl Model {
         self.jobs[item.job].started = true;
     }
 
-    /// An open assignment ends (`fencing`, `retry-budget`, `cancellation`). Whether it is closed now, and
-    /// what its worker is told.
+    /// Ends an open assignment (`fencing`, `retry-budget`, `cancellation`). Returns true if it is closed now, and the
+    /// response to its worker.
     pub(crate) fn end(&mut self, at: usize, ending: Ending) -> (bool, Option<&'static str>) {
         let job = self.items[at].job;
         let once = self.jobs[job].job_type == ONCE;
@@ -165,7 +165,7 @@ impl Model {
         vec![None]
     }
 
-    /// `sealing`, `dedupe-key` and `cancellation`: why items are not taken. Empty: they are.
+    /// `sealing`, `dedupe-key` and `cancellation`: reasons to refuse items. Empty if they are accepted.
     pub(crate) fn refuses(&self, job: usize, seal: bool, is_double: bool) -> Answers {
         let this = &self.jobs[job];
         let mut refusals: Answers = Vec::new();

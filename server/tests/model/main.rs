@@ -1,8 +1,8 @@
-//! The model test: random sequences of everything that can be done to trees of jobs, against a reference
-//! in memory that is written from the rules alone. After each command, all that can be read must be equal.
+//! Model test: random sequences of all actions on trees of jobs, against an in-memory reference that is written from
+//! the rules alone. After each command, all readable state must be equal.
 //!
-//! `TREELINE_MODEL_CASES` says how many sequences (the default is small enough for every build). What
-//! failed once is kept in `kept.txt`, by the seed it came from, and is tried first.
+//! `TREELINE_MODEL_CASES` sets the number of sequences (the default is small enough for every build). `kept.txt` stores
+//! the seeds of past failures, which are tried first.
 
 #![expect(clippy::format_collect, reason = "the stories' support writes files as they read")]
 
@@ -30,9 +30,9 @@ use sqlx::PgPool;
 
 use crate::{command::TYPES, support::Server, world::World};
 
-/// Sequences of one run where nothing else is said.
+/// Default number of sequences per run.
 const CASES: u32 = 60;
-/// Sequences that run at the same time, each with job types of its own.
+/// Concurrent sequences, each with its own job types.
 const ABREAST: u32 = 4;
 
 #[test]
@@ -58,7 +58,7 @@ fn the_engine_does_what_the_rules_say() {
     assert!(found.is_empty(), "{}", found.join("\n\n"));
 }
 
-/// Runs sequences one after another; the shortest that found a difference, if any did.
+/// Runs sequences one after another; returns the shortest that found a difference, if any.
 fn sequences(
     lane: u32,
     cases: u32,

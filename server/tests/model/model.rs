@@ -1,22 +1,22 @@
-//! The reference: what the rules of the engine say, in memory and one thing at a time.
+//! Reference: the rules of the engine, in memory and sequentially.
 //!
-//! Written from the rules alone (their numbers stand beside), for clarity and not for speed. It knows no
-//! database, no HTTP and no time: what is a day ahead stays ahead until a person says otherwise.
+//! Written from the rules alone (cited by name), for clarity and not for speed. Without database, HTTP or time: a time
+//! that is a day ahead stays ahead until a person changes it.
 
 use crate::command::{Feed, NewItem};
 
-/// How an item ended.
+/// Ending of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     Succeeded,
     Dead,
     Cancelled,
-    /// Cancelled by `after`: a job that it waited for ended otherwise.
+    /// Canceled by `after`: a job that it waited for ended otherwise.
     Skipped,
     Expired,
 }
 
-/// Where an item stands, apart from what holds it.
+/// Phase of an item, regardless of what holds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     Due,
@@ -34,19 +34,19 @@ pub(crate) struct Item {
     pub(crate) lane: Option<usize>,
     pub(crate) dedupe: Option<String>,
     pub(crate) priority: i16,
-    /// Its run_after is ahead.
+    /// True if its run_after is ahead.
     pub(crate) later: bool,
-    /// Its expires_at has passed.
+    /// True if its expires_at has passed.
     pub(crate) stale: bool,
-    /// The item that fed it.
+    /// Item that fed it.
     pub(crate) source: Option<usize>,
     pub(crate) attempts: usize,
     pub(crate) failures: usize,
     pub(crate) cancel_asked: bool,
-    /// A step or progress was reported since it was handed out.
+    /// True if a step or progress was reported since it was claimed.
     pub(crate) touched: bool,
     pub(crate) step: Option<(u8, u8)>,
-    /// How each attempt ended.
+    /// Ending of each attempt.
     pub(crate) ended_as: Vec<&'static str>,
 }
 
@@ -64,14 +64,14 @@ pub(crate) struct Job {
     pub(crate) sealed_by_feed: bool,
     pub(crate) cancelled: bool,
     pub(crate) complete: bool,
-    /// What it waited for came as asked: it is not held again.
+    /// True if its dependencies ended as required: it is not held again.
     pub(crate) let_go: bool,
     pub(crate) after_failed: bool,
     pub(crate) started: bool,
     pub(crate) reopened: bool,
-    /// Some item of it was final once.
+    /// True if one of its items was ever final.
     pub(crate) ended: bool,
-    /// It or one above it was asked to be cancelled, complete or not.
+    /// True if its cancellation or that of an ancestor was requested, complete or not.
     pub(crate) cancel_asked: bool,
 }
 
@@ -79,20 +79,20 @@ pub(crate) struct Job {
 pub(crate) struct Tree {
     pub(crate) complete: bool,
     pub(crate) completion: usize,
-    /// Its root was asked to be cancelled.
+    /// True if the cancellation of its root was requested.
     pub(crate) cancelled: bool,
     pub(crate) removed: bool,
 }
 
-/// Everything there is.
+/// Complete state.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Model {
     pub(crate) trees: Vec<Tree>,
     pub(crate) jobs: Vec<Job>,
     pub(crate) items: Vec<Item>,
-    /// Who stands in each lane, in order of acceptance.
+    /// Items in each serialize queue, in order of acceptance.
     pub(crate) lanes: Vec<Vec<usize>>,
-    /// Who joined a lane since this was last emptied.
+    /// Items that joined a serialize queue since this was last cleared.
     pub(crate) joined: Vec<(usize, usize)>,
 }
 
@@ -109,7 +109,7 @@ impl Model {
         (0..self.jobs.len()).find(|&job| self.jobs[job].tree == tree).expect("a tree has a root")
     }
 
-    /// The job and everything below it.
+    /// Returns the job and its descendants.
     pub(crate) fn subtree(&self, job: usize) -> Vec<usize> {
         let below = |mut at: usize| loop {
             if at == job {
@@ -123,7 +123,7 @@ impl Model {
         (0..self.jobs.len()).filter(|&at| below(at)).collect()
     }
 
-    /// Whether the job or one above it is cancelled.
+    /// Returns true if the job or an ancestor is canceled.
     pub(crate) fn under_cancel(&self, mut job: usize) -> bool {
         loop {
             if self.jobs[job].cancelled {
@@ -136,12 +136,12 @@ impl Model {
         }
     }
 
-    /// Whether `after` holds its items.
+    /// Returns true if `after` holds its items.
     pub(crate) fn held(&self, job: usize) -> bool {
         !self.jobs[job].let_go
     }
 
-    /// The state of an item: the first that holds.
+    /// State of an item: the first that applies.
     pub(crate) fn state(&self, at: usize) -> &'static str {
         let item = &self.items[at];
         match item.phase {
@@ -162,7 +162,7 @@ impl Model {
         matches!(self.items[item].phase, Phase::Over(_))
     }
 
-    /// `completion`, over some jobs' items.
+    /// `completion`, over the items of some jobs.
     pub(crate) fn outcome(&self, jobs: &[usize], cancelled: bool) -> &'static str {
         let ends: Vec<Phase> = jobs.iter().flat_map(|&job| self.items_of(job)).map(|at| self.items[at].phase).collect();
         let succeeded = ends.iter().filter(|&&end| end == Phase::Over(End::Succeeded)).count();
@@ -179,7 +179,7 @@ impl Model {
 
     // ---- What happens ----------------------------------------------------------------------------
 
-    /// A new item in a job that takes it.
+    /// Adds an item to a job that accepts it.
     pub(crate) fn add(&mut self, job: usize, new: NewItem, lane: Option<usize>, dedupe: Option<String>) -> usize {
         let at = self.items.len();
         let phase = if new.later { Phase::Scheduled } else { Phase::Due };
@@ -203,7 +203,7 @@ impl Model {
         at
     }
 
-    /// An item begins to wait: new, or given back.
+    /// Makes an item wait: a new one, or one that was retried or released.
     fn accept(&mut self, at: usize) {
         let job = self.items[at].job;
         if self.jobs[job].after_failed {
@@ -222,7 +222,7 @@ impl Model {
         }
     }
 
-    /// An item is final: it leaves its lane.
+    /// Makes an item final: it leaves its serialize queue.
     pub(crate) fn over(&mut self, at: usize, end: End) {
         self.items[at].phase = Phase::Over(end);
         let job = self.items[at].job;
@@ -257,7 +257,7 @@ impl Model {
         }
     }
 
-    /// `cancellation` for a job. False: there is nothing left to cancel.
+    /// `cancellation` for a job. False if there is nothing left to cancel.
     pub(crate) fn cancel_job(&mut self, job: usize) -> bool {
         let open: Vec<usize> =
             self.subtree(job).into_iter().filter(|&at| !self.jobs[at].complete && !self.jobs[at].cancelled).collect();
@@ -285,7 +285,7 @@ impl Model {
         true
     }
 
-    /// `manual-retry`: a final item is given back; what it reopens reopens.
+    /// `manual-retry`: retries a final item, and reopens what depends on it.
     pub(crate) fn give_back(&mut self, at: usize) {
         let item = &mut self.items[at];
         item.failures = 0;
@@ -325,7 +325,7 @@ impl Model {
         }
     }
 
-    /// `after`: whether a job that it waits for ended otherwise than asked.
+    /// `after`: returns true if a job that it waits for ended otherwise than required.
     fn stands_failed(&self, job: usize) -> bool {
         let waits = &self.jobs[job];
         let ended_otherwise =
@@ -333,7 +333,7 @@ impl Model {
         !waits.after_any && waits.after.iter().any(|&dep| ended_otherwise(dep))
     }
 
-    /// What follows by itself (`completion`, `feeding`, `after`).
+    /// Applies automatic consequences (`completion`, `feeding`, `after`).
     pub(crate) fn settle(&mut self) {
         while (0..self.jobs.len()).any(|job| self.settle_one(job)) {}
         for tree in 0..self.trees.len() {

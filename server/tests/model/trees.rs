@@ -1,7 +1,7 @@
-//! Work on its way in: trees laid out and made, items added, each with the answers that are right.
+//! Creation of trees and items in the reference, with the correct answers.
 //!
-//! Apart from the rest of a sequence because laying out a tree (who stands above whom, who waits for whom,
-//! whether that is a circle) is a question of its own.
+//! Separate from the other actions, because the layout of a tree (parents, dependencies, cycles) is a problem of its
+//! own.
 
 use serde_json::{Value, json};
 
@@ -13,10 +13,10 @@ use crate::{
     world::{AHEAD, Outcome, World},
 };
 
-/// A day long gone.
+/// Time in the distant past.
 const GONE: &str = "2020-01-01T00:00:00Z";
 
-/// Where a job of a new tree stands.
+/// Position of a job in a new tree.
 struct Place {
     parent: Option<usize>,
     feed: Option<Feed>,
@@ -26,9 +26,9 @@ struct Place {
 
 struct LaidOut {
     places: Vec<Place>,
-    /// Feeds and `after` together go in a circle.
+    /// True if feeds and `after` together form a cycle.
     is_circle: bool,
-    /// Two items of one job have the same dedupe key (`dedupe-key`).
+    /// True if two items of one job have the same dedupe key (`dedupe-key`).
     has_doubles: bool,
 }
 
@@ -76,8 +76,7 @@ fn lay_out(new: &NewTree) -> LaidOut {
     LaidOut { places, is_circle, has_doubles }
 }
 
-/// An item of a job that waits for others has no run_after of its own here: which of the two holds it
-/// first is not what these sequences are about.
+/// Items of a job that waits for others have no run_after here: which of the two holds them first is not tested.
 fn unheld(item: NewItem, waits: bool) -> NewItem {
     NewItem { later: item.later && !waits, ..item }
 }
@@ -96,7 +95,7 @@ fn feed_rule(feed: Feed, tag: &str) -> Value {
     rule
 }
 
-/// The id of the job of this key in a tree as it is answered.
+/// Id of the job with this key in the response to a creation.
 fn by_key(tree: &Value, key: &str) -> Option<String> {
     if tree["key"] == key {
         return tree["id"].as_str().map(str::to_owned);

@@ -1,15 +1,15 @@
-//! What is sent and what may come back: bodies of endings, and answers held against those that are right.
+//! Bodies of endings, and the check of responses.
 //!
-//! Apart from the sequence itself, which says when; here is only how it is said.
+//! Separate from the sequence itself: this is only the wire format.
 
 use serde_json::{Value, json};
 
 use crate::{command::Ending, ending::Answers, support::Answer, world::Outcome};
 
-/// Seconds that do not pass while a sequence runs.
+/// Longer than a sequence runs, in seconds.
 const A_DAY: u32 = 86_400;
 
-/// The verb and the body of an ending. Failures that differ say different things.
+/// Action and body of an ending. Different failures have different messages.
 pub(crate) fn body_of(ending: Ending) -> (&'static str, Value) {
     let wait = |later: bool| if later { A_DAY } else { 0 };
     match ending {
@@ -24,7 +24,7 @@ pub(crate) fn body_of(ending: Ending) -> (&'static str, Value) {
     }
 }
 
-/// Whether a caller was told one of the right answers.
+/// Checks that the response is one of the correct answers.
 pub(crate) fn told(answer: &Answer, right: &Answers) -> Outcome {
     let body = answer.json();
     let code = if answer.status.is_success() { None } else { Some(body["code"].as_str().unwrap_or("no code")) };

@@ -1,7 +1,7 @@
-//! One sequence against the server: each command is sent, its answer held against the reference, and
-//! then everything that can be read is compared until it is equal.
+//! One sequence against the server: sends each command, compares the response with the reference, and then compares all
+//! readable state until it is equal.
 //!
-//! Differences are told as text, never by a panic, so that proptest can make the sequence shorter.
+//! Differences are returned as text, never as a panic, so that proptest can shrink the sequence.
 
 use std::{
     sync::atomic::{AtomicUsize, Ordering},
@@ -20,26 +20,26 @@ use crate::{
     words::{body_of, told},
 };
 
-/// A day that does not come.
+/// Time in the distant future.
 pub(crate) const AHEAD: &str = "2099-01-01T00:00:00Z";
 pub(crate) type Outcome<T = ()> = Result<T, String>;
 
-/// An assignment that was handed out.
+/// Assignment that was claimed.
 pub(crate) struct Given {
     pub(crate) id: String,
     item: usize,
-    /// How it was ended, and what its worker was told.
+    /// Its ending, and the response to its worker.
     ended: Option<Ending>,
     cancelled: bool,
 }
 
-/// The server, and what the reference knows of it.
+/// Server, and its state in the reference.
 pub(crate) struct World<'a> {
     pub(crate) api: &'a Api,
     pub(crate) pool: &'a PgPool,
-    /// Names of the job types; they belong to this sequence alone while it runs.
+    /// Names of the job types; used by this sequence only while it runs.
     pub(crate) types: &'a [String; TYPES],
-    /// Part of every key, so that sequences do not meet.
+    /// Part of every key, so that sequences are independent.
     pub(crate) tag: String,
     pub(crate) model: Model,
     pub(crate) given: Vec<Given>,
@@ -73,7 +73,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Makes the job types, as every sequence finds them.
+    /// Resets the job types to the initial state of a sequence.
     pub(crate) async fn make_types(api: &Api, names: &[String; TYPES]) {
         for (at, name) in names.iter().enumerate() {
             let body = match at {
@@ -85,7 +85,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Runs a sequence, then ends what is left of it.
+    /// Runs a sequence, then ends its remaining work.
     pub(crate) async fn run(&mut self, commands: &[Command]) -> Outcome {
         for (n, command) in commands.iter().enumerate() {
             let context = |what: String| format!("command {n}, {command:?}: {what}");
@@ -96,7 +96,7 @@ impl<'a> World<'a> {
         self.give_up().await.map_err(|what| format!("at the end: {what}"))
     }
 
-    /// Cancels every tree and ends every assignment: nothing is left for the next sequence.
+    /// Cancels every tree and ends every assignment: nothing remains for the next sequence.
     async fn give_up(&mut self) -> Outcome {
         for kind in 0..TYPES as u8 {
             self.perform(&Command::Resume(kind)).await?;
@@ -177,12 +177,12 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Whether the tree of a job was not removed.
+    /// Returns true if the tree of a job was not deleted.
     pub(crate) fn is_there(&self, job: usize) -> bool {
         !self.model.trees[self.model.jobs[job].tree].removed
     }
 
-    /// `retention`: a whole tree that is complete goes at once, and its keys are free.
+    /// `retention`: a complete tree is deleted at once, and its keys are free.
     async fn delete(&mut self, job: usize) -> Outcome {
         let path = format!("/api/v1/jobs/{}", self.job_ids[job]);
         let answer = self.api.delete(&path).await;
@@ -199,7 +199,7 @@ impl<'a> World<'a> {
         told(&self.api.get(&path).await, &vec![Some("job_removed")])
     }
 
-    /// Assignments that are open.
+    /// Open assignments.
     fn open(&self) -> Vec<usize> {
         (0..self.given.len()).filter(|&at| self.given[at].ended.is_none()).collect()
     }
@@ -235,7 +235,7 @@ impl<'a> World<'a> {
         json!({"worker_id": "w", "types": names, "max": max})
     }
 
-    /// Takes note of what was handed out: only what may be, and as much as there is when `exactly`.
+    /// Records claimed items: only claimable ones, and as many as exist if `exactly`.
     fn take(&mut self, assignments: &Value, types: u8, max: u8, exactly: bool) -> Outcome {
         let legal: Vec<usize> = (0..self.model.items.len())
             .filter(|&item| {
@@ -293,7 +293,7 @@ impl<'a> World<'a> {
         told(&answer, &right)
     }
 
-    /// What the worker may be told, and what it changes (`fencing`).
+    /// Applies an ending and returns the possible responses to the worker (`fencing`).
     fn ended(&mut self, at: usize, ending: Ending) -> Answers {
         let given = &self.given[at];
         match given.ended {

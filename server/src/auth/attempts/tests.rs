@@ -1,4 +1,4 @@
-//! Counters over time: delays, what strangers can do to others, how many codes can be guessed, and full memory.
+//! Counters over time: delays, effects of strangers on others, number of codes that can be guessed, and full memory.
 
 use super::*;
 
@@ -82,7 +82,7 @@ fn a_full_memory_forgets_the_oldest() {
     attempts.begin(&young, now).expect_err("remembered");
 }
 
-/// The bound that docs/identity.md computes: three of a million codes are right at any moment.
+/// Bound computed in docs/identity.md: three of a million codes are valid at any moment.
 #[test]
 fn whoever_knows_the_password_tries_few_codes_from_however_many_addresses() {
     let tried = |addresses: u8, device: Option<&str>, hours: u64, every: usize| {
@@ -104,7 +104,7 @@ fn whoever_knows_the_password_tries_few_codes_from_however_many_addresses() {
     assert_eq!(tried(40, None, 3, 5), (41, false));
     let (days, _) = tried(8, None, 10 * 24, 60);
     assert!((41..=41 + 10 * 12).contains(&days), "{days}");
-    // One address alone leaves room for everybody elsewhere.
+    // One address alone leaves free attempts for all others.
     let (alone, owner_gets_in) = tried(1, None, 10 * 24, 60);
     assert!(alone <= 16 + 10 * 12 && owner_gets_in, "{alone}");
     let (device, owner_gets_in) = tried(1, Some("device"), 10 * 24, 60);

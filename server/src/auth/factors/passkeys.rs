@@ -1,8 +1,8 @@
-//! Passkeys (WebAuthn): registered, listed, renamed, removed, and what a browser's answer proves.
+//! Passkeys (WebAuthn): registration, listing, renaming, removal, and verification of a browser's answer.
 //!
-//! The ceremonies are those of `webauthn-rs`; user verification is always required, so a passkey is both factors at
-//! once. Their state travels sealed through the browser for five minutes, and each challenge is accepted once. Passkeys are bound
-//! to the host of `TREELINE_PUBLIC_URL`, which must be a name: browsers have none for addresses.
+//! Ceremonies use `webauthn-rs`; user verification is always required, so a passkey counts as both factors. Ceremony
+//! state passes sealed through the browser for five minutes, and each challenge is accepted once. Passkeys are bound to
+//! the host of `TREELINE_PUBLIC_URL`, which must be a name: browsers support none for addresses.
 
 use domain::{
     Code, Document, Problem,
@@ -32,19 +32,19 @@ use crate::{
     task::in_task,
 };
 
-/// Minutes that a ceremony may take.
+/// Minutes until a ceremony expires.
 const MINUTES: i64 = 5;
 
-/// The longest answer of a browser that is read, in bytes.
+/// Longest browser answer that is read, in bytes.
 const LONGEST_ANSWER: usize = 16 * 1024;
 
-/// Passkeys of one person.
+/// Maximum number of passkeys per person.
 const MOST: usize = 25;
 
 const REGISTER: &str = "register a passkey";
 const AUTHENTICATE: &str = "authenticate with a passkey";
 
-/// The state of a registration.
+/// State of a registration.
 #[derive(Serialize, Deserialize)]
 struct Registration {
     owner_id: Uuid,
@@ -52,7 +52,7 @@ struct Registration {
     ceremony: PasskeyRegistration,
 }
 
-/// A passkey that was just used, and its owner. It counts once [`Proof::record`] was committed.
+/// Passkey that was just used, and its owner. Valid once [`Proof::record`] is committed.
 pub(crate) struct Proof {
     pub(crate) owner_id: Uuid,
     passkey_id: Uuid,
@@ -61,7 +61,7 @@ pub(crate) struct Proof {
 }
 
 impl Proof {
-    /// Uses the challenge up and notes the use of the passkey.
+    /// Marks the challenge as used and records the use of the passkey.
     pub(crate) async fn record(&self, tx: &mut Tx) -> Result<()> {
         let seconds = i32::try_from(MINUTES * 60 + 60).unwrap_or(i32::MAX);
         if !store::use_challenge(tx, &self.challenge, seconds).await?
@@ -73,12 +73,12 @@ impl Proof {
     }
 }
 
-/// True if browsers have passkeys for the host that people reach this server by.
+/// Returns true if browsers support passkeys for the host of the public URL.
 pub fn are_possible(public_url: &PublicUrl) -> bool {
     relying_party(public_url).is_ok()
 }
 
-/// Options for the browser that makes a passkey for the caller.
+/// Returns browser options to create a passkey for the caller.
 pub async fn start_registration(app: &App, caller: &Caller) -> Result<PasskeyOptions> {
     person(caller)?;
     step_up::require(app, caller).await?;
@@ -94,14 +94,14 @@ pub async fn start_registration(app: &App, caller: &Caller) -> Result<PasskeyOpt
         .start_passkey_registration(caller.owner_id, &account, &caller.name, Some(known))
         .map_err(|error| broken(&error))?;
     let mut options = serde_json::to_value(options.public_key).map_err(|error| Error::Broken(error.to_string()))?;
-    // So that the sign-in page needs no name: the passkey is stored where it can be found.
+    // Discoverable, so that the sign-in page needs no account name.
     options["authenticatorSelection"]["residentKey"] = "required".into();
     options["authenticatorSelection"]["requireResidentKey"] = true.into();
     let state = Registration { owner_id: caller.owner_id, session_id: caller.credential_id, ceremony };
     Ok(PasskeyOptions { public_key: Document::of(&options), state: envelope::seal(app, REGISTER, MINUTES, &state) })
 }
 
-/// Stores the passkey that the browser made. Returns recovery codes with the first factor.
+/// Stores the passkey that the browser created. Returns recovery codes with the first factor.
 pub async fn finish_registration(app: &App, caller: &Caller, new: NewPasskey) -> Result<PasskeyMade> {
     person(caller)?;
     let name = new.name.trim().to_owned();
@@ -151,7 +151,7 @@ pub async fn rename(app: &App, caller: &Caller, id: Uuid, name: &str) -> Result<
     all.into_iter().find(|row| row.id == id).map(Into::into).ok_or_else(|| Problem::not_found("passkey").into())
 }
 
-/// Removes one of the caller's passkeys. Again is no change. 409 `last_sign_in_method` where nothing else signs the person in.
+/// Removes one of the caller's passkeys; idempotent. 409 `last_sign_in_method` if it is the last way to sign in.
 pub async fn remove(app: &App, caller: &Caller, id: Uuid) -> Result<()> {
     person(caller)?;
     step_up::require(app, caller).await?;
@@ -171,7 +171,7 @@ pub async fn remove(app: &App, caller: &Caller, id: Uuid) -> Result<()> {
     look_for_changes(app).await
 }
 
-/// Options for the browser that uses a passkey of anybody's.
+/// Returns browser options to sign in with any person's passkey.
 pub fn start_authentication(app: &App) -> Result<PasskeyOptions> {
     let (options, ceremony) =
         relying_party(&app.public_url)?.start_discoverable_authentication().map_err(|error| broken(&error))?;
@@ -181,7 +181,7 @@ pub fn start_authentication(app: &App) -> Result<PasskeyOptions> {
     })
 }
 
-/// Checks the browser's answer and finds the owner of the passkey. 401 if it proves nothing.
+/// Verifies the browser's answer and finds the owner of the passkey. 401 if it is invalid.
 pub(crate) async fn authenticate(app: &App, answer: &PasskeyAnswer) -> Result<Proof> {
     let ceremony: DiscoverableAuthentication = envelope::open(app, AUTHENTICATE, &answer.state).ok_or_else(refused)?;
     let credential: PublicKeyCredential = read(&answer.credential)?;
@@ -211,7 +211,7 @@ pub(crate) async fn authenticate(app: &App, answer: &PasskeyAnswer) -> Result<Pr
     })
 }
 
-/// Hash of a ceremony: of its content, so that no other spelling of the sealed text is another ceremony.
+/// Hash of a ceremony's content, so that a different encoding of the sealed text is not a different ceremony.
 fn fingerprint(ceremony: &impl Serialize) -> Result<Hash> {
     serde_json::to_string(ceremony).map(|text| hash_of(&text)).map_err(|error| Error::Broken(error.to_string()))
 }
@@ -231,7 +231,7 @@ fn stored(row: &PasskeyRow) -> Result<webauthn_rs::prelude::Passkey> {
         .map_err(|error| Error::Broken(format!("table passkey, column credential, row {}: {error}", row.id)))
 }
 
-/// Reads what a browser sent.
+/// Parses a browser document.
 fn read<T: DeserializeOwned>(document: &Document) -> Result<T> {
     if document.text().len() > LONGEST_ANSWER {
         return Err(fault("expected at most 16 KiB"));

@@ -1,7 +1,7 @@
-//! Recovery codes: each stands in once for a lost second factor.
+//! Recovery codes: each replaces a lost second factor once.
 //!
-//! Ten codes of 80 random bits, so a plain hash is enough to store. They are shown when they are made and never
-//! again; new ones replace the old ones.
+//! Ten codes of 80 random bits, so storing a plain hash is safe. They are shown only when created; new codes replace
+//! the old ones.
 
 use domain::{
     Problem,
@@ -18,13 +18,13 @@ use crate::{
     task::in_task,
 };
 
-/// Characters of a code, in groups of four.
+/// Characters of a code, shown in groups of four.
 const LENGTH: usize = 16;
 
-/// Crockford's base 32: nothing in it looks like anything else in it.
+/// Crockford's base 32: no two characters look alike.
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 
-/// Makes new codes; the old ones stop working. 422 without a factor that they could stand in for.
+/// Creates new codes; the old ones stop working. 422 without a factor that they could replace.
 pub async fn renew(app: &App, caller: &Caller) -> Result<RecoveryCodes> {
     person(caller)?;
     step_up::require(app, caller).await?;
@@ -45,7 +45,7 @@ pub async fn renew(app: &App, caller: &Caller) -> Result<RecoveryCodes> {
     Ok(RecoveryCodes { recovery_codes })
 }
 
-/// Replaces every code of a person. Returns the new ones.
+/// Replaces all codes of a person. Returns the new ones.
 pub(super) async fn replace(tx: &mut Tx, owner_id: Uuid) -> Result<Vec<String>> {
     let codes: Vec<String> = (0..RECOVERY_CODES).map(|_| new_code()).collect();
     let hashes: Vec<Vec<u8>> = codes.iter().map(|code| hash(owner_id, code).to_vec()).collect();
@@ -53,7 +53,7 @@ pub(super) async fn replace(tx: &mut Tx, owner_id: Uuid) -> Result<Vec<String>> 
     Ok(codes)
 }
 
-/// Hash of a code as it is stored, however it was typed.
+/// Stored hash of a code, independent of how it was typed.
 pub(crate) fn hash(owner_id: Uuid, code: &str) -> Hash {
     hash_of(&format!("recovery code {owner_id} {}", normal(code)))
 }
@@ -65,7 +65,7 @@ fn new_code() -> String {
     groups.join("-")
 }
 
-/// The code without what people change when they type it.
+/// Normalizes a typed code.
 fn normal(code: &str) -> String {
     let letters = code.chars().take(100).filter(char::is_ascii_alphanumeric).map(|c| match c.to_ascii_lowercase() {
         'o' => '0',

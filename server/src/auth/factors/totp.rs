@@ -1,7 +1,7 @@
 //! Authenticator apps: time-based one-time codes (RFC 6238), six digits, thirty seconds.
 //!
-//! The secret is sealed before it is stored and shown only while it is set up. A code is accepted from one step before
-//! to one step after the present one, and each step is accepted once.
+//! The secret is sealed before it is stored and shown only during setup. A code is accepted from one time step before
+//! to one after the current one, and each time step is accepted once.
 
 use domain::{
     Code, Problem,
@@ -21,13 +21,13 @@ use crate::{
 };
 use time::OffsetDateTime;
 
-/// Bytes of a secret: as RFC 4226 recommends for SHA-1, which is what every app understands.
+/// Bytes of a secret: the size RFC 4226 recommends for SHA-1, which every app supports.
 const SECRET_BYTES: usize = 20;
 
-/// Shown by authenticator apps above the account.
+/// Issuer that authenticator apps show above the account.
 const ISSUER: &str = "Treeline";
 
-/// Begins to set up an authenticator app; [`confirm`] ends it. 409 `duplicate` where there is one already.
+/// Starts the setup of an authenticator app; [`confirm`] completes it. 409 `duplicate` if there is one already.
 pub async fn start(app: &App, caller: &Caller) -> Result<TotpStarted> {
     person(caller)?;
     step_up::require(app, caller).await?;
@@ -47,8 +47,8 @@ pub async fn start(app: &App, caller: &Caller) -> Result<TotpStarted> {
     shown(&secret, person.email.as_deref().unwrap_or(&person.name))
 }
 
-/// The secret that is being set up, to be shown again. `None`: there is none, it is confirmed, or it was begun an hour ago.
-/// Like starting it needs a recent sign-in: a secret that somebody else has seen is no factor.
+/// Returns the secret of a pending setup, to show it again. `None` if there is none, it is confirmed, or it is an hour
+/// old. Requires a recent sign-in like the start: a secret that someone else has seen is not a factor.
 pub async fn pending(app: &App, caller: &Caller) -> Result<Option<TotpStarted>> {
     person(caller)?;
     step_up::require(app, caller).await?;
@@ -58,7 +58,7 @@ pub async fn pending(app: &App, caller: &Caller) -> Result<Option<TotpStarted>> 
     shown(&secret, email.as_deref().unwrap_or(&caller.name)).map(Some)
 }
 
-/// Ends setting up: the app shows the right code. Returns recovery codes with the first factor.
+/// Completes the setup with a valid code from the app. Returns recovery codes with the first factor.
 pub async fn confirm(app: &App, caller: &Caller, code: &str) -> Result<RecoveryCodes> {
     person(caller)?;
     step_up::require(app, caller).await?;
@@ -96,7 +96,7 @@ pub async fn rename(app: &App, caller: &Caller, name: &str) -> Result<()> {
     if renamed { Ok(()) } else { Err(Problem::not_found("authenticator app").into()) }
 }
 
-/// Removes the authenticator app, confirmed or not. Again is no change.
+/// Removes the authenticator app, confirmed or not; idempotent.
 pub async fn remove(app: &App, caller: &Caller) -> Result<()> {
     person(caller)?;
     step_up::require(app, caller).await?;
@@ -115,7 +115,7 @@ pub async fn remove(app: &App, caller: &Caller) -> Result<()> {
     look_for_changes(app).await
 }
 
-/// Uses a code up. False: it is wrong, too old, or was used.
+/// Marks a code as used. False if it is wrong, too old, or already used.
 pub(crate) async fn accept(app: &App, owner_id: Uuid, code: &str) -> Result<bool> {
     let Some((sealed, true)) = store::find_totp(&app.pool, owner_id).await? else { return Ok(false) };
     match check(&open(app, owner_id, &sealed)?, code)? {
@@ -124,7 +124,7 @@ pub(crate) async fn accept(app: &App, owner_id: Uuid, code: &str) -> Result<bool
     }
 }
 
-/// 422 `invalid_body` at the code.
+/// Builds 422 `invalid_body` for the field `code`.
 pub(crate) fn wrong_code() -> Error {
     let detail = "expected the six digits that the app shows now".to_owned();
     Problem::invalid_body([("/code".to_owned(), detail)]).into()
@@ -135,7 +135,7 @@ fn not_begun() -> Error {
     Problem::invalid_body([(String::new(), detail)]).into()
 }
 
-/// Context that the secret is sealed for.
+/// Sealing context of the secret.
 pub(crate) fn context(owner_id: Uuid) -> String {
     format!("totp {owner_id}")
 }
@@ -161,7 +161,7 @@ fn totp(secret: &[u8], account: &str) -> Result<Totp> {
         .map_err(|error| Error::Broken(format!("a TOTP secret cannot be used: {error}")))
 }
 
-/// The time step that a code is of; `None`: none that is accepted now.
+/// Time step of a code; `None` if no accepted step matches.
 fn check(secret: &[u8], code: &str) -> Result<Option<i64>> {
     let digits: String = code.chars().take(50).filter(|c| !c.is_whitespace()).collect();
     if digits.len() != 6 || !digits.bytes().all(|digit| digit.is_ascii_digit()) {
@@ -171,7 +171,7 @@ fn check(secret: &[u8], code: &str) -> Result<Option<i64>> {
     Ok(totp(secret, "account")?.check(&digits, now).and_then(|step| i64::try_from(step).ok()))
 }
 
-/// A secret as an app needs it.
+/// Setup data of a secret, as an app needs it.
 fn shown(secret: &[u8], account: &str) -> Result<TotpStarted> {
     let totp = totp(secret, account)?;
     let broken = |why: String| Error::Broken(format!("a TOTP secret cannot be shown: {why}"));
@@ -184,7 +184,7 @@ fn shown(secret: &[u8], account: &str) -> Result<TotpStarted> {
         .dark_color(svg::Color("#000"))
         .light_color(svg::Color("#fff"))
         .build();
-    // Without the XML declaration, which has no place inside a page.
+    // Drop the XML declaration, which is invalid inside a page.
     let qr_svg = drawn.find("<svg").map_or_else(String::new, |at| drawn[at..].to_owned());
     Ok(TotpStarted { secret: totp.secret().to_base32(), otpauth_url, qr_svg })
 }

@@ -1,7 +1,7 @@
-//! Accounts of a provider's subjects: linked by issuer and subject, and by nothing else.
+//! Accounts of identity providers' subjects: linked by issuer and subject only.
 //!
-//! An email address links an account only where the provider has verified it and its settings say that this is enough. Roles
-//! follow the provider's groups at every sign-in where they are mapped, but the last admin stays one.
+//! An email address links an account only if the provider has verified it and the provider's settings allow that.
+//! Mapped roles follow the provider's groups at every sign-in, but the last admin remains one.
 
 use std::net::IpAddr;
 
@@ -25,7 +25,7 @@ use crate::{
     task::in_task,
 };
 
-/// The account of a subject; the first sign-in creates it. 401 where the provider's settings say that there is to be none.
+/// Returns the account of a subject; the first sign-in creates it. 401 if the provider's settings forbid new accounts.
 pub(super) async fn find_or_create(
     app: &App,
     provider: &Provider,
@@ -54,7 +54,7 @@ pub(super) async fn find_or_create(
     Ok(owner_id)
 }
 
-/// Adds a subject to the account of the caller. 409 `duplicate` where it is somebody's already.
+/// Links a subject to the caller's account. 409 `duplicate` if it is already linked to an account.
 pub(super) async fn link(app: &App, provider: &Provider, caller: &Caller, identity: &Identity) -> Result<()> {
     let (pool, by, identity) = (app.pool.clone(), caller.clone(), identity.clone());
     let detail = format!("{}: {}", provider.name, identity.subject);
@@ -101,7 +101,7 @@ async fn first_time(tx: &mut Tx, provider: &Provider, identity: &Identity, addre
         Some(role) => role,
     };
     let role = role.ok_or_else(|| refused("There is no account for you here. Ask an admin."))?;
-    // People choose their names at most providers. One that looks like an email address could be mistaken for its owner.
+    // Most providers let people choose their names. A name that looks like an email address could be mistaken for it.
     let name = identity.name.as_deref().filter(|name| !name.contains('@'));
     let names = [name, verified, Some(identity.subject.as_str())];
     let name = names.into_iter().flatten().find(|name| fault_of_name(name).is_none()).unwrap_or("Somebody");
@@ -114,7 +114,7 @@ async fn first_time(tx: &mut Tx, provider: &Provider, identity: &Identity, addre
     Ok(owner_id)
 }
 
-/// Creates an account with this name, or with one like it where it is taken.
+/// Creates an account with this name, or with a similar one if it is taken.
 pub(in crate::auth) async fn create(tx: &mut Tx, new: NewPerson<'_>) -> Result<Uuid> {
     let id = Uuid::now_v7();
     for n in 1..=50 {
@@ -127,7 +127,7 @@ pub(in crate::auth) async fn create(tx: &mut Tx, new: NewPerson<'_>) -> Result<U
     Err(refused("There are too many accounts of your name. Ask an admin."))
 }
 
-/// The role that the provider's groups give.
+/// Sets the role that follows from the provider's groups.
 async fn set_role(tx: &mut Tx, provider: &Provider, owner_id: Uuid, role: Role, address: Option<IpAddr>) -> Result<()> {
     let admins = people::lock_admins(tx).await?;
     let Some(person) = people::find(&mut **tx, owner_id).await? else { return Ok(()) };

@@ -1,19 +1,19 @@
-//! The HTTP that provider requests go out with: bounded in time and size, no redirects, no proxies of the environment.
+//! HTTP client for provider requests: limits on time and size, no redirects, no proxies from the environment.
 //!
-//! Apart from `outbound`, whose clients refuse private addresses: a provider is named by whoever runs the server, and may
-//! well be one.
+//! It does not use `outbound`, whose clients refuse private addresses: providers are configured by the operator and may
+//! be internal.
 
 use std::{sync::OnceLock, time::Duration};
 
 use openidconnect::{HttpRequest, HttpResponse};
 
-/// A whole request and its answer take this long at most.
+/// Timeout of a whole request with its response.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// The largest answer that is read: key sets are the largest, with some ten kilobytes.
+/// Largest response that is read, in bytes: key sets are the largest, at about ten kilobytes.
 const LARGEST: usize = 1 << 20;
 
-/// Reasons for no answer.
+/// Reasons for a missing response.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum HttpError {
     #[error("{0}")]
@@ -24,7 +24,7 @@ pub(super) enum HttpError {
     TooLarge,
 }
 
-/// Sends a request of the library.
+/// Sends a request of the `openidconnect` library.
 pub(super) async fn send(request: HttpRequest) -> Result<HttpResponse, HttpError> {
     let request = reqwest::Request::try_from(request.map(reqwest::Body::from))?;
     let mut response = client()?.execute(request).await?;
@@ -47,7 +47,7 @@ fn client() -> Result<&'static reqwest::Client, HttpError> {
     if let Some(client) = CLIENT.get() {
         return Ok(client);
     }
-    // Ring is ours, once a process; whoever installed another before keeps it.
+    // Install ring once per process; a provider that was installed earlier stays.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let built = reqwest::Client::builder()
         .user_agent(concat!("Treeline/", env!("CARGO_PKG_VERSION")))

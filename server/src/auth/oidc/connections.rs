@@ -1,7 +1,7 @@
-//! Connections of one's own account with providers: listed, and removed one by one.
+//! Connections of the caller's own account with providers: listing and removal.
 //!
-//! Apart from `accounts`, which makes them at sign-in. Removing one asks for a recent sign-in, like everything that changes how a
-//! person signs in, and never takes the last way in.
+//! `accounts` creates them at sign-in. Removal requires a recent sign-in, like every change of sign-in methods, and
+//! never removes the last way to sign in.
 
 use domain::{
     Time,
@@ -41,8 +41,7 @@ pub async fn list(app: &App, caller: &Caller) -> Result<Connections> {
     Ok(Connections { data: data.collect() })
 }
 
-/// Removes one of the caller's connections. Again is no change. 409 `last_sign_in_method` where nothing else signs the
-/// person in.
+/// Removes one of the caller's connections; idempotent. 409 `last_sign_in_method` if it is the last way to sign in.
 pub async fn disconnect(app: &App, caller: &Caller, id: Uuid) -> Result<()> {
     person(caller)?;
     step_up::require(app, caller).await?;
@@ -52,7 +51,7 @@ pub async fn disconnect(app: &App, caller: &Caller, id: Uuid) -> Result<()> {
         lock(&mut tx, by.owner_id).await?;
         if let Some((issuer, subject)) = store::remove_link(&mut tx, by.owner_id, id).await? {
             let providers = &app.config.identity.oidc_providers.0;
-            // A provider that is not configured any more signs nobody in.
+            // A provider that is no longer configured signs nobody in.
             if providers.iter().any(|provider| provider.issuer == issuer) {
                 require_way_in(&app, &mut tx, by.owner_id).await?;
             }

@@ -1,7 +1,7 @@
-//! Descriptions of OpenID Connect providers: found by discovery, remembered, and made into the library's client.
+//! Metadata of OpenID Connect providers: discovered, cached, and turned into the library's client.
 //!
-//! Apart from the way to a provider and back, which asks here for what it needs. One request fetches a description and the
-//! others use what it brings; a provider that is down is not asked by everybody who comes.
+//! Used by both steps of a sign-in. Concurrent requests share one fetch, and an unreachable provider is not contacted
+//! for every visitor.
 
 use std::{
     collections::HashMap,
@@ -29,13 +29,13 @@ use crate::{
     error::{Error, Result},
 };
 
-/// A provider's description and keys are remembered for an hour. Keys that are not among them are looked for again at once,
-/// but not more often than once a minute; a provider that cannot be reached is asked again after a few seconds.
+/// Time for which metadata and keys are cached. Unknown keys trigger a new fetch, at most once a minute; an unreachable
+/// provider is retried after a few seconds.
 const REMEMBERED: Duration = Duration::from_hours(1);
 const AGAIN_AFTER: Duration = Duration::from_mins(1);
 const UNREACHABLE_FOR: Duration = Duration::from_secs(5);
 
-/// Signatures that an ID token may have: public keys alone, so nobody who learns the client secret can forge one.
+/// Accepted signatures of ID tokens: asymmetric ones only, so that knowing the client secret does not allow forgery.
 const SIGNATURES: [CoreJwsSigningAlgorithm; 9] = [
     CoreJwsSigningAlgorithm::RsaSsaPkcs1V15Sha256,
     CoreJwsSigningAlgorithm::RsaSsaPkcs1V15Sha384,
@@ -48,7 +48,7 @@ const SIGNATURES: [CoreJwsSigningAlgorithm; 9] = [
     CoreJwsSigningAlgorithm::EdDsa,
 ];
 
-/// Every claim that is not one of the standard ones: groups are among them.
+/// All non-standard claims, such as groups.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(super) struct OtherClaims(pub(super) Map<String, Value>);
@@ -83,25 +83,25 @@ pub(super) type Client = openidconnect::Client<
     openidconnect::EndpointMaybeSet,
 >;
 
-/// Descriptions of providers that were fetched lately, by name. Each has a lock of its own: one request fetches it, and the
-/// others use what it brings.
+/// Recently fetched provider metadata, by name. Each entry has its own lock, so that concurrent requests share one
+/// fetch.
 #[derive(Debug, Default)]
 pub struct Known(Mutex<HashMap<String, Arc<tokio::sync::Mutex<Option<Fetched>>>>>);
 
-/// A description as it was fetched; `None`: the provider could not be reached.
+/// Result of a fetch; `None` if the provider was unreachable.
 #[derive(Debug)]
 struct Fetched {
     at: Instant,
     metadata: Option<Arc<CoreProviderMetadata>>,
 }
 
-/// The provider of this name.
+/// Finds a provider by name.
 pub(super) fn find<'a>(app: &'a App, name: &str) -> Result<&'a Provider> {
     let provider = app.config.identity.provider(name);
     provider.map(|provider| &**provider).ok_or_else(|| Error::refuse(Code::NotFound, "There is no such provider."))
 }
 
-/// The library's client of a provider.
+/// Builds the library's client for a provider.
 pub(super) fn client(app: &App, provider: &Provider, metadata: &CoreProviderMetadata) -> Result<Client> {
     let redirect = format!("{}/sign-in/oidc/{}/callback", app.public_url.as_str(), provider.name);
     let redirect = RedirectUrl::new(redirect).map_err(|error| Error::Broken(error.to_string()))?;
@@ -110,7 +110,7 @@ pub(super) fn client(app: &App, provider: &Provider, metadata: &CoreProviderMeta
     let signatures = metadata.id_token_signing_alg_values_supported().iter().filter(|alg| SIGNATURES.contains(alg));
     let signatures = signatures.cloned().collect();
     let metadata = metadata.clone().set_id_token_signing_alg_values_supported(signatures);
-    // The secret goes into the header if the provider lists no methods of client authentication.
+    // Send the secret in the header if the provider lists no authentication methods.
     let takes = |method: &CoreClientAuthMethod| {
         metadata.token_endpoint_auth_methods_supported().is_none_or(|methods| methods.contains(method))
     };
@@ -119,7 +119,7 @@ pub(super) fn client(app: &App, provider: &Provider, metadata: &CoreProviderMeta
     Ok(Client::from_provider_metadata(metadata, id, secret).set_redirect_uri(redirect).set_auth_type(auth))
 }
 
-/// The description and keys of a provider. `again`: even if they are remembered, unless that is a minute ago.
+/// Returns metadata and keys of a provider. `again`: fetches even if they are cached, at most once a minute.
 pub(super) async fn metadata(app: &App, provider: &Provider, again: bool) -> Result<Arc<CoreProviderMetadata>> {
     let unreachable = || refused("The provider cannot be reached at the moment. Try again later, or use another way.");
     let entry = {

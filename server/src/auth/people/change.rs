@@ -1,6 +1,6 @@
-//! Change of a person by an admin: role, address, name at the proxy, and whether they may do anything at all.
+//! Changes of a person by an admin: role, address, name at the proxy, and disabled state.
 //!
-//! All of it is one transaction, in which each part has its entry in the audit log. Who may ask is decided before.
+//! All changes are one transaction with an audit entry each. Permissions are checked by the caller.
 
 use domain::{Code, Problem};
 use uuid::Uuid;
@@ -16,7 +16,7 @@ use crate::{
     },
 };
 
-/// What is to change; what is absent stays.
+/// Fields to change; `None` keeps the current value.
 pub(super) struct Change {
     pub(super) role: Option<Role>,
     pub(super) disabled: Option<bool>,
@@ -28,7 +28,7 @@ impl Change {
     pub(super) async fn apply(self, tx: &mut Tx, by: &Caller, id: Uuid, reason: Option<String>) -> Result<PersonRow> {
         let none = || Error::from(Problem::not_found("person"));
         let takes_away = self.disabled == Some(true) || self.role.is_some();
-        // All admins, and first: whoever else takes an admin away waits here and then counts again.
+        // Lock all admins first: concurrent changes that remove an admin wait here and then count again.
         let admins = if takes_away { store::lock_admins(tx).await? } else { Vec::new() };
         let before = store::find(&mut **tx, id).await?.ok_or_else(none)?;
         let loses = self.disabled == Some(true) || self.role.is_some_and(|role| role != Role::Admin);
@@ -43,8 +43,8 @@ impl Change {
         }
         if before.email != after.email {
             let (from, to) = (before.email.as_deref().unwrap_or("none"), after.email.as_deref().unwrap_or("none"));
-            // Links may have gone to the old address, and sessions may belong to whoever reads it. The session that
-            // asks for the change goes on.
+            // Links may have gone to the old address, and sessions may belong to its reader. The session of the request
+            // continues.
             store::void_links(tx, id).await?;
             federation::remove_proxy_email(tx, id, from).await?;
             let ended = store::end_sessions(tx, id, None, Some(by.credential_id)).await?;

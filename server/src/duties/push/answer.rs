@@ -1,7 +1,7 @@
-//! What the answer of a worker comes to.
+//! Outcome of a worker's response.
 //!
-//! Pure, so that every status can be looked at. It speaks of the item, for the engine, and of the target,
-//! for its breaker: a handler that fails on one item answers, a server that is away does not.
+//! Pure functions, so that every status can be tested. A response says something about the item, for the engine, and
+//! about the target, for its breaker: a handler that fails on one item responds, an unavailable server does not.
 
 use domain::{
     Document,
@@ -15,30 +15,30 @@ use crate::{
     outbound::{Fault, excerpt, named},
 };
 
-/// What is kept of the answer of a failure, in characters: in its message, and in its detail.
+/// Characters of a failed response that are stored in the message and in the detail.
 const IN_MESSAGE: usize = 200;
 const IN_DETAIL: usize = 1_000;
 
-/// What a post came to.
+/// Outcome of a push request.
 #[derive(Debug)]
 pub(super) enum Came {
     Ends(EndingKind),
-    /// 429 or 503: not now; perhaps after so many seconds.
+    /// 429 or 503: busy, with the number of seconds of `Retry-After`, if any.
     Busy(Option<f64>),
-    /// 202: the worker ends the assignment itself.
+    /// 202: the worker finishes the assignment itself.
     Later,
-    /// Nobody answered in time: the lease, which is over now, decides.
+    /// No response in time: the lease, which has expired, decides.
     Silence,
 }
 
-/// What came, and whether the target is there.
+/// Outcome, and true if the target is available.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) came: Came,
     pub(super) answered: bool,
 }
 
-/// What failed before there was a whole answer.
+/// Outcome of a failure before a complete response.
 pub(super) fn of_fault(fault: &Fault) -> Answer {
     let kind = match fault {
         Fault::TimedOut => return Answer { came: Came::Silence, answered: false },
@@ -48,8 +48,8 @@ pub(super) fn of_fault(fault: &Fault) -> Answer {
     Answer { came: failure(kind, fault.to_string(), None, true, None), answered: false }
 }
 
-/// A whole answer; `cut`: its body is longer than a result may be, of which this is the beginning. `once`: the item may
-/// be handed out once only, so that being refused is a failure: whether it was begun is not known.
+/// Outcome of a complete response. `cut`: the body exceeds the limit of results and is truncated. `once`: the item may
+/// be assigned only once, so a refusal is a failure, because the item may have been started.
 pub(super) fn of_reply(status: StatusCode, retry_after: Option<f64>, body: &[u8], cut: bool, once: bool) -> Answer {
     if status == StatusCode::ACCEPTED {
         return Answer { came: Came::Later, answered: true };
@@ -59,7 +59,7 @@ pub(super) fn of_reply(status: StatusCode, retry_after: Option<f64>, body: &[u8]
     }
     let asked = matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE);
     if asked && !once {
-        // The target speaks of itself and not of the item, whose budget is for its own failures.
+        // The response concerns the target, not the item, whose budget is for its own failures.
         return Answer { came: Came::Busy(retry_after), answered: false };
     }
     let text = excerpt(body, IN_MESSAGE);

@@ -1,4 +1,4 @@
-//! One item on its way: what is posted, signed, and what the answer comes to.
+//! Push delivery of one item: request, signature, and outcome.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -36,24 +36,23 @@ use super::{
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
-/// How long a stopping server waits for the answers to what it has posted. What has not been answered by then is
-/// left to its lease.
+/// Time for which a stopping server waits for responses. Later ones are left to their leases.
 const DRAIN: Duration = Duration::from_secs(8);
 
-/// A type, ready to be posted.
+/// Type with a prepared request.
 pub(super) struct Prepared {
     pub(super) info: Arc<TypeInfo>,
     /// Host and port.
     pub(super) target: String,
     template: String,
-    /// Where every item has the same.
+    /// URL, if it is the same for every item.
     url: Option<Url>,
     headers: HeaderMap,
     keys: Vec<Key>,
     timeout: Duration,
 }
 
-/// What is posted.
+/// Body of a push request.
 #[derive(Serialize)]
 struct Posted<'a> {
     assignment_id: AssignmentId,
@@ -69,13 +68,13 @@ struct Posted<'a> {
 }
 
 impl Prepared {
-    /// `None`: it leads nowhere, as only a type from before its URL was checked can.
+    /// `None` if the URL is invalid, which is possible only for a type older than the URL check.
     pub(super) fn of(info: Arc<TypeInfo>, own: &Key) -> Option<Self> {
         let template = info.executor.url.clone()?;
         let url = template::check(&template, &info.name).ok()?;
         let mut headers = HeaderMap::new();
         for (name, value) in info.secrets.headers.iter().flat_map(|headers| &headers.0) {
-            // Checked when they were handed in.
+            // Validated when submitted.
             if let (Ok(name), Ok(value)) = (name.parse::<HeaderName>(), HeaderValue::try_from(value)) {
                 headers.insert(name, secret(value));
             }
@@ -87,7 +86,7 @@ impl Prepared {
             }
         }
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        // One of the executor's own stays.
+        // A header of the executor takes precedence.
         headers.entry(ACCEPT).or_insert(HeaderValue::from_static("application/json"));
         let seconds = info.executor.timeout_seconds.unwrap_or(PUSH_TIMEOUT_SECONDS);
         let seconds = info.run_timeout_seconds.map_or(seconds, |most| most.min(seconds));
@@ -103,7 +102,7 @@ impl Prepared {
         })
     }
 
-    /// Whether it is still what the type says.
+    /// Returns true if it still matches the type.
     pub(super) fn is_of(&self, info: &TypeInfo) -> bool {
         let now = &*self.info;
         (&now.name, &now.executor, &now.secrets, now.run_timeout_seconds)
@@ -117,7 +116,7 @@ impl Prepared {
             .or_else(|| Url::parse(&template::fill(&self.template, &self.info.name, item.id, item.job_id)).ok())
     }
 
-    /// Body and headers of a post at this moment. `id` is the assignment's, with its capability.
+    /// Body and headers of a request at this time. `id` is the assignment id with its capability.
     fn message(&self, assignment: &Assignment, id: AssignmentId) -> Result<(HeaderMap, Bytes), serde_json::Error> {
         let item = &assignment.item;
         let body = Bytes::from(serde_json::to_vec(&Posted {
@@ -134,8 +133,8 @@ impl Prepared {
         if let Ok(id) = HeaderValue::try_from(item.id.to_string()) {
             headers.insert(IDEMPOTENCY_KEY, id);
         }
-        // A message is one attempt; what repeats is told by the Idempotency-Key. Headers are logged, and ids of messages
-        // have no dots: the capability stays in the body.
+        // A message is one attempt; repetitions are recognized by the Idempotency-Key. Headers are logged and message
+        // ids contain no dots, so the capability is only in the body.
         let (id, now) = (assignment.id.to_string(), OffsetDateTime::now_utc().unix_timestamp());
         stamp(&self.keys, &mut headers, &id, now, &body);
         Ok((headers, body))
@@ -147,15 +146,15 @@ fn secret(mut value: HeaderValue) -> HeaderValue {
     value
 }
 
-/// What came of a post.
+/// Outcome of a push request.
 pub(super) struct Done {
-    /// Nothing where the worker will end it itself, or nobody has answered.
+    /// `None` if the worker finishes the item itself, or if there was no response.
     pub(super) ending: Option<Ending>,
-    /// When its lease is over, and whatever is said of it too late.
+    /// End of the lease; a later ending is refused.
     pub(super) until: Instant,
 }
 
-/// Posts an item and waits for the answer. `permit` is the target's room, free as soon as it has answered.
+/// Posts an item and waits for the response. `permit` is a slot of the target, released on response.
 pub(super) async fn work(
     app: &App,
     target: &Target,
@@ -231,7 +230,7 @@ async fn post(app: &App, ready: &Prepared, assignment: &Assignment, until: Insta
     let once = ready.info.delivery == Delivery::AtMostOnce;
     match reply.read(app.config.payload_limit.bytes()).await {
         Ok((body, cut)) => answer::of_reply(status, retry_after, &body, cut, once),
-        // A failure is one however its text ends, and so is the promise of a later ending.
+        // A failed status and a 202 count even if the body is incomplete.
         Err(_) if !status.is_success() || status == reqwest::StatusCode::ACCEPTED => {
             answer::of_reply(status, retry_after, &[], false, once)
         }
@@ -239,18 +238,18 @@ async fn post(app: &App, ready: &Prepared, assignment: &Assignment, until: Insta
     }
 }
 
-/// Wait of an item whose target was busy, in seconds: as long as the target asks, else longer with each attempt.
+/// Delay in seconds of an item whose target is busy: as requested by the target, else growing with each attempt.
 fn busy_seconds(asked: Option<f64>, attempt: i32) -> f64 {
     let backoff = Backoff { min_seconds: 1.0, max_seconds: Some(60.0), factor: 2.0, jitter: true };
     asked.map_or_else(|| backoff.delay_seconds(attempt, rand::random()), |seconds| seconds.clamp(1.0, 86_400.0))
 }
 
-/// Gives an item back that its target would not take now. No failure is counted; it waits so many seconds.
+/// Releases an item that its target refused for now, with a delay in seconds. Counts no failure.
 async fn give_back_for(app: &App, id: Uuid, seconds: f64) {
     release(app, id, ReleaseBody { retry_after_seconds: Some(seconds) }).await;
 }
 
-/// Gives an item back that was claimed and will not be posted. Where that fails its lease does it.
+/// Releases a claimed item that will not be posted. If that fails, the lease expires.
 pub(super) async fn give_back(app: &App, id: Uuid) {
     release(app, id, ReleaseBody::default()).await;
 }

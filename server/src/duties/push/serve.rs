@@ -1,8 +1,8 @@
-//! One target: items are claimed as there is room for them, posted, and ended by their answers.
+//! Loop of one target: claims items as slots become free, posts them, and finishes them by their responses.
 //!
-//! Endings and the next claim ride in one call; whatever is answered while it runs rides in the next. So a
-//! slow target is served item by item and a quick one in batches, without a timer. Nothing is claimed that is
-//! not posted at once: the lease begins with the sending.
+//! Endings and the next claim share one call; responses that arrive during the call wait for the next. So a slow target
+//! is served item by item and a fast one in batches, without a timer. Only items that are posted at once are claimed,
+//! because the lease starts with the claim.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -23,19 +23,19 @@ use super::{
     target::{Allowance, Target},
 };
 
-/// Items of one claim, and endings of one call.
+/// Maximum items per claim and endings per call.
 const BATCH: u32 = 200;
 
-/// How long a target without work waits before it looks again by itself.
+/// Poll interval of a target without work.
 const IDLE: Duration = Duration::from_secs(1);
 
-/// The pause after a failure, at most.
+/// Longest pause after failures.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How often a server that stops tries to record answers. Then they are left to their leases.
+/// Attempts of a stopping server to record responses. After that, they are left to their leases.
 const LAST_TRIES: u32 = 5;
 
-/// Serves a target until no type leads there any more or the server stops, and what is under way has ended.
+/// Serves a target until no type leads to it or the server stops, and all requests in progress have ended.
 pub(super) async fn run(app: App, target: Arc<Target>) {
     let (tell, told) = mpsc::unbounded_channel();
     let caller = Engine::push_caller();
@@ -55,7 +55,7 @@ pub(super) async fn run(app: App, target: Arc<Target>) {
                 if serving.app.shutdown.is_cancelled() && failures > LAST_TRIES {
                     return;
                 }
-                // The claim may be what was wrong: what has been answered must not wait for it.
+                // The claim may have caused the failure; responses must not wait for it.
                 serving.claims = false;
                 serving.forget();
                 tokio::time::sleep((Duration::from_millis(50) * (1 << failures.min(7))).min(PATIENCE)).await;
@@ -70,18 +70,18 @@ struct Serving {
     caller: Caller,
     tell: mpsc::UnboundedSender<Done>,
     told: mpsc::UnboundedReceiver<Done>,
-    /// Answers that the engine has not been told.
+    /// Endings that are not yet recorded.
     endings: Vec<(Ending, Instant)>,
-    /// Posts without an answer.
+    /// Requests without a response.
     under_way: usize,
-    /// There was nothing more to claim: resolves when there may be.
+    /// Set after an empty claim: resolves when there may be work.
     line: Option<oneshot::Receiver<()>>,
-    /// The next call may claim.
+    /// True if the next call may claim.
     claims: bool,
 }
 
 impl Serving {
-    /// One call to the engine, or the wait for a reason to make one. False: there is nothing left to do.
+    /// Makes one call to the engine, or waits for a reason to make one. False if nothing is left to do.
     async fn turn(&mut self) -> Result<bool> {
         while let Ok(done) = self.told.try_recv() {
             self.hear(done);
@@ -95,7 +95,7 @@ impl Serving {
         let (most, look_at) = match self.target.allowance(now) {
             _ if stops || self.line.is_some() || !self.claims => (0, now + IDLE),
             Allowance::Open => (BATCH, now + IDLE),
-            // A target that is tried again gets one post, and the next when that has been answered.
+            // A recovering target gets one request at a time.
             Allowance::Probe => (u32::from(self.under_way == 0), now + IDLE),
             Allowance::Wait(until) => (0, until.min(now + LOOK)),
         };
@@ -109,11 +109,11 @@ impl Serving {
         Ok(true)
     }
 
-    /// Waits for an answer, for work, or for the time to look again.
+    /// Waits for a response, for work, or until `look_at`.
     async fn wait(&mut self, look_at: Instant, stops: bool) {
         let work = async {
             match &mut self.line {
-                // An error is a line that is gone: as good a reason to look.
+                // An error means that the sender is gone: poll as well.
                 Some(line) => drop(line.await),
                 None => std::future::pending().await,
             }
@@ -125,7 +125,7 @@ impl Serving {
                 None
             }
             () = tokio::time::sleep_until(look_at) => {
-                // By itself, too: a hint may be lost.
+                // Poll as well: a hint may be lost.
                 self.line = None;
                 None
             }
@@ -133,7 +133,7 @@ impl Serving {
         };
         if let Some(done) = done {
             self.hear(done);
-            // Those that were answered at the same moment ride along.
+            // Let responses that arrived at the same time join the call.
             tokio::task::yield_now().await;
         }
     }
@@ -143,7 +143,7 @@ impl Serving {
         self.endings.extend(done.ending.map(|ending| (ending, done.until)));
     }
 
-    /// Tells the engine what was answered and claims for the room that there is.
+    /// Records endings and claims items for the free slots.
     async fn call(&mut self, types: &[Arc<Prepared>], room: Option<OwnedSemaphorePermit>) -> Result<()> {
         let asked = room.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
         let claim = room.as_ref().map(|room| Claim {
@@ -154,13 +154,13 @@ impl Serving {
             wait_seconds: None,
             claim_id: None,
         });
-        // In line before looking, so that nothing is missed in between.
+        // Register as a waiter before the query, so that no wake-up is lost.
         let ids: Vec<i32> = types.iter().map(|ready| ready.info.id).collect();
         let line = room.is_some().then(|| self.app.engine.line(&ids));
         let told = self.endings.len().min(BATCH as usize);
         let endings = self.endings[..told].iter().map(|(ending, _)| ending.clone()).collect();
         let finished = self.app.engine.finish(&self.caller, FinishBody { endings, claim }).await?;
-        // What was ended meanwhile, by its lease or by the worker itself, is refused and stays as it is.
+        // Items finished meanwhile, by lease expiry or by the worker, are refused and stay unchanged.
         self.endings.drain(..told);
         if finished.assignments.len() < asked {
             self.line = line;
@@ -187,7 +187,7 @@ impl Serving {
                     let (app, target) = (self.app.clone(), Arc::clone(&self.target));
                     let tell = self.tell.clone();
                     self.app.tasks.spawn(async move {
-                        // The other end outlives it.
+                        // The receiver outlives this task.
                         let _ = tell.send(post::work(&app, &target, &ready, &assignment, permit).await);
                     });
                 }
@@ -196,7 +196,7 @@ impl Serving {
         }
     }
 
-    /// Leaves to their leases those answers whose leases are over.
+    /// Drops endings whose leases have expired.
     fn forget(&mut self) {
         let now = Instant::now();
         let before = self.endings.len();
@@ -208,7 +208,7 @@ impl Serving {
     }
 }
 
-/// A type as it is now: it may have changed while its items were waited for. `None`: it is not posted any more.
+/// Current version of a type, which may have changed while waiting for items. `None` if it is no longer pushed.
 fn now(app: &App, types: &[Arc<Prepared>], name: &str) -> Option<Arc<Prepared>> {
     let info = app.engine.types().get(name).filter(|info| info.executor.kind == ExecutorKind::Push)?;
     let known = types.iter().find(|ready| ready.is_of(&info)).cloned();

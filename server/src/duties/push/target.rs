@@ -1,8 +1,8 @@
-//! A place that items are posted to: how many are under way, and whether it answers.
+//! Push target: requests in progress and availability.
 //!
-//! After so many failures in a row nothing is claimed for it during a pause; then a single post is tried,
-//! and each that fails doubles the pause. So a target that is away costs the items of its types a failure
-//! a minute, and not their budgets. Known to one server alone: each finds out for itself.
+//! After a number of consecutive failures nothing is claimed for the target during a pause; then a single request
+//! probes it, and each failure doubles the pause. So an unavailable target costs its items one failure per minute, and
+//! not their budgets. The state is local: each server finds out for itself.
 
 use std::{
     sync::{Arc, Mutex, PoisonError, RwLock},
@@ -21,7 +21,7 @@ use super::post::Prepared;
 /// The longest pause.
 const LONGEST: Duration = Duration::from_mins(1);
 
-/// A target with the types that lead there.
+/// Target with the types that lead to it.
 pub(super) struct Target {
     /// Host and port.
     pub(super) name: String,
@@ -31,11 +31,11 @@ pub(super) struct Target {
     breaker: Mutex<Breaker>,
 }
 
-/// What may be posted now.
+/// Requests that are allowed now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Allowance {
     Open,
-    /// One, to see whether it answers again.
+    /// One request, to test if the target responds again.
     Probe,
     Wait(Instant),
 }
@@ -57,7 +57,7 @@ impl Target {
         }
     }
 
-    /// These types lead here from now on.
+    /// Replaces the types that lead to this target.
     pub(super) fn lead(&self, types: Vec<Arc<Prepared>>) {
         *self.types.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(types);
     }
@@ -66,7 +66,7 @@ impl Target {
         Arc::clone(&self.types.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Room for at most so many posts, if there is any. Only the task that serves the target takes of it.
+    /// Acquires up to `most` slots, if any are free. Only the task of the target takes slots.
     pub(super) fn room(&self, most: u32) -> Option<OwnedSemaphorePermit> {
         let free = u32::try_from(self.permits.available_permits()).unwrap_or(u32::MAX).min(most);
         (free > 0).then(|| Arc::clone(&self.permits).try_acquire_many_owned(free).ok()).flatten()
@@ -84,7 +84,7 @@ impl Target {
         self.with(|breaker| breaker.broken.map(|broken| broken.until))
     }
 
-    /// A post has been answered, or has failed in a way that speaks of the target rather than of the item.
+    /// Records a response, or a failure that concerns the target rather than the item.
     pub(super) fn came(&self, answered: bool) {
         let now = Instant::now();
         let change = self.with(|breaker| if answered { breaker.answered() } else { breaker.failed(now) });
@@ -102,7 +102,7 @@ impl Target {
     }
 }
 
-/// Counts failures in a row.
+/// Counter of consecutive failures.
 #[derive(Debug)]
 struct Breaker {
     break_after: u32,
@@ -142,7 +142,7 @@ impl Breaker {
         let pause = match self.broken {
             None if self.failures < self.break_after => return None,
             None => self.first_pause,
-            // Of those that were under way when it broke.
+            // A request that was in progress when the breaker opened.
             Some(broken) if now < broken.until => return None,
             Some(broken) => (broken.pause * 2).min(LONGEST.max(self.first_pause)),
         };

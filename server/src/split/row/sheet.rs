@@ -1,5 +1,4 @@
-//! Rows of a workbook's sheet, as they were laid down when it was converted: the row's number, a tab,
-//! and a JSON array of the cells. Cells keep their types.
+//! Rows of a converted workbook sheet: the row number, a tab, and a JSON array of the cells. Cells keep their types.
 
 use domain::Document;
 use serde_json::value::RawValue;
@@ -9,24 +8,24 @@ use super::{
     FaultKind, RECORD_LIMIT, Row, RowMaker, SHOWN_EXTRA, shown,
 };
 
-/// The number of the row in its sheet.
+/// Row number in the sheet.
 pub(in super::super) fn number(raw: &[u8]) -> u64 {
     let digits = raw.split(|&byte| byte == b'\t').next().unwrap_or_default();
     std::str::from_utf8(digits).ok().and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
-/// The cells as JSON; empty for a row that was too long to be laid down whole.
+/// Cells as JSON; empty for a row that was too long to be converted completely.
 fn cells(raw: &[u8]) -> Vec<&RawValue> {
     let at = raw.iter().position(|&byte| byte == b'\t').map_or(raw.len(), |tab| tab + 1);
     serde_json::from_slice(&raw[at..]).unwrap_or_default()
 }
 
-/// How many cells a row has.
+/// Number of cells in a row.
 pub(in super::super) fn fields(raw: &[u8]) -> usize {
     cells(raw).len()
 }
 
-/// The names that a header gives its columns.
+/// Column names of a header.
 pub(in super::super) fn header(raw: &[u8]) -> Vec<String> {
     let mut names: Vec<String> = cells(raw).into_iter().map(text).collect();
     while names.last().is_some_and(|name| name.trim().is_empty()) {
@@ -35,7 +34,7 @@ pub(in super::super) fn header(raw: &[u8]) -> Vec<String> {
     names
 }
 
-/// A cell as text: what is no text as JSON, an empty cell as nothing.
+/// Cell as text: non-strings as JSON, an empty cell as an empty string.
 fn text(cell: &RawValue) -> String {
     match cell.get() {
         "null" => String::new(),
@@ -90,7 +89,7 @@ impl RowMaker {
     }
 }
 
-/// Takes back, in a cell of text, what made it harmless to a spreadsheet.
+/// Reverts the spreadsheet escaping in a text cell.
 fn unescape(json: &mut String) {
     if json.starts_with("\"'")
         && let Ok(mut text) = serde_json::from_str::<String>(json)

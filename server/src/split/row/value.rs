@@ -1,4 +1,4 @@
-//! Records that are one value: JSON, or a line of text.
+//! Records with a single value: JSON, or a line of text.
 
 use domain::{Document, upload::UploadFormat};
 
@@ -39,7 +39,7 @@ impl RowMaker {
         value_row(cut, payload, fault)
     }
 
-    /// A line as a string, without its end.
+    /// Builds a row from a line as a string, without its line end.
     pub(super) fn text_row(&self, cut: &Cut) -> Row {
         let (text, unreadable) = read_text(&cut.raw, self.head.encoding);
         let line = text.strip_suffix('\r').unwrap_or(&text);
@@ -59,7 +59,7 @@ impl RowMaker {
         value_row(cut, payload, fault)
     }
 
-    /// What a cut that is not a whole record lacks: kind, column from 0, expected, found.
+    /// Error of an incomplete record: kind, column from 0, expected, found.
     fn not_whole(&self, cut: &Cut) -> Option<(FaultKind, usize, &'static str, String)> {
         let is_array = self.head.format == UploadFormat::Json;
         Some(match cut.whole {

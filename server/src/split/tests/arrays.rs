@@ -1,4 +1,4 @@
-//! Elements of a JSON array: whatever is in them and wherever reading begins.
+//! Elements of a JSON array: with any content and any start of the reader.
 
 use super::*;
 
@@ -39,7 +39,7 @@ fn a_broken_element_is_one_bad_row() {
         "{\"a\":1}}",
         "1 2",
         "",
-        // None of these ends where it should; the next one is seen by its place.
+        // None of these ends correctly; the next element is found by its indentation.
         "{\"a\":[1}",
         "{\"a\":\"open}",
         "{\"a\":[1",
@@ -127,7 +127,7 @@ proptest! {
         let whole = rows_from(&file, &head, head.first, file.len());
         prop_assert_eq!(&rows_from(&file, &head, head.first, size), &whole);
         for (place, row) in whole.iter().enumerate() {
-            // At the file's end nobody begins: what is said there was said with the row before.
+            // No reader starts at the end of the file; its errors were reported with the row before.
             if row.end.offset < file.len() as u64 && row.fault.as_ref().is_none_or(|f| !f.message().contains("behind")) {
                 prop_assert_eq!(&rows_from(&file, &head, row.end, size)[..], &whole[place + 1..]);
             }

@@ -1,4 +1,4 @@
-//! Lines of text, and workbooks as the lines that were made of them.
+//! Lines of text, and converted workbooks.
 
 use super::*;
 

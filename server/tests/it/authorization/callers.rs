@@ -1,4 +1,4 @@
-//! The kinds of callers that the authorization table speaks of, and one real caller of each.
+//! Kinds of callers in the authorization table, and one real caller of each.
 
 use serde_json::{Value, json};
 
@@ -11,24 +11,24 @@ pub(super) enum Who {
     Nobody,
     /// The cookie of a share link, for the shared tree.
     Share,
-    /// A person of the role `user`, about their own things.
+    /// A person of the role `user`, about their own objects.
     User,
-    /// Another person of the role `user`, about the first one's things.
+    /// Another person of the role `user`, about the first one's objects.
     OtherUser,
-    /// A person of the role `support`, about the user's things.
+    /// A person of the role `support`, about the user's objects.
     Support,
-    /// A person of the role `admin`, about the user's things.
+    /// A person of the role `admin`, about the user's objects.
     Admin,
-    /// Tokens of a service with one scope each, about that service's things.
+    /// Tokens of a service with one scope each, about that service's objects.
     Read,
     Write,
     Work,
     Metrics,
-    /// A token of another service with the scope `admin`, about the user's things.
+    /// A token of another service with the scope `admin`, about the user's objects.
     AdminToken,
-    /// A token with the scope `work`, narrowed to another job type.
+    /// A token with the scope `work`, limited to another job type.
     Narrowed,
-    /// A token of another service with the scopes `jobs:read`, `jobs:write` and `work`, about the user's things.
+    /// A token of another service with the scopes `jobs:read`, `jobs:write` and `work`, about the user's objects.
     OtherOwner,
 }
 
@@ -49,7 +49,7 @@ impl Who {
         Self::OtherOwner,
     ];
 
-    /// The column's head.
+    /// Header of the column.
     pub(super) const fn title(self) -> &'static str {
         match self {
             Self::Nobody => "nobody",
@@ -68,12 +68,12 @@ impl Who {
         }
     }
 
-    /// Returns true if this caller's requests are about things of somebody else that they may not see.
+    /// Returns true if this caller's requests concern another owner's objects that it may not see.
     pub(super) const fn is_foreign(self) -> bool {
         matches!(self, Self::Nobody | Self::OtherUser | Self::Metrics | Self::OtherOwner)
     }
 
-    /// Returns true if this caller's requests are about the service's things, not the user's.
+    /// Returns true if this caller's requests concern the service's objects, not the user's.
     pub(super) const fn is_of_service(self) -> bool {
         matches!(self, Self::Read | Self::Write | Self::Work | Self::Metrics | Self::Narrowed)
     }
@@ -83,7 +83,7 @@ impl Who {
 pub(super) struct Callers(Vec<(Who, Api)>);
 
 impl Callers {
-    /// Everybody but the holder of a share link, who comes with the shared tree.
+    /// Creates all callers except the holder of a share link, who is added with the shared tree.
     pub(super) async fn of(server: &Server) -> Self {
         let mut all = vec![(Who::Nobody, server.stranger())];
         for (who, name, role) in [
@@ -111,7 +111,7 @@ impl Callers {
         Self(all)
     }
 
-    /// Adds the holder of a link to a tree, whose page sets the cookie.
+    /// Adds the holder of a share link, whose page sets the cookie.
     pub(super) async fn share(&mut self, server: &Server, share: &Value) {
         let page = share["url"].as_str().expect("a link").replace(&server.url(""), "");
         let page: Answer = server.stranger().get(&page).await;
@@ -123,7 +123,7 @@ impl Callers {
         &self.0.iter().find(|known| known.0 == who).expect("every kind has a caller").1
     }
 
-    /// Somebody of the same kind whom a call may sign out or shut out.
+    /// Creates another caller of the same kind, whose session or account a call may end.
     pub(super) async fn fresh(&self, server: &Server, who: Who, n: usize) -> Api {
         let role = match who {
             Who::User | Who::OtherUser => "user",

@@ -1,4 +1,4 @@
-//! docs/authorization.md, written from the table.
+//! Generator of docs/authorization.md.
 
 use std::fmt::Write as _;
 
@@ -27,7 +27,7 @@ Support staff and admins give a reason for what they do to the work of others, a
 
 ";
 
-/// The whole page.
+/// Text of the whole page.
 pub(super) fn page(table: &[Line]) -> String {
     let mut page = HEAD.to_owned();
     let heads: Vec<&str> = Who::ALL.iter().map(|who| who.title()).collect();

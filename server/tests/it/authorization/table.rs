@@ -1,26 +1,26 @@
-//! The authorization table: every operation of the API, and what each kind of caller gets.
+//! Authorization table: every operation of the API, and the result for each kind of caller.
 //!
-//! This is the one place where it is written down; docs/authorization.md is generated from it, and the test asks a real
-//! server every cell. A new operation needs one line here: [`line`] with the operation as the OpenAPI document has it, a call,
-//! its body, and one of the rules below (with [`Line::but`] for a caller who is an exception).
+//! This is the single source; docs/authorization.md is generated from it, and the test checks every cell against a real
+//! server. A new operation needs one line here: [`line`] with the operation as in the OpenAPI document, a call, its
+//! body, and one of the rules below (with [`Line::but`] for an exceptional caller).
 
 use serde_json::{Value, json};
 
 use super::callers::Who;
 
-/// Answer that a caller gets.
+/// Result for a caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Get {
-    /// The caller may do it.
+    /// Allowed.
     Yes,
-    /// A list that holds only what is the caller's own.
+    /// A list that contains only the caller's own objects.
     Own,
     /// Refused with this status.
     No(u16),
 }
 use Get::{No, Own, Yes};
 
-/// Answers for all kinds of callers, in the order of [`Who::ALL`].
+/// Results for all kinds of callers, in the order of [`Who::ALL`].
 pub(super) type Rule = [Get; Who::ALL.len()];
 
 const fn rule(nobody: Get, share: Get, people: [Get; 4], tokens: [Get; 4], others: [Get; 3]) -> Rule {
@@ -33,59 +33,59 @@ const OUT: Get = No(401);
 const NEVER: Get = No(403);
 const HIDDEN: Get = No(404);
 
-/// Everybody, without a credential too.
+/// Everyone, even without a credential.
 pub(super) const OPEN: Rule = [Yes; 13];
-/// Whoever has a credential.
+/// Everyone with a credential.
 pub(super) const SIGNED_IN: Rule = rule(OUT, OUT, [Yes; 4], [Yes; 4], [Yes; 3]);
-/// Reads one thing: its owner, staff, and tokens of its owner that may read. To others it is not there.
+/// Reads one object: its owner, staff, and tokens of its owner that may read. For others it does not exist.
 pub(super) const READ: Rule = rule(OUT, OUT, [Yes, HIDDEN, Yes, Yes], [Yes, NEVER, NEVER, NEVER], [Yes, NEVER, HIDDEN]);
-/// Like [`READ`], and whoever has a share link of the tree.
+/// Like [`READ`], plus holders of a share link of the tree.
 pub(super) const READ_SHARED: Rule =
     rule(OUT, Yes, [Yes, HIDDEN, Yes, Yes], [Yes, NEVER, NEVER, NEVER], [Yes, NEVER, HIDDEN]);
-/// Reads a list: everybody their own, staff all.
+/// Reads a list: everyone their own, staff all.
 pub(super) const LIST: Rule = rule(OUT, OUT, [Own, Own, Yes, Yes], [Own, NEVER, NEVER, NEVER], [Yes, NEVER, Own]);
-/// Changes one thing: its owner, staff, and tokens of its owner that may write.
+/// Changes one object: its owner, staff, and tokens of its owner that may write.
 pub(super) const WRITE: Rule =
     rule(OUT, OUT, [Yes, HIDDEN, Yes, Yes], [NEVER, Yes, NEVER, NEVER], [Yes, NEVER, HIDDEN]);
-/// Makes something of the caller's own.
+/// Creates an object of the caller.
 pub(super) const CREATE: Rule = rule(OUT, OUT, [Yes; 4], [NEVER, Yes, NEVER, NEVER], [Yes, NEVER, Yes]);
-/// Works on the item of one assignment: the token that holds it.
+/// Processes the item of one assignment: the token that holds it.
 pub(super) const HOLD: Rule = rule(OUT, OUT, [NEVER; 4], [NEVER, NEVER, Yes, NEVER], [NEVER, HIDDEN, HIDDEN]);
-/// Works on items, in one request for many: tokens with the scope `work`. Each assignment is judged by itself.
+/// Processes items in batches: tokens with the scope `work`. Each assignment is checked separately.
 pub(super) const WORK: Rule = rule(OUT, OUT, [NEVER; 4], [NEVER, NEVER, Yes, NEVER], [NEVER, Yes, Yes]);
 /// For staff: support, admins, and tokens with the scope `admin`.
 pub(super) const STAFF: Rule = rule(OUT, OUT, [NEVER, NEVER, Yes, Yes], [NEVER; 4], [Yes, NEVER, NEVER]);
 /// For admins, and tokens with the scope `admin`.
 pub(super) const ADMIN: Rule = rule(OUT, OUT, [NEVER, NEVER, NEVER, Yes], [NEVER; 4], [Yes, NEVER, NEVER]);
-/// Things that people have and services do not: sessions, a password.
+/// Objects that only people have: sessions, a password.
 pub(super) const PEOPLE: Rule = rule(OUT, OUT, [Yes; 4], [NEVER; 4], [NEVER; 3]);
 
 /// One operation.
 pub(super) struct Line {
-    /// Method and path, as the OpenAPI document has them; below `/api/v1` without it.
+    /// Method and path as in the OpenAPI document, without `/api/v1`.
     pub(super) operation: &'static str,
-    /// The path of the call, with names of things; else as the operation has it.
+    /// Path of the call with placeholders; by default that of the operation.
     pub(super) call: &'static str,
     pub(super) body: Value,
     pub(super) rule: Rule,
-    /// The caller may end their own session by it: somebody new asks each time.
+    /// True if the call may end the caller's session: each request uses a new caller.
     pub(super) fresh: bool,
 }
 
 impl Line {
-    /// An exception to the rule.
+    /// Adds an exception to the rule.
     fn but(mut self, who: Who, gets: Get) -> Self {
         self.rule[who as usize] = gets;
         self
     }
 
-    /// Asked by callers who are new, as it may sign them out.
+    /// Uses new callers, because the call may sign them out.
     fn fresh(self) -> Self {
         Self { fresh: true, ..self }
     }
 }
 
-/// A line of the table. Null is no body, a text one of CSV.
+/// Builds a line of the table. A null body is empty, a string is CSV.
 fn line(operation: &'static str, call: &'static str, body: Value, rule: Rule) -> Line {
     Line { operation, call, body, rule, fresh: false }
 }
@@ -94,7 +94,7 @@ fn get(operation: &'static str, call: &'static str, rule: Rule) -> Line {
     line(operation, call, Value::Null, rule)
 }
 
-/// Every operation. The first line of one is what the document shows; further lines ask it in other ways.
+/// All operations. The document shows the first line of an operation; further lines are variants.
 pub(super) fn table() -> Vec<Line> {
     let none = || Value::Null;
     let why = || json!({"reason": "asked"});

@@ -1,7 +1,7 @@
-//! Objects of calls: ids of an owner's things, made when a call first names them.
+//! Objects of calls: ids of an owner's objects, created when a call first names them.
 //!
-//! Everything that an owner has holds the word "secret", so that a leak shows. A call that was let through may have used
-//! a thing up; then the next call gets a new one.
+//! All data of an owner contains the word "secret", so that leaks are detected. An allowed call may have used up an
+//! object; then the next call gets a new one.
 
 use std::collections::BTreeMap;
 
@@ -10,17 +10,17 @@ use serde_json::{Value, json};
 
 use crate::support::{Answer, Api, Server};
 
-/// The things of one owner, by the name that a path gives them: `{job}`.
+/// Objects of one owner, by placeholder name: `{job}`.
 pub(super) struct Things<'a> {
     server: &'a Server,
-    /// Acts for the owner, with every right on what is theirs.
+    /// Caller with all rights on the owner's objects.
     owner: Api,
-    /// Claims what nobody else in the table holds.
+    /// Worker that holds only its own assignments.
     worker: Api,
     pub(super) known: BTreeMap<&'static str, String>,
 }
 
-/// Everything that a path or a body can name.
+/// All placeholder names.
 const NAMES: [&str; 18] = [
     "job",
     "shared",
@@ -47,7 +47,7 @@ impl<'a> Things<'a> {
         Self { server, owner, worker, known: BTreeMap::new() }
     }
 
-    /// The text with every name replaced by an id. `holder` holds the assignment, if it names one.
+    /// Replaces every placeholder with an id. `holder` holds the assignment, if there is one.
     pub(super) async fn fill(&mut self, text: &str, holder: Option<&Api>) -> String {
         let mut filled = text.to_owned();
         for name in NAMES {
@@ -67,7 +67,7 @@ impl<'a> Things<'a> {
         filled
     }
 
-    /// Forgets what this text names: a call has changed it.
+    /// Drops the objects that this text names, because a call has changed them.
     pub(super) fn spend(&mut self, text: &str) {
         self.known.retain(|name, _| *name == "shared" || *name == "owner" || !text.contains(&format!("{{{name}}}")));
     }
@@ -157,7 +157,7 @@ impl<'a> Things<'a> {
         }
     }
 
-    /// A session of the owner, who is a person, beside the one that asks.
+    /// Creates another session of the owner, who is a person.
     async fn other_session(&self) -> String {
         let app = &self.server.running.app;
         let owner = Box::pin(self.make("owner", None)).await.parse().expect("an id");
@@ -167,7 +167,7 @@ impl<'a> Things<'a> {
         id(&self.owner.get("/api/v1/me/sessions").await.expect(200)["data"][0]["id"])
     }
 
-    /// A word for names that must be nobody else's.
+    /// Unique word for names.
     fn word(kind: &str) -> String {
         format!("{kind}-{}", uuid::Uuid::now_v7().simple())
     }

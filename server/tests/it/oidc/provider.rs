@@ -1,8 +1,8 @@
-//! An OpenID Connect provider that says whatever a test wants it to say.
+//! OpenID Connect provider that is controlled by the test.
 //!
-//! Discovery, keys, token and user info endpoints over HTTP; the page where people sign in is the test itself, which reads the
-//! address that the browser is sent to. Codes work once unless asked otherwise, for the PKCE verifier and the client that asked. A real provider
-//! is used by the browser tests; this one lies.
+//! Discovery, keys, token and user info endpoints over HTTP; the test replaces the sign-in page by reading the redirect
+//! URL. Codes work once by default, for the PKCE verifier and the client of the request. The browser tests use a real
+//! provider.
 
 use std::{
     collections::HashMap,
@@ -37,9 +37,9 @@ pub(crate) enum Signature {
     Right,
     /// By another key than the published one.
     Foreign,
-    /// With the client's secret.
+    /// With the client secret.
     Secret,
-    /// Not at all.
+    /// Unsigned.
     None,
 }
 
@@ -82,12 +82,12 @@ impl Idp {
         idp
     }
 
-    /// From now on a code works any number of times.
+    /// Makes codes reusable.
     pub(crate) fn take_codes_again(&self) {
         self.0.takes_codes_again.store(true, Ordering::Relaxed);
     }
 
-    /// The server's settings for this provider, and others for it.
+    /// Server settings for this provider, plus additional ones.
     pub(crate) fn settings(&self, name: &str, more: &[(&str, &str)]) -> Arc<Provider> {
         let prefix = format!("TREELINE_OIDC_{}_", name.to_uppercase());
         let read = |variable: &str| match variable.strip_prefix(&prefix)? {
@@ -99,8 +99,8 @@ impl Idp {
         Arc::new(Provider::read(name, &read).expect("settings"))
     }
 
-    /// Signs somebody in who was sent to this address: the query that the browser comes back with. Claims replace those that
-    /// an honest provider would send; null removes one.
+    /// Signs a person in at this redirect URL; returns the callback query. Claims override the defaults; null removes
+    /// one.
     pub(crate) fn grant(&self, departure: &str, claims: &Value, signature: Signature) -> String {
         let asked: HashMap<String, String> =
             Url::parse(departure).expect("an address").query_pairs().into_owned().collect();

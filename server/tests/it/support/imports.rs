@@ -1,4 +1,4 @@
-//! A file on its way: stored, made into a job, waited for, read back.
+//! Import helpers: store a file, create a job, wait for it, read it back.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -12,12 +12,12 @@ pub(crate) async fn upload(caller: &Api, name: &str, content: impl Into<reqwest:
     stored["id"].as_str().expect("an id").to_owned()
 }
 
-/// A job of a stored file.
+/// Creates a job from a stored file.
 pub(crate) async fn import(caller: &Api, job_type: &str, upload: &str) -> Value {
     caller.post("/api/v1/jobs", json!({"type": job_type, "upload": {"id": upload}})).await.expect(201)
 }
 
-/// The job once it is complete.
+/// Waits until the job is complete.
 pub(crate) async fn complete(caller: &Api, job: &Value) -> Value {
     let path = format!("/api/v1/jobs/{}?wait_seconds=30", job["id"].as_str().expect("an id"));
     let mut version = job["version"].clone();
@@ -36,7 +36,7 @@ pub(crate) async fn complete(caller: &Api, job: &Value) -> Value {
     panic!("the job never completes");
 }
 
-/// Results or failures of a job, one JSON value a line.
+/// Results or failures of a job, one JSON value per line.
 pub(crate) async fn lines(caller: &Api, job: &Value, what: &str) -> Vec<Value> {
     let answer = caller.get(&format!("/api/v1/jobs/{}/{what}", job["id"].as_str().expect("an id"))).await;
     assert_eq!(answer.status, 200, "{}", answer.text);

@@ -1,5 +1,4 @@
-//! What must hold in the tables once everything has come to rest: no constraint can say it, as each of
-//! these spans several tables.
+//! Invariants of the idle database that span several tables, so that no constraint can express them.
 //!
 //! Used by the races and by the model test. Reads only.
 
@@ -7,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use sqlx::PgPool;
 
-/// Each statement finds what must not be; `$1` is the roots to look at, null for all.
+/// Statements that find violations; `$1` is the roots to check, null for all.
 const FAULTS: &[(&str, &str)] = &[
     (
         "items that stand in none or in several of ready, deferred, blocked, lease and outcome",
@@ -81,8 +80,7 @@ const FAULTS: &[(&str, &str)] = &[
     ),
 ];
 
-/// Waits until rows have followed every decision, then looks for faults. `roots`: the trees to look at;
-/// none for all.
+/// Waits until all decisions are propagated, then looks for violations. `roots`: the trees to check; `None` for all.
 pub(crate) async fn hold(pool: &PgPool, roots: Option<&[String]>, patience: Duration) -> Result<(), String> {
     let begin = Instant::now();
     loop {

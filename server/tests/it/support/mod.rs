@@ -1,7 +1,7 @@
-//! What every story needs: a server on a fresh database, and callers that talk to it.
+//! Test helpers: a server on a fresh database, and callers that use it.
 //!
-//! Servers run inside the test, on free ports. The database is made on `TREELINE_TEST_POSTGRES` (an
-//! admin URL; CONTRIBUTING.md says how to get one) and dropped when the last server of the story goes.
+//! Servers run inside the test, on free ports. The database is created on `TREELINE_TEST_POSTGRES` (an admin URL;
+//! CONTRIBUTING.md says how to get one) and dropped with the last server of the test.
 //!
 //! Long because it holds every setting of a server in tests, beside the callers that use it.
 
@@ -23,49 +23,49 @@ use sqlx::{ConnectOptions as _, Connection as _, PgConnection, postgres::PgConne
 use tempfile::TempDir;
 use uuid::Uuid;
 
-/// The bootstrap token of every test server.
+/// Bootstrap token of every test server.
 pub(crate) const TOKEN: &str = "a-bootstrap-token-for-stories-0123456789";
 
-/// A server, and a caller with its bootstrap token: `server.get("/api/v1/me")`.
+/// Server, and a caller with its bootstrap token: `server.get("/api/v1/me")`.
 pub(crate) struct Server {
     pub(crate) running: Running,
     api: Api,
     place: Arc<Place>,
 }
 
-/// What the servers of one story share.
+/// State shared by the servers of one test.
 struct Place {
     database: Database,
     data_dir: TempDir,
 }
 
 impl Server {
-    /// A server on a database of its own.
+    /// Starts a server on its own database.
     pub(crate) async fn start() -> Self {
         Self::start_with(|_| {}).await
     }
 
-    /// The same with other settings.
+    /// Starts a server on its own database with other settings.
     pub(crate) async fn start_with(change: impl FnOnce(&mut Config)) -> Self {
         let database = Database::create().await;
         let data_dir = TempDir::new().expect("a temporary folder");
         Self::at(Arc::new(Place { database, data_dir }), change).await
     }
 
-    /// A server on a database of its own in the PostgreSQL of this admin URL.
+    /// Starts a server on its own database in the PostgreSQL of this admin URL.
     pub(crate) async fn start_in(postgres: &str) -> Self {
         let database = Database::create_in(postgres).await;
         let data_dir = TempDir::new().expect("a temporary folder");
         Self::at(Arc::new(Place { database, data_dir }), |_| {}).await
     }
 
-    /// A server on this database.
+    /// Starts a server on this database.
     pub(crate) async fn on(database: Database, change: impl FnOnce(&mut Config)) -> Self {
         let data_dir = TempDir::new().expect("a temporary folder");
         Self::at(Arc::new(Place { database, data_dir }), change).await
     }
 
-    /// A server on a database of its own, and the wire that leads there.
+    /// Starts a server on its own database, with the wire in between.
     pub(crate) async fn start_wired() -> (Self, wire::Wire) {
         let database = Database::create().await;
         let wire = wire::Wire::to(database.address().await).await;
@@ -77,17 +77,17 @@ impl Server {
         (server, wire)
     }
 
-    /// A second server on the same database and files.
+    /// Starts a second server on the same database and files.
     pub(crate) async fn another(&self) -> Self {
         Self::at(Arc::clone(&self.place), |_| {}).await
     }
 
-    /// The same with other settings.
+    /// Starts a second server with other settings.
     pub(crate) async fn another_with(&self, change: impl FnOnce(&mut Config)) -> Self {
         Self::at(Arc::clone(&self.place), change).await
     }
 
-    /// Why a second server on the same database does not start, if it does not.
+    /// Tries to start a second server; returns its error, if any.
     pub(crate) async fn try_another_with(&self, change: impl FnOnce(&mut Config)) -> anyhow::Result<()> {
         server::start(Self::config(&self.place, change)).await?.shutdown().await
     }
@@ -133,12 +133,12 @@ impl Server {
         config
     }
 
-    /// A caller without any credential.
+    /// Caller without a credential.
     pub(crate) fn stranger(&self) -> Api {
         Api::new(&self.api.base)
     }
 
-    /// A service of the given name with a token of the given scopes.
+    /// Creates a service with a token of the given scopes.
     pub(crate) async fn service(&self, name: &str, scopes: &[&str]) -> Api {
         let made = self.post("/api/v1/services", json!({"name": name})).await;
         assert!([201, 409].contains(&made.status.as_u16()), "{made:?}");
@@ -147,7 +147,7 @@ impl Server {
         Api::new(&self.api.base).with_token(&secret)
     }
 
-    /// A person of the given role, signed in by a link of their own.
+    /// Creates a person of the given role, signed in by a link.
     pub(crate) async fn person(&self, name: &str, role: &str) -> Api {
         let (app, id) = (&self.running.app, Uuid::now_v7());
         sqlx::query("insert into owner (id, kind, name, role) values ($1, 'user', $2, $3)")
@@ -161,28 +161,28 @@ impl Server {
         self.signed_in(&link).await
     }
 
-    /// The first admin, signed in by the printed link.
+    /// Creates the first admin, signed in by the printed link.
     pub(crate) async fn admin(&self) -> Api {
         let link = self.running.sign_in_link.clone().expect("a sign-in link");
         self.signed_in(&link).await
     }
 
-    /// Whoever has this one-time link, signed in.
+    /// Signs in with a one-time link.
     pub(crate) async fn signed_in(&self, link: &str) -> Api {
         self.session(json!({"link": link})).await
     }
 
-    /// A person, signed in by email and password.
+    /// Signs in by email and password.
     pub(crate) async fn sign_in(&self, email: &str, password: &str) -> Api {
         self.session(json!({"email": email, "password": password})).await
     }
 
-    /// Somebody at this server who sends this cookie.
+    /// Caller with this cookie.
     pub(crate) fn with_cookie(&self, cookie: &str) -> Api {
         Api { cookie: Some(cookie.to_owned()), ..self.stranger() }
     }
 
-    /// A person, signed in by these credentials.
+    /// Signs in with these credentials.
     pub(crate) async fn session(&self, credentials: Value) -> Api {
         let answer = self.stranger().post("/api/v1/session", credentials).await;
         answer.expect(204);
@@ -191,7 +191,7 @@ impl Server {
         Api { cookie: Some(cookie), ..self.stranger() }
     }
 
-    /// The server's own program on the same database: its standard output.
+    /// Runs the server program on the same database; returns its standard output.
     pub(crate) async fn program(&self, arguments: &[&str]) -> String {
         let output = tokio::process::Command::new(env!("CARGO_BIN_EXE_treeline-server"))
             .args(arguments)
@@ -205,8 +205,8 @@ impl Server {
         String::from_utf8(output.stdout).expect("text")
     }
 
-    /// Stops this server, the only one. By table: the rows that its statements met while they passed over the
-    /// table from end to end, as PostgreSQL counts them.
+    /// Stops this server, the only one. Returns by table the rows that its statements read in full scans, as counted by
+    /// PostgreSQL.
     pub(crate) async fn stop_and_count_rows_of_scans(self) -> Vec<(String, i64)> {
         let Self { running, place, .. } = self;
         running.shutdown().await.expect("the server stops");
@@ -235,31 +235,31 @@ impl Deref for Server {
     }
 }
 
-/// Somebody who asks, with a credential or without.
+/// Caller, with or without a credential.
 #[derive(Clone)]
 pub(crate) struct Api {
     base: String,
     token: Option<String>,
     cookie: Option<String>,
-    /// Whether another site makes the browser ask.
+    /// True if another site makes the browser send the requests.
     forged: bool,
     client: reqwest::Client,
 }
 
 impl Api {
-    /// Somebody without a credential, at a server's address.
+    /// Caller without a credential, at a server's address.
     pub(crate) fn new(base: &str) -> Self {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let client = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build().expect("a client");
         Self { base: base.to_owned(), token: None, cookie: None, forged: false, client }
     }
 
-    /// The same with a bearer token.
+    /// Adds a bearer token.
     pub(crate) fn with_token(self, token: &str) -> Self {
         Self { token: Some(token.to_owned()), ..self }
     }
 
-    /// The same browser, made to ask by the page of another site.
+    /// The same browser, with requests caused by a page of another site.
     pub(crate) fn elsewhere(self) -> Self {
         Self { forged: true, ..self }
     }
@@ -268,8 +268,7 @@ impl Api {
         format!("{}{path}", self.base)
     }
 
-    /// A request with the caller's credential, to be added to and sent. A browser's request with a
-    /// cookie says where it comes from; so does ours.
+    /// Builds a request with the caller's credential. Like a browser, a request with a cookie says where it comes from.
     pub(crate) fn request(&self, method: Method, path: &str) -> reqwest::RequestBuilder {
         let mut request = self.client.request(method, self.url(path));
         if let Some(token) = &self.token {
@@ -304,24 +303,24 @@ impl Api {
         Answer::of(self.request(Method::PATCH, path).json(&body)).await
     }
 
-    /// A form, sent as a page of ours sends it.
+    /// Submits a form like one of our pages.
     pub(crate) async fn form(&self, path: &str, fields: &[(&str, &str)]) -> Answer {
         let body = form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
         self.post_text(path, "application/x-www-form-urlencoded", body).await
     }
 
-    /// A POST of text as it stands.
+    /// Sends a POST of text.
     pub(crate) async fn post_text(&self, path: &str, media_type: &str, text: impl Into<reqwest::Body>) -> Answer {
         Answer::of(self.request(Method::POST, path).header("content-type", media_type).body(text)).await
     }
 
-    /// A cookie caller's cookie; for requests that lie about where they come from.
+    /// Cookie of the caller; for requests with a forged origin.
     pub(crate) fn cookie(&self) -> &str {
         self.cookie.as_deref().expect("signed in")
     }
 }
 
-/// What came back.
+/// Response.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
@@ -336,19 +335,19 @@ impl Answer {
         Self { status, headers, text: response.text().await.expect("a whole answer") }
     }
 
-    /// The body as JSON; null when there is none.
+    /// Body as JSON; null if empty.
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.text).unwrap_or(Value::Null)
     }
 
-    /// The body of an answer that must have this status.
+    /// Body of a response that must have this status.
     #[track_caller]
     pub(crate) fn expect(&self, status: u16) -> Value {
         assert_eq!(self.status.as_u16(), status, "{}", self.text);
         self.json()
     }
 
-    /// A problem document with this status and code, complete as RFC 9457 and the contract want it.
+    /// Problem document with this status and code, complete by RFC 9457 and the API contract.
     #[track_caller]
     pub(crate) fn expect_problem(&self, status: u16, code: &str) -> Value {
         assert_eq!(self.status.as_u16(), status, "{}", self.text);
@@ -363,7 +362,7 @@ impl Answer {
     }
 }
 
-/// A database that is dropped with this.
+/// Database that is dropped with this value.
 pub(crate) struct Database {
     pub(crate) admin: PgConnectOptions,
     pub(crate) name: String,
@@ -376,7 +375,7 @@ impl Database {
         Self::create_in(&url).await
     }
 
-    /// One in the PostgreSQL of this admin URL.
+    /// Creates a database in the PostgreSQL of this admin URL.
     async fn create_in(url: &str) -> Self {
         let admin = PgConnectOptions::from_str(url).expect("the URL of a PostgreSQL");
         let name = format!("treeline_it_{}", Uuid::now_v7().simple());
@@ -389,7 +388,7 @@ impl Database {
         self.admin.clone().database(&self.name).to_url_lossy().to_string()
     }
 
-    /// Where PostgreSQL listens.
+    /// Address of PostgreSQL.
     async fn address(&self) -> std::net::SocketAddr {
         let place = (self.admin.get_host(), self.admin.get_port());
         tokio::net::lookup_host(place).await.expect("its address").next().expect("an address")
@@ -408,7 +407,7 @@ impl Drop for Database {
     }
 }
 
-/// Runs a statement on PostgreSQL itself.
+/// Runs a statement on the PostgreSQL server.
 pub(crate) async fn run(admin: &PgConnectOptions, statement: String) {
     let mut connection = PgConnection::connect_with(admin).await.expect("PostgreSQL answers");
     sqlx::raw_sql(sqlx::AssertSqlSafe(statement)).execute(&mut connection).await.expect("the statement runs");

@@ -1,4 +1,4 @@
-//! The server's own program, as a process of its own.
+//! Server program in its own process.
 
 use std::process::Stdio;
 
@@ -9,22 +9,22 @@ use tokio::{
 
 use super::{Api, Server, TOKEN};
 
-/// A process that serves; it is killed with this.
+/// Running server process; killed on drop.
 pub(crate) struct Program {
     pub(crate) api: Api,
     pub(crate) process: u32,
     child: Child,
-    /// Kept open: a program that cannot print what it has to say ends.
+    /// Kept open: a program that cannot print its output ends.
     _out: BufReader<ChildStdout>,
 }
 
 impl Program {
-    /// Kills it where it stands.
+    /// Kills it with SIGKILL.
     pub(crate) async fn kill(mut self) {
         self.child.kill().await.expect("it is killed");
     }
 
-    /// Asks it to stop, as a service manager does, and waits until it has.
+    /// Asks it to stop like a service manager, and waits for its end.
     pub(crate) async fn terminate(mut self) {
         let process = rustix::process::Pid::from_raw(self.process as i32).expect("a process");
         rustix::process::kill_process(process, rustix::process::Signal::TERM).expect("it runs");
@@ -33,7 +33,7 @@ impl Program {
     }
 }
 
-/// The most memory that a process has had, in KiB.
+/// Peak memory of a process, in KiB.
 pub(crate) fn peak_kib(process: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).expect("the process runs");
     let line = status.lines().find(|line| line.starts_with("VmHWM:")).expect("its peak");
@@ -41,12 +41,12 @@ pub(crate) fn peak_kib(process: u32) -> u64 {
 }
 
 impl Server {
-    /// Another server on the same database and files, in a process of its own.
+    /// Starts another server on the same database and files, in its own process.
     pub(crate) async fn spawn_program(&self) -> Program {
         self.spawn_program_with(&[]).await
     }
 
-    /// The same with more in its environment.
+    /// Starts it with additional environment variables.
     pub(crate) async fn spawn_program_with(&self, environment: &[(&str, &str)]) -> Program {
         let mut child = Command::new(env!("CARGO_BIN_EXE_treeline-server"))
             .env("DATABASE_URL", self.place.database.url())

@@ -1,7 +1,7 @@
-//! RabbitMQ of the tests' own: private nodes on free ports, with their data in a temporary folder.
+//! RabbitMQ for the tests: private nodes on free ports, with their data in a temporary folder.
 //!
-//! One node serves every story that does not hurt it; each has a virtual host of its own there. A node is
-//! killed when the process of the tests ends, however it ends: a guard waits for its input to close.
+//! One node serves all tests that do not disturb it, each with its own virtual host. A node is killed when the test
+//! process ends in any way: a guard waits for its input to close.
 
 use std::{
     net::TcpListener,
@@ -15,15 +15,15 @@ use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 use uuid::Uuid;
 
-/// The node that stories share.
+/// Node shared by the tests.
 static SHARED: OnceCell<Node> = OnceCell::const_new();
 
-/// A private RabbitMQ, running or not.
+/// Private RabbitMQ, running or not.
 pub(crate) struct Node {
     pub(crate) folder: PathBuf,
     pub(crate) port: u16,
     management: u16,
-    /// The ports of Erlang's name server and of the node itself.
+    /// Ports of Erlang's name server and of the node itself.
     pub(crate) names: u16,
     distribution: u16,
     running: Option<Guarded>,
@@ -31,7 +31,7 @@ pub(crate) struct Node {
     _sweeper: Child,
 }
 
-/// A process group that ends with this, or with the process of the tests.
+/// Process group that ends with this value, or with the test process.
 struct Guarded {
     group: u32,
     child: Child,
@@ -45,7 +45,7 @@ impl Drop for Guarded {
     }
 }
 
-/// A virtual host of a story's own.
+/// Virtual host of one test.
 pub(crate) struct Vhost {
     name: String,
     management: u16,
@@ -53,7 +53,7 @@ pub(crate) struct Vhost {
     pub(crate) url: String,
 }
 
-/// The node that stories share, and a virtual host of one's own on it.
+/// Creates a virtual host on the shared node.
 pub(crate) async fn vhost() -> Vhost {
     let node = SHARED
         .get_or_init(|| async {
@@ -66,7 +66,7 @@ pub(crate) async fn vhost() -> Vhost {
 }
 
 impl Node {
-    /// A node that is not started yet; its address is fixed.
+    /// Creates a node without starting it; its address is fixed.
     pub(crate) fn new() -> Self {
         let folder = tempfile::Builder::new().prefix("treeline-rabbit-").tempdir().expect("a folder").keep();
         for part in ["home", "log", "data"] {
@@ -90,7 +90,7 @@ impl Node {
         Self { folder, port, management, names, distribution, running: None, _sweeper: sweeper }
     }
 
-    /// Where it listens, when it does; its default virtual host.
+    /// URL of its default virtual host.
     pub(crate) fn url(&self) -> String {
         format!("amqp://guest:guest@127.0.0.1:{}", self.port)
     }
@@ -141,7 +141,7 @@ impl Node {
         }
     }
 
-    /// Kills it where it stands; its data stays.
+    /// Kills it; its data stays.
     pub(crate) fn kill(&mut self) {
         self.running = None;
     }
@@ -160,7 +160,7 @@ impl Node {
         vhost
     }
 
-    /// Its default virtual host.
+    /// Default virtual host.
     pub(crate) fn root(&self) -> Vhost {
         Vhost { name: "%2F".to_owned(), management: self.management, client: client(), url: self.url() }
     }
@@ -183,7 +183,7 @@ impl Vhost {
         assert!((200..300).contains(&status), "{path}: {status} {answer}");
     }
 
-    /// Throws away what waits in a queue.
+    /// Deletes the messages of a queue.
     pub(crate) async fn purge(&self, queue: &str) {
         self.ask(reqwest::Method::DELETE, &format!("/api/queues/{}/{queue}/contents", self.name), &Value::Null).await;
     }
@@ -193,7 +193,7 @@ impl Vhost {
         self.ask(reqwest::Method::DELETE, &format!("/api/queues/{}/{queue}", self.name), &Value::Null).await;
     }
 
-    /// What the broker says of a queue; null where there is none.
+    /// State of a queue as reported by the broker; null if there is none.
     pub(crate) async fn queue(&self, queue: &str) -> Value {
         match self.ask(reqwest::Method::GET, &format!("/api/queues/{}/{queue}", self.name), &Value::Null).await {
             Some((200, found)) => found,
@@ -201,7 +201,7 @@ impl Vhost {
         }
     }
 
-    /// Waits until a queue is there and serves.
+    /// Waits until a queue exists and serves.
     pub(crate) async fn serves(&self, queue: &str) {
         let began = Instant::now();
         while self.queue(queue).await["state"] != "running" {
@@ -210,15 +210,15 @@ impl Vhost {
         }
     }
 
-    /// How many consumers a queue has that are connected; `None`: no broker answers. A node that was killed remembers
-    /// consumers that are gone, and counts them for a while.
+    /// Number of connected consumers of a queue; `None` if no broker responds. A node that was killed counts former
+    /// consumers for a while.
     async fn consumers(&self, queue: &str) -> Option<usize> {
         let (_, all) = self.ask(reqwest::Method::GET, &format!("/api/consumers/{}", self.name), &Value::Null).await?;
         let is_here = |one: &&Value| one["queue"]["name"] == queue && one["channel_details"]["peer_port"].is_number();
         Some(all.as_array()?.iter().filter(is_here).count())
     }
 
-    /// Waits until a queue has so many consumers; returns how long it took.
+    /// Waits until a queue has this number of consumers; returns the duration.
     pub(crate) async fn attached(&self, queue: &str, consumers: usize) -> Duration {
         let began = Instant::now();
         loop {
@@ -235,19 +235,19 @@ impl Vhost {
     }
 }
 
-/// The server's script: Debian's command of that name changes the user, which needs root.
+/// Path of the server's script: Debian's command of that name changes the user, which requires root.
 pub(crate) fn program() -> &'static Path {
     let debian = Path::new("/usr/lib/rabbitmq/bin/rabbitmq-server");
     if debian.exists() { debian } else { Path::new("rabbitmq-server") }
 }
 
-/// One for each story: its connections belong to the story's runtime, and end with it.
+/// One per test: its connections belong to the test's runtime, and end with it.
 fn client() -> reqwest::Client {
     let _ = rustls::crypto::ring::default_provider().install_default();
     reqwest::Client::new()
 }
 
-/// Ports that nobody has, and that the system gives to nobody else while a node is down: below those it takes for outgoing
+/// Finds free ports that the system assigns to no one else while a node is down: below the range of outgoing
 /// connections.
 fn free_ports() -> [u16; 4] {
     let taken = [(); 4].map(|()| {

@@ -1,6 +1,6 @@
-//! Somebody who is posted to: takes what comes, hands it to the story, and answers as the story says.
+//! HTTP receiver: passes requests to the test, and responds as the test says.
 //!
-//! Every message is held against its schema in the API document, with no field that the document does not name.
+//! Every message is validated against its schema in the API document, without additional fields.
 
 use std::{collections::HashMap, convert::Infallible, sync::LazyLock, time::Duration};
 
@@ -22,14 +22,14 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-/// A receiver on a port of its own.
+/// Receiver on its own port.
 pub(crate) struct Receiver {
     pub(crate) port: u16,
     posts: mpsc::UnboundedReceiver<Post>,
     task: tokio::task::JoinHandle<()>,
 }
 
-/// One request, which waits for its answer.
+/// One request, which waits for its response.
 pub(crate) struct Post {
     pub(crate) at: Instant,
     pub(crate) path: String,
@@ -41,7 +41,7 @@ pub(crate) struct Post {
 type Posts = mpsc::UnboundedSender<Post>;
 
 impl Receiver {
-    /// A receiver whose answers the story gives one by one.
+    /// Starts a receiver whose responses are given by the test.
     pub(crate) async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let port = listener.local_addr().expect("an address").port();
@@ -51,7 +51,7 @@ impl Receiver {
         Self { port, posts, task }
     }
 
-    /// One that closes every connection as soon as something came, and counts them.
+    /// Starts a receiver that closes every connection after the first data, and counts them.
     pub(crate) async fn closing() -> (u16, mpsc::UnboundedReceiver<()>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let port = listener.local_addr().expect("an address").port();
@@ -72,7 +72,7 @@ impl Receiver {
         format!("http://127.0.0.1:{}{path}", self.port)
     }
 
-    /// The next request, within half a minute.
+    /// Waits for the next request, for up to half a minute.
     pub(crate) async fn next(&mut self) -> Post {
         let post = timeout(Duration::from_secs(30), self.posts.recv()).await;
         let post = post.expect("somebody posts within half a minute").expect("the receiver runs");
@@ -80,7 +80,7 @@ impl Receiver {
         post
     }
 
-    /// A request that is here already.
+    /// Next request, if it has already arrived.
     pub(crate) fn now(&mut self) -> Option<Post> {
         self.posts.try_recv().ok().inspect(Post::expect_described)
     }
@@ -108,7 +108,7 @@ async fn take(
     }
 }
 
-/// The API document, as the server serves it.
+/// API document as served.
 static DOCUMENT: LazyLock<Value> =
     LazyLock::new(|| serde_json::from_str(&server::http::openapi_document(false)).expect("JSON"));
 
@@ -122,7 +122,7 @@ static VALIDATORS: LazyLock<HashMap<&str, Validator>> = LazyLock::new(|| {
     ["PushedItem", "TreeCompleted", "AlertRaised", "AlertCleared", "AuditEntries"].map(build).into()
 });
 
-/// The name of the schema of a message, by its `type`; a pushed item has that of its job there.
+/// Schema name of a message by its `type`; in a pushed item, `type` is the job type.
 pub(crate) fn schema_of(message: &Value) -> &'static str {
     match message["type"].as_str() {
         _ if message["assignment_id"].is_string() => "PushedItem",
@@ -134,7 +134,7 @@ pub(crate) fn schema_of(message: &Value) -> &'static str {
     }
 }
 
-/// Faults of a message by its schema in the API document.
+/// Violations of a message's schema in the API document.
 pub(crate) fn faults(message: &Value) -> Vec<String> {
     let name = schema_of(message);
     let mut faults: Vec<String> =
@@ -143,7 +143,7 @@ pub(crate) fn faults(message: &Value) -> Vec<String> {
     faults
 }
 
-/// Adds the fields that the document does not name where an object has a fixed shape.
+/// Adds the undocumented fields of objects with a fixed shape.
 fn unnamed(schema: &Value, value: &Value, place: &str, faults: &mut Vec<String>) {
     let schema =
         schema["$ref"].as_str().map_or(schema, |reference| DOCUMENT.pointer(&reference[1..]).expect("a schema"));
@@ -166,7 +166,7 @@ fn unnamed(schema: &Value, value: &Value, place: &str, faults: &mut Vec<String>)
 }
 
 impl Post {
-    /// Panics where the message is not as the API document describes it.
+    /// Panics if the message does not match the API document.
     fn expect_described(&self) {
         let message = self.json();
         let faults = faults(&message);
@@ -198,19 +198,19 @@ impl Post {
         let _ = self.answer.send(response.body(body).expect("a response"));
     }
 
-    /// An answer that is cut off: the connection closes.
+    /// Sends a truncated response: the connection closes.
     pub(crate) fn broken(self, status: u16, begins: &'static str) {
         let parts = stream::iter([Ok(Bytes::from(begins)), Err(std::io::Error::other("cut off"))]);
         self.answer(status, &[], Body::from_stream(parts));
     }
 
-    /// A body without an end.
+    /// Sends a body without an end.
     pub(crate) fn endless(self, status: u16) {
         let parts = stream::repeat(Bytes::from(vec![b' '; 65_536])).map(Ok::<_, Infallible>);
         self.answer(status, &[], Body::from_stream(parts));
     }
 
-    /// A body without an end, a byte at a time.
+    /// Sends a body without an end, one byte at a time.
     pub(crate) fn dripping(self, status: u16) {
         let ticks = tokio::time::interval(Duration::from_millis(50));
         let parts = stream::unfold(ticks, |mut ticks| async move {
@@ -220,7 +220,7 @@ impl Post {
         self.answer(status, &[], Body::from_stream(parts.boxed()));
     }
 
-    /// Checks the signature with a computation of its own: HMAC (RFC 2104) over id, time and body, by hand.
+    /// Verifies the signature with an independent computation: HMAC (RFC 2104) over id, time and body.
     pub(crate) fn is_signed_by(&self, key: &[u8]) -> bool {
         let signed = format!("{}.{}.{}", self.header("webhook-id"), self.header("webhook-timestamp"), self.body);
         let mut block = [0_u8; 64];

@@ -1,5 +1,5 @@
-//! As much of an S3-compatible store as the server asks for, in this process: it runs everywhere and can
-//! be looked into. By hand the same was tried against the server of the Python package `moto`.
+//! Minimal S3-compatible store in this process: it runs everywhere and can be inspected. The same tests were run
+//! manually against the server of the Python package `moto`.
 
 use std::{
     collections::BTreeMap,
@@ -17,7 +17,7 @@ use axum::{
 use server::config::files::FileSettings;
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
-/// A bucket named `files`.
+/// Bucket named `files`.
 #[derive(Clone)]
 pub(crate) struct Bucket {
     endpoint: String,
@@ -27,11 +27,11 @@ pub(crate) struct Bucket {
 #[derive(Default)]
 struct Held {
     objects: BTreeMap<String, Vec<u8>>,
-    /// Uploads in parts: key and parts by number.
+    /// Multipart uploads: key, and parts by number.
     uploads: BTreeMap<String, (String, BTreeMap<u32, Bytes>)>,
     parts: usize,
-    /// When the bucket was made, which counts as when each object was: one that seems to be old is swept away before its
-    /// row is written.
+    /// Creation time of the bucket, used for all objects: an object that looks old would be swept before its row is
+    /// written.
     since: String,
 }
 
@@ -54,17 +54,17 @@ impl Bucket {
         settings.store_key = Some("secret".parse().expect("a secret"));
     }
 
-    /// The keys of all objects.
+    /// Keys of all objects.
     pub(crate) fn objects(&self) -> Vec<String> {
         self.held().objects.keys().cloned().collect()
     }
 
-    /// Parts that have been sent, ever.
+    /// Total number of parts received.
     pub(crate) fn parts(&self) -> usize {
         self.held().parts
     }
 
-    /// Uploads in parts that have not come to an end.
+    /// Number of unfinished multipart uploads.
     pub(crate) fn unfinished(&self) -> usize {
         self.held().uploads.len()
     }

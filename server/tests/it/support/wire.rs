@@ -1,5 +1,4 @@
-//! The wire between a server and its database, which a story can cut and mend: to the server the database
-//! is away meanwhile, and nothing else is.
+//! Proxy between a server and its database that a test can cut and restore: for the server, only the database is down.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -8,14 +7,14 @@ use tokio::{
     sync::watch,
 };
 
-/// A port that leads to another as long as it is whole.
+/// Port that forwards to another while it is not cut.
 pub(crate) struct Wire {
     pub(crate) port: u16,
     whole: Arc<watch::Sender<bool>>,
 }
 
 impl Wire {
-    /// A wire to this address.
+    /// Creates a wire to this address.
     pub(crate) async fn to(target: SocketAddr) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let port = listener.local_addr().expect("its address").port();
@@ -39,7 +38,7 @@ impl Wire {
         Self { port, whole }
     }
 
-    /// Breaks every connection, and refuses new ones.
+    /// Closes all connections, and refuses new ones.
     pub(crate) fn cut(&self) {
         self.whole.send_replace(false);
     }

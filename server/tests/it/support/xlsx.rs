@@ -1,10 +1,10 @@
-//! Workbooks as small as they can be: the parts that a reader needs, and cells as they are given.
+//! Minimal workbooks: the parts that a reader needs, with given cells.
 
 use std::io::{Cursor, Write as _};
 
 use zip::{CompressionMethod, ZipWriter, write::SimpleFileOptions};
 
-/// A workbook of these sheets: name and rows as markup. Style 1 is a date, style 2 a date with time.
+/// Builds a workbook of these sheets: name, and rows as markup. Style 1 is a date, style 2 a date with time.
 pub(crate) fn workbook(sheets: &[(&str, &str)], strings: &[&str]) -> Vec<u8> {
     let numbered = || sheets.iter().enumerate().map(|(at, sheet)| (at + 1, sheet));
     let list: String =
@@ -51,7 +51,7 @@ pub(crate) fn workbook(sheets: &[(&str, &str)], strings: &[&str]) -> Vec<u8> {
     archive(&parts)
 }
 
-/// A ZIP archive of these parts.
+/// Builds a ZIP archive of these parts.
 pub(crate) fn archive(parts: &[(String, String)]) -> Vec<u8> {
     let options = SimpleFileOptions::default().compression_method(CompressionMethod::Deflated);
     let mut archive = ZipWriter::new(Cursor::new(Vec::new()));
