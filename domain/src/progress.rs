@@ -29,20 +29,18 @@ pub fn message(counts: &Counts, status: JobStatus, outcome: Option<Outcome>, per
             Some(percent) => format!("Job running, {percent}% complete…"),
             None => format!("Job running, {} done…", grouped(counts.finished())),
         },
-        JobStatus::Completed => match outcome {
-            Some(Outcome::Cancelled) => "Job cancelled".to_owned(),
-            _ => {
-                let failed = match counts.unresolved() {
-                    0 => String::new(),
-                    n => format!(", {} of {} failed", grouped(n), grouped(counts.total())),
-                };
-                let corrected = match counts.superseded {
-                    0 => String::new(),
-                    n => format!(", {} corrected", grouped(n)),
-                };
-                format!("Job complete{failed}{corrected}")
-            }
-        },
+        JobStatus::Completed if outcome == Some(Outcome::Cancelled) => "Job cancelled".to_owned(),
+        JobStatus::Completed => {
+            let failed = match counts.unresolved() {
+                0 => String::new(),
+                n => format!(", {} of {} failed", grouped(n), grouped(counts.total())),
+            };
+            let corrected = match counts.superseded {
+                0 => String::new(),
+                n => format!(", {} corrected", grouped(n)),
+            };
+            format!("Job complete{failed}{corrected}")
+        }
     }
 }
 

@@ -85,7 +85,10 @@ impl Pools {
                 .min_connections(1)
                 .acquire_timeout(CREDENTIALS_WAIT)
                 .connect_lazy_with(base.clone().options([("statement_timeout", "5s")])),
-            read: options(read).min_connections(2).connect_lazy_with(base.options([("statement_timeout", "10s")])),
+            read: options(read).min_connections(2).connect_lazy_with(
+                // Every statement of the pages: one that is forgotten is parsed and planned anew.
+                base.options([("statement_timeout", "10s")]).statement_cache_capacity(600),
+            ),
         })
     }
 

@@ -33,7 +33,7 @@ use super::{
 use crate::{
     App,
     auth::Caller,
-    error::Result,
+    error::{Error, Result},
     http::{cursor::Paged as _, extract::Path, items::ItemList},
     jobs::GroupFilter,
     store::trees::GroupOrder,
@@ -83,7 +83,7 @@ async fn listed(app: &App, signed: &Signed, mut asking: Asking) -> Response {
 }
 
 async fn find(app: &App, caller: &Caller, asking: &Asking, shown: &mut Items) -> Result<()> {
-    shown.types = type_names(app).await?;
+    shown.types = type_names(app);
     if asking.asked.fault.is_some() {
         return Ok(());
     }
@@ -91,18 +91,20 @@ async fn find(app: &App, caller: &Caller, asking: &Asking, shown: &mut Items) ->
     let (filter, order) = ItemList::read_ordered(&asking.api(dead.then_some(("state", "dead"))))?;
     let pages = asking.pages();
     let place = pages.place::<(i64, i64)>()?;
-    let (items, next) = app.engine.list_items(caller, &filter, order, place, pages.rows()?).await?;
-    if pages.first() {
-        if dead {
-            shown.groups = groups(app, caller, asking).await?;
-        } else {
-            shown.exact = exact(app, caller, asking).await?;
-        }
-    }
+    let limit = pages.rows()?;
+    let items = async {
+        let (items, next) = app.engine.list_items(caller, &filter, order, place, limit).await?;
+        let summaries = app.engine.payload_beginnings(&items).await?;
+        Ok::<_, Error>((items, next, summaries))
+    };
+    let first = pages.first();
+    let groups = async { if first && dead { groups(app, caller, asking).await } else { Ok(None) } };
+    let exact = async { if first && !dead { exact(app, caller, asking).await } else { Ok(None) } };
+    let ((items, next, summaries), groups, exact) = futures::try_join!(items, groups, exact)?;
+    (shown.groups, shown.exact, shown.summaries) = (groups, exact, summaries);
     let page = pages.page(items, next);
     shown.next = asking.next(page.next_cursor);
     shown.items = page.data;
-    shown.summaries = app.engine.payload_beginnings(&shown.items).await?;
     Ok(())
 }
 

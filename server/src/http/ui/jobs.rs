@@ -24,8 +24,7 @@ use crate::{
     auth::Caller,
     error::Result,
     http::{cursor::Paged as _, extract::Path, jobs::JobList},
-    job_types,
-    store::{deliveries::DeliveryQuery, part::NamedPart},
+    store::deliveries::DeliveryQuery,
 };
 
 /// Maximum number of callbacks on the page of a job, newest first.
@@ -55,7 +54,7 @@ pub(super) async fn list(State(app): State<App>, signed: Signed, RawQuery(query)
 }
 
 async fn find(app: &App, caller: &Caller, asking: &Asking, shown: &mut pages::jobs::Jobs) -> Result<()> {
-    shown.job_types = type_names(app).await?;
+    shown.job_types = type_names(app);
     if asking.asked.fault.is_some() {
         return Ok(());
     }
@@ -77,8 +76,8 @@ async fn find(app: &App, caller: &Caller, asking: &Asking, shown: &mut pages::jo
 }
 
 /// Names of all job types for lists.
-pub(super) async fn type_names(app: &App) -> Result<Vec<String>> {
-    Ok(job_types::list(app, &NamedPart::by_name(1_000)).await?.into_iter().map(|it| it.name).collect())
+pub(super) fn type_names(app: &App) -> Vec<String> {
+    app.engine.types().all().iter().take(1_000).map(|job_type| job_type.name.clone()).collect()
 }
 
 /// Returns true if the job is probably the caller's own. The server checks again.
@@ -103,12 +102,14 @@ pub(super) async fn show(
 }
 
 async fn draw(app: &App, caller: &Caller, id: Uuid, deeds: Deeds) -> Result<impl FnOnce() -> Page + use<>> {
-    let job = app.engine.job(caller, id, true).await?;
-    let groups = app.engine.error_groups(caller, id).await?;
-    let in_flight = app.engine.items_in_flight(caller, id).await?;
-    let held = app.engine.held(caller, id).await?;
     let query = DeliveryQuery { limit: CALLBACKS, ..DeliveryQuery::default() };
-    let called = app.engine.job_deliveries(caller, id, query).await?;
+    let (job, groups, in_flight, held, called) = futures::try_join!(
+        app.engine.job(caller, id, true),
+        app.engine.error_groups(caller, id),
+        app.engine.items_in_flight(caller, id),
+        app.engine.held(caller, id),
+        app.engine.job_deliveries(caller, id, query),
+    )?;
     let deeds = Deeds { own: own(caller, &job), admin: caller.is_admin(), ..deeds };
     Ok(move || pages::job::page(&job, &groups, &in_flight, &held, &called, &deeds))
 }
