@@ -1,6 +1,8 @@
 //! Retries requested by people: the same items keep their history and get a fresh failure budget (`manual-retry`). One
 //! transaction handles one item or many items of many trees; each item is retried or refused on its own.
 
+mod refusal; // refusals of items in a final state
+
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     sync::Arc,
@@ -256,7 +258,7 @@ impl<'a> Batch<'a> {
             } else {
                 // The row of an item canceled with its job may not be updated yet, so the job's state is checked first.
                 let refusal = self.refusal(retry, found, locked)?;
-                refusal.or_else(|| (!taken).then(|| not_retryable(found.finals.get(&id).copied())))
+                refusal.or_else(|| (!taken).then(|| refusal::not_retryable(found.finals.get(&id).copied())))
             };
             if let Some(problem) = problem {
                 spoiled |= taken;
@@ -387,20 +389,4 @@ async fn write_down(tx: &mut Tx, done: &[&Retry]) -> Result<()> {
     }
     let deeds: Vec<deeds::AuditRow> = done.iter().filter_map(|retry| retry.deed.clone()).collect();
     Ok(deeds::record_all(tx, &deeds).await?)
-}
-
-fn not_retryable(end: Option<Final>) -> Problem {
-    if let Some(by) = end.and_then(|end| end.superseded_by) {
-        return Problem::new(
-            Code::Superseded,
-            format!("A corrected row has taken its place: the item {by}. Retry that one if it failed."),
-        );
-    }
-    Problem {
-        item_state: end.map(|end| end.state),
-        ..Problem::new(
-            Code::NotRetryable,
-            "Only items that are dead, expired, cancelled by themselves or waiting for their time can be retried.",
-        )
-    }
 }
