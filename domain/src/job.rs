@@ -22,14 +22,13 @@ pub struct Counts {
     pub cancelled: i64,
     pub expired: i64,
     /// Of `cancelled`: items whose corrected rows took their place. Left out where there are none.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_default")]
     #[cfg_attr(feature = "openapi", schema(required = false))]
     pub superseded: i64,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks with a reference")]
-const fn is_zero(n: &i64) -> bool {
-    *n == 0
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 impl Counts {
