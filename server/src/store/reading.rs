@@ -109,7 +109,7 @@ pub async fn items(executor: impl PgExecutor<'_>, ids: &[Uuid], payloads: bool) 
              s.name as "step_name?", s.data as "step_data?", s.reached_at as "step_at?",
              g.cancelled_at as "job_cancelled_at?", g.cancel_reason as "job_cancel_reason?",
              g.after_failed as "after_failed!", o.superseded_by as "superseded_by?", g.removed_at is not null as "removed!"
-           from (select distinct id from unnest((select $1::uuid[])) as named (id)) named
+           from (select distinct id from unnest($1::uuid[]) as named (id)) named
            cross join lateral (select * from item where id = named.id offset 0) i
            cross join lateral (select * from gate where gate_id = i.gate_id offset 0) g
            left join lateral (select * from outcome where item_id = i.id offset 0) o on true

@@ -106,8 +106,7 @@ pub async fn of_roots(executor: impl PgExecutor<'_>, root_ids: &[Uuid]) -> Resul
              g.n_expired as expired, g.n_superseded, g.version, g.started_at, g.completed_at, g.completion, g.updated_at,
              g.keep as pinned,
              g.tree_completed_at
-           -- A number of roots that the planner cannot see: else it would plan the statement anew each time.
-           from unnest((select $1::uuid[])) as root
+           from unnest($1::uuid[]) as root
            -- A look for each: as long as nothing is known of the tables, a join would read all of them.
            cross join lateral (select * from job where root_id = root offset 0) j
            cross join lateral (select * from gate where gate_id = j.gate_id offset 0) g
