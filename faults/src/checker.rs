@@ -176,6 +176,12 @@ impl Verdict {
         !self.is_clean() && self.found.keys().all(|kind| *kind == Kind::Slow)
     }
 
+    /// True if something was found and a machine that stood still could explain all of it: leases ran out, or the end was
+    /// not reached in time.
+    pub(crate) fn is_about_time(&self) -> bool {
+        !self.is_clean() && self.found.keys().all(|kind| matches!(kind, Kind::Slow | Kind::Story | Kind::Stuck))
+    }
+
     /// The kinds that were found, with how many and the first few.
     pub(crate) fn findings(&self) -> impl Iterator<Item = (Kind, usize, &[String])> {
         self.found.iter().map(|(kind, all)| (*kind, all.len(), &all[..all.len().min(3)]))

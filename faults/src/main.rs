@@ -10,6 +10,7 @@ mod faults; // the stories
 mod journal; // what callers were told
 mod ledger; // what workers did
 mod load; // what is offered
+mod machine; // standstills of the machine
 mod program; // what is played when
 mod proxy; // wires that can be cut
 mod raw; // requests that are sent once
@@ -26,7 +27,10 @@ use std::{path::PathBuf, process::ExitCode, time::Instant};
 use anyhow::{Result, ensure};
 use clap::{Parser, Subcommand};
 
-use crate::stage::{House, postgres::Postgres};
+use crate::{
+    machine::Machine,
+    stage::{House, postgres::Postgres},
+};
 
 #[derive(Parser)]
 struct Line {
@@ -105,10 +109,11 @@ async fn run(choice: Choice, full: bool) -> Result<bool> {
     let items = choice.items.unwrap_or(if full { 100_000 } else { 5_000 });
     let lanes = choice.lanes.unwrap_or(if full { 1 } else { 4 }).clamp(1, count);
     let server = choice.server.canonicalize()?;
+    let machine = Machine::watch()?;
     let mut houses = Vec::new();
     for _ in 0..lanes {
         let postgres = tokio::task::spawn_blocking(Postgres::start).await??;
-        houses.push(House { postgres, server: server.clone(), seed, items, full });
+        houses.push(House { postgres, server: server.clone(), seed, items, full, machine: machine.clone() });
     }
     println!("seed {seed}, {items} items a fault, {lanes} at once");
     let rows = program::play(chosen, houses).await;

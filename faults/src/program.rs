@@ -1,12 +1,13 @@
 //! What is played when: several faults side by side, as most of their time is spent waiting for leases and restarts.
 //! Each lane has a PostgreSQL of its own, which its faults may kill. What is judged by the clock is played alone, before.
 //!
-//! Where something was too slow and nothing else was found, or a stage could not be set, the fault is played once more, alone, and
-//! its row says so: others who use the machine have a part in the first. What breaks a promise is never played again.
+//! A fault is played once more, alone, and its row says so, in three cases: it was only too slow; its stage could not be set; or
+//! leases ran out or items were not final in time while the machine stood still (`machine`). Any other finding is final.
 
 use std::{
     collections::{BTreeMap, VecDeque, btree_map::Entry},
     sync::{Arc, Mutex, PoisonError},
+    time::Instant,
 };
 
 use anyhow::Error;
@@ -81,11 +82,21 @@ async fn again(house: &Arc<House>, fault: Fault, row: &mut Row) {
 
 /// One fault, said as it went. A task of its own: what panics ends its fault and no other.
 async fn one(house: &Arc<House>, fault: Fault) -> Option<Row> {
-    let house = Arc::clone(house);
-    let played = tokio::spawn(async move { faults::play(&house, fault).await }).await;
+    let begun = Instant::now();
+    let stage = Arc::clone(house);
+    let played = tokio::spawn(async move { faults::play(&stage, fault).await }).await;
     match played.map_err(Error::from).and_then(|row| row) {
         Ok(row) => {
             println!("{}", row.line());
+            let standstill = house.machine.longest_since(begun).filter(|_| row.verdict.is_about_time());
+            if let Some(length) = standstill {
+                println!(
+                    "     {}  could not be judged: the machine stood still for {:.1} s",
+                    fault.id,
+                    length.as_secs_f64()
+                );
+                return None;
+            }
             Some(row)
         }
         Err(error) => {

@@ -22,6 +22,7 @@ use tempfile::TempDir;
 use crate::{
     journal::Journal,
     load::{self, Load},
+    machine::Machine,
     receiver::Receiver,
     stage::{
         postgres::Postgres,
@@ -46,6 +47,7 @@ pub(crate) struct House {
     pub(crate) items: usize,
     /// Whether it is the long run.
     pub(crate) full: bool,
+    pub(crate) machine: Machine,
 }
 
 /// How a stage is set.

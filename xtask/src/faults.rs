@@ -70,6 +70,8 @@ fn play(length: &str, more: &[String]) -> Result<()> {
     // The next ordinary build replaces the program; this copy stays.
     let server = target.join("treeline-server-failpoints");
     std::fs::copy(target.join("treeline-server"), &server)?;
+    // A build leaves gigabytes to write, and commits would wait behind them for longer than a lease.
+    step::run("write the build to disk", Command::new("sync"))?;
     let mut faults = Command::new(target.join("faults"));
     faults.arg(length).arg("--server").arg(server).args(more);
     step::show("play", faults)
