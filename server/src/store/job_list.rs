@@ -94,12 +94,8 @@ impl JobQuery {
     }
 }
 
-/// What a list found: (gate, job, root), and how far it looked.
-pub struct Found {
-    pub jobs: Vec<(i64, Uuid, Uuid)>,
-    /// The last gate looked at, when there may be more behind it.
-    pub looked_to: Option<i64>,
-}
+/// A row of a list: job state row, job, root.
+pub type Listed = (i64, Uuid, Uuid);
 
 /// A statement around the walk over the anchor's index (`$1` to `$6`): what stands before it, and behind. `$on` is `<` or
 /// `>`, `$order` is `desc` or `asc`.
@@ -149,7 +145,7 @@ macro_rules! around_walk {
 /// Jobs that match, in order.
 ///
 /// Metadata is read as `json`, not `jsonb`: its numbers stay text, and none grows.
-pub async fn list(pool: &PgPool, query: &JobQuery) -> Result<Found, sqlx::Error> {
+pub async fn list(pool: &PgPool, query: &JobQuery) -> Result<Vec<Listed>, sqlx::Error> {
     let (anchor, id, number, text, ids) = query.anchor.parts();
     let names: Vec<&str> = query.metadata.iter().map(|(name, _)| name.as_str()).collect();
     let values: Vec<&str> = query.metadata.iter().map(|(_, value)| value.as_str()).collect();
@@ -237,13 +233,15 @@ pub async fn list(pool: &PgPool, query: &JobQuery) -> Result<Found, sqlx::Error>
     .collect::<Vec<_>>()
         };
     }
-    let jobs = if query.oldest_first { listed!(">", "asc") } else { listed!("<", "desc") };
-    let looked_to = if (jobs.len() as i64) < query.limit { looked_to(pool, query).await? } else { None };
-    Ok(Found { jobs, looked_to })
+    Ok(if query.oldest_first { listed!(">", "asc") } else { listed!("<", "desc") })
 }
 
-/// The last row that a short page has looked at, when it stopped for having looked at enough.
-async fn looked_to(pool: &PgPool, query: &JobQuery) -> Result<Option<i64>, sqlx::Error> {
+/// Job state row at which a page of `found` rows ended its scan because it had read enough; `None` for a full page and for
+/// one that reached the end. Independent of the rows, so a caller can read both at once.
+pub async fn looked_to(pool: &PgPool, query: &JobQuery, found: usize) -> Result<Option<i64>, sqlx::Error> {
+    if found as i64 >= query.limit {
+        return Ok(None);
+    }
     let (anchor, id, number, text, ids) = query.anchor.parts();
     macro_rules! last {
         ($on:tt, $order:tt) => {

@@ -32,7 +32,7 @@ impl Engine {
     pub(crate) async fn newest_roots(&self, n: i64) -> Result<Vec<Uuid>> {
         let query = JobQuery { anchor: Anchor::Roots, limit: n, ..JobQuery::default() };
         let found = job_list::list(&self.0.core.pools.read, &query).await?;
-        Ok(found.jobs.iter().map(|job| job.2).collect())
+        Ok(found.iter().map(|job| job.2).collect())
     }
 
     /// Summaries of these trees, and the ids of those not reached because the others are large. Trees that never

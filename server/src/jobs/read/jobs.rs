@@ -4,6 +4,7 @@ use std::{collections::HashMap, time::Duration};
 
 use domain::{Code, Job, JobStatus, Outcome, Problem, Time, api::ErrorGroup};
 use serde::{Deserialize, Serialize};
+use sqlx::PgPool;
 use uuid::Uuid;
 
 use crate::{
@@ -12,7 +13,7 @@ use crate::{
     live::Latest,
     store::{
         idempotency,
-        job_list::{self, Anchor, JobQuery},
+        job_list::{self, Anchor, JobQuery, Listed},
         reading,
         trees::{self, GroupOrder, GroupQuery},
     },
@@ -178,31 +179,10 @@ impl Engine {
             stalled: filter.stalled,
         };
         let found = job_list::list(pool, &query).await?;
-        let mut by_id: HashMap<Uuid, Job> = HashMap::new();
-        let (mut read, mut complete) = (0, true);
-        let mut last = None;
-        let mut jobs = Vec::with_capacity(found.jobs.len());
-        // Whole trees are read for their sums, a few at a time: a page of very large trees is short.
-        for part in found.jobs.chunks(TREES_AT_ONCE) {
-            if read >= job_list::LOOK_AT as usize {
-                complete = false;
-                break;
-            }
-            let mut roots: Vec<Uuid> = part.iter().map(|job| job.2).collect();
-            roots.sort_unstable();
-            roots.dedup();
-            let views = trees::of_roots(pool, &roots).await?;
-            read += views.len();
-            for root in shape::build(&views) {
-                for job in root.walk() {
-                    by_id.insert(job.id, Job { children: None, ..job.clone() });
-                }
-            }
-            jobs.extend(part.iter().filter_map(|job| by_id.remove(&job.1)));
-            last = part.last().map(|job| job.0);
-        }
-        let full = found.jobs.len() as i64 == limit;
-        Ok((jobs, if full || !complete { last } else { found.looked_to }))
+        let looked_to = async { Ok(job_list::looked_to(pool, &query, found.len()).await?) };
+        let ((jobs, next), looked_to) = futures::try_join!(of_whole_trees(pool, &found), looked_to)?;
+        let full = found.len() as i64 == limit;
+        Ok((jobs, if full { next.or(found.last().map(|job| job.0)) } else { next.or(looked_to) }))
     }
 
     /// Error groups of a job and its descendants, the largest first, at most fifty.
@@ -301,4 +281,30 @@ pub(in crate::jobs) fn gone(id: Uuid) -> Error {
 /// Pattern for `like` that finds the text anywhere.
 pub(super) fn part_of(text: &str) -> String {
     format!("%{}%", text.replace('\\', "\\\\").replace('%', "\\%").replace('_', "\\_"))
+}
+
+/// Reads listed jobs with the sums of their descendants. Whole trees are read, a few at a time, until enough rows have been
+/// read; then the second value is the last listed row that was reached.
+async fn of_whole_trees(pool: &PgPool, found: &[Listed]) -> Result<(Vec<Job>, Option<i64>)> {
+    let mut by_id: HashMap<Uuid, Job> = HashMap::new();
+    let (mut read, mut last) = (0, None);
+    let mut jobs = Vec::with_capacity(found.len());
+    for part in found.chunks(TREES_AT_ONCE) {
+        if read >= job_list::LOOK_AT as usize {
+            return Ok((jobs, last));
+        }
+        let mut roots: Vec<Uuid> = part.iter().map(|job| job.2).collect();
+        roots.sort_unstable();
+        roots.dedup();
+        let views = trees::of_roots(pool, &roots).await?;
+        read += views.len();
+        for root in shape::build(&views) {
+            for job in root.walk() {
+                by_id.insert(job.id, Job { children: None, ..job.clone() });
+            }
+        }
+        jobs.extend(part.iter().filter_map(|job| by_id.remove(&job.1)));
+        last = part.last().map(|job| job.0);
+    }
+    Ok((jobs, None))
 }
