@@ -3,6 +3,7 @@
 
 mod bulk;
 mod jobs;
+mod logs;
 mod reading;
 mod search;
 mod work;
@@ -13,6 +14,7 @@ use crate::{Document, ItemState, Time, id::Uuid};
 
 pub use bulk::*;
 pub use jobs::*;
+pub use logs::*;
 pub use reading::*;
 pub use search::*;
 pub use work::*;

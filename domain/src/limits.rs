@@ -47,6 +47,11 @@ pub const MOST_CLAIMED: u32 = 1_000;
 /// Endings of one request, and heartbeats.
 pub const MOST_ENDINGS: usize = 1_000;
 pub const MOST_HEARTBEATS: usize = 10_000;
+/// Log lines of one request, bytes of a line's message and of its fields, and bytes that an attempt keeps.
+pub const MOST_LOG_LINES: usize = 1_000;
+pub const LONGEST_LOG_MESSAGE: usize = 16_384;
+pub const LONGEST_LOG_FIELDS: usize = 16_384;
+pub const LARGEST_LOG: i64 = 1_048_576;
 /// Seconds that a claim or a poll may wait.
 pub const LONGEST_WAIT_SECONDS: u32 = 30;
 /// Seconds that a worker may put an item off for: ten years.

@@ -6,6 +6,7 @@
 mod attempts;
 mod deeds;
 mod facts;
+mod logs;
 mod path;
 
 use domain::{
@@ -81,6 +82,7 @@ fn shown(item: &Item, attempts: &[Attempt], deeds: &Deeds) -> AnyView {
         <div class="grid" id="about" data-refresh="">
             <div class="c8 stack gap-4">
                 {error(item, attempts, deeds)}
+                {deeds.log.as_ref().map(|log| logs::card(item.id, log))}
                 {payload(item)}
                 {step(item)}
                 {item.result.as_ref().map(|result| part(item, "result", "Result", None, result, None))}

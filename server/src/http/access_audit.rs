@@ -27,6 +27,7 @@ const READS: &[(&str, &str)] = &[
     ("/api/v1/jobs/{id}/failures", "job.read_failures"),
     ("/api/v1/items/{id}", "item.read"),
     ("/api/v1/items/{id}/attempts", "item.read"),
+    ("/api/v1/items/{id}/logs", "item.read"),
     ("/api/v1/uploads/{id}", "upload.read"),
     ("/api/v1/uploads/{id}/preview", "upload.read"),
     ("/api/v1/uploads/{id}/content", "upload.download"),

@@ -46,6 +46,7 @@ pub mod items; // items and dead letters
 pub mod job_types; // definitions of job types
 pub mod jobs; // creating, reading and sealing jobs
 pub mod layers; // middleware of every request
+pub mod logs; // log lines of attempts
 pub mod me; // the caller's own account
 pub mod metrics; // Prometheus metrics
 mod multipart; // forms with a file
@@ -103,6 +104,7 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(items::list_items))
         .routes(routes!(items::get_item))
         .routes(routes!(items::list_attempts))
+        .routes(routes!(logs::list_logs))
         .routes(routes!(deeds::cancel_item))
         .routes(routes!(deeds::retry_item))
         .routes(routes!(replay::replay_job))
@@ -120,6 +122,7 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(assignments::claim_items))
         .routes(routes!(assignments::heartbeat_assignment))
         .routes(routes!(assignments::step_assignment))
+        .routes(routes!(logs::log_assignment))
         .routes(routes!(assignments::succeed_assignment))
         .routes(routes!(assignments::fail_assignment))
         .routes(routes!(assignments::release_assignment))

@@ -64,6 +64,11 @@ orders! {
         "created_at" => Oldest,
         "-created_at" => Newest,
     }
+    /// Orders of log lines, chronological by default.
+    OfLogs {
+        "line" => Oldest,
+        "-line" => Newest,
+    }
     /// Orders of items.
     OfItems {
         "-job" => NewestJobs,
@@ -138,6 +143,7 @@ pub(super) fn words(operation: &str) -> &'static [&'static str] {
         "list_workers" => OfWorkers::WORDS,
         "list_groups" => OfGroups::WORDS,
         "list_attempts" => OfAttempts::WORDS,
+        "list_logs" => OfLogs::WORDS,
         _ => ByAge::WORDS,
     }
 }

@@ -32,7 +32,7 @@ use crate::{
     auth::{Caller, Ongoing, Scope},
     error::{Error, Result},
     job_types,
-    jobs::JobFilter,
+    jobs::{Engine, JobFilter},
     live::{self, Latest, Next, OpenStream, Read, RootsWatch, State, TreeState, View, Watch},
     quotas,
     store::{
@@ -140,7 +140,7 @@ async fn of(app: &App, caller: &Caller, topic: Topic) -> Result<BoxStream<'stati
                 let engine = app.engine.clone();
                 let read = reading(move || {
                     let engine = engine.clone();
-                    async move { engine.item_now(id).await?.map(|item| text(&item)).transpose() }
+                    async move { item_with_log(&engine, id).await }
                 });
                 view(app, View { topic, owner: None, is_admin: false }, Some(item.root_id), read)
             }
@@ -206,6 +206,18 @@ struct Listed<T> {
 
 fn text(value: &impl Serialize) -> Result<String> {
     serde_json::to_string(value).map_err(|e| Error::Broken(e.to_string()))
+}
+
+/// An item with the last lines of its newest log as `log`. Written as text: exact numbers survive no `flatten`.
+async fn item_with_log(engine: &Engine, id: Uuid) -> Result<Option<String>> {
+    let (item, log) = futures::try_join!(engine.item_now(id), engine.log_tail(id, None))?;
+    let Some(item) = item else { return Ok(None) };
+    let mut json = text(&item)?;
+    if let Some(log) = log {
+        json.truncate(json.len() - 1);
+        json.push_str(&format!(",\"log\":{}}}", text(&log)?));
+    }
+    Ok(Some(json))
 }
 
 /// Wraps a function that reads a view, for any number of calls.

@@ -42,6 +42,7 @@ mod groups; // groups of similar errors
 mod intake; // items on their way into jobs
 mod keys; // Idempotency-Keys of adding items
 mod lanes; // serialize keys
+mod logs; // log lines of attempts
 mod marks; // low-water marks of claims
 mod outbox; // messages to the broker
 mod own; // built-in executors

@@ -42,6 +42,7 @@ pub mod jobs; // job definitions
 pub mod keys; // keys of items in the order of lists
 pub mod lanes; // serialize keys
 pub mod leases; // open assignments
+pub mod logs; // log lines of attempts
 pub mod migrations; // the schema itself
 pub mod outbox; // what is to be said on the broker
 pub mod part; // parts of lists

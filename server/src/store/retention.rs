@@ -225,7 +225,9 @@ macro_rules! remove_piece {
 pub async fn remove_history(tx: &mut Tx, item_ids: &[Uuid]) -> Result<bool, sqlx::Error> {
     let attempts = remove_piece!("attempt", "item_id = any($1::uuid[])", tx, item_ids);
     let edits = remove_piece!("item_edit", "item_id = any($1::uuid[])", tx, item_ids);
-    Ok(attempts && edits)
+    let logs = remove_piece!("attempt_log", "item_id = any($1::uuid[])", tx, item_ids);
+    let sizes = remove_piece!("attempt_log_size", "item_id = any($1::uuid[])", tx, item_ids);
+    Ok(attempts && edits && logs && sizes)
 }
 
 /// Removes items and everything that has one row an item.

@@ -18,7 +18,7 @@ use crate::{
 const SOON: Duration = Duration::from_secs(10);
 
 /// Open connection.
-struct Watching {
+pub(crate) struct Watching {
     bytes: std::pin::Pin<Box<dyn Stream<Item = reqwest::Result<bytes::Bytes>> + Send>>,
     text: String,
     /// Last event of each topic.
@@ -26,7 +26,7 @@ struct Watching {
 }
 
 impl Watching {
-    async fn open(api: &Api, topics: &str) -> Self {
+    pub(crate) async fn open(api: &Api, topics: &str) -> Self {
         let path = format!("/api/v1/events?topics={topics}");
         let response = api.request(Method::GET, &path).send().await.expect("a stream");
         assert_eq!(response.status(), 200, "{topics}");
@@ -53,7 +53,7 @@ impl Watching {
     }
 
     /// Waits for a matching event of a topic, starting with the last one received.
-    async fn until(&mut self, topic: &str, wanted: impl Fn(&str, &Value) -> bool) -> Value {
+    pub(crate) async fn until(&mut self, topic: &str, wanted: impl Fn(&str, &Value) -> bool) -> Value {
         if let Some((_, data)) = self.last.get(topic).filter(|(name, data)| wanted(name, data)) {
             return data.clone();
         }

@@ -40,6 +40,7 @@ mod lifecycle;
 mod lists;
 mod live;
 mod live_topics;
+mod logs;
 mod lookups;
 mod metrics;
 mod moments;

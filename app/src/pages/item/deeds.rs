@@ -3,7 +3,7 @@
 //! The payload in the field is the stored text, one member a line; unless somebody edits it, none is sent, so that
 //! no number is ever written anew. What the type's schema refuses is said under the field, with its place.
 
-use domain::{Document, Item, ItemState};
+use domain::{Document, Item, ItemState, api::LogTail};
 use leptos::prelude::*;
 
 use crate::components::{
@@ -31,6 +31,10 @@ pub struct Deeds {
     pub edit: Edit,
     /// What was just done.
     pub did: Option<String>,
+    /// Attempt whose log a link asks for.
+    pub attempt: Option<i32>,
+    /// Last lines of a log; `None` if the item has no log.
+    pub log: Option<LogTail>,
 }
 
 /// What was typed into the fields of a retry or a replay.

@@ -16,8 +16,8 @@ use domain::{
         LONGEST_ERROR_KIND, LONGEST_ERROR_MESSAGE, LONGEST_JOB_NAME, LONGEST_KEY, LONGEST_NAME, LONGEST_POINTER,
         LONGEST_PROGRESS_MESSAGE, LONGEST_PUSH_SECONDS, LONGEST_RETENTION_SECONDS, LONGEST_RETRY_AFTER_SECONDS,
         LONGEST_SECONDS, LONGEST_TOKEN_NAME, LONGEST_URL, LONGEST_WAIT_SECONDS, LONGEST_WORKER_ID, MOST_CLAIMED,
-        MOST_EDITS, MOST_ENDINGS, MOST_HEARTBEATS, MOST_IDS, MOST_ITEMS, MOST_JOBS, MOST_STEPS, NAME_PATTERN,
-        SHORTEST_SECONDS,
+        MOST_EDITS, MOST_ENDINGS, MOST_HEARTBEATS, MOST_IDS, MOST_ITEMS, MOST_JOBS, MOST_LOG_LINES, MOST_STEPS,
+        NAME_PATTERN, SHORTEST_SECONDS,
     },
     retry,
 };
@@ -97,6 +97,7 @@ fn field(schema: &str, name: &str, is_request: bool) -> Option<Value> {
         (_, "assignment_id") => json!({"pattern": ASSIGNMENT_ID_PATTERN}),
         ("FinishBody", "endings") => json!({"maxItems": MOST_ENDINGS}),
         ("HeartbeatsBody", "heartbeats") => json!({"maxItems": MOST_HEARTBEATS}),
+        ("LogsBody", "lines") => json!({"minItems": 1, "maxItems": MOST_LOG_LINES}),
         ("ItemProgress", "done" | "total") => whole(0, GREATEST_COUNT),
         ("ItemProgress", "message") => text(0, LONGEST_PROGRESS_MESSAGE),
         ("WorkError", "message") => text(1, LONGEST_ERROR_MESSAGE),
@@ -167,13 +168,15 @@ pub(super) fn parameter(operation: &str, name: &str) -> Option<Value> {
             | "succeed_assignment"
             | "fail_assignment"
             | "release_assignment"
-            | "alert_assignment",
+            | "alert_assignment"
+            | "log_assignment",
             "id",
         ) => json!({"pattern": ASSIGNMENT_ID_PATTERN}),
         ("preview_upload", "delimiter") => json!({"pattern": DELIMITER}),
         ("preview_upload", "encoding") => text(1, LONGEST_LABEL),
         (_, "name") => named(),
         (_, "wait_seconds") => json!({"minimum": 0, "maximum": LONGEST_WAIT_SECONDS}),
+        ("list_logs", "attempt") => json!({"minimum": 1}),
         (_, "row") => json!({"minimum": 1, "maximum": GREATEST_COUNT}),
         (_, "Idempotency-Key") => json!({"minLength": 1, "maxLength": LONGEST_KEY}),
         (_, "If-Match") => json!({"pattern": r#"^(\*|(W/)?"[0-9]{1,18}")$"#}),

@@ -64,6 +64,11 @@ pub(super) fn all() -> Vec<(&'static str, Option<&'static str>, Value)> {
             None,
             json!({"heartbeats": [{"assignment_id": ASSIGNMENT, "progress": {"done": 3, "total": 10}}]}),
         ),
+        (
+            "log_assignment",
+            None,
+            json!({"lines": [{"level": "warn", "message": "Retrying the charge", "fields": {"status": 429}}]}),
+        ),
         ("step_assignment", None, json!({"name": "charged", "data": {"charge": "ch_123"}})),
         ("succeed_assignment", None, json!({"result": {"amount": 2150.25}})),
         (

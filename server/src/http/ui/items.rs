@@ -160,6 +160,7 @@ pub(super) async fn show(
         match name.as_str() {
             "did" => deeds.did = Some(value),
             "open" => deeds.open = Some(value),
+            "attempt" => deeds.attempt = value.parse().ok(),
             _ => {}
         }
     }
@@ -172,7 +173,8 @@ pub(super) async fn show(
 
 async fn draw(app: &App, caller: &Caller, id: Uuid, deeds: Deeds) -> Result<impl FnOnce() -> Page + use<>> {
     let item = app.engine.item(caller, id).await?;
-    let mut attempts = app.engine.attempts(caller, id).await?;
+    let (mut attempts, log) =
+        futures::try_join!(app.engine.attempts(caller, id), app.engine.log_tail(id, deeds.attempt))?;
     attempts.reverse();
     let job = app.engine.job(caller, item.job_id, false).await?;
     let root = if item.root_id == item.job_id { None } else { app.engine.job(caller, item.root_id, false).await.ok() };
@@ -182,6 +184,7 @@ async fn draw(app: &App, caller: &Caller, id: Uuid, deeds: Deeds) -> Result<impl
         root: root.map(|root| name_of(&root)),
         owner: Some(job.owner.name.clone()),
         job: Some(name_of(&job)),
+        log,
         ..deeds
     };
     Ok(move || pages::item::page(&item, &attempts, &deeds))

@@ -168,6 +168,7 @@ pub(super) fn table() -> Vec<Line> {
         get("GET /items/{id}", "/items/{item}", READ),
         line("PATCH /items/{id}", "/items/{item}?reason=asked", json!({"priority": 5}), WRITE),
         get("GET /items/{id}/attempts", "/items/{item}/attempts", READ),
+        get("GET /items/{id}/logs", "/items/{item}/logs", READ),
         line("POST /items/{id}/retry", "/items/{dead}/retry", why(), WRITE),
         line("POST /items/{id}/cancel", "/items/{item}/cancel", why(), WRITE),
         line("POST /items/{id}/replay", "/items/{item}/replay", why(), WRITE),
@@ -191,6 +192,12 @@ pub(super) fn table() -> Vec<Line> {
             .but(Who::Narrowed, NEVER),
         line("POST /assignments/{id}/heartbeat", "/assignments/{assignment}/heartbeat", json!({}), HOLD),
         line("POST /assignments/{id}/step", "/assignments/{assignment}/step", json!({"name": "one"}), HOLD),
+        line(
+            "POST /assignments/{id}/logs",
+            "/assignments/{assignment}/logs",
+            json!({"lines": [{"message": "x"}]}),
+            HOLD,
+        ),
         line("POST /assignments/{id}/result", "/assignments/{assignment}/result", json!({}), HOLD),
         line(
             "POST /assignments/{id}/failure",
