@@ -5,6 +5,7 @@ mod bulk;
 mod jobs;
 mod logs;
 mod reading;
+mod schedule;
 mod search;
 mod work;
 
@@ -16,6 +17,7 @@ pub use bulk::*;
 pub use jobs::*;
 pub use logs::*;
 pub use reading::*;
+pub use schedule::*;
 pub use search::*;
 pub use work::*;
 

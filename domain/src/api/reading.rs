@@ -7,7 +7,7 @@ use crate::{Counts, Document, Time, item::MaxFailures};
 use super::jobs::OnCompleted;
 
 /// Keeps an explicit `null` (take it away) apart from an absent field (leave it).
-fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+pub(super) fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
     T::deserialize(deserializer).map(Some)
 }
 
