@@ -12,6 +12,7 @@ mod posts; // messages to configured URLs
 mod push; // push requests to workers
 mod relay; // from the outbox to the broker
 mod retention; // expired trees
+mod schedules; // ticks of schedules
 mod splitter; // from files to items
 mod uploads; // unused files
 mod walks; // propagation of decisions to rows
@@ -101,6 +102,7 @@ pub fn spawn(app: &App, tracker: &TaskTracker) {
         let e = e.clone();
         async move { e.sweep_idempotency().await }
     }));
+    schedules::spawn(app, tracker, every);
     retention::spawn(app, tracker, every);
     alerts::spawn(app, tracker, every);
     audit::spawn(app, tracker, every);

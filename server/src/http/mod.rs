@@ -59,6 +59,7 @@ pub mod remove; // deleting and pinning trees
 pub mod replay; // replay of trees and items
 pub mod results; // results and failures as streams
 pub mod resumable; // resumable uploads
+pub mod schedules; // schedules and their ticks
 pub mod search; // search over all kinds of objects
 pub mod serve; // accept loop
 pub mod session; // signing in and out
@@ -116,6 +117,11 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(items::list_groups))
         .routes(routes!(patch::patch_job))
         .routes(routes!(patch::patch_item))
+        .routes(routes!(schedules::create_schedule, schedules::list_schedules))
+        .routes(routes!(schedules::get_schedule, schedules::patch_schedule, schedules::delete_schedule))
+        .routes(routes!(schedules::run_schedule))
+        .routes(routes!(schedules::pause_schedule))
+        .routes(routes!(schedules::resume_schedule))
         .routes(routes!(search::search))
         .routes(routes!(stats::get_stats))
         .routes(routes!(workers::list_workers))

@@ -60,6 +60,7 @@ use crate::{
         (name = "job types", description = "The contract shared by all jobs of a kind"),
         (name = "uploads", description = "Files that jobs are filled from"),
         (name = "jobs", description = "Trees of jobs: made, filled, watched"),
+        (name = "schedules", description = "Trees that are made by the clock"),
         (name = "items", description = "The units of work"),
         (name = "assignments", description = "What workers say"),
         (name = "dead letters", description = "Items that wait for a person"),

@@ -204,6 +204,21 @@ impl Engine {
         Err(Error::Broken("a tree lost to something that was gone each time".to_owned()))
     }
 
+    /// Refuses a tree as its creation would, without creating it. Keys in use are not refused.
+    pub(super) async fn check_tree(&self, caller: &Caller, new: NewJob) -> Result<()> {
+        caller.require(Scope::JobsWrite)?;
+        let nodes = self.plan(caller, new).await?;
+        let tree = Arc::new(Tree {
+            owner_id: caller.owner_id,
+            nodes,
+            body_hash: None,
+            may_need_key: false,
+            asked: (caller.credential_id, caller.sees_all()),
+            deed: None,
+        });
+        write::check(&self.0.core, CreateCommand { tree, key: None }).await
+    }
+
     /// Plans the tree and reads the heads of its files.
     async fn plan(&self, caller: &Caller, new: NewJob) -> Result<Vec<Node>> {
         let core = &self.0.core;

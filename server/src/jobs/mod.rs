@@ -55,6 +55,7 @@ mod read; // views for pages and API
 mod remove; // deletion of trees
 mod replay; // replays of trees and items
 mod retry; // retries requested by people
+mod schedules; // trees created by cron expressions
 mod settle; // completion of trees of several jobs
 mod share; // links to a tree
 mod sweep; // sweeps of background tasks: lost leases, due items, expiry

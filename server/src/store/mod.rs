@@ -57,6 +57,7 @@ pub mod replaying; // trees made again
 pub mod results; // results and failures, streamed
 pub mod retention; // trees that go
 pub mod retrying; // items that a person gives back
+pub mod schedules; // schedules and their runs
 pub mod sealed_rows; // rows that are sealed again
 pub mod sealing_keys; // which key seals secrets
 pub mod searching; // statements of the search

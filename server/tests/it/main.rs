@@ -67,6 +67,7 @@ mod replay;
 mod resumable;
 mod retention;
 mod revocation;
+mod schedules; // trees created by cron expressions
 mod schema_limits;
 mod sealing;
 mod search; // one search over everything

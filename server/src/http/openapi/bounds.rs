@@ -7,6 +7,7 @@
 use domain::{
     ItemState, account,
     alert::{AlertKind, LONGEST_MESSAGE},
+    api::{LONGEST_CATCH_UP_SECONDS, LONGEST_CRON, LONGEST_SCHEDULE_NAME, LONGEST_TIME_ZONE},
     assignment::ASSIGNMENT_ID_PATTERN,
     audit::LONGEST_REASON,
     delivery::DeliveryState,
@@ -58,6 +59,10 @@ fn field(schema: &str, name: &str, is_request: bool) -> Option<Value> {
         }
         ("SignIn" | "NewPasskey" | "PasskeyAnswer", "state") => text(0, 16 * 1024),
         ("SignIn" | "StepUp" | "TotpConfirm", "code") | ("SignIn" | "StepUp", "recovery_code") => text(0, 100),
+        ("NewSchedule" | "SchedulePatch", "name") => text(1, LONGEST_SCHEDULE_NAME),
+        ("NewSchedule" | "SchedulePatch", "cron") => text(1, LONGEST_CRON),
+        ("NewSchedule" | "SchedulePatch", "time_zone") => text(1, LONGEST_TIME_ZONE),
+        ("NewSchedule" | "SchedulePatch", "catch_up_window_seconds") => whole(0, LONGEST_CATCH_UP_SECONDS),
         ("NewPasskey" | "PasskeyPatch" | "TotpPatch", "name") => text(1, factors::LONGEST_PASSKEY_NAME),
         ("NewPassword", "current_password") | ("SignIn", "password" | "link" | "email") | ("StepUp", "password") => {
             text(0, account::LONGEST_PASSWORD)

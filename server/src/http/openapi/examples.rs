@@ -36,6 +36,15 @@ pub(super) fn all() -> Vec<(&'static str, Option<&'static str>, Value)> {
                 }]
             }),
         ),
+        (
+            "create_schedule",
+            None,
+            json!({
+                "name": "Payroll", "cron": "0 2 1 * *", "time_zone": "Europe/Berlin", "overlap": "skip",
+                "catch_up": "last", "catch_up_window_seconds": 86_400,
+                "job": {"type": "calculate-payroll", "sealed": true, "items": [{"payload": {"user": 1}}]}
+            }),
+        ),
         ("put_job", None, json!({"type": "import", "upload": {"id": UPLOAD, "format": "csv"}})),
         ("patch_job", None, json!({"priority": 10, "expires_at": null, "reason": "Needed before noon"})),
         ("add_items", None, json!([{"payload": {"user": 3}}, {"payload": {"user": 4}, "priority": 5}])),

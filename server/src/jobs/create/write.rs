@@ -144,6 +144,17 @@ fn taken(at: impl IntoIterator<Item = usize>) -> Written {
     Written::Refused(at.into_iter().map(|at| (at, Ok(false))).collect())
 }
 
+/// Writes a tree and rolls back; returns its refusal, if any.
+pub(super) async fn check(core: &Arc<Core>, command: CreateCommand) -> Result<()> {
+    let mut tx = core.pools.hot.begin().await?;
+    let written = write(core, &mut tx, &[&command]).await?;
+    tx.rollback().await?;
+    match written {
+        Written::Refused(refused) => refused.into_iter().try_for_each(|(_, answer)| answer.map(drop)),
+        Written::All(..) => Ok(()),
+    }
+}
+
 async fn write(core: &Arc<Core>, tx: &mut Tx, commands: &[&CreateCommand]) -> Result<Written> {
     let keyless = refuse_keyless(tx, commands).await?;
     if !keyless.is_empty() {

@@ -160,6 +160,20 @@ pub(super) fn table() -> Vec<Line> {
         get("GET /jobs/{id}/failures", "/jobs/{shared}/failures?format=csv", READ_SHARED),
         get("GET /jobs/{id}/events", "/jobs/{shared}/events", READ_SHARED),
         get("GET /jobs/{id}/deliveries", "/jobs/{done}/deliveries", READ),
+        // Schedules
+        get("GET /schedules", "/schedules", LIST),
+        line(
+            "POST /schedules",
+            "/schedules",
+            json!({"name": "own", "cron": "@yearly", "paused": true, "job": {"type": "a"}}),
+            CREATE,
+        ),
+        get("GET /schedules/{id}", "/schedules/{schedule}", READ),
+        line("PATCH /schedules/{id}", "/schedules/{schedule}", json!({"name": "secret", "reason": "asked"}), WRITE),
+        line("DELETE /schedules/{id}", "/schedules/{schedule}?reason=asked", none(), WRITE),
+        line("POST /schedules/{id}/run", "/schedules/{schedule}/run", why(), WRITE),
+        line("POST /schedules/{id}/pause", "/schedules/{schedule}/pause", why(), WRITE),
+        line("POST /schedules/{id}/resume", "/schedules/{schedule}/resume", why(), WRITE),
         // Items
         get("GET /items", "/items", LIST),
         get("GET /items", "/items?job={job}", READ),

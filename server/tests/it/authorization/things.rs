@@ -21,7 +21,8 @@ pub(super) struct Things<'a> {
 }
 
 /// All placeholder names.
-const NAMES: [&str; 18] = [
+const NAMES: [&str; 19] = [
+    "schedule",
     "job",
     "shared",
     "done",
@@ -113,6 +114,10 @@ impl<'a> Things<'a> {
             "share" => {
                 let job = id(&self.job(1).await["id"]);
                 id(&owner.post(&format!("/api/v1/jobs/{job}/share"), json!({})).await.expect(201)["id"])
+            }
+            "schedule" => {
+                let body = json!({"name": "secret", "cron": "@yearly", "job": {"type": "a", "name": "secret"}});
+                id(&owner.post("/api/v1/schedules", body).await.expect(201)["id"])
             }
             "delivery" => {
                 let done = Box::pin(self.make("done", None)).await;

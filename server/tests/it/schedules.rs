@@ -1,0 +1,215 @@
+//! `schedules`: trees created by cron expressions, once per tick, on several servers.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::support::{Api, Server};
+
+/// Longest wait for a tick.
+const SOON: Duration = Duration::from_secs(30);
+/// Pause between two looks at a schedule.
+const PAUSE: Duration = Duration::from_millis(50);
+
+async fn schedule(owner: &Api, more: Value) -> String {
+    let mut body = json!({"name": "every second", "cron": "* * * * * *", "job": {"type": "a", "sealed": true}});
+    body.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+    let made = owner.post("/api/v1/schedules", body).await.expect(201);
+    format!("/api/v1/schedules/{}", made["id"].as_str().expect("an id"))
+}
+
+/// Reads the schedule until it satisfies a condition.
+async fn until(owner: &Api, path: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+    let began = Instant::now();
+    loop {
+        let schedule = owner.get(path).await.expect(200);
+        if wanted(&schedule) {
+            return schedule;
+        }
+        assert!(began.elapsed() < SOON, "still {schedule}");
+        // No event tells of a tick.
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+async fn jobs(owner: &Api) -> usize {
+    let jobs = owner.get("/api/v1/jobs?root=true&limit=1000").await.expect(200);
+    jobs["data"].as_array().expect("a list").len()
+}
+
+async fn in_database(server: &Server, statement: &'static str) {
+    sqlx::query(statement).execute(&server.running.app.pool).await.expect("a statement");
+}
+
+/// Tick, state, and root of each run.
+async fn runs(server: &Server) -> Vec<(i64, String, Option<uuid::Uuid>)> {
+    let of = "select extract(epoch from tick)::bigint, state, job_id from schedule_run order by seq";
+    sqlx::query_as(of).fetch_all(&server.running.app.pool).await.expect("runs")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_servers_make_each_tick_once() {
+    let server = Server::start().await;
+    let other = server.another().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let path = schedule(&server, json!({"catch_up": "all", "overlap": "skip"})).await;
+    let shown = until(&other, &path, |schedule| schedule["last_run"]["seq"].as_i64() >= Some(5)).await;
+    assert_eq!(shown["next_runs"].as_array().map(Vec::len), Some(5), "{shown}");
+    server.post(&format!("{path}/pause"), json!({})).await.expect(200);
+    let made = runs(&server).await;
+    assert!(made.iter().all(|(_, state, job)| state == "started" && job.is_some()), "{made:?}");
+    assert!(made.windows(2).all(|pair| pair[1].0 == pair[0].0 + 1), "each second once: {made:?}");
+    assert_eq!(jobs(&server).await, made.len());
+    other.stop().await;
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tick_that_is_repeated_after_a_crash_finds_its_tree() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let path = schedule(&server, json!({"catch_up": "all"})).await;
+    until(&server, &path, |schedule| schedule["last_run"]["seq"].as_i64() >= Some(2)).await;
+    server.post(&format!("{path}/pause"), json!({})).await.expect(200);
+    let (before, trees) = (runs(&server).await, jobs(&server).await);
+    // The trees were committed, and their runs were not.
+    in_database(
+        &server,
+        "with gone as (delete from schedule_run returning tick)
+         update schedule set last_seq = 0, next_at = (select min(tick) from gone), look_at = clock_timestamp(),
+           ends_at = (select max(tick) from gone)",
+    )
+    .await;
+    let last = before.len() as i64;
+    until(&server, &path, |schedule| schedule["last_run"]["seq"].as_i64() == Some(last)).await;
+    assert_eq!((runs(&server).await, jobs(&server).await), (before, trees));
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn overlap_decides_about_an_open_tree() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let open = json!({"type": "a"});
+
+    let path = schedule(&server, json!({"overlap": "skip", "job": open})).await;
+    let skipped = until(&server, &path, |schedule| schedule["last_run"]["state"] == "skipped").await;
+    assert_eq!(skipped["last_run"]["reason"], "overlap", "{skipped}");
+    assert_eq!(jobs(&server).await, 1);
+    server.delete(&path).await.expect(204);
+
+    let path = schedule(&server, json!({"overlap": "queue", "job": open})).await;
+    let first = until(&server, &path, |schedule| schedule["last_run"]["state"] == "queued").await;
+    assert!(first["last_run"]["job_id"].is_null(), "{first}");
+    assert_eq!(jobs(&server).await, 2);
+    let newest = server.get("/api/v1/jobs?limit=1").await.expect(200);
+    let newest = newest["data"][0]["id"].as_str().expect("an id").to_owned();
+    server.post(&format!("/api/v1/jobs/{newest}/cancel"), json!({})).await.expect(200);
+    let began = Instant::now();
+    while jobs(&server).await < 3 {
+        assert!(began.elapsed() < SOON, "the run that waited has started");
+        tokio::time::sleep(PAUSE).await;
+    }
+    server.delete(&path).await.expect(204);
+
+    let path = schedule(&server, json!({"overlap": "cancel_previous", "job": open})).await;
+    let first = until(&server, &path, |schedule| schedule["last_run"]["seq"] == 1).await;
+    let first = first["last_run"]["job_id"].as_str().expect("an id").to_owned();
+    until(&server, &path, |schedule| schedule["last_run"]["seq"].as_i64() >= Some(2)).await;
+    let canceled = server.get(&format!("/api/v1/jobs/{first}")).await.expect(200);
+    assert_eq!(canceled["outcome"], "cancelled", "{canceled}");
+    server.delete(&path).await.expect(204);
+    server.get(&path).await.expect_problem(404, "not_found");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn missed_ticks_are_made_up_for_as_asked() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    for (catch_up, expected) in [("none", 0), ("last", 1), ("all", 3)] {
+        let body = json!({"cron": "@hourly", "catch_up": catch_up, "catch_up_window_seconds": 10_000});
+        let path = schedule(&server, body).await;
+        // No server ran for five hours, a little before the next tick.
+        in_database(
+            &server,
+            "update schedule set cron = (extract(minute from now)::int + 59) % 60 || ' * * * *',
+               next_at = date_trunc('minute', now) - interval '5 hours 1 minute', look_at = now
+             from (select clock_timestamp() as now) clock",
+        )
+        .await;
+        until(&server, &path, |schedule| !schedule["last_run"].is_null()).await;
+        let made = runs(&server).await;
+        let started = made.iter().filter(|(_, state, _)| state == "started").count();
+        assert_eq!(started, expected, "{catch_up}: {made:?}");
+        assert_eq!(made.iter().filter(|(_, state, _)| state == "skipped").count(), 1, "{catch_up}: {made:?}");
+        server.delete(&path).await.expect(204);
+    }
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_schedule_has_the_current_rights_of_its_owner() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let owner = server.service("payroll", &["jobs:read", "jobs:write"]).await;
+    let path = schedule(&owner, json!({})).await;
+    let ran = until(&owner, &path, |schedule| schedule["last_run"]["state"] == "started").await;
+    let job = owner.get(&format!("/api/v1/jobs/{}", ran["last_run"]["job_id"].as_str().expect("an id"))).await;
+    assert_eq!(job.expect(200)["owner"]["name"], "payroll");
+
+    let services = server.get("/api/v1/services").await.expect(200);
+    let service = services["data"].as_array().expect("a list").iter().find(|it| it["name"] == "payroll");
+    let id = service.expect("the service")["id"].as_str().expect("an id").to_owned();
+    server.patch(&format!("/api/v1/services/{id}"), json!({"disabled": true})).await.expect(200);
+    let failed = until(&server, &path, |schedule| schedule["last_run"]["state"] == "failed").await;
+    assert_eq!(failed["last_run"]["problem"]["code"], "unauthenticated", "{failed}");
+    assert_eq!(failed["last_run"]["problem"]["detail"], "The service was disabled.", "{failed}");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_schedule_is_checked_changed_and_run_by_hand() {
+    let server = Server::start().await;
+    let schema = json!({"payload_schema": {"type": "object", "required": ["order"]}});
+    server.put("/api/v1/job-types/a", schema).await.expect(201);
+    let owner = server.service("payroll", &["jobs:read", "jobs:write"]).await;
+    let refused = async |more: Value, code: &str, pointer: &str| {
+        let mut body = json!({"name": "x", "cron": "@daily", "job": {"type": "a"}});
+        body.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+        let problem = owner.post("/api/v1/schedules", body).await.expect_problem(422, code);
+        assert!(pointer.is_empty() || problem["errors"][0]["pointer"] == pointer, "{problem}");
+    };
+    refused(json!({"cron": "61 * * * *"}), "invalid_body", "/cron").await;
+    refused(json!({"cron": "0 0 30 2 *"}), "invalid_body", "/cron").await;
+    refused(json!({"time_zone": "Mars/Olympus"}), "invalid_body", "/time_zone").await;
+    refused(json!({"job": {"type": "none"}}), "unknown_job_type", "").await;
+    refused(json!({"job": {"type": "a", "colour": 1}}), "invalid_body", "/job/colour").await;
+    refused(json!({"job": {"type": "a", "items": [{"payload": {}}]}}), "invalid_body", "/job/items/0/payload").await;
+    refused(json!({"job": {"type": "a", "id": uuid::Uuid::now_v7()}}), "invalid_body", "/job/id").await;
+    assert_eq!(jobs(&server).await, 0, "a check creates nothing");
+
+    let zoned = json!({"cron": "0 2 * * *", "time_zone": "Europe/Berlin", "paused": true});
+    let path = schedule(&owner, zoned).await;
+    let shown = owner.get(&path).await.expect(200);
+    assert_eq!((&shown["next_runs"], &shown["last_run"]), (&json!([]), &Value::Null), "{shown}");
+    assert_eq!((&shown["overlap"], &shown["catch_up"]), (&json!("skip"), &json!("none")), "{shown}");
+    let shown = owner.post(&format!("{path}/resume"), json!({})).await.expect(200);
+    assert_eq!(shown["next_runs"].as_array().map(Vec::len), Some(5), "{shown}");
+    let ends = json!({"starts_at": "2030-01-01T00:00:00Z", "ends_at": "2030-01-02T12:00:00Z"});
+    let shown = owner.patch(&path, ends).await.expect(200);
+    assert_eq!(shown["next_runs"], json!(["2030-01-01T01:00:00Z", "2030-01-02T01:00:00Z"]), "{shown}");
+    let shown = owner.patch(&path, json!({"job": {"type": "a",  "name": "new"}})).await.expect(200);
+    assert_eq!(shown["job"], json!({"type": "a", "name": "new"}));
+
+    let shown = owner.post(&format!("{path}/run"), json!({})).await.expect(200);
+    assert_eq!((&shown["last_run"]["by_hand"], &shown["last_run"]["state"]), (&json!(true), &json!("started")));
+    assert_eq!(jobs(&owner).await, 1);
+    let stranger = server.service("stranger", &["jobs:read", "jobs:write"]).await;
+    stranger.get(&path).await.expect_problem(404, "not_found");
+    assert_eq!(stranger.get("/api/v1/schedules").await.expect(200)["data"], json!([]));
+    server.post(&format!("{path}/pause"), json!({})).await.expect_problem(422, "reason_required");
+    let audited = server.get("/api/v1/schedules").await.expect(200);
+    assert_eq!(audited["data"].as_array().map(Vec::len), Some(1));
+    server.stop().await;
+}
