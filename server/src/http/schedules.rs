@@ -72,6 +72,8 @@ pub async fn list_schedules(
 }
 
 /// Get a schedule
+///
+/// With its next five ticks and its last run.
 #[utoipa::path(get, path = "/schedules/{id}", tag = "schedules", params(("id" = Uuid, Path)),
     responses((status = 200, body = Schedule)))]
 pub async fn get_schedule(State(app): State<App>, caller: Caller, Path(id): Path<Uuid>) -> Result<Answer<Schedule>> {

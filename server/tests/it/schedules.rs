@@ -185,7 +185,8 @@ async fn a_schedule_is_checked_changed_and_run_by_hand() {
     refused(json!({"time_zone": "Mars/Olympus"}), "invalid_body", "/time_zone").await;
     refused(json!({"job": {"type": "none"}}), "unknown_job_type", "").await;
     refused(json!({"job": {"type": "a", "colour": 1}}), "invalid_body", "/job/colour").await;
-    refused(json!({"job": {"type": "a", "items": [{"payload": {}}]}}), "invalid_body", "/job/items/0/payload").await;
+    refused(json!({"job": {"type": "a", "items": [{"payload": {}}]}}), "invalid_body", "/job/items/0/payload/order")
+        .await;
     refused(json!({"job": {"type": "a", "id": uuid::Uuid::now_v7()}}), "invalid_body", "/job/id").await;
     assert_eq!(jobs(&server).await, 0, "a check creates nothing");
 

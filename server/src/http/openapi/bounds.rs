@@ -13,7 +13,7 @@ use domain::{
     delivery::DeliveryState,
     factors, job_type,
     limits::{
-        DEFAULT_PAGE, FASTEST_BULK, GREATEST_COUNT, GREATEST_PRIORITY, LARGEST_PAGE, LEAST_PRIORITY,
+        DEFAULT_PAGE, FASTEST_BULK, GREATEST_COUNT, GREATEST_PRIORITY, LARGEST_LOG, LARGEST_PAGE, LEAST_PRIORITY,
         LONGEST_ERROR_KIND, LONGEST_ERROR_MESSAGE, LONGEST_JOB_NAME, LONGEST_KEY, LONGEST_NAME, LONGEST_POINTER,
         LONGEST_PROGRESS_MESSAGE, LONGEST_PUSH_SECONDS, LONGEST_RETENTION_SECONDS, LONGEST_RETRY_AFTER_SECONDS,
         LONGEST_SECONDS, LONGEST_TOKEN_NAME, LONGEST_URL, LONGEST_WAIT_SECONDS, LONGEST_WORKER_ID, MOST_CLAIMED,
@@ -102,6 +102,7 @@ fn field(schema: &str, name: &str, is_request: bool) -> Option<Value> {
         (_, "assignment_id") => json!({"pattern": ASSIGNMENT_ID_PATTERN}),
         ("FinishBody", "endings") => json!({"maxItems": MOST_ENDINGS}),
         ("HeartbeatsBody", "heartbeats") => json!({"maxItems": MOST_HEARTBEATS}),
+        ("NewLogLine", "message") => text(0, LARGEST_LOG as usize),
         ("LogsBody", "lines") => json!({"minItems": 1, "maxItems": MOST_LOG_LINES}),
         ("ItemProgress", "done" | "total") => whole(0, GREATEST_COUNT),
         ("ItemProgress", "message") => text(0, LONGEST_PROGRESS_MESSAGE),
