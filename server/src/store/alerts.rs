@@ -25,7 +25,7 @@ pub struct RaiseRow {
     /// One open alert for each kind and subject.
     pub subject: String,
     pub message: String,
-    /// Whose work it is about; `None` is shown to staff alone.
+    /// Owner of the work that it is about; `None` is shown only to staff.
     pub owner_id: Option<Uuid>,
     pub job_type: Option<String>,
     pub root_id: Option<Uuid>,
@@ -173,7 +173,7 @@ pub async fn clear_recovered(pool: &PgPool) -> Result<u64, sqlx::Error> {
     Ok(done.rows_affected())
 }
 
-/// What a list of alerts is filtered by.
+/// Filter of a list of alerts.
 #[derive(Clone, Debug)]
 pub struct AlertQuery {
     /// Only those about this owner's work.
@@ -290,7 +290,7 @@ pub async fn take_cleared(tx: &mut Tx, limit: i64) -> Result<Vec<Alert>, sqlx::E
     Ok(rows.into_iter().filter_map(AlertRow::alert).collect())
 }
 
-/// How many alerts of each kind are open.
+/// Number of open alerts of each kind.
 pub async fn open_counts(pool: &PgPool) -> Result<Vec<(String, i64)>, sqlx::Error> {
     let rows = sqlx::query!(r#"select kind, count(*) as "n!" from alert where cleared_at is null group by kind"#)
         .fetch_all(pool)

@@ -19,7 +19,7 @@ pub struct AuditRow {
     pub actor_name: String,
     /// Such as `job.delete`: what it is done to, and the verb.
     pub action: &'static str,
-    /// Whose work it was.
+    /// Owner of the work.
     pub owner_id: Option<Uuid>,
     pub root_id: Option<Uuid>,
     pub job_id: Option<Uuid>,

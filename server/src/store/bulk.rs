@@ -127,7 +127,7 @@ pub async fn list(
     by_age!(part.oldest_first, listed)
 }
 
-/// What these operations have skipped: (operation, reason, how many), the most first.
+/// Skipped members of these operations: operation, reason, number; largest number first.
 pub async fn skips(pool: &PgPool, ids: &[Uuid]) -> Result<Vec<(Uuid, String, i64)>, sqlx::Error> {
     let rows = sqlx::query!(
         "select bulk_id, reason, n from bulk_skip where bulk_id = any($1::uuid[]) order by n desc, reason",

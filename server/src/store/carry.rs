@@ -5,14 +5,14 @@ use uuid::Uuid;
 
 use super::Tx;
 
-/// What is to become of the rows.
+/// Change that is propagated to the rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// The job is cancelled: what waits ends.
     Cancel,
     /// A job it waited for failed: what waits ends, for now.
     Fail,
-    /// What it waited for is there: what is held is let go.
+    /// The jobs that it waited for are complete: blocked items are released.
     Release,
     /// The job it waited for was repaired: what `Fail` ended waits again.
     Return,

@@ -5,7 +5,7 @@ use sqlx::PgPool;
 
 use super::Tx;
 
-/// Which of the assignments that a claim_id was given are still open; `None` when it is new.
+/// Assignments of a claim_id that are still open; `None` if the claim_id is new.
 pub async fn given(tx: &mut Tx, credential_id: Uuid, claim_id: Uuid) -> Result<Option<Vec<Uuid>>, sqlx::Error> {
     sqlx::query_scalar!(
         "select lease_ids from claim_request where credential_id = $1 and claim_id = $2",

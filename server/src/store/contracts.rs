@@ -27,13 +27,13 @@ pub struct TypeInfo {
     pub retain_seconds: Option<i64>,
     pub payload_schema: Option<String>,
     pub executor: Executor,
-    /// What goes along with posts, and nobody reads back.
+    /// Secrets that are sent with push requests and that no API returns.
     pub secrets: PushSecrets,
     pub paused: bool,
 }
 
 impl TypeInfo {
-    /// Whether workers claim its items.
+    /// True if workers claim its items.
     pub fn is_pulled(&self) -> bool {
         self.executor.kind == domain::job_type::ExecutorKind::Pull
     }
@@ -225,7 +225,7 @@ pub async fn job_by_id(pool: &PgPool, id: Uuid) -> Result<Option<JobInfo>, sqlx:
     Ok(row.map(JobInfo::from))
 }
 
-/// Whose these jobs are; removed ones are not there.
+/// Owners of these jobs; deleted jobs are missing.
 pub async fn owners_of(pool: &PgPool, ids: &[Uuid]) -> Result<Vec<(Uuid, Uuid)>, sqlx::Error> {
     let rows = sqlx::query!("select id, owner_id from job where id = any($1::uuid[])", ids).fetch_all(pool).await?;
     Ok(rows.into_iter().map(|row| (row.id, row.owner_id)).collect())

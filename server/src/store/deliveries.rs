@@ -193,12 +193,12 @@ pub async fn forget(pool: &PgPool) -> Result<u64, sqlx::Error> {
     Ok(gone.rows_affected())
 }
 
-/// How many are pending.
+/// Number of pending deliveries.
 pub async fn pending(pool: &PgPool) -> Result<i64, sqlx::Error> {
     sqlx::query_scalar!(r#"select count(*) as "n!" from delivery where state = 1"#).fetch_one(pool).await
 }
 
-/// What a list of deliveries is filtered by; all that are given must hold.
+/// Filter of a list of deliveries; all given conditions must match.
 #[derive(Clone, Debug, Default)]
 pub struct DeliveryQuery {
     /// Only of this owner's trees.

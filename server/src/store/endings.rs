@@ -185,7 +185,7 @@ pub async fn record_attempts(tx: &mut Tx, rows: &[AttemptRow]) -> Result<(), sql
     Ok(())
 }
 
-/// How an assignment that is not open any more has ended.
+/// Outcome of an assignment that is not open anymore.
 #[derive(Clone, Debug)]
 pub struct PastRow {
     pub lease_id: Uuid,
@@ -269,7 +269,7 @@ pub async fn count_groups(tx: &mut Tx, deltas: &[GroupDelta]) -> Result<(), sqlx
     Ok(())
 }
 
-/// How many groups a job has, bounded by a thousand and one.
+/// Number of groups of a job, at most 1,001.
 pub async fn group_count(tx: &mut Tx, gate_id: i64) -> Result<i64, sqlx::Error> {
     sqlx::query_scalar!(
         r#"select count(*) as "n!" from (select 1 from error_group where gate_id = $1 limit 1001) as groups"#,
@@ -279,7 +279,7 @@ pub async fn group_count(tx: &mut Tx, gate_id: i64) -> Result<i64, sqlx::Error> 
     .await
 }
 
-/// Which of these groups a job has already.
+/// Those of these groups that a job has already.
 pub async fn known_groups(tx: &mut Tx, gate_id: i64, fingerprints: &[String]) -> Result<Vec<String>, sqlx::Error> {
     sqlx::query_scalar!(
         "select fingerprint from error_group where gate_id = $1 and fingerprint = any($2::text[])",

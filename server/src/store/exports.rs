@@ -63,7 +63,7 @@ pub async fn items(pool: &PgPool, gate_id: i64, seq: i64) -> Result<Vec<ItemRow>
     .await
 }
 
-/// How many items of some jobs have succeeded, have ended otherwise, and are there at all.
+/// Numbers of items of some jobs: succeeded, ended otherwise, and in all.
 #[derive(Clone, Copy, Debug)]
 pub struct Totals {
     pub succeeded: i64,

@@ -32,7 +32,7 @@ pub async fn owe(tx: &mut Tx, rests: &[Rest]) -> Result<(), sqlx::Error> {
     Ok(())
 }
 
-/// What is owed, at most `limit`.
+/// Feeds that are still to be written, at most `limit`.
 pub async fn open(pool: &PgPool, limit: i64) -> Result<Vec<Rest>, sqlx::Error> {
     sqlx::query_as!(Rest, "select item_id, gate_id, next from feed_rest order by item_id, gate_id limit $1", limit)
         .fetch_all(pool)

@@ -55,7 +55,7 @@ pub async fn walk(tx: &mut Tx) -> sqlx::Result<bool> {
     Ok(true)
 }
 
-/// When what is shown was counted, and how many seconds ago; `None` before the first walk is through.
+/// Time and age in seconds of the shown counts; `None` before the first scan has ended.
 pub async fn counted_at(pool: &PgPool) -> sqlx::Result<Option<(OffsetDateTime, f64)>> {
     let row = sqlx::query!(
         r#"select counted_at as "counted_at!", extract(epoch from clock_timestamp() - counted_at)::float8 as "age!"
@@ -128,7 +128,7 @@ pub async fn open_assignments(pool: &PgPool) -> sqlx::Result<Vec<(String, i64)>>
     Ok(rows.into_iter().map(|row| (row.job_type, row.open)).collect())
 }
 
-/// What came in and ended of one type since the last writing.
+/// Items of one type that were added and that ended since the last write.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TallyRow {
     pub type_name: String,
@@ -171,7 +171,7 @@ pub async fn add(pool: &PgPool, rows: &[TallyRow]) -> sqlx::Result<()> {
     Ok(())
 }
 
-/// What came in and ended of one type in the last minute, five minutes and hour.
+/// Items of one type that were added and that ended in the last minute, five minutes, and hour.
 #[derive(Clone, Debug)]
 pub struct RateRow {
     pub type_name: String,
@@ -179,10 +179,10 @@ pub struct RateRow {
     pub n_out: Vec<i64>,
 }
 
-/// How long the spans of [`rates`] are, in seconds.
+/// Lengths of the spans of [`rates`] in seconds.
 pub const SPANS: [i64; 3] = [60, 300, 3_600];
 
-/// What came in and ended lately, by type; at most 360 small rows a type are read.
+/// Items that were added and that ended lately, by type; reads at most 360 small rows per type.
 pub async fn rates(pool: &PgPool) -> sqlx::Result<Vec<RateRow>> {
     let rows = sqlx::query!(
         r#"with now_is (tick) as materialized (select extract(epoch from clock_timestamp())::bigint / 10)

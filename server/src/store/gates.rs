@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::{Tx, deliveries};
 
-/// What a batch changes on one gate.
+/// Change of one job state row by a batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a change of its own")]
 pub struct Delta {
@@ -44,7 +44,7 @@ impl Delta {
         Self { turn_only: true, ..Self::default() }
     }
 
-    /// Whether items were only handed out and succeeded: what a busy worker does all day.
+    /// True if items were only claimed and succeeded, which is the usual case.
     fn is_work(&self) -> bool {
         let Counts { available, running, succeeded, .. } = self.counts;
         let counts = Counts { available, running, succeeded, ..Counts::default() };
@@ -63,7 +63,7 @@ pub struct After {
     pub calls: bool,
 }
 
-/// Where a job stands that is about to be changed, read under its lock.
+/// State of a job that is about to be changed, read under its lock.
 #[derive(Clone, Copy, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "a row of the table has its columns")]
 pub struct Locked {
@@ -80,7 +80,7 @@ pub struct Locked {
 }
 
 impl Locked {
-    /// Whether `after` holds its items.
+    /// True if `after` blocks its items.
     pub fn held(&self) -> bool {
         self.after_open > 0 && !self.after_failed
     }

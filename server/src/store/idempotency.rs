@@ -20,9 +20,9 @@ pub struct KeyName {
 /// A key as stored.
 #[derive(Clone, Debug)]
 pub struct Stored {
-    /// Which call it was used for, such as `POST /jobs`.
+    /// Call that it was used for, such as `POST /jobs`.
     pub call: String,
-    /// What was asked: SHA-256 of the body.
+    /// SHA-256 of the body.
     pub fingerprint: Vec<u8>,
     /// The root of the tree that was made.
     pub job_id: Option<Uuid>,
@@ -40,7 +40,7 @@ pub struct Stored {
 }
 
 impl Stored {
-    /// Whether the key means nothing any more: its window has passed and its tree is complete.
+    /// True if the key has expired: its window has passed and its tree is complete.
     pub fn lapsed(&self) -> bool {
         self.past && (self.job_id.is_none() || self.removed || self.complete)
     }
@@ -181,7 +181,7 @@ pub async fn free_job_keys(tx: &mut Tx, root_id: Uuid) -> Result<(), sqlx::Error
     Ok(())
 }
 
-/// How far a call has come that is not the making of a tree.
+/// Progress of a call that does not create a tree.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress<'a> {
     pub name: &'a KeyName,

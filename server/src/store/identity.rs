@@ -131,7 +131,7 @@ pub async fn renew_session(tx: &mut Tx, id: Uuid, hash: &[u8]) -> sqlx::Result<(
     Ok(())
 }
 
-/// Whether anybody can administer.
+/// Returns true if there is an admin.
 pub async fn has_admin(pool: &PgPool) -> sqlx::Result<bool> {
     sqlx::query_scalar!(r#"select exists (select 1 from owner where role = 'admin') as "exists!""#)
         .fetch_one(pool)
@@ -190,7 +190,7 @@ pub async fn insert_link(
     Ok(())
 }
 
-/// Whether the link with this hash would still sign somebody in.
+/// Returns true if the link with this hash would still sign someone in.
 pub async fn is_link_open(pool: &PgPool, hash: &[u8]) -> sqlx::Result<bool> {
     sqlx::query_scalar!(
         r#"select exists (

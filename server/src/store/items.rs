@@ -228,7 +228,7 @@ pub async fn current_turn(tx: &mut Tx, type_id: i32, rank: i16, from: i64) -> Re
     .await
 }
 
-/// Which of these types have something to claim. One probe of the index each: asked whether there is any, the planner
+/// Those of these types that have items to claim. One index probe each: for a single `exists`, the planner
 /// would read all that waits for one type to find nothing of another.
 pub async fn waiting_types(pool: &PgPool, type_ids: &[i32]) -> Result<Vec<i32>, sqlx::Error> {
     sqlx::query_scalar!(

@@ -52,7 +52,7 @@ impl Anchor {
     }
 }
 
-/// What a list of jobs is tested for; whatever is `None` does not matter.
+/// Filter of a list of jobs; a field that is `None` matches everything.
 #[derive(Clone, Debug, Default)]
 pub struct JobQuery {
     pub anchor: Anchor,

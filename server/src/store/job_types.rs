@@ -218,7 +218,7 @@ pub async fn set_paused(on: impl PgExecutor<'_>, name: &str, paused: bool) -> sq
     .await
 }
 
-/// What became of [`delete`].
+/// Result of [`delete`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deleted {
     Gone,

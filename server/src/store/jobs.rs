@@ -42,7 +42,7 @@ pub struct NewJobRow {
     pub asked_sees_all: bool,
 }
 
-/// What a job keeps of its type as it was at the job's creation.
+/// Settings of a job's type as they were when the job was created.
 #[derive(Clone, Debug)]
 pub struct Frozen {
     pub id: Uuid,
@@ -123,7 +123,7 @@ pub struct NewGateRow {
     pub solo: bool,
     /// On the root's gate: how many jobs the tree has.
     pub open_jobs: i32,
-    /// How many jobs it waits for.
+    /// Number of jobs that it waits for.
     pub after_open: i32,
     /// On the root's gate: the tree names somebody to call.
     pub calls: bool,
@@ -218,18 +218,18 @@ pub async fn holders(pool: &PgPool, keys: &[JobKey]) -> Result<Vec<(JobKey, Uuid
         .collect())
 }
 
-/// Who has an id.
+/// Job that uses an id.
 #[derive(Clone, Debug)]
 pub struct IdUse {
     pub id: Uuid,
     pub owner_id: Uuid,
     /// A root that is there, as opposed to a job within a tree, or one that was removed.
     pub is_root: bool,
-    /// What its tree was made of, where its client named the id.
+    /// SHA-256 of the body that created its tree, if the client chose the id.
     pub body_hash: Option<Vec<u8>>,
 }
 
-/// Which of these ids are or were jobs.
+/// Those of these ids that are or were jobs.
 pub async fn ids_in_use(pool: &PgPool, ids: &[Uuid]) -> Result<Vec<IdUse>, sqlx::Error> {
     sqlx::query_as!(
         IdUse,
@@ -245,7 +245,7 @@ pub async fn ids_in_use(pool: &PgPool, ids: &[Uuid]) -> Result<Vec<IdUse>, sqlx:
     .await
 }
 
-/// Which of these ids were jobs that have been removed.
+/// Those of these ids that were jobs and have been deleted.
 pub async fn removed(tx: &mut Tx, ids: &[Uuid]) -> Result<Vec<Uuid>, sqlx::Error> {
     sqlx::query_scalar!("select job_id from removed where job_id = any($1::uuid[])", ids).fetch_all(&mut **tx).await
 }
@@ -263,7 +263,7 @@ pub struct NewSplit {
     pub job_id: Uuid,
     pub upload_id: Uuid,
     pub format: &'static str,
-    /// What the head of the file says, as text the splitter wrote.
+    /// Head of the file, as text that the import wrote.
     pub head: String,
     pub byte_offset: i64,
     pub line: i64,
@@ -315,7 +315,7 @@ pub async fn move_split(
     Ok(moved.rows_affected() == 1)
 }
 
-/// Which of these jobs are still being filled from a file.
+/// Those of these jobs that are still being filled from a file.
 pub async fn being_split(tx: &mut Tx, gate_ids: &[i64]) -> Result<Vec<i64>, sqlx::Error> {
     sqlx::query_scalar!("select gate_id from split where gate_id = any($1::bigint[]) and done_at is null", gate_ids)
         .fetch_all(&mut **tx)

@@ -18,7 +18,7 @@ pub struct Key {
     pub seq: i64,
 }
 
-/// Where several small jobs are read: behind a place of an order. Their keys are few and are sorted.
+/// Position after which several small jobs are read in an order. Their keys are few and are sorted.
 #[derive(Clone, Copy, Debug)]
 pub struct Walk {
     pub order: ItemOrder,
@@ -186,7 +186,7 @@ pub async fn error_of(pool: &PgPool, gate_ids: &[i64], fingerprint: &str, walk: 
     )
 }
 
-/// Which tables of pending items are looked at.
+/// Tables of pending items that are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Held {
     pub running: bool,
@@ -251,7 +251,7 @@ pub async fn named_of(pool: &PgPool, gate_ids: &[i64], ids: &[Uuid], walk: Walk)
     )
 }
 
-/// What keys are tested for; whatever is `None` is not.
+/// Filter of keys; a field that is `None` matches everything.
 #[derive(Clone, Debug, Default)]
 pub struct Test {
     /// `ItemState::code`, any of these.

@@ -12,7 +12,7 @@ use super::{
     slots::{Columns, Slot},
 };
 
-/// Where a claim starts to look: everything before it was empty a moment ago. A hint only.
+/// Position from which a claim starts to scan: everything before it was empty a moment ago. Only a hint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Mark {
     pub rank: i16,
@@ -198,7 +198,7 @@ pub async fn lock_type(tx: &mut Tx, type_id: i32) -> Result<Option<i32>, sqlx::E
         .await
 }
 
-/// How many assignments of a type are open.
+/// Number of open assignments of a type.
 pub async fn count_open(tx: &mut Tx, type_id: i32) -> Result<i64, sqlx::Error> {
     sqlx::query_scalar!(r#"select count(*) as "n!" from lease where type_id = $1"#, type_id).fetch_one(&mut **tx).await
 }
@@ -318,7 +318,7 @@ pub async fn beat(pool: &PgPool, beats: &[Beat]) -> Result<Vec<Renewed>, sqlx::E
     .await
 }
 
-/// Who holds an assignment, under its lock.
+/// Holder of an assignment, read under its lock.
 #[derive(Clone, Copy, Debug)]
 pub struct HeldRow {
     pub item_id: Uuid,

@@ -70,19 +70,19 @@ pub async fn take(pool: &PgPool, limit: i64, seconds: f64) -> Result<Vec<OutboxR
     .await
 }
 
-/// What was confirmed goes.
+/// Deletes confirmed rows.
 pub async fn sent(pool: &PgPool, ids: &[i64]) -> Result<(), sqlx::Error> {
     sqlx::query!("delete from outbox where id = any($1::bigint[])", ids).execute(pool).await?;
     Ok(())
 }
 
-/// What was not confirmed may be taken again at once.
+/// Releases unconfirmed rows, which can be taken again at once.
 pub async fn unsent(pool: &PgPool, ids: &[i64]) -> Result<(), sqlx::Error> {
     sqlx::query!("update outbox set taken_until = null where id = any($1::bigint[])", ids).execute(pool).await?;
     Ok(())
 }
 
-/// How many rows wait; counted up to 10,000.
+/// Number of waiting rows, counted up to 10,000.
 pub async fn waiting(pool: &PgPool) -> Result<i64, sqlx::Error> {
     sqlx::query_scalar!(r#"select count(*) as "n!" from (select 1 from outbox limit 10000) as few"#)
         .fetch_one(pool)

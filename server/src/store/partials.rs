@@ -16,7 +16,7 @@ pub struct Partial {
     pub owner_id: Uuid,
     pub filename: String,
     pub format: Option<UploadFormat>,
-    /// What was announced, and what is here.
+    /// Announced size and received size, in bytes.
     pub bytes: i64,
     pub received: i64,
     pub created_at: Time,
@@ -130,7 +130,7 @@ pub async fn parts(pool: &PgPool, id: Uuid) -> Result<Vec<(Uuid, i64)>, sqlx::Er
     Ok(rows.into_iter().map(|row| (row.object_id, row.bytes)).collect())
 }
 
-/// How many parts a file has.
+/// Number of parts of a file.
 pub async fn count_parts(pool: &PgPool, id: Uuid) -> Result<i64, sqlx::Error> {
     sqlx::query_scalar!(r#"select count(*) as "count!" from upload_part where partial_id = $1"#, id)
         .fetch_one(pool)

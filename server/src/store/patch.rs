@@ -12,7 +12,7 @@ use super::{
     items::{DeferredRow, ReadyRow},
 };
 
-/// What a job says that can be edited.
+/// Fields of a job that can be edited.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobRow {
     pub gate_id: i64,
@@ -112,7 +112,7 @@ pub async fn forget_changes(pool: &PgPool) -> Result<u64, sqlx::Error> {
     Ok(gone.rows_affected())
 }
 
-/// What an item is held by.
+/// Cause that keeps an item from being available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ItemRow {
     pub id: Uuid,
@@ -234,7 +234,7 @@ pub async fn change_blocked(tx: &mut Tx, rows: &[ItemRow]) -> Result<Vec<Uuid>, 
     .await
 }
 
-/// Whether items of a job are still held by other jobs of the tree.
+/// Returns true if other jobs of the tree still block the items of a job.
 pub async fn held_by_after(tx: &mut Tx, gate_id: i64) -> Result<bool, sqlx::Error> {
     let held = sqlx::query_scalar!(
         r#"select (after_open > 0 or after_failed) as "held!" from gate where gate_id = $1"#,

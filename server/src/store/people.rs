@@ -97,7 +97,7 @@ pub async fn insert(
     .await
 }
 
-/// Who has this name or, however it is written, this address.
+/// Person who has this name, or this address in any spelling.
 pub async fn find_double(pool: &PgPool, name: &str, email: &str) -> sqlx::Result<Option<(Uuid, bool)>> {
     let row = sqlx::query!(
         r#"select id, name = $1 as "by_name!" from owner
@@ -158,7 +158,7 @@ pub async fn void_links(tx: &mut Tx, owner_id: Uuid) -> sqlx::Result<()> {
     Ok(())
 }
 
-/// What a person signs in with.
+/// Credentials with which a person signs in.
 #[derive(Clone, Debug)]
 pub struct Account {
     pub id: Uuid,
@@ -269,7 +269,7 @@ pub async fn end_sessions(tx: &mut Tx, owner_id: Uuid, only: Option<Uuid>, all_b
     Ok(done.rows_affected())
 }
 
-/// Whether a person has, or had, a session of this id.
+/// Returns true if a person has or had a session with this id.
 pub async fn has_session(pool: &PgPool, owner_id: Uuid, id: Uuid) -> sqlx::Result<bool> {
     sqlx::query_scalar!(
         r#"select exists (select 1 from session where owner_id = $1 and id = $2) as "exists!""#,

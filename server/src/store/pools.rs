@@ -26,7 +26,7 @@ pub struct Pools {
     pub hints: PgPool,
 }
 
-/// What every connection is set to.
+/// Settings of every connection.
 const SETTINGS: &[(&str, &str)] = &[
     ("application_name", "treeline"),
     ("timezone", "UTC"),
@@ -36,7 +36,7 @@ const SETTINGS: &[(&str, &str)] = &[
     ("default_transaction_isolation", "read committed"),
 ];
 
-/// What keeps the hot path's plans on their indexes.
+/// Settings that keep the plans of the hot path on their indexes.
 const RAILS: &[(&str, &str)] = &[
     ("plan_cache_mode", "force_generic_plan"),
     ("enable_seqscan", "off"),

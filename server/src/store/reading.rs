@@ -28,7 +28,7 @@ pub struct ItemView {
     pub expires_at: Option<OffsetDateTime>,
     pub fed_by: Option<Uuid>,
     pub created_at: OffsetDateTime,
-    /// When a person last changed it or its payload.
+    /// Time at which a person last changed it or its payload.
     pub changed_at: Option<OffsetDateTime>,
     /// `ItemState::code`.
     pub state: i16,
@@ -52,7 +52,7 @@ pub struct ItemView {
     pub error_kind: Option<String>,
     pub error_detail: Option<String>,
     pub error_at: Option<OffsetDateTime>,
-    /// When its last attempt that did not make it final ended.
+    /// End of its last attempt that did not make it final.
     pub attempt_ended_at: Option<OffsetDateTime>,
     pub step_name: Option<String>,
     pub step_data: Option<String>,
@@ -176,7 +176,7 @@ pub async fn waited_for(pool: &PgPool, gate_ids: &[i64]) -> Result<Vec<(i64, Vec
     Ok(rows.into_iter().map(|row| (row.gate_id, row.keys)).collect())
 }
 
-/// How many assignments of these types are open; types with none are missing.
+/// Numbers of open assignments of these types; types without any are missing.
 pub async fn open_of_types(pool: &PgPool, type_ids: &[i32]) -> Result<Vec<(i32, i64)>, sqlx::Error> {
     let rows = sqlx::query!(
         r#"select type_id, count(*) as "open!" from lease where type_id = any($1::int[]) group by type_id"#,

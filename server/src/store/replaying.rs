@@ -116,7 +116,7 @@ pub async fn copy_deadlines(tx: &mut Tx, root_id: Uuid) -> Result<(), sqlx::Erro
     Ok(())
 }
 
-/// What the Idempotency-Key of this transaction's call has made.
+/// Records the tree that the Idempotency-Key of this transaction's call has created.
 pub async fn name_tree(tx: &mut Tx, name: &KeyName, root_id: Uuid) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "update idempotency set job_id = $4, status = 201 where owner_id = $1 and scope = $2 and key = $3",
@@ -145,7 +145,7 @@ pub async fn job_keys(tx: &mut Tx, root_id: Uuid) -> Result<Vec<(i64, JobKey)>, 
         .collect())
 }
 
-/// Which of these jobs have had items.
+/// Those of these jobs that have had items.
 pub async fn with_items(tx: &mut Tx, gate_ids: &[i64]) -> Result<Vec<i64>, sqlx::Error> {
     sqlx::query_scalar!("select gate_id from gate where gate_id = any($1::bigint[]) and next_seq > 1", gate_ids)
         .fetch_all(&mut **tx)

@@ -21,7 +21,7 @@ pub struct ListedJob {
     pub job_id: Uuid,
     pub parent_id: Option<Uuid>,
     pub final_stage: bool,
-    /// What the head of its file says, where it was filled from one.
+    /// Head of its file, if it was filled from one.
     pub head: Option<String>,
 }
 
@@ -38,7 +38,7 @@ pub async fn jobs(pool: &PgPool, root_id: Uuid) -> Result<Vec<ListedJob>, sqlx::
     .await
 }
 
-/// Where an item stands in the order: its gate and place in the job.
+/// Position of an item in the order: its job state row and its place in the job.
 pub async fn place(pool: &PgPool, item_id: Uuid) -> Result<Option<(i64, i64)>, sqlx::Error> {
     let row = sqlx::query!("select gate_id, seq from item where id = $1", item_id).fetch_optional(pool).await?;
     Ok(row.map(|row| (row.gate_id, row.seq)))

@@ -20,7 +20,7 @@ pub struct Place {
     pub is_removed: bool,
 }
 
-/// Where a job stands; also one that is gone, for as long as that is remembered.
+/// State of a job, also of a deleted one as long as its tombstone exists.
 pub async fn find(pool: &PgPool, job_id: Uuid) -> Result<Option<Place>, sqlx::Error> {
     sqlx::query_as!(
         Place,

@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::Tx;
 
-/// What does not change of an item while it is dealt with.
+/// Fields of an item that do not change while it is retried.
 #[derive(Clone, Debug)]
 pub struct ItemRow {
     pub id: Uuid,
@@ -67,7 +67,7 @@ pub async fn ask_to_cancel(tx: &mut Tx, item_ids: &[Uuid]) -> Result<Vec<Uuid>, 
     .await
 }
 
-/// What an item had come to.
+/// Outcome of an item before the retry.
 #[derive(Clone, Debug)]
 pub struct Past {
     pub item_id: Uuid,
@@ -163,7 +163,7 @@ pub async fn payload_beginnings(
     Ok(rows.into_iter().map(|row| (row.id, row.beginning)).collect())
 }
 
-/// How long those payloads are, in bytes; without reading them.
+/// Sizes of these payloads in bytes, without reading them.
 pub async fn payload_bytes(pool: &PgPool, item_ids: &[Uuid]) -> Result<HashMap<Uuid, usize>, sqlx::Error> {
     let rows = sqlx::query!(
         r#"select i.id, octet_length(coalesce(

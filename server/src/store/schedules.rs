@@ -69,7 +69,7 @@ impl ScheduleRow {
     }
 }
 
-/// What becomes of a tick.
+/// Result of a tick.
 #[derive(Clone, Debug)]
 pub struct NewRun {
     pub seq: i64,

@@ -101,7 +101,7 @@ pub async fn unseal_fed(tx: &mut Tx, gate_ids: &[i64]) -> Result<(), sqlx::Error
     Ok(())
 }
 
-/// How many jobs a job still waits for.
+/// Writes the number of jobs that a job still waits for.
 pub async fn set_after(tx: &mut Tx, gate_id: i64, open: i32) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "update gate set after_open = $2, version = version + 1, updated_at = clock_timestamp() where gate_id = $1",
@@ -113,7 +113,7 @@ pub async fn set_after(tx: &mut Tx, gate_id: i64, open: i32) -> Result<(), sqlx:
     Ok(())
 }
 
-/// What waits counts as cancelled from here on: a job it waited for ended otherwise (`after`).
+/// Counts the waiting items as canceled, because a job that they waited for did not succeed (`after`).
 pub async fn fail_after(tx: &mut Tx, gate_id: i64) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "update gate set after_failed = true, version = version + 1, updated_at = clock_timestamp(),
@@ -128,7 +128,7 @@ pub async fn fail_after(tx: &mut Tx, gate_id: i64) -> Result<(), sqlx::Error> {
     Ok(())
 }
 
-/// What `after` cancelled waits again.
+/// Counts the items that `after` canceled as waiting again.
 pub async fn return_after(tx: &mut Tx, gate_id: i64) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "update gate set after_failed = false, version = version + 1, updated_at = clock_timestamp(),
@@ -248,7 +248,7 @@ pub async fn hold(tx: &mut Tx, root_gates: &[i64], by: i32) -> Result<(), sqlx::
     Ok(())
 }
 
-/// Which of these trees were replaced by newer ones (`idempotency-key`).
+/// Those of these trees that were replaced by newer ones (`idempotency-key`).
 pub async fn superseded(tx: &mut Tx, root_ids: &[Uuid]) -> Result<Vec<Uuid>, sqlx::Error> {
     sqlx::query_scalar!("select id from job where id = any($1::uuid[]) and superseded_by is not null", root_ids)
         .fetch_all(&mut **tx)

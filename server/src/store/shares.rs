@@ -11,7 +11,7 @@ use super::{
     part::{Part, by_age},
 };
 
-/// What a share opens, and for whom it stands.
+/// Tree that a share opens, and the owner for whom it acts.
 #[derive(Clone, Copy, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "four answers of one statement, each with a meaning of its own")]
 pub struct Shared {
@@ -22,7 +22,7 @@ pub struct Shared {
     pub expired: bool,
     /// Its owner or its maker is disabled.
     pub disabled: bool,
-    /// Whether its last use was noted within the minute.
+    /// True if its last use was recorded within the minute.
     pub seen_lately: bool,
 }
 

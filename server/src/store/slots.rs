@@ -18,7 +18,7 @@ pub(super) struct Columns<'a> {
     pub(super) fences: Vec<Uuid>,
     pub(super) credentials: Vec<Uuid>,
     pub(super) workers: Vec<&'a str>,
-    /// Which of the workers, from 1.
+    /// Number of the worker, from 1.
     pub(super) worker: Vec<i32>,
 }
 

@@ -172,7 +172,7 @@ pub struct OpenTree {
     pub deferred: i64,
 }
 
-/// How far open trees are.
+/// Progress of open trees.
 pub async fn open_trees(tx: &mut Tx, root_ids: &[Uuid]) -> Result<Vec<OpenTree>, sqlx::Error> {
     sqlx::query_as!(
         OpenTree,

@@ -148,7 +148,7 @@ impl GroupOrder {
     }
 }
 
-/// Which groups of dead items are looked for; whatever is `None` does not matter.
+/// Filter of groups of dead items; a field that is `None` matches everything.
 #[derive(Clone, Debug, Default)]
 pub struct GroupQuery {
     pub job_type: Option<String>,

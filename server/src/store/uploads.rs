@@ -76,7 +76,7 @@ pub async fn find(pool: &PgPool, id: Uuid, owner_id: Option<Uuid>) -> Result<Opt
     Ok(row.map(Into::into))
 }
 
-/// Whose file it is; `None`: there is no such file.
+/// Owner of a file; `None` if there is no such file.
 pub async fn owner(pool: &PgPool, id: Uuid) -> Result<Option<Uuid>, sqlx::Error> {
     sqlx::query_scalar!("select owner_id from upload where id = $1", id).fetch_optional(pool).await
 }
@@ -214,7 +214,7 @@ pub async fn find_staged(pool: &PgPool, upload_id: Uuid, sheet: &str) -> Result<
 pub struct Opened {
     /// The names of its sheets; none where it could not be read so far.
     pub sheets: Option<Vec<String>>,
-    /// Why the sheet cannot be read, as it was found before.
+    /// Reason why the sheet cannot be read, as found before.
     pub unreadable: Option<String>,
 }
 

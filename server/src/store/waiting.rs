@@ -56,7 +56,7 @@ pub async fn expired(tx: &mut Tx, limit: i64) -> Result<Vec<Seen>, sqlx::Error> 
     .await
 }
 
-/// Which of these items wait, and in which lanes.
+/// Those of these items that wait, with their serialize queues.
 pub async fn look(tx: &mut Tx, item_ids: &[Uuid]) -> Result<Vec<Seen>, sqlx::Error> {
     sqlx::query_as!(
         Seen,
@@ -69,7 +69,7 @@ pub async fn look(tx: &mut Tx, item_ids: &[Uuid]) -> Result<Vec<Seen>, sqlx::Err
     .await
 }
 
-/// Where a taken item waited.
+/// Table in which a taken item waited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Was {
     Ready,

@@ -59,7 +59,7 @@ pub async fn keep_asked(pool: &PgPool, names: &[String], ages: &[f64]) -> Result
     Ok(())
 }
 
-/// When a type was last asked for, and how many seconds ago that is.
+/// Time of the last claim for a type, and its age in seconds.
 #[derive(Clone, Debug)]
 pub struct AskedRow {
     pub type_name: String,
@@ -67,7 +67,7 @@ pub struct AskedRow {
     pub age: f64,
 }
 
-/// When these types were last asked for; those that never were are missing.
+/// Times of the last claims for these types; types that were never claimed are missing.
 pub async fn asked(pool: &PgPool, names: &[String]) -> Result<Vec<AskedRow>, sqlx::Error> {
     sqlx::query_as!(
         AskedRow,

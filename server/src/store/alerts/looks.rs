@@ -8,7 +8,7 @@ use uuid::Uuid;
 pub struct DeadType {
     pub job_type: String,
     pub dead: i64,
-    /// What the newest of them says.
+    /// Text of the newest of them.
     pub message: String,
 }
 

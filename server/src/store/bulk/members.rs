@@ -47,7 +47,7 @@ pub async fn add_holds(tx: &mut Tx, id: Uuid, roots: &[Uuid], members: &[i64]) -
     Ok(rows.into_iter().filter(|row| row.new).map(|row| row.root_id).collect())
 }
 
-/// How fast an operation may go on.
+/// Allowed speed of an operation.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
     pub rate: Option<f64>,
@@ -83,7 +83,7 @@ pub struct Member {
     pub member_id: Uuid,
     pub root_id: Uuid,
     pub pos: i64,
-    /// How often somebody has begun with it.
+    /// Number of times that a server has started with it.
     pub tries: i16,
 }
 
@@ -176,7 +176,7 @@ pub async fn drop_holds(tx: &mut Tx, id: Uuid, roots: &[Uuid]) -> Result<Vec<Uui
     .await
 }
 
-/// What became of a batch of members.
+/// Results of a batch of members.
 #[derive(Clone, Debug, Default)]
 pub struct Counts {
     pub processed: i64,

@@ -17,13 +17,13 @@ pub struct Taken {
     pub completion: i32,
     /// `on_completed`, as it is now, sealed.
     pub target: Option<String>,
-    /// What it counts as under way to.
+    /// Host for which it counts as in progress.
     pub host: String,
     pub outcome: Option<Outcome>,
     pub counts: Counts,
     pub metadata: String,
     pub completed_at: OffsetDateTime,
-    /// When its schedule began, the tries since then, and all of them.
+    /// Start of its retry schedule, the tries since then, and all tries.
     pub began_at: OffsetDateTime,
     pub round: i32,
     pub tries: i32,
@@ -32,7 +32,7 @@ pub struct Taken {
     pub now: OffsetDateTime,
 }
 
-/// How many are taken at most.
+/// Maximum numbers of deliveries that are taken.
 #[derive(Clone, Copy, Debug)]
 pub struct Room {
     pub all: i64,
@@ -107,14 +107,14 @@ pub async fn take(
         .collect())
 }
 
-/// What came of a try.
+/// Result of a try.
 #[derive(Clone, Debug)]
 pub struct Came {
     pub at: OffsetDateTime,
     pub status: Option<u16>,
     pub error: Option<String>,
     pub state: DeliveryState,
-    /// Where it stays pending.
+    /// Time of the next try if it stays pending.
     pub next_try_at: Option<OffsetDateTime>,
 }
 
