@@ -18,7 +18,7 @@ pub struct Assets {
     pub font: String,
 }
 
-/// Who is signed in.
+/// Signed-in person.
 #[derive(Clone, Debug)]
 pub struct Person {
     pub name: String,
@@ -79,7 +79,7 @@ pub struct Page {
     /// The link of the navigation that leads here.
     pub place: Place,
     pub content: AnyView,
-    /// Whether it has islands, and so needs the WASM module.
+    /// True if it has islands and so needs the WASM module.
     pub lives: bool,
 }
 

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 /// Narrowest segment of a state that has any items at all, in percent of the bar.
 const NARROWEST: f64 = 0.75;
 
-/// What a bar shows.
+/// Numbers that a bar shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Meter {
     pub counts: Counts,

@@ -5,9 +5,9 @@
 
 use std::collections::VecDeque;
 
-/// How far back a pace looks, in milliseconds.
+/// Window of a rate, in milliseconds.
 const WINDOW: f64 = 30_000.0;
-/// How much must have been seen before a rate is shown, in milliseconds.
+/// Shortest observation before a rate is shown, in milliseconds.
 const ENOUGH: f64 = 3_000.0;
 
 /// Items done over time, as observed.

@@ -25,9 +25,9 @@ pub struct Head {
     pub completed_at: Option<Time>,
     /// It completed before and was opened again: by a retry, a correction.
     pub reopened: bool,
-    /// Which of how many stages is at work, and its name; where a tree has several.
+    /// Number of the active stage, number of stages, and its name, if a tree has several.
     pub stage: Option<(usize, usize, String)>,
-    /// Why it is not complete, where that is not plain to see.
+    /// Reason why it is not complete, if that is not obvious.
     pub waits: Option<String>,
     pub version: i64,
 }
@@ -42,7 +42,7 @@ pub struct Line {
     /// Place among its siblings, from 1, and how many they are.
     pub place: (u32, u32),
     pub parent: bool,
-    /// What people call it: its name, or its key where it has none.
+    /// Display name: its name, or its key if it has none.
     pub name: String,
     pub job_type: String,
     pub status: JobStatus,
@@ -155,7 +155,7 @@ impl Head {
         }
     }
 
-    /// What follows the sentence: what the reader may do now.
+    /// Advice after the sentence: the reader's next action.
     pub const fn advice(&self) -> &'static str {
         match (self.status, self.outcome) {
             (JobStatus::Completed, Some(Outcome::Partial | Outcome::Failed))
@@ -176,7 +176,7 @@ impl Head {
         }
     }
 
-    /// Where the work of a tree with several stages is.
+    /// Active stage of a tree with several stages, in words.
     pub fn stage_in_words(&self) -> String {
         match &self.stage {
             Some((at, of, name)) if !self.completed() => format!("Stage {at} of {of}: {name}"),
@@ -190,7 +190,7 @@ impl Head {
     }
 }
 
-/// What people call a job: its name, or its key where it has none.
+/// Display name of a job: its name, or its key if it has none.
 pub fn called(job: &Job) -> String {
     job.name.clone().unwrap_or_else(|| job.key.clone())
 }

@@ -15,7 +15,7 @@ use leptos::prelude::*;
 
 use crate::components::state::icon;
 
-/// How far a file is on its way.
+/// Progress of an upload.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Phase {
     #[default]

@@ -9,7 +9,7 @@ use leptos::prelude::*;
 use super::state::icon;
 use crate::address::address;
 
-/// What was asked of a list.
+/// Query of a list page.
 #[derive(Clone, Debug)]
 pub struct Asked {
     pub list: List,
@@ -33,7 +33,7 @@ impl Asked {
         address(self.path, &[("q", &filter.to_string())])
     }
 
-    /// Whether it speaks of jobs within trees, too. Else a list of jobs shows roots.
+    /// True if it also matches jobs within trees. Otherwise a list of jobs shows roots.
     pub fn is_within(&self) -> bool {
         let within = |term: &Term| matches!(term.name.as_deref(), Some("root" | "root_id" | "parent" | "id"));
         self.filter.terms.iter().any(within)
@@ -121,7 +121,7 @@ pub fn bar(asked: &Asked, label: &'static str, shortcuts: &[Shortcut], types: &[
     .into_any()
 }
 
-/// What the list knows, for the script `filter.js`, as JSON.
+/// Filters of the list as JSON, for the script `filter.js`.
 fn names(list: List) -> String {
     #[derive(serde::Serialize)]
     struct Known {

@@ -6,7 +6,7 @@ use leptos::prelude::*;
 
 use crate::meter::Meter;
 
-/// How high a bar is: 6 px in a list, 10 px in a tree, 24 px on the page of one job.
+/// Height of a bar: 6 px in a list, 10 px in a tree, 24 px on the page of one job.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Size {
     Thin,

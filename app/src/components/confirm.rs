@@ -21,7 +21,7 @@ pub struct Confirm {
     /// On the closed form.
     pub verb: &'static str,
     pub question: String,
-    /// What will happen, exactly.
+    /// Exact effect of the action.
     pub text: String,
     /// On the button: the verb again, with its number where it is dangerous.
     pub button: String,
@@ -29,7 +29,7 @@ pub struct Confirm {
     /// The link that closes it, and its address.
     pub way_out: &'static str,
     pub back: String,
-    /// Whose work it is, where it is not the reader's: a reason is required.
+    /// Owner of the work if it is not the reader's; then a reason is required.
     pub others: Option<String>,
 }
 
@@ -77,7 +77,7 @@ impl Confirm {
     }
 }
 
-/// What canceling will do, in numbers. `noun` is one of them: "item", "row".
+/// Effect of canceling, in numbers. `noun` is the singular: "item", "row".
 pub fn canceling(counts: &Counts, noun: &str) -> String {
     let waiting = match counts.total() - counts.finished() - counts.running {
         0 => String::new(),

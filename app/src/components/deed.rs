@@ -8,7 +8,7 @@ use leptos::prelude::*;
 
 use super::state::icon;
 
-/// What the reader was trying to do, where that was refused: the form's own name, and why.
+/// Refused action: the name of its form, and the problem.
 #[derive(Clone, Debug)]
 pub struct Refused {
     pub deed: &'static str,
@@ -20,11 +20,11 @@ pub struct Refused {
 /// A form behind its verb. `deed` names it in addresses and ids.
 pub struct Deed {
     pub deed: &'static str,
-    /// Where it is posted.
+    /// Address to which the form is posted.
     pub action: String,
     /// On the closed form.
     pub verb: &'static str,
-    /// What will happen, exactly.
+    /// Exact effect of the action.
     pub text: AnyView,
     /// More fields.
     pub fields: Option<AnyView>,
@@ -81,7 +81,7 @@ pub fn reason(form: &str, typed: &str, required: bool) -> AnyView {
     .into_any()
 }
 
-/// Why something was refused, above its form.
+/// Reason for a refusal, above its form.
 pub fn trouble(problem: &Problem) -> AnyView {
     let (title, detail) = match problem.code {
         Code::InvalidBody => ("Nothing was saved", problem.detail.clone()),
@@ -115,7 +115,7 @@ pub fn trouble(problem: &Problem) -> AnyView {
     .into_any()
 }
 
-/// What has just been done, said once. Only words that are known here.
+/// Notice of the last action, shown once. Only known words are shown.
 pub fn told(word: Option<&str>) -> Option<AnyView> {
     let text = match word? {
         "retried" => "Queued for retry.",
@@ -142,7 +142,7 @@ pub fn told(word: Option<&str>) -> Option<AnyView> {
     )
 }
 
-/// What is wrong with one field, under it.
+/// Error message under a field.
 pub fn field_fault(problem: Option<&Problem>, pointer: &str, id: &str) -> Option<AnyView> {
     let faults: Vec<_> = problem?
         .errors

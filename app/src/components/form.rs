@@ -83,7 +83,7 @@ impl Field {
     }
 }
 
-/// What a refusal says of the place at a pointer: a sentence.
+/// Sentence of a problem about the field at a pointer.
 pub fn fault(problem: Option<&Problem>, pointer: &str) -> Option<String> {
     let said = &problem?.errors.iter().find(|fault| fault.pointer == pointer)?.detail;
     let mut letters = said.chars();

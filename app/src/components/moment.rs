@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::pace::duration;
 
-/// What the server knows of the reader's clock. Absent in the browser, where the page's script
+/// Clock of the reader, as far as the server knows it. Absent in the browser, where the page's script
 /// rewrites what is drawn.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {

@@ -28,7 +28,7 @@ pub fn empty(title: &'static str, text: &'static str, action: AnyView) -> AnyVie
     .into_any()
 }
 
-/// What went wrong with a form, above it. Takes the focus when the page opens.
+/// Error message above a form. Takes the focus when the page opens.
 pub fn refusal(title: &str, detail: &str) -> AnyView {
     view! {
         <div class="notice notice-bad" role="alert" tabindex="-1" id="refusal">

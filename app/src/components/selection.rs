@@ -34,14 +34,14 @@ pub fn pick_page() -> impl IntoView {
     }
 }
 
-/// What can be done to the ticked.
+/// Actions for selected rows.
 #[derive(Clone, Debug)]
 pub struct Selection {
-    /// What the form sends and what the button says: `("retry items", "Retry selected…")`.
+    /// Value of the form and text of the button: `("retry items", "Retry selected…")`.
     pub deeds: &'static [(&'static str, &'static str)],
     /// The filter that means all rows of the list, where there is one.
     pub matching: Option<String>,
-    /// How many that are, where it is known exactly.
+    /// Exact number of them, if known.
     pub exact: Option<i64>,
 }
 

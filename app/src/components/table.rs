@@ -7,7 +7,7 @@ use leptos::prelude::*;
 
 use super::selection::pick_page;
 
-/// What stands above a column.
+/// Heading of a column.
 #[derive(Clone, Copy, Debug)]
 pub enum Head {
     Words(&'static str),

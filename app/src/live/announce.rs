@@ -33,7 +33,7 @@ impl Announcer {
         }
     }
 
-    /// What to say at `now` milliseconds, if anything.
+    /// Returns the announcement at `now` milliseconds, if there is one.
     pub fn consider(&mut self, now: f64, head: &Head, liveness: Liveness) -> Option<String> {
         if self.said_at.is_some_and(|at| now - at < PAUSE) {
             return None;
@@ -68,7 +68,7 @@ impl Announcer {
     }
 }
 
-/// Which quarter a running job is in.
+/// Quarter of its progress in which a running job is.
 fn quarter(head: &Head) -> u8 {
     if head.status == JobStatus::Waiting { 0 } else { head.meter.percent.unwrap_or(0) / 25 }
 }

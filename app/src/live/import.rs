@@ -82,7 +82,7 @@ pub(super) fn facts(board: Board) -> impl IntoView {
     }
 }
 
-/// How long it took, and how fast it was where that is known: not in less than a second, and not of work that was
+/// Duration, and speed if known: not for less than a second, and not for work that was
 /// opened again, as nobody worked in between.
 fn took_in_words(seconds: f64, finished: i64, reopened: bool) -> String {
     let took = if seconds < 1.0 { "under 1 s".to_owned() } else { duration(seconds) };

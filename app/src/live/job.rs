@@ -18,7 +18,7 @@ use crate::{
     reading::{Flight, Head, Line},
 };
 
-/// What the server knows when the page is drawn. Travels with the page, so it is cut down and capped.
+/// State of the job when the page is drawn. Sent with the page, so it is reduced and limited.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub struct First {
     pub head: Head,

@@ -4,7 +4,7 @@ use leptos::prelude::*;
 
 use crate::components::state::icon;
 
-/// How far the page may be trusted to be current.
+/// Degree to which the page is current.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Liveness {
     /// As the server drew it; nothing runs here.
@@ -77,7 +77,7 @@ impl Liveness {
         }
     }
 
-    /// Whether the reader may pause or resume.
+    /// True if the reader can pause or resume.
     const fn can_pause(self) -> bool {
         !matches!(self, Self::Off | Self::Finished | Self::Removed | Self::SignedOut | Self::Closed)
     }
@@ -115,7 +115,7 @@ pub fn pill(liveness: RwSignal<Liveness>) -> impl IntoView {
     }
 }
 
-/// What stands beside stale numbers.
+/// Note beside stale numbers.
 pub fn warning(liveness: RwSignal<Liveness>) -> impl IntoView {
     let words = move || match liveness.get() {
         Liveness::Stale => "These numbers may be out of date: the connection is away. It comes back by itself.",

@@ -16,13 +16,13 @@ use crate::{
     reading::{job_shape, job_word},
 };
 
-/// What the list was asked for, as the server wrote it beside the link to what is new.
+/// Query of the list, as the server wrote it beside the link to new rows.
 pub(super) struct Asked {
     /// Parameters of `GET /jobs`; ages are points in time.
     pub(super) filter: Vec<(String, String)>,
     /// Created after this, a job that fits is new; `None`: whenever it was created.
     pub(super) after: Option<Time>,
-    /// When the page was drawn: of a job of which it cannot be told whether it fits, what is new. `None`: nothing is
+    /// Time at which the page was drawn: a job that may or may not match is new if it is newer. `None`: nothing is
     /// new here, as this is not the first page.
     pub(super) as_of: Option<Time>,
 }
@@ -51,7 +51,7 @@ pub(super) fn fresh(fresh: Fresh) {
     write("fresh-told", if any { "There are new jobs. A link above the list shows them." } else { "" });
 }
 
-/// Whether a row would be shown if the page were loaded now.
+/// Visibility of a row if the page were loaded now.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stay {
     Fits,
@@ -66,7 +66,7 @@ pub(super) struct Row {
     pub(super) id: Uuid,
     pub(super) stay: Stay,
     version: i64,
-    /// What is not yet painted.
+    /// State that is not drawn yet.
     newest: Option<Job>,
     element: Element,
 }

@@ -26,7 +26,7 @@ struct Session {
     rows: Vec<Row>,
     /// New jobs, and whether each is known to fit.
     fresh: Vec<(Uuid, bool)>,
-    /// What the page says of them.
+    /// Notice about them on the page.
     shown: Fresh,
     drawing: bool,
     /// Rows that have to be asked for, until they are answered; when they were asked for last.
@@ -55,7 +55,7 @@ pub(super) fn start(liveness: RwSignal<Liveness>) {
     let _ = set_interval_with_handle(tick, Duration::from_secs(1));
 }
 
-/// Where rows are asked for: some of those that are wanted, else of all.
+/// Address for rows: of some wanted trees, or of all.
 pub(super) fn address() -> String {
     SESSION.with_borrow_mut(|session| {
         let Some(session) = session else { return String::new() };

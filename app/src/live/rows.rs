@@ -9,7 +9,7 @@ use leptos::prelude::*;
 
 use super::liveness::{Liveness, pill};
 
-/// How many are new, and whether all of them are known to fit.
+/// Number of new rows, and whether all of them are known to match.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fresh {
     pub count: usize,

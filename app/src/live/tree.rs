@@ -17,7 +17,7 @@ use crate::{
     reading::Line,
 };
 
-/// Which lines are closed. One per tree.
+/// Collapsed rows. One per tree.
 #[derive(Clone, Copy)]
 struct Closed(RwSignal<HashSet<Uuid>>);
 

@@ -13,7 +13,7 @@ use wasm_bindgen::{JsCast as _, JsValue};
 use wasm_bindgen_futures::JsFuture;
 use web_sys::{RequestInit, Response};
 
-/// What a page watches.
+/// Object that a page watches.
 #[derive(Clone, Copy)]
 pub(super) enum Watched {
     Job(Uuid),
@@ -29,7 +29,7 @@ impl Watched {
         }
     }
 
-    /// Where to ask once instead of listening.
+    /// Address for a single request instead of the stream.
     fn address(self) -> String {
         match self {
             Self::Job(job) => format!("/api/v1/jobs/{job}"),
@@ -56,7 +56,7 @@ impl Watched {
     }
 }
 
-/// What the stream said, or an answer beside it.
+/// Message of the stream, or the answer to a separate request.
 pub(super) enum Heard {
     Snapshot(Box<Job>),
     Change(Box<Change>),
@@ -75,7 +75,7 @@ pub(super) fn tell(heard: Heard) {
     }
 }
 
-/// What came of asking once.
+/// Result of a single request.
 pub(super) enum Answer {
     Heard(Heard),
     SignedOut,

@@ -16,18 +16,18 @@ use crate::{
     frame::{Page, Place},
 };
 
-/// What the page shows.
+/// Content of the page.
 #[derive(Clone, Debug)]
 pub struct Account {
     pub user: User,
     pub sessions: Vec<Session>,
     /// Address of the next page of sessions.
     pub next: Option<String>,
-    /// Whether the current password is asked for.
+    /// True if the form asks for the current password.
     pub asks_current: bool,
     /// Set when somebody else chose the password: no other page opens until it is changed.
     pub must_change_password: bool,
-    /// What has just been done.
+    /// Last action.
     pub done: Option<&'static str>,
     pub problem: Option<Problem>,
     pub factors: Factors,

@@ -30,14 +30,14 @@ pub struct Filter {
     pub job: String,
 }
 
-/// What the page shows.
+/// Content of the page.
 #[derive(Clone, Debug, Default)]
 pub struct Audit {
     pub filter: Filter,
     pub entries: Vec<AuditEntry>,
     /// Address of the next page.
     pub next: Option<String>,
-    /// What is wrong with the filter.
+    /// Error in the filter.
     pub problem: Option<String>,
 }
 

@@ -181,7 +181,7 @@ fn badge(one: &BulkOperation) -> AnyView {
     view! { <span class=format!("state state-{shape} s-{shape} badge")>{icon(shape)} " " {word}</span> }.into_any()
 }
 
-/// What it is called: the verb and what it is done to.
+/// Title of an operation: its verb and its objects.
 fn name(one: &BulkOperation) -> String {
     let verb = match (one.action, one.dry_run) {
         (BulkAction::Retry, false) => "Retry",

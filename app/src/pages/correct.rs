@@ -17,7 +17,7 @@ use crate::{
     frame::{Page, Place},
 };
 
-/// What the page shows.
+/// Content of the page.
 #[derive(Clone, Debug, Default)]
 pub struct Correct {
     pub columns: Vec<String>,
@@ -26,7 +26,7 @@ pub struct Correct {
     pub is_cut: bool,
     /// Rows that were not changed are given back, too.
     pub others_too: bool,
-    /// Whether it is somebody else's work.
+    /// True if it is someone else's work.
     pub needs_reason: bool,
     pub reason: String,
     pub problem: Option<Problem>,
@@ -38,11 +38,11 @@ pub struct CorrectRow {
     /// The item's.
     pub id: Uuid,
     pub row: Option<i64>,
-    /// Why it failed.
+    /// Reason of the failure.
     pub problem: String,
     /// As typed, or as they came.
     pub cells: Vec<String>,
-    /// Why what was typed was refused.
+    /// Reason why the input was refused.
     pub fault: Option<String>,
     /// The place of the cell that was.
     pub bad: Option<usize>,

@@ -34,14 +34,14 @@ use crate::{
     frame::{Page, Place},
 };
 
-/// What the pages show.
+/// Content of the pages.
 #[derive(Clone, Debug)]
 pub struct Items {
     pub asked: Asked,
     pub types: Vec<String>,
     /// `None` where groups are not counted by what the filter asks.
     pub groups: Option<Vec<ErrorGroup>>,
-    /// How many match, where counters tell.
+    /// Number of matching items, if counters know it.
     pub exact: Option<i64>,
     pub items: Vec<Item>,
     /// The beginnings of their payloads.
@@ -81,7 +81,7 @@ pub fn page(shown: &Items) -> Page {
     Page { title: "Failures".to_owned(), place: Place::Dead, content, lives: false }
 }
 
-/// How many items the filter meets, where the groups tell. Those of a job count what is below it, too.
+/// Number of items that match the filter, if the groups know it. Groups of a job include its descendants.
 fn total(shown: &Items) -> Option<i64> {
     let counted = |term: &Term| matches!(term.name.as_deref(), Some("type" | "root" | "error"));
     let exact = shown.asked.filter.terms.iter().all(counted);

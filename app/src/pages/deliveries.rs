@@ -21,7 +21,7 @@ use crate::{
     reading::{job_shape, job_word},
 };
 
-/// What the list shows.
+/// Content of the list.
 #[derive(Clone, Debug, Default)]
 pub struct Deliveries {
     /// The state that the address asks for; empty: all.
@@ -30,7 +30,7 @@ pub struct Deliveries {
     /// Address of the next page.
     pub next: Option<String>,
     pub first: bool,
-    /// What is wrong with the address.
+    /// Error in the query.
     pub problem: Option<String>,
 }
 
@@ -271,12 +271,12 @@ fn job(one: &CallbackDelivery) -> AnyView {
     }
 }
 
-/// Where it goes, for people.
+/// Receiver, for people.
 fn receiver(one: &CallbackDelivery) -> String {
     one.url.clone().unwrap_or_else(|| "no address any more".to_owned())
 }
 
-/// What came of a try, in a line.
+/// Result of a try, in a line.
 fn answer(one: &DeliveryTry) -> String {
     const LONGEST: usize = 80;
     let text = match (one.status, &one.error) {

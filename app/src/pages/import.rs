@@ -26,7 +26,7 @@ pub(super) fn woods() -> impl IntoView {
     view! { <div class="woods" inner_html=WOODS></div> }
 }
 
-/// How an import is called: its file's name.
+/// Name of an import: the name of its file.
 pub fn name(job: &Job) -> String {
     job.name.clone().unwrap_or_else(|| job.key.clone())
 }
@@ -79,16 +79,16 @@ pub fn page(job: &Job, groups: &[ErrorGroup], staff: bool) -> Page {
     page_with(job, groups, staff, Around { own: true, ..Around::default() })
 }
 
-/// What else is known around an import.
+/// Related state of an import.
 #[derive(Default)]
 pub struct Around {
     /// The import is the reader's own.
     pub own: bool,
-    /// What keeps its rows from being worked on.
+    /// Reasons why its rows are not processed.
     pub held: Vec<Held>,
     /// Between the downloads and the small print.
     pub panel: Option<AnyView>,
-    /// Whether the reader may change it.
+    /// True if the reader may change it.
     pub may_change: bool,
     pub actions: Actions,
     /// The import whose rows this one corrects, and those that correct rows of this one.

@@ -20,15 +20,15 @@ use crate::{
     upload::UploadForm,
 };
 
-/// What the page shows.
+/// Content of the page.
 #[derive(Clone, Debug, Default)]
 pub struct Imports {
     pub jobs: Vec<Job>,
     /// Address of the next page.
     pub next: Option<String>,
-    /// Whether this is the first page.
+    /// True on the first page.
     pub first: bool,
-    /// Whether the reader may upload.
+    /// True if the reader may upload.
     pub may_upload: bool,
     /// Largest file and largest workbook, in bytes.
     pub limit_bytes: i64,

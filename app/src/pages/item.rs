@@ -121,7 +121,7 @@ fn part(
     .into_any()
 }
 
-/// How far its worker is, which the page's script keeps up to date.
+/// Progress of its worker, which the page's script keeps up to date.
 fn progress(item: &Item) -> Option<impl IntoView + use<>> {
     item.assignment.as_ref()?;
     let progress = item.progress.as_ref();

@@ -23,7 +23,7 @@ use crate::{
     meter::Meter,
 };
 
-/// What the page shows.
+/// Content of the page.
 #[derive(Clone, Debug)]
 pub struct Jobs {
     pub asked: Asked,
@@ -31,21 +31,21 @@ pub struct Jobs {
     pub jobs: Vec<Job>,
     /// Address of the next page.
     pub next: Option<String>,
-    /// Whether this is the first page.
+    /// True on the first page.
     pub first: bool,
     pub did: Option<String>,
-    /// Where the list lives.
+    /// Query of the live list; `None` if it is not live.
     pub watched: Option<Watched>,
 }
 
-/// What a live list is told by.
+/// Query of a live list.
 #[derive(Clone, Debug)]
 pub struct Watched {
     /// Parameters of `GET /jobs`; ages are points in time.
     pub asked: Vec<(String, String)>,
-    /// When the page was asked for.
+    /// Time of the request.
     pub as_of: Time,
-    /// Where it begins.
+    /// Cursor at which it begins.
     pub cursor: Option<String>,
 }
 
@@ -134,7 +134,7 @@ fn nothing(jobs: &Jobs) -> AnyView {
     )
 }
 
-/// What stands below the rows.
+/// Elements below the rows.
 fn below(jobs: &Jobs) -> AnyView {
     let mut filter = jobs.asked.filter.clone();
     // The page shows roots where the filter does not say otherwise; so does what all of them means.

@@ -23,7 +23,7 @@ use crate::{
 
 pub use preview::brief;
 
-/// What the pages need: the choices, and what was typed before a refusal.
+/// Content of the pages: the choices, and the input before a refusal.
 #[derive(Clone, Debug, Default)]
 pub struct ImportForm {
     /// Names of the job types that a file can start.
@@ -34,13 +34,13 @@ pub struct ImportForm {
     pub delimiter: String,
     /// One of [`ENCODINGS`], empty for "detect".
     pub encoding: String,
-    /// How the import is to be called; empty: as the file.
+    /// Name of the import; empty for the name of the file.
     pub name: String,
     /// The stored file.
     pub upload: Option<Upload>,
     /// Its first rows.
     pub preview: Option<Preview>,
-    /// What the reader has seen the first rows of: a [`Seen`].
+    /// Settings with which the reader has seen the first rows: a [`Seen`].
     pub checked: String,
     /// The import whose failed rows this file corrects.
     pub corrects: Option<Corrects>,
@@ -257,7 +257,7 @@ fn review(form: &ImportForm, upload: &Upload, problem: Option<&Problem>) -> AnyV
     .into_any()
 }
 
-/// What decides how the file is read and what is done with its rows.
+/// Fields that decide how the file is read and how its rows are processed.
 fn options(form: &ImportForm, upload: &Upload, problem: Option<&Problem>) -> AnyView {
     let chosen = |value: bool| if value { "yes" } else { "no" };
     let name = if form.name.is_empty() { upload.filename.clone() } else { form.name.clone() };
@@ -349,7 +349,7 @@ fn notice(title: &str, detail: &str) -> AnyView {
     .into_any()
 }
 
-/// What happened, for the owner of the file.
+/// Title of a problem, for the owner of the file.
 fn title(problem: &Problem) -> &'static str {
     use domain::Code;
     match problem.code {
@@ -361,7 +361,7 @@ fn title(problem: &Problem) -> &'static str {
     }
 }
 
-/// What to do now.
+/// Advice for the owner of the file.
 fn detail(problem: &Problem, limit: i64) -> String {
     match problem.code {
         domain::Code::TooLarge => {

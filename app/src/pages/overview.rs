@@ -26,14 +26,14 @@ use crate::{
     pace::duration,
 };
 
-/// What the page shows.
+/// Content of the page.
 #[derive(Clone, Debug)]
 pub struct Overview {
     pub stats: Stats,
     pub alerts: Vec<Alert>,
     /// Those who asked for work lately.
     pub workers: Vec<Worker>,
-    /// Whether there are more workers than these.
+    /// True if there are more workers than these.
     pub more_workers: bool,
 }
 

@@ -43,7 +43,7 @@ pub struct NewPerson {
     pub problem: Option<Problem>,
 }
 
-/// What `/people` shows.
+/// Content of `/people`.
 #[derive(Clone, Debug, Default)]
 pub struct People {
     pub users: Vec<User>,
@@ -132,7 +132,7 @@ fn row(user: &User) -> impl IntoView + use<> {
     }
 }
 
-/// What a role may do, beside its word.
+/// Description of a role's rights.
 fn rights(role: &str) -> &'static str {
     let whole = ROLES.iter().find(|(code, _)| *code == role).map_or("", |(_, words)| words);
     whole.split_once(": ").map_or("", |(_, rights)| rights)
@@ -157,12 +157,12 @@ fn initials(name: &str) -> String {
     letters.to_uppercase()
 }
 
-/// What `/people/{id}` shows.
+/// Content of `/people/{id}`.
 #[derive(Clone, Debug)]
 pub struct Person {
     pub user: User,
     pub sessions: Vec<Session>,
-    /// Whether it is the reader.
+    /// True if it is the reader.
     pub is_self: bool,
     /// A one-time link that was just made.
     pub link: Option<String>,

@@ -28,7 +28,7 @@ pub fn groups_of(groups: &[ErrorGroup], dead: i64, running: bool, scope: &Term) 
     of(groups, dead, running, Rows { plain: false, linked: true, scope: Some(scope) })
 }
 
-/// How a group is shown.
+/// Way in which a group is shown.
 #[derive(Clone, Copy, Debug)]
 struct Rows<'a> {
     /// For uploaders: rows, not items, and no kinds of error.

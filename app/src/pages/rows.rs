@@ -23,7 +23,7 @@ use crate::{
 /// Characters of a payload in a row.
 const MOST: usize = 90;
 
-/// Which items a table has.
+/// Kind of items in a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// All of them failed, so no state is said.

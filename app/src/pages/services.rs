@@ -19,7 +19,7 @@ use crate::{
     frame::{Page, Place},
 };
 
-/// What a token may do.
+/// Scopes of a token, with their descriptions.
 const SCOPES: [(&str, &str); 5] = [
     ("jobs:read", "see its jobs"),
     ("jobs:write", "make and change its jobs"),
@@ -40,7 +40,7 @@ pub struct NewTokenForm {
     pub expires: String,
 }
 
-/// What the page shows.
+/// Content of the page.
 #[derive(Clone, Debug, Default)]
 pub struct Services {
     pub services: Vec<Service>,
@@ -51,7 +51,7 @@ pub struct Services {
     pub made: Option<(String, String)>,
     pub service_name: String,
     pub token: NewTokenForm,
-    /// What was wrong with one of the forms.
+    /// Problem of one of the forms.
     pub problem: Option<Problem>,
 }
 

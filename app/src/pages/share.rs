@@ -68,7 +68,7 @@ pub struct SharePanel {
     pub shares: Vec<Share>,
     /// A link that was just made.
     pub made: Option<String>,
-    /// Whether it is somebody else's work.
+    /// True if it is someone else's work.
     pub needs_reason: bool,
     pub reason: String,
     pub problem: Option<Problem>,
@@ -140,7 +140,7 @@ pub fn panel(job: &Job, shown: &SharePanel) -> AnyView {
     .into_any()
 }
 
-/// Who can see it, which must be true for whoever reads it.
+/// People who can see it; the sentence must be true for every reader.
 fn visible_to(job: &Job, shown: &SharePanel) -> AnyView {
     let others = match shown.shares.len() {
         0 => ".",

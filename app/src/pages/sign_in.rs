@@ -14,7 +14,7 @@ use crate::{
 /// The form as it was typed, but for the password.
 #[derive(Clone, Debug, Default)]
 pub struct SignIn {
-    /// Whether somebody has just signed out.
+    /// True after signing out.
     pub ended: bool,
     pub email: String,
     /// Path of the page that opens afterwards.

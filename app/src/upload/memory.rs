@@ -14,13 +14,13 @@ fn storage() -> Option<Storage> {
     window().local_storage().ok().flatten()
 }
 
-/// What a file is known by.
+/// Key by which a file is recognized.
 pub(super) fn key(file: &File) -> String {
     // In whole numbers: printing a float brings in ten kilobytes of WASM.
     format!("{PREFIX}{} {} {}", file.size() as i64, file.last_modified() as i64, file.name())
 }
 
-/// Where a file was being sent to.
+/// Address to which a file was being sent.
 pub(super) fn recall(key: &str) -> Option<String> {
     storage()?.get_item(key).ok()?
 }

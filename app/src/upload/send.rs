@@ -24,7 +24,7 @@ const SHORTEST: f64 = 400.0;
 const LONGEST: f64 = 15_000.0;
 
 thread_local! {
-    /// Which choice of a file is the newest.
+    /// Number of the newest choice of a file.
     static GENERATION: Cell<u32> = const { Cell::new(0) };
     /// The import whose rows are corrected.
     static AGAIN: RefCell<Option<String>> = const { RefCell::new(None) };
@@ -272,7 +272,7 @@ async fn piece(sending: &Sending, file: &File, place: &str, at: f64) -> Result<R
     exchange("PATCH", place, &headers, Body::Piece(&piece), Some(sending.from(at))).await
 }
 
-/// What passes by itself: no connection, a body that broke off, a server or a proxy in need of a pause.
+/// Returns true for temporary errors: no connection, a body that broke off, or a busy server or proxy.
 const fn is_trouble(status: u16) -> bool {
     matches!(status, 0 | 408 | 422 | 429 | 500..)
 }
@@ -300,7 +300,7 @@ fn refusal(reply: &Reply) -> String {
     )
 }
 
-/// What is needed of a stored [`domain::upload::Upload`]; reading all of one costs more.
+/// Needed fields of a stored [`domain::upload::Upload`]; parsing all of them costs more.
 #[derive(serde::Deserialize)]
 struct Stored {
     id: String,
@@ -320,7 +320,7 @@ impl Stored {
     }
 }
 
-/// What a reader is told of a [`domain::Problem`]; reading all of one costs two kilobytes of WASM.
+/// Shown fields of a [`domain::Problem`]; parsing all of them costs two kilobytes of WASM.
 #[derive(serde::Deserialize)]
 struct Refusal {
     detail: String,

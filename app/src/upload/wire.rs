@@ -8,7 +8,7 @@ use wasm_bindgen::{JsCast, JsValue, closure::Closure};
 use wasm_bindgen_futures::JsFuture;
 use web_sys::{Blob, FormData, ProgressEvent, XmlHttpRequest};
 
-/// What came back. Status 0: nothing, the connection broke.
+/// Response. Status 0: none, because the connection broke.
 pub(super) struct Reply {
     pub(super) status: u16,
     pub(super) text: String,
@@ -21,7 +21,7 @@ impl Reply {
     }
 }
 
-/// What is sent.
+/// Body of a request.
 pub(super) enum Body<'a> {
     Nothing,
     Form(&'a FormData),

@@ -29,7 +29,7 @@ use crate::{
     pace::per_time,
 };
 
-/// What the page shows.
+/// Content of the page.
 #[derive(Clone, Debug)]
 pub struct Shown {
     pub one: BulkOperation,

@@ -12,7 +12,7 @@ use crate::components::{
     state::icon,
 };
 
-/// Who looks, and what they tried.
+/// Reader, and their refused action.
 #[derive(Clone, Debug, Default)]
 pub struct Actions {
     /// May delete it.
@@ -23,12 +23,12 @@ pub struct Actions {
     pub open: Option<String>,
     /// The form that was refused, and why.
     pub refused: Option<Refused>,
-    /// What was just done.
+    /// Last action.
     pub did: Option<String>,
 }
 
 impl Actions {
-    /// What was just done, said once.
+    /// Notice of the last action, shown once.
     pub(super) fn told(&self) -> Option<AnyView> {
         let text = match self.did.as_deref()? {
             "canceled" => "Rows that had not started will not run. What is done stays done.",

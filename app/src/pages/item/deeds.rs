@@ -29,7 +29,7 @@ pub struct Deeds {
     pub refused: Option<Refused>,
     /// As typed, where a retry or a replay was refused.
     pub edit: Edit,
-    /// What was just done.
+    /// Last action.
     pub did: Option<String>,
     /// Attempt whose log a link asks for.
     pub attempt: Option<i32>,
@@ -37,7 +37,7 @@ pub struct Deeds {
     pub log: Option<LogTail>,
 }
 
-/// What was typed into the fields of a retry or a replay.
+/// Input in the fields of a retry or a replay.
 #[derive(Clone, Debug, Default)]
 pub struct Edit {
     pub payload: Option<String>,

@@ -22,7 +22,7 @@ pub struct Deeds {
     /// The form that a link asks to be open.
     pub open: Option<String>,
     pub refused: Option<Refused>,
-    /// What was just done.
+    /// Last action.
     pub did: Option<String>,
 }
 

@@ -15,7 +15,7 @@ use crate::{
 /// Most jobs on one axis; deeper ones have pages of their own.
 const MOST: usize = 40;
 
-/// When a job waited and worked, in seconds from the axis' beginning.
+/// Times at which a job waited and worked, in seconds from the start of the axis.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Span {
     made: f64,

@@ -25,7 +25,7 @@ pub fn brief(mut preview: Preview) -> Preview {
     preview
 }
 
-/// How the file is read, in a few words.
+/// Way in which the file is read, in a few words.
 pub(super) fn facts(preview: &Preview) -> String {
     let found = match preview.delimiter.as_deref() {
         Some(",") => "comma",
@@ -152,7 +152,7 @@ fn unreadable(problem: &str, header: bool) -> AnyView {
     .into_any()
 }
 
-/// How the columns fit what is done with them.
+/// Result of comparing the columns with the schema of the type.
 fn columns_of(check: &ColumnCheck) -> AnyView {
     let name = check.job_type.clone();
     if check.findings.is_empty() {
