@@ -8,7 +8,7 @@ use leptos::prelude::AnyView;
 /// Addresses of the built site.
 #[derive(Clone, Debug, Default)]
 pub struct Assets {
-    /// What every page does in the browser, without WASM: `app/src/scripts`.
+    /// Address of the script of every page, which works without WASM (`app/src/scripts`).
     pub page_script: String,
     /// The JavaScript half of the WASM module.
     pub script: String,
