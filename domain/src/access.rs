@@ -46,7 +46,7 @@ pub struct ServicePatch {
 pub struct NewToken {
     /// The service it belongs to: whose work it is.
     pub service: String,
-    /// What people know it by, 1 to 100 characters.
+    /// Display name, 1 to 100 characters.
     pub name: String,
     /// Of `jobs:read`, `jobs:write`, `work`, `metrics`, `admin`; at least one.
     #[serde(deserialize_with = "crate::bounded::list")]
@@ -82,7 +82,7 @@ pub struct Token {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TokenMade {
     pub token: Token,
-    /// What to send as `Authorization: Bearer …`. Shown this once.
+    /// Token to send as `Authorization: Bearer …`. Shown only once.
     pub secret: String,
 }
 

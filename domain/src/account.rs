@@ -20,7 +20,7 @@ pub const LONGEST_PASSWORD: usize = 1_000;
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct NewUser {
-    /// What people know them by, 1 to 100 characters; no two people have the same.
+    /// Display name, 1 to 100 characters, unique among people.
     pub name: String,
     /// Signs in with it; no two people have the same, however it is written.
     pub email: String,
@@ -35,7 +35,7 @@ pub struct NewUser {
     /// service does.
     #[serde(default)]
     pub must_change_password: Option<bool>,
-    /// What the proxy of `TREELINE_AUTH_HEADER` calls the person: it signs them in to this account. One that it names by the
+    /// Name that the proxy of `TREELINE_AUTH_HEADER` sends for the person: it signs them in to this account. One that it names by the
     /// email address needs none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proxy_user: Option<String>,
@@ -55,9 +55,9 @@ pub struct User {
     pub role: String,
     /// Nothing of theirs opens anything.
     pub disabled: bool,
-    /// Whether there is a password to sign in with.
+    /// True if the person has a password.
     pub has_password: bool,
-    /// What the proxy of `TREELINE_AUTH_HEADER` calls the person.
+    /// Name that the proxy of `TREELINE_AUTH_HEADER` sends for the person.
     pub proxy_user: Option<String>,
     pub created_at: Time,
     /// To the minute.
@@ -87,7 +87,7 @@ pub struct UserPatch {
     pub disabled: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub email: Option<String>,
-    /// What the proxy of `TREELINE_AUTH_HEADER` calls the person, in place of every other name; empty: nothing.
+    /// Name that the proxy of `TREELINE_AUTH_HEADER` sends for the person, instead of every other name; empty for none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub proxy_user: Option<String>,
     /// Kept in the audit log.
@@ -128,7 +128,7 @@ pub struct Session {
     pub last_seen_at: Time,
     /// Time when the session ends unless it is used before: after 30 idle days, and at most 90 days after it began.
     pub expires_at: Time,
-    /// Whether it is the one that asks.
+    /// True for the session of this request.
     pub current: bool,
 }
 
@@ -139,7 +139,7 @@ pub struct SessionsEnded {
     pub ended: i64,
 }
 
-/// What is wrong with a name, in words; `None`: nothing.
+/// Error of a name, in words; `None` if it is valid.
 pub fn fault_of_name(name: &str) -> Option<&'static str> {
     let fits = !name.trim().is_empty() && name.chars().count() <= LONGEST_NAME && !name.chars().any(char::is_control);
     (!fits).then_some("expected 1 to 100 characters")
@@ -162,13 +162,13 @@ pub fn fault_of_email(email: &str) -> Option<&'static str> {
     (!plain || !parts).then_some(fault)
 }
 
-/// What is wrong with a password to be set, in words; `None`: nothing.
+/// Error of a new password, in words; `None` if it is valid.
 pub fn fault_of_password(password: &str) -> Option<&'static str> {
     let fits = password.chars().count() >= SHORTEST_PASSWORD && password.len() <= LONGEST_PASSWORD;
     (!fits).then_some("expected at least 12 characters and at most 1,000 bytes")
 }
 
-/// What a user agent says of itself, in two words people know: the browser and the system. A guess, as
+/// Browser and system of a user agent, in two known words. A guess, because
 /// every browser names several others.
 pub fn device(user_agent: &str) -> String {
     const PROGRAMS: [(&str, &str); 9] = [

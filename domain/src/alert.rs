@@ -7,7 +7,7 @@ use crate::{Time, id::Uuid};
 /// The longest message of a worker's own alert, in characters.
 pub const LONGEST_MESSAGE: usize = 2_000;
 
-/// What an alert is about.
+/// Kind of an alert.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -66,7 +66,7 @@ impl AlertKind {
 pub struct Alert {
     pub id: Uuid,
     pub kind: AlertKind,
-    /// What it is about: the name of a type, the id of a job or item.
+    /// Subject: the name of a type, or the id of a job or item.
     pub subject: String,
     pub message: String,
     /// The type it speaks of, where it speaks of one.

@@ -69,7 +69,7 @@ pub struct ErrorGroup {
     pub sample_item_id: Uuid,
 }
 
-/// Who is asking: `GET /me`.
+/// Caller, as `GET /me` returns it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Me {

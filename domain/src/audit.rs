@@ -14,7 +14,7 @@ pub const LONGEST_REASON: usize = 2_000;
 /// The longest detail that the server writes, in bytes.
 pub const LONGEST_DETAIL: usize = 8_000;
 
-/// Why somebody does something: `{"reason": "…"}`. Required on somebody else's work.
+/// Reason of an action: `{"reason": "…"}`. Required on someone else's work.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -28,17 +28,17 @@ pub struct ReasonBody {
 pub struct AuditEntry {
     pub id: Uuid,
     pub at: Time,
-    /// Who did it, under the name of that time.
+    /// Actor, with their name at that time.
     pub actor: Actor,
-    /// What was done, such as `job.delete`.
+    /// Action, such as `job.delete`.
     pub action: String,
-    /// Whose work it was.
+    /// Owner of the work.
     pub owner: Option<Owner>,
     pub root_id: Option<Uuid>,
     pub job_id: Option<Uuid>,
     pub item_id: Option<Uuid>,
     pub reason: Option<String>,
-    /// What else is worth knowing, in words.
+    /// More about it, in words.
     pub detail: Option<String>,
     /// The client's address.
     pub address: Option<String>,

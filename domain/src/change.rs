@@ -33,7 +33,7 @@ pub struct Change {
     pub items: Vec<Item>,
 }
 
-/// What one event of a job's stream is made of, for the API's description: its name, its data, its id.
+/// Parts of one event of a job's stream, for the API's description: its name, its data, its id.
 #[cfg(feature = "openapi")]
 #[derive(Clone, Copy, Debug)]
 pub struct JobEvent;

@@ -6,7 +6,7 @@ use time::{Duration, OffsetDateTime};
 
 use crate::{Outcome, Time, id::Uuid, retry::Backoff};
 
-/// What has become of a callback.
+/// State of a callback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -62,9 +62,9 @@ impl DeliveryState {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct DeliveryTry {
     pub at: Time,
-    /// What the receiver answered; absent where it did not.
+    /// Status of the receiver's response; absent if there was none.
     pub status: Option<u16>,
-    /// Why it did not arrive, with the beginning of the answer; absent where it did.
+    /// Reason why it was not delivered, with the beginning of the response; absent if it was.
     pub error: Option<String>,
 }
 
@@ -80,10 +80,10 @@ pub struct CallbackDelivery {
     pub job_name: Option<String>,
     /// The how many-eth time it was complete, from 1.
     pub completion: i32,
-    /// How the tree ended that time.
+    /// Outcome of the tree at that time.
     pub outcome: Option<Outcome>,
     pub state: DeliveryState,
-    /// Where it goes, without what may be a secret; absent where the tree names no receiver any more.
+    /// Receiver, without parts that may be secret; absent if the tree names no receiver anymore.
     pub url: Option<String>,
     pub tries: Vec<DeliveryTry>,
     /// While it is pending.
@@ -96,14 +96,14 @@ pub struct CallbackDelivery {
 pub struct Schedule {
     /// The wait after the first failure.
     pub retry_seconds: f64,
-    /// How long it is tried, from its beginning.
+    /// Time in seconds, from its start, for which it is tried.
     pub give_up_seconds: f64,
 }
 
 /// The longest wait between two tries that nobody asked for.
 const LONGEST_WAIT: f64 = 7_200.0;
 
-/// How a try ended.
+/// Result of a try.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Tried {
     Taken,
@@ -113,7 +113,7 @@ pub enum Tried {
     Refused(Option<f64>),
 }
 
-/// What follows a try.
+/// Next step after a try.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Next {
     Is(DeliveryState),
@@ -121,7 +121,7 @@ pub enum Next {
 }
 
 impl Schedule {
-    /// What follows the `tries`-th try (from 1) of a callback that is tried since `began`. The last try is when
+    /// Next step after the `tries`-th try (from 1) of a callback that has been tried since `began`. The last try is when
     /// the time is up. `random` is uniform in [0, 1).
     pub fn next(&self, tried: Tried, tries: i32, began: OffsetDateTime, now: OffsetDateTime, random: f64) -> Next {
         let asked = match tried {

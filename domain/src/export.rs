@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Document, ItemState, id::Uuid, item::ItemError};
 
-/// Which rows are written.
+/// Rows that are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -27,7 +27,7 @@ impl ExportWhat {
     }
 }
 
-/// How rows are written: a JSON value on each line, or a table.
+/// Format of the rows: a JSON value on each line, or a table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]

@@ -41,7 +41,7 @@ pub struct Source<'a> {
     pub job_id: Uuid,
 }
 
-/// Why a source makes no item: the message of a dead item of kind `feed_invalid`.
+/// Reason why a source makes no item: the message of a dead item of kind `feed_invalid`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FeedFault {
     pub message: String,
@@ -132,13 +132,13 @@ impl Feed {
         Self { limit: bytes, ..self }
     }
 
-    /// Whether a source makes one item for every element of an array. Without it, a source makes exactly
+    /// True if a source makes one item for each element of an array. Otherwise a source makes exactly
     /// one, so the parent's count says how many are to come.
     pub fn has_each(&self) -> bool {
         self.each.is_some()
     }
 
-    /// How many items a source makes: 1 without `each`. The fault is that of `each`, and stands for the
+    /// Number of items that a source makes: 1 without `each`. The error is that of `each` and becomes the
     /// one dead item that the source makes instead.
     pub fn count(&self, source: &Source<'_>) -> Result<usize, FeedFault> {
         Ok(self.elements(source)?.map_or(1, |elements| elements.len()))
@@ -279,7 +279,7 @@ impl Template {
     }
 }
 
-/// How the JSON text of a field is read; the error says what was expected. `null` is for the caller.
+/// Parser of the JSON text of a field; the error says what was expected. The caller handles `null`.
 type Reader<T> = fn(&str) -> Result<T, &'static str>;
 
 /// The template of a field that is one value: where nothing is to be filled in, it is checked at once.

@@ -14,7 +14,7 @@ use std::fmt::{self, Display, Write as _};
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
     pub terms: Vec<Term>,
-    /// Where each term stands in the text, in characters from 1; empty where it was not typed.
+    /// Position of each term in the text, in characters from 1; empty if the filter was not typed.
     places: Vec<usize>,
 }
 
@@ -22,12 +22,12 @@ pub struct Filter {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Term {
     pub not: bool,
-    /// What is compared; `None`: free text, which has one value.
+    /// Name of the compared field; `None` for free text, which has one value.
     pub name: Option<String>,
     pub test: Test,
 }
 
-/// How it is compared.
+/// Comparison of a term.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Test {
     /// Any of them; at least one.
@@ -37,7 +37,7 @@ pub enum Test {
     Between(String, String),
 }
 
-/// What is wrong with a filter: where, and what was expected there.
+/// Error in a filter: its position, and what was expected there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// In characters, from 1; 0 where the filter as a whole is meant.
@@ -62,7 +62,7 @@ impl Fault {
 }
 
 impl PartialEq for Filter {
-    /// Where the terms stood does not matter.
+    /// Ignores the positions of the terms.
     fn eq(&self, other: &Self) -> bool {
         self.terms == other.terms
     }
@@ -98,7 +98,7 @@ impl Filter {
         self.terms.is_empty()
     }
 
-    /// Where a term stands, in characters from 1; 0 where it was not typed.
+    /// Position of a term, in characters from 1; 0 if it was not typed.
     pub fn place(&self, term: usize) -> usize {
         self.places.get(term).copied().unwrap_or(0)
     }
@@ -118,7 +118,7 @@ impl Filter {
         terms.into()
     }
 
-    /// Whether exactly this is asked of its name.
+    /// True if the filter has exactly this term for its name.
     pub fn has(&self, term: &Term) -> bool {
         self.terms.contains(term)
     }

@@ -5,7 +5,7 @@
 
 use crate::{Time, item::WaitingFor, progress::grouped};
 
-/// Why available items of a type are not taken.
+/// Reason why available items of a type are not claimed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Hold {
     Paused,
@@ -47,7 +47,7 @@ impl Hold {
         WaitingFor { reason: reason.to_owned(), detail: Some(detail), until }
     }
 
-    /// Whether nothing will happen until somebody does something, or somebody who is away is back.
+    /// True if nothing happens until someone acts or an absent worker returns.
     pub const fn is_stuck(&self) -> bool {
         matches!(self, Self::Paused | Self::Away { .. } | Self::Unasked(_))
     }

@@ -3,7 +3,7 @@
 
 pub use uuid::Uuid;
 
-/// Whether `name` can name a job type or be a job key: `[a-z0-9][a-z0-9._-]{0,99}`.
+/// Returns true if `name` can name a job type or be a job key: `[a-z0-9][a-z0-9._-]{0,99}`.
 pub fn is_name(name: &str) -> bool {
     let word = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
     let bytes = name.as_bytes();
@@ -12,7 +12,7 @@ pub fn is_name(name: &str) -> bool {
         && bytes.iter().all(|&b| word(b) || matches!(b, b'.' | b'_' | b'-'))
 }
 
-/// Whether `key` can be a dedupe, serialize or idempotency key: 1 to 255 characters, no NUL.
+/// Returns true if `key` can be a dedupe, serialize, or idempotency key: 1 to 255 characters, no NUL.
 pub fn is_key(key: &str) -> bool {
     crate::limits::is_text(key, 1, crate::limits::LONGEST_KEY)
 }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Document, Time, id::Uuid};
 
-/// Where an item stands. The first that holds: a final state, `running` (an open assignment),
+/// State of an item. The first one that holds: a final state, `running` (an open assignment),
 /// `retryable` (retry_at ahead), `scheduled` (run_after ahead), `blocked`, `available`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -44,7 +44,7 @@ impl ItemState {
         Self::Blocked,
     ];
 
-    /// Whether nothing but a person can change it.
+    /// True if only a person can change it.
     pub const fn is_final(self) -> bool {
         matches!(self, Self::Succeeded | Self::Dead | Self::Cancelled | Self::Expired)
     }
@@ -90,7 +90,7 @@ impl ItemState {
     }
 }
 
-/// How an attempt ended.
+/// Outcome of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -135,7 +135,7 @@ impl EndedAs {
     }
 }
 
-/// How far a worker has come with one item.
+/// Progress of a worker with one item.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -156,7 +156,7 @@ pub struct Step {
     pub data: Document,
 }
 
-/// Why the last attempt did not succeed.
+/// Error of the last attempt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ItemError {
@@ -167,7 +167,7 @@ pub struct ItemError {
     pub at: Time,
 }
 
-/// Who holds the item now. The assignment's id is never shown: it is a capability.
+/// Worker that holds the item now. The assignment's id is never shown, because it is a capability.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Holder {
@@ -181,7 +181,7 @@ pub struct Holder {
 pub const WAITING_REASONS: [&str; 7] =
     ["retry", "run_after", "after", "serialize_key", "paused", "concurrency", "not_claimed"];
 
-/// Why an item is not being worked on.
+/// Reason why an item is not running.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct WaitingFor {
@@ -252,7 +252,7 @@ pub struct Attempt {
     pub result: Option<Document>,
 }
 
-/// How many failures an item may have: a whole number from 1, or for ever.
+/// Number of failures that an item may have: a whole number from 1, or unlimited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MaxFailures {
     AtMost(u32),

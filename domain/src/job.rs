@@ -8,7 +8,7 @@ use crate::{
     item::{ItemState, MaxFailures},
 };
 
-/// How many items stand in each state. Absolute numbers, exact at any size.
+/// Number of items in each state. Absolute and exact at any size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Counts {
@@ -97,7 +97,7 @@ impl std::iter::Sum for Counts {
     }
 }
 
-/// How far a job or a tree has come (`job-status`).
+/// Status of a job or a tree (`job-status`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -140,7 +140,7 @@ impl JobStatus {
     }
 }
 
-/// How a complete job or tree ended (`completion`).
+/// Outcome of a complete job or tree (`completion`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -196,7 +196,7 @@ impl Outcome {
     }
 }
 
-/// Who a job belongs to.
+/// Owner of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Owner {
@@ -212,7 +212,7 @@ pub enum OwnerKind {
     Service,
 }
 
-/// Why a job is not complete.
+/// Reason why a job is not complete.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct OpenBecause {
@@ -270,7 +270,7 @@ pub struct Job {
     pub upload_id: Option<Uuid>,
     pub replay_of: Option<Uuid>,
     pub superseded_by: Option<Uuid>,
-    /// How often the tree has completed.
+    /// Number of times that the tree has completed.
     pub completion: i32,
     /// Exempt from retention: it stays until somebody deletes it.
     pub pinned: bool,

@@ -19,7 +19,7 @@ pub use push::{BasicAuth, Headers, LONGEST_VALUE, MOST_HEADERS, PushSecrets, Sig
 /// The lease of a post to a worker where its type says nothing, in seconds.
 pub const PUSH_TIMEOUT_SECONDS: f64 = 300.0;
 
-/// How often an item may be handed out.
+/// Delivery guarantee of items.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -42,7 +42,7 @@ impl Delivery {
     }
 }
 
-/// Who does the work.
+/// Kind of executor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -68,7 +68,7 @@ pub enum Builtin {
     Echo,
 }
 
-/// Who does the work of a type. Which fields may stand beside `kind` depends on it.
+/// Executor of a type. Its other fields depend on `kind`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -119,7 +119,7 @@ impl Executor {
         Self { kind: ExecutorKind::Push, url: Some(url), timeout_seconds: Some(PUSH_TIMEOUT_SECONDS), ..Self::pull() }
     }
 
-    /// What everybody may see, complete with its defaults, and what nobody reads back.
+    /// Public part, complete with its defaults, and the part that is never returned.
     pub fn parted(&self) -> (Self, PushSecrets) {
         let mut open = self.clone();
         let (auth, headers, secret) = (open.auth.take(), open.headers.take(), open.secret.take());
@@ -155,7 +155,7 @@ impl Default for Executor {
     }
 }
 
-/// What `POST /job-types` and `PUT /job-types/{name}` accept; only `name` is required.
+/// Body of `POST /job-types` and `PUT /job-types/{name}`; only `name` is required.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]

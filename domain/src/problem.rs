@@ -12,7 +12,7 @@ pub const MEDIA_TYPE: &str = "application/problem+json";
 
 macro_rules! codes {
     ($($(#[$doc:meta])* $name:ident = $word:literal, $status:literal, $title:literal;)*) => {
-        /// What went wrong, as a word that programs can switch on. Stable.
+        /// Problem code, a stable word for programs.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
         pub enum Code {
             $($(#[$doc])* #[serde(rename = $word)] $name,)*
@@ -162,7 +162,7 @@ pub struct Problem {
     /// Items of an NDJSON stream that were committed before the bad line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accepted: Option<i64>,
-    /// When to try again, where that is known.
+    /// Time after which to try again, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_seconds: Option<u32>,
     /// `mfa_required`, `step_up_required`: what would be accepted: `totp`, `passkey`, `recovery_code`, `password`.

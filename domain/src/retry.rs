@@ -43,7 +43,7 @@ impl Backoff {
         if self.jitter { base * (1.0 + random.clamp(0.0, 1.0) / 2.0) } else { base }
     }
 
-    /// What is wrong with it, if anything: pointer within the object and what was expected.
+    /// Error in it, if any: pointer within the object, and what was expected.
     pub fn problem(&self) -> Option<(&'static str, &'static str)> {
         let whole = |v: f64| v.is_finite() && (0.0..=LONGEST_SECONDS).contains(&v);
         if !whole(self.min_seconds) {
@@ -58,7 +58,7 @@ impl Backoff {
     }
 }
 
-/// What becomes of an item whose attempt did not succeed.
+/// Verdict on an item whose attempt did not succeed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Verdict {
     /// To be offered again after so many seconds; 0 is at once.
@@ -75,7 +75,7 @@ pub struct Failed {
     pub max_failures: MaxFailures,
     /// Failures of the item, this one included.
     pub failures: i32,
-    /// What the worker said.
+    /// Flag that the worker sent.
     pub retryable: bool,
     pub retry_after_seconds: Option<f64>,
 }

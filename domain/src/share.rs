@@ -19,14 +19,14 @@ pub struct Share {
     pub id: Uuid,
     /// The root of the tree that it shows.
     pub job_id: Uuid,
-    /// Who made it, under the name of that time.
+    /// Creator, with their name at that time.
     pub created_by: Owner,
     pub created_at: Time,
     /// Time when the link expires.
     pub expires_at: Time,
     /// True while the link works: it is not revoked or expired, and neither its owner nor its maker is disabled.
     pub open: bool,
-    /// When somebody last looked; to the minute.
+    /// Time of its last use, to the minute.
     pub last_seen_at: Option<Time>,
     pub revoked_at: Option<Time>,
 }

@@ -24,7 +24,7 @@ pub enum ItemEvent {
     Expired,
     /// Its time has come: run_after or the end of its backoff.
     Due,
-    /// What held it lets it go: a job that it waited for, or the item before it in its lane.
+    /// Release by what blocked it: a job that it waited for, or the item before it in its serialize queue.
     LetGo,
     /// Another item of its serialize key goes first.
     Held,
@@ -71,7 +71,7 @@ impl ItemEvent {
     }
 }
 
-/// Where an item stands after an event; `None` where the event cannot happen to it.
+/// State of an item after an event; `None` if the event cannot happen to it.
 pub const fn next(state: ItemState, event: ItemEvent) -> Option<ItemState> {
     use ItemEvent as E;
     use ItemState as S;

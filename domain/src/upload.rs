@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Document, Time, id::Uuid};
 
-/// How a file is cut into records.
+/// Format that divides a file into records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -42,7 +42,7 @@ impl UploadFormat {
         Self::ALL.into_iter().find(|f| f.as_str() == word)
     }
 
-    /// Whether rows have columns.
+    /// True if rows have columns.
     pub const fn is_table(self) -> bool {
         matches!(self, Self::Csv | Self::Xlsx)
     }
@@ -76,7 +76,7 @@ fn first_line_is_json(start: &[u8]) -> bool {
     serde_json::from_slice::<serde::de::IgnoredAny>(&text[..end]).is_ok()
 }
 
-/// Whether the first lines of a text all have the same number, not none, of a usual delimiter.
+/// Returns true if the first lines of a text all have the same number, above zero, of a common delimiter.
 fn looks_like_a_table(start: &[u8]) -> bool {
     let text: Vec<u8> = start.iter().copied().filter(|&byte| byte != 0).collect();
     // The last line may not be here whole.
@@ -109,9 +109,9 @@ pub struct Upload {
 pub struct ResumableUpload {
     pub id: Uuid,
     pub filename: String,
-    /// What was announced.
+    /// Announced size in bytes.
     pub bytes: i64,
-    /// What is here.
+    /// Received bytes.
     pub received: i64,
     pub created_at: Time,
 }
@@ -129,9 +129,9 @@ pub struct Preview {
     pub columns: Vec<String>,
     /// At most 20.
     pub rows: Vec<PreviewRow>,
-    /// What is wrong with the file as a whole (`no_rows`, `bad_header`, `invalid_body`), if anything.
+    /// Problem of the file as a whole (`no_rows`, `bad_header`, `invalid_body`), if any.
     pub problem: Option<String>,
-    /// How the columns and the first rows fit the job type that was asked about, where it has a schema.
+    /// Comparison of the columns and the first rows with the requested job type, if it has a schema.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub check: Option<ColumnCheck>,
 }
@@ -144,13 +144,13 @@ pub struct ColumnCheck {
     pub job_type: String,
     /// Names that the schema knows.
     pub expected: Vec<String>,
-    /// How many rows were looked at.
+    /// Number of rows that were checked.
     pub rows: i64,
-    /// What does not fit, at most 30; empty: nothing was found.
+    /// Mismatches, at most 30; empty if none was found.
     pub findings: Vec<ColumnFinding>,
 }
 
-/// What does not fit of one column.
+/// Mismatch of one column.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ColumnFinding {
@@ -184,7 +184,7 @@ pub struct PreviewRow {
     /// Of a row that has more cells than there are columns the first 20 of the others, too.
     pub cells: Vec<String>,
     pub payload: Option<Document>,
-    /// Why it would not be accepted.
+    /// Reason why it would not be accepted.
     pub problem: Option<String>,
 }
 

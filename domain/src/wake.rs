@@ -35,7 +35,7 @@ pub struct TreeCompleted {
     pub job_id: Uuid,
     #[serde(rename = "type")]
     pub job_type: String,
-    /// How often the tree has been completed, with this.
+    /// Number of times that the tree has completed, this one included.
     pub completion: i32,
     pub outcome: Outcome,
 }

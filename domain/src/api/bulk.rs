@@ -9,7 +9,7 @@ use crate::{
     job::Owner,
 };
 
-/// What is done to every member.
+/// Action on each member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -35,7 +35,7 @@ impl BulkAction {
     }
 }
 
-/// What the members are.
+/// Kind of the members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -59,7 +59,7 @@ impl BulkTarget {
     }
 }
 
-/// Where an operation stands.
+/// State of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -177,7 +177,7 @@ pub struct BulkOperation {
     pub rate_per_second: Option<f64>,
     pub dry_run: bool,
     pub state: BulkState,
-    /// Why the server stopped the operation by itself: the credential that asked for it is not good any more.
+    /// Reason why the server stopped the operation: the credential that requested it is not valid anymore.
     pub stopped_reason: Option<String>,
     /// Members; grows while `counting`.
     pub total: i64,
@@ -189,11 +189,11 @@ pub struct BulkOperation {
     pub errored: i64,
     /// Some of the members as they were when they were found.
     pub sample: Vec<BulkSample>,
-    /// Who asked for it.
+    /// Requester.
     pub owner: Owner,
     pub created_at: Time,
     pub updated_at: Time,
-    /// When it was over: ready, completed or cancelled.
+    /// Time at which it became ready, completed, or cancelled.
     pub finished_at: Option<Time>,
 }
 

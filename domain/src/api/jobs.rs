@@ -43,7 +43,7 @@ pub struct JobUpload {
     pub sheet: Option<String>,
 }
 
-/// Where a completed tree is announced.
+/// Receiver of the callback of a complete tree.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]

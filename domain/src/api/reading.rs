@@ -70,7 +70,7 @@ pub struct ItemPatch {
     pub reason: Option<String>,
 }
 
-/// Who asks for work.
+/// Worker that claims items.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Worker {
@@ -88,13 +88,13 @@ pub struct Worker {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Rate {
-    /// How long a while.
+    /// Length of the span in seconds.
     pub seconds: i64,
     pub in_per_second: f64,
     pub out_per_second: f64,
 }
 
-/// What happened to items of a type on one day (UTC).
+/// Items of a type that were added and that ended on one day (UTC).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct DayTotal {
@@ -117,9 +117,9 @@ pub struct TypeStats {
     pub counts: Counts,
     /// Items that workers hold right now.
     pub open: i64,
-    /// How long the item that would be handed out next has been there; null when nothing waits.
+    /// Age of the item that is claimed next, in seconds; null if nothing waits.
     pub oldest_waiting_seconds: Option<f64>,
-    /// When anybody last asked for work of this type.
+    /// Time of the last claim for this type.
     pub last_asked_at: Option<Time>,
     /// Over the last minute, five minutes and hour.
     pub rates: Vec<Rate>,
@@ -134,21 +134,21 @@ pub struct Stats {
     pub data: Vec<TypeStats>,
     /// The counts are as of this time; null until they have been added up once.
     pub counted_at: Option<Time>,
-    /// How old the counts are.
+    /// Age of the counts in seconds.
     pub age_seconds: Option<f64>,
     /// RabbitMQ as the answering server sees it; null where it has none.
     pub broker: Option<BrokerStats>,
 }
 
-/// How the broker stands.
+/// State of the broker.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct BrokerStats {
-    /// Whether it can be published to.
+    /// True if messages can be published.
     pub up: bool,
     /// Since when it has been so.
     pub since: Time,
-    /// Why it is away.
+    /// Reason why it is unavailable.
     pub fault: Option<String>,
     /// Batches of wake-ups and announcements that wait to be published, counted up to 10,000.
     pub outbox_waiting: i64,

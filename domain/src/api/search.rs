@@ -23,12 +23,12 @@ pub enum SearchKind {
 pub struct SearchHit {
     /// The id of a job or an item, the fingerprint of a group of errors, the name of a worker or a type.
     pub id: String,
-    /// What people know it by.
+    /// Display name.
     pub title: String,
-    /// What matched: `id`, `name`, `key`, `dedupe_key`, `serialize_key`, `idempotency_key`, `filename`, `message` or `text`
+    /// Matching field: `id`, `name`, `key`, `dedupe_key`, `serialize_key`, `idempotency_key`, `filename`, `message` or `text`
     /// (name, key or metadata).
     pub matched: String,
-    /// What else there is to know, such as the type and the state.
+    /// More about it, such as the type and the state.
     pub detail: Option<String>,
     /// The page that shows it.
     pub path: String,
@@ -46,7 +46,7 @@ pub struct SearchGroup {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SearchResults {
-    /// What was looked for.
+    /// Searched text.
     pub q: String,
     /// Only kinds of which something was found.
     pub groups: Vec<SearchGroup>,

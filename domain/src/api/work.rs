@@ -50,12 +50,12 @@ pub struct Assignment {
     pub heartbeat_seconds: f64,
 }
 
-/// What a job that was waited for has brought.
+/// Results of a job that was waited for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Inputs {
     /// Of a job of one item: its result, or nothing where it has none.
     Results(Vec<Document>),
-    /// Where the results of larger jobs are read.
+    /// Link to the results of larger jobs.
     Link(String),
 }
 
@@ -95,7 +95,7 @@ impl utoipa::PartialSchema for Inputs {
 #[cfg(feature = "openapi")]
 impl utoipa::ToSchema for Inputs {}
 
-/// What a worker is told of an item.
+/// Item as a worker receives it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AssignedItem {
@@ -150,7 +150,7 @@ fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<D
     Document::deserialize(deserializer).map(Some)
 }
 
-/// What went wrong with an attempt.
+/// Error of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -301,7 +301,7 @@ pub struct Finished {
 pub struct EndingAnswer {
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub assignment_id: AssignmentId,
-    /// What the single call would have answered.
+    /// Status that the single call would have returned.
     pub status: u16,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<Code>,
@@ -314,6 +314,6 @@ pub struct Ended {
     pub item_id: Uuid,
     pub item_state: ItemState,
     pub ended_as: EndedAs,
-    /// Where it will be offered again: from when.
+    /// Time from which it is offered again, if it is.
     pub retry_at: Option<Time>,
 }

@@ -96,7 +96,7 @@ fn members(text: &str, at: usize, left_out: Option<&str>, out: &mut String) -> u
     at + 1
 }
 
-/// Where something stands that is no space.
+/// Position of the next byte that is not a space.
 fn spaces(text: &str, at: usize) -> usize {
     let rest = text.as_bytes().get(at..).unwrap_or_default();
     at + rest.iter().take_while(|b| b.is_ascii_whitespace()).count()
@@ -108,7 +108,7 @@ fn next(text: &str, at: usize) -> usize {
     if text.as_bytes().get(at) == Some(&b',') { spaces(text, at + 1) } else { at }
 }
 
-/// Whether an array or object ends here, or the text does.
+/// Returns true if an array, an object, or the text ends here.
 fn is_over(text: &str, at: usize, bracket: u8) -> bool {
     text.as_bytes().get(at).is_none_or(|&b| b == bracket)
 }

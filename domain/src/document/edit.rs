@@ -8,7 +8,7 @@ use super::{
     walk::{self, Pointer},
 };
 
-/// What is done at a place.
+/// Edit at a place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Edit {
     /// Puts a value there: over what is there, as a new member of an object, or, where the last token is
@@ -18,7 +18,7 @@ pub enum Edit {
     Remove(Pointer),
 }
 
-/// Why an edit does not fit a document.
+/// Reason why an edit does not fit a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Misfit(pub String);
 

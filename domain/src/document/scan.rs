@@ -9,15 +9,15 @@ use std::{
     hash::{BuildHasher as _, RandomState},
 };
 
-/// How deep arrays and objects may nest.
+/// Maximum depth of nested arrays and objects.
 pub const MAX_DEPTH: usize = 128;
 
-/// Why a document is refused, and where.
+/// Reason why a document is refused, and its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScanError {
     /// Byte offset in the document.
     pub at: usize,
-    /// What was found there.
+    /// Error at that position.
     pub what: &'static str,
 }
 
@@ -29,7 +29,7 @@ impl std::fmt::Display for ScanError {
 
 impl std::error::Error for ScanError {}
 
-/// What is open: an array, or an object with the keys seen so far, each as a hash and where it stands.
+/// Open array, or open object with the keys seen so far, each as a hash and its position.
 enum Open {
     Array,
     Object { keys: Vec<(u64, usize)>, expects_key: bool },

@@ -72,7 +72,7 @@ impl Pointer {
         &self.tokens
     }
 
-    /// What it points to within `text`; `None` where there is nothing.
+    /// Value within `text` that it points to; `None` if there is none.
     pub fn find<'a>(&self, text: &'a str) -> Option<&'a str> {
         find(text, &self.tokens)
     }
@@ -84,7 +84,7 @@ impl std::fmt::Display for Pointer {
     }
 }
 
-/// What a path of unescaped tokens leads to within `text`.
+/// Value within `text` to which a path of unescaped tokens leads.
 pub fn find<'a>(text: &'a str, tokens: &[String]) -> Option<&'a str> {
     tokens.iter().try_fold(text, |within, token| {
         if within.starts_with('[') {

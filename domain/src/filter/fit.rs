@@ -6,7 +6,7 @@
 
 use crate::{Job, Time};
 
-/// Whether a root fits the parameters of `GET /jobs`; `None` where that cannot be told.
+/// Returns true if a root matches the parameters of `GET /jobs`; `None` if that cannot be decided.
 pub fn fits(asked: &[(String, String)], job: &Job) -> Option<bool> {
     let told: Vec<Option<bool>> = asked.iter().map(|(name, value)| holds(name, value, job)).collect();
     if told.contains(&Some(false)) {

@@ -18,7 +18,7 @@ pub enum List {
     Dead,
 }
 
-/// What a value of a name looks like.
+/// Form of a name's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     States,
@@ -42,7 +42,7 @@ pub struct Name {
 }
 
 impl Name {
-    /// What can stand behind its colon, where that is known; of ages, some.
+    /// Possible values, if known; for ages, some of them.
     pub fn values(&self) -> Vec<&'static str> {
         match self.kind {
             Kind::States => ItemState::ALL.map(ItemState::as_str).to_vec(),

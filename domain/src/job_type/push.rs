@@ -99,7 +99,7 @@ impl fmt::Debug for SigningSecret {
     }
 }
 
-/// What is written and never read back.
+/// Fields that are written and never returned.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PushSecrets {
@@ -159,7 +159,7 @@ impl PushSecrets {
     }
 }
 
-/// Whether this can be the name of a header (RFC 9110, token).
+/// Returns true if this can be the name of a header (RFC 9110, token).
 fn is_token(name: &str) -> bool {
     let letter = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
     (1..=100).contains(&name.len()) && name.bytes().all(letter)
