@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 /// The most that a `Retry-After` can make a call wait.
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 
-/// When a call may be sent again.
+/// Condition for sending a call again.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Again {
     /// Twice is the same as once.
@@ -105,7 +105,7 @@ fn may_repeat(error: &Error, again: Again) -> bool {
     }
 }
 
-/// How long to wait after the `tries`-th failure: 0.1 s doubling to 5 s, of which a random half to whole.
+/// Wait after the `tries`-th failure: 0.1 s doubling to 5 s, of which a random half to whole.
 pub(crate) fn backoff(tries: u32) -> Duration {
     let whole = Duration::from_millis(100).saturating_mul(1 << tries.saturating_sub(1).min(6));
     whole.min(Duration::from_secs(5)).mul_f64(rand::random_range(0.5..=1.0))

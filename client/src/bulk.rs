@@ -19,7 +19,7 @@ impl Client {
         self.fetch(call.again(Again::Always)).await
     }
 
-    /// How far an operation is.
+    /// Returns an operation with its progress.
     pub async fn bulk(&self, id: Uuid) -> Result<BulkOperation> {
         self.fetch(self.get(&["bulk-operations", &id.to_string()])).await
     }

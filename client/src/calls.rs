@@ -27,7 +27,7 @@ use crate::{
     error::{Error, Result},
 };
 
-/// Which jobs to list; every field narrows. See `GET /jobs`.
+/// Filter of jobs; all given fields must match. See `GET /jobs`.
 #[derive(Clone, Debug, Default)]
 pub struct JobFilter {
     /// `waiting`, `running`, `cancelling` or `completed`.
@@ -72,7 +72,7 @@ impl Client {
         self.call(Method::GET, path)
     }
 
-    /// Who the token belongs to.
+    /// Owner of the token.
     pub async fn me(&self) -> Result<Me> {
         self.fetch(self.get(&["me"])).await
     }

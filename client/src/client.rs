@@ -22,9 +22,9 @@ use crate::{
     error::{Error, Result},
 };
 
-/// How long one answer may take, beside what a long poll was asked to wait.
+/// Longest wait for a response, in addition to the wait of a long poll.
 const ANSWER: Duration = Duration::from_secs(30);
-/// How much of an answer is read to explain it.
+/// Bytes of a response that are read to explain it.
 const EXPLANATION_BYTES: usize = 200;
 
 /// A Treeline server and the token to speak to it with. Cheap to clone; clones share connections.
@@ -276,7 +276,7 @@ fn extend(base: &Url, path: &[&str]) -> Url {
     url
 }
 
-/// What a refused call fails with.
+/// Error of a refused call.
 async fn refusal(call: &str, response: Response) -> Error {
     let status = response.status();
     let is_problem = response.headers().get(CONTENT_TYPE).is_some_and(|kind| {

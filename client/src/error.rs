@@ -1,4 +1,4 @@
-//! What a call can fail with.
+//! Errors of calls.
 //!
 //! A refusal by Treeline is an [`Error::Problem`] and says what to do; everything else names the call
 //! that was tried. Whether trying again can help is answered here, in one place.
@@ -7,10 +7,10 @@ use std::{fmt::Write as _, path::PathBuf, time::Duration};
 
 use domain::{Code, Problem};
 
-/// What calls return.
+/// Result of calls.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a call did not do what was asked. Its text says everything, causes included; it has no `source`
+/// Error of a call. Its text includes all causes; it has no `source`
 /// that would repeat them.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -23,7 +23,7 @@ pub enum Error {
     Transport {
         /// Method and URL.
         call: String,
-        /// How often it was sent.
+        /// Number of times that it was sent.
         tries: u32,
         cause: reqwest::Error,
     },
@@ -70,7 +70,7 @@ impl Error {
         }
     }
 
-    /// How long the server asked to be left alone.
+    /// Time for which the server asked to wait.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Problem(problem) => problem.retry_after_seconds.map(|s| Duration::from_secs(s.into())),
@@ -78,7 +78,7 @@ impl Error {
         }
     }
 
-    /// Whether the same call may succeed a little later: nobody answered, or the answer was 429 or 5xx.
+    /// True if the same call may succeed later: there was no response, or it was 429 or 5xx.
     pub fn is_passing(&self) -> bool {
         match self {
             Self::Transport { .. } | Self::Silent { .. } | Self::Stream { .. } => true,

@@ -106,13 +106,13 @@ impl Parser {
     }
 }
 
-/// What a job's stream says.
+/// Event of a job's stream.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum JobEvent {
     /// The job with its subtree; first on every connection.
     Snapshot(Box<Job>),
-    /// What changed; absolute and versioned.
+    /// Change, absolute and versioned.
     Change(Box<Change>),
     /// Too many watchers: read now and then instead.
     Busy,

@@ -31,12 +31,12 @@ use crate::{
     error::{Error, Result},
 };
 
-/// How often an upload is begun anew where the server did not take it.
+/// Number of times that an upload is restarted if the server did not accept it.
 const UPLOAD_TRIES: u32 = 4;
 /// The most one line of a download may hold.
 const MAX_LINE: usize = 64 * 1024 * 1024;
 
-/// How rows come back.
+/// Format of returned rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowFormat {
     Ndjson,
@@ -105,7 +105,7 @@ impl Client {
         }
     }
 
-    /// What is known of a stored file.
+    /// Returns a stored file.
     pub async fn stored(&self, upload: Uuid) -> Result<Upload> {
         self.fetch(self.get(&["uploads", &upload.to_string()])).await
     }

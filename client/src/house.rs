@@ -15,18 +15,18 @@ use serde::Serialize;
 
 use crate::{again::Again, calls::key, client::Client, error::Result, lists::Part};
 
-/// Which entries of the audit log; every field narrows.
+/// Filter of audit entries; all given fields must match.
 #[derive(Clone, Debug, Default)]
 pub struct AuditFilter {
     /// The person or service who did it.
     pub actor: Option<String>,
     /// `job.cancel`, `item.retry` …
     pub action: Option<String>,
-    /// What was done to this job.
+    /// Actions on this job.
     pub job: Option<Uuid>,
-    /// What was done within this tree.
+    /// Actions within this tree.
     pub root: Option<Uuid>,
-    /// What was done to this item.
+    /// Actions on this item.
     pub item: Option<Uuid>,
     pub part: Part,
 }
@@ -74,12 +74,12 @@ impl Client {
         self.fetch(self.get(&["stats"])).await
     }
 
-    /// Who has asked for work lately.
+    /// Workers that have claimed items lately.
     pub async fn workers(&self, part: &Part) -> Result<Page<Worker>> {
         self.list(self.get(&["workers"]), part).await
     }
 
-    /// What somebody should look at, newest first.
+    /// Alerts, newest first.
     pub async fn alerts(&self, part: &Part) -> Result<Page<Alert>> {
         self.list(self.get(&["alerts"]), part).await
     }
@@ -106,7 +106,7 @@ impl Client {
         self.fetch(self.post(&["deliveries", &id.to_string(), "resend"]).json(&body)).await
     }
 
-    /// What people did to others' work, newest first.
+    /// Entries of the audit log, newest first.
     pub async fn audit(&self, filter: &AuditFilter) -> Result<Page<AuditEntry>> {
         let text = |id: Option<Uuid>| id.map(|id| id.to_string());
         let call = self

@@ -11,7 +11,7 @@ use domain::{
 
 use crate::{client::Client, error::Result};
 
-/// Which items to list; every field narrows. See `GET /items`.
+/// Filter of items; all given fields must match. See `GET /items`.
 #[derive(Clone, Debug, Default)]
 pub struct ItemFilter {
     /// Items of this job.

@@ -9,7 +9,7 @@ use crate::{
     error::Result,
 };
 
-/// Which part of a list.
+/// Part of a list.
 #[derive(Clone, Debug, Default)]
 pub struct Part {
     /// 1 to 1,000; absent: 50.

@@ -8,7 +8,7 @@ use reqwest::{Method, StatusCode};
 
 use crate::{again::Again, calls::key, client::Client, error::Result};
 
-/// What became of a request for a tree.
+/// Result of a request for a tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Made {
     /// It was made just now: 201.
@@ -27,7 +27,7 @@ impl Made {
         }
     }
 
-    /// Whether this request made it.
+    /// True if this request created it.
     pub const fn is_new(&self) -> bool {
         matches!(self, Self::New(_))
     }

@@ -1,4 +1,4 @@
-//! Who may ask: people and their sessions, services and their tokens. All of it needs the scope `admin`,
+//! People and their sessions, services and their tokens. All of it needs the scope `admin`,
 //! but one's own sessions and password.
 
 use domain::{
@@ -40,7 +40,7 @@ impl Client {
         self.fetch(call.again(Again::Always)).await
     }
 
-    /// Where somebody is signed in.
+    /// Sessions of a person.
     pub async fn user_sessions(&self, user: Uuid, part: &Part) -> Result<Page<Session>> {
         self.list(self.get(&["users", &user.to_string(), "sessions"]), part).await
     }

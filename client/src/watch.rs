@@ -17,7 +17,7 @@ use crate::{
 /// Seconds of one long poll while the server has no stream to give.
 const POLL_SECONDS: u32 = 20;
 
-/// What a watcher sees.
+/// Message to a watcher.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Seen {
@@ -73,7 +73,7 @@ impl Watch {
     /// Waits for the next sight.
     ///
     /// # Errors
-    /// What cannot pass by waiting: no such job, not allowed, an answer that cannot be read.
+    /// Errors that do not go away: no such job, not allowed, an unreadable response.
     pub async fn next(&mut self) -> Result<Seen> {
         loop {
             match self.step().await {

@@ -38,7 +38,7 @@ use crate::{
 /// The most that one claim, and one batch of heartbeats, may name.
 const MOST: usize = 1_000;
 
-/// What to claim, and how much of it at once.
+/// Job types to claim, and the number of items at once.
 #[derive(Clone, Debug)]
 pub struct Worker {
     client: Client,
@@ -64,7 +64,7 @@ impl Worker {
         }
     }
 
-    /// How many items to hold at once; at least 1.
+    /// Number of items to hold at once; at least 1.
     #[must_use]
     pub fn concurrency(mut self, items: usize) -> Self {
         self.concurrency = items.max(1);
@@ -78,14 +78,14 @@ impl Worker {
         self
     }
 
-    /// How long running items may go on after the worker was told to stop; then they are given back.
+    /// Time for which running items may continue after the worker was told to stop; then they are released.
     #[must_use]
     pub fn drain_limit(mut self, limit: Duration) -> Self {
         self.drain_limit = limit;
         self
     }
 
-    /// How long a handler may take from [`Task::stopped`] until it is dropped where it stands. Less
+    /// Time for which a handler may continue after [`Task::stopped`] until it is dropped. Less
     /// where the lease ends sooner.
     #[must_use]
     pub fn stop_grace(mut self, grace: Duration) -> Self {
@@ -108,7 +108,7 @@ impl Worker {
     /// ```
     ///
     /// # Errors
-    /// Where it is no such address; the message does not repeat it.
+    /// If it is not a valid address; the message does not repeat it.
     #[cfg(feature = "rabbitmq")]
     pub fn rabbitmq(mut self, url: &str) -> Result<Self> {
         self.broker = Some(rabbit::Address::parse(url)?);
@@ -123,7 +123,7 @@ impl Worker {
     /// Works until SIGTERM or ctrl-C, then drains; at a second signal it drops everything.
     ///
     /// # Errors
-    /// What no waiting can heal: a refused token, an unknown job type. Running items end first.
+    /// Errors that do not go away: a refused token, an unknown job type. Running items end first.
     pub async fn run<H, F>(self, handler: H) -> Result<Summary>
     where
         H: Fn(Task) -> F + Send + Sync + 'static,
@@ -201,7 +201,7 @@ impl Drain {
     }
 }
 
-/// What a worker has done.
+/// Counts of a worker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Summary {
     /// Results that were accepted.
@@ -218,7 +218,7 @@ pub struct Summary {
     pub unreadable: u64,
 }
 
-/// Why a handler has no result.
+/// Reason why a handler has no result.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Unfinished {
     /// The attempt failed (`retry-budget`).
@@ -293,12 +293,12 @@ impl Task {
         self.assignment.id
     }
 
-    /// Which attempt at the item this is, from 1.
+    /// Number of this attempt, from 1.
     pub fn attempt(&self) -> i32 {
         self.assignment.attempt
     }
 
-    /// What the jobs have brought that the item's job waited for (`after`), by key; none where it waited for
+    /// Results of the jobs that the item's job waited for (`after`), by key; none if it waited for
     /// none.
     pub fn inputs(&self) -> Option<&BTreeMap<String, Inputs>> {
         self.assignment.inputs.as_ref()
@@ -320,7 +320,7 @@ impl Task {
         self.stop.cancelled().await;
     }
 
-    /// Whether [`Task::stopped`] has come.
+    /// True after [`Task::stopped`].
     pub fn is_stopped(&self) -> bool {
         self.stop.is_cancelled()
     }

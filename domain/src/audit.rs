@@ -1,4 +1,4 @@
-//! Who did what to whose work, and why: the log that outlives the trees it speaks of.
+//! Entries of the audit log: actor, action, owner, and reason. The log outlives the trees it names.
 
 use serde::{Deserialize, Serialize};
 

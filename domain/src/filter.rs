@@ -3,7 +3,7 @@
 //! Apart from the lists, so that a page, an operation and a link all read one text alike. Terms are joined
 //! by spaces and all must hold; a comma is "or", a leading `-` is "not", `>`, `<` and `..` are ranges,
 //! quotes hold what would otherwise end a word. [`Filter::parse`] and printing are each other's inverse.
-//! What a list can be asked for is in [`lists`]; nothing here knows a column or a clock.
+//! [`lists`] has the names of each list; nothing here knows a column or a clock.
 
 pub mod fit;
 pub mod lists;

@@ -1,4 +1,4 @@
-//! What keeps waiting items of one job type from being worked on, in words for people.
+//! Reasons why waiting items of one job type are not processed, in words for people.
 //!
 //! Found by the server from what claims themselves go by (`waiting_for`); drawn by pages. It
 //! must not promise: items whose type is asked for are taken "when their turn comes", never "soon".

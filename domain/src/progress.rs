@@ -1,4 +1,4 @@
-//! What a progress bar says: percent and message, the same words in API, page and
+//! Text of a progress bar: percent and message, the same words in API, page, and
 //! terminal.
 
 use crate::{Counts, JobStatus, Outcome};

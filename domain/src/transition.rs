@@ -1,4 +1,4 @@
-//! What can happen to an item, and where it then stands: one total function over states and events (`after`,
+//! Transitions of an item: one total function over states and events (`after`,
 //! `lease-expiry`, `retry-budget`, `serialize-key`, `start-and-expiry`, `cancellation`, `manual-retry`).
 //! `docs/states.md` draws it, and a test holds the two together.
 //!

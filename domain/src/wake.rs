@@ -1,4 +1,4 @@
-//! What travels over RabbitMQ, and the names under which it does.
+//! Messages on RabbitMQ, and their names.
 //!
 //! A wake-up is a hint: it may be lost, doubled, late or about an item that somebody else has long taken.
 //! Whoever hears one asks the server for the item; nothing else may follow from it.

@@ -26,7 +26,7 @@ use super::lines::{Lines, Tail, progress};
 
 /// The most that a command may answer. The server's own limit is lower or equal.
 const MAX_RESULT: usize = 10 * 1024 * 1024;
-/// How long what a command has left running in the background may hold its output open.
+/// Time for which background processes of a command may hold its output open.
 const LINGER: Duration = Duration::from_secs(2);
 /// EX_DATAERR of sysexits.h: the input is wrong, and will be wrong next time.
 const EX_DATAERR: i32 = 65;
@@ -60,7 +60,7 @@ impl Drop for Group {
     }
 }
 
-/// What a command has written.
+/// Output of a command.
 #[derive(Default)]
 struct Output {
     result: Vec<u8>,

@@ -1,4 +1,4 @@
-//! What a command says while and after it runs: progress lines on fd 3, and the end of its errors.
+//! Output of a command: progress lines on fd 3, and the end of standard error.
 //!
 //! Commands are strangers: what they write is bounded, made valid UTF-8, and never trusted to be short.
 
@@ -6,7 +6,7 @@ use domain::item::ItemProgress;
 
 /// The most bytes of one progress line that are looked at.
 const MAX_LINE: usize = 4 * 1024;
-/// How much of the end of standard error becomes the message of a failure.
+/// Bytes of the end of standard error that become the message of a failure.
 const TAIL: usize = 4 * 1024;
 
 /// Reads `progress 3/10 text`: done, total and text may each be absent, but not all. Other lines are
@@ -54,7 +54,7 @@ impl Lines {
         }
     }
 
-    /// What came after the last line end.
+    /// Handles the text after the last line end.
     pub(super) fn end(&mut self, mut hear: impl FnMut(&str)) {
         if !self.line.is_empty() {
             hear(&String::from_utf8_lossy(&self.line));

@@ -17,14 +17,14 @@ use client::Client;
 use domain::{Outcome, id::Uuid, upload::UploadFormat};
 use tracing_subscriber::EnvFilter;
 
-/// How long somebody at a terminal waits for a server that does not answer.
+/// Longest wait at a terminal for a server that does not answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Hand work to Treeline, watch it, and do it.
 #[derive(Debug, Parser)]
 #[command(name = "treeline", version, propagate_version = true)]
 pub(crate) struct Args {
-    /// Where Treeline is.
+    /// Address of Treeline.
     #[arg(long, global = true, env = "TREELINE_URL", default_value = "http://127.0.0.1:3000")]
     url: String,
     /// The token to speak with.
@@ -63,16 +63,16 @@ struct WorkOptions {
     /// Job type to work on; may be given more than once.
     #[arg(long = "type", required = true, value_name = "TYPE")]
     types: Vec<String>,
-    /// How many items at once.
+    /// Number of items at once.
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     concurrency: u16,
     /// The name people see beside the items; unless given, made from host and process.
     #[arg(long, value_name = "NAME")]
     worker_id: Option<String>,
-    /// How long running items may go on after the first signal; then they are given back.
+    /// Time for which running items may continue after the first signal; then they are released.
     #[arg(long, default_value_t = 30.0, value_name = "SECONDS", value_parser = seconds)]
     drain_seconds: f64,
-    /// How long a command may take from SIGTERM until its process group is killed.
+    /// Time between SIGTERM and the kill of a command's process group.
     #[arg(long, default_value_t = 5.0, value_name = "SECONDS", value_parser = seconds)]
     grace_seconds: f64,
     /// RabbitMQ to listen to for wake-ups, such as amqp://user:password@host:5672; the server is asked all the same.
@@ -90,13 +90,13 @@ struct UploadOptions {
     /// Job type of the rows.
     #[arg(long = "type", default_value = "import", value_name = "TYPE")]
     job_type: String,
-    /// What people call the job; unless given, the name of the file.
+    /// Display name of the job; by default the name of the file.
     #[arg(long)]
     name: Option<String>,
     /// Draw the bar until the job is complete; exit 3 when partial, 4 when failed or cancelled.
     #[arg(long)]
     watch: bool,
-    /// How the file is cut into rows (csv, ndjson, json, lines, xlsx, none); unless given, as it looks.
+    /// Format of the file (csv, ndjson, json, lines, xlsx, none); by default it is detected.
     #[arg(long, value_parser = format)]
     format: Option<UploadFormat>,
     /// A table: the first record is a row like any other.
@@ -126,12 +126,12 @@ struct JobsOptions {
     /// Text in name, key or metadata.
     #[arg(long)]
     q: Option<String>,
-    /// How many.
+    /// Maximum number.
     #[arg(long, default_value_t = 20, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
 }
 
-/// How a command ended.
+/// Result of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
     Done,

@@ -112,7 +112,7 @@ fn removed(bar: &ProgressBar) -> Exit {
     Exit::Trouble
 }
 
-/// What `tail --json` prints for each change.
+/// Output of `tail --json` for each change.
 #[derive(Serialize)]
 struct Sight<'a> {
     job: Option<&'a Job>,
@@ -142,7 +142,7 @@ pub(super) async fn tail(client: &Client, id: Uuid, as_json: bool) -> anyhow::Re
     }
 }
 
-/// What was printed last, of the tree and of each item in flight.
+/// Last printed state of the tree and of each running item.
 #[derive(Default)]
 struct Said {
     tree: String,

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::{Exit, UploadOptions, show};
 
-/// What `--json` prints of a file that was handed over.
+/// Output of `--json` for an uploaded file.
 #[derive(Serialize)]
 struct Handed<'a> {
     upload: &'a Upload,

@@ -26,9 +26,9 @@ use crate::{again::persist, error::Result};
 const WAIT: u32 = 20;
 /// The same where RabbitMQ is to be heard but is not: what comes of it meanwhile waits as long.
 const SHORT_WAIT: u32 = 5;
-/// How often a worker that hears wake-ups looks by itself: what was never said, or was lost.
+/// Interval at which a worker with wake-ups claims anyway, in case a wake-up was lost.
 const LOOK: Duration = Duration::from_secs(10);
-/// How long a leaving worker tries to learn what a broken-off claim took.
+/// Time for which a stopping worker tries to learn the result of an interrupted claim.
 const LAST_WORD: Duration = Duration::from_secs(2);
 
 /// The claim under way.
@@ -62,7 +62,7 @@ impl Loop {
         }
     }
 
-    /// Whether a claim for whatever there is waits at the server.
+    /// True if a claim for any item waits at the server.
     pub(super) fn waits_at_the_server(&self) -> bool {
         matches!(&self.claiming, Some(Claiming::Polls { claim, .. }) if claim.wait_seconds.is_some())
     }

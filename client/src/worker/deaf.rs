@@ -1,4 +1,4 @@
-//! What stands for RabbitMQ where the crate is built without it: nobody to listen to.
+//! Replacement of the RabbitMQ receiver in builds without it: it receives nothing.
 //!
 //! Nothing here can be made; it only lets the loop be the same with and without the feature `rabbitmq`.
 

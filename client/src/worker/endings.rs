@@ -1,4 +1,4 @@
-//! What becomes of an item when its handler is over: reported, given back, or let go.
+//! Endings of items whose handler has ended: reported, released, or left to their lease.
 //!
 //! An ending stays in the queue, and its assignment alive, until the server has answered for it.
 

@@ -15,10 +15,10 @@ use crate::again::backoff;
 
 /// Two heartbeats in a row have failed, with a quarter of an interval for the second to be answered.
 const SILENT_AFTER: f64 = 2.25;
-/// What is not stopped by then is dropped, a quarter of an interval before the lease ends.
+/// Intervals after which a handler that has not stopped is dropped, a quarter of an interval before the lease ends.
 const DROPPED_AFTER: f64 = MISSED_HEARTBEATS - 0.25;
 
-/// Why a handler was told to stop.
+/// Reason why a handler was told to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Why {
     /// The item or its job was cancelled.
@@ -31,7 +31,7 @@ pub(super) enum Why {
     Draining,
 }
 
-/// Where the work on it stands.
+/// Phase of the work on an item.
 pub(super) enum Phase {
     /// The claim took longer than a heartbeat interval: it is confirmed before work begins.
     Unconfirmed(Box<Assignment>),
@@ -50,10 +50,10 @@ pub(super) struct Held {
     pub(super) phase: Phase,
     pub(super) stop: CancellationToken,
     pub(super) progress: Arc<ProgressCell>,
-    /// What the item is called in the log.
+    /// Name of the item in the log.
     pub(super) label: String,
     interval: Duration,
-    /// When the last accepted sign of life was sent.
+    /// Time at which the last accepted heartbeat was sent.
     alive: Instant,
     next_beat: Instant,
     failures: u32,
@@ -86,7 +86,7 @@ impl Held {
         }
     }
 
-    /// Whether work may begin without asking first: less than one interval has passed since the claim
+    /// True if work may begin without a heartbeat first: less than one interval has passed since the claim
     /// was sent. A long poll may have been answered long ago by a server that was then cut off.
     pub(super) fn is_confirmed(&self) -> bool {
         self.next_beat > self.alive
@@ -107,7 +107,7 @@ impl Held {
         self.interval
     }
 
-    /// Whether a sign of life belongs into a batch sent now: it is due, or will be within a third of
+    /// True if a heartbeat belongs into a batch sent now: it is due, or will be within a third of
     /// its interval.
     pub(super) fn joins_batch(&self, now: Instant) -> bool {
         !self.closed && self.next_beat <= now + self.interval / 3
@@ -117,7 +117,7 @@ impl Held {
         !self.closed && self.next_beat <= now
     }
 
-    /// Whether progress can still be told.
+    /// True if progress can still be reported.
     pub(super) fn has_news(&self) -> bool {
         !self.closed && matches!(self.phase, Phase::Working(_)) && self.progress.is_news()
     }
@@ -139,7 +139,7 @@ impl Held {
         self.closed = true;
     }
 
-    /// When the loop must look at this one again. `beating`: a batch is on its way, so that nothing
+    /// Time at which the loop must check this one again. `beating`: a batch is on its way, so that nothing
     /// new is sent before its answer.
     pub(super) fn wake_at(&self, beating: bool) -> Option<Instant> {
         let beat = (!self.closed && !beating).then_some(self.next_beat);

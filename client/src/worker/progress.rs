@@ -1,4 +1,4 @@
-//! How far one item has come, as its handler says it: the latest word, and whether it is news.
+//! Progress of one item as its handler reports it: the latest report, and whether it is still unsent.
 //!
 //! Apart from the loop, as handlers write here from their own tasks. It sends nothing.
 
@@ -13,7 +13,7 @@ const MESSAGE_CHARS: usize = 200;
 /// The latest progress of one item, and whether it is news.
 #[derive(Debug)]
 pub(super) struct ProgressCell {
-    /// What was said last, and whether it still waits to be sent.
+    /// Last report, and whether it still waits to be sent.
     latest: Mutex<(ItemProgress, bool)>,
     /// Wakes the loop.
     news: Arc<Notify>,
@@ -42,7 +42,7 @@ impl ProgressCell {
         std::mem::take(&mut latest.1).then(|| latest.0.clone())
     }
 
-    /// What was taken did not arrive. Whatever is latest now is sent next.
+    /// Marks a taken report as not delivered. The latest one is sent next.
     pub(super) fn put_back(&self) {
         self.latest.lock().unwrap_or_else(PoisonError::into_inner).1 = true;
     }

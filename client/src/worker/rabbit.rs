@@ -40,9 +40,9 @@ use crate::error::{Error, Result};
 const PREFETCH: usize = 256;
 /// With full hands for so long, the consumers are given up.
 const FULL: Duration = Duration::from_secs(1);
-/// How long the broker may take to answer.
+/// Longest wait for an answer of the broker.
 const ANSWER: Duration = Duration::from_secs(5);
-/// How often it is looked whether the connection is still there; its loss is told as a rule.
+/// Interval of connection checks; usually the loss of the connection is reported sooner.
 const LOOK: Duration = Duration::from_secs(1);
 /// The pauses between two attempts to connect.
 const SHORTEST: Duration = Duration::from_millis(250);
@@ -50,7 +50,7 @@ const LONGEST: Duration = Duration::from_secs(2);
 /// Seconds between two signs of life, unless the address says otherwise.
 const HEARTBEAT: u16 = 5;
 
-/// Where the broker is. Shows nothing of itself: there may be a password in it.
+/// Address of the broker. Its debug output is empty, because it may contain a password.
 #[derive(Clone)]
 pub(super) struct Address(AMQPUri);
 
@@ -79,7 +79,7 @@ impl Address {
     }
 }
 
-/// What is heard.
+/// Receiver of wake-ups.
 pub(super) struct Ear {
     pub(super) items: mpsc::Receiver<Uuid>,
     state: Arc<State>,
@@ -102,7 +102,7 @@ impl Ear {
         Self { items, state, _listening: AbortOnDropHandle::new(tokio::spawn(listener.run())) }
     }
 
-    /// Whether wake-ups arrive, as far as one can know.
+    /// True if wake-ups arrive, as far as is known.
     pub(super) fn is_attached(&self) -> bool {
         self.state.is_attached.load(Ordering::Relaxed)
     }
@@ -121,10 +121,10 @@ struct Listener {
     state: Arc<State>,
 }
 
-/// What consumers bring; nothing more where one of them has ended.
+/// Messages of the consumers; ends when one of them has ended.
 type Deliveries = stream::SelectAll<BoxStream<'static, Option<lapin::Result<Delivery>>>>;
 
-/// Why listening ended.
+/// Reason why listening ended.
 enum End {
     /// The worker's hands are full.
     Full,

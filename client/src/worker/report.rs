@@ -1,4 +1,4 @@
-//! How endings reach the server: together, with the next claim, and as often as it takes.
+//! Reports of endings to the server: together, with the next claim, repeated until they are accepted.
 //!
 //! The same ending again is safe (`fencing`) and so is the same claim (`claiming`), so a report whose answer
 //! was lost is sent again unchanged. One ending that the server refuses never costs the others theirs.
@@ -23,7 +23,7 @@ use crate::{
 const BATCH: usize = 500;
 const BATCH_BYTES: usize = 4 * 1024 * 1024;
 
-/// What became of one ending.
+/// Result of reporting one ending.
 #[derive(Debug)]
 pub(super) enum Verdict {
     Accepted,
@@ -35,12 +35,12 @@ pub(super) enum Verdict {
     Later,
 }
 
-/// What came back of a report.
+/// Response to a report.
 #[derive(Debug)]
 pub(super) struct Reported {
     pub(super) endings: Vec<(Ending, Verdict)>,
     pub(super) assignments: Vec<Assignment>,
-    /// When the claim was first sent.
+    /// Time at which the claim was first sent.
     pub(super) sent: Instant,
 }
 
@@ -65,7 +65,7 @@ pub(super) fn error(kind: &str, message: String) -> WorkError {
     WorkError { message, kind: Some(kind.to_owned()), detail: None }
 }
 
-/// How many endings from the front of the queue go into one report; at least one.
+/// Number of endings from the front of the queue that fit into one report; at least one.
 pub(super) fn batch_len<'a>(endings: impl IntoIterator<Item = &'a Ending>) -> usize {
     let mut bytes = 0;
     let fits = endings.into_iter().take(BATCH).take_while(|ending| {
@@ -139,7 +139,7 @@ fn read(endings: &[Ending], finished: Finished) -> (Vec<Verdict>, Vec<Assignment
     (verdicts.collect(), finished.assignments)
 }
 
-/// What became of giving an item back.
+/// Result of releasing an item.
 #[derive(Debug)]
 pub(super) enum Returned {
     Accepted,

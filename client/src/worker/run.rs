@@ -32,12 +32,12 @@ use super::{
 };
 use crate::error::{Error, Result};
 
-/// How long a leaving worker goes on trying to report what its handlers have done.
+/// Time for which a stopping worker tries to report the results of its handlers.
 const LAST_REPORTS: Duration = Duration::from_secs(10);
 /// Long enough to be woken by something else.
 const LONG: Duration = Duration::from_hours(1);
 
-/// What a call came back with.
+/// Response of a call.
 pub(super) enum Reply {
     Claimed { sent: Instant, answer: Result<Vec<Assignment>> },
     Reported(Reported),
@@ -74,16 +74,16 @@ pub(super) struct Loop {
     pub(super) news_waits: bool,
     pub(super) news_after: Instant,
     pub(super) leaving: Option<Leaving>,
-    /// Why the worker cannot go on.
+    /// Reason why the worker cannot continue.
     pub(super) fatal: Option<Error>,
 }
 
 /// The worker was told to stop.
 #[derive(Clone, Copy)]
 pub(super) struct Leaving {
-    /// When what still runs is told to stop too.
+    /// Time at which running handlers are told to stop.
     pub(super) stop_at: Instant,
-    /// When reporting is given up; set when the last handler is over.
+    /// Time at which reporting ends; set when the last handler has ended.
     pub(super) give_up_at: Option<Instant>,
 }
 
@@ -196,7 +196,7 @@ impl Loop {
         done || leaving.give_up_at.is_some_and(|at| at <= now)
     }
 
-    /// When to look again if nothing comes back before.
+    /// Time of the next check if no response arrives before.
     fn wake_at(&self, now: Instant) -> Instant {
         let leases = self.held.values().filter_map(|held| held.wake_at(self.beating));
         let news = (self.news_waits && !self.beating).then_some(self.news_after);

@@ -1,4 +1,4 @@
-//! What `GET /search` finds: jobs, items, errors, files, workers and job types, each with the reason why it was found.
+//! Results of `GET /search`: jobs, items, errors, files, workers, and job types, each with the reason for the match.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,6 +1,6 @@
 //! Into a document, one level at a time, over borrowed text.
 //!
-//! What is found is a piece of the text itself, so numbers keep every digit. Built on raw values and
+//! The result is a piece of the text itself, so numbers keep every digit. Built on raw values and
 //! never on a parsed tree, which would rewrite `1E400` and take some keys for its own.
 
 use serde::{

@@ -1,4 +1,4 @@
-//! Whether a job is one that a list was asked for, as far as whoever holds only the job can tell.
+//! Test of a job against the filter of a list, as far as the job alone decides it.
 //!
 //! For readers who hear of jobs and have no database to ask: a page that lives. What cannot be told from the job
 //! alone (text in metadata, how long nothing has happened) is left open, and never guessed. Status and outcome

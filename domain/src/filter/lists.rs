@@ -1,4 +1,4 @@
-//! What each list can be asked for in the filter language, and what that is in the words of the API.
+//! Filter names of each list, and the parameters of the API that they stand for.
 //!
 //! A filter becomes the parameters of `GET /jobs` or `GET /items`, so that what a page shows is what the API
 //! lists and what an operation meets. A condition that the list cannot answer is a fault with its place:

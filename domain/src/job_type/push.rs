@@ -1,4 +1,4 @@
-//! What a push executor sends along and nobody reads back: a password, headers, the secret that signs.
+//! Secrets that a push executor sends and that are never returned: a password, headers, the signing secret.
 //!
 //! Apart from the executor, which everybody may see: the store keeps both in columns of their own, so that
 //! no answer, page or log can show what it does not have. It does not show in `Debug` either.
