@@ -215,7 +215,9 @@ async fn item_with_log(engine: &Engine, id: Uuid) -> Result<Option<String>> {
     let mut json = text(&item)?;
     if let Some(log) = log {
         json.truncate(json.len() - 1);
-        json.push_str(&format!(",\"log\":{}}}", text(&log)?));
+        json.push_str(",\"log\":");
+        json.push_str(&text(&log)?);
+        json.push('}');
     }
     Ok(Some(json))
 }
