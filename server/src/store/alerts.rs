@@ -1,5 +1,5 @@
 //! Alerts, and the looks that raise and clear them. Every look is bounded and goes along an index whose
-//! rows are few: nothing here reads all items, all trees or all gates.
+//! rows are few: nothing here reads all items, all trees or all job state rows.
 
 mod looks; // what is so now
 
@@ -113,7 +113,7 @@ pub async fn keep(pool: &PgPool, kind: AlertKind, subject: &str) -> Result<(), s
     Ok(())
 }
 
-/// Clears open alerts of a kind that nobody has said are still so for so many seconds.
+/// Clears open alerts of a kind that no one has said are still so for so many seconds.
 pub async fn clear_unkept(pool: &PgPool, kind: AlertKind, seconds: f64) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "update alert set cleared_at = clock_timestamp()
@@ -252,9 +252,9 @@ pub async fn list(pool: &PgPool, query: &AlertQuery) -> Result<Vec<Alert>, sqlx:
     Ok(rows.into_iter().filter_map(AlertRow::alert).collect())
 }
 
-/// Marks alerts as told that nobody was told of yet, in the transaction that writes the messages. An alert that was
-/// raised and cleared before anybody looked is told of twice, too; one that was raised more than a day ago, when there was
-/// nobody to tell, is left.
+/// Marks alerts as told that no one was told of yet, in the transaction that writes the messages. An alert that was
+/// raised and cleared before anybody looked is told of twice, too; one that was raised more than a day ago, when there
+/// was no one to tell, is left.
 pub async fn take_raised(tx: &mut Tx, limit: i64) -> Result<Vec<Alert>, sqlx::Error> {
     let rows = sqlx::query_as!(
         AlertRow,

@@ -1,6 +1,6 @@
 //! Bulk operations: what was asked for, the frozen membership, and how far it has come.
 //!
-//! Rows are locked in the order gates, member, hold, operation; who takes members holds the operation and
+//! Rows are locked in the order job state rows, member, hold, operation; who takes members holds the operation and
 //! skips members that are locked. Every step is guarded by the operation's state, which only the
 //! operation's own row says.
 
@@ -217,7 +217,7 @@ pub async fn cancel(tx: &mut Tx, id: Uuid) -> Result<bool, sqlx::Error> {
     Ok(done.rows_affected() == 1)
 }
 
-/// Stops an operation whose asker may not do it any more, and says why. False: it was over.
+/// Stops an operation whose asker may not do it anymore, and says why. False: it was over.
 pub async fn stop(pool: &PgPool, id: Uuid, reason: &str) -> Result<bool, sqlx::Error> {
     let done = sqlx::query!(
         "update bulk set state = 'cancelling', stopped_reason = $2, updated_at = clock_timestamp()
@@ -230,7 +230,7 @@ pub async fn stop(pool: &PgPool, id: Uuid, reason: &str) -> Result<bool, sqlx::E
     Ok(done.rows_affected() == 1)
 }
 
-/// A stopped operation that holds nothing any more is cancelled.
+/// A stopped operation that holds nothing anymore is cancelled.
 pub async fn cancelled(pool: &PgPool, id: Uuid) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "update bulk set state = 'cancelled', finished_at = clock_timestamp(), updated_at = clock_timestamp()

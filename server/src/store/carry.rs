@@ -56,7 +56,7 @@ pub async fn of(tx: &mut Tx, gate_id: i64) -> Result<Option<Walk>, sqlx::Error> 
 }
 
 /// Whatever walks are under way in these jobs become those of a cancelled one: what they have not reached
-/// ends. Under their gates.
+/// ends. Under their job state rows.
 pub async fn cancel(tx: &mut Tx, gate_ids: &[i64]) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "update carry set kind = $2, seq = 0 where gate_id = any($1::bigint[])",
@@ -74,7 +74,7 @@ pub async fn settled(tx: &mut Tx, gate_id: i64) -> Result<(), sqlx::Error> {
     Ok(())
 }
 
-/// Begins walks of one kind, instead of whatever else was under way in these jobs. Under their gates.
+/// Begins walks of one kind, instead of whatever else was under way in these jobs. Under their job state rows.
 pub async fn begin(tx: &mut Tx, gate_ids: &[i64], kind: Kind) -> Result<(), sqlx::Error> {
     sqlx::query!("delete from carry where gate_id = any($1::bigint[])", gate_ids).execute(&mut **tx).await?;
     sqlx::query!("insert into carry (gate_id, kind) select unnest($1::bigint[]), $2::smallint", gate_ids, kind.code())
@@ -90,7 +90,7 @@ pub async fn open(pool: &PgPool, limit: i64) -> Result<Vec<Walk>, sqlx::Error> {
     Ok(rows.into_iter().map(|r| Walk { gate_id: r.gate_id, kind: Kind::from_code(r.kind), seq: r.seq }).collect())
 }
 
-/// Moves a walk on; `to` is none at its end. False: somebody else has moved or replaced it, and what
+/// Moves a walk on; `to` is none at its end. False: someone else has moved or replaced it, and what
 /// this transaction did is to be rolled back.
 pub async fn moved(tx: &mut Tx, walk: Walk, to: Option<i64>) -> Result<bool, sqlx::Error> {
     let done = match to {

@@ -193,7 +193,7 @@ impl JobInfo {
     }
 }
 
-/// The jobs that hold these gates.
+/// The jobs that hold these job state rows.
 pub async fn jobs_by_gate(executor: impl sqlx::PgExecutor<'_>, gate_ids: &[i64]) -> Result<Vec<JobInfo>, sqlx::Error> {
     let rows = sqlx::query_as!(
         JobRow,

@@ -42,7 +42,7 @@ struct New {
 }
 
 /// Writes a delivery for each of these roots whose tree this transaction has completed and which names a
-/// receiver; those of earlier completions that are still open are superseded. Under the roots' gates. Twice is
+/// receiver; those of earlier completions that are still open are superseded. Under the roots' job state rows. Twice is
 /// once.
 pub async fn announce(tx: &mut Tx, root_gates: &[i64]) -> Result<(), sqlx::Error> {
     // `now()` is when the transaction began: what was complete before is not announced again.
@@ -140,8 +140,8 @@ async fn insert(tx: &mut Tx, new: &[New]) -> Result<(), sqlx::Error> {
     Ok(())
 }
 
-/// Says that a tree may have somebody to call from now on. In a commit of its own, before the edit that
-/// names the receiver: gates come before definitions in the order of locks.
+/// Says that a tree may have someone to call from now on. In a commit of its own, before the edit that
+/// names the receiver: job state rows come before definitions in the order of locks.
 pub async fn may_call(pool: &PgPool, job_id: Uuid) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "update gate set calls = true
@@ -167,7 +167,7 @@ pub async fn redirect(tx: &mut Tx, job_id: Uuid, target: Option<&str>) -> Result
     Ok(())
 }
 
-/// Takes what trees that go name as their receivers over into their deliveries. Under their gates.
+/// Takes what trees that go name as their receivers over into their deliveries. Under their job state rows.
 pub async fn outlive(tx: &mut Tx, gate_ids: &[i64]) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "update delivery d set target = j.on_completed, gone_at = clock_timestamp()
@@ -297,7 +297,7 @@ pub async fn newest_of(pool: &PgPool, job_id: Uuid) -> Result<Option<Uuid>, sqlx
         .await
 }
 
-/// Begins the schedule of a delivery anew, now. False: it is superseded, or has no receiver any more.
+/// Begins the schedule of a delivery anew, now. False: it is superseded, or has no receiver anymore.
 pub async fn resend(tx: &mut Tx, id: Uuid) -> Result<bool, sqlx::Error> {
     let done = sqlx::query!(
         "update delivery set state = 1, next_try_at = clock_timestamp(), began_at = clock_timestamp(), round = 0

@@ -202,7 +202,7 @@ pub struct PastRow {
     pub pushed: bool,
 }
 
-/// Looks up assignments that are over, by fence.
+/// Looks up assignments that are over, by assignment id.
 pub async fn past(tx: &mut Tx, fences: &[Uuid]) -> Result<Vec<PastRow>, sqlx::Error> {
     let mut rows = sqlx::query_as!(
         PastRow,
@@ -238,7 +238,7 @@ pub struct GroupDelta {
     pub sample_item_id: Uuid,
 }
 
-/// Counts dead items into their groups; one row a group, sorted by key, after the gates.
+/// Counts dead items into their groups; one row a group, sorted by key, after the job state rows.
 pub async fn count_groups(tx: &mut Tx, deltas: &[GroupDelta]) -> Result<(), sqlx::Error> {
     if deltas.is_empty() {
         return Ok(());

@@ -71,7 +71,7 @@ pub struct Totals {
     pub all: i64,
 }
 
-/// The totals of these jobs, from their gates.
+/// The totals of these jobs, from their job state rows.
 pub async fn totals(pool: &PgPool, gate_ids: &[i64]) -> Result<Totals, sqlx::Error> {
     sqlx::query_as!(
         Totals,

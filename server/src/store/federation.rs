@@ -87,7 +87,7 @@ pub async fn remove_proxy_users(tx: &mut Tx, owner_id: Uuid, all_but: &str) -> s
     Ok(done.rows_affected())
 }
 
-/// Removes the connection of an account by an email address that it does not have any more.
+/// Removes the connection of an account by an email address that it does not have anymore.
 pub async fn remove_proxy_email(tx: &mut Tx, owner_id: Uuid, email: &str) -> sqlx::Result<()> {
     sqlx::query!("delete from proxy_user where owner_id = $1 and lower(value) = lower($2)", owner_id, email)
         .execute(&mut **tx)

@@ -1,13 +1,13 @@
-//! Figures for monitoring: how much of each type waits, runs and ends. None of them counts rows when it
-//! is asked for: a duty walks over the gates a bounded piece at a time, and what came in and ended is
-//! added to small rows for each type.
+//! Figures for monitoring: how much of each type waits, runs and ends. None of them counts rows when it is asked for: a
+//! background task walks over the job state rows a bounded piece at a time, and what came in and ended is added to
+//! small rows for each type.
 
 use sqlx::PgPool;
 use time::OffsetDateTime;
 
 use super::Tx;
 
-/// Gates that one piece of the walk looks at.
+/// Job state rows that one piece of the walk looks at.
 const PIECE: i64 = 10_000;
 
 /// Takes the next piece of the walk and adds up its items by type and state; at the end, what was added

@@ -1,8 +1,8 @@
-//! Where a list of items looks: gates in order, and behind each the keys of items that may match.
+//! Where a list of items looks: job state rows in order, and behind each the keys of items that may match.
 //!
-//! Every order of a list is (gate, seq), each forwards or backwards, which never changes. What is sought decides which index leads
-//! to the keys; `keys::matching` then tests them, so that a driver may bring too many but never too few.
-//! Nothing here reads a payload except to look for text in it.
+//! Every order of a list is (job state row, seq), each forwards or backwards, which never changes. What is sought
+//! decides which index leads to the keys; `keys::matching` then tests them, so that a driver may bring too many but
+//! never too few. Nothing here reads a payload except to look for text in it.
 
 mod walks; // gates from one on, by what they hold
 
@@ -15,11 +15,11 @@ pub use walks::{
     walk_gates, walk_gates_of, walk_gates_of_type,
 };
 
-/// A place in a list of items: gate and seq.
+/// A place in a list of items: job state row and seq.
 pub type Position = (i64, i64);
 
-/// The order of a list of items. A job's gate is younger than that of a job before, an item's seq than that of an item
-/// before, so all three are read from the same indexes.
+/// The order of a list of items. A job's job state row is younger than that of a job before, an item's seq than that of
+/// an item before, so all three are read from the same indexes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ItemOrder {
     /// The newest job first, the items of each in the order in which they were added.
@@ -116,13 +116,13 @@ impl From<GateRow> for ListedGate {
     }
 }
 
-/// The gate of a job.
+/// The job state row of a job.
 pub async fn gate_of_job(pool: &PgPool, job_id: Uuid) -> Result<Vec<ListedGate>, sqlx::Error> {
     let ids = sqlx::query_scalar!("select gate_id from job where id = $1", job_id).fetch_all(pool).await?;
     gates(pool, &ids).await
 }
 
-/// The gates of a tree, in order; there are at most a thousand.
+/// The job state rows of a tree, in order; there are at most a thousand.
 pub async fn gates_of_tree(pool: &PgPool, root_id: Uuid) -> Result<Vec<ListedGate>, sqlx::Error> {
     let ids = sqlx::query_scalar!("select gate_id from job where root_id = $1 order by gate_id", root_id)
         .fetch_all(pool)
@@ -130,7 +130,7 @@ pub async fn gates_of_tree(pool: &PgPool, root_id: Uuid) -> Result<Vec<ListedGat
     gates(pool, &ids).await
 }
 
-/// The gates of these items' jobs, in order.
+/// The job state rows of these items' jobs, in order.
 pub async fn gates_of_items(pool: &PgPool, ids: &[Uuid]) -> Result<Vec<ListedGate>, sqlx::Error> {
     let ids = sqlx::query_scalar!("select distinct gate_id from item where id = any($1::uuid[])", ids)
         .fetch_all(pool)
@@ -138,7 +138,7 @@ pub async fn gates_of_items(pool: &PgPool, ids: &[Uuid]) -> Result<Vec<ListedGat
     gates(pool, &ids).await
 }
 
-/// These gates, in order; those that are gone are missing.
+/// These job state rows, in order; those that are gone are missing.
 pub async fn gates(pool: &PgPool, gate_ids: &[i64]) -> Result<Vec<ListedGate>, sqlx::Error> {
     let rows = sqlx::query_as!(
         GateRow,

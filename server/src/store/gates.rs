@@ -1,4 +1,4 @@
-//! Gates: one row a job, with its lock, its counters and its completion.
+//! Job state rows: one row a job, with its lock, its counters and its completion.
 //!
 //! Every batch applies one delta per job as its last statements before the commit, so the row is held
 //! for the length of a commit. The lock statement and the update are two statements on purpose: the
@@ -17,7 +17,7 @@ pub struct Delta {
     pub counts: Counts,
     /// Places taken in the job's sequence.
     pub seqs: i64,
-    /// The tree's last turn for this type, where this gate carries it.
+    /// The tree's last turn for this type, where this job state row carries it.
     pub turn: i64,
     /// The job gets no more items.
     pub seal: bool,
@@ -39,7 +39,7 @@ pub struct Delta {
 }
 
 impl Delta {
-    /// Of a gate that only carries the turns of others.
+    /// Of a job state row that only carries the turns of others.
     pub fn turns() -> Self {
         Self { turn_only: true, ..Self::default() }
     }
@@ -52,14 +52,14 @@ impl Delta {
     }
 }
 
-/// A gate after its update.
+/// A job state row after its update.
 #[derive(Clone, Copy, Debug)]
 pub struct After {
     pub gate_id: i64,
     pub root_id: Uuid,
     /// A job of a larger tree that looks complete: it is to be settled.
     pub needs_settle: bool,
-    /// A tree of one job that is complete since this transaction, and may have somebody to call.
+    /// A tree of one job that is complete since this transaction, and may have someone to call.
     pub calls: bool,
 }
 
@@ -86,7 +86,7 @@ impl Locked {
     }
 }
 
-/// Locks gates in order and reads them. `gate_ids` ascending.
+/// Locks job state rows in order and reads them. `gate_ids` ascending.
 pub async fn lock(tx: &mut Tx, gate_ids: &[i64]) -> Result<Vec<Locked>, sqlx::Error> {
     sqlx::query_as!(
         Locked,
@@ -99,8 +99,8 @@ pub async fn lock(tx: &mut Tx, gate_ids: &[i64]) -> Result<Vec<Locked>, sqlx::Er
     .await
 }
 
-/// Applies deltas, sorted by gate and one for each. A gate that refuses (cancelled; sealed and added to)
-/// does not come back: the caller compares and rolls back. Trees that this completes are announced.
+/// Applies deltas, sorted by job state row and one for each. A job state row that refuses (cancelled; sealed and added
+/// to) does not come back: the caller compares and rolls back. Trees that this completes are announced.
 pub async fn apply(tx: &mut Tx, deltas: &[(i64, Delta)]) -> Result<Vec<After>, sqlx::Error> {
     if let [(gate_id, delta)] = deltas
         && delta.is_work()
@@ -114,12 +114,12 @@ pub async fn apply(tx: &mut Tx, deltas: &[(i64, Delta)]) -> Result<Vec<After>, s
     change(tx, deltas).await
 }
 
-/// [`apply`] to gates that this transaction has locked or written.
+/// [`apply`] to job state rows that this transaction has locked or written.
 pub async fn apply_held(tx: &mut Tx, deltas: &[(i64, Delta)]) -> Result<Vec<After>, sqlx::Error> {
     change(tx, deltas).await
 }
 
-/// Counts work on one gate: a third of what the statement for everything costs. The second answer says
+/// Counts work on one job state row: a third of what the statement for everything costs. The second answer says
 /// that nothing is pending and nothing is to come, so that the other statement must look.
 async fn work(tx: &mut Tx, gate_id: i64, delta: &Delta) -> Result<Option<(After, bool)>, sqlx::Error> {
     let row = sqlx::query!(
@@ -237,7 +237,7 @@ async fn change(tx: &mut Tx, deltas: &[(i64, Delta)]) -> Result<Vec<After>, sqlx
     Ok(after)
 }
 
-/// Takes `n` consecutive places in the order of gates; returns the first.
+/// Takes `n` consecutive places in the order of job state rows; returns the first.
 pub async fn reserve(tx: &mut Tx, n: i64) -> Result<Vec<i64>, sqlx::Error> {
     sqlx::query_scalar!(r#"select nextval('gate_id') as "id!" from generate_series(1, $1::bigint)"#, n)
         .fetch_all(&mut **tx)

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::Tx;
 
-/// A key, in the space of its owner and of whom the owner acts for (empty: nobody named).
+/// A key, in the space of its owner and of whom the owner acts for (empty: no one named).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyName {
     pub owner_id: Uuid,
@@ -92,7 +92,7 @@ pub struct NewKey<'a> {
     pub job_id: Uuid,
 }
 
-/// Writes keys that nobody has; sorted by name. Returns the jobs whose keys were free. Waits for
+/// Writes keys that no one has; sorted by name. Returns the jobs whose keys were free. Waits for
 /// whoever is writing one of them at this moment.
 pub async fn insert(tx: &mut Tx, keys: &[NewKey<'_>], window_seconds: f64) -> Result<Vec<Uuid>, sqlx::Error> {
     let owners: Vec<Uuid> = keys.iter().map(|k| k.name.owner_id).collect();
@@ -150,8 +150,8 @@ pub async fn rename(
     Ok(moved.rows_affected() == 1)
 }
 
-/// Marks a tree that failed or was cancelled as superseded, under its gate. False: it is not in that
-/// state any more, because somebody retries it.
+/// Marks a tree that failed or was cancelled as superseded, under its job state row. False: it is not in that
+/// state anymore, because someone retries it.
 pub async fn supersede(tx: &mut Tx, root_id: Uuid, by: Uuid) -> Result<bool, sqlx::Error> {
     let gate = sqlx::query!(
         "update gate set version = version + 1, updated_at = clock_timestamp()
@@ -192,7 +192,7 @@ pub struct Progress<'a> {
     pub fingerprint: &'a [u8],
 }
 
-/// Writes the key of a call that begins. A key that has lapsed is as good as new. False: somebody has
+/// Writes the key of a call that begins. A key that has lapsed is as good as new. False: someone has
 /// it; waits for whoever is writing it at this moment.
 pub async fn begin(
     executor: impl PgExecutor<'_>,
@@ -221,7 +221,7 @@ pub async fn begin(
     Ok(begun.rows_affected() == 1)
 }
 
-/// Moves a key along a stream. False: it does not stand at `before` lines any more.
+/// Moves a key along a stream. False: it does not stand at `before` lines anymore.
 pub async fn advance(tx: &mut Tx, to: &Progress<'_>, before: i64) -> Result<bool, sqlx::Error> {
     let moved = sqlx::query!(
         "update idempotency set fingerprint = $5, lines = $6
@@ -312,7 +312,7 @@ pub async fn insisting(tx: &mut Tx, type_ids: &[i32]) -> Result<Vec<i32>, sqlx::
         .await
 }
 
-/// Removes keys that mean nothing any more, the oldest first. Returns how many.
+/// Removes keys that mean nothing anymore, the oldest first. Returns how many.
 pub async fn sweep(pool: &PgPool, limit: i64) -> Result<u64, sqlx::Error> {
     let swept = sqlx::query!(
         "delete from idempotency where ctid = any(array(

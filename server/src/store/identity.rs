@@ -166,7 +166,7 @@ pub async fn insert_first_admin(connection: &mut PgConnection, id: Uuid) -> sqlx
     .await
 }
 
-/// Keeps a sign-in link, and voids older ones of the same person. `owner_id` of nobody: for the first admin; there each
+/// Keeps a sign-in link, and voids older ones of the same person. `owner_id` of no one: for the first admin; there each
 /// server has one of its own.
 pub async fn insert_link(
     executor: impl PgExecutor<'_>,
@@ -338,7 +338,7 @@ pub async fn revoke_token(executor: impl PgExecutor<'_>, id: Uuid) -> sqlx::Resu
     .await
 }
 
-/// A token that opens nothing any more.
+/// A token that opens nothing anymore.
 #[derive(Debug)]
 pub struct RevokedToken {
     pub owner_id: Uuid,

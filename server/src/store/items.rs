@@ -1,4 +1,4 @@
-//! Items, and the tables that hold the pending ones that nobody works on: `ready` and `deferred`.
+//! Items, and the tables that hold the pending ones that no one works on: `ready` and `deferred`.
 
 use sqlx::PgPool;
 use time::OffsetDateTime;
@@ -76,7 +76,7 @@ pub struct ReadyRow {
     pub expires_at: Option<OffsetDateTime>,
     pub attempts: i32,
     pub failures: i32,
-    /// The lane of its serialize key, which it heads.
+    /// The serialize queue of its serialize key, which it heads.
     pub lane_id: Option<i64>,
 }
 

@@ -58,7 +58,7 @@ pub struct JobQuery {
     pub anchor: Anchor,
     /// The oldest first; else the newest.
     pub oldest_first: bool,
-    /// Behind this gate id in that order.
+    /// Behind this job state row id in that order.
     pub behind: Option<i64>,
     pub limit: i64,
     pub owner_id: Option<Uuid>,
@@ -88,7 +88,7 @@ pub struct JobQuery {
 }
 
 impl JobQuery {
-    /// The gate behind which the page begins.
+    /// The job state row behind which the page begins.
     fn start(&self) -> i64 {
         self.behind.unwrap_or(if self.oldest_first { 0 } else { i64::MAX })
     }

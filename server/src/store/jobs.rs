@@ -114,18 +114,18 @@ fn column<'a, R, T>(rows: &'a [R], of: impl Fn(&'a R) -> T) -> Vec<T> {
     rows.iter().map(of).collect()
 }
 
-/// A gate to be written.
+/// A job state row to be written.
 #[derive(Clone, Copy, Debug)]
 pub struct NewGateRow {
     pub gate_id: i64,
     pub root_id: Uuid,
     /// A tree of one job.
     pub solo: bool,
-    /// On the root's gate: how many jobs the tree has.
+    /// On the root's job state row: how many jobs the tree has.
     pub open_jobs: i32,
     /// Number of jobs that it waits for.
     pub after_open: i32,
-    /// On the root's gate: the tree names somebody to call.
+    /// On the root's job state row: the tree names someone to call.
     pub calls: bool,
 }
 
@@ -145,7 +145,7 @@ impl NewGateRow {
     }
 }
 
-/// Writes the gates of new trees.
+/// Writes the job state rows of new trees.
 pub async fn insert_gates(tx: &mut Tx, gates: &[NewGateRow]) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "insert into gate (gate_id, root_id, solo, open_jobs, after_open, calls)
@@ -290,7 +290,7 @@ pub async fn insert_split(tx: &mut Tx, split: &NewSplit) -> Result<(), sqlx::Err
     Ok(())
 }
 
-/// Moves the place in a file from one record boundary to a later one. False: somebody else has moved
+/// Moves the place in a file from one record boundary to a later one. False: someone else has moved
 /// it meanwhile, and the rows between belong to them.
 pub async fn move_split(
     tx: &mut Tx,

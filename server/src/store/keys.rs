@@ -1,7 +1,7 @@
 //! Keys of items in the order of lists, one index for each way to look, and the test that they all pass.
 //!
-//! A group of gates is either one, whose index is then read in order and may be as long as it likes, or
-//! several small ones, whose keys are few and are sorted: an index scan over several gates is in no
+//! A group of job state rows is either one, whose index is then read in order and may be as long as it likes, or
+//! several small ones, whose keys are few and are sorted: an index scan over several job state rows is in no
 //! order. So the statements come in pairs.
 
 use sqlx::PgPool;
@@ -27,7 +27,7 @@ pub struct Walk {
 }
 
 impl Walk {
-    /// 1 or -1 for gates and for seqs: the order is that of the products.
+    /// 1 or -1 for job state rows and for seqs: the order is that of the products.
     const fn signs(self) -> (i64, i64) {
         (if self.order.jobs_back() { -1 } else { 1 }, if self.order.items_back() { -1 } else { 1 })
     }
@@ -61,7 +61,7 @@ macro_rules! sorted {
     }};
 }
 
-/// Every item of one job behind a place, its gate and a seq.
+/// Every item of one job behind a place, its job state row and a seq.
 pub async fn all_of_one(
     pool: &PgPool,
     (gate_id, seq): Position,

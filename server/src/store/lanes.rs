@@ -1,15 +1,15 @@
-//! Serialize keys: one lane per owner and key, with its items in order of acceptance (`serialize-key`).
+//! Serialize keys: one serialize queue per owner and key, with its items in order of acceptance (`serialize-key`).
 //!
-//! Positions are given out under the lane's lock, because neither ids nor times are the order of
-//! commits. Lanes are locked in order of their ids, before any row that waits in them and before
-//! gates. They are made in commits of their own, so that nobody waits for a lane that may never be.
+//! Positions are given out under the serialize queue's lock, because neither ids nor times are the order of
+//! commits. Serialize queues are locked in order of their ids, before any row that waits in them and before
+//! job state rows. They are made in commits of their own, so that no one waits for a serialize queue that may never be.
 
 use sqlx::PgPool;
 use uuid::Uuid;
 
 use super::Tx;
 
-/// The lanes of these keys, made where they are missing; in the order of the keys.
+/// The serialize queues of these keys, made where they are missing; in the order of the keys.
 pub async fn ensure(pool: &PgPool, owners: &[Uuid], keys: &[&str]) -> Result<Vec<i64>, sqlx::Error> {
     sqlx::query!(
         "insert into lane (owner_id, key)
@@ -30,14 +30,14 @@ pub async fn ensure(pool: &PgPool, owners: &[Uuid], keys: &[&str]) -> Result<Vec
     .await
 }
 
-/// A lane under its lock.
+/// A serialize queue under its lock.
 #[derive(Clone, Copy, Debug)]
 pub struct LaneRow {
     pub id: i64,
     pub next_pos: i64,
 }
 
-/// Locks lanes, ascending. One that does not come back has been swept: look its key up again.
+/// Locks serialize queues, ascending. One that does not come back has been swept: look its key up again.
 pub async fn lock(tx: &mut Tx, lane_ids: &[i64]) -> Result<Vec<LaneRow>, sqlx::Error> {
     sqlx::query_as!(
         LaneRow,
@@ -48,7 +48,8 @@ pub async fn lock(tx: &mut Tx, lane_ids: &[i64]) -> Result<Vec<LaneRow>, sqlx::E
     .await
 }
 
-/// The item at the head of each of these lanes: (lane, item); empty lanes do not come back.
+/// The item at the head of each of these serialize queues: (serialize queue, item); empty serialize queues do not come
+/// back.
 pub async fn heads(tx: &mut Tx, lane_ids: &[i64]) -> Result<Vec<(i64, Uuid)>, sqlx::Error> {
     let rows = sqlx::query!(
         r#"select l.id as "lane_id!",
@@ -61,7 +62,7 @@ pub async fn heads(tx: &mut Tx, lane_ids: &[i64]) -> Result<Vec<(i64, Uuid)>, sq
     Ok(rows.into_iter().filter_map(|row| row.item_id.map(|item| (row.lane_id, item))).collect())
 }
 
-/// Appends items to lanes; (lane, position, item). The lanes are locked.
+/// Appends items to serialize queues; (serialize queue, position, item). The serialize queues are locked.
 pub async fn append(tx: &mut Tx, entries: &[(i64, i64, Uuid)]) -> Result<(), sqlx::Error> {
     if entries.is_empty() {
         return Ok(());
@@ -87,13 +88,13 @@ pub async fn append(tx: &mut Tx, entries: &[(i64, i64, Uuid)]) -> Result<(), sql
     Ok(())
 }
 
-/// Takes items that are final out of their lanes.
+/// Takes items that are final out of their serialize queues.
 pub async fn leave(tx: &mut Tx, item_ids: &[Uuid]) -> Result<(), sqlx::Error> {
     sqlx::query!("delete from lane_entry where item_id = any($1::uuid[])", item_ids).execute(&mut **tx).await?;
     Ok(())
 }
 
-/// Removes lanes that nobody stands in, at most `limit`, skipping those that are locked.
+/// Removes serialize queues that no one stands in, at most `limit`, skipping those that are locked.
 pub async fn sweep(pool: &PgPool, limit: i64) -> Result<u64, sqlx::Error> {
     let gone = sqlx::query!(
         "delete from lane where id = any(array(

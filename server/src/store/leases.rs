@@ -1,6 +1,6 @@
 //! Open assignments: handed out, kept alive, taken back.
 //!
-//! Every write here names the fence and, where a worker asks, the token it was given to; what does not
+//! Every write here names the assignment id and, where a worker asks, the token it was given to; what does not
 //! come back was not open.
 
 use domain::id::Uuid;
@@ -285,7 +285,7 @@ pub struct Renewed {
     pub cancel: bool,
 }
 
-/// Renews leases; `beats` ascending by fence, one for each. Touches no indexed column.
+/// Renews leases; `beats` ascending by assignment id, one for each. Touches no indexed column.
 pub async fn beat(pool: &PgPool, beats: &[Beat]) -> Result<Vec<Renewed>, sqlx::Error> {
     let fences: Vec<Uuid> = beats.iter().map(|b| b.fence).collect();
     let credentials: Vec<Uuid> = beats.iter().map(|b| b.credential_id).collect();
@@ -352,7 +352,7 @@ pub async fn set_step(tx: &mut Tx, item_id: Uuid, name: &str, data: &str) -> Res
     Ok(())
 }
 
-/// Open assignments by fence, as claims show them.
+/// Open assignments by assignment id, as claims show them.
 pub async fn open(tx: &mut Tx, fences: &[Uuid]) -> Result<Vec<ClaimedRow>, sqlx::Error> {
     sqlx::query_as!(
         ClaimedRow,
@@ -372,8 +372,8 @@ pub async fn open(tx: &mut Tx, fences: &[Uuid]) -> Result<Vec<ClaimedRow>, sqlx:
     .await
 }
 
-/// Of these assignments, those that have reported a step or progress and are not cancelled: fence and
-/// gate. Locks them.
+/// Of these assignments, those that have reported a step or progress and are not cancelled: assignment id and
+/// job state row. Locks them.
 pub async fn touched(tx: &mut Tx, fences: &[Uuid]) -> Result<Vec<(Uuid, i64)>, sqlx::Error> {
     let rows = sqlx::query!(
         "select id, gate_id from lease

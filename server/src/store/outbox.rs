@@ -30,7 +30,7 @@ pub async fn dead(tx: &mut Tx, item_ids: &[Uuid], gate_ids: &[i64]) -> Result<()
 }
 
 /// Those of these roots whose trees became complete in this transaction. One that was completed by another
-/// transaction while this one waited for its gate may be named twice.
+/// transaction while this one waited for its job state row may be named twice.
 pub async fn completed(tx: &mut Tx, gate_ids: &[i64]) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "insert into outbox (kind, item_ids, gate_ids)
@@ -89,8 +89,8 @@ pub async fn waiting(pool: &PgPool) -> Result<i64, sqlx::Error> {
         .await
 }
 
-/// Forgets wake-ups that nobody could publish for so many seconds (the walk names their items again), and
-/// what else nobody could say for a day. Returns how many rows.
+/// Forgets wake-ups that no one could publish for so many seconds (the walk names their items again), and
+/// what else no one could say for a day. Returns how many rows.
 pub async fn forget(pool: &PgPool, wake_seconds: f64) -> Result<u64, sqlx::Error> {
     let gone = sqlx::query!(
         "delete from outbox where id = any(array(
@@ -144,7 +144,7 @@ pub async fn move_horizon(pool: &PgPool, seconds: f64) -> Result<(), sqlx::Error
 /// Items that have been waiting for a claim for a while.
 #[derive(Clone, Debug, Default)]
 pub struct Waiting {
-    /// Items with the gates of their jobs.
+    /// Items with the job state rows of their jobs.
     pub items: Vec<(Uuid, i64)>,
     /// The round is over, or rests, or another server is walking.
     pub over: bool,

@@ -104,7 +104,7 @@ pub async fn find(pool: &PgPool, id: Uuid, owner_id: Uuid) -> Result<Option<Part
     }))
 }
 
-/// Counts a part that begins at `at`. False: the file does not end there any more.
+/// Counts a part that begins at `at`. False: the file does not end there anymore.
 pub async fn add_part(pool: &PgPool, id: Uuid, at: i64, bytes: i64, object_id: Uuid) -> Result<bool, sqlx::Error> {
     let added = sqlx::query!(
         "with moved as (
@@ -137,7 +137,7 @@ pub async fn count_parts(pool: &PgPool, id: Uuid) -> Result<i64, sqlx::Error> {
         .await
 }
 
-/// Says that a file is whole and its upload made. False: somebody was first, or it is gone.
+/// Says that a file is whole and its upload made. False: someone was first, or it is gone.
 pub async fn finish(connection: &mut PgConnection, id: Uuid) -> Result<bool, sqlx::Error> {
     let finished = sqlx::query!(
         "update upload_partial set finished_at = clock_timestamp(), touched_at = clock_timestamp()

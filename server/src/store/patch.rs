@@ -89,7 +89,7 @@ pub async fn write_job(tx: &mut Tx, job: &JobRow) -> Result<(), sqlx::Error> {
     Ok(())
 }
 
-/// Gates of jobs that were edited since `since`, and the database's clock before it looked.
+/// Job state rows of jobs that were edited since `since`, and the database's clock before it looked.
 pub async fn changes_since(
     pool: &PgPool,
     since: Option<OffsetDateTime>,
@@ -185,7 +185,7 @@ pub async fn write_items(tx: &mut Tx, rows: &[ItemRow]) -> Result<(), sqlx::Erro
     Ok(())
 }
 
-/// Takes items out of `ready`, those that nobody is claiming.
+/// Takes items out of `ready`, those that no one is claiming.
 pub async fn take_ready(tx: &mut Tx, ids: &[Uuid]) -> Result<Vec<ReadyRow>, sqlx::Error> {
     sqlx::query_as!(
         ReadyRow,
@@ -199,7 +199,7 @@ pub async fn take_ready(tx: &mut Tx, ids: &[Uuid]) -> Result<Vec<ReadyRow>, sqlx
     .await
 }
 
-/// Takes items out of `deferred`, those that nobody is moving.
+/// Takes items out of `deferred`, those that no one is moving.
 pub async fn take_deferred(tx: &mut Tx, ids: &[Uuid]) -> Result<Vec<DeferredRow>, sqlx::Error> {
     sqlx::query_as!(
         DeferredRow,

@@ -68,7 +68,7 @@ pub async fn find(executor: impl PgExecutor<'_>, id: Uuid) -> sqlx::Result<Optio
     .await
 }
 
-/// Makes a person. `None`: somebody has the name or the address.
+/// Makes a person. `None`: someone has the name or the address.
 pub async fn insert(
     tx: &mut Tx,
     id: Uuid,
@@ -119,7 +119,7 @@ pub async fn lock_admins(tx: &mut Tx) -> sqlx::Result<Vec<Uuid>> {
     .await
 }
 
-/// Changes what is given. Says whether there is such a person; fails on `owner_email` where somebody else
+/// Changes what is given. Says whether there is such a person; fails on `owner_email` where someone else
 /// has the address.
 pub async fn update(
     tx: &mut Tx,
@@ -287,7 +287,7 @@ pub async fn count_change(tx: &mut Tx) -> sqlx::Result<()> {
     Ok(())
 }
 
-/// Number of times that rights were taken away so far, by somebody or because a token expired.
+/// Number of times that rights were taken away so far, by someone or because a token expired.
 pub async fn changes(pool: &PgPool) -> sqlx::Result<i64> {
     sqlx::query_scalar!(
         r#"select n + (select count(*) from token where expires_at <= clock_timestamp()) as "n!" from credential_change"#
@@ -296,8 +296,8 @@ pub async fn changes(pool: &PgPool) -> sqlx::Result<i64> {
     .await
 }
 
-/// Removes what opens nothing any more: sessions and links that ended thirty days ago, shares whose tree
-/// nobody remembers. Says how many rows went.
+/// Removes what opens nothing anymore: sessions and links that ended thirty days ago, shares whose tree
+/// no one remembers. Says how many rows went.
 pub async fn forget(pool: &PgPool) -> sqlx::Result<u64> {
     let sessions = sqlx::query!(
         "delete from session

@@ -18,7 +18,7 @@ pub struct Pools {
     pub hot: PgPool,
     /// Heartbeats alone: they must get through whatever else is going on.
     pub beats: PgPool,
-    /// Pages, lists, duties, people.
+    /// Pages, lists, background tasks, people.
     pub read: PgPool,
     /// Looking up who asks, which no list may keep waiting.
     pub credentials: PgPool,

@@ -3,7 +3,7 @@
 use sqlx::PgExecutor;
 use uuid::Uuid;
 
-/// Of these assignments, those that are open and in the hands of this credential: fence and type.
+/// Of these assignments, those that are open and in the hands of this credential: assignment id and type.
 pub async fn open_of(
     executor: impl PgExecutor<'_>,
     fences: &[Uuid],

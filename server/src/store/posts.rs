@@ -57,7 +57,7 @@ pub async fn take(
     .await
 }
 
-/// Forgets a message that arrived, or that nobody wants.
+/// Forgets a message that arrived, or that no one wants.
 pub async fn done(pool: &PgPool, id: &str) -> Result<(), sqlx::Error> {
     sqlx::query!("delete from outbound_post where id = $1", id).execute(pool).await?;
     Ok(())

@@ -2,7 +2,7 @@
 //! waits for.
 //!
 //! Reads join by primary key from a bounded number of items; none of them counts. Where a decision over
-//! a whole job was made and its rows still follow, the gate overrules the table.
+//! a whole job was made and its rows still follow, the job state row overrules the table.
 
 use sqlx::{PgExecutor, PgPool};
 use time::OffsetDateTime;
@@ -146,7 +146,7 @@ pub async fn in_flight(pool: &PgPool, gate_ids: &[i64], limit: i64) -> Result<Ve
     .await
 }
 
-/// The item at the head of each of these lanes: lane, item, key.
+/// The item at the head of each of these serialize queues: serialize queue, item, key.
 pub async fn heads(pool: &PgPool, lane_ids: &[i64]) -> Result<Vec<(i64, Uuid, String)>, sqlx::Error> {
     let rows = sqlx::query!(
         r#"select l.id, h.item_id as "item_id!", l.key

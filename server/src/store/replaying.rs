@@ -69,7 +69,7 @@ fn column<'a, R, T>(rows: &'a [R], of: impl Fn(&'a R) -> T) -> Vec<T> {
     rows.iter().map(of).collect()
 }
 
-/// The gate of a job that is made again.
+/// The job state row of a job that is made again.
 #[derive(Clone, Copy, Debug)]
 pub struct CopiedGate {
     pub gate_id: i64,
@@ -82,7 +82,7 @@ pub struct CopiedGate {
     pub holds: i32,
 }
 
-/// Writes the gates; the definitions are there.
+/// Writes the job state rows; the definitions are there.
 pub async fn insert_gates(tx: &mut Tx, root_id: Uuid, gates: &[CopiedGate]) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "insert into gate (gate_id, root_id, solo, sealed, open_feeds, open_jobs, after_open, holds, calls)
@@ -130,7 +130,7 @@ pub async fn name_tree(tx: &mut Tx, name: &KeyName, root_id: Uuid) -> Result<(),
     Ok(())
 }
 
-/// The dedupe keys that the jobs of a tree have, whoever holds them now, by gate.
+/// The dedupe keys that the jobs of a tree have, whoever holds them now, by job state row.
 pub async fn job_keys(tx: &mut Tx, root_id: Uuid) -> Result<Vec<(i64, JobKey)>, sqlx::Error> {
     let rows = sqlx::query!(
         r#"select gate_id, owner_id, type_id, dedupe_key as "key!" from job
@@ -152,7 +152,7 @@ pub async fn with_items(tx: &mut Tx, gate_ids: &[i64]) -> Result<Vec<i64>, sqlx:
         .await
 }
 
-/// Shares the lock of a root's gate, so that its tree is neither removed nor reopened meanwhile: whether
+/// Shares the lock of a root's job state row, so that its tree is neither removed nor reopened meanwhile: whether
 /// it is there still.
 pub async fn share_root(tx: &mut Tx, root_gate: i64) -> Result<bool, sqlx::Error> {
     let found = sqlx::query_scalar!("select removed_at is null from gate where gate_id = $1 for share", root_gate)
@@ -206,8 +206,8 @@ pub async fn next(pool: &PgPool, root_id: Uuid) -> Result<Option<Copying>, sqlx:
     .await
 }
 
-/// Moves a job's place on; `to` is none at its end. False: somebody else has, and what this transaction
-/// did is to be rolled back. Under the job's gate.
+/// Moves a job's place on; `to` is none at its end. False: someone else has, and what this transaction
+/// did is to be rolled back. Under the job's job state row.
 pub async fn moved(tx: &mut Tx, copying: &Copying, to: Option<i64>) -> Result<bool, sqlx::Error> {
     let done = match to {
         Some(to) => {
@@ -235,7 +235,7 @@ pub async fn moved(tx: &mut Tx, copying: &Copying, to: Option<i64>) -> Result<bo
     Ok(done.rows_affected() == 1)
 }
 
-/// Ends the filling of a tree that has all its items. False: it has not, or somebody else did.
+/// Ends the filling of a tree that has all its items. False: it has not, or someone else did.
 pub async fn end(tx: &mut Tx, root_id: Uuid) -> Result<bool, sqlx::Error> {
     let done = sqlx::query!(
         "delete from replaying r where root_id = $1 and not exists (select 1 from copying c where c.root_id = r.root_id)",
@@ -284,7 +284,7 @@ pub struct Source {
     pub dedupe_key: Option<String>,
     pub serialize_key: Option<String>,
     pub expires_at: Option<OffsetDateTime>,
-    /// It was dead before anybody worked on it, and nobody has repaired it: why.
+    /// It was dead before anybody worked on it, and no one has repaired it: why.
     pub dead_message: Option<String>,
     pub dead_kind: Option<String>,
     pub dead_detail: Option<String>,

@@ -1,8 +1,8 @@
 //! Trees that go: the commit that makes them gone, and the rows that follow it in batches.
 //!
-//! The tombstone is `removed_at` on every gate of a tree, with a row in `removed` for each job; what is
+//! The tombstone is `removed_at` on every job state row of a tree, with a row in `removed` for each job; what is
 //! counted over several trees is corrected in the same commit. Everything else may take its time, as
-//! nothing reads it any more. Rows go by their item's id or their job's gate, never by a scan.
+//! nothing reads it anymore. Rows go by their item's id or their job's job state row, never by a scan.
 
 use sqlx::PgPool;
 use time::OffsetDateTime;
@@ -36,7 +36,7 @@ pub async fn find(pool: &PgPool, job_id: Uuid) -> Result<Option<Place>, sqlx::Er
     .await
 }
 
-/// Locks the dedupe keys that jobs of these trees hold: keys come before gates (`jobs/mod.rs`).
+/// Locks the dedupe keys that jobs of these trees hold: keys come before job state rows (`jobs/mod.rs`).
 pub async fn lock_keys(tx: &mut Tx, root_ids: &[Uuid]) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "select d.key from job j
@@ -50,7 +50,7 @@ pub async fn lock_keys(tx: &mut Tx, root_ids: &[Uuid]) -> Result<(), sqlx::Error
     Ok(())
 }
 
-/// The gate of a tree's job, under its lock.
+/// The job state row of a tree's job, under its lock.
 #[derive(Clone, Copy, Debug)]
 pub struct LockedGate {
     pub gate_id: i64,
@@ -61,7 +61,7 @@ pub struct LockedGate {
     pub holds: i32,
 }
 
-/// Locks every gate of these trees, in order; within a tree the root's is the first, and it alone says
+/// Locks every job state row of these trees, in order; within a tree the root's is the first, and it alone says
 /// whether the tree is complete, kept or held.
 pub async fn lock_trees(tx: &mut Tx, root_ids: &[Uuid]) -> Result<Vec<LockedGate>, sqlx::Error> {
     sqlx::query_as!(
@@ -75,14 +75,14 @@ pub async fn lock_trees(tx: &mut Tx, root_ids: &[Uuid]) -> Result<Vec<LockedGate
     .await
 }
 
-/// Of these jobs, those whose rows still follow an earlier decision. Under their gates no walk begins.
+/// Of these jobs, those whose rows still follow an earlier decision. Under their job state rows no walk begins.
 pub async fn walks(tx: &mut Tx, gate_ids: &[i64]) -> Result<Vec<i64>, sqlx::Error> {
     sqlx::query_scalar!("select gate_id from carry where gate_id = any($1::bigint[])", gate_ids)
         .fetch_all(&mut **tx)
         .await
 }
 
-/// Makes trees gone, whose gates are locked: the tombstone, the 410s, and the keys free.
+/// Makes trees gone, whose job state rows are locked: the tombstone, the 410s, and the keys free.
 pub async fn bury(tx: &mut Tx, gate_ids: &[i64]) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "update gate set removed_at = clock_timestamp(), version = version + 1, updated_at = clock_timestamp()
@@ -112,7 +112,7 @@ pub async fn bury(tx: &mut Tx, gate_ids: &[i64]) -> Result<(), sqlx::Error> {
     Ok(())
 }
 
-/// Takes the dead letters of jobs that go out of their owners' counts. After the gates, in order of
+/// Takes the dead letters of jobs that go out of their owners' counts. After the job state rows, in order of
 /// key.
 pub async fn forget_errors(tx: &mut Tx, gate_ids: &[i64]) -> Result<(), sqlx::Error> {
     let locked = sqlx::query!(

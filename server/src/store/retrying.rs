@@ -54,7 +54,7 @@ pub async fn final_states(tx: &mut Tx, item_ids: &[Uuid]) -> Result<HashMap<Uuid
         .collect())
 }
 
-/// Asks the holders of these items to stop. Returns those that somebody holds.
+/// Asks the holders of these items to stop. Returns those that someone holds.
 pub async fn ask_to_cancel(tx: &mut Tx, item_ids: &[Uuid]) -> Result<Vec<Uuid>, sqlx::Error> {
     sqlx::query_scalar!(
         "with held as materialized (
@@ -189,9 +189,9 @@ pub async fn set_expiry(tx: &mut Tx, item_id: Uuid, at: OffsetDateTime) -> Resul
     Ok(())
 }
 
-/// Dead items of a job that are dead no more, by fingerprint: counted off its groups, or off its `other`
-/// where they were counted there. Under the gates. The newest of those that stay is the group's example from then
-/// on. Returns (gate, fingerprint of the group, how many).
+/// Dead items of a job that are dead no more, by fingerprint: counted off its groups, or off its `other` where they
+/// were counted there. Under the job state rows. The newest of those that stay is the group's example from then on.
+/// Returns (job state row, fingerprint of the group, how many).
 pub async fn uncount(
     tx: &mut Tx,
     gate_ids: &[i64],

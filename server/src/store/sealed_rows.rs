@@ -1,4 +1,4 @@
-//! Rows that hold sealed secrets, read in batches to seal them again, and replaced where nobody changed them meanwhile.
+//! Rows that hold sealed secrets, read in batches to seal them again, and replaced where no one changed them meanwhile.
 
 use sqlx::PgPool;
 use uuid::Uuid;
@@ -42,7 +42,7 @@ pub async fn replace_executor(
     Ok(done.rows_affected() == 1)
 }
 
-/// Receivers of the callbacks of jobs behind a gate, in order.
+/// Receivers of the callbacks of jobs behind a job state row, in order.
 pub async fn job_targets(pool: &PgPool, after: i64) -> Result<Vec<(i64, String)>, sqlx::Error> {
     let rows = sqlx::query!(
         r#"select gate_id, on_completed as "on_completed!" from job

@@ -1,4 +1,4 @@
-//! Gates of a tree of several jobs, read under their locks and written one by one: completion, what
+//! Job state rows of a tree of several jobs, read under their locks and written one by one: completion, what
 //! hangs on it, cancelling and reopening. Not the hot path: a tree passes here once per job.
 
 use time::OffsetDateTime;
@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::{Tx, deliveries};
 
-/// A gate of a tree, under its lock.
+/// A job state row of a tree, under its lock.
 #[derive(Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "a row of the table has its columns")]
 pub struct TreeGate {
@@ -31,7 +31,7 @@ pub struct TreeGate {
     pub tree_completed_at: Option<OffsetDateTime>,
 }
 
-/// Locks gates in order and reads them, as they are once the locks are held. `gate_ids` ascending.
+/// Locks job state rows in order and reads them, as they are once the locks are held. `gate_ids` ascending.
 pub async fn lock(tx: &mut Tx, gate_ids: &[i64]) -> Result<Vec<TreeGate>, sqlx::Error> {
     sqlx::query_as!(
         TreeGate,
@@ -142,7 +142,7 @@ pub async fn return_after(tx: &mut Tx, gate_id: i64) -> Result<(), sqlx::Error> 
     Ok(())
 }
 
-/// Cancels jobs: what waits counts as cancelled, nothing is added, a tree of one job that nobody works on
+/// Cancels jobs: what waits counts as cancelled, nothing is added, a tree of one job that no one works on
 /// is complete, and announced. Those that are complete only learn that they belong to what was cancelled
 /// (`completion`).
 pub async fn cancel(tx: &mut Tx, gate_ids: &[i64], reason: Option<&str>) -> Result<(), sqlx::Error> {
@@ -189,7 +189,7 @@ pub async fn count_jobs(tx: &mut Tx, root_gate: i64, by: i32) -> Result<(i32, i3
 }
 
 /// Completes a tree whose jobs all are. Its outcome is taken over all items, or is `cancelled` where its
-/// root was (`completion`). At most a thousand gates, once in a tree's life. It is announced.
+/// root was (`completion`). At most a thousand job state rows, once in a tree's life. It is announced.
 pub async fn complete_tree(tx: &mut Tx, root_gate: i64, root_id: Uuid) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "update gate set tree_completed_at = clock_timestamp(), completion = completion + 1,
@@ -236,7 +236,7 @@ pub async fn complete_solos(tx: &mut Tx, gate_ids: &[i64]) -> Result<(), sqlx::E
     deliveries::announce(tx, gate_ids).await
 }
 
-/// Takes a hold on the completion of each of these trees, or gives one back. Their roots' gates are locked.
+/// Takes a hold on the completion of each of these trees, or gives one back. Their roots' job state rows are locked.
 pub async fn hold(tx: &mut Tx, root_gates: &[i64], by: i32) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "update gate set holds = holds + $2, version = version + 1 where gate_id = any($1::bigint[])",
@@ -255,7 +255,7 @@ pub async fn superseded(tx: &mut Tx, root_ids: &[Uuid]) -> Result<Vec<Uuid>, sql
         .await
 }
 
-/// Jobs whose time is up and that are to be sealed (`start-and-expiry`): gate ids.
+/// Jobs whose time is up and that are to be sealed (`start-and-expiry`): job state row ids.
 pub async fn due_deadlines(tx: &mut Tx, limit: i64) -> Result<Vec<i64>, sqlx::Error> {
     sqlx::query_scalar!(
         "delete from deadline where gate_id = any(array(

@@ -57,7 +57,7 @@ pub async fn insert(tx: &mut Tx, new: &NewShare) -> sqlx::Result<()> {
     Ok(())
 }
 
-/// The share with this hash, also one that opens nothing any more.
+/// The share with this hash, also one that opens nothing anymore.
 pub async fn find_by_hash(pool: &PgPool, hash: &[u8]) -> sqlx::Result<Option<Shared>> {
     sqlx::query_as!(
         Shared,
@@ -73,7 +73,7 @@ pub async fn find_by_hash(pool: &PgPool, hash: &[u8]) -> sqlx::Result<Option<Sha
     .await
 }
 
-/// The share of this id, also one that opens nothing any more.
+/// The share of this id, also one that opens nothing anymore.
 pub async fn find(pool: &PgPool, id: Uuid) -> sqlx::Result<Option<Shared>> {
     sqlx::query_as!(
         Shared,
@@ -86,7 +86,7 @@ pub async fn find(pool: &PgPool, id: Uuid) -> sqlx::Result<Option<Shared>> {
     .await
 }
 
-/// Notes that somebody looks.
+/// Notes that someone looks.
 pub async fn touch(pool: &PgPool, id: Uuid) -> sqlx::Result<()> {
     sqlx::query!("update share set last_seen_at = clock_timestamp() where id = $1 and revoked_at is null", id)
         .execute(pool)
@@ -94,7 +94,7 @@ pub async fn touch(pool: &PgPool, id: Uuid) -> sqlx::Result<()> {
     Ok(())
 }
 
-/// A part of the list of a tree's shares, with those that open nothing any more.
+/// A part of the list of a tree's shares, with those that open nothing anymore.
 pub async fn list(pool: &PgPool, root_id: Uuid, part: Part) -> sqlx::Result<Vec<Share>> {
     macro_rules! listed {
         ($on:tt, $order:tt) => {

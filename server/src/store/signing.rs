@@ -1,4 +1,4 @@
-//! The deployment's own key, which signs what goes out where nobody named a secret. One for all servers.
+//! The deployment's own key, which signs what goes out where no one named a secret. One for all servers.
 
 use sqlx::PgPool;
 
@@ -25,7 +25,7 @@ pub async fn stored(pool: &PgPool) -> Result<Option<StoredKey>, sqlx::Error> {
     Ok(row.and_then(|row| row.sealed.map(StoredKey::Sealed).or(row.key.map(StoredKey::Plain))))
 }
 
-/// Replaces the key as it is stored by the same key, sealed. False: somebody was faster.
+/// Replaces the key as it is stored by the same key, sealed. False: someone was faster.
 pub async fn reseal(pool: &PgPool, before: &StoredKey, sealed: &str) -> Result<bool, sqlx::Error> {
     let (text, bytes) = match before {
         StoredKey::Sealed(text) => (Some(text.as_str()), None),

@@ -1,5 +1,5 @@
 //! Roots and when to look at them next: how due retention and stalled trees are found without a scan
-//! and without an index on the gates.
+//! and without an index on the job state rows.
 //!
 //! Two walks over the roots in order of gate_id enter each new tree once; from then on a tree costs
 //! nothing until its time has come, however many there are: `(select clock_timestamp())` is asked once,
@@ -14,7 +14,7 @@ use super::Tx;
 const STEP: i64 = 2_000;
 
 /// Takes one step of a walk: enters the next roots, to be looked at when their retention could first
-/// end or they could first be stalled. The second walk stays a minute behind, as gate ids are not in
+/// end or they could first be stalled. The second walk stays a minute behind, as job state row ids are not in
 /// the order of commits. Returns how many roots it saw; `None`: another server is walking.
 pub async fn walk(tx: &mut Tx, walk: i16, stalled_seconds: f64) -> Result<Option<i64>, sqlx::Error> {
     let from = sqlx::query_scalar!("select gate_id from tended_walk where walk = $1 for update skip locked", walk)
@@ -145,8 +145,8 @@ pub async fn look_now(pool: &sqlx::PgPool, gate_id: i64) -> Result<(), sqlx::Err
     Ok(())
 }
 
-/// Of these roots, under their gates' locks, those whose retention is over, whose idempotency windows have
-/// passed, and whose callbacks are not to be tried any more.
+/// Of these roots, under their job state rows' locks, those whose retention is over, whose idempotency windows have
+/// passed, and whose callbacks are not to be tried anymore.
 pub async fn retention_over(tx: &mut Tx, root_ids: &[Uuid]) -> Result<Vec<Uuid>, sqlx::Error> {
     sqlx::query_scalar!(
         "select j.id from job j join gate g on g.gate_id = j.gate_id

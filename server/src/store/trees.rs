@@ -1,11 +1,11 @@
-//! What pages and the API show of jobs: definitions beside their gates. Nothing here counts rows.
+//! What pages and the API show of jobs: definitions beside their job state rows. Nothing here counts rows.
 
 use domain::{Counts, Document, Time, item::MaxFailures, job::OwnerKind};
 use sqlx::{PgExecutor, PgPool};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-/// A job and its gate, as stored.
+/// A job and its job state row, as stored.
 #[derive(Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "a row of the table has its columns")]
 pub struct JobView {

@@ -118,7 +118,7 @@ pub async fn take_unused(pool: &PgPool, seconds: f64, limit: i64) -> Result<Vec<
     .await
 }
 
-/// Forgets used files that no job names any more, among the `limit` that were not looked at for the
+/// Forgets used files that no job names anymore, among the `limit` that were not looked at for the
 /// longest time, at least so many seconds. Returns those it forgot, and how many it has looked at.
 ///
 /// Two statements: a job that is just being made of a file holds the file's row, and once it has let
@@ -151,7 +151,7 @@ pub async fn take_unreferenced(pool: &PgPool, seconds: f64, limit: i64) -> Resul
     Ok((gone, looked_at.len()))
 }
 
-/// Locks the files that these jobs were made of or have made. Those that somebody is making a job of are left out.
+/// Locks the files that these jobs were made of or have made. Those that someone is making a job of are left out.
 pub async fn lock_of_jobs(tx: &mut Tx, gate_ids: &[i64]) -> Result<Vec<Uuid>, sqlx::Error> {
     sqlx::query_scalar!(
         "select id from upload
@@ -166,7 +166,7 @@ pub async fn lock_of_jobs(tx: &mut Tx, gate_ids: &[i64]) -> Result<Vec<Uuid>, sq
     .await
 }
 
-/// Forgets those of these files that no job names any more. Returns the objects that are nobody's then. A statement
+/// Forgets those of these files that no job names anymore. Returns the objects that are no one's then. A statement
 /// of its own behind the locks, as [`take_unreferenced`] says.
 pub async fn forget_unreferenced(tx: &mut Tx, ids: &[Uuid]) -> Result<Vec<Uuid>, sqlx::Error> {
     let staged = sqlx::query!("select upload_id, object_id from staged where upload_id = any($1::uuid[])", ids)
@@ -260,7 +260,7 @@ pub async fn insert_unreadable(pool: &PgPool, upload_id: Uuid, sheet: &str, reas
     Ok(())
 }
 
-/// Makes the lines of a sheet known. False: somebody else's were first, or the file is gone.
+/// Makes the lines of a sheet known. False: someone else's were first, or the file is gone.
 pub async fn insert_staged(
     connection: &mut sqlx::PgConnection,
     upload_id: Uuid,
@@ -314,7 +314,7 @@ pub async fn take_split(pool: &PgPool) -> Result<Option<OpenSplit>, sqlx::Error>
     .await
 }
 
-/// Closes files whose jobs take no more items: cancelled, or sealed by somebody. Returns how many.
+/// Closes files whose jobs take no more items: cancelled, or sealed by someone. Returns how many.
 pub async fn close_splits(pool: &PgPool) -> Result<u64, sqlx::Error> {
     let closed = sqlx::query!(
         "update split s set done_at = clock_timestamp(), failed = 'the job took no more items'

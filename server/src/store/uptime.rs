@@ -1,4 +1,4 @@
-//! When somebody last said that service is up: leases count from the return after an absence (`lease-expiry`).
+//! When someone last said that service is up: leases count from the return after an absence (`lease-expiry`).
 
 use sqlx::PgPool;
 

@@ -1,7 +1,7 @@
 //! Items that wait, taken from where they wait: due, expired, cancelled, let go.
 //!
-//! Whoever takes them looks first, without locks, locks the lanes of what it saw, and then takes what is
-//! still there: a lane is always locked before a row that waits in it.
+//! Whoever takes them looks first, without locks, locks the serialize queues of what it saw, and then takes what is
+//! still there: a serialize queue is always locked before a row that waits in it.
 
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -151,7 +151,7 @@ macro_rules! take_from {
 }
 
 /// Takes items out of wherever they wait. `item_ids` ascending; with `expired_only`, only those whose
-/// expires_at has passed. Waits for whoever is taking one of them: a claim, which waits for no lane.
+/// expires_at has passed. Waits for whoever is taking one of them: a claim, which waits for no serialize queue.
 pub async fn take(tx: &mut Tx, item_ids: &[Uuid], expired_only: bool) -> Result<Vec<Taken>, sqlx::Error> {
     let mut taken: Vec<Taken> = take_from!("ready", "0", tx, item_ids, expired_only).collect();
     taken.extend(take_from!("deferred", "case when retryable then 2 else 1 end", tx, item_ids, expired_only));
@@ -197,8 +197,8 @@ pub async fn take_held(tx: &mut Tx, item_ids: &[Uuid]) -> Result<Vec<Held>, sqlx
         .collect())
 }
 
-/// Takes the heads of lanes out of `blocked`, where they waited behind others, with whether their job is
-/// cancelled. Their lanes are locked.
+/// Takes the heads of serialize queues out of `blocked`, where they waited behind others, with whether their job is
+/// cancelled. Their serialize queues are locked.
 pub async fn take_heads(tx: &mut Tx, item_ids: &[Uuid]) -> Result<Vec<(Taken, bool)>, sqlx::Error> {
     let rows = sqlx::query!(
         r#"delete from blocked where item_id = any($1::uuid[]) and not by_after

@@ -148,7 +148,7 @@ pub async fn list(
     }
 }
 
-/// Forgets workers that nobody has heard of for a day, at most a thousand.
+/// Forgets workers that no one has heard of for a day, at most a thousand.
 pub async fn forget(pool: &PgPool) -> Result<u64, sqlx::Error> {
     let gone = sqlx::query!(
         "delete from worker where ctid = any(array(

@@ -1,4 +1,4 @@
-//! Looks for what is so now: dead letters that are new, items that keep failing, queues that nobody claims from.
+//! Looks for what is so now: dead letters that are new, items that keep failing, queues that no one claims from.
 
 use sqlx::PgPool;
 use uuid::Uuid;
@@ -42,8 +42,8 @@ pub struct FailingJob {
     pub failures: i32,
 }
 
-/// Such jobs, at most a thousand, each with the worst of a hundred such items: hops from gate to gate along an index that
-/// holds only such items.
+/// Such jobs, at most a thousand, each with the worst of a hundred such items: hops from job state row to job state row
+/// along an index that holds only such items.
 pub async fn failing_jobs(pool: &PgPool) -> Result<Vec<FailingJob>, sqlx::Error> {
     sqlx::query_as!(
         FailingJob,
@@ -67,7 +67,7 @@ pub async fn failing_jobs(pool: &PgPool) -> Result<Vec<FailingJob>, sqlx::Error>
     .await
 }
 
-/// Notes the head of each type's queue, where nobody holds an item of the type and nothing says that
+/// Notes the head of each type's queue, where no one holds an item of the type and nothing says that
 /// it should not run. One probe a type.
 pub async fn note_heads(pool: &PgPool) -> Result<(), sqlx::Error> {
     let heads = sqlx::query!(

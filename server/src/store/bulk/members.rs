@@ -87,7 +87,7 @@ pub struct Member {
     pub tries: i16,
 }
 
-/// Takes members that nobody is at, for some seconds.
+/// Takes members that no one is at, for some seconds.
 pub async fn take_members(tx: &mut Tx, id: Uuid, n: i64, seconds: f64) -> Result<Vec<Member>, sqlx::Error> {
     let mut taken = sqlx::query_as!(
         Member,
@@ -121,7 +121,7 @@ pub async fn give_back(pool: &PgPool, id: Uuid, members: &[Uuid], seconds: f64) 
     Ok(())
 }
 
-/// Those of these members that nobody has counted yet.
+/// Those of these members that no one has counted yet.
 pub async fn uncounted(pool: &PgPool, id: Uuid, members: &[Uuid]) -> Result<Vec<Uuid>, sqlx::Error> {
     sqlx::query_scalar!(
         "select member_id from bulk_member where bulk_id = $1 and member_id = any($2::uuid[]) and not done",
@@ -149,7 +149,7 @@ pub async fn mark(tx: &mut Tx, id: Uuid, members: &[Uuid]) -> Result<u64, sqlx::
 }
 
 /// So many members less of trees that are held. Returns the trees that have none left. Under the roots'
-/// gates.
+/// job state rows.
 pub async fn hold_less(tx: &mut Tx, id: Uuid, roots: &[Uuid], members: &[i64]) -> Result<Vec<Uuid>, sqlx::Error> {
     let rows = sqlx::query!(
         "update bulk_hold h set members = h.members - less.n
@@ -165,7 +165,7 @@ pub async fn hold_less(tx: &mut Tx, id: Uuid, roots: &[Uuid], members: &[i64]) -
     Ok(rows.into_iter().filter(|row| row.members == 0).map(|row| row.root_id).collect())
 }
 
-/// Forgets that trees are held. Returns those that were. Under the roots' gates.
+/// Forgets that trees are held. Returns those that were. Under the roots' job state rows.
 pub async fn drop_holds(tx: &mut Tx, id: Uuid, roots: &[Uuid]) -> Result<Vec<Uuid>, sqlx::Error> {
     sqlx::query_scalar!(
         "delete from bulk_hold where bulk_id = $1 and root_id = any($2::uuid[]) returning root_id",
@@ -206,7 +206,7 @@ pub async fn count_skips(tx: &mut Tx, id: Uuid, skips: &BTreeMap<&'static str, i
 }
 
 /// Counts members of a running operation, which is completed with its last one. False: it does not run
-/// any more, and what this transaction did is to be rolled back.
+/// anymore, and what this transaction did is to be rolled back.
 pub async fn count(tx: &mut Tx, id: Uuid, counts: &Counts) -> Result<bool, sqlx::Error> {
     count_skips(tx, id, &counts.skipped).await?;
     let done = sqlx::query!(

@@ -1,4 +1,4 @@
-//! Gates in order from one of them on, one walk of an index for each thing that is sought.
+//! Job state rows in order from one of them on, one walk of an index for each thing that is sought.
 //!
 //! Each walk is told for both directions: an index is read backwards as well as forwards, but only where the statement
 //! says which.
@@ -13,7 +13,7 @@ macro_rules! either_way {
     };
 }
 
-/// Gates of all jobs from `from` on.
+/// Job state rows of all jobs from `from` on.
 pub async fn walk_gates(pool: &PgPool, back: bool, from: i64, limit: i64) -> Result<Vec<i64>, sqlx::Error> {
     macro_rules! walk {
         ($at:tt, $behind:tt, $order:tt) => {
@@ -29,7 +29,7 @@ pub async fn walk_gates(pool: &PgPool, back: bool, from: i64, limit: i64) -> Res
     either_way!(back, walk)
 }
 
-/// Gates of a type's jobs from `from` on.
+/// Job state rows of a type's jobs from `from` on.
 pub async fn walk_gates_of_type(
     pool: &PgPool,
     type_id: i32,
@@ -56,7 +56,7 @@ pub async fn walk_gates_of_type(
     either_way!(back, walk)
 }
 
-/// Gates of an owner's jobs from `from` on: roots and children are in an index each, and are merged.
+/// Job state rows of an owner's jobs from `from` on: roots and children are in an index each, and are merged.
 pub async fn walk_gates_of(
     pool: &PgPool,
     owner_id: Uuid,
@@ -92,7 +92,7 @@ pub async fn walk_gates_of(
     either_way!(back, walk)
 }
 
-/// Gates from `from` on with items in a final state other than succeeded: one probe of the index each.
+/// Job state rows from `from` on with items in a final state other than succeeded: one probe of the index each.
 pub async fn gates_with_state(
     pool: &PgPool,
     state: i16,
@@ -133,7 +133,7 @@ pub async fn gates_with_state(
     either_way!(back, walk)
 }
 
-/// Gates from `from` on with an error of this fingerprint.
+/// Job state rows from `from` on with an error of this fingerprint.
 pub async fn gates_with_error(
     pool: &PgPool,
     fingerprint: &str,
@@ -173,7 +173,7 @@ pub async fn gates_with_error(
     either_way!(back, walk)
 }
 
-/// Gates from `from` on with items in workers' hands, of one worker where it is named. All leases are
+/// Job state rows from `from` on with items in workers' hands, of one worker where it is named. All leases are
 /// read: there are as many as workers hold items.
 pub async fn gates_with_leases(
     pool: &PgPool,
@@ -201,7 +201,7 @@ pub async fn gates_with_leases(
     either_way!(back, walk)
 }
 
-/// Gates from `from` on with items in a table of waiting ones: one probe of its index each.
+/// Job state rows from `from` on with items in a table of waiting ones: one probe of its index each.
 macro_rules! gates_in {
     ($table:tt, $pool:expr, $back:expr, $from:expr, $limit:expr) => {{
         macro_rules! walk {
@@ -240,17 +240,17 @@ macro_rules! gates_in {
     }};
 }
 
-/// Gates from `from` on with deferred items.
+/// Job state rows from `from` on with deferred items.
 pub async fn gates_with_deferred(pool: &PgPool, back: bool, from: i64, limit: i64) -> Result<Vec<i64>, sqlx::Error> {
     gates_in!("deferred", pool, back, from, limit)
 }
 
-/// Gates from `from` on with blocked items.
+/// Job state rows from `from` on with blocked items.
 pub async fn gates_with_blocked(pool: &PgPool, back: bool, from: i64, limit: i64) -> Result<Vec<i64>, sqlx::Error> {
     gates_in!("blocked", pool, back, from, limit)
 }
 
-/// Gates from `from` on whose rows follow a decision.
+/// Job state rows from `from` on whose rows follow a decision.
 pub async fn gates_moving(pool: &PgPool, back: bool, from: i64, limit: i64) -> Result<Vec<i64>, sqlx::Error> {
     macro_rules! walk {
         ($at:tt, $behind:tt, $order:tt) => {
