@@ -2,7 +2,7 @@
 //!
 //! An item is waiting, leased, ended with a result and counted, with narrow tables, small keys and none of
 //! the engine's promises. The statements have the shapes that were found fastest, so that a ratio to them
-//! flatters nobody. Nothing of the engine is used here.
+//! flatters no one. Nothing of the engine is used here.
 
 use std::time::Duration;
 
@@ -139,7 +139,7 @@ impl Bare {
         }
     }
 
-    /// How long a commit of one row takes from one connection that nobody disturbs, in milliseconds.
+    /// How long a commit of one row takes from one connection that no one disturbs, in milliseconds.
     pub(crate) async fn commit_times(&self, n: usize, payload: &str) -> Result<Vec<f64>> {
         let mut connection = self.pool.acquire().await?;
         let mut times = Vec::with_capacity(n);

@@ -1,5 +1,5 @@
 //! Claims that look past much: a long backlog, rows that are dead and were not swept, delayed items, a transaction
-//! that somebody left open.
+//! that someone left open.
 
 use anyhow::{Result, ensure};
 use domain::{
@@ -128,7 +128,7 @@ impl Bench {
         Ok(Times::new(claim_times(engine, &name, CLAIMS).await?))
     }
 
-    /// After so many were worked off and nothing was swept up: because it is switched off, or because somebody still
+    /// After so many were worked off and nothing was swept up: because it is switched off, or because someone still
     /// looks at what was.
     async fn unswept(&mut self, engine: &Door, n: u64, looked_at: bool) -> Result<Times> {
         let pool = self.meter.pool().clone();

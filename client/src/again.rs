@@ -1,6 +1,6 @@
 //! Trying again: when that is right, and how long to wait before.
 //!
-//! Calls that the contract makes idempotent are sent again with jittered backoff when nobody answered;
+//! Calls that the contract makes idempotent are sent again with jittered backoff when no one answered;
 //! every call is sent again when it surely was not carried out (no connection, 429, 503). `Retry-After`
 //! is honoured.
 

@@ -12,7 +12,7 @@ impl Client {
     /// again and begins no second one.
     ///
     /// # Errors
-    /// 422 `reason_required` on somebody else's work.
+    /// 422 `reason_required` on someone else's work.
     pub async fn create_bulk(&self, new: &NewBulk) -> Result<BulkOperation> {
         let call = self.post(&["bulk-operations"]).json(new);
         let call = call.header("idempotency-key", key(&Uuid::now_v7().to_string())?);

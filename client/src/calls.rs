@@ -101,7 +101,7 @@ impl Client {
         let new = NewJob { id: Some(id), ..new.clone() };
         let call = self.post(&["jobs"]).json(&new).header("idempotency-key", key(&id.to_string())?);
         match self.fetch(call.again(Again::Always)).await {
-            // Nobody else knows the id: an earlier try was carried out and its answer lost.
+            // No one else knows the id: an earlier try was carried out and its answer lost.
             Err(error) if is_ours && error.code() == Some(Code::IdInUse) => self.job(id).await,
             other => other,
         }

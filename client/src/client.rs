@@ -131,7 +131,7 @@ impl Client {
             .redirect(reqwest::redirect::Policy::none())
             .retry(reqwest::retry::never());
         if base.scheme() == "http" {
-            // Without TLS nobody's certificates are needed, and the system's need not be in memory.
+            // Without TLS no one's certificates are needed, and the system's need not be in memory.
             builder = builder.tls_certs_only([]);
         }
         let http = builder.build().map_err(|e| Error::Configuration(format!("No HTTP client: {e}")))?;

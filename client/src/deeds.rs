@@ -1,7 +1,7 @@
 //! Actions of people on work: cancel, retry, replay, pin, change, share, delete (`cancellation`, `manual-retry`,
 //! `replay`, `retention`).
 //!
-//! Each takes a reason where the contract does: required on somebody else's work, kept in the audit log.
+//! Each takes a reason where the contract does: required on someone else's work, kept in the audit log.
 //! All but the retry may be sent again after a lost answer: by then the item may have been retried, failed
 //! again, and be retried a second time.
 

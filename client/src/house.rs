@@ -59,7 +59,7 @@ impl Client {
         self.send(self.call(Method::DELETE, &["job-types", name])).await.map(drop)
     }
 
-    /// Nothing of the type is handed out any more. Again is no change.
+    /// Nothing of the type is handed out anymore. Again is no change.
     pub async fn pause_job_type(&self, name: &str) -> Result<JobType> {
         self.fetch(self.post(&["job-types", name, "pause"]).again(Again::Always)).await
     }

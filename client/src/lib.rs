@@ -20,7 +20,7 @@
 //! async fn greet(task: Task) -> Result<Document, Unfinished> {
 //!     task.progress(ItemProgress { done: Some(1), total: Some(2), message: None });
 //!     match task.item().payload.text() {
-//!         "null" => Err(Unfinished::failed("nobody to greet").kind("no_name").not_retryable()),
+//!         "null" => Err(Unfinished::failed("no one to greet").kind("no_name").not_retryable()),
 //!         name => Ok(Document::of(&format!("Hello, {name}"))),
 //!     }
 //! }

@@ -56,7 +56,7 @@ impl Client {
     /// Creates a tree under an id of the caller's own; the same again is no change.
     ///
     /// # Errors
-    /// 409 `id_in_use` where the id came with another body, or belongs to somebody else.
+    /// 409 `id_in_use` where the id came with another body, or belongs to someone else.
     pub async fn put_job(&self, id: Uuid, new: &NewJob) -> Result<Made> {
         let call = self.call(Method::PUT, &["jobs", &id.to_string()]).json(new);
         Ok(Made::of(self.answer(call.again(Again::Always)).await?))

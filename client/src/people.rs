@@ -12,7 +12,7 @@ use reqwest::Method;
 use crate::{again::Again, calls::key, client::Client, error::Result, lists::Part};
 
 impl Client {
-    /// Lets somebody in. Without a password the answer brings a link that signs in once.
+    /// Lets someone in. Without a password the answer brings a link that signs in once.
     pub async fn create_user(&self, new: &NewUser) -> Result<UserMade> {
         let call = self.post(&["users"]).json(new).header("idempotency-key", key(&Uuid::now_v7().to_string())?);
         self.fetch(call.again(Again::Always)).await
@@ -33,7 +33,7 @@ impl Client {
         self.fetch(self.call(Method::PATCH, &["users", &id.to_string()]).json(patch).again(Again::Always)).await
     }
 
-    /// A link that signs somebody in once, within the hour.
+    /// A link that signs someone in once, within the hour.
     pub async fn create_sign_in_link(&self, user: Uuid) -> Result<LinkMade> {
         let call = self.post(&["users", &user.to_string(), "sign-in-link"]);
         let call = call.header("idempotency-key", key(&Uuid::now_v7().to_string())?);
@@ -45,13 +45,13 @@ impl Client {
         self.list(self.get(&["users", &user.to_string(), "sessions"]), part).await
     }
 
-    /// Signs somebody out everywhere.
+    /// Signs someone out everywhere.
     pub async fn end_user_sessions(&self, user: Uuid) -> Result<SessionsEnded> {
         let call = self.call(Method::DELETE, &["users", &user.to_string(), "sessions"]);
         self.fetch(call.again(Again::Always)).await
     }
 
-    /// Signs somebody out in one place.
+    /// Signs someone out in one place.
     pub async fn end_user_session(&self, user: Uuid, session: Uuid) -> Result<()> {
         let call = self.call(Method::DELETE, &["users", &user.to_string(), "sessions", &session.to_string()]);
         self.send(call).await.map(drop)
@@ -89,7 +89,7 @@ impl Client {
         self.list(self.get(&["tokens"]), part).await
     }
 
-    /// Takes a token back; it opens nothing any more.
+    /// Takes a token back; it opens nothing anymore.
     pub async fn revoke_token(&self, id: Uuid) -> Result<()> {
         self.send(self.call(Method::DELETE, &["tokens", &id.to_string()]).again(Again::Always)).await.map(drop)
     }

@@ -2,7 +2,7 @@
 //!
 //! This is its public face; the loop is in `run` and its parts, what it holds in `held`, how endings
 //! reach the server in `report`, what RabbitMQ says in `rabbit`. The worker trusts nothing it heard: the
-//! server's fence decides (`fencing`), and a handler whose lease may have been lost is stopped before another
+//! server's assignment id decides (`fencing`), and a handler whose lease may have been lost is stopped before another
 //! worker can be given its item (`lease-expiry`).
 
 mod beats;
@@ -156,7 +156,7 @@ pub struct Drain {
 }
 
 impl Drain {
-    /// One that nobody has pulled yet.
+    /// One that no one has pulled yet.
     pub fn new() -> Self {
         Self::default()
     }
@@ -288,7 +288,7 @@ impl Task {
         &self.assignment.item
     }
 
-    /// The fence: whoever ends the assignment names it.
+    /// The assignment id: whoever ends the assignment names it.
     pub fn assignment_id(&self) -> Uuid {
         self.assignment.id
     }

@@ -1,4 +1,4 @@
-//! Alerts: what somebody should look at (`alerts`). Raised once, cleared by themselves.
+//! Alerts: what someone should look at (`alerts`). Raised once, cleared by themselves.
 
 use serde::{Deserialize, Serialize};
 
@@ -20,7 +20,7 @@ pub enum AlertKind {
     EndingRefused,
     /// An open tree without progress for an hour.
     Stalled,
-    /// Waiting work that nobody has claimed for five minutes.
+    /// Waiting work that no one has claimed for five minutes.
     Unclaimed,
     /// A callback was given up.
     DeliveryFailed,

@@ -79,7 +79,7 @@ pub struct Me {
     pub role: Option<String>,
     /// A token's scopes.
     pub scopes: Vec<String>,
-    /// Somebody else chose the person's password: `POST /me/password`. Left out where it is not so.
+    /// Someone else chose the person's password: `POST /me/password`. Left out where it is not so.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub must_change_password: bool,
 }

@@ -64,9 +64,9 @@ pub struct Actor {
 pub enum ActorKind {
     User,
     Service,
-    /// Somebody at the command line of the server.
+    /// Someone at the command line of the server.
     Operator,
-    /// Somebody without a credential, such as whoever tried to sign in.
+    /// Someone without a credential, such as whoever tried to sign in.
     Nobody,
 }
 

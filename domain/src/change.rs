@@ -29,7 +29,7 @@ pub mod event {
 pub struct Change {
     pub jobs: Vec<Job>,
     /// The items that workers hold now, oldest first, at most 50, without payloads. Complete: an item
-    /// that is not here is not among the first 50 any more.
+    /// that is not here is not among the first 50 anymore.
     pub items: Vec<Item>,
 }
 

@@ -17,7 +17,7 @@ pub enum DeliveryState {
     Delivered,
     /// The receiver wants no more of it: a 410.
     Failed,
-    /// It was tried for as long as it is tried, or the tree names no receiver any more.
+    /// It was tried for as long as it is tried, or the tree names no receiver anymore.
     Abandoned,
     /// The tree was complete once more before it arrived.
     Superseded,
@@ -100,7 +100,7 @@ pub struct Schedule {
     pub give_up_seconds: f64,
 }
 
-/// The longest wait between two tries that nobody asked for.
+/// The longest wait between two tries that no one asked for.
 const LONGEST_WAIT: f64 = 7_200.0;
 
 /// Result of a try.

@@ -1,6 +1,6 @@
 //! A user's JSON document, kept as the text it came in.
 //!
-//! Documents nobody edits come back byte for byte: `2^53+1`, `1e400` and `1.10` survive. So a document
+//! Documents no one edits come back byte for byte: `2^53+1`, `1e400` and `1.10` survive. So a document
 //! is never parsed into numbers; it is scanned once ([`Document::scan`]) for what the store cannot
 //! hold or a reader cannot agree on: depth, duplicate keys, NUL, lone surrogates.
 

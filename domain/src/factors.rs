@@ -141,7 +141,7 @@ pub struct TotpPatch {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Connection {
     pub id: Uuid,
-    /// Name of the provider in the settings; null where the settings do not name it any more.
+    /// Name of the provider in the settings; null where the settings do not name it anymore.
     pub provider: Option<String>,
     /// Name of the provider as pages show it, or its issuer.
     pub label: String,

@@ -27,7 +27,7 @@ pub struct Feed {
     limit: usize,
 }
 
-/// Bytes of one filled template, where nobody says otherwise: a template may name one large piece many
+/// Bytes of one filled template, where no one says otherwise: a template may name one large piece many
 /// times.
 const LIMIT: usize = 16 << 20;
 

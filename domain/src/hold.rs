@@ -23,7 +23,7 @@ pub enum Hold {
     },
     /// Workers ask for the type; others go first.
     Shared,
-    /// Nobody asks for it, since when; `None`: never yet.
+    /// No one asks for it, since when; `None`: never yet.
     Unasked(Option<Time>),
 }
 

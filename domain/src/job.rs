@@ -126,7 +126,7 @@ impl JobStatus {
         Self::ALL.into_iter().find(|s| s.as_str() == word)
     }
 
-    /// `job-status`, from what a gate holds.
+    /// `job-status`, from what a job state row holds.
     pub const fn of(counts: &Counts, started: bool, cancelled: bool, completed: bool) -> Self {
         if completed {
             Self::Completed
@@ -272,7 +272,7 @@ pub struct Job {
     pub superseded_by: Option<Uuid>,
     /// Number of times that the tree has completed.
     pub completion: i32,
-    /// Exempt from retention: it stays until somebody deletes it.
+    /// Exempt from retention: it stays until someone deletes it.
     pub pinned: bool,
     pub open_because: Option<OpenBecause>,
     pub created_at: Time,

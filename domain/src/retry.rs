@@ -63,7 +63,7 @@ impl Backoff {
 pub enum Verdict {
     /// To be offered again after so many seconds; 0 is at once.
     RetryIn(f64),
-    /// A dead letter. `outcome_unknown` where nobody can say whether the work was done.
+    /// A dead letter. `outcome_unknown` where no one can say whether the work was done.
     Dead { outcome_unknown: bool },
 }
 

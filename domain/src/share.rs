@@ -42,7 +42,7 @@ pub const SHARED_DAYS_AT_MOST: i64 = 365;
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ShareBody {
-    /// Required on somebody else's work; kept in the audit log.
+    /// Required on someone else's work; kept in the audit log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Time when the link expires, at most 365 days from now. Default: 30 days from now.

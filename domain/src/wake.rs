@@ -1,6 +1,6 @@
 //! Messages on RabbitMQ, and their names.
 //!
-//! A wake-up is a hint: it may be lost, doubled, late or about an item that somebody else has long taken.
+//! A wake-up is a hint: it may be lost, doubled, late or about an item that someone else has long taken.
 //! Whoever hears one asks the server for the item; nothing else may follow from it.
 
 use serde::{Deserialize, Serialize};

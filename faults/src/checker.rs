@@ -72,11 +72,11 @@ pub(crate) enum Kind {
     TooSoon,
     /// A callback that says what is not so, or now this and now that.
     Untrue,
-    /// What a person did is not in the audit log once, or what nobody did is.
+    /// What a person did is not in the audit log once, or what no one did is.
     Audit,
     /// Tables that contradict each other.
     Tables,
-    /// A server that panicked, or a session inside somebody else's transaction.
+    /// A server that panicked, or a session inside someone else's transaction.
     Log,
     /// What a story looked for itself.
     Story,
@@ -190,7 +190,7 @@ impl Verdict {
 
 /// Judges a stage whose load has ended. `drained`: whether everything came to its end in time.
 pub(crate) async fn judge(stage: &mut Stage, drained: bool) -> Result<Verdict> {
-    // The tables first, as they are at rest; then nothing may write any more.
+    // The tables first, as they are at rest; then nothing may write anymore.
     let at_rest = invariants::hold(&stage.pool, None, Duration::from_secs(10)).await;
     stage.stop().await?;
     let history = History {

@@ -81,7 +81,7 @@ pub(crate) fn scaled<T>(house: &House, quick: T, full: T) -> T {
     if house.full { full } else { quick }
 }
 
-/// How long everything may take to come to its end once nothing disturbs it any more.
+/// How long everything may take to come to its end once nothing disturbs it anymore.
 pub(crate) fn patience(house: &House) -> Duration {
     Duration::from_secs(scaled(house, 90, 600))
 }

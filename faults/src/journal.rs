@@ -25,7 +25,7 @@ pub(crate) enum What {
     Create {
         key: String,
         items: Vec<String>,
-        /// Whether somebody is to be told when it is complete.
+        /// Whether someone is to be told when it is complete.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         calls: bool,
     },

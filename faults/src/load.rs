@@ -1,8 +1,8 @@
-//! What is offered: trees and items of every kind, through the public API, each call again until somebody
-//! has answered it, each written down in the journal.
+//! What is offered: trees and items of every kind, through the public API, each call again until someone has answered
+//! it, each written down in the journal.
 //!
-//! Every item carries a dedupe key and every tree an Idempotency-Key, so that a call whose answer was lost can be made again
-//! and the journal knows each item by name. What is offered follows from the seed alone.
+//! Every item carries a dedupe key and every tree an Idempotency-Key, so that a call whose answer was lost can be made
+//! again and the journal knows each item by name. What is offered follows from the seed alone.
 
 use std::{
     collections::VecDeque,
@@ -115,7 +115,7 @@ pub(crate) async fn offer(load: Load, clients: Vec<Client>, journal: Arc<Journal
         for at in 0..load.items / 10 / 10 {
             let key = format!("small-{}-{at}", load.seed);
             let items: Vec<NewItem> = (0..10).map(|n| item("plain", n, &mut rng)).collect();
-            // Some ask for nothing, so that nobody is told of them.
+            // Some ask for nothing, so that no one is told of them.
             let callback = load.callback.clone().filter(|_| at % 4 != 3);
             let tree = NewJob { items, sealed: true, ..tree("plain", callback) };
             calls.push(Call::Create { key, tree: Box::new(tree) });

@@ -41,7 +41,7 @@ pub(crate) enum Cut {
     Reset,
     /// This way ends as if the sender had closed it; the other goes on.
     HalfClose,
-    /// Nothing goes either way any more; a reset comes when the mode is no cut any more.
+    /// Nothing goes either way anymore; a reset comes when the mode is no cut anymore.
     Silence,
 }
 

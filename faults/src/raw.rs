@@ -17,7 +17,7 @@ use tokio::{
     time::timeout,
 };
 
-/// Somebody who asks a server, with a token.
+/// Someone who asks a server, with a token.
 #[derive(Clone, Debug)]
 pub(crate) struct Api {
     http: reqwest::Client,

@@ -119,7 +119,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<Heard>> {
     lines.map(|line| serde_json::from_str(&line?).context("a line of the receiver's ledger")).collect()
 }
 
-/// Somebody who listens for as long as this lives.
+/// Someone who listens for as long as this lives.
 pub(crate) struct Receiver {
     addr: SocketAddr,
     path: PathBuf,

@@ -71,7 +71,7 @@ impl Scene {
         Ok(Self { pool, wire, url, program, direct, folder, guard, started })
     }
 
-    /// A connection of one's own, straight to the database, as nobody's server.
+    /// A connection of one's own, straight to the database, as no one's server.
     pub(crate) async fn session(&self) -> Result<PgConnection> {
         Ok(PgConnection::connect_with(&self.direct.clone().application_name("fault")).await?)
     }

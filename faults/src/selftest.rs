@@ -1,6 +1,6 @@
 //! The judge, judged: servers that are broken on purpose, one promise each, and the same without.
 //!
-//! A green run is worth nothing while nobody has seen it red. These are played first, and a broken server that is not
+//! A green run is worth nothing while no one has seen it red. These are played first, and a broken server that is not
 //! noticed is a fault of the run like any other.
 
 use std::time::Duration;

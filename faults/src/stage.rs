@@ -195,7 +195,8 @@ impl Stage {
         Ok(tokio::spawn(load::offer(load, clients, Arc::clone(&self.journal))))
     }
 
-    /// Whether every tree is complete, whoever asked for it was told, and nothing follows any more. `None`: the database does not say.
+    /// Whether every tree is complete, whoever asked for it was told, and nothing follows anymore. `None`: the database
+    /// does not say.
     pub(crate) async fn is_drained(&self) -> Option<bool> {
         let open = "select (select count(*) from gate g join job j on j.gate_id = g.gate_id
               where j.parent_id is null and g.tree_completed_at is null and g.removed_at is null)
@@ -250,7 +251,7 @@ impl Stage {
         self.folder.path()
     }
 
-    /// Kills whatever runs, so that nothing is written any more.
+    /// Kills whatever runs, so that nothing is written anymore.
     pub(crate) async fn stop(&mut self) -> Result<()> {
         for worker in &mut self.workers {
             worker.kill().await?;

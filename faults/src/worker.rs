@@ -133,7 +133,7 @@ async fn stubborn(client: Client, ledger: Ledger, arguments: Arguments) {
             wait_seconds: Some(1),
             claim_id: Some(Uuid::now_v7()),
         };
-        // The same claim until it is answered: what it was given while nobody could say so is not lost.
+        // The same claim until it is answered: what it was given while no one could say so is not lost.
         if let Ok(claimed) = until_answered(async || client.claim(&claim).await).await {
             for assignment in claimed.assignments {
                 hand_in(&client, &ledger, &assignment, arguments.work_ms).await;
@@ -142,7 +142,7 @@ async fn stubborn(client: Client, ledger: Ledger, arguments: Arguments) {
     }
 }
 
-/// Tries again ten times a second, as a lease is short here and nobody renews it.
+/// Tries again ten times a second, as a lease is short here and no one renews it.
 async fn until_answered<T>(call: impl AsyncFn() -> client::Result<T>) -> client::Result<T> {
     loop {
         match call().await {

@@ -46,7 +46,7 @@ impl Group {
         Self(child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?)))
     }
 
-    /// An error means that there is nobody left to hear.
+    /// An error means that there is no one left to hear.
     fn signal(&self, signal: Signal) {
         if let Some(group) = self.0 {
             let _ = kill_process_group(group, signal);
@@ -135,7 +135,7 @@ async fn follow<T>(
             }
             () = sleep_until(patience), if status.is_some() && are_open => {
                 group.signal(Signal::KILL);
-                // One who left the group cannot be reached; nobody waits for it any longer.
+                // One who left the group cannot be reached; no one waits for it any longer.
                 let _ = tokio::time::timeout(LINGER, &mut pipes).await;
                 are_open = false;
             }

@@ -121,7 +121,7 @@ async fn stopped_after_first_word(script: &str, drop_it: bool) -> (Option<Result
     (ended, pid)
 }
 
-/// Waits until the process is gone or a zombie of somebody else's.
+/// Waits until the process is gone or a zombie of someone else's.
 async fn is_gone(pid: i32) -> bool {
     for _ in 0..200 {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();

@@ -52,7 +52,7 @@ pub(super) fn line(job: &Job) -> String {
     if job.tree.status == JobStatus::Running { line } else { format!("{line}  {}", plain(&job.message)) }
 }
 
-/// Draws the bar of a tree until it is complete. Where nobody looks (standard error is no terminal),
+/// Draws the bar of a tree until it is complete. Where no one looks (standard error is no terminal),
 /// a line for each new percent.
 pub(super) async fn bar(client: &Client, id: Uuid, as_json: bool) -> anyhow::Result<Exit> {
     let bar = ProgressBar::new(0);

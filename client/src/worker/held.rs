@@ -23,7 +23,7 @@ const DROPPED_AFTER: f64 = MISSED_HEARTBEATS - 0.25;
 pub(super) enum Why {
     /// The item or its job was cancelled.
     Cancelled,
-    /// The assignment is not this worker's any more.
+    /// The assignment is not this worker's anymore.
     Closed,
     /// Two heartbeats in a row were not answered.
     Silent,

@@ -175,7 +175,7 @@ impl Listener {
             () = lost(&connection) => End::Lost("the connection is lost".to_owned()),
         };
         self.state.is_attached.store(false, Ordering::Relaxed);
-        // What was delivered and not acknowledged goes to somebody else with the connection.
+        // What was delivered and not acknowledged goes to someone else with the connection.
         let _ = timeout(ANSWER, connection.close(200, "bye".into())).await;
         (true, end)
     }
@@ -242,7 +242,7 @@ async fn acknowledge(delivery: &Delivery) -> std::result::Result<(), String> {
     }
 }
 
-/// Resolves when the connection is of no use any more. Who waits for a message, or to get rid of an acknowledgement,
+/// Resolves when the connection is of no use anymore. Who waits for a message, or to get rid of an acknowledgement,
 /// does not always hear of that.
 async fn lost(connection: &Connection) {
     let mut events = connection.events_listener().boxed();

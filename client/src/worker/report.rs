@@ -143,7 +143,7 @@ fn read(endings: &[Ending], finished: Finished) -> (Vec<Verdict>, Vec<Assignment
 #[derive(Debug)]
 pub(super) enum Returned {
     Accepted,
-    /// It was not this worker's any more, or nobody could be told: its lease runs out.
+    /// It was not this worker's anymore, or no one could be told: its lease runs out.
     Closed,
     /// An at_most_once item that has begun cannot be given back, only failed (`retry-budget`).
     MustFail,

@@ -219,7 +219,7 @@ impl Loop {
     }
 }
 
-/// The next item that is heard of; never where nobody listens.
+/// The next item that is heard of; never where no one listens.
 async fn hear(ear: &mut Option<Ear>) -> Option<Uuid> {
     match ear {
         Some(ear) => ear.items.recv().await,

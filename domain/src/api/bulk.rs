@@ -153,7 +153,7 @@ pub struct NewBulk {
     /// With `retry`: what changes in each payload.
     #[serde(default, deserialize_with = "crate::bounded::list")]
     pub payload_edit: Vec<PayloadEdit>,
-    /// Required where the work is somebody else's; kept in the audit log.
+    /// Required where the work is someone else's; kept in the audit log.
     #[serde(default)]
     pub reason: Option<String>,
     /// Members a second, over all servers; null: as fast as it goes.
@@ -230,7 +230,7 @@ pub struct ReplayBody {
     pub payload: Option<Document>,
     /// Instead of the item's own.
     pub expires_at: Option<Time>,
-    /// Required on somebody else's work; kept in the audit log.
+    /// Required on someone else's work; kept in the audit log.
     pub reason: Option<String>,
 }
 

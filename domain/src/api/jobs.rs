@@ -153,7 +153,7 @@ pub struct RetryBody {
     pub expires_at: Option<Time>,
     /// Forget the steps it has reached.
     pub restart: bool,
-    /// Required on somebody else's work; kept in the audit log.
+    /// Required on someone else's work; kept in the audit log.
     pub reason: Option<String>,
 }
 
@@ -162,6 +162,6 @@ pub struct RetryBody {
 #[serde(deny_unknown_fields, default)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ReasonBody {
-    /// Required on somebody else's work; kept in the audit log.
+    /// Required on someone else's work; kept in the audit log.
     pub reason: Option<String>,
 }

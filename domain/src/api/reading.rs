@@ -43,7 +43,7 @@ pub struct JobPatch {
     #[serde(deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<OnCompleted>))]
     pub on_completed: Option<Option<OnCompleted>>,
-    /// Required on somebody else's job.
+    /// Required on someone else's job.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
@@ -65,7 +65,7 @@ pub struct ItemPatch {
     #[serde(deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Time>))]
     pub expires_at: Option<Option<Time>>,
-    /// Required on somebody else's item.
+    /// Required on someone else's item.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }

@@ -38,7 +38,7 @@ pub struct Claim {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Assignment {
-    /// The fence: whoever ends the assignment names it.
+    /// The assignment id: whoever ends the assignment names it.
     pub id: Uuid,
     pub item: AssignedItem,
     pub attempt: i32,

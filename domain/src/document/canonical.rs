@@ -136,7 +136,7 @@ fn number(text: &str, out: &mut String) {
         return;
     }
     let moved = (significant.len() - last.len()) as i128 - fraction.len() as i128;
-    // Beyond what fits, two spellings of one number count as two: nobody writes them by accident.
+    // Beyond what fits, two spellings of one number count as two: no one writes them by accident.
     let power = exponent.parse::<i128>().ok().and_then(|exponent| exponent.checked_add(moved));
     match power {
         Some(power) => out.extend([sign, last, "e", &power.to_string()]),

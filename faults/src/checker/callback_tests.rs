@@ -58,7 +58,7 @@ fn who_is_told_once_or_again_under_one_id_is_told() {
     assert_eq!((verdict.told, verdict.told_again, verdict.undelivered), (1, 0, 0));
     let again = with(|history| history.heard.push(Heard { at_us: 50_000, port: 2, ..heard("one", 1) }));
     assert_eq!(clean_of(&again).told_again, 1);
-    // Nobody asked, nobody is told.
+    // No one asked, no one is told.
     clean_of(&clean("plain"));
 }
 
@@ -131,7 +131,7 @@ fn an_earlier_completion_is_told_or_superseded() {
 fn a_wrong_signature_is_found() {
     let forged = || Heard { valid: false, ..heard("one", 1) };
     only(&with(|history| history.heard.push(forged())), Kind::Unsigned);
-    // Who was told by somebody else was not told.
+    // Who was told by someone else was not told.
     let verdict = rules::judge(&with(|history| history.heard = vec![forged()]));
     assert_eq!((verdict.count(Kind::Untold), verdict.count(Kind::Unsigned)), (1, 1));
 }

@@ -350,7 +350,7 @@ fn stepped(seen: &Seen<'_>, verdict: &mut Verdict) {
     }
 }
 
-/// At most once is once, by the tables and by those who did it. What a worker began and nobody handed out
+/// At most once is once, by the tables and by those who did it. What a worker began and no one handed out
 /// is a fault of its own.
 fn handed_out(seen: &Seen<'_>, verdict: &mut Verdict) {
     let mut begun: HashMap<Uuid, HashSet<Uuid>> = HashMap::new();

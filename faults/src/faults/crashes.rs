@@ -203,7 +203,7 @@ fn arm(server: &mut Server, tally: &Tally, busy: std::ops::Range<usize>) -> Resu
     server.process.start()
 }
 
-/// A server that does not crash any more, ready.
+/// A server that does not crash anymore, ready.
 async fn disarm(server: &mut Server) -> Result<()> {
     server.process.kill().await?;
     server.process.unset("FAILPOINTS");

@@ -225,7 +225,7 @@ async fn poison(house: &House) -> Result<Played> {
     let load = stage.load(Load { poison: count, ..Load::of(house.items / 2, house.seed) })?;
     let mut deaths = 0;
     let began = Instant::now();
-    // Somebody always starts workers again; each death takes three innocent items with it for a lease.
+    // Someone always starts workers again; each death takes three innocent items with it for a lease.
     while !(load.is_finished() && stage.is_drained().await == Some(true)) {
         ensure!(began.elapsed() < patience(house) * 2, "items that kill are not put aside");
         for worker in &mut stage.workers {

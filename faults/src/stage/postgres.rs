@@ -156,8 +156,8 @@ impl Drop for Postgres {
     }
 }
 
-/// A port that nobody has, and that the system gives to nobody else while what listens on it is down: below those it takes
-/// for outgoing connections.
+/// A port that no one has, and that the system gives to no one else while what listens on it is down: below those it
+/// takes for outgoing connections.
 pub(crate) fn free_port() -> Result<u16> {
     let mut tried = (0..1_000).map(|_| rand::random_range(15_000..32_000));
     tried.find(|&port: &u16| std::net::TcpListener::bind(("127.0.0.1", port)).is_ok()).context("no port is free")

@@ -31,7 +31,7 @@ pub(super) enum Recorded {
 }
 
 /// Reason to record for an action on this owner's work; blank counts as none. Returns 422 `reason_required` if there is
-/// none and the work belongs to somebody else.
+/// none and the work belongs to someone else.
 pub(crate) fn reason_for(caller: &Caller, owner_id: Uuid, reason: Option<&str>) -> Result<Option<String>, Problem> {
     let reason = reason.map(str::trim).filter(|reason| !reason.is_empty());
     if reason.is_some_and(|reason| !is_text(reason, 1, LONGEST_REASON)) {

@@ -154,7 +154,7 @@ impl JobCache {
         ids.iter().filter_map(|id| Some((*id, jobs.by_id.get(id)?.owner_id))).collect()
     }
 
-    /// Jobs by gate id, read over the given connection if they are not cached.
+    /// Jobs by job state row id, read over the given connection if they are not cached.
     pub(super) async fn by_gates(
         &self,
         executor: impl PgExecutor<'_>,

@@ -16,7 +16,7 @@ use crate::{
 use super::{Core, Engine};
 
 impl Core {
-    /// Records a request in these jobs, unless they act on nobody's behalf. Runs first, in a separate commit: if the
+    /// Records a request in these jobs, unless they act on no one's behalf. Runs first, in a separate commit: if the
     /// request fails afterwards, rights have shrunk and none have grown.
     pub(super) async fn ask_in<'a>(&self, caller: &Caller, jobs: impl IntoIterator<Item = &'a JobInfo>) -> Result<()> {
         let acts = |job: &&JobInfo| {

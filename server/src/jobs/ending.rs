@@ -59,15 +59,15 @@ pub(super) struct EndingRows {
     pub(super) dead: Vec<FinalRow>,
     /// Items that are claimable again at once: type and position.
     pub(super) ready: Vec<(i32, Mark)>,
-    /// Jobs known to be canceled (gate ids, ascending): their running items can only end as canceled.
+    /// Jobs known to be canceled (job state row ids, ascending): their running items can only end as canceled.
     pub(super) cancelled: Vec<i64>,
     /// Items in a serialize queue that became final: queue id and item id.
     pub(super) freed: Vec<(i64, Uuid)>,
     /// Succeeded items, which may be fed to other jobs.
     pub(super) succeeded: Vec<Success>,
-    /// Jobs that received a result after they were canceled (gate ids).
+    /// Jobs that received a result after they were canceled (job state row ids).
     pub(super) late: Vec<i64>,
-    /// Jobs whose worker asked to cancel the tree (gate ids).
+    /// Jobs whose worker asked to cancel the tree (job state row ids).
     pub(super) aborted: Vec<i64>,
 }
 

@@ -21,7 +21,7 @@ struct Known {
 }
 
 impl Ghosts {
-    /// Cached gate ids, ascending.
+    /// Cached job state row ids, ascending.
     pub(super) fn known(&self) -> Arc<Vec<i64>> {
         Arc::clone(&self.0.read().unwrap_or_else(std::sync::PoisonError::into_inner).gates)
     }

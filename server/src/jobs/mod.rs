@@ -10,13 +10,13 @@
 //! 3. cursor of a file (`split`)
 //! 4. lease, then dedupe keys of items, then serialize queues by id
 //! 5. outcomes that are undone, then ready, deferred, blocked rows: by item; claims skip locked rows and never wait
-//! 6. job state rows by gate id, which is topological within a tree (the root has the lowest)
+//! 6. job state rows by job state row id, which is topological within a tree (the root has the lowest)
 //! 7. error groups
 //! 8. deliveries
 //!
 //! Serialize queues come before the rows waiting in them, so a transaction that takes waiting rows first reads without
 //! locks. Serialize queues are created in commits of their own. Adding items locks their job state rows before it
-//! inserts, because it needs sequence numbers of the job; it then only inserts rows that nobody can wait for. Cursors
+//! inserts, because it needs sequence numbers of the job; it then only inserts rows that no one can wait for. Cursors
 //! of propagation (`carry`, `feed_rest`) are written under the lock of the job state row.
 
 mod add; // adding items from requests and files

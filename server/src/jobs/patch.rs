@@ -166,7 +166,7 @@ impl Core {
             }
             patch::write_items(&mut tx, &rows).await?;
             let refiled = self.refile(&mut tx, new.gate_id, &rows).await?;
-            // The job was canceled or completed in the meantime: nothing waits any more.
+            // The job was canceled or completed in the meantime: nothing waits anymore.
             let Some(refiled) = refiled else { return Ok(()) };
             crate::store::commit(tx).await?;
             refiled.after_commit(self);

@@ -53,19 +53,19 @@ impl Plan {
         Self { root_id, jobs }
     }
 
-    /// Gate ids of all jobs, ascending.
+    /// Job state row ids of all jobs, ascending.
     pub(crate) fn gates(&self) -> Vec<i64> {
         let mut gates: Vec<i64> = self.jobs.iter().map(|job| job.gate_id).collect();
         gates.sort_unstable();
         gates
     }
 
-    /// Gate id of the root.
+    /// Job state row id of the root.
     pub(crate) fn root_gate(&self) -> i64 {
         self.jobs.first().map_or(0, |root| root.gate_id)
     }
 
-    /// Index of the job with this gate id.
+    /// Index of the job with this job state row id.
     pub(crate) fn place(&self, gate_id: i64) -> Option<usize> {
         self.jobs.iter().position(|job| job.gate_id == gate_id)
     }

@@ -158,7 +158,7 @@ impl<'a> Batch<'a> {
         Ok(Self { retries, rows, plans })
     }
 
-    /// Gate ids of all jobs in trees with retried items, and of the roots of the other trees. Ascending.
+    /// Job state row ids of all jobs in trees with retried items, and of the roots of the other trees. Ascending.
     fn gates(&self) -> Vec<i64> {
         let going: BTreeSet<Uuid> = self.retries.iter().map(|retry| retry.job.root_id).collect();
         let mut gates: Vec<i64> = Vec::new();

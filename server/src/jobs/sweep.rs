@@ -1,4 +1,4 @@
-//! Item sweeps of the background tasks: lost leases, due items, expiry, incomplete completions, and claims that nobody
+//! Item sweeps of the background tasks: lost leases, due items, expiry, incomplete completions, and claims that no one
 //! woke. Each sweep is one bounded transaction and returns the number of rows found.
 
 use std::sync::Arc;

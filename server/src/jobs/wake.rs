@@ -1,7 +1,7 @@
 //! Waiting claims, woken in order of arrival when an item of their type may be claimable.
 //!
 //! A wake-up is a hint: it may be lost, duplicated or wrong. A woken waiter claims like any other, and a background
-//! task checks every two seconds for claimable items that woke nobody. Waiting costs the database nothing.
+//! task checks every two seconds for claimable items that woke no one. Waiting costs the database nothing.
 
 use std::{collections::VecDeque, sync::Mutex};
 

@@ -168,7 +168,7 @@ pub(super) async fn impatient(house: &House) -> Result<Played> {
     let least = scaled(house, 2, 20);
     let times =
         stage.disturb(&mut load, least, Duration::from_secs(1), |stage, n| hold_a_worker(stage, n).boxed()).await?;
-    // Who has his hands full listens to nobody: it is looked for consumers when there is nothing left to do.
+    // Who has his hands full listens to no one: it is looked for consumers when there is nothing left to do.
     let idle = async || Ok(load.is_finished() && stage.is_drained().await == Some(true));
     until("everything is worked off", patience(house), idle).await?;
     let back = node.root().attached(&queue("plain"), stage.workers.len()).await;
@@ -194,7 +194,7 @@ async fn hold_a_worker(stage: &mut Stage, n: usize) -> Result<()> {
 /// Two signs of life of the connections, a pause before the next attempt, and what a loaded machine adds.
 const NOTICED: Duration = Duration::from_secs(2 * 5 + 2);
 
-/// F27: the wires to the broker swallow everything, and nobody is told.
+/// F27: the wires to the broker swallow everything, and no one is told.
 pub(super) async fn silent(house: &House) -> Result<Played> {
     let vhost = rabbit::vhost().await;
     let uri: AMQPUri = vhost.url.parse().map_err(anyhow::Error::msg)?;

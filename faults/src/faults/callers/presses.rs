@@ -24,7 +24,7 @@ use crate::{
 /// Items that are given back at once.
 const AT_ONCE: usize = 16;
 
-/// Somebody of the support desk, at a server of his own.
+/// Someone of the support desk, at a server of his own.
 #[derive(Clone)]
 struct Person {
     name: &'static str,

@@ -32,7 +32,7 @@ pub(super) async fn narrow(addr: SocketAddr) -> io::Result<TcpStream> {
 /// How long the server waits for headers, and a little.
 const HEADERS: Duration = Duration::from_secs(33);
 
-/// F35: half headers, bodies a byte at a time, answers that nobody reads.
+/// F35: half headers, bodies a byte at a time, answers that no one reads.
 pub(crate) async fn slow(house: &House, connections: usize) -> Result<Told> {
     let scene = Scene::new(house, "").await?;
     let mut served = scene.serve(&[]).await?;

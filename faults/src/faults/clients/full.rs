@@ -21,8 +21,8 @@ const POOL: &str = "8";
 const HELD: Duration = Duration::from_secs(10);
 /// Who has not been begun is told to come again after two seconds, and what a loaded machine adds.
 const SOON: Duration = Duration::from_millis(2_500);
-/// What has been begun waits for its lock for five seconds: until then nobody can say what becomes of it. How many those are is
-/// chance: a batch takes what is there when it begins.
+/// What has been begun waits for its lock for five seconds: until then no one can say what becomes of it. How many
+/// those are is chance: a batch takes what is there when it begins.
 const BEGUN: Duration = Duration::from_secs(5);
 const BEGUN_ENDS: Duration = Duration::from_millis(6_500);
 

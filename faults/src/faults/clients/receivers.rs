@@ -53,7 +53,7 @@ pub(crate) async fn play(house: &House, each: usize) -> Result<Told> {
     let book = Book::create(&ledger)?;
     let heard = Heard { book, posts: Mutex::default(), poured: AtomicU64::new(0), stolen: AtomicU64::new(0) };
     let heard = Arc::new(heard);
-    // Each at a port of its own: what one receiver does holds up nobody else.
+    // Each at a port of its own: what one receiver does holds up no one else.
     let mut receiving = JoinSet::new();
     let mut ports = BTreeMap::new();
     for manner in MANNERS {

@@ -52,7 +52,7 @@ struct Watched {
     addr: SocketAddr,
     asks: Vec<u8>,
     job: String,
-    /// From now on nobody closes before the end.
+    /// From now on no one closes before the end.
     calm: AtomicBool,
     opened: AtomicU64,
     /// Those who saw the end, and what of it was not as it is.

@@ -28,7 +28,7 @@ const PATIENCE: Duration = Duration::from_mins(1);
 /// The types that are worked on here. What `brief` brings goes by itself as soon as it may.
 pub(super) const TYPES: [&str; 3] = ["deed", "many", "brief"];
 
-/// Somebody who asks every server in turn.
+/// Someone who asks every server in turn.
 pub(super) struct Caller {
     bases: Vec<String>,
     apis: Vec<Api>,

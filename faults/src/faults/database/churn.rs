@@ -19,7 +19,7 @@ use crate::{
     told::Told,
 };
 
-/// F15: nothing that dies can be cleaned away while somebody's old view of the tables is open.
+/// F15: nothing that dies can be cleaned away while someone's old view of the tables is open.
 pub(crate) async fn bloat(house: &House, length: Duration) -> Result<Told> {
     let scene = Scene::new(house, "").await?;
     let mut served = scene.serve(&[]).await?;
@@ -137,7 +137,7 @@ pub(crate) async fn crowd(house: &House, length: Duration) -> Result<Told> {
         Told::new(format!("{calls} random calls of {CLIENTS} clients at two servers in {} s", length.as_secs()));
     told.note(format!("answers {statuses:?}"));
     told.zero("answers of 5xx", statuses.range(500..).map(|(_, n)| n).sum());
-    // What nobody holds any more runs out, what stays open is sealed, and all of it comes to an end.
+    // What no one holds anymore runs out, what stays open is sealed, and all of it comes to an end.
     let open: Vec<(uuid::Uuid,)> =
         sqlx::query_as("select j.id from job j join gate g using (gate_id) where not g.sealed")
             .fetch_all(&scene.pool)

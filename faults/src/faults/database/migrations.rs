@@ -1,4 +1,4 @@
-//! F19: servers start and migrate beside one that works, while somebody reads in a long transaction.
+//! F19: servers start and migrate beside one that works, while someone reads in a long transaction.
 
 use std::{
     process::Stdio,

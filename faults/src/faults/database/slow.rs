@@ -1,7 +1,7 @@
-//! F12: a database that is far away. Nobody who is alive loses an item by that.
+//! F12: a database that is far away. No one who is alive loses an item by that.
 //!
-//! At two seconds a round trip the lease is what is judged; which share of heartbeats is answered before the next is due
-//! is only said: who has to be recognised again waits for a connection of the pages then.
+//! At two seconds a round trip the lease is what is judged; which share of heartbeats is answered before the next is
+//! due is only said: who has to be recognised again waits for a connection of the pages then.
 
 use std::{
     net::SocketAddr,
@@ -73,7 +73,7 @@ async fn far(house: &House) -> Result<Played> {
     let offered = Load { only: vec!["plain", "once", "trees"], cancels: 0, ..Load::of(house.items / 5, house.seed) };
     let load = stage.load(offered)?;
     let mut played = end(house, stage, load, String::new()).await?;
-    // Nobody was killed here, and nobody was away.
+    // No one was killed here, and no one was away.
     let lost = played.verdict.leases_lost;
     if lost > 0 {
         played.verdict.find(Kind::Story, format!("{lost} leases of healthy workers were lost at {FAR:?}"));
@@ -88,7 +88,7 @@ struct Beats {
     sent: usize,
     late: usize,
     slowest: Duration,
-    /// Leases that were lost although somebody renewed them.
+    /// Leases that were lost although someone renewed them.
     lost: i64,
 }
 

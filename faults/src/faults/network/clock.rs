@@ -40,7 +40,7 @@ pub(crate) async fn play(house: &House, items: usize) -> Result<Told> {
         ("LD_PRELOAD", library.as_str()),
         ("FAKETIME_TIMESTAMP_FILE", &clock),
         ("FAKETIME_NO_CACHE", "1"),
-        // A program's own waiting jumps with nobody's wall clock; speeds change both.
+        // A program's own waiting jumps with no one's wall clock; speeds change both.
         ("DONT_FAKE_MONOTONIC", "1"),
         ("FAKETIME_DONT_FAKE_MONOTONIC", "1"),
     ];

@@ -136,7 +136,7 @@ fn contested(commands: &[&CreateCommand]) -> Vec<bool> {
 enum Written {
     /// Commands not to be tried again; the transaction must be rolled back.
     Refused(Vec<(usize, Result<bool>)>),
-    /// Rows added with the trees, and the new jobs by gate id.
+    /// Rows added with the trees, and the new jobs by job state row id.
     All(Option<AddedRows>, HashMap<i64, Arc<JobInfo>>),
 }
 
@@ -172,7 +172,7 @@ async fn write(core: &Arc<Core>, tx: &mut Tx, commands: &[&CreateCommand]) -> Re
     let mut next = 0;
     for command in commands {
         let end = next + jobs_of(command);
-        // Consecutive gate ids for each tree: the root has the lowest.
+        // Consecutive job state row ids for each tree: the root has the lowest.
         rows.tree(&core.sealer, command, &gate_ids[next..end])?;
         places.push(next..end);
         next = end;

@@ -122,8 +122,8 @@ impl Engine {
         }
     }
 
-    /// Returns matching jobs, newest or oldest first, after a position (a gate id), and the position after the last one
-    /// if there may be more.
+    /// Returns matching jobs, newest or oldest first, after a position (a job state row id), and the position after the
+    /// last one if there may be more.
     pub async fn list_jobs(
         &self,
         caller: &Caller,

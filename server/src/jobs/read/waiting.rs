@@ -29,7 +29,7 @@ const LATELY: f64 = 60.0;
 /// Reasons that the waiting items of a page have beyond their own rows.
 #[derive(Default)]
 pub(super) struct Waits {
-    /// By gate id: keys of incomplete jobs.
+    /// By job state row id: keys of incomplete jobs.
     after: HashMap<i64, Vec<String>>,
     /// By serialize queue: head, state of the head, key.
     heads: HashMap<i64, (Uuid, ItemState, String)>,

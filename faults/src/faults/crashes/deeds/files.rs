@@ -27,7 +27,7 @@ impl Caller {
         Ok(())
     }
 
-    /// Sends bytes until somebody answers.
+    /// Sends bytes until someone answers.
     async fn send(
         &self,
         method: Method,
