@@ -64,7 +64,7 @@ pub struct LogsAdded {
     pub added: i64,
     /// Number of the last line in the attempt.
     pub last_line: i64,
-    /// Number of oldest lines of the attempt that were dropped because an attempt keeps one mebibyte.
+    /// Number of oldest lines of the attempt that were dropped, whole requests at a time, to keep at most 1 MiB.
     pub dropped: i64,
 }
 

@@ -23,8 +23,8 @@ use crate::{
 
 /// Add log lines to an assignment
 ///
-/// 1 to 1,000 lines in order, all or none. An attempt keeps its newest mebibyte; `dropped` counts the oldest lines that had
-/// to go. Lines are not a heartbeat: they do not extend the lease.
+/// 1 to 1,000 lines in order, all or none. An attempt keeps its newest requests, up to 1 MiB together; `dropped` counts the
+/// lines of older ones. Lines are not a heartbeat: they do not extend the lease.
 #[utoipa::path(post, path = "/assignments/{id}/logs", tag = "assignments", params(("id" = String, Path)),
     request_body = LogsBody, responses((status = 200, body = LogsAdded)))]
 pub async fn log_assignment(
@@ -67,7 +67,8 @@ impl Paged for LogList {
 
 /// List the log lines of an attempt
 ///
-/// First line first unless `sort` is given. Lines below the first number were dropped: an attempt keeps its newest mebibyte.
+/// First line first unless `sort` is given. Lines below the first number were dropped: an attempt keeps its newest
+/// requests, up to 1 MiB together.
 #[utoipa::path(get, path = "/items/{id}/logs", tag = "items", params(("id" = Uuid, Path), LogList),
     responses((status = 200, body = Page<LogLine>)))]
 pub async fn list_logs(
