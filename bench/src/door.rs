@@ -166,7 +166,7 @@ pub(crate) fn claim_of(worker: &str, job_type: &str, most: u32) -> Claim {
 
 /// Takes at most `n` from what is left.
 fn take(left: &AtomicU64, n: u64) -> u64 {
-    let took = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| Some(left.saturating_sub(n)));
+    let took = left.try_update(Ordering::Relaxed, Ordering::Relaxed, |left| Some(left.saturating_sub(n)));
     took.map_or(0, |left| left.min(n))
 }
 

@@ -31,7 +31,7 @@ impl Part {
 
     fn take(&self, bytes: usize) -> bool {
         let room = |used: usize| used.checked_add(bytes).filter(|&sum| sum <= self.limit);
-        bytes == 0 || self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, room).is_ok()
+        bytes == 0 || self.used.try_update(Ordering::Relaxed, Ordering::Relaxed, room).is_ok()
     }
 
     fn give_back(&self, bytes: usize) {

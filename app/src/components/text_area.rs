@@ -42,8 +42,6 @@ pub(crate) fn escaped(text: &str) -> String {
 
 #[cfg(all(test, feature = "ssr"))]
 mod tests {
-    use leptos::tachys::view::RenderHtml as _;
-
     use super::*;
 
     #[test]

@@ -32,7 +32,7 @@ impl Asked {
         let link = document().get_element_by_id("fresh");
         let of = |name: &str| link.as_ref()?.get_attribute(name);
         let words: Vec<String> = of("data-asked").and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
-        let filter = words.chunks_exact(2).map(|pair| (pair[0].clone(), pair[1].clone())).collect();
+        let filter = words.as_chunks().0.iter().map(|[name, value]| (name.clone(), value.clone())).collect();
         let time = |name| Time::parse(&of(name)?);
         Self { filter, after: time("data-after"), as_of: time("data-as-of") }
     }

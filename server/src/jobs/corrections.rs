@@ -80,7 +80,7 @@ async fn step(core: &Core, gate_id: i64) -> Result<usize> {
         gates::apply(&mut tx, &[(original, delta)]).await?;
         groups::uncount(&mut tx, &dead).await?;
     }
-    store::move_to(&mut tx, gate_id, Some(last).filter(|_| !ends)).await?;
+    store::move_to(&mut tx, gate_id, (!ends).then_some(last)).await?;
     crate::store::commit(tx).await?;
     if let Some(job) = jobs.get(&original) {
         core.hub.touch(&[job.root_id]);

@@ -6,7 +6,7 @@
 //! PostgreSQL.
 
 use std::{
-    io::{self, Read, Write},
+    io::{self, Write},
     path::PathBuf,
     sync::Arc,
     time::Duration,
@@ -91,7 +91,7 @@ async fn asked_to_stop() {
     // A separate thread: a blocking read on the runtime's pool would prevent the process from exiting.
     let (closed, input) = tokio::sync::oneshot::channel();
     std::thread::spawn(move || {
-        let _ = io::copy(&mut io::stdin().lock().by_ref(), &mut io::sink());
+        let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
         let _ = closed.send(());
     });
     tokio::select! {

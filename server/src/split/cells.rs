@@ -88,16 +88,15 @@ fn to_utf8(raw: &[u8], encoding: Encoding) -> Cow<'_, [u8]> {
         Encoding::Utf16Le => u16::from_le_bytes,
         Encoding::Utf16Be => u16::from_be_bytes,
     };
-    let pairs = raw.chunks_exact(2);
-    let is_odd = !pairs.remainder().is_empty();
+    let (pairs, odd) = raw.as_chunks::<2>();
     let mut bytes = Vec::with_capacity(raw.len() / 2);
-    for decoded in char::decode_utf16(pairs.map(|pair| unit([pair[0], pair[1]]))) {
+    for decoded in char::decode_utf16(pairs.iter().map(|pair| unit(*pair))) {
         match decoded {
             Ok(char) => bytes.extend_from_slice(char.encode_utf8(&mut [0; 4]).as_bytes()),
             Err(_) => bytes.push(BROKEN),
         }
     }
-    if is_odd {
+    if !odd.is_empty() {
         bytes.push(BROKEN);
     }
     bytes.into()

@@ -23,7 +23,7 @@ const SAMPLE: usize = 256 << 10;
 const MOST_COLUMNS: usize = 10_000;
 
 /// Least frequent in text first: the first wins a tie.
-const DELIMITERS: [u8; 4] = [b'\t', b'|', b';', b','];
+const DELIMITERS: [u8; 4] = *b"\t|;,";
 
 /// Caller's options for the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -135,7 +135,7 @@ async fn adding_and_sealing_on_the_work_of_others_takes_a_reason() {
     let ndjson = "{\"payload\":3}\n{\"payload\":4}\n";
     sue.post_text(&items, "application/x-ndjson", ndjson).await.expect_problem(422, "reason_required");
     sue.post(&seal, json!({})).await.expect_problem(422, "reason_required");
-    assert!(entries(&sue, "action=items.add").await.is_empty());
+    assert_eq!(entries(&sue, "action=items.add").await.len(), 0);
 
     sue.post(&format!("{items}?reason=one%20was%20missing"), json!([{"payload": 2}])).await.expect(200);
     let many: String = (0..3_000).map(|n| format!("{{\"payload\":{n}}}\n")).collect();
@@ -244,7 +244,7 @@ async fn a_bulk_operation_is_one_entry_that_every_owner_sees() {
     until(async || sue.get(&path).await.expect(200)["state"] == "completed").await;
     let entry = only(&sue, "action=bulk.cancel").await;
     assert_eq!((&entry["operation_id"], &entry["reason"]), (&json!(id), &json!("a wrong file")));
-    assert!(entries(&sue, "action=item.cancel").await.is_empty());
+    assert_eq!(entries(&sue, "action=item.cancel").await.len(), 0);
     assert_eq!(only(&payroll, "action=bulk.cancel").await["operation_id"], json!(id), "its owner sees it");
     assert!(entries(&billing, "action=bulk.cancel").await.is_empty(), "others do not");
     server.stop().await;

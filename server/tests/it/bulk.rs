@@ -302,7 +302,7 @@ async fn items_of_one_serialize_key_are_given_back_in_order() {
     let done = operation(&server, &begin(&server, body).await, completed).await;
     assert_eq!((&done["processed"], skipped(&done)), (&json!(6), vec![]));
     // At the end of the line, one at a time, in the order of the list.
-    assert!(claim(&server, "a", 10, 0).await.is_empty());
+    assert_eq!(claim(&server, "a", 10, 0).await.len(), 0);
     finish(&server, &got[0]).await;
     for n in 0..6 {
         let got = claim(&server, "a", 10, 1).await;

@@ -120,7 +120,7 @@ async fn heartbeats_keep_an_item() {
         end(&server, &held, "heartbeat", json!({})).await;
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
-    assert!(claim(&server, "other", 1, 0).await.is_empty());
+    assert_eq!(claim(&server, "other", 1, 0).await.len(), 0);
     end(&server, &held, "result", json!({})).await;
     server.stop().await;
 }
@@ -167,7 +167,7 @@ async fn exactly_max_failures_then_dead() {
         // The answer may have been lost: the same again says it failed, not that it is closed.
         assert_eq!(end(&server, &held, "failure", failure).await["ended_as"], "failed");
     }
-    assert!(claim(&server, "w", 1, 0).await.is_empty());
+    assert_eq!(claim(&server, "w", 1, 0).await.len(), 0);
     server.stop().await;
 }
 

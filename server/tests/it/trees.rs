@@ -141,7 +141,7 @@ async fn jobs_wait_for_each_other_and_are_given_what_came_out() {
     let created = claim(&server, &["create", "deploy", "last"], 10, 0).await;
     assert_eq!(created.len(), 2);
     finish(&server, &created[0], json!({"n": 1})).await;
-    assert!(claim(&server, &["deploy"], 10, 0).await.is_empty());
+    assert_eq!(claim(&server, &["deploy"], 10, 0).await.len(), 0);
     finish(&server, &created[1], json!({"n": 2})).await;
     let deploy = claim(&server, &["deploy"], 10, 5).await;
     let mut inputs: Vec<i64> = ["create-db", "create-dns"]
@@ -281,7 +281,7 @@ async fn a_cancelled_job_waits_for_what_runs_and_takes_nothing_more_from_it() {
     assert_eq!(cancelled["message"], "Cancelling, 3 still running…");
     server.post(&cancel, json!({})).await.expect(200);
     server.post(&format!("/api/v1/jobs/{root}/items"), json!([{}])).await.expect_problem(409, "job_cancelled");
-    assert!(claim(&server, &["a"], 10, 0).await.is_empty());
+    assert_eq!(claim(&server, &["a"], 10, 0).await.len(), 0);
 
     let path = |n: usize, verb: &str| format!("/api/v1/assignments/{}/{verb}", id(&held[n]));
     assert_eq!(server.post(&path(0, "heartbeat"), json!({})).await.expect(200)["cancel"], true);

@@ -104,7 +104,7 @@ async fn add(utils: &WorkerUtils, items: u64, payload: &str) -> Result<()> {
     let caller = async || -> Result<()> {
         loop {
             let take = |left: u64| Some(left.saturating_sub(ADDED_AT_ONCE));
-            let before = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).unwrap_or(0);
+            let before = left.try_update(Ordering::Relaxed, Ordering::Relaxed, take).unwrap_or(0);
             let part = before.min(ADDED_AT_ONCE) as usize;
             if part == 0 {
                 return Ok(());

@@ -31,7 +31,7 @@ pub(crate) async fn play(house: &House, requests: u64) -> Result<Told> {
     scene.wire.set(Mode::Delay(Duration::from_millis(5)));
 
     let left = AtomicU64::new(requests);
-    let next = || left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)).ok();
+    let next = || left.try_update(Relaxed, Relaxed, |left| left.checked_sub(1)).ok();
     let client = async || {
         while let Some(number) = next() {
             gone(served.addr, number).await?;
