@@ -12,7 +12,7 @@ use domain::{
     Code, Item, Job, JobType, Time,
     api::{
         Added, Claim, Claimed, Ended, FailureBody, FinishBody, Finished, Heartbeat, HeartbeatBody, Heartbeats,
-        HeartbeatsBody, Me, NewItem, NewJob, Page, ReleaseBody, ResultBody, StepBody,
+        HeartbeatsBody, LogsAdded, LogsBody, Me, NewItem, NewJob, Page, ReleaseBody, ResultBody, StepBody,
     },
     assignment::AssignmentId,
     id::Uuid,
@@ -201,6 +201,12 @@ impl Client {
     /// Records a recovery point (`steps`).
     pub async fn step(&self, assignment: impl Into<AssignmentId>, body: &StepBody) -> Result<Step> {
         self.fetch(self.assignment(assignment, "step").json(body)).await
+    }
+
+    /// Adds lines to the log of an attempt (`attempt-logs`): 1 to 1,000, all or none. Sent again only if the first
+    /// request surely added nothing.
+    pub async fn log(&self, assignment: impl Into<AssignmentId>, body: &LogsBody) -> Result<LogsAdded> {
+        self.fetch(self.assignment(assignment, "logs").json(body).again(Again::IfNotDone)).await
     }
 
     /// Ends an assignment with its result. The same again answers the same (`fencing`).

@@ -3,7 +3,7 @@
 use domain::{
     JobType,
     alert::{Alert, AlertBody},
-    api::{Page, ReasonBody, Stats, Worker},
+    api::{Page, ReasonBody, Series, SeriesMetric, SeriesStep, Stats, Worker},
     assignment::AssignmentId,
     audit::AuditEntry,
     delivery::CallbackDelivery,
@@ -72,6 +72,12 @@ impl Client {
     /// Items by state, rates and days of every type.
     pub async fn stats(&self) -> Result<Stats> {
         self.fetch(self.get(&["stats"])).await
+    }
+
+    /// Activity of a job type, or of all types together, over the last 60 steps.
+    pub async fn series(&self, metric: SeriesMetric, job_type: Option<&str>, step: SeriesStep) -> Result<Series> {
+        let call = self.get(&["stats", "series"]).query("metric", metric.as_str()).query("step", step.as_str());
+        self.fetch(call.query_some("type", job_type)).await
     }
 
     /// Workers that have claimed items lately.

@@ -4,12 +4,12 @@
 
 use domain::{
     Item, ItemState,
-    api::{ErrorGroup, Page},
+    api::{ErrorGroup, LogLine, Page},
     id::Uuid,
     item::Attempt,
 };
 
-use crate::{client::Client, error::Result};
+use crate::{client::Client, error::Result, lists::Part};
 
 /// Filter of items; all given fields must match. See `GET /items`.
 #[derive(Clone, Debug, Default)]
@@ -67,6 +67,12 @@ impl Client {
     /// The attempts at an item, oldest first.
     pub async fn attempts(&self, item: Uuid) -> Result<Page<Attempt>> {
         self.fetch(self.get(&["items", &item.to_string(), "attempts"])).await
+    }
+
+    /// The log lines of an attempt, first line first; of the newest attempt that has a log if none is given.
+    pub async fn logs(&self, item: Uuid, attempt: Option<i32>, part: &Part) -> Result<Page<LogLine>> {
+        let attempt = attempt.map(|attempt| attempt.to_string());
+        self.list(self.get(&["items", &item.to_string(), "logs"]).query_some("attempt", attempt.as_deref()), part).await
     }
 
     /// The dead letters of a tree, grouped by what their errors say; the largest group first.

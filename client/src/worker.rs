@@ -22,7 +22,10 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use domain::{
     Document,
-    api::{AssignedItem, Assignment, FailureBody, Inputs, ReleaseBody, StepBody, WorkError},
+    api::{
+        AssignedItem, Assignment, FailureBody, Inputs, LogsAdded, LogsBody, NewLogLine, ReleaseBody, StepBody,
+        WorkError,
+    },
     id::Uuid,
     item::{ItemProgress, Step},
 };
@@ -37,6 +40,9 @@ use crate::{
 
 /// The most that one claim, and one batch of heartbeats, may name.
 const MOST: usize = 1_000;
+
+/// Time for which log lines are sent again if the server surely did not take them.
+const LOG_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Job types to claim, and the number of items at once.
 #[derive(Clone, Debug)]
@@ -312,6 +318,12 @@ impl Task {
     /// Records a recovery point and its data (`steps`).
     pub async fn step(&self, name: impl Into<String>, data: Option<Document>) -> Result<Step> {
         self.client.step(self.assignment.id, &StepBody { name: name.into(), data }).await
+    }
+
+    /// Adds lines to the log of this attempt (`attempt-logs`): 1 to 1,000, all or none. A server that is busy or away is
+    /// tried again for five seconds.
+    pub async fn log(&self, lines: Vec<NewLogLine>) -> Result<LogsAdded> {
+        self.client.with_patience(LOG_PATIENCE).log(self.assignment.id, &LogsBody { lines }).await
     }
 
     /// Resolves when the work must end: cancelled, lease lost, or the worker is leaving. What is not

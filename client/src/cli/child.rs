@@ -60,6 +60,14 @@ impl Drop for Group {
     }
 }
 
+/// Receivers of what a command writes while it runs.
+pub(super) struct Heard<P, L> {
+    /// Progress from file descriptor 3.
+    pub(super) progress: P,
+    /// Lines of standard error.
+    pub(super) line: L,
+}
+
 /// Output of a command.
 #[derive(Default)]
 struct Output {
@@ -75,7 +83,7 @@ pub(super) async fn run(
     command: &CommandLine,
     environment: Vec<(&'static str, String)>,
     payload: &str,
-    said: impl Fn(ItemProgress),
+    heard: Heard<impl Fn(ItemProgress), impl Fn(&str)>,
     stopped: impl Future<Output = ()>,
 ) -> Result<Document, Unfinished> {
     let (mut child, fd3) = start(command, environment).map_err(|error| {
@@ -87,6 +95,7 @@ pub(super) async fn run(
     let (status, is_stopped) = {
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let Output { result, errors } = &mut output;
+        let mut lines = Lines::default();
         let pipes = async {
             tokio::join!(
                 give(stdin, payload),
@@ -97,8 +106,15 @@ pub(super) async fn run(
                         result.truncate(MAX_RESULT + 1);
                     }
                 }),
-                take(stderr, |bytes| errors.feed(bytes)),
-                hear(fd3, &said),
+                async {
+                    take(stderr, |bytes| {
+                        errors.feed(bytes);
+                        lines.feed(bytes, &heard.line);
+                    })
+                    .await;
+                    lines.end(&heard.line);
+                },
+                hear(fd3, &heard.progress),
             )
         };
         follow(&mut child, &group, pipes, stopped).await

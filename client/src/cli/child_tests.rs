@@ -11,8 +11,12 @@ fn sh(script: &str) -> CommandLine {
     CommandLine { program: "sh".into(), args: vec!["-c".into(), script.into()] }
 }
 
+fn silent() -> Heard<impl Fn(ItemProgress), impl Fn(&str)> {
+    Heard { progress: |_| {}, line: |_: &str| {} }
+}
+
 async fn result(script: &str, payload: &str) -> Result<Document, Unfinished> {
-    run(&sh(script), vec![("TREELINE_ROW", "7".to_owned())], payload, |_| {}, pending()).await
+    run(&sh(script), vec![("TREELINE_ROW", "7".to_owned())], payload, silent(), pending()).await
 }
 
 async fn failure(script: &str) -> FailureBody {
@@ -42,10 +46,22 @@ async fn a_payload_larger_than_a_pipe_may_be_ignored() {
 async fn progress_is_heard_from_fd_3_while_the_command_runs() {
     let heard = RefCell::new(Vec::new());
     let script = "echo progress 1/2 first >&3; echo noise >&3; printf 'progress 2/2 last' >&3; echo '\"done\"'";
-    let result = run(&sh(script), Vec::new(), "{}", |said| heard.borrow_mut().push(said), pending()).await;
+    let receivers = Heard { progress: |said| heard.borrow_mut().push(said), line: |_: &str| {} };
+    let result = run(&sh(script), Vec::new(), "{}", receivers, pending()).await;
     assert_eq!(result.expect("a result").text(), "\"done\"");
     let said = |done, text: &str| ItemProgress { done: Some(done), total: Some(2), message: Some(text.to_owned()) };
     assert_eq!(heard.into_inner(), [said(1, "first"), said(2, "last")]);
+}
+
+#[tokio::test]
+async fn lines_of_standard_error_are_heard_while_the_command_runs() {
+    let heard = RefCell::new(Vec::new());
+    let receivers = Heard { progress: |_| {}, line: |line: &str| heard.borrow_mut().push(line.to_owned()) };
+    let script = "echo one >&2; printf 'two\\nthree' >&2; echo 1";
+    let result = run(&sh(script), Vec::new(), "{}", receivers, pending()).await;
+    assert_eq!(result.expect("a result").text(), "1");
+    let heard: Vec<String> = heard.into_inner().iter().map(|line| line.trim_end().to_owned()).collect();
+    assert_eq!(heard, ["one", "two", "three"]);
 }
 
 #[tokio::test]
@@ -73,7 +89,7 @@ async fn what_is_not_json_is_bad_output() {
 #[tokio::test]
 async fn a_command_that_is_not_there_is_a_failure() {
     let missing = CommandLine { program: "/no/such/command".into(), args: Vec::new() };
-    let ended = run(&missing, Vec::new(), "{}", |_| {}, pending()).await;
+    let ended = run(&missing, Vec::new(), "{}", silent(), pending()).await;
     let Err(Unfinished::Failed(failed)) = ended else { panic!("{ended:?}") };
     assert_eq!(failed.error.kind.as_deref(), Some("not_started"));
 }
@@ -110,7 +126,7 @@ async fn stopped_after_first_word(script: &str, drop_it: bool) -> (Option<Result
     let command = sh(script);
     let mut begun = told.clone();
     let ended = {
-        let run = run(&command, Vec::new(), "{}", said, stopped);
+        let run = run(&command, Vec::new(), "{}", Heard { progress: said, line: |_: &str| {} }, stopped);
         tokio::pin!(run);
         tokio::select! {
             ended = &mut run => Some(ended),

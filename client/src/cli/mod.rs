@@ -6,6 +6,7 @@
 mod child;
 mod jobs;
 mod lines;
+mod logs;
 mod show;
 mod upload;
 mod work;

@@ -16,7 +16,8 @@ use client::{Client, Document, Summary, Task, Unfinished, Worker};
 
 use super::{
     Exit, WorkOptions,
-    child::{self, CommandLine},
+    child::{self, CommandLine, Heard},
+    logs::Logs,
     show,
 };
 
@@ -63,7 +64,9 @@ async fn handle(command: Arc<CommandLine>, task: Task) -> Result<Document, Unfin
     if let Some(row) = item.row {
         environment.push(("TREELINE_ROW", row.to_string()));
     }
-    child::run(&command, environment, item.payload.text(), |said| task.progress(said), task.stopped()).await
+    let logs = Logs::default();
+    let heard = Heard { progress: |said| task.progress(said), line: |line: &str| logs.add(line) };
+    logs.send_during(&task, child::run(&command, environment, item.payload.text(), heard, task.stopped())).await
 }
 
 /// Pulled by signals, and says so.

@@ -6,8 +6,8 @@ use domain::{
     access::{NewService, NewToken, ServicePatch},
     account::{NewUser, UserPatch},
     api::{
-        BulkAction, BulkState, BulkTarget, Claim, FailureBody, ItemPatch, JobPatch, NewBulk, NewItem, NewJob,
-        ReplayBody, WorkError,
+        BulkAction, BulkState, BulkTarget, Claim, FailureBody, ItemPatch, JobPatch, LogLevel, LogsBody, NewBulk,
+        NewItem, NewJob, NewLogLine, ReplayBody, SeriesMetric, SeriesStep, WorkError,
     },
     job_type::JobTypeSpec,
 };
@@ -51,6 +51,12 @@ async fn a_program_keeps_job_types_trees_and_files_in_order() {
     client.alert(held[0].id, "look at this").await.expect("raised");
     let alerts = client.alerts(&Part::default()).await.expect("one").data;
     assert!(alerts.iter().any(|alert| alert.message.contains("look at this")), "{alerts:?}");
+    let line =
+        |message: &str| NewLogLine { at: None, level: LogLevel::Warn, message: message.to_owned(), fields: None };
+    let lines = vec![line("no paper"), line("no ink")];
+    assert_eq!(client.log(held[0].id, &LogsBody { lines }).await.expect("logged").added, 2);
+    let log = client.logs(held[0].item.id, Some(1), &Part::default()).await.expect("two lines").data;
+    assert_eq!(log.iter().map(|line| line.message.as_str()).collect::<Vec<_>>(), ["no paper", "no ink"]);
     for one in &held {
         let error = WorkError { message: "no".to_owned(), kind: None, detail: None };
         let failed = FailureBody { error, retryable: false, retry_after_seconds: None, cancel_tree: false };
@@ -58,6 +64,8 @@ async fn a_program_keeps_job_types_trees_and_files_in_order() {
     }
     assert_eq!(client.workers(&Part::default()).await.expect("one").data[0].worker_id, "w");
     assert!(client.stats().await.expect("figures").data.iter().any(|of| of.job_type == "letters"));
+    let added = client.series(SeriesMetric::Added, Some("letters"), SeriesStep::Day).await.expect("activity");
+    assert_eq!(added.data.iter().map(|point| point.value).sum::<i64>(), 2);
 
     let bulk = NewBulk {
         action: BulkAction::Retry,

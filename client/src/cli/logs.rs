@@ -1,0 +1,131 @@
+//! Standard error of a command as the log of its attempt (`attempt-logs`).
+//!
+//! A log is help, not work: a line that cannot be sent never delays or fails an item.
+
+use std::{
+    collections::VecDeque,
+    sync::{Mutex, PoisonError},
+    time::{Duration, SystemTime},
+};
+
+use client::{Error, Task};
+use domain::{
+    Time,
+    api::{LogLevel, NewLogLine},
+    limits::MOST_LOG_LINES,
+};
+use tokio::sync::Notify;
+
+/// Longest time that a line waits before it is sent.
+const EVERY: Duration = Duration::from_secs(1);
+/// Bytes of messages that may wait: what the server keeps of an attempt (`domain::limits::LARGEST_LOG`).
+const MOST_BYTES: usize = 1 << 20;
+/// Bytes of messages in one request, more only if one line alone is longer. The server drops whole requests, oldest first.
+const REQUEST_BYTES: usize = 64 << 10;
+
+/// Lines that wait to be sent; the oldest are dropped when they are more than the server keeps.
+#[derive(Debug, Default)]
+pub(super) struct Logs(Mutex<Waiting>);
+
+#[derive(Debug, Default)]
+struct Waiting {
+    lines: VecDeque<NewLogLine>,
+    bytes: usize,
+}
+
+impl Logs {
+    /// Adds a line; an empty one is left out.
+    pub(super) fn add(&self, line: &str) {
+        let message = line.trim_end();
+        if message.is_empty() {
+            return;
+        }
+        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.bytes += message.len();
+        let message = message.replace('\0', "\u{FFFD}");
+        waiting.lines.push_back(NewLogLine {
+            at: Some(Time(SystemTime::now().into())),
+            level: LogLevel::Info,
+            message,
+            fields: None,
+        });
+        while waiting.bytes > MOST_BYTES {
+            let Some(oldest) = waiting.lines.pop_front() else { break };
+            waiting.bytes = waiting.bytes.saturating_sub(oldest.message.len());
+        }
+    }
+
+    fn take(&self) -> Vec<NewLogLine> {
+        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut bytes = 0;
+        let fit = waiting.lines.iter().take(MOST_LOG_LINES).take_while(|line| {
+            bytes += line.message.len();
+            bytes <= REQUEST_BYTES
+        });
+        let n = fit.count().max(1).min(waiting.lines.len());
+        let lines: Vec<NewLogLine> = waiting.lines.drain(..n).collect();
+        waiting.bytes = waiting.bytes.saturating_sub(lines.iter().map(|line| line.message.len()).sum());
+        lines
+    }
+
+    /// Sends lines while the command runs, and the last ones when it has ended.
+    pub(super) async fn send_during<T>(&self, task: &Task, command: impl Future<Output = T>) -> T {
+        let ended = Notify::new();
+        let run = async {
+            let output = command.await;
+            ended.notify_one();
+            output
+        };
+        let send = async {
+            loop {
+                let is_last = tokio::time::timeout(EVERY, ended.notified()).await.is_ok();
+                if let Err(error) = self.send(task).await {
+                    tracing::warn!(%error, assignment = %task.assignment_id(), "log lines of an attempt were not stored");
+                    return;
+                }
+                if is_last {
+                    return;
+                }
+            }
+        };
+        tokio::join!(run, send).0
+    }
+
+    async fn send(&self, task: &Task) -> Result<(), Error> {
+        loop {
+            let lines = self.take();
+            if lines.is_empty() {
+                return Ok(());
+            }
+            task.log(lines).await?;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_wait_in_order_and_the_oldest_go_first() {
+        let logs = Logs::default();
+        for line in ["one\r\n", "  two\0", "", "\n"] {
+            logs.add(line);
+        }
+        let taken: Vec<String> = logs.take().into_iter().map(|line| line.message).collect();
+        assert_eq!(taken, ["one", "  two\u{FFFD}"]);
+        assert_eq!(logs.take().len(), 0);
+
+        let long = "x".repeat(MOST_BYTES / 2);
+        for line in ["first", &long, "last", &long] {
+            logs.add(line);
+        }
+        let taken: Vec<Vec<NewLogLine>> = std::iter::repeat_with(|| logs.take()).take(3).collect();
+        assert_eq!(taken.iter().map(Vec::len).collect::<Vec<_>>(), [1, 1, 0]);
+        assert_eq!(taken[0][0].message, "last");
+        for n in 0..=MOST_LOG_LINES {
+            logs.add(&n.to_string());
+        }
+        assert_eq!((logs.take().len(), logs.take().len()), (MOST_LOG_LINES, 1));
+    }
+}
