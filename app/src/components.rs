@@ -8,6 +8,8 @@
 pub mod asking;
 pub mod bar;
 #[cfg(feature = "ssr")]
+pub mod chart;
+#[cfg(feature = "ssr")]
 pub mod confirm;
 #[cfg(feature = "ssr")]
 pub mod copied;

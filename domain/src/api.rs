@@ -7,6 +7,7 @@ mod logs;
 mod reading;
 mod schedule;
 mod search;
+mod series;
 mod work;
 
 use serde::{Deserialize, Serialize};
@@ -19,6 +20,7 @@ pub use logs::*;
 pub use reading::*;
 pub use schedule::*;
 pub use search::*;
+pub use series::*;
 pub use work::*;
 
 /// One page of a list.

@@ -88,6 +88,25 @@ impl std::ops::AddAssign for Counts {
     }
 }
 
+impl std::ops::Sub for Counts {
+    type Output = Self;
+
+    fn sub(self, other: Self) -> Self {
+        Self {
+            available: self.available - other.available,
+            running: self.running - other.running,
+            retryable: self.retryable - other.retryable,
+            scheduled: self.scheduled - other.scheduled,
+            blocked: self.blocked - other.blocked,
+            succeeded: self.succeeded - other.succeeded,
+            dead: self.dead - other.dead,
+            cancelled: self.cancelled - other.cancelled,
+            expired: self.expired - other.expired,
+            superseded: self.superseded - other.superseded,
+        }
+    }
+}
+
 impl std::iter::Sum for Counts {
     fn sum<I: Iterator<Item = Self>>(iter: I) -> Self {
         iter.fold(Self::default(), |mut all, one| {

@@ -36,6 +36,7 @@ pub mod factors;
 pub mod feed;
 pub mod filter;
 pub mod fingerprint;
+pub mod histogram;
 pub mod hold;
 pub mod id;
 pub mod item;

@@ -1,14 +1,17 @@
 //! What goes on, who works, and what there is to be done, in their states.
 
-use app::pages::{
-    self,
-    overview::Overview,
-    types::{Shown, Typed},
+use app::{
+    components::chart::{History, Range},
+    pages::{
+        self,
+        overview::Overview,
+        types::{Shown, Typed},
+    },
 };
 use domain::{
-    Document, JobType, Problem, Time,
+    Counts, Document, JobType, Problem, Time,
     alert::{Alert, AlertKind},
-    api::{BrokerStats, QueueStats, Rate, Stats, TypeStats, Worker},
+    api::{Activity, BrokerStats, QueueStats, Rate, SeriesStep, Stats, TypeStats, Worker},
     id::Uuid,
     item::MaxFailures,
     job_type::{Builtin, Delivery, Executor},
@@ -19,6 +22,25 @@ use crate::{
     Draw,
     made::{at, counts},
 };
+
+/// An hour with a wave of work, a quarter of an hour of failures, and a minute that has just begun.
+fn history(scale: f64) -> History {
+    let end = at("2026-11-20T14:03:00Z").0;
+    let points = (0..60).map(|n: i32| {
+        let wave = (f64::from(n) / 9.0).sin();
+        let share = if n == 59 { 0.2 } else { 1.0 };
+        let items = |of: f64| (of * scale * share) as i64;
+        let dead = if (38..47).contains(&n) { items(620.0) } else { items(20.0 - 15.0 * wave) };
+        let ended = Counts { succeeded: items(2_900.0 + 1_400.0 * wave), dead, ..Counts::default() };
+        let mut activity = Activity { added: items(3_100.0 + 1_400.0 * wave), ended, ..Activity::default() };
+        for _ in 0..items(20.0) {
+            activity.wait.record(1.6 + 0.8 * wave);
+            activity.run.record(0.7 - 0.2 * wave);
+        }
+        (Time(SeriesStep::Minute.after(end, i64::from(n) - 59)), activity)
+    });
+    History { range: Range::Hour, points: points.collect() }
+}
 
 fn broker() -> BrokerStats {
     let queue = |job_type: &str, messages| QueueStats { job_type: job_type.to_owned(), messages };
@@ -112,14 +134,26 @@ pub(crate) fn all(add: &mut impl FnMut(&'static str, Draw)) {
                 alert(AlertKind::DeadLetters, "12 new dead letters of import in the last minute", Some("import")),
                 alert(AlertKind::Worker, "The card terminal answers <b>slowly</b>", None),
             ];
-            pages::overview::page(&Overview { stats, alerts, workers: workers(), more_workers: false })
+            pages::overview::page(&Overview {
+                stats,
+                alerts,
+                workers: workers(),
+                more_workers: false,
+                history: history(1.0),
+            })
         }),
     );
     add(
         "overview-empty",
         Box::new(|| {
             let stats = Stats { data: Vec::new(), counted_at: None, age_seconds: None, broker: None };
-            pages::overview::page(&Overview { stats, alerts: Vec::new(), workers: Vec::new(), more_workers: false })
+            pages::overview::page(&Overview {
+                stats,
+                alerts: Vec::new(),
+                workers: Vec::new(),
+                more_workers: false,
+                history: history(0.0),
+            })
         }),
     );
     add("workers", Box::new(|| pages::overview::workers_page(&workers(), None, true)));
@@ -134,7 +168,7 @@ pub(crate) fn all(add: &mut impl FnMut(&'static str, Draw)) {
     let shown = move |admin, problem| {
         let [_, job_type] = kinds();
         let typed = Typed::of(&job_type);
-        Shown { job_type, admin, did: None, problem, typed }
+        Shown { job_type, history: history(1.0), admin, did: None, problem, typed }
     };
     add("type", Box::new(move || pages::types::page(&shown(true, None))));
     add("type-support", Box::new(move || pages::types::page(&shown(false, None))));

@@ -14,6 +14,7 @@ use leptos::prelude::*;
 use super::dead::rows_of;
 use crate::{
     components::{
+        chart::{self, History},
         moment::{ago, clock},
         panel::{next_page, section},
         state::icon,
@@ -35,6 +36,8 @@ pub struct Overview {
     pub workers: Vec<Worker>,
     /// True if there are more workers than these.
     pub more_workers: bool,
+    /// Activity of all types.
+    pub history: History,
 }
 
 pub fn page(overview: &Overview) -> Page {
@@ -48,6 +51,11 @@ pub fn page(overview: &Overview) -> Page {
         </div>
         <div class="stack gap-4" id="overview" data-refresh="" data-topics="overview">
             {figures(overview)}
+            {chart::ranges("/", overview.history.range)}
+            <div class="grid">
+                <div class="c8">{chart::throughput(&overview.history)}</div>
+                <div class="c4">{chart::durations(&overview.history)}</div>
+            </div>
             <div class="grid">
                 <div class="c8">{alerts(&overview.alerts)}</div>
                 <div class="c4">{stats.broker.as_ref().map(|it| section("broker", "RabbitMQ", broker(it)))}</div>

@@ -14,6 +14,7 @@ use leptos::prelude::*;
 use super::dead::rows_of;
 use crate::{
     components::{
+        chart::{self, History},
         crumbs::crumbs,
         deed::{field_fault, told, trouble},
         moment::clock,
@@ -71,6 +72,7 @@ pub fn list_page(types: &[JobType]) -> Page {
 #[derive(Clone, Debug)]
 pub struct Shown {
     pub job_type: JobType,
+    pub history: History,
     /// May change it.
     pub admin: bool,
     pub did: Option<String>,
@@ -138,6 +140,13 @@ pub fn page(shown: &Shown) -> Page {
         </p>
         <div id="pause" data-refresh="">
             {pause}
+        </div>
+        <div class="stack gap-4" id="activity" data-refresh="" data-topics="overview">
+            {chart::ranges(&format!("/types/{name}"), shown.history.range)}
+            <div class="grid">
+                <div class="c8">{chart::throughput(&shown.history)}</div>
+                <div class="c4">{chart::durations(&shown.history)}</div>
+            </div>
         </div>
         {if shown.admin { section("change", "Limits and backoff", form(shown)) } else { note("Only admins change job types.") }}
         {section(

@@ -61,6 +61,7 @@ pub mod results; // results and failures as streams
 pub mod resumable; // resumable uploads
 pub mod schedules; // schedules and their ticks
 pub mod search; // search over all kinds of objects
+pub mod series; // activity of job types over time
 pub mod serve; // accept loop
 pub mod session; // signing in and out
 pub mod shares; // share links of a tree
@@ -124,6 +125,7 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(schedules::resume_schedule))
         .routes(routes!(search::search))
         .routes(routes!(stats::get_stats))
+        .routes(routes!(series::get_series))
         .routes(routes!(workers::list_workers))
         .routes(routes!(assignments::claim_items))
         .routes(routes!(assignments::heartbeat_assignment))

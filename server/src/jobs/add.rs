@@ -38,7 +38,7 @@ use crate::{
 
 use super::{
     Core, Engine, groups,
-    intake::{Arrivals, Intake},
+    intake::{Arrivals, Arrived, Intake},
     keys::{self, OnDuplicate},
     prepare::Prepared,
     settle,
@@ -141,19 +141,19 @@ pub(super) struct AddedRows {
     ready: BTreeMap<i32, (usize, Mark)>,
     roots: Vec<Uuid>,
     settle: Vec<(i64, Uuid)>,
-    /// Number of added items by type, for the statistics.
-    arrived: BTreeMap<String, usize>,
+    /// Numbers for the statistics, by type.
+    arrived: BTreeMap<String, Arrived>,
 }
 
 impl AddedRows {
-    pub(super) fn of(ready: BTreeMap<i32, (usize, Mark)>, roots: Vec<Uuid>, settle: Vec<(i64, Uuid)>) -> Self {
-        Self { answers: Vec::new(), ready, roots, settle, arrived: BTreeMap::new() }
+    pub(super) fn of(intake: &Intake, roots: Vec<Uuid>, settle: Vec<(i64, Uuid)>) -> Self {
+        Self { answers: Vec::new(), ready: intake.ready(), roots, settle, arrived: intake.arrived() }
     }
 
     pub(super) async fn after_commit(&self, core: &Arc<Core>) {
         core.announce(&self.ready);
-        for (type_name, &n) in &self.arrived {
-            core.figures.added(type_name, n);
+        for (type_name, arrived) in &self.arrived {
+            core.figures.arrived(type_name, arrived);
         }
         settle::settle_all(core, &self.settle).await;
         core.hub.touch(&self.roots);
@@ -259,10 +259,6 @@ pub(super) async fn add(core: &Core, tx: &mut Tx, commands: &[&AddCommand], gate
         gates::ask_to_settle(tx, &settle.iter().map(|s| s.0).collect::<Vec<_>>()).await?;
     }
 
-    let mut arrived: BTreeMap<String, usize> = BTreeMap::new();
-    for (command, &n) in commands.iter().zip(&added).filter(|(_, n)| **n > 0) {
-        *arrived.entry(command.job.type_name.clone()).or_default() += n as usize;
-    }
     let answers = commands
         .iter()
         .enumerate()
@@ -278,7 +274,7 @@ pub(super) async fn add(core: &Core, tx: &mut Tx, commands: &[&AddCommand], gate
     let mut roots: Vec<Uuid> = after.iter().map(|a| a.root_id).collect();
     roots.sort_unstable();
     roots.dedup();
-    Ok(AddedRows { answers, ready: intake.ready(), roots, settle, arrived })
+    Ok(AddedRows { answers, ..AddedRows::of(&intake, roots, settle) })
 }
 
 /// Releases the dedupe keys of refused commands.

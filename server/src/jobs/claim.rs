@@ -71,6 +71,8 @@ pub(super) struct ClaimRows {
     pub(super) rows: Vec<Vec<ClaimedRow>>,
     /// Items that claims by `item_ids` could not get.
     pub(super) refused: Vec<Vec<Refused>>,
+    /// Job and seconds waited, of items that start for the first time.
+    pub(super) waits: Vec<(i64, f64)>,
 }
 
 /// Fills the claims and updates the counters of the affected jobs.
@@ -81,7 +83,8 @@ pub(super) async fn claim_all(
     caps: &HashMap<i32, i32>,
     deltas: &mut BTreeMap<i64, Delta>,
 ) -> Result<ClaimRows> {
-    let mut filled = ClaimRows { rows: vec![Vec::new(); claims.len()], refused: vec![Vec::new(); claims.len()] };
+    let mut filled =
+        ClaimRows { rows: vec![Vec::new(); claims.len()], refused: vec![Vec::new(); claims.len()], waits: Vec::new() };
     let mut wanted: Vec<usize> = Vec::new();
     for (at, claim) in claims.iter().enumerate() {
         let before = match claim.claim_id {
@@ -91,7 +94,7 @@ pub(super) async fn claim_all(
         if let Some(fences) = before {
             filled.rows[at] = leases::open(tx, &fences).await?;
         } else if let Some(ids) = &claim.item_ids {
-            filled.rows[at] = claim_named(core, tx, claim, ids, caps).await?;
+            filled.rows[at] = claim_named(core, tx, claim, ids, caps, &mut filled.waits).await?;
             filled.refused[at] = refusals(ids, &filled.rows[at]);
             count(&filled.rows[at], deltas);
             remember(tx, claim, &filled.rows[at]).await?;
@@ -122,7 +125,9 @@ pub(super) async fn claim_all(
             }
             let room = room(tx, type_id, caps).await?;
             slots.truncate(room.unwrap_or(usize::MAX));
-            for row in claim_type(core, tx, &info, &slots).await? {
+            let rows = claim_type(core, tx, &info, &slots).await?;
+            filled.waits.extend(first_waits(&info, &rows));
+            for row in rows {
                 count(std::slice::from_ref(&row), deltas);
                 filled.rows[owner_of[&row.fence]].push(row);
             }
@@ -169,6 +174,7 @@ async fn claim_named(
     claim: &ClaimCommand,
     item_ids: &[Uuid],
     caps: &HashMap<i32, i32>,
+    waits: &mut Vec<(i64, f64)>,
 ) -> Result<Vec<ClaimedRow>> {
     let mut ids = item_ids.to_vec();
     ids.sort_unstable();
@@ -179,9 +185,20 @@ async fn claim_named(
         let n = ids.len().min(room(tx, type_id, caps).await?.unwrap_or(usize::MAX));
         let slots: Vec<Slot> = (0..n).map(|_| slot(claim)).collect();
         let times = (own::lease_of(&info), info.run_timeout_seconds);
-        rows.extend(leases::claim_items(tx, &ids, &[type_id], &slots, times, &core.ghosts.known()).await?);
+        let claimed = leases::claim_items(tx, &ids, &[type_id], &slots, times, &core.ghosts.known()).await?;
+        waits.extend(first_waits(&info, &claimed));
+        rows.extend(claimed);
     }
     Ok(rows)
+}
+
+/// Job and seconds from addition to start of items that start for the first time, for the statistics. Both times are the
+/// database's.
+fn first_waits<'a>(info: &TypeInfo, rows: &'a [ClaimedRow]) -> impl Iterator<Item = (i64, f64)> + use<'a> {
+    let lease = own::lease_of(info);
+    rows.iter()
+        .filter(|row| row.attempt == 1)
+        .map(move |row| (row.gate_id, (row.lease_expires_at - row.created_at).as_seconds_f64() - lease))
 }
 
 fn refusals(ids: &[Uuid], rows: &[ClaimedRow]) -> Vec<Refused> {
@@ -220,6 +237,17 @@ pub(super) struct Around {
     jobs: HashMap<i64, Arc<JobInfo>>,
     steps: HashMap<Uuid, Step>,
     inputs: HashMap<i64, BTreeMap<String, Inputs>>,
+}
+
+impl Around {
+    /// Counts how long items waited for their first attempt. Call this after the commit.
+    pub(super) fn count_waits(&self, core: &Core, waits: &[(i64, f64)]) {
+        for (gate_id, seconds) in waits {
+            if let Some(job) = self.jobs.get(gate_id) {
+                core.figures.with(&job.type_name, |activity| activity.wait.record(*seconds));
+            }
+        }
+    }
 }
 
 /// Reads the context that assignments carry besides the item rows.

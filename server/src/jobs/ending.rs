@@ -29,6 +29,7 @@ use crate::{
 use super::{
     Core,
     fate::{Fate, How, Then, decide},
+    figures::Run,
     marks,
     own::Holder,
     past,
@@ -69,6 +70,8 @@ pub(super) struct EndingRows {
     pub(super) late: Vec<i64>,
     /// Jobs whose worker asked to cancel the tree (job state row ids).
     pub(super) aborted: Vec<i64>,
+    /// Attempts that ended with a result or failed, for the statistics.
+    pub(super) runs: Vec<Run>,
 }
 
 /// Item that succeeded in this batch: its job and the index of its command.
@@ -206,6 +209,7 @@ async fn succeed(
         counts.succeeded += 1;
         rows.freed.extend(done.lane_id.map(|lane| (lane, item_id)));
         rows.succeeded.push(Success { item_id, gate_id, command });
+        rows.runs.push(Run { gate_id, seconds: done.seconds, failed: false });
         answers[command] =
             Some(Ok(Ended { item_id, item_state: ItemState::Succeeded, ended_as: EndedAs::Succeeded, retry_at: None }));
     }
@@ -277,6 +281,9 @@ pub(super) async fn put_aside(
             decide(&row, &how, job.delivery, job.max_failures, &backoff, now)
         };
         let ended_as = fate.ended_as;
+        if matches!(ended_as, EndedAs::Failed | EndedAs::TimedOut | EndedAs::LeaseLost) {
+            rows.runs.push(Run::failed(&row, now));
+        }
         let delta = rows.delta(row.gate_id);
         delta.counts.running -= 1;
         delta.knows_cancelled |= known;

@@ -231,7 +231,6 @@ async fn carry_on(core: &Arc<Core>, rest: Rest) -> Result<usize> {
     let settle: Vec<(i64, Uuid)> = after.iter().filter(|a| a.needs_settle).map(|a| (a.gate_id, a.root_id)).collect();
     gates::ask_to_settle(&mut tx, &settle.iter().map(|s| s.0).collect::<Vec<_>>()).await?;
     crate::store::commit(tx).await?;
-    core.figures.added(&child.type_name, n);
-    AddedRows::of(intake.ready(), vec![child.root_id], settle).after_commit(core).await;
+    AddedRows::of(&intake, vec![child.root_id], settle).after_commit(core).await;
     Ok(n)
 }

@@ -6,54 +6,77 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use domain::ItemState;
+use domain::{Counts, ItemState, api::Activity};
+
+use time::OffsetDateTime;
 
 use crate::{
     error::Result,
-    store::figures::{self, TallyRow},
+    store::{figures, leases::TakenRow},
     task::in_task,
 };
 
-use super::Engine;
+use super::{Engine, intake::Arrived};
 
-/// Counts since the last write, by type.
+/// Activity since the last write, by type.
 #[derive(Default)]
-pub(super) struct Figures(Mutex<BTreeMap<String, TallyRow>>);
+pub(super) struct Figures(Mutex<BTreeMap<String, Activity>>);
+
+/// Attempt of a batch that ended with a result or failed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Run {
+    pub(super) gate_id: i64,
+    pub(super) seconds: f64,
+    pub(super) failed: bool,
+}
+
+impl Run {
+    /// Attempt that failed at this time.
+    pub(super) fn failed(row: &TakenRow, now: OffsetDateTime) -> Self {
+        Self { gate_id: row.gate_id, seconds: (now - row.started_at).as_seconds_f64(), failed: true }
+    }
+}
 
 impl Figures {
-    fn with(&self, type_name: &str, change: impl FnOnce(&mut TallyRow)) {
-        let mut tallies = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(tally) = tallies.get_mut(type_name) {
-            change(tally);
+    /// Changes the activity of a type. Call this after the commit.
+    pub(super) fn with(&self, type_name: &str, change: impl FnOnce(&mut Activity)) {
+        let mut activities = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(activity) = activities.get_mut(type_name) {
+            change(activity);
         } else {
-            let mut tally = TallyRow { type_name: type_name.to_owned(), ..TallyRow::default() };
-            change(&mut tally);
-            tallies.insert(type_name.to_owned(), tally);
+            change(activities.entry(type_name.to_owned()).or_default());
         }
     }
 
-    /// Counts added items of a type. Call this after the commit.
-    pub(super) fn added(&self, type_name: &str, n: usize) {
-        self.with(type_name, |tally| tally.added += n as i64);
+    /// Counts items of a type that were added or put back, and those of them that were final at once. Call this after the
+    /// commit.
+    pub(super) fn arrived(&self, type_name: &str, arrived: &Arrived) {
+        self.with(type_name, |activity| {
+            activity.added += arrived.added;
+            activity.retried += arrived.retried;
+        });
+        self.ended(type_name, &arrived.ended);
     }
 
-    /// Counts items of a type that reached this final state. Call this after the commit.
-    pub(super) fn ended(&self, type_name: &str, outcome: ItemState, n: usize) {
-        let labels = [("type", type_name.to_owned()), ("outcome", outcome.as_str().to_owned())];
-        metrics::counter!("treeline_endings_total", &labels).increment(n as u64);
-        let n = n as i64;
-        self.with(type_name, |tally| match outcome {
-            ItemState::Succeeded => tally.succeeded += n,
-            ItemState::Dead => tally.dead += n,
-            ItemState::Cancelled => tally.cancelled += n,
-            ItemState::Expired => tally.expired += n,
-            _ => {}
+    /// Counts items of a type that reached final states. Call this after the commit.
+    pub(super) fn ended(&self, type_name: &str, ended: &Counts) {
+        for state in ItemState::ALL.into_iter().filter(|state| state.is_final()) {
+            let n = u64::try_from(ended.get(state)).unwrap_or(0);
+            if n > 0 {
+                let labels = [("type", type_name.to_owned()), ("outcome", state.as_str().to_owned())];
+                metrics::counter!("treeline_endings_total", &labels).increment(n);
+            }
+        }
+        self.with(type_name, |activity| {
+            activity.ended.succeeded += ended.succeeded.max(0);
+            activity.ended.dead += ended.dead.max(0);
+            activity.ended.cancelled += ended.cancelled.max(0);
+            activity.ended.expired += ended.expired.max(0);
         });
     }
 
-    fn take(&self) -> Vec<TallyRow> {
-        let taken = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
-        taken.into_values().collect()
+    fn take(&self) -> BTreeMap<String, Activity> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -92,13 +115,13 @@ mod tests {
     #[test]
     fn what_is_taken_is_counted_once() {
         let figures = Figures::default();
-        figures.added("a", 5);
-        figures.ended("a", ItemState::Succeeded, 3);
-        figures.ended("a", ItemState::Dead, 1);
-        figures.ended("b", ItemState::Expired, 1);
+        figures.with("a", |activity| activity.added += 5);
+        figures.ended("a", &Counts { succeeded: 3, dead: 1, running: -4, ..Counts::default() });
+        figures.ended("b", &Counts { expired: 1, dead: -1, ..Counts::default() });
         let rows = figures.take();
         assert_eq!(rows.len(), 2);
-        assert_eq!((rows[0].added, rows[0].succeeded, rows[0].dead, rows[1].expired), (5, 3, 1, 1));
+        let (a, b) = (&rows["a"], &rows["b"]);
+        assert_eq!((a.added, a.ended.succeeded, a.ended.dead, b.ended.expired, b.ended.dead), (5, 3, 1, 1, 0));
         assert!(figures.take().is_empty());
     }
 }

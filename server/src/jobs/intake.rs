@@ -9,7 +9,7 @@ use std::{
     sync::Arc,
 };
 
-use domain::Time;
+use domain::{Counts, Time};
 use uuid::Uuid;
 
 use crate::{
@@ -55,6 +55,15 @@ pub(super) struct Intake {
     seqs: HashMap<i64, i64>,
     current: HashMap<(i32, i16), i64>,
     now: Option<Time>,
+    arrived: BTreeMap<String, Arrived>,
+}
+
+/// Number of items of one type that a transaction added or put back, and of those that were final at once.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Arrived {
+    pub(super) added: i64,
+    pub(super) retried: i64,
+    pub(super) ended: Counts,
 }
 
 impl Intake {
@@ -133,6 +142,7 @@ impl Intake {
         deltas: &mut BTreeMap<i64, Delta>,
     ) -> Result<i64> {
         let job = arrivals.job;
+        let before = deltas.get(&job.gate_id).map_or_else(Counts::default, |delta| delta.counts);
         let mut n = 0;
         for item in arrivals.items {
             if self.is_double(item) {
@@ -152,6 +162,9 @@ impl Intake {
         let delta = deltas.entry(job.gate_id).or_default();
         delta.turn_only = false;
         delta.seqs += n;
+        let arrived = self.arrived.entry(job.type_name.clone()).or_default();
+        arrived.added += n;
+        arrived.ended += delta.counts - before;
         deltas.entry(job.turn_gate_id).or_insert_with(Delta::turns);
         Ok(n)
     }
@@ -171,7 +184,11 @@ impl Intake {
         let turn = self.turns.entry(job.turn_gate_id).or_insert(0);
         let delta = deltas.entry(job.gate_id).or_default();
         delta.turn_only = false;
+        let before = delta.counts;
         self.rows.put(item, &mut Place { job, gate, lanes: &mut self.lanes, turn, current, now }, delta);
+        let arrived = self.arrived.entry(job.type_name.clone()).or_default();
+        arrived.retried += 1;
+        arrived.ended += delta.counts - before;
         deltas.entry(job.turn_gate_id).or_insert_with(Delta::turns);
         Ok(())
     }
@@ -193,6 +210,11 @@ impl Intake {
     pub(super) fn dead(&self) -> Vec<FinalRow> {
         let dead = domain::ItemState::Dead.code();
         self.rows.finals.iter().filter(|row| row.state == dead).cloned().collect()
+    }
+
+    /// Numbers for the statistics, by type name.
+    pub(super) fn arrived(&self) -> BTreeMap<String, Arrived> {
+        self.arrived.clone()
     }
 
     /// Number of claimable items and their lowest position, by type.

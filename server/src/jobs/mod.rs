@@ -95,7 +95,7 @@ pub use delegation::Asker;
 pub use ending::EndingKind;
 pub use keys::{Adding, InStream, KeyMove, KeyedCall, OnDuplicate, Once, key_reused, sum};
 pub use outbox::{News, Parcel};
-pub use read::{GroupFilter, ItemFilter, JobFilter};
+pub use read::{GroupFilter, ItemFilter, JobFilter, Span};
 pub use retry::Refused;
 pub use workers::WorkerPlace;
 

@@ -221,7 +221,7 @@ impl<'a> Batch<'a> {
             gates::ask_to_settle(&mut tx, &settle.iter().map(|s| s.0).collect::<Vec<_>>()).await?;
         }
         crate::store::commit(tx).await?;
-        AddedRows::of(intake.ready(), roots, settle).after_commit(core).await;
+        AddedRows::of(&intake, roots, settle).after_commit(core).await;
         walks::follow(core, &reopened).await;
         Ok(None)
     }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use domain::{
-    Counts, ItemState, Problem,
+    Counts, Problem,
     api::{Claimed, Ended, EndingAnswer, FinishBody, Finished},
     assignment::AssignmentId,
     limits,
@@ -31,7 +31,7 @@ use super::{
     ending::{self, EndCommand, EndingKind, EndingRows},
     feed::{self, Fed},
     form, groups,
-    intake::{Arrivals, Intake},
+    intake::{Arrivals, Arrived, Intake},
     lanes,
     own::Holder,
     plan::Plan,
@@ -83,6 +83,7 @@ impl Batch for WorkBatch {
     async fn answer(&self, works: &[Work], done: Done) -> Vec<Result<Worked>> {
         let core = &self.0;
         done.closed.after_commit(core, &done.rows).await;
+        done.around.count_waits(core, &done.claimed.waits);
         let ended = done.ended.len();
         if ended > 0 {
             wake_capped(core, ended);
@@ -148,8 +149,8 @@ pub(super) struct Closed {
     roots: Vec<Uuid>,
     settle: Vec<(i64, Uuid)>,
     fed: BTreeMap<i32, (usize, Mark)>,
-    /// Number of fed items by type, for the statistics.
-    arrived: BTreeMap<String, usize>,
+    /// Numbers of fed items for the statistics, by type; those that were final at once are in `finished`.
+    arrived: BTreeMap<String, Arrived>,
     /// Number of items that each job gained in each final state.
     finished: Vec<(i64, Counts)>,
 }
@@ -159,7 +160,6 @@ pub(super) struct Closed {
 pub(super) struct Arriving {
     fed: Vec<Fed>,
     intake: Intake,
-    arrived: BTreeMap<String, usize>,
 }
 
 impl Arriving {
@@ -202,7 +202,6 @@ impl Arriving {
             let Some(gate) = locked.get(&gate_id).filter(|gate| !gate.cancelled && !gate.removed) else { continue };
             let arrivals = Arrivals { job: &fed.job, items: &fed.items };
             self.intake.place(core, tx, &arrivals, gate, &mut rows.deltas).await?;
-            *self.arrived.entry(fed.job.type_name.clone()).or_default() += fed.items.len();
             rows.delta(gate_id).feeds += fed.rest.len() as i64;
             owed.extend(fed.rest.iter().map(|&(item_id, next)| Rest { item_id, gate_id, next }));
         }
@@ -267,7 +266,7 @@ async fn close_with(core: &Core, tx: &mut Tx, rows: &mut EndingRows, mut arrivin
     roots.dedup();
     let finished =
         deltas.iter().filter(|(_, delta)| delta.counts.finished() > 0).map(|(id, d)| (*id, d.counts)).collect();
-    Ok(Closed { roots, settle, fed: arriving.intake.ready(), arrived: arriving.arrived, finished })
+    Ok(Closed { roots, settle, fed: arriving.intake.ready(), arrived: arriving.intake.arrived(), finished })
 }
 
 impl Closed {
@@ -278,8 +277,8 @@ impl Closed {
             core.waiters.wake(type_id, 1);
         }
         core.announce(&self.fed);
-        for (type_name, &n) in &self.arrived {
-            core.figures.added(type_name, n);
+        for (type_name, arrived) in &self.arrived {
+            core.figures.with(type_name, |activity| activity.added += arrived.added);
         }
         self.count(core, rows).await;
         settle::settle_all(core, &self.settle).await;
@@ -290,19 +289,23 @@ impl Closed {
 impl Closed {
     /// Adds final items to the statistics, and alerts people to refused results of canceled jobs.
     async fn count(&self, core: &Core, rows: &EndingRows) {
-        if self.finished.is_empty() && rows.late.is_empty() {
+        if self.finished.is_empty() && rows.late.is_empty() && rows.runs.is_empty() {
             return;
         }
         let gates = self.finished.iter().map(|f| f.0).chain(rows.late.iter().copied());
+        let gates = gates.chain(rows.runs.iter().map(|run| run.gate_id));
         let Ok(jobs) = core.jobs.by_gates(&core.pools.read, gates).await else { return };
         for (gate_id, counts) in &self.finished {
-            let Some(job) = jobs.get(gate_id) else { continue };
-            for state in ItemState::ALL.into_iter().filter(|state| state.is_final()) {
-                let n = usize::try_from(counts.get(state)).unwrap_or(0);
-                if n > 0 {
-                    core.figures.ended(&job.type_name, state, n);
-                }
+            if let Some(job) = jobs.get(gate_id) {
+                core.figures.ended(&job.type_name, counts);
             }
+        }
+        for run in &rows.runs {
+            let Some(job) = jobs.get(&run.gate_id) else { continue };
+            core.figures.with(&job.type_name, |activity| {
+                activity.failed += i64::from(run.failed);
+                activity.run.record(run.seconds);
+            });
         }
         for job in rows.late.iter().filter_map(|gate| jobs.get(gate)) {
             alerts::ending_refused(core, job).await;

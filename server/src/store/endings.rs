@@ -12,6 +12,8 @@ pub struct Succeeded {
     pub item_id: Uuid,
     pub gate_id: i64,
     pub lane_id: Option<i64>,
+    /// Time since the start of the attempt.
+    pub seconds: f64,
 }
 
 /// Ends assignments as succeeded, in one statement: the lease goes, the outcome comes. `fences`
@@ -38,7 +40,8 @@ pub async fn succeed(
              select item_id, gate_id, coalesce(seq, (select i.seq from item i where i.id = item_id)), id, started_at,
                clock_timestamp(), attempt, failures, 1, 1, worker_id, result
              from gone)
-           select id as "fence!", item_id as "item_id!", gate_id as "gate_id!", lane_id from gone"#,
+           select id as "fence!", item_id as "item_id!", gate_id as "gate_id!", lane_id,
+             extract(epoch from clock_timestamp() - started_at)::float8 as "seconds!" from gone"#,
         fences,
         credentials,
         results as &[&str],

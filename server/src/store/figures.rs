@@ -2,6 +2,12 @@
 //! background task walks over the job state rows a bounded piece at a time, and what came in and ended is added to
 //! small rows for each type.
 
+use std::collections::BTreeMap;
+
+use domain::{
+    api::Activity,
+    histogram::{self, Histogram},
+};
 use sqlx::PgPool;
 use time::OffsetDateTime;
 
@@ -128,43 +134,50 @@ pub async fn open_assignments(pool: &PgPool) -> sqlx::Result<Vec<(String, i64)>>
     Ok(rows.into_iter().map(|row| (row.job_type, row.open)).collect())
 }
 
-/// Items of one type that were added and that ended since the last write.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TallyRow {
-    pub type_name: String,
-    pub added: i64,
-    pub succeeded: i64,
-    pub dead: i64,
-    pub cancelled: i64,
-    pub expired: i64,
-}
-
-/// Adds to the rows of now and of today; `rows` sorted by name, so that servers do not wait for each other
-/// in a circle.
-pub async fn add(pool: &PgPool, rows: &[TallyRow]) -> sqlx::Result<()> {
-    let names: Vec<&str> = rows.iter().map(|row| row.type_name.as_str()).collect();
-    let column = |of: fn(&TallyRow) -> i64| -> Vec<i64> { rows.iter().map(of).collect() };
+/// Adds activity to the rows of rates and of history; `rows` sorted by name, so that two servers take the rows in one
+/// order.
+pub async fn add(pool: &PgPool, rows: &BTreeMap<String, Activity>) -> sqlx::Result<()> {
+    let names: Vec<&str> = rows.keys().map(String::as_str).collect();
+    let column = |of: fn(&Activity) -> i64| -> Vec<i64> { rows.values().map(of).collect() };
+    let buckets =
+        |of: fn(&Activity) -> &Histogram| -> Vec<i64> { rows.values().flat_map(|it| *of(it).counts()).collect() };
     sqlx::query!(
         "with new as materialized (
-           select * from unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[])
-             as new (type_name, added, succeeded, dead, cancelled, expired)),
+           select n, type_name, added, succeeded, failed, dead, cancelled, expired, retried,
+             ($9::bigint[])[(n - 1) * $11 + 1 : n * $11] as waits, ($10::bigint[])[(n - 1) * $11 + 1 : n * $11] as runs
+           from unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[],
+               $8::bigint[])
+             with ordinality as new (type_name, added, succeeded, failed, dead, cancelled, expired, retried, n)),
          ticks as (
            insert into type_tick as t (type_name, tick, n_in, n_out)
            select type_name, extract(epoch from statement_timestamp())::bigint / 10, added,
-             succeeded + dead + cancelled + expired from new
+             succeeded + dead + cancelled + expired from new order by n
            on conflict (type_name, tick) do update set n_in = t.n_in + excluded.n_in, n_out = t.n_out + excluded.n_out)
-         insert into type_day as d (type_name, day, n_in, n_succeeded, n_dead, n_cancelled, n_expired)
-         select type_name, (statement_timestamp() at time zone 'utc')::date, added, succeeded, dead, cancelled, expired
-         from new
-         on conflict (type_name, day) do update set n_in = d.n_in + excluded.n_in,
-           n_succeeded = d.n_succeeded + excluded.n_succeeded, n_dead = d.n_dead + excluded.n_dead,
-           n_cancelled = d.n_cancelled + excluded.n_cancelled, n_expired = d.n_expired + excluded.n_expired",
+         insert into type_history as h (type_name, step, starts_at, n_added, n_succeeded, n_failed, n_dead, n_cancelled,
+           n_expired, n_retried, waits, runs)
+         select type_name, step, date_trunc(unit, statement_timestamp(), 'utc'), added, succeeded, failed, dead, cancelled,
+           expired, retried, waits, runs
+         from new cross join (values (1::smallint, 'minute'), (2::smallint, 'hour'), (3::smallint, 'day')) as steps (step, unit)
+         order by n, step
+         on conflict (type_name, step, starts_at) do update set n_added = h.n_added + excluded.n_added,
+           n_succeeded = h.n_succeeded + excluded.n_succeeded, n_failed = h.n_failed + excluded.n_failed,
+           n_dead = h.n_dead + excluded.n_dead, n_cancelled = h.n_cancelled + excluded.n_cancelled,
+           n_expired = h.n_expired + excluded.n_expired, n_retried = h.n_retried + excluded.n_retried,
+           waits = array(select coalesce(old, 0) + new from unnest(h.waits, excluded.waits)
+             with ordinality as both_of (old, new, at) order by at),
+           runs = array(select coalesce(old, 0) + new from unnest(h.runs, excluded.runs)
+             with ordinality as both_of (old, new, at) order by at)",
         &names as &[&str],
-        &column(|row| row.added),
-        &column(|row| row.succeeded),
-        &column(|row| row.dead),
-        &column(|row| row.cancelled),
-        &column(|row| row.expired)
+        &column(|it| it.added),
+        &column(|it| it.ended.succeeded),
+        &column(|it| it.failed),
+        &column(|it| it.ended.dead),
+        &column(|it| it.ended.cancelled),
+        &column(|it| it.ended.expired),
+        &column(|it| it.retried),
+        &buckets(|it| &it.wait),
+        &buckets(|it| &it.run),
+        histogram::BUCKETS as i32
     )
     .execute(pool)
     .await?;
@@ -223,23 +236,34 @@ pub struct DayRow {
 pub async fn days(pool: &PgPool) -> sqlx::Result<Vec<DayRow>> {
     sqlx::query_as!(
         DayRow,
-        r#"select type_name, day::text as "day!", n_in as added, n_succeeded as succeeded, n_dead as dead,
-             n_cancelled as cancelled, n_expired as expired
-           from type_day where day > (clock_timestamp() at time zone 'utc')::date - 30
-           order by type_name, day desc"#
+        r#"select type_name, (starts_at at time zone 'utc')::date::text as "day!", n_added as added,
+             n_succeeded as succeeded, n_dead as dead, n_cancelled as cancelled, n_expired as expired
+           from type_history where step = 3 and starts_at > clock_timestamp() - interval '30 days'
+           order by type_name, starts_at desc"#
     )
     .fetch_all(pool)
     .await
 }
 
-/// Forgets what came in and ended more than an hour ago, at most a thousand rows.
+/// Deletes rates older than an hour and history older than its step keeps, at most a thousand rows of each.
 pub async fn forget(pool: &PgPool) -> sqlx::Result<u64> {
-    let gone = sqlx::query!(
+    let ticks = sqlx::query!(
         "delete from type_tick where ctid = any(array(
            select ctid from type_tick where tick < extract(epoch from clock_timestamp())::bigint / 10 - 400
            order by tick limit 1000 for update skip locked))"
     )
     .execute(pool)
     .await?;
-    Ok(gone.rows_affected())
+    let points = sqlx::query!(
+        "delete from type_history where ctid = any(array(
+           select old.ctid
+           from (values (1::smallint, interval '48 hours'), (2::smallint, interval '30 days'),
+             (3::smallint, interval '2 years')) as kept (step, age)
+           cross join lateral (
+             select ctid from type_history h where h.step = kept.step and h.starts_at < clock_timestamp() - kept.age
+             order by h.starts_at limit 400 for update skip locked) as old))"
+    )
+    .execute(pool)
+    .await?;
+    Ok(ticks.rows_affected() + points.rows_affected())
 }

@@ -32,6 +32,7 @@ pub mod figures; // what monitoring reads
 pub mod finding; // where lists of items look
 pub mod gates; // one row a job: lock, counters, completion
 pub mod hints; // NOTIFY between servers
+pub mod history; // activity of job types over time
 pub mod idempotency; // requests that are sent again
 pub mod identity; // owners, sessions, tokens, links
 pub mod identity_lists; // services and tokens as lists show them

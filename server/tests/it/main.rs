@@ -71,6 +71,7 @@ mod schedules; // trees created by cron expressions
 mod schema_limits;
 mod sealing;
 mod search; // one search over everything
+mod series; // activity over time
 mod servers;
 mod shares;
 mod sign_in;

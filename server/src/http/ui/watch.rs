@@ -1,18 +1,22 @@
 //! `/`, `/workers` and `/types`: current activity, for staff. The statistics are those of the API; people without the
 //! role are redirected to their uploads, or get an error page.
 
-use app::pages::{
-    self,
-    overview::Overview,
-    types::{Shown, Typed},
+use app::{
+    components::chart::{History, Range},
+    pages::{
+        self,
+        overview::Overview,
+        types::{Shown, Typed},
+    },
 };
 use axum::{
     extract::{RawQuery, State},
     http::StatusCode,
     response::Response,
 };
-use domain::{Code, Document, Problem};
+use domain::{Code, Document, Problem, Time};
 use serde_json::value::RawValue;
+use time::OffsetDateTime;
 
 use super::{
     Signed,
@@ -30,7 +34,7 @@ use crate::{
         stats,
     },
     job_types,
-    jobs::WorkerPlace,
+    jobs::{Span, WorkerPlace},
     store::{
         alerts::AlertQuery,
         part::{NamedOrder, NamedPart, Part},
@@ -49,15 +53,27 @@ fn staff(caller: &Caller) -> Result<()> {
 }
 
 /// `GET /`
-pub(super) async fn start(State(app): State<App>, signed: Signed) -> Response {
+pub(super) async fn start(State(app): State<App>, signed: Signed, RawQuery(query): RawQuery) -> Response {
     if !signed.caller.sees_all() {
         return see_other("/imports");
     }
-    let drawn = overview(&app, &signed.caller).await;
+    let drawn = overview(&app, &signed.caller, range(query.as_deref())).await;
     signed.answer(drawn.map(|overview| move || pages::overview::page(&overview)))
 }
 
-async fn overview(app: &App, caller: &Caller) -> Result<Overview> {
+/// Range of a page's charts, from its query.
+fn range(query: Option<&str>) -> Range {
+    pairs(query).find(|(name, _)| name == "range").map(|(_, word)| Range::read(&word)).unwrap_or_default()
+}
+
+/// Activity of one type, or of all types, for charts.
+async fn history(app: &App, caller: &Caller, type_name: Option<&str>, range: Range) -> Result<History> {
+    let span = Span::last(range.step(), range.points(), OffsetDateTime::now_utc());
+    let points = app.engine.activity(caller, type_name, span).await?;
+    Ok(History { range, points: points.into_iter().map(|(at, activity)| (Time(at), activity)).collect() })
+}
+
+async fn overview(app: &App, caller: &Caller, range: Range) -> Result<Overview> {
     let query = AlertQuery { owner_id: None, kind: None, all: false, part: Part::newest(None, ALERTS) };
     let workers = app.engine.workers(caller, NamedOrder::ByName, None, WORKERS + 1).await?;
     let (workers, more) = cut(workers, WORKERS, |_| ());
@@ -66,6 +82,7 @@ async fn overview(app: &App, caller: &Caller) -> Result<Overview> {
         alerts: app.engine.alerts(caller, query).await?,
         workers: workers.into_iter().map(|(_, worker)| worker).collect(),
         more_workers: more.is_some(),
+        history: history(app, caller, None, range).await?,
     })
 }
 
@@ -107,14 +124,15 @@ pub(super) async fn show_type(
     let found = async {
         staff(&signed.caller)?;
         let Path(name) = name?;
-        shown(&app, &signed.caller, &name).await
+        shown(&app, &signed.caller, &name, range(query.as_deref())).await
     };
     signed.answer(found.await.map(|shown| move || pages::types::page(&Shown { did, ..shown })))
 }
 
-async fn shown(app: &App, caller: &Caller, name: &str) -> Result<Shown> {
+async fn shown(app: &App, caller: &Caller, name: &str, range: Range) -> Result<Shown> {
     let job_type = job_types::shown_to(caller, job_types::get(app, name).await?);
-    Ok(Shown { typed: Typed::of(&job_type), job_type, admin: caller.is_admin(), did: None, problem: None })
+    let history = history(app, caller, Some(name), range).await?;
+    Ok(Shown { history, typed: Typed::of(&job_type), job_type, admin: caller.is_admin(), did: None, problem: None })
 }
 
 /// `POST /types/{name}/pause`
@@ -166,7 +184,7 @@ pub(super) async fn change(
         Ok(problem) => problem,
         Err(error) => return signed.visit.trouble(error),
     };
-    match shown(&app, &signed.caller, &name).await {
+    match shown(&app, &signed.caller, &name, Range::default()).await {
         Ok(shown) => {
             let text = |name: &str| fields.text(name).to_owned();
             let typed = Typed {

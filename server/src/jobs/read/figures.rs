@@ -19,13 +19,19 @@ use crate::{
 use super::super::Engine;
 
 impl Engine {
+    /// Requires a caller that may read the statistics, which are over all owners' work. Returns 403 `forbidden`.
+    pub(super) fn require_statistics(caller: &Caller) -> Result<()> {
+        caller.require(Scope::JobsRead)?;
+        if caller.sees_all() {
+            return Ok(());
+        }
+        let detail = "Statistics are over everybody's work: this needs the role support or the scope admin.";
+        Err(domain::Problem::new(domain::Code::Forbidden, detail).into())
+    }
+
     /// Statistics of every job type, by name. Only for callers that see all owners' work.
     pub async fn stats(&self, caller: &Caller) -> Result<Stats> {
-        caller.require(Scope::JobsRead)?;
-        if !caller.sees_all() {
-            let detail = "Figures are over everybody's work: this needs the role support or the scope admin.";
-            return Err(domain::Problem::new(domain::Code::Forbidden, detail).into());
-        }
+        Self::require_statistics(caller)?;
         self.keep_figures().await?;
         self.keep_seen().await?;
         let pool = &self.0.core.pools.read;

@@ -102,7 +102,7 @@ pub(super) async fn step(core: &Arc<Core>, root_id: Uuid, from: Uuid) -> Result<
     let settle: Vec<(i64, Uuid)> = after.iter().filter(|a| a.needs_settle).map(|a| (a.gate_id, a.root_id)).collect();
     gates::ask_to_settle(&mut tx, &settle.iter().map(|s| s.0).collect::<Vec<_>>()).await?;
     crate::store::commit(tx).await?;
-    AddedRows::of(intake.ready(), vec![root_id], settle).after_commit(core).await;
+    AddedRows::of(&intake, vec![root_id], settle).after_commit(core).await;
     Ok(true)
 }
 

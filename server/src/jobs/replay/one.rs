@@ -168,6 +168,6 @@ async fn make(core: &Arc<Core>, again: Again) -> Result<Option<Uuid>> {
     groups::count(core, &mut tx, &intake.dead()).await?;
     write_down(&mut tx, again.key.as_ref(), again.deed, root_id).await?;
     crate::store::commit(tx).await?;
-    AddedRows::of(intake.ready(), vec![root_id], Vec::new()).after_commit(core).await;
+    AddedRows::of(&intake, vec![root_id], Vec::new()).after_commit(core).await;
     Ok(Some(root_id))
 }

@@ -227,6 +227,7 @@ pub(super) fn table() -> Vec<Line> {
         get("GET /events", "/events", LIST),
         get("GET /events", "/events?topics=roots,failures,imports,types", LIST),
         get("GET /stats", "/stats", STAFF),
+        get("GET /stats/series", "/stats/series?metric=added", STAFF),
         get("GET /search", "/search?q=nothing", LIST),
         get("GET /workers", "/workers", LIST).but(Who::Work, Own).but(Who::Narrowed, Own),
         get("GET /alerts", "/alerts?all=true", LIST),
