@@ -43,6 +43,7 @@ pub mod item;
 pub mod job;
 pub mod job_type;
 pub mod limits;
+pub mod mapping;
 pub mod problem;
 pub mod progress;
 pub mod retry;

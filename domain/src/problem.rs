@@ -98,6 +98,8 @@ codes! {
     UrlNotAllowed = "url_not_allowed", 422, "The URL is not allowed";
     NoRows = "no_rows", 422, "The file has no data rows";
     BadHeader = "bad_header", 422, "The header of the file is not valid";
+    /// Of an import: the type requires columns that the mapping does not fill.
+    MappingIncomplete = "mapping_incomplete", 422, "The mapping leaves out required columns";
     SchemaTooComplex = "schema_too_complex", 422, "The schema is too complex";
     TooManyRequests = "too_many_requests", 429, "Too many requests";
     QuotaExceeded = "quota_exceeded", 429, "A quota is exceeded";

@@ -4,7 +4,7 @@
 //! schema requires a number. Unchanged cells keep their bytes. Either every corrected row matches the schema, or none
 //! is retried.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{borrow::Cow, collections::HashMap, sync::Arc};
 
 use domain::{Code, Document, Item, ItemState, Job, Problem, api::RetryBody};
 use serde_json::value::RawValue;
@@ -72,8 +72,8 @@ pub async fn find(app: &App, caller: &Caller, id: Uuid) -> Result<Failed> {
     let listed = results::jobs(&app.pool, job.root_id).await?;
     let head = listed.iter().find(|listed| listed.job_id == id).and_then(|listed| listed.head.as_deref());
     let head: Option<Head> = head.and_then(|text| serde_json::from_str(text).ok()).filter(|head: &Head| head.width > 0);
-    let columns = head.as_ref().and_then(Head::data_columns).map(<[String]>::to_vec);
-    let width = head.as_ref().map_or(0, Head::data_width);
+    let columns = head.as_ref().and_then(Head::payload_columns).map(Cow::into_owned);
+    let width = head.as_ref().map_or(0, Head::payload_width);
     let contract = contracts::job_by_id(&app.pool, id).await?;
     let schema = contract.and_then(|job| job.payload_schema).and_then(|text| compiled(&text).ok());
     let kinds = schema.as_ref().map_or_else(Vec::new, |schema| schema.column_kinds(columns.as_deref(), width));

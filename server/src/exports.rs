@@ -5,6 +5,7 @@
 //! does not take it for complete.
 
 use std::{
+    borrow::Cow,
     collections::HashSet,
     sync::{
         Arc,
@@ -193,8 +194,8 @@ impl Table {
             return Self { delimiter: b',', ..Self::default() };
         };
         Self {
-            columns: head.data_columns().map(<[String]>::to_vec),
-            width: head.data_width(),
+            columns: head.payload_columns().map(Cow::into_owned),
+            width: head.payload_width(),
             delimiter: head.delimiter.and_then(|c| u8::try_from(c).ok()).unwrap_or(b','),
             mark: head.mark,
         }

@@ -2,7 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Document, Time, bounded, id::Uuid, item::MaxFailures, job_type::SigningSecret, upload::UploadFormat};
+use crate::{
+    Document, Time, bounded, id::Uuid, item::MaxFailures, job_type::SigningSecret, mapping::Mapping,
+    upload::UploadFormat,
+};
 
 /// An item to be added. An absent payload is `null`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -93,6 +96,9 @@ pub struct NewJob {
     pub on_completed: Option<OnCompleted>,
     #[serde(default)]
     pub upload: Option<JobUpload>,
+    /// Columns of the upload that become properties of the payload. Absent: all, under their names in the file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mapping: Option<Mapping>,
     #[serde(default, deserialize_with = "bounded::list")]
     pub after: Vec<String>,
     #[serde(default)]
@@ -125,6 +131,7 @@ impl NewJob {
             priority: None,
             on_completed: None,
             upload: None,
+            mapping: None,
             after: Vec::new(),
             after_outcome: None,
             feed: None,

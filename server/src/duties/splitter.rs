@@ -77,15 +77,16 @@ async fn read_batch(app: &App, split: &OpenSplit) -> Result<SplitBatch> {
     let head: Head = serde_json::from_str(&split.head)
         .map_err(|e| Error::Broken(format!("the head of the file of job {}: {e}", split.job_id)))?;
     let schema = split.payload_schema.as_deref().and_then(|text| compiled(text).ok());
-    let kinds = schema.as_ref().map_or_else(Vec::new, |s| s.column_kinds(head.data_columns(), head.data_width()));
+    let kinds = schema
+        .as_ref()
+        .map_or_else(Vec::new, |s| s.column_kinds(head.payload_columns().as_deref(), head.payload_width()));
     if head.format == UploadFormat::None {
         return Ok(whole_file(split));
     }
     let place = Place { offset: split.byte_offset as u64, line: split.line as u64 };
     let (object_id, bytes) = head.source(split.upload_id, split.bytes as u64);
     let source = app.files.read(object_id, place.offset, bytes).await?;
-    let columns = head.data_columns().map(<[String]>::to_vec);
-    let format = head.format;
+    let table = head.clone();
     let rules = Rules { kinds, payload_limit: app.config.payload_limit.bytes() };
     let mut reader = Reader::new(source, head, place, rules);
     // Built-in executors check the schema themselves.
@@ -102,7 +103,7 @@ async fn read_batch(app: &App, split: &OpenSplit) -> Result<SplitBatch> {
         };
         bytes += row.payload.text().len();
         if let (None, Some(schema)) = (&row.fault, &schema) {
-            row.fault = misfit(schema, &row, format, columns.as_deref());
+            row.fault = misfit(schema, &row, &table);
         }
         rows.push(SplitRow {
             line: row.number,
@@ -127,10 +128,11 @@ async fn read_batch(app: &App, split: &OpenSplit) -> Result<SplitBatch> {
 }
 
 /// Schema error of a row, if any.
-fn misfit(schema: &Schema, row: &Row, format: UploadFormat, columns: Option<&[String]>) -> Option<Fault> {
+fn misfit(schema: &Schema, row: &Row, head: &Head) -> Option<Fault> {
+    let (format, columns) = (head.format, head.payload_columns());
     let (pointer, expected) = schema.faults(&row.payload).into_iter().next()?;
     let first = pointer.split('/').nth(1).unwrap_or_default().replace("~1", "/").replace("~0", "~");
-    let place = match (format, columns) {
+    let place = match (format, &columns) {
         (UploadFormat::Csv | UploadFormat::Xlsx, Some(columns)) => columns.iter().position(|name| *name == first),
         (UploadFormat::Csv | UploadFormat::Xlsx, None) => first.parse().ok(),
         _ => None,
@@ -139,7 +141,7 @@ fn misfit(schema: &Schema, row: &Row, format: UploadFormat, columns: Option<&[St
     Some(Fault {
         kind: FaultKind::InvalidRow,
         line: row.line,
-        column: place.map_or(1, |place| place + 1),
+        column: place.and_then(|place| head.source_column(place)).map_or(1, |column| column + 1),
         name: (columns.is_some() || !format.is_table()).then_some(if pointer.is_empty() {
             "the whole row".to_owned()
         } else if place.is_some() {

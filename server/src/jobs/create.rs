@@ -5,6 +5,7 @@
 //! ([`Core::look`]), one place writes, and neither trusts the other.
 
 mod look; // lookup of existing trees
+mod mapping; // column mappings of imports
 mod plan; // validation and layout of a tree
 mod rows; // rows of new trees
 mod turns; // one request per key at a time
@@ -229,6 +230,10 @@ impl Engine {
         for node in &mut nodes {
             if let Some(upload) = node.new.upload.clone() {
                 let head = crate::uploads::read_head(&core.pools.read, &core.files, caller, &upload).await?;
+                let head = match node.new.mapping.clone() {
+                    Some(given) => mapping::apply(head, given, node.info.payload_schema.as_deref(), &node.pointer)?,
+                    None => head,
+                };
                 node.head = Some((upload, head));
             }
         }

@@ -101,6 +101,7 @@ where
         mark: mark > 0,
         rows: 0,
         staged: None,
+        mapping: None,
     };
     if want.format.is_table() && want.header {
         let Some(header) = records.next().await? else {

@@ -9,10 +9,12 @@
 
 mod array;
 mod cells;
+mod convert;
 mod cut;
 mod cuts;
 mod encoding;
 mod head;
+mod mapping;
 mod read;
 mod row;
 mod scan;
@@ -21,11 +23,13 @@ mod units;
 #[cfg(test)]
 mod tests;
 
-use domain::upload::UploadFormat;
+use domain::{mapping::Mapping, upload::UploadFormat};
 use serde::{Deserialize, Serialize};
 
+pub use convert::convert;
 pub use encoding::{Encoding, LONGEST_LABEL};
 pub use head::{HeadError, Want, inspect};
+pub use mapping::MappingError;
 pub use read::{Reader, Rules};
 pub use row::{CellKind, Fault, FaultKind, Row, json_of};
 
@@ -71,6 +75,9 @@ pub struct Head {
     /// XLSX: converted lines that are read instead of the file.
     #[serde(default)]
     pub staged: Option<Staged>,
+    /// Table: columns that become properties of the payload; `None` for all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mapping: Option<Mapping>,
 }
 
 /// Payload of an item that is a whole file.
@@ -95,6 +102,7 @@ impl Head {
             mark: false,
             rows: 1,
             staged: None,
+            mapping: None,
         }
     }
 

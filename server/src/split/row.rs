@@ -3,6 +3,7 @@
 //! An unusable row stores what could be read of it, so that a person can recognize it; the fault names the line, the
 //! column and what was expected.
 
+mod mapped; // payloads by a column mapping
 pub(super) mod sheet; // rows of a workbook
 mod value; // JSON values and lines
 
@@ -10,6 +11,8 @@ use std::fmt::Write as _;
 
 use domain::{Document, upload::UploadFormat};
 use serde::Serialize;
+
+use mapped::{MappedCell, Raw, mapped_cells};
 
 use super::{
     Head, Place, RECORD_LIMIT, Rules,
@@ -129,6 +132,8 @@ pub(super) struct RowMaker {
     /// Column names as JSON strings.
     keys: Vec<String>,
     is_returned: bool,
+    /// Columns of the payload, with a mapping.
+    mapped: Option<Vec<MappedCell>>,
 }
 
 impl RowMaker {
@@ -136,7 +141,8 @@ impl RowMaker {
         let keys = head.columns.iter().flatten().map(|name| Document::of(name).text().to_owned()).collect();
         let delimiter = head.delimiter.and_then(|c| u8::try_from(c).ok()).unwrap_or(b',');
         let is_returned = head.is_returned();
-        Self { head, delimiter, rules, keys, is_returned }
+        let mapped = mapped_cells(&head, &rules.kinds);
+        Self { head, delimiter, rules, keys, is_returned, mapped }
     }
 
     pub(super) fn make(&self, cut: &Cut) -> Row {
@@ -155,6 +161,8 @@ impl RowMaker {
         let extra = cells.texts.split_off(cells.texts.len().min(self.head.width));
         let number = self.take_failure_columns(&mut cells.texts).unwrap_or(cut.begin.line as i64);
         let fault = fault.map(|fault| Fault { extra: shown(&extra, SHOWN_EXTRA), ..fault });
+        let raw = |source: usize| cells.texts.get(source).map(|text| Raw::Text(text));
+        let fault = fault.or_else(|| self.conversion_fault(cut, raw));
         let payload = if fault.is_none() { self.payload(&cells.texts) } else { String::new() };
         let fault = fault.or_else(|| {
             let largest = (0..cells.texts.len()).max_by_key(|&place| cells.texts[place].len()).unwrap_or(0);
@@ -240,6 +248,9 @@ impl RowMaker {
 
     /// Builds an object by column name, or an array, from cells.
     fn payload(&self, cells: &[String]) -> String {
+        if let Some(mapped) = &self.mapped {
+            return self.mapped_object(mapped, |source| cells.get(source).map(|text| Raw::Text(text)));
+        }
         let kind = |place| self.rules.kinds.get(place).copied().unwrap_or_default();
         let values = cells.iter().enumerate().map(|(place, cell)| json_of(cell, kind(place)));
         self.object_of(&values.collect::<Vec<_>>())
@@ -302,7 +313,7 @@ fn takes_as_it_is(cell: &str, kind: CellKind) -> bool {
 }
 
 /// Returns true if a text is a JSON number.
-fn is_json_number(text: &str) -> bool {
+pub(super) fn is_json_number(text: &str) -> bool {
     fn digits(text: &str) -> Option<&str> {
         let rest = text.trim_start_matches(|c: char| c.is_ascii_digit());
         (rest.len() < text.len()).then_some(rest)

@@ -42,6 +42,7 @@ mod live;
 mod live_topics;
 mod logs;
 mod lookups;
+mod mapping;
 mod metrics;
 mod moments;
 mod named;

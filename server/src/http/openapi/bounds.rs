@@ -21,6 +21,7 @@ use domain::{
         MOST_EDITS, MOST_ENDINGS, MOST_HEARTBEATS, MOST_IDS, MOST_ITEMS, MOST_JOBS, MOST_LOG_LINES, MOST_STEPS,
         NAME_PATTERN, SHORTEST_SECONDS,
     },
+    mapping::{DateFormat, LONGEST_COLUMN, MOST_MAPPED_COLUMNS, NumberFormat},
     retry,
 };
 use serde_json::{Value, json};
@@ -93,6 +94,14 @@ fn field(schema: &str, name: &str, is_request: bool) -> Option<Value> {
             "pattern": r"^[^:\x00-\x1f\x7f-\x9f]+$"}),
         ("BasicAuth", "password") => {
             json!({"maxLength": job_type::LONGEST_VALUE, "pattern": r"^[^\x00-\x1f\x7f-\x9f]*$"})
+        }
+        ("Mapping", "columns") => json!({"minItems": 1, "maxItems": MOST_MAPPED_COLUMNS}),
+        ("MappedColumn", "from" | "to") => text(1, LONGEST_COLUMN),
+        ("MappedColumn", "format") => {
+            let numbers = NumberFormat::ALL.map(NumberFormat::as_str);
+            let dates = DateFormat::ALL.map(DateFormat::as_str);
+            let formats = [numbers, dates].concat();
+            json!({"enum": formats})
         }
         ("JobUpload", "delimiter") => json!({"pattern": DELIMITER}),
         ("JobUpload", "encoding") => text(1, LONGEST_LABEL),

@@ -13,6 +13,7 @@ use domain::{
     item::MaxFailures,
     job_type::{Delivery, SigningSecret},
     limits::{self, MOST_ITEMS, MOST_JOBS, is_text},
+    mapping::Mapping,
     problem::FieldProblem,
 };
 
@@ -163,6 +164,12 @@ fn check(node: &Node, faults: &mut Faults) {
         && upload.encoding.as_ref().is_some_and(|label| crate::split::Encoding::of_label(label).is_none())
     {
         say("upload/encoding", crate::uploads::UNKNOWN_ENCODING);
+    }
+    if new.mapping.is_some() && new.upload.is_none() {
+        say("mapping", "expected only with an upload");
+    }
+    for (inner, detail) in new.mapping.iter().flat_map(Mapping::problems) {
+        say(&format!("mapping{inner}"), &detail);
     }
     if !is_root && new.initiated_by.is_some() {
         say("initiated_by", "expected on the root only");

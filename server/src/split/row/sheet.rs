@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 
 use super::{
     super::cut::{Cut, Whole},
-    FaultKind, RECORD_LIMIT, Row, RowMaker, SHOWN_EXTRA, shown,
+    Fault, FaultKind, RECORD_LIMIT, Raw, Row, RowMaker, SHOWN_EXTRA, shown,
 };
 
 /// Row number in the sheet.
@@ -62,13 +62,19 @@ impl RowMaker {
             values.truncate(self.head.data_width());
             values.iter_mut().for_each(unescape);
         }
-        let payload = self.object_of(&values);
+        let raw = |source: usize| values.get(source).map(|json| Raw::Json(json));
+        let payload = match &self.mapped {
+            Some(mapped) => self.mapped_object(mapped, raw),
+            None => self.object_of(&values),
+        };
         let limit = self.rules.payload_limit;
         let mut fault = if cut.whole == Whole::TooLong {
             fault(FaultKind::TooLarge, 0, "the row to end".to_owned(), format!("more than {RECORD_LIMIT} bytes"))
         } else if !extra.is_empty() {
             let expected = format!("{width} field{}", if width == 1 { "" } else { "s" });
             fault(FaultKind::TooManyFields, width, expected, (width + extra.len()).to_string())
+        } else if let Some(fault) = self.conversion_fault(cut, raw) {
+            Some(Fault { line: line as i64, ..fault })
         } else if payload.len() > limit {
             let largest = (0..values.len()).max_by_key(|&place| values[place].len()).unwrap_or(0);
             let expected = format!("a row of at most {limit} bytes");
@@ -82,7 +88,11 @@ impl RowMaker {
                 fault.extra = shown(&extra.into_iter().map(text).collect::<Vec<_>>(), SHOWN_EXTRA);
                 let texts: Vec<String> = found.into_iter().take(values.len()).map(text).collect();
                 let texts = shown(&texts, texts.len());
-                self.object_of(&texts.iter().map(|text| Document::of(text).text().to_owned()).collect::<Vec<_>>())
+                match &self.mapped {
+                    Some(mapped) => self.mapped_object(mapped, |at| texts.get(at).map(|text| Raw::Text(text))),
+                    None => self
+                        .object_of(&texts.iter().map(|text| Document::of(text).text().to_owned()).collect::<Vec<_>>()),
+                }
             }
         };
         Row { begin: cut.begin, end: cut.end, line: line as i64, number, payload: Document::trusted(payload), fault }

@@ -1,0 +1,90 @@
+//! Payloads by a column mapping: only the mapped columns, under their new names, with converted values.
+
+use domain::{Document, mapping::Conversion};
+
+use super::{
+    super::{convert, cut::Cut},
+    CellKind, Fault, FaultKind, Head, RowMaker, shorten,
+};
+
+/// Mapped column of a row.
+#[derive(Debug)]
+pub(super) struct MappedCell {
+    /// Index of the column in the file.
+    source: usize,
+    /// Name of the property as a JSON string.
+    key: String,
+    conversion: Conversion,
+    /// Kind by schema, for text.
+    kind: CellKind,
+}
+
+/// Mapped columns of a file, in the order of the payload; `None` without a mapping. `kinds` is in the same order.
+pub(super) fn mapped_cells(head: &Head, kinds: &[CellKind]) -> Option<Vec<MappedCell>> {
+    let mapping = head.mapping.as_ref()?;
+    let cell = |(place, column): (usize, &domain::mapping::MappedColumn)| {
+        Some(MappedCell {
+            source: head.source_column(place)?,
+            key: Document::of(&column.to).text().to_owned(),
+            // Checked when the job was created.
+            conversion: column.conversion().unwrap_or(Conversion::Text),
+            kind: kinds.get(place).copied().unwrap_or_default(),
+        })
+    };
+    Some(mapping.columns.iter().enumerate().filter_map(cell).collect())
+}
+
+/// Cell before the conversion.
+#[derive(Clone, Copy)]
+pub(super) enum Raw<'a> {
+    Text(&'a str),
+    /// Of a workbook.
+    Json(&'a str),
+}
+
+impl Raw<'_> {
+    fn convert(self, cell: &MappedCell) -> Option<String> {
+        match self {
+            Self::Text(text) => convert::convert(text, cell.conversion, cell.kind),
+            Self::Json(json) => convert::convert_json(json, cell.conversion),
+        }
+    }
+
+    /// The cell as it is, as JSON.
+    fn unconverted(self) -> String {
+        match self {
+            Self::Text(text) => Document::of(&text).text().to_owned(),
+            Self::Json(json) => json.to_owned(),
+        }
+    }
+}
+
+impl RowMaker {
+    /// Object of the mapped cells. A cell that cannot be converted stays as it is, and a missing one is left out.
+    pub(super) fn mapped_object<'a>(&self, mapped: &[MappedCell], raw: impl Fn(usize) -> Option<Raw<'a>>) -> String {
+        let mut json = String::from("{");
+        for cell in mapped {
+            let Some(raw) = raw(cell.source) else { continue };
+            if json.len() > 1 {
+                json.push(',');
+            }
+            json.push_str(&cell.key);
+            json.push(':');
+            json.push_str(&raw.convert(cell).unwrap_or_else(|| raw.unconverted()));
+        }
+        json.push('}');
+        json
+    }
+
+    /// Fault of the first mapped cell that cannot be converted.
+    pub(super) fn conversion_fault<'a>(&self, cut: &Cut, raw: impl Fn(usize) -> Option<Raw<'a>>) -> Option<Fault> {
+        self.mapped.iter().flatten().find_map(|cell| {
+            let raw = raw(cell.source)?;
+            if raw.convert(cell).is_some() {
+                return None;
+            }
+            let found = shorten(&raw.unconverted(), 100);
+            Some(self.fault(cut, FaultKind::InvalidRow, cell.source, cell.conversion.expected(), found))
+        })
+    }
+}

@@ -1,0 +1,85 @@
+//! Column mapping of imports: other names, decimal commas, and other dates become the payload that the type requires.
+
+use serde_json::{Value, json};
+
+use crate::support::{
+    Answer, Api, Server,
+    imports::{complete, lines, upload},
+};
+
+const FILE: &str = "Kunde;Betrag;Datum;Notiz\nAda;1.234,56;31.12.2026;x\nBen;12,5 CHF;1.1.2027;y\nCy;-7;;z\n";
+
+async fn invoices(server: &Server) {
+    let schema = json!({
+        "type": "object", "required": ["customer", "amount"], "additionalProperties": false,
+        "properties": {"customer": {"type": "string"}, "amount": {"type": "number"}, "date": {"type": ["string", "null"]}},
+    });
+    let spec =
+        json!({"executor": {"kind": "builtin", "name": "validate"}, "max_failures": 1, "payload_schema": schema});
+    server.put("/api/v1/job-types/invoices", spec).await.expect(201);
+}
+
+fn column(from: &str, to: &str, kind: &str, format: Option<&str>) -> Value {
+    json!({"from": from, "to": to, "as": kind, "format": format})
+}
+
+async fn start(caller: &Api, upload: &str, columns: Value) -> Answer {
+    let body = json!({"type": "invoices", "upload": {"id": upload}, "mapping": {"columns": columns}});
+    caller.post("/api/v1/jobs", body).await
+}
+
+#[tokio::test]
+async fn columns_are_renamed_and_converted_and_a_value_in_another_notation_fails_its_row() {
+    let server = Server::start().await;
+    invoices(&server).await;
+    let id = upload(&server, "rechnungen.csv", FILE).await;
+    let columns = json!([
+        {"from": "Kunde", "to": "customer"},
+        column("Betrag", "amount", "number", Some("1.234,56")),
+        column("Datum", "date", "date", Some("DD.MM.YYYY")),
+    ]);
+    let job = complete(&server, &start(&server, &id, columns).await.expect(201)).await;
+    assert_eq!((&job["counts"]["succeeded"], &job["counts"]["dead"]), (&json!(2), &json!(1)));
+
+    let results = lines(&server, &job, "results").await;
+    assert_eq!(results[0]["payload"], json!({"customer": "Ada", "amount": 1234.56, "date": "2026-12-31"}));
+    assert_eq!(results[1]["payload"], json!({"customer": "Cy", "amount": -7, "date": null}), "an empty cell is null");
+
+    let failures = lines(&server, &job, "failures").await;
+    assert_eq!(failures[0]["error"]["kind"], "invalid_row");
+    let message = "Line 3, column 2 (Betrag): expected a number such as 1.234,56, found \"12,5 CHF\".";
+    assert_eq!(failures[0]["error"]["message"], message);
+    assert_eq!(failures[0]["payload"], json!({"customer": "Ben", "amount": "12,5 CHF", "date": "2027-01-01"}));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_mapping_that_does_not_fit_is_refused_before_anything_runs() {
+    let server = Server::start().await;
+    invoices(&server).await;
+    let id = upload(&server, "rechnungen.csv", FILE).await;
+
+    let refused = start(&server, &id, json!([{"from": "Kunde", "to": "customer"}])).await;
+    let refused = refused.expect_problem(422, "mapping_incomplete");
+    assert!(refused["detail"].as_str().is_some_and(|text| text.contains("amount")), "{refused}");
+    assert_eq!(refused["errors"][0]["pointer"], "/mapping/columns");
+
+    for (columns, pointer) in [
+        (json!([]), "/mapping/columns"),
+        (json!([{"from": "Kunde", "to": "customer"}, {"from": "Total", "to": "amount"}]), "/mapping/columns/1/from"),
+        (json!([{"from": "Kunde", "to": "amount"}, {"from": "Kunde", "to": "customer"}]), "/mapping/columns/1/from"),
+        (json!([{"from": "Kunde", "to": "amount"}, {"from": "Notiz", "to": "amount"}]), "/mapping/columns/1/to"),
+        (json!([column("Kunde", "customer", "date", Some("1.234,56"))]), "/mapping/columns/0/format"),
+    ] {
+        let refused = start(&server, &id, columns).await.expect_problem(422, "invalid_body");
+        assert_eq!(refused["errors"][0]["pointer"], pointer, "{refused}");
+    }
+    let mapping = json!({"columns": [{"from": "a", "to": "customer"}, {"from": "b", "to": "amount"}]});
+    let body = json!({"type": "invoices", "mapping": mapping});
+    let refused = server.post("/api/v1/jobs", body).await.expect_problem(422, "invalid_body");
+    assert_eq!(refused["errors"][0]["pointer"], "/mapping");
+    let body = json!({"type": "invoices", "upload": {"id": id, "header": false}, "mapping": mapping});
+    let refused = server.post("/api/v1/jobs", body).await.expect_problem(422, "invalid_body");
+    assert_eq!(refused["errors"][0]["pointer"], "/mapping");
+    server.stop().await;
+}
