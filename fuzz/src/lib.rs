@@ -6,10 +6,12 @@
 
 mod files; // files of rows, workbooks
 mod json; // documents and what is built on them
+mod mapped; // column mappings, cells
 mod words; // filters, cursors, headers, templates, streams
 
 pub use files::{split, workbook};
 pub use json::{body, document, feed, wake};
+pub use mapped::mapping;
 pub use words::{callback, client_address, cursor, events, filter, key, query, secret, template, topics};
 
 /// Takes any bytes.
@@ -26,6 +28,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("feed", feed),
     ("filter", filter),
     ("key", key),
+    ("mapping", mapping),
     ("query", query),
     ("secret", secret),
     ("split", split),
