@@ -33,7 +33,7 @@ use super::{
 use crate::{
     App,
     auth::Caller,
-    error::{Error, Result},
+    error::Result,
     http::{cursor::Paged as _, extract::Path, items::ItemList},
     jobs::GroupFilter,
     store::trees::GroupOrder,
@@ -92,15 +92,11 @@ async fn find(app: &App, caller: &Caller, asking: &Asking, shown: &mut Items) ->
     let pages = asking.pages();
     let place = pages.place::<(i64, i64)>()?;
     let limit = pages.rows()?;
-    let items = async {
-        let (items, next) = app.engine.list_items(caller, &filter, order, place, limit).await?;
-        let summaries = app.engine.payload_beginnings(&items).await?;
-        Ok::<_, Error>((items, next, summaries))
-    };
+    let items = app.engine.list_items_with_payloads(caller, &filter, order, place, limit);
     let first = pages.first();
     let groups = async { if first && dead { groups(app, caller, asking).await } else { Ok(None) } };
     let exact = async { if first && !dead { exact(app, caller, asking).await } else { Ok(None) } };
-    let ((items, next, summaries), groups, exact) = futures::try_join!(items, groups, exact)?;
+    let ((items, summaries, next), groups, exact) = futures::try_join!(items, groups, exact)?;
     (shown.groups, shown.exact, shown.summaries) = (groups, exact, summaries);
     let page = pages.page(items, next);
     shown.next = asking.next(page.next_cursor);

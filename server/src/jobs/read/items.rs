@@ -12,7 +12,7 @@ use uuid::Uuid;
 use crate::{
     auth::{Caller, Scope},
     error::{Error, Result},
-    store::{reading, retrying},
+    store::reading,
 };
 
 use super::{
@@ -22,8 +22,6 @@ use super::{
 
 /// Maximum number of running items shown at once.
 const IN_FLIGHT: i64 = 50;
-/// Number of payload characters shown in a list row.
-const BEGINNING: i32 = 400;
 /// Maximum number of attempts shown on a page.
 const ATTEMPTS: i64 = 1_000;
 
@@ -41,12 +39,6 @@ impl Engine {
         let item = items.pop().ok_or_else(|| Problem::not_found("item"))?;
         core.visible_job(caller, item.job_id).await.map_err(of_an_item)?;
         Ok(item)
-    }
-
-    /// First characters of the payloads of items that the caller has already received.
-    pub async fn payload_beginnings(&self, items: &[Item]) -> Result<HashMap<Uuid, String>> {
-        let ids: Vec<Uuid> = items.iter().map(|item| item.id).collect();
-        Ok(retrying::payload_beginnings(&self.0.core.pools.read, &ids, BEGINNING).await?)
     }
 
     /// Attempts of an item, oldest first, up to the first thousand.

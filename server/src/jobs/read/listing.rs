@@ -5,7 +5,7 @@
 
 mod way; // index chosen by a filter
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use domain::{Item, ItemState, Time};
 use serde::{Deserialize, Serialize};
@@ -18,11 +18,15 @@ use crate::{
         finding::{self, ItemOrder, ListedGate, Position},
         job_list::LOOK_AT,
         keys::{self, Key, Test, Walk},
+        retrying,
     },
 };
 
 use self::way::{Group, Way, grouped};
 use super::super::{Core, Engine};
+
+/// Number of payload characters shown in a list row.
+const BEGINNING: i32 = 400;
 
 /// Filter of an item list. Bulk operations store it: a server that does not know a condition must refuse it instead of
 /// applying the operation to more items.
@@ -95,6 +99,35 @@ impl Engine {
         after: Option<Position>,
         limit: i64,
     ) -> Result<(Vec<Item>, Option<Position>)> {
+        let (found, next) = self.find_items(caller, filter, order, after, limit).await?;
+        Ok((self.0.core.still_matching(filter, &found).await?, next))
+    }
+
+    /// Items as [`Self::list_items`] finds them, with the first characters of their payloads.
+    pub async fn list_items_with_payloads(
+        &self,
+        caller: &Caller,
+        filter: &ItemFilter,
+        order: ItemOrder,
+        after: Option<Position>,
+        limit: i64,
+    ) -> Result<(Vec<Item>, HashMap<Uuid, String>, Option<Position>)> {
+        let (found, next) = self.find_items(caller, filter, order, after, limit).await?;
+        let core = &self.0.core;
+        let payloads = async { Ok(retrying::payload_beginnings(&core.pools.read, &found, BEGINNING).await?) };
+        let (items, payloads) = futures::try_join!(core.still_matching(filter, &found), payloads)?;
+        Ok((items, payloads, next))
+    }
+
+    /// Ids of the next items that match, and the position after the last one if there may be more.
+    async fn find_items(
+        &self,
+        caller: &Caller,
+        filter: &ItemFilter,
+        order: ItemOrder,
+        after: Option<Position>,
+        limit: i64,
+    ) -> Result<(Vec<Uuid>, Option<Position>)> {
         caller.require(Scope::JobsRead)?;
         let core = &self.0.core;
         for id in [filter.job, filter.root].into_iter().flatten() {
@@ -124,7 +157,7 @@ impl Engine {
                 && type_id.is_none_or(|id| id == gate.type_id)
                 && owner_id.is_none_or(|id| id == gate.owner_id)
         };
-        let mut page = Page { filter, order, test: filter.test(), limit, found: Vec::new(), looked: 0 };
+        let mut page = Page { order, test: filter.test(), limit, found: Vec::new(), looked: 0 };
         let way = Way::of(filter);
         let mut position = after.unwrap_or(order.start());
         loop {
@@ -132,20 +165,19 @@ impl Engine {
             page.looked += gates.len() as i64;
             let gates: Vec<ListedGate> = gates.into_iter().filter(mine).collect();
             if let Some(stopped) = page.look(core, &grouped(&gates, &way), position).await? {
-                return page.done(core, Some(stopped)).await;
+                return Ok((page.found, Some(stopped)));
             }
-            let Some(last) = last else { return page.done(core, None).await };
+            let Some(last) = last else { return Ok((page.found, None)) };
             position = order.behind(last);
             if page.looked >= LOOK_AT {
-                return page.done(core, Some(position)).await;
+                return Ok((page.found, Some(position)));
             }
         }
     }
 }
 
 /// Page that is being filled.
-struct Page<'a> {
-    filter: &'a ItemFilter,
+struct Page {
     order: ItemOrder,
     test: Test,
     limit: i64,
@@ -153,7 +185,7 @@ struct Page<'a> {
     looked: i64,
 }
 
-impl Page<'_> {
+impl Page {
     /// Searches groups after a position. Returns where it stopped, if the page is full or the read limit is reached.
     async fn look(&mut self, core: &Core, groups: &[Group], after: Position) -> Result<Option<Position>> {
         for group in groups {
@@ -189,13 +221,6 @@ impl Page<'_> {
         }
         Ok(None)
     }
-
-    /// Reads the found items. An item that has changed since its test may no longer match.
-    async fn done(self, core: &Core, next: Option<Position>) -> Result<(Vec<Item>, Option<Position>)> {
-        let mut items = core.views(&self.found, true).await?;
-        items.retain(|item| self.filter.states.is_empty() || self.filter.states.contains(&item.state));
-        Ok((items, next))
-    }
 }
 
 /// Next keys of a group after a position.
@@ -223,6 +248,13 @@ async fn keys_of(core: &Core, group: &Group, order: ItemOrder, after: Position, 
 }
 
 impl Core {
+    /// Views of found items. An item that has changed since it was found may no longer match.
+    async fn still_matching(&self, filter: &ItemFilter, found: &[Uuid]) -> Result<Vec<Item>> {
+        let mut items = self.views(found, true).await?;
+        items.retain(|item| filter.states.is_empty() || filter.states.contains(&item.state));
+        Ok(items)
+    }
+
     /// Job state rows of the requested job or tree. Returns 410 if it was deleted.
     async fn listed_gates(&self, filter: &ItemFilter, id: Uuid) -> Result<Vec<ListedGate>> {
         let pool = &self.pools.read;
