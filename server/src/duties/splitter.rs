@@ -129,8 +129,8 @@ async fn read_batch(app: &App, split: &OpenSplit) -> Result<SplitBatch> {
 
 /// Schema error of a row, if any.
 fn misfit(schema: &Schema, row: &Row, head: &Head) -> Option<Fault> {
-    let (format, columns) = (head.format, head.payload_columns());
     let (pointer, expected) = schema.faults(&row.payload).into_iter().next()?;
+    let (format, columns) = (head.format, head.payload_columns());
     let first = pointer.split('/').nth(1).unwrap_or_default().replace("~1", "/").replace("~0", "~");
     let place = match (format, &columns) {
         (UploadFormat::Csv | UploadFormat::Xlsx, Some(columns)) => columns.iter().position(|name| *name == first),

@@ -1,6 +1,6 @@
 //! Column mapping in the head of a file.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::HashSet};
 
 use domain::mapping::Mapping;
 
@@ -22,9 +22,10 @@ impl Head {
     ///
     /// The file has no header, or not these columns.
     pub fn with_mapping(self, mapping: Mapping) -> Result<Self, MappingError> {
-        let names = self.data_columns().ok_or(MappingError::NoNames)?;
+        let names: HashSet<&str> =
+            self.data_columns().ok_or(MappingError::NoNames)?.iter().map(String::as_str).collect();
         let unknown: Vec<usize> =
-            (0..mapping.columns.len()).filter(|&place| !names.contains(&mapping.columns[place].from)).collect();
+            (0..mapping.columns.len()).filter(|&place| !names.contains(mapping.columns[place].from.as_str())).collect();
         if !unknown.is_empty() {
             return Err(MappingError::Unknown(unknown));
         }

@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 use domain::{Document, upload::UploadFormat};
 use serde::Serialize;
 
-use mapped::{MappedCell, Raw, mapped_cells};
+use mapped::{MappedCell, Raw, mapped_cells, mapped_object};
 
 use super::{
     Head, Place, RECORD_LIMIT, Rules,
@@ -249,7 +249,7 @@ impl RowMaker {
     /// Builds an object by column name, or an array, from cells.
     fn payload(&self, cells: &[String]) -> String {
         if let Some(mapped) = &self.mapped {
-            return self.mapped_object(mapped, |source| cells.get(source).map(|text| Raw::Text(text)));
+            return mapped_object(mapped, |source| cells.get(source).map(|text| Raw::Text(text)));
         }
         let kind = |place| self.rules.kinds.get(place).copied().unwrap_or_default();
         let values = cells.iter().enumerate().map(|(place, cell)| json_of(cell, kind(place)));

@@ -1,5 +1,7 @@
 //! Check of a column mapping against the header of the file and the schema of the type.
 
+use std::collections::HashSet;
+
 use domain::{Code, Problem, mapping::Mapping, problem::FieldProblem};
 
 use crate::{
@@ -11,8 +13,8 @@ use crate::{
 /// leaves out properties that the schema requires (`mapping_incomplete`). `pointer`: the job in the body.
 pub(super) fn apply(head: Head, mapping: Mapping, schema: Option<&str>, pointer: &str) -> Result<Head, Problem> {
     let required = schema.and_then(|text| compiled(text).ok()).map(|schema| schema.names().1).unwrap_or_default();
-    let missing: Vec<String> =
-        required.into_iter().filter(|name| mapping.columns.iter().all(|column| column.to != *name)).collect();
+    let filled: HashSet<&str> = mapping.columns.iter().map(|column| column.to.as_str()).collect();
+    let missing: Vec<String> = required.into_iter().filter(|name| !filled.contains(name.as_str())).collect();
     let head = head.with_mapping(mapping).map_err(|error| match error {
         MappingError::NoNames => {
             let expected = "expected only for CSV or a workbook, with a header";

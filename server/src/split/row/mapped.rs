@@ -1,5 +1,7 @@
 //! Payloads by a column mapping: only the mapped columns, under their new names, with converted values.
 
+use std::collections::HashMap;
+
 use domain::{Document, mapping::Conversion};
 
 use super::{
@@ -22,9 +24,11 @@ pub(super) struct MappedCell {
 /// Mapped columns of a file, in the order of the payload; `None` without a mapping. `kinds` is in the same order.
 pub(super) fn mapped_cells(head: &Head, kinds: &[CellKind]) -> Option<Vec<MappedCell>> {
     let mapping = head.mapping.as_ref()?;
+    let names = head.data_columns().unwrap_or_default().iter().enumerate();
+    let sources: HashMap<&str, usize> = names.map(|(at, name)| (name.as_str(), at)).collect();
     let cell = |(place, column): (usize, &domain::mapping::MappedColumn)| {
         Some(MappedCell {
-            source: head.source_column(place)?,
+            source: *sources.get(column.from.as_str())?,
             key: Document::of(&column.to).text().to_owned(),
             // Checked when the job was created.
             conversion: column.conversion().unwrap_or(Conversion::Text),
@@ -59,23 +63,23 @@ impl Raw<'_> {
     }
 }
 
-impl RowMaker {
-    /// Object of the mapped cells. A cell that cannot be converted stays as it is, and a missing one is left out.
-    pub(super) fn mapped_object<'a>(&self, mapped: &[MappedCell], raw: impl Fn(usize) -> Option<Raw<'a>>) -> String {
-        let mut json = String::from("{");
-        for cell in mapped {
-            let Some(raw) = raw(cell.source) else { continue };
-            if json.len() > 1 {
-                json.push(',');
-            }
-            json.push_str(&cell.key);
-            json.push(':');
-            json.push_str(&raw.convert(cell).unwrap_or_else(|| raw.unconverted()));
+/// Object of the mapped cells. A cell that cannot be converted stays as it is, and a missing one is left out.
+pub(super) fn mapped_object<'a>(mapped: &[MappedCell], raw: impl Fn(usize) -> Option<Raw<'a>>) -> String {
+    let mut json = String::from("{");
+    for cell in mapped {
+        let Some(raw) = raw(cell.source) else { continue };
+        if json.len() > 1 {
+            json.push(',');
         }
-        json.push('}');
-        json
+        json.push_str(&cell.key);
+        json.push(':');
+        json.push_str(&raw.convert(cell).unwrap_or_else(|| raw.unconverted()));
     }
+    json.push('}');
+    json
+}
 
+impl RowMaker {
     /// Fault of the first mapped cell that cannot be converted.
     pub(super) fn conversion_fault<'a>(&self, cut: &Cut, raw: impl Fn(usize) -> Option<Raw<'a>>) -> Option<Fault> {
         self.mapped.iter().flatten().find_map(|cell| {

@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 
 use super::{
     super::cut::{Cut, Whole},
-    Fault, FaultKind, RECORD_LIMIT, Raw, Row, RowMaker, SHOWN_EXTRA, shown,
+    Fault, FaultKind, RECORD_LIMIT, Raw, Row, RowMaker, SHOWN_EXTRA, mapped_object, shown,
 };
 
 /// Row number in the sheet.
@@ -64,7 +64,7 @@ impl RowMaker {
         }
         let raw = |source: usize| values.get(source).map(|json| Raw::Json(json));
         let payload = match &self.mapped {
-            Some(mapped) => self.mapped_object(mapped, raw),
+            Some(mapped) => mapped_object(mapped, raw),
             None => self.object_of(&values),
         };
         let limit = self.rules.payload_limit;
@@ -89,7 +89,7 @@ impl RowMaker {
                 let texts: Vec<String> = found.into_iter().take(values.len()).map(text).collect();
                 let texts = shown(&texts, texts.len());
                 match &self.mapped {
-                    Some(mapped) => self.mapped_object(mapped, |at| texts.get(at).map(|text| Raw::Text(text))),
+                    Some(mapped) => mapped_object(mapped, |at| texts.get(at).map(|text| Raw::Text(text))),
                     None => self
                         .object_of(&texts.iter().map(|text| Document::of(text).text().to_owned()).collect::<Vec<_>>()),
                 }
