@@ -1,11 +1,12 @@
-//! API clients: lints the description, generates clients in four ways, runs them against a server, and fuzzes it.
+//! API clients: lints the description, generates clients in four ways, runs them against a server, checks the SDKs, and
+//! fuzzes the server.
 //!
 //! Files of each client are in testing/clients, with versions pinned by lock files. The description comes from the
 //! server program (`treeline-server openapi`), and the server is a real one with its own database.
 
 use std::{
     io::{BufRead as _, BufReader, Read as _},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
 };
 
@@ -64,7 +65,53 @@ pub(crate) fn test(postgres: &Throwaway) -> Result<()> {
     step::show(
         "run the client for Rust",
         server.named_to(Command::new(rust_target()?.join("debug").join("generated-client"))),
-    )
+    )?;
+    drop(server);
+    python_sdk(postgres, &python)
+}
+
+/// Checks sdk/python: generated files, types, scenarios against a server of its own, and the published files.
+fn python_sdk(postgres: &Throwaway, python: &Path) -> Result<()> {
+    let package = places::root().join("sdk").join("python");
+    let run = |what: &str, arguments: &[&str]| {
+        let mut command = Command::new(python);
+        command.args(arguments).current_dir(&package).env("PYTHONPATH", package.join("src"));
+        command.env("PYTHONDONTWRITEBYTECODE", "1");
+        step::run(what, command)
+    };
+    let description = folder().join("generated").join("openapi.json");
+    let description = description.to_str().context("the path of the description is not UTF-8")?;
+    run("check the generated files of sdk/python", &["scripts/generate.py", description, "--check"])?;
+    run("check the types of sdk/python", &["-m", "mypy"])?;
+    let mut tests = Command::new(python);
+    tests.args(["-m", "pytest", "-p", "no:cacheprovider"]).current_dir(&package).env("PYTHONDONTWRITEBYTECODE", "1");
+    tests.env("PYTHONPATH", package.join("src")).env("TREELINE_SERVER_BIN", program()?);
+    tests.env("DATABASE_URL", fresh_database(postgres, "treeline_sdk")?);
+    step::show("test sdk/python", tests)?;
+    let dist = places::target()?.join("sdk-python");
+    if dist.exists() {
+        std::fs::remove_dir_all(&dist)?;
+    }
+    let to = dist.to_str().context("the path of the target folder is not UTF-8")?;
+    run("build sdk/python", &["-m", "build", "--no-isolation", "--outdir", to])?;
+    let built = places::files_below(&dist);
+    let built: Vec<&str> = built.iter().filter_map(|file| file.to_str()).collect();
+    run("check the published files of sdk/python", &[&["-m", "twine", "check", "--strict"], &built[..]].concat())
+}
+
+/// Creates a database, in place of one of this name, and returns its URL.
+fn fresh_database(postgres: &Throwaway, database: &str) -> Result<String> {
+    let admin = postgres.url();
+    for statement in [format!("drop database if exists {database} with (force)"), format!("create database {database}")]
+    {
+        let output = Command::new(postgres.bin().join("psql"))
+            .args([admin, "--quiet", "--set", "ON_ERROR_STOP=1", "--command", &statement])
+            .output()
+            .context("running psql")?;
+        ensure!(output.status.success(), "psql: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    let (base, _) = admin.rsplit_once('/').context("the URL of PostgreSQL names no database")?;
+    Ok(format!("{base}/{database}"))
 }
 
 /// Sends malformed requests to every operation: each response must match the description.
@@ -143,18 +190,7 @@ struct Server {
 
 impl Server {
     fn start(postgres: &Throwaway, database: &str) -> Result<Self> {
-        let admin = postgres.url();
-        let psql = |statement: &str| -> Result<()> {
-            let output = Command::new(postgres.bin().join("psql"))
-                .args([admin, "--quiet", "--set", "ON_ERROR_STOP=1", "--command", statement])
-                .output()
-                .context("running psql")?;
-            ensure!(output.status.success(), "psql: {}", String::from_utf8_lossy(&output.stderr));
-            Ok(())
-        };
-        psql(&format!("drop database if exists {database} with (force)"))?;
-        psql(&format!("create database {database}"))?;
-        let (base, _) = admin.rsplit_once('/').context("the URL of PostgreSQL names no database")?;
+        let url = fresh_database(postgres, database)?;
         let data = places::target()?.join("clients-data").join(database);
         if data.exists() {
             std::fs::remove_dir_all(&data)?;
@@ -162,7 +198,7 @@ impl Server {
         std::fs::create_dir_all(&data)?;
         let log = std::fs::File::create(data.join("server.log"))?;
         let mut child = Command::new(program()?)
-            .env("DATABASE_URL", format!("{base}/{database}"))
+            .env("DATABASE_URL", url)
             .env("TREELINE_LISTEN", "127.0.0.1:0")
             .env("TREELINE_DATA_DIR", &data)
             .env("TREELINE_BOOTSTRAP_TOKEN", TOKEN)

@@ -1,0 +1,24 @@
+"""Treeline for Python: client, worker, uploads, live updates, and webhook verification."""
+
+from . import types, webhooks
+from .aio import AsyncClient
+from .client import Client
+from .errors import ApiError, Cancelled, ConnectionFailed, InvalidWebhook, TreelineError
+from .worker import Failure, Release, Summary, Task, Worker
+
+__all__ = [
+    "ApiError",
+    "AsyncClient",
+    "Cancelled",
+    "Client",
+    "ConnectionFailed",
+    "Failure",
+    "InvalidWebhook",
+    "Release",
+    "Summary",
+    "Task",
+    "TreelineError",
+    "Worker",
+    "types",
+    "webhooks",
+]

@@ -1,0 +1,40 @@
+"""Decides which calls are sent again, and when."""
+
+from __future__ import annotations
+
+import random
+from email.utils import parsedate_to_datetime
+from datetime import datetime, timezone
+
+#: Statuses with which the server says that it did nothing.
+NOT_DONE = frozenset({429, 503})
+#: Statuses of a proxy or a server that may have done it.
+UNCLEAR = frozenset({502, 504})
+LONGEST_PAUSE = 60.0
+
+
+def backoff(tries: int) -> float:
+    """Seconds to wait after the given number of tries: from 0.1 doubling to 10, with jitter."""
+    return float(min(10.0, 0.1 * 2 ** min(tries, 10)) * random.uniform(0.5, 1.0))
+
+
+def retry_after(value: str | None) -> float | None:
+    """Seconds of a `Retry-After` header: a number or a date."""
+    if value is None:
+        return None
+    try:
+        return min(LONGEST_PAUSE, max(0.0, float(value)))
+    except ValueError:
+        pass
+    try:
+        at = parsedate_to_datetime(value)
+    except ValueError:
+        return None
+    return min(LONGEST_PAUSE, max(0.0, (at - datetime.now(timezone.utc)).total_seconds()))
+
+
+def may_repeat(status: int | None, idempotent: bool) -> bool:
+    """True if a call may be sent again. `status` is `None` if there was no response."""
+    if status is None or status in UNCLEAR:
+        return idempotent
+    return status in NOT_DONE

@@ -1,0 +1,417 @@
+"""Synchronous client of the Treeline API, generated from `aio.py` by scripts/generate.py."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import uuid
+from collections.abc import Iterator, Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, cast
+
+import httpx
+
+from . import types as t
+from ._retry import backoff, may_repeat, retry_after
+from ._sse import Parser
+from .errors import ApiError, ConnectionFailed
+
+#: Bytes of a file that are sent with one request; what a broken connection costs.
+CHUNK = 8 * 1024 * 1024
+#: Seconds without a byte after which an event stream counts as broken; the server sends one every 15.
+SILENCE = 45.0
+#: Seconds of one long poll.
+POLL = 25
+
+Json = Mapping[str, Any] | Sequence[Any]
+
+
+class Client:
+    """Client of one server, with one token.
+
+    `url` and `token` default to the environment variables `TREELINE_URL` and `TREELINE_TOKEN`. Calls that can be
+    repeated without doing anything twice are sent again for `patience` seconds while the server is busy or away;
+    other calls only if the server surely did nothing.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        token: str | None = None,
+        *,
+        patience: float = 30.0,
+        timeout: float = 40.0,
+        http: httpx.Client | None = None,
+    ) -> None:
+        base = (url or os.environ.get("TREELINE_URL") or "http://127.0.0.1:3000").rstrip("/")
+        token = token or os.environ.get("TREELINE_TOKEN")
+        self.url = base
+        self.patience = patience
+        self._http = http or httpx.Client(timeout=timeout)
+        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the connections."""
+        self._http.close()
+
+    # Any call
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Json | None = None,
+        params: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+        idempotent: bool | None = None,
+        patience: float | None = None,
+    ) -> Any:
+        """Sends any request of the API and returns the JSON of its response, or `None`.
+
+        `path` begins after `/api/v1`. `idempotent` says that the request may be sent twice; by default this is true of
+        GET, PUT, and DELETE, and of requests with an `Idempotency-Key`. Raises `ApiError` and `ConnectionFailed`.
+        """
+        response = self._send(method, path, body, params, headers, idempotent, patience)
+        return response.json() if response.content else None
+
+    def _send(
+        self,
+        method: str,
+        path: str,
+        body: Json | None = None,
+        params: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+        idempotent: bool | None = None,
+        patience: float | None = None,
+        content: bytes | None = None,
+    ) -> httpx.Response:
+        sent = {**self._headers, **(headers or {})}
+        if idempotent is None:
+            idempotent = method in ("GET", "PUT", "DELETE", "HEAD") or "Idempotency-Key" in sent
+        if body is not None:
+            content = json.dumps(body, separators=(",", ":"), allow_nan=False).encode()
+            sent["Content-Type"] = "application/json"
+        given = {name: value for name, value in (params or {}).items() if value is not None}
+        deadline = time.monotonic() + (self.patience if patience is None else patience)
+        tries = 0
+        while True:
+            tries += 1
+            try:
+                response = self._http.request(
+                    method, f"{self.url}/api/v1{path}", content=content, params=_query(given), headers=sent
+                )
+            except httpx.TransportError as error:
+                done_nothing = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
+                pause = backoff(tries)
+                if not (done_nothing or idempotent) or time.monotonic() + pause > deadline:
+                    raise ConnectionFailed(f"{method} {path}: {error or type(error).__name__}") from error
+            else:
+                if response.status_code < 400:
+                    return response
+                failed = _api_error(f"{method} {path}", response)
+                pause = max(failed.retry_after or 0.0, backoff(tries))
+                if not may_repeat(failed.status, idempotent) or time.monotonic() + pause > deadline:
+                    raise failed
+            time.sleep(pause)
+
+    def pages(self, path: str, params: Mapping[str, Any] | None = None) -> Iterator[dict[str, Any]]:
+        """Yields the rows of a list, page by page."""
+        given = dict(params or {})
+        while True:
+            page = self.request("GET", path, params=given)
+            for row in page["data"]:
+                yield row
+            if page.get("next_cursor") is None:
+                return
+            given["cursor"] = page["next_cursor"]
+
+    def lines(self, path: str) -> Iterator[dict[str, Any]]:
+        """Yields the JSON lines of a stream of results. A stream that breaks off is continued where it ended."""
+        after: str | None = None
+        failures = 0
+        while True:
+            params = {"after": after} if after else {}
+            try:
+                with self._http.stream(
+                    "GET", f"{self.url}/api/v1{path}", params=params, headers=self._headers
+                ) as response:
+                    if response.status_code >= 400:
+                        response.read()
+                        raise _api_error(f"GET {path}", response)
+                    for text in response.iter_lines():
+                        if text:
+                            line = json.loads(text)
+                            after, failures = line["item_id"], 0
+                            yield line
+                    return
+            except (httpx.TransportError, json.JSONDecodeError) as error:
+                failures += 1
+                if failures > 5:
+                    raise ConnectionFailed(f"GET {path}: {error}") from error
+                time.sleep(backoff(failures))
+
+    # Jobs
+
+    def me(self) -> t.CurrentCaller:
+        """Owner of the token, and its scopes."""
+        return cast(t.CurrentCaller, self.request("GET", "/me"))
+
+    def put_job_type(self, name: str, **fields: Any) -> t.JobType:
+        """Creates or replaces a job type. Omitted fields get their defaults."""
+        return cast(t.JobType, self.request("PUT", f"/job-types/{name}", body={"name": name, **fields}))
+
+    def create_job(self, job: t.NewJob | Mapping[str, Any], *, key: str | None = None) -> t.Job:
+        """Creates a tree of jobs. With `key` (Idempotency-Key), the same call again returns the same tree.
+
+        Without a key, the client chooses an id, so that a repeated request cannot create two trees.
+        """
+        body = dict(job)
+        if key is None:
+            body.setdefault("id", str(uuid.uuid4()))
+            # The server answers a repeated id with the tree that has it.
+            return cast(t.Job, self.request("PUT", f"/jobs/{body['id']}", body=_without(body, "id")))
+        return cast(t.Job, self.request("POST", "/jobs", body=body, headers={"Idempotency-Key": key}))
+
+    def job(self, job_id: str) -> t.Job:
+        """One job with the jobs below it."""
+        return cast(t.Job, self.request("GET", f"/jobs/{job_id}"))
+
+    def jobs(self, **filters: Any) -> Iterator[t.Job]:
+        """Jobs, newest first. Filters are those of `GET /jobs`, such as `type="import"` or `root=True`."""
+        return cast(Iterator[t.Job], self.pages("/jobs", filters))
+
+    def wait(self, job_id: str, *, timeout: float | None = None) -> t.Job:
+        """Waits until a job and everything below it is complete. Raises `TimeoutError` after `timeout` seconds."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        job = self.job(job_id)
+        while job["tree"]["status"] != "completed":
+            left = POLL if deadline is None else min(POLL, int(deadline - time.monotonic()))
+            if left <= 0:
+                raise TimeoutError(f"job {job_id} is not complete after {timeout} s: {job['message']}")
+            response = self._send(
+                "GET",
+                f"/jobs/{job_id}",
+                params={"wait_seconds": left},
+                headers={"If-None-Match": f'"{job["version"]}"'},
+            )
+            if response.status_code != 304:
+                job = response.json()
+        return job
+
+    def add_items(
+        self, job_id: str, items: Iterable[t.NewItem | Mapping[str, Any]], *, seal: bool = False, key: str | None = None
+    ) -> t.ItemsAdded:
+        """Adds items, in one call. With `key`, the same call again adds nothing."""
+        headers = {"Idempotency-Key": key or str(uuid.uuid4())}
+        params = {"seal": "true"} if seal else {}
+        answer = self.request("POST", f"/jobs/{job_id}/items", body=list(items), params=params, headers=headers)
+        return cast(t.ItemsAdded, answer)
+
+    def seal(self, job_id: str) -> t.Job:
+        """Ends the adding of items to a job."""
+        return cast(t.Job, self.request("POST", f"/jobs/{job_id}/seal", idempotent=True))
+
+    def cancel(self, job_id: str, *, reason: str | None = None) -> t.Job:
+        """Cancels a job and everything below it."""
+        body = {"reason": reason} if reason else {}
+        return cast(t.Job, self.request("POST", f"/jobs/{job_id}/cancel", body=body, idempotent=True))
+
+    def results(self, job_id: str) -> Iterator[t.ResultLine]:
+        """Results of a job, as a stream."""
+        return cast(Iterator[t.ResultLine], self.lines(f"/jobs/{job_id}/results"))
+
+    def failures(self, job_id: str) -> Iterator[t.FailureLine]:
+        """Failed items of a job with their errors, as a stream."""
+        return cast(Iterator[t.FailureLine], self.lines(f"/jobs/{job_id}/failures"))
+
+    def watch(self, job_id: str) -> Iterator[t.Job]:
+        """Yields a job with everything below it: now, and after each change, until it is complete.
+
+        A stream that breaks is opened again. Ends early if the job is deleted.
+        """
+        seen = -1
+        failures = 0
+        path = f"/jobs/{job_id}/events"
+        headers = {**self._headers, "Accept": "text/event-stream"}
+        silence = httpx.Timeout(10.0, read=SILENCE)
+        while True:
+            try:
+                with self._http.stream(
+                    "GET", f"{self.url}/api/v1{path}", headers=headers, timeout=silence
+                ) as response:
+                    if response.status_code >= 400:
+                        response.read()
+                        failed = _api_error(f"GET {path}", response)
+                        if not may_repeat(failed.status, True):
+                            raise failed
+                        failures += 1
+                    parser = Parser()
+                    for line in response.iter_lines():
+                        for event in parser.feed(line):
+                            if event.name == "removed":
+                                return
+                            failures = 0
+                            job = self.job(job_id)
+                            if job["version"] > seen:
+                                seen = job["version"]
+                                yield job
+                            if job["tree"]["status"] == "completed":
+                                return
+            except httpx.TransportError:
+                failures += 1
+            time.sleep(backoff(failures))
+
+    # Items
+
+    def item(self, item_id: str) -> t.Item:
+        """One item with its payload, result, and last error."""
+        return cast(t.Item, self.request("GET", f"/items/{item_id}"))
+
+    def items(self, **filters: Any) -> Iterator[t.Item]:
+        """Items, newest first. Filters are those of `GET /items`, such as `job=job_id` or `state="dead"`."""
+        return cast(Iterator[t.Item], self.pages("/items", filters))
+
+    def retry(self, item_id: str, **body: Any) -> t.Item:
+        """Puts a failed item back, with another payload if one is given."""
+        return cast(t.Item, self.request("POST", f"/items/{item_id}/retry", body=body))
+
+    # Files
+
+    def upload(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        filename: str | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> t.Upload:
+        """Stores a file. `progress` is called with the bytes sent so far and their total.
+
+        The file is sent in pieces, so a broken connection costs one piece at most.
+        """
+        file = Path(path)
+        total = file.stat().st_size
+        tus = {"Tus-Resumable": "1.0.0"}
+        created = self._send(
+            "POST",
+            "/uploads/resumable",
+            params={"filename": filename or file.name},
+            headers={**tus, "Upload-Length": str(total), "Idempotency-Key": str(uuid.uuid4())},
+        )
+        upload_id = created.headers["Location"].rsplit("/", 1)[-1]
+        offset = int(created.headers.get("Upload-Offset", "0"))
+        if progress:
+            progress(offset, total)
+        failures = 0
+        with file.open("rb") as source:
+            while offset < total:
+                source.seek(offset)
+                piece = source.read(CHUNK)
+                headers = {**tus, "Upload-Offset": str(offset), "Content-Type": "application/offset+octet-stream"}
+                try:
+                    answer = self._send(
+                        "PATCH", f"/uploads/resumable/{upload_id}", headers=headers, content=piece
+                    )
+                    offset = int(answer.headers["Upload-Offset"])
+                    failures = 0
+                except ConnectionFailed:
+                    failures += 1
+                    if failures > 5:
+                        raise
+                    time.sleep(backoff(failures))
+                    # The server knows how much of the piece has arrived.
+                    head = self._send("HEAD", f"/uploads/resumable/{upload_id}", headers=tus)
+                    offset = int(head.headers["Upload-Offset"])
+                if progress:
+                    progress(offset, total)
+        return cast(t.Upload, self.request("GET", f"/uploads/{upload_id}"))
+
+    def import_file(
+        self,
+        path: str | os.PathLike[str],
+        job_type: str,
+        *,
+        progress: Callable[[int, int], None] | None = None,
+        **job: Any,
+    ) -> t.Job:
+        """Uploads a file and starts a job in which each row is an item. `job` has more fields of the job."""
+        upload = self.upload(path, progress=progress)
+        options = dict(job.pop("upload", {}))
+        return self.create_job({"type": job_type, **job, "upload": {**options, "id": upload["id"]}})
+
+    # Work
+
+    def claim(
+        self,
+        worker_id: str,
+        types: Sequence[str] = (),
+        *,
+        maximum: int = 1,
+        wait_seconds: int = 0,
+        item_ids: Sequence[str] | None = None,
+    ) -> list[t.Assignment]:
+        """Claims up to `maximum` items. A repeated request returns the same ones."""
+        body: dict[str, Any] = {"worker_id": worker_id, "types": list(types), "max": maximum}
+        body |= {"wait_seconds": wait_seconds, "claim_id": str(uuid.uuid4())}
+        if item_ids is not None:
+            body["item_ids"] = list(item_ids)
+        answer = self.request("POST", "/assignments", body=body, idempotent=True)
+        return cast(list[t.Assignment], answer["assignments"])
+
+    def finish(self, endings: Sequence[Mapping[str, Any]]) -> list[t.AssignmentEndingResult]:
+        """Ends assignments. The same endings again have the same answers."""
+        answer = self.request("POST", "/assignments/finish", body={"endings": list(endings)}, idempotent=True)
+        return cast(list[t.AssignmentEndingResult], answer["endings"])
+
+    def heartbeat(
+        self, heartbeats: Sequence[Mapping[str, Any]], *, patience: float = 0.0
+    ) -> list[t.AssignmentHeartbeatResult]:
+        """Extends the leases of assignments."""
+        answer = self.request(
+            "POST", "/assignments/heartbeat", body={"heartbeats": list(heartbeats)}, idempotent=True, patience=patience
+        )
+        return cast(list[t.AssignmentHeartbeatResult], answer["heartbeats"])
+
+    def step(self, assignment_id: str, name: str, data: Any = None) -> Any:
+        """Records a recovery point and its data. The next attempt receives it."""
+        body = {"name": name, "data": data}
+        return self.request("POST", f"/assignments/{assignment_id}/step", body=body, idempotent=True)
+
+    def release(self, assignment_id: str, *, retry_after_seconds: float | None = None) -> Any:
+        """Gives an item back without a failure."""
+        body = {} if retry_after_seconds is None else {"retry_after_seconds": retry_after_seconds}
+        return self.request("POST", f"/assignments/{assignment_id}/release", body=body, idempotent=True)
+
+    def log(self, assignment_id: str, lines: Sequence[Mapping[str, Any]]) -> Any:
+        """Adds lines to the log of an attempt."""
+        return self.request("POST", f"/assignments/{assignment_id}/logs", body={"lines": list(lines)}, patience=5)
+
+
+def _query(params: Mapping[str, Any]) -> dict[str, str]:
+    def text(value: Any) -> str:
+        return str(value).lower() if isinstance(value, bool) else str(value)
+
+    return {name: text(value) for name, value in params.items()}
+
+
+def _without(body: Mapping[str, Any], name: str) -> dict[str, Any]:
+    return {key: value for key, value in body.items() if key != name}
+
+
+def _api_error(call: str, response: httpx.Response) -> ApiError:
+    try:
+        problem = response.json()
+    except ValueError:
+        problem = {"detail": response.text[:200]}
+    problem = problem if isinstance(problem, dict) else {}
+    return ApiError(call, response.status_code, problem, retry_after(response.headers.get("Retry-After")))

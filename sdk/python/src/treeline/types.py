@@ -1,0 +1,2029 @@
+"""Types of the API, generated from its description by scripts/generate.py."""
+from __future__ import annotations
+
+from typing import Any, Literal, NotRequired, TypeAlias, TypedDict
+
+
+ActorKind: TypeAlias = Literal['user', 'service', 'operator', 'nobody']
+
+
+class AlertBody(TypedDict):
+    """
+    `POST /assignments/{id}/alert`.
+    """
+
+    message: str
+
+
+AlertKind: TypeAlias = Literal['dead_letters', 'many_failures', 'ending_refused', 'stalled', 'unclaimed', 'delivery_failed', 'broker_away', 'worker']
+
+
+AttemptOutcome: TypeAlias = Literal['succeeded', 'failed', 'lease_lost', 'timed_out', 'released', 'cancelled']
+
+
+class Backoff(TypedDict):
+    """
+    Backoff b = min(max, min × factor^(failures−1)); with jitter the wait is uniform in [b, 1.5 b].
+    """
+
+    factor: NotRequired[float]
+    jitter: NotRequired[bool]
+    max_seconds: NotRequired[float | None]
+    min_seconds: NotRequired[float]
+
+
+class BasicAuth(TypedDict):
+    """
+    User and password, sent as HTTP's basic authentication.
+    """
+
+    password: str
+    user: str
+
+
+BuiltinExecutor: TypeAlias = Literal['validate', 'export', 'echo']
+
+
+BulkAction: TypeAlias = Literal['retry', 'cancel', 'delete']
+
+
+class BulkSample(TypedDict):
+    """
+    A member as it was when it was found.
+    """
+
+    id: str
+    job_id: str
+    message: NotRequired[str | None]
+    root_id: str
+    state: str
+    type: str
+
+
+class BulkSkipped(TypedDict):
+    count: int
+    reason: str
+
+
+BulkState: TypeAlias = Literal['counting', 'ready', 'running', 'completed', 'cancelling', 'cancelled']
+
+
+BulkTarget: TypeAlias = Literal['items', 'jobs']
+
+
+CatchUp: TypeAlias = Literal['none', 'last', 'all']
+
+
+Type: TypeAlias = str
+
+
+class ClaimRequest(TypedDict):
+    """
+    `POST /assignments`: a claim.
+    """
+
+    claim_id: NotRequired[str | None]
+    item_ids: NotRequired[list[str] | None]
+    max: NotRequired[int | None]
+    types: NotRequired[list[Type]]
+    wait_seconds: NotRequired[int | None]
+    worker_id: str
+
+
+class Counts(TypedDict):
+    """
+    Number of items in each state. Absolute and exact at any size.
+    """
+
+    available: int
+    blocked: int
+    cancelled: int
+    dead: int
+    expired: int
+    retryable: int
+    running: int
+    scheduled: int
+    succeeded: int
+    superseded: NotRequired[int]
+
+
+class DayTotal(TypedDict):
+    """
+    Items of a type that were added and that ended on one day (UTC).
+    """
+
+    added: int
+    cancelled: int
+    day: str
+    dead: int
+    expired: int
+    succeeded: int
+
+
+DeliveryState: TypeAlias = Literal['pending', 'delivered', 'failed', 'abandoned', 'superseded']
+
+
+DeliveryStrategy: TypeAlias = Literal['at_least_once', 'at_most_once']
+
+
+EditOp: TypeAlias = Literal['set', 'remove']
+
+
+class EndedSessions(TypedDict):
+    """
+    Answer to a call that ends sessions.
+    """
+
+    ended: int
+
+
+Secret: TypeAlias = None
+
+
+ExecutorKind: TypeAlias = Literal['pull', 'push', 'builtin']
+
+
+ExportFormat: TypeAlias = Literal['ndjson', 'csv']
+
+
+class FeedRule(TypedDict):
+    """
+    How a job receives items from its parent. All but `each` are templates: JSON in which `{"$from": "<JSON Pointer>"}` is replaced from `{payload, result, item_id, job_id, element?, index?}`.
+    """
+
+    dedupe_key: NotRequired[Any]
+    each: NotRequired[str | None]
+    payload: NotRequired[Any]
+    priority: NotRequired[Any]
+    run_after: NotRequired[Any]
+    serialize_key: NotRequired[Any]
+
+
+class FieldProblem(TypedDict):
+    """
+    One fault in a body: where (JSON Pointer), and what was expected.
+    """
+
+    detail: str
+    pointer: str
+
+
+class FileForm(TypedDict):
+    """
+    Form with a file.
+    """
+
+    file: bytes
+
+
+FindingKind: TypeAlias = Literal['missing', 'unknown', 'mismatch']
+
+
+class Health(TypedDict):
+    """
+    Response of a healthy server, with a single word.
+    """
+
+    status: str
+
+
+class ItemProgress(TypedDict):
+    """
+    Progress of a worker with one item.
+    """
+
+    done: NotRequired[int | None]
+    message: NotRequired[str | None]
+    total: NotRequired[int | None]
+
+
+ItemState: TypeAlias = Literal['available', 'running', 'retryable', 'scheduled', 'blocked', 'succeeded', 'dead', 'cancelled', 'expired']
+
+
+class ItemsAdded(TypedDict):
+    """
+    Answer to adding items.
+    """
+
+    accepted: int
+    duplicates: int
+    sealed: bool
+
+
+class JobEvent1(TypedDict):
+    """
+    One event: `snapshot` first (data: a Job with its children), then `change` (data: a Change); `busy`, `bye` and `removed` (data: an empty object) end the stream
+    """
+
+    data: str
+    event: Literal['snapshot']
+    id: NotRequired[str]
+    retry: NotRequired[int]
+
+
+class JobEvent2(TypedDict):
+    """
+    One event: `snapshot` first (data: a Job with its children), then `change` (data: a Change); `busy`, `bye` and `removed` (data: an empty object) end the stream
+    """
+
+    data: str
+    event: Literal['change']
+    id: NotRequired[str]
+    retry: NotRequired[int]
+
+
+class JobEvent3(TypedDict):
+    """
+    One event: `snapshot` first (data: a Job with its children), then `change` (data: a Change); `busy`, `bye` and `removed` (data: an empty object) end the stream
+    """
+
+    data: str
+    event: Literal['busy', 'bye', 'removed']
+    id: NotRequired[str]
+    retry: NotRequired[int]
+
+
+JobEvent: TypeAlias = JobEvent1 | JobEvent2 | JobEvent3
+
+
+JobInputs: TypeAlias = list[Any] | str
+
+
+JobStatus: TypeAlias = Literal['waiting', 'running', 'cancelling', 'completed']
+
+
+Step: TypeAlias = str
+
+
+JsonValue: TypeAlias = Any
+
+
+LogLevel: TypeAlias = Literal['trace', 'debug', 'info', 'warn', 'error']
+
+
+class LogLinesAdded(TypedDict):
+    """
+    Log of an attempt after lines were added.
+    """
+
+    added: int
+    dropped: int
+    last_line: int
+
+
+MaxFailures: TypeAlias = int | Literal['unlimited']
+
+
+AfterItem: TypeAlias = str
+
+
+class NewPasskey(TypedDict):
+    """
+    `POST /me/passkeys`.
+    """
+
+    credential: JsonValue
+    name: str
+    state: str
+
+
+class NewPassword(TypedDict):
+    """
+    `POST /me/password`.
+    """
+
+    current_password: NotRequired[str | None]
+    new_password: str
+
+
+class NewService(TypedDict):
+    """
+    `POST /services`.
+    """
+
+    name: str
+
+
+class NewUser(TypedDict):
+    """
+    `POST /users`.
+    """
+
+    email: str
+    must_change_password: NotRequired[bool | None]
+    name: str
+    password: NotRequired[str | None]
+    proxy_user: NotRequired[str | None]
+    reason: NotRequired[str | None]
+    role: NotRequired[Literal['user', 'support', 'admin'] | None]
+
+
+class OpenBecause(TypedDict):
+    """
+    Reason why a job is not complete.
+    """
+
+    detail: str
+    reason: Literal['unsealed', 'items', 'after', 'cancelling']
+
+
+Outcome: TypeAlias = Literal['succeeded', 'partial', 'failed', 'cancelled']
+
+
+Overlap: TypeAlias = Literal['skip', 'queue', 'cancel_previous']
+
+
+OwnerKind: TypeAlias = Literal['user', 'service']
+
+
+class PasskeyAnswer(TypedDict):
+    """
+    The answer of the browser to a passkey ceremony.
+    """
+
+    credential: JsonValue
+    state: str
+
+
+class PasskeyOptions(TypedDict):
+    """
+    Answer to calls that begin a passkey ceremony in the browser.
+    """
+
+    public_key: JsonValue
+    state: str
+
+
+class PasskeyPatch(TypedDict):
+    """
+    `PATCH /me/passkeys/{id}`.
+    """
+
+    name: str
+
+
+class PayloadEdit(TypedDict):
+    """
+    One edit of a payload.
+    """
+
+    op: EditOp
+    path: str
+    value: NotRequired[JsonValue]
+
+
+class PreviewRow(TypedDict):
+    """
+    One record of a preview: cells of a table's row, or one JSON value.
+    """
+
+    cells: list[str]
+    payload: NotRequired[JsonValue]
+    problem: NotRequired[str | None]
+    row: int
+
+
+ProblemCode: TypeAlias = Literal['invalid_json', 'invalid_parameter', 'idempotency_key_required', 'cursor_mismatch', 'unauthenticated', 'mfa_required', 'forbidden', 'mfa_enrollment_required', 'password_change_required', 'step_up_required', 'not_found', 'method_not_allowed', 'duplicate', 'id_in_use', 'job_sealed', 'job_is_fed', 'job_cancelled', 'job_completed', 'job_not_complete', 'not_root', 'superseded', 'assignment_closed', 'already_started', 'step_behind', 'item_expired', 'item_final', 'item_not_final', 'not_retryable', 'not_resendable', 'operation_over', 'job_type_in_use', 'last_admin', 'last_sign_in_method', 'user_disabled', 'wrong_offset', 'upload_in_use', 'job_removed', 'link_used', 'precondition_failed', 'too_large', 'unsupported_media_type', 'range_not_satisfiable', 'misdirected', 'invalid_body', 'unknown_job_type', 'unknown_step', 'cycle', 'idempotency_key_reused', 'reason_required', 'url_not_allowed', 'no_rows', 'bad_header', 'mapping_incomplete', 'schema_too_complex', 'too_many_requests', 'quota_exceeded', 'internal', 'busy', 'database_unavailable', 'shutting_down', 'insufficient_storage']
+
+
+PushHeaders: TypeAlias = dict[str, str]
+
+
+class QueueStats(TypedDict):
+    """
+    Messages that wait in one queue.
+    """
+
+    messages: int
+    type: str
+
+
+class ReasonBody(TypedDict):
+    """
+    Reason of an action: `{"reason": "…"}`. Required on someone else's work.
+    """
+
+    reason: NotRequired[str | None]
+
+
+class RecoveryCodes(TypedDict):
+    """
+    Answer to calls that make recovery codes.
+    """
+
+    recovery_codes: list[str]
+
+
+class RefusedItem(TypedDict):
+    item_id: str
+    reason: str
+
+
+class ReleaseBody(TypedDict):
+    """
+    `POST /assignments/{id}/release`.
+    """
+
+    retry_after_seconds: NotRequired[float | None]
+
+
+class ResultBody(TypedDict):
+    """
+    `POST /assignments/{id}/result`. Absent: `{}`; null is refused.
+    """
+
+    result: NotRequired[JsonValue]
+
+
+class ResultLine(TypedDict):
+    """
+    A line of `GET /jobs/{id}/results`.
+    """
+
+    item_id: str
+    job_id: str
+    payload: JsonValue
+    result: JsonValue
+    row: NotRequired[int | None]
+
+
+class RootsEvent1(TypedDict):
+    """
+    One event: `snapshot` first (the newest trees; another where changes were too many), then `change` (the trees that changed, or are gone); `busy` and `bye` (data: an empty object) end the stream. With `topics`, each topic begins with its own `snapshot`
+    """
+
+    data: str
+    event: Literal['snapshot']
+    id: NotRequired[str]
+    retry: NotRequired[int]
+
+
+class RootsEvent2(TypedDict):
+    """
+    One event: `snapshot` first (the newest trees; another where changes were too many), then `change` (the trees that changed, or are gone); `busy` and `bye` (data: an empty object) end the stream. With `topics`, each topic begins with its own `snapshot`
+    """
+
+    data: str
+    event: Literal['change']
+    id: NotRequired[str]
+    retry: NotRequired[int]
+
+
+class RootsEvent3(TypedDict):
+    """
+    One event: `snapshot` first (the newest trees; another where changes were too many), then `change` (the trees that changed, or are gone); `busy` and `bye` (data: an empty object) end the stream. With `topics`, each topic begins with its own `snapshot`
+    """
+
+    data: str
+    event: Literal['snapshot', 'change']
+    id: NotRequired[str]
+    retry: NotRequired[int]
+
+
+class RootsEvent4(TypedDict):
+    """
+    One event: `snapshot` first (the newest trees; another where changes were too many), then `change` (the trees that changed, or are gone); `busy` and `bye` (data: an empty object) end the stream. With `topics`, each topic begins with its own `snapshot`
+    """
+
+    data: str
+    event: Literal['forbidden', 'removed']
+    id: NotRequired[str]
+    retry: NotRequired[int]
+
+
+class RootsEvent5(TypedDict):
+    """
+    One event: `snapshot` first (the newest trees; another where changes were too many), then `change` (the trees that changed, or are gone); `busy` and `bye` (data: an empty object) end the stream. With `topics`, each topic begins with its own `snapshot`
+    """
+
+    data: str
+    event: Literal['busy', 'bye']
+    id: NotRequired[str]
+    retry: NotRequired[int]
+
+
+RootsEvent: TypeAlias = RootsEvent1 | RootsEvent2 | RootsEvent3 | RootsEvent4 | RootsEvent5
+
+
+RunState: TypeAlias = Literal['started', 'queued', 'skipped', 'failed']
+
+
+class SearchHit(TypedDict):
+    """
+    A thing that a search has found.
+    """
+
+    detail: NotRequired[str | None]
+    id: str
+    matched: str
+    path: str
+    title: str
+
+
+SearchKind: TypeAlias = Literal['jobs', 'items', 'errors', 'uploads', 'workers', 'job_types']
+
+
+SeriesMetric: TypeAlias = Literal['added', 'succeeded', 'failed', 'dead', 'cancelled', 'expired', 'retried', 'wait', 'run']
+
+
+SeriesStep: TypeAlias = Literal['minute', 'hour', 'day']
+
+
+class ServicePatch(TypedDict):
+    """
+    `PATCH /services/{id}`: what is absent stays.
+    """
+
+    disabled: NotRequired[bool | None]
+    reason: NotRequired[str | None]
+
+
+class SignIn(TypedDict):
+    """
+    `POST /session`: by email and password, or by the press of a sign-in link's button, for programs; with the second
+    factor at once, or in a second request.
+    """
+
+    code: NotRequired[str | None]
+    email: NotRequired[str | None]
+    link: NotRequired[str | None]
+    passkey: NotRequired[PasskeyAnswer | None]
+    password: NotRequired[str | None]
+    recovery_code: NotRequired[str | None]
+    state: NotRequired[str | None]
+
+
+SigningSecret1: TypeAlias = str
+
+
+SigningSecret2: TypeAlias = list[str]
+
+
+SigningSecret: TypeAlias = SigningSecret1 | SigningSecret2
+
+
+class StepBody(TypedDict):
+    """
+    `POST /assignments/{id}/step`.
+    """
+
+    data: NotRequired[JsonValue]
+    name: str
+
+
+class StepUp(TypedDict):
+    """
+    `POST /me/step-up`: exactly one of the fields. The password counts only without a second factor.
+    """
+
+    code: NotRequired[str | None]
+    passkey: NotRequired[PasskeyAnswer | None]
+    password: NotRequired[str | None]
+    recovery_code: NotRequired[str | None]
+
+
+class ThroughputRate(TypedDict):
+    """
+    Items per second, coming in and ending, on average over a while.
+    """
+
+    in_per_second: float
+    out_per_second: float
+    seconds: int
+
+
+Timestamp: TypeAlias = str
+
+
+class Token(TypedDict):
+    """
+    A token, without its secret.
+    """
+
+    created_at: Timestamp
+    expires_at: NotRequired[Timestamp | None]
+    id: str
+    last_used_at: NotRequired[Timestamp | None]
+    name: str
+    revoked_at: NotRequired[Timestamp | None]
+    scopes: list[Literal['jobs:read', 'jobs:write', 'work', 'metrics', 'admin']]
+    service: str
+    types: NotRequired[list[str] | None]
+
+
+class TokenPage(TypedDict):
+    """
+    One page of a list.
+    """
+
+    data: list[Token]
+    next_cursor: NotRequired[str | None]
+
+
+class TotpConfirm(TypedDict):
+    """
+    `POST /me/totp/confirm`.
+    """
+
+    code: str
+
+
+class TotpPatch(TypedDict):
+    """
+    `PATCH /me/totp`.
+    """
+
+    name: str
+
+
+class TotpStarted(TypedDict):
+    """
+    Answer to `POST /me/totp`: what an authenticator app needs. Shown this once.
+    """
+
+    otpauth_url: str
+    qr_svg: str
+    secret: str
+
+
+class Data1(TypedDict):
+    completion: int
+    counts: Counts
+    job_id: str
+    metadata: dict[str, Any]
+    outcome: Outcome
+
+
+class TreeCompleted(TypedDict):
+    """
+    A tree is complete.
+    """
+
+    data: Data1
+    timestamp: Timestamp
+    type: Literal['tree.completed']
+
+
+class TreeSummary(TypedDict):
+    """
+    A job together with everything below it.
+    """
+
+    counts: Counts
+    item_count: int
+    item_progress: int
+    outcome: NotRequired[Outcome | None]
+    status: JobStatus
+
+
+class TypeStats(TypedDict):
+    """
+    The figures of one job type.
+    """
+
+    counts: Counts
+    days: list[DayTotal]
+    last_asked_at: NotRequired[Timestamp | None]
+    oldest_waiting_seconds: NotRequired[float | None]
+    open: int
+    rates: list[ThroughputRate]
+    type: str
+
+
+UploadFormat: TypeAlias = Literal['csv', 'ndjson', 'json', 'lines', 'xlsx', 'none']
+
+
+class User(TypedDict):
+    """
+    A person.
+    """
+
+    created_at: Timestamp
+    disabled: bool
+    email: NotRequired[str | None]
+    has_password: bool
+    id: str
+    last_seen_at: NotRequired[Timestamp | None]
+    name: str
+    proxy_user: NotRequired[str | None]
+    role: Literal['user', 'support', 'admin']
+
+
+class UserPage(TypedDict):
+    """
+    One page of a list.
+    """
+
+    data: list[User]
+    next_cursor: NotRequired[str | None]
+
+
+class UserPatch(TypedDict):
+    """
+    `PATCH /users/{id}`: the fields that are named change.
+    """
+
+    disabled: NotRequired[bool | None]
+    email: NotRequired[str | None]
+    proxy_user: NotRequired[str | None]
+    reason: NotRequired[str | None]
+    role: NotRequired[Literal['user', 'support', 'admin'] | None]
+
+
+ValueKind: TypeAlias = Literal['text', 'number', 'integer', 'boolean', 'date']
+
+
+class WaitingFor(TypedDict):
+    """
+    Reason why an item is not running.
+    """
+
+    detail: NotRequired[str | None]
+    reason: Literal['retry', 'run_after', 'after', 'serialize_key', 'paused', 'concurrency', 'not_claimed']
+    until: NotRequired[Timestamp | None]
+
+
+class WorkError(TypedDict):
+    """
+    Error of an attempt.
+    """
+
+    detail: NotRequired[JsonValue]
+    kind: NotRequired[str | None]
+    message: str
+
+
+class WorkerSummary(TypedDict):
+    """
+    Worker that claims items.
+    """
+
+    last_seen_at: Timestamp
+    open: int
+    owner: str
+    types: list[str]
+    worker_id: str
+
+
+class WorkerSummaryPage(TypedDict):
+    """
+    One page of a list.
+    """
+
+    data: list[WorkerSummary]
+    next_cursor: NotRequired[str | None]
+
+
+class Actor(TypedDict):
+    """
+    Actor of an action, with their name at that time.
+    """
+
+    kind: ActorKind
+    name: str
+
+
+class Alert(TypedDict):
+    """
+    An alert, open while `cleared_at` is null. There is one open alert for each kind and subject.
+    """
+
+    cleared_at: NotRequired[Timestamp | None]
+    count: int
+    id: str
+    item_id: NotRequired[str | None]
+    job_id: NotRequired[str | None]
+    kind: AlertKind
+    last_seen_at: Timestamp
+    message: str
+    raised_at: Timestamp
+    root_id: NotRequired[str | None]
+    subject: str
+    type: NotRequired[str | None]
+
+
+class AlertCleared(TypedDict):
+    """
+    An alert is over; `data.id` is that of the alert that was raised.
+    """
+
+    data: Alert
+    timestamp: Timestamp
+    type: Literal['alert.cleared']
+
+
+class AlertPage(TypedDict):
+    """
+    One page of a list.
+    """
+
+    data: list[Alert]
+    next_cursor: NotRequired[str | None]
+
+
+class AlertRaised(TypedDict):
+    """
+    An alert was raised; `cleared_at` is null.
+    """
+
+    data: Alert
+    timestamp: Timestamp
+    type: Literal['alert.raised']
+
+
+class AssignmentEnded(TypedDict):
+    """
+    Answer to a single ending: where the item stands now.
+    """
+
+    ended_as: AttemptOutcome
+    item_id: str
+    item_state: ItemState
+    retry_at: NotRequired[Timestamp | None]
+
+
+class AssignmentEnding(TypedDict):
+    """
+    One ending: with `error` a failure, else a result.
+    """
+
+    assignment_id: str
+    cancel_tree: NotRequired[bool]
+    error: NotRequired[WorkError | None]
+    result: NotRequired[JsonValue]
+    retry_after_seconds: NotRequired[float | None]
+    retryable: NotRequired[bool]
+
+
+class AssignmentEndingResult(TypedDict):
+    assignment_id: str
+    code: NotRequired[ProblemCode | None]
+    status: int
+
+
+class AssignmentHeartbeat(TypedDict):
+    assignment_id: str
+    progress: NotRequired[ItemProgress | None]
+
+
+class AssignmentHeartbeatResult(TypedDict):
+    assignment_id: str
+    cancel: NotRequired[bool | None]
+    code: NotRequired[ProblemCode | None]
+    lease_expires_at: NotRequired[Timestamp | None]
+    status: int
+
+
+class BrokerStats(TypedDict):
+    """
+    State of the broker.
+    """
+
+    fault: NotRequired[str | None]
+    outbox_waiting: int
+    queues: list[QueueStats]
+    since: Timestamp
+    up: bool
+
+
+class ColumnFinding(TypedDict):
+    """
+    Mismatch of one column.
+    """
+
+    column: NotRequired[str | None]
+    kind: FindingKind
+    message: str
+    row: NotRequired[int | None]
+
+
+class Connection(TypedDict):
+    """
+    A connection of one's own account with an OpenID Connect provider.
+    """
+
+    created_at: Timestamp
+    id: str
+    label: str
+    last_used_at: Timestamp
+    provider: NotRequired[str | None]
+    subject: str
+
+
+class Connections(TypedDict):
+    """
+    Answer to `GET /me/connections`.
+    """
+
+    data: list[Connection]
+
+
+class CreatedShare(TypedDict):
+    """
+    Answer to `POST /jobs/{id}/share`.
+    """
+
+    expires_at: Timestamp
+    id: str
+    url: str
+
+
+class CreatedToken(TypedDict):
+    """
+    Answer to `POST /tokens`.
+    """
+
+    secret: str
+    token: Token
+
+
+class CreatedUser(User):
+    """
+    Answer to `POST /users`.
+    """
+
+    sign_in_link: NotRequired[str | None]
+
+
+class CurrentCaller(TypedDict):
+    """
+    Caller, as `GET /me` returns it.
+    """
+
+    kind: OwnerKind
+    must_change_password: NotRequired[bool]
+    name: str
+    role: NotRequired[Literal['user', 'support', 'admin'] | None]
+    scopes: list[Literal['jobs:read', 'jobs:write', 'work', 'metrics', 'admin']]
+
+
+class DeliveryTry(TypedDict):
+    """
+    One try of a callback.
+    """
+
+    at: Timestamp
+    error: NotRequired[str | None]
+    status: NotRequired[int | None]
+
+
+class ErrorGroup(TypedDict):
+    """
+    Dead items of one job whose last failure reads the same once its variable parts are taken out.
+    """
+
+    count: int
+    fingerprint: str
+    first_seen_at: Timestamp
+    kind: NotRequired[str | None]
+    last_seen_at: Timestamp
+    message: str
+    sample_item_id: str
+    type: str
+
+
+class ErrorGroupPage(TypedDict):
+    """
+    One page of a list.
+    """
+
+    data: list[ErrorGroup]
+    next_cursor: NotRequired[str | None]
+
+
+class Executor(TypedDict):
+    """
+    Executor of a type. Its other fields depend on `kind`.
+    """
+
+    auth: NotRequired[BasicAuth | None]
+    headers: NotRequired[PushHeaders | None]
+    kind: ExecutorKind
+    name: NotRequired[BuiltinExecutor | None]
+    secret: NotRequired[SigningSecret | Secret]
+    timeout_seconds: NotRequired[float | None]
+    url: NotRequired[str | None]
+
+
+class FailureBody(TypedDict):
+    """
+    `POST /assignments/{id}/failure`.
+    """
+
+    cancel_tree: NotRequired[bool]
+    error: WorkError
+    retry_after_seconds: NotRequired[float | None]
+    retryable: NotRequired[bool]
+
+
+class FinishRequest(TypedDict):
+    """
+    `POST /assignments/finish`: endings, and the next claim with them.
+    """
+
+    claim: NotRequired[ClaimRequest | None]
+    endings: NotRequired[list[AssignmentEnding]]
+
+
+class HeartbeatRequest(TypedDict):
+    """
+    `POST /assignments/{id}/heartbeat`.
+    """
+
+    progress: NotRequired[ItemProgress | None]
+
+
+class HeartbeatResponse(TypedDict):
+    """
+    Answer to a heartbeat.
+    """
+
+    cancel: bool
+    lease_expires_at: Timestamp
+
+
+class HeartbeatsRequest(TypedDict):
+    """
+    `POST /assignments/heartbeat`.
+    """
+
+    heartbeats: list[AssignmentHeartbeat]
+
+
+class HeartbeatsResponse(TypedDict):
+    """
+    Answer to `POST /assignments/heartbeat`, in order.
+    """
+
+    heartbeats: list[AssignmentHeartbeatResult]
+
+
+class ItemError(TypedDict):
+    """
+    Error of the last attempt.
+    """
+
+    at: Timestamp
+    detail: NotRequired[JsonValue]
+    kind: NotRequired[str | None]
+    message: str
+
+
+class ItemPatch(TypedDict):
+    """
+    `PATCH /items/{id}`, while the item waits: the fields that are named change; `null` is the job's own.
+    """
+
+    expires_at: NotRequired[Timestamp | None]
+    priority: NotRequired[int | None]
+    reason: NotRequired[str | None]
+    run_after: NotRequired[Timestamp | None]
+
+
+class ItemStep(TypedDict):
+    """
+    The last recovery point an item has reached (`steps`).
+    """
+
+    data: JsonValue
+    name: str
+
+
+class JobType(TypedDict):
+    """
+    A job type as the API shows it.
+    """
+
+    backoff: Backoff
+    concurrency: NotRequired[int | None]
+    created_at: Timestamp
+    delivery: DeliveryStrategy
+    executor: Executor
+    heartbeat_seconds: float
+    max_failures: MaxFailures
+    name: str
+    paused: bool
+    payload_schema: NotRequired[JsonValue]
+    require_idempotency_key: bool
+    retain_seconds: NotRequired[int | None]
+    run_timeout_seconds: NotRequired[float | None]
+    steps: list[str]
+    updated_at: Timestamp
+    version: int
+
+
+class JobTypePage(TypedDict):
+    """
+    One page of a list.
+    """
+
+    data: list[JobType]
+    next_cursor: NotRequired[str | None]
+
+
+class JobTypePatch(TypedDict):
+    """
+    The fields that are named change; `null` is a value where it means something. Fields of `backoff` count singly.
+    """
+
+    backoff: NotRequired[Backoff]
+    concurrency: NotRequired[int | None]
+    delivery: NotRequired[DeliveryStrategy]
+    executor: NotRequired[Executor]
+    heartbeat_seconds: NotRequired[float]
+    max_failures: NotRequired[MaxFailures | None]
+    name: NotRequired[str]
+    paused: NotRequired[bool]
+    payload_schema: NotRequired[dict[str, Any] | bool | None]
+    require_idempotency_key: NotRequired[bool]
+    retain_seconds: NotRequired[int | None]
+    run_timeout_seconds: NotRequired[float | None]
+    steps: NotRequired[list[Step]]
+
+
+class JobTypeSpec(TypedDict):
+    """
+    Body of `POST /job-types` and `PUT /job-types/{name}`; only `name` is required.
+    """
+
+    backoff: NotRequired[Backoff]
+    concurrency: NotRequired[int | None]
+    delivery: NotRequired[DeliveryStrategy]
+    executor: NotRequired[Executor]
+    heartbeat_seconds: NotRequired[float]
+    max_failures: NotRequired[MaxFailures | None]
+    name: str
+    paused: NotRequired[bool]
+    payload_schema: NotRequired[dict[str, Any] | bool | None]
+    require_idempotency_key: NotRequired[bool]
+    retain_seconds: NotRequired[int | None]
+    run_timeout_seconds: NotRequired[float | None]
+    steps: NotRequired[list[Step]]
+
+
+class JobUpload(TypedDict):
+    """
+    The file a job is filled from.
+    """
+
+    delimiter: NotRequired[str | None]
+    encoding: NotRequired[str | None]
+    format: NotRequired[UploadFormat | None]
+    header: NotRequired[bool | None]
+    id: str
+    sheet: NotRequired[str | None]
+
+
+class LeaseHolder(TypedDict):
+    """
+    Worker that holds the item now. The assignment's id is never shown, because it is a capability.
+    """
+
+    last_heartbeat_at: Timestamp
+    lease_expires_at: Timestamp
+    since: Timestamp
+    worker_id: str
+
+
+class LogLine(TypedDict):
+    """
+    A line of `GET /items/{id}/logs`.
+    """
+
+    at: Timestamp
+    attempt: int
+    fields: NotRequired[JsonValue]
+    level: LogLevel
+    line: int
+    message: str
+
+
+class LogLinePage(TypedDict):
+    """
+    One page of a list.
+    """
+
+    data: list[LogLine]
+    next_cursor: NotRequired[str | None]
+
+
+MappedColumn = TypedDict(
+    'MappedColumn',
+    {
+        'as': NotRequired[ValueKind],
+        'format': NotRequired[Literal['1234.56', '1.234,56', '1,234.56', '1 234,56', 'YYYY-MM-DD', 'DD.MM.YYYY', 'MM/DD/YYYY', 'excel'] | None],
+        'from': str,
+        'to': str,
+    },
+    closed=True,
+)
+
+
+class Mapping(TypedDict):
+    """
+    Columns of a table with a header and the properties they become. Other columns are dropped.
+    """
+
+    columns: list[MappedColumn]
+
+
+class NewBulk(TypedDict):
+    """
+    `POST /bulk-operations`.
+    """
+
+    action: BulkAction
+    dry_run: NotRequired[bool]
+    filter: dict[str, Any]
+    payload_edit: NotRequired[list[PayloadEdit]]
+    rate_per_second: NotRequired[float | None]
+    reason: NotRequired[str | None]
+    target: BulkTarget
+
+
+class NewItem(TypedDict):
+    """
+    An item to be added. An absent payload is `null`.
+    """
+
+    dedupe_key: NotRequired[str | None]
+    expires_at: NotRequired[Timestamp | None]
+    metadata: NotRequired[dict[str, Any] | None]
+    payload: NotRequired[JsonValue]
+    priority: NotRequired[int | None]
+    run_after: NotRequired[Timestamp | None]
+    serialize_key: NotRequired[str | None]
+
+
+class NewLogLine(TypedDict):
+    """
+    A line that a worker logs.
+    """
+
+    at: NotRequired[Timestamp | None]
+    fields: NotRequired[JsonValue]
+    level: NotRequired[LogLevel]
+    message: str
+
+
+class NewToken(TypedDict):
+    """
+    `POST /tokens`.
+    """
+
+    expires_at: NotRequired[Timestamp | None]
+    name: str
+    scopes: list[Literal['jobs:read', 'jobs:write', 'work', 'metrics', 'admin']]
+    service: str
+    types: NotRequired[list[Type] | None]
+
+
+class OnCompleted(TypedDict):
+    """
+    Receiver of the callback of a complete tree.
+    """
+
+    secret: NotRequired[SigningSecret | Secret]
+    url: str
+
+
+class Owner(TypedDict):
+    """
+    Owner of a job.
+    """
+
+    kind: OwnerKind
+    name: str
+
+
+class Passkey(TypedDict):
+    """
+    A passkey.
+    """
+
+    created_at: Timestamp
+    id: str
+    last_used_at: NotRequired[Timestamp | None]
+    name: str
+
+
+class PasskeyMade(Passkey):
+    """
+    Answer to `POST /me/passkeys`.
+    """
+
+    recovery_codes: list[str]
+
+
+class Problem(TypedDict):
+    """
+    A problem document.
+    """
+
+    accepted: NotRequired[int | None]
+    code: ProblemCode
+    detail: str
+    ended_as: NotRequired[AttemptOutcome | None]
+    errors: NotRequired[list[FieldProblem]]
+    id: NotRequired[str | None]
+    item_state: NotRequired[ItemState | None]
+    line: NotRequired[int | None]
+    methods: NotRequired[list[str]]
+    request_id: NotRequired[str | None]
+    retry_after_seconds: NotRequired[int | None]
+    state: NotRequired[str | None]
+    status: int
+    title: str
+    type: str
+
+
+class PushedItem(TypedDict):
+    """
+    An item for the worker behind the URL of a job type with a push executor.
+    """
+
+    assignment_id: str
+    attempt: int
+    inputs: NotRequired[dict[str, JobInputs]]
+    item_id: str
+    job_id: str
+    payload: JsonValue
+    step: ItemStep | None
+    type: str
+
+
+class ReplayBody(TypedDict):
+    """
+    `POST /items/{id}/replay` (`replay`).
+    """
+
+    expires_at: NotRequired[Timestamp | None]
+    payload: NotRequired[JsonValue]
+    reason: NotRequired[str | None]
+
+
+class ResumableUpload(TypedDict):
+    """
+    A file that comes a piece at a time (tus 1.0). When its last byte is in, it is an [`Upload`] of the same id.
+    """
+
+    bytes: int
+    created_at: Timestamp
+    filename: str
+    id: str
+    received: int
+
+
+class RetryBody(TypedDict):
+    """
+    `POST /items/{id}/retry` (`manual-retry`).
+    """
+
+    expires_at: NotRequired[Timestamp | None]
+    payload: NotRequired[JsonValue]
+    reason: NotRequired[str | None]
+    restart: NotRequired[bool]
+
+
+class ScheduleRun(TypedDict):
+    """
+    Result of one tick.
+    """
+
+    at: Timestamp
+    by_hand: bool
+    job_id: NotRequired[str | None]
+    problem: NotRequired[Problem | None]
+    reason: NotRequired[str | None]
+    seq: int
+    state: RunState
+    tick: Timestamp
+
+
+class SearchGroup(TypedDict):
+    """
+    Things of one kind that a search has found, at most ten.
+    """
+
+    hits: list[SearchHit]
+    kind: SearchKind
+
+
+class SearchResults(TypedDict):
+    """
+    `GET /search`.
+    """
+
+    groups: list[SearchGroup]
+    q: str
+
+
+class SeriesPoint(TypedDict):
+    """
+    One point of a series.
+    """
+
+    at: Timestamp
+    buckets: NotRequired[list[int]]
+    p50: NotRequired[float | None]
+    p95: NotRequired[float | None]
+    value: int
+
+
+class Service(TypedDict):
+    """
+    A program that hands work in, or works on items.
+    """
+
+    created_at: Timestamp
+    disabled: NotRequired[bool]
+    id: str
+    name: str
+
+
+class ServicePage(TypedDict):
+    """
+    One page of a list.
+    """
+
+    data: list[Service]
+    next_cursor: NotRequired[str | None]
+
+
+class Share(TypedDict):
+    """
+    A link to a tree, without its secret.
+    """
+
+    created_at: Timestamp
+    created_by: Owner
+    expires_at: Timestamp
+    id: str
+    job_id: str
+    last_seen_at: NotRequired[Timestamp | None]
+    open: bool
+    revoked_at: NotRequired[Timestamp | None]
+
+
+class ShareBody(TypedDict):
+    """
+    Body of `POST /jobs/{id}/share`.
+    """
+
+    expires_at: NotRequired[Timestamp | None]
+    reason: NotRequired[str | None]
+
+
+class SharePage(TypedDict):
+    """
+    One page of a list.
+    """
+
+    data: list[Share]
+    next_cursor: NotRequired[str | None]
+
+
+class SignInLink(TypedDict):
+    """
+    Answer to `POST /users/{id}/sign-in-link`.
+    """
+
+    expires_at: Timestamp
+    url: str
+
+
+class SignInSession(TypedDict):
+    """
+    A browser, or a program, that is signed in.
+    """
+
+    created_at: Timestamp
+    current: bool
+    device: str
+    expires_at: Timestamp
+    id: str
+    last_seen_at: Timestamp
+
+
+class SignInSessionPage(TypedDict):
+    """
+    One page of a list.
+    """
+
+    data: list[SignInSession]
+    next_cursor: NotRequired[str | None]
+
+
+class Statistics(TypedDict):
+    """
+    `GET /stats`.
+    """
+
+    age_seconds: NotRequired[float | None]
+    broker: NotRequired[BrokerStats | None]
+    counted_at: NotRequired[Timestamp | None]
+    data: list[TypeStats]
+
+
+class Upload(TypedDict):
+    """
+    A stored file.
+    """
+
+    bytes: int
+    created_at: Timestamp
+    filename: str
+    format: UploadFormat
+    id: str
+    sha256: str
+
+
+class AssignedItem(TypedDict):
+    """
+    Item as a worker receives it.
+    """
+
+    attempts: int
+    created_at: Timestamp
+    dedupe_key: NotRequired[str | None]
+    expires_at: NotRequired[Timestamp | None]
+    failures: int
+    id: str
+    job_id: str
+    max_failures: MaxFailures
+    metadata: dict[str, Any]
+    payload: JsonValue
+    priority: int
+    root_id: str
+    row: NotRequired[int | None]
+    seq: int
+    serialize_key: NotRequired[str | None]
+    step: NotRequired[ItemStep | None]
+    type: str
+
+
+class Assignment(TypedDict):
+    """
+    One item in the worker's hands.
+    """
+
+    attempt: int
+    heartbeat_seconds: float
+    id: str
+    inputs: NotRequired[dict[str, JobInputs]]
+    item: AssignedItem
+    lease_expires_at: Timestamp
+
+
+class Attempt(TypedDict):
+    """
+    One attempt, as `GET /items/{id}/attempts` lists it.
+    """
+
+    attempt: int
+    ended_as: NotRequired[AttemptOutcome | None]
+    ended_at: NotRequired[Timestamp | None]
+    error: NotRequired[ItemError | None]
+    result: NotRequired[JsonValue]
+    started_at: NotRequired[Timestamp | None]
+    step: NotRequired[ItemStep | None]
+    worker_id: NotRequired[str | None]
+
+
+class AttemptPage(TypedDict):
+    """
+    One page of a list.
+    """
+
+    data: list[Attempt]
+    next_cursor: NotRequired[str | None]
+
+
+class AuditEntry(TypedDict):
+    """
+    One line of `GET /audit`. What it names may be gone.
+    """
+
+    action: str
+    actor: Actor
+    address: NotRequired[str | None]
+    at: Timestamp
+    credential_id: NotRequired[str | None]
+    detail: NotRequired[str | None]
+    id: str
+    item_id: NotRequired[str | None]
+    job_id: NotRequired[str | None]
+    operation_id: NotRequired[str | None]
+    owner: NotRequired[Owner | None]
+    reason: NotRequired[str | None]
+    root_id: NotRequired[str | None]
+
+
+class AuditEntryPage(TypedDict):
+    """
+    One page of a list.
+    """
+
+    data: list[AuditEntry]
+    next_cursor: NotRequired[str | None]
+
+
+class BulkOperation(TypedDict):
+    """
+    A bulk operation.
+    """
+
+    action: BulkAction
+    created_at: Timestamp
+    dry_run: bool
+    errored: int
+    filter: dict[str, Any]
+    finished_at: NotRequired[Timestamp | None]
+    id: str
+    owner: Owner
+    payload_edit: list[PayloadEdit]
+    processed: int
+    rate_per_second: NotRequired[float | None]
+    reason: NotRequired[str | None]
+    sample: list[BulkSample]
+    skipped: list[BulkSkipped]
+    state: BulkState
+    stopped_reason: NotRequired[str | None]
+    target: BulkTarget
+    total: int
+    updated_at: Timestamp
+
+
+class BulkOperationPage(TypedDict):
+    """
+    One page of a list.
+    """
+
+    data: list[BulkOperation]
+    next_cursor: NotRequired[str | None]
+
+
+class CallbackDelivery(TypedDict):
+    """
+    A callback: one for each time that a tree with `on_completed` is complete. Outlives its tree by 30 days.
+    """
+
+    completion: int
+    created_at: Timestamp
+    id: str
+    job_id: str
+    job_name: NotRequired[str | None]
+    next_try_at: NotRequired[Timestamp | None]
+    outcome: NotRequired[Outcome | None]
+    state: DeliveryState
+    tries: list[DeliveryTry]
+    url: NotRequired[str | None]
+
+
+class CallbackDeliveryPage(TypedDict):
+    """
+    One page of a list.
+    """
+
+    data: list[CallbackDelivery]
+    next_cursor: NotRequired[str | None]
+
+
+class ClaimResponse(TypedDict):
+    """
+    Answer to a claim; possibly empty.
+    """
+
+    assignments: list[Assignment]
+    refused: NotRequired[list[RefusedItem]]
+
+
+class ColumnCheck(TypedDict):
+    """
+    A file's columns and first rows beside the schema of a job type.
+    """
+
+    expected: list[str]
+    findings: list[ColumnFinding]
+    rows: int
+    type: str
+
+
+class Factors(TypedDict):
+    """
+    Answer to `GET /me/factors`.
+    """
+
+    passkeys: list[Passkey]
+    recovery_codes_left: int
+    required: bool
+    totp_name: NotRequired[str | None]
+    totp_since: NotRequired[Timestamp | None]
+
+
+class FailureLine(TypedDict):
+    """
+    A line of `GET /jobs/{id}/failures` as NDJSON.
+    """
+
+    attempts: int
+    error: NotRequired[ItemError | None]
+    item_id: str
+    job_id: str
+    payload: JsonValue
+    row: NotRequired[int | None]
+    state: ItemState
+
+
+class FinishResponse(TypedDict):
+    """
+    Answer to `finish`, in order; one bad ending never spoils the others.
+    """
+
+    assignments: list[Assignment]
+    endings: list[AssignmentEndingResult]
+
+
+class Item(TypedDict):
+    """
+    One unit of work and what became of it.
+    """
+
+    assignment: NotRequired[LeaseHolder | None]
+    attempts: int
+    cancel_requested_at: NotRequired[Timestamp | None]
+    created_at: Timestamp
+    dedupe_key: NotRequired[str | None]
+    expires_at: NotRequired[Timestamp | None]
+    failures: int
+    fed_by: NotRequired[str | None]
+    finished_at: NotRequired[Timestamp | None]
+    id: str
+    job_id: str
+    last_error: NotRequired[ItemError | None]
+    max_failures: MaxFailures
+    metadata: dict[str, Any]
+    original_payload: NotRequired[JsonValue]
+    payload: NotRequired[JsonValue]
+    priority: int
+    progress: NotRequired[ItemProgress | None]
+    result: NotRequired[JsonValue]
+    retry_at: NotRequired[Timestamp | None]
+    root_id: str
+    row: NotRequired[int | None]
+    run_after: NotRequired[Timestamp | None]
+    seq: int
+    serialize_key: NotRequired[str | None]
+    state: ItemState
+    step: NotRequired[ItemStep | None]
+    superseded_by: NotRequired[str | None]
+    type: str
+    updated_at: Timestamp
+    version: int
+    waiting_for: NotRequired[WaitingFor | None]
+
+
+class ItemPage(TypedDict):
+    """
+    One page of a list.
+    """
+
+    data: list[Item]
+    next_cursor: NotRequired[str | None]
+
+
+class Job(TypedDict):
+    """
+    A job. `status`, `outcome` and `counts` are its own; `tree` is the job with everything below it;
+    `percent`, `message`, `started_at` and `completed_at` speak of the tree.
+    """
+
+    after: list[str]
+    children: NotRequired[list["Job"] | None]
+    completed_at: NotRequired[Timestamp | None]
+    completion: int
+    counts: Counts
+    created_at: Timestamp
+    dedupe_key: NotRequired[str | None]
+    expected_count: NotRequired[int | None]
+    expires_at: NotRequired[Timestamp | None]
+    feed: NotRequired[FeedRule | None]
+    final_stage: bool
+    id: str
+    idempotency_key: NotRequired[str | None]
+    initiated_by: NotRequired[str | None]
+    item_count: int
+    item_progress: int
+    key: str
+    max_failures: MaxFailures
+    message: str
+    metadata: dict[str, Any]
+    name: NotRequired[str | None]
+    open_because: NotRequired[OpenBecause | None]
+    outcome: NotRequired[Outcome | None]
+    owner: Owner
+    parent_id: NotRequired[str | None]
+    percent: NotRequired[int | None]
+    pinned: bool
+    priority: int
+    replay_of: NotRequired[str | None]
+    root_id: str
+    run_after: NotRequired[Timestamp | None]
+    sealed: bool
+    started_at: NotRequired[Timestamp | None]
+    status: JobStatus
+    superseded_by: NotRequired[str | None]
+    tree: TreeSummary
+    type: str
+    updated_at: Timestamp
+    upload_id: NotRequired[str | None]
+    version: int
+
+
+class JobChange(TypedDict):
+    """
+    The jobs that changed, without children, and the items in flight now.
+    """
+
+    items: list[Item]
+    jobs: list[Job]
+
+
+class JobPage(TypedDict):
+    """
+    One page of a list.
+    """
+
+    data: list[Job]
+    next_cursor: NotRequired[str | None]
+
+
+class JobPatch(TypedDict):
+    """
+    `PATCH /jobs/{id}`: the fields that are named change; `null` takes a value away.
+    """
+
+    expected_count: NotRequired[int | None]
+    expires_at: NotRequired[Timestamp | None]
+    max_failures: NotRequired[MaxFailures | None]
+    metadata: NotRequired[dict[str, Any] | None]
+    name: NotRequired[str | None]
+    on_completed: NotRequired[OnCompleted | None]
+    priority: NotRequired[int | None]
+    reason: NotRequired[str | None]
+    run_after: NotRequired[Timestamp | None]
+
+
+class LogLinesRequest(TypedDict):
+    """
+    `POST /assignments/{id}/logs`.
+    """
+
+    lines: list[NewLogLine]
+
+
+class NewJob(TypedDict):
+    """
+    `POST /jobs`: a tree. Only `type` is required; `key` defaults to the type (then `type-2` …).
+    """
+
+    after: NotRequired[list[AfterItem]]
+    after_outcome: NotRequired[Literal['succeeded', 'any'] | None]
+    children: NotRequired[list["NewJob"]]
+    dedupe_key: NotRequired[str | None]
+    expected_count: NotRequired[int | None]
+    expires_at: NotRequired[Timestamp | None]
+    feed: NotRequired[FeedRule | None]
+    final_stage: NotRequired[bool]
+    id: NotRequired[str | None]
+    initiated_by: NotRequired[str | None]
+    items: NotRequired[list[NewItem]]
+    key: NotRequired[str | None]
+    mapping: NotRequired[Mapping | None]
+    max_failures: NotRequired[MaxFailures | None]
+    metadata: NotRequired[dict[str, Any] | None]
+    name: NotRequired[str | None]
+    on_completed: NotRequired[OnCompleted | None]
+    priority: NotRequired[int | None]
+    run_after: NotRequired[Timestamp | None]
+    sealed: NotRequired[bool]
+    type: str
+    upload: NotRequired[JobUpload | None]
+
+
+class NewSchedule(TypedDict):
+    """
+    `POST /schedules`.
+    """
+
+    catch_up: NotRequired[CatchUp | None]
+    catch_up_window_seconds: NotRequired[int | None]
+    cron: str
+    ends_at: NotRequired[Timestamp | None]
+    job: NewJob
+    name: str
+    overlap: NotRequired[Overlap | None]
+    paused: NotRequired[bool]
+    starts_at: NotRequired[Timestamp | None]
+    time_zone: NotRequired[str | None]
+
+
+class RootsChange(TypedDict):
+    """
+    Trees in brief. A page of `GET /jobs` can be read as such, too: its jobs, and nothing removed.
+    """
+
+    jobs: list[Job]
+    removed: list[str]
+
+
+class Schedule(TypedDict):
+    """
+    Schedule that creates a tree at each tick of a cron expression.
+    """
+
+    catch_up: CatchUp
+    catch_up_window_seconds: int
+    created_at: Timestamp
+    cron: str
+    ends_at: NotRequired[Timestamp | None]
+    id: str
+    job: NewJob
+    last_run: NotRequired[ScheduleRun | None]
+    name: str
+    next_runs: list[Timestamp]
+    overlap: Overlap
+    owner: Owner
+    paused: bool
+    starts_at: NotRequired[Timestamp | None]
+    time_zone: str
+    updated_at: Timestamp
+
+
+class SchedulePage(TypedDict):
+    """
+    One page of a list.
+    """
+
+    data: list[Schedule]
+    next_cursor: NotRequired[str | None]
+
+
+class SchedulePatch(TypedDict):
+    """
+    `PATCH /schedules/{id}`: the given fields change; `null` clears a value.
+    """
+
+    catch_up: NotRequired[CatchUp | None]
+    catch_up_window_seconds: NotRequired[int | None]
+    cron: NotRequired[str | None]
+    ends_at: NotRequired[Timestamp | None]
+    job: NotRequired[NewJob | None]
+    name: NotRequired[str | None]
+    overlap: NotRequired[Overlap | None]
+    paused: NotRequired[bool | None]
+    reason: NotRequired[str | None]
+    starts_at: NotRequired[Timestamp | None]
+    time_zone: NotRequired[str | None]
+
+
+Series = TypedDict(
+    'Series',
+    {
+        'bounds': list[float],
+        'data': list[SeriesPoint],
+        'from': Timestamp,
+        'metric': SeriesMetric,
+        'step': SeriesStep,
+        'to': Timestamp,
+        'type': NotRequired[str | None],
+    },
+)
+
+
+class UploadPreview(TypedDict):
+    """
+    The first records of a file, before anything runs: `GET /uploads/{id}/preview`.
+    """
+
+    check: NotRequired[ColumnCheck | None]
+    columns: list[str]
+    delimiter: NotRequired[str | None]
+    encoding: str
+    format: UploadFormat
+    problem: NotRequired[str | None]
+    rows: list[PreviewRow]
+
+
+class Data(TypedDict):
+    entries: list[AuditEntry]
+
+
+class AuditEntries(TypedDict):
+    """
+    Entries of the audit log, in order.
+    """
+
+    data: Data
+    timestamp: Timestamp
+    type: Literal['audit.entries']

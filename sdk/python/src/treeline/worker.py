@@ -1,0 +1,496 @@
+"""Worker: claims items, keeps their leases alive, runs handlers, and reports what they return."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import os
+import signal
+import socket
+import time
+import uuid
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from . import types as t
+from ._retry import backoff
+from .aio import AsyncClient
+from .errors import ApiError, Cancelled, ConnectionFailed, TreelineError
+
+log = logging.getLogger("treeline.worker")
+
+#: Seconds that a claim waits at the server for work.
+CLAIM_WAIT = 20
+#: Most items that one claim asks for.
+MOST_CLAIMED = 1_000
+#: Shortest time between two heartbeats of an assignment that has new progress.
+PROGRESS_EVERY = 1.0
+#: Seconds between two claims of its own while RabbitMQ wakes the worker.
+LOOK_EVERY = 30.0
+
+
+class Failure(TreelineError):
+    """Raised by a handler to fail an item in a chosen way.
+
+    `kind` groups errors, `detail` is any JSON, `retryable=False` makes the item fail for good at once, and
+    `retry_after_seconds` replaces the backoff of the job type. `cancel_tree` cancels the whole tree.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        kind: str | None = None,
+        detail: Any = None,
+        retryable: bool = True,
+        retry_after_seconds: float | None = None,
+        cancel_tree: bool = False,
+    ) -> None:
+        super().__init__(message)
+        self.kind, self.detail, self.retryable = kind, detail, retryable
+        self.retry_after_seconds, self.cancel_tree = retry_after_seconds, cancel_tree
+
+
+class Release(TreelineError):
+    """Raised by a handler to give its item back without a failure."""
+
+    def __init__(self, retry_after_seconds: float | None = None) -> None:
+        super().__init__("released")
+        self.retry_after_seconds = retry_after_seconds
+
+
+class Task:
+    """One item in a handler's hands."""
+
+    def __init__(self, assignment: t.Assignment, client: AsyncClient, loop: asyncio.AbstractEventLoop) -> None:
+        self.assignment = assignment
+        self._client = client
+        self._loop = loop
+        self._stopped = asyncio.Event()
+        self._progress: dict[str, Any] | None = None
+        self._said: asyncio.Event | None = None
+
+    @property
+    def payload(self) -> Any:
+        """Payload of the item."""
+        return self.assignment["item"].get("payload")
+
+    @property
+    def attempt(self) -> int:
+        """Number of this attempt, from 1."""
+        return self.assignment["attempt"]
+
+    @property
+    def item_id(self) -> str:
+        """ID of the item: the same in every attempt, so it can make effects idempotent."""
+        return self.assignment["item"]["id"]
+
+    @property
+    def type(self) -> str:
+        """Name of the job type."""
+        return self.assignment["item"]["type"]
+
+    @property
+    def last_step(self) -> Any:
+        """Last recovery point of an earlier attempt, `{"name", "data"}`, or `None`."""
+        return self.assignment["item"].get("step")
+
+    @property
+    def is_stopped(self) -> bool:
+        """True if the work must end: the job was canceled, the lease was lost, or the worker is leaving."""
+        return self._stopped.is_set()
+
+    def check(self) -> None:
+        """Raises `Cancelled` if the work must end."""
+        if self.is_stopped:
+            raise Cancelled("the work must end")
+
+    def progress(self, done: int | None = None, total: int | None = None, message: str | None = None) -> None:
+        """Reports progress. Cheap: at most one report a second is sent, always the latest."""
+        given = {"done": done, "total": total, "message": message}
+        self._progress = {name: value for name, value in given.items() if value is not None}
+        if self._said is not None:
+            self._loop.call_soon_threadsafe(self._said.set)
+
+    async def stopped(self) -> None:
+        """Returns when the work must end."""
+        await self._stopped.wait()
+
+    async def step_async(self, name: str, data: Any = None) -> None:
+        """Records a recovery point and its data. The next attempt receives it as `last_step`."""
+        await self._client.step(self.assignment["id"], name, data)
+
+    def step(self, name: str, data: Any = None) -> None:
+        """Same as `step_async`, for handlers that are not asynchronous."""
+        asyncio.run_coroutine_threadsafe(self.step_async(name, data), self._loop).result()
+
+    async def log_async(self, message: str, level: t.LogLevel = "info", **fields: Any) -> None:
+        """Adds a line to the log of this attempt. A line that cannot be sent is lost, never the work."""
+        line: dict[str, Any] = {"message": message, "level": level}
+        if fields:
+            line["fields"] = fields
+        try:
+            await self._client.log(self.assignment["id"], [line])
+        except TreelineError as error:
+            log.warning("a log line was not stored: %s", error)
+
+    def log(self, message: str, level: t.LogLevel = "info", **fields: Any) -> None:
+        """Same as `log_async`, for handlers that are not asynchronous."""
+        asyncio.run_coroutine_threadsafe(self.log_async(message, level, **fields), self._loop).result()
+
+
+Handler = Callable[[Task], Any] | Callable[[Task], Awaitable[Any]]
+
+
+@dataclass
+class Summary:
+    """Numbers of items by how they ended. `lost`: another worker has them, or they were canceled."""
+
+    succeeded: int = 0
+    failed: int = 0
+    released: int = 0
+    lost: int = 0
+
+
+@dataclass
+class _Held:
+    task: Task
+    due: float
+    answered: float
+    sent_progress: dict[str, Any] | None = None
+    runner: asyncio.Task[None] | None = None
+    is_lost: bool = False
+    interval: float = field(default=1.0)
+
+
+class Worker:
+    """Works on items of some job types.
+
+    `handler` is a function or coroutine function: what it returns is the result, what it raises the failure
+    (`Failure` chooses how). Functions run in threads. Up to `concurrency` items are held at once. When the worker
+    must leave (SIGTERM, SIGINT, or `stop`), it claims nothing more and waits up to `drain_seconds` for its handlers;
+    then it tells them to stop, waits up to `grace_seconds`, and gives their items back.
+    """
+
+    def __init__(
+        self,
+        client: AsyncClient,
+        types: Sequence[str],
+        handler: Handler,
+        *,
+        concurrency: int = 1,
+        worker_id: str | None = None,
+        drain_seconds: float = 30.0,
+        grace_seconds: float = 5.0,
+        amqp_url: str | None = None,
+    ) -> None:
+        if concurrency < 1:
+            raise ValueError("concurrency: expected at least 1")
+        self.client, self.types, self.handler, self.concurrency = client, list(types), handler, concurrency
+        self.worker_id = worker_id or f"{socket.gethostname()}-{os.getpid()}"
+        self.drain_seconds, self.grace_seconds, self.amqp_url = drain_seconds, grace_seconds, amqp_url
+        self.summary = Summary()
+        self._held: dict[str, _Held] = {}
+        self._endings: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self._stop = asyncio.Event()
+        self._changed = asyncio.Event()
+        self._fatal: BaseException | None = None
+
+    def run(self) -> Summary:
+        """Works until a signal arrives. Returns the numbers of items."""
+        return asyncio.run(self.run_async(signals=True))
+
+    def stop(self) -> None:
+        """Makes the worker leave, from its own event loop."""
+        self._stop.set()
+
+    async def run_async(self, *, signals: bool = False) -> Summary:
+        """Works until `stop` is called, or, with `signals`, until SIGTERM or SIGINT arrives."""
+        loop = asyncio.get_running_loop()
+        if signals:
+            for number in (signal.SIGTERM, signal.SIGINT):
+                loop.add_signal_handler(number, self.stop)
+        helpers = [asyncio.create_task(self._beat()), asyncio.create_task(self._report())]
+        wake: asyncio.Queue[str] | None = None
+        if self.amqp_url is not None:
+            from ._rabbitmq import listen
+
+            wake = asyncio.Queue(self.concurrency)
+            helpers.append(asyncio.create_task(listen(self.amqp_url, self.types, wake)))
+        try:
+            await self._claim_until_stopped(wake)
+            await self._drain()
+        finally:
+            for helper in helpers:
+                helper.cancel()
+            await asyncio.gather(*helpers, return_exceptions=True)
+            if signals:
+                for number in (signal.SIGTERM, signal.SIGINT):
+                    loop.remove_signal_handler(number)
+        if self._fatal is not None:
+            raise self._fatal
+        return self.summary
+
+    # Claiming
+
+    async def _claim_until_stopped(self, wake: asyncio.Queue[str] | None) -> None:
+        failures = 0
+        while not self._stop.is_set():
+            free = self.concurrency - len(self._held)
+            if free == 0:
+                self._changed.clear()
+                await self._until(self._changed.wait())
+                continue
+            claim_id = str(uuid.uuid4())
+            body: dict[str, Any] = {"worker_id": self.worker_id, "types": self.types, "claim_id": claim_id}
+            body["max"] = min(free, MOST_CLAIMED)
+            if wake is None:
+                body["wait_seconds"] = CLAIM_WAIT
+            elif names := await self._heard(wake, free):
+                body |= {"types": self.types, "item_ids": names, "max": len(names)}
+            if self._stop.is_set():
+                return
+            asked = asyncio.create_task(self._ask(body))
+            try:
+                answer = await self._until(asked)
+                failures = 0
+            except ApiError as error:
+                if error.status in (400, 401, 403, 422):
+                    self._fatal = error
+                    return
+                failures += 1
+                log.warning("%s", error)
+                await self._until(asyncio.sleep(backoff(failures)))
+                continue
+            except ConnectionFailed as error:
+                failures += 1
+                log.warning("%s", error)
+                await self._until(asyncio.sleep(backoff(failures)))
+                continue
+            if answer is None:
+                await self._take_back(asked, body)
+                return
+            for assignment in answer["assignments"]:
+                self._start(assignment)
+
+    async def _ask(self, body: dict[str, Any]) -> Any:
+        return await self.client.request("POST", "/assignments", body=body, idempotent=True)
+
+    async def _heard(self, wake: asyncio.Queue[str], free: int) -> list[str]:
+        """Items that RabbitMQ has named; empty when it is time to look without it."""
+        first = await self._until(asyncio.wait_for(wake.get(), LOOK_EVERY), quiet=TimeoutError)
+        names = [] if first is None else [str(first)]
+        while len(names) < free and not wake.empty():
+            names.append(wake.get_nowait())
+        return names
+
+    async def _until(self, wanted: Awaitable[Any], quiet: type[BaseException] | None = None) -> Any:
+        """Awaits something; `None` if the worker is to leave first. A task is then left to the caller."""
+        task = asyncio.ensure_future(wanted)
+        stop = asyncio.create_task(self._stop.wait())
+        try:
+            await asyncio.wait({task, stop}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            stop.cancel()
+        if not task.done():
+            if not isinstance(wanted, asyncio.Task):
+                task.cancel()
+            return None
+        if quiet is not None and isinstance(task.exception(), quiet):
+            return None
+        return task.result()
+
+    async def _take_back(self, asked: asyncio.Task[Any], body: dict[str, Any]) -> None:
+        """Ends a claim that still waits at the server, and gives back what it has taken."""
+        asked.cancel()
+        with suppress(asyncio.CancelledError, TreelineError):
+            await asked
+        closing = {"worker_id": self.worker_id, "types": self.types, "item_ids": [], "claim_id": body["claim_id"]}
+        with suppress(TreelineError):
+            for assignment in (await self._ask(closing))["assignments"]:
+                await self.client.release(assignment["id"])
+                self.summary.released += 1
+
+    # Handlers
+
+    def _start(self, assignment: t.Assignment) -> None:
+        now, interval = time.monotonic(), float(assignment["heartbeat_seconds"])
+        task = Task(assignment, self.client, asyncio.get_running_loop())
+        task._said = self._changed
+        held = _Held(task, due=now + interval, answered=now, interval=interval)
+        self._held[assignment["id"]] = held
+        held.runner = asyncio.create_task(self._work(held))
+        self._changed.set()
+
+    async def _work(self, held: _Held) -> None:
+        task = held.task
+        ending: dict[str, Any] = {"assignment_id": task.assignment["id"]}
+        try:
+            if inspect.iscoroutinefunction(self.handler):
+                result = await self.handler(task)
+            else:
+                result = await asyncio.to_thread(self.handler, task)
+                if inspect.isawaitable(result):
+                    result = await result
+            ending["result"] = {} if result is None else result
+        except Release as release:
+            ending["release"] = release.retry_after_seconds
+        except (Cancelled, asyncio.CancelledError):
+            ending["release"] = None
+        except Failure as failure:
+            said = {"message": str(failure), "kind": failure.kind, "detail": failure.detail}
+            ending["error"] = {name: value for name, value in said.items() if value is not None}
+            ending |= {"retryable": failure.retryable, "cancel_tree": failure.cancel_tree}
+            if failure.retry_after_seconds is not None:
+                ending["retry_after_seconds"] = failure.retry_after_seconds
+        except Exception as error:
+            log.exception("item %s failed", task.item_id)
+            ending["error"] = {"message": str(error) or repr(error), "kind": type(error).__name__}
+        if held.is_lost:
+            self.summary.lost += 1
+            self._forget(ending["assignment_id"])
+        else:
+            await self._endings.put(ending)
+
+    def _forget(self, assignment_id: str) -> None:
+        self._held.pop(assignment_id, None)
+        self._changed.set()
+
+    # Reports
+
+    async def _report(self) -> None:
+        while True:
+            endings = [await self._endings.get()]
+            while len(endings) < 1_000 and not self._endings.empty():
+                endings.append(self._endings.get_nowait())
+            for ending in [one for one in endings if "release" in one]:
+                await self._release(ending)
+            if rest := [one for one in endings if "release" not in one]:
+                await self._finish(rest)
+
+    async def _release(self, ending: dict[str, Any]) -> None:
+        try:
+            await self.client.release(ending["assignment_id"], retry_after_seconds=ending["release"])
+            self.summary.released += 1
+        except TreelineError as error:
+            log.warning("an item could not be given back: %s", error)
+            self.summary.lost += 1
+        self._forget(ending["assignment_id"])
+
+    async def _finish(self, endings: list[dict[str, Any]]) -> None:
+        failures = 0
+        while True:
+            try:
+                answers = await self.client.finish(endings)
+                break
+            except ConnectionFailed as error:
+                failures += 1
+                log.warning("%s", error)
+                await asyncio.sleep(backoff(failures))
+            except (ApiError, ValueError, TypeError) as error:
+                # One result that cannot be sent must not hold up the others.
+                if len(endings) > 1:
+                    for ending in endings:
+                        await self._finish([ending])
+                    return
+                log.error("a result was refused: %s", error)
+                message = f"The result was refused: {error}"[:1_000]
+                failed = {"assignment_id": endings[0]["assignment_id"], "error": {"message": message}}
+                if "error" in endings[0]:
+                    self.summary.lost += 1
+                    self._forget(failed["assignment_id"])
+                    return
+                endings = [failed | {"retryable": False}]
+        for ending, answer in zip(endings, answers, strict=True):
+            if answer["status"] != 200:
+                log.warning("assignment %s was over: %s", ending["assignment_id"], answer.get("code"))
+                self.summary.lost += 1
+            elif "error" in ending:
+                self.summary.failed += 1
+            else:
+                self.summary.succeeded += 1
+            self._forget(ending["assignment_id"])
+
+    # Heartbeats
+
+    async def _beat(self) -> None:
+        while True:
+            now = time.monotonic()
+            for held in self._held.values():
+                if now - held.answered > 2.5 * held.interval and not held.is_lost:
+                    log.warning("no heartbeat of item %s was answered; stopping", held.task.item_id)
+                    self._lose(held)
+            due = {name: held for name, held in self._held.items() if not held.is_lost and self._is_due(held, now)}
+            if due:
+                await self._send_beats(due)
+                continue
+            waits = [held.due - now for held in self._held.values() if not held.is_lost]
+            self._changed.clear()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), max(0.05, min(waits, default=60.0)))
+            if any(held.task._progress != held.sent_progress for held in self._held.values()):
+                await asyncio.sleep(0.05)
+
+    @staticmethod
+    def _is_due(held: _Held, now: float) -> bool:
+        has_news = held.task._progress != held.sent_progress and now >= held.due - held.interval + PROGRESS_EVERY
+        return now >= held.due or has_news
+
+    async def _send_beats(self, due: dict[str, _Held]) -> None:
+        beats: list[dict[str, Any]] = []
+        progress = {name: held.task._progress for name, held in due.items()}
+        for name in due:
+            beat: dict[str, Any] = {"assignment_id": name}
+            if progress[name]:
+                beat["progress"] = progress[name]
+            beats.append(beat)
+        now = time.monotonic()
+        try:
+            answers = await self.client.heartbeat(beats)
+        except TreelineError as error:
+            log.warning("%s", error)
+            for held in due.values():
+                held.due = time.monotonic() + min(1.0, held.interval / 4)
+            return
+        for answer in answers:
+            held = due[answer["assignment_id"]]
+            held.due, held.answered = now + held.interval, now
+            held.sent_progress = progress[answer["assignment_id"]]
+            if answer["status"] != 200:
+                self._lose(held)
+            elif answer.get("cancel"):
+                held.task._stopped.set()
+                self._stop_later(held)
+
+    def _lose(self, held: _Held) -> None:
+        held.is_lost = True
+        held.task._stopped.set()
+        self._stop_later(held)
+
+    def _stop_later(self, held: _Held) -> None:
+        """Cancels a coroutine that does not end by itself. Threads cannot be stopped: they must look at `is_stopped`."""
+        runner = held.runner
+        if runner is not None:
+            asyncio.get_running_loop().call_later(self.grace_seconds, runner.cancel)
+
+    # Leaving
+
+    async def _drain(self) -> None:
+        await self._empty(self.drain_seconds)
+        for held in self._held.values():
+            held.task._stopped.set()
+        await self._empty(self.grace_seconds)
+        for held in list(self._held.values()):
+            if held.runner is not None:
+                held.runner.cancel()
+        await self._empty(10.0)
+
+    async def _empty(self, seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        while self._held and time.monotonic() < deadline:
+            self._changed.clear()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), max(0.0, deadline - time.monotonic()))

@@ -1,0 +1,66 @@
+"""Parts that need no server."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import time
+
+import pytest
+
+from treeline import InvalidWebhook, webhooks
+from treeline._retry import may_repeat, retry_after
+from treeline._sse import Event, Parser
+
+
+def sign(secret: str, body: str, at: int, message_id: str = "msg_1") -> dict[str, str]:
+    signed = f"{message_id}.{at}.{body}".encode()
+    value = base64.b64encode(hmac.new(webhooks.key_of(secret), signed, hashlib.sha256).digest()).decode()
+    return {"Webhook-Id": message_id, "webhook-timestamp": str(at), "Webhook-Signature": f"v1,{value}"}
+
+
+def test_a_valid_webhook_is_returned_and_a_changed_one_is_not() -> None:
+    now = int(time.time())
+    secret = "whsec_" + base64.b64encode(b"k" * 32).decode()
+    for one in (secret, "plain-secret"):
+        headers = sign(one, '{"type":"tree.completed"}', now)
+        assert webhooks.verify('{"type":"tree.completed"}', headers, one) == {"type": "tree.completed"}
+        assert webhooks.verify(b'{"type":"tree.completed"}', headers, ["other-one", one])
+        for body, given, key in (
+            ('{"type":"other"}', headers, one),
+            ('{"type":"tree.completed"}', headers, "wrong-secret"),
+            ('{"type":"tree.completed"}', headers | {"webhook-timestamp": str(now + 1)}, one),
+            ('{"type":"tree.completed"}', {"Webhook-Id": "msg_1"}, one),
+        ):
+            with pytest.raises(InvalidWebhook):
+                webhooks.verify(body, given, key)
+    with pytest.raises(InvalidWebhook, match="five minutes"):
+        webhooks.verify("{}", sign("plain-secret", "{}", now - 301), "plain-secret")
+
+
+def test_the_example_of_the_specification_is_accepted() -> None:
+    headers = {
+        "webhook-id": "msg_p5jXN8AQM9LWM0D4loKWxJek",
+        "webhook-timestamp": "1614265330",
+        "webhook-signature": "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE= v2,other",
+    }
+    body = '{"test": 2432232314}'
+    assert webhooks.verify(body, headers, "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", now=1614265330) == {
+        "test": 2432232314
+    }
+
+
+def test_events_are_read_across_lines() -> None:
+    parser = Parser()
+    lines = [": comment", "event: change", 'data: {"a":', "data: 1}", "", "data: x", ""]
+    events = [event for line in lines for event in parser.feed(line)]
+    assert events == [Event("change", '{"a":\n1}'), Event("message", "x")]
+
+
+def test_only_safe_calls_are_sent_again() -> None:
+    assert may_repeat(503, False) and may_repeat(429, False)
+    assert not may_repeat(None, False) and may_repeat(None, True)
+    assert not may_repeat(500, True) and not may_repeat(404, True)
+    assert retry_after("3") == 3.0 and retry_after("100000") == 60.0
+    assert retry_after("Wed, 21 Oct 2015 07:28:00 GMT") == 0.0 and retry_after("soon") is None
