@@ -67,7 +67,32 @@ pub(crate) fn test(postgres: &Throwaway) -> Result<()> {
         server.named_to(Command::new(rust_target()?.join("debug").join("generated-client"))),
     )?;
     drop(server);
-    python_sdk(postgres, &python)
+    python_sdk(postgres, &python)?;
+    typescript_sdk(postgres)
+}
+
+/// Checks sdk/typescript: generated types, compiled and published files, and scenarios against a server of its own.
+fn typescript_sdk(postgres: &Throwaway) -> Result<()> {
+    let package = places::root().join("sdk").join("typescript");
+    setup::npm_parts_of(&package)?;
+    let command = |program: &str| {
+        let mut command = Command::new(program);
+        command.current_dir(&package);
+        command
+    };
+    let mut generated = command("node");
+    generated.arg("scripts/generate.mjs").arg(folder().join("generated").join("openapi.json")).arg("--check");
+    step::run("check the generated file of sdk/typescript", generated)?;
+    for (what, script) in [("compile sdk/typescript", "build"), ("check the published files of sdk/typescript", "lint")]
+    {
+        let mut npm = command("npm");
+        npm.args(["run", "--silent", script]);
+        step::run(what, npm)?;
+    }
+    let mut tests = command("npm");
+    tests.args(["run", "--silent", "test"]).env("TREELINE_SERVER_BIN", program()?);
+    tests.env("DATABASE_URL", fresh_database(postgres, "treeline_sdk_typescript")?);
+    step::show("test sdk/typescript", tests)
 }
 
 /// Checks sdk/python: generated files, types, scenarios against a server of its own, and the published files.

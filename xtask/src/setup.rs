@@ -143,12 +143,12 @@ pub(crate) fn npm_parts_of(folder: &Path) -> Result<()> {
 pub(crate) fn python() -> Result<()> {
     let is_there = || {
         let mut look = Command::new("python3");
-        look.args(["-c", "import ensurepip, venv, sys; sys.exit(sys.version_info < (3, 10))"]);
+        look.args(["-c", "import ensurepip, venv, sys; sys.exit(sys.version_info < (3, 11))"]);
         look.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
     };
     if !is_there() {
-        debian("Python 3.10 or newer with venv", &["python3", "python3-venv"], "dnf install python3")?;
-        ensure!(is_there(), "Python was installed but is older than 3.10, or has no venv");
+        debian("Python 3.11 or newer with venv", &["python3", "python3-venv"], "dnf install python3")?;
+        ensure!(is_there(), "Python was installed but is older than 3.11, or has no venv");
     }
     Ok(())
 }

@@ -1,0 +1,346 @@
+import { ApiError, ConnectionFailed, type Problem } from './errors.js';
+import { backoff, mayRepeat, retryAfter, sleep } from './retry.js';
+import type * as t from './schema.js';
+import { eventsOf, linesOf } from './sse.js';
+
+/** Bytes of a file that are sent with one request; what a broken connection costs. */
+const CHUNK = 8 * 1024 * 1024;
+/** Seconds without a byte after which an event stream counts as broken; the server sends one every 15. */
+const SILENCE = 45;
+/** Seconds of one long poll. */
+const POLL = 25;
+
+export interface ClientOptions {
+  /** Address of the server. Default: the environment variable `TREELINE_URL`, or http://127.0.0.1:3000. */
+  readonly url?: string;
+  /** Token. Default: the environment variable `TREELINE_TOKEN`. A page of the same server needs none. */
+  readonly token?: string;
+  /** Seconds for which a call is sent again while the server is busy or away. Default: 30. */
+  readonly patience?: number;
+  /** Bytes of one piece of an upload. Default: 8 MiB. */
+  readonly chunk?: number;
+  readonly fetch?: typeof fetch;
+}
+
+export interface RequestOptions {
+  readonly body?: unknown;
+  readonly params?: Readonly<Record<string, string | number | boolean | undefined>>;
+  readonly headers?: Readonly<Record<string, string>>;
+  /** True if the request may be sent twice. Default: GET, PUT, DELETE, and requests with an `Idempotency-Key`. */
+  readonly idempotent?: boolean;
+  readonly patience?: number;
+  readonly signal?: AbortSignal | undefined;
+}
+
+interface Sent extends RequestOptions {
+  readonly raw?: Blob | undefined;
+}
+
+type Filters = Readonly<Record<string, string | number | boolean | undefined>>;
+
+/** New job; `type` is its job type. */
+export type NewJob = Partial<t.NewJob> & { readonly type: string };
+/** New item. */
+export type NewItem = Partial<t.NewItem>;
+
+const variable = (name: string): string | undefined =>
+  (globalThis as { process?: { env?: Record<string, string | undefined> } }).process?.env?.[name];
+
+/**
+ * Client of one server, with one token. Calls that can be repeated without doing anything twice are sent again while
+ * the server is busy or away; other calls only if the server surely did nothing.
+ */
+export class Client {
+  readonly url: string;
+  readonly #patience: number;
+  readonly #chunk: number;
+  readonly #headers: Readonly<Record<string, string>>;
+  readonly #fetch: typeof fetch;
+
+  constructor(options: ClientOptions = {}) {
+    this.url = (options.url ?? variable('TREELINE_URL') ?? 'http://127.0.0.1:3000').replace(/\/+$/, '');
+    const token = options.token ?? variable('TREELINE_TOKEN');
+    this.#headers = token === undefined ? {} : { authorization: `Bearer ${token}` };
+    this.#patience = options.patience ?? 30;
+    this.#chunk = options.chunk ?? CHUNK;
+    this.#fetch = options.fetch ?? ((...call) => fetch(...call));
+  }
+
+  /**
+   * Sends any request of the API and returns the JSON of its response, or undefined. `path` begins after `/api/v1`.
+   * Rejects with `ApiError` or `ConnectionFailed`.
+   */
+  async request<T = unknown>(method: string, path: string, options: RequestOptions = {}): Promise<T> {
+    const response = await this.#send(method, path, options);
+    const text = await response.text();
+    return (text === '' ? undefined : JSON.parse(text)) as T;
+  }
+
+  async #send(method: string, path: string, options: Sent): Promise<Response> {
+    const headers: Record<string, string> = { ...this.#headers, ...options.headers };
+    const keyed = Object.keys(headers).some((name) => name.toLowerCase() === 'idempotency-key');
+    const idempotent = options.idempotent ?? (['GET', 'HEAD', 'PUT', 'DELETE'].includes(method) || keyed);
+    const init: RequestInit = { method, headers, signal: options.signal ?? null };
+    if (options.body !== undefined) {
+      headers['content-type'] = 'application/json';
+      init.body = JSON.stringify(options.body);
+    } else if (options.raw !== undefined) {
+      init.body = options.raw;
+    }
+    const url = this.#address(path, options.params);
+    const deadline = Date.now() + (options.patience ?? this.#patience) * 1_000;
+    for (let tries = 1; ; tries += 1) {
+      let pause = backoff(tries);
+      let response: Response | undefined;
+      try {
+        response = await this.#fetch(url, init);
+      } catch (cause) {
+        options.signal?.throwIfAborted();
+        const refused = ['ECONNREFUSED', 'ENOTFOUND', 'UND_ERR_CONNECT_TIMEOUT'].includes(codeOf(cause));
+        if (!(refused || idempotent) || Date.now() + pause * 1_000 > deadline) {
+          throw new ConnectionFailed(`${method} ${path}: ${messageOf(cause)}`, { cause });
+        }
+      }
+      if (response !== undefined) {
+        if (response.ok || response.status === 304) return response;
+        const failed = await apiError(`${method} ${path}`, response);
+        pause = Math.max(pause, failed.retryAfter ?? 0);
+        if (!mayRepeat(failed.status, idempotent) || Date.now() + pause * 1_000 > deadline) throw failed;
+      }
+      await sleep(pause, options.signal);
+    }
+  }
+
+  #address(path: string, params: Filters = {}): string {
+    const query = new URLSearchParams();
+    for (const [name, value] of Object.entries(params)) if (value !== undefined) query.set(name, String(value));
+    return `${this.url}/api/v1${path}${query.size > 0 ? `?${query}` : ''}`;
+  }
+
+  /** Rows of a list, page by page. */
+  async *pages<T = unknown>(path: string, params: Filters = {}): AsyncGenerator<T> {
+    for (let cursor: string | undefined; ; ) {
+      const given: Filters = cursor === undefined ? params : { ...params, cursor };
+      const page = await this.request<{ data: T[]; next_cursor?: string | null }>('GET', path, { params: given });
+      yield* page.data;
+      if (page.next_cursor == null) return;
+      cursor = page.next_cursor;
+    }
+  }
+
+  /** JSON lines of a stream of results. A stream that breaks off is continued where it ended. */
+  async *lines<T extends { item_id: string }>(path: string): AsyncGenerator<T> {
+    let after: string | undefined;
+    for (let failures = 0; ; ) {
+      const response = await this.#send('GET', path, { params: { after } });
+      try {
+        if (response.body !== null) {
+          for await (const text of linesOf(response.body)) {
+            if (text === '') continue;
+            const line = JSON.parse(text) as T;
+            [after, failures] = [line.item_id, 0];
+            yield line;
+          }
+        }
+        return;
+      } catch (cause) {
+        failures += 1;
+        if (failures > 5) throw new ConnectionFailed(`GET ${path}: ${messageOf(cause)}`, { cause });
+        await sleep(backoff(failures));
+      }
+    }
+  }
+
+  /** Owner of the token, and its scopes. */
+  me(): Promise<t.CurrentCaller> {
+    return this.request('GET', '/me');
+  }
+
+  /** Creates or replaces a job type. Omitted fields get their defaults. */
+  putJobType(name: string, fields: Readonly<Record<string, unknown>> = {}): Promise<t.JobType> {
+    return this.request('PUT', `/job-types/${name}`, { body: { name, ...fields } });
+  }
+
+  /**
+   * Creates a tree of jobs. With `key` (Idempotency-Key), the same call again returns the same tree; without one, the
+   * client chooses an id, so that a repeated request cannot create two trees.
+   */
+  createJob(job: NewJob, options: { readonly key?: string } = {}): Promise<t.Job> {
+    if (options.key !== undefined) {
+      return this.request('POST', '/jobs', { body: job, headers: { 'Idempotency-Key': options.key } });
+    }
+    const { id = crypto.randomUUID(), ...body } = job;
+    return this.request('PUT', `/jobs/${id}`, { body });
+  }
+
+  /** One job with the jobs below it. */
+  job(id: string): Promise<t.Job> {
+    return this.request('GET', `/jobs/${id}`);
+  }
+
+  /** Jobs, newest first. Filters are those of `GET /jobs`. */
+  jobs(filters: Filters = {}): AsyncGenerator<t.Job> {
+    return this.pages<t.Job>('/jobs', filters);
+  }
+
+  /** Waits until a job and everything below it is complete. Rejects when `signal` is aborted. */
+  async wait(id: string, options: { readonly signal?: AbortSignal } = {}): Promise<t.Job> {
+    let job = await this.job(id);
+    while (job.tree.status !== 'completed') {
+      const headers = { 'if-none-match': `"${job.version}"` };
+      const response = await this.#send('GET', `/jobs/${id}`, { params: { wait_seconds: POLL }, headers, signal: options.signal });
+      if (response.status !== 304) job = (await response.json()) as t.Job;
+    }
+    return job;
+  }
+
+  /** Adds items, in one call. With `key`, the same call again adds nothing. */
+  addItems(id: string, items: readonly NewItem[], options: { readonly seal?: boolean; readonly key?: string } = {}): Promise<t.ItemsAdded> {
+    const headers = { 'Idempotency-Key': options.key ?? crypto.randomUUID() };
+    return this.request('POST', `/jobs/${id}/items`, { body: items, headers, params: { seal: options.seal || undefined } });
+  }
+
+  /** Ends the adding of items to a job. */
+  seal(id: string): Promise<t.Job> {
+    return this.request('POST', `/jobs/${id}/seal`, { idempotent: true });
+  }
+
+  /** Cancels a job and everything below it. */
+  cancel(id: string, reason?: string): Promise<t.Job> {
+    return this.request('POST', `/jobs/${id}/cancel`, { body: reason === undefined ? {} : { reason }, idempotent: true });
+  }
+
+  /** Results of a job, as a stream. */
+  results(id: string): AsyncGenerator<t.ResultLine> {
+    return this.lines<t.ResultLine>(`/jobs/${id}/results`);
+  }
+
+  /** Failed items of a job with their errors, as a stream. */
+  failures(id: string): AsyncGenerator<t.FailureLine> {
+    return this.lines<t.FailureLine>(`/jobs/${id}/failures`);
+  }
+
+  /** One item with its payload, result, and last error. */
+  item(id: string): Promise<t.Item> {
+    return this.request('GET', `/items/${id}`);
+  }
+
+  /** Items, newest first. Filters are those of `GET /items`. */
+  items(filters: Filters = {}): AsyncGenerator<t.Item> {
+    return this.pages<t.Item>('/items', filters);
+  }
+
+  /** Puts a failed item back, with another payload if one is given. */
+  retry(id: string, body: Readonly<Record<string, unknown>> = {}): Promise<t.Item> {
+    return this.request('POST', `/items/${id}/retry`, { body });
+  }
+
+  /**
+   * Yields a job with everything below it: now, and after each change, until it is complete. A stream that breaks is
+   * opened again. Ends early if the job is deleted.
+   */
+  async *watch(id: string, options: { readonly signal?: AbortSignal } = {}): AsyncGenerator<t.Job> {
+    let seen = -1;
+    for (let failures = 0; ; ) {
+      const silence = new AbortController();
+      const signal = options.signal === undefined ? silence.signal : AbortSignal.any([silence.signal, options.signal]);
+      let timer: ReturnType<typeof setTimeout> | undefined;
+      const wait = (): void => {
+        clearTimeout(timer);
+        timer = setTimeout(() => silence.abort(new ConnectionFailed('the event stream is silent')), SILENCE * 1_000);
+      };
+      try {
+        wait();
+        const response = await this.#send('GET', `/jobs/${id}/events`, { headers: { accept: 'text/event-stream' }, signal });
+        for await (const event of eventsOf(heard(linesOf(response.body as ReadableStream<Uint8Array>), wait))) {
+          failures = 0;
+          if (event.name === 'removed') return;
+          const job = await this.job(id);
+          if (job.version > seen) {
+            seen = job.version;
+            yield job;
+          }
+          if (job.tree.status === 'completed') return;
+        }
+      } catch (cause) {
+        options.signal?.throwIfAborted();
+        if (cause instanceof ApiError) throw cause;
+        failures += 1;
+      } finally {
+        clearTimeout(timer);
+        silence.abort();
+      }
+      await sleep(backoff(failures), options.signal);
+    }
+  }
+
+  /**
+   * Stores a file: a `File` of a browser, or `await openAsBlob(path)` of Node.js. `progress` is called with the bytes
+   * sent so far and their total. The file is sent in pieces, so a broken connection costs one piece at most.
+   */
+  async upload(file: Blob, filename: string, progress?: (sent: number, total: number) => void): Promise<t.Upload> {
+    const tus = { 'tus-resumable': '1.0.0' };
+    const created = await this.#send('POST', '/uploads/resumable', {
+      params: { filename },
+      headers: { ...tus, 'upload-length': String(file.size), 'Idempotency-Key': crypto.randomUUID() },
+    });
+    const id = (created.headers.get('location') ?? '').split('/').at(-1) ?? '';
+    const path = `/uploads/resumable/${id}`;
+    let offset = 0;
+    progress?.(0, file.size);
+    for (let failures = 0; offset < file.size; ) {
+      const raw = file.slice(offset, offset + this.#chunk);
+      const headers = { ...tus, 'upload-offset': String(offset), 'content-type': 'application/offset+octet-stream' };
+      let answer: Response;
+      try {
+        answer = await this.#send('PATCH', path, { headers, raw });
+        failures = 0;
+      } catch (cause) {
+        failures += 1;
+        if (!(cause instanceof ConnectionFailed) || failures > 5) throw cause;
+        await sleep(backoff(failures));
+        // The server knows how much of the piece has arrived.
+        answer = await this.#send('HEAD', path, { headers: tus });
+      }
+      offset = Number(answer.headers.get('upload-offset'));
+      progress?.(offset, file.size);
+    }
+    return this.request('GET', `/uploads/${id}`);
+  }
+
+  /** Uploads a file and starts a job in which each row is an item. */
+  async importFile(file: Blob, filename: string, job: NewJob, progress?: (sent: number, total: number) => void): Promise<t.Job> {
+    const upload = await this.upload(file, filename, progress);
+    return this.createJob({ ...job, upload: { ...job.upload, id: upload.id } });
+  }
+}
+
+async function* heard(lines: AsyncIterable<string>, each: () => void): AsyncGenerator<string> {
+  for await (const line of lines) {
+    each();
+    yield line;
+  }
+}
+
+async function apiError(call: string, response: Response): Promise<ApiError> {
+  const text = await response.text().catch(() => '');
+  let problem: Problem;
+  try {
+    problem = JSON.parse(text) as Problem;
+  } catch {
+    problem = { detail: text.slice(0, 200) };
+  }
+  return new ApiError(call, response.status, problem, retryAfter(response.headers.get('retry-after')));
+}
+
+/** Message of anything that was thrown. */
+export function messageOf(cause: unknown): string {
+  if (!(cause instanceof Error)) return String(cause);
+  const inner = cause.cause instanceof Error ? `: ${cause.cause.message}` : '';
+  return `${cause.message}${inner}`;
+}
+
+function codeOf(cause: unknown): string {
+  const inner = cause instanceof Error ? (cause.cause as { code?: unknown } | undefined) : undefined;
+  return typeof inner?.code === 'string' ? inner.code : '';
+}

@@ -1,0 +1,75 @@
+import { messageOf } from './client.js';
+import { backoff, deferred, sleep, within } from './retry.js';
+
+/** Names of items that RabbitMQ has announced. */
+export interface Wakes {
+  /** Up to `most` names; none after `seconds` without a message, or when `other` resolves. */
+  take(most: number, seconds: number, other: Promise<void>): Promise<string[]>;
+}
+
+/** What is used of the package `amqplib`. */
+interface Amqp {
+  connect(url: string): Promise<{
+    createChannel(): Promise<{
+      prefetch(count: number): Promise<unknown>;
+      consume(queue: string, receive: (message: { content: Uint8Array } | null) => void): Promise<unknown>;
+      ack(message: { content: Uint8Array }): void;
+    }>;
+    on(event: 'close' | 'error', listener: (cause?: unknown) => void): unknown;
+    close(): Promise<void>;
+  }>;
+}
+
+/**
+ * Listens to the queues `treeline.items.TYPE` until `over` is aborted. A message is acknowledged at once: it is a wake-up
+ * only, and a lost one costs time, never work.
+ */
+export function listen(url: string, types: readonly string[], over: AbortSignal, warn: (message: string) => void): Wakes {
+  const names: string[] = [];
+  let arrived = deferred();
+  const run = async (): Promise<void> => {
+    const module = 'amqplib';
+    const amqp = (await import(module)) as Amqp & { default?: Amqp };
+    for (let failures = 0; !over.aborted; failures += 1) {
+      try {
+        const connection = await (amqp.default ?? amqp).connect(url);
+        const closed = new Promise<void>((resolve) => {
+          connection.on('close', () => resolve());
+          connection.on('error', () => resolve());
+          over.addEventListener('abort', () => resolve(), { once: true });
+        });
+        const channel = await connection.createChannel();
+        await channel.prefetch(100);
+        for (const type of types) {
+          await channel.consume(`treeline.items.${type}`, (message) => {
+            if (message === null) return;
+            try {
+              const { item_id: id } = JSON.parse(new TextDecoder().decode(message.content)) as { item_id?: unknown };
+              if (typeof id === 'string' && names.length < 10_000) names.push(id);
+            } catch {
+              warn('RabbitMQ delivered something that is not a wake-up');
+            }
+            channel.ack(message);
+            arrived.resolve();
+          });
+        }
+        failures = 0;
+        await closed;
+        await connection.close().catch(() => undefined);
+      } catch (cause) {
+        warn(`RabbitMQ is not available: ${messageOf(cause)}`);
+      }
+      await sleep(backoff(failures), over).catch(() => undefined);
+    }
+  };
+  run().catch((cause: unknown) => warn(`wake-ups need the package amqplib: ${messageOf(cause)}`));
+  return {
+    async take(most, seconds, other) {
+      if (names.length === 0) {
+        arrived = deferred();
+        await within(seconds, Promise.race([arrived.promise, other]));
+      }
+      return names.splice(0, most);
+    },
+  };
+}

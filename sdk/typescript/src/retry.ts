@@ -1,0 +1,63 @@
+const LONGEST_PAUSE = 60;
+
+/** Seconds to wait after the given number of tries: from 0.1 doubling to 10, with jitter. */
+export function backoff(tries: number): number {
+  return Math.min(10, 0.1 * 2 ** Math.min(tries, 10)) * (0.5 + Math.random() / 2);
+}
+
+/** Seconds of a `Retry-After` header: a number or a date. */
+export function retryAfter(value: string | null): number | undefined {
+  if (value === null || value.trim() === '') return undefined;
+  const seconds = Number.isNaN(Number(value)) ? (Date.parse(value) - Date.now()) / 1_000 : Number(value);
+  return Number.isNaN(seconds) ? undefined : Math.min(LONGEST_PAUSE, Math.max(0, seconds));
+}
+
+/** True if a call may be sent again. `status` is undefined if there was no response. */
+export function mayRepeat(status: number | undefined, idempotent: boolean): boolean {
+  // 429 and 503: the server did nothing. 502 and 504 come from a proxy: it may have.
+  if (status === undefined || status === 502 || status === 504) return idempotent;
+  return status === 429 || status === 503;
+}
+
+/** Waits, or rejects when the signal is aborted. */
+export function sleep(seconds: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const abort = (): void => {
+      clearTimeout(timer);
+      reject(signal?.reason as Error);
+    };
+    const timer = setTimeout(() => {
+      signal?.removeEventListener('abort', abort);
+      resolve();
+    }, seconds * 1_000);
+    if (signal?.aborted === true) abort();
+    else signal?.addEventListener('abort', abort, { once: true });
+  });
+}
+
+/** Promise that is resolved from outside. */
+export interface Deferred {
+  readonly promise: Promise<void>;
+  resolve(): void;
+}
+
+export function deferred(): Deferred {
+  let resolve = (): void => undefined;
+  const promise = new Promise<void>((done) => {
+    resolve = done;
+  });
+  return { promise, resolve };
+}
+
+/** Waits for a promise, but at most this long. */
+export async function within(seconds: number, promise: Promise<unknown>): Promise<void> {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const over = new Promise<void>((resolve) => {
+    timer = setTimeout(resolve, seconds * 1_000);
+  });
+  try {
+    await Promise.race([promise, over]);
+  } finally {
+    clearTimeout(timer);
+  }
+}

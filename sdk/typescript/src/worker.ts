@@ -1,0 +1,405 @@
+import { hostname } from 'node:os';
+
+import { Client, messageOf } from './client.js';
+import { ApiError, TreelineError } from './errors.js';
+import { listen, type Wakes } from './rabbitmq.js';
+import { backoff, deferred, sleep, within } from './retry.js';
+import type * as t from './schema.js';
+
+/** Seconds that a claim waits at the server for work. */
+const CLAIM_WAIT = 20;
+/** Seconds between two claims of its own while RabbitMQ wakes the worker. */
+const LOOK_EVERY = 30;
+/** Shortest time between two heartbeats of an assignment that has new progress, in seconds. */
+const PROGRESS_EVERY = 1;
+
+export interface FailureOptions {
+  /** Groups errors. */
+  readonly kind?: string;
+  /** Any JSON. */
+  readonly detail?: unknown;
+  /** False: the item fails for good at once. */
+  readonly retryable?: boolean;
+  /** Replaces the backoff of the job type. */
+  readonly retryAfterSeconds?: number;
+  /** True: the whole tree is canceled. */
+  readonly cancelTree?: boolean;
+}
+
+/** Thrown by a handler to fail an item in a chosen way. */
+export class Failure extends TreelineError {
+  override readonly name = 'Failure';
+  readonly options: FailureOptions;
+
+  constructor(message: string, options: FailureOptions = {}) {
+    super(message);
+    this.options = options;
+  }
+}
+
+/** Thrown by a handler to give its item back without a failure. */
+export class Release extends TreelineError {
+  override readonly name = 'Release';
+  readonly retryAfterSeconds: number | undefined;
+
+  constructor(retryAfterSeconds?: number) {
+    super('released');
+    this.retryAfterSeconds = retryAfterSeconds;
+  }
+}
+
+interface Progress {
+  readonly done?: number;
+  readonly total?: number;
+  readonly message?: string;
+}
+
+/** One item in a handler's hands. */
+export class Task<Payload = unknown> {
+  readonly assignment: t.Assignment;
+  /** Aborted when the work must end: the job was canceled, the lease was lost, or the worker is leaving. */
+  readonly signal: AbortSignal;
+  readonly #client: Client;
+  readonly #said: (progress: Progress) => void;
+
+  constructor(assignment: t.Assignment, client: Client, signal: AbortSignal, said: (progress: Progress) => void) {
+    this.assignment = assignment;
+    this.signal = signal;
+    this.#client = client;
+    this.#said = said;
+  }
+
+  /** Payload of the item. */
+  get payload(): Payload {
+    return this.assignment.item.payload as Payload;
+  }
+
+  /** Number of this attempt, from 1. */
+  get attempt(): number {
+    return this.assignment.attempt;
+  }
+
+  /** ID of the item: the same in every attempt, so it can make effects idempotent. */
+  get itemId(): string {
+    return this.assignment.item.id;
+  }
+
+  /** Last recovery point of an earlier attempt. */
+  get lastStep(): { readonly name: string; readonly data?: unknown } | undefined {
+    return this.assignment.item.step ?? undefined;
+  }
+
+  /** Reports progress. Cheap: at most one report a second is sent, always the latest. */
+  progress(progress: Progress): void {
+    this.#said(progress);
+  }
+
+  /** Records a recovery point and its data. The next attempt receives it as `lastStep`. */
+  async step(name: string, data: unknown = null): Promise<void> {
+    const path = `/assignments/${this.assignment.id}/step`;
+    await this.#client.request('POST', path, { body: { name, data }, idempotent: true });
+  }
+
+  /** Adds a line to the log of this attempt. A line that cannot be sent is lost, never the work. */
+  async log(message: string, level: t.LogLevel = 'info', fields?: Readonly<Record<string, unknown>>): Promise<void> {
+    const line = { message, level, ...(fields === undefined ? {} : { fields }) };
+    const path = `/assignments/${this.assignment.id}/logs`;
+    await this.#client.request('POST', path, { body: { lines: [line] }, patience: 5 }).catch(() => undefined);
+  }
+}
+
+export type Handler<Payload = unknown> = (task: Task<Payload>) => unknown;
+
+export interface WorkerOptions {
+  readonly types: readonly string[];
+  /** Number of items held at once. Default: 1. */
+  readonly concurrency?: number;
+  readonly workerId?: string;
+  /** Seconds for which a leaving worker waits for its handlers. Default: 30. */
+  readonly drainSeconds?: number;
+  /** Seconds that a handler has to end after its signal was aborted. Default: 5. */
+  readonly graceSeconds?: number;
+  /** Address of RabbitMQ, whose messages wake the worker. Needs the package `amqplib`. */
+  readonly amqpUrl?: string;
+  /** Receives what goes wrong on the way. Default: `console.warn`. */
+  readonly warn?: (message: string) => void;
+}
+
+/** Numbers of items by how they ended. `lost`: another worker has them, or they were canceled. */
+export interface Summary {
+  succeeded: number;
+  failed: number;
+  released: number;
+  lost: number;
+}
+
+interface Held {
+  readonly assignment: t.Assignment;
+  readonly stop: AbortController;
+  readonly interval: number;
+  due: number;
+  answered: number;
+  progress?: Progress;
+  sent?: Progress | undefined;
+  isLost: boolean;
+}
+
+type Ending = Record<string, unknown> & { assignment_id: string };
+
+const now = (): number => performance.now() / 1_000;
+
+/**
+ * Works on items of some job types. What the handler returns is the result; what it throws is the failure. The worker
+ * sends heartbeats, repeats reports until the server has them, and, when it is stopped, finishes what it holds.
+ */
+export class Worker<Payload = unknown> {
+  readonly summary: Summary = { succeeded: 0, failed: 0, released: 0, lost: 0 };
+  readonly #client: Client;
+  readonly #handler: Handler<Payload>;
+  readonly #options: Required<Omit<WorkerOptions, 'amqpUrl'>> & Pick<WorkerOptions, 'amqpUrl'>;
+  readonly #held = new Map<string, Held>();
+  readonly #stopping = new AbortController();
+  #changed = deferred();
+
+  constructor(client: Client, options: WorkerOptions, handler: Handler<Payload>) {
+    const workerId = options.workerId ?? `${hostname()}-${process.pid}`;
+    const warn = (message: string): void => console.warn(message);
+    this.#options = { concurrency: 1, drainSeconds: 30, graceSeconds: 5, workerId, warn, ...options };
+    if (!Number.isInteger(this.#options.concurrency) || this.#options.concurrency < 1) {
+      throw new RangeError('concurrency: expected a whole number from 1');
+    }
+    this.#client = client;
+    this.#handler = handler;
+  }
+
+  /** Makes the worker leave. */
+  stop(): void {
+    this.#stopping.abort();
+    this.#touch();
+  }
+
+  /** Works until `stop` is called, or, with `signals`, until SIGTERM or SIGINT arrives. Returns the numbers of items. */
+  async run(options: { readonly signals?: boolean } = {}): Promise<Summary> {
+    const leave = (): void => this.stop();
+    const names = options.signals === true ? (['SIGTERM', 'SIGINT'] as const) : [];
+    for (const name of names) process.on(name, leave);
+    const over = new AbortController();
+    const beats = this.#beat(over.signal).catch(() => undefined);
+    const { amqpUrl, types, warn } = this.#options;
+    const wakes = amqpUrl === undefined ? undefined : listen(amqpUrl, types, over.signal, warn);
+    try {
+      await this.#claim(wakes);
+      await this.#drain();
+    } finally {
+      over.abort();
+      this.#touch();
+      await beats;
+      for (const name of names) process.off(name, leave);
+    }
+    return this.summary;
+  }
+
+  #touch(): void {
+    this.#changed.resolve();
+    this.#changed = deferred();
+  }
+
+  async #claim(wakes: Wakes | undefined): Promise<void> {
+    const { signal } = this.#stopping;
+    const { types, workerId } = this.#options;
+    for (let failures = 0; !signal.aborted; ) {
+      const free = this.#options.concurrency - this.#held.size;
+      if (free === 0) {
+        await this.#changed.promise;
+        continue;
+      }
+      const ids = wakes === undefined ? [] : await wakes.take(free, LOOK_EVERY, this.#changed.promise);
+      if (signal.aborted) return;
+      const claimId = crypto.randomUUID();
+      const body = {
+        worker_id: workerId,
+        types,
+        claim_id: claimId,
+        max: Math.min(ids.length > 0 ? ids.length : free, 1_000),
+        ...(ids.length > 0 ? { item_ids: ids } : {}),
+        ...(wakes === undefined ? { wait_seconds: CLAIM_WAIT } : {}),
+      };
+      try {
+        const { assignments } = await this.#client.request<t.ClaimResponse>('POST', '/assignments', { body, idempotent: true, signal });
+        failures = 0;
+        for (const assignment of assignments) void this.#work(assignment);
+      } catch (cause) {
+        if (signal.aborted) return this.#takeBack(claimId);
+        if (cause instanceof ApiError && [400, 401, 403, 422].includes(cause.status)) throw cause;
+        failures += 1;
+        this.#options.warn(messageOf(cause));
+        await sleep(backoff(failures), signal).catch(() => undefined);
+      }
+    }
+  }
+
+  /** Ends a claim that may still wait at the server, and gives back what it has taken. */
+  async #takeBack(claimId: string): Promise<void> {
+    const { types, workerId } = this.#options;
+    const body = { worker_id: workerId, types, item_ids: [], claim_id: claimId };
+    try {
+      const { assignments } = await this.#client.request<t.ClaimResponse>('POST', '/assignments', { body, idempotent: true });
+      for (const { id } of assignments) await this.#release({ assignment_id: id });
+    } catch (cause) {
+      this.#options.warn(messageOf(cause));
+    }
+  }
+
+  async #work(assignment: t.Assignment): Promise<void> {
+    const at = now();
+    const interval = assignment.heartbeat_seconds;
+    const stop = new AbortController();
+    const held: Held = { assignment, stop, interval, due: at + interval, answered: at, isLost: false };
+    this.#held.set(assignment.id, held);
+    this.#touch();
+    const task = new Task<Payload>(assignment, this.#client, stop.signal, (progress) => {
+      held.progress = progress;
+      this.#touch();
+    });
+    const ending: Ending = { assignment_id: assignment.id };
+    const dropped = new Promise<never>((_, reject) => {
+      stop.signal.addEventListener(
+        'abort',
+        () => setTimeout(() => reject(new Release()), this.#options.graceSeconds * 1_000).unref(),
+        { once: true },
+      );
+    });
+    try {
+      ending['result'] = (await Promise.race([(async () => this.#handler(task))(), dropped])) ?? {};
+    } catch (cause) {
+      this.#describe(ending, cause, stop.signal);
+    }
+    if (held.isLost) this.summary.lost += 1;
+    else if ('release' in ending) await this.#release(ending);
+    else await this.#finish(ending);
+    this.#held.delete(assignment.id);
+    this.#touch();
+  }
+
+  #describe(ending: Ending, cause: unknown, signal: AbortSignal): void {
+    if (cause instanceof Release || (signal.aborted && cause === signal.reason)) {
+      ending['release'] = cause instanceof Release ? cause.retryAfterSeconds : undefined;
+    } else if (cause instanceof Failure) {
+      const { kind, detail, retryable = true, retryAfterSeconds, cancelTree = false } = cause.options;
+      ending['error'] = { message: cause.message, kind, detail };
+      Object.assign(ending, { retryable, cancel_tree: cancelTree, retry_after_seconds: retryAfterSeconds });
+    } else {
+      const kind = cause instanceof Error ? cause.name : 'Error';
+      ending['error'] = { message: messageOf(cause) || kind, kind };
+    }
+  }
+
+  async #release(ending: Ending): Promise<void> {
+    const body = ending['release'] === undefined ? {} : { retry_after_seconds: ending['release'] };
+    try {
+      await this.#client.request('POST', `/assignments/${ending.assignment_id}/release`, { body, idempotent: true });
+      this.summary.released += 1;
+    } catch (cause) {
+      this.#options.warn(`an item could not be given back: ${messageOf(cause)}`);
+      this.summary.lost += 1;
+    }
+  }
+
+  async #finish(ending: Ending): Promise<void> {
+    for (let failures = 0; ; ) {
+      try {
+        const { endings } = await this.#client.request<t.FinishResponse>('POST', '/assignments/finish', {
+          body: { endings: [ending] },
+          idempotent: true,
+        });
+        const answer = endings[0];
+        if (answer?.status !== 200) {
+          this.#options.warn(`assignment ${ending.assignment_id} was over: ${answer?.code}`);
+          this.summary.lost += 1;
+        } else if ('error' in ending) this.summary.failed += 1;
+        else this.summary.succeeded += 1;
+        return;
+      } catch (cause) {
+        const refused = cause instanceof ApiError || cause instanceof TypeError;
+        if (refused && 'result' in ending) {
+          // A result that cannot be sent is a failure that no retry heals.
+          const message = `The result was refused: ${messageOf(cause)}`.slice(0, 1_000);
+          delete ending['result'];
+          Object.assign(ending, { error: { message }, retryable: false });
+        } else if (refused) {
+          this.#options.warn(messageOf(cause));
+          this.summary.lost += 1;
+          return;
+        } else {
+          failures += 1;
+          this.#options.warn(messageOf(cause));
+          await sleep(backoff(failures));
+        }
+      }
+    }
+  }
+
+  async #beat(over: AbortSignal): Promise<void> {
+    while (!over.aborted) {
+      const at = now();
+      const held = [...this.#held.values()].filter((one) => !one.isLost);
+      for (const one of held) {
+        if (at - one.answered > 2.5 * one.interval) {
+          this.#options.warn(`no heartbeat of item ${one.assignment.item.id} was answered; stopping`);
+          this.#lose(one);
+        }
+      }
+      const hasNews = (one: Held): boolean => one.progress !== one.sent;
+      const dueAt = (one: Held): number => (hasNews(one) ? Math.min(one.due, one.due - one.interval + PROGRESS_EVERY) : one.due);
+      const due = held.filter((one) => !one.isLost && dueAt(one) <= at);
+      if (due.length > 0) {
+        await this.#sendBeats(due);
+        continue;
+      }
+      const next = Math.min(at + 60, ...held.map(dueAt));
+      await within(Math.max(0.05, next - at), this.#changed.promise);
+    }
+  }
+
+  async #sendBeats(due: readonly Held[]): Promise<void> {
+    const at = now();
+    const progress = due.map((one) => one.progress);
+    const heartbeats = due.map(({ assignment, progress: said }) => ({ assignment_id: assignment.id, ...(said && { progress: said }) }));
+    try {
+      const answer = await this.#client.request<t.HeartbeatsResponse>('POST', '/assignments/heartbeat', {
+        body: { heartbeats },
+        idempotent: true,
+        patience: 0,
+      });
+      answer.heartbeats.forEach((beat, place) => {
+        const held = due[place];
+        if (held === undefined) return;
+        [held.due, held.answered, held.sent] = [at + held.interval, at, progress[place]];
+        if (beat.status !== 200) this.#lose(held);
+        else if (beat.cancel === true) held.stop.abort();
+      });
+    } catch (cause) {
+      this.#options.warn(messageOf(cause));
+      for (const held of due) held.due = now() + Math.min(1, held.interval / 4);
+      await sleep(0.1);
+    }
+  }
+
+  #lose(held: Held): void {
+    held.isLost = true;
+    held.stop.abort();
+  }
+
+  async #drain(): Promise<void> {
+    await this.#empty(this.#options.drainSeconds);
+    for (const held of this.#held.values()) held.stop.abort();
+    await this.#empty(this.#options.graceSeconds + 10);
+  }
+
+  async #empty(seconds: number): Promise<void> {
+    const deadline = now() + seconds;
+    while (this.#held.size > 0 && now() < deadline) {
+      await within(Math.max(0.01, deadline - now()), this.#changed.promise);
+    }
+  }
+}

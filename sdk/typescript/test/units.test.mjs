@@ -1,0 +1,70 @@
+// Parts that need no server.
+import assert from 'node:assert/strict';
+import { createHmac } from 'node:crypto';
+import { test } from 'node:test';
+
+import { InvalidWebhook, verifyWebhook } from '../dist/index.js';
+import { mayRepeat, retryAfter } from '../dist/retry.js';
+import { eventsOf, linesOf } from '../dist/sse.js';
+
+const sign = (secret, body, at) => ({
+  'Webhook-Id': 'msg_1',
+  'webhook-timestamp': String(at),
+  'webhook-signature': `v1,${createHmac('sha256', secret).update(`msg_1.${at}.${body}`).digest('base64')}`,
+});
+
+test('a valid webhook is returned and a changed one is not', async () => {
+  const now = Math.floor(Date.now() / 1_000);
+  const body = '{"type":"tree.completed"}';
+  const headers = sign('plain-secret', body, now);
+  assert.deepEqual(await verifyWebhook(body, headers, 'plain-secret'), { type: 'tree.completed' });
+  assert.deepEqual(await verifyWebhook(body, new Headers(headers), ['other-one', 'plain-secret']), { type: 'tree.completed' });
+  for (const [text, given, secret] of [
+    ['{"type":"other"}', headers, 'plain-secret'],
+    [body, headers, 'wrong-secret'],
+    [body, { ...headers, 'webhook-timestamp': String(now + 1) }, 'plain-secret'],
+    [body, { ...headers, 'webhook-signature': 'v1,%%% v2,x' }, 'plain-secret'],
+    [body, { 'webhook-id': 'msg_1' }, 'plain-secret'],
+    [body, sign('plain-secret', body, now - 301), 'plain-secret'],
+  ]) {
+    await assert.rejects(verifyWebhook(text, given, secret), InvalidWebhook);
+  }
+});
+
+test('the example of the specification is accepted', async () => {
+  const headers = {
+    'webhook-id': 'msg_p5jXN8AQM9LWM0D4loKWxJek',
+    'webhook-timestamp': '1614265330',
+    'webhook-signature': 'v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=',
+  };
+  const body = '{"test": 2432232314}';
+  assert.deepEqual(await verifyWebhook(body, headers, 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', 1_614_265_330), { test: 2432232314 });
+});
+
+test('events are read across pieces and lines', async () => {
+  const pieces = [': comment\nevent: cha', 'nge\ndata: {"a":\r\ndata: 1}\n', '\ndata: x\n\n'];
+  const bytes = new TextEncoder();
+  const stream = new ReadableStream({
+    start(controller) {
+      for (const piece of pieces) controller.enqueue(bytes.encode(piece));
+      controller.close();
+    },
+  });
+  const events = await collect(eventsOf(linesOf(stream)));
+  assert.deepEqual(events, [{ name: 'change', data: '{"a":\n1}' }, { name: 'message', data: 'x' }]);
+});
+
+async function collect(values) {
+  const all = [];
+  for await (const value of values) all.push(value);
+  return all;
+}
+
+test('only safe calls are sent again', () => {
+  assert.ok(mayRepeat(503, false) && mayRepeat(429, false) && mayRepeat(undefined, true));
+  assert.ok(!mayRepeat(undefined, false) && !mayRepeat(500, true) && !mayRepeat(404, true));
+  assert.equal(retryAfter('3'), 3);
+  assert.equal(retryAfter('100000'), 60);
+  assert.equal(retryAfter('Wed, 21 Oct 2015 07:28:00 GMT'), 0);
+  assert.equal(retryAfter('soon'), undefined);
+});
