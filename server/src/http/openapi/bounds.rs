@@ -100,8 +100,9 @@ fn field(schema: &str, name: &str, is_request: bool) -> Option<Value> {
         ("MappedColumn", "format") => {
             let numbers = NumberFormat::ALL.map(NumberFormat::as_str);
             let dates = DateFormat::ALL.map(DateFormat::as_str);
-            let formats = [numbers, dates].concat();
-            json!({"enum": formats})
+            // A pattern and not an enumeration: generators cannot make names of `1.234,56` and `1,234.56`.
+            let formats = [numbers, dates].concat().join("|").replace('.', "\\.");
+            json!({"pattern": format!("^({formats})$")})
         }
         ("JobUpload", "delimiter") => json!({"pattern": DELIMITER}),
         ("JobUpload", "encoding") => text(1, LONGEST_LABEL),
