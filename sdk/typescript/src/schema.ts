@@ -1148,9 +1148,8 @@ export interface components {
             /**
              * @description Notation of the values. Numbers: `1234.56` (default), `1.234,56`, `1,234.56` or `1 234,56`. Dates: `YYYY-MM-DD`
              *     (default), `DD.MM.YYYY`, `MM/DD/YYYY`, or `excel` for serial numbers.
-             * @enum {string|null}
              */
-            format?: "1234.56" | "1.234,56" | "1,234.56" | "1 234,56" | "YYYY-MM-DD" | "DD.MM.YYYY" | "MM/DD/YYYY" | "excel" | null;
+            format?: string | null;
             /** @description Name in the header of the file. */
             from: string;
             /** @description Name of the property in the payload. */

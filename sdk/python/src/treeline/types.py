@@ -1211,7 +1211,7 @@ MappedColumn = TypedDict(
     'MappedColumn',
     {
         'as': NotRequired[ValueKind],
-        'format': NotRequired[Literal['1234.56', '1.234,56', '1,234.56', '1 234,56', 'YYYY-MM-DD', 'DD.MM.YYYY', 'MM/DD/YYYY', 'excel'] | None],
+        'format': NotRequired[str | None],
         'from': str,
         'to': str,
     },
