@@ -32,7 +32,7 @@ def types(description: str) -> str:
         text = output.read_text()
     text = re.sub(r"\A(#.*\n)+", "", text).lstrip()
     # The server rejects unknown fields; type checkers do not know PEP 728 yet.
-    text = text.replace(", closed=True", "").replace("from typing_extensions import TypedDict\n", "")
+    text = text.replace(", closed=True", "").replace("    closed=True,\n", "").replace("from typing_extensions import TypedDict\n", "")
     text = text.replace("NotRequired, TypeAlias", "NotRequired, TypeAlias, TypedDict")
     if "from __future__" not in text:
         text = "from __future__ import annotations\n\n" + text

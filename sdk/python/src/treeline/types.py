@@ -1215,7 +1215,6 @@ MappedColumn = TypedDict(
         'from': str,
         'to': str,
     },
-    closed=True,
 )
 
 
