@@ -145,13 +145,15 @@ impl Duty {
         }
         // Long enough for the slowest attempt and its record, so that no other server starts meanwhile.
         let hold = self.timeout.as_secs_f64() * 1.5 + 2.0;
+        // Before `Taken::now`: a wait between two attempts may be longer than the schedule says, never shorter.
+        let began = Instant::now();
         let taken = deliveries::take(&self.app.pool, room, &hosts, &owners, hold).await?;
         let n = taken.len();
         for taken in taken {
             self.count(&taken, true);
             let duty = Arc::clone(self);
             self.app.tasks.spawn(async move {
-                if let Err(error) = duty.try_one(&taken).await {
+                if let Err(error) = duty.try_one(&taken, began).await {
                     tracing::warn!(%error, delivery = %taken.id, "a callback's try was not recorded; it is made again");
                 }
                 duty.count(&taken, false);
@@ -187,9 +189,8 @@ impl Duty {
         now.owners.retain(|_, n| *n > 0);
     }
 
-    /// Posts one callback and records the outcome.
-    async fn try_one(&self, taken: &Taken) -> Result<()> {
-        let began = Instant::now();
+    /// Posts one callback, which was leased after `began`, and records the outcome.
+    async fn try_one(&self, taken: &Taken, began: Instant) -> Result<()> {
         let target = taken.target.as_deref().map(|stored| open_target(&self.app.sealer, stored)).transpose();
         let target = match target {
             Ok(target) => target,

@@ -72,13 +72,15 @@ pub(super) async fn run(app: App) {
 async fn look(app: &App, to: &HashMap<String, Url>) -> Result<usize> {
     let purposes: Vec<String> = to.keys().cloned().collect();
     let timeout = Duration::from_secs_f64(app.config.outbound.callback_timeout_seconds);
+    // Before `Taken::now`: a wait between two attempts may be longer than the schedule says, never shorter.
+    let began = Instant::now();
     let taken = posts::take(&app.pool, &purposes, BATCH, timeout.as_secs_f64() * 1.5 + 2.0).await?;
     let n = taken.len();
     let mut under_way = JoinSet::new();
     for taken in taken {
         let Some(url) = to.get(&taken.purpose).cloned() else { continue };
         let app = app.clone();
-        under_way.spawn(async move { try_one(&app, &taken, &url, timeout).await });
+        under_way.spawn(async move { try_one(&app, &taken, &url, began, timeout).await });
     }
     while let Some(done) = under_way.join_next().await {
         if let Ok(done) = done {
@@ -88,8 +90,8 @@ async fn look(app: &App, to: &HashMap<String, Url>) -> Result<usize> {
     Ok(n)
 }
 
-async fn try_one(app: &App, taken: &Taken, url: &Url, timeout: Duration) -> Result<()> {
-    let began = Instant::now();
+/// Posts one message, which was leased after `began`, and records the outcome.
+async fn try_one(app: &App, taken: &Taken, url: &Url, began: Instant, timeout: Duration) -> Result<()> {
     let body = Bytes::from(taken.body.clone());
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -97,7 +99,7 @@ async fn try_one(app: &App, taken: &Taken, url: &Url, timeout: Duration) -> Resu
     // Signed with the deployment key and with a key for this purpose, which may be handed out.
     let keys = [app.outgoing.key.of_purpose(&taken.purpose), app.outgoing.key.clone()];
     stamp(&keys, &mut headers, &taken.id, OffsetDateTime::now_utc().unix_timestamp(), &body);
-    let (tried, error) = match app.outgoing.configured.post(url, headers, body, began + timeout).await {
+    let (tried, error) = match app.outgoing.configured.post(url, headers, body, Instant::now() + timeout).await {
         Ok(reply) if reply.status.is_success() => (Tried::Taken, String::new()),
         Ok(reply) => {
             let asked = matches!(reply.status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE);

@@ -116,12 +116,6 @@ impl From<GateRow> for ListedGate {
     }
 }
 
-/// The job state row of a job.
-pub async fn gate_of_job(pool: &PgPool, job_id: Uuid) -> Result<Vec<ListedGate>, sqlx::Error> {
-    let ids = sqlx::query_scalar!("select gate_id from job where id = $1", job_id).fetch_all(pool).await?;
-    gates(pool, &ids).await
-}
-
 /// The job state rows of a tree, in order; there are at most a thousand.
 pub async fn gates_of_tree(pool: &PgPool, root_id: Uuid) -> Result<Vec<ListedGate>, sqlx::Error> {
     let ids = sqlx::query_scalar!("select gate_id from job where root_id = $1 order by gate_id", root_id)

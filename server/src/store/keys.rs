@@ -252,7 +252,7 @@ pub async fn named_of(pool: &PgPool, gate_ids: &[i64], ids: &[Uuid], walk: Walk)
 }
 
 /// Filter of keys; a field that is `None` matches everything.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Test {
     /// `ItemState::code`, any of these.
     pub states: Option<Vec<i16>>,

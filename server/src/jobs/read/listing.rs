@@ -195,8 +195,8 @@ impl Page {
             loop {
                 let keys = keys_of(core, group, self.order, place, step).await?;
                 let ids: Vec<Uuid> = keys.iter().map(|key| key.id).collect();
-                let good: HashSet<Uuid> = if ids.is_empty() {
-                    HashSet::new()
+                let good: HashSet<Uuid> = if ids.is_empty() || self.test == Test::default() {
+                    ids.into_iter().collect()
                 } else {
                     keys::matching(&core.pools.read, &ids, &self.test).await?.into_iter().collect()
                 };
@@ -259,7 +259,10 @@ impl Core {
     async fn listed_gates(&self, filter: &ItemFilter, id: Uuid) -> Result<Vec<ListedGate>> {
         let pool = &self.pools.read;
         let mut gates = match (filter.job, filter.root) {
-            (Some(job), None) => finding::gate_of_job(pool, job).await?,
+            (Some(job), None) => {
+                let gate_id = self.jobs.by_id(pool, job).await?.map(|job| job.gate_id);
+                finding::gates(pool, gate_id.as_slice()).await?
+            }
             (_, Some(root)) => finding::gates_of_tree(pool, root).await?,
             (None, None) => Vec::new(),
         };
