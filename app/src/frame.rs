@@ -98,6 +98,7 @@ pub enum Place {
     Audit,
     Account,
     Webhooks,
+    Schedules,
     /// The page that has all links, for phones.
     Menu,
     /// Signing in, and what cannot be shown: alone on the page for whoever is not signed in.

@@ -20,6 +20,7 @@ pub mod overview;
 pub mod people;
 pub mod problems;
 mod rows;
+pub mod schedules;
 pub mod search;
 pub mod services;
 pub mod share;

@@ -32,6 +32,7 @@ const OPERATIONS: Link = link("/bulk", "Operations", "#i-layers", Place::Bulk);
 const IMPORTS: Link = link("/imports", "Imports", "#i-file-up", Place::Imports);
 const WORKERS: Link = link("/workers", "Workers", "#i-server", Place::Workers);
 const TYPES: Link = link("/types", "Job types", "#i-shapes", Place::Types);
+const SCHEDULES: Link = link("/schedules", "Schedules", "#i-calendar-clock", Place::Schedules);
 const WEBHOOKS: Link = link("/deliveries", "Webhooks", "#i-webhook", Place::Webhooks);
 const PEOPLE: Link = link("/people", "People", "#i-users", Place::People);
 const ACCESS: Link = link("/services", "API access", "#i-key-round", Place::Services);
@@ -46,7 +47,7 @@ fn groups(person: &Person) -> Vec<(&'static str, Vec<Link>)> {
     vec![
         ("Work", vec![OVERVIEW, JOBS, FAILURES, OPERATIONS]),
         ("Files", vec![IMPORTS]),
-        ("Run", vec![WORKERS, TYPES, WEBHOOKS]),
+        ("Run", vec![SCHEDULES, WORKERS, TYPES, WEBHOOKS]),
         ("Admin", admin),
     ]
 }

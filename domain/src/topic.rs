@@ -31,6 +31,8 @@ pub enum Topic {
     Overview,
     /// Callbacks of complete trees.
     Deliveries,
+    /// Schedules with their last runs.
+    Schedules,
 }
 
 impl Topic {
@@ -47,6 +49,7 @@ impl Topic {
             "types" => Self::Types,
             "overview" => Self::Overview,
             "deliveries" => Self::Deliveries,
+            "schedules" => Self::Schedules,
             _ => match name.split_once(':')? {
                 ("job", job) => Self::Job(id(job)?),
                 ("item", item) => Self::Item(id(item)?),
@@ -61,7 +64,7 @@ impl Topic {
         for name in list.split(',') {
             let topic = Self::parse(name).ok_or_else(|| {
                 "expected any of roots, job:ID, item:ID, imports, failures, operations, workers, types, overview, \
-                 deliveries, with commas between them"
+                 deliveries, schedules, with commas between them"
                     .to_owned()
             })?;
             if !topics.contains(&topic) {
@@ -88,6 +91,7 @@ impl fmt::Display for Topic {
             Self::Types => "types",
             Self::Overview => "overview",
             Self::Deliveries => "deliveries",
+            Self::Schedules => "schedules",
         };
         f.write_str(name)
     }
@@ -101,7 +105,8 @@ mod tests {
 
     #[test]
     fn a_topic_is_written_as_it_is_read() {
-        let list = format!("roots,job:{ID},item:{ID},imports,failures,operations,workers,types,overview,deliveries");
+        let list =
+            format!("roots,job:{ID},item:{ID},imports,failures,operations,workers,types,overview,deliveries,schedules");
         let topics = Topic::parse_list(&list).expect("topics");
         assert_eq!(topics.len(), 10);
         assert_eq!(topics.iter().map(Topic::to_string).collect::<Vec<_>>().join(","), list);

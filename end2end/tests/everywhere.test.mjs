@@ -73,6 +73,8 @@ async function haunted(t) {
   await made(server, 'POST', '/services', { name: 'evil' });
   await made(server, 'POST', '/tokens', { service: 'evil', name: EVIL.slice(0, 100), scopes: ['work'], types: ['haunted'] });
   const share = await made(server, 'POST', `/jobs/${imported.id}/share`);
+  const schedule = await made(server, 'POST', '/schedules', { name: EVIL.slice(0, 200), cron: '0 2 * * *', job: { type: 'haunted', name: EVIL, sealed: true } });
+  await made(server, 'POST', `/schedules/${schedule.id}/run`);
 
   const pages = {
     overview: '/',
@@ -95,6 +97,9 @@ async function haunted(t) {
     bulk: '/bulk',
     'bulk-preview': `/bulk/${preview.id}`,
     'bulk-operation': `/bulk/${operation.id}`,
+    schedules: '/schedules',
+    'schedule-new': '/schedules/new',
+    schedule: `/schedules/${schedule.id}`,
     workers: '/workers',
     types: '/types',
     type: '/types/haunted',

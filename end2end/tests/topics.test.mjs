@@ -163,3 +163,17 @@ test('forty tabs of one browser hold one stream', async (t) => {
   await Promise.all(dead.filter((page) => page !== first).map(text('#groups', 'out of paper')));
   assert.equal(await open(), 1);
 });
+
+test('a run of a schedule and its result appear on the page of the schedule and in the list', async (t) => {
+  const { server, worker } = await story(t);
+  const schedule = await made(await server.api('POST', '/schedules', { name: 'Nightly', cron: '0 2 * * *', job: { type: 'story', sealed: true, items: items(1) } }));
+  const page = await watching(server, `/schedules/${schedule.id}`);
+  const list = await watching(server, '/schedules', page.context());
+  const run = async () => made(await server.api('POST', `/schedules/${schedule.id}/run`), 200);
+  await shows([page, list], run, text('td', 'Waiting'));
+  await shows([page, list], async () => {
+    const [held] = await worker.claim(1);
+    await worker.call('/assignments/finish', { endings: [{ assignment_id: held.id, result: {} }] });
+  }, text('td', 'Completed'));
+  await shows([page, list], async () => made(await server.api('POST', `/schedules/${schedule.id}/pause`), 200), text('.badge', 'Paused'));
+});

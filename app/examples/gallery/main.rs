@@ -9,6 +9,7 @@
 mod accounts; // people, services, the log
 mod callbacks; // who is told that a tree is complete
 mod made; // the data
+mod schedules; // jobs that start by themselves
 mod staff; // the pages of those who look after the work
 mod uploads; // files on their way
 mod watching; // what goes on, and who works
@@ -130,6 +131,7 @@ fn all() -> Vec<(&'static str, Draw)> {
     staff::all(&mut add);
     watching::all(&mut add);
     callbacks::all(&mut add);
+    schedules::all(&mut add);
     for (name, code) in [
         ("trouble-missing", Code::NotFound),
         ("trouble-removed", Code::JobRemoved),

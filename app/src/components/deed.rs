@@ -126,6 +126,8 @@ pub fn told(word: Option<&str>) -> Option<AnyView> {
         "deleted" => "Deleted, with all its items and results.",
         "paused" => "Paused. Nothing new starts; items in progress finish.",
         "resumed" => "Resumed.",
+        "created" => "Created.",
+        "started" => "Started. The run appears below.",
         "resent" => "Sending again. The result appears here.",
         "changed" => "Saved. Applies within a second.",
         "stopped" => "Stopping: nothing more is done. What was done stays done.",

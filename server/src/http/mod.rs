@@ -120,6 +120,7 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(patch::patch_item))
         .routes(routes!(schedules::create_schedule, schedules::list_schedules))
         .routes(routes!(schedules::get_schedule, schedules::patch_schedule, schedules::delete_schedule))
+        .routes(routes!(schedules::list_schedule_runs))
         .routes(routes!(schedules::run_schedule))
         .routes(routes!(schedules::pause_schedule))
         .routes(routes!(schedules::resume_schedule))

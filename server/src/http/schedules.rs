@@ -3,7 +3,7 @@
 use axum::{Json as Answer, extract::State, http::StatusCode, response::Response};
 use domain::{
     Document, Problem,
-    api::{NewSchedule, Page, Schedule, SchedulePatch},
+    api::{NewSchedule, Page, Schedule, SchedulePatch, ScheduleRun},
     audit::ReasonBody,
 };
 use serde::{Deserialize, Serialize};
@@ -18,6 +18,7 @@ use super::{
 use crate::{App, auth::Caller, error::Result};
 
 plain_list!(Schedules, PlainList, "schedules");
+plain_list!(Runs, PlainList, "runs of a schedule");
 
 /// The job of a body, as text.
 #[derive(Deserialize)]
@@ -78,6 +79,25 @@ pub async fn list_schedules(
     responses((status = 200, body = Schedule)))]
 pub async fn get_schedule(State(app): State<App>, caller: Caller, Path(id): Path<Uuid>) -> Result<Answer<Schedule>> {
     Ok(Answer(app.engine.schedule(&caller, id).await?))
+}
+
+/// List the runs of a schedule
+///
+/// Newest first: each tick with its tree, or with the reason why it has none. The newest thousand are kept. A tree may have
+/// been deleted since.
+#[utoipa::path(get, path = "/schedules/{id}/runs", tag = "schedules", params(("id" = Uuid, Path), PlainList),
+    responses((status = 200, body = Page<ScheduleRun>)))]
+pub async fn list_schedule_runs(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<Uuid>,
+    Query(query): Query<PlainList>,
+) -> Result<Answer<Page<ScheduleRun>>> {
+    let list = Runs(&query);
+    let (limit, before) = (list.rows()?, list.place::<i64>()?);
+    let found = app.engine.schedule_runs(&caller, id, query.sort.part(before, limit + 1)).await?;
+    let (data, next) = cut(found, limit, |run| run.seq);
+    Ok(Answer(list.page(data, next)))
 }
 
 /// Update a schedule

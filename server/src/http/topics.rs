@@ -194,6 +194,7 @@ async fn list(app: &App, caller: &Caller, topic: Topic) -> Result<String> {
             let query = DeliveryQuery { limit: ROWS, ..DeliveryQuery::default() };
             text(&Listed { data: engine.deliveries(caller, query).await? })
         }
+        Topic::Schedules => text(&Listed { data: engine.schedules(caller, Part::newest(None, ROWS)).await? }),
         Topic::Roots | Topic::Job(_) | Topic::Item(_) => Err(Error::Broken(format!("{topic} is not a list"))),
     }
 }

@@ -40,6 +40,7 @@ mod oidc; // identity providers
 mod people; // accounts
 mod render; // rendering with leptos_axum
 mod routes; // table of pages and forms
+mod schedules; // schedules and their runs
 mod search; // search page
 mod services; // services and tokens
 mod shares; // share links of a tree

@@ -10,11 +10,12 @@ use domain::{
     Document, Problem, Time,
     api::{
         CATCH_UP_SECONDS, CatchUp, LARGEST_SCHEDULED_JOB, LONGEST_CATCH_UP_SECONDS, LONGEST_SCHEDULE_NAME, NEXT_RUNS,
-        NewJob, NewSchedule, Overlap, Schedule, SchedulePatch,
+        NewJob, NewSchedule, Overlap, Schedule, SchedulePatch, ScheduleRun,
     },
     job::{Owner, OwnerKind},
     limits::is_text,
     problem::FieldProblem,
+    topic::Topic,
 };
 use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
@@ -92,6 +93,7 @@ impl Engine {
             let made = shown(&row)?;
             keeping.keep(&mut tx, &made).await?;
             crate::store::commit(tx).await?;
+            engine.0.core.hub.changed(Topic::Schedules);
             Ok(made)
         })
         .await
@@ -109,6 +111,12 @@ impl Engine {
         caller.require(Scope::JobsRead)?;
         let mut connection = self.0.core.pools.read.acquire().await?;
         shown(&visible(caller, found(&mut connection, id).await)?)
+    }
+
+    /// Returns one page of the runs of a schedule that is visible to the caller. The newest thousand are kept.
+    pub async fn schedule_runs(&self, caller: &Caller, id: Uuid, part: Part<i64>) -> Result<Vec<ScheduleRun>> {
+        self.schedule(caller, id).await?;
+        Ok(schedules::runs(&self.0.core.pools.read, id, part).await?)
     }
 
     /// Changes a schedule. `job` is the text of the job's body, if it changes. A change by the owner makes the schedule act
@@ -158,7 +166,9 @@ impl Engine {
             let reason = audit::reason_for(&caller, row.owner_id, reason.as_deref())?;
             schedules::delete(&mut tx, id).await?;
             record(&mut tx, &caller, "schedule.delete", &row, reason.as_deref()).await?;
-            Ok(crate::store::commit(tx).await?)
+            crate::store::commit(tx).await?;
+            engine.0.core.hub.changed(Topic::Schedules);
+            Ok(())
         })
         .await
     }
@@ -191,6 +201,7 @@ impl Engine {
             record(&mut tx, &caller, action, &row, reason.as_deref()).await?;
             let row = found(&mut tx, id).await?;
             crate::store::commit(tx).await?;
+            engine.0.core.hub.changed(Topic::Schedules);
             shown(&row)
         })
         .await

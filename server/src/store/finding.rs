@@ -116,14 +116,6 @@ impl From<GateRow> for ListedGate {
     }
 }
 
-/// The job state rows of a tree, in order; there are at most a thousand.
-pub async fn gates_of_tree(pool: &PgPool, root_id: Uuid) -> Result<Vec<ListedGate>, sqlx::Error> {
-    let ids = sqlx::query_scalar!("select gate_id from job where root_id = $1 order by gate_id", root_id)
-        .fetch_all(pool)
-        .await?;
-    gates(pool, &ids).await
-}
-
 /// The job state rows of these items' jobs, in order.
 pub async fn gates_of_items(pool: &PgPool, ids: &[Uuid]) -> Result<Vec<ListedGate>, sqlx::Error> {
     let ids = sqlx::query_scalar!("select distinct gate_id from item where id = any($1::uuid[])", ids)
@@ -132,19 +124,33 @@ pub async fn gates_of_items(pool: &PgPool, ids: &[Uuid]) -> Result<Vec<ListedGat
     gates(pool, &ids).await
 }
 
+macro_rules! gates_where {
+    ($these:tt, $argument:expr) => {
+        sqlx::query_as!(
+            GateRow,
+            r#"select g.gate_id, j.type_id, j.owner_id, g.n_available, g.n_running, g.n_retryable, g.n_scheduled,
+                 g.n_blocked, g.n_succeeded, g.n_dead, g.n_cancelled, g.n_expired,
+                 exists (select 1 from carry c where c.gate_id = g.gate_id) as "moving!",
+                 g.removed_at is not null as "removed!"
+               from job j
+               -- A look for each: as long as nothing is known of the tables, a join would read all of them.
+               cross join lateral (select * from gate where gate_id = j.gate_id offset 0) g
+               where "#
+                + $these
+                + " order by g.gate_id",
+            $argument
+        )
+    };
+}
+
+/// The job state rows of a tree, in order; there are at most a thousand.
+pub async fn gates_of_tree(pool: &PgPool, root_id: Uuid) -> Result<Vec<ListedGate>, sqlx::Error> {
+    let rows = gates_where!("j.root_id = $1", root_id).fetch_all(pool).await?;
+    Ok(rows.into_iter().map(ListedGate::from).collect())
+}
+
 /// These job state rows, in order; those that are gone are missing.
 pub async fn gates(pool: &PgPool, gate_ids: &[i64]) -> Result<Vec<ListedGate>, sqlx::Error> {
-    let rows = sqlx::query_as!(
-        GateRow,
-        r#"select g.gate_id, j.type_id, j.owner_id, g.n_available, g.n_running, g.n_retryable, g.n_scheduled,
-             g.n_blocked, g.n_succeeded, g.n_dead, g.n_cancelled, g.n_expired,
-             exists (select 1 from carry c where c.gate_id = g.gate_id) as "moving!",
-             g.removed_at is not null as "removed!"
-           from gate g join job j on j.gate_id = g.gate_id
-           where g.gate_id = any($1::bigint[]) order by g.gate_id"#,
-        gate_ids
-    )
-    .fetch_all(pool)
-    .await?;
+    let rows = gates_where!("j.gate_id = any($1::bigint[])", gate_ids).fetch_all(pool).await?;
     Ok(rows.into_iter().map(ListedGate::from).collect())
 }

@@ -56,15 +56,43 @@ pub struct ScheduleRow {
 impl ScheduleRow {
     /// The last run.
     pub fn last_run(&self) -> Option<ScheduleRun> {
-        Some(ScheduleRun {
+        let run = RunRow {
             seq: self.last_seq,
-            tick: Time(self.run_tick?),
-            at: Time(self.run_at?),
-            state: RunState::parse(self.run_state.as_deref()?)?,
+            tick: self.run_tick?,
+            at: self.run_at?,
+            state: self.run_state.clone()?,
             job_id: self.run_job_id,
             reason: self.run_reason.clone(),
-            problem: self.run_problem.as_deref().and_then(|text| serde_json::from_str::<Problem>(text).ok()),
+            problem: self.run_problem.clone(),
             by_hand: self.run_by_hand?,
+        };
+        run.shown()
+    }
+}
+
+/// A run as it is stored.
+struct RunRow {
+    seq: i64,
+    tick: OffsetDateTime,
+    at: OffsetDateTime,
+    state: String,
+    job_id: Option<Uuid>,
+    reason: Option<String>,
+    problem: Option<String>,
+    by_hand: bool,
+}
+
+impl RunRow {
+    fn shown(self) -> Option<ScheduleRun> {
+        Some(ScheduleRun {
+            seq: self.seq,
+            tick: Time(self.tick),
+            at: Time(self.at),
+            state: RunState::parse(&self.state)?,
+            job_id: self.job_id,
+            reason: self.reason,
+            problem: self.problem.as_deref().and_then(|text| serde_json::from_str::<Problem>(text).ok()),
+            by_hand: self.by_hand,
         })
     }
 }
@@ -132,6 +160,31 @@ pub async fn list(pool: &PgPool, owner_id: Option<Uuid>, part: Part) -> sqlx::Re
         rows.reverse();
     }
     Ok(rows)
+}
+
+/// A part of the history of a schedule.
+pub async fn runs(pool: &PgPool, schedule_id: Uuid, part: Part<i64>) -> sqlx::Result<Vec<ScheduleRun>> {
+    macro_rules! listed {
+        ($on:tt, $order:tt) => {
+            sqlx::query_as!(
+                RunRow,
+                "select seq, tick, at, state, job_id, reason, problem, by_hand from schedule_run
+                 where schedule_id = $1 and ($2::bigint is null or seq "
+                    + $on
+                    + " $2) order by seq "
+                    + $order
+                    + " limit $3",
+                schedule_id,
+                part.behind,
+                part.limit
+            )
+            .fetch_all(pool)
+            .await?
+        };
+    }
+    let rows: Vec<RunRow> = by_age!(part.oldest_first, listed);
+    let unknown = || sqlx::Error::Decode("a run has an unknown state".into());
+    rows.into_iter().map(|row| row.shown().ok_or_else(unknown)).collect()
 }
 
 /// Writes a new schedule.

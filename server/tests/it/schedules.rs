@@ -214,3 +214,77 @@ async fn a_schedule_is_checked_changed_and_run_by_hand() {
     assert_eq!(audited["data"].as_array().map(Vec::len), Some(1));
     server.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_runs_of_a_schedule_are_listed_with_pages() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let owner = server.service("payroll", &["jobs:read", "jobs:write"]).await;
+    let path = schedule(&owner, json!({"cron": "@yearly"})).await;
+    assert_eq!(owner.get(&format!("{path}/runs")).await.expect(200), json!({"data": [], "next_cursor": null}));
+    for _ in 0..3 {
+        owner.post(&format!("{path}/run"), json!({})).await.expect(200);
+    }
+    let seqs = |page: &Value| -> Vec<i64> {
+        page["data"].as_array().expect("a list").iter().filter_map(|run| run["seq"].as_i64()).collect()
+    };
+    let first = owner.get(&format!("{path}/runs?limit=2")).await.expect(200);
+    assert_eq!(seqs(&first), [3, 2]);
+    assert_eq!((&first["data"][0]["state"], &first["data"][0]["by_hand"]), (&json!("started"), &json!(true)));
+    let cursor = first["next_cursor"].as_str().expect("a cursor");
+    let second = owner.get(&format!("{path}/runs?limit=2&cursor={cursor}")).await.expect(200);
+    assert_eq!((seqs(&second), &second["next_cursor"]), (vec![1], &Value::Null));
+    assert_eq!(seqs(&owner.get(&format!("{path}/runs?sort=created_at")).await.expect(200)), [1, 2, 3]);
+    let stranger = server.service("stranger", &["jobs:read"]).await;
+    stranger.get(&format!("{path}/runs")).await.expect_problem(404, "not_found");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_schedule_is_created_changed_and_run_by_forms() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let admin = server.admin().await;
+    assert!(admin.get("/schedules").await.text.contains("No schedules yet"));
+    let fields = |cron: &'static str, job: &'static str| {
+        [
+            ("name", "Nightly <b>"),
+            ("cron", cron),
+            ("time_zone", "Europe/Berlin"),
+            ("job", job),
+            ("overlap", "skip"),
+            ("catch_up", "last"),
+            ("catch_up_window_seconds", "600"),
+        ]
+    };
+    let job = r#"{"type": "a", "sealed": true}"#;
+    for (cron, job, told) in [
+        ("61 2 * * *", job, "id=\"cron-fault\""),
+        ("0 2 * * *", "{", "Nothing was saved"),
+        ("0 2 * * *", r#"{"type": "b"}"#, "id=\"refusal\""),
+    ] {
+        let refused = admin.form("/schedules", &fields(cron, job)).await;
+        assert_eq!(refused.status, 422, "{}", refused.text);
+        assert!(
+            refused.text.contains(told) && refused.text.contains("value=\"Nightly &lt;b&gt;\""),
+            "{}",
+            refused.text
+        );
+    }
+    let made = admin.form("/schedules", &fields("0 2 * * *", job)).await;
+    assert_eq!(made.status, 303, "{}", made.text);
+    let page = made.headers["location"].to_str().expect("text").split('?').next().expect("a path").to_owned();
+    let shown = admin.get(&page).await.text;
+    assert!(shown.contains("Every day at 02:00") && shown.contains("No run yet"), "{shown}");
+
+    assert_eq!(admin.form(&format!("{page}/run"), &[]).await.status, 303);
+    assert!(admin.get(&page).await.text.contains("started by hand"));
+    assert_eq!(admin.form(&format!("{page}/pause"), &[]).await.status, 303);
+    assert!(admin.get("/schedules").await.text.contains("Paused"));
+    assert_eq!(admin.form(&page, &fields("0 18 * * 1-5", job)).await.status, 303);
+    assert!(admin.get(&page).await.text.contains("Weekdays at 18:00"));
+    assert_eq!(admin.get(&format!("{page}/run")).await.status, 303, "an address of a form leads to the page");
+    assert_eq!(admin.form(&format!("{page}/delete"), &[]).await.status, 303);
+    assert_eq!(admin.get(&page).await.status, 404);
+    server.stop().await;
+}

@@ -216,7 +216,7 @@ pub(super) fn parameter(operation: &str, name: &str) -> Option<Value> {
 }
 
 /// Pattern of a [`domain::topic::Topic`].
-const TOPIC: &str = "(roots|imports|failures|operations|workers|types|overview|deliveries\
+const TOPIC: &str = "(roots|imports|failures|operations|workers|types|overview|deliveries|schedules\
     |(job|item):[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})";
 
 /// Pattern of an email address: ASCII without spaces; the domain neither begins nor ends with a dot.

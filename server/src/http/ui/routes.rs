@@ -27,7 +27,7 @@ use super::{
     Signed, Visit, account, address, audit, bulk, correct, deliveries, factors, imports, items, jobs, new_import, oidc,
     people,
     render::{draw_forms, page, render},
-    search, see_other, services, shares, sign_in, step_up, theme, watch,
+    schedules, search, see_other, services, shares, sign_in, step_up, theme, watch,
 };
 use crate::{App, error::Error};
 
@@ -61,6 +61,9 @@ fn pages() -> impl IntoView {
                 <Route path=path!("/bulk/:id") ssr=SsrMode::Async view=page(bulk::show) />
                 <Route path=path!("/workers") ssr=SsrMode::Async view=page(watch::workers) />
                 <Route path=path!("/types") ssr=SsrMode::Async view=page(watch::types) />
+                <Route path=path!("/schedules") ssr=SsrMode::Async view=page(schedules::list) />
+                <Route path=path!("/schedules/new") ssr=SsrMode::Async view=page(schedules::new) />
+                <Route path=path!("/schedules/:id") ssr=SsrMode::Async view=page(schedules::show) />
                 <Route path=path!("/search") ssr=SsrMode::Async view=page(search::show) />
                 <Route path=path!("/menu") ssr=SsrMode::Async view=page(watch::menu) />
                 <Route path=path!("/shortcuts") ssr=SsrMode::Async view=page(watch::shortcuts) />
@@ -122,6 +125,12 @@ pub fn router(app: &App) -> Router<App> {
         .route("/bulk", post(bulk::preview))
         .route("/bulk/{id}/start", post(bulk::start))
         .route("/bulk/{id}/cancel", post(bulk::cancel))
+        .route("/schedules", post(schedules::create))
+        .route("/schedules/{id}", post(schedules::change))
+        .route("/schedules/{id}/run", post(schedules::run))
+        .route("/schedules/{id}/pause", post(schedules::pause))
+        .route("/schedules/{id}/resume", post(schedules::resume))
+        .route("/schedules/{id}/delete", post(schedules::delete))
         .route("/types/{name}/pause", post(watch::pause))
         .route("/types/{name}/resume", post(watch::resume))
         .merge(guarded(app))

@@ -8,6 +8,7 @@ use domain::{
     Code, JobStatus, Problem, Time,
     api::{CatchUp, NewJob, Overlap, RunState, Schedule},
     job::OwnerKind,
+    topic::Topic,
 };
 use sha2::{Digest as _, Sha256};
 use time::{Duration, OffsetDateTime};
@@ -55,6 +56,9 @@ impl Engine {
             }
             handled += 1;
         }
+        if handled > 0 {
+            self.0.core.hub.changed(Topic::Schedules);
+        }
         Ok(handled)
     }
 
@@ -75,6 +79,7 @@ impl Engine {
             record(&mut tx, &caller, "schedule.run", &row, reason.as_deref()).await?;
             let row = found(&mut tx, id).await?;
             crate::store::commit(tx).await?;
+            engine.0.core.hub.changed(Topic::Schedules);
             shown(&row)
         })
         .await

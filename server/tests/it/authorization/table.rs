@@ -169,6 +169,7 @@ pub(super) fn table() -> Vec<Line> {
             CREATE,
         ),
         get("GET /schedules/{id}", "/schedules/{schedule}", READ),
+        get("GET /schedules/{id}/runs", "/schedules/{schedule}/runs", READ),
         line("PATCH /schedules/{id}", "/schedules/{schedule}", json!({"name": "secret", "reason": "asked"}), WRITE),
         line("DELETE /schedules/{id}", "/schedules/{schedule}?reason=asked", none(), WRITE),
         line("POST /schedules/{id}/run", "/schedules/{schedule}/run", why(), WRITE),

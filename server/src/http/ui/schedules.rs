@@ -1,0 +1,342 @@
+//! `/schedules`, `/schedules/new` and `/schedules/{id}`: schedules with their runs, as the API shows them, and their forms.
+
+use std::collections::HashMap;
+
+use app::{
+    components::deed::Refused,
+    frame::Page,
+    pages::schedules::{self as page, Schedules, Shown, Typed},
+};
+use axum::{
+    extract::{RawQuery, State},
+    http::StatusCode,
+    response::Response,
+};
+use domain::{
+    Document, Job, Problem,
+    api::{CatchUp, NewJob, NewSchedule, Overlap, Schedule, SchedulePatch, ScheduleRun},
+};
+use serde::Serialize;
+use uuid::Uuid;
+
+use super::{
+    Signed, address,
+    form::{Fields, in_the_form},
+    jobs::type_names,
+    pairs, see_other,
+};
+use crate::{
+    App,
+    auth::Caller,
+    error::{Error, Result},
+    http::{
+        cursor::{Paged, cut},
+        extract::Path,
+    },
+    jobs::JobFilter,
+    kept::Keeping,
+    store::part::Part,
+};
+
+/// Number of rows on a page of schedules, and of runs.
+const ROWS: i64 = 50;
+const RUNS: i64 = 20;
+
+/// Expression of a new schedule: every night.
+const NIGHTLY: &str = "0 2 * * *";
+
+/// A page of the list, or of the runs of one schedule.
+#[derive(Clone, Debug, Default, Serialize)]
+struct Pages {
+    of: Option<Uuid>,
+    #[serde(skip_serializing)]
+    cursor: Option<String>,
+}
+
+impl Paged for Pages {
+    const LIST: &'static str = "page of schedules";
+    fn cursor(&self) -> Option<&str> {
+        self.cursor.as_deref()
+    }
+    fn limit(&self) -> Option<i64> {
+        Some(ROWS)
+    }
+}
+
+fn word(query: Option<&str>, wanted: &str) -> Option<String> {
+    pairs(query).find(|(name, _)| name == wanted).map(|(_, word)| word)
+}
+
+/// `GET /schedules`
+pub(super) async fn list(State(app): State<App>, signed: Signed, RawQuery(query): RawQuery) -> Response {
+    let pages = Pages { of: None, cursor: word(query.as_deref(), "cursor") };
+    match find(&app, &signed.caller, &pages).await {
+        Ok(shown) => signed.visit.page(StatusCode::OK, move || page::list_page(&shown)),
+        Err(Error::Problem(problem)) if problem.status == 400 => {
+            let shown = Schedules { problem: Some(problem.detail), ..Schedules::default() };
+            signed.visit.page(StatusCode::BAD_REQUEST, move || page::list_page(&shown))
+        }
+        Err(error) => signed.visit.trouble(error),
+    }
+}
+
+async fn find(app: &App, caller: &Caller, pages: &Pages) -> Result<Schedules> {
+    let found = app.engine.schedules(caller, Part::newest(pages.place::<Uuid>()?, ROWS + 1)).await?;
+    let (all, next) = cut(found, ROWS, |one| one.id);
+    let jobs = jobs_of(app, caller, all.iter().filter_map(|one| one.last_run.as_ref())).await?;
+    let found = pages.page(all, next);
+    let next = found.next_cursor.map(|cursor| address("/schedules", &[("cursor", &cursor)]));
+    Ok(Schedules { all: found.data, jobs, next, first: pages.cursor.is_none(), problem: None })
+}
+
+/// Stored roots of these runs.
+async fn jobs_of(app: &App, caller: &Caller, runs: impl Iterator<Item = &ScheduleRun>) -> Result<HashMap<Uuid, Job>> {
+    let ids: Vec<Uuid> = runs.filter_map(|run| run.job_id).collect();
+    if ids.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let filter = JobFilter { ids, ..JobFilter::default() };
+    let (jobs, _) = app.engine.list_jobs(caller, &filter, false, None, ROWS).await?;
+    Ok(jobs.into_iter().map(|job| (job.id, job)).collect())
+}
+
+/// `GET /schedules/new`
+pub(super) async fn new(State(app): State<App>, signed: Signed, RawQuery(query): RawQuery) -> Response {
+    let cron = word(query.as_deref(), "cron").unwrap_or_else(|| NIGHTLY.to_owned());
+    let types = type_names(&app);
+    let typed = Typed::new(types.first().map_or("", String::as_str), &cron);
+    signed.visit.page(StatusCode::OK, move || page::new_page(&typed))
+}
+
+/// `POST /schedules`
+pub(super) async fn create(State(app): State<App>, signed: Signed, fields: Fields) -> Response {
+    let typed = typed(&fields);
+    let created = async {
+        let (job, text) = job_of(&typed.job)?;
+        let new = NewSchedule {
+            name: typed.name.clone(),
+            cron: typed.cron.clone(),
+            time_zone: Some(typed.time_zone.clone()),
+            job,
+            overlap: Some(policy(Overlap::parse, "overlap", &typed.overlap)?),
+            catch_up: Some(policy(CatchUp::parse, "catch_up", &typed.catch_up)?),
+            catch_up_window_seconds: Some(seconds(&typed.catch_up_window_seconds)?),
+            starts_at: None,
+            ends_at: None,
+            paused: false,
+        };
+        app.engine.create_schedule(&signed.caller, new, text, Keeping::nowhere()).await
+    };
+    let problem = match created.await {
+        Ok(made) => return see_other(&address(&format!("/schedules/{}", made.id), &[("did", "created")])),
+        Err(error) => match in_the_form(error) {
+            Ok(problem) => problem,
+            Err(error) => return signed.visit.trouble(error),
+        },
+    };
+    let typed = Typed { problem: Some(problem), ..typed };
+    signed.visit.page(StatusCode::UNPROCESSABLE_ENTITY, move || page::new_page(&typed))
+}
+
+/// Fields of the form, as typed.
+fn typed(fields: &Fields) -> Typed {
+    Typed {
+        name: fields.trimmed("name"),
+        cron: fields.trimmed("cron"),
+        time_zone: fields.trimmed("time_zone"),
+        job: fields.lines("job").unwrap_or_default(),
+        overlap: fields.trimmed("overlap"),
+        catch_up: fields.trimmed("catch_up"),
+        catch_up_window_seconds: fields.trimmed("catch_up_window_seconds"),
+        reason: fields.text("reason").to_owned(),
+        problem: None,
+    }
+}
+
+/// The job of a form, with its text.
+fn job_of(typed: &str) -> Result<(NewJob, String), Problem> {
+    let text = typed.trim().to_owned();
+    let fault = |detail: String| Problem::invalid_body([("/job".to_owned(), detail)]);
+    let job = serde_json::from_str(&text).map_err(|error| fault(format!("expected a job as JSON: {error}")))?;
+    Ok((job, text))
+}
+
+fn policy<T>(parse: impl Fn(&str) -> Option<T>, field: &str, typed: &str) -> Result<T, Problem> {
+    parse(typed).ok_or_else(|| Problem::invalid_body([(format!("/{field}"), "expected one of the choices".to_owned())]))
+}
+
+fn seconds(typed: &str) -> Result<i64, Problem> {
+    let fault =
+        || Problem::invalid_body([("/catch_up_window_seconds".to_owned(), "expected a whole number".to_owned())]);
+    typed.parse().map_err(|_| fault())
+}
+
+/// `GET /schedules/{id}`
+pub(super) async fn show(
+    State(app): State<App>,
+    signed: Signed,
+    RawQuery(query): RawQuery,
+    id: Result<Path<Uuid>>,
+) -> Response {
+    let drawn = async {
+        let pages = Pages { of: Some(id?.0), cursor: word(query.as_deref(), "cursor") };
+        let shown = read(&app, &signed.caller, &pages).await?;
+        let word = |wanted| word(query.as_deref(), wanted);
+        Ok(draw(Shown { did: word("did"), open: word("open"), ..shown }))
+    };
+    signed.answer(drawn.await)
+}
+
+fn draw(shown: Shown) -> impl FnOnce() -> Page + use<> {
+    move || page::page(&shown)
+}
+
+async fn read(app: &App, caller: &Caller, pages: &Pages) -> Result<Shown> {
+    let id = pages.of.unwrap_or_default();
+    let one = app.engine.schedule(caller, id).await?;
+    let found = app.engine.schedule_runs(caller, id, Part::newest(pages.place::<i64>()?, RUNS + 1)).await?;
+    let (runs, next) = cut(found, RUNS, |run| run.seq);
+    let jobs = jobs_of(app, caller, runs.iter()).await?;
+    let found = pages.page(runs, next);
+    let older = found.next_cursor.map(|cursor| address(&format!("/schedules/{id}"), &[("cursor", &cursor)]));
+    let others = one.owner.kind != caller.kind || one.owner.name != caller.name;
+    let typed = stored(&one);
+    Ok(Shown { one, runs: found.data, jobs, older, others, typed, refused: None, did: None, open: None })
+}
+
+/// Fields of a stored schedule.
+fn stored(one: &Schedule) -> Typed {
+    Typed {
+        name: one.name.clone(),
+        cron: one.cron.clone(),
+        time_zone: one.time_zone.clone(),
+        job: one.job.text().to_owned(),
+        overlap: one.overlap.as_str().to_owned(),
+        catch_up: one.catch_up.as_str().to_owned(),
+        catch_up_window_seconds: one.catch_up_window_seconds.to_string(),
+        reason: String::new(),
+        problem: None,
+    }
+}
+
+/// `POST /schedules/{id}`
+pub(super) async fn change(State(app): State<App>, signed: Signed, id: Result<Path<Uuid>>, fields: Fields) -> Response {
+    let id = match id {
+        Ok(Path(id)) => id,
+        Err(error) => return signed.visit.trouble(error),
+    };
+    let typed = typed(&fields);
+    let changed = async {
+        let stored = app.engine.schedule(&signed.caller, id).await?;
+        let job = fields.edited("job", Some(&stored.job))?.map(|job: Document| job_of(job.text())).transpose()?;
+        let (job, text) = job.unzip();
+        let patch = SchedulePatch {
+            name: Some(typed.name.clone()),
+            cron: Some(typed.cron.clone()),
+            time_zone: Some(typed.time_zone.clone()),
+            job,
+            overlap: Some(policy(Overlap::parse, "overlap", &typed.overlap)?),
+            catch_up: Some(policy(CatchUp::parse, "catch_up", &typed.catch_up)?),
+            catch_up_window_seconds: Some(seconds(&typed.catch_up_window_seconds)?),
+            reason: fields.given("reason").map(str::to_owned),
+            ..SchedulePatch::default()
+        };
+        app.engine.patch_schedule(&signed.caller, id, patch, text).await
+    };
+    match changed.await {
+        Ok(_) => see_other(&address(&format!("/schedules/{id}"), &[("did", "changed")])),
+        Err(error) => {
+            refused(&app, &signed, id, error, |shown, problem| Shown {
+                typed: Typed { problem: Some(problem), ..typed },
+                ..shown
+            })
+            .await
+        }
+    }
+}
+
+/// Page of a schedule with the problem of a form.
+async fn refused(
+    app: &App,
+    signed: &Signed,
+    id: Uuid,
+    error: Error,
+    put_in: impl FnOnce(Shown, Problem) -> Shown,
+) -> Response {
+    let problem = match in_the_form(error) {
+        Ok(problem) => problem,
+        Err(error) => return signed.visit.trouble(error),
+    };
+    match read(app, &signed.caller, &Pages { of: Some(id), cursor: None }).await {
+        Ok(shown) => signed.visit.page(StatusCode::UNPROCESSABLE_ENTITY, draw(put_in(shown, problem))),
+        Err(error) => signed.visit.trouble(error),
+    }
+}
+
+/// `POST /schedules/{id}/run`
+pub(super) async fn run(State(app): State<App>, signed: Signed, id: Result<Path<Uuid>>, fields: Fields) -> Response {
+    act(&app, &signed, id, &fields, Deed::Run).await
+}
+
+/// `POST /schedules/{id}/pause`
+pub(super) async fn pause(State(app): State<App>, signed: Signed, id: Result<Path<Uuid>>, fields: Fields) -> Response {
+    act(&app, &signed, id, &fields, Deed::Pause).await
+}
+
+/// `POST /schedules/{id}/resume`
+pub(super) async fn resume(State(app): State<App>, signed: Signed, id: Result<Path<Uuid>>, fields: Fields) -> Response {
+    act(&app, &signed, id, &fields, Deed::Resume).await
+}
+
+/// `POST /schedules/{id}/delete`
+pub(super) async fn delete(State(app): State<App>, signed: Signed, id: Result<Path<Uuid>>, fields: Fields) -> Response {
+    act(&app, &signed, id, &fields, Deed::Delete).await
+}
+
+/// Action on a schedule by a form.
+#[derive(Clone, Copy, Debug)]
+enum Deed {
+    Run,
+    Pause,
+    Resume,
+    Delete,
+}
+
+impl Deed {
+    /// Name of the form, and word of its notice.
+    const fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Run => ("run", "started"),
+            Self::Pause => ("pause", "paused"),
+            Self::Resume => ("resume", "resumed"),
+            Self::Delete => ("delete", "deleted"),
+        }
+    }
+}
+
+async fn act(app: &App, signed: &Signed, id: Result<Path<Uuid>>, fields: &Fields, deed: Deed) -> Response {
+    let id = match id {
+        Ok(Path(id)) => id,
+        Err(error) => return signed.visit.trouble(error),
+    };
+    let (caller, reason) = (&signed.caller, fields.given("reason").map(str::to_owned));
+    let done = match deed {
+        Deed::Run => app.engine.run_schedule(caller, id, reason).await.map(drop),
+        Deed::Pause => app.engine.pause_schedule(caller, id, true, reason).await.map(drop),
+        Deed::Resume => app.engine.pause_schedule(caller, id, false, reason).await.map(drop),
+        Deed::Delete => app.engine.delete_schedule(caller, id, reason).await,
+    };
+    let (name, did) = deed.words();
+    match (done, deed) {
+        (Ok(()), Deed::Delete) => see_other("/schedules"),
+        (Ok(()), _) => see_other(&address(&format!("/schedules/{id}"), &[("did", did)])),
+        (Err(error), _) => {
+            let reason = fields.text("reason").to_owned();
+            refused(app, signed, id, error, |shown, problem| Shown {
+                refused: Some(Refused { deed: name, problem, reason }),
+                ..shown
+            })
+            .await
+        }
+    }
+}
