@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Document, Time,
+    import::ImportSettings,
     item::MaxFailures,
     limits::{
         LONGEST_PUSH_SECONDS, LONGEST_RETENTION_SECONDS, LONGEST_SECONDS, LONGEST_URL, MOST_STEPS, SHORTEST_SECONDS,
@@ -188,6 +189,9 @@ pub struct JobTypeSpec {
     pub require_idempotency_key: bool,
     #[serde(default)]
     pub paused: bool,
+    /// Jobs that are created from a file. Absent or null: everybody may create them.
+    #[serde(default)]
+    pub import: Option<ImportSettings>,
 }
 
 const fn sixty() -> f64 {
@@ -216,6 +220,7 @@ impl JobTypeSpec {
             executor: Executor::default(),
             require_idempotency_key: false,
             paused: false,
+            import: None,
         }
     }
 
@@ -281,6 +286,9 @@ impl JobTypeSpec {
         if executor.timeout_seconds.is_some_and(|s| !(SHORTEST_SECONDS..=LONGEST_PUSH_SECONDS).contains(&s)) {
             say("/executor/timeout_seconds", "expected a number of seconds from 0.1 to 86400");
         }
+        for (inner, detail) in self.import.iter().flat_map(ImportSettings::problems) {
+            say(&format!("/import{inner}"), &detail);
+        }
         let (_, secrets) = executor.parted();
         if executor.kind == ExecutorKind::Push {
             found.extend(secrets.problems().into_iter().map(|(at, detail)| (format!("/executor{at}"), detail)));
@@ -308,6 +316,9 @@ pub struct JobType {
     pub executor: Executor,
     pub require_idempotency_key: bool,
     pub paused: bool,
+    /// Jobs that are created from a file. Null: everybody may create them.
+    #[serde(default)]
+    pub import: Option<ImportSettings>,
     pub created_at: Time,
     pub updated_at: Time,
     pub version: i64,

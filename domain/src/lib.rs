@@ -39,6 +39,7 @@ pub mod fingerprint;
 pub mod histogram;
 pub mod hold;
 pub mod id;
+pub mod import;
 pub mod item;
 pub mod job;
 pub mod job_type;

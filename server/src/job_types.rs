@@ -279,11 +279,17 @@ fn fields_of(object: &Document) -> Result<Fields> {
     serde_json::from_str(object.text()).map_err(|e| Error::Broken(format!("not an object: {e}")))
 }
 
-/// 413 if a schema exceeds the payload limit. Checked before the body is processed.
+/// 413 if a schema or an example row exceeds the payload limit. Checked before the body is processed.
 pub fn check_size(app: &App, spec: &JobTypeSpec) -> Result<()> {
     let limit = app.config.payload_limit.bytes();
     if spec.payload_schema.as_ref().is_some_and(|schema| schema.text().len() > limit) {
         return Err(Error::refuse(Code::TooLarge, format!("/payload_schema: over the limit of {limit} bytes.")));
+    }
+    let template = spec.import.as_ref().and_then(|import| import.template.as_ref());
+    let examples = template.map(|template| template.examples.as_slice()).unwrap_or_default();
+    if let Some(place) = examples.iter().position(|example| example.text().len() > limit) {
+        let pointer = format!("/import/template/examples/{place}");
+        return Err(Error::refuse(Code::TooLarge, format!("{pointer}: over the limit of {limit} bytes.")));
     }
     Ok(())
 }

@@ -9,7 +9,11 @@ mod compiled; // cache of compiled schemas
 mod complexity; // cost of applying a schema
 mod faults; // first faults of a payload
 
-use std::{borrow::Cow, collections::HashMap, fmt::Write as _};
+use std::{
+    borrow::Cow,
+    collections::{BTreeSet, HashMap},
+    fmt::Write as _,
+};
 
 use domain::{Code, Document, Problem};
 use jsonschema::{
@@ -45,6 +49,17 @@ pub struct Schema {
     cost: complexity::Cost,
     /// Separately compiled parts.
     own: faults::Parts,
+}
+
+/// Property of a payload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Property {
+    pub name: String,
+    pub required: bool,
+    /// JSON type besides `null`; `None` if several are allowed or none is named.
+    pub json_type: Option<String>,
+    /// True for a text in the format `date`.
+    pub is_date: bool,
 }
 
 /// Reason why a schema cannot be used: a sentence for its author.
@@ -125,6 +140,33 @@ impl Schema {
             faults.push(anything());
         }
         faults
+    }
+
+    /// Returns the properties of a payload that are named or required.
+    pub fn properties(&self) -> Vec<Property> {
+        let (mut names, required) = self.names();
+        let of = &self.follow(&self.source)["properties"];
+        let required: BTreeSet<String> = required.into_iter().collect();
+        names.extend(required.iter().filter(|name| of.get(name.as_str()).is_none()).cloned());
+        names.into_iter().map(|name| self.property(&of[name.as_str()], required.contains(&name), name)).collect()
+    }
+
+    fn property(&self, schema: &Value, required: bool, name: String) -> Property {
+        let schema = self.follow(schema);
+        let json_type = match &schema["type"] {
+            Value::String(one) => Some(one.clone()),
+            Value::Array(many) => {
+                let mut types = many.iter().filter_map(Value::as_str).filter(|one| *one != "null");
+                types.next().filter(|_| types.next().is_none()).map(str::to_owned)
+            }
+            _ => None,
+        };
+        Property { name, required, json_type, is_date: schema["format"] == "date" }
+    }
+
+    /// Returns true if a payload may have named properties only.
+    pub fn is_closed(&self) -> bool {
+        self.follow(&self.source)["additionalProperties"] == false
     }
 
     /// Returns the named properties, and those of them that are required.

@@ -7,6 +7,7 @@ mod check; // columns against a schema
 pub mod partial; // resumable uploads
 mod preview; // first rows
 mod stage; // converted workbooks
+mod suggestion; // suggested column mappings
 mod sweep; // deletion of unused files
 
 use bytes::Bytes;
@@ -35,6 +36,7 @@ use crate::{
 };
 
 pub use preview::preview;
+pub use suggestion::suggest;
 pub use sweep::{sweep, sweep_orphans};
 
 /// Receives a file for a caller. `format`: by default detected from its name and first bytes. On any error, no partial

@@ -97,6 +97,7 @@ fn job_type(name: &str, executor: Executor, paused: bool) -> JobType {
         executor,
         require_idempotency_key: false,
         paused,
+        import: None,
         created_at: at("2026-11-01T08:00:00Z"),
         updated_at: at("2026-11-20T12:00:00Z"),
         version: 4,

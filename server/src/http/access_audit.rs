@@ -30,6 +30,7 @@ const READS: &[(&str, &str)] = &[
     ("/api/v1/items/{id}/logs", "item.read"),
     ("/api/v1/uploads/{id}", "upload.read"),
     ("/api/v1/uploads/{id}/preview", "upload.read"),
+    ("/api/v1/uploads/{id}/mapping", "upload.read"),
     ("/api/v1/uploads/{id}/content", "upload.download"),
     ("/api/v1/items", "items.list"),
     ("/api/v1/dead-letters", "items.list"),

@@ -67,6 +67,7 @@ pub mod session; // signing in and out
 pub mod shares; // share links of a tree
 mod sort; // sort orders of lists
 pub mod stats; // statistics of every job type
+pub mod suggestion; // suggested column mappings
 pub mod tls; // TLS of the server itself
 mod topics; // topics over one connection
 pub mod ui; // HTML pages
@@ -90,6 +91,7 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(uploads::get_upload, uploads::delete_upload))
         .routes(routes!(uploads::get_upload_content))
         .routes(routes!(uploads::preview_upload))
+        .routes(routes!(suggestion::suggest_mapping))
         .routes(routes!(resumable::create_resumable_upload, resumable::describe_resumable_uploads))
         .routes(routes!(
             resumable::get_resumable_upload,

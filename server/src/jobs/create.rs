@@ -20,7 +20,7 @@ use domain::{
 use uuid::Uuid;
 
 use crate::{
-    auth::{Caller, Scope},
+    auth::{Caller, Role, Scope},
     error::{Error, Result},
     store::{audit::AuditRow, idempotency::KeyName, quotas::Usage},
 };
@@ -229,6 +229,7 @@ impl Engine {
         let mut nodes = plan::plan(new, &|name| core.types.get(name), &core.callbacks)?;
         for node in &mut nodes {
             if let Some(upload) = node.new.upload.clone() {
+                refuse_role(caller, node)?;
                 let head = crate::uploads::read_head(&core.pools.read, &core.files, caller, &upload).await?;
                 let head = match node.new.mapping.clone() {
                     Some(given) => mapping::apply(head, given, node.info.payload_schema.as_deref(), &node.pointer)?,
@@ -265,6 +266,18 @@ fn deed(caller: &Caller, nodes: &[Node]) -> Option<AuditRow> {
     let (jobs, items) = (plural(nodes.len(), "job"), plural(items, "item"));
     let row = audit::row(caller, "job.create", caller.owner_id, None)?;
     Some(row.with_detail(format!("{}{named}: {jobs}, {items}", root.info.name)).about(root.id, root.id, None))
+}
+
+/// Refuses people whose role may not import files of the type.
+fn refuse_role(caller: &Caller, node: &Node) -> Result<(), Problem> {
+    let import = &node.info.import;
+    if import.admits(caller.role.map(Role::as_str)) {
+        return Ok(());
+    }
+    let roles = import.roles.as_deref().unwrap_or_default().join(", ");
+    let roles = if roles.is_empty() { "none".to_owned() } else { roles };
+    let detail = format!("Your role may not import files of the type {}. Roles that may: {roles}.", node.info.name);
+    Err(Problem::new(Code::Forbidden, detail))
 }
 
 /// Problem 422: the key was used for another request.

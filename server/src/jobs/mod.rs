@@ -7,7 +7,7 @@
 //!
 //! 1. keys (idempotency, dedupe), sorted
 //! 2. job type (capped claims only)
-//! 3. cursor of a file (`split`)
+//! 3. cursor of a file (`split`), then remembered mappings (`import_mapping`), sorted
 //! 4. lease, then dedupe keys of items, then serialize queues by id
 //! 5. outcomes that are undone, then ready, deferred, blocked rows: by item; claims skip locked rows and never wait
 //! 6. job state rows by job state row id, which is topological within a tree (the root has the lowest)

@@ -15,6 +15,8 @@ mod cuts;
 mod encoding;
 mod head;
 mod mapping;
+mod matching;
+mod notation;
 mod read;
 mod row;
 mod scan;
@@ -30,6 +32,8 @@ pub use convert::convert;
 pub use encoding::{Encoding, LONGEST_LABEL};
 pub use head::{HeadError, Want, inspect};
 pub use mapping::MappingError;
+pub use matching::{Match, Target, match_columns};
+pub use notation::Notation;
 pub use read::{Reader, Rules};
 pub use row::{CellKind, Fault, FaultKind, Row, json_of};
 

@@ -2,6 +2,7 @@
 //! at its creation).
 
 use domain::{
+    import::ImportSettings,
     item::MaxFailures,
     job_type::{Delivery, Executor, PushSecrets},
     retry::Backoff,
@@ -30,6 +31,7 @@ pub struct TypeInfo {
     /// Secrets that are sent with push requests and that no API returns.
     pub secrets: PushSecrets,
     pub paused: bool,
+    pub import: ImportSettings,
 }
 
 impl TypeInfo {
@@ -44,7 +46,7 @@ pub async fn types(pool: &PgPool, sealer: &Sealer) -> Result<Vec<TypeInfo>, sqlx
     let rows = sqlx::query!(
         "select id, name, delivery, max_failures, concurrency, backoff_min_seconds, backoff_max_seconds,
            backoff_factor, backoff_jitter, heartbeat_seconds, run_timeout_seconds, steps, retain_seconds,
-           payload_schema, executor, executor_secrets, paused
+           payload_schema, executor, executor_secrets, paused, import
          from job_type"
     )
     .fetch_all(pool)
@@ -75,8 +77,15 @@ pub async fn types(pool: &PgPool, sealer: &Sealer) -> Result<Vec<TypeInfo>, sqlx
             executor,
             secrets,
             paused: row.paused,
+            import: read_import(row.import.as_deref()).unwrap_or_default(),
         })
         .collect())
+}
+
+/// Settings of imports as they are stored. Unreadable ones admit nobody.
+pub(super) fn read_import(text: Option<&str>) -> Option<ImportSettings> {
+    let closed = || ImportSettings { enabled: false, ..ImportSettings::default() };
+    text.map(|text| serde_json::from_str(text).unwrap_or_else(|_| closed()))
 }
 
 /// An executor with its whole URL, and what goes along with its posts.

@@ -10,7 +10,7 @@ use sqlx::{PgExecutor, PgPool};
 use time::OffsetDateTime;
 
 use super::{
-    contracts::whole_executor,
+    contracts::{read_import, whole_executor},
     part::{NamedPart, in_named_order},
 };
 use crate::{outbound::stored::seal_push, sealing::Sealer};
@@ -33,6 +33,7 @@ struct Row {
     executor_secrets: Option<String>,
     require_idempotency_key: bool,
     paused: bool,
+    import: Option<String>,
     created_at: OffsetDateTime,
     updated_at: OffsetDateTime,
     version: i64,
@@ -62,11 +63,16 @@ impl Row {
             executor,
             require_idempotency_key: row.require_idempotency_key,
             paused: row.paused,
+            import: read_import(row.import.as_deref()),
             created_at: row.created_at.into(),
             updated_at: row.updated_at.into(),
             version: row.version,
         }
     }
+}
+
+fn write_import(spec: &JobTypeSpec) -> Option<String> {
+    spec.import.as_ref().map(|import| Document::of(import).text().to_owned())
 }
 
 /// The type of this name.
@@ -75,7 +81,8 @@ pub async fn find(pool: &PgPool, sealer: &Sealer, name: &str) -> sqlx::Result<Op
         Row,
         "select name, delivery, max_failures, concurrency, backoff_min_seconds, backoff_max_seconds,
            backoff_factor, backoff_jitter, heartbeat_seconds, run_timeout_seconds, steps, retain_seconds,
-           payload_schema, executor, executor_secrets, require_idempotency_key, paused, created_at, updated_at, version
+           payload_schema, executor, executor_secrets, require_idempotency_key, paused, import, created_at, updated_at,
+           version
          from job_type where name = $1",
         name
     )
@@ -93,8 +100,8 @@ pub async fn list(pool: &PgPool, sealer: &Sealer, part: &NamedPart) -> sqlx::Res
                 Row,
                 "select name, delivery, max_failures, concurrency, backoff_min_seconds, backoff_max_seconds,
                    backoff_factor, backoff_jitter, heartbeat_seconds, run_timeout_seconds, steps, retain_seconds,
-                   payload_schema, executor, executor_secrets, require_idempotency_key, paused, created_at, updated_at,
-                   version
+                   payload_schema, executor, executor_secrets, require_idempotency_key, paused, import, created_at,
+                   updated_at, version
                  from job_type where "
                     + $behind
                     + " order by "
@@ -120,12 +127,13 @@ pub async fn insert(on: impl PgExecutor<'_>, sealer: &Sealer, spec: &JobTypeSpec
         Row,
         "insert into job_type (name, delivery, max_failures, concurrency, backoff_min_seconds, backoff_max_seconds,
            backoff_factor, backoff_jitter, heartbeat_seconds, run_timeout_seconds, steps, retain_seconds,
-           payload_schema, executor, require_idempotency_key, paused, executor_secrets)
-         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)
+           payload_schema, executor, require_idempotency_key, paused, executor_secrets, import)
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)
          on conflict on constraint job_type_name do nothing
          returning name, delivery, max_failures, concurrency, backoff_min_seconds, backoff_max_seconds,
            backoff_factor, backoff_jitter, heartbeat_seconds, run_timeout_seconds, steps, retain_seconds,
-           payload_schema, executor, executor_secrets, require_idempotency_key, paused, created_at, updated_at, version",
+           payload_schema, executor, executor_secrets, require_idempotency_key, paused, import, created_at, updated_at,
+           version",
         spec.name,
         spec.delivery.as_str(),
         spec.max_failures().to_stored(),
@@ -142,7 +150,8 @@ pub async fn insert(on: impl PgExecutor<'_>, sealer: &Sealer, spec: &JobTypeSpec
         executor.text(),
         spec.require_idempotency_key,
         spec.paused,
-        seal_push(sealer, &secrets)
+        seal_push(sealer, &secrets),
+        write_import(spec)
     )
     .fetch_optional(on)
     .await?;
@@ -165,11 +174,12 @@ pub async fn replace(
          set delivery = $2, max_failures = $3, concurrency = $4, backoff_min_seconds = $5, backoff_max_seconds = $6,
            backoff_factor = $7, backoff_jitter = $8, heartbeat_seconds = $9, run_timeout_seconds = $10, steps = $11,
            retain_seconds = $12, payload_schema = $13, executor = $14, require_idempotency_key = $15, paused = $16,
-           executor_secrets = $18, updated_at = clock_timestamp(), version = version + 1
+           executor_secrets = $18, import = $19, updated_at = clock_timestamp(), version = version + 1
          where name = $1 and version = $17
          returning name, delivery, max_failures, concurrency, backoff_min_seconds, backoff_max_seconds,
            backoff_factor, backoff_jitter, heartbeat_seconds, run_timeout_seconds, steps, retain_seconds,
-           payload_schema, executor, executor_secrets, require_idempotency_key, paused, created_at, updated_at, version",
+           payload_schema, executor, executor_secrets, require_idempotency_key, paused, import, created_at, updated_at,
+           version",
         spec.name,
         spec.delivery.as_str(),
         spec.max_failures().to_stored(),
@@ -187,7 +197,8 @@ pub async fn replace(
         spec.require_idempotency_key,
         spec.paused,
         version,
-        seal_push(sealer, secrets)
+        seal_push(sealer, secrets),
+        write_import(spec)
     )
     .fetch_optional(on)
     .await?;

@@ -36,6 +36,7 @@ pub mod history; // activity of job types over time
 pub mod idempotency; // requests that are sent again
 pub mod identity; // owners, sessions, tokens, links
 pub mod identity_lists; // services and tokens as lists show them
+pub mod import_mappings; // column mappings that owners used last
 pub mod items; // items and the tables that hold pending ones
 pub mod job_list; // lists of jobs
 pub mod job_types; // job types as people edit them

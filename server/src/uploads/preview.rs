@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use domain::{
-    Code,
+    Code, JobType,
     api::JobUpload,
     upload::{Preview, PreviewRow, UploadFormat},
 };
@@ -24,8 +24,8 @@ use crate::{
 /// Rows of a preview.
 const PREVIEW_ROWS: usize = 20;
 
-/// Rows that are validated.
-const CHECK_ROWS: usize = 200;
+/// Rows that are validated, or read to guess a notation.
+pub(super) const CHECK_ROWS: usize = 200;
 
 /// Returns the first rows of a file; with `job_type`, as a job of this type would read them, and their validation
 /// against its schema (422 `unknown_job_type`).
@@ -100,12 +100,17 @@ fn cells(row: &Row, columns: Option<&[String]>) -> Vec<String> {
 
 /// Schema of a type, if it has one.
 async fn schema_of(app: &App, name: &str) -> Result<Option<Arc<Schema>>> {
+    let found = known_type(app, name).await?;
+    Ok(found.payload_schema.and_then(|text| compiled(text.text()).ok()))
+}
+
+/// Type of this name (422 `unknown_job_type`).
+pub(super) async fn known_type(app: &App, name: &str) -> Result<JobType> {
     let unknown = |error| match error {
         Error::Problem(problem) if problem.code == Code::NotFound => {
             Error::refuse(Code::UnknownJobType, "There is no job type of this name.")
         }
         error => error,
     };
-    let found = job_types::get(app, name).await.map_err(unknown)?;
-    Ok(found.payload_schema.and_then(|text| compiled(text.text()).ok()))
+    job_types::get(app, name).await.map_err(unknown)
 }

@@ -34,6 +34,7 @@ mod hostile;
 mod hygiene;
 mod idempotency;
 mod import_pages;
+mod import_types;
 mod imports;
 mod job_types;
 mod lifecycle;

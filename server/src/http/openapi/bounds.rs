@@ -12,7 +12,9 @@ use domain::{
     assignment::ASSIGNMENT_ID_PATTERN,
     audit::LONGEST_REASON,
     delivery::DeliveryState,
-    factors, job_type,
+    factors,
+    import::{MOST_ALIASED, MOST_ALIASES, MOST_EXAMPLES, ROLES},
+    job_type,
     limits::{
         DEFAULT_PAGE, FASTEST_BULK, GREATEST_COUNT, GREATEST_PRIORITY, LARGEST_LOG, LARGEST_PAGE, LEAST_PRIORITY,
         LONGEST_ERROR_KIND, LONGEST_ERROR_MESSAGE, LONGEST_JOB_NAME, LONGEST_KEY, LONGEST_NAME, LONGEST_POINTER,
@@ -87,6 +89,19 @@ fn field(schema: &str, name: &str, is_request: bool) -> Option<Value> {
         ("JobTypeSpec", "heartbeat_seconds" | "run_timeout_seconds") => number(SHORTEST_SECONDS, LONGEST_SECONDS),
         ("JobTypeSpec", "retain_seconds") => whole(0, LONGEST_RETENTION_SECONDS),
         ("JobTypeSpec", "steps") => json!({"maxItems": MOST_STEPS, "uniqueItems": true, "items": named()}),
+        ("ImportSettings", "roles") => {
+            json!({"maxItems": ROLES.len(), "uniqueItems": true, "items": {"type": "string", "enum": ROLES}})
+        }
+        ("ImportSettings", "aliases") => json!({
+            "maxProperties": MOST_ALIASED,
+            "propertyNames": text(1, LONGEST_COLUMN),
+            "additionalProperties": {"type": "array", "maxItems": MOST_ALIASES,
+                "items": {"type": "string", "minLength": 1, "maxLength": LONGEST_COLUMN}}
+        }),
+        ("ImportTemplate", "examples") => {
+            let row = json!({"$replace": {"type": "object", "additionalProperties": true}});
+            json!({"maxItems": MOST_EXAMPLES, "items": row})
+        }
         ("Backoff", "factor") => number(1.0, 1_000.0),
         ("Backoff", "min_seconds" | "max_seconds") => number(0.0, retry::LONGEST_SECONDS),
         ("Executor", "timeout_seconds") => number(SHORTEST_SECONDS, LONGEST_PUSH_SECONDS),
@@ -189,8 +204,8 @@ pub(super) fn parameter(operation: &str, name: &str) -> Option<Value> {
             | "log_assignment",
             "id",
         ) => json!({"pattern": ASSIGNMENT_ID_PATTERN}),
-        ("preview_upload", "delimiter") => json!({"pattern": DELIMITER}),
-        ("preview_upload", "encoding") => text(1, LONGEST_LABEL),
+        ("preview_upload" | "suggest_mapping", "delimiter") => json!({"pattern": DELIMITER}),
+        ("preview_upload" | "suggest_mapping", "encoding") => text(1, LONGEST_LABEL),
         (_, "name") => named(),
         (_, "wait_seconds") => json!({"minimum": 0, "maximum": LONGEST_WAIT_SECONDS}),
         ("get_series", "metric") => json!({"enum": SeriesMetric::ALL.map(SeriesMetric::as_str)}),

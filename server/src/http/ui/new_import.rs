@@ -16,6 +16,7 @@ use axum::{
 use domain::{
     Code, Document, Problem,
     api::{JobUpload, NewJob},
+    import::ImportSettings,
     job_type::Builtin,
     upload::{Preview, Upload},
 };
@@ -24,7 +25,7 @@ use uuid::Uuid;
 use super::{Signed, address, imports::named, pairs, see_other, status};
 use crate::{
     App,
-    auth::Caller,
+    auth::{Caller, Role},
     error::{Error, Result},
     http::{
         multipart::Form,
@@ -57,7 +58,7 @@ pub(super) async fn new(State(app): State<App>, signed: Signed, RawQuery(query):
 }
 
 async fn begun_form(app: &App, caller: &Caller, query: Option<&str>) -> Result<ImportForm> {
-    let mut form = empty_form(app).await?;
+    let mut form = empty_form(app, caller).await?;
     let mut typed = None;
     for (name, value) in pairs(query) {
         match name.as_str() {
@@ -97,7 +98,7 @@ async fn look(app: &App, caller: &Caller, form: &ImportForm, upload: &Upload) ->
 
 /// `POST /imports/new`: the first step without scripts. Stores the file and continues with the second step.
 pub(super) async fn upload(State(app): State<App>, signed: Signed, request: Request) -> Response {
-    let mut form = match empty_form(&app).await {
+    let mut form = match empty_form(&app, &signed.caller).await {
         Ok(form) => form,
         Err(error) => return signed.visit.trouble(error),
     };
@@ -113,7 +114,7 @@ pub(super) async fn try_sample(State(app): State<App>, signed: Signed) -> Respon
     let source = futures::stream::iter([Ok::<_, String>(SAMPLE.into())]);
     match uploads::store(&app, &signed.caller, SAMPLE_NAME, None, source).await {
         Ok(upload) => see_other(&second_step(upload.id, None)),
-        Err(error) => match empty_form(&app).await {
+        Err(error) => match empty_form(&app, &signed.caller).await {
             Ok(form) => refused(&signed, form, error),
             Err(error) => signed.visit.trouble(error),
         },
@@ -143,9 +144,9 @@ async fn first_import(app: &App, caller: &Caller, id: &str) -> Result<(Corrects,
     Ok((named(&job), job.job_type))
 }
 
-async fn empty_form(app: &App) -> Result<ImportForm> {
+async fn empty_form(app: &App, caller: &Caller) -> Result<ImportForm> {
     Ok(ImportForm {
-        job_types: started_with_files(app).await?,
+        job_types: started_with_files(app, caller).await?,
         job_type: USUAL_TYPE.to_owned(),
         header: true,
         limit_bytes: app.config.upload_limit.bytes() as i64,
@@ -154,16 +155,19 @@ async fn empty_form(app: &App) -> Result<ImportForm> {
     })
 }
 
-/// Names of the job types that a person can start with a file: all but those that Treeline executes itself.
-async fn started_with_files(app: &App) -> Result<Vec<String>> {
+/// Names of the job types that a person may start with a file. Types that Treeline executes itself are not among them.
+async fn started_with_files(app: &App, caller: &Caller) -> Result<Vec<String>> {
     let types = job_types::list(app, &NamedPart::by_name(1_000)).await?;
     let own = |builtin| matches!(builtin, Some(Builtin::Export | Builtin::Echo));
-    Ok(types.into_iter().filter(|it| !own(it.executor.name)).map(|it| it.name).collect())
+    let role = caller.role.map(Role::as_str);
+    let open = |import: &Option<ImportSettings>| import.as_ref().is_none_or(|import| import.admits(role));
+    let offered = types.into_iter().filter(|it| !own(it.executor.name) && open(&it.import));
+    Ok(offered.map(|it| it.name).collect())
 }
 
 /// `POST /imports`
 pub(super) async fn create(State(app): State<App>, signed: Signed, request: Request) -> Response {
-    let mut form = match empty_form(&app).await {
+    let mut form = match empty_form(&app, &signed.caller).await {
         Ok(form) => form,
         Err(error) => return signed.visit.trouble(error),
     };

@@ -165,6 +165,9 @@ fn check(node: &Node, faults: &mut Faults) {
     {
         say("upload/encoding", crate::uploads::UNKNOWN_ENCODING);
     }
+    if new.upload.is_some() && !node.info.import.enabled {
+        say("upload", "expected no file, as the type has import.enabled false");
+    }
     if new.mapping.is_some() && new.upload.is_none() {
         say("mapping", "expected only with an upload");
     }

@@ -1,7 +1,8 @@
 //! Rows of new trees, collected from all trees of a batch.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
+use domain::Document;
 use serde::Deserialize;
 use uuid::Uuid;
 
@@ -24,6 +25,8 @@ pub(super) struct Rows {
     pub(super) splits: Vec<NewSplit>,
     /// Imports of corrected rows, each with the job that it corrects and its owner.
     pub(super) corrections: Vec<(i64, Uuid, Uuid)>,
+    /// Column mappings by owner and type, to be suggested again; the last one counts.
+    pub(super) mappings: BTreeMap<(Uuid, i32), String>,
 }
 
 impl Rows {
@@ -50,6 +53,8 @@ impl Rows {
             self.deadlines.extend(node.expires_at.map(|expires_at| (gate_id, expires_at.0)));
             self.splits.extend(split(node, gate_id)?);
             self.corrections.extend(corrects(node).map(|job_id| (gate_id, job_id, tree.owner_id)));
+            let mapping = node.new.mapping.as_ref().map(|mapping| Document::of(mapping).text().to_owned());
+            self.mappings.extend(mapping.map(|mapping| ((tree.owner_id, node.info.id), mapping)));
             self.jobs.push(NewJobRow {
                 gate_id,
                 ord: at as i32,

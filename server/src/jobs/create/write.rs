@@ -21,6 +21,7 @@ use crate::{
         corrections,
         gates::{self, Locked},
         idempotency::{self, NewKey},
+        import_mappings,
         jobs::{self, Frozen, JobKey, NewJobRow},
     },
 };
@@ -211,6 +212,10 @@ async fn write(core: &Arc<Core>, tx: &mut Tx, commands: &[&CreateCommand]) -> Re
     }
     for &(gate_id, job_id, owner_id) in &rows.corrections {
         corrections::insert(tx, gate_id, job_id, owner_id).await?;
+    }
+    // In the order of their keys.
+    for (&(owner_id, type_id), mapping) in &rows.mappings {
+        import_mappings::remember(tx, owner_id, type_id, mapping).await?;
     }
     let deeds: Vec<AuditRow> = commands.iter().filter_map(|command| command.tree.deed.clone()).collect();
     audit::record_all(tx, &deeds).await?;

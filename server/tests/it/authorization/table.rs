@@ -118,6 +118,9 @@ pub(super) fn table() -> Vec<Line> {
         get("GET /uploads/{id}/preview", "/uploads/{upload}/preview", READ)
             .but(Who::Work, HIDDEN)
             .but(Who::Narrowed, HIDDEN),
+        get("GET /uploads/{id}/mapping", "/uploads/{upload}/mapping?type=import", READ)
+            .but(Who::Work, HIDDEN)
+            .but(Who::Narrowed, HIDDEN),
         get("OPTIONS /uploads/resumable", "/uploads/resumable", OPEN),
         line("POST /uploads/resumable", "/uploads/resumable?filename=own.csv", none(), CREATE),
         get("GET /uploads/resumable/{id}", "/uploads/resumable/{partial}", WRITE)

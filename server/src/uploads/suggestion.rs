@@ -1,0 +1,141 @@
+//! Suggested column mapping of a stored file: from the last mapping of the owner, the names, and the first rows.
+
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, HashMap, HashSet},
+};
+
+use domain::{
+    Code,
+    api::JobUpload,
+    import::{ImportProperty, MappingSuggestion, SuggestedColumn},
+    mapping::{Mapping, ValueKind},
+    upload::Upload,
+};
+use serde_json::value::RawValue;
+
+use super::{
+    Reading, find, inspect,
+    preview::{CHECK_ROWS, known_type},
+    want,
+};
+use crate::{
+    App,
+    auth::Caller,
+    error::{Error, Result},
+    schema::{Property, Schema, compiled},
+    split::{Head, Match, Notation, Reader, Rules, Target, match_columns},
+    store::import_mappings,
+    task::heavy,
+};
+
+/// Suggests a mapping of the columns of a file to the properties of a type (422 `unknown_job_type`; `bad_header` for a
+/// file without names of columns).
+pub async fn suggest(app: &App, caller: &Caller, wanted: &JobUpload, job_type: &str) -> Result<MappingSuggestion> {
+    let upload = find(&app.pool, caller, wanted.id).await?;
+    let want = want(&upload, wanted)?;
+    let found = known_type(app, job_type).await?;
+    let reading = Reading { upload: &upload, sheet: wanted.sheet.as_deref(), for_owner: caller.owner_id };
+    let head = inspect(&app.pool, &app.files, reading, want).await?.map_err(Error::Problem)?;
+    let Some(columns) = head.data_columns() else {
+        let detail = "The file has no names of columns. Expected CSV or a workbook, with a header.";
+        return Err(Error::refuse(Code::BadHeader, detail));
+    };
+    let schema = found.payload_schema.and_then(|text| compiled(text.text()).ok());
+    let aliases = found.import.map(|import| import.aliases).unwrap_or_default();
+    let properties = properties(schema.as_deref(), &aliases);
+    let last = import_mappings::find(&app.pool, caller.owner_id, job_type).await?;
+    let last: Option<Mapping> = last.and_then(|text| serde_json::from_str(&text).ok());
+
+    let names: HashSet<&str> = properties.iter().map(|property| property.name.as_str()).collect();
+    let is_closed = schema.as_ref().is_some_and(|schema| schema.is_closed());
+    let targets: Vec<Target<'_>> = properties.iter().map(|property| target(property, &aliases)).collect();
+    let is_allowed = |name: &str| !is_closed || names.contains(name);
+    let matches = heavy(|| match_columns(columns, &targets, last.as_ref(), is_allowed));
+
+    let kinds: HashMap<&str, ValueKind> =
+        properties.iter().map(|property| (property.name.as_str(), kind(property))).collect();
+    let kind_of = |found: &Match| kinds.get(found.to.as_str()).copied().unwrap_or_default();
+    // A remembered column keeps its notation.
+    let guessed = |found: &Option<Match>| found.as_ref().filter(|found| found.remembered.is_none()).map(kind_of);
+    let mut notations: Vec<Notation> =
+        matches.iter().map(|found| Notation::of(guessed(found).unwrap_or_default())).collect();
+    look(app, &upload, &head, columns, &mut notations).await?;
+
+    let used: HashSet<&str> = matches.iter().flatten().map(|found| found.to.as_str()).collect();
+    let is_missing = |property: &&Property| property.required && !used.contains(property.name.as_str());
+    let missing = properties.iter().filter(is_missing).map(|property| property.name.clone()).collect();
+    let columns = columns.iter().zip(matches).zip(notations).map(|((from, found), notation)| {
+        let kind = found.as_ref().map(kind_of).unwrap_or_default();
+        column(from, found, kind, &notation)
+    });
+    let columns = columns.collect();
+    Ok(MappingSuggestion { columns, missing, properties: properties.into_iter().map(shown).collect() })
+}
+
+fn column(from: &str, found: Option<Match>, kind: ValueKind, notation: &Notation) -> SuggestedColumn {
+    let (matched, confidence) = (found.as_ref().map(|it| it.kind), found.as_ref().map_or(0.0, |it| it.confidence));
+    let (to, remembered) = found.map_or((None, None), |found| (Some(found.to), found.remembered));
+    let (kind, format) = match remembered {
+        Some(column) => (column.kind, column.format),
+        None => (kind, notation.format().map(str::to_owned)),
+    };
+    SuggestedColumn { from: from.to_owned(), to, kind, format, matched, confidence }
+}
+
+/// Properties of the schema, then those that only have aliases, unless the schema forbids them.
+fn properties(schema: Option<&Schema>, aliases: &BTreeMap<String, Vec<String>>) -> Vec<Property> {
+    let mut properties = schema.map(Schema::properties).unwrap_or_default();
+    if schema.is_some_and(Schema::is_closed) {
+        return properties;
+    }
+    let names: HashSet<String> = properties.iter().map(|property| property.name.clone()).collect();
+    let others = aliases.keys().filter(|name| !names.contains(*name)).cloned();
+    properties.extend(others.map(|name| Property { name, required: false, json_type: None, is_date: false }));
+    properties
+}
+
+fn target<'a>(property: &'a Property, aliases: &'a BTreeMap<String, Vec<String>>) -> Target<'a> {
+    let aliases = aliases.get(&property.name).map(Vec::as_slice).unwrap_or_default();
+    Target { name: &property.name, aliases }
+}
+
+/// Kind of the values that a property requires.
+fn kind(property: &Property) -> ValueKind {
+    match property.json_type.as_deref() {
+        Some("number") => ValueKind::Number,
+        Some("integer") => ValueKind::Integer,
+        Some("boolean") => ValueKind::Boolean,
+        Some("string") if property.is_date => ValueKind::Date,
+        _ => ValueKind::Text,
+    }
+}
+
+fn shown(property: Property) -> ImportProperty {
+    ImportProperty { name: property.name, required: property.required, json_type: property.json_type }
+}
+
+/// Looks at the values of the first rows. Cells of a workbook that are numbers already have no notation.
+async fn look(app: &App, upload: &Upload, head: &Head, columns: &[String], notations: &mut [Notation]) -> Result<()> {
+    let (object_id, bytes) = head.source(upload.id, upload.bytes as u64);
+    let source = app.files.read(object_id, head.first.offset, bytes).await?;
+    let rules = Rules { kinds: Vec::new(), payload_limit: app.config.payload_limit.bytes() };
+    let mut reader = Reader::new(source, head.clone(), head.first, rules);
+    for _ in 0..CHECK_ROWS {
+        if notations.iter().all(Notation::is_known) {
+            break;
+        }
+        let Some(row) = reader.next().await? else { break };
+        let cells: HashMap<Cow<'_, str>, &RawValue> = match serde_json::from_str(row.payload.text()) {
+            Ok(cells) if row.fault.is_none() => cells,
+            _ => continue,
+        };
+        for (name, notation) in columns.iter().zip(&mut *notations).filter(|(_, notation)| !notation.is_known()) {
+            let text = cells.get(name.as_str()).filter(|value| value.get().starts_with('"'));
+            if let Some(text) = text.and_then(|value| serde_json::from_str::<String>(value.get()).ok()) {
+                notation.look(&text);
+            }
+        }
+    }
+    Ok(())
+}
