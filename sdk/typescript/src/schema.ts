@@ -721,6 +721,36 @@ export interface components {
         HeartbeatsResponse: {
             heartbeats: components["schemas"]["AssignmentHeartbeatResult"][];
         };
+        /** @description Property of a payload that a column can become. */
+        ImportProperty: {
+            name: string;
+            /** @description True if the schema requires it. */
+            required: boolean;
+            /** @description JSON type besides `null`, such as `number`; null if the schema allows several or does not say. */
+            type?: string | null;
+        };
+        /** @description Imports of a type: `import` of a job type. */
+        ImportSettings: {
+            /** @description Other names of columns, by property: they are suggested for it in a mapping. */
+            aliases?: {
+                [key: string]: string[];
+            };
+            /** @description False: no job of the type is created from a file. */
+            enabled?: boolean;
+            /**
+             * @description Roles of the people who may create a job from a file. Absent or null: all. Services need the scope `jobs:write`
+             *     only.
+             */
+            roles?: ("user" | "support" | "admin")[] | null;
+            template?: components["schemas"]["ImportTemplate"] | null;
+        };
+        /** @description Content of a template file. */
+        ImportTemplate: {
+            /** @description Example rows: objects with values by property. */
+            examples?: {
+                [key: string]: unknown;
+            }[];
+        };
         /** @description One unit of work and what became of it. */
         Item: {
             assignment?: components["schemas"]["LeaseHolder"] | null;
@@ -995,6 +1025,7 @@ export interface components {
             executor: components["schemas"]["Executor"];
             /** Format: double */
             heartbeat_seconds: number;
+            import?: components["schemas"]["ImportSettings"] | null;
             max_failures: components["schemas"]["MaxFailures"];
             name: string;
             paused: boolean;
@@ -1027,6 +1058,7 @@ export interface components {
             executor?: components["schemas"]["Executor"];
             /** Format: double */
             heartbeat_seconds?: number;
+            import?: components["schemas"]["ImportSettings"] | null;
             max_failures?: components["schemas"]["MaxFailures"] | null;
             name?: string;
             paused?: boolean;
@@ -1053,6 +1085,7 @@ export interface components {
             executor?: components["schemas"]["Executor"];
             /** Format: double */
             heartbeat_seconds?: number;
+            import?: components["schemas"]["ImportSettings"] | null;
             max_failures?: components["schemas"]["MaxFailures"] | null;
             name: string;
             paused?: boolean;
@@ -1160,6 +1193,23 @@ export interface components {
             /** @description In the order of the properties in the payload. */
             columns: components["schemas"]["MappedColumn"][];
         };
+        /** @description Suggested column mapping of a file: `GET /uploads/{id}/mapping`. */
+        MappingSuggestion: {
+            /** @description Every column of the file, in its order. */
+            columns: components["schemas"]["SuggestedColumn"][];
+            /**
+             * @description Properties that the type requires and that no column is suggested for: a mapping without them is refused
+             *     (`mapping_incomplete`).
+             */
+            missing: string[];
+            /** @description Properties of the type, from its payload schema and its aliases. */
+            properties: components["schemas"]["ImportProperty"][];
+        };
+        /**
+         * @description Reason why a property is suggested for a column, from the strongest to the weakest.
+         * @enum {string}
+         */
+        MatchKind: "remembered" | "exact" | "alias" | "fuzzy";
         MaxFailures: number | "unlimited";
         /** @description `POST /bulk-operations`. */
         NewBulk: {
@@ -1725,6 +1775,12 @@ export interface components {
             /** @description Time that the cron expression names; for a run by hand, the time of the request. */
             tick: components["schemas"]["Timestamp"];
         };
+        /** @description One page of a list. */
+        ScheduleRunPage: {
+            data: components["schemas"]["ScheduleRun"][];
+            /** @description Opaque; null on the last page. */
+            next_cursor?: string | null;
+        };
         /** @description Things of one kind that a search has found, at most ten. */
         SearchGroup: {
             hits: components["schemas"]["SearchHit"][];
@@ -1929,6 +1985,23 @@ export interface components {
             passkey?: components["schemas"]["PasskeyAnswer"] | null;
             password?: string | null;
             recovery_code?: string | null;
+        };
+        /** @description Column of a file and the property suggested for it. */
+        SuggestedColumn: {
+            /** @description Kind of the values, from the remembered mapping, or from the schema and the first rows. */
+            as: components["schemas"]["ValueKind"];
+            /**
+             * Format: double
+             * @description From 0 (no suggestion) to 1 (equal names).
+             */
+            confidence: number;
+            /** @description Notation of the values if it is not the default of the kind; null if the first rows allow several notations. */
+            format?: string | null;
+            /** @description Name in the header of the file. */
+            from: string;
+            matched?: components["schemas"]["MatchKind"] | null;
+            /** @description Property; null: none fits. */
+            to?: string | null;
         };
         /** @description Items per second, coming in and ending, on average over a while. */
         ThroughputRate: {
@@ -2229,6 +2302,9 @@ export type HeartbeatRequest = components['schemas']['HeartbeatRequest'];
 export type HeartbeatResponse = components['schemas']['HeartbeatResponse'];
 export type HeartbeatsRequest = components['schemas']['HeartbeatsRequest'];
 export type HeartbeatsResponse = components['schemas']['HeartbeatsResponse'];
+export type ImportProperty = components['schemas']['ImportProperty'];
+export type ImportSettings = components['schemas']['ImportSettings'];
+export type ImportTemplate = components['schemas']['ImportTemplate'];
 export type Item = components['schemas']['Item'];
 export type ItemError = components['schemas']['ItemError'];
 export type ItemPage = components['schemas']['ItemPage'];
@@ -2258,6 +2334,8 @@ export type LogLinesAdded = components['schemas']['LogLinesAdded'];
 export type LogLinesRequest = components['schemas']['LogLinesRequest'];
 export type MappedColumn = components['schemas']['MappedColumn'];
 export type Mapping = components['schemas']['Mapping'];
+export type MappingSuggestion = components['schemas']['MappingSuggestion'];
+export type MatchKind = components['schemas']['MatchKind'];
 export type MaxFailures = components['schemas']['MaxFailures'];
 export type NewBulk = components['schemas']['NewBulk'];
 export type NewItem = components['schemas']['NewItem'];
@@ -2303,6 +2381,7 @@ export type Schedule = components['schemas']['Schedule'];
 export type SchedulePage = components['schemas']['SchedulePage'];
 export type SchedulePatch = components['schemas']['SchedulePatch'];
 export type ScheduleRun = components['schemas']['ScheduleRun'];
+export type ScheduleRunPage = components['schemas']['ScheduleRunPage'];
 export type SearchGroup = components['schemas']['SearchGroup'];
 export type SearchHit = components['schemas']['SearchHit'];
 export type SearchKind = components['schemas']['SearchKind'];
@@ -2325,6 +2404,7 @@ export type SigningSecret = components['schemas']['SigningSecret'];
 export type Statistics = components['schemas']['Statistics'];
 export type StepBody = components['schemas']['StepBody'];
 export type StepUp = components['schemas']['StepUp'];
+export type SuggestedColumn = components['schemas']['SuggestedColumn'];
 export type ThroughputRate = components['schemas']['ThroughputRate'];
 export type Timestamp = components['schemas']['Timestamp'];
 export type Token = components['schemas']['Token'];

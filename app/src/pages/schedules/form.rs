@@ -150,6 +150,7 @@ fn patterns() -> impl IntoView {
 fn zone(typed: &Typed, problem: Option<&Problem>) -> AnyView {
     let fault = crate::components::form::fault(problem, "/time_zone");
     let bad = fault.is_some();
+    let described = if bad { "time_zone-hint time_zone-fault" } else { "time_zone-hint" };
     let zones = ZONES.map(|zone| view! { <option value=zone></option> }).collect_view();
     view! {
         <div class="field">
@@ -163,7 +164,7 @@ fn zone(typed: &Typed, problem: Option<&Problem>) -> AnyView {
                 required=true
                 maxlength="100"
                 autocomplete="off"
-                aria-describedby=bad.then_some("time_zone-hint time_zone-fault").unwrap_or("time_zone-hint")
+                aria-describedby=described
                 aria-invalid=bad.then_some("true")
             />
             <datalist id="zones">{zones}</datalist>

@@ -187,6 +187,27 @@ class Health(TypedDict):
     status: str
 
 
+class ImportProperty(TypedDict):
+    """
+    Property of a payload that a column can become.
+    """
+
+    name: str
+    required: bool
+    type: NotRequired[str | None]
+
+
+Alias: TypeAlias = str
+
+
+class ImportTemplate(TypedDict):
+    """
+    Content of a template file.
+    """
+
+    examples: NotRequired[list[dict[str, Any]]]
+
+
 class ItemProgress(TypedDict):
     """
     Progress of a worker with one item.
@@ -269,6 +290,9 @@ class LogLinesAdded(TypedDict):
     added: int
     dropped: int
     last_line: int
+
+
+MatchKind: TypeAlias = Literal['remembered', 'exact', 'alias', 'fuzzy']
 
 
 MaxFailures: TypeAlias = int | Literal['unlimited']
@@ -1058,6 +1082,17 @@ class HeartbeatsResponse(TypedDict):
     heartbeats: list[AssignmentHeartbeatResult]
 
 
+class ImportSettings(TypedDict):
+    """
+    Imports of a type: `import` of a job type.
+    """
+
+    aliases: NotRequired[dict[str, list[Alias]]]
+    enabled: NotRequired[bool]
+    roles: NotRequired[list[Literal['user', 'support', 'admin']] | None]
+    template: NotRequired[ImportTemplate | None]
+
+
 class ItemError(TypedDict):
     """
     Error of the last attempt.
@@ -1089,27 +1124,28 @@ class ItemStep(TypedDict):
     name: str
 
 
-class JobType(TypedDict):
-    """
-    A job type as the API shows it.
-    """
-
-    backoff: Backoff
-    concurrency: NotRequired[int | None]
-    created_at: Timestamp
-    delivery: DeliveryStrategy
-    executor: Executor
-    heartbeat_seconds: float
-    max_failures: MaxFailures
-    name: str
-    paused: bool
-    payload_schema: NotRequired[JsonValue]
-    require_idempotency_key: bool
-    retain_seconds: NotRequired[int | None]
-    run_timeout_seconds: NotRequired[float | None]
-    steps: list[str]
-    updated_at: Timestamp
-    version: int
+JobType = TypedDict(
+    'JobType',
+    {
+        'backoff': Backoff,
+        'concurrency': NotRequired[int | None],
+        'created_at': Timestamp,
+        'delivery': DeliveryStrategy,
+        'executor': Executor,
+        'heartbeat_seconds': float,
+        'import': NotRequired[ImportSettings | None],
+        'max_failures': MaxFailures,
+        'name': str,
+        'paused': bool,
+        'payload_schema': NotRequired[JsonValue],
+        'require_idempotency_key': bool,
+        'retain_seconds': NotRequired[int | None],
+        'run_timeout_seconds': NotRequired[float | None],
+        'steps': list[str],
+        'updated_at': Timestamp,
+        'version': int,
+    },
+)
 
 
 class JobTypePage(TypedDict):
@@ -1121,44 +1157,46 @@ class JobTypePage(TypedDict):
     next_cursor: NotRequired[str | None]
 
 
-class JobTypePatch(TypedDict):
-    """
-    The fields that are named change; `null` is a value where it means something. Fields of `backoff` count singly.
-    """
+JobTypePatch = TypedDict(
+    'JobTypePatch',
+    {
+        'backoff': NotRequired[Backoff],
+        'concurrency': NotRequired[int | None],
+        'delivery': NotRequired[DeliveryStrategy],
+        'executor': NotRequired[Executor],
+        'heartbeat_seconds': NotRequired[float],
+        'import': NotRequired[ImportSettings | None],
+        'max_failures': NotRequired[MaxFailures | None],
+        'name': NotRequired[str],
+        'paused': NotRequired[bool],
+        'payload_schema': NotRequired[dict[str, Any] | bool | None],
+        'require_idempotency_key': NotRequired[bool],
+        'retain_seconds': NotRequired[int | None],
+        'run_timeout_seconds': NotRequired[float | None],
+        'steps': NotRequired[list[Step]],
+    },
+)
 
-    backoff: NotRequired[Backoff]
-    concurrency: NotRequired[int | None]
-    delivery: NotRequired[DeliveryStrategy]
-    executor: NotRequired[Executor]
-    heartbeat_seconds: NotRequired[float]
-    max_failures: NotRequired[MaxFailures | None]
-    name: NotRequired[str]
-    paused: NotRequired[bool]
-    payload_schema: NotRequired[dict[str, Any] | bool | None]
-    require_idempotency_key: NotRequired[bool]
-    retain_seconds: NotRequired[int | None]
-    run_timeout_seconds: NotRequired[float | None]
-    steps: NotRequired[list[Step]]
 
-
-class JobTypeSpec(TypedDict):
-    """
-    Body of `POST /job-types` and `PUT /job-types/{name}`; only `name` is required.
-    """
-
-    backoff: NotRequired[Backoff]
-    concurrency: NotRequired[int | None]
-    delivery: NotRequired[DeliveryStrategy]
-    executor: NotRequired[Executor]
-    heartbeat_seconds: NotRequired[float]
-    max_failures: NotRequired[MaxFailures | None]
-    name: str
-    paused: NotRequired[bool]
-    payload_schema: NotRequired[dict[str, Any] | bool | None]
-    require_idempotency_key: NotRequired[bool]
-    retain_seconds: NotRequired[int | None]
-    run_timeout_seconds: NotRequired[float | None]
-    steps: NotRequired[list[Step]]
+JobTypeSpec = TypedDict(
+    'JobTypeSpec',
+    {
+        'backoff': NotRequired[Backoff],
+        'concurrency': NotRequired[int | None],
+        'delivery': NotRequired[DeliveryStrategy],
+        'executor': NotRequired[Executor],
+        'heartbeat_seconds': NotRequired[float],
+        'import': NotRequired[ImportSettings | None],
+        'max_failures': NotRequired[MaxFailures | None],
+        'name': str,
+        'paused': NotRequired[bool],
+        'payload_schema': NotRequired[dict[str, Any] | bool | None],
+        'require_idempotency_key': NotRequired[bool],
+        'retain_seconds': NotRequired[int | None],
+        'run_timeout_seconds': NotRequired[float | None],
+        'steps': NotRequired[list[Step]],
+    },
+)
 
 
 class JobUpload(TypedDict):
@@ -1399,6 +1437,15 @@ class ScheduleRun(TypedDict):
     tick: Timestamp
 
 
+class ScheduleRunPage(TypedDict):
+    """
+    One page of a list.
+    """
+
+    data: list[ScheduleRun]
+    next_cursor: NotRequired[str | None]
+
+
 class SearchGroup(TypedDict):
     """
     Things of one kind that a search has found, at most ten.
@@ -1522,6 +1569,19 @@ class Statistics(TypedDict):
     broker: NotRequired[BrokerStats | None]
     counted_at: NotRequired[Timestamp | None]
     data: list[TypeStats]
+
+
+SuggestedColumn = TypedDict(
+    'SuggestedColumn',
+    {
+        'as': ValueKind,
+        'confidence': float,
+        'format': NotRequired[str | None],
+        'from': str,
+        'matched': NotRequired[MatchKind | None],
+        'to': NotRequired[str | None],
+    },
+)
 
 
 class Upload(TypedDict):
@@ -1879,6 +1939,16 @@ class LogLinesRequest(TypedDict):
     """
 
     lines: list[NewLogLine]
+
+
+class MappingSuggestion(TypedDict):
+    """
+    Suggested column mapping of a file: `GET /uploads/{id}/mapping`.
+    """
+
+    columns: list[SuggestedColumn]
+    missing: list[str]
+    properties: list[ImportProperty]
 
 
 class NewJob(TypedDict):
