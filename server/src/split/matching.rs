@@ -154,7 +154,7 @@ impl<'a> Matcher<'a> {
 
 /// Similarity of two normalized names from 0 to 1. Names with other digits are not similar: `address1`, `address2`.
 fn similarity(one: &str, other: &str) -> f64 {
-    let digits = |name: &'_ str| name.chars().filter(|c| c.is_numeric()).collect::<String>();
+    let digits = |name: &str| name.chars().filter(|c| c.is_numeric()).collect::<String>();
     if digits(one) == digits(other) { strsim::jaro_winkler(one, other) } else { 0.0 }
 }
 
