@@ -154,7 +154,7 @@ impl<'a> Matcher<'a> {
 
 /// Similarity of two normalized names from 0 to 1. Names with other digits are not similar: `address1`, `address2`.
 fn similarity(one: &str, other: &str) -> f64 {
-    let digits = |name: &'_ str| name.chars().filter(|c| c.is_numeric()).collect::<String>();
+    let digits = |name: &str| name.chars().filter(|c| c.is_numeric()).collect::<String>();
     if digits(one) == digits(other) { strsim::jaro_winkler(one, other) } else { 0.0 }
 }
 
@@ -178,8 +178,8 @@ mod tests {
         found.into_iter().map(|found| found.map(|found| (found.to, found.kind))).collect()
     }
 
-    fn to(name: &str, kind: MatchKind) -> Option<(String, MatchKind)> {
-        Some((name.to_owned(), kind))
+    fn to(name: &str, kind: MatchKind) -> (String, MatchKind) {
+        (name.to_owned(), kind)
     }
 
     #[test]
@@ -207,12 +207,15 @@ mod tests {
             serde_json::from_str(r#"{"columns":[{"from":"Summe CHF","to":"amount"}]}"#).expect("a mapping");
         assert_eq!(
             found(&["amount", "Customer"], &targets, None),
-            [to("amount", MatchKind::Exact), to("customer", MatchKind::Alias)]
+            [Some(to("amount", MatchKind::Exact)), Some(to("customer", MatchKind::Alias))]
         );
-        assert_eq!(found(&["amount", "summe_chf"], &targets, Some(&last)), [None, to("amount", MatchKind::Remembered)]);
+        assert_eq!(
+            found(&["amount", "summe_chf"], &targets, Some(&last)),
+            [None, Some(to("amount", MatchKind::Remembered))]
+        );
         assert_eq!(
             found(&["betrag", "Custommer", "Total"], &targets, None),
-            [to("amount", MatchKind::Alias), to("customer", MatchKind::Fuzzy), None]
+            [Some(to("amount", MatchKind::Alias)), Some(to("customer", MatchKind::Fuzzy)), None]
         );
         assert_eq!(found(&["Note", "%", ""], &targets, None), [None, None, None]);
     }
@@ -223,7 +226,7 @@ mod tests {
         let columns = ["Adress 2", "Names", "Nam", "Adress-1"];
         assert_eq!(
             found(&columns, &targets, None),
-            [None, to("name", MatchKind::Fuzzy), None, to("address1", MatchKind::Fuzzy)]
+            [None, Some(to("name", MatchKind::Fuzzy)), None, Some(to("address1", MatchKind::Fuzzy))]
         );
         let confidence = match_columns(&texts(&columns), &targets, None, |_| true)[1].as_ref().map(|it| it.confidence);
         assert_eq!(confidence, Some(MOST_SIMILAR));
@@ -233,7 +236,7 @@ mod tests {
     fn a_remembered_property_that_is_gone_is_not_suggested() {
         let last: Mapping = serde_json::from_str(r#"{"columns":[{"from":"a","to":"old"}]}"#).expect("a mapping");
         assert_eq!(match_columns(&texts(&["a"]), &[], Some(&last), |name| name != "old"), [None]);
-        assert_eq!(found(&["a"], &[], Some(&last)), [to("old", MatchKind::Remembered)]);
+        assert_eq!(found(&["a"], &[], Some(&last)), [Some(to("old", MatchKind::Remembered))]);
     }
 
     #[test]

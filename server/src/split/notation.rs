@@ -79,7 +79,9 @@ mod tests {
 
     fn format(kind: ValueKind, values: &[&str]) -> Option<&'static str> {
         let mut notation = Notation::of(kind);
-        values.iter().for_each(|value| notation.look(value));
+        for value in values {
+            notation.look(value);
+        }
         notation.format()
     }
 

@@ -57,9 +57,9 @@ pub async fn suggest(app: &App, caller: &Caller, wanted: &JobUpload, job_type: &
         properties.iter().map(|property| (property.name.as_str(), kind(property))).collect();
     let kind_of = |found: &Match| kinds.get(found.to.as_str()).copied().unwrap_or_default();
     // A remembered column keeps its notation.
-    let guessed = |found: &Option<Match>| found.as_ref().filter(|found| found.remembered.is_none()).map(kind_of);
+    let guessed = |found: Option<&Match>| found.filter(|found| found.remembered.is_none()).map(kind_of);
     let mut notations: Vec<Notation> =
-        matches.iter().map(|found| Notation::of(guessed(found).unwrap_or_default())).collect();
+        matches.iter().map(|found| Notation::of(guessed(found.as_ref()).unwrap_or_default())).collect();
     look(app, &upload, &head, columns, &mut notations).await?;
 
     let used: HashSet<&str> = matches.iter().flatten().map(|found| found.to.as_str()).collect();

@@ -160,8 +160,8 @@ async fn started_with_files(app: &App, caller: &Caller) -> Result<Vec<String>> {
     let types = job_types::list(app, &NamedPart::by_name(1_000)).await?;
     let own = |builtin| matches!(builtin, Some(Builtin::Export | Builtin::Echo));
     let role = caller.role.map(Role::as_str);
-    let open = |import: &Option<ImportSettings>| import.as_ref().is_none_or(|import| import.admits(role));
-    let offered = types.into_iter().filter(|it| !own(it.executor.name) && open(&it.import));
+    let open = |import: Option<&ImportSettings>| import.is_none_or(|import| import.admits(role));
+    let offered = types.into_iter().filter(|it| !own(it.executor.name) && open(it.import.as_ref()));
     Ok(offered.map(|it| it.name).collect())
 }
 
