@@ -108,7 +108,7 @@ mod tests {
         let list =
             format!("roots,job:{ID},item:{ID},imports,failures,operations,workers,types,overview,deliveries,schedules");
         let topics = Topic::parse_list(&list).expect("topics");
-        assert_eq!(topics.len(), 10);
+        assert_eq!(topics.len(), 11);
         assert_eq!(topics.iter().map(Topic::to_string).collect::<Vec<_>>().join(","), list);
     }
 
