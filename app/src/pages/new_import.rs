@@ -4,6 +4,7 @@
 //! the file is read, its sections are fetched again (`scripts/review.js`). The server checks everything once more when the
 //! import starts.
 
+mod columns; // columns and the properties that they become
 mod preview; // the first rows
 
 use std::fmt;
@@ -11,6 +12,7 @@ use std::fmt;
 use domain::{
     Problem,
     id::Uuid,
+    import::MappingSuggestion,
     upload::{Preview, Upload},
 };
 use leptos::prelude::*;
@@ -21,6 +23,7 @@ use crate::{
     upload::{UploadForm, size},
 };
 
+pub use columns::{Choice, MOST_COLUMNS, mapping, suggested};
 pub use preview::brief;
 
 /// Content of the pages: the choices, and the input before a refusal.
@@ -40,6 +43,10 @@ pub struct ImportForm {
     pub upload: Option<Upload>,
     /// Its first rows.
     pub preview: Option<Preview>,
+    /// Suggested properties of its columns; absent if the type names none, or the file no columns.
+    pub suggestion: Option<MappingSuggestion>,
+    /// Choices for its columns, of a form that was sent.
+    pub choices: Vec<Choice>,
     /// Settings with which the reader has seen the first rows: a [`Seen`].
     pub checked: String,
     /// The import whose failed rows this file corrects.
@@ -235,6 +242,7 @@ fn review(form: &ImportForm, upload: &Upload, problem: Option<&Problem>) -> AnyV
             {options(form, upload, problem)}
             <div class="stack gap-4" id="first-rows" data-refresh="">
                 {seen.map(|seen| view! { <input type="hidden" name="checked" value=seen /> })}
+                {form.suggestion.as_ref().map(|suggestion| columns::section(suggestion, &form.choices, form.preview.as_ref()))}
                 {form.preview.as_ref().map(|preview| preview::table(preview, form.header))}
             </div>
             <div class="wiz-foot">

@@ -5,7 +5,9 @@
   const form = document.querySelector("form[data-review]");
   const again = () => {
     const asked = new URLSearchParams();
-    for (const [name, value] of new FormData(form)) if (typeof value === "string" && name !== "checked") asked.set(name, value);
+    // Columns are matched anew with another type or another way to read the file.
+    const own = /^(checked|(from|to|as)-\d+)$/;
+    for (const [name, value] of new FormData(form)) if (typeof value === "string" && !own.test(name)) asked.set(name, value);
     history.replaceState(null, "", `/imports/new?${asked}`);
     document.dispatchEvent(new Event("treeline:refresh"));
   };

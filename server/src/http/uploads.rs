@@ -319,7 +319,7 @@ pub async fn preview_upload(
     Query(Reading { format, header, delimiter, encoding, sheet, job_type }): Query<Reading>,
 ) -> Result<Answer<Preview>> {
     let wanted = JobUpload { id, format, header, delimiter, encoding, sheet };
-    Ok(Answer(uploads::preview(&app, &caller, &wanted, job_type.as_deref()).await?))
+    Ok(Answer(uploads::preview(&app, &caller, &wanted, job_type.as_deref(), None).await?))
 }
 
 /// Response that a browser saves and never displays, whatever its content.

@@ -2,11 +2,12 @@
 //!
 //! Informative only: every row is validated again when it is added. Reads only the start of the file.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use domain::{
-    Code, JobType,
+    Code, JobType, Problem,
     api::JobUpload,
+    mapping::Mapping,
     upload::{Preview, PreviewRow, UploadFormat},
 };
 
@@ -28,8 +29,15 @@ const PREVIEW_ROWS: usize = 20;
 pub(super) const CHECK_ROWS: usize = 200;
 
 /// Returns the first rows of a file; with `job_type`, as a job of this type would read them, and their validation
-/// against its schema (422 `unknown_job_type`).
-pub async fn preview(app: &App, caller: &Caller, wanted: &JobUpload, job_type: Option<&str>) -> Result<Preview> {
+/// against its schema (422 `unknown_job_type`). With `mapping`, the columns are those of the payload (422 `invalid_body`
+/// if the file does not have the mapped ones).
+pub async fn preview(
+    app: &App,
+    caller: &Caller,
+    wanted: &JobUpload,
+    job_type: Option<&str>,
+    mapping: Option<Mapping>,
+) -> Result<Preview> {
     let upload = find(&app.pool, caller, wanted.id).await?;
     let want = want(&upload, wanted)?;
     let schema = match job_type {
@@ -55,14 +63,21 @@ pub async fn preview(app: &App, caller: &Caller, wanted: &JobUpload, job_type: O
         Ok(head) => head,
         Err(problem) => return Ok(empty(Some(format!("{}: {}", problem.code.as_str(), problem.detail)))),
     };
+    let unknown = |_| Problem::invalid_body([("/mapping".to_owned(), "expected columns of the file".to_owned())]);
+    let head = match mapping {
+        Some(mapping) => head.with_mapping(mapping).map_err(unknown)?,
+        None => head,
+    };
+    let columns = head.payload_columns().map(Cow::into_owned);
+    let columns = columns.as_deref();
     let (object_id, bytes) = head.source(upload.id, upload.bytes as u64);
     let source = app.files.read(object_id, head.first.offset, bytes).await?;
-    let kinds = schema.as_ref().map_or_else(Vec::new, |s| s.column_kinds(head.data_columns(), head.data_width()));
+    let kinds = schema.as_ref().map_or_else(Vec::new, |s| s.column_kinds(columns, head.payload_width()));
     let rules = Rules { kinds, payload_limit: app.config.payload_limit.bytes() };
     let mut reader = Reader::new(source, head.clone(), head.first, rules);
     let most = if schema.is_some() { CHECK_ROWS } else { PREVIEW_ROWS };
     let is_table = head.format.is_table();
-    let mut check = schema.as_ref().map(|schema| check::Check::new(schema, head.data_columns(), is_table));
+    let mut check = schema.as_ref().map(|schema| check::Check::new(schema, columns, is_table));
     let mut rows = Vec::new();
     for _ in 0..most {
         let Some(row) = reader.next().await? else { break };
@@ -72,7 +87,7 @@ pub async fn preview(app: &App, caller: &Caller, wanted: &JobUpload, job_type: O
         if rows.len() < PREVIEW_ROWS {
             rows.push(PreviewRow {
                 row: row.number,
-                cells: if is_table { cells(&row, head.data_columns()) } else { Vec::new() },
+                cells: if is_table { cells(&row, columns) } else { Vec::new() },
                 payload: (!is_table).then_some(row.payload),
                 problem: row.fault.map(|fault| fault.message()),
             });
@@ -82,7 +97,7 @@ pub async fn preview(app: &App, caller: &Caller, wanted: &JobUpload, job_type: O
         format: head.format,
         delimiter: head.delimiter.map(String::from),
         encoding: head.encoding.name(),
-        columns: head.data_columns().map(<[String]>::to_vec).unwrap_or_default(),
+        columns: columns.map(<[String]>::to_vec).unwrap_or_default(),
         rows,
         problem: None,
         check: check.zip(job_type).map(|(check, name)| check.end(name)),

@@ -6,7 +6,7 @@
 
 use app::pages::{
     self,
-    new_import::{Corrects, ImportForm, Seen, brief},
+    new_import::{Choice, Corrects, ImportForm, MOST_COLUMNS, Seen, brief, mapping, suggested},
 };
 use axum::{
     extract::{RawQuery, Request, State},
@@ -16,8 +16,9 @@ use axum::{
 use domain::{
     Code, Document, Problem,
     api::{JobUpload, NewJob},
-    import::ImportSettings,
+    import::{ImportSettings, MappingSuggestion},
     job_type::Builtin,
+    mapping::Mapping,
     upload::{Preview, Upload},
 };
 use uuid::Uuid;
@@ -80,16 +81,60 @@ async fn begun_form(app: &App, caller: &Caller, query: Option<&str>) -> Result<I
     if let Some(typed) = typed {
         form.job_type = typed;
     }
-    if let Some(upload) = &form.upload {
-        form.preview = look(app, caller, &form, upload).await?.map(brief);
+    if let Some(upload) = form.upload.clone() {
+        inspect(app, caller, &mut form, &upload).await?;
     }
     Ok(form)
 }
 
+/// Reads the first rows of the file and what its columns could become, and checks the rows as they are matched.
+async fn inspect(app: &App, caller: &Caller, form: &mut ImportForm, upload: &Upload) -> Result<()> {
+    form.preview = look(app, caller, form, upload, None).await?.map(brief);
+    form.suggestion = suggestion(app, caller, form, upload).await?;
+    let Some(suggestion) = &form.suggestion else { return Ok(()) };
+    let mapping = if form.choices.is_empty() { mapping(&suggested(suggestion)) } else { mapping(&form.choices) };
+    let Some(mapping) = mapping else { return Ok(()) };
+    let matched = look(app, caller, form, upload, Some(mapping)).await?;
+    if let (Some(preview), Some(matched)) = (&mut form.preview, matched) {
+        for (row, matched) in preview.rows.iter_mut().zip(matched.rows) {
+            row.problem = matched.problem;
+        }
+        preview.check = matched.check;
+    }
+    Ok(())
+}
+
+/// Suggested properties of the columns. `None` if the type names none, or the file has no header or too many columns.
+async fn suggestion(
+    app: &App,
+    caller: &Caller,
+    form: &ImportForm,
+    upload: &Upload,
+) -> Result<Option<MappingSuggestion>> {
+    // Corrected rows have the names of the properties already.
+    if form.corrects.is_some() || !form.header || !form.job_types.contains(&form.job_type) {
+        return Ok(None);
+    }
+    match uploads::suggest(app, caller, &reading(form, upload), &form.job_type).await {
+        Ok(found) => {
+            let fits = !found.properties.is_empty() && (1..=MOST_COLUMNS).contains(&found.columns.len());
+            Ok(fits.then_some(found))
+        }
+        Err(Error::Problem(problem)) if problem.status == 422 => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 /// First rows, read according to the form. `None` if the type cannot be chosen.
-async fn look(app: &App, caller: &Caller, form: &ImportForm, upload: &Upload) -> Result<Option<Preview>> {
+async fn look(
+    app: &App,
+    caller: &Caller,
+    form: &ImportForm,
+    upload: &Upload,
+    mapping: Option<Mapping>,
+) -> Result<Option<Preview>> {
     let known = form.job_types.contains(&form.job_type).then_some(form.job_type.as_str());
-    match uploads::preview(app, caller, &reading(form, upload), known).await {
+    match uploads::preview(app, caller, &reading(form, upload), known, mapping).await {
         Ok(preview) => Ok(Some(preview)),
         Err(Error::Problem(problem)) if problem.status == 422 => Ok(None),
         Err(error) => Err(error),
@@ -172,10 +217,7 @@ pub(super) async fn create(State(app): State<App>, signed: Signed, request: Requ
         Err(error) => return signed.visit.trouble(error),
     };
     let received = receive(&app, &signed.caller, request, &mut form).await;
-    if received.is_ok()
-        && let Some(found) = first_look(&app, &signed.caller, &form).await
-    {
-        form.preview = Some(brief(found));
+    if received.is_ok() && has_news(&app, &signed.caller, &mut form).await {
         return signed.visit.page(StatusCode::UNPROCESSABLE_ENTITY, move || pages::new_import::page(&form, None));
     }
     let made = match received {
@@ -185,20 +227,24 @@ pub(super) async fn create(State(app): State<App>, signed: Signed, request: Requ
     match made {
         Ok(id) => see_other(&format!("/imports/{id}")),
         Err(error) => {
-            if let Some(upload) = &form.upload {
-                form.preview = look(&app, &signed.caller, &form, upload).await.ok().flatten().map(brief);
+            if let Some(upload) = form.upload.clone() {
+                // The refusal is shown, with or without the rows.
+                let _ = inspect(&app, &signed.caller, &mut form, &upload).await;
             }
             refused(&signed, form, error)
         }
     }
 }
 
-/// First rows, if something does not fit and the reader has not seen it yet.
-async fn first_look(app: &App, caller: &Caller, form: &ImportForm) -> Option<Preview> {
-    let upload = form.upload.as_ref().filter(|upload| form.checked != Seen(upload.id, &form.job_type).to_string())?;
-    let preview = uploads::preview(app, caller, &reading(form, upload), Some(&form.job_type)).await.ok()?;
-    let found = preview.check.as_ref().is_some_and(|check| !check.findings.is_empty());
-    found.then_some(preview)
+/// Returns true if something does not fit and the reader has not seen it yet.
+async fn has_news(app: &App, caller: &Caller, form: &mut ImportForm) -> bool {
+    let Some(upload) = form.upload.clone() else { return false };
+    if form.checked == Seen(upload.id, &form.job_type).to_string() || inspect(app, caller, form, &upload).await.is_err()
+    {
+        return false;
+    }
+    let check = form.preview.as_ref().and_then(|preview| preview.check.as_ref());
+    check.is_some_and(|check| !check.findings.is_empty())
 }
 
 /// Options for reading the file.
@@ -244,10 +290,27 @@ async fn receive(app: &App, caller: &Caller, request: Request, form: &mut Import
             "name" => form.name = value,
             "corrects" => form.corrects = Some(first_import(app, caller, &value).await?.0),
             "upload_id" => form.upload = Some(stored(app, caller, &value).await?),
-            _ => {}
+            other => choose(&mut form.choices, other, value),
         }
     }
     Ok(())
+}
+
+/// Puts in a field of one column: `from-0`, `to-0`, or `as-0`.
+fn choose(choices: &mut Vec<Choice>, field: &str, value: String) {
+    let Some((part, place)) = field.split_once('-') else { return };
+    let Some(place) = place.parse().ok().filter(|&place: &usize| place < MOST_COLUMNS) else { return };
+    if !matches!(part, "from" | "to" | "as") {
+        return;
+    }
+    if choices.len() <= place {
+        choices.resize_with(place + 1, Choice::default);
+    }
+    match part {
+        "from" => choices[place].from = value,
+        "to" => choices[place].to = value,
+        _ => choices[place].kind = value,
+    }
 }
 
 async fn stored(app: &App, caller: &Caller, id: &str) -> Result<Upload> {
@@ -276,6 +339,7 @@ async fn make_job(app: &App, caller: &Caller, form: &ImportForm) -> Result<Uuid>
     let new = NewJob {
         name: Some(name.clone()),
         upload: Some(reading(form, upload)),
+        mapping: if form.choices.is_empty() { None } else { mapping(&form.choices) },
         metadata: form.corrects.as_ref().map(|first| Document::of(&serde_json::json!({"corrects": first.id}))),
         ..NewJob::of(&form.job_type)
     };
