@@ -7,11 +7,7 @@
     root.dataset.islands = "failed";
     console.warn("Treeline: the live part of this page did not start.", why);
   };
-  const patience = setTimeout(failed, 20000, "It took more than 20 s to load.");
-  // Asked for beside the script, not after it. A <link rel=preload> would also load it where scripts are off.
-  const fetched = fetch(wasm);
-  fetched.catch(failed);
-  const wake = async (module) => {
+  const wake = async (module, fetched) => {
     await module.default({ module_or_path: fetched });
     module.hydrate();
     const waking = [];
@@ -29,8 +25,17 @@
     };
     walk(document.body, null);
     await Promise.all(waking);
-    clearTimeout(patience);
     root.dataset.islands = "ready";
   };
-  import(js).then(wake).catch(failed);
+  const start = () => {
+    const patience = setTimeout(failed, 20000, "It took more than 20 s to load.");
+    // Asked for beside the script, not after it. A <link rel=preload> would also load it where scripts are off.
+    const fetched = fetch(wasm);
+    fetched.catch(failed);
+    import(js).then((module) => wake(module, fetched)).then(() => clearTimeout(patience)).catch(failed);
+  };
+  // After the first picture: until then the connection belongs to the style sheet and the fonts. A hidden tab draws none.
+  const later = () => (document.hidden ? start() : requestAnimationFrame(() => setTimeout(start)));
+  if (document.readyState === "complete") later();
+  else addEventListener("load", later, { once: true });
 })

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::support::{
-    Api, Server,
+    Answer, Api, Server,
     imports::{complete, import, upload},
 };
 
@@ -138,5 +138,61 @@ async fn a_type_says_who_may_import() {
     assert_eq!(pointers, ["/import/roles/0", "/import/aliases/a/0", "/import/template/examples/0"]);
     server.patch("/api/v1/job-types/invoices", json!({"import": null})).await.expect(200);
     import(&user, "invoices", &upload(&user, "a.csv", file).await).await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_clerk_matches_columns_by_a_form_and_finds_them_matched_the_next_month() {
+    let server = Server::start().await;
+    invoices(&server, json!({"aliases": {"date": ["Rechnungsdatum"]}})).await;
+    let ada = server.person("Ada", "user").await;
+    let january = upload(&ada, "january.csv", "Kunde;Betrag;Datum;Bemerkung\nAda;1.234,56;31.12.2026;x\n").await;
+    let page = ada.get(&format!("/imports/new?upload_id={january}&type=invoices")).await.text;
+    assert!(page.contains("Match columns") && page.contains("Choose a column for amount, customer."), "{page}");
+    let columns = [
+        ("from-0", "Kunde"),
+        ("to-0", "customer"),
+        ("as-0", "text"),
+        ("from-1", "Betrag"),
+        ("to-1", "amount"),
+        ("as-1", "number 1.234,56"),
+        ("from-2", "Datum"),
+        ("to-2", "date"),
+        ("as-2", "date DD.MM.YYYY"),
+        ("from-3", "Bemerkung"),
+        ("to-3", ""),
+        ("as-3", "text"),
+    ];
+    let send = async |file: &str, columns: &[(&str, &str)]| {
+        let fields = [("upload_id", file), ("type", "invoices"), ("header", "yes")];
+        let form = fields.iter().chain(columns).fold(reqwest::multipart::Form::new(), |form, (name, value)| {
+            form.text((*name).to_owned(), (*value).to_owned())
+        });
+        Answer::of(ada.request(reqwest::Method::POST, "/imports").multipart(form)).await
+    };
+    // Two columns for one property: nothing starts, and the choices stay.
+    let mut twice = columns;
+    twice[7].1 = "amount";
+    let refused = send(&january, &twice).await;
+    assert_eq!(refused.status, 422, "{}", refused.text);
+    assert!(refused.text.contains("<option value=\"number 1.234,56\" selected"), "{}", refused.text);
+
+    let started = send(&january, &columns).await;
+    assert_eq!(started.status, 303, "{}", started.text);
+    let id = started.headers["location"].to_str().expect("text").trim_start_matches("/imports/").to_owned();
+    let done = complete(&ada, &ada.get(&format!("/api/v1/jobs/{id}")).await.expect(200)).await;
+    assert_eq!((&done["counts"]["succeeded"], &done["counts"]["dead"]), (&json!(1), &json!(0)), "{done}");
+    let items = ada.get(&format!("/api/v1/items?job={id}")).await.expect(200);
+    let item = ada.get(&format!("/api/v1/items/{}", items["data"][0]["id"].as_str().expect("an id"))).await.expect(200);
+    assert_eq!(item["payload"], json!({"customer": "Ada", "amount": 1234.56, "date": "2026-12-31"}));
+
+    // In February the columns have another order, and one has another name.
+    let february = upload(&ada, "february.csv", "Rechnungsdatum;Betrag;Kunde\n31.01.2027;7,50;Bob\n").await;
+    let page = ada.get(&format!("/imports/new?upload_id={february}&type=invoices")).await.text;
+    for chosen in ["date", "amount", "customer", "number 1.234,56", "date DD.MM.YYYY"] {
+        assert!(page.contains(&format!("<option value=\"{chosen}\" selected")), "{chosen}: {page}");
+    }
+    assert!(page.contains("as in your last import") && !page.contains("Choose a column for"), "{page}");
+    assert!(page.contains("fits what invoices expects") || page.contains("1 row fits"), "{page}");
     server.stop().await;
 }
