@@ -7,16 +7,17 @@
     root.dataset.islands = "failed";
     console.warn("Treeline: the live part of this page did not start.", why);
   };
+  // Timers of a hidden tab run once a second.
+  const turn = () => (document.hidden ? Promise.resolve() : new Promise((go) => setTimeout(go)));
   const wake = async (module, fetched) => {
     await module.default({ module_or_path: fetched });
+    await turn();
     module.hydrate();
-    const waking = [];
+    const islands = [];
     const walk = (node, above) => {
       for (const child of node.children) {
         if (child.localName === "leptos-island") {
-          above?.$$on_hydrate?.();
-          const island = module[child.dataset.component];
-          if (island) waking.push(island(child));
+          islands.push([child, above]);
           walk(child, above);
         } else {
           walk(child, child.localName === "leptos-children" ? child : above);
@@ -24,6 +25,14 @@
       }
     };
     walk(document.body, null);
+    const waking = [];
+    for (const [child, above] of islands) {
+      // One island a turn: a click or a key never waits for all of them.
+      await turn();
+      above?.$$on_hydrate?.();
+      const island = module[child.dataset.component];
+      if (island) waking.push(island(child));
+    }
     await Promise.all(waking);
     root.dataset.islands = "ready";
   };

@@ -4,9 +4,14 @@
   const skew = Number(document.documentElement.dataset.now) - Date.now();
   const now = () => Date.now() + skew;
   const parts = { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" };
-  const clock = new Intl.DateTimeFormat(undefined, parts);
-  const second = new Intl.DateTimeFormat(undefined, { ...parts, second: "2-digit" });
-  const full = new Intl.DateTimeFormat(undefined, { dateStyle: "full", timeStyle: "long" });
+  // A formatter takes milliseconds to make, so each is made when it is first needed.
+  const formats = new Map();
+  const format = (at, options) => {
+    if (!formats.has(options)) formats.set(options, new Intl.DateTimeFormat(undefined, options));
+    return formats.get(options).format(at);
+  };
+  const seconds = { ...parts, second: "2-digit" };
+  const full = { dateStyle: "full", timeStyle: "long" };
   const length = (s) => {
     s = Math.max(0, Math.round(s));
     const two = (a, u, b, v) => (b ? `${a} ${u} ${b} ${v}` : `${a} ${u}`);
@@ -16,8 +21,8 @@
     return two(Math.floor(s / 86400), "d", Math.floor((s % 86400) / 3600), "h");
   };
   const words = {
-    clock: (at) => clock.format(at),
-    second: (at) => second.format(at),
+    clock: (at) => format(at, parts),
+    second: (at) => format(at, seconds),
     exact: (at) => `${at.toLocaleTimeString("en-GB")}.${String(at.getMilliseconds()).padStart(3, "0")}`,
     since: (at) => length((now() - at) / 1000),
     ago: (at) => {
@@ -25,7 +30,7 @@
       if (s < 45) return "just now";
       if (s < 3600) return `${Math.max(1, Math.round(s / 60))} min ago`;
       if (s < 86400) return `${Math.round(s / 3600)} h ago`;
-      return s < 604800 ? `${Math.round(s / 86400)} d ago` : clock.format(at);
+      return s < 604800 ? `${Math.round(s / 86400)} d ago` : format(at, parts);
     },
   };
   const tell = (way) => {
@@ -34,10 +39,16 @@
       const text = words[time.dataset.way](at);
       const node = time.firstChild;
       if (node && node.data !== text) node.data = text;
-      if (!time.title) time.title = full.format(at);
     }
   };
   tell();
+  // The whole date is written when somebody points at a time, and for those who read with the keyboard, with its focus.
+  for (const kind of ["pointerover", "focusin"]) {
+    document.addEventListener(kind, ({ target }) => {
+      const time = target.closest?.("time[data-way]");
+      if (time && !time.title) time.title = format(new Date(time.dateTime), full);
+    });
+  }
   setInterval(() => document.hidden || tell("since"), 1000);
   setInterval(() => document.hidden || tell("ago"), 30000);
   document.addEventListener("treeline:drawn", () => tell());
@@ -60,8 +71,10 @@
 
   // Brings what is on the page to what the server has drawn now, in place: an element that stays is not replaced, so focus,
   // scroll, what was typed, ticked and opened stay. Children with an id or `data-key` are known by it.
-  const key = (node) => node.id || node.dataset?.key || "";
+  const key = (node) => node.id || node.getAttribute?.("data-key") || "";
   const morph = (old, fresh) => {
+    // Most of a page stays; the browser compares faster than a script.
+    if (old.isEqualNode(fresh)) return;
     if (old.nodeType !== fresh.nodeType || old.nodeName !== fresh.nodeName || key(old) !== key(fresh)) return old.replaceWith(fresh);
     if (old.nodeType !== Node.ELEMENT_NODE) {
       if (old.data !== fresh.data) old.data = fresh.data;

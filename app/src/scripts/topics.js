@@ -16,7 +16,9 @@
   const sources = new Map();
   let tries = 0;
   let timer = 0;
-  let refreshedAt = -Infinity;
+  // The page has just been drawn.
+  let refreshedAt = performance.now();
+  let refreshed = false;
   let refreshing = 0;
   // What was said of an item last, apart from how far it is.
   let said = "";
@@ -26,6 +28,7 @@
     const wait = Math.max(0, refreshedAt + pace - performance.now());
     refreshing = setTimeout(() => {
       refreshedAt = performance.now();
+      refreshed = true;
       document.dispatchEvent(new Event("treeline:refresh"));
     }, wait);
   };
@@ -82,7 +85,7 @@
     const done = tell?.(data) ?? false;
     // What the page was drawn from may be older than what is told first.
     const drawn = Number(root.dataset.now) * 1_000;
-    const known = kind === "snapshot" && refreshedAt === -Infinity && data.version > 0 && !topic.startsWith("item:") && data.version < drawn;
+    const known = kind === "snapshot" && !refreshed && data.version > 0 && !topic.startsWith("item:") && data.version < drawn;
     if (done || known) return;
     refresh(PACES[topic] ?? SHORTEST);
   };

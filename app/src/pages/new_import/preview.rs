@@ -105,7 +105,7 @@ pub(super) fn table(preview: &Preview, header: bool) -> AnyView {
         view! { <div class="table-foot">{format!("The first {} of {} columns", grouped(shown as i64), grouped(width as i64))}</div> }
     });
     view! {
-        {preview.check.as_ref().map(columns_of)}
+        {preview.check.as_ref().map(|check| columns_of(check, bad))}
         <section class="card" aria-labelledby="rows-heading">
             <div class="card-head">
                 <h2 id="rows-heading">{heading}</h2>
@@ -152,9 +152,24 @@ fn unreadable(problem: &str, header: bool) -> AnyView {
     .into_any()
 }
 
-/// Result of comparing the columns with the schema of the type.
-fn columns_of(check: &ColumnCheck) -> AnyView {
+/// Result of comparing the columns with the schema of the type. `bad`: number of shown rows that could not be read.
+fn columns_of(check: &ColumnCheck, bad: usize) -> AnyView {
     let name = check.job_type.clone();
+    if check.findings.is_empty() && bad > 0 {
+        let title = if bad == 1 { "1 row cannot be read".to_owned() } else { format!("{bad} rows cannot be read") };
+        return view! {
+            <div class="notice notice-warn" id="check">
+                {icon("partial")}
+                <div>
+                    <strong>{title}</strong>
+                    <p>
+                        "The reason is below each. You can start and fix them later: they are set aside. Or correct the file and replace it."
+                    </p>
+                </div>
+            </div>
+        }
+        .into_any();
+    }
     if check.findings.is_empty() {
         let rows = if check.rows == 1 { "1 row fits".to_owned() } else { format!("{} rows fit", check.rows) };
         let text = format!("The columns and the first {rows} what {name} expects.");
