@@ -76,6 +76,10 @@ fn all() -> Vec<(&'static str, Draw)> {
     add("sign-in", Box::new(|| pages::sign_in::page(&pages::sign_in::SignIn::default())));
     add("sign-in-link", Box::new(|| pages::sign_in::confirm("abc")));
     add("sign-in-used", Box::new(pages::sign_in::refused));
+    let ada = Person { name: "Ada Lovelace".to_owned(), staff: true, admin: true };
+    add("menu", Box::new(move || pages::menu::page(&ada)));
+    add("share", Box::new(|| pages::share::page(&partial(), true, &groups())));
+    add("search-empty", Box::new(|| pages::search::page(&pages::search::Search::default())));
     add("imports-empty", Box::new(|| pages::imports::page(&uploads_of(Vec::new()))));
     add(
         "imports",

@@ -10,6 +10,8 @@ use app::pages::{
 use domain::{
     Code, Problem,
     id::Uuid,
+    import::{ImportProperty, MappingSuggestion, MatchKind, SuggestedColumn},
+    mapping::ValueKind,
     upload::{ColumnCheck, ColumnFinding, FindingKind, Preview, PreviewRow, Upload, UploadFormat},
 };
 
@@ -20,6 +22,7 @@ use crate::{
 
 pub(crate) fn all(add: &mut impl FnMut(&'static str, Draw)) {
     add("new-check", Box::new(|| pages::new_import::page(&checked(), None)));
+    add("new-match", Box::new(|| pages::new_import::page(&matched(), None)));
     add("new-wide", Box::new(|| pages::new_import::page(&wide(), None)));
     add("new-unreadable", Box::new(|| pages::new_import::page(&unreadable(), None)));
     let again = ImportForm { corrects: Some(first()), ..form() };
@@ -64,6 +67,52 @@ pub(crate) fn all(add: &mut impl FnMut(&'static str, Draw)) {
 /// What its owner sees of an import.
 fn mine() -> Around {
     Around { own: true, may_change: true, ..Around::default() }
+}
+
+/// A file with German names, three of which are not those of the type.
+fn matched() -> ImportForm {
+    let column = |from: &str, to: Option<&str>, kind, format: Option<&str>, matched, confidence| SuggestedColumn {
+        from: from.to_owned(),
+        to: to.map(str::to_owned),
+        kind,
+        format: format.map(str::to_owned),
+        matched,
+        confidence,
+    };
+    let property = |name: &str, required, kind: &str| ImportProperty {
+        name: name.to_owned(),
+        required,
+        json_type: Some(kind.to_owned()),
+    };
+    let suggestion = MappingSuggestion {
+        columns: vec![
+            column("Rechnung", Some("id"), ValueKind::Text, None, Some(MatchKind::Remembered), 1.0),
+            column("Custommer", Some("customer"), ValueKind::Text, None, Some(MatchKind::Fuzzy), 0.8),
+            column("Betrag", Some("amount"), ValueKind::Number, Some("1.234,56"), Some(MatchKind::Alias), 0.9),
+            column("Sachbearbeiter", None, ValueKind::Text, None, None, 0.0),
+        ],
+        missing: vec!["due".to_owned()],
+        properties: vec![
+            property("id", true, "string"),
+            property("customer", true, "string"),
+            property("amount", true, "number"),
+            property("due", true, "string"),
+        ],
+    };
+    let mut form = checked();
+    if let Some(preview) = &mut form.preview {
+        preview.columns = suggestion.columns.iter().map(|column| column.from.clone()).collect();
+        preview.delimiter = Some(";".to_owned());
+        preview.encoding = "windows-1252".to_owned();
+        preview.check = None;
+        for (row, cells) in preview.rows.iter_mut().zip([
+            ["2026-118", "Muster AG", "1.250,00", "Frau Weber"],
+            ["2026-119", "Example Ltd", "12,50", "Herr Aydın"],
+        ]) {
+            row.cells = cells.map(str::to_owned).to_vec();
+        }
+    }
+    ImportForm { suggestion: Some(suggestion), ..form }
 }
 
 /// A file of sixty columns, with a line that is too long.

@@ -43,8 +43,12 @@
     fetched.catch(failed);
     import(js).then((module) => wake(module, fetched)).then(() => clearTimeout(patience)).catch(failed);
   };
-  // After the first picture: until then the connection belongs to the style sheet and the fonts. A hidden tab draws none.
-  const later = () => (document.hidden ? start() : requestAnimationFrame(() => setTimeout(start)));
+  // After the first picture with its fonts: until then the connection belongs to them. A hidden tab draws none.
+  const frame = () => new Promise((go) => requestAnimationFrame(go));
+  const later = async () => {
+    if (!document.hidden) await Promise.race([document.fonts.ready.then(frame).then(frame).then(turn), new Promise((go) => setTimeout(go, 1000))]);
+    start();
+  };
   if (document.readyState === "complete") later();
   else addEventListener("load", later, { once: true });
 })

@@ -41,7 +41,8 @@
       if (node && node.data !== text) node.data = text;
     }
   };
-  tell();
+  // In a task of its own: the first formatter reads the names of the reader's language.
+  setTimeout(tell);
   // The whole date is written when somebody points at a time, and for those who read with the keyboard, with its focus.
   for (const kind of ["pointerover", "focusin"]) {
     document.addEventListener(kind, ({ target }) => {

@@ -43,6 +43,10 @@
   };
   // What can be written without asking: true where that is all that changed.
   const told = {
+    overview({ stats }, kind) {
+      // What was counted when the page was drawn is what it shows.
+      return kind === "snapshot" && !refreshed && document.querySelector("#counted time")?.dateTime === stats.counted_at;
+    },
     failures({ groups, dead }) {
       write(document.querySelector("[data-dead]"), number.format(dead));
       const known = new Map(groups.map((group) => [`${group.type} ${group.fingerprint}`, group]));
@@ -82,7 +86,7 @@
     root.dataset.stream = "live";
     const data = JSON.parse(text);
     const tell = told[topic.split(":")[0]];
-    const done = tell?.(data) ?? false;
+    const done = tell?.(data, kind) ?? false;
     // What the page was drawn from may be older than what is told first.
     const drawn = Number(root.dataset.now) * 1_000;
     const known = kind === "snapshot" && !refreshed && data.version > 0 && !topic.startsWith("item:") && data.version < drawn;
