@@ -38,7 +38,7 @@ fn main() -> std::io::Result<()> {
     fs::create_dir_all(&directory)?;
     for theme in [Theme::Light, Theme::Dark] {
         for (name, draw) in all() {
-            let frame = frame(theme, !name.starts_with("sign") && !name.starts_with("trouble"));
+            let frame = frame(theme, !["sign", "trouble", "share"].iter().any(|public| name.starts_with(public)));
             fs::write(directory.join(format!("{name}-{}.html", theme.as_str())), html(&frame, draw))?;
         }
     }

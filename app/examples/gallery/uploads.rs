@@ -103,7 +103,7 @@ fn matched() -> ImportForm {
     if let Some(preview) = &mut form.preview {
         preview.columns = suggestion.columns.iter().map(|column| column.from.clone()).collect();
         preview.delimiter = Some(";".to_owned());
-        preview.encoding = "windows-1252".to_owned();
+        "windows-1252".clone_into(&mut preview.encoding);
         preview.check = None;
         for (row, cells) in preview.rows.iter_mut().zip([
             ["2026-118", "Muster AG", "1.250,00", "Frau Weber"],

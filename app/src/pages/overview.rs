@@ -304,6 +304,7 @@ pub fn workers_page(workers: &[Worker], next: Option<&String>, first: bool) -> P
     let content = view! {
         <div class="page-head">
             <h1>"Workers"</h1>
+            <p class="sub">"Programs that take items over HTTP. Each is listed for a day after it was last seen."</p>
         </div>
         <div id="workers" data-refresh="" data-topics="workers">
             {list}

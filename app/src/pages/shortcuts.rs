@@ -4,32 +4,44 @@ use leptos::prelude::*;
 
 use crate::frame::{Page, Place};
 
-/// Keys and what they do. The script `keys.js` acts on them; a test holds the two together.
-pub const KEYS: [(&str, &str); 15] = [
-    ("?", "show these keys"),
-    ("/", "go to the filter"),
-    ("j", "next row"),
-    ("k", "previous row"),
-    ("Enter", "open the row"),
-    ("x", "select the row"),
-    ("Shift x", "select from the last one to this row"),
-    ("g o", "go to the overview"),
-    ("g i", "go to the imports"),
-    ("g j", "go to the jobs"),
-    ("g d", "go to the failures"),
-    ("g b", "go to the operations"),
-    ("g w", "go to the workers"),
-    ("g t", "go to the job types"),
-    ("Esc", "close, leave a field, or select nothing"),
+/// Keys and what they do, by group. The script `keys.js` acts on them; a test holds the two together.
+pub const KEYS: [(&str, &[(&str, &str)]); 3] = [
+    (
+        "Go to",
+        &[
+            ("g o", "Overview"),
+            ("g j", "Jobs"),
+            ("g d", "Failures"),
+            ("g b", "Operations"),
+            ("g i", "Imports"),
+            ("g s", "Schedules"),
+            ("g w", "Workers"),
+            ("g t", "Job types"),
+        ],
+    ),
+    (
+        "Lists",
+        &[
+            ("j", "Next row"),
+            ("k", "Previous row"),
+            ("Enter", "Open the row"),
+            ("x", "Select the row"),
+            ("Shift x", "Select from the last one to this row"),
+            ("/", "Go to the filter"),
+        ],
+    ),
+    ("Everywhere", &[("?", "Show these keys"), ("Esc", "Close, leave a field, or select nothing")]),
 ];
 
 /// `/shortcuts`.
 pub fn page() -> Page {
     let content = view! {
         <div class="narrow">
-            <h1>"Keyboard shortcuts"</h1>
-            {table()}
-            <p class="sub">"They do nothing while you type in a field. Press ? on any page to switch single keys off in this browser."</p>
+            <div class="page-head">
+                <h1>"Keyboard shortcuts"</h1>
+                <p class="sub">"Single keys do nothing while you type. Press ? on any page to switch them off in this browser."</p>
+            </div>
+            <div class="grid">{groups(true)}</div>
         </div>
     }
     .into_any();
@@ -41,7 +53,7 @@ pub fn dialog() -> AnyView {
     view! {
         <dialog id="keys" aria-labelledby="keys-heading">
             <h2 id="keys-heading">"Keyboard shortcuts"</h2>
-            {table()}
+            {groups(false)}
             <label class="check">
                 <input type="checkbox" id="keys-off" />
                 <span>"Switch single-key shortcuts off in this browser"</span>
@@ -54,20 +66,33 @@ pub fn dialog() -> AnyView {
     .into_any()
 }
 
-fn table() -> AnyView {
-    let rows = KEYS
-        .into_iter()
-        .map(|(keys, what)| {
+/// The groups, as cards of a page or one below another in the dialog.
+fn groups(cards: bool) -> AnyView {
+    let group = |(name, keys): (&'static str, &'static [(&str, &str)])| {
+        let id = format!("{}keys-{}", if cards { "page-" } else { "" }, name.to_ascii_lowercase().replace(' ', "-"));
+        let rows = keys.iter().map(|(keys, what)| {
             let keys = keys.split(' ').map(|key| view! { <kbd>{key}</kbd> " " }).collect_view();
             view! {
                 <div>
-                    <dt>{keys}</dt>
-                    <dd>{what}</dd>
+                    <dt>{*what}</dt>
+                    <dd>{keys}</dd>
                 </div>
             }
-        })
-        .collect_view();
-    view! { <dl class="keys">{rows}</dl> }.into_any()
+        });
+        let rows = rows.collect_view();
+        let heading = if cards {
+            view! { <div class="card-head"><h2 id=id.clone()>{name}</h2></div> }.into_any()
+        } else {
+            view! { <h3 id=id.clone()>{name}</h3> }.into_any()
+        };
+        view! {
+            <section class=if cards { "card c4" } else { "" } aria-labelledby=id>
+                {heading}
+                <dl class="keys">{rows}</dl>
+            </section>
+        }
+    };
+    KEYS.into_iter().map(group).collect_view().into_any()
 }
 
 #[cfg(test)]
@@ -77,12 +102,12 @@ mod tests {
     #[test]
     fn the_script_acts_on_every_key_that_is_told() {
         let script = include_str!("../scripts/keys.js");
-        for (keys, _) in KEYS {
+        for (keys, _) in KEYS.iter().flat_map(|(_, keys)| *keys) {
             let acted = match keys.strip_prefix("g ") {
                 Some(place) => script.contains(&format!(" {place}: \"/")),
-                None if keys == "Shift x" => script.contains("event.key === \"X\""),
+                None if *keys == "Shift x" => script.contains("event.key === \"X\""),
                 // The browser's own.
-                None if matches!(keys, "Enter" | "Esc") => true,
+                None if matches!(*keys, "Enter" | "Esc") => true,
                 None => script.contains(&format!("event.key === \"{keys}\"")),
             };
             assert!(acted, "{keys}");

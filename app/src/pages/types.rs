@@ -59,6 +59,7 @@ pub fn list_page(types: &[JobType]) -> Page {
     let content = view! {
         <div class="page-head">
             <h1>"Job types"</h1>
+            <p class="sub">"What jobs of a kind have in common: who runs them, how many at once, and what happens when an item fails."</p>
         </div>
         <div class="card" id="list" data-refresh="" data-topics="types">
             {table}

@@ -1,7 +1,7 @@
 // Keys for those who do not want to reach for the mouse. Never in a field or an open dialog, never with a modifier,
 // and not at all where the reader has switched them off.
 (() => {
-  const places = { o: "/", i: "/imports", j: "/jobs", d: "/dead", b: "/bulk", w: "/workers", t: "/types" };
+  const places = { o: "/", i: "/imports", j: "/jobs", d: "/dead", b: "/bulk", s: "/schedules", w: "/workers", t: "/types" };
   const dialog = document.getElementById("keys");
   const off = document.getElementById("keys-off");
   let going = -Infinity;
