@@ -4,7 +4,13 @@
 . "$(dirname "$0")/lib.sh"
 USER_NAME=treeline-verify
 umount /sys/fs/cgroup/unified 2>/dev/null || true
-userdel --remove $USER_NAME >/dev/null 2>&1 || true
+remove_account() {
+    id $USER_NAME >/dev/null 2>&1 || return 0
+    # Rootless podman leaves a process that keeps its namespaces.
+    pkill --signal KILL --uid $USER_NAME || true
+    wait_for 10 "the end of the account's processes" userdel --remove $USER_NAME
+}
+remove_account
 useradd --create-home --home-dir "$WORK/home" --shell /bin/sh $USER_NAME
 chmod 755 "$WORK"
 home=$WORK/home
@@ -16,9 +22,8 @@ finish() {
     code=$?
     [ $code -eq 0 ] || for name in standalone small; do podman logs --tail 30 $name 2>&1 || true; done
     podman rm --all --force --time 5 >/dev/null 2>&1 || true
-    podman system migrate >/dev/null 2>&1 || true
     rootless podman --storage-driver vfs unshare rm -rf "$home/.local" "$home/run" >/dev/null 2>&1 || true
-    userdel --remove $USER_NAME >/dev/null 2>&1 || true
+    remove_account
     exit $code
 }
 trap finish EXIT

@@ -38,7 +38,7 @@ use_server() {
         "$base/api/v1/uploads?filename=bird-strikes.csv" | jq --raw-output .id)
     job=$(api --header "Idempotency-Key: job-$name" \
         --json "{\"type\": \"import\", \"upload\": {\"id\": \"$upload\"}}" "$base/api/v1/jobs" | jq --raw-output .id)
-    is_done() { api "$base/api/v1/jobs/$job" | jq --exit-status '.state == "completed" and .counts.succeeded == 10000'; }
+    is_done() { api "$base/api/v1/jobs/$job" | jq --exit-status '.completed_at != null and .counts.succeeded == 10000'; }
     wait_for 60 "$name: import of 10,000 rows" is_done
     echo "$name: link opened, 10,000 rows uploaded and done in $(since "$began")"
 }

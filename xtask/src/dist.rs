@@ -34,7 +34,7 @@ const SUITE: &str = "bookworm";
 
 /// Packages of every image, and of the one with PostgreSQL in addition.
 const PACKAGES: &str = "base-files,ca-certificates,libc6,libgcc-s1,netbase,tzdata";
-const POSTGRES_PACKAGES: &str = "dash,libc-bin,postgresql-15";
+const POSTGRES_PACKAGES: &str = "coreutils,dash,libc-bin,postgresql-15";
 
 /// Makes the files of a release, and with `verify` also installs and uses them.
 pub(crate) fn run(binaries: Option<&Path>, verify: bool) -> Result<()> {
