@@ -38,17 +38,17 @@ installed=$(since "$began")
 inside systemctl enable --quiet --now treeline
 find_link() { inside journalctl --output cat --unit treeline | grep -o 'http://127[^ ]*/sign-in/[^ ]*'; }
 wait_for 60 "sign-in link" find_link
-pid=$(inside systemctl show --property MainPID --value treeline)
 outside=$(podman inspect --format '{{.State.Pid}}' $NAME)
 wait_for 30 "sign-in page" nsenter --target "$outside" --net curl --fail --max-time 5 "$(find_link)"
 echo "deb: installed with PostgreSQL in $installed, sign-in page after $(since "$began")"
 inside env TREELINE_LISTEN=127.0.0.1:3000 treeline-server health || fail "treeline-server health"
 use_server "$outside" "$(find_link)" deb
 
-[ "$(inside stat --format %U "/proc/$pid")" = treeline ] || fail "the server does not run as treeline"
-inside grep -q '^CapEff:.0*$' "/proc/$pid/status" || fail "the server has capabilities"
-inside grep -q '^NoNewPrivs:.1$' "/proc/$pid/status" || fail "the server can gain privileges"
-inside grep -q '^Seccomp:.2$' "/proc/$pid/status" || fail "system calls are not filtered"
+main=$(inside systemctl show --property MainPID --value treeline)
+[ "$(inside stat --format %U "/proc/$main")" = treeline ] || fail "the server does not run as treeline"
+inside grep -q '^CapEff:.0*$' "/proc/$main/status" || fail "the server has capabilities"
+inside grep -q '^NoNewPrivs:.1$' "/proc/$main/status" || fail "the server can gain privileges"
+inside grep -q '^Seccomp:.2$' "/proc/$main/status" || fail "system calls are not filtered"
 inside systemd-analyze security treeline --no-pager --threshold=20 | tail -1
 began=$(seconds)
 inside systemctl restart treeline
