@@ -9,6 +9,7 @@ mod verify;
 
 use std::{
     fs,
+    io::Write as _,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -95,7 +96,9 @@ impl Dist {
             "treeline ({VERSION}) stable; urgency=medium\n\n  * See CHANGELOG.md in the sources.\n\n -- The Treeline \
              authors <maintainers@treeline.example>  {date}\n"
         );
-        fs::write(dist.stage.join("release/changelog"), changelog)?;
+        let mut packed = flate2::GzBuilder::new().mtime(0).write(Vec::new(), flate2::Compression::best());
+        packed.write_all(changelog.as_bytes())?;
+        fs::write(dist.stage.join("release/changelog.gz"), packed.finish()?)?;
         Ok(dist)
     }
 
@@ -205,7 +208,8 @@ impl Dist {
         for file in places::files_below(&self.folder) {
             let content = fs::read(&file)?;
             println!("    {:8.1} MB  {}", content.len() as f64 / 1e6, name_of(&file));
-            sums += &format!("{}  {}\n", supply::hex(&Sha256::digest(&content)), name_of(&file));
+            let hash = supply::hex(&Sha256::digest(&content));
+            sums.extend([hash.as_str(), "  ", &name_of(&file), "\n"]);
         }
         fs::write(self.folder.join("SHA256SUMS"), sums)?;
         println!("    in {}", self.folder.display());
