@@ -93,8 +93,8 @@ async fn plaintext_on_an_address_that_others_reach_is_refused() {
 async fn a_command_says_whether_the_server_is_ready() {
     let health = async |arguments: &[&str]| {
         let output = tokio::process::Command::new(env!("CARGO_BIN_EXE_treeline-server"))
-            .arg("health")
             .args(arguments)
+            .arg("health")
             .output()
             .await
             .expect("the program runs");
