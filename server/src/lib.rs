@@ -28,6 +28,7 @@ pub mod exports; // results and failures as streams
 pub mod failpoints; // fault injection, in special builds
 pub mod files; // uploaded files as bytes
 pub mod flush; // batches of concurrent requests
+pub mod health; // health check of a running server
 pub mod http; // HTTP API and pages
 pub mod job_types; // use-cases on job types
 pub mod jobs; // use-cases on jobs, items, assignments

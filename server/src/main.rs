@@ -89,6 +89,8 @@ enum Command {
         #[arg(long = "3.0")]
         older: bool,
     },
+    /// Check that the server at the configured address is ready; otherwise exit with 1 and the reason in one line
+    Health,
     /// Rotate the key that seals secrets in the database, while servers are running. If TREELINE_SECRET_KEY is set, it
     /// is the new key, and every server needs the old one as TREELINE_SECRET_KEY_PREVIOUS; otherwise a new key is
     /// generated in the data folder
@@ -114,6 +116,7 @@ async fn main() -> ExitCode {
         Some(Command::SigningSecret { owner, job_type, audit, alerts }) => {
             signing_secret(line.config, owner, job_type, audit, alerts).await
         }
+        Some(Command::Health) => server::health::check(&line.config).await,
         Some(Command::RotateKey) => rotate_key(line.config).await,
         Some(Command::Postgres(arguments)) => postgres::command(arguments).await,
     };
@@ -135,6 +138,9 @@ async fn serve(config: Config) -> anyhow::Result<()> {
         _ = terminated.recv() => return Ok(()),
         _ = interrupted.recv() => return Ok(()),
     };
+    if !server::http::assets::is_built() {
+        tracing::warn!("this program was built without the site: pages have no styles and do not update themselves");
+    }
     say(&format!("Treeline is listening on {}", running.url()))?;
     if let Some(link) = &running.sign_in_link {
         say(&format!("Sign in: {link}"))?;

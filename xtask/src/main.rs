@@ -6,6 +6,7 @@
 mod bench;
 mod browser;
 mod clients;
+mod dist;
 mod faults;
 mod places;
 mod prepare;
@@ -87,6 +88,15 @@ enum Verb {
         #[arg(long)]
         output: Option<std::path::PathBuf>,
     },
+    /// Makes the files of a release in target/dist: programs, Debian package, images, chart, Compose file, checksums.
+    Dist {
+        /// Also installs and uses each in a clean root, and makes all of them a second time, which must give the same.
+        #[arg(long)]
+        verify: bool,
+        /// Packs the programs of this folder instead of building them.
+        #[arg(long)]
+        bin_dir: Option<std::path::PathBuf>,
+    },
     /// Formats all Rust code.
     Fmt,
     /// Lints all Rust code, including the frontend.
@@ -141,6 +151,7 @@ fn run(verb: Verb) -> Result<()> {
         }
         Verb::Deny => supply::check(),
         Verb::Sbom { output } => supply::sbom(output),
+        Verb::Dist { verify, bin_dir } => dist::run(bin_dir.as_deref(), verify),
         Verb::Fmt => step::run("format", cargo(["fmt", "--all"])),
         Verb::Lint => test::lint(),
     }

@@ -197,6 +197,30 @@ fn faketime() -> Result<()> {
     Ok(())
 }
 
+/// Installs what makes the files of a release.
+pub(crate) fn packaging() -> Result<()> {
+    let programs = ["dpkg", "strip", "mmdebstrap", "buildah"];
+    if programs.iter().any(|program| on_path(program).is_none()) {
+        debian(
+            "a tool that makes packages",
+            &["binutils", "mmdebstrap", "buildah"],
+            "only Debian and Ubuntu have all",
+        )?;
+    }
+    supply::cargo_deb()?;
+    Ok(())
+}
+
+/// Installs what runs the files of a release in clean roots.
+pub(crate) fn containers() -> Result<()> {
+    let programs = ["podman", "crun", "slirp4netns", "newuidmap", "lintian", "curl", "jq"];
+    if programs.iter().any(|program| on_path(program).is_none()) {
+        let packages = ["podman", "crun", "slirp4netns", "uidmap", "lintian", "curl", "jq", "catatonit"];
+        debian("a tool that runs containers", &packages, "only Debian and Ubuntu have all")?;
+    }
+    Ok(())
+}
+
 /// Installs Debian packages, or prints what to install.
 fn debian(what: &str, packages: &[&str], elsewhere: &str) -> Result<()> {
     let list = packages.join(" ");
@@ -227,7 +251,8 @@ fn sudo_asks_nothing() -> bool {
     sudo.status().is_ok_and(|status| status.success())
 }
 
-fn as_root(words: &[&str]) -> Command {
+/// Command as root, by `sudo` if need be.
+pub(crate) fn as_root(words: &[&str]) -> Command {
     if is_root() {
         let mut command = Command::new(words[0]);
         command.args(&words[1..]);

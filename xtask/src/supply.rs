@@ -1,6 +1,6 @@
 //! Supply chain: `cargo deny` with the rules of `deny.toml`, and the bill of materials.
 //!
-//! `cargo-deny` is installed from crates.io in the target folder, once per version. The bill is CycloneDX 1.6 as JSON,
+//! `cargo-deny` and `cargo-deb` are installed from crates.io in the target folder, once per version. The bill is CycloneDX 1.6 as JSON,
 //! made from `cargo metadata`, `Cargo.lock` and npm's lock file: the same sources always give the same bytes, without
 //! data of the machine.
 
@@ -20,16 +20,29 @@ use crate::{places, step};
 /// Version that matches the format of `deny.toml`.
 const CARGO_DENY: &str = "0.20.2";
 
-/// Installs `cargo-deny` if it is missing. Not optimized: it builds in half the time and runs for seconds.
+/// Version that understands `package.metadata.deb` in `server/Cargo.toml`.
+const CARGO_DEB: &str = "3.8.0";
+
+/// Installs `cargo-deny` if it is missing.
 pub(crate) fn install() -> Result<PathBuf> {
-    let root = places::target()?.join("tools").join(format!("cargo-deny-{CARGO_DENY}"));
-    let program = root.join("bin").join("cargo-deny");
+    tool("cargo-deny", CARGO_DENY)
+}
+
+/// Installs `cargo-deb` if it is missing.
+pub(crate) fn cargo_deb() -> Result<PathBuf> {
+    tool("cargo-deb", CARGO_DEB)
+}
+
+/// Installs a program from crates.io if it is missing. Not optimized: it builds in half the time and runs for seconds.
+fn tool(name: &str, version: &str) -> Result<PathBuf> {
+    let root = places::target()?.join("tools").join(format!("{name}-{version}"));
+    let program = root.join("bin").join(name);
     if !program.is_file() {
         let mut command = Command::new("cargo");
-        command.args(["install", "--debug", "--locked", "--quiet", "cargo-deny", "--version", CARGO_DENY, "--root"]);
+        command.args(["install", "--debug", "--locked", "--quiet", name, "--version", version, "--root"]);
         command.arg(&root).env("CARGO_TARGET_DIR", places::target()?.join("tools").join("build"));
-        step::run("install cargo-deny", command)?;
-        ensure!(program.is_file(), "cargo-deny was installed but is not to be found");
+        step::run(&format!("install {name}"), command)?;
+        ensure!(program.is_file(), "{name} was installed but is not to be found");
     }
     Ok(program)
 }
@@ -178,7 +191,8 @@ fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-fn hex(bytes: &[u8]) -> String {
+/// Bytes as hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write as _;
     bytes.iter().fold(String::new(), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");

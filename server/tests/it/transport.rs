@@ -88,3 +88,37 @@ async fn plaintext_on_an_address_that_others_reach_is_refused() {
     assert!(!refused(&[&open[..], &["--allow-plaintext", "1"]].concat()).await);
     assert!(!refused(&[&open[..], &["--public-url", "https://treeline.example"]].concat()).await);
 }
+
+#[tokio::test]
+async fn a_command_says_whether_the_server_is_ready() {
+    let health = async |arguments: &[&str]| {
+        let output = tokio::process::Command::new(env!("CARGO_BIN_EXE_treeline-server"))
+            .args(arguments)
+            .arg("health")
+            .output()
+            .await
+            .expect("the program runs");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(said.lines().count(), usize::from(!output.status.success()), "{said}");
+        (output.status.code(), said)
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    certificate("treeline.example", folder.path());
+    let server = Server::start_with(|config| {
+        config.listen = ([0, 0, 0, 0], 0).into();
+        config.transport.tls_cert = Some(folder.path().join("cert.pem"));
+        config.transport.tls_key = Some(folder.path().join("key.pem"));
+    })
+    .await;
+    let address = format!("0.0.0.0:{}", server.running.addr.port());
+    let files = ["cert.pem", "key.pem"].map(|name| folder.path().join(name).display().to_string());
+    let tls = ["--listen", &address, "--tls-cert", &files[0], "--tls-key", &files[1]];
+    assert_eq!(health(&tls).await, (Some(0), String::new()));
+    server.stop().await;
+    let (code, said) = health(&tls).await;
+    assert_eq!(code, Some(1));
+    assert!(said.contains("no server answers at 127.0.0.1:"), "{said}");
+    let (code, said) = health(&["--listen", "127.0.0.1:0"]).await;
+    assert_eq!(code, Some(1));
+    assert!(said.contains("port 0"), "{said}");
+}
