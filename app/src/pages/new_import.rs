@@ -45,8 +45,10 @@ pub struct ImportForm {
     pub preview: Option<Preview>,
     /// Suggested properties of its columns; absent if the type names none, or the file no columns.
     pub suggestion: Option<MappingSuggestion>,
-    /// Choices for its columns, of a form that was sent.
+    /// Choices for its columns.
     pub choices: Vec<Choice>,
+    /// [`ImportForm::reading`] for which the choices were made.
+    pub matched: String,
     /// Settings with which the reader has seen the first rows: a [`Seen`].
     pub checked: String,
     /// The import whose failed rows this file corrects.
@@ -57,6 +59,13 @@ pub struct ImportForm {
     pub limit_bytes: i64,
     /// Largest workbook, in bytes.
     pub xlsx_limit_bytes: i64,
+}
+
+impl ImportForm {
+    /// Type and way of reading on which the choices for the columns depend, in one word.
+    pub fn reading(&self) -> String {
+        format!("{}:{}:{}:{}", self.job_type, self.delimiter, self.encoding, self.header)
+    }
 }
 
 /// An import whose failed rows are corrected.
@@ -242,7 +251,7 @@ fn review(form: &ImportForm, upload: &Upload, problem: Option<&Problem>) -> AnyV
             {options(form, upload, problem)}
             <div class="stack gap-4" id="first-rows" data-refresh="">
                 {seen.map(|seen| view! { <input type="hidden" name="checked" value=seen /> })}
-                {form.suggestion.as_ref().map(|suggestion| columns::section(suggestion, &form.choices, form.preview.as_ref()))}
+                {form.suggestion.as_ref().map(|suggestion| columns::section(suggestion, form))}
                 {form.preview.as_ref().map(|preview| preview::table(preview, form.header))}
             </div>
             <div class="wiz-foot">

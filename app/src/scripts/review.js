@@ -5,13 +5,16 @@
   const form = document.querySelector("form[data-review]");
   const again = () => {
     const asked = new URLSearchParams();
-    // Columns are matched anew with another type or another way to read the file.
-    const own = /^(checked|(from|to|as)-\d+)$/;
-    for (const [name, value] of new FormData(form)) if (typeof value === "string" && !own.test(name)) asked.set(name, value);
+    for (const [name, value] of new FormData(form)) {
+      if (typeof value !== "string" || name === "checked" || name.startsWith("from-")) continue;
+      // Of the columns only what was chosen otherwise than suggested: a file may have many.
+      const field = form.elements[name];
+      if (field.dataset?.column === undefined || field.dataset.column !== value) asked.set(name, value);
+    }
     history.replaceState(null, "", `/imports/new?${asked}`);
     document.dispatchEvent(new Event("treeline:refresh"));
   };
-  form?.addEventListener("change", (event) => event.target.matches("[data-preview]") && again());
+  form?.addEventListener("change", (event) => event.target.matches("[data-preview], [data-column]") && again());
 
   if (!/^\/imports(\/|$)/.test(location.pathname)) return;
   const files = (event) => event.dataTransfer?.types.includes("Files");

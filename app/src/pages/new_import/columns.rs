@@ -8,6 +8,7 @@ use domain::{
 };
 use leptos::prelude::*;
 
+use super::ImportForm;
 use crate::components::state::icon;
 
 /// Most columns that a form offers to match; the API maps more.
@@ -86,17 +87,17 @@ fn kinds() -> Vec<(String, String)> {
     kinds
 }
 
-/// The section of the form. `choices`: those of a form that was refused; empty for the suggestion.
-pub(super) fn section(suggestion: &MappingSuggestion, choices: &[Choice], preview: Option<&Preview>) -> AnyView {
+/// The section of the form.
+pub(super) fn section(suggestion: &MappingSuggestion, form: &ImportForm) -> AnyView {
     let all = suggestion.columns.len();
     let by_name = suggested(suggestion);
-    let choices = if choices.len() == all { choices } else { &by_name };
+    let choices = if form.choices.len() == all { &form.choices } else { &by_name };
     let lines = suggestion
         .columns
         .iter()
         .zip(choices)
         .enumerate()
-        .map(|(place, (column, choice))| line(place, column, choice, &suggestion.properties, preview))
+        .map(|(place, (column, choice))| line(place, column, choice, &suggestion.properties, form.preview.as_ref()))
         .collect_view();
     let matched = suggestion.columns.iter().filter(|column| column.to.is_some()).count();
     let sub = format!("{matched} of {all} matched by name");
@@ -106,22 +107,26 @@ pub(super) fn section(suggestion: &MappingSuggestion, choices: &[Choice], previe
                 <h2 id="columns-heading">"Match columns"</h2>
                 <span class="sub">{sub}</span>
             </div>
-            <ul class="lined">{lines}</ul>
-            <div class="card-foot">{foot(suggestion)}</div>
+            <input type="hidden" name="matched" value=form.reading() />
+            // Another way of reading gives other columns: their fields are not taken over.
+            <ul class="lined" data-key=form.reading()>{lines}</ul>
+            <div class="card-foot">{foot(suggestion, choices)}</div>
         </section>
     }
     .into_any()
 }
 
-fn foot(suggestion: &MappingSuggestion) -> AnyView {
+fn foot(suggestion: &MappingSuggestion, choices: &[Choice]) -> AnyView {
     let required: Vec<&str> =
         suggestion.properties.iter().filter(|one| one.required).map(|one| one.name.as_str()).collect();
+    let missing: Vec<&str> =
+        required.iter().copied().filter(|name| !choices.iter().any(|choice| choice.to == *name)).collect();
     let required = match required.as_slice() {
         [] => "No column is required.".to_owned(),
         names => format!("Required: {}.", names.join(", ")),
     };
-    let missing = (!suggestion.missing.is_empty()).then(|| {
-        let text = format!("Choose a column for {}.", suggestion.missing.join(", "));
+    let missing = (!missing.is_empty()).then(|| {
+        let text = format!("Choose a column for {}.", missing.join(", "));
         view! {
             <span class="state s-dead" id="columns-missing">
                 {icon("dead")}
@@ -175,6 +180,9 @@ fn line(
         })
         .collect_view();
     let name = column.from.clone();
+    // What a script compares a choice with.
+    let (suggested_to, suggested_kind) =
+        (column.to.clone().unwrap_or_default(), word(column.kind, column.format.as_deref()));
     let (property_label, values_label) = (format!("Property for {name}"), format!("Values of {name}"));
     view! {
         <li class="map-row">
@@ -186,7 +194,7 @@ fn line(
             <div class="row">
                 <label class="grow">
                     <span class="vh">{property_label}</span>
-                    <select name=format!("to-{place}")>
+                    <select name=format!("to-{place}") data-column=suggested_to>
                         <option value="" selected=to.is_empty()>
                             "Do not import"
                         </option>
@@ -195,10 +203,12 @@ fn line(
                 </label>
                 <label>
                     <span class="vh">{values_label}</span>
-                    <select name=format!("as-{place}")>{kinds}</select>
+                    <select name=format!("as-{place}") data-column=suggested_kind>
+                        {kinds}
+                    </select>
                 </label>
             </div>
-            <div class="small">{reason(column)}</div>
+            <div class="small">{reason(column, &choice.to)}</div>
             <input type="hidden" name=format!("from-{place}") value=name />
         </li>
     }
@@ -211,9 +221,12 @@ fn samples(place: usize, preview: Option<&Preview>) -> String {
     cells.join(", ")
 }
 
-/// Why the property is suggested.
-fn reason(column: &SuggestedColumn) -> AnyView {
+/// Why the property is suggested, or that another one was chosen.
+fn reason(column: &SuggestedColumn, to: &str) -> AnyView {
     let (shape, word, why) = match column.matched {
+        _ if to != column.to.as_deref().unwrap_or_default() => {
+            if to.is_empty() { ("cancelled", "Left out", "your choice") } else { ("succeeded", "Matched", "your choice") }
+        }
         Some(MatchKind::Remembered) => ("succeeded", "Matched", "as in your last import"),
         Some(MatchKind::Exact) => ("succeeded", "Matched", "same name"),
         Some(MatchKind::Alias) => ("succeeded", "Matched", "another name of it"),

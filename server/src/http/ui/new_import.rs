@@ -61,6 +61,7 @@ pub(super) async fn new(State(app): State<App>, signed: Signed, RawQuery(query):
 async fn begun_form(app: &App, caller: &Caller, query: Option<&str>) -> Result<ImportForm> {
     let mut form = empty_form(app, caller).await?;
     let mut typed = None;
+    let mut changes = Vec::new();
     for (name, value) in pairs(query) {
         match name.as_str() {
             "again" | "corrects" if !value.is_empty() => {
@@ -75,13 +76,22 @@ async fn begun_form(app: &App, caller: &Caller, query: Option<&str>) -> Result<I
             "header" => form.header = value == "yes",
             "name" => form.name = value,
             "left" => form.left = value.parse().unwrap_or(0).min(MOST_LEFT),
-            _ => {}
+            "matched" => form.matched = value,
+            _ => changes.push((name, value)),
         }
     }
     if let Some(typed) = typed {
         form.job_type = typed;
     }
     if let Some(upload) = form.upload.clone() {
+        form.suggestion = suggestion(app, caller, &form, &upload).await?;
+        if let Some(suggestion) = form.suggestion.as_ref().filter(|_| form.matched == form.reading()) {
+            form.choices = suggested(suggestion);
+            for (name, value) in changes {
+                choose(&mut form.choices, &name, value);
+            }
+            form.choices.truncate(suggestion.columns.len());
+        }
         inspect(app, caller, &mut form, &upload).await?;
     }
     Ok(form)
@@ -90,10 +100,14 @@ async fn begun_form(app: &App, caller: &Caller, query: Option<&str>) -> Result<I
 /// Reads the first rows of the file and what its columns could become, and checks the rows as they are matched.
 async fn inspect(app: &App, caller: &Caller, form: &mut ImportForm, upload: &Upload) -> Result<()> {
     form.preview = look(app, caller, form, upload, None).await?.map(brief);
-    form.suggestion = suggestion(app, caller, form, upload).await?;
+    if form.suggestion.is_none() {
+        form.suggestion = suggestion(app, caller, form, upload).await?;
+    }
     let Some(suggestion) = &form.suggestion else { return Ok(()) };
-    let mapping = if form.choices.is_empty() { mapping(&suggested(suggestion)) } else { mapping(&form.choices) };
-    let Some(mapping) = mapping else { return Ok(()) };
+    let fits = form.choices.len() == suggestion.columns.len();
+    let Some(mapping) = (if fits { mapping(&form.choices) } else { mapping(&suggested(suggestion)) }) else {
+        return Ok(());
+    };
     let matched = look(app, caller, form, upload, Some(mapping)).await?;
     if let (Some(preview), Some(matched)) = (&mut form.preview, matched) {
         for (row, matched) in preview.rows.iter_mut().zip(matched.rows) {
@@ -239,12 +253,17 @@ pub(super) async fn create(State(app): State<App>, signed: Signed, request: Requ
 /// Returns true if something does not fit and the reader has not seen it yet.
 async fn has_news(app: &App, caller: &Caller, form: &mut ImportForm) -> bool {
     let Some(upload) = form.upload.clone() else { return false };
-    if form.checked == Seen(upload.id, &form.job_type).to_string() || inspect(app, caller, form, &upload).await.is_err()
-    {
+    // Without scripts the type can change after the columns were matched: they are matched anew.
+    let other = !form.choices.is_empty() && !form.matched.is_empty() && form.matched != form.reading();
+    if other {
+        form.choices.clear();
+    }
+    let checked = !other && form.checked == Seen(upload.id, &form.job_type).to_string();
+    if checked || inspect(app, caller, form, &upload).await.is_err() {
         return false;
     }
     let check = form.preview.as_ref().and_then(|preview| preview.check.as_ref());
-    check.is_some_and(|check| !check.findings.is_empty())
+    other || check.is_some_and(|check| !check.findings.is_empty())
 }
 
 /// Options for reading the file.
@@ -287,6 +306,7 @@ async fn receive(app: &App, caller: &Caller, request: Request, form: &mut Import
             "encoding" => form.encoding = value,
             "header" => form.header = value == "yes",
             "checked" => form.checked = value,
+            "matched" => form.matched = value,
             "name" => form.name = value,
             "corrects" => form.corrects = Some(first_import(app, caller, &value).await?.0),
             "upload_id" => form.upload = Some(stored(app, caller, &value).await?),
