@@ -157,6 +157,8 @@ mod tests {
             assets: Assets { script: "/pkg/1/</script>.js".to_owned(), ..Assets::default() },
             theme: Theme::Dark,
             collapsed: false,
+            environment: None,
+            dead: Some(1),
             now: Time::parse("2026-11-20T14:03:07Z").expect("a time"),
             offset_minutes: None,
             person: Some(Person { name: HOSTILE.to_owned(), staff: true, admin: true }),

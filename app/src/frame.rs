@@ -71,6 +71,10 @@ pub struct Frame {
     pub address: String,
     /// Seconds after which a reader without JavaScript asked to load the page again.
     pub refresh_seconds: Option<u16>,
+    /// Name of the environment, such as `Staging`.
+    pub environment: Option<String>,
+    /// Number of dead items of all owners, for staff.
+    pub dead: Option<i64>,
 }
 
 /// A page: its data already drawn, but not yet in a document.

@@ -2,6 +2,7 @@
 //!
 //! Everything in it is a link or a form, so it works without a script; which links there are depends on the role alone.
 
+use domain::progress::grouped;
 use leptos::prelude::*;
 
 use crate::{
@@ -63,12 +64,15 @@ fn icon(name: &'static str) -> impl IntoView {
 /// The sidebar: brand, navigation, and the form that makes it narrow.
 pub(crate) fn side(frame: &Frame, person: &Person, place: Place) -> impl IntoView + use<> {
     let (collapsed, back) = (frame.collapsed, frame.address.clone());
+    let dead = frame.dead.filter(|&dead| dead > 0);
+    let environment = frame.environment.clone().filter(|_| person.staff);
     let groups = groups(person)
         .into_iter()
         .map(|(heading, links)| {
             let links = links
                 .into_iter()
                 .map(|link| {
+                    let dead = dead.filter(|_| link.place == Place::Dead);
                     view! {
                         <a
                             class="nav-link"
@@ -78,6 +82,7 @@ pub(crate) fn side(frame: &Frame, person: &Person, place: Place) -> impl IntoVie
                         >
                             {icon(link.icon)}
                             <span class="word">{link.word}</span>
+                            {dead.map(|dead| view! { <span class="nav-count bad" data-dead="">{grouped(dead)}</span> })}
                         </a>
                     }
                 })
@@ -93,8 +98,9 @@ pub(crate) fn side(frame: &Frame, person: &Person, place: Place) -> impl IntoVie
             <a class="brand" href="/" title="Treeline">
                 {mark::brand()}
                 <span class="word">"Treeline"</span>
+                {environment.map(|name| view! { <span class="env">{name}</span> })}
             </a>
-            <nav aria-label="Main">{groups}</nav>
+            <nav aria-label="Main" id="main-nav" data-refresh="">{groups}</nav>
             <form method="post" action="/sidebar">
                 <input type="hidden" name="back" value=back />
                 <button

@@ -37,6 +37,10 @@ pub struct Config {
     #[arg(long, env = "TREELINE_PUBLIC_URL")]
     pub public_url: Option<PublicUrl>,
 
+    /// Name of the environment that the sidebar shows, such as `Staging`, at most 20 characters. Default: none
+    #[arg(long, env = "TREELINE_ENVIRONMENT", value_parser = environment)]
+    pub environment: Option<String>,
+
     /// Folder for uploads and the private PostgreSQL.
     /// Default: ~/.local/share/treeline, or /var/lib/treeline as root
     #[arg(long, env = "TREELINE_DATA_DIR")]
@@ -141,6 +145,14 @@ pub struct Alerts {
 impl Default for Alerts {
     fn default() -> Self {
         Self { url: None, stalled_seconds: 3600, unclaimed_seconds: 300, quiet_seconds: 900 }
+    }
+}
+
+/// Checks the name of the environment.
+fn environment(name: &str) -> Result<String, String> {
+    match name.trim() {
+        name if (1..=20).contains(&name.chars().count()) && !name.contains(char::is_control) => Ok(name.to_owned()),
+        _ => Err("expected 1 to 20 characters, such as Staging".to_owned()),
     }
 }
 

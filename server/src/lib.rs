@@ -75,6 +75,8 @@ pub struct Shared {
     pub pool: PgPool,
     pub files: files::Files,
     pub hub: live::Hub,
+    /// The figure in the sidebar of pages.
+    pub standing: http::ui::Standing,
     /// Outbound HTTP.
     pub outgoing: Arc<outbound::Outgoing>,
     pub auth: Arc<Auth>,
@@ -180,6 +182,7 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
         pool,
         files,
         hub,
+        standing: http::ui::Standing::default(),
         outgoing: Arc::new(outgoing),
         sealer,
         shutdown,

@@ -48,7 +48,7 @@
       return kind === "snapshot" && !refreshed && document.querySelector("#counted time")?.dateTime === stats.counted_at;
     },
     failures({ groups, dead }) {
-      write(document.querySelector("[data-dead]"), number.format(dead));
+      for (const count of document.querySelectorAll("[data-dead]")) write(count, number.format(dead));
       const known = new Map(groups.map((group) => [`${group.type} ${group.fingerprint}`, group]));
       for (const line of document.querySelectorAll("[data-group]")) {
         const group = known.get(line.dataset.group);

@@ -45,11 +45,13 @@ mod search; // search page
 mod services; // services and tokens
 mod shares; // share links of a tree
 mod sign_in; // signing in and out
+mod standing; // the figure in the sidebar
 mod step_up; // step-up authentication
 mod theme; // theme and sidebar
 mod watch; // overview, workers and types, for staff
 
 pub use routes::{addresses, router};
+pub use standing::Standing;
 
 /// Request for a page: the caller, if signed in, and their display preferences.
 pub struct Visit {
@@ -60,6 +62,9 @@ pub struct Visit {
     collapsed: bool,
     offset_minutes: Option<i32>,
     refresh_seconds: Option<u16>,
+    environment: Option<String>,
+    /// Number of dead items of all owners, for staff.
+    dead: Option<i64>,
 }
 
 impl FromRequestParts<App> for Visit {
@@ -80,9 +85,16 @@ impl FromRequestParts<App> for Visit {
                 .and_then(|minutes| minutes.parse().ok())
                 .filter(|minutes: &i32| minutes.abs() <= 14 * 60),
             refresh_seconds: refresh.filter(|seconds| (5..=600).contains(seconds)),
+            environment: app.config.environment.clone(),
+            dead: None,
         };
         match caller {
-            Ok(MaybeCaller(caller)) => Ok(Self { caller, ..visit }),
+            Ok(MaybeCaller(caller)) => {
+                let staff = caller.as_ref().is_some_and(|caller| person(caller).staff);
+                let dead =
+                    if staff && parts.method == Method::GET { app.standing.dead(&app.engine).await } else { None };
+                Ok(Self { caller, dead, ..visit })
+            }
             Err(error) => Err(visit.trouble(error)),
         }
     }
@@ -141,6 +153,8 @@ impl Visit {
             person: self.caller.as_ref().map(person),
             address: self.address.clone(),
             refresh_seconds: self.refresh_seconds,
+            environment: self.environment.clone(),
+            dead: self.dead,
             nonce,
         };
         let headers = render::headers(&frame.nonce);

@@ -311,3 +311,17 @@ async fn an_admin_pauses_and_changes_a_type_and_two_do_not_overwrite_each_other(
     assert!(overview.status == 200 && overview.text.contains("No open alerts"), "{}", overview.text);
     server.stop().await;
 }
+
+#[tokio::test]
+async fn the_sidebar_of_staff_has_the_number_of_failed_items_and_the_environment() {
+    let server = Server::start_with(|config| config.environment = Some("Staging <1>".to_owned())).await;
+    let shop = shop(&server, json!({})).await;
+    let (grace, ada) = (server.person("Grace", "support").await, server.person("Ada", "user").await);
+    let before = grace.get("/types").await.text;
+    assert!(before.contains("Staging &lt;1&gt;") && !before.contains("nav-count"), "{before}");
+    dead(&shop, "a", &["1", "2"]).await;
+    crate::retention::until(async || grace.get("/types").await.text.contains("data-dead=\"\">2</span>")).await;
+    let user = ada.get("/jobs").await.text;
+    assert!(!user.contains("nav-count") && !user.contains("Staging"), "{user}");
+    server.stop().await;
+}

@@ -225,7 +225,11 @@ fn samples(place: usize, preview: Option<&Preview>) -> String {
 fn reason(column: &SuggestedColumn, to: &str) -> AnyView {
     let (shape, word, why) = match column.matched {
         _ if to != column.to.as_deref().unwrap_or_default() => {
-            if to.is_empty() { ("cancelled", "Left out", "your choice") } else { ("succeeded", "Matched", "your choice") }
+            if to.is_empty() {
+                ("cancelled", "Left out", "your choice")
+            } else {
+                ("succeeded", "Matched", "your choice")
+            }
         }
         Some(MatchKind::Remembered) => ("succeeded", "Matched", "as in your last import"),
         Some(MatchKind::Exact) => ("succeeded", "Matched", "same name"),

@@ -1,0 +1,34 @@
+//! The figure that the sidebar shows on every page of staff, read once for all pages.
+
+use std::time::{Duration, Instant};
+
+use tokio::{sync::Mutex, time::timeout};
+
+use crate::jobs::Engine;
+
+/// Age at which the figure is read again.
+const FRESH: Duration = Duration::from_secs(2);
+/// Time after which a page goes without it.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// Number of dead items of all owners, and when it was read.
+#[derive(Debug, Default)]
+pub struct Standing(Mutex<Option<(Instant, i64)>>);
+
+impl Standing {
+    /// Number of dead items of all owners, at most two seconds old. `None` if the database does not tell it in time: the
+    /// page says what is wrong, not the sidebar.
+    pub(super) async fn dead(&self, engine: &Engine) -> Option<i64> {
+        timeout(PATIENCE, self.read(engine)).await.ok().flatten()
+    }
+
+    async fn read(&self, engine: &Engine) -> Option<i64> {
+        let mut known = self.0.lock().await;
+        if let Some((_, dead)) = known.filter(|(at, _)| at.elapsed() < FRESH) {
+            return Some(dead);
+        }
+        let (_, dead) = engine.failures_of(None).await.ok()?;
+        *known = Some((Instant::now(), dead));
+        Some(dead)
+    }
+}
