@@ -30,8 +30,9 @@ async function start(server, page) {
   await page.waitForURL(/\/imports\/[0-9a-f-]{36}$/);
   await whenLive(page, 'finished');
   const id = page.url().split('/').at(-1);
-  const { data } = await (await server.api('GET', `/items?job=${id}&sort=index`)).json();
-  return Promise.all(data.map(async (item) => (await (await server.api('GET', `/items/${item.id}`)).json()).payload));
+  const { data } = await (await server.api('GET', `/items?job=${id}`)).json();
+  const payloads = await Promise.all(data.map(async (item) => (await (await server.api('GET', `/items/${item.id}`)).json()).payload));
+  return payloads.sort((a, b) => a.due.localeCompare(b.due));
 }
 
 for (const [device, options] of [['desktop', {}], ['phone', PHONE]]) {
@@ -39,11 +40,11 @@ for (const [device, options] of [['desktop', {}], ['phone', PHONE]]) {
     const server = await startServer(t);
     assert.equal((await server.api('PUT', '/job-types/invoices', TYPE)).ok, true);
     const page = await openPage(server, { path: '/imports/new', ...options });
-    await upload(page, 'january.csv', 'Kunde;Betrag;Zahlbar bis;Bemerkung\nMüller;1.234,56;31.01.2026;x\nAda;7,5;28.02.2026;\n');
+    await upload(page, 'january.csv', 'Kunde;Betrag;Zahlbar bis;Bemerkung\nMüller;1.234,56;31.01.2026;x\nZoë;7,5;28.02.2026;\n');
     await page.selectOption('#type', 'invoices');
     await page.getByText('Choose a column for amount, customer.').waitFor();
-    const property = (name) => page.getByLabel(`Property for ${name}`);
-    const values = (name) => page.getByLabel(`Values of ${name}`);
+    const property = (name) => page.getByRole('combobox', { name: `Property for ${name}`, exact: true });
+    const values = (name) => page.getByRole('combobox', { name: `Values of ${name}`, exact: true });
     assert.equal(await property('Zahlbar bis').inputValue(), 'due');
     assert.equal(await values('Zahlbar bis').inputValue(), 'date DD.MM.YYYY');
 
@@ -76,7 +77,7 @@ for (const [device, options] of [['desktop', {}], ['phone', PHONE]]) {
     await page.locator('#columns-missing').waitFor({ state: 'detached' });
     assert.deepEqual(await start(server, page), [
       { customer: 'Müller', amount: 1234.56, due: '2026-01-31' },
-      { customer: 'Ada', amount: 7.5, due: '2026-02-28' },
+      { customer: 'Zoë', amount: 7.5, due: '2026-02-28' },
     ]);
 
     await upload(page, 'february.csv', 'Zahlbar bis:;Bemerkung;Beträge;Kunde\n31.03.2026;;12,00;Zoë\n');

@@ -40,7 +40,7 @@ pub struct Match {
 }
 
 /// Finds a property for each column, each property at most once: from the last mapping, then by equal names, by equal
-/// normalized names and aliases, by similar names. `last`: its columns are used only if `is_allowed` for the property.
+/// normalized names and aliases, by names similar to these or to those of the last mapping. `last`: its columns are used only if `is_allowed` for the property.
 pub fn match_columns(
     columns: &[String],
     targets: &[Target<'_>],
@@ -70,7 +70,7 @@ pub fn match_columns(
         let place = matcher.free_place(alias);
         matcher.take(place, target.name, MatchKind::Alias, NORMALIZED, None);
     }
-    matcher.take_similar(targets);
+    matcher.take_similar(targets, &last);
     matcher.found
 }
 
@@ -121,33 +121,33 @@ impl<'a> Matcher<'a> {
     }
 
     /// Matches the remaining columns by similar names, the most similar ones first.
-    fn take_similar(&mut self, targets: &[Target<'_>]) {
+    fn take_similar(&mut self, targets: &[Target<'_>], last: &[&MappedColumn]) {
         let is_compared = |name: &str| COMPARED.contains(&name.chars().count());
         let free: Vec<usize> = (0..self.found.len())
             .filter(|&place| self.found[place].is_none() && is_compared(&self.normalized[place]))
             .collect();
-        let names: Vec<(&str, String)> = targets
+        let names: Vec<(&str, String, Option<&MappedColumn>)> = last
             .iter()
-            .filter(|target| !self.used.contains(target.name))
-            .flat_map(|target| {
+            .map(|&column| (column.to.as_str(), normalize(&column.from), Some(column)))
+            .chain(targets.iter().flat_map(|target| {
                 let names = std::iter::once(target.name).chain(target.aliases.iter().map(String::as_str));
-                names.map(|name| (target.name, normalize(name)))
-            })
-            .filter(|(_, name)| is_compared(name))
+                names.map(|name| (target.name, normalize(name), None))
+            }))
+            .filter(|(to, name, _)| !self.used.contains(*to) && is_compared(name))
             .collect();
         if free.len().saturating_mul(names.len()) > MOST_PAIRS {
             return;
         }
-        let mut pairs: Vec<(f64, usize, &str)> = Vec::new();
+        let mut pairs: Vec<(f64, usize, &str, Option<&MappedColumn>)> = Vec::new();
         for &place in &free {
             let column = &self.normalized[place];
-            let alike = names.iter().map(|(to, name)| (similarity(column, name), place, *to));
+            let alike = names.iter().map(|(to, name, known)| (similarity(column, name), place, *to, *known));
             pairs.extend(alike.filter(|(similarity, ..)| *similarity >= SIMILAR));
         }
         pairs.sort_by(|a, b| b.0.total_cmp(&a.0));
-        for (similarity, place, to) in pairs {
+        for (similarity, place, to, known) in pairs {
             let confidence = (similarity * 100.0).round() / 100.0;
-            self.take(Some(place), to, MatchKind::Fuzzy, confidence.min(MOST_SIMILAR), None);
+            self.take(Some(place), to, MatchKind::Fuzzy, confidence.min(MOST_SIMILAR), known);
         }
     }
 }
@@ -237,6 +237,17 @@ mod tests {
         let last: Mapping = serde_json::from_str(r#"{"columns":[{"from":"a","to":"old"}]}"#).expect("a mapping");
         assert_eq!(match_columns(&texts(&["a"]), &[], Some(&last), |name| name != "old"), [None]);
         assert_eq!(found(&["a"], &[], Some(&last)), [Some(to("old", MatchKind::Remembered))]);
+    }
+
+    #[test]
+    fn a_name_like_a_remembered_one_is_suggested_with_its_notation() {
+        let last: Mapping =
+            serde_json::from_str(r#"{"columns":[{"from":"Betrag","to":"amount","as":"number","format":"1.234,56"}]}"#)
+                .expect("a mapping");
+        let found = match_columns(&texts(&["Beträge"]), &[], Some(&last), |_| true);
+        let found = found[0].as_ref().expect("a match");
+        assert_eq!((found.to.as_str(), found.kind), ("amount", MatchKind::Fuzzy));
+        assert_eq!(found.remembered.as_ref(), last.columns.first());
     }
 
     #[test]
