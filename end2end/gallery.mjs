@@ -10,9 +10,9 @@ const [pages, site, pictures] = process.argv.slice(2).map((folder) => path.resol
 
 /** What is shown: the page's name, light at 1,280 px; and where another look tells more, that too. */
 const SHOWN = [
-  ['Uploads', ['imports', 'imports-empty', 'new', 'new-check', 'new-refused', 'correct', 'import-running', 'import-partial', 'import-complete', 'import-hostile']],
+  ['Uploads', ['imports', 'imports-empty', 'new', 'new-match', 'new-check', 'new-refused', 'correct', 'import-running', 'import-partial', 'import-complete', 'import-hostile']],
   ['Jobs', ['jobs', 'job-tree', 'job-running', 'bulk-preview', 'bulk-running', 'item-dead', 'item-retry', 'item-waiting']],
-  ['Failures and the rest', ['overview', 'dead', 'dead-group', 'dead-nothing', 'deliveries', 'delivery-refused', 'workers', 'types', 'audit', 'people', 'services', 'account', 'sign-in', 'trouble-removed']],
+  ['Failures and the rest', ['overview', 'dead', 'dead-group', 'dead-nothing', 'deliveries', 'delivery-refused', 'workers', 'types', 'schedules', 'schedule', 'audit', 'people', 'services', 'account', 'shortcuts', 'menu', 'sign-in', 'trouble-removed']],
 ];
 const LOOKS = { light: [1280], dark: [1280], phone: [320] };
 const OTHER = { dark: ['job-tree', 'import-running', 'dead', 'overview'], phone: ['imports', 'import-partial', 'job-tree', 'dead', 'new'] };
@@ -41,7 +41,8 @@ async function take(name, look) {
 }
 
 const lines = ['# Every page, in its states', '', 'Drawn by `cargo xtask gallery` from made-up data; the pages are those of the product.',
-  'The folder [pairs](pairs) has each page beside its design: light and dark at 1,440 px, and at 390 px.', ''];
+  'The folder [pairs](pairs) has each page beside its design: light and dark at 1,440 px, and at 390 px.',
+  'The folder [walk](walk) has the first steps of a newcomer.', ''];
 for (const [title, names] of SHOWN) {
   lines.push(`## ${title}`, '');
   for (const name of names) {
