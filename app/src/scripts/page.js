@@ -54,7 +54,7 @@
   setInterval(() => document.hidden || tell("ago"), 30000);
   document.addEventListener("treeline:drawn", () => tell());
   // A page that the browser kept for "Back" may be somebody else's by now.
-  addEventListener("pageshow", (event) => event.persisted && location.reload());
+  addEventListener("pageshow", (event) => (event.persisted ? location.reload() : undefined));
 
   // Whoever signs out takes along what this browser remembers of their files.
   document.getElementById("sign-out")?.addEventListener("submit", () => {

@@ -320,7 +320,7 @@ async fn the_sidebar_of_staff_has_the_number_of_failed_items_and_the_environment
     let before = grace.get("/types").await.text;
     assert!(before.contains("Staging &lt;1&gt;") && !before.contains("nav-count"), "{before}");
     dead(&shop, "a", &["1", "2"]).await;
-    crate::retention::until(async || grace.get("/types").await.text.contains("data-dead=\"\">2</span>")).await;
+    crate::retention::until(async || grace.get("/types").await.text.contains("nav-count bad\">2<")).await;
     let user = ada.get("/jobs").await.text;
     assert!(!user.contains("nav-count") && !user.contains("Staging"), "{user}");
     server.stop().await;

@@ -85,9 +85,10 @@ async fn begun_form(app: &App, caller: &Caller, query: Option<&str>) -> Result<I
     }
     if let Some(upload) = form.upload.clone() {
         form.suggestion = suggestion(app, caller, &form, &upload).await?;
-        if let Some(suggestion) = form.suggestion.as_ref().filter(|_| form.matched == form.reading()) {
+        if let Some(suggestion) = &form.suggestion {
             form.choices = suggested(suggestion);
-            for (name, value) in changes {
+            let is_same = form.matched == form.reading();
+            for (name, value) in changes.into_iter().filter(|_| is_same) {
                 choose(&mut form.choices, &name, value);
             }
             form.choices.truncate(suggestion.columns.len());
@@ -103,11 +104,9 @@ async fn inspect(app: &App, caller: &Caller, form: &mut ImportForm, upload: &Upl
     if form.suggestion.is_none() {
         form.suggestion = suggestion(app, caller, form, upload).await?;
     }
-    let Some(suggestion) = &form.suggestion else { return Ok(()) };
-    let fits = form.choices.len() == suggestion.columns.len();
-    let Some(mapping) = (if fits { mapping(&form.choices) } else { mapping(&suggested(suggestion)) }) else {
-        return Ok(());
-    };
+    let columns = form.suggestion.as_ref().map_or(0, |suggestion| suggestion.columns.len());
+    let mapping = if form.choices.len() == columns { mapping(&form.choices) } else { None };
+    let Some(mapping) = mapping else { return Ok(()) };
     let matched = look(app, caller, form, upload, Some(mapping)).await?;
     if let (Some(preview), Some(matched)) = (&mut form.preview, matched) {
         for (row, matched) in preview.rows.iter_mut().zip(matched.rows) {
@@ -256,7 +255,8 @@ async fn has_news(app: &App, caller: &Caller, form: &mut ImportForm) -> bool {
     // Without scripts the type can change after the columns were matched: they are matched anew.
     let other = !form.choices.is_empty() && !form.matched.is_empty() && form.matched != form.reading();
     if other {
-        form.choices.clear();
+        form.suggestion = suggestion(app, caller, form, &upload).await.ok().flatten();
+        form.choices = form.suggestion.as_ref().map(suggested).unwrap_or_default();
     }
     let checked = !other && form.checked == Seen(upload.id, &form.job_type).to_string();
     if checked || inspect(app, caller, form, &upload).await.is_err() {
