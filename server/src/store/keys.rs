@@ -274,14 +274,15 @@ pub struct Test {
 /// `offset 0`: each row is looked up by its key, whatever the planner thinks of a table's size.
 pub async fn matching(pool: &PgPool, ids: &[Uuid], test: &Test) -> Result<Vec<Uuid>, sqlx::Error> {
     sqlx::query_scalar!(
-        r#"select i.id
-           from item i
+        r#"select i.id as "id!"
+           from unnest($1::uuid[]) as asked(id)
+           cross join lateral (select * from item where id = asked.id offset 0) i
            cross join lateral (select * from gate where gate_id = i.gate_id offset 0) g
            left join lateral (select * from outcome where item_id = i.id offset 0) o on true
            left join lateral (select * from lease where item_id = i.id offset 0) l on true
            left join lateral (select * from deferred where item_id = i.id offset 0) d on true
            left join lateral (select * from blocked where item_id = i.id offset 0) b on true
-           where i.id = any($1::uuid[]) and g.removed_at is null
+           where g.removed_at is null
              and ($2::smallint[] is null or (case
                when o.item_id is not null then case
                  when o.state = 3 and o.error_kind = 'after_failed' and not g.after_failed and g.cancelled_at is null
