@@ -23,7 +23,7 @@ use crate::{
     upload::{UploadForm, size},
 };
 
-pub use columns::{Choice, MOST_COLUMNS, mapping, suggested};
+pub use columns::{Choice, MOST_COLUMNS, suggested};
 pub use preview::brief;
 
 /// Content of the pages: the choices, and the input before a refusal.

@@ -37,8 +37,23 @@ pub fn suggested(suggestion: &MappingSuggestion) -> Vec<Choice> {
     suggestion.columns.iter().map(choice).collect()
 }
 
+impl ImportForm {
+    /// Mapping that the choices make. `None` where the file is read the same without one: its columns have the names of
+    /// the properties, in the notation of JSON, and nothing else was chosen.
+    pub fn mapping(&self) -> Option<Mapping> {
+        let is_plain = |choice: &Choice| {
+            choice.from == choice.to && ["text", "number", "integer", "date"].contains(&&*choice.kind)
+        };
+        let suggested = self.suggestion.as_ref().map(suggested);
+        if suggested.is_some_and(|suggested| suggested == self.choices && suggested.iter().all(is_plain)) {
+            return None;
+        }
+        mapping(&self.choices)
+    }
+}
+
 /// Mapping of these choices; `None` if each column of text keeps its name.
-pub fn mapping(choices: &[Choice]) -> Option<Mapping> {
+fn mapping(choices: &[Choice]) -> Option<Mapping> {
     let columns: Vec<MappedColumn> = choices.iter().filter(|choice| !choice.to.is_empty()).map(mapped).collect();
     let keeps = |column: &MappedColumn| column.from == column.to && column.kind == ValueKind::Text;
     let unchanged = columns.len() == choices.len() && columns.iter().all(keeps);

@@ -6,7 +6,7 @@
 
 use app::pages::{
     self,
-    new_import::{Choice, Corrects, ImportForm, MOST_COLUMNS, Seen, brief, mapping, suggested},
+    new_import::{Choice, Corrects, ImportForm, MOST_COLUMNS, Seen, brief, suggested},
 };
 use axum::{
     extract::{RawQuery, Request, State},
@@ -105,7 +105,7 @@ async fn inspect(app: &App, caller: &Caller, form: &mut ImportForm, upload: &Upl
         form.suggestion = suggestion(app, caller, form, upload).await?;
     }
     let columns = form.suggestion.as_ref().map_or(0, |suggestion| suggestion.columns.len());
-    let mapping = if form.choices.len() == columns { mapping(&form.choices) } else { None };
+    let mapping = if form.choices.len() == columns { form.mapping() } else { None };
     let Some(mapping) = mapping else { return Ok(()) };
     let matched = look(app, caller, form, upload, Some(mapping)).await?;
     if let (Some(preview), Some(matched)) = (&mut form.preview, matched) {
@@ -234,7 +234,7 @@ pub(super) async fn create(State(app): State<App>, signed: Signed, request: Requ
         return signed.visit.page(StatusCode::UNPROCESSABLE_ENTITY, move || pages::new_import::page(&form, None));
     }
     let made = match received {
-        Ok(()) => make_job(&app, &signed.caller, &form).await,
+        Ok(()) => make_job(&app, &signed.caller, &mut form).await,
         Err(error) => Err(error),
     };
     match made {
@@ -347,8 +347,11 @@ fn chosen(form: &ImportForm) -> Result<&Upload> {
     Ok(form.upload.as_ref().ok_or_else(missing)?)
 }
 
-async fn make_job(app: &App, caller: &Caller, form: &ImportForm) -> Result<Uuid> {
-    let upload = chosen(form)?;
+async fn make_job(app: &App, caller: &Caller, form: &mut ImportForm) -> Result<Uuid> {
+    let upload = chosen(form)?.clone();
+    if !form.choices.is_empty() && form.suggestion.is_none() {
+        form.suggestion = suggestion(app, caller, form, &upload).await?;
+    }
     if !form.job_types.contains(&form.job_type) {
         return Err(Error::refuse(
             Code::UnknownJobType,
@@ -358,8 +361,8 @@ async fn make_job(app: &App, caller: &Caller, form: &ImportForm) -> Result<Uuid>
     let name = if form.name.trim().is_empty() { &upload.filename } else { &form.name };
     let new = NewJob {
         name: Some(name.clone()),
-        upload: Some(reading(form, upload)),
-        mapping: if form.choices.is_empty() { None } else { mapping(&form.choices) },
+        upload: Some(reading(form, &upload)),
+        mapping: if form.choices.is_empty() { None } else { form.mapping() },
         metadata: form.corrects.as_ref().map(|first| Document::of(&serde_json::json!({"corrects": first.id}))),
         ..NewJob::of(&form.job_type)
     };
