@@ -127,6 +127,12 @@ pub struct Preview {
     pub encoding: String,
     /// A table with a header: the names of the columns.
     pub columns: Vec<String>,
+    /// The row that seems to name the columns, if it is another one than was read: below a title, for example.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suggested_header_row: Option<i64>,
+    /// A workbook: the names of its sheets.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sheets: Vec<String>,
     /// At most 20.
     pub rows: Vec<PreviewRow>,
     /// Problem of the file as a whole (`no_rows`, `bad_header`, `invalid_body`), if any.

@@ -119,7 +119,15 @@ pub async fn run(client: &Client) -> Result<Report> {
 /// Uploads a file, makes a job of its rows, and watches it to its end.
 async fn upload(client: &Client, file: &Path) -> Result<Job> {
     let upload = client.upload(file, |_| {}).await?;
-    let source = JobUpload { id: upload.id, format: None, header: None, delimiter: None, encoding: None, sheet: None };
+    let source = JobUpload {
+        id: upload.id,
+        format: None,
+        header: None,
+        header_row: None,
+        delimiter: None,
+        encoding: None,
+        sheet: None,
+    };
     let new = NewJob { name: Some(upload.filename.clone()), upload: Some(source), ..NewJob::of(BIRDS) };
     let id = client.create_job(&new).await?.id;
     say(format_args!("{} uploaded: {}", upload.filename, client.page(&["imports", &id.to_string()])));

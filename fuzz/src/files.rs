@@ -8,7 +8,7 @@ use std::{
 use bytes::Bytes;
 use domain::{Document, upload::UploadFormat};
 use futures::executor::block_on;
-use server::split::{Encoding, Head, HeadError, Place, Reader, Row, Rules, Want, inspect};
+use server::split::{Encoding, Head, HeadError, Place, Reader, Row, Rules, Want, find_header, inspect};
 
 type Pieces = futures::stream::Iter<std::vec::IntoIter<Result<Bytes, Infallible>>>;
 
@@ -48,7 +48,10 @@ pub fn split(data: &[u8]) {
         3 => Encoding::of_label("shift_jis"),
         _ => None,
     };
-    let want = Want { format, header: how & 4 == 0, delimiter, encoding };
+    let header_row = (how & 0b11_0000 == 0b11_0000).then(|| i64::from(how & 8 > 0) + 1);
+    let want = Want { format, header: how & 4 == 0, header_row, delimiter, encoding };
+    let titled = block_on(find_header(pieces(file, size), want)).unwrap_or_else(|never| match never {});
+    assert!(titled.is_none_or(|line| line > 0), "{titled:?}");
     let head = match block_on(inspect(pieces(file, size), file.len() as u64, want)) {
         Ok(head) => head,
         Err(HeadError::Refused(problem)) => {

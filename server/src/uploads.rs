@@ -4,8 +4,10 @@
 //! their bytes.
 
 mod check; // columns against a schema
+mod misfit; // rows against a schema
 pub mod partial; // resumable uploads
 mod preview; // first rows
+mod rows; // all rows
 mod stage; // converted workbooks
 mod suggestion; // suggested column mappings
 mod sweep; // deletion of unused files
@@ -35,7 +37,9 @@ use crate::{
     task::in_task,
 };
 
+pub(crate) use misfit::misfit;
 pub use preview::preview;
+pub use rows::{Beside, check_rows};
 pub use suggestion::suggest;
 pub use sweep::{sweep, sweep_orphans};
 
@@ -254,6 +258,12 @@ pub async fn read_head(pool: &PgPool, files: &Files, caller: &Caller, wanted: &J
 /// Error text for an unknown encoding label.
 pub const UNKNOWN_ENCODING: &str = "expected an encoding such as utf-8, utf-16le, windows-1252 or iso-8859-15";
 
+/// Error text for a row that cannot be the header.
+pub const UNKNOWN_HEADER_ROW: &str = "expected the line of a row, from 1 to 1000";
+
+/// Rows that can name the columns.
+pub const HEADER_ROWS: std::ops::RangeInclusive<i64> = 1..=1_000;
+
 /// Maximum characters of a sheet name.
 pub const LONGEST_SHEET: usize = 31;
 
@@ -276,8 +286,12 @@ fn want(upload: &Upload, wanted: &JobUpload) -> Result<Want> {
         let expected = format!("expected the name of a sheet: at most {LONGEST_SHEET} characters");
         return Err(Problem::invalid_body([("/upload/sheet".to_owned(), expected)]).into());
     }
+    if wanted.header_row.is_some_and(|row| !HEADER_ROWS.contains(&row)) {
+        let expected = UNKNOWN_HEADER_ROW.to_owned();
+        return Err(Problem::invalid_body([("/upload/header_row".to_owned(), expected)]).into());
+    }
     let (format, header) = (wanted.format.unwrap_or(upload.format), wanted.header.unwrap_or(true));
-    Ok(Want { format, header, delimiter, encoding })
+    Ok(Want { format, header, header_row: wanted.header_row, delimiter, encoding })
 }
 
 /// Inspection of a file.

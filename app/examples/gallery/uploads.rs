@@ -185,6 +185,8 @@ fn checked() -> ImportForm {
         format: UploadFormat::Csv,
         delimiter: Some(",".to_owned()),
         encoding: "utf-8".to_owned(),
+        suggested_header_row: None,
+        sheets: Vec::new(),
         columns: ["id", "custommer", "amount"].map(str::to_owned).to_vec(),
         rows: vec![row(2, ["1", "Muster AG", "12.50"]), row(3, ["2", "Example Ltd", "12 CHF"])],
         problem: None,

@@ -103,6 +103,9 @@ struct UploadOptions {
     /// A table: the first record is a row like any other.
     #[arg(long)]
     no_header: bool,
+    /// A table: the line of the row that names the columns; unless given, the first row.
+    #[arg(long, value_name = "N", conflicts_with = "no_header")]
+    header_row: Option<i64>,
     /// CSV: the character between cells, or `tab`; unless given, found from the first lines.
     #[arg(long, value_name = "D", value_parser = delimiter)]
     delimiter: Option<String>,

@@ -52,6 +52,7 @@ async fn create(client: &Client, options: &UploadOptions, upload: &Upload) -> Re
         id: upload.id,
         format: options.format,
         header: options.no_header.then_some(false),
+        header_row: options.header_row,
         delimiter: options.delimiter.clone(),
         encoding: options.encoding.clone(),
         sheet: options.sheet.clone(),

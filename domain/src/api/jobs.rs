@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Document, Time, bounded, id::Uuid, item::MaxFailures, job_type::SigningSecret, mapping::Mapping,
+    Document, Time, bounded, id::Uuid, item::MaxFailures, job_type::SigningSecret, mapping::Mapping, row_edit::RowEdit,
     upload::UploadFormat,
 };
 
@@ -34,6 +34,10 @@ pub struct JobUpload {
     /// A table: whether the first record names the columns. Absent: true.
     #[serde(default)]
     pub header: Option<bool>,
+    /// A table with a header: the line of the record that names the columns, from 1; what is above it is skipped. Of a
+    /// workbook the number of the row in its sheet. Absent: the first record.
+    #[serde(default)]
+    pub header_row: Option<i64>,
     /// CSV: one character. Absent: found from the first lines.
     #[serde(default)]
     pub delimiter: Option<String>,
@@ -99,6 +103,9 @@ pub struct NewJob {
     /// Columns of the upload that become properties of the payload. Absent: all, under their names in the file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mapping: Option<Mapping>,
+    /// Rows of the upload with changed cells, or that are left out. At most 1,000.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "bounded::list")]
+    pub edits: Vec<RowEdit>,
     #[serde(default, deserialize_with = "bounded::list")]
     pub after: Vec<String>,
     #[serde(default)]
@@ -132,6 +139,7 @@ impl NewJob {
             on_completed: None,
             upload: None,
             mapping: None,
+            edits: Vec::new(),
             after: Vec::new(),
             after_outcome: None,
             feed: None,

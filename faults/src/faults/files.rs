@@ -59,7 +59,15 @@ async fn begin_upload(url: &str, key: &str, bytes: &[u8], percent: usize) {
 async fn fill(stage: &mut Stage, key: &str, path: &Path, rows: usize) -> Result<()> {
     let client: Client = stage.client(0)?.with_patience(Duration::from_secs(30));
     let upload = client.upload(path, |_| {}).await.context("the whole file")?;
-    let source = JobUpload { id: upload.id, format: None, header: None, delimiter: None, encoding: None, sheet: None };
+    let source = JobUpload {
+        id: upload.id,
+        format: None,
+        header: None,
+        header_row: None,
+        delimiter: None,
+        encoding: None,
+        sheet: None,
+    };
     let tree = NewJob { name: Some(key.to_owned()), upload: Some(source), ..NewJob::of("plain") };
     let call = stage.journal.invoke(What::File { key: key.to_owned(), rows })?;
     let pause = Duration::from_millis(rand::random_range(0..150));

@@ -17,9 +17,10 @@ use crate::{
     App,
     error::{Error, Result},
     jobs::{SplitBatch, SplitRow},
-    schema::{Schema, compiled},
-    split::{Fault, FaultKind, Head, Place, Reader, Row, Rules},
+    schema::compiled,
+    split::{Head, Place, Reader, Rules},
     store::uploads::{self, OpenSplit},
+    uploads::misfit,
 };
 
 /// Maximum rows and payload bytes of a batch.
@@ -101,6 +102,9 @@ async fn read_batch(app: &App, split: &OpenSplit) -> Result<SplitBatch> {
             done = true;
             break;
         };
+        if row.is_left_out {
+            continue;
+        }
         bytes += row.payload.text().len();
         if let (None, Some(schema)) = (&row.fault, &schema) {
             row.fault = misfit(schema, &row, &table);
@@ -124,34 +128,6 @@ async fn read_batch(app: &App, split: &OpenSplit) -> Result<SplitBatch> {
         rows,
         done,
         expected: None,
-    })
-}
-
-/// Schema error of a row, if any.
-fn misfit(schema: &Schema, row: &Row, head: &Head) -> Option<Fault> {
-    let (pointer, expected) = schema.faults(&row.payload).into_iter().next()?;
-    let (format, columns) = (head.format, head.payload_columns());
-    let first = pointer.split('/').nth(1).unwrap_or_default().replace("~1", "/").replace("~0", "~");
-    let place = match (format, &columns) {
-        (UploadFormat::Csv | UploadFormat::Xlsx, Some(columns)) => columns.iter().position(|name| *name == first),
-        (UploadFormat::Csv | UploadFormat::Xlsx, None) => first.parse().ok(),
-        _ => None,
-    };
-    let found = crate::schema::shown(&row.payload, &pointer);
-    Some(Fault {
-        kind: FaultKind::InvalidRow,
-        line: row.line,
-        column: place.and_then(|place| head.source_column(place)).map_or(1, |column| column + 1),
-        name: (columns.is_some() || !format.is_table()).then_some(if pointer.is_empty() {
-            "the whole row".to_owned()
-        } else if place.is_some() {
-            first
-        } else {
-            pointer
-        }),
-        expected: expected.strip_prefix("expected ").map_or(expected.clone(), str::to_owned),
-        found,
-        extra: Vec::new(),
     })
 }
 

@@ -41,6 +41,7 @@ mod docs; // API description as a page
 pub mod events; // live events of a job
 pub mod extract; // request extractors
 pub mod factors; // second factors
+pub mod file_check; // all rows of an upload
 pub mod idempotency; // idempotent requests
 pub mod items; // items and dead letters
 pub mod job_types; // definitions of job types
@@ -92,6 +93,7 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(uploads::get_upload_content))
         .routes(routes!(uploads::preview_upload))
         .routes(routes!(suggestion::suggest_mapping))
+        .routes(routes!(file_check::check_upload))
         .routes(routes!(resumable::create_resumable_upload, resumable::describe_resumable_uploads))
         .routes(routes!(
             resumable::get_resumable_upload,

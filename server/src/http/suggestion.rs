@@ -19,6 +19,8 @@ pub struct Suggesting {
     job_type: String,
     /// Format; default: the upload's own
     format: Option<UploadFormat>,
+    /// Line of the row with the column names, from 1; default: the first record
+    header_row: Option<i64>,
     /// CSV: one character; default: detected from the first lines
     delimiter: Option<String>,
     /// Text: an encoding such as `windows-1252`; default: detected from the byte order mark and the first lines
@@ -40,8 +42,8 @@ pub async fn suggest_mapping(
     State(app): State<App>,
     caller: Caller,
     Path(id): Path<Uuid>,
-    Query(Suggesting { job_type, format, delimiter, encoding, sheet }): Query<Suggesting>,
+    Query(Suggesting { job_type, format, header_row, delimiter, encoding, sheet }): Query<Suggesting>,
 ) -> Result<Answer<MappingSuggestion>> {
-    let wanted = JobUpload { id, format, header: None, delimiter, encoding, sheet };
+    let wanted = JobUpload { id, format, header: None, header_row, delimiter, encoding, sheet };
     Ok(Answer(uploads::suggest(&app, &caller, &wanted, &job_type).await?))
 }

@@ -294,6 +294,8 @@ pub struct Reading {
     format: Option<UploadFormat>,
     /// Table: `true` (default) if the first record contains the column names
     header: Option<bool>,
+    /// Table: line of the row with the column names, from 1; default: the first record
+    header_row: Option<i64>,
     /// CSV: one character; default: detected from the first lines
     delimiter: Option<String>,
     /// Text: an encoding such as `windows-1252`; default: detected from the byte order mark and the first lines
@@ -316,9 +318,9 @@ pub async fn preview_upload(
     State(app): State<App>,
     caller: Caller,
     Path(id): Path<Uuid>,
-    Query(Reading { format, header, delimiter, encoding, sheet, job_type }): Query<Reading>,
+    Query(Reading { format, header, header_row, delimiter, encoding, sheet, job_type }): Query<Reading>,
 ) -> Result<Answer<Preview>> {
-    let wanted = JobUpload { id, format, header, delimiter, encoding, sheet };
+    let wanted = JobUpload { id, format, header, header_row, delimiter, encoding, sheet };
     Ok(Answer(uploads::preview(&app, &caller, &wanted, job_type.as_deref(), None).await?))
 }
 

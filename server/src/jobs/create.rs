@@ -5,7 +5,7 @@
 //! ([`Core::look`]), one place writes, and neither trusts the other.
 
 mod look; // lookup of existing trees
-mod mapping; // column mappings of imports
+mod mapping; // column mappings and edited rows of imports
 mod plan; // validation and layout of a tree
 mod rows; // rows of new trees
 mod turns; // one request per key at a time
@@ -27,6 +27,7 @@ use crate::{
 
 use super::{Core, Engine, audit};
 use look::Standing;
+pub(crate) use mapping::fit_head;
 use plan::Node;
 use write::Wrote;
 
@@ -231,10 +232,8 @@ impl Engine {
             if let Some(upload) = node.new.upload.clone() {
                 refuse_role(caller, node)?;
                 let head = crate::uploads::read_head(&core.pools.read, &core.files, caller, &upload).await?;
-                let head = match node.new.mapping.clone() {
-                    Some(given) => mapping::apply(head, given, node.info.payload_schema.as_deref(), &node.pointer)?,
-                    None => head,
-                };
+                let (mapping, schema) = (node.new.mapping.clone(), node.info.payload_schema.as_deref());
+                let head = fit_head(head, mapping, &node.new.edits, schema, &node.pointer)?;
                 node.head = Some((upload, head));
             }
         }

@@ -90,6 +90,7 @@ pub use add::{SplitBatch, SplitRow};
 pub use alerts::{ALERTS, Worries};
 pub use bulk::Wanted;
 pub use cache::TypeCache;
+pub(crate) use create::fit_head;
 pub use create::{Creation, Made, Turn};
 pub use delegation::Asker;
 pub use ending::EndingKind;

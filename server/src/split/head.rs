@@ -3,6 +3,8 @@
 //! Determined once, before a job is created from the file, and stored with the job. Files without rows and invalid
 //! headers are refused here.
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 use domain::{Code, Problem, upload::UploadFormat};
 use futures::{Stream, StreamExt};
@@ -17,13 +19,13 @@ use super::{
 };
 
 /// Bytes of the file used to find the delimiter and estimate the number of rows.
-const SAMPLE: usize = 256 << 10;
+pub(super) const SAMPLE: usize = 256 << 10;
 
 /// Maximum number of columns.
 const MOST_COLUMNS: usize = 10_000;
 
 /// Least frequent in text first: the first wins a tie.
-const DELIMITERS: [u8; 4] = *b"\t|;,";
+pub(super) const DELIMITERS: [u8; 4] = *b"\t|;,";
 
 /// Caller's options for the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +33,8 @@ pub struct Want {
     pub format: UploadFormat,
     /// Table: true if the first record names the columns.
     pub header: bool,
+    /// Line of the header, from 1; `None` for the first record.
+    pub header_row: Option<i64>,
     /// CSV delimiter; `None` to detect it.
     pub delimiter: Option<char>,
     /// Text encoding; `None` to detect it.
@@ -78,7 +82,7 @@ where
     let is_csv = want.format == UploadFormat::Csv;
     let delimiter = match want.delimiter.and_then(|c| u8::try_from(c).ok()) {
         Some(given) => given,
-        None if is_csv => find_delimiter(&sample[mark..], encoding),
+        None if is_csv => find_delimiter(&sample[mark..], encoding, want.header_row),
         None => b',',
     };
     if want.format == UploadFormat::Json {
@@ -102,16 +106,15 @@ where
         rows: 0,
         staged: None,
         mapping: None,
+        edits: BTreeMap::new(),
     };
     if want.format.is_table() && want.header {
-        let Some(header) = records.next().await? else {
-            return refuse(Code::NoRows, "The file is empty: it has neither a header nor a row.");
-        };
+        let header = find_header(&mut records, want).await?;
         let columns = match want.format {
             UploadFormat::Xlsx => sheet::header(&header.raw),
             _ => read_header(&header, encoding, delimiter)?,
         };
-        let line = if is_csv { header.begin.line } else { sheet::number(&header.raw) };
+        let line = line_of(&header, want);
         check_names(&columns, line)?;
         head.width = columns.len();
         head.columns = Some(columns);
@@ -139,6 +142,37 @@ where
     }
     head.rows = records.count_rest(bytes, head.first, first.end);
     Ok(head)
+}
+
+/// Line of a record; in a workbook, the row number of its sheet.
+fn line_of(cut: &Cut, want: Want) -> u64 {
+    if want.format == UploadFormat::Csv { cut.begin.line } else { sheet::number(&cut.raw) }
+}
+
+/// Reads up to the record that names the columns.
+async fn find_header<S, E>(records: &mut Records<S>, want: Want) -> Result<Cut, HeadError<E>>
+where
+    S: Stream<Item = Result<Bytes, E>> + Unpin,
+{
+    let mut last = None;
+    while let Some(record) = records.next().await? {
+        let line = line_of(&record, want);
+        match want.header_row {
+            Some(row) if (line as i64) < row => last = Some(line),
+            Some(row) if line as i64 > row => {
+                let detail = format!("Line {row}: expected the names of the columns, found no row that begins here.");
+                return refuse(Code::BadHeader, detail);
+            }
+            _ => return Ok(record),
+        }
+    }
+    match (want.header_row, last) {
+        (Some(row), Some(last)) => refuse(
+            Code::BadHeader,
+            format!("Line {row}: expected the names of the columns, found that row {last} is the last."),
+        ),
+        _ => refuse(Code::NoRows, "The file is empty: it has neither a header nor a row."),
+    }
 }
 
 /// Records of a file in order.
@@ -262,7 +296,7 @@ fn open_array<E>(sample: &[u8], encoding: Encoding, start: Place) -> Result<Plac
 }
 
 /// Encoding of the file, and length of its byte order mark. A UTF-16 mark overrides the caller's choice.
-fn find_encoding(sample: &[u8], want: Want) -> (Encoding, usize) {
+pub(super) fn find_encoding(sample: &[u8], want: Want) -> (Encoding, usize) {
     let (marked, mark) = Encoding::sniff(sample);
     let encoding = match (marked, want.format, want.encoding) {
         (Encoding::Utf16Le | Encoding::Utf16Be, ..) | (_, UploadFormat::Xlsx, _) => marked,
@@ -277,7 +311,7 @@ fn find_encoding(sample: &[u8], want: Want) -> (Encoding, usize) {
 
 /// Finds the delimiter that cuts the first records into the same number of fields, more than one; the most consistent
 /// wins, then the one with more fields.
-fn find_delimiter(sample: &[u8], encoding: Encoding) -> u8 {
+fn find_delimiter(sample: &[u8], encoding: Encoding, header_row: Option<i64>) -> u8 {
     let mut best = (0, 0, b',');
     for delimiter in DELIMITERS {
         let grammar = Grammar::Csv { delimiter, width: None };
@@ -286,8 +320,13 @@ fn find_delimiter(sample: &[u8], encoding: Encoding) -> u8 {
         cutter.end();
         let mut width = 0;
         let mut alike = 0;
-        for _ in 0..50 {
+        let mut records = 0;
+        while records < 50 {
             let Step::Record(cut) = cutter.step() else { break };
+            if header_row.is_some_and(|row| (cut.begin.line as i64) < row) {
+                continue;
+            }
+            records += 1;
             if width == 0 {
                 width = cut.fields;
             }

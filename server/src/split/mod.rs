@@ -20,10 +20,13 @@ mod notation;
 mod read;
 mod row;
 mod scan;
+mod title;
 mod units;
 
 #[cfg(test)]
 mod tests;
+
+use std::collections::BTreeMap;
 
 use domain::{mapping::Mapping, upload::UploadFormat};
 use serde::{Deserialize, Serialize};
@@ -35,7 +38,8 @@ pub use mapping::MappingError;
 pub use matching::{Match, Target, match_columns};
 pub use notation::Notation;
 pub use read::{Reader, Rules};
-pub use row::{CellKind, Fault, FaultKind, Row, json_of};
+pub use row::{CellEdits, CellKind, Fault, FaultKind, Row, json_of};
+pub use title::find_header;
 
 /// Converted form of a workbook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -82,6 +86,9 @@ pub struct Head {
     /// Table: columns that become properties of the payload; `None` for all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mapping: Option<Mapping>,
+    /// Edited rows by their line.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub edits: BTreeMap<i64, CellEdits>,
 }
 
 /// Payload of an item that is a whole file.
@@ -107,6 +114,7 @@ impl Head {
             rows: 1,
             staged: None,
             mapping: None,
+            edits: BTreeMap::new(),
         }
     }
 

@@ -38,6 +38,12 @@ where
         Self { source, cutter, maker: RowMaker::new(head, rules) }
     }
 
+    /// Keeps the cells of each row as text, for people.
+    pub fn with_cells(mut self) -> Self {
+        self.maker.keeps_cells = true;
+        self
+    }
+
     /// Reads the next row; `None` at the end of the file.
     pub async fn next(&mut self) -> Result<Option<Row>, E> {
         loop {

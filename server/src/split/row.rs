@@ -3,6 +3,7 @@
 //! An unusable row stores what could be read of it, so that a person can recognize it; the fault names the line, the
 //! column and what was expected.
 
+mod edited; // rows that a person changed
 mod mapped; // payloads by a column mapping
 pub(super) mod sheet; // rows of a workbook
 mod value; // JSON values and lines
@@ -12,6 +13,7 @@ use std::fmt::Write as _;
 use domain::{Document, upload::UploadFormat};
 use serde::Serialize;
 
+pub use edited::CellEdits;
 use mapped::{MappedCell, Raw, mapped_cells, mapped_object};
 
 use super::{
@@ -121,6 +123,15 @@ pub struct Row {
     /// Partial if there is a fault.
     pub payload: Document,
     pub fault: Option<Fault>,
+    /// Texts by column, then those beyond the last column; of other formats than tables, the row as one text. Empty
+    /// unless the reader keeps them.
+    pub cells: Vec<String>,
+    /// Like `cells`, of an edited row before the edits.
+    pub cells_in_file: Option<Vec<String>>,
+    /// True if cells of the row were edited.
+    pub is_edited: bool,
+    /// True if the row was left out by an edit: it does not become an item.
+    pub is_left_out: bool,
 }
 
 /// Converts records to rows.
@@ -134,6 +145,7 @@ pub(super) struct RowMaker {
     is_returned: bool,
     /// Columns of the payload, with a mapping.
     mapped: Option<Vec<MappedCell>>,
+    pub(super) keeps_cells: bool,
 }
 
 impl RowMaker {
@@ -142,7 +154,7 @@ impl RowMaker {
         let delimiter = head.delimiter.and_then(|c| u8::try_from(c).ok()).unwrap_or(b',');
         let is_returned = head.is_returned();
         let mapped = mapped_cells(&head, &rules.kinds);
-        Self { head, delimiter, rules, keys, is_returned, mapped }
+        Self { head, delimiter, rules, keys, is_returned, mapped, keeps_cells: false }
     }
 
     pub(super) fn make(&self, cut: &Cut) -> Row {
@@ -157,10 +169,17 @@ impl RowMaker {
     fn table_row(&self, cut: &Cut) -> Row {
         let most = self.head.width + SHOWN_EXTRA;
         let mut cells = read_cells(&cut.raw, self.head.encoding, self.delimiter, most);
+        let line = cut.begin.line as i64;
         let fault = self.table_fault(cut, &cells);
         let extra = cells.texts.split_off(cells.texts.len().min(self.head.width));
-        let number = self.take_failure_columns(&mut cells.texts).unwrap_or(cut.begin.line as i64);
+        let number = self.take_failure_columns(&mut cells.texts).unwrap_or(line);
         let fault = fault.map(|fault| Fault { extra: shown(&extra, SHOWN_EXTRA), ..fault });
+        let edits = self.edits_of(line);
+        let in_file = edits.filter(|_| self.keeps_cells).map(|_| kept(&cells.texts, fault.as_ref()));
+        let fault = match edits {
+            Some(edits) => edits.apply(&mut cells.texts, self.head.data_width(), fault),
+            None => fault,
+        };
         let raw = |source: usize| cells.texts.get(source).map(|text| Raw::Text(text));
         let fault = fault.or_else(|| self.conversion_fault(cut, raw));
         let payload = if fault.is_none() { self.payload(&cells.texts) } else { String::new() };
@@ -172,8 +191,27 @@ impl RowMaker {
             (payload.len() > limit).then(|| self.fault(cut, FaultKind::TooLarge, largest, expected, found))
         });
         let payload = if fault.is_none() { payload } else { self.payload(&shown(&cells.texts, cells.texts.len())) };
+        let kept = if self.keeps_cells { kept(&cells.texts, fault.as_ref()) } else { Vec::new() };
+        let row = Row { line, number, cells: kept, ..self.row(cut, Document::trusted(payload), fault) };
+        Row { is_edited: edits.is_some(), cells_in_file: in_file, ..row }
+    }
+
+    /// Row of a record, with its line as its number.
+    fn row(&self, cut: &Cut, payload: Document, fault: Option<Fault>) -> Row {
         let line = cut.begin.line as i64;
-        Row { begin: cut.begin, end: cut.end, line, number, payload: Document::trusted(payload), fault }
+        let is_left_out = self.is_left_out(line);
+        let Cut { begin, end, .. } = *cut;
+        let (cells, cells_in_file, is_edited) = (Vec::new(), None, false);
+        Row { begin, end, line, number: line, payload, fault, cells, cells_in_file, is_edited, is_left_out }
+    }
+
+    /// Edited cells of the row at a line.
+    fn edits_of(&self, line: i64) -> Option<&CellEdits> {
+        self.head.edits.get(&line).filter(|edits| !edits.cells.is_empty())
+    }
+
+    fn is_left_out(&self, line: i64) -> bool {
+        self.head.edits.get(&line).is_some_and(|edits| edits.leave_out)
     }
 
     fn table_fault(&self, cut: &Cut, cells: &Cells) -> Option<Fault> {
@@ -288,6 +326,13 @@ fn shown(cells: &[String], most: usize) -> Vec<String> {
         left -= cell.len().min(left);
         kept.push(cell);
     }
+    kept
+}
+
+/// Cells for people, with those beyond the last column.
+fn kept(cells: &[String], fault: Option<&Fault>) -> Vec<String> {
+    let mut kept = shown(cells, cells.len());
+    kept.extend(fault.into_iter().flat_map(|fault| fault.extra.iter().cloned()));
     kept
 }
 

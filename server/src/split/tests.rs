@@ -2,6 +2,8 @@
 //! chunked.
 
 mod arrays; // JSON arrays
+mod edits; // edited rows
+mod headers; // headers below a title
 mod others; // lines, and converted workbooks
 
 use std::convert::Infallible;
@@ -13,8 +15,9 @@ use proptest::prelude::*;
 
 use super::{CellKind, Encoding, FaultKind, Head, HeadError, Place, RECORD_LIMIT, Reader, Row, Rules, Want, inspect};
 
-const TABLE: Want = Want { format: UploadFormat::Csv, header: true, delimiter: None, encoding: None };
-const LINES: Want = Want { format: UploadFormat::Ndjson, header: true, delimiter: None, encoding: None };
+const TABLE: Want = Want { format: UploadFormat::Csv, header: true, header_row: None, delimiter: None, encoding: None };
+const LINES: Want =
+    Want { format: UploadFormat::Ndjson, header: true, header_row: None, delimiter: None, encoding: None };
 
 type Pieces = futures::stream::Iter<std::vec::IntoIter<Result<Bytes, Infallible>>>;
 

@@ -11,7 +11,7 @@ use domain::{
     upload::{Preview, PreviewRow, UploadFormat},
 };
 
-use super::{Reading, check, find, inspect, want};
+use super::{Reading, check, find, inspect, stage::stage, want};
 use crate::{
     App,
     auth::Caller,
@@ -19,7 +19,8 @@ use crate::{
     job_types,
     schema::{Schema, compiled},
     sheet,
-    split::{self, Reader, Row, Rules},
+    split::{self, Reader, Row, Rules, Want},
+    store::uploads,
 };
 
 /// Rows of a preview.
@@ -49,6 +50,8 @@ pub async fn preview(
         delimiter: want.delimiter.map(String::from),
         encoding: want.encoding.unwrap_or(split::Encoding::Utf8).name(),
         columns: Vec::new(),
+        suggested_header_row: None,
+        sheets: Vec::new(),
         rows: Vec::new(),
         problem,
         check: None,
@@ -59,9 +62,21 @@ pub async fn preview(
         return Ok(Preview { rows: vec![row], ..empty(None) });
     }
     let reading = Reading { upload: &upload, sheet: wanted.sheet.as_deref(), for_owner: caller.owner_id };
-    let head = match inspect(&app.pool, &app.files, reading, want).await? {
+    let inspected = inspect(&app.pool, &app.files, reading, want).await?;
+    let sheets = match want.format {
+        UploadFormat::Xlsx => uploads::opened(&app.pool, upload.id, "").await?.sheets.unwrap_or_default(),
+        _ => Vec::new(),
+    };
+    let head = match inspected {
         Ok(head) => head,
-        Err(problem) => return Ok(empty(Some(format!("{}: {}", problem.code.as_str(), problem.detail)))),
+        Err(problem) => {
+            let suggested_header_row = match problem.code {
+                Code::BadHeader => below_title(app, reading, want).await?,
+                _ => None,
+            };
+            let problem = Some(format!("{}: {}", problem.code.as_str(), problem.detail));
+            return Ok(Preview { suggested_header_row, sheets, ..empty(problem) });
+        }
     };
     let unknown = |_| Problem::invalid_body([("/mapping".to_owned(), "expected columns of the file".to_owned())]);
     let head = match mapping {
@@ -93,7 +108,12 @@ pub async fn preview(
             });
         }
     }
+    // A title makes a table of one column, whose rows have more cells.
+    let is_title = rows.iter().any(|row: &PreviewRow| row.cells.len() > head.data_width());
+    let suggested_header_row = if is_title || head.width == 1 { below_title(app, reading, want).await? } else { None };
     Ok(Preview {
+        suggested_header_row,
+        sheets,
         format: head.format,
         delimiter: head.delimiter.map(String::from),
         encoding: head.encoding.name(),
@@ -102,6 +122,23 @@ pub async fn preview(
         problem: None,
         check: check.zip(job_type).map(|(check, name)| check.end(name)),
     })
+}
+
+/// Row that seems to name the columns, if it is not the first one and none was chosen.
+async fn below_title(app: &App, reading: Reading<'_>, want: Want) -> Result<Option<i64>> {
+    if !want.header || want.header_row.is_some() {
+        return Ok(None);
+    }
+    let upload = reading.upload;
+    let (object_id, bytes) = match want.format {
+        UploadFormat::Xlsx => {
+            let staged = stage(&app.pool, &app.files, reading).await?;
+            (staged.object_id, staged.bytes)
+        }
+        _ => (upload.id, upload.bytes as u64),
+    };
+    let source = app.files.read(object_id, 0, bytes).await?;
+    Ok(split::find_header(source, want).await?)
 }
 
 /// Cells of a table row; surplus cells come last.

@@ -33,6 +33,7 @@ mod found;
 mod hostile;
 mod hygiene;
 mod idempotency;
+mod import_check;
 mod import_pages;
 mod import_types;
 mod imports;

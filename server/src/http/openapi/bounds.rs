@@ -25,6 +25,7 @@ use domain::{
     },
     mapping::{DateFormat, LONGEST_COLUMN, MOST_MAPPED_COLUMNS, NumberFormat},
     retry,
+    row_edit::{LONGEST_EDITED_CELL, MOST_ROW_EDITS},
 };
 use serde_json::{Value, json};
 
@@ -32,7 +33,7 @@ use crate::{
     auth::{Role, Scope},
     http::sort,
     split::LONGEST_LABEL,
-    uploads::LONGEST_SHEET,
+    uploads::{HEADER_ROWS, LONGEST_SHEET},
 };
 
 /// Keywords for a field of a schema; `None` without a rule.
@@ -42,9 +43,10 @@ fn field(schema: &str, name: &str, is_request: bool) -> Option<Value> {
     let schema = if schema == "JobTypePatch" { "JobTypeSpec" } else { schema };
     let of_schema = match (schema, name) {
         ("NewJob" | "JobPatch", "name") => text(0, LONGEST_JOB_NAME),
-        ("NewJob", "key" | "type") | ("JobTypeSpec" | "NewService" | "StepBody", "name") | ("NewToken", "service") => {
-            named()
-        }
+        ("NewJob", "key" | "type")
+        | ("FileCheckBody", "type")
+        | ("JobTypeSpec" | "NewService" | "StepBody", "name")
+        | ("NewToken", "service") => named(),
         ("NewToken", "name") => text(1, LONGEST_TOKEN_NAME),
         ("NewToken" | "Token" | "Me", "scopes") => {
             let least = usize::from(is_request);
@@ -119,9 +121,16 @@ fn field(schema: &str, name: &str, is_request: bool) -> Option<Value> {
             let formats = [numbers, dates].concat().join("|").replace('.', "\\.");
             json!({"pattern": format!("^({formats})$")})
         }
-        ("JobUpload", "delimiter") => json!({"pattern": DELIMITER}),
-        ("JobUpload", "encoding") => text(1, LONGEST_LABEL),
-        ("JobUpload", "sheet") => text(1, LONGEST_SHEET),
+        ("JobUpload" | "FileCheckBody", "delimiter") => json!({"pattern": DELIMITER}),
+        ("JobUpload" | "FileCheckBody", "encoding") => text(1, LONGEST_LABEL),
+        ("JobUpload" | "FileCheckBody", "sheet") => text(1, LONGEST_SHEET),
+        ("JobUpload" | "FileCheckBody", "header_row") => whole(*HEADER_ROWS.start(), *HEADER_ROWS.end()),
+        ("NewJob" | "FileCheckBody", "edits") => json!({"maxItems": MOST_ROW_EDITS}),
+        ("RowEdit", "row") => whole(1, GREATEST_COUNT),
+        ("RowEdit", "cells") => json!({
+            "propertyNames": text(1, LONGEST_COLUMN),
+            "additionalProperties": {"type": "string", "maxLength": LONGEST_EDITED_CELL}
+        }),
         ("Claim", "item_ids") => json!({"maxItems": MOST_IDS}),
         ("Claim", "max") => whole(1, MOST_CLAIMED.into()),
         ("Claim", "wait_seconds") => whole(0, LONGEST_WAIT_SECONDS.into()),
@@ -206,6 +215,7 @@ pub(super) fn parameter(operation: &str, name: &str) -> Option<Value> {
         ) => json!({"pattern": ASSIGNMENT_ID_PATTERN}),
         ("preview_upload" | "suggest_mapping", "delimiter") => json!({"pattern": DELIMITER}),
         ("preview_upload" | "suggest_mapping", "encoding") => text(1, LONGEST_LABEL),
+        ("preview_upload" | "suggest_mapping", "header_row") => whole(*HEADER_ROWS.start(), *HEADER_ROWS.end()),
         (_, "name") => named(),
         (_, "wait_seconds") => json!({"minimum": 0, "maximum": LONGEST_WAIT_SECONDS}),
         ("get_series", "metric") => json!({"enum": SeriesMetric::ALL.map(SeriesMetric::as_str)}),

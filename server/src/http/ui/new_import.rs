@@ -272,6 +272,7 @@ fn reading(form: &ImportForm, upload: &Upload) -> JobUpload {
         id: upload.id,
         format: None,
         header: Some(form.header),
+        header_row: None,
         delimiter: (!form.delimiter.is_empty()).then(|| form.delimiter.clone()),
         encoding: (!form.encoding.is_empty()).then(|| form.encoding.clone()),
         sheet: None,

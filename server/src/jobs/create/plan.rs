@@ -15,12 +15,14 @@ use domain::{
     limits::{self, MOST_ITEMS, MOST_JOBS, is_text},
     mapping::Mapping,
     problem::FieldProblem,
+    row_edit::RowEdit,
 };
 
 use crate::{
     addresses::Reach,
     split::Head,
     store::{contracts::TypeInfo, jobs::JobKey},
+    uploads::{HEADER_ROWS, UNKNOWN_HEADER_ROW},
 };
 
 /// Job of the tree to be created.
@@ -165,6 +167,9 @@ fn check(node: &Node, faults: &mut Faults) {
     {
         say("upload/encoding", crate::uploads::UNKNOWN_ENCODING);
     }
+    if new.upload.as_ref().and_then(|upload| upload.header_row).is_some_and(|row| !HEADER_ROWS.contains(&row)) {
+        say("upload/header_row", UNKNOWN_HEADER_ROW);
+    }
     if new.upload.is_some() && !node.info.import.enabled {
         say("upload", "expected no file, as the type has import.enabled false");
     }
@@ -173,6 +178,12 @@ fn check(node: &Node, faults: &mut Faults) {
     }
     for (inner, detail) in new.mapping.iter().flat_map(Mapping::problems) {
         say(&format!("mapping{inner}"), &detail);
+    }
+    if !new.edits.is_empty() && new.upload.is_none() {
+        say("edits", "expected only with an upload");
+    }
+    for (inner, detail) in RowEdit::problems(&new.edits) {
+        say(&format!("edits{inner}"), &detail);
     }
     if !is_root && new.initiated_by.is_some() {
         say("initiated_by", "expected on the root only");

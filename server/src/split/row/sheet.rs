@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 
 use super::{
     super::cut::{Cut, Whole},
-    Fault, FaultKind, RECORD_LIMIT, Raw, Row, RowMaker, SHOWN_EXTRA, mapped_object, shown,
+    CellKind, Fault, FaultKind, RECORD_LIMIT, Raw, Row, RowMaker, SHOWN_EXTRA, json_of, kept, mapped_object, shown,
 };
 
 /// Row number in the sheet.
@@ -45,15 +45,15 @@ fn text(cell: &RawValue) -> String {
 impl RowMaker {
     pub(super) fn sheet_row(&self, cut: &Cut) -> Row {
         let width = self.head.width;
-        let line = number(&cut.raw);
+        let line = number(&cut.raw) as i64;
         let mut found = cells(&cut.raw);
         let extra = found.split_off(found.len().min(width));
         let fault = |kind, column, expected: String, found: String| {
             let mut fault = self.fault(cut, kind, column, expected, found);
-            fault.line = line as i64;
+            fault.line = line;
             Some(fault)
         };
-        let mut number = line as i64;
+        let mut number = line;
         let mut values: Vec<String> = found.iter().map(|cell| cell.get().to_owned()).collect();
         values.resize(width, "null".to_owned());
         if self.is_returned {
@@ -62,6 +62,16 @@ impl RowMaker {
             values.truncate(self.head.data_width());
             values.iter_mut().for_each(unescape);
         }
+        let edits = self.edits_of(line).filter(|_| cut.whole != Whole::TooLong);
+        let in_file = edits.filter(|_| self.keeps_cells).map(|_| {
+            let surplus = extra.iter().copied().take(SHOWN_EXTRA).map(text);
+            let all: Vec<String> = texts(&values).into_iter().chain(surplus).collect();
+            kept(&all, None)
+        });
+        for (&column, text) in edits.into_iter().flat_map(|edits| &edits.cells) {
+            values[column] = self.edited(column, text, &values[column]);
+        }
+        let extra = if edits.is_some() { Vec::new() } else { extra };
         let raw = |source: usize| values.get(source).map(|json| Raw::Json(json));
         let payload = match &self.mapped {
             Some(mapped) => mapped_object(mapped, raw),
@@ -74,7 +84,7 @@ impl RowMaker {
             let expected = format!("{width} field{}", if width == 1 { "" } else { "s" });
             fault(FaultKind::TooManyFields, width, expected, (width + extra.len()).to_string())
         } else if let Some(fault) = self.conversion_fault(cut, raw) {
-            Some(Fault { line: line as i64, ..fault })
+            Some(Fault { line, ..fault })
         } else if payload.len() > limit {
             let largest = (0..values.len()).max_by_key(|&place| values[place].len()).unwrap_or(0);
             let expected = format!("a row of at most {limit} bytes");
@@ -86,7 +96,7 @@ impl RowMaker {
             None => payload,
             Some(fault) => {
                 fault.extra = shown(&extra.into_iter().map(text).collect::<Vec<_>>(), SHOWN_EXTRA);
-                let texts: Vec<String> = found.into_iter().take(values.len()).map(text).collect();
+                let texts = texts(&values[..found.len().min(values.len())]);
                 let texts = shown(&texts, texts.len());
                 match &self.mapped {
                     Some(mapped) => mapped_object(mapped, |at| texts.get(at).map(|text| Raw::Text(text))),
@@ -95,8 +105,27 @@ impl RowMaker {
                 }
             }
         };
-        Row { begin: cut.begin, end: cut.end, line: line as i64, number, payload: Document::trusted(payload), fault }
+        let kept = if self.keeps_cells { kept(&texts(&values), fault.as_ref()) } else { Vec::new() };
+        let row = Row { line, number, cells: kept, ..self.row(cut, Document::trusted(payload), fault) };
+        Row { is_edited: edits.is_some(), cells_in_file: in_file, is_left_out: self.is_left_out(line), ..row }
     }
+
+    /// Edited cell as JSON: a number if the schema requires one or the cell held one. A mapping converts it itself.
+    fn edited(&self, column: usize, text: &str, before: &str) -> String {
+        if self.mapped.is_some() {
+            return Document::of(&text).text().to_owned();
+        }
+        if text.is_empty() {
+            return "null".to_owned();
+        }
+        let kind = self.rules.kinds.get(column).copied().unwrap_or_default();
+        let is_number = before.starts_with(|c: char| c == '-' || c.is_ascii_digit());
+        json_of(text, if kind == CellKind::Text && is_number { CellKind::Number } else { kind })
+    }
+}
+
+fn texts(values: &[String]) -> Vec<String> {
+    values.iter().map(|json| serde_json::from_str(json).map_or_else(|_| json.clone(), text)).collect()
 }
 
 /// Reverts the spreadsheet escaping in a text cell.

@@ -8,7 +8,7 @@ use super::{
         cells::read_text,
         cut::{Cut, Whole},
     },
-    Fault, FaultKind, Row, RowMaker, SHOWN_ROW, shorten,
+    Fault, FaultKind, Row, RowMaker, SHOWN_CELL, SHOWN_ROW, shorten,
 };
 
 impl RowMaker {
@@ -36,7 +36,7 @@ impl RowMaker {
                 }
             }
         };
-        value_row(cut, payload, fault)
+        self.value_row(cut, payload, fault)
     }
 
     /// Builds a row from a line as a string, without its line end.
@@ -56,7 +56,7 @@ impl RowMaker {
             (found > limit).then(|| self.fault(cut, FaultKind::TooLarge, limit, expected(), found.to_string()))
         };
         let payload = if fault.is_some() { Document::of(&shorten(line, SHOWN_ROW)) } else { payload };
-        value_row(cut, payload, fault)
+        self.value_row(cut, payload, fault)
     }
 
     /// Error of an incomplete record: kind, column from 0, expected, found.
@@ -82,9 +82,9 @@ impl RowMaker {
             Whole::Trailing => (FaultKind::InvalidJson, 0, "nothing behind the array", "more".to_owned()),
         })
     }
-}
 
-fn value_row(cut: &Cut, payload: Document, fault: Option<Fault>) -> Row {
-    let line = cut.begin.line as i64;
-    Row { begin: cut.begin, end: cut.end, line, number: line, payload, fault }
+    fn value_row(&self, cut: &Cut, payload: Document, fault: Option<Fault>) -> Row {
+        let cells = if self.keeps_cells { vec![shorten(payload.text(), SHOWN_CELL)] } else { Vec::new() };
+        Row { cells, ..self.row(cut, payload, fault) }
+    }
 }

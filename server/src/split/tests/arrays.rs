@@ -2,7 +2,8 @@
 
 use super::*;
 
-const ARRAY: Want = Want { format: UploadFormat::Json, header: true, delimiter: None, encoding: None };
+const ARRAY: Want =
+    Want { format: UploadFormat::Json, header: true, header_row: None, delimiter: None, encoding: None };
 
 fn payloads(file: &str) -> Vec<(i64, String)> {
     brief(file.as_bytes(), ARRAY)

@@ -2,8 +2,10 @@
 
 use super::*;
 
-const TEXT: Want = Want { format: UploadFormat::Lines, header: true, delimiter: None, encoding: None };
-const SHEET: Want = Want { format: UploadFormat::Xlsx, header: true, delimiter: None, encoding: None };
+const TEXT: Want =
+    Want { format: UploadFormat::Lines, header: true, header_row: None, delimiter: None, encoding: None };
+const SHEET: Want =
+    Want { format: UploadFormat::Xlsx, header: true, header_row: None, delimiter: None, encoding: None };
 
 #[test]
 fn each_line_is_a_string() {

@@ -118,6 +118,9 @@ pub(super) fn table() -> Vec<Line> {
         get("GET /uploads/{id}/preview", "/uploads/{upload}/preview", READ)
             .but(Who::Work, HIDDEN)
             .but(Who::Narrowed, HIDDEN),
+        line("POST /uploads/{id}/check", "/uploads/{upload}/check", json!({"type": "import"}), READ)
+            .but(Who::Work, HIDDEN)
+            .but(Who::Narrowed, HIDDEN),
         get("GET /uploads/{id}/mapping", "/uploads/{upload}/mapping?type=import", READ)
             .but(Who::Work, HIDDEN)
             .but(Who::Narrowed, HIDDEN),

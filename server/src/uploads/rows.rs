@@ -1,0 +1,142 @@
+//! Check of all rows of a stored file against the job type, as its job would read them.
+//!
+//! Reads the file once, with bounded memory, and stores nothing. It ends when the client disconnects.
+
+use std::{borrow::Cow, collections::VecDeque};
+
+use domain::{
+    Problem,
+    api::JobUpload,
+    file_check::{CheckedRow, FileCheck, FileCheckBody, MOST_LISTED_ROWS},
+    mapping::Mapping,
+    row_edit::RowEdit,
+    upload::UploadFormat,
+};
+use tokio::sync::Semaphore;
+use uuid::Uuid;
+
+use super::{Reading, find, inspect, misfit::misfit, preview::known_type, want};
+use crate::{
+    App,
+    auth::Caller,
+    error::{Error, Result},
+    jobs::fit_head,
+    schema::compiled,
+    split::{Reader, Row, Rules},
+};
+
+/// Checks that run at the same time in this process; others wait.
+const MOST_AT_ONCE: usize = 4;
+
+/// Rows between two pauses, in which other requests continue.
+const STRETCH: i64 = 100;
+
+/// Maximum bytes of the cells that are listed.
+const LISTED_BYTES: usize = 4 << 20;
+
+static TURNS: Semaphore = Semaphore::const_new(MOST_AT_ONCE);
+
+/// Rows that are listed besides those with a problem or an edit.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Beside {
+    pub first: i64,
+    pub last: usize,
+}
+
+/// Checks every row.
+///
+/// # Errors
+///
+/// As the creation of a job: `unknown_job_type`, `invalid_body`, `mapping_incomplete`, `bad_header`, `no_rows`.
+pub async fn check_rows(
+    app: &App,
+    caller: &Caller,
+    id: Uuid,
+    body: FileCheckBody,
+    beside: Beside,
+) -> Result<FileCheck> {
+    let upload = find(&app.pool, caller, id).await?;
+    let wrong = problems(&body);
+    if !wrong.is_empty() {
+        return Err(Problem::invalid_body(wrong).into());
+    }
+    let found = known_type(app, &body.job_type).await?;
+    let FileCheckBody { format, header, header_row, delimiter, encoding, sheet, mapping, edits, .. } = body;
+    let wanted = JobUpload { id, format, header, header_row, delimiter, encoding, sheet };
+    let want = want(&upload, &wanted)?;
+    let reading = Reading { upload: &upload, sheet: wanted.sheet.as_deref(), for_owner: caller.owner_id };
+    let head = inspect(&app.pool, &app.files, reading, want).await?.map_err(Error::Problem)?;
+    let schema = found.payload_schema.as_ref().map(|schema| schema.text());
+    let head = fit_head(head, mapping, &edits, schema, "")?;
+    let columns = head.data_columns().map(<[String]>::to_vec).unwrap_or_default();
+    let mut check = FileCheck { rows: 0, failed: 0, left_out: 0, columns, listed: Vec::new(), is_cut: false };
+    if head.format == UploadFormat::None {
+        return Ok(FileCheck { rows: 1, ..check });
+    }
+
+    let _turn = TURNS.acquire().await.map_err(|error| Error::Broken(error.to_string()))?;
+    let schema = schema.and_then(|text| compiled(text).ok());
+    let names = head.payload_columns().map(Cow::into_owned);
+    let kinds = schema.as_ref().map_or_else(Vec::new, |s| s.column_kinds(names.as_deref(), head.payload_width()));
+    let rules = Rules { kinds, payload_limit: app.config.payload_limit.bytes() };
+    let (object_id, bytes) = head.source(upload.id, upload.bytes as u64);
+    let source = app.files.read(object_id, head.first.offset, bytes).await?;
+    let mut reader = Reader::new(source, head.clone(), head.first, rules).with_cells();
+    let is_table = head.format.is_table();
+    let mut listed_bytes = 0;
+    let mut last = VecDeque::new();
+    while let Some(mut row) = reader.next().await? {
+        if row.is_left_out {
+            row.fault = None;
+        } else if let (None, Some(schema)) = (&row.fault, &schema) {
+            row.fault = misfit(schema, &row, &head);
+        }
+        check.rows += 1;
+        check.left_out += i64::from(row.is_left_out);
+        check.failed += i64::from(row.fault.is_some());
+        let is_special = row.is_left_out || row.is_edited || row.fault.is_some();
+        if is_special || check.rows <= beside.first {
+            listed_bytes += row.cells.iter().map(String::len).sum::<usize>();
+            if check.listed.len() < MOST_LISTED_ROWS && listed_bytes <= LISTED_BYTES {
+                check.listed.push(listed(row, is_table));
+            } else {
+                check.is_cut |= is_special;
+            }
+        } else if beside.last > 0 {
+            if last.len() >= beside.last {
+                last.pop_front();
+            }
+            last.push_back(row);
+        }
+        if check.rows % STRETCH == 0 {
+            tokio::task::yield_now().await;
+        }
+    }
+    // Only those at the end: a row before one that is listed may be far above it.
+    let end = check.listed.last().map_or(0, |row| row.row);
+    let last = last.into_iter().filter(|row| row.line > end || check.is_cut);
+    check.listed.extend(last.map(|row| listed(row, is_table)));
+    Ok(check)
+}
+
+fn problems(body: &FileCheckBody) -> Vec<(String, String)> {
+    let of = |name: &str, found: Vec<(String, String)>| {
+        found.into_iter().map(|(inner, detail)| (format!("/{name}{inner}"), detail)).collect::<Vec<_>>()
+    };
+    let mapping = body.mapping.as_ref().map(Mapping::problems).unwrap_or_default();
+    [of("mapping", mapping), of("edits", RowEdit::problems(&body.edits))].concat()
+}
+
+fn listed(row: Row, is_table: bool) -> CheckedRow {
+    let fault = row.fault.as_ref();
+    CheckedRow {
+        row: row.line,
+        cells: row.cells,
+        cells_in_file: row.cells_in_file,
+        problem: fault.map(|fault| fault.message()),
+        column: fault.filter(|_| is_table).map(|fault| fault.column as i64),
+        needs_file: fault.is_some_and(|fault| fault.kind.needs_file()),
+        edited: row.is_edited,
+        left_out: row.is_left_out,
+    }
+}
