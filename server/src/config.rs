@@ -12,6 +12,7 @@ pub mod limits; // limits per caller
 pub mod monitoring; // metrics endpoint
 pub mod outbound; // outbound requests
 pub mod proxies; // reverse proxies
+pub mod roles; // parts of the work of a process
 pub mod sealing; // key for secrets at rest
 pub mod transport; // TLS and plaintext rules
 
@@ -40,6 +41,11 @@ pub struct Config {
     /// Name of the environment that the sidebar shows, such as `Staging`, at most 20 characters. Default: none
     #[arg(long, env = "TREELINE_ENVIRONMENT", value_parser = environment)]
     pub environment: Option<String>,
+
+    /// Parts of the work that this process does, comma-separated: `web`, `maintenance`, `push`, `split`. All processes
+    /// of one database together need all of them
+    #[arg(long, env = "TREELINE_ROLES", default_value_t = roles::Roles::default())]
+    pub roles: roles::Roles,
 
     /// Folder for uploads and the private PostgreSQL.
     /// Default: ~/.local/share/treeline, or /var/lib/treeline as root

@@ -49,7 +49,7 @@ pub mod uploads; // use-cases on uploaded files
 pub mod workbook; // from Excel workbooks to lines
 
 use auth::{Auth, links};
-use config::{Config, PublicUrl};
+use config::{Config, PublicUrl, roles::Role};
 use store::{Pools, identity, migrations, sealing_keys};
 
 /// Shared state of a running server. Cheap to clone.
@@ -75,7 +75,7 @@ pub struct Shared {
     pub pool: PgPool,
     pub files: files::Files,
     pub hub: live::Hub,
-    /// The figure in the sidebar of pages.
+    /// Number of dead items, for the sidebar of pages.
     pub standing: http::ui::Standing,
     /// Outbound HTTP.
     pub outgoing: Arc<outbound::Outgoing>,
@@ -150,8 +150,11 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
         Some(token) => Some(auth::ensure_bootstrap_token(&pool, token).await?),
         None => None,
     };
-    let sign_in_link =
-        if identity::has_admin(&pool).await? { None } else { Some(links::create(&pool, &public_url, None).await?) };
+    let sign_in_link = if !config.roles.has(Role::Web) || identity::has_admin(&pool).await? {
+        None
+    } else {
+        Some(links::create(&pool, &public_url, None).await?)
+    };
 
     let files = open_files(&config, &data_dir).await?;
     let outgoing = outbound::Outgoing::open(&config, &pool, &sealer).await?;
@@ -195,7 +198,8 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
     }
     let front = app.config.front;
     let proxies = app.config.proxies.trusted_proxies.clone();
-    let router = http::router(&app);
+    let router =
+        if app.config.roles.has(Role::Web) { http::router(&app) } else { http::probe_router(&app) };
     if let Some(tls) = &tls {
         app.tasks.spawn(tls.clone().watch(app.shutdown.clone()));
     }
@@ -230,7 +234,7 @@ async fn seal_what_is_not(pool: &PgPool, sealer: &sealing::Sealer) -> anyhow::Re
     let current = sealing_keys::current(pool).await?;
     if current.is_some_and(|current| !current.is_complete && current.id == sealer.current_id()) {
         let changed = rotation::complete(pool, sealer).await.context("cannot seal the stored secrets")?;
-        tracing::info!(changed, "every stored secret is sealed");
+        tracing::info!(changed, "stored secrets sealed");
     }
     Ok(())
 }
@@ -253,7 +257,7 @@ impl Running {
     /// finish. Waits at most ten seconds for requests.
     pub async fn shutdown(self) -> anyhow::Result<()> {
         self.app.shutdown.cancel();
-        self.served.await.context("the front door broke")?;
+        self.served.await.context("the accept loop failed")?;
         self.app.tasks.close();
         self.app.tasks.wait().await;
         self.database.close().await
@@ -275,7 +279,7 @@ impl Database {
             tracing::info!(
                 version = started.major(),
                 folder = %started.home().display(),
-                "no DATABASE_URL: started a private PostgreSQL"
+                "private PostgreSQL started: no DATABASE_URL"
             );
             private = Some(started);
         }

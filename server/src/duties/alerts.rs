@@ -5,33 +5,22 @@
 
 use std::time::Duration;
 
-use tokio_util::task::TaskTracker;
+use crate::jobs::Worries;
 
-use crate::{App, jobs::Worries};
-
-use super::Every;
+use super::driver::Tasks;
 
 /// Alerts per transaction.
 const BATCH: i64 = 50;
 
 /// Starts the evaluation, and the messages if a URL is configured.
-pub(super) fn spawn(app: &App, tracker: &TaskTracker, every: impl Fn(f64, &'static str) -> Every) {
-    let config = &app.config.alerts;
+pub(super) fn spawn(tasks: &Tasks<'_>) {
+    let config = &tasks.app.config.alerts;
     let worries = Worries {
         unclaimed_after: Duration::from_secs(config.unclaimed_seconds),
         quiet_after: Duration::from_secs(config.quiet_seconds),
     };
-    let engine = app.engine.clone();
-    tracker.spawn(every(2.0, "alerts").run(move || {
-        let engine = engine.clone();
-        async move { engine.look_for_alerts(worries).await }
-    }));
-    if config.url.is_none() {
-        return;
+    tasks.every(2.0, "alerts", move |app| async move { app.engine.look_for_alerts(worries).await });
+    if config.url.is_some() {
+        tasks.every(0.5, "messages about alerts", |app| async move { app.engine.write_alert_messages(BATCH).await });
     }
-    let engine = app.engine.clone();
-    tracker.spawn(every(0.5, "messages about alerts").run(move || {
-        let engine = engine.clone();
-        async move { engine.write_alert_messages(BATCH).await }
-    }));
 }

@@ -14,9 +14,8 @@ use reqwest::{
 };
 use serde::Serialize;
 use time::OffsetDateTime;
-use tokio_util::task::TaskTracker;
 
-use super::Every;
+use super::driver::Tasks;
 use crate::{
     App,
     audit::{self, Place},
@@ -35,48 +34,46 @@ const POSTING_LEASE_SECONDS: f64 = 90.0;
 /// Entries deleted per statement.
 const REMOVED_AT_ONCE: i64 = 5_000;
 
-/// Starts the tasks.
-pub(super) fn spawn(app: &App, tracker: &TaskTracker, every: impl Fn(f64, &'static str) -> Every) {
-    let a = app.clone();
-    tracker.spawn(every(60.0, "audit counts").run(move || {
-        let a = a.clone();
-        async move {
-            audit::record_all(&a.pool, &a.repeats.over()).await?;
-            Ok(0)
-        }
-    }));
-    let settings = &app.config.audit;
-    if let Some(days) = settings.retain_days {
-        let a = app.clone();
-        tracker.spawn(every(600.0, "old audit entries").run(move || {
-            let a = a.clone();
-            async move { expire(&a, days).await }
-        }));
+/// Starts the counts of repeated entries, which each process collects.
+pub(super) fn spawn_counts(tasks: &Tasks<'_>) {
+    tasks.every(60.0, "audit counts", |app| async move {
+        audit::record_all(&app.pool, &app.repeats.over()).await?;
+        Ok(0)
+    });
+}
+
+/// Starts the deletion of old entries, if a time is configured.
+pub(super) fn spawn_retention(tasks: &Tasks<'_>) {
+    if let Some(days) = tasks.app.config.audit.retain_days {
+        tasks.every(600.0, "old audit entries", move |app| async move { expire(&app, days).await });
     }
-    let Some(url) = settings.url.clone() else { return };
+}
+
+/// Starts the posts, if a URL is configured.
+pub(super) fn spawn_posting(tasks: &Tasks<'_>) {
+    let Some(url) = tasks.app.config.audit.url.clone() else { return };
     // Install ring once per process; a provider that was installed earlier stays.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let client = match Client::builder().redirect(Policy::none()).no_proxy().timeout(POST_TIMEOUT).build() {
         Ok(client) => client,
         Err(error) => {
-            tracing::error!(%error, "the audit log is not posted");
+            tracing::error!(%error, "audit log posts disabled: cannot build the HTTP client");
             return;
         }
     };
-    let app = app.clone();
-    tracker.spawn(every(1.0, "posting the audit log").run(move || {
-        let (app, client, url) = (app.clone(), client.clone(), url.clone());
+    tasks.every(1.0, "posting the audit log", move |app| {
+        let (client, url) = (client.clone(), url.clone());
         async move {
             let posting = post_some(&app, &client, url.reveal());
             app.shutdown.run_until_cancelled(posting).await.unwrap_or(Ok(0))
         }
-    }));
+    });
 }
 
 /// Deletes expired entries, if the database role is allowed to.
 async fn expire(app: &App, days: u32) -> Result<usize> {
     if !store::may_expire(&app.pool).await? {
-        tracing::debug!("the role of the database may not remove audit entries: see docs/postgres.md");
+        tracing::debug!("audit retention skipped: the database role may not delete entries, see docs/postgres.md");
         return Ok(0);
     }
     let days = i32::try_from(days).unwrap_or(i32::MAX);

@@ -13,6 +13,7 @@ use domain::{
 use serde::Serialize;
 use uuid::Uuid;
 
+use super::driver::backoff;
 use crate::{
     App,
     auth::Caller,
@@ -28,9 +29,6 @@ const BATCH: u32 = 100;
 /// Wait of one claim, in seconds; also the maximum age of the list of types.
 const WAIT: u32 = 2;
 
-/// Longest pause after failures.
-const PATIENCE: Duration = Duration::from_secs(5);
-
 /// Processes items until shutdown; started items are finished.
 pub(super) async fn run(app: App) {
     let mut worker = Worker { caller: Engine::builtin_caller(), schemas: HashMap::new(), app };
@@ -40,11 +38,7 @@ pub(super) async fn run(app: App) {
         match worker.turn(&mut endings).await {
             Ok(()) => failures = 0,
             Err(error) => {
-                failures += 1;
-                if failures.is_power_of_two() {
-                    tracing::warn!(duty = "builtin", %error, failures, "failed; will try again");
-                }
-                let pause = (Duration::from_millis(100) * (1 << failures.min(6))).min(PATIENCE);
+                let pause = backoff("builtin executors", Duration::from_millis(100), &mut failures, &error);
                 tokio::select! {
                     () = tokio::time::sleep(pause) => {}
                     // Items that cannot be finished now are offered again when their lease expires.

@@ -28,6 +28,7 @@ use tokio::{sync::Notify, time::Instant};
 use url::Url;
 use uuid::Uuid;
 
+use super::driver::backoff;
 use crate::{
     App,
     error::{Error, Result},
@@ -51,9 +52,6 @@ const PER_OWNER: usize = 32;
 /// Poll interval when nothing is due.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// Longest pause after failures.
-const PATIENCE: Duration = Duration::from_secs(5);
-
 /// Bytes of a response that are read, and characters that are stored.
 const READ: usize = 4_096;
 const KEPT: usize = 1_000;
@@ -75,16 +73,10 @@ pub(super) async fn run(app: App) {
         let pause = match duty.look().await {
             Ok(found) => {
                 failures = 0;
-                // There may be more as soon as there is room.
+                // There may be more as soon as a slot is free.
                 if found > 0 { Duration::ZERO } else { PAUSE }
             }
-            Err(error) => {
-                failures += 1;
-                if failures.is_power_of_two() {
-                    tracing::warn!(duty = "callbacks", %error, failures, "failed; will try again");
-                }
-                (PAUSE * (1 << failures.min(6))).min(PATIENCE)
-            }
+            Err(error) => backoff("callbacks", PAUSE, &mut failures, &error),
         };
         tokio::select! {
             () = duty.app.shutdown.cancelled() => {}
@@ -154,7 +146,7 @@ impl Duty {
             let duty = Arc::clone(self);
             self.app.tasks.spawn(async move {
                 if let Err(error) = duty.try_one(&taken, began).await {
-                    tracing::warn!(%error, delivery = %taken.id, "a callback's try was not recorded; it is made again");
+                    tracing::warn!(%error, delivery = %taken.id, "recording a callback attempt failed, will retry");
                 }
                 duty.count(&taken, false);
                 duty.freed.notify_one();

@@ -43,7 +43,7 @@ const WAIT: u32 = 2;
 const BEAT: Duration = Duration::from_secs(2);
 
 /// Pause after a failure.
-const PATIENCE: Duration = Duration::from_secs(1);
+const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);
 
 /// Runs exports until shutdown; those in progress are then released.
 pub(super) async fn run(app: App) {
@@ -60,8 +60,8 @@ pub(super) async fn run(app: App) {
                 }
             }
             Err(error) => {
-                tracing::warn!(duty = "exporter", %error, "failed; will try again");
-                pause(&app, PATIENCE).await;
+                tracing::warn!(task = "exporter", %error, "background task failed, will retry");
+                pause(&app, PAUSE_AFTER_FAILURE).await;
             }
         }
         while under_way.try_join_next().is_some() {}
@@ -105,14 +105,14 @@ async fn work(app: App, caller: Caller, assignment: Assignment) {
         Err(_) if app.shutdown.is_cancelled() => EndingKind::Release(ReleaseBody::default()),
         Err(Error::Problem(problem)) => failure(problem.detail, problem.code.as_str(), false),
         Err(error) => {
-            tracing::warn!(duty = "exporter", %error, item = %assignment.item.id, "an export failed");
+            tracing::warn!(task = "exporter", %error, item_id = %assignment.item.id, "export failed");
             failure("The database or the file store failed.".to_owned(), Code::Internal.as_str(), true)
         }
     };
     match app.engine.end(&caller, assignment.id, kind).await {
         Ok(_) | Err(Error::Problem(_)) => {}
         // The item is offered again when the lease expires.
-        Err(error) => tracing::warn!(duty = "exporter", %error, item = %assignment.item.id, "could not end an export"),
+        Err(error) => tracing::warn!(task = "exporter", %error, item_id = %assignment.item.id, "recording an export's outcome failed"),
     }
 }
 
@@ -234,7 +234,7 @@ async fn beat(
                     stop.cancel();
                 }
             }
-            Err(error) => tracing::warn!(duty = "exporter", %error, "a heartbeat failed"),
+            Err(error) => tracing::warn!(task = "exporter", %error, "heartbeat failed"),
         }
         tokio::select! {
             () = tokio::time::sleep(BEAT) => {}

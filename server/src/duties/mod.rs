@@ -1,5 +1,5 @@
-//! Background tasks. Every server runs all of them; they share work by `skip locked` and need no leader. Each finds its
-//! work by polling; hints only make it faster. A failed task logs the error and retries; none of them stops.
+//! Background tasks, by role. Servers share the work by `skip locked` and need no leader. Each task finds its work by
+//! polling; hints only make it faster. A failed task logs the error and retries; none of them stops.
 
 mod alerts; // alerts about conditions and events
 mod audit; // counts, retention and posts of the audit log
@@ -7,185 +7,98 @@ mod builtin; // fast built-in executors
 mod bulk; // bulk actions and replays
 mod callbacks; // callbacks of complete trees
 mod credentials; // revocations and expired credentials
+mod driver; // the loop of a task
 mod exporter; // the executor that writes files
 mod posts; // messages to configured URLs
 mod push; // push requests to workers
 mod relay; // from the outbox to the broker
 mod retention; // expired trees
-mod schedules; // ticks of schedules
 mod splitter; // from files to items
 mod uploads; // unused files
-mod walks; // propagation of decisions to rows
 
 use std::time::Duration;
 
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tokio_util::task::TaskTracker;
 
-use crate::{App, error::Result};
+use crate::{App, config::roles::Role};
 
-/// Starts all background tasks. They end with `app.shutdown`; wait for the tracker.
+use driver::{IDLE, Tasks};
+
+/// Starts the background tasks of the server's roles. They end with `app.shutdown`; wait for the tracker.
 pub fn spawn(app: &App, tracker: &TaskTracker) {
-    let engine = &app.engine;
-    let every = |seconds: f64, name: &'static str| Every {
-        name,
-        pause: Duration::from_secs_f64(seconds),
-        shutdown: app.shutdown.clone(),
-    };
-
-    // The clock runs before the lease check: after a downtime, its result spares the leases.
-    let e = engine.clone();
-    tracker.spawn(every(1.0, "leases").run(move || {
-        let e = e.clone();
-        async move {
-            if e.tick_uptime().await? {
-                tracing::info!(
-                    "nobody could have received a heartbeat for a while: leases count from five seconds after now"
-                );
+    let tasks = Tasks { app, tracker };
+    every_process(&tasks);
+    let roles = &app.config.roles;
+    if roles.has(Role::Web) {
+        // Leases count only while workers can reach a server (`lease-expiry`).
+        tasks.every(1.0, "uptime", |app| async move {
+            if app.engine.tick_uptime().await? {
+                tracing::info!("service resumed: leases count from five seconds from now");
             }
-            e.sweep_leases().await
-        }
-    }));
-    let e = engine.clone();
-    tracker.spawn(every(0.25, "due").run(move || {
-        let e = e.clone();
-        async move { e.sweep_due().await }
-    }));
-    let e = engine.clone();
-    tracker.spawn(every(0.5, "expiry").run(move || {
-        let e = e.clone();
-        async move { e.sweep_expired().await }
-    }));
-    let e = engine.clone();
-    tracker.spawn(every(5.0, "settle").run(move || {
-        let e = e.clone();
-        async move { e.sweep_settle().await.map(|_| 0) }
-    }));
-    let e = engine.clone();
-    tracker.spawn(every(0.5, "feeds").run(move || {
-        let e = e.clone();
-        async move { e.sweep_feeds().await }
-    }));
-    let e = engine.clone();
-    tracker.spawn(every(0.5, "corrections").run(move || {
-        let e = e.clone();
-        async move { e.sweep_corrections().await }
-    }));
-    let e = engine.clone();
-    tracker.spawn(every(0.5, "deadlines").run(move || {
-        let e = e.clone();
-        async move { e.sweep_deadlines().await }
-    }));
-    let e = engine.clone();
-    tracker.spawn(every(60.0, "lanes").run(move || {
-        let e = e.clone();
-        async move { e.sweep_lanes().await }
-    }));
-    tracker.spawn(walks::run(app.clone()));
-    bulk::spawn(app, tracker, every);
-    let e = engine.clone();
-    tracker.spawn(every(2.0, "waiters").run(move || {
-        let e = e.clone();
-        async move { e.sweep_waiters().await.map(|_| 0) }
-    }));
-    let e = engine.clone();
-    tracker.spawn(every(1.0, "job types").run(move || {
-        let e = e.clone();
-        async move { e.refresh_types().await.map(|()| 0) }
-    }));
-    let e = engine.clone();
-    tracker.spawn(every(60.0, "claim ids").run(move || {
-        let e = e.clone();
-        async move { Ok(e.forget_claims().await? as usize) }
-    }));
-    let e = engine.clone();
-    tracker.spawn(every(60.0, "idempotency keys").run(move || {
-        let e = e.clone();
-        async move { e.sweep_idempotency().await }
-    }));
-    schedules::spawn(app, tracker, every);
-    retention::spawn(app, tracker, every);
-    alerts::spawn(app, tracker, every);
-    audit::spawn(app, tracker, every);
-    relay::spawn(app, tracker, every);
-    credentials::spawn(app, tracker, every);
-    let a = app.clone();
-    let orphans_at = std::sync::Arc::new(tokio::sync::Mutex::new(None));
-    tracker.spawn(every(uploads::pause(app), "uploads").run(move || {
-        let (a, orphans_at) = (a.clone(), std::sync::Arc::clone(&orphans_at));
-        async move { uploads::tick(&a, &mut *orphans_at.lock().await).await }
-    }));
-    let e = engine.clone();
-    tracker.spawn(every(1.0, "job edits").run(move || {
-        let e = e.clone();
-        async move { e.refresh_jobs().await.map(|_| 0) }
-    }));
-    let e = engine.clone();
-    tracker.spawn(every(1.0, "figures").run(move || {
-        let e = e.clone();
-        async move { e.walk_figures().await.map(|_| 0) }
-    }));
-    let e = engine.clone();
-    tracker.spawn(every(3.0, "tallies").run(move || {
-        let e = e.clone();
-        async move {
-            e.keep_figures().await?;
-            e.keep_seen().await.map(|_| 0)
-        }
-    }));
-    let e = engine.clone();
-    tracker.spawn(every(60.0, "old figures").run(move || {
-        let e = e.clone();
-        async move {
-            e.forget_job_changes().await?;
-            Ok((e.forget_figures().await? + e.forget_workers().await?) as usize)
-        }
-    }));
-    tracker.spawn(splitter::run(app.clone()));
-    tracker.spawn(builtin::run(app.clone()));
-    tracker.spawn(exporter::run(app.clone()));
-    tracker.spawn(callbacks::run(app.clone()));
-    tracker.spawn(push::run(app.clone()));
-    tracker.spawn(posts::run(app.clone()));
-    tracker.spawn(crate::rotation::follow(app.clone()));
-    tracker.spawn(crate::live::listen(app.hub.clone(), app.engine.clone(), app.pools.clone(), app.shutdown.clone()));
-}
-
-/// Periodic task.
-struct Every {
-    name: &'static str,
-    pause: Duration,
-    shutdown: CancellationToken,
-}
-
-impl Every {
-    /// Ticks until shutdown. A tick that finds a full batch is repeated at once; failures extend the pause to up to
-    /// five seconds.
-    async fn run<F: Future<Output = Result<usize>> + Send>(self, mut tick: impl FnMut() -> F + Send) {
-        let mut failures = 0_u32;
-        loop {
-            let pause = match tick().await {
-                Ok(found) => {
-                    if failures > 0 {
-                        tracing::info!(duty = self.name, "works again");
-                    }
-                    failures = 0;
-                    if found >= MUCH { Duration::ZERO } else { self.pause }
-                }
-                Err(error) => {
-                    failures += 1;
-                    if failures.is_power_of_two() {
-                        tracing::warn!(duty = self.name, %error, failures, "failed; will try again");
-                    }
-                    (self.pause * (1 << failures.min(5))).min(Duration::from_secs(5))
-                }
-            };
-            tokio::select! {
-                () = tokio::time::sleep(pause) => {}
-                () = self.shutdown.cancelled() => return,
-            }
-        }
+            Ok(0)
+        });
+    }
+    if roles.has(Role::Maintenance) {
+        maintenance(&tasks);
+    }
+    if roles.has(Role::Push) {
+        tracker.spawn(callbacks::run(app.clone()));
+        tracker.spawn(push::run(app.clone()));
+        posts::spawn(&tasks);
+        audit::spawn_posting(&tasks);
+    }
+    if roles.has(Role::Split) {
+        splitter::spawn(&tasks);
+        tracker.spawn(builtin::run(app.clone()));
+        tracker.spawn(exporter::run(app.clone()));
     }
 }
 
-/// Number of rows that counts as a full batch.
-const MUCH: usize = 500;
+/// Tasks of every process: its caches, its counters, and its connection to the other servers.
+fn every_process(tasks: &Tasks<'_>) {
+    let Tasks { app, tracker } = tasks;
+    tasks.every(2.0, "waiting claims", |app| async move { app.engine.sweep_waiters().await.map(|_| 0) });
+    tasks.every(1.0, "job types", |app| async move { app.engine.refresh_types().await.map(|()| 0) });
+    tasks.every(1.0, "job edits", |app| async move { app.engine.refresh_jobs().await.map(|_| 0) });
+    tasks.every(3.0, "activity counters", |app| async move {
+        app.engine.keep_figures().await?;
+        app.engine.keep_seen().await.map(|_| 0)
+    });
+    credentials::spawn_changes(tasks);
+    audit::spawn_counts(tasks);
+    tracker.spawn(crate::rotation::follow((*app).clone()));
+    tracker.spawn(crate::live::listen(app.hub.clone(), app.engine.clone(), app.pools.clone(), app.shutdown.clone()));
+}
+
+fn maintenance(tasks: &Tasks<'_>) {
+    tasks.every(1.0, "leases", |app| async move { app.engine.sweep_leases().await });
+    tasks.every(0.25, "due items", |app| async move { app.engine.sweep_due().await });
+    tasks.every(0.5, "expiry", |app| async move { app.engine.sweep_expired().await });
+    tasks.every(5.0, "tree completion", |app| async move { app.engine.sweep_settle().await.map(|_| 0) });
+    tasks.every(0.5, "feeds", |app| async move { app.engine.sweep_feeds().await });
+    tasks.every(0.5, "corrections", |app| async move { app.engine.sweep_corrections().await });
+    tasks.every(0.5, "deadlines", |app| async move { app.engine.sweep_deadlines().await });
+    tasks.every(60.0, "serialize queues", |app| async move { app.engine.sweep_lanes().await });
+    tasks.on_wake("propagation", propagate, |app| async move { app.engine.walk_asked().await });
+    bulk::spawn(tasks);
+    tasks.every(60.0, "claim ids", |app| async move { Ok(app.engine.forget_claims().await? as usize) });
+    tasks.every(60.0, "idempotency keys", |app| async move { app.engine.sweep_idempotency().await });
+    tasks.every(0.5, "schedules", |app| async move { app.engine.sweep_schedules().await });
+    retention::spawn(tasks);
+    alerts::spawn(tasks);
+    audit::spawn_retention(tasks);
+    relay::spawn(tasks);
+    credentials::spawn_cleanup(tasks);
+    uploads::spawn(tasks);
+    tasks.every(1.0, "statistics", |app| async move { app.engine.walk_figures().await.map(|_| 0) });
+    tasks.every(60.0, "old statistics", |app| async move {
+        app.engine.forget_job_changes().await?;
+        Ok((app.engine.forget_figures().await? + app.engine.forget_workers().await?) as usize)
+    });
+}
+
+/// Propagates decisions to the rows of their jobs: at once for decisions of this process, and by polling for those of
+/// other servers and of crashes.
+async fn propagate(app: App) -> crate::error::Result<Duration> {
+    Ok(if app.engine.sweep_walks().await? > 0 { Duration::ZERO } else { IDLE })
+}

@@ -5,7 +5,7 @@
 //! transaction, and deleted after a 2xx: delivery is at least once, under the same `webhook-id`. `outbound::Client`
 //! ignores proxies of the environment and follows no redirects. The URL may contain a secret and must not be logged.
 
-use std::{collections::HashMap, time::Duration};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use domain::delivery::{Next, Schedule, Tried};
@@ -17,6 +17,7 @@ use time::OffsetDateTime;
 use tokio::{task::JoinSet, time::Instant};
 use url::Url;
 
+use super::driver::{IDLE, Tasks};
 use crate::{
     App,
     error::Result,
@@ -28,10 +29,6 @@ use crate::{
 /// Concurrent messages of this server.
 const BATCH: i64 = 16;
 
-/// Poll interval when nothing is due, and longest pause after failed polls.
-const PAUSE: Duration = Duration::from_millis(500);
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-
 /// URL by purpose.
 fn destinations(app: &App) -> HashMap<String, Url> {
     let alerts = app.config.alerts.url.as_ref().map(|url| (ALERTS, url));
@@ -39,33 +36,17 @@ fn destinations(app: &App) -> HashMap<String, Url> {
     all.filter_map(|(purpose, url)| Some((purpose.to_owned(), Url::parse(url.reveal()).ok()?))).collect()
 }
 
-/// Posts messages until shutdown.
-pub(super) async fn run(app: App) {
-    let to = destinations(&app);
+/// Starts the posts, if a URL is configured.
+pub(super) fn spawn(tasks: &Tasks<'_>) {
+    let to = Arc::new(destinations(tasks.app));
     if to.is_empty() {
         return;
     }
-    let mut failures = 0_u32;
-    while !app.shutdown.is_cancelled() {
-        let pause = match look(&app, &to).await {
-            Ok(0) => PAUSE,
-            Ok(_) => {
-                failures = 0;
-                Duration::ZERO
-            }
-            Err(error) => {
-                failures += 1;
-                if failures.is_power_of_two() {
-                    tracing::warn!(duty = "posts", %error, failures, "failed; will try again");
-                }
-                (PAUSE * (1 << failures.min(6))).min(LONGEST_PAUSE)
-            }
-        };
-        tokio::select! {
-            () = app.shutdown.cancelled() => {}
-            () = tokio::time::sleep(pause) => {}
-        }
-    }
+    let tick = move |app: App| {
+        let to = Arc::clone(&to);
+        async move { Ok(if look(&app, &to).await? > 0 { Duration::ZERO } else { IDLE }) }
+    };
+    tasks.on_wake("posts", tick, |_| std::future::pending());
 }
 
 /// Leases due messages and posts them. Returns their number.
@@ -119,7 +100,7 @@ async fn try_one(app: &App, taken: &Taken, url: &Url, began: Instant, timeout: D
                 id = taken.id,
                 tries = taken.tries + 1,
                 error,
-                "a message did not arrive; will try again"
+                "message delivery failed, will retry"
             );
             posts::put_off(&app.pool, taken, at, &error).await?;
         }
@@ -129,7 +110,7 @@ async fn try_one(app: &App, taken: &Taken, url: &Url, began: Instant, timeout: D
                     purpose = taken.purpose,
                     id = taken.id,
                     error,
-                    "a message did not arrive and is given up"
+                    "message delivery abandoned"
                 );
             }
             posts::done(&app.pool, &taken.id).await?;

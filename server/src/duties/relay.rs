@@ -6,8 +6,6 @@
 
 use std::time::Duration;
 
-use tokio_util::task::TaskTracker;
-
 use crate::{
     App,
     broker::{Broker, Letter, Subject},
@@ -15,7 +13,7 @@ use crate::{
     jobs::{Engine, News, Parcel},
 };
 
-use super::Every;
+use super::driver::Tasks;
 
 /// Poll interval for batches without a hint, such as those of a crashed server.
 const LOOK: Duration = Duration::from_millis(500);
@@ -27,32 +25,32 @@ const LONG: u32 = 100_000;
 const AWAY: Duration = Duration::from_secs(10);
 
 /// Starts the connection and the tasks that need it.
-pub(super) fn spawn(app: &App, tracker: &TaskTracker, every: impl Fn(f64, &'static str) -> Every) {
-    let Some(broker) = &app.broker else { return };
-    tracker.spawn(broker.clone().run(app.shutdown.clone()));
-    tracker.spawn(relay(app.clone(), broker.clone()));
-    let resend = f64::from(app.config.broker.broker_resend_seconds);
-    let (engine, sweeping) = (app.engine.clone(), broker.clone());
-    tracker.spawn(every((resend / 4.0).min(2.0), "lost wake-ups").run(move || {
-        let (engine, broker) = (engine.clone(), sweeping.clone());
+pub(super) fn spawn(tasks: &Tasks<'_>) {
+    let Some(broker) = &tasks.app.broker else { return };
+    tasks.tracker.spawn(broker.clone().run(tasks.app.shutdown.clone()));
+    tasks.tracker.spawn(relay(tasks.app.clone(), broker.clone()));
+    let resend = f64::from(tasks.app.config.broker.broker_resend_seconds);
+    let sweeping = broker.clone();
+    tasks.every((resend / 4.0).min(2.0), "lost wake-ups", move |app| {
+        let broker = sweeping.clone();
         async move {
-            let forgotten = engine.age_news(resend).await?;
+            let forgotten = app.engine.age_news(resend).await?;
             if forgotten > 0 {
-                tracing::debug!(forgotten, "wake-ups that nobody could publish are left to the sweep");
+                tracing::debug!(forgotten, "unpublished wake-ups left to the sweep");
             }
-            sweep(&engine, &broker, resend).await.map(|()| 0)
+            sweep(&app.engine, &broker, resend).await.map(|()| 0)
         }
-    }));
-    let (engine, broker) = (app.engine.clone(), broker.clone());
-    tracker.spawn(every(2.0, "broker's alert").run(move || {
-        let (engine, broker) = (engine.clone(), broker.clone());
+    });
+    let broker = broker.clone();
+    tasks.every(2.0, "broker's alert", move |app| {
+        let broker = broker.clone();
         async move {
             let standing = broker.standing();
             let away = !standing.is_up && standing.lasts >= AWAY;
             let fault = standing.fault.unwrap_or_else(|| "it has not answered yet".to_owned());
-            engine.broker_stands(broker.place(), away.then_some(fault.as_str())).await.map(|()| 0)
+            app.engine.broker_stands(broker.place(), away.then_some(fault.as_str())).await.map(|()| 0)
         }
-    }));
+    });
 }
 
 /// Publishes batches as they arrive, until shutdown.
@@ -75,7 +73,7 @@ async fn relay(app: App, broker: Broker) {
             Ok(true) => Duration::ZERO,
             Ok(false) => LOOK,
             Err(error) => {
-                tracing::debug!(%error, "news were not relayed; trying again");
+                tracing::debug!(%error, "relay to the broker failed, will retry");
                 LOOK
             }
         };

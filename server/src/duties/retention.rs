@@ -1,32 +1,16 @@
 //! Deletion of expired trees and of their rows.
 //!
-//! Two tasks, so that purging a large tree does not delay the deletion of others. `jobs::tend` and `jobs::remove`
+//! Two tasks, so that purging a large tree does not delay the deletion of others. `jobs::tree_maintenance` and `jobs::tree_deletion`
 //! decide what is deleted and when; this module only sets the intervals.
 
 use std::time::Duration;
 
-use tokio_util::task::TaskTracker;
-
-use crate::App;
-
-use super::Every;
+use super::driver::Tasks;
 
 /// Starts the tasks.
-pub(super) fn spawn(app: &App, tracker: &TaskTracker, every: impl Fn(f64, &'static str) -> Every) {
-    let engine = app.engine.clone();
-    let stalled_after = Duration::from_secs(app.config.alerts.stalled_seconds);
-    tracker.spawn(every(1.0, "retention").run(move || {
-        let engine = engine.clone();
-        async move { engine.tend(stalled_after).await }
-    }));
-    let engine = app.engine.clone();
-    tracker.spawn(every(1.0, "removed rows").run(move || {
-        let engine = engine.clone();
-        async move { engine.sweep_removed().await }
-    }));
-    let engine = app.engine.clone();
-    tracker.spawn(every(60.0, "old news").run(move || {
-        let engine = engine.clone();
-        async move { engine.forget_old().await }
-    }));
+pub(super) fn spawn(tasks: &Tasks<'_>) {
+    let stalled_after = Duration::from_secs(tasks.app.config.alerts.stalled_seconds);
+    tasks.every(1.0, "retention", move |app| async move { app.engine.tend(stalled_after).await });
+    tasks.every(1.0, "purge", |app| async move { app.engine.sweep_removed().await });
+    tasks.every(60.0, "old messages", |app| async move { app.engine.forget_old().await });
 }

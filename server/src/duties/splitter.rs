@@ -13,6 +13,7 @@ use domain::{
     upload::UploadFormat,
 };
 
+use super::driver::{IDLE, Tasks};
 use crate::{
     App,
     error::{Error, Result},
@@ -27,41 +28,14 @@ use crate::{
 const BATCH_ROWS: usize = 1_000;
 const BATCH_BYTES: usize = 4 << 20;
 
-/// Poll interval when no file is open, and longest pause after failures.
-const IDLE: Duration = Duration::from_millis(500);
-const PATIENCE: Duration = Duration::from_secs(5);
-
-/// Imports files until shutdown.
-pub(super) async fn run(app: App) {
-    let mut failures = 0_u32;
-    while !app.shutdown.is_cancelled() {
-        let pause = match tick(&app).await {
-            Ok(true) => {
-                failures = 0;
-                continue;
-            }
-            Ok(false) => {
-                failures = 0;
-                IDLE
-            }
-            Err(error) => {
-                failures += 1;
-                if failures.is_power_of_two() {
-                    tracing::warn!(duty = "splitter", %error, failures, "failed; will try again");
-                }
-                (IDLE * (1 << failures.min(5))).min(PATIENCE)
-            }
-        };
-        tokio::select! {
-            () = tokio::time::sleep(pause) => {}
-            () = app.engine.split_asked() => {}
-            () = app.shutdown.cancelled() => {}
-        }
-    }
+/// Starts the import of files.
+pub(super) fn spawn(tasks: &Tasks<'_>) {
+    let tick = |app: App| async move { Ok(if tick(&app).await? { Duration::ZERO } else { IDLE }) };
+    tasks.on_wake("import", tick, |app| async move { app.engine.split_asked().await });
 }
 
 /// Imports one batch of one file. False if no file is open.
-pub(super) async fn tick(app: &App) -> Result<bool> {
+async fn tick(app: &App) -> Result<bool> {
     let Some(split) = uploads::take_split(&app.pool).await? else { return Ok(false) };
     let batch = match read_batch(app, &split).await {
         Err(Error::Files(object_store::Error::NotFound { .. })) => lost(&split),
@@ -147,7 +121,7 @@ fn whole_file(split: &OpenSplit) -> SplitBatch {
 
 /// Handles a missing file: the job ends with one dead row that says so.
 fn lost(split: &OpenSplit) -> SplitBatch {
-    tracing::error!(upload = %split.upload_id, job = %split.job_id, "the uploaded file is gone");
+    tracing::error!(upload = %split.upload_id, job = %split.job_id, "uploaded file missing");
     let message = format!("Line {}: expected the rest of the file, found that the file is gone.", split.line);
     SplitBatch {
         job_id: split.job_id,

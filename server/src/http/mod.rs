@@ -234,6 +234,24 @@ pub fn router(app: &App) -> Router {
         .with_state(app.clone())
 }
 
+/// Router of a process without the role `web`: probes and metrics.
+pub fn probe_router(app: &App) -> Router {
+    Router::new()
+        .route("/healthz", get(ops::get_health))
+        .route("/readyz", get(ops::get_readiness))
+        .route("/metrics", get(metrics::get_metrics))
+        .fallback(not_web)
+        .layer(CatchPanicLayer::custom(layers::panicked))
+        .layer(from_fn_with_state(app.clone(), layers::harden))
+        .layer(from_fn_with_state(app.clone(), layers::identify))
+        .with_state(app.clone())
+}
+
+async fn not_web(uri: Uri) -> Error {
+    let role = "This process has no role `web` (TREELINE_ROLES)";
+    Error::refuse(Code::NotFound, format!("There is nothing at {}. {role}.", uri.path()))
+}
+
 async fn unknown_path(uri: Uri) -> Error {
     Error::refuse(Code::NotFound, format!("There is nothing at {}; see /api/docs.", uri.path()))
 }

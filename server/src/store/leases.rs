@@ -1,7 +1,7 @@
-//! Open assignments: handed out, kept alive, taken back.
+//! Open assignments: claimed, renewed, taken back.
 //!
-//! Every write here names the assignment id and, where a worker asks, the token it was given to; what does not
-//! come back was not open.
+//! Every write names the assignment id and, for requests of workers, the token that claimed it; assignments that are
+//! not returned were not open.
 
 use domain::id::Uuid;
 use sqlx::PgPool;
@@ -24,7 +24,7 @@ impl Mark {
     pub const BOTTOM: Mark = Mark { rank: i16::MIN, turn: i64::MIN };
 }
 
-/// An item just handed out, with what its worker is told of it.
+/// A claimed item with the data for its worker.
 #[derive(Clone, Debug)]
 pub struct ClaimedRow {
     pub fence: Uuid,
@@ -46,9 +46,9 @@ pub struct ClaimedRow {
     pub created_at: OffsetDateTime,
 }
 
-/// Fills at most `slots.len()` slots with items of one type, the first by rank, turn and item; they come
-/// back in that order, and which of them gets which slot is open. Driven from the delete; the pick is one
-/// index scan that starts at `mark`. `ghosts` are cancelled jobs whose rows have not been swept yet.
+/// Fills at most `slots.len()` slots with items of one type, ordered by priority, fair turn and item. The rows are
+/// returned in that order; their assignment to slots is arbitrary. The delete drives the statement, and the pick is
+/// one index scan that starts at the cursor. `cancelled_jobs` are jobs whose rows have not been swept yet.
 pub async fn claim(
     tx: &mut Tx,
     type_id: i32,
@@ -108,7 +108,7 @@ pub async fn claim(
     Ok(rows)
 }
 
-/// Takes named items out of `ready` for the given slots, those of them that can be had.
+/// Claims those of the given items that are ready.
 pub async fn claim_items(
     tx: &mut Tx,
     item_ids: &[Uuid],
@@ -190,8 +190,8 @@ pub async fn steps(tx: &mut Tx, item_ids: &[Uuid]) -> Result<Vec<(Uuid, String, 
     Ok(rows.into_iter().map(|row| (row.item_id, row.name, row.data)).collect())
 }
 
-/// Locks a type and reads its cap. Count its open assignments after that, in a statement of its own, so
-/// that it sees what was committed while the lock was waited for.
+/// Locks a type and reads its cap. Count its open assignments afterwards in a separate statement, which sees what was
+/// committed while this one waited for the lock.
 pub async fn lock_type(tx: &mut Tx, type_id: i32) -> Result<Option<i32>, sqlx::Error> {
     sqlx::query_scalar!("select concurrency from job_type where id = $1 for no key update", type_id)
         .fetch_one(&mut **tx)
@@ -203,7 +203,7 @@ pub async fn count_open(tx: &mut Tx, type_id: i32) -> Result<i64, sqlx::Error> {
     sqlx::query_scalar!(r#"select count(*) as "n!" from lease where type_id = $1"#, type_id).fetch_one(&mut **tx).await
 }
 
-/// An assignment just taken from its holder, to be ended.
+/// An assignment whose lease this transaction has deleted and that is to be ended.
 #[derive(Clone, Debug)]
 pub struct TakenRow {
     pub id: Uuid,
@@ -217,15 +217,15 @@ pub struct TakenRow {
     pub touched: bool,
     pub worker_id: String,
     pub expires_at: Option<OffsetDateTime>,
-    /// Its run time was up (sweeps only).
+    /// Its run timeout had passed (sweeps only).
     pub timed_out: bool,
     pub lane_id: Option<i64>,
-    /// The item was cancelled while it ran: any ending makes it so (`cancellation`).
+    /// The item was canceled while it ran: any ending cancels it (`cancellation`).
     pub cancel_requested: bool,
 }
 
-/// Takes assignments from their holders. `fences` ascending, `credentials` beside them. What does not
-/// come back was not open, or is another token's.
+/// Deletes leases to end their assignments. `assignment_ids` ascending, with `credentials` at the same indexes.
+/// Assignments that are not returned were not open or belong to another token.
 pub async fn take(tx: &mut Tx, fences: &[Uuid], credentials: &[Uuid]) -> Result<Vec<TakenRow>, sqlx::Error> {
     sqlx::query_as!(
         TakenRow,
@@ -240,8 +240,9 @@ pub async fn take(tx: &mut Tx, fences: &[Uuid], credentials: &[Uuid]) -> Result<
     .await
 }
 
-/// Takes assignments whose lease or run time is over, at most `limit`, skipping what is being ended.
-/// No lease is lost that could not have been renewed: time before `resumed_at` does not count (`uptime::tick`).
+/// Deletes leases that have expired or whose run timeout has passed, at most `limit`, skipping those that are being
+/// ended. No lease expires that could not have been renewed: time before `resumed_at` does not count, and nothing is
+/// taken while no process receives heartbeats (`uptime::tick`).
 pub async fn take_lost(tx: &mut Tx, limit: i64) -> Result<Vec<TakenRow>, sqlx::Error> {
     #[cfg(feature = "failpoints")]
     if crate::failpoints::broken("sweep_by_item", file!()) {
@@ -249,11 +250,12 @@ pub async fn take_lost(tx: &mut Tx, limit: i64) -> Result<Vec<TakenRow>, sqlx::E
     }
     sqlx::query_as!(
         TakenRow,
-        r#"with up as materialized (select resumed_at from uptime),
+        r#"with up as materialized (select resumed_at, last_seen_at from uptime),
            pick as materialized (
              select id from lease
-             where run_until < clock_timestamp()
-                or greatest(last_beat, (select resumed_at from up)) + make_interval(secs => lease_seconds) < clock_timestamp()
+             where run_until < (select last_seen_at from up)
+                or greatest(last_beat, (select resumed_at from up)) + make_interval(secs => lease_seconds)
+                   < (select last_seen_at from up)
              order by id limit $1 for update skip locked)
            delete from lease where id = any(array(select id from pick))
            returning id, item_id, gate_id, started_at, type_id, attempt, failures, rank, touched, worker_id,
@@ -265,7 +267,7 @@ pub async fn take_lost(tx: &mut Tx, limit: i64) -> Result<Vec<TakenRow>, sqlx::E
     .await
 }
 
-/// A sign of life, with progress where the worker reported some.
+/// A heartbeat, with progress if the worker reported it.
 #[derive(Clone, Debug)]
 pub struct Beat {
     pub fence: Uuid,
@@ -285,7 +287,7 @@ pub struct Renewed {
     pub cancel: bool,
 }
 
-/// Renews leases; `beats` ascending by assignment id, one for each. Touches no indexed column.
+/// Renews leases; `heartbeats` ascending by assignment id, one for each. Touches no indexed column.
 pub async fn beat(pool: &PgPool, beats: &[Beat]) -> Result<Vec<Renewed>, sqlx::Error> {
     let fences: Vec<Uuid> = beats.iter().map(|b| b.fence).collect();
     let credentials: Vec<Uuid> = beats.iter().map(|b| b.credential_id).collect();
@@ -325,7 +327,7 @@ pub struct HeldRow {
     pub gate_id: i64,
 }
 
-/// Locks one open assignment of this token.
+/// Locks an open assignment of this token and renews it.
 pub async fn hold(tx: &mut Tx, fence: Uuid, credential_id: Uuid) -> Result<Option<HeldRow>, sqlx::Error> {
     sqlx::query_as!(
         HeldRow,
@@ -352,7 +354,7 @@ pub async fn set_step(tx: &mut Tx, item_id: Uuid, name: &str, data: &str) -> Res
     Ok(())
 }
 
-/// Open assignments by assignment id, as claims show them.
+/// Open assignments by id, in the form of claims.
 pub async fn open(tx: &mut Tx, fences: &[Uuid]) -> Result<Vec<ClaimedRow>, sqlx::Error> {
     sqlx::query_as!(
         ClaimedRow,
@@ -372,8 +374,8 @@ pub async fn open(tx: &mut Tx, fences: &[Uuid]) -> Result<Vec<ClaimedRow>, sqlx:
     .await
 }
 
-/// Of these assignments, those that have reported a step or progress and are not cancelled: assignment id and
-/// job state row. Locks them.
+/// Assignments among these that have reported a step or progress and are not canceled: assignment id and job key.
+/// Locks them.
 pub async fn touched(tx: &mut Tx, fences: &[Uuid]) -> Result<Vec<(Uuid, i64)>, sqlx::Error> {
     let rows = sqlx::query!(
         "select id, gate_id from lease

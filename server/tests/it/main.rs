@@ -35,6 +35,7 @@ mod hygiene;
 mod idempotency;
 mod import_check;
 mod import_pages;
+mod import_review;
 mod import_types;
 mod imports;
 mod job_types;
@@ -70,6 +71,7 @@ mod replay;
 mod resumable;
 mod retention;
 mod revocation;
+mod roles;
 mod schedules; // trees created by cron expressions
 mod schema_limits;
 mod sealing;

@@ -171,7 +171,7 @@ pub(super) async fn work(
     let Answer { came, answered } = tokio::select! {
         answer = post(app, ready, assignment, until) => answer,
         () = drained => {
-            tracing::info!(assignment = %assignment.id, "stopped before a worker has answered: left to its lease");
+            tracing::info!(assignment = %assignment.id, "shutdown before the worker's response, lease decides");
             return Done { ending: None, until };
         }
     };
@@ -256,6 +256,6 @@ pub(super) async fn give_back(app: &App, id: Uuid) {
 
 async fn release(app: &App, id: Uuid, body: ReleaseBody) {
     if let Err(error) = app.engine.end(&Engine::push_caller(), id, EndingKind::Release(body)).await {
-        tracing::warn!(%error, assignment = %id, "an item could not be given back: left to its lease");
+        tracing::warn!(%error, assignment = %id, "release failed, lease decides");
     }
 }

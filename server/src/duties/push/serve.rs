@@ -15,6 +15,7 @@ use tokio::{
     time::Instant,
 };
 
+use super::super::driver::backoff;
 use crate::{App, auth::Caller, error::Result, jobs::Engine};
 
 use super::{
@@ -28,9 +29,6 @@ const BATCH: u32 = 200;
 
 /// Poll interval of a target without work.
 const IDLE: Duration = Duration::from_secs(1);
-
-/// Longest pause after failures.
-const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Attempts of a stopping server to record responses. After that, they are left to their leases.
 const LAST_TRIES: u32 = 5;
@@ -47,18 +45,14 @@ pub(super) async fn run(app: App, target: Arc<Target>) {
             Ok(true) => failures = 0,
             Ok(false) => return,
             Err(error) => {
-                failures += 1;
-                if failures.is_power_of_two() {
-                    let target = &serving.target.name;
-                    tracing::warn!(duty = "push", target, %error, failures, "failed; will try again");
-                }
+                let pause = backoff("push", Duration::from_millis(50), &mut failures, &error);
                 if serving.app.shutdown.is_cancelled() && failures > LAST_TRIES {
                     return;
                 }
                 // The claim may have caused the failure; responses must not wait for it.
                 serving.claims = false;
                 serving.forget();
-                tokio::time::sleep((Duration::from_millis(50) * (1 << failures.min(7))).min(PATIENCE)).await;
+                tokio::time::sleep(pause).await;
             }
         }
     }
@@ -203,7 +197,7 @@ impl Serving {
         self.endings.retain(|(_, until)| *until > now);
         let lost = before - self.endings.len();
         if lost > 0 {
-            tracing::warn!(target = self.target.name, lost, "answers could not be recorded: left to their leases");
+            tracing::warn!(target = self.target.name, lost, "recording worker responses failed, leases decide");
         }
     }
 }

@@ -90,9 +90,9 @@ impl Target {
         let change = self.with(|breaker| if answered { breaker.answered() } else { breaker.failed(now) });
         match change {
             Some(Change::Broke(pause)) => {
-                tracing::warn!(target = self.name, ?pause, "a push target does not answer and is left alone");
+                tracing::warn!(target = self.name, ?pause, "push target unavailable, paused");
             }
-            Some(Change::Mended) => tracing::info!(target = self.name, "a push target answers again"),
+            Some(Change::Mended) => tracing::info!(target = self.name, "push target recovered"),
             None => {}
         }
     }

@@ -103,6 +103,7 @@ impl Server {
             listen: ([127, 0, 0, 1], 0).into(),
             public_url: None,
             environment: None,
+            roles: server::config::roles::Roles::default(),
             data_dir: Some(place.data_dir.path().to_owned()),
             database_url: Some(place.database.url().parse().expect("a secret")),
             db_pool: 8,
