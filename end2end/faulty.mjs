@@ -1,10 +1,10 @@
-// What may stand between a browser and a server: passes everything on, except that event streams suffer what a story says.
+// Proxy between a browser and a server: forwards everything, but event streams get the faults that a test sets.
 import http from 'node:http';
 import { once } from 'node:events';
 
 const STREAM = /\/events(\?|$)/;
 
-/** One stream on its way through; frames are events as text, without the blank line that ends them. */
+/** One proxied stream; frames are events as text, without the blank line that ends them. */
 class Stream {
   held = false;
   constructor(response, upstream) {
@@ -25,13 +25,13 @@ class Stream {
 export class FaultyProxy {
   /** Streams that are open now. */
   streams = new Set();
-  /** How many were passed on so far. */
+  /** Number of forwarded streams. */
   passed = 0;
-  /** How many were asked for so far, whatever became of them. */
+  /** Number of requested streams, whatever their outcome. */
   asked = 0;
-  /** What the next requests for a stream meet: each a function of the response. */
+  /** Faults for the next requests for a stream: each a function of the response. */
   refusals = [];
-  /** What becomes of an event: `(frame, stream)` to the text that is sent on. */
+  /** Transformation of events: `(frame, stream)` to the text that is forwarded. */
   mangle = (frame) => `${frame}\n\n`;
   #waiting = [];
 
@@ -96,7 +96,7 @@ export class FaultyProxy {
     this.#waiting = this.#waiting.filter(({ holds, done }) => !(holds() && (done(), true)));
   }
 
-  /** Waits until something holds of the streams. */
+  /** Waits until a condition holds for the streams. */
   async until(holds) {
     if (!holds()) await new Promise((done) => this.#waiting.push({ holds, done }));
   }
@@ -107,9 +107,9 @@ export class FaultyProxy {
   }
 }
 
-/** An answer that a load balancer gives while nobody is behind it. */
+/** Response of a load balancer without a backend. */
 export const badGateway = (response) => response.writeHead(502).end('nobody is there');
-/** A connection that ends before any answer. */
+/** A connection that closes before a response. */
 export const hangUp = (response) => response.destroy();
-/** What the server says when it has too many streams. */
+/** Response of the server when it has too many streams. */
 export const busy = (response) => response.writeHead(200, { 'content-type': 'text/event-stream' }).end('event: busy\ndata: {}\n\n');

@@ -1,5 +1,5 @@
-// Pictures of the pages for docs/gallery: node gallery.mjs FOLDER-OF-PAGES SITE FOLDER-OF-PICTURES (`cargo xtask gallery`).
-// The pages are those that `app/examples/gallery` draws, so every state is there at any time, with the same data.
+// Screenshots of the pages for docs/gallery: node gallery.mjs PAGES SITE PICTURES (`cargo xtask gallery`).
+// `app/examples/gallery` renders the pages, so every state is available at any time, with the same data.
 import assert from 'node:assert/strict';
 import { cp, mkdir, readdir, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
@@ -8,9 +8,9 @@ import { chromium } from 'playwright-core';
 
 const [pages, site, pictures] = process.argv.slice(2).map((folder) => path.resolve(folder));
 
-/** What is shown: the page's name, light at 1,280 px; and where another look tells more, that too. */
+/** Pages in the gallery, light at 1,280 px; and other looks where they differ. */
 const SHOWN = [
-  ['Uploads', ['imports', 'imports-empty', 'new', 'new-match', 'new-check', 'new-refused', 'correct', 'import-running', 'import-partial', 'import-complete', 'import-hostile']],
+  ['Uploads', ['imports', 'imports-empty', 'new', 'new-match', 'new-review', 'new-check', 'new-refused', 'correct', 'import-running', 'import-partial', 'import-complete', 'import-hostile']],
   ['Jobs', ['jobs', 'job-tree', 'job-running', 'bulk-preview', 'bulk-running', 'item-dead', 'item-retry', 'item-waiting']],
   ['Failures and the rest', ['overview', 'dead', 'dead-group', 'dead-nothing', 'deliveries', 'delivery-refused', 'workers', 'types', 'schedules', 'schedule', 'audit', 'people', 'services', 'account', 'shortcuts', 'menu', 'sign-in', 'trouble-removed']],
 ];
@@ -21,14 +21,14 @@ await cp(path.join(site, 'fonts'), path.join(pages, 'style', 'fonts'), { recursi
 await cp(path.join(site, 'treeline.css'), path.join(pages, 'style', 'main.css'));
 const drawn = new Set(await readdir(pages));
 await mkdir(pictures, { recursive: true });
-// The pairs beside them, of the design and the product, stay.
+// The pairs of design and product beside them stay.
 for (const old of await readdir(pictures)) if (old.endsWith('.jpg')) await rm(path.join(pictures, old));
 const browser = await chromium.launch({
   executablePath: process.env.TREELINE_CHROMIUM ?? '/usr/bin/chromium',
   args: ['--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage', '--allow-file-access-from-files'],
 });
 
-/** One picture; the data of the gallery is made up, so it is the same whenever it is taken. */
+/** One screenshot; the data of the gallery is fixed, so it is always the same. */
 async function take(name, look) {
   const file = `${name}-${look === 'dark' ? 'dark' : 'light'}.html`;
   assert.ok(drawn.has(file), `the gallery draws no ${file}`);

@@ -1,5 +1,5 @@
-// What every browser test stands on: the real server program with a database of its own, and a page
-// that remembers everything that went wrong in it. `cargo xtask e2e` sets the environment.
+// Base of every browser test: the real server program with its own database, and a page that records every error.
+// `cargo xtask e2e` sets the environment.
 import assert from 'node:assert/strict';
 import { execFile, spawn } from 'node:child_process';
 import { randomBytes, randomInt } from 'node:crypto';
@@ -26,7 +26,7 @@ function needed(name) {
   return value;
 }
 
-/** An address that stays a server's own while it is down: its port is below those that the system takes for outgoing connections. */
+/** Address that a server keeps while it is down: its port is below the range for outgoing connections. */
 async function freeAddress() {
   for (let tries = 0; tries < 100; tries += 1) {
     const port = randomInt(15_000, 32_000);
@@ -43,7 +43,7 @@ async function freeAddress() {
   throw new Error('no port is free');
 }
 
-/** One statement on the tests' PostgreSQL; rows as arrays of text. */
+/** Runs one statement on the tests' PostgreSQL; rows as arrays of text. */
 async function psql(url, statement) {
   const { stdout } = await run(needed('TREELINE_PSQL'), ['-XqAt', '-F', '\t', '-v', 'ON_ERROR_STOP=1', '-d', url, '-c', statement]);
   return stdout.split('\n').filter(Boolean).map((line) => line.split('\t'));
@@ -68,7 +68,7 @@ export async function startServer(t, environment = {}) {
   const named = typeof environment === 'function' ? environment : () => environment;
   const server = new Server(database.href, (address) => ({ TREELINE_DATA_DIR: dataDir, ...named(address) }), log);
   t.after(async () => {
-    // Pages first: a server that leaves under an open page is an error in that page.
+    // Pages first: a server that stops under an open page causes an error in that page.
     const pages = await Promise.allSettled(server.pages.map((close) => close()));
     await server.stop();
     log.end();
@@ -81,13 +81,13 @@ export async function startServer(t, environment = {}) {
 }
 
 class Server {
-  /** The bootstrap service's token: an admin by API. */
+  /** Token of the bootstrap service: an admin of the API. */
   token = randomBytes(24).toString('hex');
-  /** Where it listens; the same after a restart. */
+  /** URL of the server; the same after a restart. */
   url = null;
-  /** A promise of the one-time link, which is printed while there is no admin. */
+  /** Promise of the one-time link, which is printed while there is no admin. */
   signInLink;
-  /** How to close the pages that were opened on it; closing one checks it. */
+  /** Functions that close the opened pages; closing a page checks it. */
   pages = [];
   #process = null;
   #session = null;
@@ -137,17 +137,17 @@ class Server {
     await listening;
   }
 
-  /** kill -9: nothing in the program gets to run again. */
+  /** kill -9, without a graceful shutdown. */
   async kill() {
     await this.#end('SIGKILL');
   }
 
-  /** SIGTERM: the program drains and leaves. */
+  /** SIGTERM: the server drains and stops. */
   async stop() {
     await this.#end('SIGTERM');
   }
 
-  /** Whether the program still runs. */
+  /** True while the process runs. */
   get running() {
     return this.#process !== null && this.#process.exitCode === null && this.#process.signalCode === null;
   }
@@ -159,7 +159,7 @@ class Server {
     await ended;
   }
 
-  /** One call of /api/v1 with the bootstrap token. Objects are sent as JSON. */
+  /** Calls /api/v1 with the bootstrap token. Objects are sent as JSON. */
   async api(method, route, body, headers = {}) {
     const json = body !== undefined && typeof body === 'object' && !(body instanceof Uint8Array) && !(body instanceof FormData);
     return fetch(`${this.url}/api/v1${route}`, {
@@ -169,12 +169,12 @@ class Server {
     });
   }
 
-  /** One statement on this server's database. */
+  /** Runs one statement on this server's database. */
   query(statement) {
     return psql(this.database, statement);
   }
 
-  /** What a signed-in browser holds; the first call opens the link and presses its button. */
+  /** Storage state of a signed-in browser; the first call opens the link and presses its button. */
   async session() {
     this.#session ??= (async () => {
       const context = await (await browser()).newContext();
@@ -192,11 +192,11 @@ class Server {
 
 let opened = null;
 
-/** The one browser of a test file. */
+/** Browser shared by the tests of a file. */
 export function browser() {
   opened ??= chromium.launch({
     executablePath: process.env.TREELINE_CHROMIUM ?? '/usr/bin/chromium',
-    // As people have it: a page that is left lives on for a while, with everything it holds.
+    // As in real use: a page that is left stays in the back/forward cache for a while.
     ignoreDefaultArgs: ['--disable-back-forward-cache'],
     args: [
       '--no-sandbox',
@@ -244,7 +244,7 @@ export async function openPage(server, { signedIn = true, path: route, ...option
   page.on('pageerror', (error) => note(`page error: ${error.stack ?? error}`));
   page.on('crash', () => note('the page crashed'));
   page.on('requestfailed', (request) => {
-    // A page that is left takes its open stream with it; that is no failure.
+    // Leaving a page aborts its open stream, which is no failure.
     const reason = request.failure()?.errorText ?? '';
     if (reason !== 'net::ERR_ABORTED') note(`request failed: ${request.method()} ${request.url()} ${reason}`);
   });
@@ -264,23 +264,23 @@ export async function signOut(page) {
   await page.locator('#account-menu').getByRole('button', { name: 'Sign out' }).click();
 }
 
-/** Waits until the page's live part says so: `live`, `finished`, `stale` … */
+/** Waits until the live part of the page has a state: `live`, `finished`, `stale` … */
 export async function whenLive(page, state = 'live') {
   await page.locator(`[data-live="${state}"]`).first().waitFor({ state: 'attached' });
 }
 
-/** A picture of the whole page in end2end/screenshots/, to be looked at. */
+/** Screenshot of the whole page in end2end/screenshots/, for review. */
 export async function screenshot(page, name) {
   await page.screenshot({ path: path.join(here, 'screenshots', `${name}.png`), fullPage: true, animations: 'disabled' });
 }
 
 const axe = readFile(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
-/** Fails where axe finds a fault against WCAG 2.2 AA. */
+/** Fails if axe finds a violation of WCAG 2.2 AA. */
 export async function accessible(page) {
   await page.evaluate(await axe);
   const { violations } = await page.evaluate(async () => {
-    // Bars that stay in place cover what scrolls beneath them; a line further it is free, so that is no fault.
+    // Fixed bars cover content that scrolls beneath them; that is no violation.
     const bars = [...document.querySelectorAll('body *')].filter((it) => ['fixed', 'sticky'].includes(getComputedStyle(it).position));
     for (const bar of bars) bar.style.setProperty('position', 'static');
     const found = await globalThis.axe.run({ runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'] });
@@ -291,5 +291,5 @@ export async function accessible(page) {
   assert.deepEqual(found, [], `axe at ${page.url()}`);
 }
 
-/** The file of examples/import/ and where it is. */
+/** Path of the file in examples/import/. */
 export const BIRD_STRIKES = path.join(here, '..', 'examples', 'import', 'bird-strikes.csv');

@@ -1,4 +1,4 @@
-// A worker in the test's hands: it claims, reports progress and finishes exactly when the story says so.
+// Worker controlled by a test: it claims, reports progress and finishes exactly when the test says so.
 import assert from 'node:assert/strict';
 import { setTimeout as pause } from 'node:timers/promises';
 
@@ -8,7 +8,7 @@ export class Worker {
     this.type = type;
   }
 
-  /** One call that is tried again while the server is away. Every call of a worker is safe to repeat. */
+  /** Sends one call and retries it while the server is down. Every call of a worker is idempotent. */
   async call(route, body) {
     for (let tries = 0; ; tries += 1) {
       try {

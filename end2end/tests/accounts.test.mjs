@@ -1,5 +1,5 @@
-// One after another: an admin lets somebody in; she signs in with her password, uploads, and shares; a
-// stranger's browser follows the link, live, sees this and nothing else; the link is taken back.
+// An admin adds a person; she signs in with her password, uploads and shares; another browser follows the link, sees
+// the import live and nothing else; the link is revoked.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { accessible, openPage, screenshot, startServer, whenLive } from '../harness.mjs';
@@ -12,7 +12,7 @@ test('an admin lets somebody in, who uploads and shares; a stranger watches unti
   const server = await startServer(t);
   await server.api('PUT', '/job-types/strikes', { executor: { kind: 'pull' } });
 
-  // The admin, by forms that need no script.
+  // The admin uses forms without scripts.
   const admin = await openPage(server, { javaScriptEnabled: false, path: '/people' });
   await accessibleWithScript(server, '/people');
   await admin.getByLabel('Name', { exact: true }).fill('Ada Lovelace');
@@ -25,7 +25,7 @@ test('an admin lets somebody in, who uploads and shares; a stranger watches unti
   await admin.getByRole('link', { name: 'Ada Lovelace' }).waitFor();
   await screenshot(admin, 'people');
 
-  // Ada, from a link that somebody sent her, by way of the sign-in page.
+  // Ada follows a link that somebody sent her, through the sign-in page.
   const ada = await openPage(server, { signedIn: false, path: '/imports/new' });
   assert.match(ada.url(), /\/sign-in\?back=/);
   await accessible(ada);
@@ -68,7 +68,7 @@ test('an admin lets somebody in, who uploads and shares; a stranger watches unti
   assert.equal(await ada.getByLabel('Link', { exact: true }).count(), 0, 'the link is shown once');
   await ada.getByText(`${ROWS} rows wait. Nobody has begun to work on files of this kind.`).waitFor();
 
-  // A stranger's browser: live, with the rows counted as they end.
+  // Another browser sees the rows counted live.
   const guest = await openPage(server, { signedIn: false, path: link });
   guest.tolerate(/status of 4(01|04|10)/);
   await whenLive(guest);
@@ -95,7 +95,7 @@ test('an admin lets somebody in, who uploads and shares; a stranger watches unti
   await guest.goto(link);
   await whenLive(guest);
 
-  // Taken back: the page that is open stops, and the link shows nothing.
+  // Revoked: the open page stops, and the link shows nothing.
   await ada.getByRole('button', { name: 'Revoke this link' }).click();
   await ada.getByText('Visible to you and your administrators.').waitFor();
   await guest.waitForFunction(() => !document.querySelector('[data-live="live"]'), null, { timeout: 60_000 });
@@ -103,7 +103,7 @@ test('an admin lets somebody in, who uploads and shares; a stranger watches unti
   await guest.getByRole('heading', { name: 'This link shows nothing' }).waitFor();
   await screenshot(guest, 'share-gone');
 
-  // Her own account: what was signed in, and its end.
+  // Her account: her sessions, and how they end.
   await ada.locator('#account-menu > summary').click();
   await ada.getByRole('link', { name: 'Account', exact: true }).click();
   await ada.getByRole('heading', { name: 'Account' }).waitFor();
@@ -122,7 +122,7 @@ test('an admin lets somebody in, who uploads and shares; a stranger watches unti
   await accessibleWithScript(server, '/services');
 });
 
-/** axe needs scripts, which the admin of this story does without. */
+/** axe needs scripts, which the admin of this test does not have. */
 async function accessibleWithScript(server, path) {
   const page = await openPage(server, { path });
   await accessible(page);

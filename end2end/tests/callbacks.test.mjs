@@ -1,5 +1,5 @@
-// Callbacks as people see them: what a receiver did not take, sent again from the tree's page with and without scripts;
-// and the pages on every size and scheme.
+// Webhook deliveries for people: a rejected one is sent again from the page of its tree, with and without scripts; and
+// the pages in every size and color scheme.
 import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
 import { test } from 'node:test';
@@ -7,7 +7,7 @@ import { accessible, openPage, screenshot, startServer } from '../harness.mjs';
 
 const quick = { TREELINE_CALLBACK_ALLOW: '127.0.0.1' };
 
-/** A receiver that answers with these, the last one for ever; what it was told, by webhook-id. */
+/** A receiver that sends these responses, the last one forever; the received messages by webhook-id. */
 async function receiver(t, ...answers) {
   const told = [];
   const server = createServer((request, response) => {
@@ -20,7 +20,7 @@ async function receiver(t, ...answers) {
   return { url: `http://127.0.0.1:${server.address().port}/done?key=secret`, told };
 }
 
-/** A complete tree that calls this address. */
+/** A complete tree that calls this URL. */
 async function called(server, url) {
   await server.api('PUT', '/job-types/a', {});
   const made = await server.api('POST', '/jobs', { type: 'a', name: 'March', sealed: true, on_completed: { url } });
@@ -33,7 +33,7 @@ test('a callback that was refused is sent again from the page of its tree', asyn
   const there = await receiver(t, [410, 'no more of this'], [410, 'really'], [204, '']);
   const id = await called(server, there.url);
   const page = await openPage(server, { path: '/' });
-  // The alert leads there.
+  // The alert links to it.
   await page.getByText('Webhook gave up').waitFor();
   await page.getByRole('link', { name: 'Webhook', exact: true }).click();
   await page.waitForURL(new RegExp(`/jobs/${id}#callbacks$`));
@@ -43,7 +43,7 @@ test('a callback that was refused is sent again from the page of its tree', asyn
   assert.ok(!(await page.content()).includes('key=secret'), 'a query may be a secret');
   await screenshot(page, 'callbacks-job');
 
-  // By keys alone: the form opens, and the first press goes to the reason that is missing.
+  // By keyboard only: the form opens, and the first press focuses the missing reason.
   await section.getByText('Send again…').focus();
   await page.keyboard.press('Enter');
   await section.getByLabel(/^Reason/).fill('The receiver was mended');
@@ -53,7 +53,7 @@ test('a callback that was refused is sent again from the page of its tree', asyn
   await page.getByText('410 Gone: really').waitFor();
   await screenshot(page, 'callbacks-one');
 
-  // Without scripts the same forms do it, and a missing reason is said in its place.
+  // Without scripts the same forms work, and a missing reason is shown in place.
   const plain = await openPage(server, { javaScriptEnabled: false, path: '/deliveries?state=failed' });
   plain.tolerate(/status of 422/);
   await plain.locator('tbody tr').getByRole('link').first().click();

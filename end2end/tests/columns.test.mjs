@@ -55,11 +55,11 @@ for (const [device, options] of [['desktop', {}], ['phone', PHONE]]) {
     await property('Betrag').selectOption('amount');
     await page.locator('#columns-missing').waitFor({ state: 'detached' });
     await values('Betrag').selectOption('integer 1.234,56');
-    await page.locator('.sheet .row-why').first().waitFor();
+    await page.locator('.sheet td.cell-bad').first().waitFor();
     assert.equal(await property('Kunde').inputValue(), 'customer');
     await accessible(page);
     await values('Betrag').selectOption('number 1.234,56');
-    await page.locator('.sheet .row-why').first().waitFor({ state: 'detached' });
+    await page.locator('.sheet td.cell-bad').first().waitFor({ state: 'detached' });
     assert.equal(await page.evaluate(() => window.sameDocument), true);
     assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth));
     await screenshot(page, `columns-${device}`);

@@ -1,5 +1,5 @@
-// The support desk, whole: the failed rows of one error are found, previewed, given back with a reason, and the import
-// comes to its end; with scripts and without; by keys alone; on every size and scheme.
+// The support desk: the failed rows of one error are found, previewed, retried with a reason, and the import completes;
+// with and without scripts; by keyboard only; in every size and color scheme.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { accessible, openPage, screenshot, startServer } from '../harness.mjs';
@@ -7,7 +7,7 @@ import { Worker } from '../worker.mjs';
 
 const ROWS = 40;
 
-/** An import of forty rows, of which twelve have no account, three are refused and the rest are done. */
+/** An import of forty rows: twelve without an account, three refused, the rest done. */
 async function failing(server) {
   await server.api('PUT', '/job-types/accounts', { executor: { kind: 'pull' } });
   const csv = ['account,amount', ...Array.from({ length: ROWS }, (_, row) => `A-${row},${row}.10`)].join('\n');
@@ -33,7 +33,7 @@ function ending(row) {
   return { result: { row } };
 }
 
-/** Without scripts a page is loaded again until it says so. */
+/** Reloads a page without scripts until it shows the text. */
 async function shown(page, text) {
   for (let tries = 0; (await page.getByText(text).count()) === 0; tries += 1) {
     assert.ok(tries < 400, `the page never says: ${text}`);
@@ -41,7 +41,7 @@ async function shown(page, text) {
   }
 }
 
-/** Everything that waits for the worker is done. */
+/** Finishes everything that waits for the worker. */
 async function finishAll(worker, count) {
   for (let done = 0; done < count; ) {
     const held = await worker.claim(100);
@@ -63,7 +63,7 @@ test('the failed rows of one error are found, given back with a reason, and the 
   await page.locator('.items tbody tr').nth(11).waitFor();
   assert.equal(await page.locator('.items tbody tr').count(), 12);
 
-  // Searched in the payload, too.
+  // Payloads are searched, too.
   await page.locator('#filter').fill('type:accounts "A-7"');
   await page.getByRole('button', { name: 'Filter', exact: true }).click();
   await page.waitForURL(/A-7/);
@@ -83,7 +83,7 @@ test('the failed rows of one error are found, given back with a reason, and the 
   await screenshot(page, 'operation-through');
   await finishAll(worker, 12);
 
-  // One of the others, with its payload mended; the exact number stays as it is written.
+  // Another one, with a corrected payload; the exact number stays as written.
   await page.goto(`/dead?q=root:${id}`);
   await page.locator('.items tbody tr').first().getByRole('link', { name: 'Retry…' }).click();
   const payload = page.locator('#retry-payload');
@@ -98,7 +98,7 @@ test('the failed rows of one error are found, given back with a reason, and the 
   await screenshot(page, 'item-waiting');
   await finishAll(worker, 1);
 
-  // The rest without scripts: forms and links alone.
+  // The rest without scripts: only forms and links.
   const plain = await openPage(server, { javaScriptEnabled: false, path: `/jobs/${id}` });
   await plain.getByRole('button', { name: 'Retry 2 failed' }).click();
   await plain.getByText('2 items match').waitFor();
@@ -136,7 +136,7 @@ test('twelve thousand failed items are given back without scripts, once, though 
   await page.locator('input[name=reason]').fill('The bank is open again');
   const preview = page.url();
   await page.getByRole('button', { name: 'Retry 12,431 items' }).dblclick();
-  // The second press may still be on its way when the first has led on.
+  // The second press may still be in progress when the first has navigated.
   await page.waitForURL((url) => url.pathname.startsWith('/bulk/') && url.href !== preview);
   await page.waitForLoadState('networkidle');
   await shown(page, 'Done: all 12,431 items were retried');
@@ -171,13 +171,13 @@ test('keys lead through lists and pages, and stay out of fields', async (t) => {
   await page.keyboard.press('g');
   await page.keyboard.press('t');
   await page.waitForURL(/\/types$/);
-  // Switched off, they do nothing.
+  // Switched off, the keys do nothing.
   await page.keyboard.press('?');
   await page.getByLabel('Switch single-key shortcuts off in this browser').check();
   await page.keyboard.press('Escape');
   await page.keyboard.press('?');
   assert.ok(!(await dialog.evaluate((it) => it.open)));
-  // Without scripts the keys are a page.
+  // Without scripts the shortcuts are a page.
   const plain = await openPage(server, { javaScriptEnabled: false, path: '/dead' });
   await plain.locator('#keys-link').click();
   await plain.waitForURL(/\/shortcuts$/);
@@ -238,7 +238,7 @@ test('the search opens on Ctrl-K, finds while one types, and leads there; withou
   await page.keyboard.press('Enter');
   await page.waitForURL(new RegExp(`/jobs/${id}$`));
 
-  // Pages of the sidebar are found, too; Escape closes.
+  // Pages of the sidebar are found, too; Escape closes the palette.
   await page.keyboard.press('Control+k');
   await palette.getByRole('combobox').fill('audit');
   await palette.getByRole('option', { name: 'Audit log' }).waitFor();

@@ -1,5 +1,5 @@
-// What holds on every page there is: it shows what strangers wrote as text, axe finds nothing in any scheme or width,
-// nothing moves while it loads, nothing sticks out, and every control is reached by keys and seen to be.
+// Invariants of every page: untrusted text is shown as text, axe finds nothing in any scheme or width, nothing moves
+// while the page loads, nothing overflows, and every control is reachable by keyboard with visible focus.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
@@ -7,12 +7,12 @@ import { test } from 'node:test';
 import { accessible, openPage, screenshot, startServer } from '../harness.mjs';
 import { Worker } from '../worker.mjs';
 
-/** What a stranger may write where a name, a text or a key is asked for. */
+/** Untrusted text for every field that takes a name, a text or a key. */
 const EVIL = '"><img src=x onerror=alert(1)><script>alert(2)</script></textarea>\'{{7*7}}‮gpj';
 const LONG = 'W'.repeat(180);
 const NOBODY = '00000000-0000-7000-8000-000000000000';
 
-/** A call that must go well. */
+/** A call that must succeed. */
 async function made(server, method, route, body, headers) {
   const answer = await server.api(method, route, body, headers);
   const text = await answer.text();
@@ -20,7 +20,7 @@ async function made(server, method, route, body, headers) {
   return text ? JSON.parse(text) : null;
 }
 
-/** A server on which every text is hostile, and the addresses of all its pages. */
+/** A server on which every text is hostile, and the URLs of all its pages. */
 async function haunted(t) {
   const receiver = createServer((_, answer) => answer.writeHead(410, { 'content-type': 'text/html' }).end(EVIL.replace('\u202e', '')));
   receiver.listen(0, '127.0.0.1');
@@ -118,7 +118,7 @@ async function haunted(t) {
   return { server, pages };
 }
 
-/** Remembers what moved, and whoever got something executed. */
+/** Records layout shifts and executed injections. */
 function watch() {
   globalThis.moved = [];
   new PerformanceObserver((list) => {
@@ -132,7 +132,7 @@ function watch() {
   }).observe({ type: 'layout-shift', buffered: true });
 }
 
-/** Waits until the page has everything it loads, and its live part said so. */
+/** Waits until the page has loaded everything and its live part is ready. */
 async function settled(page) {
   await page.waitForLoadState('load');
   await page.evaluate(() => document.fonts.ready);
@@ -163,10 +163,10 @@ test('every page shows what strangers wrote as text, and axe finds nothing in an
       const moved = await page.evaluate(() => globalThis.moved);
       const shift = moved.reduce((sum, { by }) => sum + by, 0);
       if (shift > 0.02) wrong.push(`${name} at ${width} px moved by ${shift.toFixed(3)}: ${moved.flatMap(({ whose }) => whose).join('; ')}`);
-      // axe where the layouts are; between them, only what moves and sticks out.
+      // axe at the main widths; in between, only shifts and overflow.
       for (const colorScheme of width === 1280 || width === 320 ? ['light', 'dark'] : []) {
         await page.emulateMedia({ colorScheme });
-        // Colours pass into each other; what is halfway is no colour of either scheme.
+        // Colors have transitions; a color halfway belongs to neither scheme.
         await page.evaluate(() => Promise.all(document.getAnimations().filter((it) => it instanceof CSSTransition).map((it) => it.finished)));
         await accessible(page).catch((error) => wrong.push(`${name}, ${colorScheme}, ${width} px: ${error.message}`));
       }
@@ -202,12 +202,12 @@ test('every control of every page is reached by keys and seen to be, in forced c
   assert.equal(wrong.join('\n'), '');
 });
 
-/** Tabs once through the page; what could be clicked and was never reached. */
+/** Tabs once through the page; returns clickable elements that were never reached. */
 async function walk(page, name, wrong) {
   const all = await page.evaluate(() => {
     const visible = (it) => it.checkVisibility({ visibilityProperty: true }) && it.getClientRects().length > 0;
     const wanted = [...document.querySelectorAll('a[href], button, input:not([type=hidden]), select, textarea, summary')];
-    // One radio of a group, one row of a grid: the others are reached by arrows from there.
+    // One radio of a group, one row of a grid: arrow keys reach the others.
     const found = wanted.filter((it) => visible(it) && !it.disabled && !it.closest('[role=treegrid], dialog, [inert]') && it.type !== 'radio');
     found.forEach((it, n) => (it.dataset.walked = n));
     return found.length;

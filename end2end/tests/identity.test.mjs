@@ -1,5 +1,5 @@
-// Ways to prove who one is, with a real browser: passkeys of a virtual authenticator, and the whole way to a real OpenID Connect provider
-// and back.
+// Authentication in a real browser: passkeys of a virtual authenticator, and the complete flow of a real OpenID Connect
+// provider.
 import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
 import { once } from 'node:events';
@@ -20,7 +20,7 @@ function totp(secret, steps) {
   return String((digest.readUInt32BE(at) & 0x7fffffff) % 1_000_000).padStart(6, '0');
 }
 
-/** Browsers have passkeys for names alone: the server is reached as localhost. */
+/** Browsers support passkeys only for host names: the server is reached as localhost. */
 const byName = (address) => ({ TREELINE_PUBLIC_URL: `http://localhost:${address.split(':').pop()}` });
 
 test('a passkey is added, signs in without a name, confirms an action, and is removed', async (t) => {
@@ -56,7 +56,7 @@ test('a passkey is added, signs in without a name, confirms an action, and is re
   await accessible(page);
   await screenshot(page, 'account-passkey');
 
-  // It is renamed, and the device makes no second one.
+  // It is renamed, and the device refuses a second one.
   await page.getByLabel('Rename Work laptop').click();
   await page.getByLabel('New name of Work laptop').fill('Laptop');
   await page.getByRole('button', { name: 'Save' }).click();
@@ -65,7 +65,7 @@ test('a passkey is added, signs in without a name, confirms an action, and is re
   await page.getByRole('button', { name: 'Add a passkey' }).click();
   await page.getByText('This device has a passkey for your account already').waitFor();
 
-  // Signing in asks for nothing but the passkey. Nobody touches the device before the button is pressed.
+  // Signing in needs only the passkey. The device is not touched before the button is pressed.
   const touch = (enabled) => cdp.send('WebAuthn.setAutomaticPresenceSimulation', { authenticatorId, enabled });
   await touch(false);
   await signOut(page);
@@ -77,7 +77,7 @@ test('a passkey is added, signs in without a name, confirms an action, and is re
   await page.getByRole('button', { name: 'Sign in with a passkey' }).click();
   await page.waitForURL((url) => !url.pathname.startsWith('/sign-in'));
 
-  // An action with consequences, eleven minutes later.
+  // A sensitive action, eleven minutes later.
   await server.query("update session set authenticated_at = authenticated_at - interval '11 minutes'");
   await page.goto('/services');
   await page.locator('form[action="/services"] input[name=name]').fill('payroll');
@@ -89,7 +89,7 @@ test('a passkey is added, signs in without a name, confirms an action, and is re
   await page.waitForURL(/\/services$/);
   await page.getByText('payroll').first().waitFor();
 
-  // Nothing else signs this person in. With a password it can go.
+  // It is the only way to sign in. With a password it can be removed.
   const remove = page.getByRole('button', { name: 'Remove the passkey Laptop' });
   await page.goto('/account');
   await remove.click();
@@ -104,7 +104,7 @@ test('a passkey is added, signs in without a name, confirms an action, and is re
 });
 
 test('a provider signs people in, and its groups give them their role', async (t) => {
-  // The provider first: its address stands in the server's settings.
+  // The provider first: its URL is in the server's settings.
   const http = createServer();
   http.listen(0, '127.0.0.1');
   await once(http, 'listening');
@@ -150,7 +150,7 @@ test('a provider signs people in, and its groups give them their role', async (t
     }
   };
   const page = await openPage(server, { signedIn: false });
-  // The provider's own pages are not ours to judge.
+  // The provider's own pages are not under test.
   page.tolerate(/./);
   await signIn(page, 'grace');
   await page.waitForURL(/\/imports$/);
@@ -159,7 +159,7 @@ test('a provider signs people in, and its groups give them their role', async (t
   assert.deepEqual({ name, role }, { name: 'Grace Hopper', role: 'support' });
   assert.deepEqual(await server.query('select issuer, subject from identity_link'), [[issuer, 'grace']]);
 
-  // Again: the same account, and another role since the groups have changed.
+  // Again: the same account, with another role because the groups have changed.
   groups = ['operators'];
   await signOut(page);
   await page.getByText('You are signed out').waitFor();
@@ -168,14 +168,14 @@ test('a provider signs people in, and its groups give them their role', async (t
   assert.equal((await me()).role, 'admin');
   assert.deepEqual(await server.query("select count(*) from owner where kind = 'user'"), [['1']]);
 
-  // It is the only way in, so it stays; what it is connected with is on the account page.
+  // It is the only way to sign in, so it stays; the account page shows the connection.
   await page.goto('/account');
   await accessible(page);
   await screenshot(page, 'account-provider');
   await page.getByRole('button', { name: 'Disconnect Northwind' }).click();
   await page.getByText('You could not sign in without it').waitFor();
 
-  // An authenticator app on top: its code is asked for after the provider, too.
+  // With an authenticator app its code is required after the provider, too.
   await page.goto('/account');
   await page.getByRole('button', { name: 'Set up an authenticator app' }).click();
   await page.getByRole('heading', { name: 'Set up an authenticator app' }).waitFor();
@@ -195,13 +195,13 @@ test('a provider signs people in, and its groups give them their role', async (t
   await accessible(page);
   await screenshot(page, 'second-factor');
 
-  // An answer that this browser did not ask for signs nobody in.
+  // A response that this browser did not request signs nobody in.
   const stranger = await openPage(server, { signedIn: false });
   stranger.tolerate(/./);
   await stranger.goto(`${callback}?code=stolen&state=guessed`);
   await stranger.getByRole('heading', { name: 'You are not signed in' }).waitFor();
 
-  // An account that has the email address already is not taken over.
+  // An existing account with the same email address is not taken over.
   await server.api('POST', '/users', { name: 'Linus', email: 'linus@example.com', password: 'correct horse battery' });
   await signIn(stranger, 'linus');
   await stranger.getByRole('heading', { name: 'You are not signed in' }).waitFor();

@@ -1,5 +1,5 @@
-// The main job, end to end: a real table of 10,000 rows, 24 of them bad, dropped into the page and
-// watched to its end; with JavaScript and without; through reloads, tabs and servers killed in the middle.
+// The main job, end to end: a real table of 10,000 rows, 24 of them bad, dropped into the page and watched until it
+// completes; with and without JavaScript; through reloads, tabs and killed servers.
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
@@ -9,12 +9,12 @@ import { Worker } from '../worker.mjs';
 
 const ROWS = 10_000;
 
-/** The table with bad rows, and where they are. */
+/** The table with bad rows, and their positions. */
 async function spoiled() {
   return spoil(await readFile(BIRD_STRIKES));
 }
 
-/** Chooses a file on `/imports/new`, has its first rows shown, and starts the import. Returns the job's id. */
+/** Chooses a file on `/imports/new`, shows its first rows, and starts the import. Returns the job's id. */
 async function upload(page, name, buffer, type = 'import') {
   await page.goto('/imports/new');
   await page.locator('html[data-islands="ready"]').waitFor({ state: 'attached' });
@@ -29,13 +29,13 @@ async function upload(page, name, buffer, type = 'import') {
 /** The number beside the bar. */
 const number = (page) => page.locator('.hero .meter-number').textContent();
 
-/** Resolves with the number once it is another than `before`. */
+/** Resolves with the number once it differs from `before`. */
 async function moved(page, before) {
   await page.waitForFunction((old) => document.querySelector('.hero .meter-number')?.textContent !== old, before);
   return number(page);
 }
 
-/** Rows of a failure CSV as objects. The cells of this table hold quotes where they were put. */
+/** Rows of a failure CSV as objects. The cells of this table contain quotes only where the test put them. */
 function parse(csv) {
   const rows = [];
   let row = [''];
@@ -57,7 +57,7 @@ function parse(csv) {
   return rest.map((cells) => Object.fromEntries(header.map((name, at) => [name, cells[at]])));
 }
 
-/** The list of failures holds exactly the bad rows, each with its line, its code and a reason. */
+/** The list of failures contains exactly the bad rows, each with its line, code and reason. */
 function assertFailures(csv, bad) {
   const rows = parse(csv);
   assert.deepEqual(rows.map((row) => Number(row._line)), bad.map(({ line }) => line));
@@ -68,7 +68,7 @@ function assertFailures(csv, bad) {
   }
 }
 
-/** One item for each row of the table, whatever happened on the way. */
+/** One item for each row of the table, whatever happened. */
 async function assertOneItemPerRow(server, bad) {
   const [[items, rows, outcomes, dead]] = await server.query(
     `select count(*), count(distinct row), (select count(*) from outcome), (select count(*) from outcome where state = 2) from item`,
@@ -85,7 +85,7 @@ test('a dropped file is watched to its end through a reload, a second tab and a 
   const job = await upload(page, 'bird-strikes.csv', csv, 'strikes');
   await whenLive(page);
 
-  // The worker goes on when the bar has moved, so every value is seen; ten batches of a thousand.
+  // The worker continues when the bar has moved, so every value is seen; ten batches of a thousand.
   const worker = new Worker(server, 'strikes');
   const seen = new Set();
   let second = null;
@@ -93,7 +93,7 @@ test('a dropped file is watched to its end through a reload, a second tab and a 
     const held = await worker.claim(1_000);
     if (held.length === 0) break;
     if (batch === 6) {
-      // Killed with a thousand assignments open: they are as good as before when it is back.
+      // Killed with a thousand open assignments: they are still valid after the restart.
       await server.kill();
       await server.start();
     }
@@ -132,7 +132,7 @@ test('a server killed while it cuts the file leaves one item per row', async (t)
   const page = await openPage(server);
   page.tolerate(/ERR_CONNECTION_REFUSED|ERR_INCOMPLETE_CHUNKED|ERR_EMPTY_RESPONSE|ERR_CONNECTION_RESET/);
   const job = await upload(page, 'bird-strikes.csv', csv);
-  // Three times in the middle: each time as soon as it has got further than before.
+  // Three times in the middle: each time as soon as there is more progress.
   let items = 0;
   for (let kills = 0; kills < 3; kills += 1) {
     for (;;) {

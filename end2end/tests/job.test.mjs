@@ -1,10 +1,10 @@
-// A job and its tree, live: bars per job, items in flight with their own bars; on every size and scheme.
+// A job and its tree, live: bars per job, active items with their own bars; in every size and color scheme.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { accessible, openPage, screenshot, startServer, whenLive } from '../harness.mjs';
 import { Worker } from '../worker.mjs';
 
-/** A tree of three jobs, with work for `story`. */
+/** A tree of three jobs with work for the test's worker. */
 async function tree(server) {
   await server.api('PUT', '/job-types/story', { executor: { kind: 'pull' } });
   const items = (n) => Array.from({ length: n }, (_, at) => ({ payload: { n: at } }));
@@ -77,7 +77,7 @@ test('a confirmation says the numbers of the moment it opens, and what can be do
   await text.getByText('35 waiting items will not run. 1 in progress is told to stop.').waitFor();
   assert.ok(await page.locator('#cancel').evaluate((menu) => menu.open), 'it stays open while its numbers come');
 
-  // Somebody else cancels the job: this page offers what can be done now.
+  // Somebody else cancels the job: this page shows the actions that are available now.
   assert.equal((await server.api('POST', `/jobs/${id}/cancel`, {})).status, 200);
   await worker.call(`/assignments/${held[0].id}/release`, {});
   await page.locator('#replay > summary').waitFor();

@@ -1,5 +1,5 @@
-// Lists that live under somebody's hands: rows change in place and nothing moves; rows are ticked and exactly these are
-// given back, with scripts and without; the filter completes itself, by keys alone.
+// Live lists: rows change in place and do not move; exactly the selected rows are retried, with and without scripts;
+// the filter has completion by keyboard.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { accessible, openPage, screenshot, startServer, whenLive } from '../harness.mjs';
@@ -39,7 +39,7 @@ async function inState(server, id, state) {
   return data.map((item) => item.id);
 }
 
-/** Numbers of a row: what is done, what failed, all. */
+/** Numbers of a row: succeeded, failed, total. */
 const numbers = (row) => Promise.all(['Done', 'Failed', 'All'].map((label) => row.locator(`[data-label=${label}]`).innerText()));
 
 test('under a thousand updates nothing moves: selection, focus, place and order stay, and the numbers are true', async (t) => {
@@ -118,7 +118,7 @@ test('what is new is told as far as it is certain; what leaves the filter or the
   const march = waiting.locator('.jobs tbody tr', { hasText: 'March' });
   await march.getByText('Completed').waitFor();
   assert.match(await march.getAttribute('class'), /row-left/);
-  // June has begun, too: it would not be shown any more.
+  // June has started, too: it would not be shown any more.
   await waiting.getByRole('link', { name: 'Show 1 new' }).waitFor();
   assert.equal((await server.api('DELETE', `/jobs/${gone}`, { reason: 'a test' })).status, 204);
   await all.locator('.jobs tbody tr', { hasText: 'April' }).getByText('removed').waitFor();
@@ -156,7 +156,7 @@ test('three dead items are ticked by mouse or by keys, and exactly these are giv
   const form = page.locator('#selection');
   assert.equal(await form.isVisible(), false);
 
-  // The mouse: a range, then the page, then all.
+  // Mouse: a range, then the page, then all.
   await box(2).click();
   await box(5).click({ modifiers: ['Shift'] });
   assert.equal(await count.innerText(), '4 selected');
@@ -171,7 +171,7 @@ test('three dead items are ticked by mouse or by keys, and exactly these are giv
   assert.equal(await form.isVisible(), false);
   assert.equal(await page.locator('.items tbody input:checked').count(), 0);
 
-  // The keys: the second row, then from the fourth to the fifth.
+  // Keyboard: the second row, then from the fourth to the fifth.
   await page.locator('h1').click();
   for (const key of ['j', 'j', 'x', 'j', 'j', 'x', 'j', 'Shift+X']) await page.keyboard.press(key);
   assert.equal(await count.innerText(), '3 selected');
@@ -186,7 +186,7 @@ test('three dead items are ticked by mouse or by keys, and exactly these are giv
   assert.deepEqual(await inState(server, id, 'available'), ticked);
   assert.deepEqual(await inState(server, id, 'dead'), items.filter((item) => !ticked.includes(item)));
 
-  // Without scripts: boxes and buttons alone.
+  // Without scripts: only checkboxes and buttons.
   const plain = await openPage(server, { javaScriptEnabled: false, path: `/items?q=job:${id}+state:dead` });
   await plain.getByText('All 9 that match').waitFor();
   const chosen = [items[0], items[7], items[11]];
@@ -202,7 +202,7 @@ test('three dead items are ticked by mouse or by keys, and exactly these are giv
   const back = new Set([...ticked, ...chosen]);
   assert.deepEqual(await inState(server, id, 'available'), items.filter((item) => back.has(item)));
 
-  // With nothing ticked nothing is done.
+  // Without a selection nothing is done.
   plain.tolerate(/status of 422/);
   await plain.goto('/dead');
   await plain.getByRole('button', { name: 'Retry selected…' }).click();
@@ -238,7 +238,7 @@ test('the filter completes names and values by keys alone', async (t) => {
   await page.keyboard.press('Enter');
   assert.equal(await options.count(), 0);
 
-  // Escape closes, and takes nothing away; what is not offered is written by hand, and Enter asks for it.
+  // Escape closes the list and keeps the text; other values are typed by hand, and Enter submits them.
   await page.keyboard.type('out');
   assert.equal(await options.count(), 1);
   await page.keyboard.press('Escape');
@@ -248,7 +248,7 @@ test('the filter completes names and values by keys alone', async (t) => {
   await page.keyboard.press('Enter');
   await page.waitForURL((url) => url.searchParams.get('q')?.trim() === 'status:waiting type:story');
   await page.getByRole('link', { name: 'March' }).waitFor();
-  // In quotation marks nothing is offered.
+  // Within quotation marks nothing is suggested.
   await page.keyboard.press('/');
   await page.keyboard.type('"sta');
   assert.equal(await options.count(), 0);

@@ -1,4 +1,4 @@
-// The shortest way through the front door.
+// Shortest path through the front door.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { openPage, screenshot, startServer } from '../harness.mjs';

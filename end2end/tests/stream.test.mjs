@@ -1,5 +1,5 @@
-// What happens on the way of a stream: whatever breaks it, the page says so, comes back by itself and equals the database;
-// many tabs, many events and long watching cost nothing that piles up.
+// Faults of a stream: whatever breaks it, the page shows it, reconnects and equals the database; many tabs, many events
+// and long watching accumulate nothing.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { openPage, startServer, whenLive } from '../harness.mjs';
@@ -25,7 +25,7 @@ async function watched(t, items = 400) {
   return { server, proxy, page, id, worker: new Worker(server, 'stream') };
 }
 
-/** Some items end, one in ten of them badly, and some stay in the worker's hands. */
+/** Finishes some items, one in ten as failed, and leaves some with the worker. */
 async function work(worker, held, count) {
   const claimed = await worker.claim(count);
   const endings = held.map(({ id }, at) =>
@@ -37,14 +37,14 @@ async function work(worker, held, count) {
   return claimed;
 }
 
-/** What the database knows: per job done, failed, in work, all. */
+/** State in the database: per job succeeded, failed, running, total. */
 async function known(server, id) {
   const job = await (await server.api('GET', `/jobs/${id}`)).json();
   const line = ({ id, counts }) => [id, counts.succeeded, counts.dead, counts.running, Object.values(counts).reduce((sum, n) => sum + n, 0)].join(' ');
   return [line(job), ...job.children.map(line), `flights ${job.counts.running + job.children.reduce((sum, child) => sum + child.counts.running, 0)}`];
 }
 
-/** What the page shows of the same; or, asked with what is wanted, whether it shows that. */
+/** The same state on the page; with an argument, whether the page shows that state. */
 function shown(wanted) {
   const rows = [...document.querySelectorAll('#tree tbody tr')].map((row) =>
     [row.id.replace('job-', ''), ...[...row.querySelectorAll('td.num')].map((cell) => cell.textContent.replaceAll(',', ''))].join(' '),
@@ -117,7 +117,7 @@ test('whatever happens to the stream, the page comes back by itself and equals t
     proxy.mangle = plain;
     begin();
     held = await work(worker, held, 8);
-    // A stream that broke comes back; one that only carries rubbish stays.
+    // A broken stream reconnects; one that only carries invalid events stays open.
     if (['doubled', 'out of order', 'among things that nobody understands', 'thousands of times at once'].includes(story)) {
       held = await work(worker, held, 8);
     } else if (story === 'busy') {
@@ -128,14 +128,14 @@ test('whatever happens to the stream, the page comes back by itself and equals t
     await equals(page, server, id, story);
   }
   proxy.mangle = plain;
-  // Busy is over when somebody tries again: the reader's own press is enough.
+  // Polling ends when the reader presses resume.
   await page.getByRole('button', { name: 'Pause' }).click();
   await page.getByRole('button', { name: 'Resume' }).click();
   await whenLive(page);
   while (held.length > 0) held = await work(worker, held, 100);
   await whenLive(page, 'finished');
   await equals(page, server, id, 'at the end');
-  // The end need not be the last word: a tree that is retried lives again, and ends again.
+  // Completion need not be final: a retried tree is live again, and completes again.
   assert.equal(proxy.streams.size, 1);
   const { data } = await (await server.api('GET', `/items?root=${id}&state=dead&limit=1`)).json();
   assert.equal((await server.api('POST', `/items/${data[0].id}/retry`, { reason: 'again' })).status, 200);
@@ -151,7 +151,7 @@ test('a stream that falls silent is opened anew, and one that stays away makes t
   await page.clock.install();
   await page.goto(`/jobs/${id}`);
   await whenLive(page);
-  // Nothing is closed and nothing comes any more, as when a phone changes its network.
+  // Nothing is closed and nothing arrives, as when a phone changes its network.
   for (const stream of proxy.streams) stream.held = true;
   let held = await work(worker, [], 5);
   const before = proxy.passed;
@@ -183,7 +183,7 @@ test('ten pages one after the other keep one stream, and going back is live agai
     await whenLive(page);
     await proxy.until(() => proxy.streams.size === 1);
   }
-  // Private pages are `no-store`: the browser keeps none of them, and "Back" loads the page anew.
+  // Private pages are `no-store`: the browser keeps none of them, and "Back" reloads the page.
   await page.goBack();
   assert.equal(new URL(page.url()).pathname, `/jobs/${id}`);
   await page.locator('[data-persisted="false"]').waitFor({ state: 'attached' });
@@ -244,7 +244,7 @@ test('an hour of events, reconnects and opened lines leaves nothing behind', asy
   await page.goto(`/jobs/${id}`);
   await whenLive(page);
   let held = [];
-  /** An hour at four events a second, with what people do meanwhile. */
+  /** An hour at four events a second, with typical interaction. */
   const live = async (events) => {
     const asked = proxy.asked;
     const burst = 500;
@@ -273,7 +273,7 @@ test('an hour of events, reconnects and opened lines leaves nothing behind', asy
     const of = (name) => metrics.find((metric) => metric.name === name).value;
     return { nodes: of('Nodes'), listeners: of('JSEventListeners'), heap: of('JSHeapUsedSize'), wasm: await page.evaluate(() => window.wasm.buffer.byteLength) };
   };
-  /** The least of five looks: a document that was fetched and read may outlive one collection, a leak outlives all. */
+  /** Minimum of five samples: a fetched document may survive one collection, a leak survives all. */
   const weigh = async () => {
     const least = await weighOnce();
     for (let look = 1; look < 5; look += 1) {
@@ -281,12 +281,12 @@ test('an hour of events, reconnects and opened lines leaves nothing behind', asy
     }
     return least;
   };
-  // Until the allocator has found its size.
+  // Until the allocator has reached its size.
   await live(6_000);
   const before = await weigh();
   await live(14_400);
   const after = await weigh();
-  // Memory of a module never shrinks and comes in pages of 64 KiB: less than 75 bytes an event are its seams.
+  // WASM memory never shrinks and grows in pages of 64 KiB: less than 75 bytes per event is rounding.
   assert.ok(after.wasm <= before.wasm + (1 << 20), `the module: ${before.wasm} bytes, then ${after.wasm}`);
   assert.ok(after.listeners <= before.listeners + 5, `listeners: ${before.listeners}, then ${after.listeners}`);
   assert.ok(after.nodes <= before.nodes + 200, `nodes: ${before.nodes}, then ${after.nodes}`);

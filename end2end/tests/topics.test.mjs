@@ -1,11 +1,11 @@
-// Pages that show state live without a reload and without a poll: what happens elsewhere is on the screen within a second, in
-// every tab; and however many tabs one browser has, it holds one stream.
+// Pages that show state live without a reload and without polling: changes are visible within a second in every tab,
+// and a browser holds one stream however many tabs it has.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { openPage, startServer, whenLive } from '../harness.mjs';
 import { Worker } from '../worker.mjs';
 
-/** What is promised is a second; a machine that builds and tests other things meanwhile is given three. */
+/** The promise is one second; a machine that builds and tests in parallel gets three. */
 const SOON = 3_000;
 
 const made = async (answer, status = 201) => {
@@ -13,7 +13,7 @@ const made = async (answer, status = 201) => {
   return answer.json();
 };
 
-/** A server with a job type and somebody who works on it. */
+/** A server with a job type and a worker. */
 async function story(t) {
   const server = await startServer(t);
   await server.api('PUT', '/job-types/story', { executor: { kind: 'pull' }, steps: ['fetched'] });
@@ -23,7 +23,7 @@ async function story(t) {
 const items = (n) => Array.from({ length: n }, (_, at) => ({ payload: { at } }));
 const job = async (server, n = 1) => made(await server.api('POST', '/jobs', { type: 'story', name: 'March', sealed: true, items: items(n) }));
 
-/** One item that fails for good. */
+/** An item that fails for good. */
 async function fail(server, worker, message) {
   await job(server);
   const [held] = await worker.claim(1);
@@ -31,7 +31,7 @@ async function fail(server, worker, message) {
   return held.item.id;
 }
 
-/** Opens a page that must never load again, and waits until it watches. */
+/** Opens a page that must never reload, and waits until it is live. */
 async function watching(server, path, context) {
   const page = context ? await context.newPage() : await openPage(server);
   await page.goto(path);
@@ -40,7 +40,7 @@ async function watching(server, path, context) {
   return page;
 }
 
-/** What is done shows on all these pages within a second, and none of them has loaded again. */
+/** Each change is visible on all these pages within a second, and none of them has reloaded. */
 async function shows(pages, act, seen) {
   await act();
   const began = performance.now();
@@ -63,7 +63,7 @@ test('failures come, count and go before one’s eyes, in two tabs, and what is 
   await shows(both, () => fail(server, worker, 'no account'), text('#groups [data-count]', '2'));
   await shows(both, () => fail(server, worker, 'out of paper'), text('#groups', 'out of paper'));
 
-  // Under somebody's hands the rows stand still; the counts are true all the same.
+  // Rows do not move during a selection; the counts are current all the same.
   await page.locator('#rows tbody input').first().check();
   const ticked = await page.locator('#rows tbody input:checked').inputValue();
   await shows([page], () => fail(server, worker, 'no account'), text('#groups [data-count]', '3'));
@@ -157,7 +157,7 @@ test('forty tabs of one browser hold one stream', async (t) => {
   await worker.call('/assignments/finish', { endings: [{ assignment_id: held.id, retryable: false, error: { message: 'no account' } }] });
   const dead = pages.filter((page) => new URL(page.url()).pathname === '/dead');
   await Promise.all(dead.map(text('#groups .issue-message', 'no account')));
-  // The one that holds the stream goes; another takes over.
+  // The leader closes; another tab takes over.
   await first.close();
   await fail(server, worker, 'out of paper').catch(() => {});
   await Promise.all(dead.filter((page) => page !== first).map(text('#groups', 'out of paper')));

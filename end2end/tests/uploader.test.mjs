@@ -1,6 +1,6 @@
-// Somebody with a spreadsheet, from sign-in to sign-out: a file dropped over a line that is cut twice, a
-// column that does not fit, a bar to its end, rows corrected in the page and in a list, results taken
-// home, a link for a colleague; the same file chosen again another day; and all of it without JavaScript.
+// A person with a spreadsheet, from sign-in to sign-out: an upload over a connection that is cut twice, a column that
+// does not match, the bar until the end, rows corrected on the page and in a list, downloaded results, a link for a
+// colleague, the same file uploaded again on another day; and all of it without JavaScript.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { mkdtemp, readFile, rm, utimes, writeFile } from 'node:fs/promises';
@@ -226,7 +226,7 @@ test('a file is dropped over a broken line, checked, worked on, corrected in two
   await page.setInputFiles('input[type=file]', { name: 'corrected.csv', mimeType: 'text/csv', buffer: Buffer.from(list.replaceAll('12 CHF', '12')) });
   await page.locator('[data-upload="stored"]').waitFor();
   assert.equal(await page.locator('select[name=type]').inputValue(), 'invoices');
-  await page.getByText('The columns and the first 3 rows fit what invoices expects.').waitFor();
+  await page.locator('#rows-summary').getByText('All 3 rows are ready').waitFor();
   await page.locator('#start').click();
   await page.waitForURL((url) => /\/imports\/[0-9a-f-]{36}$/.test(url.pathname) && !url.pathname.endsWith(job));
   const second = page.url().split('/').pop();

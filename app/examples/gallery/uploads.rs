@@ -1,4 +1,4 @@
-//! Uploads on their way: what does not fit, what is corrected.
+//! Uploads in progress: schema errors and corrections.
 
 use app::pages::{
     self,
@@ -9,9 +9,11 @@ use app::pages::{
 };
 use domain::{
     Code, Problem,
+    file_check::{CheckedRow, FileCheck},
     id::Uuid,
     import::{ImportProperty, MappingSuggestion, MatchKind, SuggestedColumn},
     mapping::ValueKind,
+    row_edit::RowEdit,
     upload::{ColumnCheck, ColumnFinding, FindingKind, Preview, PreviewRow, Upload, UploadFormat},
 };
 
@@ -22,6 +24,7 @@ use crate::{
 
 pub(crate) fn all(add: &mut impl FnMut(&'static str, Draw)) {
     add("new-check", Box::new(|| pages::new_import::page(&checked(), None)));
+    add("new-review", Box::new(|| pages::new_import::page(&reviewed(), None)));
     add("new-match", Box::new(|| pages::new_import::page(&matched(), None)));
     add("new-wide", Box::new(|| pages::new_import::page(&wide(), None)));
     add("new-unreadable", Box::new(|| pages::new_import::page(&unreadable(), None)));
@@ -64,12 +67,12 @@ pub(crate) fn all(add: &mut impl FnMut(&'static str, Draw)) {
     );
 }
 
-/// What its owner sees of an import.
+/// Context of an import for its owner.
 fn mine() -> Around {
     Around { own: true, may_change: true, ..Around::default() }
 }
 
-/// A file with German names, three of which are not those of the type.
+/// File with German column names, three of which differ from those of the type.
 fn matched() -> ImportForm {
     let column = |from: &str, to: Option<&str>, kind, format: Option<&str>, matched, confidence| SuggestedColumn {
         from: from.to_owned(),
@@ -115,7 +118,7 @@ fn matched() -> ImportForm {
     ImportForm { suggestion: Some(suggestion), ..form }
 }
 
-/// A file of sixty columns, with a line that is too long.
+/// File with sixty columns and one line that is too long.
 fn wide() -> ImportForm {
     let mut form = checked();
     if let Some(preview) = &mut form.preview {
@@ -134,6 +137,44 @@ fn wide() -> ImportForm {
             .collect();
     }
     ImportForm { left: 2, ..form }
+}
+
+/// A checked file: one row is fixed, one is left out, and two have problems.
+fn reviewed() -> ImportForm {
+    let row = |row, cells: [&str; 3], bad: Option<(i64, &str)>| CheckedRow {
+        row,
+        cells: cells.map(str::to_owned).to_vec(),
+        cells_in_file: None,
+        problem: bad.map(|(column, words)| format!("Line {row}, column {column}: {words}")),
+        column: bad.map(|(column, _)| column),
+        needs_file: false,
+        edited: false,
+        left_out: false,
+    };
+    let fixed = CheckedRow {
+        edited: true,
+        cells_in_file: Some(["31", "Grano e Sale Srl", "9.500,00 EUR"].map(str::to_owned).to_vec()),
+        ..row(31, ["31", "Grano e Sale Srl", "9500"], None)
+    };
+    let total = CheckedRow { left_out: true, ..row(501, ["", "Total", "1250000"], None) };
+    let listed = vec![
+        row(2, ["1", "Muster AG", "12.50"], None),
+        row(7, ["6", "Dovetail GmbH", "n/a"], Some((3, "expected a number, found \"n/a\"."))),
+        row(19, ["18", "", "12000"], Some((2, "expected at least 1 character, found \"\"."))),
+        fixed,
+        total,
+    ];
+    let columns = ["id", "customer", "amount"].map(str::to_owned).to_vec();
+    let check = FileCheck { rows: 500, failed: 2, left_out: 1, columns, listed, is_cut: false };
+    let edits = vec![
+        RowEdit { row: 31, cells: [("amount".to_owned(), "9500".to_owned())].into(), leave_out: false },
+        RowEdit { row: 501, leave_out: true, ..RowEdit::default() },
+    ];
+    let mut form = checked();
+    if let Some(preview) = &mut form.preview {
+        preview.check = None;
+    }
+    ImportForm { check: Some(check), edits, ..form }
 }
 
 fn unreadable() -> ImportForm {

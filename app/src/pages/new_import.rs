@@ -1,29 +1,36 @@
-//! `/imports/new`: first a file is uploaded, then its first rows are shown and the import is started.
+//! `/imports/new`: first a file is uploaded, then its rows are reviewed and the import is started.
 //!
 //! Both steps are forms that work without JavaScript. The second is drawn by the server alone; where a choice changes how
-//! the file is read, its sections are fetched again (`scripts/review.js`). The server checks everything once more when the
+//! the file is read, its sections are fetched again (`scripts/review.js`). A file that is too large to be checked at once
+//! is shown with its first rows, and its check is requested afterwards. The server checks everything once more when the
 //! import starts.
 
 mod columns; // columns and the properties that they become
+mod grid; // the rows of a checked file
+mod options; // how the file is read
 mod preview; // the first rows
 
 use std::fmt;
 
 use domain::{
     Problem,
+    file_check::FileCheck,
     id::Uuid,
     import::MappingSuggestion,
+    row_edit::RowEdit,
     upload::{Preview, Upload},
 };
 use leptos::prelude::*;
 
 use crate::{
-    components::{crumbs::crumbs, form::fault, state::icon},
+    components::{crumbs::crumbs, state::icon},
     frame::{Page, Place},
     upload::{UploadForm, size},
 };
 
 pub use columns::{Choice, MOST_COLUMNS, suggested};
+pub use grid::{FIRST_ROWS, LAST_ROWS, RowFilter};
+pub use options::{DELIMITERS, ENCODINGS};
 pub use preview::brief;
 
 /// Content of the pages: the choices, and the input before a refusal.
@@ -33,6 +40,10 @@ pub struct ImportForm {
     pub job_types: Vec<String>,
     pub job_type: String,
     pub header: bool,
+    /// Line of the row with the column names, as typed; empty for the first row.
+    pub header_row: String,
+    /// Sheet of a workbook; empty for the first.
+    pub sheet: String,
     /// One of [`DELIMITERS`], empty for "detect".
     pub delimiter: String,
     /// One of [`ENCODINGS`], empty for "detect".
@@ -43,6 +54,12 @@ pub struct ImportForm {
     pub upload: Option<Upload>,
     /// Its first rows.
     pub preview: Option<Preview>,
+    /// Result of the check of all its rows with the edits; absent if it was not checked or cannot be.
+    pub check: Option<FileCheck>,
+    /// Rows that the reader changed or left out.
+    pub edits: Vec<RowEdit>,
+    /// Rows to show; absent: those with a problem, if there are any.
+    pub rows: Option<RowFilter>,
     /// Suggested properties of its columns; absent if the type names none, or the file no columns.
     pub suggestion: Option<MappingSuggestion>,
     /// Choices for its columns.
@@ -64,7 +81,8 @@ pub struct ImportForm {
 impl ImportForm {
     /// Type and way of reading on which the choices for the columns depend, in one word.
     pub fn reading(&self) -> String {
-        format!("{}:{}:{}:{}", self.job_type, self.delimiter, self.encoding, self.header)
+        let Self { job_type, delimiter, encoding, header, header_row, sheet, .. } = self;
+        format!("{job_type}:{delimiter}:{encoding}:{header}:{header_row}:{sheet}")
     }
 }
 
@@ -85,23 +103,6 @@ impl fmt::Display for Seen<'_> {
     }
 }
 
-/// Delimiters that can be chosen, with their names.
-pub const DELIMITERS: [(&str, &str); 5] =
-    [("", "Detect from the file"), (",", "Comma"), (";", "Semicolon"), ("\t", "Tab"), ("|", "Vertical bar")];
-
-/// Encodings that a form offers; the API knows more.
-pub const ENCODINGS: [(&str, &str); 9] = [
-    ("", "Detect from the file"),
-    ("utf-8", "UTF-8"),
-    ("utf-16le", "UTF-16"),
-    ("windows-1252", "Windows-1252 (Western Europe)"),
-    ("iso-8859-15", "ISO-8859-15 (Western Europe)"),
-    ("windows-1250", "Windows-1250 (Central Europe)"),
-    ("windows-1251", "Windows-1251 (Cyrillic)"),
-    ("shift_jis", "Shift JIS (Japanese)"),
-    ("gb18030", "GB 18030 (Chinese)"),
-];
-
 /// The steps of an import. Steps between these two belong here.
 const STEPS: [&str; 2] = ["Upload", "Review and start"];
 
@@ -110,8 +111,8 @@ pub fn page(form: &ImportForm, problem: Option<&Problem>) -> Page {
     let heading = match (&form.upload, &form.corrects) {
         (None, None) => "New import",
         (None, Some(_)) => "Upload corrected rows",
-        (Some(_), None) => "Ready to start",
-        (Some(_), Some(_)) => "Ready to retry the corrected rows",
+        (Some(_), None) => "Review rows",
+        (Some(_), Some(_)) => "Review corrected rows",
     };
     let refused = problem.map(|problem| notice(title(problem), &detail(problem, form.limit_bytes)));
     let body = match &form.upload {
@@ -123,6 +124,7 @@ pub fn page(form: &ImportForm, problem: Option<&Problem>) -> Page {
         <div class=if form.upload.is_some() { "stack gap-4" } else { "narrow" }>
             <div class="page-head">
                 <h1>{heading}</h1>
+                {form.upload.is_some().then(|| advice(form))}
             </div>
             {steps(usize::from(form.upload.is_some()))}
             {refused}
@@ -204,6 +206,17 @@ pub(super) fn sample() -> AnyView {
     .into_any()
 }
 
+/// What is to be done, below the heading.
+fn advice(form: &ImportForm) -> AnyView {
+    let words = form.check.as_ref().map(grid::advice);
+    view! {
+        <p class="sub" id="advice" data-refresh="">
+            {words.unwrap_or_else(|| "Look at how the file is read, then start the import.".to_owned())}
+        </p>
+    }
+    .into_any()
+}
+
 /// The second step.
 fn review(form: &ImportForm, upload: &Upload, problem: Option<&Problem>) -> AnyView {
     let left = (form.left > 0).then(|| {
@@ -225,13 +238,40 @@ fn review(form: &ImportForm, upload: &Upload, problem: Option<&Problem>) -> AnyV
     let seen = form.preview.as_ref().and_then(|preview| preview.check.as_ref());
     let seen = seen.map(|check| Seen(upload.id, &check.job_type).to_string());
     let readable = form.preview.as_ref().is_some_and(|preview| preview.problem.is_none());
+    let rows = match (&form.check, &form.preview) {
+        (Some(check), _) => grid::section(check, form),
+        (None, Some(preview)) => view! {
+            {grid::carried(&form.edits, form)}
+            {readable.then(preview::unchecked)}
+            {preview::table(preview, form.header)}
+        }
+        .into_any(),
+        (None, None) => grid::carried(&form.edits, form),
+    };
+    // Of checked rows there is a button in their section.
+    let plain = form.check.is_none().then(|| {
+        view! {
+            <button class="btn btn-lg only-plain" type="submit" name="do" value="check" formnovalidate>
+                "Show the rows again"
+            </button>
+        }
+    });
+    let start = match (&form.check, &form.preview) {
+        (Some(check), _) => grid::start(check),
+        (None, Some(preview)) => preview::start(preview),
+        (None, None) => "Start import".to_owned(),
+    };
     let replace = form
         .corrects
         .as_ref()
         .map_or_else(|| "/imports/new".to_owned(), |first| format!("/imports/new?again={}", first.id));
     view! {
         {left}
-        <form class="stack gap-4" method="post" action="/imports" enctype="multipart/form-data" data-upload="stored" data-review="">
+        <form class="stack gap-4" method="post" action="/imports" data-upload="stored" data-review="">
+            // The first button is the one that the Enter key presses.
+            <button class="vh" type="submit" name="do" value="check" tabindex="-1" aria-hidden="true">
+                "Check again"
+            </button>
             <input type="hidden" name="upload_id" value=upload.id.to_string() />
             {form.corrects.as_ref().map(|first| view! { <input type="hidden" name="corrects" value=first.id.to_string() /> })}
             <section class="card file-card">
@@ -240,7 +280,7 @@ fn review(form: &ImportForm, upload: &Upload, problem: Option<&Problem>) -> AnyV
                     <strong class="clip">{upload.filename.clone()}</strong>
                     <span id="file-facts" data-refresh="">
                         {format!("{} uploaded", size(upload.bytes))}
-                        {form.preview.as_ref().map(preview::facts)}
+                        {form.preview.as_ref().map(|preview| preview::facts(preview, &form.sheet))}
                     </span>
                 </span>
                 <a class="btn btn-sm" href=replace>
@@ -248,106 +288,30 @@ fn review(form: &ImportForm, upload: &Upload, problem: Option<&Problem>) -> AnyV
                     "Replace"
                 </a>
             </section>
-            {options(form, upload, problem)}
+            {options::section(form, upload, problem)}
             <div class="stack gap-4" id="first-rows" data-refresh="">
                 {seen.map(|seen| view! { <input type="hidden" name="checked" value=seen /> })}
+                {form.preview.as_ref().and_then(preview::below_title)}
                 {form.suggestion.as_ref().map(|suggestion| columns::section(suggestion, form))}
-                {form.preview.as_ref().map(|preview| preview::table(preview, form.header))}
+                {form.preview.as_ref().and_then(|preview| preview::columns_that_do_not_fit(preview, form))}
+                {rows}
             </div>
             <div class="wiz-foot">
                 <a class="btn btn-lg" href="/imports">
                     "Cancel"
                 </a>
-                <button class="btn btn-lg only-plain" type="submit" formmethod="get" formaction="/imports/new" formenctype="application/x-www-form-urlencoded" formnovalidate>
-                    "Show the first rows again"
-                </button>
-                <span class="grow"></span>
+                {plain}
+                <span class="soft small grow" id="counts" data-refresh="">
+                    {form.check.as_ref().map(grid::summary)}
+                </span>
                 <span id="start-line" data-refresh="">
                     <button class="btn btn-primary btn-lg" id="start" type="submit" disabled=!readable && form.preview.is_some()>
                         {icon("play")}
-                        {form.preview.as_ref().map_or_else(|| "Start import".to_owned(), preview::start)}
+                        {start}
                     </button>
                 </span>
             </div>
         </form>
-    }
-    .into_any()
-}
-
-/// Fields that decide how the file is read and how its rows are processed.
-fn options(form: &ImportForm, upload: &Upload, problem: Option<&Problem>) -> AnyView {
-    let chosen = |value: bool| if value { "yes" } else { "no" };
-    let name = if form.name.is_empty() { upload.filename.clone() } else { form.name.clone() };
-    let types: Vec<(&str, &str)> = form.job_types.iter().map(|name| (name.as_str(), name.as_str())).collect();
-    let type_fault = fault(problem, "/type");
-    view! {
-        <section class="card">
-            <div class="card-body pad fields">
-                <div class="field">
-                    <label class="label" for="name">
-                        "Name"
-                    </label>
-                    <input type="text" id="name" name="name" value=name maxlength="200" autocomplete="off" />
-                    <span class="help">"How you will find the import again."</span>
-                </div>
-                {select("Job type", "type", &types, &form.job_type, Some("Decides what happens with each row."), type_fault)}
-                {select("Separator", "delimiter", &DELIMITERS, &form.delimiter, None, None)}
-                {select("Encoding", "encoding", &ENCODINGS, &form.encoding, None, None)}
-                {select(
-                    "Header",
-                    "header",
-                    &[("yes", "First row names the columns"), ("no", "No header")],
-                    chosen(form.header),
-                    None,
-                    None,
-                )}
-            </div>
-        </section>
-    }
-    .into_any()
-}
-
-fn select(
-    label: &'static str,
-    name: &'static str,
-    words: &[(&str, &str)],
-    chosen: &str,
-    help: Option<&'static str>,
-    fault: Option<String>,
-) -> AnyView {
-    let options = words
-        .iter()
-        .map(|(value, word)| {
-            view! {
-                <option value=(*value).to_owned() selected=*value == chosen>
-                    {(*word).to_owned()}
-                </option>
-            }
-        })
-        .collect_view();
-    let (help_id, fault_id) = (format!("{name}-help"), format!("{name}-fault"));
-    let described = match (help, &fault) {
-        (_, Some(_)) => Some(fault_id.clone()),
-        (Some(_), None) => Some(help_id.clone()),
-        (None, None) => None,
-    };
-    view! {
-        <div class="field">
-            <label class="label" for=name>
-                {label}
-            </label>
-            <select
-                id=name
-                name=name
-                data-preview=""
-                aria-describedby=described
-                aria-invalid=fault.is_some().then_some("true")
-            >
-                {options}
-            </select>
-            {help.map(|help| view! { <span class="help" id=help_id>{help}</span> })}
-            {fault.map(|fault| view! { <span class="field-error" id=fault_id>{icon("dead")} {fault}</span> })}
-        </div>
     }
     .into_any()
 }
@@ -371,7 +335,7 @@ fn title(problem: &Problem) -> &'static str {
     use domain::Code;
     match problem.code {
         Code::NoRows => "The file has no rows",
-        Code::BadHeader => "The first row has empty or repeated column names",
+        Code::BadHeader => "The header has empty or repeated column names",
         Code::TooLarge => "The file is too large",
         Code::UnsupportedMediaType => "This file type is not supported",
         _ => "The import was not started",

@@ -45,7 +45,7 @@ mod search; // search page
 mod services; // services and tokens
 mod shares; // share links of a tree
 mod sign_in; // signing in and out
-mod standing; // the figure in the sidebar
+mod standing; // number of dead items in the sidebar
 mod step_up; // step-up authentication
 mod theme; // theme and sidebar
 mod watch; // overview, workers and types, for staff

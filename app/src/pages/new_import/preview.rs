@@ -2,10 +2,11 @@
 
 use domain::{
     progress::grouped,
-    upload::{ColumnCheck, Preview, PreviewRow, UploadFormat},
+    upload::{ColumnCheck, FindingKind, Preview, PreviewRow, UploadFormat},
 };
 use leptos::prelude::*;
 
+use super::ImportForm;
 use crate::components::state::icon;
 
 /// Most columns of the table; a file may have ten thousand, which no page can hold.
@@ -26,7 +27,7 @@ pub fn brief(mut preview: Preview) -> Preview {
 }
 
 /// Way in which the file is read, in a few words.
-pub(super) fn facts(preview: &Preview) -> String {
+pub(super) fn facts(preview: &Preview, sheet: &str) -> String {
     let found = match preview.delimiter.as_deref() {
         Some(",") => "comma",
         Some(";") => "semicolon",
@@ -34,7 +35,8 @@ pub(super) fn facts(preview: &Preview) -> String {
         Some("|") => "vertical bar",
         Some(_) => "table",
         None => match preview.format {
-            UploadFormat::Xlsx => "first sheet of the workbook",
+            UploadFormat::Xlsx if sheet.is_empty() => "first sheet of the workbook",
+            UploadFormat::Xlsx => sheet,
             UploadFormat::Json => "JSON array",
             UploadFormat::Lines => "lines of text",
             UploadFormat::None => "one item",
@@ -74,7 +76,7 @@ pub(super) fn start(preview: &Preview) -> String {
     }
 }
 
-/// The table, below what does not fit.
+/// The table.
 pub(super) fn table(preview: &Preview, header: bool) -> AnyView {
     if let Some(problem) = &preview.problem {
         return unreadable(problem, header);
@@ -105,7 +107,6 @@ pub(super) fn table(preview: &Preview, header: bool) -> AnyView {
         view! { <div class="table-foot">{format!("The first {} of {} columns", grouped(shown as i64), grouped(width as i64))}</div> }
     });
     view! {
-        {preview.check.as_ref().map(|check| columns_of(check, bad))}
         <section class="card" aria-labelledby="rows-heading">
             <div class="card-head">
                 <h2 id="rows-heading">{heading}</h2>
@@ -132,11 +133,11 @@ pub(super) fn table(preview: &Preview, header: bool) -> AnyView {
 fn unreadable(problem: &str, header: bool) -> AnyView {
     let title = match problem.split(": ").next() {
         Some("no_rows") => "The file has no rows",
-        Some("bad_header") => "The first row has empty or repeated column names",
+        Some("bad_header") => "The header has empty or repeated column names",
         _ => "The file cannot be read",
     };
     let way = if header && problem.starts_with("bad_header") {
-        " Correct the file and upload it again, or choose “No header” above."
+        " Choose the row that names the columns above, or “No header”. Or correct the file and upload it again."
     } else {
         " Correct the file and upload it again."
     };
@@ -152,7 +153,60 @@ fn unreadable(problem: &str, header: bool) -> AnyView {
     .into_any()
 }
 
-/// Result of comparing the columns with the schema of the type. `bad`: number of shown rows that could not be read.
+/// Line above the first rows of a file that was not checked yet. `review.js` requests the check at once.
+pub(super) fn unchecked() -> AnyView {
+    view! {
+        <div class="notice notice-info" id="unchecked">
+            {icon("info")}
+            <div>
+                <strong>"These are the first rows"</strong>
+                <p>"All rows of the file are checked before the start, so that you can fix those with problems here."</p>
+            </div>
+            <span class="actions">
+                <span class="small soft" role="status" id="checking"></span>
+                <button class="btn btn-sm" type="submit" name="do" value="check" id="check-all">
+                    "Check the whole file"
+                </button>
+            </span>
+        </div>
+    }
+    .into_any()
+}
+
+/// Row below a title that seems to name the columns.
+pub(super) fn below_title(preview: &Preview) -> Option<AnyView> {
+    let row = preview.suggested_header_row?;
+    Some(
+        view! {
+            <div class="notice notice-info" id="header-suggestion">
+                {icon("info")}
+                <div>
+                    <p>{format!("The column names seem to be in row {row}. What is above it is then not imported.")}</p>
+                </div>
+                <span class="actions">
+                    <button class="btn btn-sm" type="submit" name="use_header_row" value=row.to_string() formnovalidate>
+                        {format!("Use row {row}")}
+                    </button>
+                </span>
+            </div>
+        }
+        .into_any(),
+    )
+}
+
+/// Result of comparing the columns with the schema of the type. Of checked rows each problem is said in its place.
+pub(super) fn columns_that_do_not_fit(preview: &Preview, form: &ImportForm) -> Option<AnyView> {
+    let mut check = preview.check.clone().filter(|_| preview.problem.is_none())?;
+    // The first rows were read without the edits.
+    if form.check.is_some() && !form.edits.is_empty() {
+        check.findings.retain(|finding| finding.kind != FindingKind::Mismatch);
+    }
+    let is_said = form.check.is_some() && check.findings.is_empty();
+    let bad = preview.rows.iter().filter(|row| row.problem.is_some()).count();
+    (!is_said).then(|| columns_of(&check, bad))
+}
+
+/// `bad`: number of shown rows that could not be read.
 fn columns_of(check: &ColumnCheck, bad: usize) -> AnyView {
     let name = check.job_type.clone();
     if check.findings.is_empty() && bad > 0 {
@@ -262,7 +316,7 @@ fn in_words(problem: &str) -> String {
     problem.split_once(": ").map_or(problem, |(_, sentence)| sentence).to_owned()
 }
 
-fn short(text: &str) -> String {
+pub(super) fn short(text: &str) -> String {
     let mut short: String = text.chars().take(LETTERS).collect();
     if short.len() < text.len() {
         short.push('…');

@@ -65,7 +65,7 @@ impl AuditList {
         let given = |word: &str| (!word.is_empty()).then(|| word.to_owned());
         let since = given(&self.since)
             .map(|text| {
-                // A date stands for its first moment; people type a space instead of the T.
+                // A date means its first moment; people type a space instead of the T.
                 let text = if text.len() == 10 { format!("{text}T00:00:00Z") } else { text.replace(' ', "T") };
                 let text = if text.len() == 16 { format!("{text}:00Z") } else { text };
                 Time::parse(&text).ok_or_else(|| {

@@ -50,6 +50,11 @@ async fn of(request: Request, app: &App, most: usize) -> Result<Fields, Response
     read(Request::from_parts(parts, rest), app, most).await.map_err(|error| visit.trouble(error))
 }
 
+/// Reads a form with one field for every cell of a table.
+pub(super) async fn cells(request: Request, app: &App) -> Result<Fields> {
+    read(request, app, MOST_CELLS).await
+}
+
 async fn read(request: Request, app: &App, most: usize) -> Result<Fields> {
     let stated = media_type(request.headers());
     let bytes = body(request, app.config.body_limit.bytes()).await?;
@@ -72,6 +77,10 @@ impl Fields {
     /// First field with this name, as sent; empty if there is none.
     pub(super) fn text(&self, name: &str) -> &str {
         self.0.iter().find(|(field, _)| field == name).map_or("", |(_, value)| value)
+    }
+
+    pub(super) fn into_pairs(self) -> impl Iterator<Item = (String, String)> {
+        self.0.into_iter()
     }
 
     /// Fields with their values.

@@ -1,44 +1,38 @@
 //! `/imports/new`: the two steps that start an import.
 //!
-//! First a file is stored, by a form without scripts or by the page that sends it in pieces. Then its first rows are
-//! shown, and a job is created from it when the reader confirms. A refusal shows the same page with the typed values
-//! and the stored file.
+//! First a file is stored, by a form without scripts or by the page that sends it in pieces. Then its rows are reviewed:
+//! they are checked, changed and left out, and a job is created from them when the reader confirms. A refusal shows the
+//! same page with the typed values and the stored file.
+
+mod inspect; // rows and columns of the file
+mod receive; // the form
+mod typed_rows; // rows of the file as typed
 
 use app::pages::{
     self,
-    new_import::{Choice, Corrects, ImportForm, MOST_COLUMNS, Seen, brief, suggested},
+    new_import::{Corrects, ImportForm, RowFilter, Seen, suggested},
 };
 use axum::{
     extract::{RawQuery, Request, State},
     http::{StatusCode, header},
     response::{IntoResponse as _, Response},
 };
-use domain::{
-    Code, Document, Problem,
-    api::{JobUpload, NewJob},
-    import::{ImportSettings, MappingSuggestion},
-    job_type::Builtin,
-    mapping::Mapping,
-    upload::{Preview, Upload},
-};
+use domain::{Code, Document, Problem, api::NewJob, import::ImportSettings, job_type::Builtin, upload::Upload};
 use uuid::Uuid;
 
+use self::{
+    inspect::{Check, inspect, reading, suggestion},
+    receive::{Wish, choose, receive},
+};
 use super::{Signed, address, imports::named, pairs, see_other, status};
 use crate::{
     App,
     auth::{Caller, Role},
     error::{Error, Result},
-    http::{
-        multipart::Form,
-        uploads::{hold_piece, impatient},
-    },
     job_types,
     store::part::NamedPart,
     uploads,
 };
-
-/// Maximum size of a field other than the file, in bytes.
-const FIELD: usize = 1_000;
 
 /// Maximum number of files that can be reported as omitted.
 const MOST_LEFT: u32 = 10_000;
@@ -74,6 +68,9 @@ async fn begun_form(app: &App, caller: &Caller, query: Option<&str>) -> Result<I
             "delimiter" => form.delimiter = value,
             "encoding" => form.encoding = value,
             "header" => form.header = value == "yes",
+            "header_row" => form.header_row = value,
+            "sheet" => form.sheet = value,
+            "rows" => form.rows = RowFilter::parse(&value),
             "name" => form.name = value,
             "left" => form.left = value.parse().unwrap_or(0).min(MOST_LEFT),
             "matched" => form.matched = value,
@@ -93,65 +90,9 @@ async fn begun_form(app: &App, caller: &Caller, query: Option<&str>) -> Result<I
             }
             form.choices.truncate(suggestion.columns.len());
         }
-        inspect(app, caller, &mut form, &upload).await?;
+        inspect(app, caller, &mut form, &upload, Check::AtOnce).await?;
     }
     Ok(form)
-}
-
-/// Reads the first rows of the file and what its columns could become, and checks the rows as they are matched.
-async fn inspect(app: &App, caller: &Caller, form: &mut ImportForm, upload: &Upload) -> Result<()> {
-    form.preview = look(app, caller, form, upload, None).await?.map(brief);
-    if form.suggestion.is_none() {
-        form.suggestion = suggestion(app, caller, form, upload).await?;
-    }
-    let columns = form.suggestion.as_ref().map_or(0, |suggestion| suggestion.columns.len());
-    let mapping = if form.choices.len() == columns { form.mapping() } else { None };
-    let Some(mapping) = mapping else { return Ok(()) };
-    let matched = look(app, caller, form, upload, Some(mapping)).await?;
-    if let (Some(preview), Some(matched)) = (&mut form.preview, matched) {
-        for (row, matched) in preview.rows.iter_mut().zip(matched.rows) {
-            row.problem = matched.problem;
-        }
-        preview.check = matched.check;
-    }
-    Ok(())
-}
-
-/// Suggested properties of the columns. `None` if the type names none, or the file has no header or too many columns.
-async fn suggestion(
-    app: &App,
-    caller: &Caller,
-    form: &ImportForm,
-    upload: &Upload,
-) -> Result<Option<MappingSuggestion>> {
-    // Corrected rows have the names of the properties already.
-    if form.corrects.is_some() || !form.header || !form.job_types.contains(&form.job_type) {
-        return Ok(None);
-    }
-    match uploads::suggest(app, caller, &reading(form, upload), &form.job_type).await {
-        Ok(found) => {
-            let fits = !found.properties.is_empty() && (1..=MOST_COLUMNS).contains(&found.columns.len());
-            Ok(fits.then_some(found))
-        }
-        Err(Error::Problem(problem)) if problem.status == 422 => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
-/// First rows, read according to the form. `None` if the type cannot be chosen.
-async fn look(
-    app: &App,
-    caller: &Caller,
-    form: &ImportForm,
-    upload: &Upload,
-    mapping: Option<Mapping>,
-) -> Result<Option<Preview>> {
-    let known = form.job_types.contains(&form.job_type).then_some(form.job_type.as_str());
-    match uploads::preview(app, caller, &reading(form, upload), known, mapping).await {
-        Ok(preview) => Ok(Some(preview)),
-        Err(Error::Problem(problem)) if problem.status == 422 => Ok(None),
-        Err(error) => Err(error),
-    }
 }
 
 /// `POST /imports/new`: the first step without scripts. Stores the file and continues with the second step.
@@ -161,7 +102,7 @@ pub(super) async fn upload(State(app): State<App>, signed: Signed, request: Requ
         Err(error) => return signed.visit.trouble(error),
     };
     let received = receive(&app, &signed.caller, request, &mut form).await;
-    match received.and_then(|()| chosen(&form).map(|upload| upload.id)) {
+    match received.and_then(|_| chosen(&form).map(|upload| upload.id)) {
         Ok(id) => see_other(&second_step(id, form.corrects.as_ref())),
         Err(error) => refused(&signed, ImportForm { upload: None, ..form }, error),
     }
@@ -230,6 +171,11 @@ pub(super) async fn create(State(app): State<App>, signed: Signed, request: Requ
         Err(error) => return signed.visit.trouble(error),
     };
     let received = receive(&app, &signed.caller, request, &mut form).await;
+    let received = match received {
+        Ok(Wish::Start) => Ok(()),
+        Ok(wish) => return reviewed(&app, &signed, form, wish).await,
+        Err(error) => Err(error),
+    };
     if received.is_ok() && has_news(&app, &signed.caller, &mut form).await {
         return signed.visit.page(StatusCode::UNPROCESSABLE_ENTITY, move || pages::new_import::page(&form, None));
     }
@@ -242,10 +188,28 @@ pub(super) async fn create(State(app): State<App>, signed: Signed, request: Requ
         Err(error) => {
             if let Some(upload) = form.upload.clone() {
                 // The refusal is shown, with or without the rows.
-                let _ = inspect(&app, &signed.caller, &mut form, &upload).await;
+                let _ = inspect(&app, &signed.caller, &mut form, &upload, Check::Whole).await;
             }
             refused(&signed, form, error)
         }
+    }
+}
+
+/// The page of the second step with what was typed in it; nothing is created.
+async fn reviewed(app: &App, signed: &Signed, mut form: ImportForm, wish: Wish) -> Response {
+    let shown = async {
+        let upload = chosen(&form)?.clone();
+        form.suggestion = suggestion(app, &signed.caller, &form, &upload).await?;
+        // Choices were made for other columns, or for none.
+        if form.matched != form.reading() || form.choices.is_empty() {
+            form.choices = form.suggestion.as_ref().map(suggested).unwrap_or_default();
+        }
+        let extent = if wish == Wish::Check { Check::Whole } else { Check::AtOnce };
+        inspect(app, &signed.caller, &mut form, &upload, extent).await
+    };
+    match shown.await {
+        Ok(()) => signed.visit.page(StatusCode::OK, move || pages::new_import::page(&form, None)),
+        Err(error) => refused(signed, form, error),
     }
 }
 
@@ -259,79 +223,16 @@ async fn has_news(app: &App, caller: &Caller, form: &mut ImportForm) -> bool {
         form.choices = form.suggestion.as_ref().map(suggested).unwrap_or_default();
     }
     let checked = !other && form.checked == Seen(upload.id, &form.job_type).to_string();
-    if checked || inspect(app, caller, form, &upload).await.is_err() {
+    if checked || inspect(app, caller, form, &upload, Check::AtOnce).await.is_err() {
         return false;
     }
     let check = form.preview.as_ref().and_then(|preview| preview.check.as_ref());
     other || check.is_some_and(|check| !check.findings.is_empty())
 }
 
-/// Options for reading the file.
-fn reading(form: &ImportForm, upload: &Upload) -> JobUpload {
-    JobUpload {
-        id: upload.id,
-        format: None,
-        header: Some(form.header),
-        header_row: None,
-        delimiter: (!form.delimiter.is_empty()).then(|| form.delimiter.clone()),
-        encoding: (!form.encoding.is_empty()).then(|| form.encoding.clone()),
-        sheet: None,
-    }
-}
-
 /// Refusal as the page shows it, always with status 422.
 fn refusal(problem: &Problem) -> Problem {
     Problem { status: 422, ..problem.clone() }
-}
-
-/// Reads the request into `form` and stores its file.
-async fn receive(app: &App, caller: &Caller, request: Request, form: &mut ImportForm) -> Result<()> {
-    hold_piece(app, &request)?;
-    let mut body = Form::open(request).await?;
-    // An unchecked checkbox is not sent.
-    form.header = false;
-    while let Some(field) = body.next().await? {
-        let name = field.name().to_owned();
-        if name == "file" {
-            // Browsers send the field with an empty file name if no file was chosen.
-            if let Some(filename) = field.file_name().filter(|name| !name.is_empty()).map(str::to_owned) {
-                let source = Box::pin(impatient(field.into_file()));
-                form.upload = Some(uploads::store(app, caller, &filename, None, source).await?);
-            }
-            continue;
-        }
-        let value = field.into_text(FIELD).await?;
-        match name.as_str() {
-            "type" => form.job_type = value,
-            "delimiter" => form.delimiter = value,
-            "encoding" => form.encoding = value,
-            "header" => form.header = value == "yes",
-            "checked" => form.checked = value,
-            "matched" => form.matched = value,
-            "name" => form.name = value,
-            "corrects" => form.corrects = Some(first_import(app, caller, &value).await?.0),
-            "upload_id" => form.upload = Some(stored(app, caller, &value).await?),
-            other => choose(&mut form.choices, other, value),
-        }
-    }
-    Ok(())
-}
-
-/// Puts in a field of one column: `from-0`, `to-0`, or `as-0`.
-fn choose(choices: &mut Vec<Choice>, field: &str, value: String) {
-    let Some((part, place)) = field.split_once('-') else { return };
-    let Some(place) = place.parse().ok().filter(|&place: &usize| place < MOST_COLUMNS) else { return };
-    if !matches!(part, "from" | "to" | "as") {
-        return;
-    }
-    if choices.len() <= place {
-        choices.resize_with(place + 1, Choice::default);
-    }
-    match part {
-        "from" => choices[place].from = value,
-        "to" => choices[place].to = value,
-        _ => choices[place].kind = value,
-    }
 }
 
 async fn stored(app: &App, caller: &Caller, id: &str) -> Result<Upload> {
@@ -364,6 +265,7 @@ async fn make_job(app: &App, caller: &Caller, form: &mut ImportForm) -> Result<U
         name: Some(name.clone()),
         upload: Some(reading(form, &upload)),
         mapping: if form.choices.is_empty() { None } else { form.mapping() },
+        edits: form.edits.clone(),
         metadata: form.corrects.as_ref().map(|first| Document::of(&serde_json::json!({"corrects": first.id}))),
         ..NewJob::of(&form.job_type)
     };

@@ -38,8 +38,8 @@ impl Filled {
         Self(Arc::new(Mutex::new(Some((frame, Box::new(draw))))))
     }
 
-    /// Renders the page; `None` the second time. Renders the text at once: nothing in a page waits, and rendering it piece by
-    /// piece into a stream takes longer.
+    /// Renders the page; `None` the second time. Renders the text at once: nothing in a page waits, and a stream of
+    /// pieces takes longer.
     fn draw(&self) -> Option<AnyView> {
         let filled = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         filled.map(|(frame, draw)| InertElement::new(document(&frame, draw).to_html()).into_any())
@@ -145,7 +145,7 @@ async fn with_length(response: Response) -> Response {
     match to_bytes(body, usize::MAX).await {
         Ok(bytes) => Response::from_parts(head, Body::from(bytes)),
         Err(error) => {
-            tracing::error!(%error, "a page could not be drawn");
+            tracing::error!(%error, "page rendering failed");
             StatusCode::INTERNAL_SERVER_ERROR.into_response()
         }
     }

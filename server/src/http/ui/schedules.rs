@@ -1,4 +1,4 @@
-//! `/schedules`, `/schedules/new` and `/schedules/{id}`: schedules with their runs, as the API shows them, and their forms.
+//! `/schedules`, `/schedules/new` and `/schedules/{id}`: schedules with their runs, and their forms.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! The figure that the sidebar shows on every page of staff, read once for all pages.
+//! Number of dead items, shown in the sidebar of every staff page and read once for all pages.
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +6,7 @@ use tokio::{sync::Mutex, time::timeout};
 
 use crate::jobs::Engine;
 
-/// Age at which the figure is read again.
+/// Age at which the number is read again.
 const FRESH: Duration = Duration::from_secs(2);
 /// Time after which a page goes without it.
 const PATIENCE: Duration = Duration::from_millis(100);
@@ -16,8 +16,8 @@ const PATIENCE: Duration = Duration::from_millis(100);
 pub struct Standing(Mutex<Option<(Instant, i64)>>);
 
 impl Standing {
-    /// Number of dead items of all owners, at most two seconds old. `None` if the database does not tell it in time: the
-    /// page says what is wrong, not the sidebar.
+    /// Number of dead items of all owners, at most two seconds old. `None` if the database does not respond in
+    /// time: the page shows the error, not the sidebar.
     pub(super) async fn dead(&self, engine: &Engine) -> Option<i64> {
         timeout(PATIENCE, self.read(engine)).await.ok().flatten()
     }

@@ -28,7 +28,7 @@ pub(super) async fn fold(fields: Fields) -> Response {
     ([(header::SET_COOKIE, cookie)], see_other(own_path(fields.text("back")))).into_response()
 }
 
-/// Path on this site, whatever the form contains: never a URL of another site.
+/// Path on this site: never a URL of another site, even if the form contains one.
 pub(super) fn own_path(back: &str) -> &str {
     let own =
         back.starts_with('/') && !back.starts_with("//") && back.bytes().all(|b| b.is_ascii_graphic() && b != b'\\');

@@ -1,0 +1,132 @@
+// The review before an import: a clerk finds the 20 bad rows of 10,000, fixes them in the grid by keyboard, leaves out the row
+// with the total, and imports everything else; on a desktop and on a phone. A header below a title, and sheets of a workbook.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { accessible, openPage, screenshot, startServer, whenLive } from '../harness.mjs';
+
+const PHONE = { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true };
+const ROWS = 10_000;
+const TOTAL = ROWS + 2;
+
+const TYPE = {
+  executor: { kind: 'builtin', name: 'validate' },
+  max_failures: 1,
+  payload_schema: {
+    type: 'object',
+    properties: { customer: { type: 'string', minLength: 1 }, city: { type: 'string' }, amount: { type: 'number' } },
+    required: ['customer', 'amount'],
+    additionalProperties: false,
+  },
+  import: { aliases: { customer: ['Kunde'], city: ['Ort'], amount: ['Betrag'] } },
+};
+
+/** Is the amount of this line, counted from the header, none? */
+const isBad = (line) => line % 500 === 0;
+
+function invoices() {
+  const row = (line) => `Muster ${line} AG;Zürich;${isBad(line) ? `${line} CHF` : `${line},50`}\n`;
+  return `Kunde;Ort;Betrag\n${Array.from({ length: ROWS }, (_, n) => row(n + 2)).join('')};;50.015.000,00\n`;
+}
+
+async function upload(page, name, text) {
+  await page.goto('/imports/new');
+  await page.locator('html[data-islands="ready"]').waitFor({ state: 'attached' });
+  await page.setInputFiles('input[type=file]', { name, mimeType: 'text/csv', buffer: Buffer.from(text) });
+  await page.locator('[data-upload="stored"]').waitFor();
+}
+
+for (const [device, options] of [['desktop', {}], ['phone', PHONE]]) {
+  test(`20 bad rows of 10,000 are fixed before the start: ${device}`, async (t) => {
+    const server = await startServer(t);
+    assert.equal((await server.api('PUT', '/job-types/invoices', TYPE)).ok, true);
+    const page = await openPage(server, { path: '/imports/new', ...options });
+    await upload(page, 'invoices.csv', invoices());
+    // The first rows are there at once; the rest is checked behind them.
+    await page.locator('.sheet').waitFor();
+    await page.selectOption('#type', 'invoices');
+    const summary = page.locator('#rows-summary');
+    await summary.getByText('9,980 rows are ready, 21 need attention').waitFor();
+    await page.evaluate(() => (window.sameDocument = true));
+    const rows = page.locator('.sheet tbody tr:visible');
+    assert.equal(await rows.count(), 21, 'only problems');
+    await page.locator('#row-filter').getByText('All').click();
+    assert.equal(await rows.count(), 226, 'the first 200, the last 5, and those with a problem');
+    await page.locator('#row-filter').getByText('Only problems').click();
+    assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), 'nothing scrolls sideways but the sheet');
+    await accessible(page);
+    await page.evaluate(() => scrollTo(0, 0));
+    await screenshot(page, `import-review-${device}`);
+
+    // Enter goes to the same column of the next row, Escape brings back what was there.
+    const cell = (line) => page.getByLabel(`Betrag, line ${line}`, { exact: true });
+    await cell(500).focus();
+    assert.equal(await cell(500).getAttribute('aria-invalid'), 'true');
+    await page.getByText('Expected a number such as 1.234,56, found "500 CHF".').waitFor();
+    await page.keyboard.type('nonsense');
+    await page.keyboard.press('Escape');
+    assert.equal(await cell(500).inputValue(), '500 CHF');
+    await cell(500).selectText();
+    for (let line = 500; line <= 10_000; line += 500) {
+      assert.equal(await page.evaluate(() => document.activeElement.getAttribute('aria-label')), `Betrag, line ${line}`);
+      await page.keyboard.type('1.234,50');
+      await page.keyboard.press('Enter');
+    }
+    await page.keyboard.press('ArrowUp');
+    assert.equal(await page.evaluate(() => document.activeElement.getAttribute('aria-label')), 'Betrag, line 10000');
+    await page.getByLabel(`Leave out line ${TOTAL}`).check();
+    await page.getByRole('button', { name: 'Check again' }).last().click();
+    await summary.getByText('10,000 rows are ready, 1 is left out').waitFor();
+    await page.getByText('Changed from “500 CHF”').waitFor();
+    await accessible(page);
+    await page.evaluate(() => scrollTo(0, 0));
+    await screenshot(page, `import-review-fixed-${device}`);
+
+    // Another notation makes the amounts wrong, and the first one right again: what was typed stays.
+    const values = page.getByRole('combobox', { name: 'Values of Betrag', exact: true });
+    await values.selectOption('number');
+    await summary.getByText('need attention').waitFor();
+    await values.selectOption('number 1.234,56');
+    await summary.getByText('10,000 rows are ready, 1 is left out').waitFor();
+    assert.equal(await cell(500).inputValue(), '1.234,50');
+    assert.equal(await page.evaluate(() => window.sameDocument), true);
+
+    await page.getByRole('button', { name: 'Import 10,000 rows' }).click();
+    await page.waitForURL(/\/imports\/[0-9a-f-]{36}$/);
+    await whenLive(page, 'finished');
+    await page.getByText('All 10,000 rows are imported.').first().waitFor();
+    const id = page.url().split('/').at(-1);
+    const { counts } = await (await server.api('GET', `/jobs/${id}`)).json();
+    assert.deepEqual([counts.succeeded, counts.dead], [ROWS, 0]);
+    const [[items]] = await server.query('select count(*) from item');
+    assert.equal(Number(items), ROWS, 'the total is no item');
+  });
+}
+
+test('column names below a title are found, and without JavaScript a button reads them there', async (t) => {
+  const server = await startServer(t);
+  assert.equal((await server.api('PUT', '/job-types/invoices', TYPE)).ok, true);
+  const page = await openPage(server, { path: '/imports/new' });
+  await upload(page, 'march.csv', 'Invoices of March;;\n;;\ncustomer;city;amount\nAda;Bern;1\nBen;Genf;zwei\nTotal;;\n');
+  await page.selectOption('#type', 'invoices');
+  await page.getByText('The column names seem to be in row 3.').waitFor();
+  await screenshot(page, 'import-review-title');
+  await page.getByRole('button', { name: 'Use row 3' }).click();
+  await page.locator('#rows-summary').getByText('1 row is ready, 2 need attention').waitFor();
+  assert.match(page.url(), /header_row=3/);
+  assert.equal(await page.locator('#header_row').inputValue(), '3');
+
+  const plain = await openPage(server, { javaScriptEnabled: false, path: page.url().replace(/.*(?=\/imports)/, '').replace('header_row=3', 'header_row=') });
+  await plain.getByRole('button', { name: 'Use row 3' }).click();
+  await plain.getByLabel('amount, line 5').fill('2');
+  await plain.getByLabel('Leave out line 6').check();
+  await plain.getByRole('button', { name: 'Check again' }).last().click();
+  await plain.locator('#rows-summary').getByText('2 rows are ready, 1 is left out').waitFor();
+  await plain.locator('#row-filter').getByText('Changed').click();
+  assert.equal(await plain.locator('.sheet tbody tr:visible').count(), 2);
+  await plain.mouse.wheel(0, -10_000);
+  await screenshot(plain, 'import-review-without-javascript');
+  await plain.locator('#start').click();
+  await plain.waitForURL(/\/imports\/[0-9a-f-]{36}$/);
+  while ((await plain.locator('.hero .meter-number').textContent()) !== '100%') await plain.reload();
+  await plain.getByText('All 2 rows are imported.').first().waitFor();
+});

@@ -1,0 +1,133 @@
+//! The form of a new import, as received: with the file in its first step, with rows of the file in its second.
+
+use app::pages::new_import::{Choice, ImportForm, MOST_COLUMNS, RowFilter};
+use axum::extract::Request;
+use domain::{Problem, row_edit::MOST_ROW_EDITS};
+
+use super::{super::form, first_import, stored, typed_rows::TypedRows};
+use crate::{
+    App,
+    auth::Caller,
+    error::Result,
+    http::{
+        extract::media_type,
+        multipart::Form,
+        uploads::{hold_piece, impatient},
+    },
+    uploads,
+};
+
+/// Maximum size of a field other than the file, in bytes.
+const FIELD: usize = 1_000;
+
+/// Maximum size of a field of the rows, in bytes.
+const ROW_FIELD: usize = 64 << 10;
+
+/// What the form is sent for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wish {
+    Start,
+    /// To show the rows as they are read and matched now.
+    Show,
+    /// To check all rows.
+    Check,
+}
+
+/// Reads the request into `form` and stores its file.
+pub(super) async fn receive(app: &App, caller: &Caller, request: Request, form: &mut ImportForm) -> Result<Wish> {
+    let mut received = Received { wish: Wish::Start, rows: TypedRows::default() };
+    // An unchecked checkbox is not sent.
+    form.header = false;
+    if media_type(request.headers()).as_deref() == Some("application/x-www-form-urlencoded") {
+        for (name, value) in form::cells(request, app).await?.into_pairs() {
+            received.take(app, caller, form, &name, value).await?;
+        }
+        return received.end(form);
+    }
+    hold_piece(app, &request)?;
+    let mut body = Form::open(request).await?;
+    while let Some(field) = body.next().await? {
+        let name = field.name().to_owned();
+        if name == "file" {
+            // Browsers send the field with an empty file name if no file was chosen.
+            if let Some(filename) = field.file_name().filter(|name| !name.is_empty()).map(str::to_owned) {
+                let source = Box::pin(impatient(field.into_file()));
+                form.upload = Some(uploads::store(app, caller, &filename, None, source).await?);
+            }
+            continue;
+        }
+        let is_of_row = ["row-", "cell-", "edits"].iter().any(|start| name.starts_with(start));
+        let value = field.into_text(if is_of_row { ROW_FIELD } else { FIELD }).await?;
+        received.take(app, caller, form, &name, value).await?;
+    }
+    received.end(form)
+}
+
+/// Fields received so far, besides those of the form itself.
+struct Received {
+    wish: Wish,
+    rows: TypedRows,
+}
+
+impl Received {
+    /// Takes a field other than the file.
+    async fn take(
+        &mut self,
+        app: &App,
+        caller: &Caller,
+        form: &mut ImportForm,
+        name: &str,
+        value: String,
+    ) -> Result<()> {
+        let Some(value) = self.rows.take(name, value) else { return Ok(()) };
+        match name {
+            "do" => self.wish = if value == "check" { Wish::Check } else { Wish::Show },
+            "use_header_row" => {
+                form.header_row = value;
+                form.header = true;
+                self.wish = Wish::Show;
+            }
+            "header_row" => form.header_row = value,
+            "sheet" => form.sheet = value,
+            "rows" => form.rows = RowFilter::parse(&value),
+            "type" => form.job_type = value,
+            "delimiter" => form.delimiter = value,
+            "encoding" => form.encoding = value,
+            "header" => form.header = value == "yes",
+            "checked" => form.checked = value,
+            "matched" => form.matched = value,
+            "name" => form.name = value,
+            "corrects" => form.corrects = Some(first_import(app, caller, &value).await?.0),
+            "upload_id" => form.upload = Some(stored(app, caller, &value).await?),
+            other => choose(&mut form.choices, other, value),
+        }
+        Ok(())
+    }
+
+    fn end(self, form: &mut ImportForm) -> Result<Wish> {
+        form.edits = self.rows.edits(&form.sheet);
+        if form.edits.len() > MOST_ROW_EDITS {
+            form.edits.truncate(MOST_ROW_EDITS);
+            let expected = "at most 1,000 rows can be changed or left out here; correct the file and upload it again";
+            return Err(Problem::invalid_body([("/edits".to_owned(), expected.to_owned())]).into());
+        }
+        Ok(self.wish)
+    }
+}
+
+/// Puts in a field of one column: `from-0`, `to-0`, or `as-0`.
+pub(super) fn choose(choices: &mut Vec<Choice>, field: &str, value: String) {
+    let Some((part, place)) = field.split_once('-') else { return };
+    let Some(place) = place.parse().ok().filter(|&place: &usize| place < MOST_COLUMNS) else { return };
+    if !matches!(part, "from" | "to" | "as") {
+        return;
+    }
+    if choices.len() <= place {
+        choices.resize_with(place + 1, Choice::default);
+    }
+    match part {
+        "from" => choices[place].from = value,
+        "to" => choices[place].to = value,
+        _ => choices[place].kind = value,
+    }
+}
